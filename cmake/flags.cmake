@@ -1,0 +1,33 @@
+# Compiler settings shared by every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+add_compile_options(-Wall -Wextra -Werror)
+# Same bits everywhere: a contracted multiply-add would make a result depend on inlining. For the same
+# reason there is no -ffast-math and no -march=native; kernels choose their instructions at run time.
+add_compile_options(-ffp-contract=off -fno-math-errno)
+add_link_options(LINKER:--as-needed)
+
+if(TRIREME_SANITIZE)
+  add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TRIREME_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC sees its own instrumentation as uses of uninitialised values.
+    add_compile_options(-Wno-maybe-uninitialized)
+    if(TRIREME_SANITIZE MATCHES "thread")
+      add_compile_options(-Wno-tsan)
+    endif()
+  endif()
+endif()
+
+find_program(TRIREME_CCACHE ccache)
+if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${TRIREME_CCACHE}")
+endif()
