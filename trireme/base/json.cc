@@ -1,0 +1,13 @@
+#include "trireme/base/json.h"
+
+namespace trireme {
+
+Result<Json> parse_json(std::string_view text, std::string_view what) {
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
+    return error(Code::kCorrupt, "[json] {} is not valid JSON at byte {}: {}", what, e.byte, e.what());
+  }
+}
+
+}  // namespace trireme
