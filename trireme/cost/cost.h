@@ -1,0 +1,68 @@
+// The one cost model: what an op or a message costs on a machine or a link. Pure values and functions.
+//
+// A duration is max(flops / rate, bytes / bandwidth) + a fixed overhead: a roofline with a launch cost.
+// A message of n bytes on a link takes latency + n / bandwidth, and occupies the link for n / bandwidth.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/base/json.h"
+#include "trireme/base/units.h"
+
+namespace trireme::cost {
+
+// What one run of an op needs, independent of any machine.
+struct OpCost {
+  double flops = 0;
+  double bytes = 0;  // compulsory traffic: every input read once, every output written once
+
+  OpCost& operator+=(const OpCost& o) {
+    flops += o.flops;
+    bytes += o.bytes;
+    return *this;
+  }
+  friend OpCost operator+(OpCost a, const OpCost& b) { return a += b; }
+  friend bool operator==(const OpCost&, const OpCost&) = default;
+};
+
+// A host: rates are per core, for one thread; bandwidth is shared by the cores of the host.
+struct MachineModel {
+  std::string name = "generic";
+  int cores = 2;
+  double flops_per_second_per_core = 50e9;
+  double bytes_per_second = 10e9;
+  TimeNs op_overhead_ns = 2 * kMicro;
+  double speed = 1.0;  // 0.25 = four times slower than the rates say
+};
+
+// One direction of a network link or a shared bus.
+struct LinkModel {
+  TimeNs latency_ns = 25 * kMicro;
+  double bytes_per_second = 1.25e9;    // 10 Gbit/s
+  TimeNs message_overhead_ns = 2 * kMicro;  // sender's processor time per message
+};
+
+// Every machine hangs on one switch by an up and a down link; ranks of one machine talk over `local`.
+// (More topologies are a value of the same kind.)
+struct Topology {
+  std::vector<MachineModel> machines;
+  LinkModel up, down;
+  LinkModel local{.latency_ns = 500, .bytes_per_second = 10e9, .message_overhead_ns = 200};
+
+  static Topology single_switch(int num_machines, MachineModel machine, LinkModel link);
+};
+
+// Time of `cost` on `threads` cores of `machine`.
+TimeNs compute_time(const OpCost& cost, const MachineModel& machine, int threads);
+
+// Serialisation time (occupancy) of `bytes` on `link`, without latency.
+TimeNs transfer_time(std::uint64_t bytes, const LinkModel& link);
+
+Json to_json(const MachineModel& machine);
+Json to_json(const LinkModel& link);
+Result<MachineModel> machine_from_json(const Json& json);
+Result<LinkModel> link_from_json(const Json& json);
+
+}  // namespace trireme::cost

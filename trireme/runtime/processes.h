@@ -1,0 +1,41 @@
+// Child processes. Real: fork/exec. Virtual: the world's registered program on the same machine.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::runtime {
+
+struct ProcessSpec {
+  std::vector<std::string> argv;                              // argv[0] is the program ("" = this binary)
+  std::vector<std::pair<std::string, std::string>> env;       // added to the parent's environment
+  std::string stdout_path, stderr_path;                       // files to append to; empty = inherited
+};
+
+struct ExitStatus {
+  int code = 0;    // exit code when signal == 0
+  int signal = 0;  // what killed it
+  bool ok() const { return code == 0 && signal == 0; }
+};
+
+enum class ProcessSignal { kInterrupt, kTerminate, kKill, kPause, kContinue };
+
+class Process {
+ public:
+  virtual ~Process() = default;  // a child still running is killed and reaped
+  virtual std::int64_t pid() const = 0;
+  // Resumes when it ended or at the deadline (kDeadline). May be called again.
+  virtual Task<Result<ExitStatus>> wait(TimeNs deadline) = 0;
+  virtual Status signal(ProcessSignal signal) = 0;
+};
+
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  virtual Result<std::unique_ptr<Process>> spawn(ProcessSpec spec) = 0;
+};
+
+}  // namespace trireme::runtime

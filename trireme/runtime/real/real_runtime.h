@@ -1,0 +1,48 @@
+// The real Runtime: one loop on the thread that calls run(), a compute pool, an I/O thread, the operating system.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::runtime {
+
+// Joins the Runtimes of one process, so that their mailboxes reach each other. Thread-safe.
+class Fabric;
+std::shared_ptr<Fabric> make_fabric();
+
+// A fault for this process, e.g. from `--fault kill@collective:7`.
+struct RealFault {
+  enum class Kind : std::uint8_t { kKill, kPause, kMiscall, kError };
+  Kind kind = Kind::kKill;
+  std::string site;
+  std::uint64_t index = 0;
+};
+
+// One mailbox message or transport frame as it left, for comparing runs with a virtual one (see record_messages).
+struct RealOptions {
+  std::string name = "main";
+  int compute_threads = 0;             // 0: all cores
+  TimeNs spin_ns = 50 * kMicro;        // wait policy: spin at most this long, then block on the doorbell
+  std::shared_ptr<Fabric> fabric;      // null: a fabric of its own
+  std::vector<RealFault> faults;
+  std::function<void(std::string_view)> log_sink;  // default: nothing
+};
+
+class RealRuntime : public Runtime {
+ public:
+  // Runs the loop on the calling thread until `task` ends. May be called again.
+  virtual void run(Task<void> task) = 0;
+};
+
+std::unique_ptr<RealRuntime> make_real_runtime(RealOptions options);
+
+int num_cores();
+
+// Runs each function on a thread of its own and joins them: several ranks in one process.
+void run_in_threads(std::vector<std::function<void()>> bodies);
+
+}  // namespace trireme::runtime
