@@ -1,5 +1,5 @@
-// The skeletons of the built-in digits: for each digit a few handwriting styles, each a list of pen movements.
-// Constant data; everything here is thread-safe.
+// The skeletons of the built-in digits: for each digit a few handwriting styles, each a list of pen
+// movements. Constant data; everything here is thread-safe.
 #pragma once
 
 #include <cstdint>
