@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# tools/check_layers accepts the tree and refuses planted violations.
+set -euo pipefail
+source "$(dirname "$0")/lib.bash"
+check=$root/tools/check_layers
+
+passes "$check"
+
+plant tools/layers.txt $'# comment\nbase:\nmid: base\nside: base\ntop: mid'
+plant trireme/base/a.h '#pragma once'
+plant trireme/top/t.cc $'#include "trireme/top/t.h"\n#include "trireme/base/a.h"'
+passes "$check" "$scratch"
+
+plant trireme/base/b.cc $'\n#include "trireme/mid/m.h"'
+refuses "trireme/base/b.cc:2: 'base' may not include 'mid'" "$check" "$scratch"
+rm "$scratch/trireme/base/b.cc"
+
+plant trireme/top/deep/u.h '#  include <trireme/side/s.h>'
+refuses "trireme/top/deep/u.h:1: 'top' may not include 'side'; its row allows base mid" "$check" "$scratch"
+rm "$scratch/trireme/top/deep/u.h"
+
+plant trireme/stray/s.cc ''
+refuses "folder 'trireme/stray' has no row" "$check" "$scratch"
+rm -r "$scratch/trireme/stray"
+
+plant tools/layers.txt $'base: top\nmid: base\ntop: mid'
+refuses "layers.txt:1: 'base' names 'top', which has no row above it" "$check" "$scratch"
