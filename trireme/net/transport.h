@@ -1,0 +1,108 @@
+// Transport: tagged messages between the ranks of one job over a Runtime.
+//
+// Matching is by (peer, Identity). Ranks may start operations in any order; a message that comes before its recv waits.
+// Every message carries the sender's Fingerprint of the operation; a recv whose fingerprint differs completes with
+// kMismatch naming both. Completions are called exactly once, on the loop, never inside the call that started the work.
+// Buffers belong to the transport from the call until its completion. A view with data == nullptr and bytes > 0 is a
+// phantom: only its size travels.
+//
+// Deadlines: transports do not time out single messages. Waiting is bounded by the Membership (membership.h), which
+// cancels everything when a rank is lost, silent or stuck, and tells every rank who and why.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/bytes.h"
+#include "trireme/base/status.h"
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::net {
+
+// Which message: job epoch, group, step, plan slot, and the running number within the operation for one pair of ranks.
+struct Identity {
+  std::uint32_t epoch = 0;
+  std::uint16_t group = 0;
+  std::uint16_t slot = 0;
+  std::uint32_t step = 0;
+  std::uint32_t part = 0;
+
+  std::uint64_t high() const { return (std::uint64_t{epoch} << 32) | (std::uint32_t{group} << 16) | slot; }
+  std::uint64_t low() const { return (std::uint64_t{step} << 32) | part; }
+  static Identity unpack(std::uint64_t high, std::uint64_t low);
+  std::string to_string() const;  // "epoch 1 group 0 slot 2 step 17 part 3"
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+// What operation the sender believes it is doing. Travels as one word with every message.
+struct Fingerprint {
+  std::uint8_t kind = 0;      // collective kind or message kind
+  std::uint8_t dtype = 0;
+  std::uint8_t format = 0;    // 0: row-major
+  std::uint64_t count = 0;    // elements of the whole operation (40 bits)
+
+  std::uint64_t pack() const {
+    return (std::uint64_t{kind} << 56) | (std::uint64_t{dtype} << 48) | (std::uint64_t{format} << 40) |
+           (count & 0xFF'FFFF'FFFFULL);
+  }
+  static Fingerprint unpack(std::uint64_t word);
+  std::string to_string() const;
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+struct View {
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// Told when a send's buffer may be reused or a recv's buffer is filled. `cookie` is the caller's.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  virtual void on_complete(std::uint64_t cookie, const Status& status) = 0;
+};
+
+struct Capabilities {
+  bool peer_memory = false;  // peers' exchange memory can be read or written in place
+  bool one_sided = false;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  virtual std::string_view name() const = 0;  // "inproc", "shm"...
+  virtual Capabilities capabilities() const = 0;
+
+  virtual void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done, std::uint64_t cookie) = 0;
+  virtual void recv(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done, std::uint64_t cookie) = 0;
+
+  // Every outstanding send and recv completes with `reason` (from the loop); later ones too. Idempotent. After the last
+  // completion was delivered `drained` runs. Buffers are free then.
+  virtual void poison(Status reason, Callback drained) = 0;
+
+  // Small messages beside the data (heartbeats, verdicts): unordered against data, best effort, at most 1 KiB.
+  virtual void send_control(int peer, ByteView bytes) = 0;
+  virtual void set_control_handler(std::function<void(int peer, ByteView bytes)> handler) = 0;
+  // The peer's end went away (process died, connection closed, orderly goodbye is told apart by membership).
+  virtual void set_closed_handler(std::function<void(int peer)> handler) = 0;
+
+  virtual std::uint64_t bytes_sent() const = 0;  // payload and headers, on the wire
+};
+
+// Told of every data message as it is handed to the transport, for comparing runs.
+struct SendRecord {
+  int peer;
+  Identity id;
+  std::uint64_t bytes;
+  friend bool operator==(const SendRecord&, const SendRecord&) = default;
+};
+// Wraps `inner`: notes every send in `*log`, passes everything on.
+std::unique_ptr<Transport> make_recording_transport(std::unique_ptr<Transport> inner, std::vector<SendRecord>* log);
+
+}  // namespace trireme::net

@@ -1,0 +1,195 @@
+// OpDef: one value that says all about an op. Defined in op/<family>/<op>.cc, listed in op/table.cc.
+//
+// An OpDef is immutable data plus pure functions. A missing optional field (grad, cost, layout) means that passes which
+// need it decline politely. Host ops (op/comm, op/resource) have no kernel: whoever runs the graph injects one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trireme/base/status.h"
+#include "trireme/cost/cost.h"
+#include "trireme/tensor/tensor.h"
+
+namespace trireme::op {
+
+// ---- Attributes -----------------------------------------------------------------------------------------------------
+using AttrValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, DType>;
+
+// Typed attributes in the order of the OpDef's declaration. Complete after `complete_attrs`: every declared name is there.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> items) : items_(items) {}
+  const AttrValue* find(std::string_view name) const;
+  void set(std::string name, AttrValue value);
+  std::int64_t get_int(std::string_view name) const;  // invariant: declared with that type
+  double get_float(std::string_view name) const;
+  bool get_bool(std::string_view name) const;
+  const std::string& get_text(std::string_view name) const;
+  const std::vector<std::int64_t>& get_ints(std::string_view name) const;
+  DType get_dtype(std::string_view name) const;
+  const std::vector<std::pair<std::string, AttrValue>>& items() const { return items_; }
+  friend bool operator==(const Attrs&, const Attrs&) = default;
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> items_;
+};
+
+struct AttrSpec {
+  std::string_view name;
+  AttrValue default_value;  // also fixes the type
+  std::string_view doc;
+  bool required = false;
+};
+
+// ---- Gradients ------------------------------------------------------------------------------------------------------
+// An edge of the graph under construction: output `index` of node `node`.
+struct Value {
+  std::int32_t node = -1;
+  std::int32_t index = 0;
+  bool is_null() const { return node < 0; }
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+struct OpDef;
+
+// What a gradient function builds with. Implemented by graph (and by the imperative tape).
+class GradBuilder {
+ public:
+  virtual ~GradBuilder() = default;
+  virtual Value input(int i) = 0;
+  virtual Value output(int i) = 0;
+  // Gradient of the loss with respect to output i; null when nothing depends on it.
+  virtual Value grad_output(int i) = 0;
+  virtual bool needs_grad(int input) = 0;  // false: leave that Value null
+  virtual const TensorType& type(Value v) = 0;
+  virtual const Attrs& attrs() = 0;
+  // Adds a node; the first output is returned, others are {node, 1...}. A failing inference aborts: gradients are right by test.
+  virtual Value add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}) = 0;
+
+  // Shorthands over add().
+  Value mul(Value a, Value b);
+  Value sub(Value a, Value b);
+  Value sum(Value a, Value b);
+  Value neg(Value a);
+  Value scale(Value a, double factor);
+  Value zeros_like(Value a);
+  Value ones_like(Value a);
+  // Sums `g` over broadcast dimensions so that it gets the shape of `like`.
+  Value reduce_to_shape_of(Value g, Value like);
+};
+
+using Grads = std::vector<Value>;  // one per input; null where there is none
+
+// ---- Kernels --------------------------------------------------------------------------------------------------------
+// Threads of one kernel: exactly `width` fixed slices, so results depend on the width and on nothing else.
+class Parallel {
+ public:
+  virtual ~Parallel() = default;
+  virtual int width() const = 0;
+  virtual void parallel_for(std::int64_t n, const std::function<void(std::int64_t, std::int64_t, int)>& body) = 0;
+};
+Parallel& serial();  // width 1, runs inline
+
+// State that a fast kernel prepared once for its shapes (a oneDNN primitive). Owned by the compiled graph: const use.
+class KernelState {
+ public:
+  virtual ~KernelState() = default;
+};
+
+struct KernelArgs {
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  const Attrs& attrs;
+  std::span<std::byte> workspace;  // as large as the kernel asked for, 64-byte aligned, contents undefined
+  Parallel& parallel;
+  const KernelState* state = nullptr;
+
+  const Tensor& in(int i) const { return inputs[static_cast<std::size_t>(i)]; }
+  const Tensor& out(int i) const { return outputs[static_cast<std::size_t>(i)]; }
+};
+
+// Never called with phantom tensors, nor with outputs that overlap inputs unless the traits allow it.
+using KernelFn = void (*)(KernelArgs&);
+
+// What is known when a kernel is chosen.
+struct KernelQuery {
+  const OpDef& def;
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+  const Attrs& attrs;
+  int width = 1;  // of the Parallel it will get
+};
+
+// A row of kernel/<device>/table.cc. The first applicable row of an op wins, unless the plan names one.
+struct KernelRow {
+  const char* op;
+  const char* name;  // "blas", "onednn": stable, written to plans
+  KernelFn run;
+  bool (*applicable)(const KernelQuery&) = nullptr;             // null: always
+  std::size_t (*workspace_bytes)(const KernelQuery&) = nullptr;  // null: none
+  std::unique_ptr<KernelState> (*prepare)(const KernelQuery&) = nullptr;
+};
+
+// ---- Layout rules ---------------------------------------------------------------------------------------------------
+// One way to cut an op over ranks: per input and output the dimension that is cut, or one of these.
+inline constexpr int kReplicate = -1;
+inline constexpr int kPartial = -2;  // outputs only: the pieces must be added
+struct LayoutOption {
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+};
+
+// ---- Traits ---------------------------------------------------------------------------------------------------------
+enum Trait : std::uint32_t {
+  kNoTraits = 0,
+  kElementwise = 1U << 0,    // output element i depends on input elements i only (after broadcasting)
+  kInPlaceOk = 1U << 1,      // output 0 may share memory with input 0 of the same type
+  kHostOp = 1U << 2,         // no kernel: exec/host_op.h
+  kStateful = 1U << 3,       // reads or writes variables: never merged, folded or dropped when fetched
+  kRandom = 1U << 4,         // has a `stream` attribute and takes (key, step, sample ids)
+  kFeed = 1U << 5,           // the value comes from outside (input, variable, constant)
+  kMutates = 1U << 6,        // writes its inputs listed in OpDef::mutated_inputs
+};
+
+// ---- OpDef ----------------------------------------------------------------------------------------------------------
+struct OpDef {
+  std::string_view name;
+  std::string_view doc;
+  std::string_view family;
+  int num_inputs = 0;   // -1: variadic
+  int num_outputs = 1;
+  std::vector<AttrSpec> attrs = {};
+
+  // Types of the outputs, or a failure that names the input or attribute.
+  Result<std::vector<TensorType>> (*infer)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
+  Result<Grads> (*grad)(GradBuilder& g) = nullptr;
+  KernelFn reference = nullptr;  // plain, serial, row-major, any strides on inputs; outputs contiguous
+  std::size_t (*reference_workspace)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
+  cost::OpCost (*cost)(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) = nullptr;
+  std::vector<LayoutOption> (*layout)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
+  std::uint32_t traits = kNoTraits;
+  std::vector<int> mutated_inputs = {};
+
+  bool has(Trait t) const { return (traits & t) != 0; }
+};
+
+// The family of all ops, in name order.
+std::span<const OpDef* const> op_table();
+const OpDef* find_op(std::string_view name);  // null when unknown
+
+// Fills in defaults; rejects unknown names and wrong types, with the names that exist.
+Result<Attrs> complete_attrs(const OpDef& def, Attrs attrs);
+// Checks the number of inputs, completes attributes, infers.
+Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> in, const Attrs& completed);
+
+}  // namespace trireme::op
