@@ -8,7 +8,7 @@ namespace trireme {
 
 std::string format_duration(TimeNs ns) {
   const double s = to_seconds(ns);
-  if (ns < 0) return "-" + format_duration(-ns);
+  if (ns < 0) return fmt::format("-{}", format_duration(-ns));
   if (ns < kMicro) return fmt::format("{} ns", ns);
   if (ns < kMilli) return fmt::format("{:.3g} us", s * 1e6);
   if (ns < kSecond) return fmt::format("{:.3g} ms", s * 1e3);
