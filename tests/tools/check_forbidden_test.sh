@@ -37,6 +37,7 @@ socket~  int s = socket(AF_INET, SOCK_STREAM, 0);
 socket~#include <sys/epoll.h>
 socket~  if (::poll(fds, 1, 10) > 0) {
 process~  if (fork() == 0) {
+socket~  ::send(fd, data, n, 0);
 process~  ::kill(pid, SIGKILL);
 process~  execvp(argv[0], argv);
 process~#include <csignal>
@@ -65,6 +66,7 @@ virtual Task<Status> send(Rank to, Bytes data) = 0;
   co_await rt.sleep_for(5_ms);
 Task<void> sleep_until(Time deadline);
   net->connect(peer).kill(reason);
+  void stop() { close(); send(Message{}); poll(events); }
   Status Loop::poll(int events) { return queue_.select(events); }
 constexpr int kBig = 1'"'"'000'"'"'000;
 auto runtime = uptime(step), wall_time(step);
