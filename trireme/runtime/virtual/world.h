@@ -1,10 +1,12 @@
-// VirtualWorld: a cluster in one thread and one virtual clock. Events are ordered by (time, sequence number), machines
-// and links follow the cost model, faults come from the spec and a seed: the same spec and seed give the same trace.
+// VirtualWorld: a cluster in one thread and one virtual clock. Events are ordered by (time, sequence number),
+// machines and links follow the cost model, faults come from the spec and a seed: the same spec and seed give
+// the same trace.
 //
-// Use: make a world, add Runtimes (one per rank) on machines, start a Task on each, run(). The world outlives its Runtimes'
-// users. Not thread-safe: one thread per world; several worlds may run in several threads.
+// Use: make a world, add Runtimes (one per rank) on machines, start a Task on each, run(). The world outlives
+// its Runtimes' users. Not thread-safe: one thread per world; several worlds may run in several threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,25 +40,26 @@ struct MessageRecord {
 
 struct WorldSpec {
   cost::Topology topology;
-  bool phantom = false;          // skip compute functions and payloads
+  bool phantom = false;  // skip compute functions and payloads
   std::uint64_t seed = 1;
   std::vector<FaultSpec> faults;
   bool record_messages = false;
-  // Bounded jitter of link latency, as a fraction (0 = none), drawn from the seed: makes seeds explore orders.
+  // Bounded jitter of link latency, as a fraction (0 = none), drawn from the seed: makes seeds explore
+  // orders.
   double latency_jitter = 0;
 };
 
 struct WorldReport {
-  bool finished = false;     // every started Task ended (or its Runtime was killed)
+  bool finished = false;  // every started Task ended (or its Runtime was killed)
   TimeNs end_time = 0;
   std::uint64_t num_events = 0, num_messages = 0, num_bytes = 0;
   std::uint64_t trace_hash = 0;  // over every event, message and log line in order
-  std::string stuck;         // when !finished: which Runtimes still wait
+  std::string stuck;             // when !finished: which Runtimes still wait
 };
 
 // The program that Processes::spawn runs on the virtual machine.
-using VirtualProgram =
-    std::function<Task<int>(Runtime&, std::vector<std::string> argv, std::vector<std::pair<std::string, std::string>> env)>;
+using VirtualProgram = std::function<Task<int>(Runtime&, std::vector<std::string> argv,
+                                               std::vector<std::pair<std::string, std::string>> env)>;
 
 class VirtualWorld {
  public:

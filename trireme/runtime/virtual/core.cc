@@ -1,0 +1,239 @@
+#include "trireme/runtime/virtual/core.h"
+
+#include "trireme/runtime/virtual/local_network.h"
+
+namespace trireme::runtime {
+namespace virt {
+
+Core::Core(WorldSpec spec)
+    : spec_(std::move(spec)), random_(mix_key(spec_.seed, hash_text("virtual world"))) {
+  TR_CHECK(!spec_.topology.machines.empty(), "a virtual world needs a machine");
+  for (const cost::MachineModel& model : spec_.topology.machines)
+    machines_.push_back(std::make_unique<Machine>(*this, model, spec_.topology));
+  for (const FaultSpec& fault : spec_.faults)
+    if (fault.site.empty()) schedule_fault(fault);
+}
+
+// Frames and callbacks hold mailboxes, timers and OneShots that call back into the world: all of them go
+// while every Node and queue still stands, and with every Node dead nothing they call has an effect.
+Core::~Core() {
+  tearing_down_ = true;
+  for (auto& node : nodes_) node->dead = true;
+  for (auto& node : nodes_) node->destroy_tasks();
+  queue_.destroy_callbacks();
+  for (auto& machine : machines_) machine->cores.destroy_requests();
+  for (auto& node : nodes_) {
+    const auto deferred = std::move(node->deferred);
+    node->on_interrupt({});
+  }
+  for (auto& box : boxes_) {
+    const auto handlers = std::move(box->handlers);
+    const auto early = std::move(box->early);
+  }
+  const auto parked = std::move(parked_);
+  for (Message& message : messages_) const auto payload = std::move(message.packet.payload);
+}
+
+Node& Core::add_node(int machine, std::string name) {
+  TR_CHECK(machine >= 0 && machine < static_cast<int>(machines_.size()), "no machine {} in this world of {}",
+           machine, machines_.size());
+  nodes_.push_back(std::make_unique<Node>(*this, static_cast<int>(nodes_.size()), machine, std::move(name)));
+  Node& node = *nodes_.back();
+  for (const FaultSpec& fault : spec_.faults)
+    if (fault.runtime == node.index && !fault.site.empty()) node.faults.push_back(fault);
+  return node;
+}
+
+void Core::start(Runtime& runtime, Task<void> task) {
+  Node& node = static_cast<Node&>(runtime);
+  if (node.dead) return;
+  ++roots_left_;
+  node.start_root(std::move(task));
+}
+
+void Core::set_program(VirtualProgram program) {
+  program_ = std::make_shared<const VirtualProgram>(std::move(program));
+}
+
+void Core::root_ended(Node& node) {
+  --node.num_roots;
+  --roots_left_;
+}
+
+WorldReport Core::run(TimeNs limit) {
+  const bool stop_with_roots = roots_left_ > 0;
+  bool limited = true;
+  EventRef ref;
+  while (!(stop_with_roots && roots_left_ == 0)) {
+    if (!queue_.pop(limit, ref)) {
+      limited = !queue_.empty();
+      break;
+    }
+    dispatch(ref);
+  }
+  WorldReport report;
+  report.finished = roots_left_ == 0;
+  if (!report.finished && limited) queue_.advance_to(limit);
+  report.end_time = now();
+  report.num_events = num_events_;
+  report.num_messages = num_messages_;
+  report.num_bytes = num_bytes_;
+  report.trace_hash = trace_.value();
+  if (!report.finished) report.stuck = describe_stuck();
+  return report;
+}
+
+std::string Core::describe_stuck() const {
+  std::string text;
+  for (const auto& node : nodes_) {
+    if (node->num_roots == 0) continue;
+    if (!text.empty()) text += "; ";
+    text += node->name();
+    if (node->paused) text += " (paused)";
+    if (node->activity_.busy()) text += " (busy)";
+    if (!node->log_lines.empty()) text += fmt::format(": {}", node->log_lines.back());
+  }
+  return text;
+}
+
+void Core::note(Node* node, std::uint64_t kind) {
+  ++num_events_;
+  trace_.add(static_cast<std::uint64_t>(now()));
+  trace_.add((static_cast<std::uint64_t>(node ? node->index + 1 : 0) << 8) | kind);
+}
+
+void Core::dispatch(EventRef ref) {
+  switch (ref.kind) {
+    case EventKind::kCallback: {
+      CallbackEvent& event = queue_.callback(ref.index);
+      Node* node = event.node;
+      if (!event.cancelled && node != nullptr && !node->dead && (node->paused || node->draining))
+        node->held.push_back(ref);
+      else
+        run_callback(ref.index);
+      break;
+    }
+    case EventKind::kArrive:
+      arrive(ref.index);
+      break;
+    case EventKind::kDeliver: {
+      Node* node = messages_[ref.index].to->node;
+      if (!node->dead && (node->paused || node->draining))
+        node->held.push_back(ref);
+      else
+        deliver(ref.index);
+      break;
+    }
+  }
+}
+
+void Core::run_callback(std::uint32_t index) {
+  const CallbackEvent& event = queue_.callback(index);
+  Node* node = event.node;
+  const bool runs = !event.cancelled && !(node != nullptr && node->dead);
+  if (runs) note(node, static_cast<std::uint64_t>(event.label));
+  Callback fn = queue_.release(index);
+  if (runs) fn();
+}
+
+void Core::drain(Node& node) {
+  if (node.dead || node.paused) return;
+  for (Callback& action : std::exchange(node.deferred, {})) action();
+  while (!node.held.empty() && !node.paused && !node.dead) {
+    const EventRef ref = node.held.front();
+    node.held.pop_front();
+    if (ref.kind == EventKind::kCallback)
+      run_callback(ref.index);
+    else
+      deliver(ref.index);
+  }
+  if (!node.paused) node.draining = false;
+}
+
+TimeNs Core::jittered(TimeNs latency) {
+  if (spec_.latency_jitter <= 0) return latency;
+  return latency +
+         static_cast<TimeNs>(static_cast<double>(latency) * spec_.latency_jitter * random_.next_double());
+}
+
+void Core::schedule_fault(const FaultSpec& fault) {
+  at(nullptr, fault.at, Label::kFault, [this, fault = &fault] {
+    if (fault->runtime < 0 || fault->runtime >= static_cast<int>(nodes_.size())) return;
+    Node& node = *nodes_[static_cast<std::size_t>(fault->runtime)];
+    if (node.dead) return;
+    switch (fault->kind) {
+      case FaultSpec::Kind::kKill:
+        kill(node);
+        break;
+      case FaultSpec::Kind::kPause:
+        pause(node, fault->duration);
+        break;
+      case FaultSpec::Kind::kMute:
+        mute(node, fault->duration);
+        break;
+      case FaultSpec::Kind::kSlow:
+        slow(node, fault->factor, fault->duration);
+        break;
+      case FaultSpec::Kind::kMiscall:
+        node.pending_action = FaultAction::kMiscall;
+        break;
+      case FaultSpec::Kind::kError:
+        node.pending_action = FaultAction::kError;
+        break;
+    }
+  });
+}
+
+void Core::kill(Node& node) { end(node, {.code = 0, .signal = 9}, /*lose_files=*/true); }
+
+void Core::end(Node& node, ExitStatus status, bool lose_files) {
+  if (node.dead) return;
+  note(&node, 0x80 | static_cast<std::uint64_t>(status.signal & 0x3F));
+  // Nobody else runs before this call returns, so the order of these steps is not seen.
+  node.dead = true;
+  roots_left_ -= node.num_roots;
+  node.num_roots = 0;
+  for (MailboxState* box : std::vector<MailboxState*>(node.mailboxes)) close_mailbox(*box);
+  node.local_network->node_ended();
+  node.machine().cores.node_ended(node);
+  if (lose_files) node.machine().disk.lose_unsynced(node.index);
+  if (node.process) process_ended(node.process, status);
+}
+
+void Core::pause(Node& node, TimeNs duration) {
+  if (node.dead) return;
+  node.paused = true;
+  node.draining = false;
+  const std::uint32_t epoch = ++node.pause_epoch;
+  if (duration == kForever) return;
+  at(nullptr, now() + duration, Label::kFault, [this, &node, epoch] {
+    if (node.pause_epoch == epoch) resume(node);
+  });
+}
+
+void Core::resume(Node& node) {
+  if (node.dead || !node.paused) return;
+  node.paused = false;
+  ++node.pause_epoch;
+  node.draining = true;
+  soon(nullptr, Label::kDrain, [this, &node] { drain(node); });
+  node.machine().cores.pump_soon();
+}
+
+void Core::mute(Node& node, TimeNs duration) {
+  node.muted_until = duration == kForever ? kForever : std::max(node.muted_until, now() + duration);
+}
+
+void Core::slow(Node& node, double factor, TimeNs duration) {
+  node.slow_factor *= factor;
+  if (duration == kForever) return;
+  at(nullptr, now() + duration, Label::kFault, [&node, factor] { node.slow_factor /= factor; });
+}
+
+}  // namespace virt
+
+std::unique_ptr<VirtualWorld> make_virtual_world(WorldSpec spec) {
+  return std::make_unique<virt::Core>(std::move(spec));
+}
+
+}  // namespace trireme::runtime

@@ -1,0 +1,288 @@
+// The parts of a virtual world: Core (clock, events, links, faults), Node (one Runtime), Machine (what its
+// Runtimes share). Internal to runtime/virtual; world.h is the contract, docs/virtual_cluster.md the model.
+//
+// Life of a Node: running -> paused <-> running -> dead. A dead Node's events are dropped and its calls do
+// nothing; a paused Node's events are held in order and the calls it still makes (in the callback during
+// which the pause struck) are deferred until it continues. Frames and callbacks of a dead Node stay until the
+// world is destroyed, since the kill may come from inside them.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "trireme/base/hash.h"
+#include "trireme/base/rng.h"
+#include "trireme/runtime/files.h"
+#include "trireme/runtime/network.h"
+#include "trireme/runtime/processes.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/runtime/virtual/compute.h"
+#include "trireme/runtime/virtual/disk.h"
+#include "trireme/runtime/virtual/event_queue.h"
+#include "trireme/runtime/virtual/world.h"
+
+namespace trireme::runtime::virt {
+
+class Core;
+class LocalNetwork;
+struct ListenerState;
+struct ProcessState;
+
+// Bytes that every mailbox message and stream write adds on the wire.
+inline constexpr std::uint64_t kWireHeaderBytes = 48;
+
+// One direction of a cable, or the bus inside a machine: used FIFO, busy until `free_at`.
+struct Link {
+  cost::LinkModel model;
+  TimeNs free_at = 0;
+
+  struct Use {
+    TimeNs first_byte,
+        end;  // the link is taken until `end`; the first byte leaves after the sender's overhead
+  };
+  Use take(TimeNs now, std::uint64_t bytes) {
+    const TimeNs first = std::max(now, free_at) + model.message_overhead_ns;
+    free_at = first + cost::transfer_time(bytes, model);
+    return {first, free_at};
+  }
+};
+
+struct Machine {
+  Machine(Core& core, const cost::MachineModel& model, const cost::Topology& topology)
+      : up{topology.up, 0}, down{topology.down, 0}, local{topology.local, 0}, cores(core, model) {}
+  Link up, down, local;
+  Cores cores;
+  Disk disk;
+  std::map<std::string, std::shared_ptr<ListenerState>> listeners;
+  std::list<std::pair<std::string, OneShot<bool>*>> connecting;  // wait for somebody to listen
+};
+
+struct MailboxHandlers {
+  std::function<void(int, Packet)> on_packet;
+  std::function<void(int)> on_closed;
+};
+
+// One opening of a mailbox id; a later opening of the same id is another one.
+struct MailboxState {
+  struct Early {
+    int from;
+    Packet packet;
+    bool closed;
+  };
+  int id = 0;
+  Node* node = nullptr;
+  bool open = true;
+  std::uint32_t num_under_way = 0;  // packets from here
+  std::shared_ptr<MailboxHandlers> handlers;
+  std::deque<Early> early;  // arrived before there were handlers
+};
+
+struct Message {
+  Packet packet;
+  MailboxState *from = nullptr, *to = nullptr;
+  TimeNs last_byte = 0;     // when it can be at the receiver's machine at the earliest
+  std::uint64_t order = 0;  // of sending, over the whole world
+  std::int64_t record = -1;
+  TimeNs close_at =
+      -1;  // >= 0: the sender closed; the notice follows this packet, at that time at the earliest
+  bool lost = false;
+};
+
+// A detached Task: owned by its Node's list, destroys itself at its end.
+struct Detached {
+  struct promise_type {
+    template <typename... Args>
+    explicit promise_type(Node& node, Args&...);
+    ~promise_type();
+    promise_type(const promise_type&) = delete;
+    promise_type& operator=(const promise_type&) = delete;
+    Detached get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() noexcept { TR_CHECK(false, "an exception escaped a Task"); }
+    Node& node;
+    promise_type *previous = nullptr, *next = nullptr;
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+class Node final : public Runtime {
+ public:
+  Node(Core& core, int index, int machine, std::string name);
+  ~Node() override;
+
+  const std::string& name() const override { return name_; }
+  bool is_virtual() const override { return true; }
+  bool is_phantom() const override;
+  TimeNs now() const override;
+  std::int64_t unix_time_ns() const override;
+  void spawn(Task<void> task) override;
+  void post(Callback fn) override;
+  TimerId call_at(TimeNs when, Callback fn) override;
+  void cancel_timer(TimerId id) override;
+  void start_compute(ComputeRequest request) override;
+  int compute_threads() const override;
+  Activity activity() const override { return activity_; }
+  Files& files() override { return *files_; }
+  Network& network() override;
+  Processes& processes() override { return *processes_; }
+  void on_interrupt(Callback fn) override { interrupt_ = std::move(fn); }
+  FaultAction fault_point(std::string_view site, std::uint64_t index) override;
+  void log(std::string_view line) override;
+
+  // Runs `action` now, after the pause, or never: as the Node's state says.
+  template <typename Action>
+  void act(Action&& action) {
+    if (dead) return;
+    if (paused)
+      deferred.emplace_back(std::forward<Action>(action));
+    else
+      action();
+  }
+  Machine& machine() const;
+  void start_root(Task<void> task);
+  void start_detached(Detached detached);
+  void destroy_tasks();
+  void interrupt(int signal);
+
+  Core& core;
+  const int index;
+  const int machine_index;
+
+  bool dead = false, paused = false, draining = false;
+  std::uint32_t pause_epoch = 0;
+  std::vector<Callback> deferred;  // calls made while paused; run before `held`
+  std::deque<EventRef> held;       // events that came while paused
+  TimeNs muted_until = 0;
+  double slow_factor = 1;
+  std::vector<FaultSpec> faults;                    // not struck yet; those of time and of fault points
+  FaultAction pending_action = FaultAction::kNone;  // of a timed miscall or error: for the next fault point
+
+  int num_roots = 0;  // started Tasks that have not ended
+  Detached::promise_type* first_task = nullptr;
+  Activity activity_;
+  std::uint64_t num_disk_ops = 0;
+  std::vector<MailboxState*> mailboxes;
+  std::vector<std::string> log_lines;
+  std::shared_ptr<ProcessState> process;          // when a parent spawned it
+  std::shared_ptr<const VirtualProgram> program;  // keeps the closure of its coroutine
+  std::unique_ptr<LocalNetwork> local_network;
+
+ private:
+  FaultAction strike(const FaultSpec& fault);
+
+  std::string name_;
+  std::unique_ptr<Files> files_;
+  std::unique_ptr<Processes> processes_;
+  Callback interrupt_;
+};
+
+template <typename... Args>
+Detached::promise_type::promise_type(Node& n, Args&...) : node(n), next(n.first_task) {
+  if (next) next->previous = this;
+  node.first_task = this;
+}
+inline Detached::promise_type::~promise_type() {
+  if (next) next->previous = previous;
+  (previous ? previous->next : node.first_task) = next;
+}
+
+class Core final : public VirtualWorld {
+ public:
+  explicit Core(WorldSpec spec);
+  ~Core() override;
+
+  Runtime& add_runtime(int machine, std::string name) override { return add_node(machine, std::move(name)); }
+  void start(Runtime& runtime, Task<void> task) override;
+  void set_program(VirtualProgram program) override;
+  WorldReport run(TimeNs limit) override;
+  bool is_dead(const Runtime& runtime) const override { return static_cast<const Node&>(runtime).dead; }
+  const std::vector<MessageRecord>& messages() const override { return records_; }
+  const std::vector<std::string>& log_of(const Runtime& runtime) const override {
+    return static_cast<const Node&>(runtime).log_lines;
+  }
+
+  Node& add_node(int machine, std::string name);
+  TimeNs now() const { return queue_.now(); }
+  const WorldSpec& spec() const { return spec_; }
+  Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
+  const std::shared_ptr<const VirtualProgram>& program() const { return program_; }
+  TraceHash& trace() { return trace_; }
+  bool tearing_down() const { return tearing_down_; }
+
+  TimerId at(Node* node, TimeNs when, Label label, Callback fn) {
+    return queue_.push_callback(node, when, label, std::move(fn));
+  }
+  void soon(Node* node, Label label, Callback fn) { at(node, now(), label, std::move(fn)); }
+  void cancel(TimerId id) { queue_.cancel(id); }
+  TimeNs jittered(TimeNs latency);
+
+  // Faults and ends. `lose_files`: what the Runtime did not sync goes with it.
+  void kill(Node& node);
+  void end(Node& node, ExitStatus status, bool lose_files);
+  void pause(Node& node, TimeNs duration);
+  void resume(Node& node);
+  void mute(Node& node, TimeNs duration);
+  void slow(Node& node, double factor, TimeNs duration);
+  void root_ended(Node& node);
+
+  // Mailboxes (mailbox.cc).
+  Result<std::unique_ptr<Mailbox>> open_mailbox(Node& node, int id);
+  void send(MailboxState& from, int to, Packet packet, Callback sent);
+  void close_mailbox(MailboxState& box);
+  void deliver_early(MailboxState& box);
+
+ private:
+  struct Parked {
+    MailboxState* from;
+    Packet packet;
+    Callback sent;
+  };
+
+  void dispatch(EventRef ref);
+  void run_callback(std::uint32_t index);
+  void drain(Node& node);
+  void note(Node* node, std::uint64_t kind);
+  std::string describe_stuck() const;
+  void schedule_fault(const FaultSpec& fault);
+
+  void route(MailboxState& from, MailboxState& to, Packet packet, Callback sent);
+  void arrive(std::uint32_t index);
+  void deliver(std::uint32_t index);
+  void release_message(std::uint32_t index);
+  void notify_closed(MailboxState& closed, MailboxState& peer, TimeNs when);
+  void hear_closed(MailboxState& closed, MailboxState& peer);
+  TimeNs in_order(const MailboxState& from, const MailboxState& to, TimeNs when);
+
+  WorldSpec spec_;
+  EventQueue queue_;
+  TraceHash trace_;
+  Philox random_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::shared_ptr<const VirtualProgram> program_;
+  int roots_left_ = 0;
+  bool tearing_down_ = false;
+  std::uint64_t num_events_ = 0, num_messages_ = 0, num_bytes_ = 0;
+
+  std::vector<Message> messages_;
+  std::vector<std::uint32_t> free_messages_;
+  std::vector<std::unique_ptr<MailboxState>> boxes_;        // in order of opening
+  std::unordered_map<int, MailboxState*> box_of_id_;        // the latest opening
+  std::unordered_map<int, std::vector<Parked>> parked_;     // for ids that nobody has opened yet
+  std::unordered_map<std::uint64_t, TimeNs> last_arrival_;  // per (from, to), only with jitter
+  std::vector<MessageRecord> records_;
+};
+
+// Factories of the other files in this folder.
+std::unique_ptr<Files> make_virtual_files(Node& node);
+std::unique_ptr<Processes> make_virtual_processes(Node& node);
+void process_ended(const std::shared_ptr<ProcessState>& process, ExitStatus status);
+
+}  // namespace trireme::runtime::virt

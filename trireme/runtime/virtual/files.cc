@@ -1,0 +1,124 @@
+// Files of a virtual machine as Tasks: each operation is fault point ("disk", n), n counting the operations
+// of its Runtime from 0, waits its turn at the disk, takes its time, and has its effect at the end.
+#include "trireme/runtime/files.h"
+
+#include "trireme/runtime/virtual/core.h"
+
+namespace trireme::runtime::virt {
+namespace {
+
+constexpr TimeNs kDiskOverheadNs = 50 * kMicro;
+constexpr double kDiskBytesPerSecond = 1e9;
+
+class InFlight {
+ public:
+  explicit InFlight(Node& node) : node_(node) { ++node_.activity_.io_in_flight; }
+  ~InFlight() { --node_.activity_.io_in_flight; }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+ private:
+  Node& node_;
+};
+
+class VirtualFiles final : public Files {
+ public:
+  explicit VirtualFiles(Node& node) : node_(node) {}
+
+  Task<Result<Bytes>> read(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("read", path));
+    Result<Bytes> content = disk().read(path);
+    co_await node_.sleep_until(turn(content.ok() ? content->size() : 0));
+    co_return disk().read(path);
+  }
+
+  Task<Status> write(std::string path, ByteView bytes) override { return put(std::move(path), bytes, false); }
+  Task<Status> append(std::string path, ByteView bytes) override { return put(std::move(path), bytes, true); }
+
+  Task<Status> sync(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("sync", path));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().sync(path);
+  }
+
+  Task<Status> rename(std::string from, std::string to) override {
+    from = normal_path(from);
+    to = normal_path(to);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("rename", from));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().rename(from, to, node_.index);
+  }
+
+  Task<Status> remove_all(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("remove", path));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().remove_all(path, node_.index);
+  }
+
+  Task<Status> make_dirs(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("make directory", path));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().make_dirs(path);
+  }
+
+  Task<Result<std::vector<std::string>>> list(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("list", path));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().list(path);
+  }
+
+  Task<Result<bool>> exists(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("look up", path));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().exists(path);
+  }
+
+ private:
+  Task<Status> put(std::string path, ByteView bytes, bool append) {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    const bool was_alive = !node_.dead;
+    TR_CO_RETURN_IF_ERROR(fault(append ? "append" : "write", path));
+    if (was_alive && node_.dead) disk().tear(path, bytes, append);
+    co_await node_.sleep_until(turn(bytes.size()));
+    if (append) co_return disk().append(path, bytes, node_.index);
+    co_return disk().write(path, bytes, node_.index);
+  }
+
+  Disk& disk() { return node_.machine().disk; }
+
+  Status fault(const char* operation, const std::string& path) {
+    if (node_.fault_point("disk", node_.num_disk_ops++) != FaultAction::kError) return {};
+    return error(Code::kUnavailable, "[files] cannot {} '{}': input/output error (injected); check the disk",
+                 operation, path);
+  }
+
+  // When an operation of `bytes` that begins now is through.
+  TimeNs turn(std::size_t bytes) {
+    TimeNs& free_at = disk().free_at;
+    free_at = std::max(free_at, node_.now()) + kDiskOverheadNs +
+              from_seconds(static_cast<double>(bytes) / kDiskBytesPerSecond);
+    return free_at;
+  }
+
+  Node& node_;
+};
+
+}  // namespace
+
+std::unique_ptr<Files> make_virtual_files(Node& node) { return std::make_unique<VirtualFiles>(node); }
+
+}  // namespace trireme::runtime::virt
