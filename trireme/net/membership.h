@@ -22,6 +22,8 @@ struct MembershipOptions {
   TimeNs heartbeat = 200 * kMilli;
   TimeNs deadline = 2 * kSecond;
   std::uint32_t epoch = 1;
+  // Ranks start at different times: one that was never heard of counts as silent only after this time.
+  TimeNs arrival = 10 * kSecond;
 };
 
 // What this rank waits for now; kept up to date by the group.
@@ -40,7 +42,8 @@ class Membership {
   virtual void set_waiting(WaitingFor waiting) = 0;
   // This rank saw `culprit` fail. The first report wins everywhere.
   virtual void report(int culprit, Code code, std::string operation, std::string reason) = 0;
-  // Says goodbye to all, then stops heartbeats.
+  // Says goodbye, waits until everybody has (at most until `deadline`, a time on rt.now(): kDeadline), then stops
+  // heartbeats. From the call on, closed connections are no failure to this rank. After a failure: the verdict.
   virtual runtime::Task<Status> leave(TimeNs deadline) = 0;
   virtual const Status& verdict() const = 0;  // ok while all is well
 };

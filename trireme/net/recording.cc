@@ -1,0 +1,51 @@
+// A transport that notes every data message and passes everything on.
+#include "trireme/net/transport.h"
+
+namespace trireme::net {
+namespace {
+
+class RecordingTransport final : public Transport {
+ public:
+  RecordingTransport(std::unique_ptr<Transport> inner, std::vector<SendRecord>* log)
+      : inner_(std::move(inner)), log_(log) {}
+
+  int rank() const override { return inner_->rank(); }
+  int world() const override { return inner_->world(); }
+  std::string_view name() const override { return inner_->name(); }
+  Capabilities capabilities() const override { return inner_->capabilities(); }
+
+  void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
+            std::uint64_t cookie) override {
+    log_->push_back({peer, id, view.bytes});
+    inner_->send(peer, id, fp, view, done, cookie);
+  }
+  void recv(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
+            std::uint64_t cookie) override {
+    inner_->recv(peer, id, fp, view, done, cookie);
+  }
+  void poison(Status reason, Callback drained) override {
+    inner_->poison(std::move(reason), std::move(drained));
+  }
+  void send_control(int peer, ByteView bytes) override { inner_->send_control(peer, bytes); }
+  void set_control_handler(std::function<void(int, ByteView)> handler) override {
+    inner_->set_control_handler(std::move(handler));
+  }
+  void set_closed_handler(std::function<void(int)> handler) override {
+    inner_->set_closed_handler(std::move(handler));
+  }
+  std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
+
+ private:
+  std::unique_ptr<Transport> inner_;
+  std::vector<SendRecord>* log_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_recording_transport(std::unique_ptr<Transport> inner,
+                                                    std::vector<SendRecord>* log) {
+  TR_CHECK(inner != nullptr && log != nullptr, "a recording transport needs a transport and a log");
+  return std::make_unique<RecordingTransport>(std::move(inner), log);
+}
+
+}  // namespace trireme::net

@@ -1,0 +1,28 @@
+#include "trireme/net/transport.h"
+
+namespace trireme::net {
+
+Identity Identity::unpack(std::uint64_t high, std::uint64_t low) {
+  return {.epoch = static_cast<std::uint32_t>(high >> 32),
+          .group = static_cast<std::uint16_t>(high >> 16),
+          .slot = static_cast<std::uint16_t>(high),
+          .step = static_cast<std::uint32_t>(low >> 32),
+          .part = static_cast<std::uint32_t>(low)};
+}
+
+std::string Identity::to_string() const {
+  return fmt::format("epoch {} group {} slot {} step {} part {}", epoch, group, slot, step, part);
+}
+
+Fingerprint Fingerprint::unpack(std::uint64_t word) {
+  return {.kind = static_cast<std::uint8_t>(word >> 56),
+          .dtype = static_cast<std::uint8_t>(word >> 48),
+          .format = static_cast<std::uint8_t>(word >> 40),
+          .count = word & 0xFF'FFFF'FFFFULL};
+}
+
+std::string Fingerprint::to_string() const {
+  return fmt::format("kind {} dtype {} format {} count {}", kind, dtype, format, count);
+}
+
+}  // namespace trireme::net
