@@ -32,6 +32,8 @@ struct Node {
 class Graph {
  public:
   // Adds a node after checking inputs, attributes and types. The error names the op and the scope it was built in.
+  // Names: `name` (default: the op's name) below the scope, with a number where it is taken. An `input` or `variable`
+  // takes its `name` attribute as it is; a second one of that name fails (kExists).
   Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}, std::string_view name = "");
   void add_control(std::int32_t before, std::int32_t after);
 
@@ -52,12 +54,13 @@ class Graph {
   // Names given to later nodes get this prefix ("conv1/").
   void push_scope(std::string_view name);
   void pop_scope();
+  std::string scope() const;  // the prefix now: "" or "conv1/"
 
   std::string to_text() const;  // one line per node
   std::string to_dot() const;
 
  private:
-  std::string unique_name(const OpDef& def, std::string_view wanted);
+  std::string unique_name(std::string wanted);
   std::vector<Node> nodes_;
   std::vector<std::pair<std::string, Value>> outputs_;
   std::vector<std::string> scopes_;
@@ -65,6 +68,8 @@ class Graph {
 };
 
 // Checks every invariant (order, types against inference, unique names, mutation order); names the first bad node.
+// Mutation order: only variables are mutated, and after a mutation the variable is read through the mutator's output only,
+// so that node order alone says which value a reader gets.
 Status verify(const Graph& graph);
 
 // Sum of the nodes' costs; nodes without a cost function count their bytes.

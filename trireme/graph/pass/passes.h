@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/graph/graph.h"
@@ -21,21 +22,25 @@ Result<Graph> eliminate_dead_code(const Graph& graph, std::span<const std::strin
 // outputs, reshapes of them) have offset -1 or alias another Value.
 struct MemoryPlan {
   struct Place {
-    std::int64_t offset = -1;  // in the arena, or -1
-    Value alias_of;            // shares the memory of that Value (in-place op, reshape), or null
+    std::int64_t offset = -1;  // in the arena, or -1; an alias of a Value in the arena has that Value's offset
+    Value alias_of;            // shares the memory of that Value (in-place op, reshape, mutator), or null
   };
   std::vector<std::vector<Place>> places;  // [node][output]
   std::int64_t arena_bytes = 0;
 };
 
 // Plans for execution in node order. `pinned`: Values whose memory is given from outside (bindings): neither moved nor
-// reused. `extra_bytes[node]`: workspace to reserve while that node runs, returned as workspace_offsets.
+// reused; a pinned reshape is a copy. Outputs of the graph keep their memory to the end. `workspace_bytes[node]`: reserved
+// while that node runs, returned as workspace_offsets.
 struct MemoryRequest {
   std::vector<Value> pinned;
   std::vector<std::int64_t> workspace_bytes;  // per node; may be empty
-  // Nodes may run at the same time when their strands do: order[i] is the strand of node i; values of different strands
-  // never share memory unless a dependency orders them. Empty: strictly in node order.
+  // Nodes may run at the same time when their strands do: strand[i] is the strand of node i (any number for nodes that run
+  // nothing); values of different strands never share memory unless a dependency orders them. A strand starts when all
+  // strands that its nodes depend on have ended. Empty: strictly in node order.
   std::vector<std::int32_t> strand;
+  // Strands that the caller orders beyond what the graph demands: (earlier, later).
+  std::vector<std::pair<std::int32_t, std::int32_t>> strand_order;
 };
 struct MemoryResult {
   MemoryPlan plan;

@@ -1,0 +1,63 @@
+#include "trireme/graph/builder.h"
+
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+std::vector<std::int64_t> dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
+
+}  // namespace
+
+Value Builder::add_node(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name) {
+  if (!status_.ok()) return {};
+  Result<Value> v = graph_.add(def, std::move(inputs), std::move(attrs), name);
+  if (!v.ok()) {
+    status_ = v.status();
+    return {};
+  }
+  return *v;
+}
+
+Value Builder::input(std::string_view name, DType dtype, const Shape& shape) {
+  return add_node(op::kInput, {}, {{"name", std::string(name)}, {"dtype", dtype}, {"shape", dims_of(shape)}});
+}
+Value Builder::variable(std::string_view name, DType dtype, const Shape& shape) {
+  return add_node(op::kVariable, {},
+                  {{"name", graph_.scope().append(name)}, {"dtype", dtype}, {"shape", dims_of(shape)}});
+}
+Value Builder::fill(double value, DType dtype, const Shape& shape) {
+  return add_node(op::kFill, {}, {{"value", value}, {"dtype", dtype}, {"shape", dims_of(shape)}});
+}
+Value Builder::add(Value a, Value b) { return add_node(op::kAdd, {a, b}); }
+Value Builder::sub(Value a, Value b) { return add_node(op::kSub, {a, b}); }
+Value Builder::mul(Value a, Value b) { return add_node(op::kMul, {a, b}); }
+Value Builder::relu(Value x) { return add_node(op::kRelu, {x}); }
+Value Builder::sigmoid(Value x) { return add_node(op::kSigmoid, {x}); }
+Value Builder::tanh(Value x) { return add_node(op::kTanh, {x}); }
+Value Builder::matmul(Value a, Value b, bool transpose_a, bool transpose_b) {
+  return add_node(op::kMatmul, {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+}
+Value Builder::bias_add(Value x, Value bias) { return add_node(op::kBiasAdd, {x, bias}); }
+Value Builder::conv2d(Value x, Value filter, std::int64_t stride, std::int64_t padding) {
+  return add_node(op::kConv2d, {x, filter}, {{"stride", stride}, {"padding", padding}});
+}
+Value Builder::max_pool2d(Value x, std::int64_t window, std::int64_t stride) {
+  return add_node(op::kMaxPool2d, {x}, {{"window", window}, {"stride", stride}});
+}
+Value Builder::reshape(Value x, const Shape& shape) {
+  return add_node(op::kReshape, {x}, {{"shape", dims_of(shape)}});
+}
+Value Builder::sum(Value x) { return add_node(op::kSum, {x}); }
+Value Builder::dropout(Value x, Value key, Value step, Value sample_ids, double rate, std::int64_t stream) {
+  return add_node(op::kDropout, {x, key, step, sample_ids}, {{"rate", rate}, {"stream", stream}});
+}
+Value Builder::softmax_cross_entropy(Value logits, Value labels, Value weights) {
+  return add_node(op::kSoftmaxCrossEntropy, {logits, labels, weights});
+}
+
+void Builder::output(std::string name, Value v) {
+  if (status_.ok()) graph_.set_output(std::move(name), v);
+}
+
+}  // namespace trireme::graph
