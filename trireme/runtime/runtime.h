@@ -1,14 +1,15 @@
 // Runtime: everything a rank gets from the world, behind one interface with two implementations.
 //
 //   real    (runtime/real/):    one loop thread per Runtime, a compute pool, the operating system.
-//   virtual (runtime/virtual/): many Runtimes in one thread and one virtual clock, machines and links by model, faults
+//   virtual (runtime/virtual/): many Runtimes in one thread and one virtual clock, machines and links by
+//   model, faults
 //                               from a seed. The same seed gives the same trace.
 //
 // No product code reaches clocks, threads, sleeps, sockets, processes or files any other way.
 //
-// Threads: every method is called on the Runtime's loop, except post(), which any thread may call, and the methods of
-// ComputeContext, which the running compute function calls. Callbacks and Tasks run on the loop, one at a time, never
-// inside the call that caused them.
+// Threads: every method is called on the Runtime's loop, except post(), which any thread may call, and the
+// methods of ComputeContext, which the running compute function calls. Callbacks and Tasks run on the loop,
+// one at a time, never inside the call that caused them.
 #pragma once
 
 #include <cstdint>
@@ -29,24 +30,27 @@ class Files;      // files.h
 class Network;    // network.h
 class Processes;  // processes.h
 
-// What a compute function gets: the threads it may use. parallel_for cuts [0, n) into exactly `width` fixed slices
-// (empty ones are skipped), so results depend on the width, never on which threads ran the slices or how many were free.
+// What a compute function gets: the threads it may use. parallel_for cuts [0, n) into exactly `width` fixed
+// slices (empty ones are skipped), so results depend on the width, never on which threads ran the slices or
+// how many were free.
 class ComputeContext {
  public:
   virtual ~ComputeContext() = default;
   virtual int width() const = 0;
-  // Runs body(begin, end, slice) for every slice, the caller helping; returns when all are done. Does not nest.
-  virtual void parallel_for(std::int64_t n, const std::function<void(std::int64_t, std::int64_t, int)>& body) = 0;
+  // Runs body(begin, end, slice) for every slice, the caller helping; returns when all are done. Does not
+  // nest.
+  virtual void parallel_for(std::int64_t n,
+                            const std::function<void(std::int64_t, std::int64_t, int)>& body) = 0;
 };
 
 using ComputeFn = Function<void(ComputeContext&)>;
 
 struct ComputeRequest {
-  cost::OpCost cost;         // what virtual time charges
-  int width = 1;             // threads it may use, and the number of slices
-  const char* label = "";    // for traces; static storage
-  ComputeFn fn;              // runs on the pool (real) or inline (virtual); skipped on a phantom Runtime
-  Callback done;             // on the loop, after fn
+  cost::OpCost cost;       // what virtual time charges
+  int width = 1;           // threads it may use, and the number of slices
+  const char* label = "";  // for traces; static storage
+  ComputeFn fn;            // runs on the pool (real) or inline (virtual); skipped on a phantom Runtime
+  Callback done;           // on the loop, after fn
 };
 
 using TimerId = std::uint64_t;
@@ -56,11 +60,13 @@ enum class FaultAction : std::uint8_t {
   kNone,
   kMiscall,  // the caller shall do the wrong thing on purpose (call a different collective)
   kError,    // the caller shall report a failure of the world
-  // Kill and pause are carried out by the Runtime: a real process does not return from the call, a virtual rank is cut
-  // off from the world (nothing it does takes effect) and is never resumed (kill) or resumed later (pause).
+  // Kill and pause are carried out by the Runtime: a real process does not return from the call, a virtual
+  // rank is cut off from the world (nothing it does takes effect) and is never resumed (kill) or resumed
+  // later (pause).
 };
 
-// What a rank is doing, for heartbeats: a rank with compute or file work under way is alive however long that takes.
+// What a rank is doing, for heartbeats: a rank with compute or file work under way is alive however long that
+// takes.
 struct Activity {
   int compute_in_flight = 0;
   int io_in_flight = 0;
@@ -81,7 +87,8 @@ class Runtime {
   // Calendar time for log stamps and file names only (virtual: a fixed date + now()).
   virtual std::int64_t unix_time_ns() const = 0;
 
-  // Tasks. spawn() starts a Task that nobody awaits; the Runtime owns it until it ends or the Runtime is destroyed.
+  // Tasks. spawn() starts a Task that nobody awaits; the Runtime owns it until it ends or the Runtime is
+  // destroyed.
   virtual void spawn(Task<void> task) = 0;
   // Runs `fn` on the loop soon. Any thread.
   virtual void post(Callback fn) = 0;
@@ -95,7 +102,9 @@ class Runtime {
   virtual int compute_threads() const = 0;
   virtual Activity activity() const = 0;
 
-  // Awaitable form: `co_await rt.compute(cost, fn)`.
+  // Awaitable form: `co_await rt.compute(cost, fn)`. A Task destroyed meanwhile is not resumed, but `fn` may
+  // still run: what it refers to must outlive it (only the end of the Runtime waits for running functions
+  // first).
   auto compute(cost::OpCost op_cost, ComputeFn fn, int width = 1, const char* label = "");
   // Awaitable: resumes at `when`.
   auto sleep_until(TimeNs when);
@@ -105,8 +114,8 @@ class Runtime {
   virtual Network& network() = 0;
   virtual Processes& processes() = 0;
 
-  // Interrupt and terminate requests of the user (SIGINT, SIGTERM): `fn` runs on the loop for each. Replaces the last
-  // handler; empty restores the default (the process ends).
+  // Interrupt and terminate requests of the user (SIGINT, SIGTERM): `fn` runs on the loop for each. Replaces
+  // the last handler; empty restores the default (the process ends).
   virtual void on_interrupt(Callback fn) = 0;
 
   // Faults injected from a seed (virtual) or by the command line (real). `site` and `index` name the place.
@@ -118,23 +127,33 @@ class Runtime {
 
 inline auto Runtime::compute(cost::OpCost op_cost, ComputeFn fn, int width, const char* label) {
   struct Awaiter {
-    Runtime& rt;
-    ComputeRequest request;
+    Awaiter(Runtime& runtime, ComputeRequest r) : rt(runtime), request(std::move(r)) {}
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+    ~Awaiter() {
+      if (waiting) *waiting = false;
+    }
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) {
-      request.done = [h] { h.resume(); };
+      waiting = std::make_shared<bool>(true);
+      request.done = [h, still = waiting] {
+        if (*still) h.resume();
+      };
       rt.start_compute(std::move(request));
     }
     void await_resume() {}
+    Runtime& rt;
+    ComputeRequest request;
+    std::shared_ptr<bool> waiting;  // false: the frame is gone, do not resume it
   };
-  return Awaiter{*this, {op_cost, width, label, std::move(fn), {}}};
+  return Awaiter(*this, {op_cost, width, label, std::move(fn), {}});
 }
 
 inline auto Runtime::sleep_until(TimeNs when) {
   struct Awaiter {
-    Runtime& rt;
-    TimeNs when;
-    TimerId timer = 0;
+    Awaiter(Runtime& runtime, TimeNs time) : rt(runtime), when(time) {}
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) {
       timer = rt.call_at(when, [this, h] {
@@ -146,8 +165,11 @@ inline auto Runtime::sleep_until(TimeNs when) {
     ~Awaiter() {
       if (timer != 0) rt.cancel_timer(timer);
     }
+    Runtime& rt;
+    TimeNs when;
+    TimerId timer = 0;
   };
-  return Awaiter{*this, when};
+  return Awaiter(*this, when);
 }
 
 inline auto Runtime::sleep_for(TimeNs duration) { return sleep_until(now() + duration); }

@@ -39,7 +39,8 @@ Result<Mapping> Mapping::of(const Fd& fd, std::size_t bytes) {
 Result<Fd> make_memory_file(const std::string& name, std::size_t bytes) {
   const std::string action = fmt::format("create a shared segment '{}' of {}", name, format_bytes(bytes));
   Fd fd(memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || fcntl(fd.get(), F_ADD_SEALS, kFixedSize) != 0)
+  if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(fd.get(), F_ADD_SEALS, kFixedSize) != 0)
     return system_error("network", action, errno);
   return fd;
 }
@@ -59,22 +60,29 @@ Status check_memory_file(const Fd& fd, std::size_t bytes) {
 Code code_of_errno(int error_number) {
   switch (error_number) {
     case ENOENT:
-    case ENOTDIR: return Code::kNotFound;
+    case ENOTDIR:
+      return Code::kNotFound;
     case EEXIST:
-    case EADDRINUSE: return Code::kExists;
+    case EADDRINUSE:
+      return Code::kExists;
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
     case ENOMEM:
     case EMFILE:
-    case ENFILE: return Code::kExhausted;
+    case ENFILE:
+      return Code::kExhausted;
     case EINVAL:
     case ENAMETOOLONG:
-    case EISDIR: return Code::kInvalid;
+    case EISDIR:
+      return Code::kInvalid;
     case EPIPE:
-    case ECONNRESET: return Code::kPeerLost;
-    case ETIMEDOUT: return Code::kDeadline;
-    default: return Code::kUnavailable;
+    case ECONNRESET:
+      return Code::kPeerLost;
+    case ETIMEDOUT:
+      return Code::kDeadline;
+    default:
+      return Code::kUnavailable;
   }
 }
 

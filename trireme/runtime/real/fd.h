@@ -54,7 +54,8 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-// An anonymous memory file of fixed size: sealed, so that no holder can shrink it under another's feet (SIGBUS).
+// An anonymous memory file of fixed size: sealed, so that no holder can shrink it under another's feet
+// (SIGBUS).
 Result<Fd> make_memory_file(const std::string& name, std::size_t bytes);
 // Checks a memory file that came from another process: size and seals as make_memory_file sets them.
 Status check_memory_file(const Fd& fd, std::size_t bytes);

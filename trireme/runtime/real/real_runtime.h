@@ -1,4 +1,5 @@
-// The real Runtime: one loop on the thread that calls run(), a compute pool, an I/O thread, the operating system.
+// The real Runtime: one loop on the thread that calls run(), a compute pool, an I/O thread, the operating
+// system.
 #pragma once
 
 #include <functional>
@@ -22,12 +23,13 @@ struct RealFault {
   std::uint64_t index = 0;
 };
 
-// One mailbox message or transport frame as it left, for comparing runs with a virtual one (see record_messages).
+
+// record_messages).
 struct RealOptions {
   std::string name = "main";
-  int compute_threads = 0;             // 0: all cores
-  TimeNs spin_ns = 50 * kMicro;        // wait policy: spin at most this long, then block on the doorbell
-  std::shared_ptr<Fabric> fabric;      // null: a fabric of its own
+  int compute_threads = 0;         // 0: all cores
+  TimeNs spin_ns = 50 * kMicro;    // wait policy: spin at most this long, then block on the doorbell
+  std::shared_ptr<Fabric> fabric;  // null: a fabric of its own
   std::vector<RealFault> faults;
   std::function<void(std::string_view)> log_sink;  // default: nothing
 };

@@ -73,6 +73,13 @@ void Timers::cancel(TimerId id) {
   remove(index);
 }
 
+void Timers::take_all(std::vector<Callback>& into) {
+  while (!heap_.empty()) {
+    into.push_back(std::move(slots_[heap_[0]].fn));
+    remove(heap_[0]);
+  }
+}
+
 bool Timers::run_due(TimeNs now) {
   const std::uint64_t end = next_sequence_;
   bool ran = false;

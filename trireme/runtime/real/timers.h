@@ -1,5 +1,5 @@
-// Timers of a loop: an indexed binary heap over reused slots, so that setting and cancelling allocate nothing once warm
-// and a cancelled deadline leaves nothing behind. Single-threaded.
+// Timers of a loop: an indexed binary heap over reused slots, so that setting and cancelling allocate nothing
+// once warm and a cancelled deadline leaves nothing behind. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,12 @@ class Timers {
   bool empty() const { return heap_.empty(); }
   TimeNs next_due() const { return heap_.empty() ? kForever : slots_[heap_[0]].when; }
 
-  // Runs what is due at `now`, earliest first, ties in order of creation; not what the callbacks add meanwhile, so that a
-  // timer that sets itself again does not starve the loop. True when something ran.
+  // Runs what is due at `now`, earliest first, ties in order of creation; not what the callbacks add
+  // meanwhile, so that a timer that sets itself again does not starve the loop. True when something ran.
   bool run_due(TimeNs now);
+
+  // Cancels every timer; the callbacks go to `into`, to die where their destructors may use timers again.
+  void take_all(std::vector<Callback>& into);
 
  private:
   struct Slot {

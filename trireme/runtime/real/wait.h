@@ -1,12 +1,14 @@
-// The wait policy, one primitive for loops, pool workers and shared-memory waiters: spin a little, then arm and block.
+// The wait policy, one primitive for loops, pool workers and shared-memory waiters: spin a little, then arm
+// and block.
 //
-// A waiter owns an *armed* word, which may lie in memory shared between processes. The protocol that loses no wake-up:
+// A waiter owns an *armed* word, which may lie in memory shared between processes. The protocol that loses no
+// wake-up:
 //
 //   waiter:  armed = 1; full fence; look for work once more; block only if there is none
 //   ringer:  publish the work;  full fence;  if armed: armed = 0 and signal
 //
-// The two full fences order (store armed, load work) against (store work, load armed), so at least one side sees the
-// other. A ringer that finds the waiter awake pays a fence and a load, no system call.
+// The two full fences order (store armed, load work) against (store work, load armed), so at least one side
+// sees the other. A ringer that finds the waiter awake pays a fence and a load, no system call.
 #pragma once
 
 #include <atomic>
@@ -30,13 +32,15 @@ inline void cpu_pause() {
 #endif
 }
 
-// Ringer's side, after the work was published. True: the waiter blocks or is about to, the caller must signal it.
+// Ringer's side, after the work was published. True: the waiter blocks or is about to, the caller must signal
+// it.
 inline bool take_armed(ArmedWord& armed) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return armed.load(std::memory_order_relaxed) != 0 && armed.exchange(0, std::memory_order_acq_rel) != 0;
 }
 
-// True as soon as ready() is, false after `spin_ns` without. The clock is read every 16 looks: a look may be one load.
+// True as soon as ready() is, false after `spin_ns` without. The clock is read every 16 looks: a look may be
+// one load.
 template <typename Ready>
 bool spin_until(TimeNs spin_ns, Ready&& ready) {
   if (ready()) return true;
@@ -51,7 +55,8 @@ bool spin_until(TimeNs spin_ns, Ready&& ready) {
   return false;
 }
 
-// Waiter's side. Returns when ready() was true or block() came back (it may do so for no reason: callers look again).
+// Waiter's side. Returns when ready() was true or block() came back (it may do so for no reason: callers look
+// again).
 template <typename Ready, typename Block>
 void wait_for(ArmedWord& armed, TimeNs spin_ns, Ready&& ready, Block&& block) {
   if (spin_until(spin_ns, ready)) return;

@@ -1,0 +1,20 @@
+#include "trireme/runtime/files.h"
+
+namespace trireme::runtime {
+
+// The sync before the rename orders content before name; the one of the directory makes the new name last.
+Task<Status> Files::write_atomic(std::string path, ByteView bytes) {
+  const std::string temporary = path + ".tmp";
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  Status done = co_await write(temporary, bytes);
+  if (done.ok()) done = co_await sync(temporary);
+  if (done.ok()) done = co_await rename(temporary, path);
+  if (!done.ok()) {
+    (void)co_await remove_all(temporary);
+    co_return done;
+  }
+  co_return co_await sync(directory);
+}
+
+}  // namespace trireme::runtime

@@ -1,0 +1,93 @@
+#include "trireme/runtime/real/interrupts.h"
+
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace trireme::runtime::real {
+namespace {
+
+// The eventfds to ring, -1 where free. A signal handler can reach nothing but such a table of lock-free
+// words.
+constexpr std::size_t kMaxListeners = 64;
+struct Listeners {
+  std::array<std::atomic<int>, kMaxListeners> fds;
+  std::mutex mutex;  // of installing and removing, not of the handler
+  int count = 0;
+  struct sigaction old_interrupt {
+  }, old_terminate{};
+  Listeners() {
+    for (auto& fd : fds) fd.store(-1);
+  }
+};
+Listeners& listeners() {
+  static Listeners table;
+  return table;
+}
+
+void on_signal(int) {
+  const int saved_errno = errno;
+  const std::uint64_t one = 1;
+  for (auto& slot : listeners().fds)
+    if (const int fd = slot.load(); fd >= 0) {
+      [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
+    }
+  errno = saved_errno;
+}
+
+class RealInterrupts final : public Interrupts, Loop::FdHandler {
+ public:
+  RealInterrupts(Loop& loop, Callback fn)
+      : loop_(loop),
+        fn_(std::make_shared<Callback>(std::move(fn))),
+        event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    const Status watched = loop_.watch(event_.get(), EPOLLIN, this);
+    TR_CHECK(watched.ok(), "{}", watched.to_string());
+    Listeners& table = listeners();
+    const std::lock_guard lock(table.mutex);
+    while (slot_ < kMaxListeners && table.fds[slot_].load() >= 0) ++slot_;
+    TR_CHECK(slot_ < kMaxListeners, "more than {} Runtimes of one process listen for interrupts",
+             kMaxListeners);
+    table.fds[slot_].store(event_.get());
+    if (table.count++ > 0) return;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &action, &table.old_interrupt);
+    sigaction(SIGTERM, &action, &table.old_terminate);
+  }
+
+  ~RealInterrupts() override {
+    loop_.unwatch(event_.get(), this);
+    Listeners& table = listeners();
+    const std::lock_guard lock(table.mutex);
+    table.fds[slot_].store(-1);
+    if (--table.count > 0) return;
+    sigaction(SIGINT, &table.old_interrupt, nullptr);
+    sigaction(SIGTERM, &table.old_terminate, nullptr);
+  }
+
+ private:
+  void on_ready(std::uint32_t) override {
+    std::uint64_t count = 0;
+    if (::read(event_.get(), &count, sizeof count) != sizeof count) return;
+    const std::shared_ptr<Callback> fn = fn_;  // it may replace itself
+    for (; count > 0; --count) (*fn)();
+  }
+
+  Loop& loop_;
+  const std::shared_ptr<Callback> fn_;
+  Fd event_;
+  std::size_t slot_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Interrupts> make_interrupts(Loop& loop, Callback fn) {
+  return std::make_unique<RealInterrupts>(loop, std::move(fn));
+}
+
+}  // namespace trireme::runtime::real

@@ -1,0 +1,20 @@
+// SIGINT and SIGTERM as callbacks of a loop. Signals belong to the process, so this is the one place with
+// process-wide state: while any Interrupts exists a handler rings every one of them; with the last one the
+// old actions come back.
+#pragma once
+
+#include <memory>
+
+#include "trireme/runtime/real/loop.h"
+
+namespace trireme::runtime::real {
+
+class Interrupts {
+ public:
+  virtual ~Interrupts() = default;
+};
+
+// `fn` runs on the loop once per signal (signals that arrive together may count as one).
+std::unique_ptr<Interrupts> make_interrupts(Loop& loop, Callback fn);
+
+}  // namespace trireme::runtime::real
