@@ -4,17 +4,6 @@
 
 namespace trireme::data {
 
-std::vector<ShardRun> even_runs(std::int32_t num_shards, int num_workers) {
-  std::vector<ShardRun> runs;
-  std::int32_t next = 0;
-  for (int w = 0; w < num_workers; ++w) {
-    const std::int32_t count = num_shards / num_workers + (w < num_shards % num_workers ? 1 : 0);
-    runs.push_back({next, count});
-    next += count;
-  }
-  return runs;
-}
-
 LeaseBook::LeaseBook(std::int32_t num_shards, std::int64_t first_step) : num_shards_(num_shards), completed_(first_step) {
   TR_CHECK(num_shards >= 1);
 }

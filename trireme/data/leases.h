@@ -18,9 +18,6 @@ struct ShardRun {
   friend auto operator<=>(const ShardRun&, const ShardRun&) = default;
 };
 
-// Cuts `num_shards` into `num_workers` runs that differ by at most one in length, longer ones first.
-std::vector<ShardRun> even_runs(std::int32_t num_shards, int num_workers);
-
 class LeaseBook {
  public:
   explicit LeaseBook(std::int32_t num_shards, std::int64_t first_step = 0);

@@ -1,0 +1,10 @@
+// The bulk-synchronous rule; see bsp.cc.
+#pragma once
+
+#include "trireme/agree/agree.h"
+
+namespace trireme::agree {
+
+std::unique_ptr<Agreement> make_bsp(runtime::Runtime& rt, comm::Group& group);
+
+}  // namespace trireme::agree

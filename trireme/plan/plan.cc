@@ -1,0 +1,137 @@
+#include "trireme/plan/plan.h"
+
+#include <algorithm>
+
+namespace trireme::plan {
+namespace {
+
+constexpr std::int64_t kAlignElems = 16;  // 64 bytes of f32
+
+std::int64_t align_up(std::int64_t n) { return (n + kAlignElems - 1) / kAlignElems * kAlignElems; }
+
+Json bucket_to_json(const Bucket& b) {
+  return {{"slot", b.slot},           {"parameters", b.parameters},         {"offsets", b.offsets},
+          {"num_elems", b.num_elems}, {"metrics_offset", b.metrics_offset}, {"collective", b.collective},
+          {"codec", b.codec}};
+}
+
+Result<Bucket> bucket_from_json(const Json& json) {
+  Bucket b;
+  TR_ASSIGN_OR_RETURN(b.slot, json_get<std::uint16_t>(json, "slot"));
+  TR_ASSIGN_OR_RETURN(b.parameters, json_get<std::vector<std::string>>(json, "parameters"));
+  TR_ASSIGN_OR_RETURN(b.offsets, json_get<std::vector<std::int64_t>>(json, "offsets"));
+  TR_ASSIGN_OR_RETURN(b.num_elems, json_get<std::int64_t>(json, "num_elems"));
+  TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get<std::int64_t>(json, "metrics_offset"));
+  TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
+  TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
+  if (b.parameters.size() != b.offsets.size())
+    return error(Code::kCorrupt, "[plan] bucket {} has {} parameters but {} offsets", b.slot, b.parameters.size(), b.offsets.size());
+  return b;
+}
+
+}  // namespace
+
+Json to_json(const Plan& p) {
+  Json owners = Json::array(), buckets = Json::array();
+  for (const auto& run : p.owners) owners.push_back({run.first, run.count});
+  for (const Bucket& b : p.buckets) buckets.push_back(bucket_to_json(b));
+  return {{"version", p.version},
+          {"job_sha256", p.job_sha256},
+          {"logical_shards", p.logical_shards},
+          {"shard_batch", p.shard_batch},
+          {"shard_threads", p.shard_threads},
+          {"owners", owners},
+          {"agreement", p.agreement},
+          {"transport", p.transport},
+          {"kernel_library", p.kernel_library},
+          {"kernels", p.kernels},
+          {"layouts", p.layouts},
+          {"buckets", buckets},
+          {"prediction",
+           {{"compute_seconds", p.prediction.compute_seconds},
+            {"exchange_seconds", p.prediction.exchange_seconds},
+            {"update_seconds", p.prediction.update_seconds}}}};
+}
+
+Result<Plan> plan_from_json(const Json& json) {
+  using Runs = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  using Names = std::map<std::string, std::string>;
+  Plan p;
+  TR_ASSIGN_OR_RETURN(p.version, json_get<int>(json, "version"));
+  if (p.version != 1) return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1", p.version);
+  TR_ASSIGN_OR_RETURN(p.job_sha256, json_get<std::string>(json, "job_sha256"));
+  TR_ASSIGN_OR_RETURN(p.logical_shards, json_get<std::int32_t>(json, "logical_shards"));
+  TR_ASSIGN_OR_RETURN(p.shard_batch, json_get<std::int64_t>(json, "shard_batch"));
+  TR_ASSIGN_OR_RETURN(p.shard_threads, json_get<int>(json, "shard_threads"));
+  TR_ASSIGN_OR_RETURN(const Runs owners, json_get<Runs>(json, "owners"));
+  for (const auto& [first, count] : owners) p.owners.push_back({first, count});
+  TR_ASSIGN_OR_RETURN(p.agreement, json_get<std::string>(json, "agreement"));
+  TR_ASSIGN_OR_RETURN(p.transport, json_get<std::string>(json, "transport"));
+  TR_ASSIGN_OR_RETURN(p.kernel_library, json_get<std::string>(json, "kernel_library"));
+  TR_ASSIGN_OR_RETURN(p.kernels, json_get<Names>(json, "kernels"));
+  TR_ASSIGN_OR_RETURN(p.layouts, json_get<Names>(json, "layouts"));
+  TR_ASSIGN_OR_RETURN(const Json buckets, json_get<Json>(json, "buckets"));
+  for (const Json& b : buckets) {
+    TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b));
+    p.buckets.push_back(std::move(bucket));
+  }
+  TR_ASSIGN_OR_RETURN(const Json prediction, json_get<Json>(json, "prediction"));
+  TR_ASSIGN_OR_RETURN(p.prediction.compute_seconds, json_get<double>(prediction, "compute_seconds"));
+  TR_ASSIGN_OR_RETURN(p.prediction.exchange_seconds, json_get<double>(prediction, "exchange_seconds"));
+  TR_ASSIGN_OR_RETURN(p.prediction.update_seconds, json_get<double>(prediction, "update_seconds"));
+  return p;
+}
+
+std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_workers) {
+  std::vector<collective::LeafRun> runs;
+  std::int32_t next = 0;
+  for (int w = 0; w < num_workers; ++w) {
+    const std::int32_t count = num_shards / num_workers + (w < num_shards % num_workers ? 1 : 0);
+    runs.push_back({next, count});
+    next += count;
+  }
+  return runs;
+}
+
+std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
+                                 const std::string& collective) {
+  std::vector<Bucket> buckets(1);
+  for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
+    if (!buckets.back().parameters.empty() && buckets.back().num_elems * 4 >= bucket_bytes) buckets.emplace_back();
+    Bucket& b = buckets.back();
+    b.parameters.push_back(p->name);
+    b.offsets.push_back(b.num_elems);
+    b.num_elems += align_up(p->num_elems);
+  }
+  Bucket& last = buckets.back();
+  last.metrics_offset = last.num_elems;
+  last.num_elems += align_up(kNumMetrics);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].slot = static_cast<std::uint16_t>(i);
+    buckets[i].collective = collective;
+  }
+  return buckets;
+}
+
+Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost::OpCost& update_cost,
+                   const cost::MachineModel& machine, const cost::LinkModel& link) {
+  std::int32_t most = 1;
+  for (const auto& run : plan.owners) most = std::max(most, run.count);
+  const int at_once = std::max(1, machine.cores / std::max(1, plan.shard_threads));
+  const std::int32_t waves = (most + at_once - 1) / at_once;
+  Prediction p;
+  p.compute_seconds = waves * to_seconds(cost::compute_time(shard_cost, machine, plan.shard_threads));
+  p.update_seconds = to_seconds(cost::compute_time(update_cost, machine, plan.shard_threads));
+  if (plan.workers() > 1 && !plan.buckets.empty()) {
+    const Bucket& last = plan.buckets.back();
+    const collective::ScheduleSpec spec{.world = plan.workers(),
+                                        .count = last.num_elems,
+                                        .leaf_runs = plan.owners,
+                                        .num_leaves = plan.logical_shards};
+    const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, last.collective);
+    if (algorithm.ok()) p.exchange_seconds = to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
+  }
+  return p;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,75 @@
+// Plan: the value that fixes everything about how a job runs. Written to plan.json; the trainer runs only Plans.
+//
+// What decides the bits of the result (logical shards, threads per shard, kernels, buckets, collectives) is fixed at the
+// first start and never changes for that run; who owns which shards may change with the number of workers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/base/json.h"
+#include "trireme/collective/schedule.h"
+#include "trireme/cost/cost.h"
+
+namespace trireme::plan {
+
+// Gradients that travel together, in the order in which backward finishes them.
+struct Bucket {
+  std::uint16_t slot = 0;               // identity of its messages
+  std::vector<std::string> parameters;  // reverse order of use in the forward pass
+  std::vector<std::int64_t> offsets;    // of each parameter in the bucket, in elements
+  std::int64_t num_elems = 0;           // including alignment and metrics
+  std::int64_t metrics_offset = -1;     // of {loss, correct, stop} in the last bucket; -1 elsewhere
+  std::string collective = "fixed-tree";
+  std::string codec = "none";
+};
+
+// What the plan believes a step takes, phase by phase; reported beside what was measured.
+struct Prediction {
+  double compute_seconds = 0;
+  double exchange_seconds = 0;  // not hidden: the part after backward
+  double update_seconds = 0;
+  double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds; }
+};
+
+struct Plan {
+  int version = 1;
+  std::string job_sha256;                        // of the part of the job that decides the result
+  std::int32_t logical_shards = 1;
+  std::int64_t shard_batch = 1;
+  int shard_threads = 1;
+  std::vector<collective::LeafRun> owners;       // per worker, in rank order
+  std::string agreement = "bsp";
+  std::string transport = "inproc";
+  std::string kernel_library;                    // what the kernels were built with
+  std::map<std::string, std::string> kernels;    // op -> kernel
+  std::map<std::string, std::string> layouts;    // parameter -> layout over the mesh
+  std::vector<Bucket> buckets;
+  Prediction prediction;
+
+  int workers() const { return static_cast<int>(owners.size()); }
+};
+
+Json to_json(const Plan& plan);
+Result<Plan> plan_from_json(const Json& json);
+
+// Cuts `num_shards` into `num_workers` runs that differ by at most one in length, longer ones first.
+std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_workers);
+
+struct ParameterSize {
+  std::string name;
+  std::int64_t num_elems;
+};
+inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
+
+// Buckets of about `bucket_bytes` over `parameters` (given in order of use); the last one carries the metrics.
+std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
+                                 const std::string& collective);
+
+// Prices a step: all shards of the busiest worker, the exchange of what backward finishes last, the update.
+Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost::OpCost& update_cost,
+                   const cost::MachineModel& machine, const cost::LinkModel& link);
+
+}  // namespace trireme::plan

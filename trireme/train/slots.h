@@ -1,0 +1,13 @@
+// Plan slots that the trainer itself uses, above those of the buckets. Part of message identities.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::train {
+
+inline constexpr std::uint16_t kSlotStartSize = 0xFF00;
+inline constexpr std::uint16_t kSlotStart = 0xFF01;
+inline constexpr std::uint16_t kSlotRestore = 0xFF02;
+inline constexpr std::uint16_t kSlotEval = 0xFF03;
+
+}  // namespace trireme::train

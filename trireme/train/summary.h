@@ -1,0 +1,38 @@
+// Summary: what a finished (or stopped) run reports. Written to summary.json with the names that DESIGN's users rely on.
+#pragma once
+
+#include <string>
+
+#include "trireme/base/json.h"
+#include "trireme/plan/plan.h"
+#include "trireme/train/job.h"
+
+namespace trireme::train {
+
+struct Summary {
+  std::string job;
+  int workers = 1;
+  std::string agreement, codec, transport, device = "cpu";
+  std::int64_t steps = 0, samples = 0;
+  double epochs = 0;
+  double wall_seconds = 0;             // of this start of the run, without set-up
+  double samples_per_second = 0;
+  double train_loss = 0, train_accuracy = 0;  // means over the last epoch (or what was run of it)
+  double test_loss = 0, test_accuracy = 0;
+  double bytes_sent_per_step = 0;      // per worker, on the wire
+  double bytes_dense_per_step = 0;
+  double compute_seconds = 0, exposed_seconds = 0, data_seconds = 0;  // per step, means
+  double predicted_step_seconds = 0, measured_step_seconds = 0;
+  plan::Prediction prediction;
+  std::string parameters_sha256;
+  bool finished = false;               // false: stopped on request, to be resumed
+  bool ok = false;
+
+  double compute_fraction() const;
+  double exposed_comm_fraction() const;
+};
+
+Json to_json(const Summary& summary);
+Result<Summary> summary_from_json(const Json& json);
+
+}  // namespace trireme::train
