@@ -1,15 +1,20 @@
 // Schedule: a collective algorithm as a pure function (spec, rank) -> RankProgram.
 //
-// One definition is run over any Transport (comm), priced, simulated, verified symbolically and printed. A program is a
-// list of steps with dependencies; steps address regions of numbered buffers. Buffer 0 is the result of the rank (and its
-// input, for algorithms that take one input per rank); buffers 1..num_partials are its input partials (fixed-tree);
-// the rest is scratch.
+// One definition is run over any Transport (comm), priced, simulated, verified symbolically and printed. A
+// program is a list of steps with dependencies; steps address regions of numbered buffers. Buffer 0 is the
+// result of the rank (and its input, for algorithms that take one input per rank); buffers 1..num_partials
+// are its input partials (fixed-tree); the rest is scratch. Buffer 1 may be the same memory as buffer 0 when
+// it is a partial: programs are right either way, and the verifier proves both.
+//
+// A step may start when the steps it depends on are done: a send is done when its region may be written
+// again, a recv when the message is there (and added, for the recv-reduce kinds).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/base/status.h"
@@ -18,7 +23,14 @@
 namespace trireme::collective {
 
 // Values travel in fingerprints: never renumber.
-enum class Kind : std::uint8_t { kAllreduce = 1, kReduce = 2, kBroadcast = 3, kAllgather = 4, kReduceScatter = 5, kBarrier = 6 };
+enum class Kind : std::uint8_t {
+  kAllreduce = 1,
+  kReduce = 2,
+  kBroadcast = 3,
+  kAllgather = 4,
+  kReduceScatter = 5,
+  kBarrier = 6
+};
 std::string_view kind_name(Kind kind);
 
 // A run of leaves [first, first + count) of the fixed tree, owned by one rank.
@@ -26,62 +38,91 @@ struct LeafRun {
   std::int32_t first = 0, count = 0;
 };
 
-// A node of the fixed binary tree over V leaves: the aligned interval [first, first + 2^level) cut at V. Its children are
-// the two halves; a half that begins at or beyond V does not exist, and the node is then its left child.
+// A node of the fixed binary tree over V leaves: the aligned interval [first, first + 2^level) cut at V. Its
+// children are the two halves; a half that begins at or beyond V does not exist, and the node is then its
+// left child.
 struct TreeNode {
   std::int32_t first = 0, level = 0;
   friend bool operator==(const TreeNode&, const TreeNode&) = default;
 };
-// The maximal aligned subtrees that tile a run, left to right: what a rank with that run can add up by itself.
-// V = 8: [0,3) -> {0,1},{2}; [3,6) -> {3},{4,5}; [6,8) -> {6,7}.
+// The maximal aligned subtrees that tile a run, left to right: what a rank with that run can add up by
+// itself. V = 8: [0,3) -> {0,1},{2}; [3,6) -> {3},{4,5}; [6,8) -> {6,7}.
 std::vector<TreeNode> maximal_subtrees(LeafRun run, std::int32_t num_leaves);
 
 struct ScheduleSpec {
   Kind kind = Kind::kAllreduce;
   int world = 1;
   int root = 0;
-  std::int64_t count = 0;        // elements
+  std::int64_t count = 0;  // elements
   std::int32_t elem_bytes = 4;
   std::int64_t segment_bytes = 1 << 20;  // largest message an algorithm should make, a hint
-  std::vector<LeafRun> leaf_runs;  // fixed-tree: one per rank, in order, covering [0, num_leaves)
+  // fixed-tree: one per rank, in order, covering [0, num_leaves); none: one leaf per rank, num_leaves =
+  // world.
+  std::vector<LeafRun> leaf_runs;
   std::int32_t num_leaves = 0;
-  std::uint64_t bytes() const { return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(elem_bytes); }
+  std::uint64_t bytes() const {
+    return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(elem_bytes);
+  }
 };
 
-enum class StepKind : std::uint8_t { kSend, kRecv, kReduce, kCopy };  // kReduce: dst = dst + src
+// Additions are written with their operands in order, so that a program fixes the bits: dst = left + right.
+enum class StepKind : std::uint8_t {
+  kSend,            // src -> peer
+  kRecv,            // peer -> dst
+  kCopy,            // dst = src
+  kReduce,          // dst = dst + src
+  kReduceLeft,      // dst = src + dst
+  kRecvReduce,      // peer -> src (scratch), then dst = dst + src
+  kRecvReduceLeft,  // peer -> src (scratch), then dst = src + dst
+};
+std::string_view step_name(StepKind kind);
+constexpr bool is_recv(StepKind k) {
+  return k == StepKind::kRecv || k == StepKind::kRecvReduce || k == StepKind::kRecvReduceLeft;
+}
+constexpr bool is_reduce(StepKind k) {
+  return k == StepKind::kReduce || k == StepKind::kReduceLeft || k == StepKind::kRecvReduce ||
+         k == StepKind::kRecvReduceLeft;
+}
 
 struct Region {
-  std::int32_t buffer = 0;
-  std::int64_t offset = 0;  // elements
+  std::int64_t buffer : 16 = 0;
+  std::int64_t offset : 48 = 0;  // elements
 };
 
+// 40 bytes: a ring of 1,024 ranks has four million of them.
 struct Step {
+  Region src, dst;              // send: src; recv: dst; others: both
+  std::int64_t count = 0;       // elements
+  std::int32_t peer = -1;       // send, recv
+  std::uint32_t part = 0;       // names the message among those of this pair of ranks and direction
+  std::uint32_t first_dep = 0;  // into RankProgram::deps
+  std::uint16_t num_deps = 0;
   StepKind kind = StepKind::kSend;
-  std::int32_t peer = -1;        // send, recv
-  std::uint32_t part = 0;        // message number for this pair of ranks and direction: matches send and recv
-  Region src, dst;               // send: src; recv: dst; reduce, copy: both
-  std::int64_t count = 0;        // elements
-  std::uint32_t first_dep = 0;   // into RankProgram::deps
-  std::uint32_t num_deps = 0;
 };
+static_assert(sizeof(Step) == 40);
 
 struct RankProgram {
   int rank = 0;
-  int num_partials = 0;                    // buffers 1..num_partials
+  int num_partials = 0;                     // buffers 1..num_partials
   std::vector<std::int64_t> scratch_elems;  // sizes of the buffers after the partials
-  std::vector<Step> steps;                 // dependencies point backwards: a step's deps have smaller indices
+  std::vector<Step> steps;  // dependencies point backwards: a step's deps have smaller indices
   std::vector<std::uint32_t> deps;
 
-  std::span<const std::uint32_t> deps_of(const Step& s) const { return {deps.data() + s.first_dep, s.num_deps}; }
+  std::span<const std::uint32_t> deps_of(const Step& s) const {
+    return {deps.data() + s.first_dep, s.num_deps};
+  }
   std::uint64_t bytes_sent(std::int32_t elem_bytes) const;
   std::string to_text() const;
 };
 
 struct Price {
-  std::int64_t rounds = 0;          // longest chain of messages
-  double bytes_per_rank = 0;        // sent by the busiest rank
-  double reduce_bytes_per_rank = 0;
+  std::int64_t rounds = 0;           // longest chain of messages
+  double bytes_per_rank = 0;         // sent by the busiest rank
+  double reduce_bytes_per_rank = 0;  // added to what the rank had, by the busiest rank
+  friend bool operator==(const Price&, const Price&) = default;
 };
+// What the programs of all ranks really do: the closed forms are tested against it.
+Price measure_programs(std::span<const RankProgram> programs, std::int32_t elem_bytes);
 TimeNs price_time(const Price& price, const cost::LinkModel& link, const cost::MachineModel& machine);
 
 // A row of collective/table.cc.
@@ -91,18 +132,22 @@ struct Algorithm {
   Kind kind;
   Status (*applicable)(const ScheduleSpec& spec);  // ok, or why not
   Result<RankProgram> (*build)(const ScheduleSpec& spec, int rank);
-  Price (*price)(const ScheduleSpec& spec);        // closed form
-  bool fixed_order;                                // the order of summation is the fixed tree
+  Price (*price)(const ScheduleSpec& spec);  // without building programs; exact
+  bool fixed_order;                          // the order of summation is the fixed tree
 };
 std::span<const Algorithm> algorithm_table();
 Result<const Algorithm*> find_algorithm(Kind kind, std::string_view name);
 // The cheapest applicable algorithm for a link and machine.
-Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link, const cost::MachineModel& machine);
+Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
+                                          const cost::MachineModel& machine);
 
-// Runs all ranks' programs symbolically, as expression trees, in every order the dependencies allow (races are found by
-// checking that unordered steps of a rank do not touch the same elements). Fails when a message has no partner, a cycle
-// waits, a region is out of bounds, an element of the result is not the sum of every leaf exactly once, or, with
-// `fixed_order`, is not exactly the fixed tree. Worlds and counts should be small.
+// Runs all ranks' programs symbolically, as expression trees, in every order the dependencies allow (races
+// are found by checking that unordered steps of a rank do not touch the same elements). Fails when a message
+// has no partner, a cycle waits, a region is out of bounds, an element of the result is not the sum of every
+// leaf exactly once, or, with `fixed_order`, is not exactly the fixed tree. Worlds and counts should be
+// small.
 Status verify_schedule(const Algorithm& algorithm, const ScheduleSpec& spec);
+// The same for programs at hand, one per rank.
+Status verify_programs(std::span<const RankProgram> programs, const ScheduleSpec& spec, bool fixed_order);
 
 }  // namespace trireme::collective

@@ -1,0 +1,217 @@
+// Fixed-tree allreduce: the sum of V leaves along one fixed binary tree, whoever holds which leaves.
+//
+// Vocabulary. Every rank brings its maximal aligned subtrees (partials). The elements are cut in K chunks.
+// For every chunk each node of the tree above the partials has an owner: the rank that holds the leaf reached
+// from the node by descending along the bits of the chunk's target leaf t = floor(c V / K). So the owner of a
+// node owns one of its children, the owner of the root holds leaf t, and the work rotates over the ranks with
+// the chunk.
+//   up:   at every node the owner of the other child sends it, the owner adds left + right;
+//   down: the owner of the root sends the chunk along a binomial tree over all ranks.
+// A node whose right half is missing is its left child. Rounds: at most ceil(log2 V) + floor(log2 P); with K
+// = P and equal runs a rank sends about 2 (P-1)/P of the bytes, as a ring does.
+#include <algorithm>
+
+#include "trireme/collective/algorithms.h"
+#include "trireme/collective/binomial.h"
+#include "trireme/collective/builder.h"
+#include "trireme/collective/tree.h"
+
+namespace trireme::collective {
+namespace {
+
+constexpr std::int64_t kMinChunkBytes = 64 << 10;
+// Message numbers: the level of the child that travels, or kDown, within the chunk.
+constexpr std::uint32_t kPartsPerChunk = 64, kDown = 63;
+
+// The tree and its runs; one leaf per rank when the spec names none.
+struct Forest {
+  std::vector<LeafRun> one_each;
+  std::span<const LeafRun> runs;
+  std::int32_t num_leaves;
+  int num_chunks;
+
+  explicit Forest(const ScheduleSpec& spec) : runs(spec.leaf_runs), num_leaves(spec.num_leaves) {
+    if (spec.leaf_runs.empty()) {
+      for (int r = 0; r < spec.world; ++r) one_each.push_back({r, 1});
+      runs = one_each;
+      num_leaves = spec.world;
+    }
+    const std::int64_t fit = static_cast<std::int64_t>(spec.bytes()) / kMinChunkBytes;
+    num_chunks = static_cast<int>(std::clamp<std::int64_t>(fit, 1, spec.world));
+  }
+  Forest(const Forest&) = delete;
+  Forest& operator=(const Forest&) = delete;
+
+  std::int32_t target(int chunk) const {
+    return static_cast<std::int32_t>(static_cast<std::int64_t>(chunk) * num_leaves / num_chunks);
+  }
+  int owner(TreeNode node, std::int32_t target_leaf) const {
+    std::int32_t at = node.first;
+    for (int level = node.level - 1; level >= 0; --level) {
+      const std::int32_t half = std::int32_t{1} << level;
+      if ((target_leaf & half) != 0 && at + half < num_leaves) at += half;
+    }
+    return rank_of_leaf(runs, at);
+  }
+  int root_owner(std::int32_t target_leaf) const { return rank_of_leaf(runs, target_leaf); }
+};
+
+Status applicable(const ScheduleSpec& spec) {
+  if (spec.leaf_runs.empty()) return {};
+  return check_leaf_runs(spec.leaf_runs, spec.world, spec.num_leaves);
+}
+
+// A node whose value this rank has, and where.
+struct Held {
+  TreeNode node;
+  ProgramBuilder::Place place;
+};
+
+class TreeWriter {
+ public:
+  TreeWriter(const Forest& forest, int rank, ProgramBuilder& b, std::span<const TreeNode> partials)
+      : forest_(forest), rank_(rank), b_(b), partials_(partials) {}
+
+  void write_chunk(int chunk, const Binomial& down) {
+    chunk_ = chunk;
+    target_ = forest_.target(chunk);
+    held_.clear();
+    have_via_[0] = have_via_[1] = false;
+    for (std::size_t p = 0; p < partials_.size(); ++p)
+      held_.push_back({partials_[p], b_.partial(static_cast<int>(p), chunk)});
+    for (int level = 0; level < root_level(forest_.num_leaves); ++level) climb(level);
+
+    const std::uint32_t part = static_cast<std::uint32_t>(chunk) * kPartsPerChunk + kDown;
+    if (rank_ == down.root)
+      b_.copy(b_.chunk(chunk), held_.front().place);
+    else
+      b_.recv(down.parent(rank_), part, b_.chunk(chunk));
+    down.for_children(rank_, [&](int child) { b_.send(child, part, b_.chunk(chunk)); });
+  }
+
+ private:
+  // Takes every node held at `level` one level up: merged here, joined by the sibling's message, or sent
+  // away.
+  void climb(int level) {
+    for (std::size_t i = 0; i < held_.size();) {
+      if (held_[i].node.level != level) {
+        ++i;
+        continue;
+      }
+      Held& mine = held_[i];
+      const TreeNode up = parent_of(mine.node), other = sibling_of(mine.node);
+      const bool other_is_left = other.first < mine.node.first;
+      if (other.first >= forest_.num_leaves) {
+        mine.node = up;
+      } else if (i + 1 < held_.size() && held_[i + 1].node == other) {
+        b_.reduce(mine.place, held_[i + 1].place);
+        mine.node = up;
+        held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      } else if (const int owner = forest_.owner(up, target_); owner != rank_) {
+        b_.send(owner, part(level), mine.place);
+        held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
+      } else {
+        b_.recv_reduce(forest_.owner(other, target_), part(level), via(other_is_left, mine.place.count),
+                       mine.place, other_is_left);
+        mine.node = up;
+      }
+      ++i;
+    }
+  }
+
+  std::uint32_t part(int level) const {
+    return static_cast<std::uint32_t>(chunk_) * kPartsPerChunk + static_cast<std::uint32_t>(level);
+  }
+  // Messages from the left and from the right join different nodes of this rank: each side has its own
+  // scratch, so that neither waits for the other.
+  const ProgramBuilder::Place& via(bool left, std::int64_t elems) {
+    if (!have_via_[left]) via_[left] = b_.scratch(elems);
+    have_via_[left] = true;
+    return via_[left];
+  }
+
+  const Forest& forest_;
+  int rank_;
+  ProgramBuilder& b_;
+  std::span<const TreeNode> partials_;
+  int chunk_ = 0;
+  std::int32_t target_ = 0;
+  std::vector<Held> held_;
+  ProgramBuilder::Place via_[2];
+  bool have_via_[2] = {false, false};
+};
+
+Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
+  const Forest forest{spec};
+  const auto partials = maximal_subtrees(forest.runs[static_cast<std::size_t>(rank)], forest.num_leaves);
+  ProgramBuilder b{spec, rank, forest.num_chunks, static_cast<int>(partials.size())};
+  if (spec.count == 0) return b.build();
+  TreeWriter writer{forest, rank, b, partials};
+  for (int c = 0; c < forest.num_chunks; ++c)
+    writer.write_chunk(c, {spec.world, forest.root_owner(forest.target(c))});
+  return b.build();
+}
+
+// Adds up what one chunk costs every rank by walking the tree as deep as it crosses ranks.
+struct TreeTally {
+  const Forest& forest;
+  std::int32_t target;
+  std::int64_t elems;
+  std::vector<std::int64_t>&sent, &reduced;
+
+  // Messages on the longest path into `node`. first and last: ranks of its outermost leaves.
+  int visit(TreeNode node) {
+    const std::int64_t end =
+        std::min<std::int64_t>(node.first + (std::int64_t{1} << node.level), forest.num_leaves);
+    if (rank_of_leaf(forest.runs, node.first) ==
+        rank_of_leaf(forest.runs, static_cast<std::int32_t>(end - 1)))
+      return 0;
+    const TreeNode left{node.first, node.level - 1};
+    const TreeNode right = sibling_of(left);
+    const int left_depth = visit(left);
+    if (right.first >= forest.num_leaves) return left_depth;
+    const int right_depth = visit(right);
+    const int left_owner = forest.owner(left, target), right_owner = forest.owner(right, target);
+    const int owner = forest.owner(node, target);
+    reduced[static_cast<std::size_t>(owner)] += elems;
+    if (left_owner == right_owner) return std::max(left_depth, right_depth);
+    const bool from_left = owner == right_owner;
+    sent[static_cast<std::size_t>(from_left ? left_owner : right_owner)] += elems;
+    return std::max(left_depth + (from_left ? 1 : 0), right_depth + (from_left ? 0 : 1));
+  }
+};
+
+Price price(const ScheduleSpec& spec) {
+  if (spec.count == 0) return {};
+  const Forest forest{spec};
+  const Chunking chunks{spec.count, forest.num_chunks};
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(spec.world)), reduced(sent);
+  int rounds = 0;
+  for (int c = 0; c < forest.num_chunks; ++c) {
+    TreeTally tally{forest, forest.target(c), chunks.size(c), sent, reduced};
+    const int up = tally.visit({0, root_level(forest.num_leaves)});
+    const Binomial down{spec.world, forest.root_owner(tally.target)};
+    for (int r = 0; r < spec.world; ++r)
+      sent[static_cast<std::size_t>(r)] += down.num_children(r) * tally.elems;
+    rounds = std::max(rounds, up + down.depth());
+  }
+  return {
+      .rounds = rounds,
+      .bytes_per_rank = static_cast<double>(*std::max_element(sent.begin(), sent.end()) * spec.elem_bytes),
+      .reduce_bytes_per_rank =
+          static_cast<double>(*std::max_element(reduced.begin(), reduced.end()) * spec.elem_bytes)};
+}
+
+}  // namespace
+
+extern const Algorithm kFixedTree{
+    .name = "fixed-tree",
+    .doc = "the fixed binary tree over logical shards: same bits for any number of ranks",
+    .kind = Kind::kAllreduce,
+    .applicable = applicable,
+    .build = build,
+    .price = price,
+    .fixed_order = true};
+
+}  // namespace trireme::collective
