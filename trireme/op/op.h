@@ -1,7 +1,8 @@
 // OpDef: one value that says all about an op. Defined in op/<family>/<op>.cc, listed in op/table.cc.
 //
-// An OpDef is immutable data plus pure functions. A missing optional field (grad, cost, layout) means that passes which
-// need it decline politely. Host ops (op/comm, op/resource) have no kernel: whoever runs the graph injects one.
+// An OpDef is immutable data plus pure functions. A missing optional field (grad, cost, layout) means that
+// passes which need it decline politely. Host ops (op/comm, op/resource) have no kernel: whoever runs the
+// graph injects one.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,12 @@
 
 namespace trireme::op {
 
-// ---- Attributes -----------------------------------------------------------------------------------------------------
+// ---- Attributes
+// -----------------------------------------------------------------------------------------------------
 using AttrValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, DType>;
 
-// Typed attributes in the order of the OpDef's declaration. Complete after `complete_attrs`: every declared name is there.
+// Typed attributes in the order of the OpDef's declaration. Complete after `complete_attrs`: every declared
+// name is there.
 class Attrs {
  public:
   Attrs() = default;
@@ -51,8 +54,9 @@ struct AttrSpec {
   bool required = false;
 };
 
-// ---- Gradients ------------------------------------------------------------------------------------------------------
-// An edge of the graph under construction: output `index` of node `node`.
+// ---- Gradients
+// ------------------------------------------------------------------------------------------------------ An
+// edge of the graph under construction: output `index` of node `node`.
 struct Value {
   std::int32_t node = -1;
   std::int32_t index = 0;
@@ -73,7 +77,8 @@ class GradBuilder {
   virtual bool needs_grad(int input) = 0;  // false: leave that Value null
   virtual const TensorType& type(Value v) = 0;
   virtual const Attrs& attrs() = 0;
-  // Adds a node; the first output is returned, others are {node, 1...}. A failing inference aborts: gradients are right by test.
+  // Adds a node; the first output is returned, others are {node, 1...}. A failing inference aborts: gradients
+  // are right by test.
   virtual Value add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}) = 0;
 
   // Shorthands over add().
@@ -90,17 +95,20 @@ class GradBuilder {
 
 using Grads = std::vector<Value>;  // one per input; null where there is none
 
-// ---- Kernels --------------------------------------------------------------------------------------------------------
+// ---- Kernels
+// --------------------------------------------------------------------------------------------------------
 // Threads of one kernel: exactly `width` fixed slices, so results depend on the width and on nothing else.
 class Parallel {
  public:
   virtual ~Parallel() = default;
   virtual int width() const = 0;
-  virtual void parallel_for(std::int64_t n, const std::function<void(std::int64_t, std::int64_t, int)>& body) = 0;
+  virtual void parallel_for(std::int64_t n,
+                            const std::function<void(std::int64_t, std::int64_t, int)>& body) = 0;
 };
 Parallel& serial();  // width 1, runs inline
 
-// State that a fast kernel prepared once for its shapes (a oneDNN primitive). Owned by the compiled graph: const use.
+// State that a fast kernel prepared once for its shapes (a oneDNN primitive). Owned by the compiled graph:
+// const use.
 class KernelState {
  public:
   virtual ~KernelState() = default;
@@ -135,13 +143,14 @@ struct KernelRow {
   const char* op;
   const char* name;  // "blas", "onednn": stable, written to plans
   KernelFn run;
-  bool (*applicable)(const KernelQuery&) = nullptr;             // null: always
+  bool (*applicable)(const KernelQuery&) = nullptr;              // null: always
   std::size_t (*workspace_bytes)(const KernelQuery&) = nullptr;  // null: none
   std::unique_ptr<KernelState> (*prepare)(const KernelQuery&) = nullptr;
 };
 
-// ---- Layout rules ---------------------------------------------------------------------------------------------------
-// One way to cut an op over ranks: per input and output the dimension that is cut, or one of these.
+// ---- Layout rules
+// --------------------------------------------------------------------------------------------------- One way
+// to cut an op over ranks: per input and output the dimension that is cut, or one of these.
 inline constexpr int kReplicate = -1;
 inline constexpr int kPartial = -2;  // outputs only: the pieces must be added
 struct LayoutOption {
@@ -149,36 +158,46 @@ struct LayoutOption {
   std::vector<int> outputs;
 };
 
-// ---- Traits ---------------------------------------------------------------------------------------------------------
+// ---- Traits
+// ---------------------------------------------------------------------------------------------------------
 enum Trait : std::uint32_t {
   kNoTraits = 0,
-  kElementwise = 1U << 0,    // output element i depends on input elements i only (after broadcasting)
-  kInPlaceOk = 1U << 1,      // output 0 may share memory with input 0 of the same type
-  kHostOp = 1U << 2,         // no kernel: exec/host_op.h
-  kStateful = 1U << 3,       // reads or writes variables: never merged, folded or dropped when fetched
-  kRandom = 1U << 4,         // has a `stream` attribute and takes (key, step, sample ids)
-  kFeed = 1U << 5,           // the value comes from outside (input, variable, constant)
-  kMutates = 1U << 6,        // writes its inputs listed in OpDef::mutated_inputs
+  kElementwise = 1U << 0,  // output element i depends on input elements i only (after broadcasting)
+  kInPlaceOk = 1U << 1,    // output 0 may share memory with input 0 of the same type
+  kHostOp = 1U << 2,       // no kernel: exec/host_op.h
+  kStateful = 1U << 3,     // reads or writes variables: never merged, folded or dropped when fetched
+  kRandom = 1U << 4,       // has a `stream` attribute and takes (key, step, sample ids)
+  kFeed = 1U << 5,         // the value comes from outside (input, variable, constant)
+  kMutates = 1U << 6,      // writes its inputs listed in OpDef::mutated_inputs
 };
 
-// ---- OpDef ----------------------------------------------------------------------------------------------------------
+// ---- OpDef
+// ----------------------------------------------------------------------------------------------------------
 struct OpDef {
   std::string_view name;
   std::string_view doc;
   std::string_view family;
-  int num_inputs = 0;   // -1: variadic
+  int num_inputs = 0;  // -1: variadic
   int num_outputs = 1;
   std::vector<AttrSpec> attrs = {};
 
-  // Types of the outputs, or a failure that names the input or attribute.
+  // Types of the outputs, or a failure that names the input or attribute ("x: got ..., expected ..."). Called
+  // through infer_types, which counts the inputs and puts "[op <name>]" before the message.
   Result<std::vector<TensorType>> (*infer)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
   Result<Grads> (*grad)(GradBuilder& g) = nullptr;
   KernelFn reference = nullptr;  // plain, serial, row-major, any strides on inputs; outputs contiguous
   std::size_t (*reference_workspace)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
-  cost::OpCost (*cost)(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) = nullptr;
+  cost::OpCost (*cost)(std::span<const TensorType> in, std::span<const TensorType> out,
+                       const Attrs& attrs) = nullptr;
   std::vector<LayoutOption> (*layout)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
   std::uint32_t traits = kNoTraits;
+  // Inputs that the kernel writes in place (strides honoured). Such an op has one output, which *is* input 0
+  // after the write: it has its type and whoever runs the graph gives it the same memory; the kernel never
+  // touches out(0).
   std::vector<int> mutated_inputs = {};
+  // An ints attribute that states the shape of output 0: a pass that cuts the output puts the local shape
+  // there.
+  std::string_view shape_attr = {};
 
   bool has(Trait t) const { return (traits & t) != 0; }
 };
@@ -190,6 +209,7 @@ const OpDef* find_op(std::string_view name);  // null when unknown
 // Fills in defaults; rejects unknown names and wrong types, with the names that exist.
 Result<Attrs> complete_attrs(const OpDef& def, Attrs attrs);
 // Checks the number of inputs, completes attributes, infers.
-Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> in, const Attrs& completed);
+Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> in,
+                                            const Attrs& completed);
 
 }  // namespace trireme::op

@@ -1,7 +1,7 @@
 // Device: where memory lives and kernels run. Streams order work on a device, Events mark points in a stream.
 //
-// On the CPU a stream is the calling thread and an event is ready at once; the interface is what a GPU needs, so that
-// callers never assume that memory is readable because a function returned.
+// On the CPU a stream is the calling thread and an event is ready at once; the interface is what a GPU needs,
+// so that callers never assume that memory is readable because a function returned.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,15 @@ enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
 class Device;
 
-// A stretch of device memory, or a phantom: a size without storage. Shared ownership: tensors and views keep it alive.
+// A stretch of device memory, or a phantom: a size without storage. Shared ownership: tensors and views keep
+// it alive.
 class Buffer {
  public:
   Buffer() = default;
-  // Memory that somebody else owns (a shared segment, a vector): `keep_alive` is released with the last Buffer.
-  static Buffer wrap(Device& device, std::byte* data, std::size_t bytes, std::shared_ptr<void> keep_alive = nullptr);
+  // Memory that somebody else owns (a shared segment, a vector): `keep_alive` is released with the last
+  // Buffer.
+  static Buffer wrap(Device& device, std::byte* data, std::size_t bytes,
+                     std::shared_ptr<void> keep_alive = nullptr);
   static Buffer phantom(Device& device, std::size_t bytes);
 
   bool is_null() const { return device_ == nullptr; }
@@ -50,7 +53,7 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual std::shared_ptr<Event> record() = 0;          // null means: reached already
+  virtual std::shared_ptr<Event> record() = 0;             // null means: reached already
   virtual void wait(const std::shared_ptr<Event>& e) = 0;  // later work of this stream waits for e
 };
 
@@ -61,7 +64,8 @@ class Device {
   virtual std::string name() const = 0;
   // 64-byte aligned, uninitialised. kExhausted when it does not fit.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
-  // Copies between buffers of this device and the host in stream order. Phantom on either side: nothing happens.
+  // Copies between buffers of this device and the host in stream order. Phantom on either side: nothing
+  // happens.
   virtual Status copy(const Buffer& from, const Buffer& to, Stream* stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
 };

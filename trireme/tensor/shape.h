@@ -1,4 +1,5 @@
-// Shape: up to 8 dimensions, zero-sized allowed, held inline. TensorType: dtype and shape, what inference computes with.
+// Shape: up to 8 dimensions, zero-sized allowed, held inline. TensorType: dtype and shape, what inference
+// computes with.
 #pragma once
 
 #include <array>

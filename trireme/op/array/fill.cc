@@ -1,0 +1,49 @@
+// A constant tensor.
+#include <algorithm>
+
+#include "trireme/op/detail/dispatch.h"
+#include "trireme/op/detail/infer.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_supported("dtype", attrs.get_dtype("dtype")));
+  TR_ASSIGN_OR_RETURN(const Shape shape, shape_from("shape", attrs.get_ints("shape")));
+  return std::vector{TensorType{attrs.get_dtype("dtype"), shape}};
+}
+
+Result<Grads> grad(GradBuilder&) { return Grads{}; }
+
+void run(KernelArgs& a) {
+  const double value = a.attrs.get_float("value");
+  dispatch_any(a.out(0).dtype(), [&]<typename T>() {
+    const auto out = a.out(0).values<T>();
+    std::fill(out.begin(), out.end(), static_cast<T>(value));
+  });
+}
+
+std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
+  std::vector<LayoutOption> options;
+  for (int d = 0; d < static_cast<int>(attrs.get_ints("shape").size()); ++d) options.push_back({{}, {d}});
+  return options;
+}
+}  // namespace
+
+const OpDef kFill{.name = "fill",
+                  .doc = "A tensor whose elements all have one value.",
+                  .family = "array",
+                  .num_inputs = 0,
+                  .attrs = {{"value", 0.0, "value of every element"},
+                            {"dtype", DType::kF32, "dtype of the result"},
+                            {"shape", std::vector<std::int64_t>{}, "shape of the result", true}},
+                  .infer = infer,
+                  .grad = grad,
+                  .reference = run,
+                  .cost = copy_cost,
+                  .layout = layout,
+                  .shape_attr = "shape"};
+
+}  // namespace trireme::op

@@ -1,0 +1,30 @@
+// Elementwise exponential.
+#include <cmath>
+
+#include "trireme/op/elementwise/elementwise.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+// dx = y dy
+Result<Grads> grad(GradBuilder& g) { return Grads{g.mul(g.grad_output(0), g.output(0))}; }
+
+void run(KernelArgs& a) {
+  map_float(a.in(0), a.out(0), [](auto v) { return std::exp(v); });
+}
+}  // namespace
+
+const OpDef kExp{.name = "exp",
+                 .doc = "Elementwise exponential.",
+                 .family = "elementwise",
+                 .num_inputs = 1,
+                 .infer = infer_unary_float,
+                 .grad = grad,
+                 .reference = run,
+                 .cost = cost_per_output<8>,
+                 .layout = elementwise_layout,
+                 .traits = kElementwise | kInPlaceOk};
+
+}  // namespace trireme::op

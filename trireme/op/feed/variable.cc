@@ -1,0 +1,18 @@
+// A tensor that lives across runs: a parameter, optimiser state, a counter.
+#include "trireme/op/feed/feed.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+
+const OpDef kVariable{.name = "variable",
+                      .doc = "A tensor that lives across runs: a parameter, optimiser state, a counter.",
+                      .family = "feed",
+                      .num_inputs = 0,
+                      .attrs = detail::feed_attrs(),
+                      .infer = detail::infer_feed,
+                      .cost = detail::no_cost,
+                      .layout = detail::feed_layout,
+                      .traits = kFeed | kStateful,
+                      .shape_attr = "shape"};
+
+}  // namespace trireme::op
