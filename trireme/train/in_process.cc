@@ -1,0 +1,48 @@
+#include "trireme/train/in_process.h"
+
+#include <algorithm>
+
+namespace trireme::train {
+namespace {
+
+runtime::Task<void> run_rank(RankContext context, Result<Summary>* out) { *out = co_await train_rank(std::move(context)); }
+
+}  // namespace
+
+std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
+  const int world = static_cast<int>(options.job.parallel.workers);
+  const auto fabric = runtime::make_fabric();
+  std::vector<Result<Summary>> results(static_cast<std::size_t>(world), Status(Code::kInternal, "[train] not started"));
+  if (options.send_logs != nullptr) options.send_logs->resize(results.size());
+  std::vector<std::function<void()>> bodies;
+  for (int rank = 0; rank < world; ++rank) {
+    bodies.push_back([&, rank] {
+      const auto at = static_cast<std::size_t>(rank);
+      runtime::RealOptions real;
+      real.name = fmt::format("rank {}", rank);
+      real.compute_threads = std::max(1, runtime::num_cores() / world);
+      if (world > runtime::num_cores()) real.spin_ns = 0;
+      real.fabric = fabric;
+      if (at < options.faults.size()) real.faults = options.faults[at];
+      const auto rt = runtime::make_real_runtime(real);
+      RankContext context;
+      context.rt = rt.get();
+      context.job = options.job;
+      context.transport = "inproc";
+      context.connect.rank = rank;
+      context.connect.world = world;
+      context.run_dir = options.run_dir;
+      context.data = options.data;
+      context.machine.cores = real.compute_threads;
+      if (rank == 0) context.progress = options.progress;
+      if (options.send_logs != nullptr) context.send_log = &(*options.send_logs)[at];
+      if (rank == 0 && options.handle_interrupt)
+        rt->on_interrupt([stop = context.stop]() mutable { stop.cancel(Status(Code::kCancelled, "interrupted")); });
+      rt->run(run_rank(std::move(context), &results[at]));
+    });
+  }
+  runtime::run_in_threads(std::move(bodies));
+  return results;
+}
+
+}  // namespace trireme::train

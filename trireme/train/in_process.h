@@ -1,0 +1,25 @@
+// Ranks as threads of this process, each with a Runtime of its own, joined by the in-process transport.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/worker.h"
+
+namespace trireme::train {
+
+struct InProcessOptions {
+  Job job;
+  std::string run_dir;
+  std::shared_ptr<const data::Dataset> data;
+  Progress* progress = nullptr;
+  bool handle_interrupt = false;  // Ctrl-C: rank 0 asks everybody to checkpoint and stop
+  std::vector<std::vector<runtime::RealFault>> faults;         // per rank; may be empty
+  std::vector<std::vector<net::SendRecord>>* send_logs = nullptr;  // per rank
+};
+
+// Blocks until every rank ended; results in rank order.
+std::vector<Result<Summary>> train_in_process(const InProcessOptions& options);
+
+}  // namespace trireme::train

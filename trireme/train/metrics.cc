@@ -1,0 +1,44 @@
+#include "trireme/train/metrics.h"
+
+#include "trireme/base/json.h"
+
+namespace trireme::train {
+
+using runtime::Task;
+
+Task<Status> MetricsLog::open(std::int64_t last_step) {
+  if (!active_) co_return Status();
+  Result<Bytes> bytes = co_await rt_.files().read(path_);
+  std::string kept;
+  if (bytes.ok()) {
+    std::string_view rest = as_text(*bytes);
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n');
+      const std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+      const Result<Json> json = parse_json(line, path_);  // a torn last line of a crash is dropped
+      if (json.ok() && json->value("step", last_step + 1) <= last_step) kept += std::string(line) + "\n";
+    }
+  }
+  co_return co_await rt_.files().write_atomic(path_, as_bytes(kept));
+}
+
+void MetricsLog::add_step(std::int64_t step, std::int64_t epoch, double loss, double accuracy, double lr, TimeNs since_start) {
+  if (!active_) return;
+  const Json line = {{"step", step}, {"epoch", epoch}, {"loss", loss}, {"accuracy", accuracy}, {"lr", lr}, {"seconds", to_seconds(since_start)}};
+  pending_ += line.dump() + "\n";
+}
+
+void MetricsLog::add_evaluation(std::int64_t step, std::int64_t epoch, double loss, double accuracy) {
+  if (!active_) return;
+  const Json line = {{"step", step}, {"epoch", epoch}, {"test_loss", loss}, {"test_accuracy", accuracy}};
+  pending_ += line.dump() + "\n";
+}
+
+Task<Status> MetricsLog::flush() {
+  if (!active_ || pending_.empty()) co_return Status();
+  const std::string text = std::exchange(pending_, {});
+  co_return co_await rt_.files().append(path_, as_bytes(text));
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,77 @@
+#include "trireme/train/simulate.h"
+
+namespace trireme::train {
+namespace {
+
+runtime::Task<void> run_rank(RankContext context, Result<Summary>* out, TimeNs* ended_at) {
+  runtime::Runtime& rt = *context.rt;
+  *out = co_await train_rank(std::move(context));
+  *ended_at = rt.now();
+}
+
+// Ranks of a phantom cluster share one compiled plan: a thousand copies would not fit.
+Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& options, const data::Dataset& data) {
+  PrepareOptions prepare_options;
+  prepare_options.world = static_cast<int>(options.job.parallel.workers);
+  prepare_options.compute_threads = options.machine.cores;
+  prepare_options.transport = "inproc";
+  prepare_options.machine = options.machine;
+  prepare_options.link = options.link;
+  return prepare(options.job, model_input(data), prepare_options);
+}
+
+}  // namespace
+
+std::shared_ptr<const data::Dataset> phantom_digits(std::int64_t num_train) {
+  auto set = std::make_shared<data::Dataset>();
+  set->name = "digits";
+  set->sample_shape = {1, 28, 28};
+  set->num_train = num_train;
+  return set;
+}
+
+SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
+  const int world = static_cast<int>(options.job.parallel.workers);
+  const auto n = static_cast<std::size_t>(world);
+  SimulateReport report;
+  report.ranks.assign(n, Status(Code::kPeerLost, "[simulate] the rank was killed or never ended"));
+  report.ended_at.assign(n, -1);
+  report.sends.resize(n);
+  if (data == nullptr) data = phantom_digits(options.job.train.batch * std::max<std::int64_t>(1, options.job.train.steps));
+  std::shared_ptr<const Prepared> prepared;
+  if (options.phantom) {
+    auto shared = prepare_shared(options, *data);
+    if (!shared.ok()) {
+      report.ranks.assign(n, shared.status());
+      return report;
+    }
+    prepared = *shared;
+  }
+  runtime::WorldSpec spec;
+  spec.topology = cost::Topology::single_switch(world, options.machine, options.link);
+  spec.phantom = options.phantom;
+  spec.seed = options.seed;
+  spec.latency_jitter = options.latency_jitter;
+  spec.faults = options.faults;
+  const auto virtual_world = runtime::make_virtual_world(spec);
+  for (int rank = 0; rank < world; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    runtime::Runtime& rt = virtual_world->add_runtime(rank, fmt::format("rank {}", rank));
+    RankContext context;
+    context.rt = &rt;
+    context.job = options.job;
+    context.connect.rank = rank;
+    context.connect.world = world;
+    context.run_dir = options.run_dir;
+    context.data = data;
+    context.prepared = prepared;
+    context.machine = options.machine;
+    context.link = options.link;
+    if (options.record_sends) context.send_log = &report.sends[at];
+    virtual_world->start(rt, run_rank(std::move(context), &report.ranks[at], &report.ended_at[at]));
+  }
+  report.world = virtual_world->run(options.time_limit);
+  return report;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,38 @@
+// A training job on the virtual cluster: the same train_rank, one machine per rank, virtual time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/runtime/virtual/world.h"
+#include "trireme/train/worker.h"
+
+namespace trireme::train {
+
+struct SimulateOptions {
+  Job job;                           // parallel.workers ranks
+  bool phantom = false;              // only sizes travel: for clusters and models that do not fit here
+  cost::MachineModel machine;
+  cost::LinkModel link;
+  std::uint64_t seed = 1;
+  double latency_jitter = 0;
+  std::vector<runtime::FaultSpec> faults;
+  std::string run_dir;               // on the virtual machine of rank 0; empty: no checkpoints
+  TimeNs time_limit = 3600 * kSecond;
+  bool record_sends = false;
+};
+
+struct SimulateReport {
+  std::vector<Result<Summary>> ranks;   // in rank order; a killed rank has kPeerLost
+  std::vector<TimeNs> ended_at;         // virtual time at which each rank ended; -1: never
+  runtime::WorldReport world;
+  std::vector<std::vector<net::SendRecord>> sends;  // per rank, when recorded
+};
+
+// `data` may be null for phantom runs: sizes come from the job (the digits' shape).
+SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data);
+
+// A data set without pixels, for phantom runs.
+std::shared_ptr<const data::Dataset> phantom_digits(std::int64_t num_train);
+
+}  // namespace trireme::train

@@ -1,0 +1,136 @@
+#include "trireme/train/start.h"
+
+#include <cstring>
+
+#include "trireme/io/checkpoint.h"
+#include "trireme/train/slots.h"
+
+namespace trireme::train {
+namespace {
+
+using runtime::Task;
+
+// Text from rank 0 to everybody, as f32 words (a broadcast moves bits). On a phantom Runtime only sizes travel.
+Task<Result<std::string>> broadcast_text(runtime::Runtime& rt, comm::Group& group, std::string text) {
+  Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
+  TR_CO_ASSIGN_OR_RETURN(const Tensor size, Tensor::allocate(device, {DType::kF32, {2}}));
+  const bool root = group.rank() == 0;
+  std::uint64_t bytes = text.size();
+  if (root && !rt.is_phantom()) std::memcpy(size.raw(), &bytes, 8);
+  comm::Call call;
+  call.slot = kSlotStartSize;
+  call.label = "plan size";
+  TR_CO_RETURN_IF_ERROR(co_await group.broadcast(call, size));
+  if (!rt.is_phantom()) std::memcpy(&bytes, size.raw(), 8);
+  const auto words = static_cast<std::int64_t>((bytes + 3) / 4);
+  TR_CO_ASSIGN_OR_RETURN(const Tensor data, Tensor::allocate(device, {DType::kF32, {words}}));
+  if (root && !rt.is_phantom()) std::memcpy(data.raw(), text.data(), text.size());
+  call.slot = kSlotStart;
+  call.label = "plan";
+  TR_CO_RETURN_IF_ERROR(co_await group.broadcast(call, data));
+  if (!root && !rt.is_phantom()) text.assign(reinterpret_cast<const char*>(data.raw()), bytes);
+  co_return text;
+}
+
+PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
+  PrepareOptions options;
+  options.world = group.world();
+  options.compute_threads = c.rt->compute_threads();
+  options.transport = group.world() > 1 ? c.transport : "none";
+  options.machine = c.machine;
+  options.link = c.link;
+  return options;
+}
+
+// Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
+Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
+  StartState state;
+  PrepareOptions options = prepare_options(c, group);
+  const std::string plan_path = c.run_dir + "/plan.json";
+  if (!c.run_dir.empty()) {
+    Result<Bytes> bytes = co_await c.rt->files().read(plan_path);
+    if (bytes.ok()) {
+      TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(as_text(*bytes), plan_path));
+      TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(json));
+      options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
+    } else if (bytes.status().code() != Code::kNotFound) {
+      co_return bytes.status();
+    }
+  }
+  if (c.prepared != nullptr) {
+    state.prepared = c.prepared;
+  } else {
+    TR_CO_ASSIGN_OR_RETURN(state.prepared, prepare(c.job, model_input(*c.data), options));
+  }
+  if (c.run_dir.empty()) co_return state;
+  const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
+  TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
+  if (options.fixed == nullptr) co_return state;
+  Result<io::Checkpoint> found = co_await io::load_newest_checkpoint(*c.rt, c.run_dir + "/checkpoints");
+  if (!found.ok() && found.status().code() == Code::kNotFound) co_return state;
+  if (!found.ok()) co_return found.status();
+  state.resume_step = found->step;
+  TR_CO_ASSIGN_OR_RETURN(state.resume_samples, json_get<std::int64_t>(found->state, "samples"));
+  TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(found->state, "cursor"));
+  state.restored = std::move(found->tensors);
+  co_return state;
+}
+
+}  // namespace
+
+Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
+  StartState state;
+  std::string text;
+  if (group.rank() == 0) {
+    Result<StartState> mine = co_await start_on_chief(c, group);
+    if (!mine.ok()) co_return mine.status();
+    state = std::move(*mine);
+    text = Json{{"plan", plan::to_json(state.prepared->plan)},
+                {"resume_step", state.resume_step},
+                {"resume_samples", state.resume_samples},
+                {"cursor", state.cursor}}
+               .dump();
+  }
+  Result<std::string> sent = co_await broadcast_text(*c.rt, group, std::move(text));
+  if (!sent.ok()) co_return sent.status();
+  if (group.rank() == 0) co_return state;
+  if (c.prepared != nullptr) {
+    state.prepared = c.prepared;
+    if (c.rt->is_phantom()) co_return state;
+  }
+  TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(*sent, "the plan from rank 0"));
+  TR_CO_ASSIGN_OR_RETURN(state.resume_step, json_get<std::int64_t>(json, "resume_step"));
+  TR_CO_ASSIGN_OR_RETURN(state.resume_samples, json_get<std::int64_t>(json, "resume_samples"));
+  TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(json, "cursor"));
+  if (state.prepared != nullptr) co_return state;
+  TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
+  TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
+  PrepareOptions options = prepare_options(c, group);
+  options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
+  TR_CO_ASSIGN_OR_RETURN(state.prepared, prepare(c.job, model_input(*c.data), options));
+  co_return state;
+}
+
+Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io::NamedTensors& restored) {
+  std::uint32_t index = 0;
+  for (const auto& [name, tensor] : state) {
+    if (group.rank() == 0) {
+      const Tensor* saved = nullptr;
+      for (const auto& [saved_name, value] : restored)
+        if (saved_name == name) saved = &value;
+      if (saved == nullptr || saved->type() != tensor.type())
+        co_return error(Code::kCorrupt, "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
+                        tensor.type().to_string());
+      std::memcpy(tensor.raw(), saved->raw(), tensor.type().num_bytes());
+    }
+    comm::Call call;
+    call.step = index++;
+    call.slot = kSlotRestore;
+    call.label = fmt::format("restore of '{}'", name);
+    TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
+    TR_CO_RETURN_IF_ERROR(co_await group.broadcast(std::move(call), flat));
+  }
+  co_return Status();
+}
+
+}  // namespace trireme::train

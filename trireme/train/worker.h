@@ -1,0 +1,65 @@
+// train_rank: the whole life of one rank of a training job, the same code on real and virtual Runtimes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/data/dataset.h"
+#include "trireme/net/factory.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/train/prepare.h"
+#include "trireme/train/summary.h"
+
+namespace trireme::train {
+
+// What happens, for whoever shows it. Called on the loop of rank 0 only.
+class Progress {
+ public:
+  struct Start {
+    std::string run_dir;
+    std::int64_t first_step = 0, total_steps = 0, steps_per_epoch = 1, num_parameters = 0;
+    const plan::Plan* plan = nullptr;
+  };
+  struct Step {
+    std::int64_t step = 0;  // completed
+    std::int64_t epoch = 0;
+    double loss = 0, accuracy = 0;  // of this step
+    std::int64_t samples = 0;
+    TimeNs now = 0;
+  };
+  struct Evaluation {
+    std::int64_t step = 0, epoch = 0;
+    double loss = 0, accuracy = 0;
+  };
+  virtual ~Progress() = default;
+  virtual void on_start(const Start&) {}
+  virtual void on_step(const Step&) {}
+  virtual void on_evaluation(const Evaluation&) {}
+  virtual void on_checkpoint(std::int64_t /*step*/) {}
+};
+
+struct RankContext {
+  runtime::Runtime* rt = nullptr;
+  Job job;
+  std::string transport = "inproc";
+  net::ConnectOptions connect;                // rank, world, where to meet
+  std::string run_dir;                        // empty: nothing is read or written
+  std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
+  // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.
+  std::shared_ptr<const Prepared> prepared;
+  cost::MachineModel machine;
+  cost::LinkModel link;
+  runtime::CancelToken stop;                  // cancelled: checkpoint after this step and end
+  Progress* progress = nullptr;
+  std::vector<net::SendRecord>* send_log = nullptr;
+};
+
+// Ends with the summary (the same on every rank but for this rank's bytes and times), or with the one error that names
+// the culprit, the operation and the reason.
+runtime::Task<Result<Summary>> train_rank(RankContext context);
+
+// Shape of a sample and number of classes, for model builders.
+model::ModelInput model_input(const data::Dataset& data);
+
+}  // namespace trireme::train
