@@ -1,0 +1,43 @@
+// gemm() from oneDNN.
+#ifdef TRIREME_HAVE_ONEDNN
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "trireme/base/check.h"
+#include "trireme/kernel/cpu/gemm.h"
+#include "trireme/kernel/cpu/library.h"
+#include "trireme/kernel/cpu/one_thread.h"
+
+namespace trireme::kernel {
+
+bool gemm_usable() { return true; }
+void gemm_prepare() {}
+
+void gemm(const Gemm& g) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) {
+    for (std::int64_t i = 0; i < g.m; ++i)
+      for (std::int64_t j = 0; j < g.n; ++j)
+        g.c[i * g.ldc + j] = g.beta == 0 ? 0 : g.beta * g.c[i * g.ldc + j];
+    return;
+  }
+  const OneThread one_thread;
+  const auto at_least_one = [](std::int64_t v) { return std::max<std::int64_t>(v, 1); };
+  const dnnl_status_t status =
+      dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0F, g.a,
+                 at_least_one(g.lda), g.b, at_least_one(g.ldb), g.beta, g.c, at_least_one(g.ldc));
+  TR_CHECK(status == dnnl_success, "oneDNN sgemm {}x{}x{}: status {}", g.m, g.n, g.k,
+           static_cast<int>(status));
+}
+
+std::string gemm_library() {
+  const dnnl_version_t* v = dnnl_version();
+  return fmt::format("onednn={}.{}.{}", v->major, v->minor, v->patch);
+}
+
+}  // namespace trireme::kernel
+
+#endif  // TRIREME_HAVE_ONEDNN

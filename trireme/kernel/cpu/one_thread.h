@@ -1,0 +1,25 @@
+// Holds OpenMP to one thread on the calling thread for a scope. Included only where oneDNN is built in.
+#pragma once
+
+#include <omp.h>
+
+namespace trireme::kernel {
+
+// The setting is OpenMP's own, one per calling thread, so that pool threads do not disturb each other; with
+// one thread oneDNN opens no parallel region and no OpenMP worker ever starts.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace trireme::kernel

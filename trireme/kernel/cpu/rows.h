@@ -1,0 +1,16 @@
+// The rows that kernel/cpu/<op>.cc define; table.cc puts them in order.
+#pragma once
+
+#include "trireme/op/op.h"
+
+namespace trireme::kernel {
+// gemm.h: the BLAS of this build
+extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm;
+#ifdef TRIREME_HAVE_ONEDNN
+extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn;
+#endif
+// simd/loops.h
+extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
+    kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector,
+    kApplySgdVector, kApplyMomentumVector;
+}  // namespace trireme::kernel

@@ -1,0 +1,48 @@
+// Plain loops over contiguous f32, compiled for several instruction sets and chosen at run time.
+//
+// The result of each loop is the same on every instruction set: no contraction to fused multiply-adds, and
+// sums run in a fixed number of lanes. Where an output may be an input, it is the very same pointer or
+// disjoint, never shifted.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::kernel {
+
+struct VectorLoops {
+  const char* isa;  // "avx512", "avx2", "baseline"
+
+  // out = a op b, elementwise; out may be a or b.
+  void (*add)(const float* a, const float* b, float* out, std::int64_t n);
+  void (*sub)(const float* a, const float* b, float* out, std::int64_t n);
+  void (*mul)(const float* a, const float* b, float* out, std::int64_t n);
+  void (*relu_grad)(const float* dy, const float* y, float* out, std::int64_t n);  // dy where y > 0
+  // out may be x.
+  void (*scale)(const float* x, float factor, float* out, std::int64_t n);
+  void (*add_scalar)(const float* x, float value, float* out, std::int64_t n);
+  void (*relu)(const float* x, float* out, std::int64_t n);  // NaN stays NaN
+  // Sum in 16 lanes of f32 over stretches of 4096 elements, the stretches in f64.
+  double (*sum)(const float* x, std::int64_t n);
+
+  // w -= lr * (g + decay * w)
+  void (*sgd)(float* w, const float* g, float lr, float decay, std::int64_t n);
+  // v = momentum * v + (g + decay * w);  w -= lr * v, or nesterov: w -= lr * (g + decay * w + momentum * v)
+  void (*momentum)(float* w, float* v, const float* g, float lr, float momentum, float decay, bool nesterov,
+                   std::int64_t n);
+
+  // `rows` rows of `width` elements, packed one after another; reads and writes up to 15 elements over the
+  // end.
+  void (*copy_rows)(const float* from, std::int64_t from_stride, float* to, std::int64_t rows,
+                    std::int64_t width);
+
+  // One output row of max pooling with window and stride 2: `top` and `bottom` have 2 * n elements.
+  void (*max_pool2)(const float* top, const float* bottom, float* out, std::int64_t n);
+  // Its gradient: dy goes to the first maximum of each window in row-major order, zero to the others.
+  void (*max_pool2_grad)(const float* top, const float* bottom, const float* y, const float* dy, float* dtop,
+                         float* dbottom, std::int64_t n);
+};
+
+// The fastest set for the instructions of this processor. Constant over the life of the process.
+const VectorLoops& vector_loops();
+
+}  // namespace trireme::kernel

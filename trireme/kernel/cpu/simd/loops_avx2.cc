@@ -1,0 +1,25 @@
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/simd/sets.h"
+
+#ifdef __x86_64__
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+namespace trireme::kernel::avx2 {
+#include "trireme/kernel/cpu/simd/loops.inc"
+}  // namespace trireme::kernel::avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+namespace trireme::kernel {
+const VectorLoops kAvx2Loops = TR_VECTOR_LOOPS(avx2);
+}  // namespace trireme::kernel
+
+#endif  // __x86_64__

@@ -1,0 +1,26 @@
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/simd/sets.h"
+
+#ifdef __x86_64__
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")
+#endif
+namespace trireme::kernel::avx512 {
+#include "trireme/kernel/cpu/simd/loops.inc"
+}  // namespace trireme::kernel::avx512
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+namespace trireme::kernel {
+const VectorLoops kAvx512Loops = TR_VECTOR_LOOPS(avx512);
+}  // namespace trireme::kernel
+
+#endif  // __x86_64__

@@ -1,0 +1,10 @@
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/simd/sets.h"
+
+namespace trireme::kernel::baseline {
+#include "trireme/kernel/cpu/simd/loops.inc"
+}  // namespace trireme::kernel::baseline
+
+namespace trireme::kernel {
+const VectorLoops kBaselineLoops = TR_VECTOR_LOOPS(baseline);
+}  // namespace trireme::kernel

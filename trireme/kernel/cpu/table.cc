@@ -1,0 +1,16 @@
+// Every fast kernel of the CPU. For each op the first applicable row wins, so faster rows stand first.
+#include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/kernel.h"
+
+namespace trireme::kernel {
+
+std::span<const op::KernelRow> cpu_kernels() {
+  static const op::KernelRow rows[] = {
+      kAddVector,           kBiasAddVector,  kBiasGradVector,  kConv2dGemm,          kConv2dFilterGradGemm,
+      kConv2dInputGradGemm, kMatmulGemm,     kMaxPool2dVector, kMaxPool2dGradVector, kMulVector,
+      kReluVector,          kReluGradVector, kScaleVector,     kSubVector,
+  };
+  return rows;
+}
+
+}  // namespace trireme::kernel
