@@ -45,7 +45,8 @@ struct CompileOptions {
   std::vector<std::string> bound;            // fetches whose memory the caller gives to each Execution
   std::vector<Notice> notices;
   int width = 1;                             // kernel threads (slices) of every strand
-  std::map<std::string, std::string> kernels;  // op name -> kernel name, from a plan; others: the best here
+  // From a plan: op name -> kernel name, or "op:node" -> kernel name for a node that differs. Others: the best here.
+  std::map<std::string, std::string> kernels;
   bool strict_kernels = false;               // every op must be named in `kernels`
 };
 
@@ -55,7 +56,7 @@ class CompiledGraph {
   virtual const graph::Graph& graph() const = 0;           // after dead code elimination
   virtual std::int64_t arena_bytes() const = 0;
   virtual cost::OpCost cost() const = 0;
-  virtual std::map<std::string, std::string> kernels() const = 0;  // op name -> kernel chosen, for the plan
+  virtual std::map<std::string, std::string> kernels() const = 0;  // chosen, as CompileOptions::kernels, for the plan
   virtual int num_strands() const = 0;
   virtual std::string to_text() const = 0;                 // strands, nodes, places
 };

@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <set>
+
+#include "trireme/exec/compiled.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/kernel/kernel.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::exec {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueMap;
+
+std::vector<std::string> output_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& [name, v] : graph.outputs()) names.push_back(name);
+  return names;
+}
+
+Status check_names(const Graph& whole, const Graph& live, const CompileOptions& options) {
+  for (const std::string& name : options.bound)
+    if (!live.find_output(name))
+      return error(Code::kNotFound, "[exec] bound output '{}' is not fetched; fetched are: {}", name,
+                   fmt::join(output_names(live), ", "));
+  for (const Notice& notice : options.notices) {
+    if (!live.find_output(notice.output))
+      return error(Code::kNotFound, "[exec] notice for output '{}', which is not fetched; fetched are: {}",
+                   notice.output, fmt::join(output_names(live), ", "));
+    if (notice.variable.empty() || whole.find_variable(notice.variable)) continue;
+    std::vector<std::string> names;
+    for (const auto& [name, v] : whole.variables()) names.push_back(name);
+    return error(Code::kNotFound,
+                 "[exec] notice for variable '{}', which the graph does not have; it has: {}",
+                 notice.variable, fmt::join(names, ", "));
+  }
+  if (options.width < 1)
+    return error(Code::kInvalid, "[exec] width is {}, expected at least 1", options.width);
+  return {};
+}
+
+// Bound outputs that cannot be computed in the caller's memory: they are a feed, or share memory with another
+// bound one.
+std::vector<std::string> outputs_to_copy(const Graph& graph, const std::set<std::string>& bound) {
+  const ValueMap<Value> roots = graph::storage_roots(graph);
+  ValueMap<bool> taken(graph, false);
+  std::vector<std::string> copies;
+  for (const std::string& name : bound) {
+    const Value root = roots[*graph.find_output(name)];
+    if (graph.node(root.node).def->has(op::kFeed) || taken[root])
+      copies.push_back(name);
+    else
+      taken[root] = true;
+  }
+  return copies;
+}
+
+// The graph with a copy of each named output right behind the node that makes it (a reshape to the same
+// shape, which is a copy because its output is pinned), so that its notice comes as early as the value.
+Result<Graph> with_copies(const Graph& graph, const std::vector<std::string>& names) {
+  if (names.empty()) return graph;
+  Graph out;
+  std::vector<std::int32_t> moved;
+  std::vector<std::pair<std::string, Value>> copies;
+  const auto at = [&](Value v) { return Value{moved[static_cast<std::size_t>(v.node)], v.index}; };
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph.node(i);
+    std::vector<Value> inputs;
+    for (const Value v : node.inputs) inputs.push_back(at(v));
+    TR_ASSIGN_OR_RETURN(const Value own, out.add(*node.def, std::move(inputs), node.attrs, node.name));
+    for (const std::int32_t c : node.control) out.add_control(moved[static_cast<std::size_t>(c)], own.node);
+    moved.push_back(own.node);
+    for (const std::string& name : names) {
+      const Value v = *graph.find_output(name);
+      if (v.node != i) continue;
+      const auto dims = graph.type(v).shape.dims();
+      TR_ASSIGN_OR_RETURN(
+          const Value copy,
+          out.add(op::kReshape, {at(v)}, {{"shape", std::vector<std::int64_t>(dims.begin(), dims.end())}},
+                  name + "/copy"));
+      copies.emplace_back(name, copy);
+    }
+  }
+  for (const auto& [name, v] : graph.outputs()) out.set_output(name, at(v));
+  for (const auto& [name, v] : copies) out.set_output(name, v);
+  return out;
+}
+
+// Bound outputs by the Value that is computed in the caller's memory: reshapes lead to what they are a view
+// of.
+std::vector<External> bound_values(const Graph& graph, const std::set<std::string>& bound,
+                                   const std::vector<std::string>& copied) {
+  const ValueMap<Value> roots = graph::storage_roots(graph);
+  std::vector<External> values;
+  for (const std::string& name : bound) {
+    const Value v = *graph.find_output(name);
+    const bool is_copy = std::find(copied.begin(), copied.end(), name) != copied.end();
+    values.push_back({name, is_copy ? v : roots[v]});
+  }
+  return values;
+}
+
+// What must have ended before a notice: the node that writes the output, and every reader of the variable.
+std::vector<std::int32_t> watched_nodes(const Graph& graph, const Notice& notice,
+                                        const ValueMap<Value>& roots) {
+  std::vector<std::int32_t> nodes;
+  Value v = *graph.find_output(notice.output);
+  while (graph::is_free(graph, v.node, roots) && !graph.node(v.node).def->has(op::kFeed))
+    v = graph.node(v.node).inputs[0];
+  if (!graph.node(v.node).def->has(op::kFeed)) nodes.push_back(v.node);
+  const std::optional<Value> variable = graph.find_variable(notice.variable);
+  for (std::int32_t i = 0; variable && i < graph.size(); ++i) {
+    if (graph::is_free(graph, i, roots)) continue;
+    const auto& in = graph.node(i).inputs;
+    if (std::any_of(in.begin(), in.end(), [&](Value x) { return roots[x] == *variable; })) nodes.push_back(i);
+  }
+  return nodes;
+}
+
+// The plan's kernel for a node: "op:node" names an exception, "op" the rule.
+Result<std::string> wanted_kernel(const Node& node, const CompileOptions& options) {
+  const std::string op_name(node.def->name);
+  auto at = options.kernels.find(op_name + ":" + node.name);
+  if (at == options.kernels.end()) at = options.kernels.find(op_name);
+  if (at != options.kernels.end()) return at->second;
+  if (options.strict_kernels)
+    return error(Code::kNotFound,
+                 "[exec] the plan names no kernel for op '{}' (node '{}'); make the plan anew", op_name,
+                 node.name);
+  return std::string();
+}
+
+Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& options, NodePlan& plan) {
+  const Node& node = graph.node(id);
+  std::vector<TensorType> in;
+  for (const Value v : node.inputs) in.push_back(graph.type(v));
+  const op::KernelQuery query{*node.def, in, node.outputs, node.attrs, options.width};
+  TR_ASSIGN_OR_RETURN(const std::string wanted, wanted_kernel(node, options));
+  Result<kernel::Choice> choice = kernel::choose_cpu_kernel(query, wanted);
+  if (!choice.ok()) return choice.status().with_prefix(fmt::format("[exec] node '{}': ", node.name));
+  plan.kernel = choice->name();
+  if (const op::KernelRow* row = choice->row) {
+    plan.run = row->run;
+    if (row->workspace_bytes) plan.workspace_bytes = static_cast<std::int64_t>(row->workspace_bytes(query));
+    if (row->prepare) plan.state = row->prepare(query);
+  } else {
+    plan.run = node.def->reference;
+    if (node.def->reference_workspace)
+      plan.workspace_bytes = static_cast<std::int64_t>(node.def->reference_workspace(in, node.attrs));
+  }
+  if (plan.run == nullptr)
+    return error(Code::kNotFound, "[exec] op '{}' (node '{}') has no kernel here", node.def->name, node.name);
+  return {};
+}
+
+// Numbers the tensors that kernels and host ops see, and finds those that show an input.
+void number_slots(CompiledPlan& plan) {
+  const Graph& graph = plan.program;
+  ValueMap<std::int32_t> input_of(graph, -1);
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph.node(i);
+    const std::string* name = nullptr;
+    if (node.def == &op::kInput || node.def == &op::kVariable) name = &node.attrs.get_text("name");
+    if (node.def == &op::kInput) {
+      input_of[Value{i, 0}] = static_cast<std::int32_t>(plan.inputs.size());
+      plan.inputs.push_back({*name, {i, 0}});
+    } else if (node.def == &op::kVariable) {
+      plan.variables.push_back({*name, {i, 0}});
+    }
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
+      if (const Value alias = plan.place({i, k}).alias_of; !alias.is_null())
+        input_of[Value{i, k}] = input_of[alias];
+  }
+  plan.input_slots.resize(plan.inputs.size());
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    if (plan.part.strand_of[static_cast<std::size_t>(i)] < 0) continue;
+    const Node& node = graph.node(i);
+    plan.nodes[static_cast<std::size_t>(i)].first_slot = plan.num_slots;
+    for (const Value v : node.inputs) {
+      if (input_of[v] >= 0)
+        plan.input_slots[static_cast<std::size_t>(input_of[v])].emplace_back(plan.num_slots, v);
+      ++plan.num_slots;
+    }
+    plan.num_slots += node.outputs.size();
+  }
+}
+
+Status plan_nodes(CompiledPlan& plan, const std::vector<Value>& pinned) {
+  const Graph& graph = plan.program;
+  plan.nodes.resize(static_cast<std::size_t>(graph.size()));
+  graph::MemoryRequest request{.pinned = pinned,
+                               .workspace_bytes = std::vector<std::int64_t>(plan.nodes.size(), 0),
+                               .strand = plan.part.strand_of,
+                               .strand_order = plan.part.lane_order};
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    NodePlan& node = plan.nodes[static_cast<std::size_t>(i)];
+    if (plan.part.strand_of[static_cast<std::size_t>(i)] < 0 || graph.node(i).def->has(op::kHostOp)) continue;
+    TR_RETURN_IF_ERROR(choose_kernel(graph, i, plan.options, node));
+    request.workspace_bytes[static_cast<std::size_t>(i)] = node.workspace_bytes;
+  }
+  TR_ASSIGN_OR_RETURN(graph::MemoryResult memory, graph::plan_memory(graph, request));
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    plan.nodes[i].workspace_offset = memory.workspace_offsets[i];
+  plan.memory = std::move(memory.plan);
+  number_slots(plan);
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const CompiledGraph>> compile(const Graph& graph, CompileOptions options) {
+  TR_RETURN_IF_ERROR(graph::verify(graph));
+  TR_ASSIGN_OR_RETURN(const Graph live, graph::eliminate_dead_code(graph, options.fetches));
+  TR_RETURN_IF_ERROR(check_names(graph, live, options));
+  const std::set<std::string> bound(options.bound.begin(), options.bound.end());
+  const std::vector<std::string> copies = outputs_to_copy(live, bound);
+
+  auto plan = std::make_shared<CompiledPlan>();
+  TR_ASSIGN_OR_RETURN(plan->program, with_copies(live, copies));
+  plan->bound = bound_values(plan->program, bound, copies);
+  std::vector<Value> pinned;
+  for (const External& e : plan->bound) pinned.push_back(e.value);
+  const ValueMap<Value> roots = graph::storage_roots(plan->program, pinned);
+  std::vector<std::vector<std::int32_t>> watched;
+  for (const Notice& notice : options.notices) watched.push_back(watched_nodes(plan->program, notice, roots));
+  plan->part = partition(plan->program, roots, watched);
+  plan->options = std::move(options);
+  TR_RETURN_IF_ERROR(plan_nodes(*plan, pinned));
+  return std::shared_ptr<const CompiledGraph>(std::move(plan));
+}
+
+cost::OpCost CompiledPlan::cost() const {
+  cost::OpCost total;
+  for (const Strand& s : part.strands) total += s.cost;
+  return total;
+}
+
+std::map<std::string, std::string> CompiledPlan::kernels() const {
+  std::map<std::string, std::string> chosen;
+  for (std::int32_t i = 0; i < program.size(); ++i) {
+    const NodePlan& n = node_plan(i);
+    if (n.run == nullptr) continue;
+    const std::string op_name(program.node(i).def->name);
+    const auto [at, added] = chosen.try_emplace(op_name, n.kernel);
+    if (!added && at->second != n.kernel) chosen.emplace(op_name + ":" + program.node(i).name, n.kernel);
+  }
+  return chosen;
+}
+
+std::string CompiledPlan::to_text() const {
+  std::string text = fmt::format("arena {} bytes, width {}\n", memory.arena_bytes, options.width);
+  for (std::size_t s = 0; s < part.strands.size(); ++s) {
+    const Strand& strand = part.strands[s];
+    text += fmt::format("strand {}{}: {:.4g} flops, {:.4g} bytes, waits for {}, then [{}], notices [{}]\n", s,
+                        strand.is_host ? " (host)" : "", strand.cost.flops, strand.cost.bytes,
+                        strand.num_before, fmt::join(strand.after, ", "), fmt::join(strand.notices, ", "));
+    for (const std::int32_t i : strand.nodes) {
+      text += fmt::format("  %{} {} ({})", i, program.node(i).name, program.node(i).def->name);
+      if (node_plan(i).run) text += fmt::format(" by {}", node_plan(i).kernel);
+      for (const auto& p : memory.places[static_cast<std::size_t>(i)]) {
+        text += p.offset >= 0 ? fmt::format(" @{}", p.offset) : std::string(" @outside");
+        if (!p.alias_of.is_null()) text += fmt::format(" =%{}", p.alias_of.node);
+      }
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace trireme::exec

@@ -1,0 +1,59 @@
+// What compile() makes and every Execution of it reads. Immutable after compile(). Internal to exec.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/exec/executor.h"
+#include "trireme/exec/partition.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/storage.h"
+
+namespace trireme::exec {
+
+using graph::Value;
+
+// How one node runs.
+struct NodePlan {
+  op::KernelFn run = nullptr;  // null: a host op, or nothing
+  std::string kernel;          // its name
+  std::unique_ptr<op::KernelState> state;
+  std::int64_t workspace_offset = -1;  // in the arena
+  std::int64_t workspace_bytes = 0;
+  std::size_t first_slot = 0;  // its inputs, then its outputs, in the flat list of tensors of an Execution
+};
+
+// An input, a variable or a bound output: a tensor that comes from outside.
+struct External {
+  std::string name;
+  Value value;
+};
+
+struct CompiledPlan final : public CompiledGraph {
+  const graph::Graph& graph() const override { return program; }
+  std::int64_t arena_bytes() const override { return memory.arena_bytes; }
+  cost::OpCost cost() const override;
+  std::map<std::string, std::string> kernels() const override;
+  int num_strands() const override { return static_cast<int>(part.strands.size()); }
+  std::string to_text() const override;
+
+  const NodePlan& node_plan(std::int32_t node) const { return nodes[static_cast<std::size_t>(node)]; }
+  const graph::MemoryPlan::Place& place(Value v) const {
+    return memory.places[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
+  }
+
+  graph::Graph program;
+  CompileOptions options;
+  Partition part;
+  graph::MemoryPlan memory;
+  std::vector<NodePlan> nodes;
+  std::size_t num_slots = 0;
+  std::vector<External> inputs, variables, bound;
+  // Slots that show an input, per input: (slot, Value it shows).
+  std::vector<std::vector<std::pair<std::size_t, Value>>> input_slots;
+};
+
+}  // namespace trireme::exec

@@ -1,0 +1,399 @@
+// One instance of a compiled graph. All bookkeeping happens on the loop; strands run on compute requests and
+// touch only their own kernel calls and memory, so nothing here is locked.
+//
+// Requests and host ops hold the RunState by shared_ptr: an Execution that goes while work is under way (its
+// Runtime stops, its task is destroyed) leaves memory that is still written in place until that work has
+// ended.
+#include <algorithm>
+#include <coroutine>
+#include <cstring>
+
+#include "trireme/exec/compiled.h"
+#include "trireme/exec/executor.h"
+
+namespace trireme::exec {
+namespace {
+
+using runtime::Task;
+
+// A strand's threads as kernels see them. The context changes with every request, the address does not.
+class StrandParallel final : public op::Parallel {
+ public:
+  explicit StrandParallel(int width) : width_(width) {}
+  int width() const override { return width_; }
+  void parallel_for(std::int64_t n,
+                    const std::function<void(std::int64_t, std::int64_t, int)>& body) override {
+    context->parallel_for(n, body);
+  }
+  runtime::ComputeContext* context = nullptr;
+
+ private:
+  int width_;
+};
+
+struct KernelCall {
+  op::KernelFn run;
+  op::KernelArgs args;
+};
+
+struct StrandState {
+  explicit StrandState(int width) : parallel(width) {}
+  StrandParallel parallel;
+  std::size_t first_call = 0, end_call = 0;
+  std::int32_t waiting = 0;
+  HostOp* host = nullptr;
+};
+
+struct RunState : std::enable_shared_from_this<RunState> {
+  RunState(runtime::Runtime& runtime, std::shared_ptr<const CompiledPlan> compiled)
+      : rt(runtime), plan(std::move(compiled)), values(plan->program) {}
+
+  Tensor value_at(Value v, const Buffer& buffer, std::size_t offset) const {
+    return Tensor(buffer, plan->program.type(v), offset);
+  }
+  std::span<const Tensor> inputs_of(std::int32_t node) const {
+    return {&slots[plan->node_plan(node).first_slot], plan->program.node(node).inputs.size()};
+  }
+  std::span<const Tensor> outputs_of(std::int32_t node) const {
+    const graph::Node& n = plan->program.node(node);
+    return {&slots[plan->node_plan(node).first_slot] + n.inputs.size(), n.outputs.size()};
+  }
+
+  void begin();
+  void start(std::int32_t strand);
+  void run_calls(std::int32_t strand, runtime::ComputeContext& context);
+  void ended(std::int32_t strand, Status status);  // bookkeeping, then settle()
+  void settle();
+  void give_notice(std::int32_t notice) {
+    if (--notice_waiting[static_cast<std::size_t>(notice)] == 0) due.push_back(notice);
+  }
+  static Task<void> run_host(std::shared_ptr<RunState> self, std::int32_t strand);
+
+  runtime::Runtime& rt;
+  std::shared_ptr<const CompiledPlan> plan;
+  Buffer arena;
+  graph::ValueMap<Tensor> values;
+  std::vector<Tensor> slots;
+  std::vector<KernelCall> calls;  // strand after strand; empty on a phantom Runtime
+  std::vector<StrandState> strands;
+  std::vector<std::int32_t> notice_waiting;
+  Function<void(int, std::shared_ptr<Event>)> listener;
+
+  // Work lists of a run; their capacity is set once.
+  std::vector<std::int32_t> ready, due;
+  std::size_t next_ready = 0, next_due = 0;
+  int in_flight = 0;
+  bool running = false, settling = false, has_values = false;
+  Status status;
+  std::coroutine_handle<> waiter;
+};
+
+void RunState::begin() {
+  running = true;
+  has_values = true;
+  status = {};
+  ready.clear();
+  due.clear();
+  next_ready = next_due = 0;
+  for (std::size_t s = 0; s < strands.size(); ++s) {
+    strands[s].waiting = plan->part.strands[s].num_before;
+    if (strands[s].waiting == 0) ready.push_back(static_cast<std::int32_t>(s));
+  }
+  for (std::size_t n = 0; n < notice_waiting.size(); ++n) {
+    notice_waiting[n] = plan->part.notice_before[n];
+    if (notice_waiting[n] == 0) due.push_back(static_cast<std::int32_t>(n));
+  }
+  settle();
+}
+
+void RunState::start(std::int32_t strand) {
+  ++in_flight;
+  const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
+  if (s.is_host) {
+    rt.spawn(run_host(shared_from_this(), strand));
+    return;
+  }
+  rt.start_compute({.cost = s.cost,
+                    .width = plan->options.width,
+                    .label = "strand",
+                    .fn = [self = shared_from_this(),
+                           strand](runtime::ComputeContext& context) { self->run_calls(strand, context); },
+                    .done = [self = shared_from_this(), strand] { self->ended(strand, {}); }});
+}
+
+void RunState::run_calls(std::int32_t strand, runtime::ComputeContext& context) {
+  StrandState& s = strands[static_cast<std::size_t>(strand)];
+  s.parallel.context = &context;
+  for (std::size_t i = s.first_call; i < s.end_call; ++i) calls[i].run(calls[i].args);
+  s.parallel.context = nullptr;
+}
+
+Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t strand) {
+  const std::int32_t node = self->plan->part.strands[static_cast<std::size_t>(strand)].nodes[0];
+  HostOp& host = *self->strands[static_cast<std::size_t>(strand)].host;
+  Status status =
+      co_await host.start(self->plan->program.node(node), self->inputs_of(node), self->outputs_of(node));
+  self->ended(strand, std::move(status));
+}
+
+void RunState::ended(std::int32_t strand, Status result) {
+  --in_flight;
+  if (!result.ok() && status.ok()) status = std::move(result);
+  if (status.ok()) {
+    const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
+    for (const std::int32_t next : s.after)
+      if (--strands[static_cast<std::size_t>(next)].waiting == 0) ready.push_back(next);
+    for (const std::int32_t n : s.notices) give_notice(n);
+  }
+  settle();
+}
+
+// Starts what is ready, then tells what is final, until neither is left. A host op that ends at once and a
+// listener that ends one get here again: the outermost call does the work.
+void RunState::settle() {
+  if (settling) return;
+  settling = true;
+  while (status.ok() && (next_ready < ready.size() || next_due < due.size())) {
+    if (next_ready < ready.size()) {
+      start(ready[next_ready++]);
+    } else {
+      const std::int32_t notice = due[next_due++];
+      if (listener) listener(notice, nullptr);
+    }
+  }
+  settling = false;
+  if (in_flight > 0) return;
+  running = false;
+  if (waiter) std::exchange(waiter, nullptr).resume();
+}
+
+// Resumes when the run has ended. Destroyed before that: the run starts nothing more.
+struct RunEnd {
+  RunState& state;
+  bool await_ready() const noexcept { return !state.running; }
+  void await_suspend(std::coroutine_handle<> h) { state.waiter = h; }
+  void await_resume() const noexcept {}
+  ~RunEnd() {
+    if (!state.waiter) return;
+    state.waiter = nullptr;
+    state.status = Status(Code::kCancelled, "[exec] the run was abandoned");
+  }
+};
+
+Status check_tensor(std::string_view what, std::string_view name, const Tensor& tensor,
+                    const TensorType& expected, bool phantom) {
+  if (tensor.is_null()) return error(Code::kInvalid, "[exec] {} '{}' has no memory", what, name);
+  if (tensor.type() != expected)
+    return error(Code::kInvalid, "[exec] {} '{}' has the wrong type: got {}, expected {}", what, name,
+                 tensor.type().to_string(), expected.to_string());
+  if (!tensor.is_contiguous())
+    return error(Code::kInvalid, "[exec] {} '{}' is a strided view, expected row-major memory; copy it first",
+                 what, name);
+  if (tensor.is_phantom() && !phantom)
+    return error(Code::kInvalid, "[exec] {} '{}' is phantom, but this Runtime computes; give it memory", what,
+                 name);
+  return {};
+}
+
+std::vector<std::string> names_of(const std::vector<External>& externals) {
+  std::vector<std::string> names;
+  for (const External& e : externals) names.push_back(e.name);
+  return names;
+}
+
+class ExecutionImpl final : public Execution {
+ public:
+  explicit ExecutionImpl(std::shared_ptr<RunState> state) : state_(std::move(state)) {
+    fed_.assign(state_->plan->inputs.size(), false);
+  }
+
+  Status feed(std::string_view input, Tensor value) override {
+    RunState& s = *state_;
+    const std::vector<External>& inputs = s.plan->inputs;
+    const auto at =
+        std::find_if(inputs.begin(), inputs.end(), [&](const External& e) { return e.name == input; });
+    if (at == inputs.end())
+      return error(Code::kNotFound, "[exec] the compiled graph has no input '{}'; it has: {}", input,
+                   fmt::join(names_of(inputs), ", "));
+    TR_RETURN_IF_ERROR(
+        check_tensor("input", input, value, s.plan->program.type(at->value), s.rt.is_phantom()));
+    if (s.running)
+      return error(Code::kInvalid, "[exec] input '{}' fed while the graph runs; wait for run()", input);
+    const auto index = static_cast<std::size_t>(at - inputs.begin());
+    for (const auto& [slot, v] : s.plan->input_slots[index])
+      s.slots[slot] = s.value_at(v, value.buffer(), value.offset_bytes());
+    s.values[at->value] = std::move(value);
+    fed_[index] = true;
+    return {};
+  }
+
+  Task<Status> run() override {
+    const std::shared_ptr<RunState> s = state_;
+    if (s->running)
+      co_return error(Code::kInvalid, "[exec] run() called while this Execution runs; make another one");
+    for (std::size_t i = 0; i < fed_.size(); ++i)
+      if (!fed_[i])
+        co_return error(Code::kInvalid, "[exec] input '{}' was not fed; call feed() before run()",
+                        s->plan->inputs[i].name);
+    s->begin();
+    co_await RunEnd{*s};
+    s->has_values = s->status.ok();
+    co_return s->status;
+  }
+
+  Result<Tensor> fetch(std::string_view output) const override {
+    const RunState& s = *state_;
+    const std::optional<Value> found = s.plan->program.find_output(output);
+    if (!found) {
+      std::vector<std::string> names;
+      for (const auto& [name, v] : s.plan->program.outputs()) names.push_back(name);
+      return error(Code::kNotFound, "[exec] output '{}' is not fetched; fetched are: {}", output,
+                   fmt::join(names, ", "));
+    }
+    if (!s.has_values)
+      return error(Code::kInvalid,
+                   "[exec] output '{}' has no value: the graph was not run, or the run failed", output);
+    return value_of(*found);
+  }
+
+  void on_notice(Function<void(int, std::shared_ptr<Event>)> listener) override {
+    state_->listener = std::move(listener);
+  }
+
+ private:
+  // Aliases of inputs are found through the input: feeds change.
+  Tensor value_of(Value v) const {
+    const RunState& s = *state_;
+    const Value alias = s.plan->place(v).alias_of;
+    if (alias.is_null()) return s.values[v];
+    const Tensor base = value_of(alias);
+    return s.value_at(v, base.buffer(), base.offset_bytes());
+  }
+
+  std::shared_ptr<RunState> state_;
+  std::vector<bool> fed_;
+};
+
+Status take_variables(RunState& s, const Variables* variables) {
+  if (!s.plan->variables.empty() && variables == nullptr)
+    return error(Code::kInvalid, "[exec] the graph has variables, but ExecutionOptions::variables is null");
+  for (const External& e : s.plan->variables) {
+    TR_ASSIGN_OR_RETURN(Tensor tensor, variables->get(e.name));
+    TR_RETURN_IF_ERROR(
+        check_tensor("variable", e.name, tensor, s.plan->program.type(e.value), s.rt.is_phantom()));
+    s.values[e.value] = std::move(tensor);
+  }
+  return {};
+}
+
+Status take_bindings(RunState& s, const std::map<std::string, Tensor>& bindings) {
+  for (const auto& [name, tensor] : bindings) {
+    const auto& bound = s.plan->bound;
+    if (std::none_of(bound.begin(), bound.end(), [&, &n = name](const External& e) { return e.name == n; }))
+      return error(Code::kNotFound, "[exec] memory for '{}', which was not compiled as bound; bound are: {}",
+                   name, fmt::join(names_of(bound), ", "));
+  }
+  for (const External& e : s.plan->bound) {
+    const auto at = bindings.find(e.name);
+    if (at == bindings.end())
+      return error(Code::kNotFound, "[exec] no memory for the bound output '{}'", e.name);
+    const Tensor& tensor = at->second;
+    const TensorType& type = s.plan->program.type(*s.plan->program.find_output(e.name));
+    TR_RETURN_IF_ERROR(check_tensor("binding", e.name, tensor, type, s.rt.is_phantom()));
+    s.values[e.value] = s.value_at(e.value, tensor.buffer(), tensor.offset_bytes());
+  }
+  return {};
+}
+
+// Tensors of all Values but inputs, in node order: aliases find what they share.
+void place_values(RunState& s) {
+  const graph::Graph& graph = s.plan->program;
+  for (std::int32_t i = 0; i < graph.size(); ++i)
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k) {
+      const Value v{i, k};
+      const auto& place = s.plan->place(v);
+      if (place.offset >= 0) {
+        s.values[v] = s.value_at(v, s.arena, static_cast<std::size_t>(place.offset));
+      } else if (!place.alias_of.is_null() && !s.values[place.alias_of].is_null()) {
+        const Tensor& base = s.values[place.alias_of];
+        s.values[v] = s.value_at(v, base.buffer(), base.offset_bytes());
+      }
+    }
+}
+
+void fill_slots(RunState& s) {
+  s.slots.resize(s.plan->num_slots);
+  for (const Strand& strand : s.plan->part.strands) {
+    if (!strand.is_host && s.rt.is_phantom()) continue;
+    for (const std::int32_t node : strand.nodes) {
+      std::size_t slot = s.plan->node_plan(node).first_slot;
+      const graph::Node& n = s.plan->program.node(node);
+      for (const Value v : n.inputs) s.slots[slot++] = s.values[v];
+      for (std::size_t k = 0; k < n.outputs.size(); ++k)
+        s.slots[slot++] = s.values[Value{node, static_cast<std::int32_t>(k)}];
+    }
+  }
+}
+
+Status make_strands(RunState& s, const HostOps& host_ops) {
+  s.strands.reserve(s.plan->part.strands.size());  // calls keep addresses of what is in there
+  s.calls.reserve(static_cast<std::size_t>(s.plan->program.size()));
+  for (const Strand& strand : s.plan->part.strands) {
+    StrandState& state = s.strands.emplace_back(s.plan->options.width);
+    if (strand.is_host) {
+      const graph::Node& n = s.plan->program.node(strand.nodes[0]);
+      const auto at = host_ops.find(std::string(n.def->name));
+      if (at == host_ops.end() || at->second == nullptr)
+        return error(Code::kNotFound,
+                     "[exec] no host op '{}' for node '{}'; give it in ExecutionOptions::host_ops",
+                     n.def->name, n.name);
+      state.host = at->second;
+      continue;
+    }
+    state.first_call = s.calls.size();
+    for (const std::int32_t node : strand.nodes) {
+      if (s.rt.is_phantom()) break;
+      const NodePlan& p = s.plan->node_plan(node);
+      std::span<std::byte> workspace;
+      if (p.workspace_bytes > 0)
+        workspace = {s.arena.data() + p.workspace_offset, static_cast<std::size_t>(p.workspace_bytes)};
+      s.calls.push_back({p.run,
+                         {.inputs = s.inputs_of(node),
+                          .outputs = s.outputs_of(node),
+                          .attrs = s.plan->program.node(node).attrs,
+                          .workspace = workspace,
+                          .parallel = state.parallel,
+                          .state = p.state.get()}});
+    }
+    state.end_call = s.calls.size();
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
+                                                  std::shared_ptr<const CompiledGraph> compiled,
+                                                  ExecutionOptions options) {
+  auto plan = std::dynamic_pointer_cast<const CompiledPlan>(std::move(compiled));
+  TR_CHECK(plan != nullptr, "a CompiledGraph that compile() did not make");
+  auto state = std::make_shared<RunState>(rt, std::move(plan));
+  RunState& s = *state;
+  const auto bytes = static_cast<std::size_t>(s.plan->arena_bytes());
+  if (rt.is_phantom()) {
+    s.arena = Buffer::phantom(phantom_device(), bytes);
+  } else {
+    TR_ASSIGN_OR_RETURN(s.arena, cpu_device().allocate(bytes));
+  }
+  TR_RETURN_IF_ERROR(take_variables(s, options.variables));
+  TR_RETURN_IF_ERROR(take_bindings(s, options.bindings));
+  place_values(s);
+  fill_slots(s);
+  TR_RETURN_IF_ERROR(make_strands(s, options.host_ops));
+  s.notice_waiting.resize(s.plan->part.notice_before.size());
+  s.ready.reserve(s.strands.size());
+  s.due.reserve(s.notice_waiting.size());
+  return std::unique_ptr<Execution>(std::make_unique<ExecutionImpl>(std::move(state)));
+}
+
+}  // namespace trireme::exec

@@ -1,0 +1,39 @@
+// Cuts a graph into strands. Pure; internal to exec.
+//
+// A *lane* is the set of nodes that depend on exactly the same host ops. Dependencies lead from a lane to
+// itself or to a lane with more host ops, so lanes never wait for each other in a circle, however long their
+// strands are. A lane runs in node order, one strand after the other; it is cut after the last node that a
+// host op or a notice waits for.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "trireme/cost/cost.h"
+#include "trireme/graph/graph.h"
+#include "trireme/graph/storage.h"
+
+namespace trireme::exec {
+
+struct Strand {
+  std::vector<std::int32_t> nodes;  // ascending; a host op is alone
+  bool is_host = false;
+  cost::OpCost cost;
+  std::int32_t num_before = 0;        // strands it waits for
+  std::vector<std::int32_t> after;    // strands that wait for it, ascending
+  std::vector<std::int32_t> notices;  // notices that wait for it, ascending
+};
+
+struct Partition {
+  std::vector<Strand> strands;                                    // by first node
+  std::vector<std::int32_t> strand_of;                            // per node; -1: runs nothing
+  std::vector<std::pair<std::int32_t, std::int32_t>> lane_order;  // strands of one lane, (earlier, later)
+  std::vector<std::int32_t> notice_before;                        // per notice: strands it waits for
+};
+
+// `watched[i]`: the nodes that must have ended before notice i is given.
+Partition partition(const graph::Graph& graph, const graph::ValueMap<graph::Value>& roots,
+                    const std::vector<std::vector<std::int32_t>>& watched);
+
+}  // namespace trireme::exec
