@@ -1,7 +1,7 @@
 // Agreement: how replicas keep one model. One rule, one file, one row.
 //
-// The trainer hands a rule each bucket of gradients the moment it is final on every local logical shard, and gets back the
-// gradient to apply. Rules know groups and tensors; they know no sockets, threads or files.
+// The trainer hands a rule each bucket of gradients the moment it is final on every local logical shard, and
+// gets back the gradient to apply. Rules know groups and tensors; they know no sockets, threads or files.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ struct BucketExchange {
   std::string collective = "fixed-tree";
   std::vector<collective::LeafRun> owners;  // leaf run of every rank
   std::int32_t num_shards = 1;
-  // This rank's shard gradients, f32 vectors in shard order. Overwritten: shard_gradients[0] receives the result.
+  // This rank's shard gradients, f32 vectors in shard order. Overwritten: shard_gradients[0] receives the
+  // result.
   std::vector<Tensor> shard_gradients;
 };
 

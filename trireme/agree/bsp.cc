@@ -1,8 +1,9 @@
-// Bulk-synchronous: every step ends with the same sum of all logical shards' gradients on every rank (Valiant 1990).
+// Bulk-synchronous: every step ends with the same sum of all logical shards' gradients on every rank (Valiant
+// 1990).
 //
-// Shard gradients are added in plain f32 along the fixed binary tree over shards. A rank adds up the maximal aligned
-// subtrees of its own run; the fixed-tree collective joins them. With another collective (ring) a rank adds its whole run
-// first, and the order of summation depends on the number of ranks.
+// Shard gradients are added in plain f32 along the fixed binary tree over shards. A rank adds up the maximal
+// aligned subtrees of its own run; the fixed-tree collective joins them. With another collective (ring) a
+// rank adds its whole run first, and the order of summation depends on the number of ranks.
 #include "trireme/agree/bsp.h"
 
 #include "trireme/collective/schedule.h"
@@ -22,14 +23,15 @@ void add_into(const Tensor& to, const Tensor& from) {
 }
 
 // Adds the leaves of `node` into its first leaf's tensor: left half, right half, then left += right.
-void add_subtree(std::span<const Tensor> shards, std::int32_t run_first, std::int32_t first, std::int32_t level,
-                 std::int32_t end) {
+void add_subtree(std::span<const Tensor> shards, std::int32_t run_first, std::int32_t first,
+                 std::int32_t level, std::int32_t end) {
   if (level == 0) return;
   const std::int32_t half = std::int32_t{1} << (level - 1);
   add_subtree(shards, run_first, first, level - 1, end);
   if (first + half >= end) return;  // no right half: the node is its left child
   add_subtree(shards, run_first, first + half, level - 1, end);
-  add_into(shards[static_cast<std::size_t>(first - run_first)], shards[static_cast<std::size_t>(first + half - run_first)]);
+  add_into(shards[static_cast<std::size_t>(first - run_first)],
+           shards[static_cast<std::size_t>(first + half - run_first)]);
 }
 
 class Bsp final : public Agreement {
@@ -58,11 +60,13 @@ class Bsp final : public Agreement {
   }
 
  private:
-  Task<void> add_local(const BucketExchange& bucket, LeafRun run, const std::vector<TreeNode>& nodes, bool fixed) {
+  Task<void> add_local(const BucketExchange& bucket, LeafRun run, const std::vector<TreeNode>& nodes,
+                       bool fixed) {
     const std::size_t adds = bucket.shard_gradients.size() - (fixed ? nodes.size() : 1);
     if (adds == 0) co_return;
     const double elems = static_cast<double>(bucket.shard_gradients[0].shape().num_elems());
-    const cost::OpCost work{.flops = elems * static_cast<double>(adds), .bytes = 12 * elems * static_cast<double>(adds)};
+    const cost::OpCost work{.flops = elems * static_cast<double>(adds),
+                            .bytes = 12 * elems * static_cast<double>(adds)};
     co_await rt_.compute(
         work,
         [&](runtime::ComputeContext&) {
@@ -70,7 +74,8 @@ class Bsp final : public Agreement {
             add_subtree(bucket.shard_gradients, run.first, node.first, node.level, run.first + run.count);
           if (fixed) return;
           for (std::size_t i = 1; i < nodes.size(); ++i)
-            add_into(bucket.shard_gradients[0], bucket.shard_gradients[static_cast<std::size_t>(nodes[i].first - run.first)]);
+            add_into(bucket.shard_gradients[0],
+                     bucket.shard_gradients[static_cast<std::size_t>(nodes[i].first - run.first)]);
         },
         1, "add shards");
   }
@@ -81,6 +86,8 @@ class Bsp final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_bsp(runtime::Runtime& rt, comm::Group& group) { return std::make_unique<Bsp>(rt, group); }
+std::unique_ptr<Agreement> make_bsp(runtime::Runtime& rt, comm::Group& group) {
+  return std::make_unique<Bsp>(rt, group);
+}
 
 }  // namespace trireme::agree

@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-static_assert(std::endian::native == std::endian::little, "formats are written by memcpy on little-endian machines");
+static_assert(std::endian::native == std::endian::little,
+              "formats are written by memcpy on little-endian machines");
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
@@ -29,7 +30,7 @@ inline Bytes to_bytes(std::string_view text) {
 }
 
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 void append_le(Bytes& out, const T& value) {
   const auto view = std::as_bytes(std::span(&value, 1));
   out.insert(out.end(), view.begin(), view.end());
@@ -37,7 +38,7 @@ void append_le(Bytes& out, const T& value) {
 
 // Takes a T from the front of `in`; false (and `in` unchanged) when too few bytes are left.
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 bool take_le(ByteView& in, T& value) {
   if (in.size() < sizeof(T)) return false;
   std::memcpy(&value, in.data(), sizeof(T));

@@ -15,9 +15,9 @@ std::string check_message(fmt::format_string<Args...> text, Args&&... args) {
 }
 }  // namespace trireme::internal
 
-#define TR_CHECK(condition, ...)                                                       \
-  do {                                                                                 \
-    if (!(condition)) [[unlikely]]                                                     \
-      ::trireme::internal::check_failed(__FILE__, __LINE__, #condition,                \
+#define TR_CHECK(condition, ...)                                                          \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
+      ::trireme::internal::check_failed(__FILE__, __LINE__, #condition,                   \
                                         ::trireme::internal::check_message(__VA_ARGS__)); \
   } while (false)

@@ -1,4 +1,5 @@
-// A move-only callable with 48 bytes of inline storage: callbacks of loops and networks without an allocation.
+// A move-only callable with 48 bytes of inline storage: callbacks of loops and networks without an
+// allocation.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ class Function<R(Args...)> {
   Function(std::nullptr_t) {}  // NOLINT(google-explicit-constructor)
 
   template <typename F>
-    requires(!std::is_same_v<std::decay_t<F>, Function> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
-  Function(F&& f) {  // NOLINT(google-explicit-constructor)
+  requires(!std::is_same_v<std::decay_t<F>, Function> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
+      Function(F&& f) {  // NOLINT(google-explicit-constructor)
     using D = std::decay_t<F>;
     if constexpr (sizeof(D) <= kInlineBytes && alignof(D) <= alignof(std::max_align_t) &&
                   std::is_nothrow_move_constructible_v<D>) {

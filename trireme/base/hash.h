@@ -1,4 +1,5 @@
-// Hashes: SHA-256 for content (files, parameters) and a fast 64-bit running hash for traces. Neither is keyed.
+// Hashes: SHA-256 for content (files, parameters) and a fast 64-bit running hash for traces. Neither is
+// keyed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The JSON value of the project. Objects keep the order in which keys were added, so that written files are stable.
+// The JSON value of the project. Objects keep the order in which keys were added, so that written files are
+// stable.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -28,8 +28,9 @@ std::uint64_t mix_key(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 
 std::uint32_t Philox::next_u32() {
   if (used_ == 4) {
-    words_ = philox4x32(key_, {static_cast<std::uint32_t>(block_), static_cast<std::uint32_t>(block_ >> 32),
-                               static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)});
+    words_ =
+        philox4x32(key_, {static_cast<std::uint32_t>(block_), static_cast<std::uint32_t>(block_ >> 32),
+                          static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)});
     ++block_;
     used_ = 0;
   }
@@ -60,7 +61,8 @@ std::uint64_t permute_index(std::uint64_t key, std::uint64_t n, std::uint64_t in
   do {
     std::uint64_t left = x >> half_bits, right = x & mask;
     for (std::uint32_t round = 0; round < 4; ++round) {
-      const auto w = philox4x32(key, {static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(right >> 32), round, 1});
+      const auto w = philox4x32(
+          key, {static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(right >> 32), round, 1});
       const std::uint64_t next = left ^ (w[0] & mask);
       left = right;
       right = next;

@@ -1,7 +1,8 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011).
 //
-// A draw is a pure function of (key, counter), so nothing depends on the number of workers, threads or the order of
-// execution: whoever needs the value for a global element index computes it.
+// A draw is a pure function of (key, counter), so nothing depends on the number of workers, threads or the
+// order of execution: whoever needs the value for a global element index computes it.
 #pragma once
 
 #include <array>
@@ -27,10 +28,10 @@ class Philox {
 
   std::uint32_t next_u32();
   std::uint64_t next_u64() { return (static_cast<std::uint64_t>(next_u32()) << 32) | next_u32(); }
-  float next_uniform() { return to_uniform(next_u32()); }                                   // [0, 1), 24 bits
-  double next_double() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }        // [0, 1), 53 bits
-  float next_normal();                                                                       // Box-Muller, libm
-  std::uint32_t next_below(std::uint32_t n);                                                 // unbiased, n >= 1
+  float next_uniform() { return to_uniform(next_u32()); }                             // [0, 1), 24 bits
+  double next_double() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }  // [0, 1), 53 bits
+  float next_normal();                                                                // Box-Muller, libm
+  std::uint32_t next_below(std::uint32_t n);                                          // unbiased, n >= 1
 
  private:
   std::uint64_t key_, stream_, block_;
@@ -38,8 +39,9 @@ class Philox {
   int used_ = 4;
 };
 
-// The image of `index` under a keyed pseudo-random permutation of [0, n): a Feistel network over the next even power of
-// two, walked until it lands inside. O(1) memory, so a sample order needs no table. n >= 1, index < n.
+// The image of `index` under a keyed pseudo-random permutation of [0, n): a Feistel network over the next
+// even power of two, walked until it lands inside. O(1) memory, so a sample order needs no table. n >= 1,
+// index < n.
 std::uint64_t permute_index(std::uint64_t key, std::uint64_t n, std::uint64_t index);
 
 }  // namespace trireme

@@ -4,18 +4,30 @@ namespace trireme {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kInvalid: return "invalid";
-    case Code::kNotFound: return "not found";
-    case Code::kExists: return "exists";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kPeerLost: return "peer lost";
-    case Code::kMismatch: return "mismatch";
-    case Code::kDeadline: return "deadline";
-    case Code::kCancelled: return "cancelled";
-    case Code::kCorrupt: return "corrupt";
-    case Code::kExhausted: return "exhausted";
-    case Code::kInternal: return "internal";
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalid:
+      return "invalid";
+    case Code::kNotFound:
+      return "not found";
+    case Code::kExists:
+      return "exists";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kPeerLost:
+      return "peer lost";
+    case Code::kMismatch:
+      return "mismatch";
+    case Code::kDeadline:
+      return "deadline";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kExhausted:
+      return "exhausted";
+    case Code::kInternal:
+      return "internal";
   }
   return "unknown";
 }

@@ -1,7 +1,9 @@
-// Status and Result: how functions report caller mistakes and a failing world. Broken invariants use check.h instead.
+// Status and Result: how functions report caller mistakes and a failing world. Broken invariants use check.h
+// instead.
 //
-// A Status is one pointer: ok() costs nothing. Message form: `[area] what happened: got X, expected Y; next step`.
-// Failures of communication also carry who and where (rank, peer, operation, tag), so that callers never parse text.
+// A Status is one pointer: ok() costs nothing. Message form: `[area] what happened: got X, expected Y; next
+// step`. Failures of communication also carry who and where (rank, peer, operation, tag), so that callers
+// never parse text.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,28 +21,28 @@ namespace trireme {
 
 enum class Code : std::uint8_t {
   kOk = 0,
-  kInvalid,        // the caller asked for something that makes no sense
-  kNotFound,       // a named thing does not exist
-  kExists,         // a thing is already there
-  kUnavailable,    // a peer, device or file cannot be reached now
-  kPeerLost,       // a rank closed its connection, died or fell silent
-  kMismatch,       // ranks disagree on what they are doing
-  kDeadline,       // a wait passed its deadline
-  kCancelled,      // somebody cancelled the work
-  kCorrupt,        // bytes that do not mean what they should
-  kExhausted,      // memory, disk or another limit is used up
-  kInternal,       // the world failed in a way nobody foresaw
+  kInvalid,      // the caller asked for something that makes no sense
+  kNotFound,     // a named thing does not exist
+  kExists,       // a thing is already there
+  kUnavailable,  // a peer, device or file cannot be reached now
+  kPeerLost,     // a rank closed its connection, died or fell silent
+  kMismatch,     // ranks disagree on what they are doing
+  kDeadline,     // a wait passed its deadline
+  kCancelled,    // somebody cancelled the work
+  kCorrupt,      // bytes that do not mean what they should
+  kExhausted,    // memory, disk or another limit is used up
+  kInternal,     // the world failed in a way nobody foresaw
 };
 
 std::string_view code_name(Code code);
 
 // Who and where, for failures that involve ranks.
 struct ErrorContext {
-  std::optional<int> rank;    // the rank that reports
-  std::optional<int> peer;    // the culprit
-  std::string operation;      // e.g. "allreduce bucket 0, step 17"
-  std::string tag;            // message identity or file offset
-  std::string reason;         // short, e.g. "connection closed"
+  std::optional<int> rank;  // the rank that reports
+  std::optional<int> peer;  // the culprit
+  std::string operation;    // e.g. "allreduce bucket 0, step 17"
+  std::string tag;          // message identity or file offset
+  std::string reason;       // short, e.g. "connection closed"
 };
 
 class [[nodiscard]] Status {
@@ -80,7 +82,8 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {  // NOLINT
     TR_CHECK(!std::get<0>(state_).ok(), "a Result needs a value or a failure, got an ok Status");
   }
@@ -111,14 +114,14 @@ class [[nodiscard]] Result {
 #define TR_CONCAT(a, b) TR_CONCAT_INNER(a, b)
 
 // Leave the function with the failure. The CO_ forms are for coroutines.
-#define TR_RETURN_IF_ERROR(expr)                          \
-  do {                                                    \
+#define TR_RETURN_IF_ERROR(expr)                                                    \
+  do {                                                                              \
     if (::trireme::Status tr_status_ = (expr); !tr_status_.ok()) return tr_status_; \
   } while (false)
-#define TR_CO_RETURN_IF_ERROR(expr)                       \
-  do {                                                    \
-    ::trireme::Status tr_status_ = (expr);                \
-    if (!tr_status_.ok()) co_return tr_status_;           \
+#define TR_CO_RETURN_IF_ERROR(expr)             \
+  do {                                          \
+    ::trireme::Status tr_status_ = (expr);      \
+    if (!tr_status_.ok()) co_return tr_status_; \
   } while (false)
 #define TR_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
   auto tmp = (expr);                             \
@@ -129,4 +132,5 @@ class [[nodiscard]] Result {
   auto tmp = (expr);                                \
   if (!tmp.ok()) co_return tmp.status();            \
   lhs = std::move(tmp).value()
-#define TR_CO_ASSIGN_OR_RETURN(lhs, expr) TR_CO_ASSIGN_OR_RETURN_IMPL(TR_CONCAT(tr_result_, __LINE__), lhs, expr)
+#define TR_CO_ASSIGN_OR_RETURN(lhs, expr) \
+  TR_CO_ASSIGN_OR_RETURN_IMPL(TR_CONCAT(tr_result_, __LINE__), lhs, expr)

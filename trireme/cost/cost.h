@@ -40,7 +40,7 @@ struct MachineModel {
 // One direction of a network link or a shared bus.
 struct LinkModel {
   TimeNs latency_ns = 25 * kMicro;
-  double bytes_per_second = 1.25e9;    // 10 Gbit/s
+  double bytes_per_second = 1.25e9;         // 10 Gbit/s
   TimeNs message_overhead_ns = 2 * kMicro;  // sender's processor time per message
 };
 

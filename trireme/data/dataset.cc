@@ -7,7 +7,8 @@ namespace trireme::data {
 void fill_batch(const Dataset& set, std::span<const std::int64_t> ids, float weight, std::span<float> images,
                 std::span<std::int32_t> labels, std::span<float> weights) {
   const auto elems = static_cast<std::size_t>(set.sample_elems());
-  TR_CHECK(images.size() == ids.size() * elems && labels.size() == ids.size() && weights.size() == ids.size());
+  TR_CHECK(images.size() == ids.size() * elems && labels.size() == ids.size() &&
+           weights.size() == ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     float* out = images.data() + i * elems;
     if (ids[i] < 0) {

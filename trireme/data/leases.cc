@@ -4,7 +4,8 @@
 
 namespace trireme::data {
 
-LeaseBook::LeaseBook(std::int32_t num_shards, std::int64_t first_step) : num_shards_(num_shards), completed_(first_step) {
+LeaseBook::LeaseBook(std::int32_t num_shards, std::int64_t first_step)
+    : num_shards_(num_shards), completed_(first_step) {
   TR_CHECK(num_shards >= 1);
 }
 
@@ -17,8 +18,8 @@ Status LeaseBook::grant(std::int64_t step, ShardRun run, int holder) {
   if (shards.empty()) shards.resize(static_cast<std::size_t>(num_shards_));
   for (std::int32_t s = run.first; s < run.first + run.count; ++s)
     if (shards[static_cast<std::size_t>(s)].state != State::kFree)
-      return error(Code::kInvalid, "[data] lease of step {}, shard {}: it is in the hands of rank {} or done", step, s,
-                   shards[static_cast<std::size_t>(s)].holder);
+      return error(Code::kInvalid, "[data] lease of step {}, shard {}: it is in the hands of rank {} or done",
+                   step, s, shards[static_cast<std::size_t>(s)].holder);
   for (std::int32_t s = run.first; s < run.first + run.count; ++s)
     shards[static_cast<std::size_t>(s)] = {State::kLeased, holder};
   return {};
@@ -30,8 +31,8 @@ Status LeaseBook::move(std::int64_t step, ShardRun run, int holder, State to) {
   const auto held = [&](const Shard& s) { return s.state == State::kLeased && s.holder == holder; };
   if (it == open_.end() || !in_range ||
       !std::all_of(it->second.begin() + run.first, it->second.begin() + run.first + run.count, held))
-    return error(Code::kNotFound, "[data] rank {} holds no lease of step {}, shards [{}, {})", holder, step, run.first,
-                 run.first + run.count);
+    return error(Code::kNotFound, "[data] rank {} holds no lease of step {}, shards [{}, {})", holder, step,
+                 run.first, run.first + run.count);
   for (std::int32_t s = run.first; s < run.first + run.count; ++s)
     it->second[static_cast<std::size_t>(s)] = {to, to == State::kFree ? -1 : holder};
   return {};
@@ -43,7 +44,9 @@ Status LeaseBook::finish(std::int64_t step, ShardRun run, int holder) {
   return {};
 }
 
-Status LeaseBook::give_back(std::int64_t step, ShardRun run, int holder) { return move(step, run, holder, State::kFree); }
+Status LeaseBook::give_back(std::int64_t step, ShardRun run, int holder) {
+  return move(step, run, holder, State::kFree);
+}
 
 int LeaseBook::expire(int holder) {
   int expired = 0;
@@ -56,8 +59,8 @@ int LeaseBook::expire(int holder) {
 bool LeaseBook::is_step_done(std::int64_t step) const {
   if (step < completed_) return true;
   const auto it = open_.find(step);
-  return it != open_.end() &&
-         std::all_of(it->second.begin(), it->second.end(), [](const Shard& s) { return s.state == State::kDone; });
+  return it != open_.end() && std::all_of(it->second.begin(), it->second.end(),
+                                          [](const Shard& s) { return s.state == State::kDone; });
 }
 
 void LeaseBook::drop_finished() {
@@ -69,10 +72,14 @@ Json LeaseBook::cursor() const {
   for (const auto& [step, shards] : open_)
     for (std::size_t s = 0; s < shards.size(); ++s)
       if (shards[s].state != State::kDone) unfinished.push_back({step, s});
-  // A step above completed_ whose shards are partly done lists only its unfinished ones; its done ones stay done.
+  // A step above completed_ whose shards are partly done lists only its unfinished ones; its done ones stay
+  // done.
   Json steps = Json::array();
   for (const auto& [step, shards] : open_) steps.push_back(step);
-  return {{"num_shards", num_shards_}, {"completed_steps", completed_}, {"open_steps", steps}, {"unfinished", unfinished}};
+  return {{"num_shards", num_shards_},
+          {"completed_steps", completed_},
+          {"open_steps", steps},
+          {"unfinished", unfinished}};
 }
 
 Result<LeaseBook> LeaseBook::from_cursor(const Json& json) {
@@ -81,7 +88,8 @@ Result<LeaseBook> LeaseBook::from_cursor(const Json& json) {
   TR_ASSIGN_OR_RETURN(const auto steps, json_get<std::vector<std::int64_t>>(json, "open_steps"));
   using Pairs = std::vector<std::pair<std::int64_t, std::int32_t>>;
   TR_ASSIGN_OR_RETURN(const auto unfinished, json_get<Pairs>(json, "unfinished"));
-  if (num_shards < 1 || completed < 0) return error(Code::kCorrupt, "[data] the cursor has no shards or a negative step");
+  if (num_shards < 1 || completed < 0)
+    return error(Code::kCorrupt, "[data] the cursor has no shards or a negative step");
   LeaseBook book(num_shards, completed);
   for (const std::int64_t step : steps) {
     auto& shards = book.open_[step];
@@ -90,7 +98,8 @@ Result<LeaseBook> LeaseBook::from_cursor(const Json& json) {
   for (const auto& [step, shard] : unfinished) {
     const auto it = book.open_.find(step);
     if (it == book.open_.end() || shard < 0 || shard >= num_shards)
-      return error(Code::kCorrupt, "[data] the cursor names step {}, shard {}, which is not open", step, shard);
+      return error(Code::kCorrupt, "[data] the cursor names step {}, shard {}, which is not open", step,
+                   shard);
     it->second[static_cast<std::size_t>(shard)] = {};
   }
   return book;

@@ -1,7 +1,8 @@
 // Leases: the coordinator's book of which run of logical shards of which step is in whose hands.
 //
-// A lease ends done, returned (unfinished, may be granted again) or expired (its holder is gone; may be granted again).
-// The data cursor of a checkpoint is the set of unfinished leases plus the first step never granted. Pure; not thread-safe.
+// A lease ends done, returned (unfinished, may be granted again) or expired (its holder is gone; may be
+// granted again). The data cursor of a checkpoint is the set of unfinished leases plus the first step never
+// granted. Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Draws the built-in digits once and keeps them in a cache file: "TRDIGIT1", u64 seed, u64 count, pixels, labels, and the
-// SHA-256 (hex) of all that before it.
+// Draws the built-in digits once and keeps them in a cache file: "TRDIGIT1", u64 seed, u64 count, pixels,
+// labels, and the SHA-256 (hex) of all that before it.
 #include <algorithm>
 
 #include "trireme/base/hash.h"
@@ -36,7 +36,8 @@ bool decode(ByteView file, std::uint64_t seed, std::size_t count, Dataset& set) 
   if (as_text(file.last(kDigestBytes)) != sha256_hex(body)) return false;
   ByteView rest = body.subspan(kMagic.size());
   std::uint64_t file_seed = 0, file_count = 0;
-  if (as_text(body.first(kMagic.size())) != kMagic || !take_le(rest, file_seed) || !take_le(rest, file_count)) return false;
+  if (as_text(body.first(kMagic.size())) != kMagic || !take_le(rest, file_seed) || !take_le(rest, file_count))
+    return false;
   if (file_seed != seed || file_count != count) return false;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(rest.data());
   set.pixels.assign(bytes, bytes + count * kPixels);
@@ -49,14 +50,16 @@ void draw_range(Dataset& set, const DigitSpec& spec, std::int64_t begin, std::in
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t index = i < set.num_train ? i : kDigitTrain + (i - set.num_train);
     const auto at = static_cast<std::size_t>(i);
-    const int label = draw_digit(spec, index, std::span<std::uint8_t, kPixels>(set.pixels.data() + at * kPixels, kPixels));
+    const int label =
+        draw_digit(spec, index, std::span<std::uint8_t, kPixels>(set.pixels.data() + at * kPixels, kPixels));
     set.labels[at] = static_cast<std::uint8_t>(label);
   }
 }
 
 }  // namespace
 
-runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runtime& rt, DigitsOptions options) {
+runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runtime& rt,
+                                                                  DigitsOptions options) {
   auto set = std::make_shared<Dataset>();
   set->name = "digits";
   set->sample_shape = {1, kDigitSide, kDigitSide};
@@ -78,11 +81,14 @@ runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runti
   const DigitSpec spec{.seed = options.seed};
   for (std::int64_t begin = 0; begin < count; begin += kSamplesPerTask) {
     const std::int64_t end = std::min(begin + kSamplesPerTask, count);
-    const cost::OpCost work{.flops = 2e4 * static_cast<double>(end - begin), .bytes = 800.0 * static_cast<double>(end - begin)};
+    const cost::OpCost work{.flops = 2e4 * static_cast<double>(end - begin),
+                            .bytes = 800.0 * static_cast<double>(end - begin)};
     co_await rt.compute(
         work,
         [&](runtime::ComputeContext& context) {
-          context.parallel_for(end - begin, [&](std::int64_t b, std::int64_t e, int) { draw_range(*set, spec, begin + b, begin + e); });
+          context.parallel_for(end - begin, [&](std::int64_t b, std::int64_t e, int) {
+            draw_range(*set, spec, begin + b, begin + e);
+          });
         },
         rt.compute_threads(), "draw digits");
   }

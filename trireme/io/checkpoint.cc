@@ -35,7 +35,8 @@ Task<Result<Checkpoint>> load_one(runtime::Runtime& rt, std::string path) {
   TR_CO_ASSIGN_OR_RETURN(const Json manifest, parse_json(as_text(*text), manifest_path));
   TR_CO_ASSIGN_OR_RETURN(const int version, json_get<int>(manifest, "version"));
   if (version != kFormatVersion)
-    co_return error(Code::kCorrupt, "[checkpoint] {} has version {}, expected {}", manifest_path, version, kFormatVersion);
+    co_return error(Code::kCorrupt, "[checkpoint] {} has version {}, expected {}", manifest_path, version,
+                    kFormatVersion);
   Checkpoint checkpoint;
   TR_CO_ASSIGN_OR_RETURN(checkpoint.step, json_get<std::int64_t>(manifest, "step"));
   TR_CO_ASSIGN_OR_RETURN(checkpoint.state, json_get<Json>(manifest, "state"));
@@ -44,7 +45,8 @@ Task<Result<Checkpoint>> load_one(runtime::Runtime& rt, std::string path) {
   Result<Bytes> bytes = co_await rt.files().read(tensor_path);
   if (!bytes.ok()) co_return bytes.status();
   if (sha256_hex(*bytes) != sha256)
-    co_return error(Code::kCorrupt, "[checkpoint] {} does not have the hash that its manifest names", tensor_path);
+    co_return error(Code::kCorrupt, "[checkpoint] {} does not have the hash that its manifest names",
+                    tensor_path);
   Result<NamedTensors> tensors = decode_safetensors(*bytes);
   if (!tensors.ok()) co_return tensors.status().with_prefix(tensor_path + ": ");
   checkpoint.tensors = std::move(*tensors);
@@ -64,7 +66,8 @@ Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkp
                          {"tensors_sha256", sha256_hex(tensors)},
                          {"state", checkpoint.state}};
   const std::string text = manifest.dump(2) + "\n";
-  // A half-written generation of the same step (a crash, then the same step again) has no manifest or the same content.
+  // A half-written generation of the same step (a crash, then the same step again) has no manifest or the
+  // same content.
   TR_CO_RETURN_IF_ERROR(co_await files.make_dirs(path));
   TR_CO_RETURN_IF_ERROR(co_await files.write_atomic(path + "/" + kTensorFile, tensors));
   TR_CO_RETURN_IF_ERROR(co_await files.write_atomic(path + "/" + kManifest, as_bytes(text)));

@@ -1,7 +1,8 @@
-// Checkpoints: content-hashed, manifest written last, two generations kept. Layout: docs/format_checkpoint.md.
+// Checkpoints: content-hashed, manifest written last, two generations kept. Layout:
+// docs/format_checkpoint.md.
 //
-// A crash at any moment leaves the previous generation whole: files of the new one are synced before its manifest appears,
-// and the old ones are removed only after that.
+// A crash at any moment leaves the previous generation whole: files of the new one are synced before its
+// manifest appears, and the old ones are removed only after that.
 #pragma once
 
 #include <string>
@@ -13,9 +14,9 @@
 namespace trireme::io {
 
 struct Checkpoint {
-  std::int64_t step = 0;   // steps completed
-  Json state;              // cursor, counters, seeds: whatever the trainer needs besides tensors
-  NamedTensors tensors;    // weights and optimiser state
+  std::int64_t step = 0;  // steps completed
+  Json state;             // cursor, counters, seeds: whatever the trainer needs besides tensors
+  NamedTensors tensors;   // weights and optimiser state
 };
 
 // Writes `dir`/step-<n>/ and keeps the newest two generations.

@@ -10,13 +10,13 @@ namespace trireme::io {
 namespace {
 
 constexpr std::array<std::pair<DType, const char*>, 8> kTypeNames{{{DType::kF32, "F32"},
-                                                                    {DType::kF64, "F64"},
-                                                                    {DType::kBF16, "BF16"},
-                                                                    {DType::kF16, "F16"},
-                                                                    {DType::kI64, "I64"},
-                                                                    {DType::kI32, "I32"},
-                                                                    {DType::kU8, "U8"},
-                                                                    {DType::kBool, "BOOL"}}};
+                                                                   {DType::kF64, "F64"},
+                                                                   {DType::kBF16, "BF16"},
+                                                                   {DType::kF16, "F16"},
+                                                                   {DType::kI64, "I64"},
+                                                                   {DType::kI32, "I32"},
+                                                                   {DType::kU8, "U8"},
+                                                                   {DType::kBool, "BOOL"}}};
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the public package's own limit
 
 const char* file_type_name(DType dtype) {
@@ -41,7 +41,8 @@ Result<Tensor> decode_entry(const std::string& name, const Json& entry, ByteView
   TR_ASSIGN_OR_RETURN(type.shape, Shape::checked(dims));
   const bool in_file = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data.size();
   if (!in_file || offsets[1] - offsets[0] != type.num_bytes())
-    return error(Code::kCorrupt, "[safetensors] tensor '{}' ({}) does not fit its data offsets", name, type.to_string());
+    return error(Code::kCorrupt, "[safetensors] tensor '{}' ({}) does not fit its data offsets", name,
+                 type.to_string());
   TR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::allocate(cpu_device(), type));
   if (type.num_bytes() > 0) std::memcpy(tensor.raw(), data.data() + offsets[0], type.num_bytes());
   return tensor;
@@ -53,7 +54,8 @@ Result<Bytes> encode_safetensors(const NamedTensors& tensors) {
   Json header = Json::object();
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (tensor.is_phantom()) return error(Code::kInvalid, "[safetensors] tensor '{}' is a phantom: it has no bytes", name);
+    if (tensor.is_phantom())
+      return error(Code::kInvalid, "[safetensors] tensor '{}' is a phantom: it has no bytes", name);
     if (header.contains(name)) return error(Code::kInvalid, "[safetensors] tensor '{}' is there twice", name);
     const auto dims = tensor.shape().dims();
     const std::uint64_t bytes = tensor.type().num_bytes();
@@ -84,7 +86,8 @@ Result<NamedTensors> decode_safetensors(ByteView bytes) {
   std::uint64_t header_bytes = 0;
   if (!take_le(bytes, header_bytes) || header_bytes > bytes.size() || header_bytes > kMaxHeaderBytes)
     return error(Code::kCorrupt, "[safetensors] the file is shorter than its header says");
-  TR_ASSIGN_OR_RETURN(const Json header, parse_json(as_text(bytes.first(header_bytes)), "the safetensors header"));
+  TR_ASSIGN_OR_RETURN(const Json header,
+                      parse_json(as_text(bytes.first(header_bytes)), "the safetensors header"));
   if (!header.is_object()) return error(Code::kCorrupt, "[safetensors] the header is not an object");
   const ByteView data = bytes.subspan(header_bytes);
   NamedTensors tensors;

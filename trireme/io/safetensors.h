@@ -1,5 +1,5 @@
-// Safetensors: named tensors in one file, readable by the public `safetensors` package. Layout: docs/format_checkpoint.md.
-// Bytes in, bytes out: no files here.
+// Safetensors: named tensors in one file, readable by the public `safetensors` package. Layout:
+// docs/format_checkpoint.md. Bytes in, bytes out: no files here.
 #pragma once
 
 #include <map>
@@ -21,8 +21,9 @@ Result<Bytes> encode_safetensors(const NamedTensors& tensors);
 // Safe on hostile bytes: every length, offset, shape and type is checked before use. The tensors own copies.
 Result<NamedTensors> decode_safetensors(ByteView bytes);
 
-// Hash of parameters in name order: for each its name, a zero byte, the dtype's name, a zero byte, the rank and the
-// dimensions as little-endian u64, and the row-major bytes. Equal models have equal hashes on every machine.
+// Hash of parameters in name order: for each its name, a zero byte, the dtype's name, a zero byte, the rank
+// and the dimensions as little-endian u64, and the row-major bytes. Equal models have equal hashes on every
+// machine.
 std::string parameters_sha256(NamedTensors tensors);
 
 }  // namespace trireme::io

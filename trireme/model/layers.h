@@ -21,7 +21,8 @@ class LayerBuilder {
   graph::Value dense(std::string_view name, graph::Value x, std::int64_t out);
   graph::Value conv2d(std::string_view name, graph::Value x, std::int64_t out_channels, std::int64_t window,
                       std::int64_t stride, std::int64_t padding);
-  // Identity in evaluation graphs. Every dropout layer of a model has its own stream, numbered in order of building.
+  // Identity in evaluation graphs. Every dropout layer of a model has its own stream, numbered in order of
+  // building.
   graph::Value dropout(std::string_view name, graph::Value x, double rate);
   graph::Value flatten(graph::Value x);
 

@@ -31,7 +31,9 @@ Value lenet(LayerBuilder& l, Value x, int num_classes) {
 }
 
 constexpr ZooRow kZoo[] = {
-    {"lenet", "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: about 217 k parameters on 28x28 pictures.", lenet},
+    {"lenet",
+     "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: about 217 k parameters on 28x28 pictures.",
+     lenet},
     {"linear", "Softmax regression.", linear},
     {"mlp", "One hidden layer of 256 rectifiers.", mlp},
 };
@@ -87,7 +89,8 @@ void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float>
   const auto bound = static_cast<float>(parameter.bound);
   for (std::size_t i = 0; i < values.size(); i += 4) {
     const std::uint64_t block = i / 4;
-    const auto words = philox4x32(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
+    const auto words =
+        philox4x32(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
     for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j)
       values[j] = bound == 0 ? 0.0F : bound * (2.0F * to_uniform(words[j - i]) - 1.0F);
   }

@@ -1,8 +1,9 @@
 // Models by name: builders of training and evaluation graphs for one logical shard.
 //
-// Inputs of both graphs: images f32[n, ...], labels i32[n], weights f32[n], sample_ids i64[n], key i64, step i64 (those a
-// model does not use are absent). Outputs: "loss" (scalar: the weighted sum of sample losses), "correct" (scalar: how many
-// samples with weight > 0 are right), and for training "grad:<parameter>" for every parameter.
+// Inputs of both graphs: images f32[n, ...], labels i32[n], weights f32[n], sample_ids i64[n], key i64, step
+// i64 (those a model does not use are absent). Outputs: "loss" (scalar: the weighted sum of sample losses),
+// "correct" (scalar: how many samples with weight > 0 are right), and for training "grad:<parameter>" for
+// every parameter.
 #pragma once
 
 #include <cstdint>

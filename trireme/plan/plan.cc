@@ -25,7 +25,8 @@ Result<Bucket> bucket_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
   TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
   if (b.parameters.size() != b.offsets.size())
-    return error(Code::kCorrupt, "[plan] bucket {} has {} parameters but {} offsets", b.slot, b.parameters.size(), b.offsets.size());
+    return error(Code::kCorrupt, "[plan] bucket {} has {} parameters but {} offsets", b.slot,
+                 b.parameters.size(), b.offsets.size());
   return b;
 }
 
@@ -58,7 +59,8 @@ Result<Plan> plan_from_json(const Json& json) {
   using Names = std::map<std::string, std::string>;
   Plan p;
   TR_ASSIGN_OR_RETURN(p.version, json_get<int>(json, "version"));
-  if (p.version != 1) return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1", p.version);
+  if (p.version != 1)
+    return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1", p.version);
   TR_ASSIGN_OR_RETURN(p.job_sha256, json_get<std::string>(json, "job_sha256"));
   TR_ASSIGN_OR_RETURN(p.logical_shards, json_get<std::int32_t>(json, "logical_shards"));
   TR_ASSIGN_OR_RETURN(p.shard_batch, json_get<std::int64_t>(json, "shard_batch"));
@@ -97,7 +99,8 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
                                  const std::string& collective) {
   std::vector<Bucket> buckets(1);
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (!buckets.back().parameters.empty() && buckets.back().num_elems * 4 >= bucket_bytes) buckets.emplace_back();
+    if (!buckets.back().parameters.empty() && buckets.back().num_elems * 4 >= bucket_bytes)
+      buckets.emplace_back();
     Bucket& b = buckets.back();
     b.parameters.push_back(p->name);
     b.offsets.push_back(b.num_elems);
@@ -129,7 +132,8 @@ Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost:
                                         .leaf_runs = plan.owners,
                                         .num_leaves = plan.logical_shards};
     const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, last.collective);
-    if (algorithm.ok()) p.exchange_seconds = to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
+    if (algorithm.ok())
+      p.exchange_seconds = to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
   }
   return p;
 }

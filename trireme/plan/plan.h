@@ -1,7 +1,9 @@
-// Plan: the value that fixes everything about how a job runs. Written to plan.json; the trainer runs only Plans.
+// Plan: the value that fixes everything about how a job runs. Written to plan.json; the trainer runs only
+// Plans.
 //
-// What decides the bits of the result (logical shards, threads per shard, kernels, buckets, collectives) is fixed at the
-// first start and never changes for that run; who owns which shards may change with the number of workers.
+// What decides the bits of the result (logical shards, threads per shard, kernels, buckets, collectives) is
+// fixed at the first start and never changes for that run; who owns which shards may change with the number
+// of workers.
 #pragma once
 
 #include <cstdint>
@@ -36,16 +38,16 @@ struct Prediction {
 
 struct Plan {
   int version = 1;
-  std::string job_sha256;                        // of the part of the job that decides the result
+  std::string job_sha256;  // of the part of the job that decides the result
   std::int32_t logical_shards = 1;
   std::int64_t shard_batch = 1;
   int shard_threads = 1;
-  std::vector<collective::LeafRun> owners;       // per worker, in rank order
+  std::vector<collective::LeafRun> owners;  // per worker, in rank order
   std::string agreement = "bsp";
   std::string transport = "inproc";
-  std::string kernel_library;                    // what the kernels were built with
-  std::map<std::string, std::string> kernels;    // op -> kernel
-  std::map<std::string, std::string> layouts;    // parameter -> layout over the mesh
+  std::string kernel_library;                  // what the kernels were built with
+  std::map<std::string, std::string> kernels;  // op -> kernel
+  std::map<std::string, std::string> layouts;  // parameter -> layout over the mesh
   std::vector<Bucket> buckets;
   Prediction prediction;
 
@@ -64,7 +66,8 @@ struct ParameterSize {
 };
 inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
 
-// Buckets of about `bucket_bytes` over `parameters` (given in order of use); the last one carries the metrics.
+// Buckets of about `bucket_bytes` over `parameters` (given in order of use); the last one carries the
+// metrics.
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
                                  const std::string& collective);
 

@@ -5,14 +5,17 @@
 namespace trireme::train {
 namespace {
 
-runtime::Task<void> run_rank(RankContext context, Result<Summary>* out) { *out = co_await train_rank(std::move(context)); }
+runtime::Task<void> run_rank(RankContext context, Result<Summary>* out) {
+  *out = co_await train_rank(std::move(context));
+}
 
 }  // namespace
 
 std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
   const int world = static_cast<int>(options.job.parallel.workers);
   const auto fabric = runtime::make_fabric();
-  std::vector<Result<Summary>> results(static_cast<std::size_t>(world), Status(Code::kInternal, "[train] not started"));
+  std::vector<Result<Summary>> results(static_cast<std::size_t>(world),
+                                       Status(Code::kInternal, "[train] not started"));
   if (options.send_logs != nullptr) options.send_logs->resize(results.size());
   std::vector<std::function<void()>> bodies;
   for (int rank = 0; rank < world; ++rank) {
@@ -37,7 +40,8 @@ std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
       if (rank == 0) context.progress = options.progress;
       if (options.send_logs != nullptr) context.send_log = &(*options.send_logs)[at];
       if (rank == 0 && options.handle_interrupt)
-        rt->on_interrupt([stop = context.stop]() mutable { stop.cancel(Status(Code::kCancelled, "interrupted")); });
+        rt->on_interrupt(
+            [stop = context.stop]() mutable { stop.cancel(Status(Code::kCancelled, "interrupted")); });
       rt->run(run_rank(std::move(context), &results[at]));
     });
   }

@@ -1,15 +1,15 @@
 #include "trireme/train/job.h"
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <optional>
 #include <sstream>
-#include <toml++/toml.h>
 
+#include "trireme/agree/agree.h"
 #include "trireme/base/hash.h"
 #include "trireme/collective/schedule.h"
-#include "trireme/agree/agree.h"
 #include "trireme/model/zoo.h"
 
 namespace trireme::train {
@@ -114,7 +114,8 @@ Result<Job> parse_job(std::string_view text, std::string_view source) {
     TR_RETURN_IF_ERROR(read_table(job, table, "", source));
   } catch (const toml::parse_error& e) {
     const auto at = e.source().begin;
-    return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column, e.description());
+    return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column,
+                 e.description());
   }
   return job;
 }
@@ -151,19 +152,26 @@ Status check_job(const Job& job) {
   const bool plain_name = !job.name.empty() && job.name.find_first_of("/\\ \n\t") == std::string::npos;
   TR_RETURN_IF_ERROR(expect(plain_name, "name", "a word without slashes or blanks"));
   TR_RETURN_IF_ERROR(expect(job.data.kind == "digits", "data.kind", "digits"));
-  TR_RETURN_IF_ERROR(expect(job.data.limit_train >= 0 && job.data.limit_test >= 0, "data.limit_train", "0 or more"));
+  TR_RETURN_IF_ERROR(
+      expect(job.data.limit_train >= 0 && job.data.limit_test >= 0, "data.limit_train", "0 or more"));
   TR_RETURN_IF_ERROR(expect(t.epochs >= 1 && t.epochs < 1'000'000, "train.epochs", "1 or more"));
   TR_RETURN_IF_ERROR(expect(t.steps >= 0, "train.steps", "0 or more"));
   TR_RETURN_IF_ERROR(expect(t.batch >= 1 && t.batch <= 1 << 20, "train.batch", "between 1 and 1048576"));
-  TR_RETURN_IF_ERROR(expect(t.logical_shards >= 0 && t.logical_shards <= 65536, "train.logical_shards", "between 0 and 65536"));
-  TR_RETURN_IF_ERROR(expect(t.shard_threads >= 0 && t.shard_threads <= 1024, "train.shard_threads", "between 0 and 1024"));
+  TR_RETURN_IF_ERROR(expect(t.logical_shards >= 0 && t.logical_shards <= 65536, "train.logical_shards",
+                            "between 0 and 65536"));
+  TR_RETURN_IF_ERROR(
+      expect(t.shard_threads >= 0 && t.shard_threads <= 1024, "train.shard_threads", "between 0 and 1024"));
   TR_RETURN_IF_ERROR(expect(t.checkpoint_steps >= 0, "train.checkpoint_steps", "0 or more"));
-  TR_RETURN_IF_ERROR(expect(o.kind == "momentum" || o.kind == "sgd", "train.optimizer.kind", "momentum or sgd"));
+  TR_RETURN_IF_ERROR(
+      expect(o.kind == "momentum" || o.kind == "sgd", "train.optimizer.kind", "momentum or sgd"));
   TR_RETURN_IF_ERROR(expect(o.lr > 0 && o.lr < 1e6, "train.optimizer.lr", "above 0"));
-  TR_RETURN_IF_ERROR(expect(o.momentum >= 0 && o.momentum < 1, "train.optimizer.momentum", "at least 0 and below 1"));
+  TR_RETURN_IF_ERROR(
+      expect(o.momentum >= 0 && o.momentum < 1, "train.optimizer.momentum", "at least 0 and below 1"));
   TR_RETURN_IF_ERROR(expect(o.weight_decay >= 0, "train.optimizer.weight_decay", "0 or more"));
-  TR_RETURN_IF_ERROR(expect(o.schedule == "constant" || o.schedule == "cosine", "train.optimizer.schedule", "constant or cosine"));
-  TR_RETURN_IF_ERROR(expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "at least 0 and below 1"));
+  TR_RETURN_IF_ERROR(expect(o.schedule == "constant" || o.schedule == "cosine", "train.optimizer.schedule",
+                            "constant or cosine"));
+  TR_RETURN_IF_ERROR(
+      expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "at least 0 and below 1"));
   TR_RETURN_IF_ERROR(expect(p.workers >= 1 && p.workers <= 65536, "parallel.workers", "between 1 and 65536"));
   TR_RETURN_IF_ERROR(expect(p.codec == "none", "parallel.codec", "none"));
   const bool known = p.transport == "auto" || p.transport == "shm" || p.transport == "inproc";
@@ -174,11 +182,15 @@ Status check_job(const Job& job) {
   TR_RETURN_IF_ERROR(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status());
   const std::int64_t shards = t.logical_shards > 0 ? t.logical_shards : p.workers;
   if (p.workers > shards)
-    return error(Code::kInvalid, "[job] {} workers cannot share {} logical shards: use --workers {} or set train.logical_shards={}",
-                 p.workers, shards, shards, p.workers);
+    return error(
+        Code::kInvalid,
+        "[job] {} workers cannot share {} logical shards: use --workers {} or set train.logical_shards={}",
+        p.workers, shards, shards, p.workers);
   if (t.batch < shards)
-    return error(Code::kInvalid, "[job] a batch of {} samples cannot be cut into {} logical shards: set train.batch to {} or more",
-                 t.batch, shards, shards);
+    return error(
+        Code::kInvalid,
+        "[job] a batch of {} samples cannot be cut into {} logical shards: set train.batch to {} or more",
+        t.batch, shards, shards);
   return {};
 }
 
@@ -189,7 +201,8 @@ std::string to_toml(const Job& job) {
     const std::size_t dot = key.path.rfind('.');
     const std::string in(dot == std::string_view::npos ? "" : key.path.substr(0, dot));
     if (in != section) out += fmt::format("\n[{}]\n", in), section = in;
-    out += fmt::format("{} = {}\n", key.path.substr(dot == std::string_view::npos ? 0 : dot + 1), value_text(copy, key));
+    out += fmt::format("{} = {}\n", key.path.substr(dot == std::string_view::npos ? 0 : dot + 1),
+                       value_text(copy, key));
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// Job: what the user asks for. A TOML file, `--set key=value` on top, or a C++ value. Keys live in one table (job_keys.cc).
+// Job: what the user asks for. A TOML file, `--set key=value` on top, or a C++ value. Keys live in one table
+// (job_keys.cc).
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,8 @@ struct Job {
 
 // One key of a job file.
 struct JobKey {
-  using Field = std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&), bool* (*)(Job&)>;
+  using Field =
+      std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&), bool* (*)(Job&)>;
   std::string_view path;
   std::string_view doc;
   Field field;
@@ -62,7 +64,8 @@ struct JobKey {
 };
 std::span<const JobKey> job_keys();
 
-// Reads TOML text; `source` names it in errors: "job.toml:3:9: ...". Unknown keys are refused with the nearest known one.
+// Reads TOML text; `source` names it in errors: "job.toml:3:9: ...". Unknown keys are refused with the
+// nearest known one.
 Result<Job> parse_job(std::string_view toml, std::string_view source);
 // Applies "train.epochs=5".
 Status set_job_key(Job& job, std::string_view assignment);

@@ -23,9 +23,11 @@ Task<Status> MetricsLog::open(std::int64_t last_step) {
   co_return co_await rt_.files().write_atomic(path_, as_bytes(kept));
 }
 
-void MetricsLog::add_step(std::int64_t step, std::int64_t epoch, double loss, double accuracy, double lr, TimeNs since_start) {
+void MetricsLog::add_step(std::int64_t step, std::int64_t epoch, double loss, double accuracy, double lr,
+                          TimeNs since_start) {
   if (!active_) return;
-  const Json line = {{"step", step}, {"epoch", epoch}, {"loss", loss}, {"accuracy", accuracy}, {"lr", lr}, {"seconds", to_seconds(since_start)}};
+  const Json line = {{"step", step},         {"epoch", epoch}, {"loss", loss},
+                     {"accuracy", accuracy}, {"lr", lr},       {"seconds", to_seconds(since_start)}};
   pending_ += line.dump() + "\n";
 }
 

@@ -13,22 +13,26 @@ using graph::Value;
 constexpr std::int64_t kEvalBatch = 200;
 
 // The optimiser's step for the parameters of one bucket: reads "grad:<p>" and "lr", changes the variables.
-Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters) {
+Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
+                                  const std::vector<model::Parameter>& parameters) {
   graph::Graph g;
   graph::Builder b(g);
   const auto& o = job.train.optimizer;
   const Value lr = b.input("lr", DType::kF32, Shape{});
   for (const std::string& name : bucket.parameters) {
-    const auto p = std::find_if(parameters.begin(), parameters.end(), [&](const auto& q) { return q.name == name; });
+    const auto p =
+        std::find_if(parameters.begin(), parameters.end(), [&](const auto& q) { return q.name == name; });
     if (p == parameters.end())
-      return error(Code::kCorrupt, "[plan] bucket {} names parameter '{}', which the model does not have", bucket.slot, name);
+      return error(Code::kCorrupt, "[plan] bucket {} names parameter '{}', which the model does not have",
+                   bucket.slot, name);
     const Value w = b.variable(name, DType::kF32, p->type.shape);
     const Value grad = b.input("grad:" + name, DType::kF32, p->type.shape);
     Value updated;
     if (o.kind == "momentum") {
       const Value v = b.variable(velocity_name(name), DType::kF32, p->type.shape);
-      updated = b.add_node(op::kApplyMomentum, {w, v, grad, lr},
-                           {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
+      updated =
+          b.add_node(op::kApplyMomentum, {w, v, grad, lr},
+                     {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
     } else {
       updated = b.add_node(op::kApplySgd, {w, grad, lr}, {{"weight_decay", o.weight_decay}});
     }
@@ -51,8 +55,10 @@ exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
 
 Status compile_all(const Job& job, const model::ModelInput& input, bool fixed, Prepared& out) {
   plan::Plan& plan = out.plan;
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, model::build_model(job.model.name, input, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, model::build_model(job.model.name, input, out.eval_batch));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
+                      model::build_model(job.model.name, input, plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval,
+                      model::build_model(job.model.name, input, out.eval_batch));
   exec::CompileOptions options = kernel_options(plan, fixed);
   out.bucket_of_notice.clear();
   out.notices_of_bucket.assign(plan.buckets.size(), 0);
@@ -76,7 +82,8 @@ Status compile_all(const Job& job, const model::ModelInput& input, bool fixed, P
   return {};
 }
 
-plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const std::vector<model::Parameter>& parameters) {
+plan::Plan fresh_plan(const Job& job, const PrepareOptions& options,
+                      const std::vector<model::Parameter>& parameters) {
   plan::Plan plan;
   plan.job_sha256 = job_sha256(job);
   const bool shards_set = job.train.logical_shards > 0;
@@ -100,7 +107,8 @@ plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const std::
 
 std::string velocity_name(const std::string& parameter) { return parameter + "/velocity"; }
 
-Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::ModelInput& input, const PrepareOptions& options) {
+Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::ModelInput& input,
+                                                const PrepareOptions& options) {
   auto out = std::make_shared<Prepared>();
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs probe, model::build_model(job.model.name, input, 1));
   out->parameters = probe.parameters;
@@ -111,8 +119,10 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
   if (plan.job_sha256 != job_sha256(job))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
   if (options.world > plan.logical_shards)
-    return error(Code::kInvalid, "[plan] {} workers cannot share the {} logical shards of this run; use --workers {} or fewer",
-                 options.world, plan.logical_shards, plan.logical_shards);
+    return error(
+        Code::kInvalid,
+        "[plan] {} workers cannot share the {} logical shards of this run; use --workers {} or fewer",
+        options.world, plan.logical_shards, plan.logical_shards);
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
   plan.transport = options.transport;
   TR_RETURN_IF_ERROR(compile_all(job, input, fixed, *out));

@@ -33,9 +33,9 @@ Result<BatchTensors> allocate_batch(Device& device, const Shape& sample, std::in
 
 // Feeds what the graph asks for: a model without dropout has no key.
 Status feed_batch(exec::Execution& execution, const graph::Graph& graph, const BatchTensors& b) {
-  const std::pair<const char*, const Tensor*> feeds[] = {{"images", &b.images},         {"labels", &b.labels},
-                                                         {"weights", &b.weights},       {"sample_ids", &b.sample_ids},
-                                                         {"key", &b.key},               {"step", &b.step}};
+  const std::pair<const char*, const Tensor*> feeds[] = {
+      {"images", &b.images},         {"labels", &b.labels}, {"weights", &b.weights},
+      {"sample_ids", &b.sample_ids}, {"key", &b.key},       {"step", &b.step}};
   for (const auto& [name, tensor] : feeds)
     if (graph.find_input(name)) TR_RETURN_IF_ERROR(execution.feed(name, *tensor));
   return {};
@@ -48,7 +48,8 @@ Result<Tensor> allocate_zeros(Device& device, const TensorType& type) {
 }
 
 cost::OpCost batch_cost(const Tensor& images) {
-  return {.flops = 2.0 * static_cast<double>(images.shape().num_elems()), .bytes = 5.0 * static_cast<double>(images.shape().num_elems())};
+  return {.flops = 2.0 * static_cast<double>(images.shape().num_elems()),
+          .bytes = 5.0 * static_cast<double>(images.shape().num_elems())};
 }
 
 struct Shard {
@@ -151,11 +152,14 @@ Status Replica::Parts::make_updates() {
   TR_ASSIGN_OR_RETURN(learning_rate, allocate_zeros(device(), {DType::kF32, Shape{}}));
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     const plan::Bucket& bucket = plan().buckets[i];
-    TR_ASSIGN_OR_RETURN(auto update, exec::make_execution(rt, prepared->updates[i], {.variables = &variables, .bindings = {}, .host_ops = {}}));
+    TR_ASSIGN_OR_RETURN(auto update,
+                        exec::make_execution(rt, prepared->updates[i],
+                                             {.variables = &variables, .bindings = {}, .host_ops = {}}));
     TR_RETURN_IF_ERROR(update->feed("lr", learning_rate));
     for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
       TR_ASSIGN_OR_RETURN(const Tensor w, variables.get(bucket.parameters[p]));
-      const Tensor grad(shards[0].buckets[i].buffer(), w.type(), static_cast<std::size_t>(bucket.offsets[p]) * 4);
+      const Tensor grad(shards[0].buckets[i].buffer(), w.type(),
+                        static_cast<std::size_t>(bucket.offsets[p]) * 4);
       TR_RETURN_IF_ERROR(update->feed("grad:" + bucket.parameters[p], grad));
     }
     updates.push_back(std::move(update));
@@ -170,8 +174,11 @@ std::int64_t Replica::Parts::num_eval_batches() const {
 Status Replica::Parts::make_evals() {
   const int slots = std::max(1, rt.compute_threads() / std::max(1, plan().shard_threads));
   for (int i = 0; i < slots; ++i) {
-    TR_ASSIGN_OR_RETURN(auto execution, exec::make_execution(rt, prepared->eval, {.variables = &variables, .bindings = {}, .host_ops = {}}));
-    TR_ASSIGN_OR_RETURN(BatchTensors batch, allocate_batch(device(), data->sample_shape, prepared->eval_batch));
+    TR_ASSIGN_OR_RETURN(
+        auto execution,
+        exec::make_execution(rt, prepared->eval, {.variables = &variables, .bindings = {}, .host_ops = {}}));
+    TR_ASSIGN_OR_RETURN(BatchTensors batch,
+                        allocate_batch(device(), data->sample_shape, prepared->eval_batch));
     TR_RETURN_IF_ERROR(feed_batch(*execution, prepared->eval->graph(), batch));
     evals.push_back(std::move(execution));
     eval_batches.push_back(std::move(batch));
@@ -185,7 +192,8 @@ void Replica::Parts::on_notice(int notice) {
   if (--pending[bucket] == 0) rt.spawn(run_bucket(bucket));
 }
 
-// Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these parameters.
+// Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
+// parameters.
 Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   const plan::Bucket& planned = plan().buckets[bucket];
   agree::BucketExchange exchange;
@@ -203,31 +211,35 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
 
 void Replica::Parts::fill_shard(Shard& shard) {
   const std::int64_t count = cut.samples_in_step(now.step_in_epoch);
-  const data::ShardSamples samples =
-      data::samples_of_shard(cut, static_cast<std::uint64_t>(job.train.seed), now.epoch, now.step_in_epoch, shard.index);
+  const data::ShardSamples samples = data::samples_of_shard(cut, static_cast<std::uint64_t>(job.train.seed),
+                                                            now.epoch, now.step_in_epoch, shard.index);
   const float weight = count > 0 ? 1.0F / static_cast<float>(count) : 0.0F;
-  data::fill_batch(*data, samples.ids, weight, shard.batch.images.values<float>(), shard.batch.labels.values<std::int32_t>(),
-                   shard.batch.weights.values<float>());
+  data::fill_batch(*data, samples.ids, weight, shard.batch.images.values<float>(),
+                   shard.batch.labels.values<std::int32_t>(), shard.batch.weights.values<float>());
   std::copy(samples.ids.begin(), samples.ids.end(), shard.batch.sample_ids.values<std::int64_t>().begin());
   *shard.batch.key.data<std::int64_t>() = static_cast<std::int64_t>(dropout_key);
   *shard.batch.step.data<std::int64_t>() = now.step;
-  // The last bucket's metrics: loss and correct are written by the graph, the wish to stop here, by the first shard.
+  // The last bucket's metrics: loss and correct are written by the graph, the wish to stop here, by the first
+  // shard.
   const plan::Bucket& last = plan().buckets.back();
   const bool stop = now.stop_wanted && &shard == &shards.front();
   shard.buckets.back().data<float>()[last.metrics_offset + 2] = stop ? 1.0F : 0.0F;
 }
 
 Task<Status> Replica::Parts::run_shard(Shard& shard) {
-  co_await rt.compute(batch_cost(shard.batch.images), [&](runtime::ComputeContext&) { fill_shard(shard); }, 1, "fill batch");
+  co_await rt.compute(
+      batch_cost(shard.batch.images), [&](runtime::ComputeContext&) { fill_shard(shard); }, 1, "fill batch");
   co_return co_await shard.execution->run();
 }
 
 // Evaluation batches of this rank, one slot's share of them; results land at their own place in eval_results.
 Task<Status> Replica::Parts::run_eval(std::size_t slot) {
   const std::int64_t total = num_eval_batches();
-  const std::int64_t begin = total * group.rank() / group.world(), end = total * (group.rank() + 1) / group.world();
+  const std::int64_t begin = total * group.rank() / group.world(),
+                     end = total * (group.rank() + 1) / group.world();
   BatchTensors& batch = eval_batches[slot];
-  for (std::int64_t i = begin + static_cast<std::int64_t>(slot); i < end; i += static_cast<std::int64_t>(evals.size())) {
+  for (std::int64_t i = begin + static_cast<std::int64_t>(slot); i < end;
+       i += static_cast<std::int64_t>(evals.size())) {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(prepared->eval_batch), -1);
     for (std::size_t j = 0; j < ids.size(); ++j) {
       const std::int64_t at = i * prepared->eval_batch + static_cast<std::int64_t>(j);
@@ -236,8 +248,8 @@ Task<Status> Replica::Parts::run_eval(std::size_t slot) {
     co_await rt.compute(
         batch_cost(batch.images),
         [&](runtime::ComputeContext&) {
-          data::fill_batch(*data, ids, 1.0F, batch.images.values<float>(), batch.labels.values<std::int32_t>(),
-                           batch.weights.values<float>());
+          data::fill_batch(*data, ids, 1.0F, batch.images.values<float>(),
+                           batch.labels.values<std::int32_t>(), batch.weights.values<float>());
         },
         1, "fill batch");
     TR_CO_RETURN_IF_ERROR(co_await evals[slot]->run());
@@ -321,7 +333,8 @@ Task<Result<StepOutput>> Replica::run_step(StepInput input) {
 Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step) {
   Parts& p = *parts_;
   if (p.data->num_test == 0) co_return EvalOutput{};
-  if (p.eval_results.raw() != nullptr) std::memset(p.eval_results.raw(), 0, p.eval_results.type().num_bytes());
+  if (p.eval_results.raw() != nullptr)
+    std::memset(p.eval_results.raw(), 0, p.eval_results.type().num_bytes());
   std::vector<Task<Status>> running;
   for (std::size_t i = 0; i < p.evals.size(); ++i) running.push_back(p.run_eval(i));
   Status status = co_await runtime::when_all(p.rt, std::move(running));

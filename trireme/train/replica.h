@@ -16,17 +16,17 @@ namespace trireme::train {
 
 // What one step needs to know. Everything follows from the job and the step number.
 struct StepInput {
-  std::int64_t step = 0;           // global, from 0
+  std::int64_t step = 0;  // global, from 0
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;
   float learning_rate = 0;
-  bool stop_wanted = false;        // this rank was asked to stop after the step
+  bool stop_wanted = false;  // this rank was asked to stop after the step
 };
 
 struct StepOutput {
-  double loss = 0;      // mean over the global batch
-  double correct = 0;   // samples of the global batch
-  bool stop = false;    // some rank was asked to stop
+  double loss = 0;     // mean over the global batch
+  double correct = 0;  // samples of the global batch
+  bool stop = false;   // some rank was asked to stop
   TimeNs data_ns = 0, compute_ns = 0, exposed_ns = 0;
 };
 

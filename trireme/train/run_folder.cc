@@ -40,14 +40,16 @@ Task<Status> refuse_other_job(runtime::Runtime& rt, const RunFolder& folder, con
   const std::string diff = diff_jobs(before, job);
   if (diff.empty()) co_return Status();
   co_return error(Code::kInvalid,
-                  "[train] {} holds an unfinished run of a different job:\n{}finish it with its own settings, or use another "
+                  "[train] {} holds an unfinished run of a different job:\n{}finish it with its own "
+                  "settings, or use another "
                   "--run-dir",
                   folder.path, diff);
 }
 
 }  // namespace
 
-Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir, std::string runs_dir) {
+Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir,
+                                        std::string runs_dir) {
   RunFolder folder;
   runtime::Files& files = rt.files();
   if (!explicit_dir.empty()) {

@@ -14,17 +14,17 @@ namespace trireme::train {
 
 struct RunFolder {
   std::string path;
-  bool resumed = false;                 // it held an unfinished run of this job
-  std::optional<Json> finished;         // the summary of a finished run (only with an explicit folder)
+  bool resumed = false;          // it held an unfinished run of this job
+  std::optional<Json> finished;  // the summary of a finished run (only with an explicit folder)
 
   std::string file(std::string_view name) const { return path + "/" + std::string(name); }
   std::string checkpoints() const { return file("checkpoints"); }
   std::string log_of(int rank) const { return path + "/log/rank-" + std::to_string(rank) + ".log"; }
 };
 
-// Finds or makes the folder and writes job.toml. `explicit_dir` empty: the newest runs/<name>-<n> when it is unfinished,
-// otherwise a new one. An unfinished run of a different job is refused with the keys that differ.
-runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir,
-                                                 std::string runs_dir);
+// Finds or makes the folder and writes job.toml. `explicit_dir` empty: the newest runs/<name>-<n> when it is
+// unfinished, otherwise a new one. An unfinished run of a different job is refused with the keys that differ.
+runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,
+                                                 std::string explicit_dir, std::string runs_dir);
 
 }  // namespace trireme::train

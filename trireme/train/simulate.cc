@@ -10,7 +10,8 @@ runtime::Task<void> run_rank(RankContext context, Result<Summary>* out, TimeNs* 
 }
 
 // Ranks of a phantom cluster share one compiled plan: a thousand copies would not fit.
-Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& options, const data::Dataset& data) {
+Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& options,
+                                                       const data::Dataset& data) {
   PrepareOptions prepare_options;
   prepare_options.world = static_cast<int>(options.job.parallel.workers);
   prepare_options.compute_threads = options.machine.cores;
@@ -37,7 +38,8 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
   report.ranks.assign(n, Status(Code::kPeerLost, "[simulate] the rank was killed or never ended"));
   report.ended_at.assign(n, -1);
   report.sends.resize(n);
-  if (data == nullptr) data = phantom_digits(options.job.train.batch * std::max<std::int64_t>(1, options.job.train.steps));
+  if (data == nullptr)
+    data = phantom_digits(options.job.train.batch * std::max<std::int64_t>(1, options.job.train.steps));
   std::shared_ptr<const Prepared> prepared;
   if (options.phantom) {
     auto shared = prepare_shared(options, *data);

@@ -10,21 +10,21 @@
 namespace trireme::train {
 
 struct SimulateOptions {
-  Job job;                           // parallel.workers ranks
-  bool phantom = false;              // only sizes travel: for clusters and models that do not fit here
+  Job job;               // parallel.workers ranks
+  bool phantom = false;  // only sizes travel: for clusters and models that do not fit here
   cost::MachineModel machine;
   cost::LinkModel link;
   std::uint64_t seed = 1;
   double latency_jitter = 0;
   std::vector<runtime::FaultSpec> faults;
-  std::string run_dir;               // on the virtual machine of rank 0; empty: no checkpoints
+  std::string run_dir;  // on the virtual machine of rank 0; empty: no checkpoints
   TimeNs time_limit = 3600 * kSecond;
   bool record_sends = false;
 };
 
 struct SimulateReport {
-  std::vector<Result<Summary>> ranks;   // in rank order; a killed rank has kPeerLost
-  std::vector<TimeNs> ended_at;         // virtual time at which each rank ended; -1: never
+  std::vector<Result<Summary>> ranks;  // in rank order; a killed rank has kPeerLost
+  std::vector<TimeNs> ended_at;        // virtual time at which each rank ended; -1: never
   runtime::WorldReport world;
   std::vector<std::vector<net::SendRecord>> sends;  // per rank, when recorded
 };

@@ -10,7 +10,8 @@ namespace {
 
 using runtime::Task;
 
-// Text from rank 0 to everybody, as f32 words (a broadcast moves bits). On a phantom Runtime only sizes travel.
+// Text from rank 0 to everybody, as f32 words (a broadcast moves bits). On a phantom Runtime only sizes
+// travel.
 Task<Result<std::string>> broadcast_text(runtime::Runtime& rt, comm::Group& group, std::string text) {
   Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
   TR_CO_ASSIGN_OR_RETURN(const Tensor size, Tensor::allocate(device, {DType::kF32, {2}}));
@@ -119,7 +120,8 @@ Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io:
       for (const auto& [saved_name, value] : restored)
         if (saved_name == name) saved = &value;
       if (saved == nullptr || saved->type() != tensor.type())
-        co_return error(Code::kCorrupt, "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
+        co_return error(Code::kCorrupt,
+                        "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
                         tensor.type().to_string());
       std::memcpy(tensor.raw(), saved->raw(), tensor.type().num_bytes());
     }

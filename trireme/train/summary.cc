@@ -11,7 +11,8 @@ double Summary::exposed_comm_fraction() const {
 }
 
 Json to_json(const Summary& s) {
-  // Against workers that do not communicate: what they would need is the time that is not exposed communication.
+  // Against workers that do not communicate: what they would need is the time that is not exposed
+  // communication.
   const double efficiency = s.measured_step_seconds > 0 ? 1 - s.exposed_comm_fraction() : 1;
   return {{"job", s.job},
           {"workers", s.workers},

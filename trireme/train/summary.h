@@ -1,4 +1,5 @@
-// Summary: what a finished (or stopped) run reports. Written to summary.json with the names that DESIGN's users rely on.
+// Summary: what a finished (or stopped) run reports. Written to summary.json with the names that DESIGN's
+// users rely on.
 #pragma once
 
 #include <string>
@@ -15,17 +16,17 @@ struct Summary {
   std::string agreement, codec, transport, device = "cpu";
   std::int64_t steps = 0, samples = 0;
   double epochs = 0;
-  double wall_seconds = 0;             // of this start of the run, without set-up
+  double wall_seconds = 0;  // of this start of the run, without set-up
   double samples_per_second = 0;
   double train_loss = 0, train_accuracy = 0;  // means over the last epoch (or what was run of it)
   double test_loss = 0, test_accuracy = 0;
-  double bytes_sent_per_step = 0;      // per worker, on the wire
+  double bytes_sent_per_step = 0;  // per worker, on the wire
   double bytes_dense_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_seconds = 0;  // per step, means
   double predicted_step_seconds = 0, measured_step_seconds = 0;
   plan::Prediction prediction;
   std::string parameters_sha256;
-  bool finished = false;               // false: stopped on request, to be resumed
+  bool finished = false;  // false: stopped on request, to be resumed
   bool ok = false;
 
   double compute_fraction() const;

@@ -21,8 +21,12 @@ using runtime::Task;
 class Worker {
  public:
   Worker(RankContext& context, comm::Group& group, StartState start)
-      : c_(context), rt_(*context.rt), group_(group), start_(std::move(start)),
-        leases_(start_.prepared->plan.logical_shards), metrics_(rt_, context.run_dir) {}
+      : c_(context),
+        rt_(*context.rt),
+        group_(group),
+        start_(std::move(start)),
+        leases_(start_.prepared->plan.logical_shards),
+        metrics_(rt_, context.run_dir) {}
 
   Task<Result<Summary>> run();
 
@@ -112,10 +116,11 @@ Task<Status> Worker::one_step() {
     TR_CO_RETURN_IF_ERROR(leases_.finish(step_, {run.first, run.count}, r));
   }
   if (!std::isfinite(out.loss))
-    co_return error(Code::kInvalid,
-                    "[train] the loss is not a number at step {}; try a smaller train.optimizer.lr (now {}) or a longer "
-                    "train.optimizer.warmup",
-                    step_, c_.job.train.optimizer.lr);
+    co_return error(
+        Code::kInvalid,
+        "[train] the loss is not a number at step {}; try a smaller train.optimizer.lr (now {}) or a longer "
+        "train.optimizer.warmup",
+        step_, c_.job.train.optimizer.lr);
   ++step_;
   samples_ += count;
   ++measured_steps_;
@@ -129,7 +134,8 @@ Task<Status> Worker::one_step() {
   const double accuracy = count > 0 ? out.correct / static_cast<double>(count) : 0;
   if (chief()) {
     metrics_.add_step(step_, input.epoch, out.loss, accuracy, input.learning_rate, rt_.now() - started_);
-    if (c_.progress != nullptr) c_.progress->on_step({step_, input.epoch, out.loss, accuracy, count, rt_.now()});
+    if (c_.progress != nullptr)
+      c_.progress->on_step({step_, input.epoch, out.loss, accuracy, count, rt_.now()});
   }
   co_return Status();
 }
@@ -157,7 +163,10 @@ Task<Status> Worker::checkpoint() {
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
   saved.step = step_;
-  saved.state = {{"samples", samples_}, {"seed", c_.job.train.seed}, {"job_sha256", plan().job_sha256}, {"cursor", leases_.cursor()}};
+  saved.state = {{"samples", samples_},
+                 {"seed", c_.job.train.seed},
+                 {"job_sha256", plan().job_sha256},
+                 {"cursor", leases_.cursor()}};
   saved.tensors = replica_->state();
   TR_CO_RETURN_IF_ERROR(co_await io::save_checkpoint(rt_, c_.run_dir + "/checkpoints", saved));
   if (c_.progress != nullptr) c_.progress->on_checkpoint(step_);
@@ -169,7 +178,8 @@ Task<Status> Worker::loop() {
   while (step_ < total_steps_ && !stopped_) {
     if (step_ % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
     TR_CO_RETURN_IF_ERROR(co_await one_step());
-    if (!stopped_ && (step_ % per_epoch_ == 0 || step_ == total_steps_)) TR_CO_RETURN_IF_ERROR(co_await evaluate());
+    if (!stopped_ && (step_ % per_epoch_ == 0 || step_ == total_steps_))
+      TR_CO_RETURN_IF_ERROR(co_await evaluate());
     if (checkpoint_due()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
   // A run resumed after its last step has nothing left to do but to be graded.
@@ -196,7 +206,8 @@ Summary Worker::summarise() const {
   s.test_loss = eval_.loss;
   s.test_accuracy = eval_.accuracy;
   s.bytes_sent_per_step = static_cast<double>(group_.stats().bytes_sent) / n;
-  for (const plan::Bucket& b : plan().buckets) s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
+  for (const plan::Bucket& b : plan().buckets)
+    s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
   s.compute_seconds = to_seconds(totals_.compute_ns) / n;
   s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
   s.prediction = plan().prediction;

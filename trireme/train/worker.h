@@ -50,13 +50,13 @@ struct RankContext {
   std::shared_ptr<const Prepared> prepared;
   cost::MachineModel machine;
   cost::LinkModel link;
-  runtime::CancelToken stop;                  // cancelled: checkpoint after this step and end
+  runtime::CancelToken stop;  // cancelled: checkpoint after this step and end
   Progress* progress = nullptr;
   std::vector<net::SendRecord>* send_log = nullptr;
 };
 
-// Ends with the summary (the same on every rank but for this rank's bytes and times), or with the one error that names
-// the culprit, the operation and the reason.
+// Ends with the summary (the same on every rank but for this rank's bytes and times), or with the one error
+// that names the culprit, the operation and the reason.
 runtime::Task<Result<Summary>> train_rank(RankContext context);
 
 // Shape of a sample and number of classes, for model builders.

@@ -1,0 +1,33 @@
+// Command: a row of the command table. One file per command: it parses, calls library functions, prints.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "trireme/base/status.h"
+
+namespace trireme::cli {
+
+// Exit codes, the same for every command (docs/errors.md).
+inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitStopped = 130;
+
+struct Command {
+  const char* name;
+  const char* doc;
+  // Adds options to `app` and returns what runs after parsing; its result is the exit code.
+  std::function<int()> (*add)(CLI::App& app);
+};
+std::span<const Command> command_table();
+
+// The one place that reads the environment. Null when unset.
+const char* environment(const char* name);
+
+// Prints "error: ..." on standard error and returns the exit code for it.
+int print_error(const Status& status);
+int exit_code_of(const Status& status);
+
+}  // namespace trireme::cli

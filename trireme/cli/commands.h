@@ -1,0 +1,13 @@
+// The commands' entry points, for the table.
+#pragma once
+
+#include "trireme/cli/command.h"
+
+namespace trireme::cli {
+
+std::function<int()> add_train(CLI::App& app);
+std::function<int()> add_simulate(CLI::App& app);
+std::function<int()> add_inspect(CLI::App& app);
+std::function<int()> add_version(CLI::App& app);
+
+}  // namespace trireme::cli

@@ -1,0 +1,24 @@
+// Faults from the command line: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/runtime/real/real_runtime.h"
+#include "trireme/runtime/virtual/world.h"
+
+namespace trireme::cli {
+
+struct FaultOption {
+  int rank = 0;
+  std::string kind;  // kill, pause, miscall, error
+  std::string site;
+  std::uint64_t index = 0;
+};
+
+Result<FaultOption> parse_fault(std::string_view text);
+// Those that strike `rank`.
+std::vector<runtime::RealFault> real_faults(const std::vector<FaultOption>& faults, int rank);
+std::vector<runtime::FaultSpec> virtual_faults(const std::vector<FaultOption>& faults);
+
+}  // namespace trireme::cli

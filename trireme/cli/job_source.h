@@ -1,0 +1,27 @@
+// Where a command's job comes from: a file or the built-in default, with --set on top.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "trireme/runtime/files.h"
+#include "trireme/train/job.h"
+
+namespace trireme::cli {
+
+struct JobSource {
+  std::string path;               // empty: the built-in default job
+  std::vector<std::string> sets;  // "train.epochs=5"
+};
+
+void add_job_options(CLI::App& app, JobSource& source);
+runtime::Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path);
+runtime::Task<Result<train::Job>> load_job(runtime::Runtime& rt, const JobSource& source);
+
+// $XDG_CACHE_HOME/trireme or ~/.cache/trireme; empty when neither is set.
+std::string cache_dir();
+std::string temp_dir();
+
+}  // namespace trireme::cli

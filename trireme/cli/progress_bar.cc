@@ -1,0 +1,110 @@
+#include "trireme/cli/progress_bar.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace trireme::cli {
+namespace {
+
+constexpr TimeNs kRedraw = 100 * kMilli;
+constexpr double kSmooth = 0.05;  // weight of the newest step in the shown loss and accuracy
+
+class ProgressBar final : public train::Progress {
+ public:
+  explicit ProgressBar(bool terminal) : terminal_(terminal) {}
+  ~ProgressBar() override { clear(); }
+
+  void on_start(const Start& s) override {
+    start_ = s;
+    std::string text = fmt::format("{} parameters, {} steps",
+                                   format_count(static_cast<double>(s.num_parameters)), s.total_steps);
+    if (s.plan->workers() > 1)
+      text += fmt::format(", {} workers over {}", s.plan->workers(), s.plan->transport);
+    if (s.first_step > 0) text += fmt::format(", going on after step {}", s.first_step);
+    if (!s.run_dir.empty()) text += fmt::format("; run folder {}", s.run_dir);
+    print(text);
+  }
+
+  void on_step(const Step& s) override {
+    if (first_time_ < 0) {
+      first_time_ = s.now;
+      loss_ = s.loss;
+      accuracy_ = s.accuracy;
+    } else {
+      samples_ += s.samples;
+    }
+    loss_ += kSmooth * (s.loss - loss_);
+    accuracy_ += kSmooth * (s.accuracy - accuracy_);
+    last_ = s;
+    const std::int64_t tenth = std::max<std::int64_t>(1, start_.steps_per_epoch / 5);
+    if (terminal_ ? s.now - drawn_ >= kRedraw : s.step % tenth == 0) draw();
+  }
+
+  void on_evaluation(const Evaluation& e) override {
+    print(fmt::format("epoch {:>2}  test loss {:.4f}  test accuracy {:.2f} %", e.epoch, e.loss,
+                      100 * e.accuracy));
+  }
+
+ private:
+  void draw() {
+    drawn_ = last_.now;
+    const double fraction = start_.total_steps > 0
+                                ? static_cast<double>(last_.step) / static_cast<double>(start_.total_steps)
+                                : 1;
+    const double seconds = to_seconds(last_.now - first_time_);
+    const double rate = seconds > 0 ? static_cast<double>(samples_) / seconds : 0;
+    const double done = static_cast<double>(last_.step - start_.first_step - 1);
+    const double left = done > 0 ? seconds / done * static_cast<double>(start_.total_steps - last_.step) : 0;
+    const std::int64_t epochs = (start_.total_steps + start_.steps_per_epoch - 1) / start_.steps_per_epoch;
+    const std::string text =
+        fmt::format("epoch {}/{}  {} {:3.0f} %  loss {:.4f}  accuracy {:5.2f} %  {}/s  {} left",
+                    last_.epoch + 1, epochs, draw_bar(fraction, 20), 100 * fraction, loss_, 100 * accuracy_,
+                    format_count(rate), format_duration(from_seconds(left)));
+    if (!terminal_) return print(text);
+    std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stderr);
+    std::fflush(stderr);
+    dirty_ = true;
+  }
+
+  void clear() {
+    if (dirty_) std::fputs("\r\x1b[K", stderr);
+    dirty_ = false;
+  }
+
+  void print(const std::string& text) {
+    clear();
+    std::fputs((text + "\n").c_str(), stderr);
+    std::fflush(stderr);
+  }
+
+  bool terminal_;
+  bool dirty_ = false;
+  Start start_;
+  Step last_;
+  TimeNs first_time_ = -1, drawn_ = 0;
+  std::int64_t samples_ = 0;
+  double loss_ = 0, accuracy_ = 0;
+};
+
+}  // namespace
+
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+std::string draw_bar(double fraction, int width) {
+  static constexpr const char* kParts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width * 8);
+  std::string bar = "│";
+  int cells = 0;
+  for (; cells < eighths / 8; ++cells) bar += "█";
+  if (eighths % 8 != 0) bar += kParts[eighths % 8], ++cells;
+  for (; cells < width; ++cells) bar += " ";
+  return bar + "│";
+}
+
+std::unique_ptr<train::Progress> make_progress_bar(bool terminal) {
+  return std::make_unique<ProgressBar>(terminal);
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,177 @@
+// `trireme simulate`: a job on the virtual cluster.
+#include <cstdio>
+
+#include "trireme/cli/commands.h"
+#include "trireme/cli/faults.h"
+#include "trireme/cli/job_source.h"
+#include "trireme/cli/load_data.h"
+#include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/simulate.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+struct SimulateArgs {
+  JobSource job;
+  int ranks = 4;
+  std::int64_t steps = 1;
+  std::int64_t batch_per_rank = 32;
+  std::string compute = "phantom";
+  std::vector<std::string> algorithms{"ring", "fixed-tree"};
+  double latency_us = 25, bandwidth_gbit = 10, gflops_per_core = 50;
+  int cores = 2;
+  std::uint64_t seed = 1;
+  double jitter = 0;
+  std::vector<std::string> fault_texts;
+  bool json = false;
+};
+
+Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, train::Job& job,
+                std::shared_ptr<const data::Dataset>& data, Status& status) {
+  Result<train::Job> loaded = co_await load_job(rt, args.job);
+  status = loaded.status();
+  if (!status.ok()) co_return;
+  job = std::move(*loaded);
+  if (args.compute != "real") co_return;
+  auto set = co_await load_dataset(rt, job);
+  status = set.status();
+  if (status.ok()) data = std::move(*set);
+}
+
+Json phase_row(const std::string& algorithm, const train::SimulateReport& report, double wall_seconds) {
+  const train::Summary& s = *report.ranks[0];
+  return {{"algorithm", algorithm},
+          {"ranks", s.workers},
+          {"steps", s.steps},
+          {"compute_seconds", s.compute_seconds},
+          {"exposed_comm_seconds", s.exposed_seconds},
+          {"step_seconds", s.measured_step_seconds},
+          {"predicted_step_seconds", s.predicted_step_seconds},
+          {"bytes_sent_per_step", s.bytes_sent_per_step},
+          {"test_accuracy", s.test_accuracy},
+          {"parameters_sha256", s.parameters_sha256},
+          {"messages", report.world.num_messages},
+          {"events", report.world.num_events},
+          {"virtual_seconds", to_seconds(report.world.end_time)},
+          {"trace_hash", fmt::format("{:016x}", report.world.trace_hash)},
+          {"wall_seconds", wall_seconds}};
+}
+
+void print_row(const Json& r) {
+  std::fputs(
+      fmt::format("{:<11} {:>11} {:>13} {:>11} {:>11} {:>12} {:>10} {:>9.2f} s\n",
+                  r["algorithm"].get<std::string>(), format_duration(from_seconds(r["compute_seconds"])),
+                  format_duration(from_seconds(r["exposed_comm_seconds"])),
+                  format_duration(from_seconds(r["step_seconds"])),
+                  format_duration(from_seconds(r["predicted_step_seconds"])),
+                  format_bytes(static_cast<std::uint64_t>(r["bytes_sent_per_step"].get<double>())),
+                  format_count(r["messages"]), r["wall_seconds"].get<double>())
+          .c_str(),
+      stdout);
+}
+
+train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& job,
+                                   const std::string& algorithm) {
+  train::SimulateOptions o;
+  o.job = job;
+  o.job.parallel.workers = args.ranks;
+  o.job.parallel.collective = algorithm;
+  o.phantom = args.compute == "phantom";
+  if (o.phantom) {
+    o.job.train.steps = args.steps;
+    o.job.train.batch = args.batch_per_rank * args.ranks;
+  }
+  o.machine.cores = args.cores;
+  o.machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
+  o.link.latency_ns = from_seconds(args.latency_us * 1e-6);
+  o.link.bytes_per_second = args.bandwidth_gbit * 1e9 / 8;
+  o.seed = args.seed;
+  o.latency_jitter = args.jitter;
+  return o;
+}
+
+// Failures by rank; ok when every rank that lives ended well.
+int print_failures(const train::SimulateReport& report) {
+  for (std::size_t r = 0; r < report.ranks.size(); ++r) {
+    if (report.ranks[r].ok()) continue;
+    const std::string when =
+        report.ended_at[r] < 0 ? "never ended" : "ended at " + format_duration(report.ended_at[r]);
+    std::fputs(fmt::format("rank {} {}: {}\n", r, when, report.ranks[r].status().message()).c_str(), stderr);
+  }
+  return kExitFailed;
+}
+
+int run_simulate(const SimulateArgs& args) {
+  runtime::RealOptions real;
+  real.name = "simulate";
+  const auto rt = runtime::make_real_runtime(real);
+  train::Job job;
+  std::shared_ptr<const data::Dataset> data;
+  Status status;
+  rt->run(load(*rt, args, job, data, status));
+  if (!status.ok()) return print_error(status);
+  std::vector<FaultOption> faults;
+  for (const std::string& text : args.fault_texts) {
+    Result<FaultOption> fault = parse_fault(text);
+    if (!fault.ok()) return print_error(fault.status());
+    faults.push_back(std::move(*fault));
+  }
+  Json rows = Json::array();
+  if (!args.json)
+    std::fputs(fmt::format("{} virtual ranks, {} compute; times per step\n{:<11} {:>11} {:>13} {:>11} {:>11} "
+                           "{:>12} {:>10} {:>11}\n",
+                           args.ranks, args.compute, "algorithm", "compute", "exposed comm", "step",
+                           "predicted", "sent/rank", "messages", "took")
+                   .c_str(),
+               stdout);
+  for (const std::string& algorithm : args.algorithms) {
+    train::SimulateOptions options = options_for(args, job, algorithm);
+    options.faults = virtual_faults(faults);
+    status = train::check_job(options.job);
+    if (!status.ok()) return print_error(status);
+    const TimeNs before = rt->now();
+    const train::SimulateReport report = train::simulate_training(options, data);
+    for (const auto& rank : report.ranks)
+      if (!rank.ok()) return print_failures(report);
+    const Json row = phase_row(algorithm, report, to_seconds(rt->now() - before));
+    rows.push_back(row);
+    if (!args.json) print_row(row);
+    if (!args.json && !row["parameters_sha256"].get<std::string>().empty())
+      std::fputs(
+          fmt::format("            parameters_sha256 {}\n", row["parameters_sha256"].get<std::string>())
+              .c_str(),
+          stdout);
+  }
+  if (args.json) std::fputs((rows.dump(2) + "\n").c_str(), stdout);
+  return kExitOk;
+}
+
+}  // namespace
+
+std::function<int()> add_simulate(CLI::App& app) {
+  auto args = std::make_shared<SimulateArgs>();
+  add_job_options(app, args->job);
+  app.add_option("--ranks", args->ranks, "Virtual ranks, one machine each")->check(CLI::Range(1, 65536));
+  app.add_option("--compute", args->compute, "phantom: only sizes travel; real: the mathematics is done")
+      ->check(CLI::IsMember({"phantom", "real"}));
+  app.add_option("--algorithm", args->algorithms, "Allreduce algorithms to compare")
+      ->check(CLI::IsMember({"ring", "fixed-tree"}));
+  app.add_option("--steps", args->steps, "Steps of a phantom run")->check(CLI::PositiveNumber);
+  app.add_option("--batch-per-rank", args->batch_per_rank, "Samples per rank of a phantom run")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--latency-us", args->latency_us, "Link latency")->check(CLI::NonNegativeNumber);
+  app.add_option("--gbit", args->bandwidth_gbit, "Link bandwidth in Gbit/s")->check(CLI::PositiveNumber);
+  app.add_option("--cores", args->cores, "Cores of a machine")->check(CLI::PositiveNumber);
+  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core")->check(CLI::PositiveNumber);
+  app.add_option("--seed", args->seed, "Seed of the world (link jitter)");
+  app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")
+      ->check(CLI::Range(0.0, 10.0));
+  app.add_option("--fault", args->fault_texts,
+                 "Inject a fault: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
+  app.add_flag("--json", args->json, "Print the table as JSON");
+  return [args] { return run_simulate(*args); };
+}
+
+}  // namespace trireme::cli

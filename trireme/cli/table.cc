@@ -1,0 +1,18 @@
+#include "trireme/cli/command.h"
+#include "trireme/cli/commands.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"train", "Train a model: the built-in digits, or a job file.", add_train},
+    {"simulate", "Rehearse a job on a virtual cluster, in virtual time, with the real code.", add_simulate},
+    {"inspect", "Show what there is: ops, models, agreements, collectives, job keys.", add_inspect},
+    {"version", "Say what this binary is made of.", add_version},
+};
+
+}  // namespace
+
+std::span<const Command> command_table() { return kCommands; }
+
+}  // namespace trireme::cli

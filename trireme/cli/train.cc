@@ -1,0 +1,269 @@
+// `trireme train`: the launcher's side (job, run folder, ranks, final line) and the rank's side (one worker
+// of a launch).
+#include <cstdio>
+#include <cstdlib>
+
+#include "trireme/cli/commands.h"
+#include "trireme/cli/faults.h"
+#include "trireme/cli/job_source.h"
+#include "trireme/cli/load_data.h"
+#include "trireme/cli/progress_bar.h"
+#include "trireme/launch/launch.h"
+#include "trireme/runtime/real/log_file.h"
+#include "trireme/train/in_process.h"
+#include "trireme/train/run_folder.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+struct TrainArgs {
+  JobSource job;
+  std::string run_dir;
+  int workers = 0;
+  bool json = false;
+  bool quiet = false;
+  std::vector<std::string> fault_texts;
+  std::vector<FaultOption> faults;
+};
+
+// The summary as people like it.
+std::string final_line(const Json& s, const std::string& run_dir) {
+  if (!s.value("finished", false))
+    return fmt::format(
+        "Stopped after step {}; nothing is lost: the same command goes on from there. Results: {}",
+        s.value("steps", 0), run_dir);
+  return fmt::format("{:.2f} % of the test samples right after {} steps in {} ({} samples/s). Results: {}",
+                     100 * s.value("test_accuracy", 0.0), s.value("steps", 0),
+                     format_duration(from_seconds(s.value("wall_seconds", 0.0))),
+                     format_count(s.value("samples_per_second", 0.0)), run_dir);
+}
+
+int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
+  std::fputs((final_line(summary, run_dir) + "\n").c_str(), args.json ? stderr : stdout);
+  if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
+  return summary.value("finished", false) ? kExitOk : kExitStopped;
+}
+
+// ---- The rank's side
+// ------------------------------------------------------------------------------------------------
+
+Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, Status failure) {
+  const ErrorContext& c = failure.context();
+  const Json json = {
+      {"rank", rank},       {"culprit", c.peer.value_or(-1)},    {"operation", c.operation},
+      {"reason", c.reason}, {"code", code_name(failure.code())}, {"message", failure.message()}};
+  const std::string text = json.dump(2) + "\n";
+  co_return co_await rt.files().write_atomic(fmt::format("{}/log/rank-{}.error.json", run_dir, rank),
+                                             as_bytes(text));
+}
+
+Task<void> rank_main(runtime::Runtime& rt, const TrainArgs& args, launch::RankIdentity id, int& code) {
+  code = kExitFailed;
+  train::RankContext context;
+  int interrupts = 0;
+  rt.on_interrupt([&interrupts, stop = context.stop]() mutable {
+    if (++interrupts > 1) std::_Exit(kExitStopped);
+    stop.cancel(Status(Code::kCancelled, "interrupted"));
+  });
+  Result<train::Job> job = co_await read_job(rt, args.run_dir + "/job.toml");
+  Status failure = job.status();
+  if (job.ok()) {
+    auto data = co_await load_dataset(rt, *job);
+    failure = data.status();
+    if (data.ok()) {
+      const auto progress = make_progress_bar(stderr_is_terminal());
+      context.rt = &rt;
+      context.job = *job;
+      context.transport = "shm";
+      context.connect.rank = id.rank;
+      context.connect.world = id.world;
+      context.connect.rendezvous = id.rendezvous;
+      context.run_dir = args.run_dir;
+      context.data = *data;
+      context.machine.cores = rt.compute_threads();
+      if (!args.quiet) context.progress = progress.get();
+      Result<train::Summary> summary = co_await train::train_rank(std::move(context));
+      failure = summary.status();
+      if (summary.ok()) code = kExitOk;
+    }
+  }
+  rt.on_interrupt(nullptr);
+  if (failure.ok()) co_return;
+  std::fputs(fmt::format("rank {}: {}\n", id.rank, failure.message()).c_str(), stderr);
+  const Status written = co_await write_error(rt, args.run_dir, id.rank, failure);
+  if (!written.ok()) std::fputs((written.message() + "\n").c_str(), stderr);
+}
+
+int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
+  runtime::RealOptions options;
+  options.name = fmt::format("rank {}", id.rank);
+  options.compute_threads = std::max(1, runtime::num_cores() / id.world);
+  if (id.world > runtime::num_cores()) options.spin_ns = 0;
+  options.faults = real_faults(args.faults, id.rank);
+  auto log = runtime::make_log_file(fmt::format("{}/log/rank-{}.log", args.run_dir, id.rank));
+  if (!log.ok()) return print_error(log.status());
+  options.log_sink = std::move(*log);
+  const auto rt = runtime::make_real_runtime(options);
+  int code = kExitFailed;
+  rt->run(rank_main(*rt, args, id, code));
+  return code;
+}
+
+// ---- The launcher's side
+// --------------------------------------------------------------------------------------------
+
+Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder,
+                              const std::vector<launch::RankExit>& exits) {
+  std::string text = "[launch] the job failed:";
+  Code code = Code::kPeerLost;
+  for (std::size_t r = 0; r < exits.size(); ++r) {
+    const launch::RankExit& e = exits[r];
+    Result<Bytes> bytes = co_await rt.files().read(fmt::format("{}/log/rank-{}.error.json", folder.path, r));
+    if (bytes.ok()) {
+      const Result<Json> json = parse_json(as_text(*bytes), "error");
+      text +=
+          fmt::format("\n  rank {}: {}", r, json.ok() ? json->value("message", "") : "unreadable error file");
+      if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
+    } else if (e.killed_by_launcher) {
+      text += fmt::format("\n  rank {}: did not answer and was ended", r);
+    } else if (e.status.signal != 0) {
+      text += fmt::format("\n  rank {}: died by signal {}", r, e.status.signal);
+    } else if (e.status.code != 0) {
+      text += fmt::format("\n  rank {}: ended with code {}; see {}", r, e.status.code,
+                          folder.log_of(static_cast<int>(r)));
+    }
+  }
+  text += fmt::format("\nthe same command goes on from the last checkpoint; logs: {}/log", folder.path);
+  co_return Status(code, text);
+}
+
+Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, const train::Job& job,
+                                 const train::RunFolder& folder) {
+  launch::LaunchSpec spec;
+  spec.world = static_cast<int>(job.parallel.workers);
+  spec.rendezvous = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
+  spec.argv = {"", "train", "--run-dir", folder.path};
+  if (args.quiet) spec.argv.emplace_back("--quiet");
+  for (const std::string& fault : args.fault_texts) spec.argv.insert(spec.argv.end(), {"--fault", fault});
+  spec.grace = job.parallel.deadline_ms * kMilli + 5 * kSecond;
+  for (int r = 0; r < spec.world; ++r) {
+    spec.log_paths.push_back(folder.log_of(r));
+    TR_CO_RETURN_IF_ERROR(
+        co_await rt.files().remove_all(fmt::format("{}/log/rank-{}.error.json", folder.path, r)));
+  }
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(spec.rendezvous));
+  // Ctrl-C reaches the ranks by their process group; the launcher waits for them.
+  rt.on_interrupt([] {});
+  const std::string rendezvous = spec.rendezvous;
+  Result<std::vector<launch::RankExit>> exits = co_await launch::launch_local(rt, std::move(spec));
+  rt.on_interrupt(nullptr);
+  (void)co_await rt.files().remove_all(rendezvous);
+  if (!exits.ok()) co_return exits.status();
+  for (const launch::RankExit& e : *exits)
+    if (!e.status.ok()) co_return co_await describe_failure(rt, folder, *exits);
+  Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
+  if (!bytes.ok()) co_return bytes.status();
+  co_return parse_json(as_text(*bytes), folder.file("summary.json"));
+}
+
+// What is left to do on the launcher's thread after its own loop ended: ranks as threads need their own
+// loops.
+struct Prepared {
+  train::Job job;
+  train::RunFolder folder;
+  std::shared_ptr<const data::Dataset> data;
+  bool in_process = false;
+  Result<Json> summary = Status(Code::kInternal, "[train] not started");
+};
+
+Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepared& out) {
+  TR_CO_ASSIGN_OR_RETURN(out.job, co_await load_job(rt, args.job));
+  if (args.workers > 0) out.job.parallel.workers = args.workers;
+  TR_CO_RETURN_IF_ERROR(train::check_job(out.job));
+  Result<train::RunFolder> folder = co_await train::open_run_folder(rt, out.job, args.run_dir, "runs");
+  if (!folder.ok()) co_return folder.status();
+  out.folder = std::move(*folder);
+  if (out.folder.finished) {
+    out.summary = *out.folder.finished;
+    co_return Status();
+  }
+  auto data = co_await load_dataset(rt, out.job);
+  if (!data.ok()) co_return data.status();
+  out.data = std::move(*data);
+  out.in_process = out.job.parallel.workers == 1 || out.job.parallel.transport == "inproc";
+  if (!out.in_process) {
+    out.data.reset();  // the ranks read the cache
+    out.summary = co_await run_processes(rt, args, out.job, out.folder);
+  }
+  co_return Status();
+}
+
+Task<void> launcher_main(runtime::Runtime& rt, const TrainArgs& args, Prepared& out, Status& status) {
+  status = co_await prepare_launch(rt, args, out);
+}
+
+Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
+  const auto progress = make_progress_bar(stderr_is_terminal());
+  train::InProcessOptions options;
+  options.job = prepared.job;
+  options.run_dir = prepared.folder.path;
+  options.data = prepared.data;
+  options.progress = args.quiet ? nullptr : progress.get();
+  options.handle_interrupt = true;
+  for (int r = 0; r < prepared.job.parallel.workers; ++r)
+    options.faults.push_back(real_faults(args.faults, r));
+  std::vector<Result<train::Summary>> results = train::train_in_process(options);
+  for (const auto& r : results)
+    if (!r.ok()) return r.status();
+  return train::to_json(*results[0]);
+}
+
+int run_as_launcher(const TrainArgs& args) {
+  Prepared prepared;
+  Status status;
+  {
+    runtime::RealOptions real;
+    real.name = "launcher";
+    const auto rt = runtime::make_real_runtime(real);
+    rt->run(launcher_main(*rt, args, prepared, status));
+  }
+  if (!status.ok()) return print_error(status);
+  Result<Json> summary = prepared.in_process ? run_threads(args, prepared) : std::move(prepared.summary);
+  if (!summary.ok()) return print_error(summary.status());
+  return report(args, *summary, prepared.folder.path);
+}
+
+int run_train(TrainArgs& args) {
+  for (const std::string& text : args.fault_texts) {
+    Result<FaultOption> fault = parse_fault(text);
+    if (!fault.ok()) return print_error(fault.status());
+    args.faults.push_back(std::move(*fault));
+  }
+  auto id = launch::rank_from_environment(environment);
+  if (!id.ok()) return print_error(id.status());
+  return id->has_value() ? run_as_rank(args, **id) : run_as_launcher(args);
+}
+
+}  // namespace
+
+std::function<int()> add_train(CLI::App& app) {
+  auto args = std::make_shared<TrainArgs>();
+  add_job_options(app, args->job);
+  app.add_option("--run-dir", args->run_dir,
+                 "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on");
+  app.add_option("--workers", args->workers, "Number of workers on this host (overrides parallel.workers)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", args->json,
+               "Print summary.json last on standard output, everything else on standard error");
+  app.add_flag("--quiet", args->quiet, "No progress");
+  app.add_option("--fault", args->fault_texts,
+                 "Inject a fault: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
+  app.footer(
+      "Without a job file it learns the built-in digits. The same command again goes on where it stopped.\n"
+      "Ctrl-C: once to save and stop, twice to stop now. Keys for --set: trireme inspect job");
+  return [args] { return run_train(*args); };
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,29 @@
+// `trireme version`.
+#include <cstdio>
+
+#include "trireme/base/json.h"
+#include "trireme/cli/commands.h"
+#include "trireme/kernel/kernel.h"
+
+namespace trireme::cli {
+namespace {
+constexpr const char* kVersion = "0.1.0";
+}  // namespace
+
+std::function<int()> add_version(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "As JSON");
+  return [json] {
+    const Json out = {
+        {"version", kVersion}, {"kernels", kernel::cpu_kernel_library()}, {"compiler", __VERSION__}};
+    if (*json) std::fputs((out.dump(2) + "\n").c_str(), stdout);
+    if (!*json)
+      std::fputs(fmt::format("trireme {}\nkernels {}\ncompiler {}\n", kVersion, kernel::cpu_kernel_library(),
+                             __VERSION__)
+                     .c_str(),
+                 stdout);
+    return kExitOk;
+  };
+}
+
+}  // namespace trireme::cli
