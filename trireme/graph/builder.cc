@@ -40,10 +40,12 @@ Value Builder::matmul(Value a, Value b, bool transpose_a, bool transpose_b) {
 }
 Value Builder::bias_add(Value x, Value bias) { return add_node(op::kBiasAdd, {x, bias}); }
 Value Builder::conv2d(Value x, Value filter, std::int64_t stride, std::int64_t padding) {
-  return add_node(op::kConv2d, {x, filter}, {{"stride", stride}, {"padding", padding}});
+  return add_node(op::kConv2d, {x, filter},
+                  {{"stride_h", stride}, {"stride_w", stride}, {"pad_h", padding}, {"pad_w", padding}});
 }
 Value Builder::max_pool2d(Value x, std::int64_t window, std::int64_t stride) {
-  return add_node(op::kMaxPool2d, {x}, {{"window", window}, {"stride", stride}});
+  return add_node(op::kMaxPool2d, {x},
+                  {{"window_h", window}, {"window_w", window}, {"stride_h", stride}, {"stride_w", stride}});
 }
 Value Builder::reshape(Value x, const Shape& shape) {
   return add_node(op::kReshape, {x}, {{"shape", dims_of(shape)}});
