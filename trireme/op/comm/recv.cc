@@ -1,0 +1,31 @@
+// Takes a tensor from another rank.
+#include "trireme/op/comm/comm.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_at_least("peer", attrs.get_int("peer"), 0));
+  TR_RETURN_IF_ERROR(expect_slot(attrs));
+  TR_ASSIGN_OR_RETURN(const Shape shape, shape_from("shape", attrs.get_ints("shape")));
+  return std::vector{TensorType{attrs.get_dtype("dtype"), shape}};
+}
+}  // namespace
+
+const OpDef kRecv{.name = "recv",
+                  .doc = "Receives a tensor that rank `peer` sends with the same slot.",
+                  .family = "comm",
+                  .num_inputs = 0,
+                  .attrs = {{"peer", std::int64_t{0}, "rank that sends", true},
+                            slot_attr(),
+                            label_attr(),
+                            {"dtype", DType::kF32, "dtype of the tensor"},
+                            {"shape", std::vector<std::int64_t>{}, "shape of the tensor", true}},
+                  .infer = infer,
+                  .cost = copy_cost,
+                  .traits = kHostTraits,
+                  .shape_attr = "shape"};
+
+}  // namespace trireme::op

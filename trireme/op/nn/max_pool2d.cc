@@ -1,0 +1,47 @@
+// Maximum over sliding windows of x [N,C,H,W].
+#include "trireme/op/nn/max_pool2d.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan in, const Attrs& attrs) {
+  TR_ASSIGN_OR_RETURN(const PoolGeometry g, pool_geometry(in[0], attrs));
+  return std::vector{TensorType{in[0].dtype, {g.n, g.c, g.oh, g.ow}}};
+}
+
+Result<Grads> grad(GradBuilder& g) {
+  return Grads{g.add(kMaxPool2dGrad, {g.input(0), g.output(0), g.grad_output(0)}, g.attrs())};
+}
+
+void run(KernelArgs& a) {
+  const Tensor& x = a.in(0);
+  const PoolGeometry g = *pool_geometry(x.type(), a.attrs);
+  const Strides& s = x.strides();
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T* xs = x.data<T>();
+    T* out = a.out(0).data<T>();
+    for_each_window<T>(g, x, [&](auto n, auto c, auto, auto, auto h, auto w) {
+      *out++ = xs[n * s[0] + c * s[1] + h * s[2] + w * s[3]];
+    });
+  });
+}
+
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
+  return pool_cost(in[0], attrs, io_bytes(in, out));
+}
+}  // namespace
+
+const OpDef kMaxPool2d{.name = "max_pool2d",
+                       .doc = "Maximum over windows of x [N,C,H,W]; padding never wins, NaN does.",
+                       .family = "nn",
+                       .num_inputs = 1,
+                       .attrs = pool_attrs(),
+                       .infer = infer,
+                       .grad = grad,
+                       .reference = run,
+                       .cost = cost,
+                       .layout = pool_layout};
+
+}  // namespace trireme::op

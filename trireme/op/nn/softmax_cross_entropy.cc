@@ -1,0 +1,62 @@
+// Weighted cross-entropy of softmax(logits) per sample: weights[i] * (logsumexp(logits[i]) -
+// logits[i][labels[i]]).
+#include <limits>
+
+#include "trireme/op/nn/cross_entropy.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan in, const Attrs&) {
+  TR_RETURN_IF_ERROR(expect_classified(in));
+  return std::vector{TensorType{in[0].dtype, {in[0].shape[0]}}};
+}
+
+// The loss is linear in the weights: their gradient is the loss of weight 1.
+Result<Grads> grad(GradBuilder& g) {
+  const Value logits = g.input(0), labels = g.input(1), weights = g.input(2), d = g.grad_output(0);
+  Grads grads(3);
+  if (g.needs_grad(0)) grads[0] = g.add(kSoftmaxCrossEntropyGrad, {logits, labels, weights, d});
+  if (g.needs_grad(2)) {
+    const Value plain = g.add(kSoftmaxCrossEntropy, {logits, labels, g.ones_like(weights)});
+    grads[2] = g.add(kCast, {g.mul(d, plain)}, {{"dtype", DType::kF32}});
+  }
+  return grads;
+}
+
+void run(KernelArgs& a) {
+  const Tensor& logits = a.in(0);
+  const std::int64_t n = logits.shape()[0], c = logits.shape()[1], step = logits.strides()[1];
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    T* out = a.out(0).data<T>();
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T weight = static_cast<T>(weight_at(a.in(2), i));
+      const std::int64_t label = label_at(a.in(1), i);
+      const T* row = logits.data<T>() + i * logits.strides()[0];
+      if (weight == 0) {
+        out[i] = 0;
+      } else if (label < 0 || label >= c) {
+        out[i] = std::numeric_limits<T>::quiet_NaN();
+      } else {
+        out[i] = weight * (log_sum_exp(row, step, c) - row[label * step]);
+      }
+    }
+  });
+}
+}  // namespace
+
+const OpDef kSoftmaxCrossEntropy{.name = "softmax_cross_entropy",
+                                 .doc =
+                                     "Per-sample weights * cross-entropy of softmax(logits [n,c]) at labels "
+                                     "[n]. Weight 0: loss 0; bad label: NaN.",
+                                 .family = "nn",
+                                 .num_inputs = 3,
+                                 .infer = infer,
+                                 .grad = grad,
+                                 .reference = run,
+                                 .cost = cost_per_input<11>,
+                                 .layout = sample_layout};
+
+}  // namespace trireme::op

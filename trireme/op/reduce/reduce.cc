@@ -1,0 +1,71 @@
+#include "trireme/op/reduce/reduce.h"
+
+#include "trireme/op/ops.h"
+
+namespace trireme::op::detail {
+
+std::vector<AttrSpec> reduce_attrs() {
+  return {{"axes", std::vector<std::int64_t>{},
+           "dimensions to reduce, negative ones count from the end; empty: all"},
+          {"keep_dims", false, "keep reduced dimensions with size 1"}};
+}
+
+Result<Axes> resolve_axes(const TensorType& x, const Attrs& attrs) {
+  Axes axes;
+  const int rank = x.shape.rank();
+  const auto& given = attrs.get_ints("axes");
+  for (int d = 0; given.empty() && d < rank; ++d) axes.reduced[idx(d)] = true;
+  for (const std::int64_t a : given) {
+    const std::int64_t d = a < 0 ? a + rank : a;
+    if (d < 0 || d >= rank || axes.reduced[idx(d)]) {
+      return error(Code::kInvalid,
+                   "attribute 'axes': got [{}] for {}, expected distinct dimensions in [-{}, {})",
+                   fmt::join(given, ", "), x.to_string(), rank, rank);
+    }
+    axes.reduced[idx(d)] = true;
+  }
+  for (int d = 0; d < rank; ++d) axes.count *= axes.reduced[idx(d)] ? x.shape[d] : 1;
+  return axes;
+}
+
+Types infer_reduce(const TensorType& x, const Attrs& attrs) {
+  TR_ASSIGN_OR_RETURN(const Axes axes, resolve_axes(x, attrs));
+  std::vector<std::int64_t> dims;
+  for (int d = 0; d < x.shape.rank(); ++d) {
+    if (!axes.reduced[idx(d)]) {
+      dims.push_back(x.shape[d]);
+    } else if (attrs.get_bool("keep_dims")) {
+      dims.push_back(1);
+    }
+  }
+  return std::vector{TensorType{x.dtype, Shape(dims)}};
+}
+
+std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs, std::optional<int> reduced_output) {
+  std::vector<LayoutOption> options;
+  const auto axes = resolve_axes(in[0], attrs);
+  if (!axes.ok()) return options;
+  int out = 0;
+  for (int d = 0; d < in[0].shape.rank(); ++d) {
+    if (!axes->reduced[idx(d)]) {
+      options.push_back({{d}, {out}});
+    } else if (reduced_output) {
+      options.push_back({{d}, {*reduced_output}});
+    }
+    if (!axes->reduced[idx(d)] || attrs.get_bool("keep_dims")) ++out;
+  }
+  return options;
+}
+
+Value broadcast_reduced(GradBuilder& g, Value v) {
+  const TensorType x = g.type(g.input(0));
+  const auto axes = resolve_axes(x, g.attrs());
+  Shape kept = x.shape;
+  for (int d = 0; d < kept.rank(); ++d) {
+    if (axes->reduced[idx(d)]) kept.set(d, 1);
+  }
+  if (g.type(v).shape != kept) v = g.add(kReshape, {v}, {{"shape", dims_of(kept)}});
+  return g.type(v).shape == x.shape ? v : g.add(kBroadcastTo, {v}, {{"shape", dims_of(x.shape)}});
+}
+
+}  // namespace trireme::op::detail

@@ -1,0 +1,35 @@
+// Writes a value into a variable.
+#include "trireme/op/ops.h"
+#include "trireme/op/update/update.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan in, const Attrs&) {
+  if (!is_any_dtype(in[0].dtype)) {
+    return error(Code::kInvalid, "var: got {}, expected f32, f64, i64, i32, u8 or bool", in[0].to_string());
+  }
+  TR_RETURN_IF_ERROR(expect_type("value", in[1], in[0]));
+  return std::vector{in[0]};
+}
+
+void run(KernelArgs& a) {
+  dispatch_any(a.in(0).dtype(), [&]<typename T>() { update<T>(a.in(0), a.in(1), [](T, T v) { return v; }); });
+}
+
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return update_layout(in, 0); }
+}  // namespace
+
+const OpDef kAssign{.name = "assign",
+                    .doc = "var = value, in place.",
+                    .family = "update",
+                    .num_inputs = 2,
+                    .infer = infer,
+                    .reference = run,
+                    .cost = copy_cost,
+                    .layout = layout,
+                    .traits = kMutates | kStateful,
+                    .mutated_inputs = {0}};
+
+}  // namespace trireme::op
