@@ -44,6 +44,7 @@ endif()
 if(EXISTS "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
   add_executable(trireme "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
   target_link_libraries(trireme PRIVATE trireme_cli)
-  set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc" APPEND PROPERTY COMPILE_DEFINITIONS
-               TRIREME_VERSION="${PROJECT_VERSION}")
 endif()
+
+set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/cli/version.cc" APPEND PROPERTY COMPILE_DEFINITIONS
+             TRIREME_VERSION="${PROJECT_VERSION}")
