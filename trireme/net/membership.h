@@ -43,11 +43,12 @@ class Membership {
   // This rank saw `culprit` fail. The first report wins everywhere.
   virtual void report(int culprit, Code code, std::string operation, std::string reason) = 0;
   // Says goodbye, waits until everybody has (at most until `deadline`, a time on rt.now(): kDeadline), then stops
-  // heartbeats. From the call on, closed connections are no failure to this rank. After a failure: the verdict.
+  // heartbeats. After a failure: the verdict.
   virtual runtime::Task<Status> leave(TimeNs deadline) = 0;
   virtual const Status& verdict() const = 0;  // ok while all is well
 };
 
+// Takes the control and closed handlers of `transport`, which outlives it.
 std::unique_ptr<Membership> make_membership(runtime::Runtime& rt, Transport& transport, MembershipOptions options);
 
 }  // namespace trireme::net

@@ -1,0 +1,156 @@
+#include "trireme/net/judge.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "trireme/base/check.h"
+
+namespace trireme::net {
+namespace {
+
+bool valid(std::span<const RankView> ranks, int rank) {
+  return rank >= 0 && rank < static_cast<int>(ranks.size());
+}
+const RankView& at(std::span<const RankView> ranks, int rank) {
+  return ranks[static_cast<std::size_t>(rank)];
+}
+
+int num_sharing(std::span<const RankView> ranks, const std::string& operation) {
+  return static_cast<int>(
+      std::count_if(ranks.begin(), ranks.end(), [&](const RankView& r) { return r.operation == operation; }));
+}
+
+std::string chain_text(std::span<const int> chain) {
+  std::string text;
+  for (const int rank : chain) text += fmt::format("{} -> ", rank);
+  return text + fmt::format("{}", chain.front());
+}
+
+// The odd one out of a cycle of ranks that wait for each other.
+Verdict judge_cycle(std::span<const RankView> ranks, std::span<const int> cycle, TimeNs deadline) {
+  int culprit = -1, fewest = 0;
+  for (const int rank : cycle) {
+    const int sharing = num_sharing(ranks, at(ranks, rank).operation);
+    if (culprit < 0 || sharing < fewest || (sharing == fewest && rank > culprit)) {
+      culprit = rank;
+      fewest = sharing;
+    }
+  }
+  const std::string operation = operation_around(ranks, culprit);
+  const std::string& own = at(ranks, culprit).operation;
+  const std::string where = own == operation ? "" : fmt::format(", it called '{}'", own);
+  return {culprit, Code::kDeadline, operation,
+          fmt::format("no progress for {}{}; ranks wait in a circle {}", format_duration(deadline), where,
+                      chain_text(cycle))};
+}
+
+// One chain. `seen` holds the ranks of earlier chains too: those came to nothing, so a chain that meets them
+// does too.
+std::optional<Verdict> walk(std::span<const RankView> ranks, int start, TimeNs deadline,
+                            std::vector<bool>& seen) {
+  std::vector<int> chain;
+  for (int rank = start;; rank = at(ranks, rank).waits_for) {
+    if (!valid(ranks, rank)) return std::nullopt;
+    const RankView& r = at(ranks, rank);
+    if (seen[static_cast<std::size_t>(rank)]) {
+      const auto first = std::find(chain.begin(), chain.end(), rank);
+      if (first == chain.end()) return std::nullopt;
+      return judge_cycle(ranks, {first, chain.end()}, deadline);
+    }
+    if (r.left && !chain.empty())
+      return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
+                     fmt::format("it had left, rank {} still waits for it", chain.back())};
+    if (r.heard_at < 0 || r.busy || r.stalled_ns < deadline) return std::nullopt;
+    if (r.waits_for < 0) {
+      if (chain.empty()) return std::nullopt;
+      return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
+                     fmt::format("it did not call for {}, rank {} waits for it", format_duration(deadline),
+                                 chain.back())};
+    }
+    seen[static_cast<std::size_t>(rank)] = true;
+    chain.push_back(rank);
+  }
+}
+
+}  // namespace
+
+std::string operation_around(std::span<const RankView> ranks, int culprit) {
+  for (const RankView& r : ranks)
+    if (r.waits_for == culprit && !r.operation.empty()) return r.operation;
+  if (valid(ranks, culprit) && !at(ranks, culprit).operation.empty()) return at(ranks, culprit).operation;
+  for (const RankView& r : ranks)
+    if (!r.operation.empty()) return r.operation;
+  return {};
+}
+
+std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, TimeNs now, TimeNs started,
+                                     TimeNs deadline, TimeNs arrival) {
+  int culprit = -1, num_quiet = 0, num_judged = 0;
+  for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
+    const RankView& r = at(ranks, rank);
+    if (rank == self || r.left) continue;
+    ++num_judged;
+    const bool never = r.heard_at < 0;
+    const TimeNs silent = now - (never ? started : r.heard_at);
+    if (silent >= (never ? arrival : deadline) && culprit < 0) culprit = rank;
+    if (silent >= deadline / 2) ++num_quiet;
+  }
+  if (culprit < 0) return std::nullopt;
+  if (num_quiet == num_judged && num_judged > 1)
+    return Verdict{self, Code::kPeerLost, operation_around(ranks, self),
+                   fmt::format("heard nobody for {}: this rank was cut off", format_duration(deadline))};
+  const bool never = at(ranks, culprit).heard_at < 0;
+  return Verdict{culprit, Code::kPeerLost, operation_around(ranks, culprit),
+                 never ? fmt::format("never heard of for {}", format_duration(arrival))
+                       : fmt::format("silent for {}", format_duration(deadline))};
+}
+
+std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline) {
+  std::vector<bool> seen(ranks.size());
+  return walk(ranks, start, deadline, seen);
+}
+
+std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline) {
+  std::vector<bool> seen(ranks.size());
+  for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
+    const RankView& r = at(ranks, rank);
+    if (r.stalled_ns < deadline || r.waits_for < 0 || seen[static_cast<std::size_t>(rank)]) continue;
+    if (auto v = walk(ranks, rank, deadline, seen)) return v;
+  }
+  return std::nullopt;
+}
+
+Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports) {
+  TR_CHECK(!reports.empty(), "nobody disagrees");
+  struct Candidate {
+    int rank, degree, sharing, accused;
+  };
+  std::vector<Candidate> candidates;
+  const auto candidate = [&](int rank) -> Candidate& {
+    for (Candidate& c : candidates)
+      if (c.rank == rank) return c;
+    const int sharing = valid(ranks, rank) ? num_sharing(ranks, at(ranks, rank).operation) : 0;
+    return candidates.emplace_back(Candidate{rank, 0, sharing, 0});
+  };
+  // The accused come first, so that an equal score falls on who was accused first.
+  for (const Disagreement& d : reports) {
+    Candidate& c = candidate(d.accused);
+    ++c.degree;
+    ++c.accused;
+  }
+  for (const Disagreement& d : reports) ++candidate(d.reporter).degree;
+  const auto worse = [](const Candidate& a, const Candidate& b) {
+    return std::tuple(-a.degree, a.sharing, -a.accused) < std::tuple(-b.degree, b.sharing, -b.accused);
+  };
+  const Candidate& culprit = *std::min_element(candidates.begin(), candidates.end(), worse);
+  // Name the operation and the reason as an innocent rank saw them, where one reported.
+  const Disagreement* evidence = &reports.front();
+  for (const Disagreement& d : reports)
+    if (d.accused == culprit.rank) {
+      evidence = &d;
+      break;
+    }
+  return {culprit.rank, Code::kMismatch, evidence->operation, evidence->reason};
+}
+
+}  // namespace trireme::net

@@ -1,0 +1,60 @@
+// Who is at fault: pure functions over what the coordinator knows of every rank.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/status.h"
+#include "trireme/base/units.h"
+
+namespace trireme::net {
+
+// What the last heartbeat of a rank said.
+struct RankView {
+  TimeNs heard_at = -1;   // -1: never
+  bool busy = false;      // computes or reads a file
+  TimeNs stalled_ns = 0;  // by its own clock: neither busy nor progressing for so long
+  int waits_for = -1;
+  std::string operation;
+  bool left = false;  // said goodbye
+};
+
+struct Verdict {
+  int culprit = 0;
+  Code code = Code::kPeerLost;
+  std::string operation;
+  std::string reason;
+};
+
+// One rank said that it disagrees with another.
+struct Disagreement {
+  int reporter = 0;
+  int accused = 0;
+  std::string operation;
+  std::string reason;
+};
+
+// The operation to name when `culprit` failed: what somebody waits for it in, else what it was in, else any.
+std::string operation_around(std::span<const RankView> ranks, int culprit);
+
+// A rank other than `self` that was silent for `deadline` (one never heard of: since `started` for
+// `arrival`). When everybody fell silent at once in a world of more than two, `self` is the one that was cut
+// off.
+std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, TimeNs now, TimeNs started,
+                                     TimeNs deadline, TimeNs arrival);
+
+// Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a
+// rank that waits for nobody: that rank did not call. A cycle: the rank of the cycle whose operation fewest
+// stalled ranks share (last resort: the highest rank). A chain that reaches a busy or progressing rank:
+// nobody.
+std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline);
+// The same from every rank that stands still; O(world).
+std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline);
+
+// The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
+// often; equal: accused first. Precondition: not empty.
+Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports);
+
+}  // namespace trireme::net
