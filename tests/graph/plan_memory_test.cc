@@ -1,0 +1,224 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/graph/random_graph.h"
+#include "trireme/graph/builder.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/storage.h"
+
+namespace trireme::graph {
+namespace {
+
+constexpr DType kF32 = DType::kF32;
+
+// Which node has certainly ended before which starts: by node order, or by strands that wait for each other.
+// Floyd-Warshall over strands, on purpose unlike the planner.
+struct Order {
+  std::vector<std::int32_t> strand;
+  std::vector<std::vector<bool>> before;
+  bool operator()(std::int32_t a, std::int32_t b) const {
+    if (strand.empty()) return a < b;
+    const auto sa = static_cast<std::size_t>(strand[static_cast<std::size_t>(a)]),
+               sb = static_cast<std::size_t>(strand[static_cast<std::size_t>(b)]);
+    return sa == sb ? a < b : before[sa][sb];
+  }
+};
+
+Order make_order(const Graph& g, const MemoryRequest& r) {
+  Order order{r.strand, {}};
+  if (r.strand.empty()) return order;
+  const auto n = static_cast<std::size_t>(*std::max_element(r.strand.begin(), r.strand.end())) + 1;
+  order.before.assign(n, std::vector<bool>(n, false));
+  const auto deps = run_dependencies(g, storage_roots(g, r.pinned));
+  for (std::size_t i = 0; i < deps.size(); ++i)
+    for (const std::int32_t d : deps[i])
+      order.before[static_cast<std::size_t>(r.strand[static_cast<std::size_t>(d)])]
+                  [static_cast<std::size_t>(r.strand[i])] = true;
+  for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j)
+        if (order.before[i][k] && order.before[k][j]) order.before[i][j] = true;
+  return order;
+}
+
+struct Block {
+  Value value;  // null: a workspace
+  std::int64_t begin, end;
+  std::int32_t written;
+  std::vector<std::int32_t> reads;  // by nodes that run, also through views
+  bool to_the_end = false;
+};
+
+class Checker {
+ public:
+  Checker(const Graph& g, const MemoryRequest& r, const MemoryResult& m)
+      : g_(g), r_(r), m_(m), roots_(storage_roots(g, r.pinned)), order_(make_order(g, r)) {}
+
+  void run() {
+    for (std::int32_t i = 0; i < g_.size(); ++i)
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(g_.node(i).outputs.size()); ++k) add({i, k});
+    for (std::size_t i = 0; i < r_.workspace_bytes.size(); ++i)
+      if (r_.workspace_bytes[i] > 0) {
+        const std::int64_t at = m_.workspace_offsets[i];
+        ASSERT_GE(at, 0);
+        blocks_.push_back({{}, at, at + r_.workspace_bytes[i], static_cast<std::int32_t>(i), {}});
+      }
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      ASSERT_EQ(blocks_[i].begin % 64, 0);
+      ASSERT_LE(blocks_[i].end, m_.plan.arena_bytes);
+      for (std::size_t j = i + 1; j < blocks_.size(); ++j) check_pair(blocks_[i], blocks_[j]);
+    }
+  }
+  int num_in_place = 0;
+
+ private:
+  void add(Value v) {
+    const auto& place = m_.plan.places[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
+    const Node& n = g_.node(v.node);
+    const bool pinned = std::find(r_.pinned.begin(), r_.pinned.end(), v) != r_.pinned.end();
+    if (n.def->has(op::kFeed) || pinned) {
+      EXPECT_EQ(place.offset, -1);
+      EXPECT_TRUE(place.alias_of.is_null());
+      return;
+    }
+    if (roots_[v] != v) {  // a view: where its storage is
+      const Value root = roots_[v];
+      EXPECT_FALSE(place.alias_of.is_null());
+      EXPECT_EQ(
+          place.offset,
+          m_.plan.places[static_cast<std::size_t>(root.node)][static_cast<std::size_t>(root.index)].offset);
+      return;
+    }
+    ASSERT_GE(place.offset, 0);
+    Block b{v, place.offset, place.offset + static_cast<std::int64_t>(g_.type(v).num_bytes()), v.node, {}};
+    for (std::int32_t i = 0; i < g_.size(); ++i)
+      if (!is_free(g_, i, roots_))
+        for (const Value in : g_.node(i).inputs)
+          if (roots_[in] == v) b.reads.push_back(i);
+    for (const auto& [name, out] : g_.outputs()) b.to_the_end = b.to_the_end || roots_[out] == v;
+    blocks_.push_back(b);
+  }
+
+  // All of a's life has ended before b is written. In place: b may be written by a's last reader, at the same
+  // address.
+  bool ends_before(const Block& a, const Block& b) {
+    if (a.to_the_end) return false;
+    const auto ended = [&](std::int32_t node) {
+      if (order_(node, b.written)) return true;
+      if (node != b.written || b.value.is_null() || b.value.index != 0) return false;
+      const Node& n = g_.node(node);
+      const bool in_place = n.def->has(op::kInPlaceOk) && roots_[n.inputs[0]] == a.value &&
+                            a.begin == b.begin && g_.type(n.inputs[0]) == g_.type(b.value);
+      num_in_place += in_place;
+      return in_place;
+    };
+    return ended(a.written) && std::all_of(a.reads.begin(), a.reads.end(), ended);
+  }
+
+  void check_pair(const Block& a, const Block& b) {
+    if (a.begin >= b.end || b.begin >= a.end) return;
+    EXPECT_TRUE(ends_before(a, b) || ends_before(b, a))
+        << "values %" << a.value.node << " and %" << b.value.node << " overlap while both live";
+  }
+
+  const Graph& g_;
+  const MemoryRequest& r_;
+  const MemoryResult& m_;
+  ValueMap<Value> roots_;
+  Order order_;
+  std::vector<Block> blocks_;
+};
+
+MemoryRequest random_request(const Graph& g, std::uint64_t seed, bool strands) {
+  Philox rng(seed, 5);
+  MemoryRequest r;
+  for (std::int32_t i = 0; i < g.size(); ++i)
+    r.workspace_bytes.push_back(rng.next_below(4) == 0 ? rng.next_below(3000) : 0);
+  for (const auto& [name, v] : g.outputs())
+    if (!g.node(v.node).def->has(op::kFeed) && !g.node(v.node).def->has(op::kMutates) &&
+        rng.next_below(3) == 0)
+      r.pinned.push_back(v);
+  if (!strands) return r;
+  // A node joins a strand at random among those that keep the strands free of circles: the newest strand of
+  // its dependencies' maximum or later.
+  const auto deps = run_dependencies(g, storage_roots(g, r.pinned));
+  r.strand.assign(static_cast<std::size_t>(g.size()), 0);
+  for (std::size_t i = 0; i < deps.size(); ++i) {
+    std::int32_t least = 0;
+    for (const std::int32_t d : deps[i]) least = std::max(least, r.strand[static_cast<std::size_t>(d)]);
+    r.strand[i] = least + static_cast<std::int32_t>(rng.next_below(3));
+  }
+  return r;
+}
+
+TEST(PlanMemory, NeverOverlapsValuesThatLiveAtTheSameTime) {
+  int in_place = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const RandomGraph r = random_graph(seed, 40, false);
+    ASSERT_TRUE(verify(r.graph).ok()) << verify(r.graph).to_string();
+    const MemoryRequest request = random_request(r.graph, seed, seed % 2 == 1);
+    Result<MemoryResult> result = plan_memory(r.graph, request);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    Checker checker(r.graph, request, *result);
+    checker.run();
+    in_place += checker.num_in_place;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(in_place, 100) << "the property must have been put to the test";
+}
+
+TEST(PlanMemory, AChainOfEqualSizesNeedsTwoBlocksAndInPlaceOne) {
+  Graph g;
+  Builder b(g);
+  Value chain = b.input("x", kF32, {16, 16}), plain = b.input("y", kF32, {16, 16});
+  for (int i = 0; i < 10; ++i) chain = b.tanh(chain);
+  b.output("out", chain);
+  EXPECT_EQ(plan_memory(g, {})->plan.arena_bytes, 1024);
+  Graph h;
+  Builder c(h);
+  plain = c.input("y", kF32, {16, 16});
+  for (int i = 0; i < 10; ++i) plain = c.matmul(plain, plain);
+  c.output("out", plain);
+  EXPECT_EQ(plan_memory(h, {})->plan.arena_bytes, 2048);
+}
+
+TEST(PlanMemory, ReshapesAndMutatorsAreAliases) {
+  Graph g;
+  Builder b(g);
+  const Value w = b.variable("w", kF32, {4}), view = b.reshape(w, {2, 2}), y = b.tanh(view),
+              flat = b.reshape(y, {4});
+  const Value changed = b.add_node(op::kAssignAdd, {w, flat});
+  b.output("w", changed);
+  ASSERT_TRUE(b.status().ok());
+  const MemoryPlan plan = plan_memory(g, {})->plan;
+  const auto place = [&](Value v) { return plan.places[static_cast<std::size_t>(v.node)][0]; };
+  EXPECT_EQ(place(view).alias_of, w);
+  EXPECT_EQ(place(view).offset, -1);
+  EXPECT_EQ(place(flat).alias_of, y);
+  EXPECT_EQ(place(flat).offset, place(y).offset);
+  EXPECT_EQ(place(changed).alias_of, w);
+  EXPECT_EQ(plan.arena_bytes, 64) << "only y has memory";
+}
+
+TEST(PlanMemory, StrandsThatMayRunTogetherShareNothing) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", kF32, {64});
+  const Value left = b.sum(b.tanh(x)), right = b.sum(b.sigmoid(x));
+  b.output("sum", b.add(left, right));
+  MemoryRequest request;
+  EXPECT_EQ(plan_memory(g, request)->plan.arena_bytes, 256 + 2 * 64) << "in node order the temporaries share";
+  request.strand = {0, 0, 0, 1, 1, 2};
+  EXPECT_EQ(plan_memory(g, request)->plan.arena_bytes, 2 * 256 + 2 * 64);
+  request.strand_order = {{0, 1}};
+  EXPECT_EQ(plan_memory(g, request)->plan.arena_bytes, 256 + 2 * 64)
+      << "ordered by the caller they share again";
+  request.strand_order = {{0, 1}, {1, 0}};
+  EXPECT_EQ(plan_memory(g, request).status().code(), Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace trireme::graph

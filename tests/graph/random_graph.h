@@ -1,0 +1,111 @@
+// Random graphs for properties: matrices of many small sizes, several uses, reshapes, mutated variables, host
+// ops.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/graph/interpreter.h"
+#include "trireme/base/rng.h"
+#include "trireme/graph/builder.h"
+
+namespace trireme::graph {
+
+struct RandomGraph {
+  Graph graph;
+  Feeds feeds;
+};
+
+class RandomGraphMaker {
+ public:
+  RandomGraphMaker(std::uint64_t seed, bool with_hosts)
+      : rng_(seed, 77), with_hosts_(with_hosts), b_(out_.graph) {}
+
+  RandomGraph make(int num_nodes) {
+    for (int i = 0; i < 3; ++i) {
+      add_feed(true);
+      add_feed(false);
+    }
+    for (int i = 0; i < num_nodes; ++i) add_node();
+    for (int i = 0; i < 4; ++i) b_.output("out" + std::to_string(i), pool_[below(pool_.size())]);
+    b_.output("last", pool_.back());
+    TR_CHECK(b_.status().ok(), "{}", b_.status().to_string());
+    return std::move(out_);
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return rng_.next_below(static_cast<std::uint32_t>(n)); }
+  std::int64_t dim() { return std::int64_t{1} << below(5); }
+
+  void add_feed(bool variable) {
+    const std::string name = fmt::format("{}{}", variable ? "v" : "x", pool_.size());
+    const Shape shape{dim(), dim()};
+    Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, shape});
+    for (float& f : t.values<float>()) f = rng_.next_uniform() - 0.5F;
+    out_.feeds.emplace(name, t);
+    if (variable) variables_.push_back(pool_.size());
+    pool_.push_back(variable ? b_.variable(name, DType::kF32, shape) : b_.input(name, DType::kF32, shape));
+  }
+
+  Value any() { return pool_[below(pool_.size())]; }
+  Shape shape(Value v) { return b_.type(v).shape; }
+  Value same_shape(Value v) {
+    for (int tries = 0; tries < 8; ++tries)
+      if (const Value w = any(); shape(w) == shape(v)) return w;
+    return v;
+  }
+
+  void add_node() {
+    const Value a = any();
+    const Shape s = shape(a);
+    switch (below(with_hosts_ ? 9 : 8)) {
+      case 0:
+        return pool_.push_back(b_.tanh(a));
+      case 1:
+        return pool_.push_back(b_.relu(a));
+      case 2:
+        return pool_.push_back(b_.add(a, same_shape(a)));
+      case 3:
+        return pool_.push_back(b_.mul(a, same_shape(a)));
+      case 4:
+        return pool_.push_back(b_.reshape(a, {s[1], s[0]}));
+      case 5:
+        return pool_.push_back(b_.tanh(b_.matmul(a, same_shape(a), false, true)));
+      case 6:
+        return pool_.push_back(b_.add(a, b_.fill(0.25, DType::kF32, {s[0], 1})));
+      case 7:
+        return mutate();
+      default:
+        return pool_.push_back(b_.add_node(op::kAllreduce, {a}));
+    }
+  }
+
+  // The variable's place in the pool is taken by its new value; views of the old one leave the pool.
+  void mutate() {
+    const std::size_t at = variables_[below(variables_.size())];
+    const Value old = pool_[at];
+    const Value next = b_.add_node(op::kAssignAdd, {old, b_.tanh(same_shape(old))});
+    std::vector<bool> stale(static_cast<std::size_t>(out_.graph.size()), false);
+    stale[static_cast<std::size_t>(old.node)] = true;
+    for (std::int32_t i = old.node + 1; i < out_.graph.size(); ++i) {
+      const Node& n = out_.graph.node(i);
+      if (n.def == &op::kReshape && stale[static_cast<std::size_t>(n.inputs[0].node)])
+        stale[static_cast<std::size_t>(i)] = true;
+    }
+    for (Value& v : pool_)
+      if (stale[static_cast<std::size_t>(v.node)]) v = next;
+  }
+
+  Philox rng_;
+  bool with_hosts_;
+  RandomGraph out_;
+  Builder b_;
+  std::vector<Value> pool_;
+  std::vector<std::size_t> variables_;
+};
+
+inline RandomGraph random_graph(std::uint64_t seed, int num_nodes, bool with_hosts) {
+  return RandomGraphMaker(seed, with_hosts).make(num_nodes);
+}
+
+}  // namespace trireme::graph
