@@ -1,6 +1,7 @@
 // `trireme simulate`: a job on the virtual cluster.
 #include <cstdio>
 
+#include "trireme/base/json.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/faults.h"
 #include "trireme/cli/job_source.h"

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "trireme/base/json.h"
 #include "trireme/base/units.h"
 
 namespace trireme::cost {
@@ -59,10 +58,5 @@ TimeNs compute_time(const OpCost& cost, const MachineModel& machine, int threads
 
 // Serialisation time (occupancy) of `bytes` on `link`, without latency.
 TimeNs transfer_time(std::uint64_t bytes, const LinkModel& link);
-
-Json to_json(const MachineModel& machine);
-Json to_json(const LinkModel& link);
-Result<MachineModel> machine_from_json(const Json& json);
-Result<LinkModel> link_from_json(const Json& json);
 
 }  // namespace trireme::cost

@@ -2,6 +2,7 @@
 // the others, so that kernels, shards and state are the same everywhere.
 #pragma once
 
+#include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/train/worker.h"
