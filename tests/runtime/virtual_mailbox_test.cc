@@ -13,7 +13,6 @@ namespace trireme::runtime {
 namespace {
 
 constexpr TimeNs kLatency = 1000, kOverhead = 20, kLocalLatency = 100, kLocalOverhead = 7;
-constexpr std::uint64_t kHeader = 48;
 constexpr int kLocalSpeed = 4;
 
 // Links of one byte per nanosecond: times can be read off. The local link takes 4.

@@ -1,9 +1,11 @@
 // The loop of a virtual world: order of events, timers, tasks, compute, determinism.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "trireme/base/rng.h"
 #include "trireme/runtime/network.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/runtime/virtual/world.h"
@@ -107,6 +109,39 @@ TEST(VirtualWorld, NamesWhoeverStillWaitsWhenNothingIsLeftToDo) {
   EXPECT_EQ(report.stuck, "b");
 }
 
+TEST(VirtualWorld, ASleepForeverIsNeverOver) {
+  auto world = make_virtual_world(small_world());
+  Runtime& rt = world->add_runtime(0, "sleeper");
+  world->start(rt, [](Runtime& r) -> Task<void> { co_await r.sleep_until(kForever); }(rt));
+  rt.call_at(30, [] {});
+  const WorldReport report = world->run(kForever);
+  EXPECT_FALSE(report.finished);
+  EXPECT_EQ(report.end_time, 30);
+}
+
+TEST(VirtualWorld, ManyTimersAndCancelsKeepTheirOrder) {
+  auto world = make_virtual_world(small_world());
+  Runtime& rt = world->add_runtime(0, "a");
+  Philox random(5);
+  std::vector<std::pair<TimeNs, int>> expected, seen;
+  std::vector<TimerId> timers;
+  for (int i = 0; i < 3000; ++i) {
+    const TimeNs when = 1 + random.next_below(500);
+    timers.push_back(rt.call_at(when, [&seen, &rt, i] { seen.emplace_back(rt.now(), i); }));
+    expected.emplace_back(when, i);
+  }
+  std::vector<std::pair<TimeNs, int>> kept;
+  for (int i = 0; i < 3000; ++i) {
+    if (random.next_below(4) == 0)
+      kept.push_back(expected[static_cast<std::size_t>(i)]);
+    else
+      rt.cancel_timer(timers[static_cast<std::size_t>(i)]);
+  }
+  std::sort(kept.begin(), kept.end());
+  world->run(kForever);
+  EXPECT_EQ(seen, kept);
+}
+
 TEST(VirtualWorld, StopsWhenTheLastStartedTaskEnds) {
   auto world = make_virtual_world(small_world());
   Runtime& rt = world->add_runtime(0, "a");
@@ -158,6 +193,36 @@ TEST(VirtualWorld, ComputeSharesTheCoresOfAMachineInOrderOfArrival) {
   check(3, 1005, 1110);
   check(4, 3010, 5015);
   check(5, 0, 1005);
+}
+
+TEST(VirtualWorld, AKilledRankFreesItsCoresAndAPausedOneBlocksNobody) {
+  WorldSpec spec = small_world(1, 1);
+  spec.topology.machines[0].flops_per_second_per_core = 1e9;
+  spec.topology.machines[0].op_overhead_ns = 0;
+  FaultSpec kill, pause;
+  kill.runtime = 0;
+  kill.at = 300;
+  pause.kind = FaultSpec::Kind::kPause;
+  pause.runtime = 1;
+  pause.at = 100;
+  pause.duration = 5000;
+  spec.faults = {kill, pause};
+  auto world = make_virtual_world(spec);
+  Runtime& killed = world->add_runtime(0, "killed");
+  Runtime& paused = world->add_runtime(0, "paused");
+  Runtime& other = world->add_runtime(0, "other");
+  std::vector<Op> ops(4);
+  world->start(killed, compute_one(killed, 1000, 1, ops[0]));
+  world->start(paused, compute_one(paused, 1000, 1, ops[1]));
+  world->start(other, compute_one(other, 1000, 1, ops[2]));
+  world->start(killed, compute_one(killed, 1000, 1, ops[3]));
+  EXPECT_TRUE(world->run(kForever).finished);
+  EXPECT_EQ(ops[0].end, -1);
+  EXPECT_EQ(ops[2].start, 300);
+  EXPECT_EQ(ops[2].end, 1300);
+  EXPECT_EQ(ops[1].start, 5100);
+  EXPECT_EQ(ops[1].end, 6100);
+  EXPECT_EQ(ops[3].start, -1);
 }
 
 TEST(VirtualWorld, ComputeGivesFixedSlicesAndCountsAsActivity) {

@@ -66,7 +66,7 @@ WorldReport Core::run(TimeNs limit) {
   EventRef ref;
   while (!(stop_with_roots && roots_left_ == 0)) {
     if (!queue_.pop(limit, ref)) {
-      limited = !queue_.empty();
+      limited = !queue_.idle();
       break;
     }
     dispatch(ref);

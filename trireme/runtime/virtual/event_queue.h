@@ -98,7 +98,7 @@ class EventQueue {
       --ring_count_;
       return true;
     }
-    if (heap_.empty() || heap_.front().time > limit) return false;
+    if (nothing_comes() || heap_.front().time > limit) return false;
     now_ = std::max(now_, heap_.front().time);
     out = heap_.front().ref;
     pop_front();
@@ -119,7 +119,8 @@ class EventQueue {
     free_slots_.push_back(index);
     return fn;
   }
-  bool empty() const { return heap_.empty() && ring_count_ == 0; }
+  // Nothing will ever happen again; an event at kForever is one that never comes.
+  bool idle() const { return ring_count_ == 0 && nothing_comes(); }
 
   // Destroys every callback without running it. The queue stays usable for calls that destructors make.
   void destroy_callbacks() {
@@ -131,8 +132,11 @@ class EventQueue {
     TimeNs time;
     std::uint64_t seq;
     EventRef ref;
-    bool before(const Entry& o) const { return time != o.time ? time < o.time : seq < o.seq; }
+    // Without branches: the order of entries is what no predictor can guess.
+    bool before(const Entry& o) const { return ((time < o.time) | ((time == o.time) & (seq < o.seq))) != 0; }
   };
+
+  bool nothing_comes() const { return heap_.empty() || heap_.front().time == kForever; }
 
   std::uint32_t take_slot() {
     if (free_slots_.empty()) {
@@ -165,19 +169,24 @@ class EventQueue {
     heap_[at] = entry;
   }
 
+  // Walks the hole down to a leaf along the smallest children, then lifts the entry to its place: an entry
+  // from the back of the heap belongs near a leaf, so this compares less than asking at every level.
   void sift_down(std::size_t at) {
     const Entry entry = heap_[at];
-    const std::size_t size = heap_.size();
-    for (;;) {
-      const std::size_t first = 4 * at + 1;
-      if (first >= size) break;
+    const std::size_t size = heap_.size(), top = at;
+    for (std::size_t first = 4 * at + 1; first < size; first = 4 * at + 1) {
       std::size_t best = first;
       const std::size_t last = std::min(first + 4, size);
       for (std::size_t child = first + 1; child < last; ++child)
-        if (heap_[child].before(heap_[best])) best = child;
-      if (!heap_[best].before(entry)) break;
+        best = heap_[child].before(heap_[best]) ? child : best;
       heap_[at] = heap_[best];
       at = best;
+    }
+    while (at > top) {
+      const std::size_t parent = (at - 1) / 4;
+      if (!entry.before(heap_[parent])) break;
+      heap_[at] = heap_[parent];
+      at = parent;
     }
     heap_[at] = entry;
   }

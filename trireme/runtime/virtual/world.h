@@ -3,7 +3,8 @@
 // the same trace.
 //
 // Use: make a world, add Runtimes (one per rank) on machines, start a Task on each, run(). The world outlives
-// its Runtimes' users. Not thread-safe: one thread per world; several worlds may run in several threads.
+// its Runtimes' users. Not thread-safe, Runtime::post included: one thread per world; several worlds may run
+// in several threads.
 #pragma once
 
 #include <array>
@@ -18,19 +19,32 @@
 
 namespace trireme::runtime {
 
-// A fault that the world injects. `site`/`index` select a fault_point of `rank` (site "" = at time `at`).
+// A fault that the world injects into one Runtime, once: at time `at`, or when it reaches fault_point(site,
+// index).
+//   kKill     dead from that moment: its events are dropped, its calls do nothing, its mailboxes and streams
+//   close,
+//             files that it wrote and did not sync go back to what was synced. At site "disk" inside a write
+//             or append, half of the bytes stay.
+//   kPause    its events are held in order for `duration`, and what it still calls takes effect after that.
+//   kMiscall, kError  what fault_point returns; with a time instead of a site, what the next fault_point
+//   after it
+//             returns. kError at site "disk" fails that operation (its index counts the Runtime's file
+//             operations).
+//   kSlow     its compute takes `factor` times as long, for `duration`.
+//   kMute     its packets are lost both ways for `duration`; nobody hears of it.
 struct FaultSpec {
   enum class Kind : std::uint8_t { kKill, kPause, kMiscall, kError, kSlow, kMute };
   Kind kind = Kind::kKill;
   int runtime = -1;            // index of the Runtime it strikes
-  TimeNs at = -1;              // virtual time, or
-  std::string site;            // the fault point and
+  TimeNs at = -1;              // virtual time, when site is ""
+  std::string site;            // or the fault point and
   std::uint64_t index = 0;     // its running number
-  TimeNs duration = kForever;  // of a pause or mute
+  TimeNs duration = kForever;  // of a pause, mute or slow-down
   double factor = 1;           // of a slow-down
 };
 
-// One message as the world saw it leave, for comparing runs. `header` is the transport's.
+// One mailbox message as the world saw it leave, for comparing runs. `header` is the transport's, `bytes` the
+// payload's, from and to are mailbox ids.
 struct MessageRecord {
   TimeNs sent, delivered;  // delivered < 0: lost or still under way
   int from, to;
@@ -44,17 +58,18 @@ struct WorldSpec {
   std::uint64_t seed = 1;
   std::vector<FaultSpec> faults;
   bool record_messages = false;
-  // Bounded jitter of link latency, as a fraction (0 = none), drawn from the seed: makes seeds explore
-  // orders.
+  // A latency becomes latency * (1 + jitter * u), u in [0, 1) drawn from the seed: makes seeds explore
+  // orders. Packets between two mailboxes stay in order.
   double latency_jitter = 0;
 };
 
 struct WorldReport {
   bool finished = false;  // every started Task ended (or its Runtime was killed)
   TimeNs end_time = 0;
-  std::uint64_t num_events = 0, num_messages = 0, num_bytes = 0;
+  std::uint64_t num_events = 0, num_messages = 0;
+  std::uint64_t num_bytes = 0;   // on the wire: payloads and 48 bytes per message
   std::uint64_t trace_hash = 0;  // over every event, message and log line in order
-  std::string stuck;             // when !finished: which Runtimes still wait
+  std::string stuck;             // when !finished: which Runtimes still wait, with their last log line
 };
 
 // The program that Processes::spawn runs on the virtual machine.
@@ -66,9 +81,11 @@ class VirtualWorld {
   virtual ~VirtualWorld() = default;
   // Runtimes are numbered from 0 in order of creation; mailbox ids default to that number.
   virtual Runtime& add_runtime(int machine, std::string name) = 0;
+  // The report waits for Tasks started here; those of Runtime::spawn and of child processes come and go.
   virtual void start(Runtime& runtime, Task<void> task) = 0;
   virtual void set_program(VirtualProgram program) = 0;
-  // Runs until every Task ended, nothing is left to do, or `limit` of virtual time.
+  // Runs until every started Task ended, nothing is left to do, or virtual time `limit`. May be called again:
+  // it goes on where it was; when every Task had ended before, it runs what is left over.
   virtual WorldReport run(TimeNs limit) = 0;
   virtual bool is_dead(const Runtime& runtime) const = 0;
   virtual const std::vector<MessageRecord>& messages() const = 0;
