@@ -67,79 +67,93 @@ struct Held {
   ProgramBuilder::Place place;
 };
 
+// Writes level by level, all chunks of a level together: sends leave in program order, and no chunk waits for
+// another that is a level ahead.
 class TreeWriter {
  public:
   TreeWriter(const Forest& forest, int rank, ProgramBuilder& b, std::span<const TreeNode> partials)
-      : forest_(forest), rank_(rank), b_(b), partials_(partials) {}
+      : forest_(forest), rank_(rank), b_(b), chunks_(static_cast<std::size_t>(forest.num_chunks)) {
+    for (int c = 0; c < forest.num_chunks; ++c) {
+      ChunkState& chunk = chunks_[static_cast<std::size_t>(c)];
+      chunk.target = forest.target(c);
+      for (std::size_t p = 0; p < partials.size(); ++p)
+        chunk.held.push_back({partials[p], b.partial(static_cast<int>(p), c)});
+    }
+  }
 
-  void write_chunk(int chunk, const Binomial& down) {
-    chunk_ = chunk;
-    target_ = forest_.target(chunk);
-    held_.clear();
-    have_via_[0] = have_via_[1] = false;
-    for (std::size_t p = 0; p < partials_.size(); ++p)
-      held_.push_back({partials_[p], b_.partial(static_cast<int>(p), chunk)});
-    for (int level = 0; level < root_level(forest_.num_leaves); ++level) climb(level);
+  void write_up() {
+    for (int level = 0; level < root_level(forest_.num_leaves); ++level)
+      for (int c = 0; c < forest_.num_chunks; ++c) climb(level, c);
+  }
 
-    const std::uint32_t part = static_cast<std::uint32_t>(chunk) * kPartsPerChunk + kDown;
-    if (rank_ == down.root)
-      b_.copy(b_.chunk(chunk), held_.front().place);
-    else
-      b_.recv(down.parent(rank_), part, b_.chunk(chunk));
-    down.for_children(rank_, [&](int child) { b_.send(child, part, b_.chunk(chunk)); });
+  void write_down(int world) {
+    for (int c = 0; c < forest_.num_chunks; ++c) {
+      const ChunkState& chunk = chunks_[static_cast<std::size_t>(c)];
+      const Binomial down{world, forest_.root_owner(chunk.target)};
+      const std::uint32_t part = part_of(c, kDown);
+      if (rank_ == down.root)
+        b_.copy(b_.chunk(c), chunk.held.front().place);
+      else
+        b_.recv(down.parent(rank_), part, b_.chunk(c));
+      down.for_children(rank_, [&](int child) { b_.send(child, part, b_.chunk(c)); });
+    }
   }
 
  private:
+  struct ChunkState {
+    std::int32_t target = 0;
+    std::vector<Held> held;
+    // Messages from the left and from the right join different nodes of this rank: each side has its own
+    // scratch, so that neither waits for the other.
+    ProgramBuilder::Place via[2];
+    bool have_via[2] = {false, false};
+  };
+
   // Takes every node held at `level` one level up: merged here, joined by the sibling's message, or sent
   // away.
-  void climb(int level) {
-    for (std::size_t i = 0; i < held_.size();) {
-      if (held_[i].node.level != level) {
+  void climb(int level, int c) {
+    ChunkState& chunk = chunks_[static_cast<std::size_t>(c)];
+    auto& held = chunk.held;
+    for (std::size_t i = 0; i < held.size();) {
+      if (held[i].node.level != level) {
         ++i;
         continue;
       }
-      Held& mine = held_[i];
+      Held& mine = held[i];
       const TreeNode up = parent_of(mine.node), other = sibling_of(mine.node);
       const bool other_is_left = other.first < mine.node.first;
       if (other.first >= forest_.num_leaves) {
         mine.node = up;
-      } else if (i + 1 < held_.size() && held_[i + 1].node == other) {
-        b_.reduce(mine.place, held_[i + 1].place);
+      } else if (i + 1 < held.size() && held[i + 1].node == other) {
+        b_.reduce(mine.place, held[i + 1].place);
         mine.node = up;
-        held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      } else if (const int owner = forest_.owner(up, target_); owner != rank_) {
-        b_.send(owner, part(level), mine.place);
-        held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      } else if (const int owner = forest_.owner(up, chunk.target); owner != rank_) {
+        b_.send(owner, part_of(c, static_cast<std::uint32_t>(level)), mine.place);
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       } else {
-        b_.recv_reduce(forest_.owner(other, target_), part(level), via(other_is_left, mine.place.count),
-                       mine.place, other_is_left);
+        b_.recv_reduce(forest_.owner(other, chunk.target), part_of(c, static_cast<std::uint32_t>(level)),
+                       via(chunk, other_is_left, mine.place.count), mine.place, other_is_left);
         mine.node = up;
       }
       ++i;
     }
   }
 
-  std::uint32_t part(int level) const {
-    return static_cast<std::uint32_t>(chunk_) * kPartsPerChunk + static_cast<std::uint32_t>(level);
+  static std::uint32_t part_of(int chunk, std::uint32_t number) {
+    return static_cast<std::uint32_t>(chunk) * kPartsPerChunk + number;
   }
-  // Messages from the left and from the right join different nodes of this rank: each side has its own
-  // scratch, so that neither waits for the other.
-  const ProgramBuilder::Place& via(bool left, std::int64_t elems) {
-    if (!have_via_[left]) via_[left] = b_.scratch(elems);
-    have_via_[left] = true;
-    return via_[left];
+  const ProgramBuilder::Place& via(ChunkState& chunk, bool left, std::int64_t elems) {
+    if (!chunk.have_via[left]) chunk.via[left] = b_.scratch(elems);
+    chunk.have_via[left] = true;
+    return chunk.via[left];
   }
 
   const Forest& forest_;
   int rank_;
   ProgramBuilder& b_;
-  std::span<const TreeNode> partials_;
-  int chunk_ = 0;
-  std::int32_t target_ = 0;
-  std::vector<Held> held_;
-  ProgramBuilder::Place via_[2];
-  bool have_via_[2] = {false, false};
+  std::vector<ChunkState> chunks_;
 };
 
 Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
@@ -148,8 +162,8 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   ProgramBuilder b{spec, rank, forest.num_chunks, static_cast<int>(partials.size())};
   if (spec.count == 0) return b.build();
   TreeWriter writer{forest, rank, b, partials};
-  for (int c = 0; c < forest.num_chunks; ++c)
-    writer.write_chunk(c, {spec.world, forest.root_owner(forest.target(c))});
+  writer.write_up();
+  writer.write_down(spec.world);
   return b.build();
 }
 

@@ -7,7 +7,8 @@
 // it is a partial: programs are right either way, and the verifier proves both.
 //
 // A step may start when the steps it depends on are done: a send is done when its region may be written
-// again, a recv when the message is there (and added, for the recv-reduce kinds).
+// again, a recv when the message is there (and added, for the recv-reduce kinds). The sends of a rank start
+// in program order, so that the sequence of its messages is the same in every run.
 #pragma once
 
 #include <cstdint>

@@ -224,9 +224,16 @@ class Machine {
       r.waiting.resize(p.steps.size());
       r.successors.resize(p.steps.size());
       r.heard.assign(p.steps.size(), std::vector<bool>(programs_.size()));
+      std::size_t last_send = p.steps.size();
       for (std::size_t s = 0; s < p.steps.size(); ++s) {
         r.waiting[s] = p.steps[s].num_deps;
         for (const std::uint32_t d : p.deps_of(p.steps[s])) r.successors[d].push_back(s);
+        if (p.steps[s].kind != StepKind::kSend) continue;
+        if (last_send < s) {  // sends start in program order
+          r.successors[last_send].push_back(s);
+          ++r.waiting[s];
+        }
+        last_send = s;
       }
     }
     return {};

@@ -1,0 +1,337 @@
+// The Group: admits calls, runs their programs, and ends everything with one verdict.
+//
+// A call becomes a run: a slot in runs_ whose number is in the cookies of its messages. A message that fails
+// stops its run and is reported; nothing is returned before the membership's verdict, so that every rank
+// returns the same error. The verdict poisons the transport; a run ends when the last of its messages and
+// computations has come back.
+#include "trireme/comm/group.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "trireme/comm/program_run.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::comm {
+namespace {
+
+using collective::Kind;
+using collective::ScheduleSpec;
+
+// The barrier of leave(): no plan has this slot.
+constexpr std::uint16_t kLeaveSlot = 0xFFFF;
+
+Status check_tensor(const char* what, const Tensor& t, std::int64_t count) {
+  if (t.is_null()) return error(Code::kInvalid, "[comm] {} is null: expected an f32 tensor", what);
+  if (t.dtype() != DType::kF32)
+    return error(Code::kInvalid, "[comm] {} has another type: got {}, expected f32", what,
+                 dtype_name(t.dtype()));
+  if (!t.is_contiguous())
+    return error(Code::kInvalid, "[comm] {} is strided: expected a contiguous tensor", what);
+  if (t.shape().num_elems() != count)
+    return error(Code::kInvalid, "[comm] {} has another size: got {} elements, expected {}", what,
+                 t.shape().num_elems(), count);
+  return {};
+}
+
+// A wrong call on purpose: another collective.
+Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast : Kind::kAllreduce; }
+
+class TransportGroup final : public Group, private net::Completion, private RunListener {
+ public:
+  TransportGroup(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport, GroupOptions options)
+      : rt_(rt),
+        options_(std::move(options)),
+        transport_(std::move(transport)),
+        membership_(net::make_membership(rt, *transport_, membership_options(options_))),
+        drained_(rt) {
+    membership_->start([this](const Status& verdict) { fail_all_on_loop(verdict); });
+  }
+
+  int rank() const override { return transport_->rank(); }
+  int world() const override { return transport_->world(); }
+
+  runtime::Task<Status> allreduce(Call call, Tensor data) override {
+    Request r{.kind = Kind::kAllreduce, .call = std::move(call), .result = std::move(data), .partials = {}};
+    if (!r.call.leaf_runs.empty())
+      return refused(
+          error(Code::kInvalid, "[comm] allreduce of '{}' has leaf runs; use allreduce_tree", r.call.label));
+    r.one_partial = true;
+    return run(std::move(r));
+  }
+
+  runtime::Task<Status> allreduce_tree(Call call, std::span<const Tensor> partials, Tensor result) override {
+    Request r{.kind = Kind::kAllreduce, .call = std::move(call), .result = std::move(result), .partials = {}};
+    r.partials.assign(partials.begin(), partials.end());
+    if (r.call.algorithm.empty()) r.call.algorithm = "fixed-tree";
+    return run(std::move(r));
+  }
+
+  runtime::Task<Status> broadcast(Call call, Tensor data) override {
+    call.algorithm = call.algorithm.empty() ? "binomial" : call.algorithm;
+    return run(
+        {.kind = Kind::kBroadcast, .call = std::move(call), .result = std::move(data), .partials = {}});
+  }
+
+  runtime::Task<Status> barrier(Call call) override {
+    call.algorithm = call.algorithm.empty() ? "dissemination" : call.algorithm;
+    return run({.kind = Kind::kBarrier, .call = std::move(call), .result = {}, .partials = {}});
+  }
+
+  runtime::Task<Status> leave() override {
+    if (verdict_.ok()) {
+      Request r{.kind = Kind::kBarrier, .call = {}, .result = {}, .partials = {}};
+      r.call.label = "at the end";
+      r.call.algorithm = "dissemination";
+      r.call.slot = kLeaveSlot;
+      r.is_leave = true;
+      Status met = co_await run(std::move(r));
+      if (met.ok()) met = co_await membership_->leave(rt_.now() + 2 * options_.membership.deadline);
+      if (verdict_.ok() && membership_->verdict().ok()) co_return met;
+    }
+    // Bounded: poison completes everything from the loop.
+    co_await drained_.wait_until(kForever);
+    co_return verdict_;
+  }
+
+  void fail(std::string operation, std::string reason) override {
+    membership_->report(rank(), Code::kInternal, std::move(operation), std::move(reason));
+  }
+  const Status& verdict() const override { return verdict_; }
+  GroupStats stats() const override { return {num_operations_, transport_->bytes_sent()}; }
+
+ private:
+  struct Request {
+    Kind kind;
+    Call call;
+    Tensor result;
+    std::vector<Tensor> partials;
+    bool one_partial = false;  // the result is the only partial, if the algorithm takes partials
+    bool is_leave = false;
+  };
+  struct RunSlot {
+    std::unique_ptr<ProgramRun> run;
+    runtime::OneShot<Status>* done = nullptr;  // in the frame of the waiting call; null: nobody waits
+    std::uint64_t serial = 0;                  // of the call it serves
+    bool active = false;
+  };
+  // Forgets the waiter when its frame goes, whatever the reason.
+  struct Waiter {
+    RunSlot& slot;
+    Waiter(RunSlot& s, runtime::OneShot<Status>* done) : slot(s) { slot.done = done; }
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+    ~Waiter() { slot.done = nullptr; }
+  };
+
+  static net::MembershipOptions membership_options(const GroupOptions& options) {
+    net::MembershipOptions m = options.membership;
+    m.epoch = options.epoch;
+    return m;
+  }
+  static runtime::Task<Status> refused(Status why) { co_return why; }
+
+  runtime::Task<Status> run(Request r) {
+    if (!verdict_.ok()) co_return verdict_;
+    Kind told = r.kind;
+    std::string operation = operation_text(r.kind, r.call);
+    if (!r.is_leave) {
+      switch (rt_.fault_point("collective", ++num_operations_)) {
+        case runtime::FaultAction::kNone:
+          break;
+        case runtime::FaultAction::kMiscall:
+          told = wrong_kind(r.kind);
+          operation = operation_text(told, r.call);
+          break;
+        case runtime::FaultAction::kError:
+          fail(operation, "injected failure");
+          co_await drained_.wait_until(kForever);
+          co_return verdict_;
+      }
+    }
+    RunRequest request;
+    TR_CO_RETURN_IF_ERROR(prepare(r, request));
+    request.fingerprint.kind = static_cast<std::uint8_t>(told);
+    request.operation = std::move(operation);
+
+    RunSlot& slot = take_slot();
+    runtime::OneShot<Status> done(rt_);
+    const Waiter waiter(slot, &done);
+    if (Status s = slot.run->start(std::move(request)); !s.ok()) {
+      free_slot(slot);
+      co_return s;
+    }
+    slot.active = true;
+    slot.serial = ++num_started_;
+    active_.push_back(slot.run->number());
+    settle_on_loop(slot);
+    // Bounded by the membership: a lost, silent or stuck rank ends it.
+    co_await done.wait_until(kForever);
+    co_return done.value();
+  }
+
+  static std::string operation_text(Kind kind, const Call& call) {
+    if (call.slot == kLeaveSlot) return fmt::format("{} {}", collective::kind_name(kind), call.label);
+    return fmt::format("{}{}{}, step {}", collective::kind_name(kind), call.label.empty() ? "" : " ",
+                       call.label, call.step);
+  }
+
+  Status prepare(Request& r, RunRequest& out) {
+    ScheduleSpec spec;
+    spec.kind = r.kind;
+    spec.world = world();
+    spec.root = r.call.root;
+    spec.count = r.result.is_null() ? 0 : r.result.shape().num_elems();
+    spec.num_leaves = r.call.num_leaves;
+    spec.leaf_runs = std::move(r.call.leaf_runs);
+    if (r.kind != Kind::kBarrier)
+      TR_RETURN_IF_ERROR(check_tensor(r.call.label.c_str(), r.result, spec.count));
+    for (const Tensor& t : r.partials) TR_RETURN_IF_ERROR(check_tensor("a partial", t, spec.count));
+    TR_ASSIGN_OR_RETURN(out.program,
+                        cache_.get(spec, r.call.algorithm, rank(), options_.link, options_.machine));
+    const auto num_partials = static_cast<std::size_t>(out.program->program.num_partials);
+    if (r.one_partial && num_partials == 1) r.partials = {r.result};
+    if (r.partials.size() != num_partials)
+      return error(Code::kInvalid,
+                   "[comm] {} '{}' got {} partials, expected {}: one per maximal subtree of its leaf run",
+                   collective::kind_name(r.kind), r.call.label, r.partials.size(), num_partials);
+    out.result = std::move(r.result);
+    out.partials = std::move(r.partials);
+    out.id = {
+        .epoch = options_.epoch, .group = options_.id, .slot = r.call.slot, .step = r.call.step, .part = 0};
+    out.fingerprint = {.kind = 0,
+                       .dtype = static_cast<std::uint8_t>(DType::kF32),
+                       .format = 0,
+                       .count = static_cast<std::uint64_t>(spec.count)};
+    return {};
+  }
+
+  RunSlot& take_slot() {
+    if (free_slots_.empty()) {
+      const auto number = static_cast<std::uint32_t>(runs_.size());
+      RunSlot& slot = runs_.emplace_back();
+      slot.run = std::make_unique<ProgramRun>(rt_, *transport_, number, static_cast<net::Completion&>(*this),
+                                              static_cast<RunListener&>(*this));
+      return slot;
+    }
+    RunSlot& slot = runs_[free_slots_.back()];
+    free_slots_.pop_back();
+    return slot;
+  }
+  void free_slot(RunSlot& slot) {
+    slot.run->release();
+    free_slots_.push_back(slot.run->number());
+  }
+
+  void on_complete(std::uint64_t cookie, const Status& status) override {
+    RunSlot& slot = runs_[cookie >> 32];
+    const auto step = static_cast<std::uint32_t>(cookie);
+    if (status.ok()) {
+      membership_->note_progress();
+      slot.run->completed(step);
+    } else {
+      slot.run->stop();
+      slot.run->message_failed();
+      if (verdict_.ok()) report_on_loop(*slot.run, step, status);
+    }
+    settle_on_loop(slot);
+  }
+
+  void report_on_loop(const ProgramRun& run, std::uint32_t step, const Status& status) {
+    const std::string& reason = status.context().reason;
+    membership_->report(run.step(step).peer, status.code(), run.operation(),
+                        reason.empty() ? status.message() : reason);
+  }
+
+  void on_run_computed(std::uint32_t number, std::uint32_t step) override {
+    RunSlot& slot = runs_[number];
+    membership_->note_progress();
+    slot.run->computed(step);
+    settle_on_loop(slot);
+  }
+
+  // After anything happened to a run: is it over, and whom does this rank wait for now?
+  void settle_on_loop(RunSlot& slot) {
+    if (!slot.active) return;
+    if (!verdict_.ok()) {
+      if (slot.run->is_idle()) end_run_on_loop(slot, verdict_);
+      return;
+    }
+    if (slot.run->is_finished() && !charge_on_loop(slot)) {
+      end_run_on_loop(slot, ok_status());
+      return;
+    }
+    if (slot.run->number() == active_.front()) tell_waiting_on_loop();
+  }
+
+  // Virtual time: the cost of the sums that were done at once. True: under way, the run ends when it is paid.
+  bool charge_on_loop(RunSlot& slot) {
+    const cost::OpCost cost = slot.run->deferred_cost();
+    if (!rt_.is_virtual() || cost.bytes == 0) return false;
+    slot.run->charge_started();
+    runtime::ComputeRequest request;
+    request.cost = cost;
+    request.label = "reduce";
+    request.done = [this, &slot] {
+      slot.run->charge_ended();
+      settle_on_loop(slot);
+    };
+    rt_.start_compute(std::move(request));
+    return true;
+  }
+
+  void end_run_on_loop(RunSlot& slot, const Status& status) {
+    slot.active = false;
+    active_.erase(std::find(active_.begin(), active_.end(), slot.run->number()));
+    if (slot.done != nullptr) slot.done->set(status);
+    free_slot(slot);
+    membership_->note_progress();
+    if (verdict_.ok()) tell_waiting_on_loop();
+  }
+
+  // Cheap: the membership is told only when the peer or the call changed.
+  void tell_waiting_on_loop() {
+    RunSlot* slot = active_.empty() ? nullptr : &runs_[active_.front()];
+    const int peer = slot == nullptr ? -1 : slot->run->waits_for();
+    const std::uint64_t serial = slot == nullptr ? 0 : slot->serial;
+    if (peer == told_peer_ && serial == told_serial_) return;
+    told_peer_ = peer;
+    told_serial_ = serial;
+    membership_->set_waiting({peer, peer < 0 ? std::string() : slot->run->operation()});
+  }
+
+  void fail_all_on_loop(const Status& verdict) {
+    verdict_ = verdict;
+    for (const std::uint32_t number : active_) runs_[number].run->stop();
+    transport_->poison(verdict, [this] { drained_.set(true); });
+    const std::vector<std::uint32_t> active(active_.begin(), active_.end());
+    for (const std::uint32_t number : active) settle_on_loop(runs_[number]);
+  }
+
+  runtime::Runtime& rt_;
+  const GroupOptions options_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<net::Membership> membership_;  // after the transport: goes first
+  runtime::OneShot<bool> drained_;
+  Status verdict_;
+  ProgramCache cache_;
+  std::deque<RunSlot> runs_;  // stable addresses
+  std::vector<std::uint32_t> free_slots_;
+  std::deque<std::uint32_t> active_;  // in order of their calls
+  std::uint64_t num_operations_ = 0;
+  std::uint64_t num_started_ = 0;
+  int told_peer_ = -1;
+  std::uint64_t told_serial_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Group>> make_group(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport,
+                                          GroupOptions options) {
+  if (transport == nullptr) return error(Code::kInvalid, "[comm] a group needs a transport");
+  return std::unique_ptr<Group>(
+      std::make_unique<TransportGroup>(rt, std::move(transport), std::move(options)));
+}
+
+}  // namespace trireme::comm

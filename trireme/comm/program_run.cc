@@ -1,0 +1,172 @@
+#include "trireme/comm/program_run.h"
+
+#include <cstring>
+
+namespace trireme::comm {
+namespace {
+
+using collective::Step;
+using collective::StepKind;
+
+// a = a + b or b + a, in that order of operands.
+void add_right(float* __restrict a, const float* __restrict b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) a[i] = a[i] + b[i];
+}
+void add_left(float* __restrict a, const float* __restrict b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) a[i] = b[i] + a[i];
+}
+
+}  // namespace
+
+Status ProgramRun::start(RunRequest request) {
+  const bool phantom = rt_.is_phantom();
+  const auto& program = request.program->program;
+  scratch_.resize(program.scratch_elems.size());
+  for (std::size_t i = 0; i < scratch_.size() && !phantom; ++i) {
+    const std::size_t bytes = static_cast<std::size_t>(program.scratch_elems[i]) * sizeof(float);
+    if (scratch_[i].size_bytes() >= bytes) continue;
+    TR_ASSIGN_OR_RETURN(scratch_[i], cpu_device().allocate(bytes));
+  }
+  request_ = std::move(request);
+  bases_.clear();
+  bases_.push_back(phantom || request_.result.is_null() ? nullptr : request_.result.raw());
+  for (const Tensor& t : request_.partials) bases_.push_back(phantom ? nullptr : t.raw());
+  for (const Buffer& b : scratch_) bases_.push_back(phantom ? nullptr : b.data());
+
+  waiting_.resize(num_steps());
+  for (std::size_t i = 0; i < num_steps(); ++i) waiting_[i] = program.steps[i].num_deps;
+  next_send_ = recv_cursor_ = send_cursor_ = 0;
+  num_done_ = num_outstanding_ = 0;
+  deferred_bytes_ = 0;
+  stopped_ = false;
+  // The last one first: pump() takes from the end.
+  ready_.assign(request_.program->roots.rbegin(), request_.program->roots.rend());
+  pump();
+  return {};
+}
+
+void ProgramRun::release() { request_ = {}; }
+
+net::View ProgramRun::view(const collective::Region& region, std::int64_t count) const {
+  std::byte* base = count > 0 ? bases_[static_cast<std::size_t>(region.buffer)] : nullptr;
+  return {base ? base + region.offset * static_cast<std::int64_t>(sizeof(float)) : nullptr,
+          static_cast<std::uint64_t>(count) * sizeof(float)};
+}
+
+net::Identity ProgramRun::identity(const Step& s) const {
+  net::Identity id = request_.id;
+  id.part = s.part;
+  return id;
+}
+
+void ProgramRun::pump() {
+  while (!ready_.empty() && !stopped_) {
+    const std::uint32_t step = ready_.back();
+    ready_.pop_back();
+    begin(step);
+  }
+}
+
+void ProgramRun::begin(std::uint32_t step) {
+  const Step& s = this->step(step);
+  if (s.kind == StepKind::kSend) {
+    waiting_[step] = kReady;
+    issue_sends();
+  } else if (collective::is_recv(s.kind)) {
+    waiting_[step] = kIssued;
+    ++num_outstanding_;
+    const auto& into = s.kind == StepKind::kRecv ? s.dst : s.src;
+    transport_.recv(s.peer, identity(s), request_.fingerprint, view(into, s.count), &completion_,
+                    cookie(step));
+  } else {
+    compute(step);
+  }
+}
+
+void ProgramRun::issue_sends() {
+  const auto& steps = request_.program->program.steps;
+  for (; next_send_ < steps.size(); ++next_send_) {
+    const Step& s = steps[next_send_];
+    if (s.kind != StepKind::kSend) continue;
+    if (waiting_[next_send_] != kReady) return;
+    waiting_[next_send_] = kIssued;
+    ++num_outstanding_;
+    transport_.send(s.peer, identity(s), request_.fingerprint, view(s.src, s.count), &completion_,
+                    cookie(next_send_));
+  }
+}
+
+void ProgramRun::completed(std::uint32_t step) {
+  --num_outstanding_;
+  if (stopped_) return;
+  const StepKind kind = this->step(step).kind;
+  if (kind == StepKind::kRecvReduce || kind == StepKind::kRecvReduceLeft)
+    compute(step);
+  else
+    done(step);
+  pump();
+}
+
+void ProgramRun::compute(std::uint32_t step) {
+  const Step& s = this->step(step);
+  const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
+  const bool nothing = s.kind == StepKind::kCopy && src.data != nullptr && src.data == dst.data;
+  const double traffic = nothing ? 0 : 3.0 * static_cast<double>(dst.bytes);
+  if (nothing || s.count * static_cast<std::int64_t>(sizeof(float)) < kInlineBytes) {
+    deferred_bytes_ += traffic;
+    if (!nothing) calculate(s);
+    done(step);
+    return;
+  }
+  waiting_[step] = kIssued;
+  ++num_outstanding_;
+  runtime::ComputeRequest request;
+  request.cost = {static_cast<double>(s.count), traffic};
+  request.label = "reduce";
+  request.fn = [this, step](runtime::ComputeContext&) { calculate(this->step(step)); };
+  request.done = [this, step] { listener_.on_run_computed(number_, step); };
+  rt_.start_compute(std::move(request));
+}
+
+void ProgramRun::computed(std::uint32_t step) {
+  --num_outstanding_;
+  if (stopped_) return;
+  done(step);
+  pump();
+}
+
+void ProgramRun::calculate(const Step& s) const {
+  const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
+  if (src.data == nullptr || dst.data == nullptr) return;
+  auto* to = reinterpret_cast<float*>(dst.data);
+  const auto* from = reinterpret_cast<const float*>(src.data);
+  if (s.kind == StepKind::kCopy)
+    std::memcpy(to, from, dst.bytes);
+  else if (s.kind == StepKind::kReduce || s.kind == StepKind::kRecvReduce)
+    add_right(to, from, s.count);
+  else
+    add_left(to, from, s.count);
+}
+
+// Successors go on the stack last first, so that they begin in program order.
+void ProgramRun::done(std::uint32_t step) {
+  waiting_[step] = kDone;
+  ++num_done_;
+  const auto next = request_.program->successors_of(step);
+  for (auto it = next.rbegin(); it != next.rend(); ++it)
+    if (--waiting_[*it] == 0) ready_.push_back(*it);
+}
+
+int ProgramRun::waits_for() {
+  const auto& steps = request_.program->program.steps;
+  while (recv_cursor_ < steps.size() &&
+         (!collective::is_recv(steps[recv_cursor_].kind) || waiting_[recv_cursor_] == kDone))
+    ++recv_cursor_;
+  if (recv_cursor_ < steps.size()) return steps[recv_cursor_].peer;
+  while (send_cursor_ < steps.size() &&
+         (steps[send_cursor_].kind != StepKind::kSend || waiting_[send_cursor_] == kDone))
+    ++send_cursor_;
+  return send_cursor_ < steps.size() ? steps[send_cursor_].peer : -1;
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,100 @@
+// ProgramRun: one RankProgram under way. An interpreter by dependency counters, driven by completions: no
+// coroutine, no allocation and no event of its own per step.
+//
+// Small sums and copies (below kInlineBytes) are done on the loop at once; larger ones go to the compute
+// pool. In virtual time the cost of the small ones is charged together when the program ends: they are on the
+// critical path one after the other, so the sum is right and costs one event. Sends start in program order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/program_cache.h"
+#include "trireme/net/transport.h"
+#include "trireme/runtime/runtime.h"
+#include "trireme/tensor/tensor.h"
+
+namespace trireme::comm {
+
+inline constexpr std::int64_t kInlineBytes = 64 << 10;
+
+// Told by a run about itself, on the loop.
+class RunListener {
+ public:
+  virtual ~RunListener() = default;
+  virtual void on_run_computed(std::uint32_t run, std::uint32_t step) = 0;  // call computed()
+};
+
+// What a run is started with.
+struct RunRequest {
+  std::shared_ptr<const ReadyProgram> program;
+  Tensor result;  // may be null (barrier)
+  std::vector<Tensor> partials;
+  net::Identity id;  // part is filled in per message
+  net::Fingerprint fingerprint;
+  std::string operation;  // for errors
+};
+
+class ProgramRun {
+ public:
+  // `number` is this run's in cookies (high 32 bits; the low ones are the step) and calls of the listener.
+  ProgramRun(runtime::Runtime& rt, net::Transport& transport, std::uint32_t number,
+             net::Completion& completion, RunListener& listener)
+      : rt_(rt), transport_(transport), number_(number), completion_(completion), listener_(listener) {}
+
+  Status start(RunRequest request);    // kExhausted: no memory for scratch; nothing was started
+  void completed(std::uint32_t step);  // a message went well
+  void computed(std::uint32_t step);
+  // Starts nothing more. What is under way still completes.
+  void stop() { stopped_ = true; }
+  void message_failed() { --num_outstanding_; }
+  // Gives back what the caller owns; the run can be started anew.
+  void release();
+
+  bool is_finished() const { return num_done_ == num_steps() && num_outstanding_ == 0; }
+  bool is_idle() const { return num_outstanding_ == 0; }
+  const collective::Step& step(std::uint32_t i) const { return request_.program->program.steps[i]; }
+  const std::string& operation() const { return request_.operation; }
+  std::uint32_t number() const { return number_; }
+  // The peer of the first message in program order that is still missing: a recv if there is one; -1: none.
+  int waits_for();
+  // Cost of the small sums and copies so far, to be charged by whoever ends the run in virtual time.
+  cost::OpCost deferred_cost() const { return {deferred_bytes_ / 12, deferred_bytes_}; }
+  void charge_started() { ++num_outstanding_; }
+  void charge_ended() { --num_outstanding_, deferred_bytes_ = 0; }
+
+ private:
+  static constexpr std::uint16_t kReady = 0xFFFD, kIssued = 0xFFFE, kDone = 0xFFFF;
+
+  std::size_t num_steps() const { return request_.program->program.steps.size(); }
+  void begin(std::uint32_t step);
+  void issue_sends();
+  void compute(std::uint32_t step);
+  void calculate(const collective::Step& s) const;
+  void done(std::uint32_t step);
+  void pump();
+  net::View view(const collective::Region& region, std::int64_t count) const;
+  net::Identity identity(const collective::Step& s) const;
+  std::uint64_t cookie(std::uint32_t step) const { return (std::uint64_t{number_} << 32) | step; }
+
+  runtime::Runtime& rt_;
+  net::Transport& transport_;
+  const std::uint32_t number_;
+  net::Completion& completion_;
+  RunListener& listener_;
+
+  RunRequest request_;
+  std::vector<std::byte*> bases_;  // per buffer; null: phantom
+  std::vector<Buffer> scratch_;
+  std::vector<std::uint16_t> waiting_;  // dependencies left, or a state
+  std::vector<std::uint32_t> ready_;
+  std::uint32_t next_send_ = 0, recv_cursor_ = 0, send_cursor_ = 0;
+  std::size_t num_done_ = 0;
+  std::size_t num_outstanding_ = 0;  // messages and computations
+  double deferred_bytes_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace trireme::comm
