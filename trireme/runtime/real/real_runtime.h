@@ -23,7 +23,6 @@ struct RealFault {
   std::uint64_t index = 0;
 };
 
-
 // record_messages).
 struct RealOptions {
   std::string name = "main";
