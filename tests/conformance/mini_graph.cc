@@ -1,34 +1,6 @@
 #include "tests/conformance/mini_graph.h"
 
-#include <cstring>
-
 namespace trireme::op::testing {
-
-Result<std::vector<Tensor>> run_op(const OpDef& def, const std::vector<Tensor>& inputs, const Attrs& attrs) {
-  TR_ASSIGN_OR_RETURN(const Attrs complete, complete_attrs(def, attrs));
-  std::vector<TensorType> types;
-  for (const Tensor& t : inputs) types.push_back(t.type());
-  TR_ASSIGN_OR_RETURN(const std::vector<TensorType> out_types, infer_types(def, types, complete));
-  std::vector<Tensor> outputs;
-  if (!def.mutated_inputs.empty()) {
-    TR_CHECK(out_types.size() == 1 && out_types[0] == types[0], "op {}: the output must be input 0",
-             def.name);
-    outputs.push_back(inputs[0]);
-  } else {
-    Device& device = def.reference ? cpu_device() : phantom_device();
-    for (const TensorType& t : out_types) {
-      TR_ASSIGN_OR_RETURN(Tensor out, Tensor::allocate(device, t));
-      if (out.raw() != nullptr) std::memset(out.raw(), 0xFF, t.num_bytes());  // NaN, or -1
-      outputs.push_back(std::move(out));
-    }
-  }
-  if (def.reference) {
-    std::vector<std::byte> workspace(def.reference_workspace ? def.reference_workspace(types, complete) : 0);
-    KernelArgs args{inputs, outputs, complete, workspace, serial()};
-    def.reference(args);
-  }
-  return outputs;
-}
 
 class MiniGradBuilder final : public GradBuilder {
  public:

@@ -4,13 +4,10 @@
 
 #include <vector>
 
+#include "tests/op/run_op.h"
 #include "trireme/op/op.h"
 
 namespace trireme::op::testing {
-
-// Infers, allocates poisoned outputs and runs the reference kernel. Host ops and feeds yield phantoms. The
-// output of a mutating op is its input 0.
-Result<std::vector<Tensor>> run_op(const OpDef& def, const std::vector<Tensor>& inputs, const Attrs& attrs);
 
 class MiniGraph {
  public:
