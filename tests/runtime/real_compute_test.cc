@@ -182,9 +182,10 @@ TEST(RealCompute, ATaskDestroyedDuringItsComputeIsNotResumed) {
     auto go = std::make_shared<std::atomic<bool>>(false);
     bool resumed = false;
     Task<void> task = [](Runtime& r2, std::shared_ptr<std::atomic<bool>> flag, bool& woke) -> Task<void> {
-      co_await r2.compute({}, [flag](ComputeContext&) {
+      ComputeFn wait = [flag](ComputeContext&) {
         while (!*flag) std::this_thread::yield();
-      });
+      };
+      co_await r2.compute({}, std::move(wait));
       woke = true;
     }(r, go, resumed);
     task.start();

@@ -5,6 +5,9 @@
 // Tasks never cross loops: start and resume happen on the loop of one Runtime. Exceptions do not cross a Task: the
 // project reports failures by Status, an exception that escapes aborts.
 //
+// Name what you pass to co_await: GCC 12 destroys a temporary made by braces (an aggregate, a lambda with captures) twice
+// when the frame is destroyed while it waits in that very expression. Captures by reference and plain values are safe.
+//
 // A child that ends without suspending resumes its parent by returning, not by a nested call, so loops over ready
 // children use no stack whatever the compiler does with tail calls.
 #pragma once
