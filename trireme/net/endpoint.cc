@@ -128,7 +128,7 @@ std::uint64_t Endpoint::recv(int peer, const Identity& id, std::uint64_t fingerp
   return message->payload ? message->bytes : 0;
 }
 
-bool Endpoint::arrived_on_loop(int peer, const Identity& id, ArrivedMessage message) {
+bool Endpoint::arrived_on_loop(int peer, const Identity& id, ArrivedMessage message, bool later) {
   // Late messages of an older epoch, and whatever comes after the end, are refused.
   if (closed_ || poisoned() || id.epoch != epoch_) return false;
   const auto recv = matcher_.take_recv(peer, id);
@@ -140,7 +140,10 @@ bool Endpoint::arrived_on_loop(int peer, const Identity& id, ArrivedMessage mess
   if (status.ok() && message.payload && recv->view.data)
     std::memcpy(recv->view.data, message.payload.get(), recv->view.bytes);
   message.payload.reset();
-  recv->done->on_complete(recv->cookie, status);
+  if (later)
+    complete_later(recv->done, recv->cookie, status);
+  else
+    recv->done->on_complete(recv->cookie, status);
   return false;
 }
 

@@ -49,13 +49,12 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
                      std::uint64_t cookie);
   // A whole message came: fills and completes the waiting recv, or keeps it (true). Only from a callback of
   // the loop.
-  bool arrived_on_loop(int peer, const Identity& id, ArrivedMessage message);
+  bool arrived_on_loop(int peer, const Identity& id, ArrivedMessage message, bool later = false);
   // For media that fill a recv piece by piece.
   Matcher& matcher() { return matcher_; }
   // ok when a message of these properties suits the recv; otherwise the error for its completion.
   Status check_match(int peer, const Identity& id, const PendingRecv& recv, std::uint64_t fingerprint,
                      std::uint64_t bytes) const;
-  // The medium took `recv` out of the matcher and fills it; poison completes it too. At most one per peer.
   void complete_later(Completion* done, std::uint64_t cookie, const Status& status);
 
   // Returns false when it was poisoned before.

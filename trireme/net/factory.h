@@ -13,10 +13,10 @@ struct ConnectOptions {
   int rank = 0;
   int world = 1;
   std::uint32_t epoch = 1;
-  std::string rendezvous;               // shm: a directory for Unix sockets; inproc: unused
-  int mailbox_base = 0;                 // inproc: mailbox id of rank 0
-  TimeNs deadline = 30 * kSecond;       // for everybody to arrive
-  std::size_t ring_bytes = 1U << 20;    // shm: per directed pair
+  std::string rendezvous;             // shm: a directory for Unix sockets; inproc: unused
+  int mailbox_base = 0;               // inproc: mailbox id of rank 0
+  TimeNs deadline = 30 * kSecond;     // for everybody to arrive
+  std::size_t ring_bytes = 1U << 20;  // shm: per directed pair
 };
 
 struct TransportRow {
@@ -27,6 +27,7 @@ struct TransportRow {
 
 std::span<const TransportRow> transport_table();
 // kNotFound lists the names that exist.
-runtime::Task<Result<std::unique_ptr<Transport>>> connect_transport(runtime::Runtime& rt, std::string name, ConnectOptions options);
+runtime::Task<Result<std::unique_ptr<Transport>>> connect_transport(runtime::Runtime& rt, std::string name,
+                                                                    ConnectOptions options);
 
 }  // namespace trireme::net

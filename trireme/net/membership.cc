@@ -301,13 +301,11 @@ class StarMembership final : public Membership {
     if (v.code == Code::kMismatch && v.culprit != reporter) {
       if (disagreements_.empty()) {
         if (world_ > 1) broadcast({.type = ControlType::kProbe});
-        mismatch_timer_ = rt_.call_at(rt_.now() + kMismatchWindow, [this] {
-          mismatch_timer_ = 0;
-          if (is_coordinator()) {
-            view(self_).operation = waiting_.operation;
-            view(self_).waits_for = waiting_.peer;
-          }
-          decide_on_loop(judge_mismatch(ranks_, disagreements_));
+        // Asked again half-way: who was between two calls at first has stopped at the next one by then.
+        mismatch_timer_ = rt_.call_at(rt_.now() + kMismatchWindow / 2, [this] {
+          if (world_ > 1) broadcast({.type = ControlType::kProbe});
+          mismatch_timer_ =
+              rt_.call_at(rt_.now() + kMismatchWindow / 2, [this] { judge_mismatch_on_loop(); });
         });
       }
       disagreements_.push_back({reporter, v.culprit, std::move(v.operation), std::move(v.reason)});
@@ -327,6 +325,15 @@ class StarMembership final : public Membership {
       return;
     }
     decide_on_loop(std::move(v));
+  }
+
+  void judge_mismatch_on_loop() {
+    mismatch_timer_ = 0;
+    if (is_coordinator()) {
+      view(self_).operation = waiting_.operation;
+      view(self_).waits_for = waiting_.peer;
+    }
+    decide_on_loop(judge_mismatch(ranks_, disagreements_));
   }
 
   void decide_on_closed_on_loop() {

@@ -1,13 +1,14 @@
 // Membership: who is alive, and the one verdict when somebody is not.
 //
-// Every rank tells the coordinator (rank 0) every `heartbeat` that it is alive, whether it computes, how far it got and
-// for whom it waits in which operation; the coordinator answers. Heartbeats come from the loop, so a long kernel is not
-// silence. The coordinator walks the wait-for chain: a rank that is silent for `deadline`, or that neither computes nor
-// progresses for `deadline` while somebody waits for it and it waits for nobody who is busy (a mis-call, a deadlock), is
-// the culprit. A rank that sees a closed connection or a mismatch reports it at once. The first failure becomes the
-// verdict; it is sent to every rank directly, and each rank's `on_failure` runs once with a Status that carries the
-// culprit (context.peer), the operation and the reason. A silent coordinator is noticed by every rank itself.
-// A rank that leaves in good order says goodbye first: its closed connection is then no failure.
+// Every rank tells the coordinator (rank 0) every `heartbeat` that it is alive, whether it computes, how far
+// it got and for whom it waits in which operation; the coordinator answers. Heartbeats come from the loop, so
+// a long kernel is not silence. The coordinator walks the wait-for chain: a rank that is silent for
+// `deadline`, or that neither computes nor progresses for `deadline` while somebody waits for it and it waits
+// for nobody who is busy (a mis-call, a deadlock), is the culprit. A rank that sees a closed connection or a
+// mismatch reports it at once. The first failure becomes the verdict; it is sent to every rank directly, and
+// each rank's `on_failure` runs once with a Status that carries the culprit (context.peer), the operation and
+// the reason. A silent coordinator is noticed by every rank itself. A rank that leaves in good order says
+// goodbye first: its closed connection is then no failure.
 #pragma once
 
 #include <functional>
@@ -28,8 +29,8 @@ struct MembershipOptions {
 
 // What this rank waits for now; kept up to date by the group.
 struct WaitingFor {
-  int peer = -1;           // -1: for nobody
-  std::string operation;   // "allreduce bucket 0, step 17"
+  int peer = -1;          // -1: for nobody
+  std::string operation;  // "allreduce bucket 0, step 17"
 };
 
 class Membership {
@@ -42,13 +43,14 @@ class Membership {
   virtual void set_waiting(WaitingFor waiting) = 0;
   // This rank saw `culprit` fail. The first report wins everywhere.
   virtual void report(int culprit, Code code, std::string operation, std::string reason) = 0;
-  // Says goodbye, waits until everybody has (at most until `deadline`, a time on rt.now(): kDeadline), then stops
-  // heartbeats. After a failure: the verdict.
+  // Says goodbye, waits until everybody has (at most until `deadline`, a time on rt.now(): kDeadline), then
+  // stops heartbeats. After a failure: the verdict.
   virtual runtime::Task<Status> leave(TimeNs deadline) = 0;
   virtual const Status& verdict() const = 0;  // ok while all is well
 };
 
 // Takes the control and closed handlers of `transport`, which outlives it.
-std::unique_ptr<Membership> make_membership(runtime::Runtime& rt, Transport& transport, MembershipOptions options);
+std::unique_ptr<Membership> make_membership(runtime::Runtime& rt, Transport& transport,
+                                            MembershipOptions options);
 
 }  // namespace trireme::net

@@ -2,12 +2,14 @@
 
 #include "trireme/net/factory.h"
 #include "trireme/net/inproc/inproc.h"
+#include "trireme/net/shm/shm.h"
 
 namespace trireme::net {
 namespace {
 
 constexpr std::array kTransports{
     TransportRow{"inproc", "ranks of one process: threads, or the virtual cluster", connect_inproc},
+    TransportRow{"shm", "ranks of one host: shared memory, found over Unix sockets", connect_shm},
 };
 
 }  // namespace

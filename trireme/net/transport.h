@@ -1,13 +1,13 @@
 // Transport: tagged messages between the ranks of one job over a Runtime.
 //
-// Matching is by (peer, Identity). Ranks may start operations in any order; a message that comes before its recv waits.
-// Every message carries the sender's Fingerprint of the operation; a recv whose fingerprint differs completes with
-// kMismatch naming both. Completions are called exactly once, on the loop, never inside the call that started the work.
-// Buffers belong to the transport from the call until its completion. A view with data == nullptr and bytes > 0 is a
-// phantom: only its size travels.
+// Matching is by (peer, Identity). Ranks may start operations in any order; a message that comes before its
+// recv waits. Every message carries the sender's Fingerprint of the operation; a recv whose fingerprint
+// differs completes with kMismatch naming both. Completions are called exactly once, on the loop, never
+// inside the call that started the work. Buffers belong to the transport from the call until its completion.
+// A view with data == nullptr and bytes > 0 is a phantom: only its size travels.
 //
-// Deadlines: transports do not time out single messages. Waiting is bounded by the Membership (membership.h), which
-// cancels everything when a rank is lost, silent or stuck, and tells every rank who and why.
+// Deadlines: transports do not time out single messages. Waiting is bounded by the Membership (membership.h),
+// which cancels everything when a rank is lost, silent or stuck, and tells every rank who and why.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@
 
 namespace trireme::net {
 
-// Which message: job epoch, group, step, plan slot, and the running number within the operation for one pair of ranks.
+// Which message: job epoch, group, step, plan slot, and the running number within the operation for one pair
+// of ranks.
 struct Identity {
   std::uint32_t epoch = 0;
   std::uint16_t group = 0;
@@ -40,10 +41,10 @@ struct Identity {
 
 // What operation the sender believes it is doing. Travels as one word with every message.
 struct Fingerprint {
-  std::uint8_t kind = 0;      // collective kind or message kind
+  std::uint8_t kind = 0;  // collective kind or message kind
   std::uint8_t dtype = 0;
-  std::uint8_t format = 0;    // 0: row-major
-  std::uint64_t count = 0;    // elements of the whole operation (40 bits)
+  std::uint8_t format = 0;  // 0: row-major
+  std::uint64_t count = 0;  // elements of the whole operation (40 bits)
 
   std::uint64_t pack() const {
     return (std::uint64_t{kind} << 56) | (std::uint64_t{dtype} << 48) | (std::uint64_t{format} << 40) |
@@ -79,14 +80,17 @@ class Transport {
   virtual std::string_view name() const = 0;  // "inproc", "shm"...
   virtual Capabilities capabilities() const = 0;
 
-  virtual void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done, std::uint64_t cookie) = 0;
-  virtual void recv(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done, std::uint64_t cookie) = 0;
+  virtual void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
+                    std::uint64_t cookie) = 0;
+  virtual void recv(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
+                    std::uint64_t cookie) = 0;
 
-  // Every outstanding send and recv completes with `reason` (from the loop); later ones too. Idempotent. After the last
-  // completion was delivered `drained` runs. Buffers are free then.
+  // Every outstanding send and recv completes with `reason` (from the loop); later ones too. Idempotent.
+  // After the last completion was delivered `drained` runs. Buffers are free then.
   virtual void poison(Status reason, Callback drained) = 0;
 
-  // Small messages beside the data (heartbeats, verdicts): unordered against data, best effort, at most 1 KiB.
+  // Small messages beside the data (heartbeats, verdicts): unordered against data, best effort, at most 1
+  // KiB.
   virtual void send_control(int peer, ByteView bytes) = 0;
   virtual void set_control_handler(std::function<void(int peer, ByteView bytes)> handler) = 0;
   // The peer's end went away (process died, connection closed, orderly goodbye is told apart by membership).
@@ -103,6 +107,7 @@ struct SendRecord {
   friend bool operator==(const SendRecord&, const SendRecord&) = default;
 };
 // Wraps `inner`: notes every send in `*log`, passes everything on.
-std::unique_ptr<Transport> make_recording_transport(std::unique_ptr<Transport> inner, std::vector<SendRecord>* log);
+std::unique_ptr<Transport> make_recording_transport(std::unique_ptr<Transport> inner,
+                                                    std::vector<SendRecord>* log);
 
 }  // namespace trireme::net
