@@ -1,7 +1,6 @@
 // max_pool2d and its gradient, plane by plane (a plane is one channel of one image).
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
@@ -46,7 +45,7 @@ Window window_at(const PoolShape& s, std::int64_t oy, std::int64_t ox) {
           std::min(x + s.window_w, s.w)};
 }
 
-// Calls fn(begin, end) for the slices of planes.
+// Calls fn(plane) for every plane, slice by slice.
 template <typename Fn>
 void for_planes(op::Parallel& parallel, const PoolShape& s, const Fn& fn) {
   for_slices(parallel, s.planes, num_slices(s.planes, s.planes * s.h * s.w, parallel.width()),
@@ -55,15 +54,21 @@ void for_planes(op::Parallel& parallel, const PoolShape& s, const Fn& fn) {
              });
 }
 
+// Index of the first NaN, else of the first maximum. Inference sees to it that no window is all padding.
+std::int64_t winner_at(const PoolShape& s, const float* x, std::int64_t oy, std::int64_t ox) {
+  const Window v = window_at(s, oy, ox);
+  std::int64_t best = v.top * s.w + v.left;
+  for (std::int64_t i = v.top; i < v.bottom; ++i)
+    for (std::int64_t j = v.left; j < v.right; ++j) {
+      const std::int64_t at = i * s.w + j;
+      if (x[best] == x[best] && (x[at] > x[best] || x[at] != x[at])) best = at;
+    }
+  return best;
+}
+
 void pool_plane(const PoolShape& s, const float* x, float* y) {
   for (std::int64_t oy = 0; oy < s.oh; ++oy)
-    for (std::int64_t ox = 0; ox < s.ow; ++ox) {
-      const Window v = window_at(s, oy, ox);
-      float best = -std::numeric_limits<float>::infinity();
-      for (std::int64_t i = v.top; i < v.bottom; ++i)
-        for (std::int64_t j = v.left; j < v.right; ++j) best = x[i * s.w + j] > best ? x[i * s.w + j] : best;
-      y[oy * s.ow + ox] = best;
-    }
+    for (std::int64_t ox = 0; ox < s.ow; ++ox) y[oy * s.ow + ox] = x[winner_at(s, x, oy, ox)];
 }
 
 void run(op::KernelArgs& args) {
@@ -82,20 +87,10 @@ void run(op::KernelArgs& args) {
   });
 }
 
-void grad_plane(const PoolShape& s, const float* x, const float* y, const float* dy, float* dx) {
+void grad_plane(const PoolShape& s, const float* x, const float* dy, float* dx) {
   std::memset(dx, 0, static_cast<std::size_t>(s.h * s.w) * sizeof(float));
   for (std::int64_t oy = 0; oy < s.oh; ++oy)
-    for (std::int64_t ox = 0; ox < s.ow; ++ox) {
-      const Window v = window_at(s, oy, ox);
-      const float best = y[oy * s.ow + ox];
-      const auto first_maximum = [&]() -> std::int64_t {
-        for (std::int64_t i = v.top; i < v.bottom; ++i)
-          for (std::int64_t j = v.left; j < v.right; ++j)
-            if (x[i * s.w + j] == best) return i * s.w + j;
-        return -1;
-      };
-      if (const std::int64_t at = first_maximum(); at >= 0) dx[at] += dy[oy * s.ow + ox];
-    }
+    for (std::int64_t ox = 0; ox < s.ow; ++ox) dx[winner_at(s, x, oy, ox)] += dy[oy * s.ow + ox];
 }
 
 void grad_plane_two_by_two(const PoolShape& s, const float* x, const float* y, const float* dy, float* dx) {
@@ -117,7 +112,7 @@ void run_grad(op::KernelArgs& args) {
     if (s.is_two_by_two())
       grad_plane_two_by_two(s, x + in, y + out, dy + out, dx + in);
     else
-      grad_plane(s, x + in, y + out, dy + out, dx + in);
+      grad_plane(s, x + in, dy + out, dx + in);
   });
 }
 

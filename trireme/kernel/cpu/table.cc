@@ -6,9 +6,28 @@ namespace trireme::kernel {
 
 std::span<const op::KernelRow> cpu_kernels() {
   static const op::KernelRow rows[] = {
-      kAddVector,           kBiasAddVector,  kBiasGradVector,  kConv2dGemm,          kConv2dFilterGradGemm,
-      kConv2dInputGradGemm, kMatmulGemm,     kMaxPool2dVector, kMaxPool2dGradVector, kMulVector,
-      kReluVector,          kReluGradVector, kScaleVector,     kSubVector,
+      kAddVector,
+      kApplyMomentumVector,
+      kApplySgdVector,
+      kBiasAddVector,
+      kBiasGradVector,
+#ifdef TRIREME_HAVE_ONEDNN
+      kConv2dOnednn,
+      kConv2dFilterGradOnednn,
+      kConv2dInputGradOnednn,
+#endif
+      kConv2dGemm,
+      kConv2dFilterGradGemm,
+      kConv2dInputGradGemm,
+      kMatmulGemm,
+      kMaxPool2dVector,
+      kMaxPool2dGradVector,
+      kMulVector,
+      kReluVector,
+      kReluGradVector,
+      kScaleVector,
+      kSubVector,
+      kSumVector,
   };
   return rows;
 }

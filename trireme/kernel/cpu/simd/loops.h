@@ -24,7 +24,7 @@ struct VectorLoops {
   // Sum in 16 lanes of f32 over stretches of 4096 elements, the stretches in f64.
   double (*sum)(const float* x, std::int64_t n);
 
-  // w -= lr * (g + decay * w)
+  // w -= lr * (g + decay * w); with decay 0 the product is left out.
   void (*sgd)(float* w, const float* g, float lr, float decay, std::int64_t n);
   // v = momentum * v + (g + decay * w);  w -= lr * v, or nesterov: w -= lr * (g + decay * w + momentum * v)
   void (*momentum)(float* w, float* v, const float* g, float lr, float momentum, float decay, bool nesterov,
@@ -37,7 +37,8 @@ struct VectorLoops {
 
   // One output row of max pooling with window and stride 2: `top` and `bottom` have 2 * n elements.
   void (*max_pool2)(const float* top, const float* bottom, float* out, std::int64_t n);
-  // Its gradient: dy goes to the first maximum of each window in row-major order, zero to the others.
+  // Its gradient: dy goes to the first maximum (or NaN) of each window in row-major order, zero to the
+  // others.
   void (*max_pool2_grad)(const float* top, const float* bottom, const float* y, const float* dy, float* dtop,
                          float* dbottom, std::int64_t n);
 };

@@ -1,0 +1,21 @@
+// Inputs for kernel rows: op, operand shapes, attributes. The conformance tests fail for a row that none of
+// them reaches.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/op/op.h"
+
+namespace trireme::kernel::test {
+
+struct Case {
+  std::string op;
+  std::vector<Shape> inputs;
+  op::Attrs attrs;
+  std::string to_string() const;
+};
+
+std::vector<Case> all_cases();
+
+}  // namespace trireme::kernel::test

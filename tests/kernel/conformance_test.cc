@@ -1,0 +1,123 @@
+// Every row of the table against the reference of its op, on every case that it says it can do.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "tests/kernel/runner.h"
+
+namespace trireme::kernel::test {
+namespace {
+
+// Calls fn(problem, row, description) for every row and every case it applies to at `width`.
+template <typename Fn>
+void for_each_pair(int width, const Fn& fn) {
+  for (const Case& c : all_cases()) {
+    const Problem problem(c);
+    for (const op::KernelRow& row : cpu_kernels())
+      if (c.op == row.op && (row.applicable == nullptr || row.applicable(problem.query(width))))
+        fn(problem, row, fmt::format("{} by {}, width {}", c.to_string(), row.name, width));
+  }
+}
+
+// Rounding grows at most with the number of operations behind one element; operands are at most 1.
+double tolerance(const Problem& p) {
+  double flops_per_elem = 8;
+  if (p.def->cost != nullptr)
+    flops_per_elem += p.def->cost(p.inputs, p.outputs, p.attrs).flops /
+                      std::max<double>(1, static_cast<double>(p.outputs[0].shape.num_elems()));
+  return 1.2e-7 * flops_per_elem;
+}
+
+void expect_close(const Values& got, const Values& want, double bound) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    ASSERT_EQ(got[k].size(), want[k].size());
+    for (std::size_t i = 0; i < got[k].size(); ++i)
+      ASSERT_TRUE(std::abs(got[k][i] - want[k][i]) <= bound)
+          << "element " << i << " of result " << k << ": got " << got[k][i] << ", expected " << want[k][i];
+  }
+}
+
+bool same_bits(const Values& a, const Values& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t k = 0; k < a.size(); ++k)
+    if (a[k].size() != b[k].size() ||
+        std::memcmp(a[k].data(), b[k].data(), a[k].size() * sizeof(double)) != 0)
+      return false;
+  return true;
+}
+
+TEST(KernelConformance, EveryRowNamesAnOpAndHasACaseAndAUniqueName) {
+  std::map<std::string, int> cases;
+  for_each_pair(2, [&](const Problem&, const op::KernelRow& row, const std::string&) {
+    ++cases[fmt::format("{}/{}", row.op, row.name)];
+  });
+  std::set<std::string> seen;
+  for (const op::KernelRow& row : cpu_kernels()) {
+    const std::string id = fmt::format("{}/{}", row.op, row.name);
+    EXPECT_NE(op::find_op(row.op), nullptr) << id;
+    EXPECT_TRUE(seen.insert(id).second) << id << " twice";
+    EXPECT_GT(cases[id], 0) << id << " has no case in tests/kernel/cases.cc";
+    EXPECT_NE(row.run, nullptr) << id;
+    EXPECT_STRNE(row.name, "reference") << id;
+  }
+}
+
+TEST(KernelConformance, EveryRowAgreesWithTheReferenceInDoublePrecisionAtEveryWidth) {
+  for (const int width : {1, 2, 3})
+    for_each_pair(width, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
+      SCOPED_TRACE(what);
+      expect_close(Prepared(problem, row, width).run(*make_backwards(width)),
+                   run_reference(problem, DType::kF64), tolerance(problem));
+    });
+}
+
+TEST(KernelConformance, ElementwiseRowsAndPoolingGiveTheBitsOfTheReference) {
+  const std::set<std::string> exact{"add",
+                                    "sub",
+                                    "mul",
+                                    "scale",
+                                    "relu",
+                                    "relu_grad",
+                                    "bias_add",
+                                    "apply_sgd",
+                                    "apply_momentum",
+                                    "max_pool2d",
+                                    "max_pool2d_grad"};
+  for_each_pair(2, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
+    if (!exact.contains(row.op)) return;
+    EXPECT_TRUE(
+        same_bits(Prepared(problem, row, 2).run(*make_backwards(2)), run_reference(problem, DType::kF32)))
+        << what;
+  });
+}
+
+// What the result depends on is the width, not the order or the threads in which slices run.
+TEST(KernelConformance, ARowGivesTheSameBitsHoweverItsSlicesAreScheduled) {
+  for (const int width : {2, 3})
+    for_each_pair(width, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
+      const Prepared prepared(problem, row, width);
+      const Values first = prepared.run(*make_backwards(width));
+      EXPECT_TRUE(same_bits(first, prepared.run(*make_threads(width)))) << what;
+      EXPECT_TRUE(same_bits(first, Prepared(problem, row, width).run(*make_backwards(width)))) << what;
+    });
+}
+
+TEST(KernelConformance, OnePreparedKernelMayRunOnSeveralThreadsAtOnce) {
+  for_each_pair(2, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
+    const Prepared prepared(problem, row, 2);
+    const Values want = prepared.run(*make_backwards(2));
+    std::vector<Values> got(4);
+    std::vector<std::thread> threads;
+    for (Values& v : got) threads.emplace_back([&] { v = prepared.run(*make_backwards(2)); });
+    for (std::thread& t : threads) t.join();
+    for (const Values& v : got) EXPECT_TRUE(same_bits(v, want)) << what;
+  });
+}
+
+}  // namespace
+}  // namespace trireme::kernel::test

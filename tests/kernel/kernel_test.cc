@@ -1,0 +1,89 @@
+#include "trireme/kernel/kernel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/kernel/runner.h"
+
+namespace trireme::kernel {
+namespace {
+
+using test::Problem;
+using ::testing::HasSubstr;
+
+const Problem& add_problem() {
+  static const Problem problem({"add", {{3, 4}, {3, 4}}, {}});
+  return problem;
+}
+
+TEST(KernelChoice, TheFirstApplicableRowWinsUnlessOneIsNamed) {
+  const auto first = choose_cpu_kernel(add_problem().query(1));
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->name(), "vector");
+  const auto reference = choose_cpu_kernel(add_problem().query(1), "reference");
+  ASSERT_TRUE(reference.ok());
+  EXPECT_EQ(reference->row, nullptr);
+  EXPECT_EQ(reference->name(), "reference");
+}
+
+TEST(KernelChoice, WhatNoRowCanDoFallsToTheReference) {
+  const Problem broadcast({"add", {{3, 4}, {4}}, {}});
+  EXPECT_EQ(choose_cpu_kernel(broadcast.query(1))->name(), "reference");
+  const Problem partial({"sum", {{3, 4}}, {{"axes", std::vector<std::int64_t>{0}}, {"keep_dims", false}}});
+  EXPECT_EQ(choose_cpu_kernel(partial.query(1))->name(), "reference");
+}
+
+TEST(KernelChoice, ANameThatDoesNotApplyHereIsAnErrorThatSaysWhichDo) {
+  const auto choice = choose_cpu_kernel(add_problem().query(1), "cudnn");
+  ASSERT_FALSE(choice.ok());
+  EXPECT_EQ(choice.status().code(), Code::kNotFound);
+  EXPECT_THAT(choice.status().message(),
+              HasSubstr("op add: got \"cudnn\", expected one of vector, reference"));
+  const Problem broadcast({"add", {{3, 4}, {4}}, {}});
+  EXPECT_FALSE(choose_cpu_kernel(broadcast.query(1), "vector").ok());
+}
+
+TEST(KernelLibrary, NamesTheMatrixLibraryAndTheInstructionSet) {
+  EXPECT_THAT(cpu_kernel_library(), HasSubstr("isa="));
+  EXPECT_THAT(cpu_kernel_library(), ::testing::AnyOf(HasSubstr("blas=OpenBLAS "), HasSubstr("onednn=")));
+}
+
+Tensor run_unary(const char* op, const Tensor& x, const op::Attrs& attrs, const Shape& out_shape) {
+  const Problem problem({op, {x.shape()}, attrs});
+  Tensor y = *Tensor::allocate(cpu_device(), {DType::kF32, out_shape});
+  const auto choice = choose_cpu_kernel(problem.query(1));
+  op::KernelArgs args{.inputs = {&x, 1},
+                      .outputs = {&y, 1},
+                      .attrs = problem.attrs,
+                      .workspace = {},
+                      .parallel = op::serial()};
+  choice->row->run(args);
+  return y;
+}
+
+TEST(VectorKernels, NotANumberSurvivesReluAndWinsEveryPoolingWindow) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = Tensor::from<float>(std::vector<float>{nan, -1, 2}, {3});
+  const Tensor y = run_unary("relu", x, {}, {3});
+  EXPECT_TRUE(std::isnan(y.data<float>()[0]));
+  EXPECT_EQ(y.data<float>()[1], 0);
+
+  const std::int64_t two = 2, zero = 0;
+  const op::Attrs pool{{"window_h", two}, {"window_w", two}, {"stride_h", two},
+                       {"stride_w", two}, {"pad_h", zero},   {"pad_w", zero}};
+  for (int place = 0; place < 4; ++place) {
+    std::vector<float> plane(2 * 16, 1.0F);
+    for (std::size_t window = 0; window < 8; ++window)
+      plane[static_cast<std::size_t>(place / 2) * 16 + 2 * window + static_cast<std::size_t>(place % 2)] =
+          nan;
+    const Tensor pooled =
+        run_unary("max_pool2d", Tensor::from<float>(plane, {1, 1, 2, 16}), pool, {1, 1, 1, 8});
+    for (const float v : pooled.values<float>()) EXPECT_TRUE(std::isnan(v)) << "NaN at place " << place;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::kernel

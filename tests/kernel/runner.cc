@@ -1,0 +1,171 @@
+#include "tests/kernel/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace trireme::kernel::test {
+namespace {
+
+constexpr std::size_t kGuardBytes = 256;
+constexpr std::byte kGuard{0xA5};
+constexpr std::byte kPoison{0xFF};  // as f32 or f64: NaN, so reading it shows
+
+// Poisoned memory between two guards.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t bytes)
+      : bytes_(bytes), memory_(*cpu_device().allocate(bytes + 2 * kGuardBytes)) {
+    std::memset(memory_.data(), std::to_integer<int>(kGuard), memory_.size_bytes());
+    std::memset(memory_.data() + kGuardBytes, std::to_integer<int>(kPoison), bytes);
+  }
+  std::span<std::byte> bytes() const { return {memory_.data() + kGuardBytes, bytes_}; }
+  Tensor tensor(const TensorType& type) const { return Tensor(memory_, type, kGuardBytes); }
+  bool intact() const {
+    const auto is_guard = [](std::byte b) { return b == kGuard; };
+    return std::all_of(memory_.data(), memory_.data() + kGuardBytes, is_guard) &&
+           std::all_of(memory_.data() + kGuardBytes + bytes_, memory_.data() + memory_.size_bytes(),
+                       is_guard);
+  }
+
+ private:
+  std::size_t bytes_;
+  Buffer memory_;
+};
+
+std::vector<double> as_doubles(const Tensor& t) {
+  std::vector<double> out;
+  if (t.dtype() == DType::kF64) {
+    const auto v = t.values<double>();
+    out.assign(v.begin(), v.end());
+  } else {
+    const auto v = t.values<float>();
+    out.assign(v.begin(), v.end());
+  }
+  return out;
+}
+
+Values results(const Problem& p, std::span<const Tensor> in, std::span<const Tensor> out) {
+  Values values;
+  if (p.def->mutated_inputs.empty())
+    for (const Tensor& t : out) values.push_back(as_doubles(t));
+  for (const int i : p.def->mutated_inputs) values.push_back(as_doubles(in[static_cast<std::size_t>(i)]));
+  return values;
+}
+
+Tensor fill(const TensorType& type, std::uint32_t seed) {
+  Tensor t = *Tensor::allocate(cpu_device(), type);
+  std::uint32_t state = seed;
+  for (std::int64_t i = 0; i < type.shape.num_elems(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    const float v = static_cast<float>(static_cast<int>(state >> 26) - 32) / 32;
+    if (type.dtype == DType::kF64)
+      t.data<double>()[i] = v;
+    else
+      t.data<float>()[i] = v;
+  }
+  return t;
+}
+
+// What the kernel may assume of the second input of max_pool2d_grad.
+Tensor pooled(const Problem& p, const Tensor& x) {
+  const op::OpDef& def = *op::find_op("max_pool2d");
+  Tensor y = *Tensor::allocate(cpu_device(), {x.dtype(), p.inputs[1].shape});
+  op::KernelArgs args{
+      .inputs = {&x, 1}, .outputs = {&y, 1}, .attrs = p.attrs, .workspace = {}, .parallel = op::serial()};
+  def.reference(args);
+  return y;
+}
+
+class Backwards final : public op::Parallel {
+ public:
+  explicit Backwards(int width) : width_(width) {}
+  int width() const override { return width_; }
+  void parallel_for(std::int64_t n,
+                    const std::function<void(std::int64_t, std::int64_t, int)>& body) override {
+    for (int i = width_ - 1; i >= 0; --i) body(n * i / width_, n * (i + 1) / width_, i);
+  }
+
+ private:
+  int width_;
+};
+
+class Threads final : public op::Parallel {
+ public:
+  explicit Threads(int width) : width_(width) {}
+  int width() const override { return width_; }
+  void parallel_for(std::int64_t n,
+                    const std::function<void(std::int64_t, std::int64_t, int)>& body) override {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < width_; ++i)
+      threads.emplace_back([&, i] { body(n * i / width_, n * (i + 1) / width_, i); });
+    for (std::thread& t : threads) t.join();
+  }
+
+ private:
+  int width_;
+};
+
+}  // namespace
+
+Problem::Problem(const Case& c) : def(op::find_op(c.op)) {
+  TR_CHECK(def != nullptr, "no op {}", c.op);
+  attrs = op::complete_attrs(*def, c.attrs).value();
+  for (const Shape& s : c.inputs) inputs.push_back({DType::kF32, s});
+  outputs = op::infer_types(*def, inputs, attrs).value();
+}
+
+std::vector<Tensor> make_inputs(const Problem& p, DType dtype) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < p.inputs.size(); ++i)
+    inputs.push_back(fill({dtype, p.inputs[i].shape}, static_cast<std::uint32_t>(i) + 1));
+  if (p.def->name == "max_pool2d_grad") inputs[1] = pooled(p, inputs[0]);
+  return inputs;
+}
+
+Values run_reference(const Problem& p, DType dtype) {
+  const std::vector<Tensor> inputs = make_inputs(p, dtype);
+  std::vector<Tensor> outputs;
+  for (const TensorType& t : p.outputs)
+    outputs.push_back(p.def->mutated_inputs.empty() ? *Tensor::allocate(cpu_device(), {dtype, t.shape})
+                                                    : inputs[0]);
+  op::KernelArgs args{
+      .inputs = inputs, .outputs = outputs, .attrs = p.attrs, .workspace = {}, .parallel = op::serial()};
+  p.def->reference(args);
+  return results(p, inputs, outputs);
+}
+
+Prepared::Prepared(const Problem& problem, const op::KernelRow& row, int width)
+    : problem_(problem), row_(row), workspace_bytes_(0) {
+  const op::KernelQuery q = problem.query(width);
+  if (row.workspace_bytes != nullptr) workspace_bytes_ = row.workspace_bytes(q);
+  if (row.prepare != nullptr) state_ = row.prepare(q);
+}
+
+Values Prepared::run(op::Parallel& parallel) const {
+  const std::vector<Tensor> inputs = make_inputs(problem_, DType::kF32);
+  const Guarded workspace(workspace_bytes_);
+  std::vector<Guarded> memory;
+  std::vector<Tensor> outputs;
+  for (const TensorType& t : problem_.outputs) {
+    memory.emplace_back(t.num_bytes());
+    outputs.push_back(problem_.def->mutated_inputs.empty() ? memory.back().tensor(t) : inputs[0]);
+  }
+  op::KernelArgs args{.inputs = inputs,
+                      .outputs = outputs,
+                      .attrs = problem_.attrs,
+                      .workspace = workspace.bytes(),
+                      .parallel = parallel,
+                      .state = state_.get()};
+  row_.run(args);
+  EXPECT_TRUE(workspace.intact()) << "wrote outside of its workspace";
+  for (const Guarded& g : memory) EXPECT_TRUE(g.intact()) << "wrote outside of an output";
+  return results(problem_, inputs, outputs);
+}
+
+std::unique_ptr<op::Parallel> make_backwards(int width) { return std::make_unique<Backwards>(width); }
+std::unique_ptr<op::Parallel> make_threads(int width) { return std::make_unique<Threads>(width); }
+
+}  // namespace trireme::kernel::test
