@@ -74,8 +74,8 @@ const OpDef* find_op(std::string_view name) {
 
 Result<Attrs> complete_attrs(const OpDef& def, Attrs attrs) {
   for (const auto& [name, value] : attrs.items()) {
-    const auto spec =
-        std::find_if(def.attrs.begin(), def.attrs.end(), [&](const AttrSpec& s) { return s.name == name; });
+    const auto spec = std::find_if(def.attrs.begin(), def.attrs.end(),
+                                   [&name = name](const AttrSpec& s) { return s.name == name; });
     if (spec == def.attrs.end()) {
       return error(Code::kInvalid, "[op {}] unknown attribute: got '{}', expected one of: {}", def.name, name,
                    names_of(def.attrs));
