@@ -1,11 +1,13 @@
 // Executor: compiles a Graph once to a static plan, then replays it with no allocation.
 //
-// Vocabulary. A *strand* is a run of nodes executed back to back on one compute request; strands form a dependency graph.
-// Strands end where the outside world looks in: before and after host ops, and after a node that makes a notified output
-// final. So a host op suspends only its dependents and holds no thread, and a gradient leaves while backward still runs.
+// Vocabulary. A *strand* is a run of nodes executed back to back on one compute request; strands form a
+// dependency graph. Strands end where the outside world looks in: before and after host ops, and after a node
+// that makes a notified output final. So a host op suspends only its dependents and holds no thread, and a
+// gradient leaves while backward still runs.
 //
-// CompiledGraph is immutable and shared (by the shards of a worker, by the ranks of a virtual cluster). An Execution is
-// one instance: arena, feeds and run state; run() is not reentrant, different Executions run at the same time.
+// CompiledGraph is immutable and shared (by the shards of a worker, by the ranks of a virtual cluster). An
+// Execution is one instance: arena, feeds and run state; run() is not reentrant, different Executions run at
+// the same time.
 #pragma once
 
 #include <map>
@@ -22,8 +24,8 @@
 
 namespace trireme::exec {
 
-// Persistent tensors by name, shared by runs. A container of its own per model replica; not locked: who writes while
-// others read orders it himself.
+// Persistent tensors by name, shared by runs. A container of its own per model replica; not locked: who
+// writes while others read orders it himself.
 class Variables {
  public:
   Status add(std::string name, Tensor tensor);  // kExists
@@ -34,31 +36,34 @@ class Variables {
   std::map<std::string, Tensor, std::less<>> tensors_;
 };
 
-// Asks for a notice when output `output` is final: written, and no later node of the run reads variable `variable`.
+// Asks for a notice when output `output` is final: written, and no later node of the run reads variable
+// `variable`.
 struct Notice {
   std::string output;
   std::string variable;  // may be empty
 };
 
 struct CompileOptions {
-  std::vector<std::string> fetches;          // outputs of the graph to compute; empty: all
-  std::vector<std::string> bound;            // fetches whose memory the caller gives to each Execution
-  std::vector<Notice> notices;
-  int width = 1;                             // kernel threads (slices) of every strand
-  // From a plan: op name -> kernel name, or "op:node" -> kernel name for a node that differs. Others: the best here.
-  std::map<std::string, std::string> kernels;
-  bool strict_kernels = false;               // every op must be named in `kernels`
+  std::vector<std::string> fetches = {};  // outputs of the graph to compute; empty: all
+  std::vector<std::string> bound = {};    // fetches whose memory the caller gives to each Execution
+  std::vector<Notice> notices = {};
+  int width = 1;  // kernel threads (slices) of every strand
+  // From a plan: op name -> kernel name, or "op:node" -> kernel name for a node that differs. Others: the
+  // best here.
+  std::map<std::string, std::string> kernels = {};
+  bool strict_kernels = false;  // every op must be named in `kernels`
 };
 
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
-  virtual const graph::Graph& graph() const = 0;           // after dead code elimination
+  virtual const graph::Graph& graph() const = 0;  // after dead code elimination
   virtual std::int64_t arena_bytes() const = 0;
   virtual cost::OpCost cost() const = 0;
-  virtual std::map<std::string, std::string> kernels() const = 0;  // chosen, as CompileOptions::kernels, for the plan
+  virtual std::map<std::string, std::string> kernels()
+      const = 0;  // chosen, as CompileOptions::kernels, for the plan
   virtual int num_strands() const = 0;
-  virtual std::string to_text() const = 0;                 // strands, nodes, places
+  virtual std::string to_text() const = 0;  // strands, nodes, places
 };
 
 Result<std::shared_ptr<const CompiledGraph>> compile(const graph::Graph& graph, CompileOptions options);
@@ -68,23 +73,25 @@ class Execution {
   virtual ~Execution() = default;
   // Feeds are by reference: the tensor must stay valid and unchanged during run(). Type must match exactly.
   virtual Status feed(std::string_view input, Tensor value) = 0;
-  // Runs once. The first failing host op ends the run: strands not started are dropped, running ones are drained.
+  // Runs once. The first failing host op ends the run: strands not started are dropped, running ones are
+  // drained.
   virtual runtime::Task<Status> run() = 0;
   // A fetched output after run(); valid until the next run.
   virtual Result<Tensor> fetch(std::string_view output) const = 0;
-  // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is the point in
-  // the device's stream where the value is there.
+  // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is
+  // the point in the device's stream where the value is there.
   virtual void on_notice(Function<void(int notice, std::shared_ptr<Event> ready)> listener) = 0;
 };
 
 struct ExecutionOptions {
-  Variables* variables = nullptr;            // must hold every variable of the graph
-  std::map<std::string, Tensor> bindings;    // memory for CompileOptions::bound
-  HostOps host_ops;                          // implementations for the host ops in the graph
+  Variables* variables = nullptr;               // must hold every variable of the graph
+  std::map<std::string, Tensor> bindings = {};  // memory for CompileOptions::bound
+  HostOps host_ops = {};                        // implementations for the host ops in the graph
 };
 
 // On a phantom Runtime the arena is phantom and no kernel runs; time advances by the strands' costs.
-Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt, std::shared_ptr<const CompiledGraph> compiled,
+Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
+                                                  std::shared_ptr<const CompiledGraph> compiled,
                                                   ExecutionOptions options);
 
 }  // namespace trireme::exec

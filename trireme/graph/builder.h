@@ -1,4 +1,5 @@
-// Builder: graphs that read like the maths. The first failure sticks: later calls return null Values and status() tells.
+// Builder: graphs that read like the maths. The first failure sticks: later calls return null Values and
+// status() tells.
 #pragma once
 
 #include <string>
@@ -19,7 +20,8 @@ class Builder {
   Value add_node(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}, std::string_view name = "");
 
   Value input(std::string_view name, DType dtype, const Shape& shape);
-  Value variable(std::string_view name, DType dtype, const Shape& shape);  // name is taken below the current scope
+  Value variable(std::string_view name, DType dtype,
+                 const Shape& shape);  // name is taken below the current scope
   Value fill(double value, DType dtype, const Shape& shape);
   Value add(Value a, Value b);
   Value sub(Value a, Value b);

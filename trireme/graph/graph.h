@@ -1,7 +1,9 @@
-// Graph: the only program form. Nodes are OpDef applications in topological order; edges are Values (node, output index).
+// Graph: the only program form. Nodes are OpDef applications in topological order; edges are Values (node,
+// output index).
 //
-// A Graph is a value: copy it, rewrite it, print it. Node ids are positions: inputs always have smaller ids. Outputs are
-// named; passes keep them. Parameters are `variable` nodes whose path names are fixed when built and survive every pass.
+// A Graph is a value: copy it, rewrite it, print it. Node ids are positions: inputs always have smaller ids.
+// Outputs are named; passes keep them. Parameters are `variable` nodes whose path names are fixed when built
+// and survive every pass.
 #pragma once
 
 #include <map>
@@ -26,15 +28,16 @@ struct Node {
   std::vector<std::int32_t> control;  // nodes that must run before this one
   Attrs attrs;                        // complete
   std::vector<TensorType> outputs;
-  std::string name;                   // path such as "conv1/conv2d"; unique
+  std::string name;  // path such as "conv1/conv2d"; unique
 };
 
 class Graph {
  public:
-  // Adds a node after checking inputs, attributes and types. The error names the op and the scope it was built in.
-  // Names: `name` (default: the op's name) below the scope, with a number where it is taken. An `input` or `variable`
-  // takes its `name` attribute as it is; a second one of that name fails (kExists).
-  Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}, std::string_view name = "");
+  // Adds a node after checking inputs, attributes and types. The error names the op and the scope it was
+  // built in. Names: `name` (default: the op's name) below the scope, with a number where it is taken. An
+  // `input` or `variable` takes its `name` attribute as it is; a second one of that name fails (kExists).
+  Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {},
+                    std::string_view name = "");
   void add_control(std::int32_t before, std::int32_t after);
 
   std::int32_t size() const { return static_cast<std::int32_t>(nodes_.size()); }
@@ -67,9 +70,9 @@ class Graph {
   std::map<std::string, int, std::less<>> used_names_;
 };
 
-// Checks every invariant (order, types against inference, unique names, mutation order); names the first bad node.
-// Mutation order: only variables are mutated, and after a mutation the variable is read through the mutator's output only,
-// so that node order alone says which value a reader gets.
+// Checks every invariant (order, types against inference, unique names, mutation order); names the first bad
+// node. Mutation order: only variables are mutated, and after a mutation the variable is read through the
+// mutator's output only, so that node order alone says which value a reader gets.
 Status verify(const Graph& graph);
 
 // Sum of the nodes' costs; nodes without a cost function count their bytes.
