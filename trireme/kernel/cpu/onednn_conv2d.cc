@@ -233,6 +233,11 @@ bool applicable(const op::KernelQuery& q) {
   if (!all_f32(q) || !fits_int32(q)) return false;
   const ConvShape s = info(kKind).shape(q.inputs, q.outputs, q.attrs);
   if (s.macs() == 0) return false;
+  // With few channels reordering the large images costs more than the faster convolution saves: 1 -> 16, 5x5
+  // on 28x28, batch 256 took 3.7 ms forward against 2.2 ms by im2col, and the filter gradient 4.0 ms
+  // against 5.1 ms.
+  constexpr std::int64_t kMinChannels = 8;
+  if (kKind != Kind::kFilterGrad && s.groups == 1 && s.c < kMinChannels) return false;
   return make_state<kKind>(q)->ok();
 }
 
