@@ -1,0 +1,146 @@
+#include "trireme/net/judge.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/net/control_message.h"
+
+namespace trireme::net {
+namespace {
+
+constexpr TimeNs kDeadline = 2 * kSecond;
+
+RankView waiting(int peer, std::string operation, TimeNs stalled = 3 * kSecond) {
+  RankView r;
+  r.heard_at = 10 * kSecond;
+  r.stalled_ns = stalled;
+  r.waits_for = peer;
+  r.operation = std::move(operation);
+  return r;
+}
+RankView busy() {
+  RankView r = waiting(-1, "");
+  r.busy = true;
+  r.stalled_ns = 0;
+  return r;
+}
+
+TEST(Judge, ChainThatEndsAtABusyRankBlamesNobody) {
+  const std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "a"), busy()};
+  EXPECT_FALSE(judge_stuck(ranks, 0, kDeadline));
+  EXPECT_FALSE(judge_all_stuck(ranks, kDeadline));
+}
+
+TEST(Judge, ChainThatEndsAtAnIdleRankBlamesThatRank) {
+  const std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "b"), waiting(-1, "")};
+  const auto v = judge_stuck(ranks, 0, kDeadline);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 2);
+  EXPECT_EQ(v->operation, "b");
+}
+
+TEST(Judge, RankThatStandsStillForLessThanTheDeadlineIsNotBlamed) {
+  const std::vector<RankView> ranks{waiting(1, "a"), waiting(-1, "", kDeadline - 1)};
+  EXPECT_FALSE(judge_all_stuck(ranks, kDeadline));
+}
+
+TEST(Judge, SecondChainIsFoundWhenTheFirstIsInnocent) {
+  const std::vector<RankView> ranks{waiting(1, "a"), busy(), waiting(3, "b"), waiting(-1, "")};
+  const auto v = judge_all_stuck(ranks, kDeadline);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 3);
+}
+
+TEST(Judge, CircleBlamesTheRankWithTheRarestOperation) {
+  const std::vector<RankView> ranks{waiting(3, "a"), waiting(0, "x"), waiting(1, "a"), waiting(2, "a")};
+  const auto v = judge_stuck(ranks, 3, kDeadline);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 1);
+  EXPECT_EQ(v->operation, "a");
+  EXPECT_EQ(v->code, Code::kDeadline);
+}
+
+TEST(Judge, WaitingForARankThatLeftBlamesIt) {
+  std::vector<RankView> ranks{waiting(1, "a"), waiting(-1, "")};
+  ranks[1].left = true;
+  const auto v = judge_stuck(ranks, 0, kDeadline);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 1);
+}
+
+TEST(Judge, RankNeverHeardOfGetsTheArrivalTime) {
+  std::vector<RankView> ranks{waiting(-1, ""), waiting(-1, ""), waiting(-1, "")};
+  ranks[2].heard_at = -1;
+  constexpr TimeNs kNow = 10 * kSecond + kSecond / 2;
+  EXPECT_FALSE(judge_silence(ranks, 0, kNow, 2 * kSecond, kDeadline, 10 * kSecond));
+  const auto v = judge_silence(ranks, 0, kNow, kSecond / 2, kDeadline, 10 * kSecond);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 2);
+}
+
+TEST(Judge, WhoHearsNobodyIsTheOneCutOff) {
+  const std::vector<RankView> ranks{waiting(-1, ""), waiting(-1, ""), waiting(-1, "")};
+  const auto v = judge_silence(ranks, 0, 12 * kSecond, 0, kDeadline, 10 * kSecond);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 0);
+}
+
+TEST(Judge, MismatchBlamesWhomMostDisagreeWith) {
+  const std::vector<RankView> ranks{waiting(3, "a"), waiting(0, "a"), waiting(1, "a"), waiting(2, "a")};
+  const std::vector<Disagreement> reports{{2, 1, "op of 2", "why"}, {3, 2, "op of 3", "because"}};
+  const Verdict v = judge_mismatch(ranks, reports);
+  EXPECT_EQ(v.culprit, 2);
+  EXPECT_EQ(v.operation, "op of 3");
+  EXPECT_EQ(v.code, Code::kMismatch);
+}
+
+TEST(Judge, SingleReportOfTheOddRankTurnsAgainstIt) {
+  const std::vector<RankView> ranks{waiting(1, "broadcast"), waiting(0, "allreduce"),
+                                    waiting(0, "allreduce")};
+  const std::vector<Disagreement> reports{{0, 1, "broadcast", "why"}};
+  EXPECT_EQ(judge_mismatch(ranks, reports).culprit, 0);
+}
+
+TEST(Judge, PairThatDisagreesBlamesTheSender) {
+  const std::vector<RankView> ranks{waiting(1, "a"), waiting(0, "b")};
+  const std::vector<Disagreement> reports{{0, 1, "a", "why"}};
+  EXPECT_EQ(judge_mismatch(ranks, reports).culprit, 1);
+}
+
+TEST(ControlMessage, SurvivesTheTrip) {
+  const ControlMessage m{.type = ControlType::kVerdict,
+                         .epoch = 7,
+                         .busy = true,
+                         .progress = 1ULL << 40,
+                         .stalled_ns = 5,
+                         .peer = 3,
+                         .code = Code::kMismatch,
+                         .operation = "allreduce",
+                         .reason = std::string(1000, 'x')};
+  const Bytes bytes = encode(m);
+  EXPECT_LE(bytes.size(), 1024U);
+  const auto back = decode_control(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->type, m.type);
+  EXPECT_EQ(back->epoch, 7U);
+  EXPECT_TRUE(back->busy);
+  EXPECT_EQ(back->progress, m.progress);
+  EXPECT_EQ(back->stalled_ns, 5);
+  EXPECT_EQ(back->peer, 3);
+  EXPECT_EQ(back->code, Code::kMismatch);
+  EXPECT_EQ(back->operation, "allreduce");
+  EXPECT_EQ(back->reason, std::string(400, 'x'));
+}
+
+TEST(ControlMessage, EveryTruncationAndEveryWrongTypeIsRefused) {
+  Bytes bytes = encode(
+      {.type = ControlType::kReport, .peer = 1, .code = Code::kPeerLost, .operation = "op", .reason = "r"});
+  for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(decode_control(ByteView(bytes).first(n))) << n;
+  ASSERT_TRUE(decode_control(bytes));
+  for (const int type : {0, 9, 255}) {
+    bytes[0] = static_cast<std::byte>(type);
+    EXPECT_FALSE(decode_control(bytes)) << type;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::net
