@@ -76,7 +76,8 @@ class RandomGraphMaker {
       case 7:
         return mutate();
       default:
-        return pool_.push_back(b_.add_node(op::kAllreduce, {a}));
+        return pool_.push_back(
+            b_.add_node(op::kAllreduce, {a}, {{"label", fmt::format("late:{}", below(4))}}));
     }
   }
 
