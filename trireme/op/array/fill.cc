@@ -1,6 +1,7 @@
 // A constant tensor.
 #include <algorithm>
 
+#include "trireme/op/detail/convert.h"
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
 #include "trireme/op/ops.h"
@@ -21,7 +22,7 @@ void run(KernelArgs& a) {
   const double value = a.attrs.get_float("value");
   dispatch_any(a.out(0).dtype(), [&]<typename T>() {
     const auto out = a.out(0).values<T>();
-    std::fill(out.begin(), out.end(), static_cast<T>(value));
+    std::fill(out.begin(), out.end(), convert<T>(value));
   });
 }
 

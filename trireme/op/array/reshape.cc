@@ -1,4 +1,5 @@
 // The same elements in row-major order under another shape.
+#include <algorithm>
 #include <cstring>
 
 #include "trireme/op/detail/infer.h"
@@ -45,10 +46,11 @@ Result<Grads> grad(GradBuilder& g) {
 }
 
 void run(KernelArgs& a) {
+  const std::size_t bytes = a.in(0).type().num_bytes();
+  if (bytes == 0) return;
   if (a.in(0).is_contiguous()) {
     // In place there is nothing to move.
-    if (a.in(0).raw() != a.out(0).raw())
-      std::memcpy(a.out(0).raw(), a.in(0).raw(), a.in(0).type().num_bytes());
+    if (a.in(0).raw() != a.out(0).raw()) std::memcpy(a.out(0).raw(), a.in(0).raw(), bytes);
     return;
   }
   copy_to_contiguous(a.in(0), Tensor(a.out(0).buffer(), a.in(0).type(), a.out(0).offset_bytes()));
