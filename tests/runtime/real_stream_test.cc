@@ -56,7 +56,7 @@ Bytes pattern(std::size_t size) {
 
 TEST(RealStream, BytesLargerThanTheSocketBufferPassBothWays) {
   const TempDir dir;
-  constexpr std::size_t kSize = 5 << 20;
+  constexpr std::size_t kSize = 1 << 20;
   with_two_ends(
       dir / "s",
       [](Runtime&, Stream& s) -> Task<void> {
@@ -169,7 +169,7 @@ TEST(RealStream, AClosedPeerFailsWritesAndEndsEarlyReadsAsPeerLost) {
         EXPECT_EQ(early.message(), "[network] the stream ended early: got 2 bytes, expected 3");
         const auto segment = co_await s.receive_segment(kForever);
         EXPECT_EQ(segment.status().code(), Code::kPeerLost);
-        const Bytes much = pattern(4 << 20);
+        const Bytes much = pattern(1 << 20);
         EXPECT_EQ((co_await s.write_all(much, kForever)).code(), Code::kPeerLost);
       });
 }
@@ -190,7 +190,7 @@ TEST(RealStream, EveryWaitEndsAtItsDeadline) {
     const auto silent = co_await (*client)->read_some(one, r.now() + kMilli);
     EXPECT_EQ(silent.status().code(), Code::kDeadline);
     EXPECT_EQ((co_await (*client)->receive_segment(r.now() + kMilli)).status().code(), Code::kDeadline);
-    const Bytes much = pattern(8 << 20);
+    const Bytes much = pattern(1 << 20);
     EXPECT_EQ((co_await (*client)->write_all(much, r.now() + kMilli)).code(), Code::kDeadline);
     EXPECT_EQ((co_await (*client)->write_all(much, kForever)).code(), Code::kUnavailable)
         << "nothing can follow half a frame";
