@@ -11,6 +11,22 @@
 
 namespace trireme::net::shm {
 
+struct Outgoing {
+  FrameHeader header;
+  const std::byte* data;
+  SendToken token;
+  std::uint64_t offset = 0;
+  bool header_written = false;
+};
+struct Incoming {
+  FrameHeader header;
+  std::optional<PendingRecv> recv;  // filled in place
+  std::shared_ptr<std::byte> held;  // or kept for a later recv
+  std::uint64_t offset = 0;
+  bool decided = false;  // where the payload goes
+  std::byte* target() const { return recv ? recv->view.data : held.get(); }
+};
+
 class Peer {
  public:
   Peer(Endpoint& endpoint, BufferPool& pool, int rank, PeerLink link, std::byte* own_segment,
@@ -31,22 +47,6 @@ class Peer {
   const std::shared_ptr<runtime::Stream>& shared_stream() const { return link_.stream; }
 
  private:
-  struct Outgoing {
-    FrameHeader header;
-    const std::byte* data;
-    SendToken token;
-    std::uint64_t offset = 0;
-    bool header_written = false;
-  };
-  struct Incoming {
-    FrameHeader header;
-    std::optional<PendingRecv> recv;  // filled in place
-    std::shared_ptr<std::byte> held;  // or kept for a later recv
-    std::uint64_t offset = 0;
-    bool decided = false;  // where the payload goes
-    std::byte* target() const { return recv ? recv->view.data : held.get(); }
-  };
-
   bool push_on_loop();
   bool push_some(Outgoing& out, std::uint64_t free);
   bool push_control();
