@@ -116,13 +116,17 @@ class TransportGroup final : public Group, private net::Completion, private RunL
     std::uint64_t serial = 0;                  // of the call it serves
     bool active = false;
   };
-  // Forgets the waiter when its frame goes, whatever the reason.
+  // Forgets the waiter when its frame goes, whatever the reason. A run that ended has freed its slot before its waiter
+  // resumes: the slot may serve another call by then, whose waiter stays.
   struct Waiter {
     RunSlot& slot;
-    Waiter(RunSlot& s, runtime::OneShot<Status>* done) : slot(s) { slot.done = done; }
+    runtime::OneShot<Status>* mine;
+    Waiter(RunSlot& s, runtime::OneShot<Status>* done) : slot(s), mine(done) { slot.done = done; }
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
-    ~Waiter() { slot.done = nullptr; }
+    ~Waiter() {
+      if (slot.done == mine) slot.done = nullptr;
+    }
   };
 
   static net::MembershipOptions membership_options(const GroupOptions& options) {

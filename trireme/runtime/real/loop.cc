@@ -103,7 +103,8 @@ void Loop::block() {
   poll_fds(due == kForever ? kForever : std::max<TimeNs>(due - now(), 0));
 }
 
-// The bell's own event has no handler: waking up is all it is for, and edge-triggered it need not be read.
+// The bell's own event has no handler: waking up is all it is for, and edge-triggered it need not be read. It
+// counts as progress: a look at the descriptors between the last poll and blocking must not swallow a ring.
 bool Loop::poll_fds(TimeNs timeout_ns) {
   timespec timeout{timeout_ns / kSecond, timeout_ns % kSecond};
   int count = epoll_pwait2(epoll_.get(), events_.data(), static_cast<int>(events_.size()),
@@ -118,10 +119,8 @@ bool Loop::poll_fds(TimeNs timeout_ns) {
   num_events_ = std::max(count, 0);
   for (next_event_ = 0; next_event_ < num_events_;) {
     const epoll_event event = events_[static_cast<std::size_t>(next_event_++)];
-    if (auto* handler = static_cast<FdHandler*>(event.data.ptr)) {
-      handler->on_ready(event.events);
-      any = true;
-    }
+    any = true;
+    if (auto* handler = static_cast<FdHandler*>(event.data.ptr)) handler->on_ready(event.events);
   }
   num_events_ = 0;
   return any;
