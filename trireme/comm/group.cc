@@ -116,8 +116,8 @@ class TransportGroup final : public Group, private net::Completion, private RunL
     std::uint64_t serial = 0;                  // of the call it serves
     bool active = false;
   };
-  // Forgets the waiter when its frame goes, whatever the reason. A run that ended has freed its slot before its waiter
-  // resumes: the slot may serve another call by then, whose waiter stays.
+  // Forgets the waiter when its frame goes, whatever the reason. A run that ended has freed its slot before
+  // its waiter resumes: the slot may serve another call by then, whose waiter stays.
   struct Waiter {
     RunSlot& slot;
     runtime::OneShot<Status>* mine;

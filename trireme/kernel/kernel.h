@@ -1,4 +1,5 @@
-// Fast kernels per device. Rows live in kernel/<device>/table.cc; kernel/<device>/<op>.cc holds one op's kernels.
+// Fast kernels per device. Rows live in kernel/<device>/table.cc; kernel/<device>/<op>.cc holds one op's
+// kernels.
 #pragma once
 
 #include <map>
@@ -14,14 +15,16 @@ namespace trireme::kernel {
 std::span<const op::KernelRow> cpu_kernels();
 
 // A kernel for the query: the row named `wanted` (empty: the first applicable; "reference": the OpDef's own).
-// kNotFound when `wanted` does not exist here or does not apply: a plan made elsewhere cannot run the same bits here.
+// kNotFound when `wanted` does not exist here or does not apply: a plan made elsewhere cannot run the same
+// bits here.
 struct Choice {
   const op::KernelRow* row = nullptr;  // null: the reference kernel
   std::string name() const { return row ? row->name : "reference"; }
 };
 Result<Choice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view wanted = "");
 
-// What the kernels were built with, for plans and `version`: e.g. "blas=OpenBLAS 0.3.21 onednn=3.2.0 isa=avx512".
+// What the kernels were built with, for plans and `version`: e.g. "blas=OpenBLAS 0.3.21 onednn=3.2.0
+// isa=avx512".
 std::string cpu_kernel_library();
 
 }  // namespace trireme::kernel

@@ -25,7 +25,8 @@ class Files {
   virtual Task<Result<std::vector<std::string>>> list(std::string path) = 0;  // names, sorted
   virtual Task<Result<bool>> exists(std::string path) = 0;
 
-  // Temporary file beside `path`, sync, rename, sync of the directory: readers see the old or the new content.
+  // Temporary file beside `path`, sync, rename, sync of the directory: readers see the old or the new
+  // content.
   Task<Status> write_atomic(std::string path, ByteView bytes);
 };
 

@@ -1,7 +1,9 @@
-// How ranks reach each other below the transports: mailboxes in one process, local streams between processes of one host
-// that can pass shared segments and doorbells, and shared segments themselves. (TCP streams are a Stream too.)
+// How ranks reach each other below the transports: mailboxes in one process, local streams between processes
+// of one host that can pass shared segments and doorbells, and shared segments themselves. (TCP streams are a
+// Stream too.)
 //
-// Real: queues between loops, Unix sockets, memfds, eventfds. Virtual: links with latency, bandwidth and FIFO occupancy.
+// Real: queues between loops, Unix sockets, memfds, eventfds. Virtual: links with latency, bandwidth and FIFO
+// occupancy.
 #pragma once
 
 #include <array>
@@ -17,8 +19,8 @@
 
 namespace trireme::runtime {
 
-// What travels between mailboxes. `header` belongs to the transport. The payload is shared and immutable once sent;
-// payload == nullptr with bytes > 0 is a phantom: only its size travels.
+// What travels between mailboxes. `header` belongs to the transport. The payload is shared and immutable once
+// sent; payload == nullptr with bytes > 0 is a phantom: only its size travels.
 struct Packet {
   std::array<std::uint64_t, 6> header{};
   std::shared_ptr<const std::byte> payload;
@@ -32,7 +34,8 @@ class Mailbox {
   virtual ~Mailbox() = default;  // closes: every other open mailbox of the fabric hears it (at link latency)
   virtual int id() const = 0;
   virtual void send(int to, Packet packet) = 0;
-  // `sent` (if any) runs on the sender's loop when the packet has left (real: at once; virtual: link free again).
+  // `sent` (if any) runs on the sender's loop when the packet has left (real: at once; virtual: link free
+  // again).
   virtual void send(int to, Packet packet, Callback sent) = 0;
   virtual void set_handlers(std::function<void(int from, Packet packet)> on_packet,
                             std::function<void(int peer)> on_closed) = 0;
@@ -94,7 +97,8 @@ class Network {
   // Retries until somebody listens or the deadline passes.
   virtual Task<Result<std::unique_ptr<Stream>>> connect_local(std::string path, TimeNs deadline) = 0;
 
-  virtual Result<std::unique_ptr<SharedSegment>> create_segment(const std::string& name, std::size_t bytes) = 0;
+  virtual Result<std::unique_ptr<SharedSegment>> create_segment(const std::string& name,
+                                                                std::size_t bytes) = 0;
   virtual Result<std::unique_ptr<Doorbell>> make_doorbell() = 0;  // rings this Runtime's loop
   virtual void add_poller(Poller* poller) = 0;
   virtual void remove_poller(Poller* poller) = 0;

@@ -10,9 +10,9 @@
 namespace trireme::runtime {
 
 struct ProcessSpec {
-  std::vector<std::string> argv;                              // argv[0] is the program ("" = this binary)
-  std::vector<std::pair<std::string, std::string>> env;       // added to the parent's environment
-  std::string stdout_path, stderr_path;                       // files to append to; empty = inherited
+  std::vector<std::string> argv;                         // argv[0] is the program ("" = this binary)
+  std::vector<std::pair<std::string, std::string>> env;  // added to the parent's environment
+  std::string stdout_path, stderr_path;                  // files to append to; empty = inherited
 };
 
 struct ExitStatus {

@@ -1,15 +1,16 @@
 // Task<T>: a lazily started coroutine that belongs to one loop.
 //
-// `co_await task` starts it and resumes the awaiter when it ends. A Task that is destroyed before it was started does
-// nothing; destroying a suspended Task destroys its frame and everything in it (awaiters unregister in destructors).
-// Tasks never cross loops: start and resume happen on the loop of one Runtime. Exceptions do not cross a Task: the
-// project reports failures by Status, an exception that escapes aborts.
+// `co_await task` starts it and resumes the awaiter when it ends. A Task that is destroyed before it was
+// started does nothing; destroying a suspended Task destroys its frame and everything in it (awaiters
+// unregister in destructors). Tasks never cross loops: start and resume happen on the loop of one Runtime.
+// Exceptions do not cross a Task: the project reports failures by Status, an exception that escapes aborts.
 //
-// Name what you pass to co_await: GCC 12 destroys a temporary made by braces (an aggregate, a lambda with captures) twice
-// when the frame is destroyed while it waits in that very expression. Captures by reference and plain values are safe.
+// Name what you pass to co_await: GCC 12 destroys a temporary made by braces (an aggregate, a lambda with
+// captures) twice when the frame is destroyed while it waits in that very expression. Captures by reference
+// and plain values are safe.
 //
-// A child that ends without suspending resumes its parent by returning, not by a nested call, so loops over ready
-// children use no stack whatever the compiler does with tail calls.
+// A child that ends without suspending resumes its parent by returning, not by a nested call, so loops over
+// ready children use no stack whatever the compiler does with tail calls.
 #pragma once
 
 #include <coroutine>
