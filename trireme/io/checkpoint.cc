@@ -1,6 +1,7 @@
 #include "trireme/io/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "trireme/base/hash.h"
 
@@ -10,22 +11,44 @@ namespace {
 using runtime::Task;
 
 constexpr int kFormatVersion = 1;
-constexpr std::size_t kGenerations = 2;
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kTensorFile = "tensors.safetensors";
 constexpr const char* kManifest = "manifest.json";
 
 std::string generation_name(std::int64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
-// Names of generations in `dir`, newest first. A missing directory has none.
-Task<std::vector<std::string>> generations(runtime::Runtime& rt, std::string dir) {
-  std::vector<std::string> found;
+// Steps of the generations in `dir`, newest first; other names are not ours. A missing directory has none.
+Task<std::vector<std::int64_t>> generations(runtime::Runtime& rt, std::string dir) {
+  std::vector<std::int64_t> found;
   Result<std::vector<std::string>> names = co_await rt.files().list(dir);
-  if (names.ok())
-    for (std::string& name : *names)
-      if (name.starts_with(kPrefix)) found.push_back(std::move(name));
+  if (!names.ok()) co_return found;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kPrefix)) continue;
+    std::int64_t step = 0;
+    (void)std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+    if (name == generation_name(step)) found.push_back(step);
+  }
   std::sort(found.rbegin(), found.rend());
   co_return found;
+}
+
+// Keeps `step` and the newest whole generation before it. Later ones are damaged or were given up when the
+// run went back, half-written ones are of no use.
+Task<Status> remove_others(runtime::Runtime& rt, std::string dir, std::int64_t step) {
+  bool has_previous = false;
+  const std::vector<std::int64_t> all = co_await generations(rt, dir);
+  for (const std::int64_t other : all) {
+    const std::string path = dir + "/" + generation_name(other);
+    if (other == step) continue;
+    if (other < step && !has_previous) {
+      Result<bool> whole = co_await rt.files().exists(path + "/" + kManifest);
+      if (!whole.ok()) co_return whole.status();
+      has_previous = *whole;
+      if (has_previous) continue;
+    }
+    TR_CO_RETURN_IF_ERROR(co_await rt.files().remove_all(path));
+  }
+  co_return Status();
 }
 
 Task<Result<Checkpoint>> load_one(runtime::Runtime& rt, std::string path) {
@@ -72,15 +95,13 @@ Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkp
   TR_CO_RETURN_IF_ERROR(co_await files.write_atomic(path + "/" + kTensorFile, tensors));
   TR_CO_RETURN_IF_ERROR(co_await files.write_atomic(path + "/" + kManifest, as_bytes(text)));
   TR_CO_RETURN_IF_ERROR(co_await files.sync(dir));
-  const std::vector<std::string> all = co_await generations(rt, dir);
-  for (std::size_t i = kGenerations; i < all.size(); ++i)
-    TR_CO_RETURN_IF_ERROR(co_await files.remove_all(dir + "/" + all[i]));
-  co_return Status();
+  co_return co_await remove_others(rt, dir, checkpoint.step);
 }
 
 Task<Result<Checkpoint>> load_newest_checkpoint(runtime::Runtime& rt, std::string dir) {
-  const std::vector<std::string> all = co_await generations(rt, dir);
-  for (const std::string& name : all) {
+  const std::vector<std::int64_t> all = co_await generations(rt, dir);
+  for (const std::int64_t step : all) {
+    const std::string name = generation_name(step);
     Result<Checkpoint> loaded = co_await load_one(rt, dir + "/" + name);
     if (loaded.ok()) co_return std::move(loaded);
     rt.log(fmt::format("checkpoint {} is skipped: {}", name, loaded.status().message()));

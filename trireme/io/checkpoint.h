@@ -19,7 +19,7 @@ struct Checkpoint {
   NamedTensors tensors;   // weights and optimiser state
 };
 
-// Writes `dir`/step-<n>/ and keeps the newest two generations.
+// Writes `dir`/step-<n>/ and keeps it and the newest whole generation before it; all others go.
 runtime::Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkpoint& checkpoint);
 
 // The newest generation whose manifest and hashes are right; a damaged one is skipped with a line in the log.
