@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace trireme::data {
+namespace {
+
+bool is_inside(ShardRun run, std::int32_t num_shards) {
+  return run.first >= 0 && run.count >= 1 && run.first <= num_shards && run.count <= num_shards - run.first;
+}
+
+}  // namespace
 
 LeaseBook::LeaseBook(std::int32_t num_shards, std::int64_t first_step)
     : num_shards_(num_shards), completed_(first_step) {
@@ -10,9 +17,9 @@ LeaseBook::LeaseBook(std::int32_t num_shards, std::int64_t first_step)
 }
 
 Status LeaseBook::grant(std::int64_t step, ShardRun run, int holder) {
-  if (run.first < 0 || run.count < 1 || run.first + run.count > num_shards_)
-    return error(Code::kInvalid, "[data] lease of shards [{}, {}): expected a run inside [0, {})", run.first,
-                 run.first + run.count, num_shards_);
+  if (!is_inside(run, num_shards_))
+    return error(Code::kInvalid, "[data] lease of {} shards from {}: expected a run inside [0, {})",
+                 run.count, run.first, num_shards_);
   if (step < completed_) return error(Code::kInvalid, "[data] lease of step {}: it is done already", step);
   auto& shards = open_[step];
   if (shards.empty()) shards.resize(static_cast<std::size_t>(num_shards_));
@@ -27,12 +34,11 @@ Status LeaseBook::grant(std::int64_t step, ShardRun run, int holder) {
 
 Status LeaseBook::move(std::int64_t step, ShardRun run, int holder, State to) {
   const auto it = open_.find(step);
-  const bool in_range = run.first >= 0 && run.count >= 1 && run.first + run.count <= num_shards_;
   const auto held = [&](const Shard& s) { return s.state == State::kLeased && s.holder == holder; };
-  if (it == open_.end() || !in_range ||
+  if (it == open_.end() || !is_inside(run, num_shards_) ||
       !std::all_of(it->second.begin() + run.first, it->second.begin() + run.first + run.count, held))
-    return error(Code::kNotFound, "[data] rank {} holds no lease of step {}, shards [{}, {})", holder, step,
-                 run.first, run.first + run.count);
+    return error(Code::kNotFound, "[data] rank {} holds no lease of step {}, {} shards from {}", holder, step,
+                 run.count, run.first);
   for (std::int32_t s = run.first; s < run.first + run.count; ++s)
     it->second[static_cast<std::size_t>(s)] = {to, to == State::kFree ? -1 : holder};
   return {};
@@ -92,6 +98,9 @@ Result<LeaseBook> LeaseBook::from_cursor(const Json& json) {
     return error(Code::kCorrupt, "[data] the cursor has no shards or a negative step");
   LeaseBook book(num_shards, completed);
   for (const std::int64_t step : steps) {
+    if (step < completed)
+      return error(Code::kCorrupt, "[data] the cursor has step {} open, but {} steps are done", step,
+                   completed);
     auto& shards = book.open_[step];
     shards.assign(static_cast<std::size_t>(num_shards), Shard{State::kDone, -1});
   }
@@ -102,6 +111,7 @@ Result<LeaseBook> LeaseBook::from_cursor(const Json& json) {
                    shard);
     it->second[static_cast<std::size_t>(shard)] = {};
   }
+  book.drop_finished();
   return book;
 }
 
