@@ -71,6 +71,8 @@ Result<std::optional<RankIdentity>> rank_from_environment(
   TR_ASSIGN_OR_RETURN(id.rank, parse_number("TRIREME_RANK", rank));
   TR_ASSIGN_OR_RETURN(id.world, parse_number("TRIREME_WORLD", world));
   id.rendezvous = rendezvous;
+  if (id.rendezvous.empty())
+    return error(Code::kInvalid, "[launch] TRIREME_RENDEZVOUS is empty, expected a directory");
   if (id.rank < 0 || id.rank >= id.world)
     return error(Code::kInvalid, "[launch] TRIREME_RANK is {}, expected 0 to {}", id.rank, id.world - 1);
   return std::optional<RankIdentity>(id);

@@ -73,6 +73,9 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.kernels, json_get<Names>(json, "kernels"));
   TR_ASSIGN_OR_RETURN(p.layouts, json_get<Names>(json, "layouts"));
   TR_ASSIGN_OR_RETURN(const Json buckets, json_get<Json>(json, "buckets"));
+  if (!buckets.is_array() || buckets.empty())
+    return error(Code::kCorrupt, "[plan] 'buckets' is {}, expected a list with at least one",
+                 buckets.is_array() ? "empty" : buckets.type_name());
   for (const Json& b : buckets) {
     TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b));
     p.buckets.push_back(std::move(bucket));

@@ -1,0 +1,231 @@
+#include "trireme/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+namespace trireme::plan {
+namespace {
+
+Plan sample_plan() {
+  Plan p;
+  p.job_sha256 = "abc";
+  p.logical_shards = 6;
+  p.shard_batch = 22;
+  p.shard_threads = 2;
+  p.owners = even_runs(6, 4);
+  p.agreement = "bsp";
+  p.transport = "shm";
+  p.kernel_library = "blas 1.2";
+  p.kernels = {{"conv2d", "im2col"}, {"matmul", "gemm"}};
+  p.layouts = {{"fc/weight", "replicated"}};
+  p.buckets = make_buckets({{"a", 100}, {"b", 7}, {"c", 33}}, 128, "ring");
+  p.prediction = {0.1, 1.0 / 3.0, 1e-9};
+  return p;
+}
+
+TEST(Plan, ComesBackFromItsJsonWithEveryField) {
+  const Plan plan = sample_plan();
+  const std::string text = to_json(plan).dump(2);
+  const Result<Plan> back = plan_from_json(*parse_json(text, "plan.json"));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(to_json(*back).dump(2), text);
+  EXPECT_EQ(back->job_sha256, "abc");
+  EXPECT_EQ(back->logical_shards, 6);
+  EXPECT_EQ(back->shard_batch, 22);
+  EXPECT_EQ(back->shard_threads, 2);
+  EXPECT_EQ(back->workers(), 4);
+  EXPECT_EQ(back->owners[1].first, 2);
+  EXPECT_EQ(back->owners[1].count, 2);
+  EXPECT_EQ(back->transport, "shm");
+  EXPECT_EQ(back->kernel_library, "blas 1.2");
+  EXPECT_EQ(back->kernels, plan.kernels);
+  EXPECT_EQ(back->layouts, plan.layouts);
+  ASSERT_EQ(back->buckets.size(), plan.buckets.size());
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    EXPECT_EQ(back->buckets[i].slot, plan.buckets[i].slot);
+    EXPECT_EQ(back->buckets[i].parameters, plan.buckets[i].parameters);
+    EXPECT_EQ(back->buckets[i].offsets, plan.buckets[i].offsets);
+    EXPECT_EQ(back->buckets[i].num_elems, plan.buckets[i].num_elems);
+    EXPECT_EQ(back->buckets[i].metrics_offset, plan.buckets[i].metrics_offset);
+    EXPECT_EQ(back->buckets[i].collective, "ring");
+    EXPECT_EQ(back->buckets[i].codec, "none");
+  }
+  EXPECT_EQ(back->prediction.compute_seconds, 0.1);
+  EXPECT_EQ(back->prediction.exchange_seconds, 1.0 / 3.0);
+  EXPECT_EQ(back->prediction.update_seconds, 1e-9);
+}
+
+TEST(Plan, OfAnUnknownVersionIsRefused) {
+  Json json = to_json(sample_plan());
+  json["version"] = 2;
+  const Status status = plan_from_json(json).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_NE(status.message().find("version 2 is not known here, expected 1"), std::string::npos)
+      << status.message();
+}
+
+TEST(Plan, WithAnyKeyMissingIsRefusedByName) {
+  const Json whole = to_json(sample_plan());
+  const auto expect_missing = [](const Json& json, const std::string& key) {
+    const Status status = plan_from_json(json).status();
+    EXPECT_EQ(status.code(), Code::kCorrupt) << key;
+    EXPECT_NE(status.message().find("'" + key + "'"), std::string::npos) << status.message();
+  };
+  for (const auto& [key, value] : whole.items()) {
+    Json json = whole;
+    json.erase(key);
+    expect_missing(json, key);
+  }
+  for (const auto& [key, value] : whole["buckets"][0].items()) {
+    Json json = whole;
+    json["buckets"][0].erase(key);
+    expect_missing(json, key);
+  }
+  for (const auto& [key, value] : whole["prediction"].items()) {
+    Json json = whole;
+    json["prediction"].erase(key);
+    expect_missing(json, key);
+  }
+}
+
+TEST(Plan, WithAValueOfTheWrongKindIsRefused) {
+  const Json whole = to_json(sample_plan());
+  for (const auto& [key, value] : whole.items()) {
+    Json json = whole;
+    json[key] = value.is_string() ? Json(3) : Json("text");
+    EXPECT_EQ(plan_from_json(json).status().code(), Code::kCorrupt) << key;
+  }
+  for (const Json& buckets : {Json(nullptr), Json::array(), Json::object(), Json::array({1})}) {
+    Json json = whole;
+    json["buckets"] = buckets;
+    EXPECT_EQ(plan_from_json(json).status().code(), Code::kCorrupt) << buckets.dump();
+  }
+  Json json = whole;
+  json["buckets"][0]["offsets"] = Json::array();
+  EXPECT_EQ(plan_from_json(json).status().code(), Code::kCorrupt) << "parameters without offsets";
+  EXPECT_EQ(plan_from_json(Json::array()).status().code(), Code::kCorrupt);
+}
+
+TEST(EvenRuns, CoverAllShardsInOrderAndDifferByAtMostOneLongerFirst) {
+  for (std::int32_t shards = 1; shards <= 20; ++shards)
+    for (int workers = 1; workers <= shards; ++workers) {
+      const auto runs = even_runs(shards, workers);
+      ASSERT_EQ(static_cast<int>(runs.size()), workers);
+      std::int32_t next = 0;
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        EXPECT_EQ(runs[i].first, next);
+        EXPECT_GE(runs[i].count, shards / workers);
+        EXPECT_LE(runs[i].count, (shards + workers - 1) / workers);
+        if (i > 0) {
+          EXPECT_LE(runs[i].count, runs[i - 1].count);
+        }
+        next += runs[i].count;
+      }
+      EXPECT_EQ(next, shards);
+    }
+}
+
+std::vector<ParameterSize> lenet_sizes() {
+  return {{"conv1/weight", 400},  {"conv1/bias", 16}, {"conv2/weight", 12800}, {"conv2/bias", 32},
+          {"fc1/weight", 200704}, {"fc1/bias", 128},  {"fc2/weight", 1280},    {"fc2/bias", 10}};
+}
+
+TEST(MakeBuckets, HoldEveryParameterOnceInReverseOrderOfUse) {
+  const auto sizes = lenet_sizes();
+  for (const std::int64_t bytes : {1, 64, 1000, 60'000, 1 << 20, 1 << 30}) {
+    std::vector<std::string> seen;
+    for (const Bucket& b : make_buckets(sizes, bytes, "fixed-tree"))
+      seen.insert(seen.end(), b.parameters.begin(), b.parameters.end());
+    ASSERT_EQ(seen.size(), sizes.size()) << bytes;
+    for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], sizes[sizes.size() - 1 - i].name);
+  }
+}
+
+TEST(MakeBuckets, GiveParametersAlignedPlacesThatDoNotOverlap) {
+  std::map<std::string, std::int64_t> size_of;
+  for (const auto& p : lenet_sizes()) size_of[p.name] = p.num_elems;
+  for (const std::int64_t bytes : {1, 1000, 1 << 20})
+    for (const Bucket& b : make_buckets(lenet_sizes(), bytes, "fixed-tree")) {
+      ASSERT_EQ(b.offsets.size(), b.parameters.size());
+      std::int64_t end = 0;
+      for (std::size_t i = 0; i < b.offsets.size(); ++i) {
+        EXPECT_EQ(b.offsets[i] * 4 % 64, 0);
+        EXPECT_GE(b.offsets[i], end);
+        end = b.offsets[i] + size_of.at(b.parameters[i]);
+      }
+      if (b.metrics_offset >= 0) {
+        EXPECT_GE(b.metrics_offset, end);
+        end = b.metrics_offset + kNumMetrics;
+      }
+      EXPECT_GE(b.num_elems, end);
+      EXPECT_LT(b.num_elems, end + 16) << "more than alignment is wasted";
+    }
+}
+
+TEST(MakeBuckets, CloseWhenTheyReachTheirSizeAndCarryTheMetricsInTheLast) {
+  const auto buckets = make_buckets(lenet_sizes(), 4096, "ring");
+  ASSERT_EQ(buckets.size(), 4U);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<std::string>{"fc2/bias", "fc2/weight"}));
+  EXPECT_EQ(buckets[1].parameters, (std::vector<std::string>{"fc1/bias", "fc1/weight"}));
+  EXPECT_EQ(buckets[3].parameters, (std::vector<std::string>{"conv1/bias", "conv1/weight"}));
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    EXPECT_EQ(buckets[i].slot, i);
+    EXPECT_EQ(buckets[i].collective, "ring");
+    EXPECT_EQ(buckets[i].metrics_offset >= 0, i + 1 == buckets.size());
+  }
+}
+
+TEST(MakeBuckets, OfAModelWithoutParametersIsOneWithTheMetrics) {
+  const auto buckets = make_buckets({}, 4096, "ring");
+  ASSERT_EQ(buckets.size(), 1U);
+  EXPECT_EQ(buckets[0].metrics_offset, 0);
+  EXPECT_GE(buckets[0].num_elems, kNumMetrics);
+}
+
+Prediction predict_for(int workers, double flops = 1e9, int shard_threads = 1) {
+  Plan plan;
+  plan.logical_shards = 8;
+  plan.shard_threads = shard_threads;
+  plan.owners = even_runs(8, workers);
+  plan.buckets = make_buckets(lenet_sizes(), 1 << 20, "fixed-tree");
+  const cost::OpCost shard{.flops = flops, .bytes = 1e3}, update{.flops = 1e6, .bytes = 1e6};
+  cost::MachineModel machine;
+  machine.cores = 2;
+  return predict(plan, shard, update, machine, cost::LinkModel{});
+}
+
+TEST(Predict, MoreWorkersComputeLess) {
+  double last = predict_for(1).compute_seconds;
+  // One core does a shard of 1e9 flops in 20 ms; 8 shards, two at once: four waves.
+  EXPECT_NEAR(last, 4 * 0.02, 1e-3);
+  for (const int workers : {2, 4}) {
+    const double now = predict_for(workers).compute_seconds;
+    EXPECT_NEAR(now, last / 2, last * 1e-6) << workers;
+    last = now;
+  }
+  EXPECT_DOUBLE_EQ(predict_for(8).compute_seconds, last) << "one shard cannot use two cores";
+}
+
+TEST(Predict, OneWorkerExchangesNothingAndSeveralDo) {
+  EXPECT_EQ(predict_for(1).exchange_seconds, 0);
+  const double two = predict_for(2).exchange_seconds;
+  EXPECT_GT(two, 0.8e6 / 1.25e9) << "the bytes of the last bucket alone take longer";
+  EXPECT_LT(two, 1);
+  EXPECT_GE(predict_for(8).exchange_seconds, two);
+}
+
+TEST(Predict, AStepIsTheSumOfItsPhasesAndGrowsWithTheWork) {
+  const Prediction p = predict_for(2);
+  EXPECT_DOUBLE_EQ(p.step_seconds(), p.compute_seconds + p.exchange_seconds + p.update_seconds);
+  EXPECT_GT(p.update_seconds, 0);
+  EXPECT_GT(predict_for(2, 2e9).compute_seconds, 1.9 * p.compute_seconds);
+}
+
+TEST(Predict, ShardsOfTwoThreadsRunOneAtATimeOnTwoCores) {
+  EXPECT_NEAR(predict_for(1, 1e9, 2).compute_seconds, 8 * 0.01, 1e-3);
+}
+
+}  // namespace
+}  // namespace trireme::plan
