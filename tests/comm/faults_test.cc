@@ -169,8 +169,11 @@ TEST(Faults, ARankThatFailsByItselfIsNamedOnThreadsToo) {
   testing::run_on_threads(options, [&](runtime::Runtime&, Group& group) -> runtime::Task<void> {
     Outcome& o = out[static_cast<std::size_t>(group.rank())];
     o.status = co_await one_step(group, 0);
-    EXPECT_TRUE(o.status.ok()) << o.status.to_string();
-    if (group.rank() == 1) group.fail("write of checkpoint 3", "disk full");
+    // The others may still be in step 0 when rank 1 has done its part.
+    if (group.rank() == 1) {
+      EXPECT_TRUE(o.status.ok()) << o.status.to_string();
+      group.fail("write of checkpoint 3", "disk full");
+    }
     o.status = co_await one_step(group, 1);
     o.left = co_await group.leave();
   });

@@ -215,6 +215,37 @@ TEST(Group, RunsManyCollectivesAtOnceStartedInAnyOrder) {
   run_everywhere(options, body);
 }
 
+// A call may begin after another ended but before its caller resumed: both callers must hear of their own
+// end.
+TEST(Group, ChainsOfCallsSideBySideAllEnd) {
+  testing::RankOptions options;
+  options.world = 2;
+  const testing::Body body = [](runtime::Runtime& rt, Group& group) -> runtime::Task<void> {
+    std::vector<runtime::Task<Status>> chains;
+    for (std::uint16_t slot = 0; slot < 4; ++slot)
+      chains.push_back([](Group& g, std::uint16_t s) -> runtime::Task<Status> {
+        for (std::uint32_t step = 0; step < 60; ++step) {
+          const Tensor data = tensor_of({1.0F, 2.0F});
+          Call call = call_of(step, s, "ring");
+          TR_CO_RETURN_IF_ERROR(co_await g.allreduce(std::move(call), data));
+          EXPECT_EQ(values_of(data), (std::vector<float>{2.0F, 4.0F}));
+        }
+        co_return Status();
+      }(group, slot));
+    const Status all = co_await runtime::when_all(rt, std::move(chains));
+    EXPECT_TRUE(all.ok()) << all.to_string();
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  };
+  for (int repeat = 0; repeat < 5; ++repeat) run_on_threads(options, body);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    runtime::WorldSpec spec;
+    spec.seed = seed;
+    spec.latency_jitter = 0.9;
+    testing::expect_finished(run_virtual(options, spec, body));
+  }
+}
+
 TEST(Group, RefusesWhatMakesNoSenseWithoutHurtingTheGroup) {
   const auto body = [&](runtime::Runtime&, Group& group) -> runtime::Task<void> {
     const Tensor data = tensor_of({1, 2, 3});

@@ -91,9 +91,9 @@ Task<void> rank_main(runtime::Runtime& rt, const TrainArgs& args, launch::RankId
   }
   rt.on_interrupt(nullptr);
   if (failure.ok()) co_return;
-  std::fputs(fmt::format("rank {}: {}\n", id.rank, failure.message()).c_str(), stderr);
+  rt.log(fmt::format("failed: {}", failure.message()));
   const Status written = co_await write_error(rt, args.run_dir, id.rank, failure);
-  if (!written.ok()) std::fputs((written.message() + "\n").c_str(), stderr);
+  if (!written.ok()) std::fputs(fmt::format("rank {}: {}\n", id.rank, failure.message()).c_str(), stderr);
 }
 
 int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
@@ -147,7 +147,7 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
   spec.argv = {"", "train", "--run-dir", folder.path};
   if (args.quiet) spec.argv.emplace_back("--quiet");
   for (const std::string& fault : args.fault_texts) spec.argv.insert(spec.argv.end(), {"--fault", fault});
-  spec.grace = job.parallel.deadline_ms * kMilli + 5 * kSecond;
+  spec.grace = job.parallel.deadline_ms * kMilli + kSecond;
   for (int r = 0; r < spec.world; ++r) {
     spec.log_paths.push_back(folder.log_of(r));
     TR_CO_RETURN_IF_ERROR(

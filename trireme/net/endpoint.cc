@@ -140,7 +140,7 @@ bool Endpoint::arrived_on_loop(int peer, const Identity& id, ArrivedMessage mess
   if (status.ok() && message.payload && recv->view.data)
     std::memcpy(recv->view.data, message.payload.get(), recv->view.bytes);
   message.payload.reset();
-  if (later)
+  if (later || flush_scheduled_)  // behind the completions that are on their way already
     complete_later(recv->done, recv->cookie, status);
   else
     recv->done->on_complete(recv->cookie, status);

@@ -206,6 +206,8 @@ class StarMembership final : public Membership {
     if (silent < (never ? options_.arrival : options_.deadline)) return;
     decide_on_loop({kCoordinator, Code::kPeerLost, waiting_.operation,
                     fmt::format("the coordinator was silent for {}", format_duration(silent))});
+    // Nobody else can tell the others, and they will see this rank's connection close.
+    broadcast(accusation(ControlType::kVerdict, decided_));
   }
 
   void judge_all_on_loop() {
@@ -266,7 +268,12 @@ class StarMembership final : public Membership {
   }
 
   void obey_on_loop(int peer, ControlMessage m) {
-    if (peer != kCoordinator) return;
+    if (peer != kCoordinator) {
+      // Only the loss of the coordinator is told by others.
+      if (m.type == ControlType::kVerdict && m.peer == kCoordinator)
+        decide_on_loop({m.peer, m.code, std::move(m.operation), std::move(m.reason)});
+      return;
+    }
     coordinator_heard_at_ = rt_.now();
     switch (m.type) {
       case ControlType::kVerdict:

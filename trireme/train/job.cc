@@ -105,6 +105,11 @@ Status expect(bool holds, std::string_view key, std::string_view rule) {
   return error(Code::kInvalid, "[job] key '{}' must be {}", key, rule);
 }
 
+// A name that a table does not know is the user's mistake here.
+Status refused(const Status& status) {
+  return status.ok() ? status : Status(Code::kInvalid, status.message());
+}
+
 }  // namespace
 
 Result<Job> parse_job(std::string_view text, std::string_view source) {
@@ -151,6 +156,13 @@ Status check_job(const Job& job) {
   const auto& o = t.optimizer;
   const bool plain_name = !job.name.empty() && job.name.find_first_of("/\\ \n\t") == std::string::npos;
   TR_RETURN_IF_ERROR(expect(plain_name, "name", "a word without slashes or blanks"));
+  std::string models;
+  bool known_model = false;
+  for (const model::ZooRow& row : model::zoo()) {
+    known_model |= job.model.name == row.name;
+    models += fmt::format("{}{}", models.empty() ? "" : ", ", row.name);
+  }
+  TR_RETURN_IF_ERROR(expect(known_model, "model.name", "one of: " + models));
   TR_RETURN_IF_ERROR(expect(job.data.kind == "digits", "data.kind", "digits"));
   TR_RETURN_IF_ERROR(
       expect(job.data.limit_train >= 0 && job.data.limit_test >= 0, "data.limit_train", "0 or more"));
@@ -178,8 +190,9 @@ Status check_job(const Job& job) {
   TR_RETURN_IF_ERROR(expect(known, "parallel.transport", "auto, shm or inproc"));
   TR_RETURN_IF_ERROR(expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more"));
   TR_RETURN_IF_ERROR(expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more"));
-  TR_RETURN_IF_ERROR(agree::find_agreement(p.agreement).status());
-  TR_RETURN_IF_ERROR(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status());
+  TR_RETURN_IF_ERROR(refused(agree::find_agreement(p.agreement).status()));
+  TR_RETURN_IF_ERROR(
+      refused(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status()));
   const std::int64_t shards = t.logical_shards > 0 ? t.logical_shards : p.workers;
   if (p.workers > shards)
     return error(

@@ -48,7 +48,7 @@ struct Job {
     std::string codec = "none";
     std::string transport = "auto";
     std::string collective = "fixed-tree";
-    std::int64_t bucket_bytes = 1 << 18;
+    std::int64_t bucket_bytes = 1 << 20;
     std::int64_t deadline_ms = 2000;
   } parallel;
 };

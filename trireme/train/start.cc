@@ -10,6 +10,9 @@ namespace {
 
 using runtime::Task;
 
+// What a plan weighs on a phantom Runtime, where it is prepared beforehand and only its size travels.
+constexpr std::size_t kPhantomPlanBytes = 4096;
+
 // Text from rank 0 to everybody, as f32 words (a broadcast moves bits). On a phantom Runtime only sizes
 // travel.
 Task<Result<std::string>> broadcast_text(runtime::Runtime& rt, comm::Group& group, std::string text) {
@@ -43,6 +46,18 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   return options;
 }
 
+// Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
+Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext& c,
+                                                              const PrepareOptions& options) {
+  Result<std::shared_ptr<const Prepared>> out =
+      Status(Code::kInternal, "[train] a phantom rank cannot prepare a plan");
+  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
+  co_await c.rt->compute(
+      work, [&](runtime::ComputeContext&) { out = prepare(c.job, model_input(*c.data), options); }, 1,
+      "prepare");
+  co_return out;
+}
+
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
 Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   StartState state;
@@ -61,7 +76,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   if (c.prepared != nullptr) {
     state.prepared = c.prepared;
   } else {
-    TR_CO_ASSIGN_OR_RETURN(state.prepared, prepare(c.job, model_input(*c.data), options));
+    TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
   }
   if (c.run_dir.empty()) co_return state;
   const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
@@ -92,6 +107,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
                 {"cursor", state.cursor}}
                .dump();
   }
+  if (c.rt->is_phantom()) text.assign(kPhantomPlanBytes, ' ');
   Result<std::string> sent = co_await broadcast_text(*c.rt, group, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return state;
@@ -108,7 +124,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
   PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-  TR_CO_ASSIGN_OR_RETURN(state.prepared, prepare(c.job, model_input(*c.data), options));
+  TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
   co_return state;
 }
 

@@ -40,7 +40,8 @@ class Worker {
   Task<Status> one_step();
   Task<Status> evaluate();
   Task<Status> checkpoint();
-  Status lease_step();
+  Status grant_leases();
+  Status finish_leases();
   Summary summarise() const;
   bool checkpoint_due() const;
 
@@ -87,10 +88,22 @@ Task<Status> Worker::begin() {
   co_return Status();
 }
 
-Status Worker::lease_step() {
+// The coordinator's book: every rank's run of shards is out while the step runs, and done when the exchange
+// has proved that everybody finished.
+Status Worker::grant_leases() {
+  if (!chief()) return {};
   for (int r = 0; r < group_.world(); ++r) {
     const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
     TR_RETURN_IF_ERROR(leases_.grant(step_, {run.first, run.count}, r));
+  }
+  return {};
+}
+
+Status Worker::finish_leases() {
+  if (!chief()) return {};
+  for (int r = 0; r < group_.world(); ++r) {
+    const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
+    TR_RETURN_IF_ERROR(leases_.finish(step_, {run.first, run.count}, r));
   }
   return {};
 }
@@ -104,20 +117,16 @@ Task<Status> Worker::one_step() {
   const std::int64_t count = replica_->cut().samples_in_step(input.step_in_epoch);
   const std::int64_t all_samples = std::max<std::int64_t>(1, total_steps_ * c_.job.train.batch);
   input.learning_rate = static_cast<float>(learning_rate(c_.job.train.optimizer, samples_, all_samples));
-  TR_CO_RETURN_IF_ERROR(lease_step());
+  TR_CO_RETURN_IF_ERROR(grant_leases());
   const TimeNs before = rt_.now();
   Result<StepOutput> result = co_await replica_->run_step(input);
   if (!result.ok()) co_return result.status();
   const StepOutput& out = *result;
   train_ns_ += rt_.now() - before;
-  // BSP: the exchange proves that every rank finished its run of the step.
-  for (int r = 0; r < group_.world(); ++r) {
-    const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
-    TR_CO_RETURN_IF_ERROR(leases_.finish(step_, {run.first, run.count}, r));
-  }
+  TR_CO_RETURN_IF_ERROR(finish_leases());
   if (!std::isfinite(out.loss))
     co_return error(
-        Code::kInvalid,
+        Code::kInternal,
         "[train] the loss is not a number at step {}; try a smaller train.optimizer.lr (now {}) or a longer "
         "train.optimizer.warmup",
         step_, c_.job.train.optimizer.lr);
@@ -246,6 +255,7 @@ Task<Result<Summary>> train_rank(RankContext context) {
   options.membership.epoch = context.connect.epoch;
   options.membership.deadline = context.job.parallel.deadline_ms * kMilli;
   options.membership.heartbeat = options.membership.deadline / 10;
+  options.membership.arrival = options.membership.deadline;  // connecting has shown that everybody is there
   options.link = context.link;
   options.machine = context.machine;
   auto group = comm::make_group(rt, std::move(wire), options);

@@ -1,16 +1,18 @@
 #include "trireme/net/inproc/inproc.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "trireme/net/buffer_pool.h"
 #include "trireme/net/endpoint.h"
 #include "trireme/runtime/network.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::net {
 namespace {
 
-constexpr std::uint64_t kData = 0, kControl = 1;
+constexpr std::uint64_t kData = 0, kControl = 1, kHello = 2, kWelcome = 3;
 
 class InprocTransport final : public Transport {
  public:
@@ -19,15 +21,32 @@ class InprocTransport final : public Transport {
       : endpoint_(std::make_shared<Endpoint>(rt, options.rank, options.world, options.epoch)),
         base_(options.mailbox_base),
         phantom_(rt.is_phantom()),
+        met_(rt),
         mailbox_(std::move(mailbox)) {
-    Endpoint* endpoint = endpoint_.get();  // the mailbox, and with it the handlers, goes before the endpoint
+    // The mailbox, and with it the handlers, goes before everything they use.
     mailbox_->set_handlers(
-        [endpoint, base = base_](int from, runtime::Packet packet) {
-          receive_on_loop(*endpoint, from - base, std::move(packet));
-        },
-        [endpoint, base = base_](int peer) { endpoint->closed_on_loop(peer - base); });
+        [this](int from, runtime::Packet packet) { receive_on_loop(from - base_, std::move(packet)); },
+        [this](int peer) { closed_on_loop(peer - base_); });
   }
   ~InprocTransport() override { endpoint_->close(); }
+
+  // Everybody says hello to rank 0, which welcomes all when the last has come. What arrives meanwhile waits.
+  runtime::Task<Status> meet(TimeNs deadline) {
+    if (world() == 1) co_return ok_status();
+    arrived_.assign(static_cast<std::size_t>(world()), false);
+    arrived_[0] = true;
+    if (rank() != 0) mailbox_->send(base_, note(kHello));
+    for (const int peer : std::exchange(early_hellos_, {})) hello_on_loop(peer);
+    const bool answered = co_await met_.wait_until(deadline);
+    if (answered) co_return met_.value();
+    std::string missing;
+    for (int r = 0; r < world(); ++r)
+      if (!arrived_[static_cast<std::size_t>(r)])
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+    if (rank() != 0) co_return error(Code::kDeadline, "[net] rank 0 did not welcome rank {} in time", rank());
+    co_return error(Code::kDeadline, "[net] not all ranks arrived in time: missing are {}; see their logs",
+                    missing);
+  }
 
   int rank() const override { return endpoint_->rank(); }
   int world() const override { return endpoint_->world(); }
@@ -82,15 +101,46 @@ class InprocTransport final : public Transport {
     return buffer;
   }
 
-  static void receive_on_loop(Endpoint& endpoint, int peer, runtime::Packet packet) {
-    if (peer < 0 || peer >= endpoint.world()) return;  // another job on the same fabric
-    if (packet.header[3] == kControl) {
-      if (packet.bytes <= kMaxControlBytes)
-        endpoint.control_on_loop(peer, {packet.payload.get(), packet.payload ? packet.bytes : 0});
-      return;
+  static runtime::Packet note(std::uint64_t type) {
+    runtime::Packet packet;
+    packet.header[3] = type;
+    return packet;
+  }
+
+  void receive_on_loop(int peer, runtime::Packet packet) {
+    if (peer < 0 || peer >= world()) return;  // another job on the same fabric
+    switch (packet.header[3]) {
+      case kData:
+        endpoint_->arrived_on_loop(peer, Identity::unpack(packet.header[0], packet.header[1]),
+                                   {packet.header[2], std::move(packet.payload), packet.bytes});
+        break;
+      case kControl:
+        if (packet.bytes <= kMaxControlBytes)
+          endpoint_->control_on_loop(peer, {packet.payload.get(), packet.payload ? packet.bytes : 0});
+        break;
+      case kHello:
+        if (rank() == 0) hello_on_loop(peer);
+        break;
+      case kWelcome:
+        if (peer == 0) met_.set(ok_status());
+        break;
+      default:
+        break;
     }
-    endpoint.arrived_on_loop(peer, Identity::unpack(packet.header[0], packet.header[1]),
-                             {packet.header[2], std::move(packet.payload), packet.bytes});
+  }
+
+  void hello_on_loop(int peer) {
+    if (arrived_.empty()) return early_hellos_.push_back(peer);
+    arrived_[static_cast<std::size_t>(peer)] = true;
+    if (!std::all_of(arrived_.begin(), arrived_.end(), [](bool here) { return here; })) return;
+    for (int r = 1; r < world(); ++r) mailbox_->send(base_ + r, note(kWelcome));
+    met_.set(ok_status());
+  }
+
+  void closed_on_loop(int peer) {
+    if (peer >= 0 && peer < world() && !met_.is_set() && (peer == 0 || rank() == 0))
+      met_.set(error(Code::kPeerLost, "[net] rank {} ended before all ranks had arrived; see its log", peer));
+    endpoint_->closed_on_loop(peer);
   }
 
   std::shared_ptr<Endpoint> endpoint_;
@@ -98,6 +148,9 @@ class InprocTransport final : public Transport {
   const bool phantom_;
   BufferPool pool_;
   std::uint64_t bytes_sent_ = 0;
+  runtime::OneShot<Status> met_;
+  std::vector<bool> arrived_;                  // rank 0, by rank; empty before meet()
+  std::vector<int> early_hellos_;              // came before meet()
   std::unique_ptr<runtime::Mailbox> mailbox_;  // last: closes first
 };
 
@@ -106,7 +159,10 @@ class InprocTransport final : public Transport {
 runtime::Task<Result<std::unique_ptr<Transport>>> connect_inproc(runtime::Runtime& rt,
                                                                  ConnectOptions options) {
   TR_CO_ASSIGN_OR_RETURN(auto mailbox, rt.network().open_mailbox(options.mailbox_base + options.rank));
-  co_return std::unique_ptr<Transport>(std::make_unique<InprocTransport>(rt, options, std::move(mailbox)));
+  auto transport = std::make_unique<InprocTransport>(rt, options, std::move(mailbox));
+  const Status met = co_await transport->meet(rt.now() + options.deadline);
+  if (!met.ok()) co_return met;
+  co_return std::unique_ptr<Transport>(std::move(transport));
 }
 
 }  // namespace trireme::net

@@ -1,0 +1,43 @@
+// Runs the trireme binary as a user would, under a watchdog.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/base/json.h"
+#include "trireme/runtime/processes.h"
+
+namespace trireme::system_test {
+
+struct Ran {
+  int code = -1;
+  int signal = 0;
+  std::string out, err;  // standard output and error
+  bool timed_out = false;
+};
+
+// A fresh directory, removed with the object. Runs start in it; the digits' cache is shared by all tests of
+// the program.
+class Workspace {
+ public:
+  Workspace();
+  ~Workspace();
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+  // Runs to the end, at most two minutes.
+  Ran run(const std::vector<std::string>& arguments) const;
+  // Calls `during` once when `file` (below the workspace) exists, then waits for the end.
+  Ran run_until_file(const std::vector<std::string>& arguments, const std::string& file,
+                     const std::function<void(runtime::Process&)>& during) const;
+
+  std::string read(const std::string& name) const;  // "" when missing
+  void write(const std::string& name, const std::string& text) const;
+  Json json(const std::string& name) const;  // null when missing or not JSON
+
+ private:
+  std::string path_;
+};
+
+}  // namespace trireme::system_test

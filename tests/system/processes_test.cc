@@ -1,0 +1,102 @@
+// Workers as processes over shared memory, from the command line: the same bits, resumes, and one error for
+// all.
+#include <gtest/gtest.h>
+
+#include "tests/system/binary.h"
+
+namespace trireme::system_test {
+namespace {
+
+std::vector<std::string> small_train(const std::string& run_dir, const std::vector<std::string>& more) {
+  std::vector<std::string> args{"train", "--quiet", "--run-dir", run_dir};
+  for (const char* set :
+       {"train.logical_shards=6", "train.batch=60", "train.steps=24", "train.checkpoint_steps=6",
+        "train.optimizer.lr=0.03", "data.limit_train=1200", "data.limit_test=200"})
+    args.insert(args.end(), {"--set", set});
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::string sha_of(const Workspace& w, const std::string& run_dir) {
+  const Json summary = w.json(run_dir + "/summary.json");
+  EXPECT_TRUE(summary.value("finished", false)) << run_dir;
+  return summary.value("parameters_sha256", "");
+}
+
+TEST(Processes, OneTwoAndThreeWorkersOverSharedMemoryEndInOneHash) {
+  const Workspace w;
+  for (const char* threads : {"1", "2"}) {
+    std::string expected;
+    for (const char* workers : {"1", "2", "3"}) {
+      const std::string dir = std::string("run") + threads + workers;
+      const Ran ran = w.run(
+          small_train(dir, {"--workers", workers, "--set", std::string("train.shard_threads=") + threads}));
+      ASSERT_EQ(ran.code, 0) << ran.err;
+      if (expected.empty()) expected = sha_of(w, dir);
+      EXPECT_EQ(sha_of(w, dir), expected) << workers << " workers, " << threads << " threads";
+      EXPECT_EQ(expected.size(), 64U);
+    }
+  }
+}
+
+TEST(Processes, ARunKilledHalfWayAndStartedAgainEndsInTheSameHash) {
+  const Workspace w;
+  ASSERT_EQ(w.run(small_train("whole", {"--workers", "2"})).code, 0);
+  const Ran killed =
+      w.run_until_file(small_train("cut", {"--workers", "2"}), "cut/checkpoints/step-000000012/manifest.json",
+                       [](runtime::Process& p) { (void)p.signal(runtime::ProcessSignal::kKill); });
+  EXPECT_EQ(killed.signal, 9);
+  EXPECT_EQ(w.read("cut/summary.json"), "");
+  const Ran resumed = w.run(small_train("cut", {"--workers", "3"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(sha_of(w, "cut"), sha_of(w, "whole"));
+}
+
+TEST(Processes, CtrlCSavesAndStopsAndTheSameCommandGoesOn) {
+  const Workspace w;
+  ASSERT_EQ(w.run(small_train("whole", {})).code, 0);
+  const Ran stopped = w.run_until_file(
+      small_train("run", {"--set", "train.steps=24"}), "run/checkpoints/step-000000006/manifest.json",
+      [](runtime::Process& p) { (void)p.signal(runtime::ProcessSignal::kInterrupt); });
+  // The signal may arrive after the last step of so short a run; then there is nothing to go on with.
+  EXPECT_TRUE(stopped.code == 130 || stopped.code == 0) << stopped.err;
+  if (stopped.code == 130) {
+    EXPECT_NE(stopped.out.find("the same command goes on"), std::string::npos) << stopped.out;
+  }
+  ASSERT_EQ(w.run(small_train("run", {})).code, 0);
+  EXPECT_EQ(sha_of(w, "run"), sha_of(w, "whole"));
+}
+
+struct FaultCase {
+  const char* fault;
+  int culprit;
+  const char* reason;
+};
+
+class ProcessFaults : public ::testing::TestWithParam<FaultCase> {};
+
+TEST_P(ProcessFaults, EveryOtherRankNamesCulpritOperationAndReason) {
+  const FaultCase& c = GetParam();
+  const Workspace w;
+  const Ran ran = w.run(small_train("run", {"--workers", "3", "--fault", c.fault}));
+  EXPECT_EQ(ran.code, 1) << ran.err;
+  for (int r = 0; r < 3; ++r) {
+    const Json failure = w.json("run/log/rank-" + std::to_string(r) + ".error.json");
+    if (r == c.culprit && failure.is_null()) continue;  // killed or paused: it could not write
+    ASSERT_FALSE(failure.is_null()) << "rank " << r << "\n" << ran.err;
+    EXPECT_EQ(failure.value("culprit", -1), c.culprit) << failure.dump();
+    EXPECT_NE(failure.value("operation", "").find("bucket 0"), std::string::npos) << failure.dump();
+    EXPECT_NE(failure.value("reason", "").find(c.reason), std::string::npos) << failure.dump();
+  }
+  EXPECT_NE(ran.err.find("goes on from the last checkpoint"), std::string::npos) << ran.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ProcessFaults,
+                         ::testing::Values(FaultCase{"1:kill@collective:9", 1, "closed"},
+                                           FaultCase{"0:kill@collective:9", 0, "closed"},
+                                           FaultCase{"2:pause@collective:9", 2, "silent"},
+                                           FaultCase{"1:miscall@collective:9", 1, "mismatch"},
+                                           FaultCase{"2:error@collective:9", 2, "injected"}));
+
+}  // namespace
+}  // namespace trireme::system_test
