@@ -1,7 +1,7 @@
 // `trireme train`: the launcher's side (job, run folder, ranks, final line) and the rank's side (one worker
 // of a launch).
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include "trireme/cli/commands.h"
 #include "trireme/cli/faults.h"
@@ -62,11 +62,7 @@ Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, St
 Task<void> rank_main(runtime::Runtime& rt, const TrainArgs& args, launch::RankIdentity id, int& code) {
   code = kExitFailed;
   train::RankContext context;
-  int interrupts = 0;
-  rt.on_interrupt([&interrupts, stop = context.stop]() mutable {
-    if (++interrupts > 1) std::_Exit(kExitStopped);
-    stop.cancel(Status(Code::kCancelled, "interrupted"));
-  });
+  train::stop_on_interrupt(rt, context.stop);
   Result<train::Job> job = co_await read_job(rt, args.run_dir + "/job.toml");
   Status failure = job.status();
   if (job.ok()) {
@@ -114,27 +110,38 @@ int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
 // ---- The launcher's side
 // --------------------------------------------------------------------------------------------
 
+// What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder,
                               const std::vector<launch::RankExit>& exits) {
-  std::string text = "[launch] the job failed:";
   Code code = Code::kPeerLost;
+  std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
   for (std::size_t r = 0; r < exits.size(); ++r) {
     const launch::RankExit& e = exits[r];
+    std::string what;
     Result<Bytes> bytes = co_await rt.files().read(fmt::format("{}/log/rank-{}.error.json", folder.path, r));
     if (bytes.ok()) {
       const Result<Json> json = parse_json(as_text(*bytes), "error");
-      text +=
-          fmt::format("\n  rank {}: {}", r, json.ok() ? json->value("message", "") : "unreadable error file");
+      what = json.ok() ? json->value("message", "") : "unreadable error file";
       if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
     } else if (e.killed_by_launcher) {
-      text += fmt::format("\n  rank {}: did not answer and was ended", r);
+      what = "did not answer and was ended";
     } else if (e.status.signal != 0) {
-      text += fmt::format("\n  rank {}: died by signal {}", r, e.status.signal);
+      what = fmt::format("died by signal {}", e.status.signal);
     } else if (e.status.code != 0) {
-      text += fmt::format("\n  rank {}: ended with code {}; see {}", r, e.status.code,
-                          folder.log_of(static_cast<int>(r)));
+      what = fmt::format("ended with code {}; see {}", e.status.code, folder.log_of(static_cast<int>(r)));
+    } else {
+      continue;
+    }
+    const auto same =
+        std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == what; });
+    if (same == lines.end()) {
+      lines.emplace_back(std::move(what), fmt::format("rank {}", r));
+    } else {
+      same->second += fmt::format(", {}", r);
     }
   }
+  std::string text = "[launch] the job failed:";
+  for (const auto& [what, ranks] : lines) text += fmt::format("\n  {}: {}", ranks, what);
   text += fmt::format("\nthe same command goes on from the last checkpoint; logs: {}/log", folder.path);
   co_return Status(code, text);
 }

@@ -32,7 +32,7 @@ Value lenet(LayerBuilder& l, Value x, int num_classes) {
 
 constexpr ZooRow kZoo[] = {
     {"lenet",
-     "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: about 217 k parameters on 28x28 pictures.",
+     "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 pictures.",
      lenet},
     {"linear", "Softmax regression.", linear},
     {"mlp", "One hidden layer of 256 rectifiers.", mlp},

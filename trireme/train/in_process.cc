@@ -39,9 +39,7 @@ std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
       context.machine.cores = real.compute_threads;
       if (rank == 0) context.progress = options.progress;
       if (options.send_logs != nullptr) context.send_log = &(*options.send_logs)[at];
-      if (rank == 0 && options.handle_interrupt)
-        rt->on_interrupt(
-            [stop = context.stop]() mutable { stop.cancel(Status(Code::kCancelled, "interrupted")); });
+      if (rank == 0 && options.handle_interrupt) stop_on_interrupt(*rt, context.stop);
       rt->run(run_rank(std::move(context), &results[at]));
     });
   }

@@ -27,7 +27,7 @@ struct StepOutput {
   double loss = 0;     // mean over the global batch
   double correct = 0;  // samples of the global batch
   bool stop = false;   // some rank was asked to stop
-  TimeNs data_ns = 0, compute_ns = 0, exposed_ns = 0;
+  TimeNs compute_ns = 0, exposed_ns = 0;
 };
 
 struct EvalOutput {

@@ -22,7 +22,7 @@ struct Summary {
   double test_loss = 0, test_accuracy = 0;
   double bytes_sent_per_step = 0;  // per worker, on the wire
   double bytes_dense_per_step = 0;
-  double compute_seconds = 0, exposed_seconds = 0, data_seconds = 0;  // per step, means
+  double compute_seconds = 0, exposed_seconds = 0;  // per step, means
   double predicted_step_seconds = 0, measured_step_seconds = 0;
   plan::Prediction prediction;
   std::string parameters_sha256;

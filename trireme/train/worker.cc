@@ -242,6 +242,13 @@ Task<Result<Summary>> Worker::run() {
 
 }  // namespace
 
+void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop) {
+  rt.on_interrupt([&rt, stop]() mutable {
+    stop.cancel(Status(Code::kCancelled, "interrupted"));
+    rt.post([&rt] { rt.on_interrupt(nullptr); });  // not here: it would destroy this very handler
+  });
+}
+
 model::ModelInput model_input(const data::Dataset& data) { return {data.sample_shape, data.num_classes}; }
 
 Task<Result<Summary>> train_rank(RankContext context) {

@@ -59,6 +59,9 @@ struct RankContext {
 // that names the culprit, the operation and the reason.
 runtime::Task<Result<Summary>> train_rank(RankContext context);
 
+// The first interrupt cancels `stop`; from then on the default applies again: the second ends the process.
+void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop);
+
 // Shape of a sample and number of classes, for model builders.
 model::ModelInput model_input(const data::Dataset& data);
 

@@ -23,7 +23,7 @@ struct RealFault {
   std::uint64_t index = 0;
 };
 
-// record_messages).
+// How to make a real Runtime.
 struct RealOptions {
   std::string name = "main";
   int compute_threads = 0;         // 0: all cores
