@@ -9,6 +9,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/model/zoo.h"
 
@@ -95,9 +96,10 @@ std::string value_text(Job& job, const JobKey& key) {
     return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
   }
   if (const auto* get = std::get_if<3>(&key.field)) return *(*get)(job) ? "true" : "false";
-  std::ostringstream text;
-  text << toml::value<std::string>(*(*std::get_if<2>(&key.field))(job));
-  return text.str();
+  // A JSON string is a TOML basic string. Not toml++'s printer: its quotes differ by version, and job_sha256
+  // hashes this.
+  const Json text = *(*std::get_if<2>(&key.field))(job);
+  return text.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Status expect(bool holds, std::string_view key, std::string_view rule) {

@@ -17,7 +17,9 @@ Task<Status> MetricsLog::open(std::int64_t last_step) {
       const std::string_view line = rest.substr(0, end);
       rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
       const Result<Json> json = parse_json(line, path_);  // a torn last line of a crash is dropped
-      if (json.ok() && json->value("step", last_step + 1) <= last_step) kept += std::string(line) + "\n";
+      if (!json.ok()) continue;
+      const Result<std::int64_t> step = json_get<std::int64_t>(*json, "step");
+      if (step.ok() && *step <= last_step) kept += std::string(line) + "\n";
     }
   }
   co_return co_await rt_.files().write_atomic(path_, as_bytes(kept));

@@ -12,7 +12,9 @@ Task<std::optional<Json>> read_finished(runtime::Runtime& rt, std::string path) 
   Result<Bytes> bytes = co_await rt.files().read(path + "/summary.json");
   if (!bytes.ok()) co_return std::nullopt;
   Result<Json> json = parse_json(as_text(*bytes), path + "/summary.json");
-  if (!json.ok() || !json->value("finished", false)) co_return std::nullopt;
+  if (!json.ok()) co_return std::nullopt;
+  const Result<bool> finished = json_get<bool>(*json, "finished");
+  if (!finished.ok() || !*finished) co_return std::nullopt;
   co_return std::move(*json);
 }
 
