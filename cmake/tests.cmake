@@ -16,7 +16,7 @@ if(TRIREME_SUITE)
   set(trireme_prefix "${TRIREME_SUITE}.")
   set(trireme_test_timeout_s 1800)
   list(APPEND trireme_test_environment "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
-       "ASAN_OPTIONS=detect_stack_use_after_return=1" "UBSAN_OPTIONS=print_stacktrace=1")
+       "ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1" "UBSAN_OPTIONS=print_stacktrace=1")
   set(trireme_sanitizers_file "${CMAKE_SOURCE_DIR}/tools/sanitizers.txt")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${trireme_sanitizers_file}")
   file(STRINGS "${trireme_sanitizers_file}" row REGEX "^${TRIREME_SUITE}:")

@@ -36,8 +36,7 @@ struct RankExit {
 };
 
 // Starts all ranks and waits until every one ended. When one fails, the others get `grace`, then they are
-// killed, so the call ends whatever the ranks do. `interrupts`: the user's Ctrl-C reaches the ranks by their
-// process group; a second one kills them.
+// killed, so the call ends whatever the ranks do. The user's Ctrl-C reaches the ranks by their process group.
 runtime::Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpec spec);
 
 }  // namespace trireme::launch

@@ -15,7 +15,8 @@ Types infer(TypeSpan in, const Attrs&) {
 }
 
 void run(KernelArgs& a) {
-  dispatch_any(a.in(0).dtype(), [&]<typename T>() { update<T>(a.in(0), a.in(1), [](T, T v) { return v; }); });
+  dispatch_any(a.in(0).dtype(),
+               [&]<typename T>() { update<T>(a.in(0), a.in(1), [](const T&, T v) { return v; }); });
 }
 
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return update_layout(in, 0); }

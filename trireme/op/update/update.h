@@ -7,7 +7,8 @@
 
 namespace trireme::op::detail {
 
-// target[i] = f(target[i], value[i]), in place.
+// target[i] = f(target[i], value[i]), in place. An f that takes its first argument by reference and ignores
+// it does not read the target, which may hold no value yet.
 template <typename T, typename F>
 void update(const Tensor& target, const Tensor& value, F f) {
   T* ts = target.data<T>();
