@@ -26,7 +26,7 @@ class Workspace {
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
-  // Runs to the end, at most two minutes.
+  // Runs to the end; the watchdog kills it after five minutes (fifteen under a sanitizer).
   Ran run(const std::vector<std::string>& arguments) const;
   // Calls `during` once when `file` (below the workspace) exists, then waits for the end.
   Ran run_until_file(const std::vector<std::string>& arguments, const std::string& file,
