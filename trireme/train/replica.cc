@@ -312,7 +312,14 @@ Task<Result<StepOutput>> Replica::run_step(StepInput input) {
   std::vector<Task<Status>> running;
   for (Shard& shard : p.shards) running.push_back(p.run_shard(shard));
   Status status = co_await runtime::when_all(p.rt, std::move(running));
-  if (!status.ok()) co_return status;
+  if (!status.ok()) {
+    // Exchanges that began use this memory: they end with the group's verdict. The others never begin.
+    p.group.fail("training step", status.message());
+    for (const int notices_left : p.pending)
+      if (notices_left > 0) --p.buckets_left;
+    if (p.buckets_left > 0) co_await p.buckets_done->wait_until(kForever);
+    co_return status;
+  }
   const TimeNs computed = p.rt.now();
   // Bounded by the group: a lost, silent or stuck rank ends every exchange with its verdict.
   co_await p.buckets_done->wait_until(kForever);
