@@ -15,7 +15,7 @@ set(trireme_test_environment "TRIREME_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "TRIREME_B
 if(TRIREME_SUITE)
   set(trireme_prefix "${TRIREME_SUITE}.")
   set(trireme_test_timeout_s 1800)
-  list(APPEND trireme_test_environment "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+  list(APPEND trireme_test_environment "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
        "ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1" "UBSAN_OPTIONS=print_stacktrace=1")
   set(trireme_sanitizers_file "${CMAKE_SOURCE_DIR}/tools/sanitizers.txt")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${trireme_sanitizers_file}")
