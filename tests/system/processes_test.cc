@@ -52,10 +52,14 @@ TEST(Processes, ARunKilledHalfWayAndStartedAgainEndsInTheSameHash) {
   EXPECT_EQ(sha_of(w, "cut"), sha_of(w, "whole"));
 }
 
-TEST(Processes, CtrlCSavesAndStopsAndTheSameCommandGoesOn) {
+class Interrupted : public ::testing::TestWithParam<const char*> {};
+
+// The signal goes to the launcher alone, as from a batch system; a terminal's Ctrl-C reaches no rank by
+// another way.
+TEST_P(Interrupted, SavesAndStopsAndTheSameCommandGoesOn) {
   const Workspace w;
   // Long enough that the interrupt at step 6 finds most of the run ahead of it.
-  const std::vector<std::string> longer{"--set", "train.steps=240"};
+  const std::vector<std::string> longer{"--set", "train.steps=240", "--workers", GetParam()};
   ASSERT_EQ(w.run(small_train("whole", longer)).code, 0);
   const Ran stopped =
       w.run_until_file(small_train("run", longer), "run/checkpoints/step-000000006/manifest.json",
@@ -66,6 +70,8 @@ TEST(Processes, CtrlCSavesAndStopsAndTheSameCommandGoesOn) {
   ASSERT_EQ(w.run(small_train("run", longer)).code, 0);
   EXPECT_EQ(sha_of(w, "run"), sha_of(w, "whole"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Workers, Interrupted, ::testing::Values("1", "2"));
 
 struct FaultCase {
   const char* fault;

@@ -161,11 +161,8 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
         co_await rt.files().remove_all(fmt::format("{}/log/rank-{}.error.json", folder.path, r)));
   }
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(spec.rendezvous));
-  // Ctrl-C reaches the ranks by their process group; the launcher waits for them.
-  rt.on_interrupt([] {});
   const std::string rendezvous = spec.rendezvous;
   Result<std::vector<launch::RankExit>> exits = co_await launch::launch_local(rt, std::move(spec));
-  rt.on_interrupt(nullptr);
   (void)co_await rt.files().remove_all(rendezvous);
   if (!exits.ok()) co_return exits.status();
   for (const launch::RankExit& e : *exits)

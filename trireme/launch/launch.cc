@@ -86,6 +86,7 @@ Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpe
   for (std::size_t r = 0; r < n; ++r) {
     runtime::ProcessSpec process;
     process.argv = spec.argv;
+    process.own_group = true;
     process.env = {{"TRIREME_RANK", std::to_string(r)},
                    {"TRIREME_WORLD", std::to_string(n)},
                    {"TRIREME_RENDEZVOUS", spec.rendezvous}};
@@ -94,9 +95,14 @@ Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpe
     if (!started.ok()) co_return started.status();
     ranks.processes.push_back(std::move(*started));
   }
+  rt.on_interrupt([&ranks] {
+    for (std::size_t r = 0; r < ranks.processes.size(); ++r)
+      if (!ranks.ended[r]) (void)ranks.processes[r]->signal(runtime::ProcessSignal::kInterrupt);
+  });
   std::vector<Task<Status>> watches;
   for (std::size_t r = 0; r < n; ++r) watches.push_back(watch(rt, ranks, r, spec.grace));
   Status status = co_await runtime::when_all(rt, std::move(watches));
+  rt.on_interrupt(nullptr);
   if (!status.ok()) co_return status;
   co_return ranks.exits;
 }

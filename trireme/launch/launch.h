@@ -36,7 +36,9 @@ struct RankExit {
 };
 
 // Starts all ranks and waits until every one ended. When one fails, the others get `grace`, then they are
-// killed, so the call ends whatever the ranks do. The user's Ctrl-C reaches the ranks by their process group.
+// killed, so the call ends whatever the ranks do. While it runs, interrupts of
+// this process (Ctrl-C, a batch system's SIGTERM) are passed on to every rank: the first asks them to save
+// and stop, the second ends them.
 runtime::Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpec spec);
 
 }  // namespace trireme::launch

@@ -13,6 +13,9 @@ struct ProcessSpec {
   std::vector<std::string> argv;                         // argv[0] is the program ("" = this binary)
   std::vector<std::pair<std::string, std::string>> env;  // added to the parent's environment
   std::string stdout_path, stderr_path;                  // files to append to; empty = inherited
+  // True: a Ctrl-C on the terminal does not reach the child by itself; its parent passes on what it should
+  // hear.
+  bool own_group = false;
 };
 
 struct ExitStatus {

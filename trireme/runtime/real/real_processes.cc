@@ -101,8 +101,9 @@ struct Image {
   std::string program;
   std::vector<std::string> environment;
   std::vector<char*> argv, envp;
+  bool own_group = false;
 
-  explicit Image(ProcessSpec& spec) {
+  explicit Image(ProcessSpec& spec) : own_group(spec.own_group) {
     program = spec.argv[0].empty() ? "/proc/self/exe" : spec.argv[0];
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
@@ -124,6 +125,7 @@ struct Image {
 int become(const Image& image, pid_t parent, int stdout_fd, int stderr_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
+  if (image.own_group && setpgid(0, 0) != 0) return errno;
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaction(signal, &standard, nullptr);
