@@ -5,6 +5,9 @@
 find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 
+# Folders that test a layer under another name.
+set(TRIREME_LAYER_OF_conformance op)
+
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
@@ -37,6 +40,8 @@ function(trireme_add_test name folder label)
   endif()
   if(folder IN_LIST TRIREME_LAYERS)
     target_link_libraries(${name} PRIVATE trireme_${folder})
+  elseif(DEFINED TRIREME_LAYER_OF_${folder})
+    target_link_libraries(${name} PRIVATE trireme_${TRIREME_LAYER_OF_${folder}})
   else()
     target_link_libraries(${name} PRIVATE trireme_cli)
     if(TARGET trireme)
@@ -75,6 +80,7 @@ foreach(source IN LISTS trireme_test_sources)
   endif()
 endforeach()
 list(REMOVE_DUPLICATES trireme_test_folders)
+list(REMOVE_ITEM trireme_test_folders op_counts)  # cmake/op_counts.cmake
 
 foreach(folder IN LISTS trireme_test_folders)
   set(sources ${trireme_test_sources})
@@ -100,6 +106,7 @@ foreach(folder IN LISTS trireme_test_folders)
 endforeach()
 
 if(NOT TRIREME_SUITE)
+  include(op_counts)
   file(GLOB trireme_script_tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/tools/*.sh")
   foreach(script IN LISTS trireme_script_tests)
     get_filename_component(name "${script}" NAME_WE)

@@ -1,5 +1,9 @@
 #include "tests/conformance/mini_graph.h"
 
+#include <map>
+
+#include "trireme/op/ops.h"
+
 namespace trireme::op::testing {
 
 class MiniGradBuilder final : public GradBuilder {
@@ -47,6 +51,45 @@ const Tensor& MiniGraph::value(Value v) const {
 Result<Grads> MiniGraph::grad(std::int32_t node, std::vector<Value> grad_outputs) {
   MiniGradBuilder builder(*this, node, std::move(grad_outputs));
   return nodes_[static_cast<std::size_t>(node)].def->grad(builder);
+}
+
+int MiniGraph::num_outputs(std::int32_t node) const {
+  return static_cast<int>(nodes_[static_cast<std::size_t>(node)].values.size());
+}
+
+Result<std::vector<Value>> MiniGraph::backward(const std::vector<Value>& ys,
+                                               const std::vector<Value>& grad_ys,
+                                               const std::vector<Value>& wrt) {
+  std::map<std::pair<std::int32_t, std::int32_t>, Value> sums;
+  const auto accumulate = [&](Value v, Value g) {
+    Value& sum = sums[{v.node, v.index}];
+    sum = sum.is_null() ? g : *add(kAdd, {sum, g}, {});
+  };
+  for (std::size_t i = 0; i < ys.size(); ++i) accumulate(ys[i], grad_ys[i]);
+  for (auto id = static_cast<std::int32_t>(nodes_.size()) - 1; id >= 0; --id) {
+    if (nodes_[static_cast<std::size_t>(id)].def == nullptr) continue;
+    std::vector<Value> grad_outputs;
+    bool any = false;
+    for (int k = 0; k < num_outputs(id); ++k) {
+      const auto it = sums.find({id, k});
+      grad_outputs.push_back(it == sums.end() ? Value{} : it->second);
+      any = any || !grad_outputs.back().is_null();
+    }
+    if (!any) continue;
+    const OpDef& def = *nodes_[static_cast<std::size_t>(id)].def;
+    const std::vector<Value> inputs = nodes_[static_cast<std::size_t>(id)].inputs;
+    if (def.grad == nullptr) return error(Code::kInvalid, "op {} has no gradient", def.name);
+    TR_ASSIGN_OR_RETURN(const Grads grads, grad(id, std::move(grad_outputs)));
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (!grads[k].is_null()) accumulate(inputs[k], grads[k]);
+    }
+  }
+  std::vector<Value> result;
+  for (const Value v : wrt) {
+    const auto it = sums.find({v.node, v.index});
+    result.push_back(it == sums.end() ? Value{} : it->second);
+  }
+  return result;
 }
 
 }  // namespace trireme::op::testing

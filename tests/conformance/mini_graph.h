@@ -15,8 +15,13 @@ class MiniGraph {
   Result<Value> add(const OpDef& def, const std::vector<Value>& inputs, const Attrs& attrs);
   const Tensor& value(Value v) const;
   const TensorType& type(Value v) const { return value(v).type(); }
-  // Gradients of node `node` for its inputs, given the gradients of its outputs.
+  int num_outputs(std::int32_t node) const;
+  // Gradients of node `node` for its inputs, given the gradients of its outputs (null: none).
   Result<Grads> grad(std::int32_t node, std::vector<Value> grad_outputs);
+  // Gradients of sum_i <ys[i], grad_ys[i]> with respect to `wrt`, through every node; null where there is
+  // none.
+  Result<std::vector<Value>> backward(const std::vector<Value>& ys, const std::vector<Value>& grad_ys,
+                                      const std::vector<Value>& wrt);
 
  private:
   friend class MiniGradBuilder;

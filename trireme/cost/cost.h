@@ -16,12 +16,21 @@ namespace trireme::cost {
 struct OpCost {
   double flops = 0;
   double bytes = 0;  // compulsory traffic: every input read once, every output written once
+  // The work-depth model (Ben-Nun and Hoefler, "Demystifying Parallel and Distributed Deep Learning", 2018):
+  // W elementary operations (a multiply-add is one), D of them one after the other on any number of
+  // processors.
+  double work = 0;
+  double depth = 0;
 
+  // One after the other: depths add.
   OpCost& operator+=(const OpCost& o) {
     flops += o.flops;
     bytes += o.bytes;
+    work += o.work;
+    depth += o.depth;
     return *this;
   }
+  double parallelism() const { return depth > 0 ? work / depth : 0; }  // W/D
   friend OpCost operator+(OpCost a, const OpCost& b) { return a += b; }
   friend bool operator==(const OpCost&, const OpCost&) = default;
 };

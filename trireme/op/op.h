@@ -66,6 +66,18 @@ struct Value {
 
 struct OpDef;
 
+// ---- Dtypes
+// ---------------------------------------------------------------------------------------------------------
+// Which dtypes input 0 may have (inputs that go with it have the same one): a set of bits 1 << DType.
+using DTypeSet = std::uint16_t;
+constexpr DTypeSet only(DType d) { return static_cast<DTypeSet>(1U << static_cast<unsigned>(d)); }
+constexpr bool contains(DTypeSet set, DType d) { return (set & only(d)) != 0; }
+inline constexpr DTypeSet kFloats =
+    only(DType::kF64) | only(DType::kF32) | only(DType::kBF16) | only(DType::kF16);
+inline constexpr DTypeSet kIndices = only(DType::kI64) | only(DType::kI32);
+inline constexpr DTypeSet kNumeric = kFloats | kIndices | only(DType::kU8);
+inline constexpr DTypeSet kAnyDType = kNumeric | only(DType::kBool);
+
 // What a gradient function builds with. Implemented by graph (and by the imperative tape).
 class GradBuilder {
  public:
@@ -169,6 +181,7 @@ enum Trait : std::uint32_t {
   kRandom = 1U << 4,       // has a `stream` attribute and takes (key, step, sample ids)
   kFeed = 1U << 5,         // the value comes from outside (input, variable, constant)
   kMutates = 1U << 6,      // writes its inputs listed in OpDef::mutated_inputs
+  kTypesOnly = 1U << 7,    // looks at the types of its inputs, never at their elements
 };
 
 // ---- OpDef
@@ -177,9 +190,10 @@ struct OpDef {
   std::string_view name;
   std::string_view doc;
   std::string_view family;
-  int num_inputs = 0;  // -1: variadic
-  int num_outputs = 1;
+  int num_inputs = 0;   // -1: any number, infer says
+  int num_outputs = 1;  // -1: as many as infer says
   std::vector<AttrSpec> attrs = {};
+  DTypeSet dtypes = kFloats;  // of input 0; 0 where there is none
 
   // Types of the outputs, or a failure that names the input or attribute ("x: got ..., expected ..."). Called
   // through infer_types, which counts the inputs and puts "[op <name>]" before the message.

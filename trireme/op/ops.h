@@ -13,7 +13,7 @@ extern const OpDef kAdd, kSub, kMul, kDiv, kNeg, kScale, kExp, kLog, kSqrt, kSqu
 // reduce: attributes axes (ints, empty = all), keep_dims
 extern const OpDef kSum, kMean, kMax, kArgmax;
 // array
-extern const OpDef kReshape, kTranspose, kFill, kBroadcastTo;  // fill: no inputs; value, dtype, shape
+extern const OpDef kReshape, kTranspose, kFill, kBroadcastTo, kCount;  // fill: no inputs; value, dtype, shape
 // linalg: attributes transpose_a, transpose_b
 extern const OpDef kMatmul;
 // nn
@@ -23,6 +23,8 @@ extern const OpDef kConv2d, kConv2dInputGrad, kConv2dFilterGrad, kMaxPool2d, kMa
 extern const OpDef kDropout;
 // update: optimiser applications, mutate their first inputs
 extern const OpDef kApplySgd, kApplyMomentum, kAssign, kAssignAdd;
+// made by graph passes: what folding leaves, a group of elementwise ops, the identity without a gradient
+extern const OpDef kConstant, kFused, kStopGradient;
 // comm and resource: host ops
 extern const OpDef kAllreduce, kSend, kRecv, kBroadcast, kAllgather, kReduceScatter, kEnqueue, kDequeue,
     kSave, kRestore;

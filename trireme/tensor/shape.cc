@@ -6,8 +6,17 @@ namespace trireme {
 namespace {
 constexpr std::int64_t kMaxElems = std::int64_t{1} << 62;
 
+std::string dim_text(std::int64_t size) {
+  const std::int64_t times = (size + kUnknownDim / 2) / kUnknownDim, rest = size - times * kUnknownDim;
+  if (times <= 0) return fmt::format("{}", size);
+  std::string text = times == 1 ? "?" : fmt::format("{}*?", times);
+  return rest == 0 ? text : fmt::format("{}{:+}", text, rest);
+}
+
 std::string dims_text(std::span<const std::int64_t> dims) {
-  return fmt::format("[{}]", fmt::join(dims.begin(), dims.end(), ", "));
+  std::string text;
+  for (const std::int64_t d : dims) text += (text.empty() ? "" : ", ") + dim_text(d);
+  return fmt::format("[{}]", text);
 }
 }  // namespace
 

@@ -15,6 +15,11 @@ namespace trireme {
 
 inline constexpr int kMaxRank = 8;
 
+// Stands for a batch size that is not known yet, in shapes of graphs that are templates (graph: specialise).
+// A prime beyond real sizes, so that multiples of it are recognised: sizes print as "?" and "4*?". Nothing is
+// ever allocated or run with it.
+inline constexpr std::int64_t kUnknownDim = 2147483647;
+
 class Shape {
  public:
   Shape() = default;  // a scalar

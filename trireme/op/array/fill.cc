@@ -11,7 +11,6 @@ namespace {
 using namespace detail;
 
 Types infer(TypeSpan, const Attrs& attrs) {
-  TR_RETURN_IF_ERROR(expect_supported("dtype", attrs.get_dtype("dtype")));
   TR_ASSIGN_OR_RETURN(const Shape shape, shape_from("shape", attrs.get_ints("shape")));
   return std::vector{TensorType{attrs.get_dtype("dtype"), shape}};
 }
@@ -40,6 +39,7 @@ const OpDef kFill{.name = "fill",
                   .attrs = {{"value", 0.0, "value of every element"},
                             {"dtype", DType::kF32, "dtype of the result"},
                             {"shape", std::vector<std::int64_t>{}, "shape of the result", true}},
+                  .dtypes = 0,
                   .infer = infer,
                   .grad = grad,
                   .reference = run,

@@ -5,20 +5,28 @@
 #include <limits>
 #include <type_traits>
 
+#include "trireme/op/detail/dispatch.h"
+
 namespace trireme::op::detail {
 
-// A conversion that is defined for every value: floating to integer truncates, saturates, and takes NaN to 0.
+// A conversion that is defined for every value: floating to integer truncates, saturates, and takes NaN to 0;
+// f64 to a 16-bit float rounds through f32.
 template <typename To, typename From>
 To convert(From v) {
+  constexpr bool kFromFloat = kIsFloating<From> || std::is_floating_point_v<From>;
   if constexpr (std::is_same_v<To, bool>) {
-    return v != From{0};
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    if (std::isnan(v)) return 0;
+    return v != static_cast<From>(0);
+  } else if constexpr (kFromFloat && std::is_integral_v<To>) {
     const double wide = static_cast<double>(v);
+    if (std::isnan(wide)) return 0;
     // 2^63 as a double is just past the largest i64, so >= is the right test for every width.
     if (wide >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
     if (wide <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
     return static_cast<To>(wide);
+  } else if constexpr (kIsHalf<To>) {
+    return To(static_cast<float>(v));
+  } else if constexpr (kIsHalf<From>) {
+    return static_cast<To>(static_cast<float>(v));
   } else {
     return static_cast<To>(v);
   }

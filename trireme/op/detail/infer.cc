@@ -1,17 +1,25 @@
 #include "trireme/op/detail/infer.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "trireme/op/detail/dispatch.h"
 
 namespace trireme::op::detail {
 
 Status expect_floating(std::string_view what, const TensorType& t) {
   if (is_float_dtype(t.dtype)) return ok_status();
-  return error(Code::kInvalid, "{}: got {}, expected f32 or f64", what, t.to_string());
+  return error(Code::kInvalid, "{}: got {}, expected f64, f32, bf16 or f16", what, t.to_string());
 }
 
 Status expect_numeric(std::string_view what, const TensorType& t) {
   if (is_numeric_dtype(t.dtype)) return ok_status();
-  return error(Code::kInvalid, "{}: got {}, expected f32, f64, i64 or i32", what, t.to_string());
+  return error(Code::kInvalid, "{}: got {}, expected any dtype but bool", what, t.to_string());
+}
+
+Status expect_index(std::string_view what, const TensorType& t) {
+  if (contains(kIndices, t.dtype)) return ok_status();
+  return error(Code::kInvalid, "{}: got {}, expected i64 or i32", what, t.to_string());
 }
 
 Status expect_dtype(std::string_view what, const TensorType& t, DType dtype) {
@@ -45,10 +53,13 @@ Result<Shape> shape_from(std::string_view attr, const std::vector<std::int64_t>&
   return shape;
 }
 
-Status expect_supported(std::string_view attr, DType dtype) {
-  if (is_any_dtype(dtype)) return ok_status();
-  return error(Code::kInvalid, "attribute '{}': got {}, expected f32, f64, i64, i32, u8 or bool", attr,
-               dtype_name(dtype));
+Result<int> resolve_axis(std::string_view attr, std::int64_t given, const TensorType& t) {
+  const int rank = t.shape.rank();
+  if (given < -rank || given >= rank) {
+    return error(Code::kInvalid, "attribute '{}': got {} for {}, expected a dimension in [-{}, {})", attr,
+                 given, t.to_string(), rank, rank);
+  }
+  return static_cast<int>(given < 0 ? given + rank : given);
 }
 
 double io_bytes(TypeSpan in, TypeSpan out) {
@@ -58,8 +69,26 @@ double io_bytes(TypeSpan in, TypeSpan out) {
   return bytes;
 }
 
+double log_depth(double n) { return n > 2 ? std::ceil(std::log2(n)) : 1; }
+
+cost::OpCost elementwise_cost(TypeSpan in, TypeSpan out, double flops) {
+  const double n = elems(out[0]);
+  return {.flops = flops * n,
+          .bytes = io_bytes(in, out),
+          .work = std::max(flops, 1.0) * n,
+          .depth = n > 0 ? 1.0 : 0};
+}
+
 cost::OpCost copy_cost(TypeSpan in, TypeSpan out, const Attrs&) {
-  return {.flops = 0, .bytes = io_bytes(in, out)};
+  double moved = 0;
+  for (const TensorType& t : out) moved += elems(t);
+  return {.bytes = io_bytes(in, out), .work = moved, .depth = moved > 0 ? 1.0 : 0};
+}
+
+cost::OpCost fold_cost(TypeSpan in, TypeSpan out, double flops) {
+  const double n = elems(in[0]), m = elems(out[0]);
+  const double depth = n > 0 && m > 0 ? log_depth(n / m) : 0;
+  return {.flops = flops * n, .bytes = io_bytes(in, out), .work = std::max(flops, 1.0) * n, .depth = depth};
 }
 
 }  // namespace trireme::op::detail

@@ -9,10 +9,6 @@ using namespace detail;
 
 Types infer(TypeSpan in, const Attrs& attrs) {
   const DType to = attrs.get_dtype("dtype");
-  if (!is_any_dtype(in[0].dtype)) {
-    return error(Code::kInvalid, "x: got {}, expected f32, f64, i64, i32, u8 or bool", in[0].to_string());
-  }
-  TR_RETURN_IF_ERROR(expect_supported("dtype", to));
   return std::vector{TensorType{to, in[0].shape}};
 }
 
@@ -38,6 +34,7 @@ const OpDef kCast{
     .family = "elementwise",
     .num_inputs = 1,
     .attrs = {{"dtype", DType::kF32, "dtype of the result", true}},
+    .dtypes = kAnyDType,
     .infer = infer,
     .grad = grad,
     .reference = run,

@@ -46,19 +46,25 @@ void zip(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
 
 template <typename F>
 void map_float(const Tensor& x, const Tensor& y, F f) {
-  dispatch_float(x.dtype(), [&]<typename T>() { map<T, T>(x, y, [&](T v) -> T { return f(v); }); });
+  dispatch_float(x.dtype(),
+                 [&]<typename T>() { map<T, T>(x, y, [&](Acc<T> v) { return static_cast<T>(f(v)); }); });
 }
 template <typename F>
 void map_numeric(const Tensor& x, const Tensor& y, F f) {
-  dispatch_numeric(x.dtype(), [&]<typename T>() { map<T, T>(x, y, [&](T v) -> T { return f(v); }); });
+  dispatch_numeric(x.dtype(),
+                   [&]<typename T>() { map<T, T>(x, y, [&](Acc<T> v) { return static_cast<T>(f(v)); }); });
 }
 template <typename F>
 void zip_float(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
-  dispatch_float(a.dtype(), [&]<typename T>() { zip<T>(a, b, y, [&](T v, T w) -> T { return f(v, w); }); });
+  dispatch_float(a.dtype(), [&]<typename T>() {
+    zip<T>(a, b, y, [&](Acc<T> v, Acc<T> w) { return static_cast<T>(f(v, w)); });
+  });
 }
 template <typename F>
 void zip_numeric(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
-  dispatch_numeric(a.dtype(), [&]<typename T>() { zip<T>(a, b, y, [&](T v, T w) -> T { return f(v, w); }); });
+  dispatch_numeric(a.dtype(), [&]<typename T>() {
+    zip<T>(a, b, y, [&](Acc<T> v, Acc<T> w) { return static_cast<T>(f(v, w)); });
+  });
 }
 
 // The type in which a sum, difference or product is formed: integers wrap around instead of overflowing.

@@ -1,6 +1,7 @@
 // Elementwise exponential.
 #include <cmath>
 
+#include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
 
@@ -12,7 +13,7 @@ using namespace detail;
 Result<Grads> grad(GradBuilder& g) { return Grads{g.mul(g.grad_output(0), g.output(0))}; }
 
 void run(KernelArgs& a) {
-  map_float(a.in(0), a.out(0), [](auto v) { return std::exp(v); });
+  map_float(a.in(0), a.out(0), [](auto v) { return math::exp(v); });
 }
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Elementwise natural logarithm; NaN below zero, -inf at zero.
 #include <cmath>
 
+#include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
 
@@ -12,7 +13,7 @@ using namespace detail;
 Result<Grads> grad(GradBuilder& g) { return Grads{g.add(kDiv, {g.grad_output(0), g.input(0)})}; }
 
 void run(KernelArgs& a) {
-  map_float(a.in(0), a.out(0), [](auto v) { return std::log(v); });
+  map_float(a.in(0), a.out(0), [](auto v) { return math::log(v); });
 }
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Elementwise square root; NaN below zero.
 #include <cmath>
 
+#include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
 
@@ -14,7 +15,7 @@ Result<Grads> grad(GradBuilder& g) {
 }
 
 void run(KernelArgs& a) {
-  map_float(a.in(0), a.out(0), [](auto v) { return std::sqrt(v); });
+  map_float(a.in(0), a.out(0), [](auto v) { return math::sqrt(v); });
 }
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Elementwise hyperbolic tangent.
 #include <cmath>
 
+#include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
 
@@ -14,7 +15,7 @@ Result<Grads> grad(GradBuilder& g) {
 }
 
 void run(KernelArgs& a) {
-  map_float(a.in(0), a.out(0), [](auto v) { return std::tanh(v); });
+  map_float(a.in(0), a.out(0), [](auto v) { return math::tanh(v); });
 }
 }  // namespace
 

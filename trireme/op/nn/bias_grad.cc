@@ -30,8 +30,10 @@ void run(KernelArgs& a) {
   for (int d = 0; d < a.in(0).shape().rank(); ++d) axes.reduced[idx(d)] = d != 1;
   dispatch_numeric(a.in(0).dtype(), [&]<typename T>() {
     const auto out = a.out(0).values<T>();
-    std::fill(out.begin(), out.end(), T{0});
-    reduce<T>(a.in(0), axes, out.data(), [](T s, T v) { return static_cast<T>(wrapping(s) + wrapping(v)); });
+    using A = Acc<T>;
+    reduce<T>(
+        a.in(0), axes, out.data(), A{0}, [](A s, A v) { return static_cast<A>(wrapping(s) + wrapping(v)); },
+        [](A total) { return static_cast<T>(total); });
   });
 }
 

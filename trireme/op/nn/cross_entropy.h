@@ -10,6 +10,7 @@
 
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
+#include "trireme/op/detail/math.h"
 
 namespace trireme::op::detail {
 
@@ -31,8 +32,8 @@ T log_sum_exp(const T* row, std::int64_t step, std::int64_t n) {
   T top = row[0];
   for (std::int64_t i = 1; i < n; ++i) top = std::max(top, row[i * step]);
   T total = 0;
-  for (std::int64_t i = 0; i < n; ++i) total += std::exp(row[i * step] - top);
-  return top + std::log(total);
+  for (std::int64_t i = 0; i < n; ++i) total += math::exp(row[i * step] - top);
+  return top + math::log(total);
 }
 
 }  // namespace trireme::op::detail

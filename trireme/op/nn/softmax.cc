@@ -4,6 +4,7 @@
 
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
+#include "trireme/op/detail/math.h"
 #include "trireme/op/ops.h"
 #include "trireme/tensor/walk.h"
 
@@ -31,7 +32,7 @@ void softmax_row(const T* x, std::int64_t step, T* y, std::int64_t n) {
   T top = x[0];
   for (std::int64_t i = 1; i < n; ++i) top = std::max(top, x[i * step]);
   T total = 0;
-  for (std::int64_t i = 0; i < n; ++i) total += y[i] = std::exp(x[i * step] - top);
+  for (std::int64_t i = 0; i < n; ++i) total += y[i] = math::exp(x[i * step] - top);
   for (std::int64_t i = 0; i < n; ++i) y[i] /= total;
 }
 

@@ -2,6 +2,7 @@
 // onehot(labels[i])).
 #include <limits>
 
+#include "trireme/op/detail/math.h"
 #include "trireme/op/nn/cross_entropy.h"
 #include "trireme/op/ops.h"
 
@@ -19,7 +20,7 @@ template <typename T>
 void grad_row(const T* row, std::int64_t step, std::int64_t c, std::int64_t label, T factor, T* out) {
   const T lse = log_sum_exp(row, step, c);
   for (std::int64_t j = 0; j < c; ++j) {
-    out[j] = factor * (std::exp(row[j * step] - lse) - (j == label ? T{1} : T{0}));
+    out[j] = factor * (math::exp(row[j * step] - lse) - (j == label ? T{1} : T{0}));
   }
 }
 

@@ -41,7 +41,7 @@ void run(KernelArgs& a) {
   const std::uint64_t key =
       mix_key(scalar(a.in(1)), scalar(a.in(2)), static_cast<std::uint64_t>(a.attrs.get_int("stream")));
   dispatch_float(x.dtype(), [&]<typename T>() {
-    const T keep = static_cast<T>(1 - rate);
+    const Acc<T> keep = static_cast<Acc<T>>(1 - rate);
     for (std::int64_t s = 0; s < x.shape()[0]; ++s) {
       const Tensor from = x.slice(0, s, s + 1);
       T* out = y.data<T>() + s * y.strides()[0];
@@ -57,8 +57,8 @@ void run(KernelArgs& a) {
                     philox4x32(key, {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32),
                                      static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32)});
               }
-              const T v = from.data<T>()[offset[0] + i * stride[0]];
-              out[j] = to_uniform(words[j % 4]) >= threshold ? v / keep : T{0};
+              const Acc<T> v = from.data<T>()[offset[0] + i * stride[0]];
+              out[j] = to_uniform(words[j % 4]) >= threshold ? static_cast<T>(v / keep) : T(0);
             }
           });
     }

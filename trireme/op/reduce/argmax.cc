@@ -1,4 +1,5 @@
 // Index of the maximum along one dimension.
+#include "trireme/op/detail/math.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/reduce/reduce.h"
 
@@ -6,19 +7,9 @@ namespace trireme::op {
 namespace {
 using namespace detail;
 
-Result<int> resolve_axis(const TensorType& x, const Attrs& attrs) {
-  const std::int64_t given = attrs.get_int("axis");
-  const int rank = x.shape.rank();
-  if (given < -rank || given >= rank) {
-    return error(Code::kInvalid, "attribute 'axis': got {} for {}, expected a dimension in [-{}, {})", given,
-                 x.to_string(), rank, rank);
-  }
-  return static_cast<int>(given < 0 ? given + rank : given);
-}
-
 Types infer(TypeSpan in, const Attrs& attrs) {
   TR_RETURN_IF_ERROR(expect_numeric("x", in[0]));
-  TR_ASSIGN_OR_RETURN(const int axis, resolve_axis(in[0], attrs));
+  TR_ASSIGN_OR_RETURN(const int axis, resolve_axis("axis", attrs.get_int("axis"), in[0]));
   if (in[0].shape[axis] == 0) {
     return error(Code::kInvalid, "x: got {}, expected at least one element along dimension {}",
                  in[0].to_string(), axis);
@@ -34,7 +25,7 @@ Types infer(TypeSpan in, const Attrs& attrs) {
 
 void run(KernelArgs& a) {
   const Tensor& x = a.in(0);
-  const int axis = *resolve_axis(x.type(), a.attrs);
+  const int axis = *resolve_axis("axis", a.attrs.get_int("axis"), x.type());
   const std::int64_t size = x.shape()[axis], step = x.strides()[idx(axis)];
   Shape outer = x.shape();
   outer.set(axis, 1);
@@ -47,8 +38,8 @@ void run(KernelArgs& a) {
                      const T* row = xs + offset[0] + i * stride[0];
                      std::int64_t best = 0;
                      for (std::int64_t k = 1; k < size; ++k) {
-                       const T m = row[best * step], v = row[k * step];
-                       if (m == m && (v > m || v != v)) best = k;
+                       const Acc<T> m = row[best * step], v = row[k * step];
+                       if (!math::isnan(m) && (v > m || math::isnan(v))) best = k;
                      }
                      out[offset[1] + i * stride[1]] = best;
                    }
@@ -58,7 +49,7 @@ void run(KernelArgs& a) {
 
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options;
-  const auto axis = resolve_axis(in[0], attrs);
+  const auto axis = resolve_axis("axis", attrs.get_int("axis"), in[0]);
   for (int d = 0; axis.ok() && d < in[0].shape.rank(); ++d) {
     if (d != *axis) options.push_back({{d}, {d > *axis && !attrs.get_bool("keep_dims") ? d - 1 : d}});
   }
@@ -73,6 +64,7 @@ const OpDef kArgmax{
     .num_inputs = 1,
     .attrs = {{"axis", std::int64_t{-1}, "dimension; negative ones count from the end"},
               {"keep_dims", false, "keep the dimension with size 1"}},
+    .dtypes = kNumeric,
     .infer = infer,
     .reference = run,
     .cost = cost_per_input<1>,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "trireme/op/detail/math.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/reduce/reduce.h"
 
@@ -32,11 +33,12 @@ Result<Grads> grad(GradBuilder& g) {
 void run(KernelArgs& a) {
   const auto axes = resolve_axes(a.in(0).type(), a.attrs);
   dispatch_numeric(a.in(0).dtype(), [&]<typename T>() {
-    const auto out = a.out(0).values<T>();
-    T lowest = std::numeric_limits<T>::lowest();
-    if constexpr (std::is_floating_point_v<T>) lowest = -std::numeric_limits<T>::infinity();
-    std::fill(out.begin(), out.end(), lowest);
-    reduce<T>(a.in(0), *axes, out.data(), [](T m, T v) { return v > m || v != v ? v : m; });
+    using A = Acc<T>;
+    A lowest = std::numeric_limits<A>::lowest();
+    if constexpr (kIsFloating<T>) lowest = -std::numeric_limits<A>::infinity();
+    reduce<T>(
+        a.in(0), *axes, a.out(0).data<T>(), lowest, [](A m, A v) { return v > m || math::isnan(v) ? v : m; },
+        [](A m) { return static_cast<T>(m); });
   });
 }
 
@@ -50,6 +52,7 @@ const OpDef kMax{.name = "max",
                  .family = "reduce",
                  .num_inputs = 1,
                  .attrs = reduce_attrs(),
+                 .dtypes = kNumeric,
                  .infer = infer,
                  .grad = grad,
                  .reference = run,

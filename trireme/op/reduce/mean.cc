@@ -15,18 +15,18 @@ Types infer(TypeSpan in, const Attrs& attrs) {
 }
 
 Result<Grads> grad(GradBuilder& g) {
-  TR_ASSIGN_OR_RETURN(const Axes axes, resolve_axes(g.type(g.input(0)), g.attrs()));
-  const double factor = 1.0 / static_cast<double>(std::max<std::int64_t>(axes.count, 1));
-  return Grads{broadcast_reduced(g, g.scale(g.grad_output(0), factor))};
+  const Value count = g.add(kCount, {g.input(0)}, {{"axes", g.attrs().get_ints("axes")}});
+  return Grads{broadcast_reduced(g, g.add(kDiv, {g.grad_output(0), count}))};
 }
 
 void run(KernelArgs& a) {
   const auto axes = resolve_axes(a.in(0).type(), a.attrs);
   dispatch_float(a.in(0).dtype(), [&]<typename T>() {
-    const auto out = a.out(0).values<T>();
-    std::fill(out.begin(), out.end(), T{0});
-    reduce<T>(a.in(0), *axes, out.data(), [](T s, T v) { return s + v; });
-    for (T& v : out) v /= static_cast<T>(axes->count);
+    using A = Acc<T>;
+    const A count = static_cast<A>(axes->count);
+    reduce<T>(
+        a.in(0), *axes, a.out(0).data<T>(), A{0}, [](A s, A v) { return s + v; },
+        [count](A total) { return static_cast<T>(total / count); });
   });
 }
 

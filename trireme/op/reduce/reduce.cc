@@ -57,6 +57,23 @@ std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs, std::op
   return options;
 }
 
+void split_axes(const Tensor& x, const Axes& axes, Shape& kept, Strides& kept_strides, Shape& gone,
+                Strides& gone_strides) {
+  std::array<std::int64_t, kMaxRank> stay{}, fold{};
+  std::size_t num_stay = 0, num_fold = 0;
+  for (int d = 0; d < x.shape().rank(); ++d) {
+    if (axes.reduced[idx(d)]) {
+      fold[num_fold] = x.shape()[d];
+      gone_strides[num_fold++] = x.strides()[idx(d)];
+    } else {
+      stay[num_stay] = x.shape()[d];
+      kept_strides[num_stay++] = x.strides()[idx(d)];
+    }
+  }
+  kept = Shape(std::span<const std::int64_t>(stay.data(), num_stay));
+  gone = Shape(std::span<const std::int64_t>(fold.data(), num_fold));
+}
+
 Value broadcast_reduced(GradBuilder& g, Value v) {
   const TensorType x = g.type(g.input(0));
   const auto axes = resolve_axes(x, g.attrs());

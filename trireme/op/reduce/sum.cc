@@ -1,6 +1,6 @@
-// Sum over dimensions. Adds in the element type, one element after the other in row-major order of x: plain,
-// so that the bits are easy to reproduce. The rounding error grows with the number of addends; a caller that
-// minds casts to f64.
+// Sum over dimensions. Adds in the element type (16-bit floats: in f32), one element after the other in
+// row-major order of x: plain, so that the bits are easy to reproduce. The rounding error grows with the
+// number of addends; a caller that minds casts to f64.
 #include <algorithm>
 
 #include "trireme/op/elementwise/elementwise.h"
@@ -21,9 +21,11 @@ Result<Grads> grad(GradBuilder& g) { return Grads{broadcast_reduced(g, g.grad_ou
 void run(KernelArgs& a) {
   const auto axes = resolve_axes(a.in(0).type(), a.attrs);
   dispatch_numeric(a.in(0).dtype(), [&]<typename T>() {
-    const auto out = a.out(0).values<T>();
-    std::fill(out.begin(), out.end(), T{0});
-    reduce<T>(a.in(0), *axes, out.data(), [](T s, T v) { return static_cast<T>(wrapping(s) + wrapping(v)); });
+    using A = Acc<T>;
+    reduce<T>(
+        a.in(0), *axes, a.out(0).data<T>(), A{0},
+        [](A s, A v) { return static_cast<A>(wrapping(s) + wrapping(v)); },
+        [](A total) { return static_cast<T>(total); });
   });
 }
 
@@ -38,6 +40,7 @@ const OpDef kSum{
     .family = "reduce",
     .num_inputs = 1,
     .attrs = reduce_attrs(),
+    .dtypes = kNumeric,
     .infer = infer,
     .grad = grad,
     .reference = run,

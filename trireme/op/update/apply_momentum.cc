@@ -20,22 +20,26 @@ Types infer(TypeSpan in, const Attrs& attrs) {
 
 void run(KernelArgs& a) {
   const Tensor &param = a.in(0), &velocity = a.in(1), &grad = a.in(2);
+  const double weight_decay = a.attrs.get_float("weight_decay");
   const bool nesterov = a.attrs.get_bool("nesterov");
   dispatch_float(param.dtype(), [&]<typename T>() {
-    const T lr = a.in(3).data<T>()[0];
-    const T momentum = static_cast<T>(a.attrs.get_float("momentum"));
-    const T decay = static_cast<T>(a.attrs.get_float("weight_decay"));
+    using A = Acc<T>;
+    const A lr = a.in(3).data<T>()[0];
+    const A momentum = static_cast<A>(a.attrs.get_float("momentum"));
+    const A decay = static_cast<A>(weight_decay);
     T *ws = param.data<T>(), *vs = velocity.data<T>();
     const T* gs = grad.data<T>();
     walk_rows<3>(param.shape(), {param.strides(), velocity.strides(), grad.strides()},
                  [&](const auto& offset, const auto& stride, std::int64_t n) {
                    for (std::int64_t i = 0; i < n; ++i) {
-                     T& w = ws[offset[0] + i * stride[0]];
-                     T& v = vs[offset[1] + i * stride[1]];
-                     T g = gs[offset[2] + i * stride[2]];
-                     if (decay != 0) g += decay * w;
-                     v = momentum * v + g;
-                     w -= lr * (nesterov ? g + momentum * v : v);
+                     T& param_i = ws[offset[0] + i * stride[0]];
+                     T& velocity_i = vs[offset[1] + i * stride[1]];
+                     const A w = param_i;
+                     A g = gs[offset[2] + i * stride[2]];
+                     if (weight_decay != 0) g += decay * w;
+                     const A v = momentum * static_cast<A>(velocity_i) + g;
+                     velocity_i = static_cast<T>(v);
+                     param_i = static_cast<T>(w - lr * (nesterov ? g + momentum * v : v));
                    }
                  });
   });

@@ -7,9 +7,6 @@ namespace {
 using namespace detail;
 
 Types infer(TypeSpan in, const Attrs&) {
-  if (!is_any_dtype(in[0].dtype)) {
-    return error(Code::kInvalid, "var: got {}, expected f32, f64, i64, i32, u8 or bool", in[0].to_string());
-  }
   TR_RETURN_IF_ERROR(expect_type("value", in[1], in[0]));
   return std::vector{in[0]};
 }
@@ -26,6 +23,7 @@ const OpDef kAssign{.name = "assign",
                     .doc = "var = value, in place.",
                     .family = "update",
                     .num_inputs = 2,
+                    .dtypes = kAnyDType,
                     .infer = infer,
                     .reference = run,
                     .cost = copy_cost,
