@@ -123,6 +123,21 @@ struct Mistake {
   const char* says;
 };
 
+TEST(CommandLine, InspectOpTellsWhatACallCosts) {
+  const Workspace w;
+  const Ran ran =
+      w.run({"inspect", "op", "matmul", "--in", "f32[64, 256]", "--in", "f32[256, 10]", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Result<Json> op = parse_json(ran.out, "standard output");
+  ASSERT_TRUE(op.ok()) << ran.out;
+  const Json& call = (*op)["call"];
+  EXPECT_EQ(call["outputs"][0], "f32[64, 10]");
+  EXPECT_EQ(call["flops"], 2.0 * 64 * 256 * 10);
+  EXPECT_EQ(call["work"], 64.0 * 256 * 10);  // W = Cout Cin N
+  EXPECT_EQ(call["depth"], 8);               // D = log2 Cin
+  EXPECT_EQ(call["average_parallelism"], 64.0 * 256 * 10 / 8);
+}
+
 TEST(CommandLine, MistakesGetAClearMessageAndAnExitCode) {
   const Workspace w;
   w.write("unknown.toml", "[train]\nepoch = 3\n");
@@ -153,6 +168,10 @@ TEST(CommandLine, MistakesGetAClearMessageAndAnExitCode) {
       {{"train", "--run-dir", "unknown.toml/x"}, 1, "unknown.toml/x"},
       {{"simulate", "--compute", "imaginary"}, 2, "--compute"},
       {{"simulate", "--ranks", "0"}, 2, "--ranks"},
+      {{"inspect", "op", "no_such_op"}, 2, "trireme inspect ops"},
+      {{"inspect", "op", "matmul", "--in", "f32[2, 3]", "--in", "f32[4, 5]"}, 2, "inner dimensions"},
+      {{"inspect", "op", "relu", "--in", "f99[2]"}, 2, "unknown dtype"},
+      {{"inspect", "op", "relu", "--in", "f32[2]", "--attr", "slope=1"}, 2, "slope"},
       {{"inspect"}, 2, "--help"},
       {{"inspect", "everything"}, 2, "--help"},
   };

@@ -8,6 +8,8 @@ namespace trireme::cli {
 std::function<int()> add_train(CLI::App& app);
 std::function<int()> add_simulate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
+// A subcommand of inspect.
+std::function<int()> add_inspect_op(CLI::App& inspect);
 std::function<int()> add_version(CLI::App& app);
 
 }  // namespace trireme::cli

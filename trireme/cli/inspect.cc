@@ -1,4 +1,5 @@
-// `trireme inspect ops|models|agreements|collectives|job`: the tables, as text or JSON.
+// `trireme inspect ops|models|agreements|collectives|job`: the tables, as text or JSON. `inspect op` is in
+// inspect_op.cc.
 #include <cstdio>
 
 #include "trireme/agree/agree.h"
@@ -101,7 +102,7 @@ std::function<int()> add_inspect(CLI::App& app) {
       if (!*json) print_rows(rows);
     });
   }
-  return [] { return kExitOk; };
+  return add_inspect_op(app);
 }
 
 }  // namespace trireme::cli

@@ -1,10 +1,12 @@
 #include "trireme/tensor/shape.h"
 
 #include <algorithm>
+#include <charconv>
+#include <vector>
 
 namespace trireme {
 namespace {
-constexpr std::int64_t kMaxElems = std::int64_t{1} << 62;
+constexpr std::int64_t kMaxElems = std::int64_t{1} << 59;
 
 std::string dim_text(std::int64_t size) {
   const std::int64_t times = (size + kUnknownDim / 2) / kUnknownDim, rest = size - times * kUnknownDim;
@@ -42,7 +44,7 @@ Result<Shape> Shape::checked(std::span<const std::int64_t> dims) {
     }
     if (dims[i] == 0) continue;
     if (__builtin_mul_overflow(count, dims[i], &count) || count > kMaxElems) {
-      return error(Code::kInvalid, "[shape] too many elements: got {}, expected at most 2^62",
+      return error(Code::kInvalid, "[shape] too many elements: got {}, expected at most 2^59",
                    dims_text(dims));
     }
   }
@@ -86,6 +88,36 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
 
 std::string TensorType::to_string() const {
   return fmt::format("{}{}", dtype_name(dtype), shape.to_string());
+}
+
+Result<TensorType> TensorType::parse(std::string_view text) {
+  const auto bad = [text] {
+    return error(Code::kInvalid, "[shape] no tensor type: got '{}', expected e.g. f32[32, 10] or i64[]",
+                 text);
+  };
+  const std::size_t open = text.find('[');
+  if (open == std::string_view::npos || !text.ends_with(']')) return bad();
+  TR_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(text.substr(0, open)));
+  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  std::vector<std::int64_t> dims;
+  const auto skip_spaces = [&rest] {
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+  };
+  for (skip_spaces(); !rest.empty(); skip_spaces()) {
+    std::int64_t size = 0;
+    const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
+    if (failure != std::errc()) return bad();
+    dims.push_back(size);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    skip_spaces();
+    if (rest.empty()) break;
+    if (!rest.starts_with(',')) return bad();
+    rest.remove_prefix(1);
+    skip_spaces();
+    if (rest.empty()) return bad();
+  }
+  TR_ASSIGN_OR_RETURN(const Shape shape, Shape::checked(dims));
+  return TensorType{dtype, shape};
 }
 
 }  // namespace trireme

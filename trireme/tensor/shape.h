@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "trireme/base/status.h"
 #include "trireme/tensor/dtype.h"
@@ -26,7 +27,8 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const std::int64_t> dims);  // dims >= 0 and at most kMaxRank of them: invariants
 
-  // For dimensions from users: rejects negative sizes, too many dimensions and element counts beyond 2^62.
+  // For dimensions from users: rejects negative sizes, too many dimensions and element counts beyond 2^59
+  // (2^62 bytes).
   static Result<Shape> checked(std::span<const std::int64_t> dims);
 
   int rank() const { return rank_; }
@@ -57,7 +59,8 @@ struct TensorType {
   Shape shape;
 
   std::size_t num_bytes() const { return static_cast<std::size_t>(shape.num_elems()) * dtype_size(dtype); }
-  std::string to_string() const;  // "f32[32, 10]"
+  std::string to_string() const;                           // "f32[32, 10]"
+  static Result<TensorType> parse(std::string_view text);  // what to_string gives
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
