@@ -16,17 +16,27 @@ struct RandomGraph {
   Feeds feeds;
 };
 
+// `kPlain`: few ops. `kRich`: dropout, rows and scalars that broadcast, constants, stop_gradient, control
+// edges. `kSmooth`: rich, and differentiable everywhere by every variable: nothing is mutated.
+enum class Flavour { kPlain, kRich, kSmooth };
+
 class RandomGraphMaker {
  public:
-  RandomGraphMaker(std::uint64_t seed, bool with_hosts)
-      : rng_(seed, 77), with_hosts_(with_hosts), b_(out_.graph) {}
+  RandomGraphMaker(std::uint64_t seed, bool with_hosts, Flavour flavour = Flavour::kPlain)
+      : rng_(seed, 77), with_hosts_(with_hosts), flavour_(flavour), b_(out_.graph) {}
 
   RandomGraph make(int num_nodes) {
     for (int i = 0; i < 3; ++i) {
       add_feed(true);
       add_feed(false);
     }
-    for (int i = 0; i < num_nodes; ++i) add_node();
+    if (flavour_ != Flavour::kPlain) add_random_feeds();
+    for (int i = 0; i < num_nodes; ++i) {
+      if (flavour_ == Flavour::kPlain || below(2) == 0)
+        add_node();
+      else
+        add_rich_node();
+    }
     for (int i = 0; i < 4; ++i) b_.output("out" + std::to_string(i), pool_[below(pool_.size())]);
     b_.output("last", pool_.back());
     TR_CHECK(b_.status().ok(), "{}", b_.status().to_string());
@@ -74,10 +84,64 @@ class RandomGraphMaker {
       case 6:
         return pool_.push_back(b_.add(a, b_.fill(0.25, DType::kF32, {s[0], 1})));
       case 7:
+        if (flavour_ == Flavour::kSmooth) return pool_.push_back(b_.sigmoid(a));
         return mutate();
       default:
         return pool_.push_back(
             b_.add_node(op::kAllreduce, {a}, {{"label", fmt::format("late:{}", below(4))}}));
+    }
+  }
+
+  void add_random_feeds() {
+    const auto scalar = [&](const std::string& name, std::int64_t value) {
+      out_.feeds.emplace(name, Tensor::from<std::int64_t>(std::vector{value}, {}));
+      return b_.input(name, DType::kI64, {});
+    };
+    key_ = scalar("key", 17);
+    step_ = scalar("step", 3);
+    for (const std::int64_t n : {1, 2, 4, 8, 16}) {
+      const std::string name = fmt::format("ids{}", n);
+      std::vector<std::int64_t> ids;
+      for (std::int64_t i = 0; i < n; ++i) ids.push_back(100 + 7 * i);
+      out_.feeds.emplace(name, Tensor::from<std::int64_t>(ids, {n}));
+      ids_[n] = b_.input(name, DType::kI64, {n});
+    }
+  }
+
+  void add_rich_node() {
+    const Value a = any();
+    const Shape s = shape(a);
+    const auto unary = [&](const OpDef& def, Attrs attrs = {}) {
+      return b_.add_node(def, {a}, std::move(attrs));
+    };
+    switch (below(10)) {
+      case 0:
+        return pool_.push_back(unary(op::kScale, {{"factor", 0.5 * static_cast<double>(below(3))}}));
+      case 1:
+        return pool_.push_back(b_.add_node(op::kSub, {a, same_shape(a)}));
+      case 2:
+        return pool_.push_back(unary(op::kNeg));
+      case 3:
+        if (ids_.contains(s[0]))
+          pool_.push_back(b_.dropout(a, key_, step_, ids_[s[0]], 0.25, static_cast<std::int64_t>(below(3))));
+        return;
+      case 4:  // a row, a column and a scalar
+        return pool_.push_back(b_.mul(b_.add(a, b_.fill(0.5, DType::kF32, {s[1]})),
+                                      b_.add_node(op::kTanh, {b_.fill(0.75, DType::kF32, {})})));
+      case 5:
+        return pool_.push_back(b_.stop_gradient(a));
+      case 6:
+        return pool_.push_back(
+            b_.add_node(op::kTranspose, {a}, {{"order", std::vector<std::int64_t>{1, 0}}}));
+      case 7: {
+        const Value wide = unary(op::kCast, {{"dtype", DType::kF64}});
+        return pool_.push_back(b_.add_node(op::kCast, {b_.tanh(wide)}, {{"dtype", DType::kF32}}));
+      }
+      case 8:
+        if (a.node + 1 < out_.graph.size()) out_.graph.add_control(a.node, out_.graph.size() - 1);
+        return;
+      default:
+        return pool_.push_back(b_.sigmoid(b_.bias_add(a, b_.fill(0.125, DType::kF32, {s[1]}))));
     }
   }
 
@@ -86,11 +150,13 @@ class RandomGraphMaker {
     const std::size_t at = variables_[below(variables_.size())];
     const Value old = pool_[at];
     const Value next = b_.add_node(op::kAssignAdd, {old, b_.tanh(same_shape(old))});
+    if (flavour_ != Flavour::kPlain) b_.output(fmt::format("changed{}", at), next);
     std::vector<bool> stale(static_cast<std::size_t>(out_.graph.size()), false);
     stale[static_cast<std::size_t>(old.node)] = true;
     for (std::int32_t i = old.node + 1; i < out_.graph.size(); ++i) {
       const Node& n = out_.graph.node(i);
-      if (n.def == &op::kReshape && stale[static_cast<std::size_t>(n.inputs[0].node)])
+      if ((n.def == &op::kReshape || n.def == &op::kStopGradient) &&
+          stale[static_cast<std::size_t>(n.inputs[0].node)])
         stale[static_cast<std::size_t>(i)] = true;
     }
     for (Value& v : pool_)
@@ -99,14 +165,18 @@ class RandomGraphMaker {
 
   Philox rng_;
   bool with_hosts_;
+  Flavour flavour_;
+  Value key_, step_;
+  std::map<std::int64_t, Value> ids_;
   RandomGraph out_;
   Builder b_;
   std::vector<Value> pool_;
   std::vector<std::size_t> variables_;
 };
 
-inline RandomGraph random_graph(std::uint64_t seed, int num_nodes, bool with_hosts) {
-  return RandomGraphMaker(seed, with_hosts).make(num_nodes);
+inline RandomGraph random_graph(std::uint64_t seed, int num_nodes, bool with_hosts,
+                                Flavour flavour = Flavour::kPlain) {
+  return RandomGraphMaker(seed, with_hosts, flavour).make(num_nodes);
 }
 
 }  // namespace trireme::graph

@@ -14,19 +14,23 @@ const std::string* feed_name(const OpDef& def, const Attrs& attrs) {
   return value ? std::get_if<std::string>(value) : nullptr;
 }
 
-std::optional<Value> find_feed(const std::vector<Node>& nodes, const OpDef& def, std::string_view name) {
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].def != &def) continue;
-    const std::string* own = feed_name(def, nodes[i].attrs);
-    if (own && *own == name) return Value{static_cast<std::int32_t>(i), 0};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-Result<Value> Graph::add(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name) {
-  const std::string where = fmt::format("[graph] {} in scope '{}': ", def.name, scope());
+std::string Site::to_string() const {
+  if (file == nullptr) return {};
+  std::string_view path = file;
+  const std::size_t slash = path.rfind('/');
+  if (slash != std::string_view::npos && slash > 0) {
+    const std::size_t folder = path.rfind('/', slash - 1);
+    if (folder != std::string_view::npos) path.remove_prefix(folder + 1);
+  }
+  return fmt::format("{}:{}", path, line);
+}
+
+Result<Value> Graph::add(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name,
+                         std::string_view site) {
+  const std::string where = fmt::format("[graph] {} in scope '{}'{}{}: ", def.name, scope(),
+                                        site.empty() ? "" : " built at ", site);
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -47,17 +51,18 @@ Result<Value> Graph::add(const OpDef& def, std::vector<Value> inputs, Attrs attr
   if (const std::string* feed = feed_name(def, *complete)) {
     if (feed->empty())
       return error(Code::kInvalid, "{}the attribute 'name' is empty; give every {} a name", where, def.name);
-    if (find_feed(nodes_, def, *feed))
+    if (!feeds_.try_emplace({&def, *feed}, size()).second)
       return error(Code::kExists, "{}'{}' exists already; use the existing value or another name", where,
                    *feed);
-    wanted = *feed;
+    wanted = name.empty() ? *feed : std::string(name);
   }
   nodes_.push_back({.def = &def,
                     .inputs = std::move(inputs),
                     .control = {},
                     .attrs = std::move(*complete),
                     .outputs = std::move(*outputs),
-                    .name = unique_name(std::move(wanted))});
+                    .name = unique_name(std::move(wanted)),
+                    .site = std::string(site)});
   return Value{size() - 1, 0};
 }
 
@@ -85,11 +90,13 @@ std::optional<Value> Graph::find_output(std::string_view name) const {
   return std::nullopt;
 }
 
-std::optional<Value> Graph::find_input(std::string_view name) const {
-  return find_feed(nodes_, op::kInput, name);
-}
+std::optional<Value> Graph::find_input(std::string_view name) const { return find_feed(op::kInput, name); }
 std::optional<Value> Graph::find_variable(std::string_view name) const {
-  return find_feed(nodes_, op::kVariable, name);
+  return find_feed(op::kVariable, name);
+}
+std::optional<Value> Graph::find_feed(const OpDef& def, std::string_view name) const {
+  const auto it = feeds_.find({&def, std::string(name)});
+  return it == feeds_.end() ? std::nullopt : std::optional(Value{it->second, 0});
 }
 
 std::vector<std::pair<std::string, Value>> Graph::variables() const {

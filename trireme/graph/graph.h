@@ -29,15 +29,31 @@ struct Node {
   Attrs attrs;                        // complete
   std::vector<TensorType> outputs;
   std::string name;  // path such as "conv1/conv2d"; unique
+  std::string site;  // where it was built, "model/layers.cc:42"; empty where nobody said
+};
+
+// A line of source code, for errors. As a default argument `Site::here()` is the caller's line. (GCC's and
+// clang 14's builtins: std::source_location is not there in both.)
+struct Site {
+  const char* file = nullptr;
+  int line = 0;
+  static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  // The last folder and the file, so that graphs do not depend on where the sources lie:
+  // "model/layers.cc:42".
+  std::string to_string() const;
 };
 
 class Graph {
  public:
-  // Adds a node after checking inputs, attributes and types. The error names the op and the scope it was
-  // built in. Names: `name` (default: the op's name) below the scope, with a number where it is taken. An
-  // `input` or `variable` takes its `name` attribute as it is; a second one of that name fails (kExists).
-  Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {},
-                    std::string_view name = "");
+  // Adds a node after checking inputs, attributes and types. The error names the op, the scope it was built
+  // in and the site. Names: `name` (default: the op's name; for `input` and `variable` their `name`
+  // attribute, without the scope) below the scope, with a number where it is taken. A second input or
+  // variable of one `name` attribute fails (kExists).
+  Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}, std::string_view name = "",
+                    std::string_view site = "");
+  // A control edge: `after` runs after `before`, though it reads nothing of it.
   void add_control(std::int32_t before, std::int32_t after);
 
   std::int32_t size() const { return static_cast<std::int32_t>(nodes_.size()); }
@@ -63,11 +79,13 @@ class Graph {
   std::string to_dot() const;
 
  private:
+  std::optional<Value> find_feed(const OpDef& def, std::string_view name) const;
   std::string unique_name(std::string wanted);
   std::vector<Node> nodes_;
   std::vector<std::pair<std::string, Value>> outputs_;
   std::vector<std::string> scopes_;
   std::map<std::string, int, std::less<>> used_names_;
+  std::map<std::pair<const OpDef*, std::string>, std::int32_t> feeds_;  // by op and `name` attribute
 };
 
 // Checks every invariant (order, types against inference, unique names, mutation order); names the first bad

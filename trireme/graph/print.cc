@@ -6,12 +6,32 @@
 namespace trireme::graph {
 namespace {
 
+// Printable ASCII stays as it is; quotes, backslashes and everything else are escaped, so that one node is
+// one line whatever its texts hold. Graphviz reads the same escapes.
+std::string quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (c == '\n') {
+      quoted += "\\n";
+    } else if (u < 0x20 || u == 0x7F) {
+      quoted += fmt::format("\\x{:02x}", u);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
 std::string attr_text(const op::AttrValue& value) {
   return std::visit(
       [](const auto& v) -> std::string {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, std::string>) {
-          return fmt::format("\"{}\"", v);
+          return quote(v);
         } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
           return fmt::format("[{}]", fmt::join(v, ", "));
         } else if constexpr (std::is_same_v<T, DType>) {
@@ -33,15 +53,6 @@ std::string types_text(const Node& node) {
   return text;
 }
 
-std::string dot_quote(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
-
 }  // namespace
 
 std::string Graph::to_text() const {
@@ -55,10 +66,10 @@ std::string Graph::to_text() const {
     if (!attrs.empty()) text += fmt::format(" {{{}}}", fmt::join(attrs, ", "));
     text += fmt::format(" : {}", types_text(n));
     if (!n.control.empty()) text += fmt::format(" after %{}", fmt::join(n.control, ", %"));
-    text += fmt::format("  # {}\n", n.name);
+    text += fmt::format("  # {}{}{}\n", n.name, n.site.empty() ? "" : " @ ", n.site);
   }
   for (const auto& [name, value] : outputs_)
-    text += fmt::format("output \"{}\" = {}\n", name, value_text(value));
+    text += fmt::format("output {} = {}\n", quote(name), value_text(value));
   return text;
 }
 
@@ -67,14 +78,15 @@ std::string Graph::to_dot() const {
   for (std::int32_t i = 0; i < size(); ++i) {
     const Node& n = node(i);
     text += fmt::format("  n{} [label={}];\n", i,
-                        dot_quote(fmt::format("{}: {} -> {}", n.name, n.def->name, types_text(n))));
+                        quote(fmt::format("{}: {} -> {}", n.name, n.def->name, types_text(n))));
     for (const Value v : n.inputs)
-      text += fmt::format("  n{} -> n{} [label={}];\n", v.node, i, dot_quote(type(v).to_string()));
+      text += fmt::format("  n{} -> n{} [label={}];\n", v.node, i, quote(type(v).to_string()));
     for (const std::int32_t c : n.control) text += fmt::format("  n{} -> n{} [style=dashed];\n", c, i);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    text += fmt::format("  out{} [shape=oval, label={}];\n", i, dot_quote(outputs_[i].first));
-    text += fmt::format("  n{} -> out{};\n", outputs_[i].second.node, i);
+    text += fmt::format("  out{} [shape=oval, label={}];\n", i, quote(outputs_[i].first));
+    text += fmt::format("  n{} -> out{} [label={}];\n", outputs_[i].second.node, i,
+                        quote(type(outputs_[i].second).to_string()));
   }
   return text + "}\n";
 }

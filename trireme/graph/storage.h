@@ -35,16 +35,16 @@ class ValueMap {
   std::vector<T> items_;
 };
 
-// What an output shares memory with by nature: reshape shares its input, a mutator's output k its k-th
-// mutated input. Null when the output has memory of its own. A reshape whose output is pinned elsewhere is a
-// copy: callers ask is_copy.
+// What an output shares memory with by nature: reshape and stop_gradient share their input, a mutator's
+// output k its k-th mutated input. Null when the output has memory of its own. A reshape whose output is
+// pinned elsewhere is a copy: callers ask is_copy.
 Value natural_alias(const Graph& graph, Value v);
 
 // Values to their storage: the first Value of the chain of natural aliases. `pinned` Values start a storage
 // of their own unless they are a mutator's.
 ValueMap<Value> storage_roots(const Graph& graph, std::span<const Value> pinned = {});
 
-// True when the node runs nothing: a feed, or a reshape that is an alias.
+// True when the node runs nothing: a feed, or a reshape or stop_gradient that is an alias.
 bool is_free(const Graph& graph, std::int32_t node, const ValueMap<Value>& roots);
 
 // For every node that runs, the nodes that run and must end before it, ascending: producers of inputs

@@ -9,8 +9,14 @@ namespace {
 
 Status bad(const Graph& graph, std::int32_t id, std::string_view what) {
   const Node& n = graph.node(id);
-  return error(Code::kInvalid, "[graph] node %{} '{}' ({}): {}", id, n.name, n.def ? n.def->name : "no op",
-               what);
+  return error(Code::kInvalid, "[graph] node %{} '{}' ({}){}{}: {}", id, n.name,
+               n.def ? n.def->name : "no op", n.site.empty() ? "" : " built at ", n.site, what);
+}
+
+std::string types_text(const std::vector<TensorType>& types) {
+  std::string text;
+  for (const TensorType& t : types) text += (text.empty() ? "" : ", ") + t.to_string();
+  return text.empty() ? "none" : text;
 }
 
 Status verify_node(const Graph& graph, std::int32_t id) {
@@ -34,7 +40,10 @@ Status verify_node(const Graph& graph, std::int32_t id) {
   if (*attrs != n.attrs) return bad(graph, id, "its attributes are not complete");
   Result<std::vector<TensorType>> types = op::infer_types(*n.def, in, n.attrs);
   if (!types.ok()) return bad(graph, id, types.status().message());
-  if (*types != n.outputs) return bad(graph, id, "its output types differ from what inference gives");
+  if (*types != n.outputs)
+    return bad(
+        graph, id,
+        fmt::format("its outputs are {}, inference gives {}", types_text(n.outputs), types_text(*types)));
   return {};
 }
 
@@ -76,7 +85,7 @@ Status verify(const Graph& graph) {
     if (!names.insert(graph.node(i).name).second) return bad(graph, i, "another node has that name");
   }
   for (const auto& [name, v] : graph.outputs())
-    if (v.node < 0 || v.node >= graph.size() ||
+    if (v.node < 0 || v.node >= graph.size() || v.index < 0 ||
         v.index >= static_cast<std::int32_t>(graph.node(v.node).outputs.size()))
       return error(Code::kInvalid, "[graph] output '{}' names no value: node {} output {}", name, v.node,
                    v.index);

@@ -24,6 +24,7 @@ class NodeGradBuilder final : public op::GradBuilder {
         node_(node),
         inputs_(graph.node(node).inputs),
         attrs_(graph.node(node).attrs),
+        site_(graph.node(node).site),
         grad_outputs_(std::move(grad_outputs)),
         needs_(std::move(needs)) {}
 
@@ -34,7 +35,7 @@ class NodeGradBuilder final : public op::GradBuilder {
   const TensorType& type(Value v) override { return graph_.type(v); }
   const Attrs& attrs() override { return attrs_; }
   Value add(const OpDef& def, std::vector<Value> inputs, Attrs attrs) override {
-    Result<Value> v = graph_.add(def, std::move(inputs), std::move(attrs));
+    Result<Value> v = graph_.add(def, std::move(inputs), std::move(attrs), "", site_);
     TR_CHECK(v.ok(), "gradient of '{}': {}", graph_.node(node_).name, v.status().to_string());
     return *v;
   }
@@ -45,28 +46,32 @@ class NodeGradBuilder final : public op::GradBuilder {
   // Copies: nodes move when the graph grows.
   std::vector<Value> inputs_;
   Attrs attrs_;
+  std::string site_;  // gradients were built where their op was
   std::vector<Value> grad_outputs_;
   std::vector<bool> needs_;
 };
 
 class Accumulator {
  public:
-  Accumulator(Graph& graph, Value loss, std::span<const Value> wrt)
-      : graph_(graph),
-        loss_(loss),
-        parts_(graph),
-        total_(graph),
-        depends_(graph, false),
-        forward_size_(graph.size()) {
+  Accumulator(Graph& graph, std::span<const Value> wrt)
+      : graph_(graph), parts_(graph), total_(graph), depends_(graph, false), forward_size_(graph.size()) {
     for (const Value v : wrt) depends_[v] = true;
     for (std::int32_t i = 0; i < forward_size_; ++i) spread(i);
   }
 
-  Status run() {
-    if (!depends_[loss_]) return {};
-    TR_ASSIGN_OR_RETURN(const Value one, fill(1, loss_));
-    parts_[loss_].push_back({forward_size_, 0, one});
-    for (std::int32_t i = loss_.node; i >= 0; --i) {
+  // `grad_ys` as in add_gradients: seeds come after the uses inside the graph, in their own order.
+  Status run(std::span<const Value> ys, std::span<const Value> grad_ys) {
+    std::int32_t last = -1;
+    for (std::size_t i = 0; i < ys.size(); ++i) {
+      if (!depends_[ys[i]]) continue;
+      Value seed = grad_ys[i];
+      if (seed.is_null()) {
+        TR_ASSIGN_OR_RETURN(seed, fill(1, ys[i]));
+      }
+      parts_[ys[i]].push_back({forward_size_, static_cast<std::int32_t>(i), seed});
+      last = std::max(last, ys[i].node);
+    }
+    for (std::int32_t i = last; i >= 0; --i) {
       graph_.push_scope(fmt::format("grad/{}", graph_.node(i).name));
       Status s = visit(i);
       graph_.pop_scope();
@@ -156,7 +161,6 @@ class Accumulator {
   }
 
   Graph& graph_;
-  Value loss_;
   // Over the values that exist at the start; the nodes added here never get gradients themselves.
   ValueMap<std::vector<Contribution>> parts_;
   ValueMap<Value> total_;
@@ -166,31 +170,53 @@ class Accumulator {
 
 }  // namespace
 
-Result<std::vector<Value>> add_gradients(Graph& graph, Value loss, std::span<const Value> wrt) {
+Result<std::vector<Value>> add_gradients(Graph& graph, std::span<const Value> ys,
+                                         std::span<const Value> grad_ys, std::span<const Value> wrt) {
   const auto exists = [&](Value v) {
-    return v.node >= 0 && v.node < graph.size() &&
+    return v.node >= 0 && v.node < graph.size() && v.index >= 0 &&
            v.index < static_cast<std::int32_t>(graph.node(v.node).outputs.size());
   };
-  if (!exists(loss) || !std::all_of(wrt.begin(), wrt.end(), exists))
+  if (!std::all_of(ys.begin(), ys.end(), exists) || !std::all_of(wrt.begin(), wrt.end(), exists))
     return error(Code::kInvalid,
                  "[graph] gradients: the loss or a value to differentiate by is not in the graph");
-  if (graph.type(loss).shape.num_elems() != 1 || !is_floating(graph.type(loss).dtype))
-    return error(Code::kInvalid,
-                 "[graph] gradients: the loss '{}' is {}, expected a floating scalar; sum it first",
-                 graph.node(loss.node).name, graph.type(loss).to_string());
+  if (ys.size() != grad_ys.size())
+    return error(Code::kInvalid, "[graph] gradients: got {} output gradients, expected {}, one per output",
+                 grad_ys.size(), ys.size());
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    if (!is_floating(graph.type(ys[i]).dtype))
+      return error(Code::kInvalid, "[graph] gradients: '{}' is {}, expected a floating type",
+                   graph.node(ys[i].node).name, graph.type(ys[i]).to_string());
+    if (grad_ys[i].is_null()) continue;
+    if (!exists(grad_ys[i]) || graph.type(grad_ys[i]) != graph.type(ys[i]))
+      return error(Code::kInvalid, "[graph] gradients: output gradient {} is {}, expected {} as '{}'", i,
+                   exists(grad_ys[i]) ? graph.type(grad_ys[i]).to_string() : "not in the graph",
+                   graph.type(ys[i]).to_string(), graph.node(ys[i].node).name);
+  }
   for (const Value v : wrt)
     if (!is_floating(graph.type(v).dtype))
       return error(Code::kInvalid, "[graph] gradients: '{}' is {}, expected a floating type",
                    graph.node(v.node).name, graph.type(v).to_string());
 
-  Accumulator accumulator(graph, loss, wrt);
-  TR_RETURN_IF_ERROR(accumulator.run());
+  Accumulator accumulator(graph, wrt);
+  TR_RETURN_IF_ERROR(accumulator.run(ys, grad_ys));
   std::vector<Value> gradients;
   for (const Value v : wrt) {
     TR_ASSIGN_OR_RETURN(const Value g, accumulator.gradient(v));
     gradients.push_back(g);
   }
   return gradients;
+}
+
+Result<std::vector<Value>> add_gradients(Graph& graph, Value loss, std::span<const Value> wrt) {
+  const bool exists = loss.node >= 0 && loss.node < graph.size() && loss.index >= 0 &&
+                      loss.index < static_cast<std::int32_t>(graph.node(loss.node).outputs.size());
+  if (exists && (graph.type(loss).shape.num_elems() != 1 || !is_floating(graph.type(loss).dtype)))
+    return error(Code::kInvalid,
+                 "[graph] gradients: the loss '{}' is {}, expected a floating scalar; sum it first or give "
+                 "output gradients",
+                 graph.node(loss.node).name, graph.type(loss).to_string());
+  const Value ones;
+  return add_gradients(graph, std::span(&loss, 1), std::span(&ones, 1), wrt);
 }
 
 }  // namespace trireme::graph

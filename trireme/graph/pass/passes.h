@@ -1,4 +1,7 @@
-// Graph -> Graph functions. Each pass keeps named outputs and parameter names; each is exact: same bits.
+// Graph -> Graph functions, one file each; pass/table.cc lists them. Every pass keeps named outputs,
+// parameter names, control order, random streams and the order of mutations, and leaves a graph that
+// verifies. An exact pass keeps the bits of every output; a tolerant one changes them within what the dtype
+// rounds.
 #pragma once
 
 #include <span>
@@ -14,10 +17,62 @@ namespace trireme::graph {
 // depend on it). `loss` is a scalar. Gradients of a value with several uses are added in the order of the
 // uses. Ordinary nodes: higher orders work where the ops used have gradients.
 Result<std::vector<Value>> add_gradients(Graph& graph, Value loss, std::span<const Value> wrt);
+// The same for any values: sum_i <grad_ys[i], ys[i]> is differentiated, where grad_ys[i] has the type of
+// ys[i] and counts as constant. A null grad_ys[i] stands for ones.
+Result<std::vector<Value>> add_gradients(Graph& graph, std::span<const Value> ys,
+                                         std::span<const Value> grad_ys, std::span<const Value> wrt);
 
 // Keeps what the named outputs need (all outputs when empty), stateful nodes that an output names, and
 // control order.
 Result<Graph> eliminate_dead_code(const Graph& graph, std::span<const std::string> keep_outputs);
+
+// Replaces nodes by earlier ones that do the same: op, inputs and attributes equal to the bit. Never random,
+// stateful or host ops, feeds, or nodes that control edges touch. Exact.
+Result<Graph> merge_common(const Graph& graph);
+
+// Evaluates elementwise and array ops whose inputs are constants and whose outputs have at most `max_bytes`;
+// they become `fill` or `constant`. Exact.
+Result<Graph> fold_constants(const Graph& graph, std::int64_t max_bytes = 4096);
+
+// Groups elementwise ops of one shape into `fused` nodes (op/fused). Run it after gradients: fused nodes have
+// none. Exact: members are evaluated by the kernels that they would have on their own.
+Result<Graph> fuse_elementwise(const Graph& graph);
+
+// Computes cheap values (few flops per byte: elementwise, norms, dropout, moves) again where they are read
+// late, instead of keeping them, until plan_memory needs at most `limit_bytes`; most bytes saved per flop
+// come first. kExhausted, with the least that was reached, when that is not enough. Exact.
+Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes);
+
+// Mixed precision: products (matmul, convolutions, attention...) of f32 values are computed in `dtype` (bf16
+// or f16), everything else and all variables and outputs stay f32. Run it before gradients: they come back as
+// f32 through the casts. Tolerant.
+Result<Graph> lower_precision(const Graph& graph, DType dtype);
+
+// A graph whose inputs have the size kUnknownDim is a template for any batch. Puts `batch` in its place, in
+// input shapes, in attributes that state shapes (OpDef::shape_attr) and so in all types: a*? + c becomes
+// a*batch + c. Fails, naming the node, where an attribute still depends on the unknown size. Exact.
+Result<Graph> specialise(const Graph& graph, std::int64_t batch);
+
+// ---- The table of passes
+enum class Exactness : std::uint8_t { kExact, kTolerant };
+
+// What the passes of the table take beside the graph; each reads its own.
+struct PassOptions {
+  std::vector<std::string> keep_outputs = {};  // dead_code: empty keeps all
+  std::int64_t fold_bytes = 4096;              // fold
+  std::int64_t memory_limit_bytes = 0;         // recompute: 0 leaves the graph as it is
+  DType dtype = DType::kBF16;                  // lower_precision
+  std::int64_t batch = 0;                      // specialise: 0 leaves the graph as it is
+};
+
+struct PassRow {
+  std::string_view name;
+  std::string_view doc;
+  Exactness exactness;
+  Result<Graph> (*run)(const Graph& graph, const PassOptions& options);
+};
+std::span<const PassRow> pass_table();            // in the order in which they are best run
+const PassRow* find_pass(std::string_view name);  // null when unknown
 
 // Where each Value lives in one arena. Offsets are 64-byte aligned. Values that live elsewhere (feeds,
 // variables, bound outputs, reshapes of them) have offset -1 or alias another Value.

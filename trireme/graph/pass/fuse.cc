@@ -1,0 +1,162 @@
+// Elementwise fusion: producers and consumers of one shape become one `fused` node, which reads each input
+// and writes each output once.
+//
+// Groups grow in node order. A group stands where its last member stood, so node n may join only while every
+// reader of the group's values that comes before n is a member: then everything that reads the group comes
+// after it, and no path leads out of a group and back in. For the same reason no variable that a member reads
+// may change between that member and n.
+#include <algorithm>
+#include <set>
+
+#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/fused/program.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+using op::detail::FusedProgram;
+using op::detail::FusedStep;
+using Members = std::vector<std::int32_t>;  // ascending
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph)
+      : graph_(graph),
+        rewriter_(graph),
+        movable_(movable_nodes(graph, /*may_be_random=*/false)),
+        users_(users_of(graph)),
+        mutations_(graph),
+        is_output_(graph, false),
+        group_of_(static_cast<std::size_t>(graph.size()), -1) {
+    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
+  }
+
+  Result<Graph> run() {
+    for (std::int32_t i = 0; i < graph_.size(); ++i)
+      if (is_candidate(i)) grow(i);
+    for (std::int32_t i = 0; i < graph_.size(); ++i) {
+      const std::int32_t g = group_of_[static_cast<std::size_t>(i)];
+      const Members* members = g < 0 ? nullptr : &groups_[static_cast<std::size_t>(g)];
+      if (members == nullptr || members->size() == 1) {
+        TR_RETURN_IF_ERROR(rewriter_.copy(i).status());
+      } else if (members->back() == i) {
+        TR_RETURN_IF_ERROR(emit(*members));
+      }
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  bool is_candidate(std::int32_t id) const {
+    return movable_[static_cast<std::size_t>(id)] && op::detail::is_fusable(*graph_.node(id).def);
+  }
+  const Shape& shape(std::int32_t id) const { return graph_.node(id).outputs[0].shape; }
+  bool in(const Members& members, std::int32_t id) const {
+    return std::binary_search(members.begin(), members.end(), id);
+  }
+
+  // Puts `id` into a group with as many of its producers' groups as possible.
+  void grow(std::int32_t id) {
+    Members mine{id};
+    std::set<std::int32_t> joined;
+    for (const Value v : graph_.node(id).inputs) {
+      const std::int32_t g = group_of_[static_cast<std::size_t>(v.node)];
+      if (g < 0 || joined.contains(g) || shape(v.node) != shape(id)) continue;
+      Members both;
+      const Members& theirs = groups_[static_cast<std::size_t>(g)];
+      std::merge(mine.begin(), mine.end(), theirs.begin(), theirs.end(), std::back_inserter(both));
+      if (!is_sound(both)) continue;
+      mine = std::move(both);
+      joined.insert(g);
+    }
+    const auto own = static_cast<std::int32_t>(groups_.size());
+    for (const std::int32_t m : mine) group_of_[static_cast<std::size_t>(m)] = own;
+    groups_.push_back(std::move(mine));
+  }
+
+  bool is_sound(const Members& members) const {
+    if (members.size() > op::detail::kMaxFusedSteps ||
+        inputs_of(members).size() > op::detail::kMaxFusedInputs)
+      return false;
+    const std::int32_t last = members.back();
+    for (const std::int32_t m : members) {
+      for (const std::int32_t user : users_[Value{m, 0}])
+        if (user < last && !in(members, user)) return false;
+      for (const Value v : graph_.node(m).inputs)
+        if (!in(members, v.node) && mutations_.between(v, m, last)) return false;
+    }
+    return true;
+  }
+
+  bool leaves(const Members& members, std::int32_t m) const {
+    const auto& users = users_[Value{m, 0}];
+    return is_output_[Value{m, 0}] || users.empty() ||
+           std::any_of(users.begin(), users.end(), [&](std::int32_t u) { return !in(members, u); });
+  }
+
+  std::vector<Value> inputs_of(const Members& members) const {
+    std::vector<Value> inputs;
+    for (const std::int32_t m : members)
+      for (const Value v : graph_.node(m).inputs)
+        if (!in(members, v.node) && std::find(inputs.begin(), inputs.end(), v) == inputs.end())
+          inputs.push_back(v);
+    return inputs;
+  }
+
+  // An input whose memory output 0 may take over comes first: of its type, and read by nobody later.
+  void put_dying_input_first(const Members& members, const TensorType& out,
+                             std::vector<Value>& inputs) const {
+    const auto dying = std::find_if(inputs.begin(), inputs.end(), [&](Value v) {
+      return graph_.type(v) == out && !graph_.node(v.node).def->has(op::kFeed) && !is_output_[v] &&
+             users_[v].back() <= members.back();
+    });
+    if (dying != inputs.end()) std::rotate(inputs.begin(), dying, dying + 1);
+  }
+
+  Status emit(const Members& members) {
+    std::vector<std::int32_t> out;
+    for (const std::int32_t m : members)
+      if (leaves(members, m)) out.push_back(m);
+    std::vector<Value> inputs = inputs_of(members);
+    put_dying_input_first(members, graph_.type({out[0], 0}), inputs);
+    FusedProgram program{.num_inputs = static_cast<int>(inputs.size()), .steps = {}, .outputs = {}};
+    const auto register_of = [&](Value v) {
+      const auto input = std::find(inputs.begin(), inputs.end(), v);
+      if (input != inputs.end()) return static_cast<int>(input - inputs.begin());
+      const auto member = std::lower_bound(members.begin(), members.end(), v.node);
+      return program.num_inputs + static_cast<int>(member - members.begin());
+    };
+    for (const std::int32_t m : members) {
+      FusedStep step{.def = graph_.node(m).def, .operands = {}, .attrs = graph_.node(m).attrs};
+      for (const Value v : graph_.node(m).inputs) step.operands.push_back(register_of(v));
+      program.steps.push_back(std::move(step));
+    }
+    for (const std::int32_t m : out) program.outputs.push_back(register_of({m, 0}));
+    TR_ASSIGN_OR_RETURN(std::string text, op::detail::program_text(program));
+    const Node& last = graph_.node(members.back());
+    TR_ASSIGN_OR_RETURN(const Value v,
+                        rewriter_.add(op::kFused, rewriter_.at(inputs), {{"program", std::move(text)}},
+                                      last.name + "/fused", last.site));
+    for (std::size_t k = 0; k < out.size(); ++k)
+      rewriter_.map({out[k], 0}, {v.node, static_cast<std::int32_t>(k)});
+    return {};
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  std::vector<bool> movable_;
+  ValueMap<std::vector<std::int32_t>> users_;
+  Mutations mutations_;
+  ValueMap<bool> is_output_;
+  std::vector<std::int32_t>
+      group_of_;  // -1: none; a group that was merged into another is not named any more
+  std::vector<Members> groups_;
+};
+
+}  // namespace
+
+Result<Graph> fuse_elementwise(const Graph& graph) { return Fuser(graph).run(); }
+
+}  // namespace trireme::graph

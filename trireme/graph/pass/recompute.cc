@@ -1,0 +1,239 @@
+// Recomputation (after Chen et al., "Training deep nets with sublinear memory cost", 2016, but by greedy
+// choice instead of segments). Vocabulary: the *peak* is the node at which most bytes of the arena are alive;
+// a candidate is a cheap value that is alive there only because somebody reads it later. Its *recipe* is the
+// cheap nodes that compute it again, just before that reader, from values that are alive there anyway.
+//
+// Each round takes the candidate that saves most bytes at the peak per flop and keeps it if the peak became
+// lower, or as high at fewer nodes; so rounds end. A control edge from what its reader waits for keeps a copy
+// from running early.
+#include <algorithm>
+#include <set>
+
+#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/rewrite.h"
+
+namespace trireme::graph {
+namespace {
+
+// More flops per byte than this is no cheap value: elementwise ops, norms and moves are far below, matrix
+// products above.
+constexpr double kCheapFlopsPerByte = 4;
+
+// A graph with its memory plan: what is alive when.
+class Profile {
+ public:
+  static Result<Profile> make(const Graph& graph) {
+    TR_ASSIGN_OR_RETURN(const MemoryResult memory, plan_memory(graph, {}));
+    return Profile(graph, memory);
+  }
+
+  std::int64_t arena_bytes() const { return arena_bytes_; }
+  std::int64_t peak_bytes() const { return peak_bytes_; }
+  std::int32_t peak() const { return peak_; }
+  // Smaller is better.
+  std::pair<std::int64_t, std::int64_t> height() const { return {peak_bytes_, peak_count_}; }
+  // The value whose storage `v` shares.
+  Value root(Value v) const { return roots_[v]; }
+  std::int32_t last_access(Value v) const { return last_[roots_[v]]; }
+  bool in_arena(Value v) const { return bytes_[roots_[v]] > 0; }
+  std::int64_t bytes(Value v) const { return bytes_[roots_[v]]; }
+
+ private:
+  Profile(const Graph& graph, const MemoryResult& memory)
+      : roots_(graph), last_(graph, -1), bytes_(graph, 0), arena_bytes_(memory.plan.arena_bytes) {
+    const auto n = static_cast<std::size_t>(graph.size());
+    ValueMap<std::int32_t> first(graph, -1);
+    for (std::int32_t i = 0; i < graph.size(); ++i) {
+      const Node& node = graph.node(i);
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
+        const Value v{i, k};
+        const auto& place = memory.plan.places[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)];
+        roots_[v] = place.alias_of.is_null() ? v : roots_[place.alias_of];
+        if (roots_[v] == v) first[v] = i;
+        if (place.offset >= 0)
+          bytes_[roots_[v]] =
+              std::max<std::int64_t>(bytes_[roots_[v]], static_cast<std::int64_t>(graph.type(v).num_bytes()));
+        last_[roots_[v]] = i;
+      }
+      for (const Value v : node.inputs) last_[roots_[v]] = i;
+    }
+    for (const auto& [name, v] : graph.outputs()) last_[roots_[v]] = graph.size();
+    std::vector<std::int64_t> change(n + 2, 0);
+    for (std::int32_t i = 0; i < graph.size(); ++i)
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k) {
+        const Value v{i, k};
+        if (first[v] < 0 || bytes_[v] == 0) continue;
+        change[static_cast<std::size_t>(i)] += bytes_[v];
+        change[static_cast<std::size_t>(last_[v]) + 1] -= bytes_[v];
+      }
+    std::int64_t alive = 0;
+    for (std::int32_t i = 0; i < graph.size(); ++i) {
+      alive += change[static_cast<std::size_t>(i)];
+      if (alive > peak_bytes_) peak_bytes_ = alive, peak_ = i, peak_count_ = 0;
+      if (alive == peak_bytes_) ++peak_count_;
+    }
+  }
+
+  ValueMap<Value> roots_;
+  ValueMap<std::int32_t> last_;
+  ValueMap<std::int64_t> bytes_;  // by root; 0: not in the arena
+  std::int64_t arena_bytes_ = 0, peak_bytes_ = 0, peak_count_ = 0;
+  std::int32_t peak_ = 0;
+};
+
+struct Candidate {
+  Value value;
+  std::int32_t reader = -1;          // the first node that reads it after the peak
+  std::vector<std::int32_t> recipe;  // ascending, ends with the value's producer
+  std::int64_t saved_bytes = 0;
+  double flops = 0;
+};
+
+class Round {
+ public:
+  Round(const Graph& graph, const Profile& profile)
+      : graph_(graph),
+        profile_(profile),
+        movable_(movable_nodes(graph, /*may_be_random=*/true)),
+        users_(users_of(graph)),
+        mutations_(graph) {}
+
+  // Best first.
+  std::vector<Candidate> candidates() {
+    std::vector<Candidate> found;
+    for (std::int32_t i = 0; i < profile_.peak(); ++i) {
+      if (!is_cheap(i)) continue;
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
+        if (auto c = candidate({i, k}); c && c->saved_bytes > 0) found.push_back(std::move(*c));
+    }
+    std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+      return static_cast<double>(a.saved_bytes) * b.flops > static_cast<double>(b.saved_bytes) * a.flops;
+    });
+    return found;
+  }
+
+  Result<Graph> apply(const Candidate& c) const {
+    Rewriter rewriter(graph_);
+    for (std::int32_t i = 0; i < graph_.size(); ++i) {
+      if (i == c.reader) TR_RETURN_IF_ERROR(insert(rewriter, c));
+      TR_RETURN_IF_ERROR(rewriter.copy(i).status());
+    }
+    return rewriter.finish();
+  }
+
+ private:
+  double flops_of(std::int32_t id) const {
+    const cost::OpCost cost = node_cost(graph_, id);
+    return std::max({cost.flops, cost.bytes / 4, 1.0});  // moving an element counts as one
+  }
+  bool is_cheap(std::int32_t id) const {
+    if (!movable_[static_cast<std::size_t>(id)] || graph_.node(id).inputs.empty()) return false;
+    const cost::OpCost cost = node_cost(graph_, id);
+    return cost.flops <= kCheapFlopsPerByte * cost.bytes;
+  }
+
+  std::optional<Candidate> candidate(Value v) const {
+    const std::int32_t peak = profile_.peak();
+    const auto& users = users_[v];
+    const auto late = std::upper_bound(users.begin(), users.end(), peak);
+    if (!profile_.in_arena(v) || late == users.end() || profile_.last_access(v) >= graph_.size()) return {};
+    Candidate c;
+    c.value = v;
+    c.reader = *late;
+    std::set<std::int32_t> recipe;
+    std::set<std::pair<std::int32_t, std::int32_t>> kept;  // roots that must live on for the recipe
+    if (!add_to_recipe(v.node, c.reader, recipe, kept)) return {};
+    c.recipe.assign(recipe.begin(), recipe.end());
+    for (const std::int32_t i : c.recipe) c.flops += flops_of(i);
+    if (!is_touched_at_peak(v)) c.saved_bytes = profile_.bytes(v);
+    for (const auto& [node, index] : kept) {
+      const Value root{node, index};
+      if (profile_.last_access(root) <= peak) c.saved_bytes -= profile_.bytes(root);
+    }
+    return c;
+  }
+
+  bool is_touched_at_peak(Value v) const {
+    const Node& node = graph_.node(profile_.peak());
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](Value in) { return profile_.root(in) == profile_.root(v); });
+  }
+
+  // Nodes to run again before `reader` for the outputs of `id`. False: a value it needs has changed.
+  bool add_to_recipe(std::int32_t id, std::int32_t reader, std::set<std::int32_t>& recipe,
+                     std::set<std::pair<std::int32_t, std::int32_t>>& kept) const {
+    if (!recipe.insert(id).second) return true;
+    for (const Value v : graph_.node(id).inputs) {
+      if (mutations_.between(v, id, reader)) return false;
+      const auto& users = users_[v];
+      const bool there =
+          !profile_.in_arena(v) || users.back() >= reader || profile_.last_access(v) >= graph_.size();
+      if (there) continue;
+      if (is_cheap(v.node)) {
+        if (!add_to_recipe(v.node, reader, recipe, kept)) return false;
+      } else {
+        kept.emplace(profile_.root(v).node, profile_.root(v).index);
+      }
+    }
+    return true;
+  }
+
+  Status insert(Rewriter& rewriter, const Candidate& c) const {
+    ValueMap<Value> again(graph_);
+    std::int32_t anchor = -1;  // the last thing the reader waits for, other than the value itself
+    for (const Value v : graph_.node(c.reader).inputs)
+      if (v != c.value && !graph_.node(v.node).def->has(op::kFeed)) anchor = std::max(anchor, v.node);
+    for (const std::int32_t id : c.recipe) {
+      const Node& node = graph_.node(id);
+      std::vector<Value> inputs;
+      for (const Value v : node.inputs)
+        inputs.push_back(again[v].is_null() ? rewriter.at(v) : Value(again[v]));
+      TR_ASSIGN_OR_RETURN(const Value now, rewriter.add(*node.def, std::move(inputs), node.attrs,
+                                                        node.name + "/again", node.site));
+      if (anchor > profile_.peak() && rewriter.moved(anchor) >= 0)
+        rewriter.to().add_control(rewriter.moved(anchor), now.node);
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
+        again[Value{id, k}] = {now.node, k};
+    }
+    rewriter.map(c.value, again[c.value]);
+    return {};
+  }
+
+  const Graph& graph_;
+  const Profile& profile_;
+  std::vector<bool> movable_;
+  ValueMap<std::vector<std::int32_t>> users_;
+  Mutations mutations_;
+};
+
+}  // namespace
+
+Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes) {
+  Graph best = graph;
+  TR_ASSIGN_OR_RETURN(Profile profile, Profile::make(best));
+  const std::int64_t before = profile.arena_bytes();
+  std::int64_t least = before;
+  while (profile.arena_bytes() > limit_bytes) {
+    Round round(best, profile);
+    bool found = false;
+    for (const Candidate& c : round.candidates()) {
+      TR_ASSIGN_OR_RETURN(Graph next, round.apply(c));
+      TR_ASSIGN_OR_RETURN(Profile now, Profile::make(next));
+      if (now.height() >= profile.height()) continue;
+      best = std::move(next);
+      profile = std::move(now);
+      least = std::min(least, profile.arena_bytes());
+      found = true;
+      break;
+    }
+    if (!found)
+      return error(
+          Code::kExhausted,
+          "[graph] recompute: got {} bytes after recomputing what is cheap ({} before), expected at most "
+          "{}; take a smaller batch or a higher limit",
+          least, before, limit_bytes);
+  }
+  return best;
+}
+
+}  // namespace trireme::graph

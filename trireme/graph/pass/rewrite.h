@@ -1,0 +1,72 @@
+// What passes share: copying a graph node by node into a new one, with replacements on the way. Internal to
+// passes.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/graph/graph.h"
+#include "trireme/graph/storage.h"
+
+namespace trireme::graph {
+
+// Walk the old graph in node order and, for every node, either copy() it or map() all its outputs to Values
+// of the new graph; nodes whose outputs nobody reads any more may be left out. finish() sets the named
+// outputs.
+class Rewriter {
+ public:
+  explicit Rewriter(const Graph& from);
+
+  const Graph& from() const { return from_; }
+  Graph& to() { return to_; }
+  Value at(Value old) const { return values_[old]; }  // null: not there (yet)
+  std::vector<Value> at(std::span<const Value> old) const;
+
+  // The old node with its name, site and control edges, its inputs as they are mapped now.
+  Result<Value> copy(std::int32_t id);
+  Result<Value> copy(std::int32_t id, std::vector<Value> inputs, Attrs attrs);
+  void map(Value old, Value now) { values_[old] = now; }
+  // A new node: its name is one that the old graph does not have.
+  Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name,
+                    std::string_view site);
+  // The same with the name of an old node that is not copied itself.
+  Result<Value> add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Attrs attrs);
+  // The new place of a copied node, or -1.
+  std::int32_t moved(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
+
+  Result<Graph> finish();
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  ValueMap<Value> values_;
+  std::vector<std::int32_t> nodes_;
+  std::set<std::string, std::less<>> names_;  // of the old graph and of new nodes
+};
+
+// Nodes that a pass may merge, move, fold or recompute: pure functions of their inputs that no control edge
+// touches. Random ops are pure, but their streams are never merged: `may_be_random` says whether they count.
+std::vector<bool> movable_nodes(const Graph& graph, bool may_be_random);
+
+// Nodes that read each Value, ascending, once each.
+ValueMap<std::vector<std::int32_t>> users_of(const Graph& graph);
+
+// Nodes that change the storage of a variable, ascending, by storage root (see storage_roots).
+class Mutations {
+ public:
+  explicit Mutations(const Graph& graph);
+  // Whether the memory behind `v` is changed by a node between `first` and `last` (both excluded).
+  bool between(Value v, std::int32_t first, std::int32_t last) const;
+
+ private:
+  ValueMap<Value> roots_;
+  ValueMap<std::vector<std::int32_t>> changed_at_;
+};
+
+// Bytes that are equal exactly when the attributes are (floats by their bits).
+void append_attrs(std::string& out, const Attrs& attrs);
+
+}  // namespace trireme::graph

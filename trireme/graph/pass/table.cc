@@ -1,0 +1,44 @@
+// Every pass by name, in the order in which they are best run: what simplifies first, what needs gradients
+// (or must not come before them) later, memory last.
+#include <array>
+
+#include "trireme/graph/pass/passes.h"
+
+namespace trireme::graph {
+
+std::span<const PassRow> pass_table() {
+  static constexpr std::array kTable{
+      PassRow{"specialise", "Puts a batch size in the place of the unknown one.", Exactness::kExact,
+              [](const Graph& g, const PassOptions& o) -> Result<Graph> {
+                if (o.batch == 0) return g;
+                return specialise(g, o.batch);
+              }},
+      PassRow{"lower_precision",
+              "Computes products in bf16 or f16; variables and outputs stay f32. Before gradients.",
+              Exactness::kTolerant,
+              [](const Graph& g, const PassOptions& o) { return lower_precision(g, o.dtype); }},
+      PassRow{"dead_code", "Leaves out nodes that no wanted output needs.", Exactness::kExact,
+              [](const Graph& g, const PassOptions& o) { return eliminate_dead_code(g, o.keep_outputs); }},
+      PassRow{"cse", "Computes equal expressions once.", Exactness::kExact,
+              [](const Graph& g, const PassOptions&) { return merge_common(g); }},
+      PassRow{"fold", "Evaluates small elementwise and array ops of constants.", Exactness::kExact,
+              [](const Graph& g, const PassOptions& o) { return fold_constants(g, o.fold_bytes); }},
+      PassRow{"fuse", "Makes elementwise ops of one shape one node. After gradients.", Exactness::kExact,
+              [](const Graph& g, const PassOptions&) { return fuse_elementwise(g); }},
+      PassRow{"recompute", "Computes cheap values again instead of keeping them, under a memory limit.",
+              Exactness::kExact,
+              [](const Graph& g, const PassOptions& o) -> Result<Graph> {
+                if (o.memory_limit_bytes == 0) return g;
+                return recompute(g, o.memory_limit_bytes);
+              }},
+  };
+  return kTable;
+}
+
+const PassRow* find_pass(std::string_view name) {
+  for (const PassRow& row : pass_table())
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace trireme::graph
