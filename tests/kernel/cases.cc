@@ -95,6 +95,11 @@ void add_elementwise(std::vector<Case>& out) {
                        {{"momentum", 0.9}, {"weight_decay", decay}, {"nesterov", nesterov}}});
     }
   }
+  for (const Shape& s : {Shape{}, Shape{0}, Shape{3, 7}, Shape{262147}})
+    for (const DType half : {DType::kBF16, DType::kF16}) {
+      out.push_back({"cast", {s}, {{"dtype", half}}});
+      out.push_back({"cast", {s}, {{"dtype", DType::kF32}}, half});
+    }
   for (const Shape& s : {Shape{1}, Shape{3, 5, 7}, Shape{262147}})
     for (const bool keep : {false, true})
       out.push_back({"sum", {s}, {{"axes", Ints{}}, {"keep_dims", keep}}});
@@ -108,7 +113,7 @@ void add_elementwise(std::vector<Case>& out) {
 }  // namespace
 
 std::string Case::to_string() const {
-  std::string text = op;
+  std::string text = fmt::format("{} {}", op, dtype_name(dtype));
   for (const Shape& s : inputs) text += fmt::format(" {}", s.to_string());
   return text;
 }

@@ -13,6 +13,7 @@ struct Case {
   std::string op;
   std::vector<Shape> inputs;
   op::Attrs attrs;
+  DType dtype = DType::kF32;  // of every input
   std::string to_string() const;
 };
 

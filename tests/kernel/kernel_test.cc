@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "tests/kernel/runner.h"
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/tensor/half.h"
 
 namespace trireme::kernel {
 namespace {
@@ -83,6 +86,33 @@ TEST(VectorKernels, NotANumberSurvivesReluAndWinsEveryPoolingWindow) {
         run_unary("max_pool2d", Tensor::from<float>(plane, {1, 1, 2, 16}), pool, {1, 1, 1, 8});
     for (const float v : pooled.values<float>()) EXPECT_TRUE(std::isnan(v)) << "NaN at place " << place;
   }
+}
+
+// Every pattern of 16 bits, and floats next to every one of them.
+TEST(Cast, VectorLoopsGiveTheBitsOfTheDefinitions) {
+  const VectorLoops& loops = vector_loops();
+  std::vector<std::uint16_t> patterns(65536), back(65536);
+  for (std::size_t i = 0; i < patterns.size(); ++i) patterns[i] = static_cast<std::uint16_t>(i);
+  std::vector<float> wide(65536);
+  const auto expect_rounding = [&](auto to_half, auto bits_of) {
+    for (const std::uint32_t nudge : {0U, 1U, 0xFFFFFFFFU, 0x800U, 0x1000U, 0x1001U, 0x8000U, 0x8001U}) {
+      std::vector<float> moved(65536);
+      for (std::size_t i = 0; i < moved.size(); ++i)
+        moved[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(wide[i]) + nudge);
+      to_half(moved.data(), back.data(), 65536);
+      for (std::size_t i = 0; i < moved.size(); ++i) ASSERT_EQ(back[i], bits_of(moved[i])) << moved[i];
+    }
+  };
+  loops.f16_to_f32(patterns.data(), wide.data(), 65536);
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), std::bit_cast<std::uint32_t>(f16_value(patterns[i])))
+        << i;
+  expect_rounding(loops.f32_to_f16, f16_bits);
+  loops.bf16_to_f32(patterns.data(), wide.data(), 65536);
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), std::bit_cast<std::uint32_t>(bf16_value(patterns[i])))
+        << i;
+  expect_rounding(loops.f32_to_bf16, bf16_bits);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <thread>
 
+#include "trireme/tensor/half.h"
+
 namespace trireme::kernel::test {
 namespace {
 
@@ -35,15 +37,20 @@ class Guarded {
   Buffer memory_;
 };
 
+template <typename Fn>
+void with_type(DType dtype, Fn fn) {
+  if (dtype == DType::kF64) return fn(double{});
+  if (dtype == DType::kF32) return fn(float{});
+  if (dtype == DType::kBF16) return fn(BFloat16(0));
+  TR_CHECK(dtype == DType::kF16, "no operands of {}", dtype_name(dtype));
+  fn(Float16(0));
+}
+
 std::vector<double> as_doubles(const Tensor& t) {
   std::vector<double> out;
-  if (t.dtype() == DType::kF64) {
-    const auto v = t.values<double>();
-    out.assign(v.begin(), v.end());
-  } else {
-    const auto v = t.values<float>();
-    out.assign(v.begin(), v.end());
-  }
+  with_type(t.dtype(), [&]<typename T>(T) {
+    for (const T v : t.values<T>()) out.push_back(static_cast<double>(v));
+  });
   return out;
 }
 
@@ -61,10 +68,7 @@ Tensor fill(const TensorType& type, std::uint32_t seed) {
   for (std::int64_t i = 0; i < type.shape.num_elems(); ++i) {
     state = state * 1664525U + 1013904223U;
     const float v = static_cast<float>(static_cast<int>(state >> 26) - 32) / 32;
-    if (type.dtype == DType::kF64)
-      t.data<double>()[i] = v;
-    else
-      t.data<float>()[i] = v;
+    with_type(type.dtype, [&]<typename T>(T) { t.data<T>()[i] = static_cast<T>(v); });
   }
   return t;
 }
@@ -110,10 +114,10 @@ class Threads final : public op::Parallel {
 
 }  // namespace
 
-Problem::Problem(const Case& c) : def(op::find_op(c.op)) {
+Problem::Problem(const Case& c) : def(op::find_op(c.op)), dtype(c.dtype) {
   TR_CHECK(def != nullptr, "no op {}", c.op);
   attrs = op::complete_attrs(*def, c.attrs).value();
-  for (const Shape& s : c.inputs) inputs.push_back({DType::kF32, s});
+  for (const Shape& s : c.inputs) inputs.push_back({c.dtype, s});
   outputs = op::infer_types(*def, inputs, attrs).value();
 }
 
@@ -127,12 +131,19 @@ std::vector<Tensor> make_inputs(const Problem& p, DType dtype) {
 
 Values run_reference(const Problem& p, DType dtype) {
   const std::vector<Tensor> inputs = make_inputs(p, dtype);
+  std::vector<TensorType> types;
+  for (const Tensor& t : inputs) types.push_back(t.type());
+  const std::vector<TensorType> out_types = op::infer_types(*p.def, types, p.attrs).value();
   std::vector<Tensor> outputs;
-  for (const TensorType& t : p.outputs)
-    outputs.push_back(p.def->mutated_inputs.empty() ? *Tensor::allocate(cpu_device(), {dtype, t.shape})
-                                                    : inputs[0]);
-  op::KernelArgs args{
-      .inputs = inputs, .outputs = outputs, .attrs = p.attrs, .workspace = {}, .parallel = op::serial()};
+  for (const TensorType& t : out_types)
+    outputs.push_back(p.def->mutated_inputs.empty() ? *Tensor::allocate(cpu_device(), t) : inputs[0]);
+  std::vector<std::byte> workspace(p.def->reference_workspace ? p.def->reference_workspace(types, p.attrs)
+                                                              : 0);
+  op::KernelArgs args{.inputs = inputs,
+                      .outputs = outputs,
+                      .attrs = p.attrs,
+                      .workspace = workspace,
+                      .parallel = op::serial()};
   p.def->reference(args);
   return results(p, inputs, outputs);
 }
@@ -145,7 +156,7 @@ Prepared::Prepared(const Problem& problem, const op::KernelRow& row, int width)
 }
 
 Values Prepared::run(op::Parallel& parallel) const {
-  const std::vector<Tensor> inputs = make_inputs(problem_, DType::kF32);
+  const std::vector<Tensor> inputs = make_inputs(problem_, problem_.dtype);
   const Guarded workspace(workspace_bytes_);
   std::vector<Guarded> memory;
   std::vector<Tensor> outputs;

@@ -16,10 +16,11 @@ struct Problem {
 
   const op::OpDef* def;
   op::Attrs attrs;
+  DType dtype;
   std::vector<TensorType> inputs, outputs;
 };
 
-// Operands: values of few distinct levels, so that ties occur. The same for f32 and f64.
+// Operands: values of few distinct levels, so that ties occur. The same in every floating dtype.
 std::vector<Tensor> make_inputs(const Problem& p, DType dtype);
 
 // The outputs, then the inputs that the op writes, as f64.

@@ -12,5 +12,5 @@ extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterG
 // simd/loops.h
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
     kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector,
-    kApplySgdVector, kApplyMomentumVector;
+    kApplySgdVector, kApplyMomentumVector, kCastVector;
 }  // namespace trireme::kernel

@@ -11,6 +11,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kApplySgdVector,
       kBiasAddVector,
       kBiasGradVector,
+      kCastVector,
 #ifdef TRIREME_HAVE_ONEDNN
       kConv2dOnednn,
       kConv2dFilterGradOnednn,

@@ -30,6 +30,12 @@ struct VectorLoops {
   void (*momentum)(float* w, float* v, const float* g, float lr, float momentum, float decay, bool nesterov,
                    std::int64_t n);
 
+  // Conversions, as tensor/half.h defines them. Never in place.
+  void (*f32_to_bf16)(const float* x, std::uint16_t* out, std::int64_t n);
+  void (*bf16_to_f32)(const std::uint16_t* x, float* out, std::int64_t n);
+  void (*f32_to_f16)(const float* x, std::uint16_t* out, std::int64_t n);
+  void (*f16_to_f32)(const std::uint16_t* x, float* out, std::int64_t n);
+
   // `rows` rows of `width` elements, packed one after another; reads and writes up to 15 elements over the
   // end.
   void (*copy_rows)(const float* from, std::int64_t from_stride, float* to, std::int64_t rows,
