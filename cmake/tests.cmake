@@ -5,8 +5,7 @@
 find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 
-# Folders that test a layer under another name.
-set(TRIREME_LAYER_OF_conformance op)
+# Folders that test a layer under another name: TRIREME_LAYER_OF_<folder>.
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 
@@ -80,7 +79,8 @@ foreach(source IN LISTS trireme_test_sources)
   endif()
 endforeach()
 list(REMOVE_DUPLICATES trireme_test_folders)
-list(REMOVE_ITEM trireme_test_folders op_counts)  # cmake/op_counts.cmake
+list(REMOVE_ITEM trireme_test_folders conformance op_counts op_records)
+include(op_tests)
 
 foreach(folder IN LISTS trireme_test_folders)
   set(sources ${trireme_test_sources})
@@ -106,7 +106,6 @@ foreach(folder IN LISTS trireme_test_folders)
 endforeach()
 
 if(NOT TRIREME_SUITE)
-  include(op_counts)
   file(GLOB trireme_script_tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/tools/*.sh")
   foreach(script IN LISTS trireme_script_tests)
     get_filename_component(name "${script}" NAME_WE)
