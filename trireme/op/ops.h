@@ -7,22 +7,35 @@
 namespace trireme::op {
 // feed: values from outside
 extern const OpDef kInput, kVariable;  // attributes: name, dtype, shape
-// elementwise (NumPy broadcasting for binary ops)
-extern const OpDef kAdd, kSub, kMul, kDiv, kNeg, kScale, kExp, kLog, kSqrt, kSquare, kRelu, kReluGrad,
-    kSigmoid, kTanh, kCast;
-// reduce: attributes axes (ints, empty = all), keep_dims
-extern const OpDef kSum, kMean, kMax, kArgmax;
+// elementwise (NumPy broadcasting for ops of several inputs)
+extern const OpDef kAdd, kSub, kMul, kDiv, kPow, kMaximum, kMinimum, kSquaredDifference;
+extern const OpDef kNeg, kAbs, kSign, kReciprocal, kScale, kClip, kFloor, kCeil, kRound, kCast;
+extern const OpDef kExp, kExpm1, kLog, kLog1p, kSqrt, kRsqrt, kSquare, kSin, kCos, kErf;
+extern const OpDef kRelu, kReluGrad, kLeakyRelu, kElu, kGelu, kSilu, kSoftplus, kSigmoid, kTanh;
+extern const OpDef kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIsNan, kIsFinite;  // bool
+extern const OpDef kLogicalAnd, kLogicalOr, kLogicalNot, kSelect;  // select: cond, a, b
+// reduce: attributes axes (ints, empty = all), keep_dims; argmax, argmin: axis, keep_dims
+extern const OpDef kSum, kMean, kMax, kMin, kProd, kLogsumexp, kAny, kAll, kArgmax, kArgmin;
 // array
-extern const OpDef kReshape, kTranspose, kFill, kBroadcastTo, kCount;  // fill: no inputs; value, dtype, shape
-// linalg: attributes transpose_a, transpose_b
-extern const OpDef kMatmul;
+extern const OpDef kReshape, kTranspose, kBroadcastTo, kTile, kReverse, kConcat, kSplit, kCumsum;
+extern const OpDef kSlice, kSliceGrad, kPad, kGather, kScatterAdd, kOneHot;
+extern const OpDef kFill, kRange;                            // no inputs; fill: value, dtype, shape
+extern const OpDef kFillLike, kCount, kShape, kRank, kSize;  // read the type of their input only
+// linalg: of the last two dimensions; matmul: attributes transpose_a, transpose_b
+extern const OpDef kMatmul, kInverse, kDeterminant;
 // nn
-extern const OpDef kConv2d, kConv2dInputGrad, kConv2dFilterGrad, kMaxPool2d, kMaxPool2dGrad, kBiasAdd,
-    kBiasGrad, kSoftmax, kSoftmaxCrossEntropy, kSoftmaxCrossEntropyGrad, kCorrect;
+extern const OpDef kConv2d, kConv2dInputGrad, kConv2dFilterGrad, kConv2dTranspose;
+extern const OpDef kLocallyConnected2d, kLocallyConnected2dInputGrad, kLocallyConnected2dFilterGrad;
+extern const OpDef kMaxPool2d, kMaxPool2dGrad, kMaxPool2dGradGrad, kAvgPool2d, kAvgPool2dGrad, kL2Pool2d;
+extern const OpDef kBiasAdd, kBiasGrad, kSoftmax, kLogSoftmax, kCorrect;
+extern const OpDef kSoftmaxCrossEntropy, kSoftmaxCrossEntropyGrad, kSquaredError, kSquaredErrorGrad;
+extern const OpDef kBatchNorm, kBatchNormGrad, kBatchNormInference, kLayerNorm, kLayerNormGrad;
+extern const OpDef kLocalResponseNorm, kWindowSum, kLocalContrastNorm, kGaussianBlur2d;
 // random: attribute stream; inputs x, key, step, sample ids
 extern const OpDef kDropout;
 // update: optimiser applications, mutate their first inputs
-extern const OpDef kApplySgd, kApplyMomentum, kAssign, kAssignAdd;
+extern const OpDef kApplySgd, kApplyMomentum, kApplyAdagrad, kApplyRmsprop, kApplyAdam, kApplyAdamw,
+    kApplyLars, kApplyRunningAverage, kApplyRunningVariance, kAllFinite, kUpdateLossScale, kAssign, kAssignAdd;
 // made by graph passes: what folding leaves, a group of elementwise ops, the identity without a gradient
 extern const OpDef kConstant, kFused, kStopGradient;
 // comm and resource: host ops

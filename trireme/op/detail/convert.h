@@ -15,7 +15,7 @@ template <typename To, typename From>
 To convert(From v) {
   constexpr bool kFromFloat = kIsFloating<From> || std::is_floating_point_v<From>;
   if constexpr (std::is_same_v<To, bool>) {
-    return v != static_cast<From>(0);
+    return static_cast<bool>(v);
   } else if constexpr (kFromFloat && std::is_integral_v<To>) {
     const double wide = static_cast<double>(v);
     if (std::isnan(wide)) return 0;

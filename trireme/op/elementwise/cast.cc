@@ -38,7 +38,7 @@ const OpDef kCast{
     .infer = infer,
     .grad = grad,
     .reference = run,
-    .cost = cost_per_output<1>,
+    .cost = cost_per_output<0>,
     .layout = elementwise_layout,
     .traits = kElementwise};
 

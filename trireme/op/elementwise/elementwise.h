@@ -25,16 +25,16 @@ void map(const Tensor& x, const Tensor& y, F f) {
 }
 
 // y[i] = f(a[i], b[i]) with NumPy broadcasting; y may be a when their types are equal.
-template <typename T, typename F>
+template <typename T, typename Y = T, typename F>
 void zip(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   const T* as = a.data<T>();
   const T* bs = b.data<T>();
-  T* ys = y.data<T>();
+  Y* ys = y.data<Y>();
   walk_rows<3>(y.shape(), {broadcast_strides(a, y.shape()), broadcast_strides(b, y.shape()), y.strides()},
                [&](const auto& offset, const auto& stride, std::int64_t n) {
                  const T* p = as + offset[0];
                  const T* q = bs + offset[1];
-                 T* r = ys + offset[2];
+                 Y* r = ys + offset[2];
                  if (stride[0] == 1 && stride[1] == 1) {
                    for (std::int64_t i = 0; i < n; ++i) r[i] = f(p[i], q[i]);
                  } else {
@@ -67,6 +67,18 @@ void zip_numeric(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   });
 }
 
+// y[i] = f(a[i], b[i]) as bool.
+template <typename F>
+void compare_numeric(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
+  dispatch_numeric(a.dtype(),
+                   [&]<typename T>() { zip<T, bool>(a, b, y, [&](Acc<T> v, Acc<T> w) { return f(v, w); }); });
+}
+template <typename F>
+void compare_any(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
+  if (a.dtype() != DType::kBool) return compare_numeric(a, b, y, f);
+  zip<bool>(a, b, y, f);
+}
+
 // The type in which a sum, difference or product is formed: integers wrap around instead of overflowing.
 template <typename T>
 auto wrapping(T v) {
@@ -81,8 +93,28 @@ Types infer_unary_float(TypeSpan in, const Attrs& attrs);
 Types infer_unary_numeric(TypeSpan in, const Attrs& attrs);
 Types infer_binary_float(TypeSpan in, const Attrs& attrs);  // inputs a, b: one dtype, shapes broadcast
 Types infer_binary_numeric(TypeSpan in, const Attrs& attrs);
+Types infer_unary_bool(TypeSpan in, const Attrs& attrs);
+Types infer_binary_bool(TypeSpan in, const Attrs& attrs);
+Types infer_compare_numeric(TypeSpan in, const Attrs& attrs);  // like binary ones, but the result is bool
+Types infer_compare_any(TypeSpan in, const Attrs& attrs);
 
 // Every dimension of the result may be cut; inputs that are broadcast along it are replicated.
 std::vector<LayoutOption> elementwise_layout(TypeSpan in, const Attrs& attrs);
+
+// ---- Gradients
+// ------------------------------------------------------------------------------------------------------
+// Flat almost everywhere: no gradient for any of the inputs.
+template <std::size_t kInputs>
+Result<Grads> flat(GradBuilder&) {
+  return Grads(kInputs);
+}
+// A scalar of v's dtype.
+Value scalar_like(GradBuilder& g, Value v, double value);
+Value quotient(GradBuilder& g, Value a, Value b);
+// v where `cond` holds, else 0.
+Value where(GradBuilder& g, Value cond, Value v);
+// Of maximum and minimum: dy goes to the operand that was taken, half to each in a tie (PyTorch's rule).
+// `loses_a` compares a with b and holds where b was taken, `loses_b` where a was.
+Result<Grads> extremum_grad(GradBuilder& g, const OpDef& loses_a, const OpDef& loses_b);
 
 }  // namespace trireme::op::detail

@@ -27,6 +27,7 @@ const OpDef kReluGrad{
     .doc = "Gradient of relu from (dy, y): dy where y > 0, else 0. Takes relu's output, not its input.",
     .family = "elementwise",
     .num_inputs = 2,
+    .dtypes = kNumeric,
     .infer = infer,
     .grad = grad,
     .reference = run,

@@ -26,7 +26,7 @@ const OpDef kSigmoid{.name = "sigmoid",
                      .infer = infer_unary_float,
                      .grad = grad,
                      .reference = run,
-                     .cost = cost_per_output<10>,
+                     .cost = cost_per_output<11>,
                      .layout = elementwise_layout,
                      .traits = kElementwise | kInPlaceOk};
 

@@ -26,7 +26,7 @@ const OpDef kSqrt{.name = "sqrt",
                   .infer = infer_unary_float,
                   .grad = grad,
                   .reference = run,
-                  .cost = cost_per_output<4>,
+                  .cost = cost_per_output<1>,
                   .layout = elementwise_layout,
                   .traits = kElementwise | kInPlaceOk};
 
