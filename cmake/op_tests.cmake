@@ -1,6 +1,7 @@
 # Suites over the table of ops, which share the cases of tests/conformance:
 #   test_conformance  what every OpDef promises
 #   test_op_counts    costs; links the op layer compiled once more with a counting scalar behind f64
+#   test_op_graphs    graphs of every op: unknown batch
 #   test_op_records   outputs and gradients recorded from PyTorch; dump_op_cases is what its recorder reads
 file(GLOB_RECURSE trireme_case_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/conformance/*.cc")
 set(trireme_conformance_sources ${trireme_case_sources})
@@ -12,8 +13,12 @@ set(trireme_cases $<TARGET_OBJECTS:trireme_op_cases>)
 
 set(TRIREME_LAYER_OF_conformance op)
 set(TRIREME_LAYER_OF_op_records op)
+set(TRIREME_LAYER_OF_op_graphs graph)
 set(TRIREME_LAYER_OF_op_counts op_counted)
 trireme_add_test(test_conformance conformance quick ${trireme_conformance_sources} ${trireme_cases})
+
+file(GLOB trireme_graph_case_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/op_graphs/*.cc")
+trireme_add_test(test_op_graphs op_graphs quick ${trireme_graph_case_sources} ${trireme_cases})
 
 # The suites below say nothing new about memory or races.
 if(NOT TRIREME_SUITE)

@@ -79,7 +79,7 @@ foreach(source IN LISTS trireme_test_sources)
   endif()
 endforeach()
 list(REMOVE_DUPLICATES trireme_test_folders)
-list(REMOVE_ITEM trireme_test_folders conformance op_counts op_records)
+list(REMOVE_ITEM trireme_test_folders conformance op_counts op_graphs op_records)
 include(op_tests)
 
 foreach(folder IN LISTS trireme_test_folders)
