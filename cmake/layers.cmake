@@ -33,6 +33,9 @@ foreach(row IN LISTS trireme_rows)
   target_link_libraries(trireme_${folder} ${scope} ${TRIREME_EXTERNAL_${folder}})
 endforeach()
 
+# Reference kernels are many and plain; what must be fast is in kernel/. -O3 would make them twice as large.
+target_compile_options(trireme_op PRIVATE $<$<CONFIG:Release>:-O2>)
+
 if(TARGET trireme_onednn)
   get_target_property(kind trireme_kernel TYPE)
   if(NOT kind STREQUAL "INTERFACE_LIBRARY")
