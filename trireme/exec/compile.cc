@@ -186,10 +186,10 @@ void number_slots(CompiledPlan& plan) {
   }
 }
 
-Status plan_nodes(CompiledPlan& plan, const std::vector<Value>& pinned) {
+Status plan_nodes(CompiledPlan& plan) {
   const Graph& graph = plan.program;
   plan.nodes.resize(static_cast<std::size_t>(graph.size()));
-  graph::MemoryRequest request{.pinned = pinned,
+  graph::MemoryRequest request{.pinned = plan.pinned,
                                .workspace_bytes = std::vector<std::int64_t>(plan.nodes.size(), 0),
                                .strand = plan.part.strand_of,
                                .strand_order = plan.part.lane_order};
@@ -202,7 +202,7 @@ Status plan_nodes(CompiledPlan& plan, const std::vector<Value>& pinned) {
   TR_ASSIGN_OR_RETURN(graph::MemoryResult memory, graph::plan_memory(graph, request));
   for (std::size_t i = 0; i < plan.nodes.size(); ++i)
     plan.nodes[i].workspace_offset = memory.workspace_offsets[i];
-  plan.memory = std::move(memory.plan);
+  plan.places = std::move(memory.plan);
   number_slots(plan);
   return {};
 }
@@ -219,14 +219,13 @@ Result<std::shared_ptr<const CompiledGraph>> compile(const Graph& graph, Compile
   auto plan = std::make_shared<CompiledPlan>();
   TR_ASSIGN_OR_RETURN(plan->program, with_copies(live, copies));
   plan->bound = bound_values(plan->program, bound, copies);
-  std::vector<Value> pinned;
-  for (const External& e : plan->bound) pinned.push_back(e.value);
-  const ValueMap<Value> roots = graph::storage_roots(plan->program, pinned);
+  for (const External& e : plan->bound) plan->pinned.push_back(e.value);
+  const ValueMap<Value> roots = graph::storage_roots(plan->program, plan->pinned);
   std::vector<std::vector<std::int32_t>> watched;
   for (const Notice& notice : options.notices) watched.push_back(watched_nodes(plan->program, notice, roots));
   plan->part = partition(plan->program, roots, watched);
   plan->options = std::move(options);
-  TR_RETURN_IF_ERROR(plan_nodes(*plan, pinned));
+  TR_RETURN_IF_ERROR(plan_nodes(*plan));
   return std::shared_ptr<const CompiledGraph>(std::move(plan));
 }
 
@@ -249,7 +248,7 @@ std::map<std::string, std::string> CompiledPlan::kernels() const {
 }
 
 std::string CompiledPlan::to_text() const {
-  std::string text = fmt::format("arena {} bytes, width {}\n", memory.arena_bytes, options.width);
+  std::string text = fmt::format("arena {} bytes, width {}\n", places.arena_bytes, options.width);
   for (std::size_t s = 0; s < part.strands.size(); ++s) {
     const Strand& strand = part.strands[s];
     text += fmt::format("strand {}{}: {:.4g} flops, {:.4g} bytes, waits for {}, then [{}], notices [{}]\n", s,
@@ -258,7 +257,7 @@ std::string CompiledPlan::to_text() const {
     for (const std::int32_t i : strand.nodes) {
       text += fmt::format("  %{} {} ({})", i, program.node(i).name, program.node(i).def->name);
       if (node_plan(i).run) text += fmt::format(" by {}", node_plan(i).kernel);
-      for (const auto& p : memory.places[static_cast<std::size_t>(i)]) {
+      for (const auto& p : places.places[static_cast<std::size_t>(i)]) {
         text += p.offset >= 0 ? fmt::format(" @{}", p.offset) : std::string(" @outside");
         if (!p.alias_of.is_null()) text += fmt::format(" =%{}", p.alias_of.node);
       }

@@ -34,21 +34,23 @@ struct External {
 
 struct CompiledPlan final : public CompiledGraph {
   const graph::Graph& graph() const override { return program; }
-  std::int64_t arena_bytes() const override { return memory.arena_bytes; }
+  std::int64_t arena_bytes() const override { return places.arena_bytes; }
   cost::OpCost cost() const override;
   std::map<std::string, std::string> kernels() const override;
   int num_strands() const override { return static_cast<int>(part.strands.size()); }
+  MemoryReport memory() const override;
   std::string to_text() const override;
 
   const NodePlan& node_plan(std::int32_t node) const { return nodes[static_cast<std::size_t>(node)]; }
   const graph::MemoryPlan::Place& place(Value v) const {
-    return memory.places[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
+    return places.places[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
   }
 
   graph::Graph program;
   CompileOptions options;
   Partition part;
-  graph::MemoryPlan memory;
+  std::vector<Value> pinned;  // the Values of `bound`
+  graph::MemoryPlan places;
   std::vector<NodePlan> nodes;
   std::size_t num_slots = 0;
   std::vector<External> inputs, variables, bound;

@@ -10,6 +10,7 @@
 
 #include "trireme/exec/compiled.h"
 #include "trireme/exec/executor.h"
+#include "trireme/exec/node_times.h"
 
 namespace trireme::exec {
 namespace {
@@ -62,6 +63,8 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void begin();
   void start(std::int32_t strand);
   void run_calls(std::int32_t strand, runtime::ComputeContext& context);
+  void run_timed(std::int32_t strand);
+  void note_end(std::int32_t strand);              // of the profile
   void ended(std::int32_t strand, Status status);  // bookkeeping, then settle()
   void settle();
   void give_notice(std::int32_t notice) {
@@ -78,6 +81,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::vector<StrandState> strands;
   std::vector<std::int32_t> notice_waiting;
   Function<void(int, std::shared_ptr<Event>)> listener;
+  std::unique_ptr<NodeTimes> times;  // null: nobody asked for a profile
 
   // Work lists of a run; their capacity is set once.
   std::vector<std::int32_t> ready, due;
@@ -95,6 +99,7 @@ void RunState::begin() {
   ready.clear();
   due.clear();
   next_ready = next_due = 0;
+  if (times) times->run_begins(rt.now());
   for (std::size_t s = 0; s < strands.size(); ++s) {
     strands[s].waiting = plan->part.strands[s].num_before;
     if (strands[s].waiting == 0) ready.push_back(static_cast<std::int32_t>(s));
@@ -108,6 +113,7 @@ void RunState::begin() {
 
 void RunState::start(std::int32_t strand) {
   ++in_flight;
+  if (times) times->strand_begins(strand, rt.now());
   const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
   if (s.is_host) {
     rt.spawn(run_host(shared_from_this(), strand));
@@ -124,8 +130,31 @@ void RunState::start(std::int32_t strand) {
 void RunState::run_calls(std::int32_t strand, runtime::ComputeContext& context) {
   StrandState& s = strands[static_cast<std::size_t>(strand)];
   s.parallel.context = &context;
-  for (std::size_t i = s.first_call; i < s.end_call; ++i) calls[i].run(calls[i].args);
+  if (times && !rt.is_virtual()) {
+    run_timed(strand);
+  } else {
+    if (times) times->strand_begins(strand, rt.now());
+    for (std::size_t i = s.first_call; i < s.end_call; ++i) calls[i].run(calls[i].args);
+  }
   s.parallel.context = nullptr;
+}
+
+// On the thread that computes: a real Runtime's now() is only a reading of the clock.
+void RunState::run_timed(std::int32_t strand) {
+  const StrandState& s = strands[static_cast<std::size_t>(strand)];
+  const std::vector<std::int32_t>& nodes = plan->part.strands[static_cast<std::size_t>(strand)].nodes;
+  TimeNs begin = rt.now();
+  for (std::size_t i = s.first_call; i < s.end_call; ++i) {
+    calls[i].run(calls[i].args);
+    const TimeNs end = rt.now();
+    times->add(nodes[i - s.first_call], begin, end);
+    begin = end;
+  }
+}
+
+void RunState::note_end(std::int32_t strand) {
+  const bool timed = !plan->part.strands[static_cast<std::size_t>(strand)].is_host && !rt.is_virtual();
+  if (!timed) times->add_strand(strand, times->strand_begin(strand), rt.now());
 }
 
 Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t strand) {
@@ -138,6 +167,7 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
 
 void RunState::ended(std::int32_t strand, Status result) {
   --in_flight;
+  if (times) note_end(strand);
   if (!result.ok() && status.ok()) status = std::move(result);
   if (status.ok()) {
     const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
@@ -164,6 +194,7 @@ void RunState::settle() {
   settling = false;
   if (in_flight > 0) return;
   running = false;
+  if (times) times->run_ends(rt.now(), status.ok());
   if (waiter) std::exchange(waiter, nullptr).resume();
 }
 
@@ -258,6 +289,12 @@ class ExecutionImpl final : public Execution {
 
   void on_notice(Function<void(int, std::shared_ptr<Event>)> listener) override {
     state_->listener = std::move(listener);
+  }
+
+  Result<Profile> profile() const override {
+    if (!state_->times)
+      return error(Code::kInvalid, "[exec] no profile was kept; set ExecutionOptions::profile");
+    return state_->times->profile();
   }
 
  private:
@@ -383,8 +420,10 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
   if (rt.is_phantom()) {
     s.arena = Buffer::phantom(phantom_device(), bytes);
   } else {
-    TR_ASSIGN_OR_RETURN(s.arena, cpu_device().allocate(bytes));
+    Device& device = options.device ? *options.device : cpu_device();
+    TR_ASSIGN_OR_RETURN(s.arena, device.allocate(bytes));
   }
+  if (options.profile) s.times = std::make_unique<NodeTimes>(*s.plan);
   TR_RETURN_IF_ERROR(take_variables(s, options.variables));
   TR_RETURN_IF_ERROR(take_bindings(s, options.bindings));
   place_values(s);

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "trireme/exec/host_op.h"
+#include "trireme/exec/memory_report.h"
+#include "trireme/exec/profile.h"
 #include "trireme/graph/graph.h"
 #include "trireme/runtime/runtime.h"
 #include "trireme/tensor/tensor.h"
@@ -34,6 +36,16 @@ class Variables {
 
  private:
   std::map<std::string, Tensor, std::less<>> tensors_;
+};
+
+// Containers of Variables by name, shared by sessions of one loop. Not locked.
+class Containers {
+ public:
+  Variables& container(std::string_view name);  // made empty when it is new; the address stays
+  std::vector<std::string> names() const;       // sorted
+
+ private:
+  std::map<std::string, Variables, std::less<>> containers_;
 };
 
 // Asks for a notice when output `output` is final: written, and no later node of the run reads variable
@@ -63,6 +75,7 @@ class CompiledGraph {
   virtual std::map<std::string, std::string> kernels()
       const = 0;  // chosen, as CompileOptions::kernels, for the plan
   virtual int num_strands() const = 0;
+  virtual MemoryReport memory() const = 0;  // of one Execution, before it exists
   virtual std::string to_text() const = 0;  // strands, nodes, places
 };
 
@@ -81,12 +94,16 @@ class Execution {
   // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is
   // the point in the device's stream where the value is there.
   virtual void on_notice(Function<void(int notice, std::shared_ptr<Event> ready)> listener) = 0;
+  // Times of all runs so far. kInvalid unless ExecutionOptions::profile is set.
+  virtual Result<Profile> profile() const = 0;
 };
 
 struct ExecutionOptions {
   Variables* variables = nullptr;               // must hold every variable of the graph
   std::map<std::string, Tensor> bindings = {};  // memory for CompileOptions::bound
   HostOps host_ops = {};                        // implementations for the host ops in the graph
+  Device* device = nullptr;                     // where the arena lives; null: the host's memory
+  bool profile = false;                         // time every node; costs two clock readings each
 };
 
 // On a phantom Runtime the arena is phantom and no kernel runs; time advances by the strands' costs.

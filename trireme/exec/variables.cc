@@ -24,4 +24,15 @@ std::vector<std::string> Variables::names() const {
   return names;
 }
 
+Variables& Containers::container(std::string_view name) {
+  const auto at = containers_.find(name);
+  return at != containers_.end() ? at->second : containers_[std::string(name)];
+}
+
+std::vector<std::string> Containers::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, variables] : containers_) names.push_back(name);
+  return names;
+}
+
 }  // namespace trireme::exec
