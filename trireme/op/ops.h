@@ -35,7 +35,8 @@ extern const OpDef kLocalResponseNorm, kWindowSum, kLocalContrastNorm, kGaussian
 extern const OpDef kDropout;
 // update: optimiser applications, mutate their first inputs
 extern const OpDef kApplySgd, kApplyMomentum, kApplyAdagrad, kApplyRmsprop, kApplyAdam, kApplyAdamw,
-    kApplyLars, kApplyRunningAverage, kApplyRunningVariance, kAllFinite, kUpdateLossScale, kAssign, kAssignAdd;
+    kApplyLars, kApplyRunningAverage, kApplyRunningVariance, kAllFinite, kUpdateLossScale, kAssign,
+    kAssignAdd;
 // made by graph passes: what folding leaves, a group of elementwise ops, the identity without a gradient
 extern const OpDef kConstant, kFused, kStopGradient;
 // comm and resource: host ops

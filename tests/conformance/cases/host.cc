@@ -7,19 +7,41 @@ using enum Fill;
 
 void add_host(std::vector<OpCase>& t) {
   const Attrs named{{"name", std::string("x")}, {"dtype", DType::kF64}, {"shape", Ints{2, 3}}};
-  t.push_back({&kInput, "matrix", {}, named});
-  t.push_back({&kVariable, "matrix", {}, named});
+  const Attrs scalar{{"name", std::string("x")}, {"dtype", DType::kI64}};
+  const Attrs empty{{"name", std::string("x")}, {"shape", Ints{0, 3}}};
+  for (const OpDef* d : {&kInput, &kVariable}) {
+    t.push_back({d, "matrix", {}, named});
+    t.push_back({d, "scalar", {}, scalar});
+    t.push_back({d, "empty", {}, empty});
+  }
   t.push_back(
       {&kAllreduce, "matrix", {{kReal, {4, 3}}}, {{"slot", std::int64_t{2}}, {"label", std::string("g")}}});
-  t.push_back({&kAllgather, "matrix", {{kReal, {4, 3}}}, one("world", std::int64_t{3})});
-  t.push_back({&kReduceScatter, "matrix", {{kReal, {6, 3}}}, one("world", std::int64_t{3})});
+  t.push_back({&kAllreduce, "scalar", {{kReal, {}}}});
+  t.push_back({&kAllreduce, "empty", {{kReal, {0, 3}}}});
+  for (const OpDef* d : {&kAllgather, &kReduceScatter}) {
+    t.push_back({d, "matrix", {{kReal, {6, 3}}}, one("world", std::int64_t{3})});
+    t.push_back({d, "empty", {{kReal, {0}}}, one("world", std::int64_t{3})});
+  }
   t.push_back({&kBroadcast, "matrix", {{kReal, {4, 3}}}});
-  t.push_back({&kSend, "matrix", {{kReal, {4, 3}}}, one("peer", std::int64_t{1})});
-  t.push_back({&kRecv, "matrix", {}, {{"peer", std::int64_t{1}}, {"shape", Ints{4, 3}}}});
-  t.push_back({&kEnqueue, "matrix", {{kReal, {4, 3}}}, one("name", std::string("q"))});
-  t.push_back({&kDequeue, "matrix", {}, {{"name", std::string("q")}, {"shape", Ints{4, 3}}}});
-  t.push_back({&kSave, "matrix", {{kReal, {4, 3}}}, one("path", std::string("a"))});
-  t.push_back({&kRestore, "matrix", {}, {{"path", std::string("a")}, {"shape", Ints{4, 3}}}});
+  t.push_back({&kBroadcast, "integers", {{kInts, {4}}}, one("root", std::int64_t{2})});
+  const std::vector<std::pair<const OpDef*, Attrs>> into{{&kSend, one("peer", std::int64_t{1})},
+                                                         {&kEnqueue, one("name", std::string("q"))},
+                                                         {&kSave, one("path", std::string("a"))}};
+  for (const auto& [d, attrs] : into) {
+    t.push_back({d, "matrix", {{kReal, {4, 3}}}, attrs});
+    t.push_back({d, "flags", {{kBools, {4}}}, attrs});
+    t.push_back({d, "empty", {{kReal, {0, 3}}}, attrs});
+  }
+  const std::vector<std::pair<const OpDef*, Attrs>> out_of{{&kRecv, one("peer", std::int64_t{1})},
+                                                           {&kDequeue, one("name", std::string("q"))},
+                                                           {&kRestore, one("path", std::string("a"))}};
+  for (auto [d, attrs] : out_of) {
+    attrs.set("shape", Ints{4, 3});
+    t.push_back({d, "matrix", {}, attrs});
+    attrs.set("shape", Ints{0, 3});
+    attrs.set("dtype", DType::kBF16);
+    t.push_back({d, "empty halves", {}, attrs});
+  }
 }
 
 }  // namespace trireme::op::testing

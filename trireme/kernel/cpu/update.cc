@@ -29,11 +29,16 @@ void run_momentum(op::KernelArgs& args) {
   });
 }
 
+// The loop has neither dampening nor the learning rate inside the velocity.
+bool plain_momentum(const op::KernelQuery& q) {
+  return all_f32(q) && q.attrs.get_float("dampening") == 0 && !q.attrs.get_bool("rate_inside");
+}
+
 }  // namespace
 
 const op::KernelRow kApplySgdVector{
     .op = "apply_sgd", .name = "vector", .run = run_sgd, .applicable = all_f32};
 const op::KernelRow kApplyMomentumVector{
-    .op = "apply_momentum", .name = "vector", .run = run_momentum, .applicable = all_f32};
+    .op = "apply_momentum", .name = "vector", .run = run_momentum, .applicable = plain_momentum};
 
 }  // namespace trireme::kernel

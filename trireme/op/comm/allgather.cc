@@ -17,9 +17,11 @@ const OpDef kAllgather{.name = "allgather",
                        .family = "comm",
                        .num_inputs = 1,
                        .attrs = {world_attr(), slot_attr(), label_attr()},
+                       .dtypes = kAnyDType,
                        .infer = infer_gathered,
                        .grad = grad,
                        .cost = copy_cost,
+                       .layout = cut_behind_ranks,
                        .traits = kHostTraits};
 
 }  // namespace trireme::op

@@ -24,9 +24,11 @@ const OpDef kAllreduce{.name = "allreduce",
                        .family = "comm",
                        .num_inputs = 1,
                        .attrs = {slot_attr(), label_attr()},
+                       .dtypes = kNumeric,
                        .infer = infer,
                        .grad = grad,
                        .cost = cost_per_output<1>,
+                       .layout = any_cut,
                        .traits = kHostTraits};
 
 }  // namespace trireme::op

@@ -19,8 +19,10 @@ const OpDef kBroadcast{
     .family = "comm",
     .num_inputs = 1,
     .attrs = {{"root", std::int64_t{0}, "rank whose value all get"}, slot_attr(), label_attr()},
+    .dtypes = kAnyDType,
     .infer = infer,
     .cost = copy_cost,
+    .layout = any_cut,
     .traits = kHostTraits};
 
 }  // namespace trireme::op

@@ -40,6 +40,24 @@ Types infer_scattered(TypeSpan in, const Attrs& attrs) {
 
 TensorType token_type() { return {DType::kI64, {}}; }
 
+std::vector<LayoutOption> any_cut(TypeSpan in, const Attrs&) {
+  std::vector<LayoutOption> options;
+  for (int d = 0; d < in[0].shape.rank(); ++d) options.push_back({{d}, {d}});
+  return options;
+}
+
+std::vector<LayoutOption> cut_behind_ranks(TypeSpan in, const Attrs& attrs) {
+  auto options = any_cut(in, attrs);
+  options.erase(options.begin());
+  return options;
+}
+
+std::vector<LayoutOption> token_layout(TypeSpan in, const Attrs& attrs) {
+  auto options = any_cut(in, attrs);
+  for (LayoutOption& o : options) o.outputs = {kPartial};
+  return options;
+}
+
 std::string grad_label(const Attrs& attrs) {
   const std::string& label = attrs.get_text("label");
   return label.empty() ? label : label + "/grad";

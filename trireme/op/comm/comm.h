@@ -17,6 +17,12 @@ Types infer_gathered(TypeSpan in, const Attrs& attrs);
 Types infer_scattered(TypeSpan in, const Attrs& attrs);
 // What an op that only has an effect yields: an i64 scalar, the number of bytes handed over.
 TensorType token_type();
+// Every element on its own: any dimension may be cut.
+std::vector<LayoutOption> any_cut(TypeSpan in, const Attrs& attrs);
+// Any dimension but 0, along which the ranks' pieces lie.
+std::vector<LayoutOption> cut_behind_ranks(TypeSpan in, const Attrs& attrs);
+// Any dimension; the tokens of the pieces add up to that of the whole.
+std::vector<LayoutOption> token_layout(TypeSpan in, const Attrs& attrs);
 // `label` for the gradient of a node with this label.
 std::string grad_label(const Attrs& attrs);
 

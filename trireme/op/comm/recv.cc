@@ -1,5 +1,6 @@
 // Takes a tensor from another rank.
 #include "trireme/op/comm/comm.h"
+#include "trireme/op/feed/feed.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -9,8 +10,7 @@ using namespace detail;
 Types infer(TypeSpan, const Attrs& attrs) {
   TR_RETURN_IF_ERROR(expect_at_least("peer", attrs.get_int("peer"), 0));
   TR_RETURN_IF_ERROR(expect_slot(attrs));
-  TR_ASSIGN_OR_RETURN(const Shape shape, shape_from("shape", attrs.get_ints("shape")));
-  return std::vector{TensorType{attrs.get_dtype("dtype"), shape}};
+  return stated_type(attrs);
 }
 }  // namespace
 
@@ -21,10 +21,12 @@ const OpDef kRecv{.name = "recv",
                   .attrs = {{"peer", std::int64_t{0}, "rank that sends", true},
                             slot_attr(),
                             label_attr(),
-                            {"dtype", DType::kF32, "dtype of the tensor"},
-                            {"shape", std::vector<std::int64_t>{}, "shape of the tensor", true}},
+                            dtype_attr(),
+                            shape_attr()},
+                  .dtypes = 0,
                   .infer = infer,
                   .cost = copy_cost,
+                  .layout = stated_layout,
                   .traits = kHostTraits,
                   .shape_attr = "shape"};
 

@@ -18,9 +18,11 @@ const OpDef kReduceScatter{
     .family = "comm",
     .num_inputs = 1,
     .attrs = {world_attr(), slot_attr(), label_attr()},
+    .dtypes = kNumeric,
     .infer = infer_scattered,
     .grad = grad,
     .cost = cost_per_output<1>,
+    .layout = cut_behind_ranks,
     .traits = kHostTraits};
 
 }  // namespace trireme::op

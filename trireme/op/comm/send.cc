@@ -19,8 +19,10 @@ const OpDef kSend{
     .family = "comm",
     .num_inputs = 1,
     .attrs = {{"peer", std::int64_t{0}, "rank that receives", true}, slot_attr(), label_attr()},
+    .dtypes = kAnyDType,
     .infer = infer,
     .cost = copy_cost,
+    .layout = token_layout,
     .traits = kHostTraits};
 
 }  // namespace trireme::op

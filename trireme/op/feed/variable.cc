@@ -9,9 +9,10 @@ const OpDef kVariable{.name = "variable",
                       .family = "feed",
                       .num_inputs = 0,
                       .attrs = detail::feed_attrs(),
+                      .dtypes = 0,
                       .infer = detail::infer_feed,
                       .cost = detail::no_cost,
-                      .layout = detail::feed_layout,
+                      .layout = detail::stated_layout,
                       .traits = kFeed | kStateful,
                       .shape_attr = "shape"};
 

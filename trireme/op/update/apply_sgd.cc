@@ -7,25 +7,26 @@ namespace {
 using namespace detail;
 
 Types infer(TypeSpan in, const Attrs& attrs) {
-  TR_RETURN_IF_ERROR(expect_floating("param", in[0]));
-  TR_RETURN_IF_ERROR(expect_type("grad", in[1], in[0]));
-  TR_RETURN_IF_ERROR(expect_type("lr", in[2], {in[0].dtype, {}}));
-  TR_RETURN_IF_ERROR(expect_not_negative("weight_decay", attrs.get_float("weight_decay")));
-  return std::vector{in[0]};
+  TR_RETURN_IF_ERROR(expect_not_negative(attrs, {"weight_decay"}));
+  return infer_update(in, {});
 }
 
 void run(KernelArgs& a) {
   dispatch_float(a.in(0).dtype(), [&]<typename T>() {
-    const T lr = a.in(2).data<T>()[0], decay = static_cast<T>(a.attrs.get_float("weight_decay"));
-    if (decay == 0) {
-      update<T>(a.in(0), a.in(1), [lr](T w, T g) { return w - lr * g; });
+    using A = Acc<T>;
+    const double weight_decay = a.attrs.get_float("weight_decay");
+    const A lr = static_cast<A>(rate_of(a.in(2))), decay = static_cast<A>(weight_decay);
+    if (weight_decay == 0) {
+      update<T>(a.in(0), a.in(1), [lr](A w, A g) { return static_cast<T>(w - lr * g); });
     } else {
-      update<T>(a.in(0), a.in(1), [lr, decay](T w, T g) { return w - lr * (g + decay * w); });
+      update<T>(a.in(0), a.in(1), [lr, decay](A w, A g) { return static_cast<T>(w - lr * (g + decay * w)); });
     }
   });
 }
 
-std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return update_layout(in, 1); }
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
+  return update_cost(in, out, attrs.get_float("weight_decay") == 0 ? 2 : 4, 0);
+}
 }  // namespace
 
 const OpDef kApplySgd{.name = "apply_sgd",
@@ -35,8 +36,8 @@ const OpDef kApplySgd{.name = "apply_sgd",
                       .attrs = {{"weight_decay", 0.0, "L2 penalty added to the gradient"}},
                       .infer = infer,
                       .reference = run,
-                      .cost = cost_per_output<4>,
-                      .layout = layout,
+                      .cost = cost,
+                      .layout = update_layout,
                       .traits = kMutates | kStateful,
                       .mutated_inputs = {0}};
 

@@ -15,8 +15,6 @@ void run(KernelArgs& a) {
   dispatch_any(a.in(0).dtype(),
                [&]<typename T>() { update<T>(a.in(0), a.in(1), [](const T&, T v) { return v; }); });
 }
-
-std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return update_layout(in, 0); }
 }  // namespace
 
 const OpDef kAssign{.name = "assign",
@@ -27,7 +25,7 @@ const OpDef kAssign{.name = "assign",
                     .infer = infer,
                     .reference = run,
                     .cost = copy_cost,
-                    .layout = layout,
+                    .layout = update_layout,
                     .traits = kMutates | kStateful,
                     .mutated_inputs = {0}};
 

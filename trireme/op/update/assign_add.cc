@@ -15,21 +15,20 @@ Types infer(TypeSpan in, const Attrs&) {
 
 void run(KernelArgs& a) {
   dispatch_numeric(a.in(0).dtype(), [&]<typename T>() {
-    update<T>(a.in(0), a.in(1), [](T t, T v) { return static_cast<T>(wrapping(t) + wrapping(v)); });
+    update<T>(a.in(0), a.in(1), [](Acc<T> t, Acc<T> v) { return static_cast<T>(wrapping(t) + wrapping(v)); });
   });
 }
-
-std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return update_layout(in, 0); }
 }  // namespace
 
 const OpDef kAssignAdd{.name = "assign_add",
                        .doc = "var = var + value, in place. Integers wrap around.",
                        .family = "update",
                        .num_inputs = 2,
+                       .dtypes = kNumeric,
                        .infer = infer,
                        .reference = run,
                        .cost = cost_per_output<1>,
-                       .layout = layout,
+                       .layout = update_layout,
                        .traits = kMutates | kStateful,
                        .mutated_inputs = {0}};
 
