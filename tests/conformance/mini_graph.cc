@@ -11,6 +11,7 @@ class MiniGradBuilder final : public GradBuilder {
   MiniGradBuilder(MiniGraph& graph, std::int32_t node, std::vector<Value> grad_outputs)
       : graph_(graph), id_(node), attrs_(this_node().attrs), grad_outputs_(std::move(grad_outputs)) {}
 
+  int num_inputs() override { return static_cast<int>(this_node().inputs.size()); }
   Value input(int i) override { return this_node().inputs[static_cast<std::size_t>(i)]; }
   Value output(int i) override { return {id_, i}; }
   Value grad_output(int i) override { return grad_outputs_[static_cast<std::size_t>(i)]; }

@@ -82,6 +82,7 @@ inline constexpr DTypeSet kAnyDType = kNumeric | only(DType::kBool);
 class GradBuilder {
  public:
   virtual ~GradBuilder() = default;
+  virtual int num_inputs() = 0;
   virtual Value input(int i) = 0;
   virtual Value output(int i) = 0;
   // Gradient of the loss with respect to output i; null when nothing depends on it.

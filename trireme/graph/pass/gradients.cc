@@ -28,6 +28,7 @@ class NodeGradBuilder final : public op::GradBuilder {
         grad_outputs_(std::move(grad_outputs)),
         needs_(std::move(needs)) {}
 
+  int num_inputs() override { return static_cast<int>(inputs_.size()); }
   Value input(int i) override { return inputs_[static_cast<std::size_t>(i)]; }
   Value output(int i) override { return {node_, i}; }
   Value grad_output(int i) override { return grad_outputs_[static_cast<std::size_t>(i)]; }
