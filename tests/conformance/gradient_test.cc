@@ -107,7 +107,8 @@ TEST_P(OpGradients, AreWhatFiniteDifferencesShow) {
 Result<Value> gradient_product(Weighted& w, std::vector<Value>& grads, std::vector<Value>& directions) {
   TR_ASSIGN_OR_RETURN(const std::vector<Value> first, w.graph.backward(w.outputs, w.weights, w.inputs));
   for (std::size_t i = 0; i < first.size(); ++i) {
-    if (first[i].is_null()) continue;
+    // The rounding of an f32 gradient (of sample weights) would drown differences of 1e-5.
+    if (first[i].is_null() || w.graph.type(first[i]).dtype != DType::kF64) continue;
     grads.push_back(first[i]);
     directions.push_back(w.graph.constant(random_real(w.graph.type(first[i]), 7 + i)));
   }
@@ -134,6 +135,12 @@ TEST_P(OpGradients, HaveGradientsOfTheirOwn) {
   ASSERT_TRUE(gradient_product(*w, grads, directions).ok());
   if (grads.empty()) return;
   const auto second = w->graph.backward(grads, directions, w->inputs);
+  if (c().first_order_only) {
+    EXPECT_EQ(second.status().code(), Code::kInvalid);
+    EXPECT_NE(second.status().message().find("has no gradient"), std::string::npos)
+        << second.status().to_string();
+    return;
+  }
   ASSERT_TRUE(second.ok()) << second.status().to_string();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!is_floating(inputs[i].dtype())) continue;

@@ -46,6 +46,9 @@ struct OpCase {
   bool reads_part = false;
   // 16-bit results may be off by this many units of rounding (ops that store and reuse 16-bit values).
   double half_slack = 1;
+  // The gradient of the gradient is refused ("has no gradient"): the op is itself a first derivative of one
+  // that can be differentiated twice, and nobody asked for a third.
+  bool first_order_only = false;
 };
 
 const std::vector<OpCase>& op_cases();

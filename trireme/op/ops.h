@@ -31,8 +31,12 @@ extern const OpDef kBiasAdd, kBiasGrad, kSoftmax, kLogSoftmax, kCorrect;
 extern const OpDef kSoftmaxCrossEntropy, kSoftmaxCrossEntropyGrad, kSquaredError, kSquaredErrorGrad;
 extern const OpDef kBatchNorm, kBatchNormGrad, kBatchNormInference, kLayerNorm, kLayerNormGrad;
 extern const OpDef kLocalResponseNorm, kWindowSum, kLocalContrastNorm, kGaussianBlur2d;
-// random: attribute stream; inputs x, key, step, sample ids
-extern const OpDef kDropout;
+// sequence: weights, gate order and formulas as in PyTorch (sequence/recurrent.h, sequence/attention.h)
+extern const OpDef kEmbedding, kEmbeddingGrad, kAttention, kAttentionGrad, kAttentionGradGrad;
+extern const OpDef kRnn, kRnnGrad, kRnnGradGrad, kLstm, kLstmGrad, kLstmGradGrad, kGru, kGruGrad,
+    kGruGradGrad;
+// random: attribute stream; inputs key, step and what it is for (random/random.h)
+extern const OpDef kDropout, kUniform, kNormal, kBernoulli, kPermutation, kShuffle;
 // update: optimiser applications, mutate their first inputs
 extern const OpDef kApplySgd, kApplyMomentum, kApplyAdagrad, kApplyRmsprop, kApplyAdam, kApplyAdamw,
     kApplyLars, kApplyRunningAverage, kApplyRunningVariance, kAllFinite, kUpdateLossScale, kAssign,

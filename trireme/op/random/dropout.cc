@@ -1,11 +1,8 @@
 // Sets random elements to zero. The mask is a pure function of (key, step, stream, sample id, element of the
-// sample), so it is the same under any sharding of the batch:
-//   block b of sample s = philox4x32(mix_key(key, step, stream), counter {b low, b high, s low, s high});
-//   element j uses word j % 4 of block j / 4 and is kept when its uniform value is >= rate.
-#include "trireme/base/rng.h"
-#include "trireme/op/detail/dispatch.h"
-#include "trireme/op/detail/infer.h"
+// sample), so it is the same under any sharding of the batch: element j of a sample is kept when its uniform
+// value (word >> 8) 2^-24 is >= rate. random.h says which word an element uses.
 #include "trireme/op/ops.h"
+#include "trireme/op/random/random.h"
 #include "trireme/tensor/walk.h"
 
 namespace trireme::op {
@@ -16,8 +13,7 @@ Types infer(TypeSpan in, const Attrs& attrs) {
   TR_RETURN_IF_ERROR(expect_floating("x", in[0]));
   if (in[0].shape.rank() < 1)
     return error(Code::kInvalid, "x: got {}, expected at least 1 dimension", in[0].to_string());
-  TR_RETURN_IF_ERROR(expect_type("key", in[1], {DType::kI64, {}}));
-  TR_RETURN_IF_ERROR(expect_type("step", in[2], {DType::kI64, {}}));
+  TR_RETURN_IF_ERROR(expect_key(in, 1));
   TR_RETURN_IF_ERROR(expect_type("sample_ids", in[3], {DType::kI64, {in[0].shape[0]}}));
   const double rate = attrs.get_float("rate");
   if (!(rate >= 0 && rate < 1)) {
@@ -32,14 +28,11 @@ Result<Grads> grad(GradBuilder& g) {
   return Grads{dx, Value{}, Value{}, Value{}};
 }
 
-std::uint64_t scalar(const Tensor& t) { return static_cast<std::uint64_t>(t.data<std::int64_t>()[0]); }
-
 void run(KernelArgs& a) {
   const Tensor &x = a.in(0), &ids = a.in(3), &y = a.out(0);
   const double rate = a.attrs.get_float("rate");
   const auto threshold = static_cast<float>(rate);
-  const std::uint64_t key =
-      mix_key(scalar(a.in(1)), scalar(a.in(2)), static_cast<std::uint64_t>(a.attrs.get_int("stream")));
+  const std::uint64_t key = stream_key(a, 1);
   dispatch_float(x.dtype(), [&]<typename T>() {
     const Acc<T> keep = static_cast<Acc<T>>(1 - rate);
     for (std::int64_t s = 0; s < x.shape()[0]; ++s) {
@@ -47,20 +40,15 @@ void run(KernelArgs& a) {
       T* out = y.data<T>() + s * y.strides()[0];
       const auto id = static_cast<std::uint64_t>(ids.data<std::int64_t>()[s * ids.strides()[0]]);
       std::uint64_t j = 0;
-      std::array<std::uint32_t, 4> words{};
-      walk_rows<1>(
-          from.shape(), {from.strides()}, [&](const auto& offset, const auto& stride, std::int64_t n) {
-            for (std::int64_t i = 0; i < n; ++i, ++j) {
-              if (j % 4 == 0) {
-                const std::uint64_t b = j / 4;
-                words =
-                    philox4x32(key, {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32),
-                                     static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32)});
-              }
-              const Acc<T> v = from.data<T>()[offset[0] + i * stride[0]];
-              out[j] = to_uniform(words[j % 4]) >= threshold ? static_cast<T>(v / keep) : T(0);
-            }
-          });
+      Words words{};
+      walk_rows<1>(from.shape(), {from.strides()},
+                   [&](const auto& offset, const auto& stride, std::int64_t n) {
+                     for (std::int64_t i = 0; i < n; ++i, ++j) {
+                       if (j % 4 == 0) words = sample_block(key, id, j / 4);
+                       const Acc<T> v = from.data<T>()[offset[0] + i * stride[0]];
+                       out[j] = to_uniform(words[j % 4]) >= threshold ? static_cast<T>(v / keep) : T(0);
+                     }
+                   });
     }
   });
 }
@@ -74,12 +62,11 @@ const OpDef kDropout{
     .doc = "x / (1 - rate) where kept, else 0; the mask depends on (key, step, stream, sample id, element).",
     .family = "random",
     .num_inputs = 4,
-    .attrs = {{"rate", 0.5, "probability of a zero, in [0, 1)"},
-              {"stream", std::int64_t{0}, "number of this use of randomness, fixed when built", true}},
+    .attrs = {{"rate", 0.5, "probability of a zero, in [0, 1)"}, stream_attr()},
     .infer = infer,
     .grad = grad,
     .reference = run,
-    .cost = cost_per_output<12>,
+    .cost = cost_per_output<1>,
     .layout = layout,
     .traits = kRandom | kInPlaceOk};
 

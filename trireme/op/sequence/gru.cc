@@ -1,0 +1,35 @@
+// Gated recurrent unit over a sequence. Formulas: cells.h; inputs and outputs: recurrent.h.
+#include "trireme/op/ops.h"
+#include "trireme/op/sequence/recurrent_kernel.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+constexpr Pass kPass = Pass::kForward;
+
+Types infer(TypeSpan in, const Attrs&) { return infer_recurrent(kind_of<GruCell>(), kPass, in); }
+
+Result<Grads> grad(GradBuilder& g) { return recurrent_grad(g, kind_of<GruCell>(), kPass, kGruGrad); }
+
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
+  return recurrent_cost(kind_of<GruCell>(), kPass, in, out);
+}
+
+std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
+  return recurrent_layout(kind_of<GruCell>(), kPass);
+}
+}  // namespace
+
+const OpDef kGru{.name = "gru",
+                 .doc = "GRU over a sequence: (x, h0, w_ih, w_hh, b_ih, b_hh) -> (y, h_n).",
+                 .family = "sequence",
+                 .num_inputs = 6,
+                 .num_outputs = 2,
+                 .infer = infer,
+                 .grad = grad,
+                 .reference = run_recurrent<GruCell, kPass>,
+                 .reference_workspace = recurrent_workspace<GruCell, kPass>,
+                 .cost = cost,
+                 .layout = layout};
+
+}  // namespace trireme::op
