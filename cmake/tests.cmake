@@ -8,6 +8,8 @@ find_package(rapidcheck QUIET)
 # Folders that test a layer under another name: TRIREME_LAYER_OF_<folder>.
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
+# Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
+set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run, and calls run ahead on a real pool
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
 set(trireme_prefix "")
@@ -47,6 +49,9 @@ function(trireme_add_test name folder label)
       add_dependencies(${name} trireme)
     endif()
   endif()
+  foreach(layer IN LISTS TRIREME_TEST_LINKS_${folder})
+    target_link_libraries(${name} PRIVATE trireme_${layer})
+  endforeach()
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   if(TARGET rapidcheck)

@@ -1,5 +1,5 @@
-// A run in steady state allocates nothing but the frame of run() itself. Counted by replacing operator new in
-// this binary.
+// A run in steady state, profiled or not, allocates nothing but the frame of run() itself. Counted by
+// replacing operator new in this binary.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -59,26 +59,32 @@ TEST(Allocation, ASteadyRunAllocatesOnlyTheFrameOfRun) {
   auto compiled = *compile(g, options);
   EXPECT_GE(compiled->num_strands(), 3);
 
-  on_shuffled(
-      [&](Runtime& rt) -> Task<void> {
-        Variables v;
-        for (int i = 0; i < 3; ++i)
-          EXPECT_TRUE(v.add(fmt::format("w{}", i), *Tensor::allocate(cpu_device(), {kF32, {8, 8}})).ok());
-        auto e = *make_execution(rt, compiled, {.variables = &v});
-        const Tensor images = *Tensor::allocate(cpu_device(), {kF32, {8, 8}});
-        int notices = 0;
-        e->on_notice([&notices](int, const std::shared_ptr<Event>&) { ++notices; });
-        for (int i = 0; i < 12; ++i) {
-          counting = i >= 2;
-          const bool fed = e->feed("x", images).ok();
-          const bool ok = (co_await e->run()).ok();
-          counting = false;
-          EXPECT_TRUE(fed && ok);
-        }
-        EXPECT_EQ(notices, 36);
-      },
-      9);
-  EXPECT_LE(num_allocations.load(), 10) << "one frame for each of the ten runs counted";
+  const auto run_twelve_times = [&](bool profile) {
+    num_allocations = 0;
+    on_shuffled(
+        [&](Runtime& rt) -> Task<void> {
+          Variables v;
+          for (int i = 0; i < 3; ++i)
+            EXPECT_TRUE(v.add(fmt::format("w{}", i), *Tensor::allocate(cpu_device(), {kF32, {8, 8}})).ok());
+          auto e = *make_execution(rt, compiled, {.variables = &v, .profile = profile});
+          const Tensor images = *Tensor::allocate(cpu_device(), {kF32, {8, 8}});
+          int notices = 0;
+          e->on_notice([&notices](int, const std::shared_ptr<Event>&) { ++notices; });
+          for (int i = 0; i < 12; ++i) {
+            counting = i >= 2;
+            const bool fed = e->feed("x", images).ok();
+            const bool ok = (co_await e->run()).ok();
+            counting = false;
+            EXPECT_TRUE(fed && ok);
+          }
+          EXPECT_EQ(notices, 36);
+        },
+        9);
+    EXPECT_LE(num_allocations.load(), 10)
+        << "one frame for each of the ten runs counted; profile " << profile;
+  };
+  run_twelve_times(false);
+  run_twelve_times(true);
   counting = true;
   delete new int;
   counting = false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/exec/fixtures.h"
+#include "trireme/graph/pass/passes.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::exec {
@@ -177,6 +178,68 @@ TEST(Session, RunsOverlapEachWithItsOwnExecution) {
           EXPECT_EQ(s->num_compiled(), 1);
         },
         seed);
+}
+
+// y = relu(x) w with an unknown batch; the loss is its sum.
+std::shared_ptr<const Graph> batch_template() {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", kF32, {kUnknownDim, 2}), scale = b.input("scale", kF32, {kUnknownDim, 1});
+  const Value y = b.matmul(b.relu(x), b.variable("w", kF32, {2, 1}));
+  b.output("y", b.mul(y, scale));
+  b.output("loss", b.sum(y));
+  EXPECT_TRUE(b.status().ok()) << b.status().to_string();
+  return std::make_shared<const Graph>(std::move(g));
+}
+
+Tensor matrix(std::vector<float> values, std::int64_t rows) {
+  const auto columns = static_cast<std::int64_t>(values.size()) / rows;
+  return *tensor(std::move(values)).reshape({rows, columns});
+}
+
+TEST(Session, AnUnknownBatchSizeIsTakenFromTheFeeds) {
+  on_virtual([](Runtime& rt) -> Task<void> {
+    auto s = *make_session(rt, batch_template(), {});
+    EXPECT_TRUE(s->variables().add("w", matrix({10, 1}, 2)).ok());
+    const exec::Feeds one{{"x", matrix({1, 2}, 1)}, {"scale", matrix({1}, 1)}},
+        three{{"x", matrix({1, 2, -3, 4, 5, 6}, 3)}, {"scale", matrix({1, 2, 3}, 3)}},
+        inner{{"relu", matrix({1, 1, 2, 2}, 2)}},
+        uneven{{"x", matrix({1, 2}, 1)}, {"scale", matrix({1, 2}, 2)}}, without{{"x", matrix({1, 2}, 1)}};
+    const std::vector<std::string> y{"y"}, loss{"loss"};
+    auto first = run(*s, one, y);
+    const std::vector<Tensor> a = co_await first;
+    EXPECT_EQ(bits(a[0]), bits(tensor({12})));
+    auto second = run(*s, three, y);
+    const std::vector<Tensor> b = co_await second;
+    EXPECT_EQ(b[0].shape(), Shape({3, 1}));
+    EXPECT_EQ(bits(b[0]), bits(tensor({12, 8, 168})));
+    auto third = run(*s, inner, loss);
+    const std::vector<Tensor> c = co_await third;
+    EXPECT_EQ(bits(c[0]), bits(tensor({33}))) << "the batch of a fed inner edge counts too";
+    EXPECT_EQ(s->num_compiled(), 3);
+    auto differ = error_of(*s, uneven, y);
+    EXPECT_THAT(co_await differ, HasSubstr("different batch sizes: got 2 and 1"));
+    auto missing = error_of(*s, without, y);
+    EXPECT_THAT(co_await missing, HasSubstr("'scale' (f32[1, 1])"));
+  });
+}
+
+TEST(Session, RunsTheGraphPassesItIsTold) {
+  on_virtual([](Runtime& rt) -> Task<void> {
+    const std::vector<std::string> y{"y"};
+    const exec::Feeds x{{"x", tensor({1, 2})}};
+    std::vector<std::string> names;
+    for (const graph::PassRow& row : graph::pass_table())
+      if (row.exactness == graph::Exactness::kExact) names.emplace_back(row.name);
+    auto s = *make_session(rt, program(), {.passes = names});
+    EXPECT_TRUE(s->variables().add("w", tensor({3, 4})).ok());
+    auto task = run(*s, x, y);
+    const std::vector<Tensor> got = co_await task;
+    EXPECT_EQ(bits(got[0]), bits(tensor({6, 16})));
+    auto wrong = *make_session(rt, program(), {.passes = std::vector<std::string>(1, "magic")});
+    auto unknown = error_of(*wrong, x, y);
+    EXPECT_THAT(co_await unknown, HasSubstr("no graph pass 'magic'"));
+  });
 }
 
 TEST(BlockingSession, RunsWithoutALoopInSight) {

@@ -141,71 +141,80 @@ std::vector<Array> Context::call(const op::OpDef& def, std::span<const Array> in
 
 std::vector<Array> Context::run_call(const op::OpDef& def, std::span<const Array> inputs, op::Attrs attrs) {
   std::vector<TensorType> types;
-  std::vector<Tensor> in, out;
-  for (const Array& a : inputs) {
-    types.push_back(a.type());
-    in.push_back(a.state()->data.tensor);
-  }
-  Result<std::shared_ptr<const PreparedKernel>> found = kernels_->find(def, types, attrs);
-  if (!found.ok()) return fail(found.status().with_prefix("[eager] "), def.num_outputs);
-  const std::shared_ptr<const PreparedKernel> kernel = *found;
-  const bool mutates = def.has(op::kMutates);
+  for (const Array& a : inputs) types.push_back(a.type());
+  Result<std::shared_ptr<const PreparedKernel>> kernel = kernels_->find(def, types, attrs);
+  if (!kernel.ok()) return fail(kernel.status().with_prefix("[eager] "), def.num_outputs);
   // A reshape of a value that never changes is that value.
   const bool is_view = &def == &op::kReshape && !inputs[0].state()->is_parameter;
+  Result<std::vector<Array>> results = make_results(def, inputs, (*kernel)->outputs, is_view);
+  if (results.ok() && !is_view)
+    if (Status s = launch(def, inputs, *results, *kernel); !s.ok()) results = s;
+  if (!results.ok()) return fail(results.status(), static_cast<int>((*kernel)->outputs.size()));
+  record(def, (*kernel)->attrs, inputs, *results);
+  return std::move(*results);
+}
+
+// Arrays with memory for the outputs, or that of the input: a view, or what a mutating op changes.
+Result<std::vector<Array>> Context::make_results(const op::OpDef& def, std::span<const Array> inputs,
+                                                 const std::vector<TensorType>& types, bool is_view) {
   std::vector<Array> results;
-  for (std::size_t k = 0; k < kernel->outputs.size(); ++k) {
-    if (mutates && k == 0) {
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    if (def.has(op::kMutates) && k == 0) {
       results.push_back(inputs[0]);
-      out.push_back(in[0]);
       continue;
     }
     auto state = std::make_shared<ArrayState>();
     state->context = this;
-    state->data.type = kernel->outputs[k];
+    state->data.type = types[k];
     if (is_view) {
-      state->data.tensor = *in[0].reshape(kernel->outputs[k].shape);
+      state->data.tensor = *inputs[0].state()->data.tensor.reshape(types[k].shape);
       state->data.storage = inputs[0].state()->data.storage;
     } else {
-      Result<Tensor> memory = Tensor::allocate(cpu_device(), kernel->outputs[k]);
-      if (!memory.ok()) return fail(memory.status(), static_cast<int>(kernel->outputs.size()));
-      state->data.tensor = *memory;
+      TR_ASSIGN_OR_RETURN(state->data.tensor, Tensor::allocate(cpu_device(), types[k]));
       state->data.storage = std::make_shared<Storage>();
     }
-    out.push_back(state->data.tensor);
     results.emplace_back(std::move(state));
   }
-  if (!is_view) {
-    const std::size_t have = workspace_.is_null() ? 0 : workspace_.size_bytes();
-    Buffer workspace = workspace_;
-    if (kernel->workspace_bytes > (engine_ ? 0 : have)) {
-      Result<Buffer> memory = cpu_device().allocate(kernel->workspace_bytes);
-      if (!memory.ok()) return fail(memory.status(), static_cast<int>(kernel->outputs.size()));
-      workspace = *memory;
-      if (!engine_) workspace_ = workspace;
-    }
-    const Touched touched = touched_by(def, inputs);
-    if (engine_) {
-      std::vector<Storage*> makes;
-      for (std::size_t k = mutates ? 1 : 0; k < results.size(); ++k)
-        makes.push_back(results[k].state()->data.storage.get());
-      engine_->submit(kernel, std::move(in), std::move(out), std::move(workspace), touched.reads,
-                      touched.writes, makes);
-    } else {
-      op::KernelArgs args{.inputs = in,
-                          .outputs = out,
-                          .attrs = kernel->attrs,
-                          .workspace = {workspace.data(), kernel->workspace_bytes},
-                          .parallel = parallel_of(options_),
-                          .state = kernel->state.get()};
-      kernel->run(args);
-    }
-    for (Storage* s : touched.writes) {
-      ++s->version;
-      s->writer_op = def.name.data();
-    }
-  }
-  record(def, kernel->attrs, inputs, results);
   return results;
+}
+
+// Calls kept for later need a workspace each; calls at once share one that grows.
+Result<Buffer> Context::workspace_for(std::size_t bytes) {
+  if (engine_) return cpu_device().allocate(bytes);
+  if (workspace_.is_null() || workspace_.size_bytes() < bytes) {
+    TR_ASSIGN_OR_RETURN(workspace_, cpu_device().allocate(bytes));
+  }
+  return workspace_;
+}
+
+// Runs the kernel, or hands it to the engine.
+Status Context::launch(const op::OpDef& def, std::span<const Array> inputs, std::span<const Array> results,
+                       const std::shared_ptr<const PreparedKernel>& kernel) {
+  std::vector<Tensor> in, out;
+  for (const Array& a : inputs) in.push_back(a.state()->data.tensor);
+  for (const Array& a : results) out.push_back(a.state()->data.tensor);
+  TR_ASSIGN_OR_RETURN(Buffer workspace, workspace_for(kernel->workspace_bytes));
+  const Touched touched = touched_by(def, inputs);
+  if (engine_) {
+    std::vector<Storage*> makes;
+    for (std::size_t k = def.has(op::kMutates) ? 1 : 0; k < results.size(); ++k)
+      makes.push_back(results[k].state()->data.storage.get());
+    engine_->submit(kernel, std::move(in), std::move(out), std::move(workspace), touched.reads,
+                    touched.writes, makes);
+  } else {
+    op::KernelArgs args{.inputs = in,
+                        .outputs = out,
+                        .attrs = kernel->attrs,
+                        .workspace = {workspace.data(), kernel->workspace_bytes},
+                        .parallel = parallel_of(options_),
+                        .state = kernel->state.get()};
+    kernel->run(args);
+  }
+  for (Storage* s : touched.writes) {
+    ++s->version;
+    s->writer_op = def.name.data();
+  }
+  return {};
 }
 
 void Context::record(const op::OpDef& def, const op::Attrs& attrs, std::span<const Array> inputs,

@@ -18,7 +18,7 @@ namespace trireme::eager {
 class KernelCache;
 class Engine;
 class Tracer;
-struct Record;
+struct PreparedKernel;
 
 struct ContextOptions {
   // Threads of a kernel, as in an executor of that width: same width, same bits. Null: one.
@@ -89,6 +89,11 @@ class Context {
   Array poisoned(Status status);
   std::vector<Array> call(const op::OpDef& def, std::span<const Array> inputs, op::Attrs attrs);
   std::vector<Array> run_call(const op::OpDef& def, std::span<const Array> inputs, op::Attrs attrs);
+  Result<std::vector<Array>> make_results(const op::OpDef& def, std::span<const Array> inputs,
+                                          const std::vector<TensorType>& types, bool is_view);
+  Result<Buffer> workspace_for(std::size_t bytes);
+  Status launch(const op::OpDef& def, std::span<const Array> inputs, std::span<const Array> results,
+                const std::shared_ptr<const PreparedKernel>& kernel);
   Status check_call(const op::OpDef& def, std::span<const Array> inputs) const;
   void record(const op::OpDef& def, const op::Attrs& attrs, std::span<const Array> inputs,
               std::span<const Array> outputs);

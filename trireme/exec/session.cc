@@ -127,7 +127,8 @@ class SessionImpl final : public Session {
 
   Result<std::shared_ptr<Program>> make_program(const Types& feeds, const std::vector<std::string>& fetches,
                                                 const std::vector<std::string>& effects) {
-    TR_ASSIGN_OR_RETURN(const Graph needed, session_graph(*graph_, feeds, fetches, effects));
+    TR_ASSIGN_OR_RETURN(const Graph needed,
+                        session_graph(*graph_, {feeds, fetches, effects}, options_.passes));
     auto program = std::make_shared<Program>();
     for (std::int32_t i = 0; i < needed.size(); ++i)
       if (needed.node(i).def == &op::kInput) program->inputs.push_back(needed.node(i).attrs.get_text("name"));

@@ -1,5 +1,7 @@
 #include "trireme/exec/session_graph.h"
 
+#include <optional>
+
 #include "trireme/exec/edges.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
@@ -64,14 +66,54 @@ Status check_nothing_missing(const Graph& needed, const Types& feeds) {
                fmt::join(missing, ", "));
 }
 
+// The batch size that the feeds of edges with an unknown one have.
+Result<std::optional<std::int64_t>> batch_of(const Graph& graph, const Types& feeds) {
+  std::optional<std::int64_t> batch;
+  std::string who;
+  for (const auto& [name, type] : feeds) {
+    const Result<Value> v = find_edge(graph, name);
+    if (!v.ok()) continue;  // named by with_feeds
+    const Shape& shape = graph.type(*v).shape;
+    for (int d = 0; d < shape.rank() && shape.rank() == type.shape.rank(); ++d) {
+      if (shape[d] != kUnknownDim) continue;
+      if (batch && *batch != type.shape[d])
+        return error(Code::kInvalid,
+                     "[exec] feeds '{}' and '{}' have different batch sizes: got {} and {}, expected one",
+                     who, name, *batch, type.shape[d]);
+      batch = type.shape[d];
+      who = name;
+    }
+  }
+  return batch;
+}
+
+Result<Graph> with_passes(Graph graph, const std::vector<std::string>& passes) {
+  for (const std::string& name : passes) {
+    const graph::PassRow* pass = graph::find_pass(name);
+    if (pass == nullptr) {
+      std::vector<std::string_view> known;
+      for (const graph::PassRow& row : graph::pass_table()) known.push_back(row.name);
+      return error(Code::kNotFound, "[exec] there is no graph pass '{}', expected one of: {}", name,
+                   fmt::join(known, ", "));
+    }
+    TR_ASSIGN_OR_RETURN(graph, pass->run(graph, {}));
+  }
+  return graph;
+}
+
 }  // namespace
 
-Result<Graph> session_graph(const Graph& graph, const Types& feeds, const std::vector<std::string>& fetches,
-                            const std::vector<std::string>& effects) {
-  TR_ASSIGN_OR_RETURN(const Graph fed, with_feeds(graph, feeds));
-  TR_ASSIGN_OR_RETURN(Graph needed, with_wanted_outputs(fed, fetches, effects));
-  TR_RETURN_IF_ERROR(check_nothing_missing(needed, feeds));
-  return needed;
+Result<Graph> session_graph(const Graph& graph, const RunNames& names,
+                            const std::vector<std::string>& passes) {
+  TR_ASSIGN_OR_RETURN(const std::optional<std::int64_t> batch, batch_of(graph, names.feeds));
+  Graph known;
+  if (batch) {
+    TR_ASSIGN_OR_RETURN(known, graph::specialise(graph, *batch));
+  }
+  TR_ASSIGN_OR_RETURN(const Graph fed, with_feeds(batch ? known : graph, names.feeds));
+  TR_ASSIGN_OR_RETURN(Graph needed, with_wanted_outputs(fed, names.fetches, names.effects));
+  TR_RETURN_IF_ERROR(check_nothing_missing(needed, names.feeds));
+  return with_passes(std::move(needed), passes);
 }
 
 }  // namespace trireme::exec
