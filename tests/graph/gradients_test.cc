@@ -167,5 +167,95 @@ TEST(Gradients, NeedAFloatingScalarLoss) {
   EXPECT_THAT(add_gradients(g, x, std::vector{x}).status().message(), HasSubstr("f64[2]"));
 }
 
+TEST(Gradients, SecondAndThirdDerivativesMatchClosedForms) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", kF64, {3});
+  const Value y = b.sum(b.tanh(x));  // 1 - t^2, then -2 t (1 - t^2), then (1 - t^2) (6 t^2 - 2)
+  const Value first = (*add_gradients(g, y, std::vector{x}))[0];
+  const Value second = (*add_gradients(g, b.sum(first), std::vector{x}))[0];
+  const Value third = (*add_gradients(g, b.sum(second), std::vector{x}))[0];
+  b.output("second", second);
+  b.output("third", third);
+  ASSERT_TRUE(verify(g).ok()) << verify(g).to_string();
+  const std::vector<double> at{-0.7, 0.2, 1.3};
+  const Feeds feeds{{"x", Tensor::from<double>(at, {3})}};
+  const Tensor d2 = interpret_output(g, feeds, "second"), d3 = interpret_output(g, feeds, "third");
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double t = std::tanh(at[i]);
+    EXPECT_NEAR(d2.values<double>()[i], -2 * t * (1 - t * t), 1e-12);
+    EXPECT_NEAR(d3.values<double>()[i], (1 - t * t) * (6 * t * t - 2), 1e-12);
+  }
+}
+
+TEST(Gradients, OfSeveralValuesWithGivenOutputGradientsAreTheirVectorProduct) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", kF64, {2}), v = b.input("v", kF64, {2});
+  const Value y = b.tanh(x), z = b.mul(x, x);
+  // d/dx <v, tanh x> + <1, x * x> = v (1 - tanh^2 x) + 2 x
+  const auto dx = add_gradients(g, std::vector{y, z}, std::vector{v, Value{}}, std::vector{x});
+  ASSERT_TRUE(dx.ok()) << dx.status().to_string();
+  b.output("dx", (*dx)[0]);
+  const std::vector<double> at{0.5, -1.5}, weights{3, -2};
+  const Tensor got = interpret_output(
+      g, {{"x", Tensor::from<double>(at, {2})}, {"v", Tensor::from<double>(weights, {2})}}, "dx");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double t = std::tanh(at[i]);
+    EXPECT_NEAR(got.values<double>()[i], weights[i] * (1 - t * t) + 2 * at[i], 1e-12);
+  }
+}
+
+TEST(Gradients, OfAnInnerValueThatIsAlsoFetchedCountBothItsUses) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", kF64, {2});
+  const Value inner = b.mul(x, x), outer = b.mul(inner, inner);  // x^2 and x^4
+  const auto d =
+      *add_gradients(g, std::vector{inner, outer}, std::vector{Value{}, Value{}}, std::vector{x, inner});
+  b.output("dx", d[0]);
+  b.output("dinner", d[1]);
+  const std::vector<double> at{0.5, -1.5};
+  const Feeds feeds{{"x", Tensor::from<double>(at, {2})}};
+  const Tensor dx = interpret_output(g, feeds, "dx"), dinner = interpret_output(g, feeds, "dinner");
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(dx.values<double>()[i], 2 * at[i] + 4 * at[i] * at[i] * at[i], 1e-12);
+    EXPECT_NEAR(dinner.values<double>()[i], 1 + 2 * at[i] * at[i], 1e-12);
+  }
+}
+
+TEST(Gradients, MismatchedOutputGradientsAreRefused) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", kF64, {2}), v = b.input("v", kF64, {3});
+  const Value y = b.tanh(x);
+  EXPECT_THAT(add_gradients(g, std::vector{y}, std::vector{v}, std::vector{x}).status().message(),
+              HasSubstr("f64[3], expected f64[2]"));
+  EXPECT_THAT(add_gradients(g, std::vector{y}, std::vector<Value>{}, std::vector{x}).status().message(),
+              HasSubstr("got 0 output gradients, expected 1"));
+}
+
+TEST(Gradients, DoNotFlowThroughStopGradient) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", kF64, {2});
+  const Value loss = b.sum(b.mul(x, b.stop_gradient(b.mul(x, x))));  // d = the constant x^2, not 3 x^2
+  b.output("loss", loss);
+  b.output("dx", (*add_gradients(g, loss, std::vector{x}))[0]);
+  const std::vector<double> at{0.5, -3};
+  const Tensor dx = interpret_output(g, {{"x", Tensor::from<double>(at, {2})}}, "dx");
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(dx.values<double>()[i], at[i] * at[i]);
+}
+
+TEST(Gradients, NodesRememberWhereTheirOpWasBuilt) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", kF64, {2});
+  const Value y = b.tanh(x);
+  const Value dx = (*add_gradients(g, b.sum(y), std::vector{x}))[0];
+  EXPECT_EQ(g.node(dx.node).site, g.node(y.node).site);
+  EXPECT_THAT(g.node(y.node).site, HasSubstr("graph/gradients_test.cc:"));
+}
+
 }  // namespace
 }  // namespace trireme::graph

@@ -79,9 +79,8 @@ TEST(Graph, TextShowsNodesAttributesControlAndOutputs) {
               y = b.matmul(x, w, false, true);
   g.add_control(w.node, y.node);
   b.output("y", y);
-  EXPECT_THAT(
-      g.to_text(),
-      HasSubstr("%2 = matmul(%0, %1) {transpose_a=false, transpose_b=true} : f32[2, 2] after %1  # matmul"));
+  EXPECT_THAT(g.to_text(), HasSubstr("%2 = matmul(%0, %1) {transpose_a=false, transpose_b=true} : f32[2, 2] "
+                                     "after %1  # matmul @ graph/graph_test.cc"));
   EXPECT_THAT(g.to_text(), HasSubstr("output \"y\" = %2"));
   EXPECT_THAT(g.to_dot(), HasSubstr("n0 -> n2"));
   EXPECT_THAT(g.to_dot(), HasSubstr("n1 -> n2 [style=dashed]"));
@@ -108,6 +107,30 @@ TEST(Verify, OnlyVariablesMayBeChanged) {
   b.add_node(op::kAssignAdd, {x, x});
   ASSERT_TRUE(b.status().ok());
   EXPECT_THAT(verify(g).message(), HasSubstr("no variable"));
+}
+
+TEST(Verify, ErrorsNameTheNodeAndWhereItWasBuilt) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", kF32, {2});
+  g.push_scope("head");
+  const int line = __LINE__ + 1;
+  b.add_node(op::kAssignAdd, {x, x});
+  ASSERT_TRUE(b.status().ok());
+  EXPECT_THAT(
+      verify(g).message(),
+      HasSubstr(fmt::format("node %1 'head/assign_add' (assign_add) built at graph/graph_test.cc:{}", line)));
+}
+
+TEST(Graph, TextAndDotEscapeWhatTheyQuote) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("a\"b\\c\n", kF32, {2});
+  b.output("out\"put", x);
+  EXPECT_THAT(g.to_text(), HasSubstr(R"(name="a\"b\\c\n")"));
+  EXPECT_THAT(g.to_text(), HasSubstr(R"(output "out\"put" = %0)"));
+  EXPECT_THAT(g.to_dot(), HasSubstr(R"(label="a\"b\\c\n: input -> f32[2]")"));
+  EXPECT_THAT(g.to_dot(), HasSubstr(R"(n0 -> out0 [label="f32[2]"])"));
 }
 
 TEST(DeadCode, KeepsWhatOutputsNeedWithNamesAndControlEdges) {

@@ -85,7 +85,9 @@ TEST_P(EveryPass, KeepsResultsNamesStreamsAndEffectsOnRandomGraphs) {
     }
     changed = changed || after.to_text() != r.graph.to_text();
   }
-  EXPECT_TRUE(changed || row().name == "specialise") << row().name << " never did anything";
+  // These need a template and receives.
+  const bool nothing_to_do = row().name == "specialise" || row().name == "schedule_receives";
+  EXPECT_TRUE(changed || nothing_to_do) << row().name << " never did anything";
 }
 
 TEST_P(EveryPass, KeepsGradientsOnRandomGraphs) {

@@ -105,8 +105,14 @@ class RandomGraphMaker {
       for (std::int64_t i = 0; i < n; ++i) ids.push_back(100 + 7 * i);
       out_.feeds.emplace(name, Tensor::from<std::int64_t>(ids, {n}));
       ids_[n] = b_.input(name, DType::kI64, {n});
+      Tensor row = *Tensor::allocate(cpu_device(), {DType::kF32, {n}});
+      for (float& f : row.values<float>()) f = rng_.next_uniform() - 0.5F;
+      out_.feeds.emplace(fmt::format("row{}", n), row);
+      rows_[n] = b_.input(fmt::format("row{}", n), DType::kF32, {n});
     }
   }
+
+  Value row(std::int64_t n) { return rows_.contains(n) ? rows_[n] : b_.fill(0.125, DType::kF32, {n}); }
 
   void add_rich_node() {
     const Value a = any();
@@ -114,7 +120,7 @@ class RandomGraphMaker {
     const auto unary = [&](const OpDef& def, Attrs attrs = {}) {
       return b_.add_node(def, {a}, std::move(attrs));
     };
-    switch (below(10)) {
+    switch (below(11)) {
       case 0:
         return pool_.push_back(unary(op::kScale, {{"factor", 0.5 * static_cast<double>(below(3))}}));
       case 1:
@@ -126,8 +132,8 @@ class RandomGraphMaker {
           pool_.push_back(b_.dropout(a, key_, step_, ids_[s[0]], 0.25, static_cast<std::int64_t>(below(3))));
         return;
       case 4:  // a row, a column and a scalar
-        return pool_.push_back(b_.mul(b_.add(a, b_.fill(0.5, DType::kF32, {s[1]})),
-                                      b_.add_node(op::kTanh, {b_.fill(0.75, DType::kF32, {})})));
+        return pool_.push_back(
+            b_.mul(b_.add(a, row(s[1])), b_.add_node(op::kTanh, {b_.fill(0.75, DType::kF32, {})})));
       case 5:
         return pool_.push_back(b_.stop_gradient(a));
       case 6:
@@ -140,8 +146,11 @@ class RandomGraphMaker {
       case 8:
         if (a.node + 1 < out_.graph.size()) out_.graph.add_control(a.node, out_.graph.size() - 1);
         return;
+      case 9:
+        return pool_.push_back(
+            b_.relu(b_.bias_add(b_.matmul(b_.tanh(a), b_.tanh(same_shape(a)), false, true), row(s[0]))));
       default:
-        return pool_.push_back(b_.sigmoid(b_.bias_add(a, b_.fill(0.125, DType::kF32, {s[1]}))));
+        return pool_.push_back(b_.sigmoid(b_.bias_add(a, row(s[1]))));
     }
   }
 
@@ -167,7 +176,7 @@ class RandomGraphMaker {
   bool with_hosts_;
   Flavour flavour_;
   Value key_, step_;
-  std::map<std::int64_t, Value> ids_;
+  std::map<std::int64_t, Value> ids_, rows_;  // by size
   RandomGraph out_;
   Builder b_;
   std::vector<Value> pool_;

@@ -49,8 +49,21 @@ class Fuser {
   }
 
  private:
+  // By itself a sound program, so that groups of candidates are too.
   bool is_candidate(std::int32_t id) const {
-    return movable_[static_cast<std::size_t>(id)] && op::detail::is_fusable(*graph_.node(id).def);
+    const Node& node = graph_.node(id);
+    if (!movable_[static_cast<std::size_t>(id)] || !op::detail::is_fusable(*node.def)) return false;
+    if (node.def == &op::kBiasAdd) return true;
+    FusedProgram alone{.num_inputs = static_cast<int>(node.inputs.size()), .steps = {}, .outputs = {}};
+    std::vector<TensorType> in;
+    std::vector<int> operands;
+    for (const Value v : node.inputs) {
+      operands.push_back(static_cast<int>(in.size()));
+      in.push_back(graph_.type(v));
+    }
+    alone.steps.push_back({.def = node.def, .operands = std::move(operands), .attrs = node.attrs});
+    alone.outputs = {alone.num_inputs};
+    return op::detail::register_types(alone, in).ok();
   }
   const Shape& shape(std::int32_t id) const { return graph_.node(id).outputs[0].shape; }
   bool in(const Members& members, std::int32_t id) const {
@@ -80,6 +93,7 @@ class Fuser {
     if (members.size() > op::detail::kMaxFusedSteps ||
         inputs_of(members).size() > op::detail::kMaxFusedInputs)
       return false;
+    if (!has_free_bias(members)) return false;
     const std::int32_t last = members.back();
     for (const std::int32_t m : members) {
       for (const std::int32_t user : users_[Value{m, 0}])
@@ -115,12 +129,41 @@ class Fuser {
     if (dying != inputs.end()) std::rotate(inputs.begin(), dying, dying + 1);
   }
 
+  // The inputs in the new graph; a bias gets dimensions of size 1 after its own.
+  Result<std::vector<Value>> broadcastable(const Members& members, const std::vector<Value>& inputs) {
+    std::vector<Value> now = rewriter_.at(inputs);
+    for (const std::int32_t m : members) {
+      const Node& node = graph_.node(m);
+      if (node.def != &op::kBiasAdd || node.outputs[0].shape.rank() == 2) continue;
+      const auto input = std::find(inputs.begin(), inputs.end(), node.inputs[1]);
+      std::vector<std::int64_t> dims(static_cast<std::size_t>(node.outputs[0].shape.rank() - 1), 1);
+      dims[0] = graph_.type(node.inputs[1]).shape[0];
+      TR_ASSIGN_OR_RETURN(now[static_cast<std::size_t>(input - inputs.begin())],
+                          rewriter_.add(op::kReshape, {rewriter_.at(*input)}, {{"shape", std::move(dims)}},
+                                        node.name + "/bias", node.site));
+    }
+    return now;
+  }
+
+  // A bias that is computed in the group, or that another member reads in its own shape, cannot be reshaped.
+  bool has_free_bias(const Members& members) const {
+    for (const std::int32_t m : members) {
+      const Node& node = graph_.node(m);
+      if (node.def != &op::kBiasAdd) continue;
+      if (in(members, node.inputs[1].node)) return false;
+      for (const std::int32_t other : users_[node.inputs[1]])
+        if (other != m && in(members, other) && node.outputs[0].shape.rank() != 2) return false;
+    }
+    return true;
+  }
+
   Status emit(const Members& members) {
     std::vector<std::int32_t> out;
     for (const std::int32_t m : members)
       if (leaves(members, m)) out.push_back(m);
     std::vector<Value> inputs = inputs_of(members);
     put_dying_input_first(members, graph_.type({out[0], 0}), inputs);
+    TR_ASSIGN_OR_RETURN(const std::vector<Value> now, broadcastable(members, inputs));
     FusedProgram program{.num_inputs = static_cast<int>(inputs.size()), .steps = {}, .outputs = {}};
     const auto register_of = [&](Value v) {
       const auto input = std::find(inputs.begin(), inputs.end(), v);
@@ -129,16 +172,18 @@ class Fuser {
       return program.num_inputs + static_cast<int>(member - members.begin());
     };
     for (const std::int32_t m : members) {
-      FusedStep step{.def = graph_.node(m).def, .operands = {}, .attrs = graph_.node(m).attrs};
-      for (const Value v : graph_.node(m).inputs) step.operands.push_back(register_of(v));
+      const Node& node = graph_.node(m);
+      // bias_add is the same sum as add, once its vector has the shape to broadcast.
+      FusedStep step{
+          .def = node.def == &op::kBiasAdd ? &op::kAdd : node.def, .operands = {}, .attrs = node.attrs};
+      for (const Value v : node.inputs) step.operands.push_back(register_of(v));
       program.steps.push_back(std::move(step));
     }
     for (const std::int32_t m : out) program.outputs.push_back(register_of({m, 0}));
     TR_ASSIGN_OR_RETURN(std::string text, op::detail::program_text(program));
     const Node& last = graph_.node(members.back());
-    TR_ASSIGN_OR_RETURN(const Value v,
-                        rewriter_.add(op::kFused, rewriter_.at(inputs), {{"program", std::move(text)}},
-                                      last.name + "/fused", last.site));
+    TR_ASSIGN_OR_RETURN(const Value v, rewriter_.add(op::kFused, now, {{"program", std::move(text)}},
+                                                     last.name + "/fused", last.site));
     for (std::size_t k = 0; k < out.size(); ++k)
       rewriter_.map({out[k], 0}, {v.node, static_cast<std::int32_t>(k)});
     return {};

@@ -38,6 +38,10 @@ Result<Graph> fold_constants(const Graph& graph, std::int64_t max_bytes = 4096);
 // none. Exact: members are evaluated by the kernels that they would have on their own.
 Result<Graph> fuse_elementwise(const Graph& graph);
 
+// Makes matmul or conv2d, a bias_add that alone reads it, and a relu that alone reads that, one node. Run it
+// after gradients and before fuse_elementwise. Tolerant: its kernels multiply chunk by chunk.
+Result<Graph> fuse_epilogues(const Graph& graph);
+
 // Computes cheap values (few flops per byte: elementwise, norms, dropout, moves) again where they are read
 // late, instead of keeping them, until plan_memory needs at most `limit_bytes`; most bytes saved per flop
 // come first. kExhausted, with the least that was reached, when that is not enough. Exact.

@@ -23,6 +23,8 @@ std::span<const PassRow> pass_table() {
               [](const Graph& g, const PassOptions&) { return merge_common(g); }},
       PassRow{"fold", "Evaluates small elementwise and array ops of constants.", Exactness::kExact,
               [](const Graph& g, const PassOptions& o) { return fold_constants(g, o.fold_bytes); }},
+      PassRow{"fuse_epilogues", "Makes matmul or conv2d, bias_add and relu one node. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return fuse_epilogues(g); }},
       PassRow{"fuse", "Makes elementwise ops of one shape one node. After gradients.", Exactness::kExact,
               [](const Graph& g, const PassOptions&) { return fuse_elementwise(g); }},
       PassRow{"recompute", "Computes cheap values again instead of keeping them, under a memory limit.",

@@ -39,6 +39,19 @@ Result<FusedStep> step_from(const Json& json, int registers) {
   return step;
 }
 
+// Whether the op does the same on flat blocks whose operands are spread out by NumPy broadcasting: that is
+// how steps run.
+bool runs_flat(const FusedStep& step, std::span<const TensorType> operands, const TensorType& out) {
+  std::vector<TensorType> flat;
+  for (const TensorType& t : operands) {
+    const auto joint = broadcast_shapes(t.shape, out.shape);
+    if (!joint.ok() || *joint != out.shape) return false;
+    flat.push_back({t.dtype, {4}});
+  }
+  const auto types = infer_types(*step.def, flat, step.attrs);
+  return types.ok() && (*types)[0] == TensorType{out.dtype, {4}};
+}
+
 }  // namespace
 
 bool is_fusable(const OpDef& def) {
@@ -97,11 +110,14 @@ Result<std::vector<TensorType>> register_types(const FusedProgram& program, std:
     for (const int r : step.operands) operands.push_back(types[idx(r)]);
     auto out = infer_types(*step.def, operands, step.attrs);
     if (!out.ok()) return out.status().with_prefix(fmt::format("step %{}: ", types.size()));
-    types.push_back((*out)[0]);
-    const Shape& loop = types[in.size()].shape;
-    if (types.back().shape != loop)
+    const Shape loop = types.size() == in.size() ? (*out)[0].shape : types[in.size()].shape;
+    if ((*out)[0].shape != loop)
       return error(Code::kInvalid, "step %{}: got shape {}, expected that of the first step, {}",
-                   types.size() - 1, types.back().shape.to_string(), loop.to_string());
+                   types.size(), (*out)[0].shape.to_string(), loop.to_string());
+    types.push_back((*out)[0]);
+    if (!runs_flat(step, operands, types.back()))
+      return error(Code::kInvalid, "step %{}: op '{}' does not work on rows of elements", types.size() - 1,
+                   step.def->name);
   }
   return types;
 }

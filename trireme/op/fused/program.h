@@ -35,6 +35,7 @@ struct FusedProgram {
 };
 
 // Ops that may be a step: elementwise, one output, a pure function with a kernel that needs no workspace.
+// register_types refuses those of them that do not work on flat blocks (bias_add).
 bool is_fusable(const OpDef& def);
 
 Result<std::string> program_text(const FusedProgram& program);

@@ -1,0 +1,22 @@
+# Fuzz targets: tests/fuzz/<name>_fuzz.cc becomes fuzz_<name>, with libFuzzer, ASan and UBSan. Clang only; included before the
+# layers, so that they are compiled with coverage too. Run one: fuzz_graph -max_total_time=120 NEW_DIR tests/fuzz/corpus/graph
+option(TRIREME_FUZZ "Build tests/fuzz with libFuzzer" OFF)
+if(NOT TRIREME_FUZZ)
+  return()
+endif()
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "TRIREME_FUZZ needs clang: got ${CMAKE_CXX_COMPILER_ID}; configure with -DCMAKE_CXX_COMPILER=clang++")
+endif()
+add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+
+function(trireme_add_fuzz_targets)
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.cc")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    string(REGEX REPLACE "_fuzz$" "" name "${name}")
+    add_executable(fuzz_${name} "${source}")
+    target_link_libraries(fuzz_${name} PRIVATE trireme_graph)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  endforeach()
+endfunction()
+cmake_language(DEFER CALL trireme_add_fuzz_targets)
