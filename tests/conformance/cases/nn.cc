@@ -11,38 +11,136 @@ Attrs pool(std::int64_t window, std::int64_t stride, std::int64_t pad) {
           {"stride_h", stride}, {"stride_w", std::int64_t{2}},
           {"pad_h", pad},       {"pad_w", std::int64_t{0}}};
 }
-}  // namespace
 
-void add_nn(std::vector<OpCase>& t) {
+void add_pools(std::vector<OpCase>& t) {
   t.push_back({&kMaxPool2d, "plain", {{kDistinct, {2, 3, 4, 4}}}, pool(2, 2, 0)});
   t.push_back({&kMaxPool2d, "overlapping padded", {{kDistinct, {2, 1, 5, 4}}}, pool(3, 1, 1)});
   t.push_back({&kMaxPool2d, "no samples", {{kDistinct, {0, 3, 4, 4}}}, pool(2, 2, 0)});
-  t.push_back({&kMaxPool2dGrad,
-               "plain",
-               {{kDistinct, {2, 3, 4, 4}}, {kReal, {2, 3, 2, 2}}, {kReal, {2, 3, 2, 2}}},
-               pool(2, 2, 0)});
+  t.push_back({&kMaxPool2d, "one pixel", {{kDistinct, {1, 1, 1, 2}}}, pool(1, 1, 0)});
+  const Shape x{2, 3, 4, 4}, y{2, 3, 2, 2}, wide{2, 1, 5, 4}, wide_y{2, 1, 5, 2}, none{0, 3, 4, 4},
+      none_y{0, 3, 2, 2};
+  t.push_back({&kMaxPool2dGrad, "plain", {{kDistinct, x}, {kReal, y}, {kReal, y}}, pool(2, 2, 0)});
   t.push_back({&kMaxPool2dGrad,
                "overlapping padded",
-               {{kDistinct, {2, 1, 5, 4}}, {kReal, {2, 1, 5, 2}}, {kReal, {2, 1, 5, 2}}},
+               {{kDistinct, wide}, {kReal, wide_y}, {kReal, wide_y}},
                pool(3, 1, 1)});
+  t.push_back(
+      {&kMaxPool2dGrad, "no samples", {{kDistinct, none}, {kReal, none_y}, {kReal, none_y}}, pool(2, 2, 0)});
+  t.push_back({&kMaxPool2dGradGrad, "plain", {{kDistinct, x}, {kReal, y}, {kReal, x}}, pool(2, 2, 0)});
+  t.push_back({&kMaxPool2dGradGrad,
+               "overlapping padded",
+               {{kDistinct, wide}, {kReal, wide_y}, {kReal, wide}},
+               pool(3, 1, 1)});
+}
+
+void add_losses(std::vector<OpCase>& t) {
+  for (const Fill labels : {kLabels, kLabels32}) {
+    const std::string kind = labels == kLabels ? "i64 labels" : "i32 labels";
+    const std::vector<Input> in{{kReal, {5, 4}}, {labels, {5}}, {kWeights, {5}}};
+    t.push_back({.def = &kSoftmaxCrossEntropy, .note = kind, .inputs = in, .skips_work = true});
+    t.push_back({&kCorrect, kind, in});
+    std::vector<Input> with_d = in;
+    with_d.push_back({kReal, {5}});
+    t.push_back({.def = &kSoftmaxCrossEntropyGrad, .note = kind, .inputs = with_d, .skips_work = true});
+  }
+  t.push_back({&kSoftmaxCrossEntropy, "no samples", {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}}});
+  t.push_back({&kSoftmaxCrossEntropyGrad,
+               "no samples",
+               {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}, {kReal, {0}}}});
+  for (const Shape& s : {Shape{5}, Shape{5, 3}, Shape{4, 2, 3}, Shape{0, 3}}) {
+    const std::string note = s.to_string();
+    const Shape n{s[0]};
+    t.push_back({.def = &kSquaredError,
+                 .note = note,
+                 .inputs = {{kReal, s}, {kReal, s}, {kWeights, n}},
+                 .skips_work = true});
+    t.push_back({.def = &kSquaredErrorGrad,
+                 .note = note,
+                 .inputs = {{kReal, s}, {kReal, s}, {kWeights, n}, {kReal, n}},
+                 .skips_work = true});
+  }
+}
+
+void add_softmaxes(std::vector<OpCase>& t) {
+  for (const OpDef* d : {&kSoftmax, &kLogSoftmax}) {
+    t.push_back({d, "matrix", {{kReal, {3, 4}}}});
+    t.push_back({d, "three dims", {{kReal, {2, 2, 5}}}});
+    t.push_back({d, "along the first", {{kReal, {3, 4, 2}}}, one("axis", std::int64_t{0})});
+    t.push_back({d, "along the middle", {{kReal, {2, 4, 3}}}, one("axis", std::int64_t{-2})});
+    t.push_back({d, "one class", {{kReal, {3, 1}}}});
+    t.push_back({d, "no rows", {{kReal, {0, 4}}}});
+    t.push_back({d, "no classes", {{kReal, {3, 0}}}});
+  }
+}
+
+void add_averages(std::vector<OpCase>& t) {
+  const auto with = [](Attrs attrs, std::string name, AttrValue v) {
+    attrs.set(std::move(name), std::move(v));
+    return attrs;
+  };
+  const auto add = [&](const std::string& note, const Ints& x, const Shape& y, const Attrs& attrs) {
+    t.push_back({&kAvgPool2d, note, {{kReal, Shape(x)}}, attrs});
+    t.push_back({&kAvgPool2dGrad, note, {{kReal, y}}, with(attrs, "input_shape", x)});
+    if (attrs.find("count_include_pad") == nullptr)
+      t.push_back({&kL2Pool2d, note, {{kReal, Shape(x)}}, attrs});
+  };
+  add("plain", {2, 3, 4, 4}, {2, 3, 2, 2}, pool(2, 2, 0));
+  add("overlapping padded", {2, 2, 5, 4}, {2, 2, 5, 2}, pool(3, 1, 1));
+  add("without padding", {2, 2, 5, 4}, {2, 2, 5, 2}, with(pool(3, 1, 1), "count_include_pad", false));
+  add("one row", {1, 1, 1, 2}, {1, 1, 1, 1}, pool(3, 1, 1));
+  add("gaps between windows", {1, 2, 7, 4}, {1, 2, 2, 2}, pool(2, 4, 0));
+  add("no samples", {0, 3, 4, 4}, {0, 3, 2, 2}, pool(2, 2, 0));
+}
+
+void add_batch_norms(std::vector<OpCase>& t) {
+  for (const Shape& x : {Shape{4, 3}, Shape{2, 3, 2, 2}, Shape{1, 2}, Shape{0, 3, 2}}) {
+    const std::string note = x.to_string();
+    const Shape c{x[1]};
+    const Attrs eps = one("eps", 0.125);
+    t.push_back({&kBatchNorm, note, {{kReal, x}, {kReal, c}, {kReal, c}}, eps});
+    t.push_back(
+        {&kBatchNormGrad, note, {{kReal, x}, {kReal, c}, {kReal, c}, {kPositive, c}, {kReal, x}}, eps});
+    t.push_back(
+        {&kBatchNormInference, note, {{kReal, x}, {kReal, c}, {kReal, c}, {kReal, c}, {kPositive, c}}, eps});
+  }
+  for (const Shape& s : {Shape{3}, Shape{0}}) {
+    t.push_back({&kApplyRunningAverage, s.to_string(), {{kReal, s}, {kReal, s}}});
+    t.push_back({&kApplyRunningVariance, s.to_string(), {{kReal, s}, {kReal, s}, {kPositive, {}}}});
+  }
+}
+
+void add_layer_norms(std::vector<OpCase>& t) {
+  struct Layer {
+    Shape x, groups, params;
+    std::int64_t num_axes;
+  };
+  for (const Layer& v :
+       {Layer{{3, 4}, {3}, {4}, 1}, Layer{{2, 3, 4}, {2, 3}, {4}, 1}, Layer{{3, 2, 4}, {3}, {2, 4}, 2},
+        Layer{{5}, {}, {5}, 1}, Layer{{0, 3}, {0}, {3}, 1}, Layer{{3, 0}, {3}, {0}, 1}}) {
+    const std::string note = v.x.to_string();
+    const Attrs attrs{{"num_axes", v.num_axes}, {"eps", 0.125}};
+    t.push_back({&kLayerNorm, note, {{kReal, v.x}, {kReal, v.params}, {kReal, v.params}}, attrs});
+    t.push_back({&kLayerNormGrad,
+                 note,
+                 {{kReal, v.x}, {kReal, v.params}, {kReal, v.groups}, {kPositive, v.groups}, {kReal, v.x}},
+                 attrs});
+  }
+}
+}  // namespace
+
+void add_nn(std::vector<OpCase>& t) {
+  add_pools(t);
   t.push_back({&kBiasAdd, "matrix", {{kReal, {3, 4}}, {kReal, {4}}}});
   t.push_back({&kBiasAdd, "images", {{kReal, {2, 3, 2, 2}}, {kReal, {3}}}});
   t.push_back({&kBiasAdd, "empty", {{kReal, {0, 4}}, {kReal, {4}}}});
   t.push_back({&kBiasGrad, "matrix", {{kReal, {3, 4}}}});
   t.push_back({&kBiasGrad, "images", {{kReal, {2, 3, 2, 2}}}});
   t.push_back({&kBiasGrad, "nothing to add", {{kReal, {0, 4}}}});
-  t.push_back({&kSoftmax, "matrix", {{kReal, {3, 4}}}});
-  t.push_back({&kSoftmax, "three dims", {{kReal, {2, 2, 5}}}});
-  t.push_back({&kSoftmax, "one class", {{kReal, {3, 1}}}});
-  t.push_back({&kSoftmax, "no rows", {{kReal, {0, 4}}}});
-  for (const Fill labels : {kLabels, kLabels32}) {
-    const std::string kind = labels == kLabels ? "i64 labels" : "i32 labels";
-    t.push_back({&kSoftmaxCrossEntropy, kind, {{kReal, {5, 4}}, {labels, {5}}, {kWeights, {5}}}});
-    t.push_back(
-        {&kSoftmaxCrossEntropyGrad, kind, {{kReal, {5, 4}}, {labels, {5}}, {kWeights, {5}}, {kReal, {5}}}});
-    t.push_back({&kCorrect, kind, {{kReal, {5, 4}}, {labels, {5}}, {kWeights, {5}}}});
-  }
-  t.push_back({&kSoftmaxCrossEntropy, "no samples", {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}}});
+  add_softmaxes(t);
+  add_losses(t);
+  add_averages(t);
+  add_batch_norms(t);
+  add_layer_norms(t);
 }
 
 }  // namespace trireme::op::testing

@@ -49,6 +49,7 @@ const OpDef kBiasGrad{
     .doc = "Gradient of bias_add for b: dy summed over all dimensions but 1, in index order.",
     .family = "nn",
     .num_inputs = 1,
+    .dtypes = kNumeric,
     .infer = infer,
     .grad = grad,
     .reference = run,

@@ -1,5 +1,6 @@
 // Two-dimensional convolution (cross-correlation) of x [N,C,H,W] with filter [O,C/groups,KH,KW].
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -27,44 +28,14 @@ Result<Grads> grad(GradBuilder& g) {
   return grads;
 }
 
-// Every output element adds its products in the order of (c, kh, kw).
 void run(KernelArgs& a) {
-  const Tensor &x = a.in(0), &filter = a.in(1), &y = a.out(0);
-  const ConvGeometry g = *conv_geometry(x.type(), filter.type(), a.attrs);
-  const Strides& fs = filter.strides();
-  dispatch_float(x.dtype(), [&]<typename T>() {
-    const T *xs = x.data<T>(), *filters = filter.data<T>();
-    T* ys = y.data<T>();
-    const auto all = y.values<T>();
-    std::fill(all.begin(), all.end(), T{0});
-    const auto add_taps = [&](std::int64_t n, std::int64_t o, std::int64_t c) {
-      for (std::int64_t kh = 0; kh < g.kh; ++kh) {
-        for (std::int64_t kw = 0; kw < g.kw; ++kw) {
-          const T f = filters[o * fs[0] + c * fs[1] + kh * fs[2] + kw * fs[3]];
-          conv_rows(
-              g, x.strides(), y.strides(), n, o, g.first_channel(o) + c, kh, kw,
-              [&](std::int64_t xo, std::int64_t step, std::int64_t yo, std::int64_t, std::int64_t count) {
-                const T* p = xs + xo;
-                T* q = ys + yo;
-                if (step == 1) {
-                  for (std::int64_t i = 0; i < count; ++i) q[i] += f * p[i];
-                } else {
-                  for (std::int64_t i = 0; i < count; ++i) q[i] += f * p[i * step];
-                }
-              });
-        }
-      }
-    };
-    for (std::int64_t n = 0; n < g.n; ++n) {
-      for (std::int64_t o = 0; o < g.o; ++o) {
-        for (std::int64_t c = 0; c < g.cg; ++c) add_taps(n, o, c);
-      }
-    }
-  });
+  const ConvGeometry g = *conv_geometry(a.in(0).type(), a.in(1).type(), a.attrs);
+  conv_forward(g, a.in(0), a.in(1), shared_filter(a.in(1)), a.out(0));
 }
 
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return {.flops = conv_geometry(in[0], in[1], attrs)->flops(), .bytes = io_bytes(in, out)};
+  return conv_cost(*conv_geometry(in[0], in[1], attrs), ConvPass::forward,
+                   *conv_method(attrs.get_text("method")), io_bytes(in, out));
 }
 
 // Samples; output channels; input channels, whose pieces give partial sums. Groups pin the channels together.

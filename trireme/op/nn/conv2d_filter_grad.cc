@@ -1,5 +1,6 @@
 // Gradient of conv2d with respect to the filter, from (x, dy).
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -31,37 +32,13 @@ Result<Grads> grad(GradBuilder& g) {
   return grads;
 }
 
-// Every filter element adds its products in the order of (n, oh, ow).
 void run(KernelArgs& a) {
-  const Tensor &x = a.in(0), &dy = a.in(1), &df = a.out(0);
-  const ConvGeometry g = *conv_geometry(x.type(), df.type(), a.attrs);
-  dispatch_float(x.dtype(), [&]<typename T>() {
-    const T *xs = x.data<T>(), *dys = dy.data<T>();
-    T* out = df.data<T>();
-    const auto tap_sum = [&](std::int64_t o, std::int64_t c, std::int64_t kh, std::int64_t kw) {
-      T total = 0;
-      for (std::int64_t n = 0; n < g.n; ++n) {
-        conv_rows(g, x.strides(), dy.strides(), n, o, c, kh, kw,
-                  [&](std::int64_t xo, std::int64_t step, std::int64_t yo, std::int64_t y_step,
-                      std::int64_t count) {
-                    for (std::int64_t i = 0; i < count; ++i)
-                      total += xs[xo + i * step] * dys[yo + i * y_step];
-                  });
-      }
-      return total;
-    };
-    for (std::int64_t o = 0; o < g.o; ++o) {
-      for (std::int64_t c = 0; c < g.cg; ++c) {
-        for (std::int64_t k = 0; k < g.kh * g.kw; ++k) {
-          *out++ = tap_sum(o, g.first_channel(o) + c, k / g.kw, k % g.kw);
-        }
-      }
-    }
-  });
+  conv_filter_grad(*conv_geometry(a.in(0).type(), a.out(0).type(), a.attrs), a.in(0), a.in(1), a.out(0));
 }
 
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return {.flops = geometry(in, attrs)->flops(), .bytes = io_bytes(in, out)};
+  return conv_cost(*geometry(in, attrs), ConvPass::filter_grad, *conv_method(attrs.get_text("method")),
+                   io_bytes(in, out));
 }
 
 // Samples, whose pieces give partial sums; input channels; output channels.

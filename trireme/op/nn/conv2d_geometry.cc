@@ -1,39 +1,85 @@
+#include <limits>
+
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_work.h"
 
 namespace trireme::op::detail {
 namespace {
 constexpr std::string_view kNames[] = {"stride_h",   "stride_w",   "pad_h", "pad_w",
                                        "dilation_h", "dilation_w", "groups"};
+constexpr std::int64_t kMaxAttr = std::numeric_limits<std::int32_t>::max();
 
 // Positions of a window of `k` taps along one side.
 Result<std::int64_t> out_size(std::string_view side, std::int64_t in, std::int64_t k, std::int64_t stride,
                               std::int64_t pad, std::int64_t dilation) {
-  const std::int64_t room = in + 2 * pad - (dilation * (k - 1) + 1);
-  if (room < 0) {
+  const auto span = span_of(k, dilation);
+  if (!span || *span > in + 2 * pad) {
     return error(Code::kInvalid,
                  "filter {}: got {} taps with dilation {}, expected to fit into {} with padding {}", side, k,
                  dilation, in, pad);
   }
-  return room / stride + 1;
+  return (in + 2 * pad - *span) / stride + 1;
+}
+
+// Pairs of an output position and a tap inside the image, along one side.
+double pairs(std::int64_t in, std::int64_t out, std::int64_t k, std::int64_t stride, std::int64_t pad,
+             std::int64_t dilation) {
+  double total = 0;
+  for (std::int64_t tap = 0; tap < k; ++tap) {
+    const Inside at = inside(tap * dilation - pad, stride, in, out);
+    total += static_cast<double>(at.end - at.begin);
+  }
+  return total;
+}
+
+Status check_attrs(const Attrs& attrs) {
+  for (const std::string_view name : kNames) {
+    const std::int64_t v = attrs.get_int(name);
+    TR_RETURN_IF_ERROR(expect_at_least(name, v, name.starts_with("pad") ? 0 : 1));
+    if (v > kMaxAttr)
+      return error(Code::kInvalid, "attribute '{}': got {}, expected at most {}", name, v, kMaxAttr);
+  }
+  if (attrs.find("method") != nullptr) return conv_method(attrs.get_text("method")).status();
+  return ok_status();
 }
 }  // namespace
 
+std::optional<std::int64_t> span_of(std::int64_t positions, std::int64_t step) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+  if (positions < 1 || positions - 1 > (kLargest - 1) / step) return std::nullopt;
+  return (positions - 1) * step + 1;
+}
+
+double ConvGeometry::flops() const {
+  return 2 * static_cast<double>(n * o) * static_cast<double>(cg) *
+         pairs(h, oh, kh, stride_h, pad_h, dilation_h) * pairs(w, ow, kw, stride_w, pad_w, dilation_w);
+}
+
+std::vector<AttrSpec> window_attrs() {
+  return {{"stride_h", std::int64_t{1}, "rows between outputs"},
+          {"stride_w", std::int64_t{1}, "columns between outputs"},
+          {"pad_h", std::int64_t{0}, "rows of zeros above and below"},
+          {"pad_w", std::int64_t{0}, "columns of zeros left and right"},
+          {"dilation_h", std::int64_t{1}, "rows between taps"},
+          {"dilation_w", std::int64_t{1}, "columns between taps"},
+          {"groups", std::int64_t{1}, "independent groups of channels"}};
+}
+
+AttrSpec result_shape_attr(std::string_view name) {
+  return {name, std::vector<std::int64_t>{}, "shape of the result", true};
+}
+
 std::vector<AttrSpec> conv_attrs(std::string_view shape_attr) {
-  std::vector<AttrSpec> specs = {{"stride_h", std::int64_t{1}, "rows between outputs"},
-                                 {"stride_w", std::int64_t{1}, "columns between outputs"},
-                                 {"pad_h", std::int64_t{0}, "rows of zeros above and below"},
-                                 {"pad_w", std::int64_t{0}, "columns of zeros left and right"},
-                                 {"dilation_h", std::int64_t{1}, "rows between taps"},
-                                 {"dilation_w", std::int64_t{1}, "columns between taps"},
-                                 {"groups", std::int64_t{1}, "independent groups of channels"}};
-  if (!shape_attr.empty())
-    specs.push_back({shape_attr, std::vector<std::int64_t>{}, "shape of the result", true});
+  std::vector<AttrSpec> specs = window_attrs();
+  specs.push_back({"method", std::string("auto"), "how it is computed: auto, direct or im2col"});
+  if (!shape_attr.empty()) specs.push_back(result_shape_attr(shape_attr));
   return specs;
 }
 
 Attrs conv_attrs_of(const Attrs& attrs) {
   Attrs shared;
   for (const std::string_view name : kNames) shared.set(std::string(name), attrs.get_int(name));
+  if (attrs.find("method") != nullptr) shared.set("method", attrs.get_text("method"));
   return shared;
 }
 
@@ -42,9 +88,7 @@ Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter
   TR_RETURN_IF_ERROR(expect_rank("x", x, 4));
   TR_RETURN_IF_ERROR(expect_rank("filter", filter, 4));
   TR_RETURN_IF_ERROR(expect_dtype("filter", filter, x.dtype));
-  for (const std::string_view name : kNames) {
-    TR_RETURN_IF_ERROR(expect_at_least(name, attrs.get_int(name), name.starts_with("pad") ? 0 : 1));
-  }
+  TR_RETURN_IF_ERROR(check_attrs(attrs));
   ConvGeometry g{};
   g.n = x.shape[0], g.c = x.shape[1], g.h = x.shape[2], g.w = x.shape[3];
   g.o = filter.shape[0], g.cg = filter.shape[1], g.kh = filter.shape[2], g.kw = filter.shape[3];
@@ -55,7 +99,7 @@ Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter
   if (g.kh < 1 || g.kw < 1) {
     return error(Code::kInvalid, "filter: got {}, expected at least one tap per side", filter.to_string());
   }
-  if (g.c != g.cg * g.groups) {
+  if (g.c % g.groups != 0 || g.c / g.groups != g.cg) {
     return error(Code::kInvalid,
                  "channels: got {} in x {} and {} per group in filter {}, expected {} times {} groups", g.c,
                  x.to_string(), g.cg, filter.to_string(), g.cg, g.groups);
@@ -66,6 +110,8 @@ Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter
   }
   TR_ASSIGN_OR_RETURN(g.oh, out_size("height", g.h, g.kh, g.stride_h, g.pad_h, g.dilation_h));
   TR_ASSIGN_OR_RETURN(g.ow, out_size("width", g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w));
+  const auto y = Shape::checked(std::array{g.n, g.o, g.oh, g.ow});
+  if (!y.ok()) return y.status().with_prefix("y: ");
   return g;
 }
 

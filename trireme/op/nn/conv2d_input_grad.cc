@@ -1,5 +1,6 @@
 // Gradient of conv2d with respect to x, from (filter, dy). Also known as transposed convolution.
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -32,42 +33,13 @@ Result<Grads> grad(GradBuilder& g) {
 }
 
 void run(KernelArgs& a) {
-  const Tensor &filter = a.in(0), &dy = a.in(1), &dx = a.out(0);
-  const ConvGeometry g = *conv_geometry(dx.type(), filter.type(), a.attrs);
-  const Strides& fs = filter.strides();
-  dispatch_float(dx.dtype(), [&]<typename T>() {
-    const T *filters = filter.data<T>(), *dys = dy.data<T>();
-    T* dxs = dx.data<T>();
-    const auto all = dx.values<T>();
-    std::fill(all.begin(), all.end(), T{0});
-    const auto add_taps = [&](std::int64_t n, std::int64_t o, std::int64_t c) {
-      for (std::int64_t kh = 0; kh < g.kh; ++kh) {
-        for (std::int64_t kw = 0; kw < g.kw; ++kw) {
-          const T f = filters[o * fs[0] + c * fs[1] + kh * fs[2] + kw * fs[3]];
-          conv_rows(g, dx.strides(), dy.strides(), n, o, g.first_channel(o) + c, kh, kw,
-                    [&](std::int64_t xo, std::int64_t step, std::int64_t yo, std::int64_t y_step,
-                        std::int64_t count) {
-                      T* p = dxs + xo;
-                      const T* q = dys + yo;
-                      if (step == 1 && y_step == 1) {
-                        for (std::int64_t i = 0; i < count; ++i) p[i] += f * q[i];
-                      } else {
-                        for (std::int64_t i = 0; i < count; ++i) p[i * step] += f * q[i * y_step];
-                      }
-                    });
-        }
-      }
-    };
-    for (std::int64_t n = 0; n < g.n; ++n) {
-      for (std::int64_t o = 0; o < g.o; ++o) {
-        for (std::int64_t c = 0; c < g.cg; ++c) add_taps(n, o, c);
-      }
-    }
-  });
+  const ConvGeometry g = *conv_geometry(a.out(0).type(), a.in(0).type(), a.attrs);
+  conv_input_grad(g, a.in(0), shared_filter(a.in(0)), a.in(1), a.out(0));
 }
 
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return {.flops = geometry(in, attrs)->flops(), .bytes = io_bytes(in, out)};
+  return conv_cost(*geometry(in, attrs), ConvPass::input_grad, *conv_method(attrs.get_text("method")),
+                   io_bytes(in, out));
 }
 
 // Samples; input channels; output channels, whose pieces give partial sums.

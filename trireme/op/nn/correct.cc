@@ -1,5 +1,5 @@
 // Which samples a classifier gets right.
-#include "trireme/op/nn/cross_entropy.h"
+#include "trireme/op/nn/sample_loss.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -19,12 +19,15 @@ void run(KernelArgs& a) {
       const T* row = logits.data<T>() + i * logits.strides()[0];
       std::int64_t best = 0;
       for (std::int64_t k = 1; k < c; ++k) {
-        if (row[k * step] > row[best * step]) best = k;
+        const Acc<T> v = row[k * step], top = row[best * step];
+        if (v > top) best = k;
       }
       a.out(0).data<float>()[i] = best == label_at(a.in(1), i) && weight_at(a.in(2), i) > 0 ? 1.0F : 0.0F;
     }
   });
 }
+
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) { return sample_cost(in, out, 1, -1); }
 }  // namespace
 
 const OpDef kCorrect{
@@ -34,7 +37,7 @@ const OpDef kCorrect{
     .num_inputs = 3,
     .infer = infer,
     .reference = run,
-    .cost = cost_per_input<1>,
+    .cost = cost,
     .layout = sample_layout};
 
 }  // namespace trireme::op

@@ -1,5 +1,5 @@
-// Maximum over sliding windows of x [N,C,H,W].
-#include "trireme/op/nn/max_pool2d.h"
+// Max pooling over windows of x [N,C,H,W].
+#include "trireme/op/nn/pool2d.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -8,7 +8,7 @@ using namespace detail;
 
 Types infer(TypeSpan in, const Attrs& attrs) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, pool_geometry(in[0], attrs));
-  return std::vector{TensorType{in[0].dtype, {g.n, g.c, g.oh, g.ow}}};
+  return std::vector{TensorType{in[0].dtype, g.out_shape()}};
 }
 
 Result<Grads> grad(GradBuilder& g) {
@@ -22,14 +22,15 @@ void run(KernelArgs& a) {
   dispatch_float(x.dtype(), [&]<typename T>() {
     const T* xs = x.data<T>();
     T* out = a.out(0).data<T>();
-    for_each_window<T>(g, x, [&](auto n, auto c, auto, auto, auto h, auto w) {
+    for_each_maximum<T>(g, x, [&](auto n, auto c, auto, auto, auto h, auto w) {
       *out++ = xs[n * s[0] + c * s[1] + h * s[2] + w * s[3]];
     });
   });
 }
 
+// One comparison per element of every window.
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return pool_cost(in[0], attrs, io_bytes(in, out));
+  return pool_cost(*pool_geometry(in[0], attrs), 1, 0, io_bytes(in, out));
 }
 }  // namespace
 

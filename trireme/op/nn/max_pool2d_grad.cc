@@ -1,5 +1,5 @@
 // Gradient of max_pool2d from (x, y, dy): each window's dy goes to its first maximum in row-major order.
-#include "trireme/op/nn/max_pool2d.h"
+#include "trireme/op/nn/pool2d.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -8,29 +8,52 @@ using namespace detail;
 
 Types infer(TypeSpan in, const Attrs& attrs) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, pool_geometry(in[0], attrs));
-  const TensorType y{in[0].dtype, {g.n, g.c, g.oh, g.ow}};
+  const TensorType y{in[0].dtype, g.out_shape()};
   TR_RETURN_IF_ERROR(expect_type("y", in[1], y));
   TR_RETURN_IF_ERROR(expect_type("dy", in[2], y));
   return std::vector{in[0]};
 }
 
+// Linear in dy; x and y only say where the maxima are.
+Result<Grads> grad(GradBuilder& g) {
+  Grads grads(3);
+  if (g.needs_grad(2))
+    grads[2] = g.add(kMaxPool2dGradGrad, {g.input(0), g.input(1), g.grad_output(0)}, g.attrs());
+  return grads;
+}
+
+// One plane of sums, wide enough for any dtype.
+std::size_t workspace(TypeSpan in, const Attrs&) {
+  return static_cast<std::size_t>(in[0].shape[2] * in[0].shape[3]) * sizeof(double);
+}
+
 void run(KernelArgs& a) {
   const Tensor &x = a.in(0), &dy = a.in(2), &dx = a.out(0);
   const PoolGeometry g = *pool_geometry(x.type(), a.attrs);
-  const Strides &ds = dy.strides(), &s = dx.strides();
+  const Strides& ds = dy.strides();
   dispatch_float(x.dtype(), [&]<typename T>() {
-    const T* dys = dy.data<T>();
-    T* dxs = dx.data<T>();
-    const auto all = dx.values<T>();
-    std::fill(all.begin(), all.end(), T{0});
-    for_each_window<T>(g, x, [&](auto n, auto c, auto oh, auto ow, auto h, auto w) {
-      dxs[n * s[0] + c * s[1] + h * s[2] + w * s[3]] += dys[n * ds[0] + c * ds[1] + oh * ds[2] + ow * ds[3]];
-    });
+    using A = Acc<T>;
+    const std::span<A> plane(reinterpret_cast<A*>(a.workspace.data()), idx(g.h * g.w));
+    PoolGeometry one = g;
+    one.n = one.c = 1;
+    for (std::int64_t p = 0; p < g.n * g.c; ++p) {
+      const std::int64_t n = p / g.c, c = p % g.c;
+      const T* dys = dy.data<T>() + n * ds[0] + c * ds[1];
+      const Tensor image = x.slice(0, n, n + 1).slice(1, c, c + 1);
+      std::fill(plane.begin(), plane.end(), A{0});
+      for_each_maximum<T>(one, image, [&](auto, auto, auto oh, auto ow, auto h, auto w) {
+        const A d = dys[oh * ds[2] + ow * ds[3]];
+        plane[idx(h * g.w + w)] += d;
+      });
+      T* out = dx.data<T>() + p * g.h * g.w;
+      for (const A v : plane) *out++ = static_cast<T>(v);
+    }
   });
 }
 
+// A comparison per element of every window, an addition per window.
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return pool_cost(in[0], attrs, io_bytes(in, out));
+  return pool_cost(*pool_geometry(in[0], attrs), 1, 1, io_bytes(in, out));
 }
 }  // namespace
 
@@ -41,7 +64,9 @@ const OpDef kMaxPool2dGrad{
     .num_inputs = 3,
     .attrs = pool_attrs(),
     .infer = infer,
+    .grad = grad,
     .reference = run,
+    .reference_workspace = workspace,
     .cost = cost,
     .layout = pool_layout};
 

@@ -2,7 +2,8 @@
 // logits[i][labels[i]]).
 #include <limits>
 
-#include "trireme/op/nn/cross_entropy.h"
+#include "trireme/op/nn/sample_loss.h"
+#include "trireme/op/nn/softmax.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -30,20 +31,26 @@ void run(KernelArgs& a) {
   const Tensor& logits = a.in(0);
   const std::int64_t n = logits.shape()[0], c = logits.shape()[1], step = logits.strides()[1];
   dispatch_float(logits.dtype(), [&]<typename T>() {
+    using A = Acc<T>;
     T* out = a.out(0).data<T>();
     for (std::int64_t i = 0; i < n; ++i) {
-      const T weight = static_cast<T>(weight_at(a.in(2), i));
+      const float weight = weight_at(a.in(2), i);
       const std::int64_t label = label_at(a.in(1), i);
-      const T* row = logits.data<T>() + i * logits.strides()[0];
+      const Row<const T> row{logits.data<T>() + i * logits.strides()[0], step, c};
       if (weight == 0) {
-        out[i] = 0;
+        out[i] = static_cast<T>(0.0F);
       } else if (label < 0 || label >= c) {
-        out[i] = std::numeric_limits<T>::quiet_NaN();
+        out[i] = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
       } else {
-        out[i] = weight * (log_sum_exp(row, step, c) - row[label * step]);
+        const A at_label = row[label];
+        out[i] = static_cast<T>(static_cast<A>(weight) * (log_sum_exp<T>(row) - at_label));
       }
     }
   });
+}
+
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
+  return sample_cost(in, out, math::kTranscendentalFlops + 3, math::kTranscendentalFlops + 2);
 }
 }  // namespace
 
@@ -56,7 +63,7 @@ const OpDef kSoftmaxCrossEntropy{.name = "softmax_cross_entropy",
                                  .infer = infer,
                                  .grad = grad,
                                  .reference = run,
-                                 .cost = cost_per_input<11>,
+                                 .cost = cost,
                                  .layout = sample_layout};
 
 }  // namespace trireme::op

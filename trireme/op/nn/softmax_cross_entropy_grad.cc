@@ -2,8 +2,8 @@
 // onehot(labels[i])).
 #include <limits>
 
-#include "trireme/op/detail/math.h"
-#include "trireme/op/nn/cross_entropy.h"
+#include "trireme/op/nn/sample_loss.h"
+#include "trireme/op/nn/softmax.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -16,11 +16,37 @@ Types infer(TypeSpan in, const Attrs&) {
   return std::vector{in[0]};
 }
 
+// With p = softmax(logits), a = weights dlosses per row and u the gradient of the result:
+// logits get p (a u - sum(p a u)); weights and dlosses, in which the result is linear, sums of u times it.
+Result<Grads> grad(GradBuilder& g) {
+  const Value logits = g.input(0), labels = g.input(1), weights = g.input(2), d = g.input(3);
+  const Value u = g.grad_output(0);
+  const std::int64_t n = g.type(logits).shape[0];
+  Grads grads(4);
+  if (g.needs_grad(0)) {
+    const Value factors = g.mul(weights_as(g, weights, d), d);
+    const Value column = g.add(kReshape, {factors}, {{"shape", std::vector<std::int64_t>{n, 1}}});
+    const Value p = g.add(kSoftmax, {logits}), au = g.mul(column, u);
+    const Value dot =
+        g.add(kSum, {g.mul(p, au)}, {{"axes", std::vector<std::int64_t>{1}}, {"keep_dims", true}});
+    grads[0] = g.mul(p, g.sub(au, dot));
+  }
+  const auto along_u = [&](Value with_weights, Value with_d) {
+    const Value part = g.add(kSoftmaxCrossEntropyGrad, {logits, labels, with_weights, with_d});
+    return sum_per_sample(g, g.mul(part, u));
+  };
+  if (g.needs_grad(2)) grads[2] = g.add(kCast, {along_u(g.ones_like(weights), d)}, {{"dtype", DType::kF32}});
+  if (g.needs_grad(3)) grads[3] = along_u(weights, g.ones_like(d));
+  return grads;
+}
+
 template <typename T>
-void grad_row(const T* row, std::int64_t step, std::int64_t c, std::int64_t label, T factor, T* out) {
-  const T lse = log_sum_exp(row, step, c);
-  for (std::int64_t j = 0; j < c; ++j) {
-    out[j] = factor * (math::exp(row[j * step] - lse) - (j == label ? T{1} : T{0}));
+void grad_row(const Row<const T>& row, std::int64_t label, Acc<T> factor, T* out) {
+  using A = Acc<T>;
+  const A lse = log_sum_exp<T>(row);
+  for (std::int64_t j = 0; j < row.n; ++j) {
+    const A v = row[j];
+    out[j] = static_cast<T>(factor * (math::exp(v - lse) - static_cast<A>(j == label ? 1 : 0)));
   }
 }
 
@@ -28,20 +54,26 @@ void run(KernelArgs& a) {
   const Tensor &logits = a.in(0), &dlosses = a.in(3);
   const std::int64_t n = logits.shape()[0], c = logits.shape()[1];
   dispatch_float(logits.dtype(), [&]<typename T>() {
+    using A = Acc<T>;
     for (std::int64_t i = 0; i < n; ++i) {
-      const T weight = static_cast<T>(weight_at(a.in(2), i));
+      const float weight = weight_at(a.in(2), i);
       const std::int64_t label = label_at(a.in(1), i);
       T* out = a.out(0).data<T>() + i * c;
       if (weight == 0) {
-        std::fill(out, out + c, T{0});
+        std::fill(out, out + c, static_cast<T>(0.0F));
       } else if (label < 0 || label >= c) {
-        std::fill(out, out + c, std::numeric_limits<T>::quiet_NaN());
+        std::fill(out, out + c, static_cast<T>(std::numeric_limits<float>::quiet_NaN()));
       } else {
-        const T factor = weight * dlosses.data<T>()[i * dlosses.strides()[0]];
-        grad_row(logits.data<T>() + i * logits.strides()[0], logits.strides()[1], c, label, factor, out);
+        const A d = dlosses.data<T>()[i * dlosses.strides()[0]];
+        const Row<const T> row{logits.data<T>() + i * logits.strides()[0], logits.strides()[1], c};
+        grad_row<T>(row, label, static_cast<A>(weight) * d, out);
       }
     }
   });
+}
+
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
+  return sample_cost(in, out, 2 * math::kTranscendentalFlops + 6, math::kTranscendentalFlops + 1);
 }
 }  // namespace
 
@@ -51,8 +83,9 @@ const OpDef kSoftmaxCrossEntropyGrad{
     .family = "nn",
     .num_inputs = 4,
     .infer = infer,
+    .grad = grad,
     .reference = run,
-    .cost = cost_per_input<20>,
+    .cost = cost,
     .layout = sample_layout};
 
 }  // namespace trireme::op

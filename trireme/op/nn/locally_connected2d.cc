@@ -1,0 +1,64 @@
+// Locally connected layer of x [N,C,H,W] with filter [OH,OW,O,C/groups,KH,KW].
+#include "trireme/op/nn/conv_work.h"
+#include "trireme/op/nn/locally_connected.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::op {
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan in, const Attrs& attrs) {
+  TR_ASSIGN_OR_RETURN(const ConvGeometry g, local_geometry(in[0], in[1], attrs));
+  return std::vector{TensorType{in[0].dtype, g.out_shape()}};
+}
+
+Result<Grads> grad(GradBuilder& g) {
+  const Value x = g.input(0), filter = g.input(1), dy = g.grad_output(0);
+  Grads grads(2);
+  if (g.needs_grad(0)) {
+    Attrs attrs = conv_attrs_of(g.attrs());
+    attrs.set("input_shape", dims_of(g.type(x).shape));
+    grads[0] = g.add(kLocallyConnected2dInputGrad, {filter, dy}, std::move(attrs));
+  }
+  if (g.needs_grad(1)) {
+    Attrs attrs = conv_attrs_of(g.attrs());
+    attrs.set("filter_shape", dims_of(g.type(filter).shape));
+    grads[1] = g.add(kLocallyConnected2dFilterGrad, {x, dy}, std::move(attrs));
+  }
+  return grads;
+}
+
+void run(KernelArgs& a) {
+  const ConvGeometry g = *local_geometry(a.in(0).type(), a.in(1).type(), a.attrs);
+  conv_forward(g, a.in(0), a.in(1), local_filter(a.in(1)), a.out(0));
+}
+
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
+  return conv_cost(*local_geometry(in[0], in[1], attrs), ConvPass::forward, ConvMethod::direct,
+                   io_bytes(in, out));
+}
+
+// Samples; output channels; input channels, whose pieces give partial sums.
+std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
+  std::vector<LayoutOption> options{{{0, kReplicate}, {0}}};
+  if (attrs.get_int("groups") == 1) {
+    options.push_back({{kReplicate, 2}, {1}});
+    options.push_back({{1, 3}, {kPartial}});
+  }
+  return options;
+}
+}  // namespace
+
+const OpDef kLocallyConnected2d{
+    .name = "locally_connected2d",
+    .doc = "Convolution of x [N,C,H,W] with a filter per output position, filter [OH,OW,O,C/groups,KH,KW].",
+    .family = "nn",
+    .num_inputs = 2,
+    .attrs = local_attrs({}),
+    .infer = infer,
+    .grad = grad,
+    .reference = run,
+    .cost = cost,
+    .layout = layout};
+
+}  // namespace trireme::op
