@@ -31,7 +31,7 @@ void add_unary(std::vector<OpCase>& t) {
     Attrs attrs;
     if (d == &kScale) attrs = one("factor", -1.5);
     if (d == &kElu) attrs = one("alpha", 0.75);
-    if (d == &kClip) attrs = {{"low", -1.0}, {"high", 1.25}};
+    if (d == &kClip) attrs = {{"low", -1.0}, {"high", 1.0}};
     t.push_back({d, "matrix", {{fill, {3, 5}}}, attrs});
     t.push_back({d, "four dims", {{fill, {2, 3, 2, 2}}}, attrs});
     t.push_back({d, "scalar", {{fill, {}}}, attrs});
@@ -41,7 +41,7 @@ void add_unary(std::vector<OpCase>& t) {
     t.push_back({d, "integers", {{kInts32, {7}}}});
   t.push_back({&kGelu, "by tanh", {{kReal, {3, 5}}}, one("tanh", true)});
   t.push_back({&kLeakyRelu, "steep", {{kReal, {7}}}, one("slope", 0.5)});
-  t.push_back({&kClip, "above only", {{kReal, {9}}}, one("high", 0.5)});
+  t.push_back({&kClip, "above only", {{kReal, {9}}}, one("high", 1.0)});
   t.push_back({&kReluGrad, "matrix", {{kReal, {3, 4}}, {kReal, {3, 4}}}});
   t.push_back({&kReluGrad, "empty", {{kReal, {0}}, {kReal, {0}}}});
 }

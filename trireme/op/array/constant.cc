@@ -1,7 +1,7 @@
 // A tensor whose elements are written in the graph: what constant folding leaves behind.
 #include <cstring>
 
-#include "trireme/op/detail/infer.h"
+#include "trireme/op/array/array.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -60,6 +60,8 @@ const OpDef kConstant{
     .infer = infer,
     .grad = grad,
     .reference = run,
-    .cost = copy_cost};
+    .cost = copy_cost,
+    // A piece has other bytes.
+    .layout = no_layout};
 
 }  // namespace trireme::op

@@ -1,9 +1,5 @@
 // A constant tensor.
-#include <algorithm>
-
-#include "trireme/op/detail/convert.h"
-#include "trireme/op/detail/dispatch.h"
-#include "trireme/op/detail/infer.h"
+#include "trireme/op/array/array.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op {
@@ -17,13 +13,7 @@ Types infer(TypeSpan, const Attrs& attrs) {
 
 Result<Grads> grad(GradBuilder&) { return Grads{}; }
 
-void run(KernelArgs& a) {
-  const double value = a.attrs.get_float("value");
-  dispatch_any(a.out(0).dtype(), [&]<typename T>() {
-    const auto out = a.out(0).values<T>();
-    std::fill(out.begin(), out.end(), convert<T>(value));
-  });
-}
+void run(KernelArgs& a) { fill_with(a.out(0), a.attrs.get_float("value")); }
 
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options;

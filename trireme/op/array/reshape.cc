@@ -74,6 +74,7 @@ const OpDef kReshape{
     .family = "array",
     .num_inputs = 1,
     .attrs = {{"shape", std::vector<std::int64_t>{}, "new shape; one size may be -1: worked out", true}},
+    .dtypes = kAnyDType,
     .infer = infer,
     .grad = grad,
     .reference = run,

@@ -63,6 +63,7 @@ const OpDef kTranspose{
     .family = "array",
     .num_inputs = 1,
     .attrs = {{"order", std::vector<std::int64_t>{}, "permutation of dimensions; empty: reversed"}},
+    .dtypes = kAnyDType,
     .infer = infer,
     .grad = grad,
     .reference = run,

@@ -1,18 +1,11 @@
 // Mean over dimensions: the sum (as in sum.cc) divided by the number of addends. Nothing to average gives
 // NaN.
-#include <algorithm>
-
 #include "trireme/op/ops.h"
 #include "trireme/op/reduce/reduce.h"
 
 namespace trireme::op {
 namespace {
 using namespace detail;
-
-Types infer(TypeSpan in, const Attrs& attrs) {
-  TR_RETURN_IF_ERROR(expect_floating("x", in[0]));
-  return infer_reduce(in[0], attrs);
-}
 
 Result<Grads> grad(GradBuilder& g) {
   const Value count = g.add(kCount, {g.input(0)}, {{"axes", g.attrs().get_ints("axes")}});
@@ -30,10 +23,7 @@ void run(KernelArgs& a) {
   });
 }
 
-// A cut along an averaged dimension would need uneven weights: not offered.
-std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
-  return reduce_layout(in, attrs, std::nullopt);
-}
+cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) { return reduce_cost(in, out, 1, 1); }
 }  // namespace
 
 const OpDef kMean{
@@ -42,10 +32,11 @@ const OpDef kMean{
     .family = "reduce",
     .num_inputs = 1,
     .attrs = reduce_attrs(),
-    .infer = infer,
+    .infer = infer_reduce_float,
     .grad = grad,
     .reference = run,
-    .cost = cost_per_input<1>,
-    .layout = layout};
+    .cost = cost,
+    // A cut along an averaged dimension would need uneven weights: not offered.
+    .layout = reduce_layout};
 
 }  // namespace trireme::op

@@ -1,5 +1,7 @@
 #include "trireme/op/reduce/reduce.h"
 
+#include <algorithm>
+
 #include "trireme/op/ops.h"
 
 namespace trireme::op::detail {
@@ -41,7 +43,24 @@ Types infer_reduce(const TensorType& x, const Attrs& attrs) {
   return std::vector{TensorType{x.dtype, Shape(dims)}};
 }
 
-std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs, std::optional<int> reduced_output) {
+Types infer_reduce_numeric(TypeSpan in, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_numeric("x", in[0]));
+  return infer_reduce(in[0], attrs);
+}
+
+Types infer_reduce_float(TypeSpan in, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_floating("x", in[0]));
+  return infer_reduce(in[0], attrs);
+}
+
+Types infer_reduce_bool(TypeSpan in, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_dtype("x", in[0], DType::kBool));
+  return infer_reduce(in[0], attrs);
+}
+
+namespace {
+// `reduced_output`: what cutting a reduced dimension makes of the output, or nothing when it cannot be cut.
+std::vector<LayoutOption> layout_with(TypeSpan in, const Attrs& attrs, std::optional<int> reduced_output) {
   std::vector<LayoutOption> options;
   const auto axes = resolve_axes(in[0], attrs);
   if (!axes.ok()) return options;
@@ -55,6 +74,22 @@ std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs, std::op
     if (!axes->reduced[idx(d)] || attrs.get_bool("keep_dims")) ++out;
   }
   return options;
+}
+}  // namespace
+
+std::vector<LayoutOption> reduce_layout(TypeSpan in, const Attrs& attrs) {
+  return layout_with(in, attrs, std::nullopt);
+}
+
+std::vector<LayoutOption> partial_sums_layout(TypeSpan in, const Attrs& attrs) {
+  return layout_with(in, attrs, kPartial);
+}
+
+cost::OpCost reduce_cost(TypeSpan in, TypeSpan out, double flops_in, double flops_out) {
+  cost::OpCost cost = fold_cost(in, out, flops_in);
+  cost.flops += flops_out * elems(out[0]);
+  cost.work += flops_out * elems(out[0]);
+  return cost;
 }
 
 void split_axes(const Tensor& x, const Axes& axes, Shape& kept, Strides& kept_strides, Shape& gone,

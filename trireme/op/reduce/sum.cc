@@ -1,8 +1,6 @@
 // Sum over dimensions. Adds in the element type (16-bit floats: in f32), one element after the other in
 // row-major order of x: plain, so that the bits are easy to reproduce. The rounding error grows with the
 // number of addends; a caller that minds casts to f64.
-#include <algorithm>
-
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/reduce/reduce.h"
@@ -11,26 +9,13 @@ namespace trireme::op {
 namespace {
 using namespace detail;
 
-Types infer(TypeSpan in, const Attrs& attrs) {
-  TR_RETURN_IF_ERROR(expect_numeric("x", in[0]));
-  return infer_reduce(in[0], attrs);
-}
-
 Result<Grads> grad(GradBuilder& g) { return Grads{broadcast_reduced(g, g.grad_output(0))}; }
 
 void run(KernelArgs& a) {
-  const auto axes = resolve_axes(a.in(0).type(), a.attrs);
   dispatch_numeric(a.in(0).dtype(), [&]<typename T>() {
     using A = Acc<T>;
-    reduce<T>(
-        a.in(0), *axes, a.out(0).data<T>(), A{0},
-        [](A s, A v) { return static_cast<A>(wrapping(s) + wrapping(v)); },
-        [](A total) { return static_cast<T>(total); });
+    reduce_to<T>(a, A{0}, [](A s, A v) { return static_cast<A>(wrapping(s) + wrapping(v)); });
   });
-}
-
-std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
-  return reduce_layout(in, attrs, kPartial);
 }
 }  // namespace
 
@@ -41,10 +26,10 @@ const OpDef kSum{
     .num_inputs = 1,
     .attrs = reduce_attrs(),
     .dtypes = kNumeric,
-    .infer = infer,
+    .infer = infer_reduce_numeric,
     .grad = grad,
     .reference = run,
     .cost = cost_per_input<1>,
-    .layout = layout};
+    .layout = partial_sums_layout};
 
 }  // namespace trireme::op
