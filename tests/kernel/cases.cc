@@ -110,6 +110,36 @@ void add_elementwise(std::vector<Case>& out) {
   }
 }
 
+void add_epilogues(std::vector<Case>& out) {
+  for (const bool relu : {false, true}) {
+    for (const Ints& mnk : {Ints{37, 53, 71}, Ints{1, 1, 1}, Ints{3000, 130, 40}})
+      for (const bool b : {false, true})
+        out.push_back({"matmul_bias_act",
+                       {{mnk[0], mnk[2]}, b ? Shape{mnk[1], mnk[2]} : Shape{mnk[2], mnk[1]}, {mnk[1]}},
+                       {{"transpose_b", b}, {"relu", relu}}});
+    out.push_back({"conv2d_bias_act",
+                   {{3, 1, 28, 28}, {16, 1, 5, 5}, {16}},
+                   {{"pad_h", std::int64_t{2}}, {"relu", relu}}});
+    out.push_back({"conv2d_bias_act", {{41, 8, 14, 14}, {32, 8, 3, 3}, {32}}, {{"relu", relu}}});
+  }
+}
+
+// Chains with vector rows and without, inputs that broadcast, one output and several; blocks of every length.
+void add_fused(std::vector<Case>& out) {
+  const op::Attrs chain{
+      {"program", std::string(R"({"inputs":3,"steps":[["add",[0,1]],["mul",[3,2]],["tanh",[4]],)"
+                              R"(["scale",[5],{"factor":0.5}],["sub",[6,0]]],"outputs":[7]})")}};
+  for (const Shape& s : {Shape{3, 7}, Shape{0, 4}, Shape{1, 1}, Shape{37, 1000}, Shape{500, 700}}) {
+    out.push_back({"fused", {s, s, s}, chain});
+    out.push_back({"fused", {s, {s[1]}, {}}, chain});
+    out.push_back({"fused", {s, {s[0], 1}, {1, s[1]}}, chain});
+  }
+  const op::Attrs two{
+      {"program", std::string(R"({"inputs":2,"steps":[["relu",[0]],["relu_grad",[1,2]],["square",[3]],)"
+                              R"(["add",[0,4]]],"outputs":[3,2,5]})")}};
+  for (const Shape& s : {Shape{9}, Shape{4097}, Shape{262147}}) out.push_back({"fused", {s, s}, two});
+}
+
 }  // namespace
 
 std::string Case::to_string() const {
@@ -128,6 +158,8 @@ std::vector<Case> all_cases() {
   add_pool(out, {2, 2, 7, 8}, 3, 1, 0);
   add_products(out);
   add_elementwise(out);
+  add_epilogues(out);
+  add_fused(out);
   return out;
 }
 

@@ -13,4 +13,6 @@ extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterG
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
     kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector,
     kApplySgdVector, kApplyMomentumVector, kCastVector;
+// the rows of the members, block by block or chunk by chunk
+extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel

@@ -1,0 +1,220 @@
+// Fused elementwise groups: blocks that stay in the L1 cache go through the members one after another, each
+// with the kernel that it would have on its own, so a group gives the bits of its members.
+//
+// Registers (op/fused/program.h) live in three kinds of places: inputs of the loop shape and outputs are used
+// where they are, results of one block in slots of the workspace, and inputs that broadcast are spread out
+// into a slot (one element: once per slice; others: for every block).
+#include <algorithm>
+#include <array>
+
+#include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/slices.h"
+#include "trireme/kernel/kernel.h"
+#include "trireme/op/fused/block_reader.h"
+#include "trireme/op/fused/program.h"
+
+namespace trireme::kernel {
+namespace {
+
+using op::detail::BlockReader;
+using op::detail::FusedProgram;
+
+constexpr int kMaxRegisters = op::detail::kMaxFusedInputs + op::detail::kMaxFusedSteps;
+// All slots of a slice together; half of a usual L1 cache, so that the streams in and out have room.
+constexpr std::size_t kSlotBytes = std::size_t{24} * 1024;
+constexpr std::int64_t kMinBlock = 512, kMaxBlock = 4096;
+
+std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+class FusedState final : public op::KernelState {
+ public:
+  FusedState(const op::KernelQuery& q)
+      : program_(*op::detail::parse_program(q.attrs.get_text("program"))),
+        types_(*op::detail::register_types(program_, q.inputs)),
+        loop_(types_.back().shape),
+        output_of_(types_.size(), -1),
+        slot_of_(types_.size(), -1),
+        last_use_(types_.size(), -1) {
+    for (std::size_t k = 0; k < program_.outputs.size(); ++k)
+      output_of_[idx(program_.outputs[k])] = static_cast<int>(k);
+    for (std::size_t s = 0; s < program_.steps.size(); ++s)
+      for (const int r : program_.steps[s].operands) last_use_[idx(r)] = static_cast<int>(s);
+    choose_kernels();
+    assign_slots();
+    const auto room = static_cast<std::int64_t>(kSlotBytes / (idx(std::max(num_slots_, 1)) * elem_bytes()));
+    block_ = std::clamp(room / 64 * 64, kMinBlock, kMaxBlock);
+    slot_bytes_ = static_cast<std::size_t>(block_) * elem_bytes();
+  }
+
+  std::size_t slice_bytes() const { return idx(num_slots_) * slot_bytes_; }
+  const FusedProgram& program() const { return program_; }
+  const Shape& loop() const { return loop_; }
+  std::int64_t block() const { return block_; }
+  DType dtype(int r) const { return types_[idx(r)].dtype; }
+  int slot(int r) const { return slot_of_[idx(r)]; }
+  int output(int r) const { return output_of_[idx(r)]; }
+  int last_use(int r) const { return last_use_[idx(r)]; }
+  op::KernelFn kernel(std::size_t step) const { return kernels_[step]; }
+  std::size_t slot_bytes() const { return slot_bytes_; }
+
+ private:
+  std::size_t elem_bytes() const {
+    std::size_t bytes = 1;
+    for (const TensorType& t : types_) bytes = std::max(bytes, dtype_size(t.dtype));
+    return bytes;
+  }
+
+  // What each member would run with on operands of the loop shape, unless that needs memory or a state.
+  void choose_kernels() {
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      const op::detail::FusedStep& step = program_.steps[s];
+      std::vector<TensorType> in;
+      for (const int r : step.operands) in.push_back({dtype(r), {kMinBlock}});
+      const TensorType out{types_[idx(program_.num_inputs) + s].dtype, {kMinBlock}};
+      const op::KernelQuery q{*step.def, in, std::span(&out, 1), step.attrs, 1};
+      const auto choice = choose_cpu_kernel(q);
+      const bool plain = choice.ok() && choice->row != nullptr && choice->row->workspace_bytes == nullptr &&
+                         choice->row->prepare == nullptr;
+      kernels_.push_back(plain ? choice->row->run : step.def->reference);
+    }
+  }
+
+  // Inputs that may broadcast keep a slot; results share slots once they have been read for the last time.
+  // Every result gets one, so that an output can be held back while its memory is still to be read.
+  void assign_slots() {
+    std::vector<int> free;
+    for (int r = 0; r < program_.num_inputs; ++r)
+      if (types_[idx(r)].shape != loop_) slot_of_[idx(r)] = num_slots_++;
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      const int r = program_.num_inputs + static_cast<int>(s);
+      if (free.empty()) {
+        slot_of_[idx(r)] = num_slots_++;
+      } else {
+        slot_of_[idx(r)] = free.back();
+        free.pop_back();
+      }
+      std::vector<int> done = program_.steps[s].operands;
+      std::sort(done.begin(), done.end());
+      done.erase(std::unique(done.begin(), done.end()), done.end());
+      for (const int d : done)  // outputs are copied out at the end of the block at the latest
+        if (d >= program_.num_inputs && last_use(d) == static_cast<int>(s) && output(d) < 0)
+          free.push_back(slot_of_[idx(d)]);
+    }
+  }
+
+  FusedProgram program_;
+  std::vector<TensorType> types_;
+  Shape loop_;
+  std::vector<int> output_of_, slot_of_, last_use_;  // by register; -1: none
+  std::vector<op::KernelFn> kernels_;
+  int num_slots_ = 0;
+  std::int64_t block_ = kMaxBlock;
+  std::size_t slot_bytes_ = 0;
+};
+
+int num_fused_slices(const Shape& loop, int width) {
+  return num_slices(loop.num_elems(), loop.num_elems(), width);
+}
+
+// One slice of the loop: where each register is while a block runs.
+class Slice {
+ public:
+  Slice(const op::KernelArgs& args, const FusedState& state, std::byte* slots)
+      : args_(args), state_(state), slots_(slots) {
+    const FusedProgram& p = state.program();
+    for (int r = 0; r < p.num_inputs; ++r) readers_[idx(r)] = BlockReader(args.in(r), state.loop());
+    // Directly into the output, unless a later step still reads an input that has the same memory.
+    for (std::size_t s = 0; s < p.steps.size(); ++s) {
+      const int r = p.num_inputs + static_cast<int>(s), out = state.output(r);
+      direct_[idx(r)] = out >= 0;
+      for (int i = 0; out >= 0 && i < p.num_inputs; ++i)
+        if (args.in(i).raw() == args.out(out).raw() && state.last_use(i) > static_cast<int>(s))
+          direct_[idx(r)] = false;
+    }
+  }
+
+  void run(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; at += state_.block())
+      run_block(at, std::min(state_.block(), end - at), at == begin);
+  }
+
+ private:
+  std::byte* slot(int r) const { return slots_ + idx(state_.slot(r)) * state_.slot_bytes(); }
+  Tensor view(std::byte* data, DType dtype, std::int64_t n) const {
+    return Tensor(Buffer::wrap(cpu_device(), data, static_cast<std::size_t>(n) * dtype_size(dtype)),
+                  {dtype, {n}});
+  }
+
+  void run_block(std::int64_t at, std::int64_t n, bool first) {
+    const FusedProgram& p = state_.program();
+    for (int r = 0; r < p.num_inputs; ++r) {
+      const BlockReader& reader = readers_[idx(r)];
+      const DType dtype = state_.dtype(r);
+      if (state_.slot(r) < 0) {
+        place_[idx(r)] = view(args_.in(r).raw() + static_cast<std::size_t>(at) * dtype_size(dtype), dtype, n);
+        continue;
+      }
+      if (first || !reader.is_one_element())
+        reader.read(args_.in(r).raw(), at, first && reader.is_one_element() ? state_.block() : n, slot(r));
+      place_[idx(r)] = view(slot(r), dtype, n);
+    }
+    for (std::size_t s = 0; s < p.steps.size(); ++s) {
+      const int r = p.num_inputs + static_cast<int>(s);
+      const DType dtype = state_.dtype(r);
+      std::byte* to = direct_[idx(r)] ? args_.out(state_.output(r)).raw() +
+                                            static_cast<std::size_t>(at) * dtype_size(dtype)
+                                      : slot(r);
+      place_[idx(r)] = view(to, dtype, n);
+      std::array<Tensor, op::detail::kMaxStepOperands> operands;
+      const auto& from = p.steps[s].operands;
+      for (std::size_t i = 0; i < from.size(); ++i) operands[i] = place_[idx(from[i])];
+      op::KernelArgs args{.inputs = std::span(operands.data(), from.size()),
+                          .outputs = std::span(&place_[idx(r)], 1),
+                          .attrs = p.steps[s].attrs,
+                          .workspace = {},
+                          .parallel = op::serial()};
+      state_.kernel(s)(args);
+    }
+    for (std::size_t k = 0; k < p.outputs.size(); ++k) {
+      const int r = p.outputs[k];
+      if (direct_[idx(r)]) continue;
+      const std::size_t bytes = dtype_size(state_.dtype(r));
+      std::memcpy(args_.outputs[k].raw() + static_cast<std::size_t>(at) * bytes, slot(r),
+                  static_cast<std::size_t>(n) * bytes);
+    }
+  }
+
+  const op::KernelArgs& args_;
+  const FusedState& state_;
+  std::byte* slots_;
+  std::array<BlockReader, op::detail::kMaxFusedInputs> readers_;
+  std::array<bool, kMaxRegisters> direct_{};
+  std::array<Tensor, kMaxRegisters> place_;
+};
+
+std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return std::make_unique<FusedState>(q); }
+
+std::size_t workspace_bytes(const op::KernelQuery& q) {
+  const FusedState state(q);
+  return state.slice_bytes() * static_cast<std::size_t>(num_fused_slices(state.loop(), q.width));
+}
+
+void run(op::KernelArgs& args) {
+  const auto& state = static_cast<const FusedState&>(*args.state);
+  const std::int64_t n = state.loop().num_elems();
+  const std::int64_t blocks = (n + state.block() - 1) / state.block();
+  for_slices(args.parallel, blocks, num_fused_slices(state.loop(), args.parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int slice) {
+               if (begin == end) return;
+               Slice(args, state,
+                     args.workspace.data() + static_cast<std::size_t>(slice) * state.slice_bytes())
+                   .run(begin * state.block(), std::min(end * state.block(), n));
+             });
+}
+
+}  // namespace
+
+const op::KernelRow kFusedBlocks{
+    .op = "fused", .name = "blocks", .run = run, .workspace_bytes = workspace_bytes, .prepare = prepare};
+
+}  // namespace trireme::kernel
