@@ -72,6 +72,7 @@ std::span<const OpDef* const> op_table() {
       &kFloor,
       &kFused,
       &kGather,
+      &kGaussianBlur2d,
       &kGelu,
       &kGreater,
       &kGreaterEqual,
@@ -88,6 +89,8 @@ std::span<const OpDef* const> op_table() {
       &kLeakyRelu,
       &kLess,
       &kLessEqual,
+      &kLocalContrastNorm,
+      &kLocalResponseNorm,
       &kLocallyConnected2d,
       &kLocallyConnected2dFilterGrad,
       &kLocallyConnected2dInputGrad,
@@ -168,6 +171,7 @@ std::span<const OpDef* const> op_table() {
       &kUniform,
       &kUpdateLossScale,
       &kVariable,
+      &kWindowSum,
   };
   // clang-format on
   return kTable;

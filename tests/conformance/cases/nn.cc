@@ -126,6 +126,33 @@ void add_layer_norms(std::vector<OpCase>& t) {
                  attrs});
   }
 }
+
+void add_local_norms(std::vector<OpCase>& t) {
+  const auto window = [](std::int64_t axis, std::int64_t before, std::int64_t after) {
+    return Attrs{{"axis", axis}, {"before", before}, {"after", after}};
+  };
+  t.push_back({&kWindowSum, "along the last", {{kReal, {3, 5}}}, window(-1, 1, 2)});
+  t.push_back({&kWindowSum, "along the middle", {{kReal, {2, 4, 3}}}, window(1, 2, 0)});
+  t.push_back({&kWindowSum, "wider than the row", {{kReal, {2, 3}}}, window(1, 9, 9)});
+  t.push_back({&kWindowSum, "no elements", {{kReal, {2, 0}}}, window(1, 1, 1)});
+  const Attrs strong{{"size", std::int64_t{3}}, {"alpha", 0.75}, {"beta", 0.6}, {"k", 1.5}};
+  Attrs even = strong;
+  even.set("size", std::int64_t{4});
+  t.push_back({&kLocalResponseNorm, "images", {{kReal, {2, 5, 2, 2}}}, strong});
+  t.push_back({&kLocalResponseNorm, "even window", {{kReal, {3, 6}}}, even});
+  t.push_back({&kLocalResponseNorm, "one channel", {{kReal, {1, 1, 2}}}, {}});
+  t.push_back({&kLocalResponseNorm, "no samples", {{kReal, {0, 3, 2}}}, strong});
+  const auto blur = [](std::int64_t size) { return Attrs{{"window", size}, {"sigma", 0.8}}; };
+  t.push_back({&kGaussianBlur2d, "plain", {{kReal, {2, 2, 5, 4}}}, blur(3)});
+  t.push_back({&kGaussianBlur2d, "larger than the image", {{kReal, {1, 1, 2, 1}}}, blur(7)});
+  t.push_back({&kGaussianBlur2d, "no samples", {{kReal, {0, 2, 3, 3}}}, blur(3)});
+  Attrs high = blur(3);
+  high.set("threshold", 0.75);
+  t.push_back({&kLocalContrastNorm, "plain", {{kReal, {2, 2, 4, 3}}}, blur(3)});
+  t.push_back({&kLocalContrastNorm, "partly below the threshold", {{kReal, {1, 2, 4, 4}}}, high});
+  t.push_back({&kLocalContrastNorm, "one pixel", {{kReal, {1, 2, 1, 1}}}, blur(3)});
+  t.push_back({&kLocalContrastNorm, "no samples", {{kReal, {0, 2, 4, 3}}}, blur(3)});
+}
 }  // namespace
 
 void add_nn(std::vector<OpCase>& t) {
@@ -141,6 +168,7 @@ void add_nn(std::vector<OpCase>& t) {
   add_averages(t);
   add_batch_norms(t);
   add_layer_norms(t);
+  add_local_norms(t);
 }
 
 }  // namespace trireme::op::testing
