@@ -30,7 +30,9 @@ std::vector<Input> attention_inputs(Shape q, Shape k, Shape v, int parts) {
   const Shape y{q[0], q[1], q[2], v[3]};
   std::vector<Input> in{{kReal, q}, {kReal, k}, {kReal, v}};
   if (parts > 1) in.push_back({kReal, y});
-  if (parts > 2) in.insert(in.end(), {{kReal, q}, {kReal, k}, {kReal, v}});
+  if (parts > 2) {
+    for (const Shape& s : {q, k, v}) in.push_back({kReal, s});
+  }
   return in;
 }
 
@@ -63,10 +65,15 @@ std::vector<Input> recurrent_inputs(std::int64_t gates, bool cell, Shape x, std:
     in.push_back({kReal, state});
     out.push_back({kReal, state});
   }
-  in.insert(in.end(), {{kReal, {rows, x[2]}}, {kReal, {rows, units}}, {kReal, {rows}}, {kReal, {rows}}});
+  for (const Shape& s : {Shape{rows, x[2]}, Shape{rows, units}, Shape{rows}, Shape{rows}})
+    in.push_back({kReal, s});
   std::vector<Input> all = in;
-  if (parts > 1) all.insert(all.end(), out.begin(), out.end());
-  if (parts > 2) all.insert(all.end(), in.begin(), in.end());
+  if (parts > 1) {
+    for (const Input& i : out) all.push_back(i);
+  }
+  if (parts > 2) {
+    for (const Input& i : in) all.push_back(i);
+  }
   return all;
 }
 
@@ -78,7 +85,6 @@ void add_recurrent(std::vector<OpCase>& t, std::vector<const OpDef*> ops, std::i
       OpCase c{ops[static_cast<std::size_t>(parts - 1)], kind + note,
                recurrent_inputs(gates, cell, x, units, parts), attrs};
       c.first_order_only = parts == 2;  // third derivatives of a recurrent network
-      c.half_slack = 2;                 // values that cancel
       t.push_back(std::move(c));
     };
     add("sequence", {3, 2, 2}, 2);
