@@ -57,6 +57,11 @@ Result<Graph> lower_precision(const Graph& graph, DType dtype);
 // a*batch + c. Fails, naming the node, where an attribute still depends on the unknown size. Exact.
 Result<Graph> specialise(const Graph& graph, std::int64_t batch);
 
+// Control edges that start each recv just in time instead of at once, by the times of the models: the
+// critical path stays as long as it is, the memory of what is received is taken later. Exact.
+Result<Graph> schedule_receives(const Graph& graph, const cost::MachineModel& machine,
+                                const cost::LinkModel& link);
+
 // ---- The table of passes
 enum class Exactness : std::uint8_t { kExact, kTolerant };
 
@@ -67,6 +72,8 @@ struct PassOptions {
   std::int64_t memory_limit_bytes = 0;         // recompute: 0 leaves the graph as it is
   DType dtype = DType::kBF16;                  // lower_precision
   std::int64_t batch = 0;                      // specialise: 0 leaves the graph as it is
+  cost::MachineModel machine = {};             // schedule_receives
+  cost::LinkModel link = {};                   // schedule_receives
 };
 
 struct PassRow {

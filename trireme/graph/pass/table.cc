@@ -33,6 +33,8 @@ std::span<const PassRow> pass_table() {
                 if (o.memory_limit_bytes == 0) return g;
                 return recompute(g, o.memory_limit_bytes);
               }},
+      PassRow{"schedule_receives", "Starts each recv just in time, by the critical path.", Exactness::kExact,
+              [](const Graph& g, const PassOptions& o) { return schedule_receives(g, o.machine, o.link); }},
   };
   return kTable;
 }
