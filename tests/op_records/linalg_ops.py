@@ -7,7 +7,14 @@ def matmul(x, a):
     return p @ q
 
 
+def matmul_bias_act(x, a):
+    y = matmul(x[:2], a)
+    y = y + x[2].reshape([1, -1] + [1] * (y.dim() - 2))
+    return torch.relu(y) if a["relu"] else y
+
+
 OPS = {
+    "matmul_bias_act": matmul_bias_act,
     "matmul": matmul,
     "inverse": lambda x, a: torch.linalg.inv(x[0]),
     "determinant": lambda x, a: torch.linalg.det(x[0]),
