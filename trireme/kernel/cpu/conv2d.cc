@@ -15,16 +15,13 @@
 namespace trireme::kernel {
 namespace {
 
-bool applicable(const op::KernelQuery& q) { return all_f32(q) && fits_int32(q) && gemm_usable(); }
+bool applicable(const op::KernelQuery& q) {
+  return all_f32(q) && fits_int32(q) && gemm_usable() && method_allows(q.attrs, "im2col");
+}
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
   gemm_prepare();
   return nullptr;
-}
-
-int conv_slices(const ConvShape& s, int width) {
-  constexpr std::int64_t kMacsPerElem = 32;  // multiply-adds that cost about as much as touching one element
-  return num_slices(s.n, s.macs() / kMacsPerElem, width);
 }
 
 float* workspace(const op::KernelArgs& args, std::int64_t elems_per_slice, int slice) {
@@ -66,8 +63,7 @@ void forward_image(const ConvShape& s, const float* x, const float* filter, floa
 }
 
 void forward(op::KernelArgs& args) {
-  const TensorType in[] = {args.in(0).type(), args.in(1).type()};
-  const ConvShape s = forward_shape(in, std::array{args.out(0).type()}, args.attrs);
+  const ConvShape s = shape_of_call(forward_shape, args);
   const float *x = f32_in(args, 0), *filter = f32_in(args, 1);
   float* y = f32_out(args, 0);
   for_slices(args.parallel, s.n, conv_slices(s, args.parallel.width()),
@@ -144,8 +140,7 @@ void input_grad_pointwise(const ConvShape& s, const float* filter, const float* 
 }
 
 void input_grad(op::KernelArgs& args) {
-  const TensorType in[] = {args.in(0).type(), args.in(1).type()};
-  const ConvShape s = input_grad_shape(in, std::array{args.out(0).type()}, args.attrs);
+  const ConvShape s = shape_of_call(input_grad_shape, args);
   const float *filter = f32_in(args, 0), *dy = f32_in(args, 1);
   float* dx = f32_out(args, 0);
   for_slices(args.parallel, s.n, conv_slices(s, args.parallel.width()),
@@ -197,8 +192,7 @@ void filter_grad_image(const ConvShape& s, const float* x, const float* dy, floa
 }
 
 void filter_grad(op::KernelArgs& args) {
-  const TensorType in[] = {args.in(0).type(), args.in(1).type()};
-  const ConvShape s = filter_grad_shape(in, std::array{args.out(0).type()}, args.attrs);
+  const ConvShape s = shape_of_call(filter_grad_shape, args);
   const float *x = f32_in(args, 0), *dy = f32_in(args, 1);
   float* df = f32_out(args, 0);
   const int slices = conv_slices(s, args.parallel.width());

@@ -1,5 +1,9 @@
 #include "trireme/kernel/cpu/conv_shape.h"
 
+#include <array>
+
+#include "trireme/kernel/cpu/slices.h"
+
 namespace trireme::kernel {
 
 ConvShape conv_shape(const Shape& x, const Shape& filter, const Shape& y, const op::Attrs& attrs) {
@@ -32,6 +36,23 @@ ConvShape input_grad_shape(std::span<const TensorType> in, std::span<const Tenso
 ConvShape filter_grad_shape(std::span<const TensorType> in, std::span<const TensorType> out,
                             const op::Attrs& attrs) {
   return conv_shape(in[0].shape, out[0].shape, in[1].shape, attrs);
+}
+
+ConvShape shape_of_call(ShapeOfOp op, const op::KernelArgs& args) {
+  const std::array in{args.in(0).type(), args.in(1).type()};
+  return op(in, std::array{args.out(0).type()}, args.attrs);
+}
+
+int conv_slices(const ConvShape& s, int width) {
+  constexpr std::int64_t kMacsPerElem = 32;  // multiply-adds that cost about as much as touching one element
+  return num_slices(s.n, s.macs() / kMacsPerElem, width);
+}
+
+bool method_allows(const op::Attrs& attrs, std::string_view method) {
+  const op::AttrValue* given = attrs.find("method");
+  if (given == nullptr) return true;
+  const std::string& name = std::get<std::string>(*given);
+  return name == "auto" || name == method;
 }
 
 }  // namespace trireme::kernel

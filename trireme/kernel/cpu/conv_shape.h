@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "trireme/op/op.h"
 
@@ -32,5 +33,16 @@ ConvShape input_grad_shape(std::span<const TensorType> in, std::span<const Tenso
                            const op::Attrs& attrs);
 ConvShape filter_grad_shape(std::span<const TensorType> in, std::span<const TensorType> out,
                             const op::Attrs& attrs);
+
+using ShapeOfOp = ConvShape (*)(std::span<const TensorType>, std::span<const TensorType>, const op::Attrs&);
+// The same of a call.
+ConvShape shape_of_call(ShapeOfOp op, const op::KernelArgs& args);
+
+// Slices of images worth their overhead.
+int conv_slices(const ConvShape& s, int width);
+
+// Whether a row that computes by `method` (direct, im2col) may serve a call: the attribute names it or is
+// "auto".
+bool method_allows(const op::Attrs& attrs, std::string_view method);
 
 }  // namespace trireme::kernel

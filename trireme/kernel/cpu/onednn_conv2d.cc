@@ -37,7 +37,7 @@ enum Role { kX, kFilter, kY };
 struct KindInfo {
   std::array<Role, 3> roles;
   std::array<int, 3> args;
-  ConvShape (*shape)(std::span<const TensorType>, std::span<const TensorType>, const op::Attrs&);
+  ShapeOfOp shape;
 };
 constexpr KindInfo info(Kind kind) {
   switch (kind) {
@@ -180,11 +180,6 @@ void Plan::run(const dnnl::engine& engine, const float* a, const float* b, float
 
 // ---- Rows
 // -----------------------------------------------------------------------------------------------------------
-int conv_slices(const ConvShape& s, int width) {
-  constexpr std::int64_t kMacsPerElem = 32;  // multiply-adds that cost about as much as touching one element
-  return num_slices(s.n, s.macs() / kMacsPerElem, width);
-}
-
 // Slices differ by at most one image: two plans serve them all.
 class ConvState final : public op::KernelState {
  public:
@@ -230,14 +225,15 @@ std::unique_ptr<ConvState> make_state(const op::KernelQuery& q) {
 
 template <Kind kKind>
 bool applicable(const op::KernelQuery& q) {
-  if (!all_f32(q) || !fits_int32(q)) return false;
+  if (!all_f32(q) || !fits_int32(q) || !method_allows(q.attrs, "direct")) return false;
   const ConvShape s = info(kKind).shape(q.inputs, q.outputs, q.attrs);
   if (s.macs() == 0) return false;
   // With few channels reordering the large images costs more than the faster convolution saves: 1 -> 16, 5x5
   // on 28x28, batch 256 took 3.7 ms forward against 2.2 ms by im2col, and the filter gradient 4.0 ms
-  // against 5.1 ms.
+  // against 5.1 ms. Where im2col is ruled out there is no such choice.
   constexpr std::int64_t kMinChannels = 8;
-  if (kKind != Kind::kFilterGrad && s.groups == 1 && s.c < kMinChannels) return false;
+  const bool may_decline = method_allows(q.attrs, "im2col");
+  if (may_decline && kKind != Kind::kFilterGrad && s.groups == 1 && s.c < kMinChannels) return false;
   return make_state<kKind>(q)->ok();
 }
 
@@ -255,8 +251,7 @@ std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) {
 template <Kind kKind>
 void run(op::KernelArgs& args) {
   const auto& state = static_cast<const ConvState&>(*args.state);
-  const std::array in{args.in(0).type(), args.in(1).type()};
-  const ConvShape s = info(kKind).shape(in, std::array{args.out(0).type()}, args.attrs);
+  const ConvShape s = shape_of_call(info(kKind).shape, args);
   const std::int64_t per_image[] = {s.c * s.h * s.w, 0, s.o * s.oh * s.ow};  // by Role: the filter is whole
   const auto at = [&](float* base, std::size_t operand, std::int64_t image) {
     return base + image * per_image[info(kKind).roles[operand]];
