@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace trireme::kernel::test {
 namespace {
 
@@ -80,6 +82,19 @@ void add_products(std::vector<Case>& out) {
                        {a ? Shape{mnk[2], mnk[0]} : Shape{mnk[0], mnk[2]},
                         b ? Shape{mnk[1], mnk[2]} : Shape{mnk[2], mnk[1]}},
                        {{"transpose_a", a}, {"transpose_b", b}}});
+  // Batches: each its own, one right factor for all, broadcast both ways, many small ones, none.
+  const std::vector<std::pair<Shape, Shape>> batches{
+      {{5, 37, 20}, {5, 20, 33}}, {{6, 37, 20}, {20, 33}},        {{37, 20}, {4, 20, 33}},
+      {{2, 1, 7, 5}, {3, 5, 9}},  {{300, 24, 40}, {300, 40, 24}}, {{0, 4, 3}, {3, 2}}};
+  for (const auto& [a, b] : batches) out.push_back({"matmul", {a, b}, {}});
+  out.push_back({"matmul", {{6, 20, 37}, {33, 20}}, {{"transpose_a", true}, {"transpose_b", true}}});
+  out.push_back({"matmul", {{6, 37, 20}, {33, 20}}, {{"transpose_b", true}}});
+  for (const DType half : {DType::kBF16, DType::kF16}) {
+    out.push_back({"matmul", {{37, 71}, {53, 71}}, {{"transpose_b", true}}, half});
+    out.push_back({"matmul", {{150, 200}, {200, 300}}, {}, half});
+    out.push_back({"matmul", {{3, 2, 7, 5}, {2, 5, 9}}, {}, half});
+    out.push_back({"matmul", {{3, 0}, {0, 2}}, {}, half});
+  }
 }
 
 void add_elementwise(std::vector<Case>& out) {

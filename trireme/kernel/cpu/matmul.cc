@@ -1,15 +1,29 @@
-// matmul of two matrices: one gemm per slice of the longer side of the output.
+// matmul: gemms of the library. One matrix is cut along the longer side of the output, a batch into runs of
+// matrices. 16-bit operands are widened to f32 in the workspace, multiplied there, and the result is rounded
+// once.
 #include "trireme/kernel/cpu/gemm.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {
 namespace {
 
+bool is_half(DType d) { return d == DType::kBF16 || d == DType::kF16; }
+
 bool applicable(const op::KernelQuery& q) {
-  return all_f32(q) && fits_int32(q) && q.inputs[0].shape.rank() == 2 && q.inputs[1].shape.rank() == 2 &&
-         gemm_usable();
+  return (q.inputs[0].dtype == DType::kF32 || is_half(q.inputs[0].dtype)) && fits_int32(q) && gemm_usable();
+}
+
+// Elements that an operand takes in the workspace: whole cache lines.
+std::int64_t padded(std::int64_t elems) { return (elems + 15) / 16 * 16; }
+
+std::size_t workspace_bytes(const op::KernelQuery& q) {
+  if (!is_half(q.inputs[0].dtype)) return 0;
+  const std::int64_t elems = padded(q.inputs[0].shape.num_elems()) + padded(q.inputs[1].shape.num_elems()) +
+                             q.outputs[0].shape.num_elems();
+  return static_cast<std::size_t>(elems) * sizeof(float);
 }
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
@@ -17,46 +31,109 @@ std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
   return nullptr;
 }
 
-void run(op::KernelArgs& args) {
-  const bool ta = args.attrs.get_bool("transpose_a"), tb = args.attrs.get_bool("transpose_b");
-  const Shape &a = args.in(0).shape(), &b = args.in(1).shape();
-  const Gemm whole{.transpose_a = ta,
-                   .transpose_b = tb,
-                   .m = args.out(0).shape()[0],
-                   .n = args.out(0).shape()[1],
-                   .k = ta ? a[0] : a[1],
-                   .a = f32_in(args, 0),
-                   .lda = a[1],
-                   .b = f32_in(args, 1),
-                   .ldb = b[1],
-                   .beta = 0,
-                   .c = f32_out(args, 0),
-                   .ldc = args.out(0).shape()[1]};
+constexpr std::int64_t kWorkPerElem = 32;  // multiply-adds that cost about as much as touching one element
+
+void multiply_one(op::Parallel& parallel, const Gemm& whole) {
   const bool by_rows = whole.m >= whole.n;
   const std::int64_t side = by_rows ? whole.m : whole.n;
   // A slice narrower than a register block of the library gains nothing.
   constexpr std::int64_t kMinSide = 16;
-  constexpr std::int64_t kWorkPerElem = 32;  // multiply-adds that cost about as much as touching one element
   const int slices =
-      num_slices(side / kMinSide, whole.m * whole.n * whole.k / kWorkPerElem, args.parallel.width());
-  for_slices(args.parallel, side, slices, [&](std::int64_t begin, std::int64_t end, int) {
+      num_slices(side / kMinSide, whole.m * whole.n * whole.k / kWorkPerElem, parallel.width());
+  for_slices(parallel, side, slices, [&](std::int64_t begin, std::int64_t end, int) {
     Gemm part = whole;
     if (by_rows) {
       part.m = end - begin;
-      part.a += ta ? begin : begin * whole.lda;
+      part.a += whole.transpose_a ? begin : begin * whole.lda;
       part.c += begin * whole.ldc;
     } else {
       part.n = end - begin;
-      part.b += tb ? begin * whole.ldb : begin;
+      part.b += whole.transpose_b ? begin * whole.ldb : begin;
       part.c += begin;
     }
     gemm(part);
   });
 }
 
+// Where matrix `index` of the result's batch begins in an operand, in elements; sizes of 1 are broadcast.
+std::int64_t matrix_at(std::int64_t index, const Shape& result, const Shape& operand) {
+  const int lead = result.rank() - operand.rank();
+  std::int64_t at = 0, step = operand.dim(-1) * operand.dim(-2);
+  for (int d = result.rank() - 3; d >= lead; --d) {
+    if (operand[d - lead] != 1) at += index % result[d] * step;
+    index /= result[d];
+    step *= operand[d - lead];
+  }
+  return at;
+}
+
+// `first` has the operands' first elements.
+void multiply(op::KernelArgs& args, Gemm first) {
+  const Shape &a = args.in(0).shape(), &b = args.in(1).shape(), &c = args.out(0).shape();
+  first.transpose_a = args.attrs.get_bool("transpose_a");
+  first.transpose_b = args.attrs.get_bool("transpose_b");
+  first.m = c.dim(-2);
+  first.n = first.ldc = c.dim(-1);
+  first.k = a.dim(first.transpose_a ? -2 : -1);
+  first.lda = a.dim(-1);
+  first.ldb = b.dim(-1);
+  std::int64_t batch = 1;
+  for (int d = 0; d < c.rank() - 2; ++d) batch *= c[d];
+  // One right factor for all: the rows of the batch are the rows of one matrix.
+  if (!first.transpose_a && b.num_elems() == b.dim(-1) * b.dim(-2) && a.rank() == c.rank()) {
+    first.m *= batch;
+    batch = batch > 0 ? 1 : 0;
+  }
+  if (batch == 1) return multiply_one(args.parallel, first);
+  const std::int64_t work = batch * first.m * first.n * first.k;
+  const int slices = num_slices(batch, work / kWorkPerElem, args.parallel.width());
+  for_slices(args.parallel, batch, slices, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Gemm one = first;
+      one.a += matrix_at(i, c, a);
+      one.b += matrix_at(i, c, b);
+      one.c += i * one.m * one.n;
+      gemm(one);
+    }
+  });
+}
+
+const std::uint16_t* halves(const Tensor& t) {
+  TR_CHECK(t.is_contiguous());
+  return reinterpret_cast<const std::uint16_t*>(t.raw());
+}
+
+void run(op::KernelArgs& args) {
+  const DType dtype = args.out(0).dtype();
+  if (dtype == DType::kF32) {
+    return multiply(args, {.a = f32_in(args, 0), .b = f32_in(args, 1), .beta = 0, .c = f32_out(args, 0)});
+  }
+  const VectorLoops& loops = vector_loops();
+  const bool bf16 = dtype == DType::kBF16;
+  auto* wide = reinterpret_cast<float*>(args.workspace.data());
+  float* at[2];
+  for (int i = 0; i < 2; ++i) {
+    const std::uint16_t* from = halves(args.in(i));
+    at[i] = wide;
+    for_elems(args.parallel, args.in(i).shape().num_elems(), [&](std::int64_t begin, std::int64_t end) {
+      (bf16 ? loops.bf16_to_f32 : loops.f16_to_f32)(from + begin, at[i] + begin, end - begin);
+    });
+    wide += padded(args.in(i).shape().num_elems());
+  }
+  multiply(args, {.a = at[0], .b = at[1], .beta = 0, .c = wide});
+  auto* to = reinterpret_cast<std::uint16_t*>(args.out(0).raw());
+  for_elems(args.parallel, args.out(0).shape().num_elems(), [&](std::int64_t begin, std::int64_t end) {
+    (bf16 ? loops.f32_to_bf16 : loops.f32_to_f16)(wide + begin, to + begin, end - begin);
+  });
+}
+
 }  // namespace
 
-const op::KernelRow kMatmulGemm{
-    .op = "matmul", .name = kGemmRowName, .run = run, .applicable = applicable, .prepare = prepare};
+const op::KernelRow kMatmulGemm{.op = "matmul",
+                                .name = kGemmRowName,
+                                .run = run,
+                                .applicable = applicable,
+                                .workspace_bytes = workspace_bytes,
+                                .prepare = prepare};
 
 }  // namespace trireme::kernel
