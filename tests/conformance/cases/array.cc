@@ -65,9 +65,9 @@ void add_parts(std::vector<OpCase>& t) {
   t.push_back({&kSliceGrad, "inner box", {{kReal, {2, 4}}}, box_of({4, 5}, box({1, 0}, {3, 4}))});
   t.push_back({&kSliceGrad, "steps", {{kReal, {3, 5}}}, box_of({7, 5}, box({1, 0}, {0, 0}, {2, 1}))});
   t.push_back({&kSliceGrad, "nothing", {{kReal, {0, 4}}}, box_of({3, 4}, box({3, 0}, {0, 0}))});
-  t.push_back({&kPad, "both sides", {{kReal, {2, 3}}}, border({1, 0}, {0, 2}, 2)});
+  t.push_back({&kPad, "both sides", {{kReal, {2, 3}}}, border({1, 0}, {0, 2}, 1)});
   t.push_back({&kPad, "middle", {{kReal, {2, 3, 2}}}, border({0, 1, 0}, {0, 1, 0}, 0)});
-  t.push_back({&kPad, "nothing", {{kReal, {0, 3}}}, border({1, 0}, {1, 0}, 1)});
+  t.push_back({&kPad, "nothing", {{kReal, {0, 3}}}, border({1, 0}, {1, 0}, 0)});
 }
 
 void add_indexed(std::vector<OpCase>& t) {
