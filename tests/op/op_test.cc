@@ -26,7 +26,7 @@ TEST(Attrs, KeepTheirOrderAndReplaceByName) {
 TEST(CompleteAttrs, FillsDefaultsInTheOrderOfTheDeclaration) {
   const auto a = complete_attrs(kConv2d, {{"pad_h", 2}});
   ASSERT_TRUE(a.ok());
-  ASSERT_EQ(a->items().size(), 7U);
+  ASSERT_EQ(a->items().size(), 8U);
   EXPECT_EQ(a->items()[0].first, "stride_h");
   EXPECT_EQ(a->get_int("stride_h"), 1);
   EXPECT_EQ(a->get_int("pad_h"), 2);
@@ -120,7 +120,7 @@ TEST(Infer, SaysWhatIsWrongAndWhatItExpects) {
       {kSoftmaxCrossEntropy,
        {f32({2, 3}), f32({2}), f32({2})},
        {},
-       "[op softmax_cross_entropy] labels: got f32[2], expected i32 or i64"},
+       "[op softmax_cross_entropy] labels: got f32[2], expected i64 or i32"},
       {kDropout,
        {f32({2}), {DType::kI64, {}}, {DType::kI64, {}}, {DType::kI64, {2}}},
        {{"rate", 1.0}, {"stream", 0}},
