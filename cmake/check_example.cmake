@@ -1,0 +1,17 @@
+# cmake -DPROGRAM=... -DSOURCE=... -P check_example.cmake: runs an example and looks in its output for every line
+# "//   ~ REGEX" of its source.
+file(STRINGS "${SOURCE}" expected REGEX "^//   ~ ")
+if(NOT expected)
+  message(FATAL_ERROR "${SOURCE} says nothing about its output; give it a line '//   ~ REGEX'")
+endif()
+execute_process(COMMAND "${PROGRAM}" OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
+message("${output}")
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "${PROGRAM} ended with ${code}")
+endif()
+foreach(line IN LISTS expected)
+  string(REGEX REPLACE "^//   ~ " "" pattern "${line}")
+  if(NOT output MATCHES "${pattern}")
+    message(FATAL_ERROR "the output has no line like: ${pattern}")
+  endif()
+endforeach()
