@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <array>
 
+#include "trireme/kernel/cpu/fused_loops.h"
 #include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/fused/block_reader.h"
 #include "trireme/op/fused/program.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::kernel {
 namespace {
@@ -20,11 +23,43 @@ using op::detail::BlockReader;
 using op::detail::FusedProgram;
 
 constexpr int kMaxRegisters = op::detail::kMaxFusedInputs + op::detail::kMaxFusedSteps;
-// All slots of a slice together; half of a usual L1 cache, so that the streams in and out have room.
-constexpr std::size_t kSlotBytes = std::size_t{24} * 1024;
-constexpr std::int64_t kMinBlock = 512, kMaxBlock = 4096;
+// All slots of a slice together: a part of a 32 KiB cache, since the streams in and out need room too.
+constexpr std::size_t kSlotBytes = std::size_t{8} * 1024;
+constexpr std::int64_t kMinBlock = 256, kMaxBlock = 512;
 
 std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+// How a step runs: with the loop of its vector row, perhaps together with the next steps (calls by way of
+// tensors cost as much as the loop over a block, and every loop less saves a pass through the cache), or by
+// the op's kernel.
+struct StepKernel {
+  Lead lead = Lead::kNone;
+  Tail tail = Tail::kNone;
+  float factor = 1;
+  op::KernelFn general = nullptr;
+  // Set on the first step of a run.
+  ChainLoop loop = nullptr;
+  int run = 1;  // steps that the loop does
+  float first = 1, second = 1;
+
+  bool is_vector() const { return lead != Lead::kNone || tail != Tail::kNone; }
+};
+
+// The loop behind the op's vector row.
+StepKernel vector_kernel(const op::detail::FusedStep& step) {
+  const op::OpDef* def = step.def;
+  StepKernel k;
+  if (def == &op::kAdd) k.lead = Lead::kAdd;
+  if (def == &op::kSub) k.lead = Lead::kSub;
+  if (def == &op::kMul) k.lead = Lead::kMul;
+  if (def == &op::kReluGrad) k.lead = Lead::kReluGrad;
+  if (def == &op::kRelu) k.tail = Tail::kRelu;
+  if (def == &op::kScale) {
+    k.tail = Tail::kScale;
+    k.factor = static_cast<float>(step.attrs.get_float("factor"));
+  }
+  return k;
+}
 
 class FusedState final : public op::KernelState {
  public:
@@ -40,6 +75,7 @@ class FusedState final : public op::KernelState {
     for (std::size_t s = 0; s < program_.steps.size(); ++s)
       for (const int r : program_.steps[s].operands) last_use_[idx(r)] = static_cast<int>(s);
     choose_kernels();
+    for (std::size_t i = 0; i < kernels_.size(); i += static_cast<std::size_t>(kernels_[i].run)) form_run(i);
     assign_slots();
     const auto room = static_cast<std::int64_t>(kSlotBytes / (idx(std::max(num_slots_, 1)) * elem_bytes()));
     block_ = std::clamp(room / 64 * 64, kMinBlock, kMaxBlock);
@@ -54,7 +90,7 @@ class FusedState final : public op::KernelState {
   int slot(int r) const { return slot_of_[idx(r)]; }
   int output(int r) const { return output_of_[idx(r)]; }
   int last_use(int r) const { return last_use_[idx(r)]; }
-  op::KernelFn kernel(std::size_t step) const { return kernels_[step]; }
+  const StepKernel& kernel(std::size_t step) const { return kernels_[step]; }
   std::size_t slot_bytes() const { return slot_bytes_; }
 
  private:
@@ -75,8 +111,43 @@ class FusedState final : public op::KernelState {
       const auto choice = choose_cpu_kernel(q);
       const bool plain = choice.ok() && choice->row != nullptr && choice->row->workspace_bytes == nullptr &&
                          choice->row->prepare == nullptr;
-      kernels_.push_back(plain ? choice->row->run : step.def->reference);
+      const bool all_f32 =
+          out.dtype == DType::kF32 &&
+          std::all_of(in.begin(), in.end(), [](const TensorType& t) { return t.dtype == DType::kF32; });
+      StepKernel kernel;
+      if (all_f32 && plain && std::string_view(choice->row->name) == "vector") kernel = vector_kernel(step);
+      kernel.general = plain ? choice->row->run : step.def->reference;
+      kernels_.push_back(kernel);
     }
+  }
+
+  // Whether the next step does nothing but change the result of `s`, which nobody else wants.
+  bool continues(std::size_t s) const {
+    const int r = program_.num_inputs + static_cast<int>(s);
+    return s + 1 < kernels_.size() && kernels_[s + 1].tail != Tail::kNone &&
+           program_.steps[s + 1].operands[0] == r && last_use(r) == static_cast<int>(s) + 1 && output(r) < 0;
+  }
+  void form_run(std::size_t s) {
+    StepKernel& k = kernels_[s];
+    if (!k.is_vector()) return;
+    std::array<Tail, 2> tails{k.tail, Tail::kNone};
+    std::array<float, 2> factors{k.factor, 1};
+    std::size_t filled = k.tail == Tail::kNone ? 0 : 1, last = s;
+    for (; filled < 2 && continues(last); ++filled, ++last) {
+      tails[filled] = kernels_[last + 1].tail;
+      factors[filled] = kernels_[last + 1].factor;
+    }
+    k.loop = chain_loops().find(k.lead, tails[0], tails[1]);
+    k.run = static_cast<int>(last - s) + 1;
+    k.first = factors[0];
+    k.second = factors[1];
+  }
+
+  // Whether step `s` may write over its operand in register `d`, which nobody reads later.
+  bool may_overwrite(std::size_t s, int d) const {
+    const op::detail::FusedStep& step = program_.steps[s];
+    if (dtype(d) != dtype(program_.num_inputs + static_cast<int>(s))) return false;
+    return kernels_[s].is_vector() || (step.def->has(op::kInPlaceOk) && step.operands[0] == d);
   }
 
   // Inputs that may broadcast keep a slot; results share slots once they have been read for the last time.
@@ -87,18 +158,23 @@ class FusedState final : public op::KernelState {
       if (types_[idx(r)].shape != loop_) slot_of_[idx(r)] = num_slots_++;
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const int r = program_.num_inputs + static_cast<int>(s);
+      std::vector<int> done = program_.steps[s].operands;
+      std::sort(done.begin(), done.end());
+      done.erase(std::unique(done.begin(), done.end()), done.end());
+      // Outputs are copied out at the end of the block at the latest.
+      std::erase_if(done, [&](int d) {
+        return d < program_.num_inputs || last_use(d) != static_cast<int>(s) || output(d) >= 0;
+      });
+      for (const int d : done)
+        if (may_overwrite(s, d)) free.push_back(slot_of_[idx(d)]);
       if (free.empty()) {
         slot_of_[idx(r)] = num_slots_++;
       } else {
         slot_of_[idx(r)] = free.back();
         free.pop_back();
       }
-      std::vector<int> done = program_.steps[s].operands;
-      std::sort(done.begin(), done.end());
-      done.erase(std::unique(done.begin(), done.end()), done.end());
-      for (const int d : done)  // outputs are copied out at the end of the block at the latest
-        if (d >= program_.num_inputs && last_use(d) == static_cast<int>(s) && output(d) < 0)
-          free.push_back(slot_of_[idx(d)]);
+      for (const int d : done)
+        if (!may_overwrite(s, d)) free.push_back(slot_of_[idx(d)]);
     }
   }
 
@@ -106,7 +182,7 @@ class FusedState final : public op::KernelState {
   std::vector<TensorType> types_;
   Shape loop_;
   std::vector<int> output_of_, slot_of_, last_use_;  // by register; -1: none
-  std::vector<op::KernelFn> kernels_;
+  std::vector<StepKernel> kernels_;
   int num_slots_ = 0;
   std::int64_t block_ = kMaxBlock;
   std::size_t slot_bytes_ = 0;
@@ -140,40 +216,31 @@ class Slice {
 
  private:
   std::byte* slot(int r) const { return slots_ + idx(state_.slot(r)) * state_.slot_bytes(); }
-  Tensor view(std::byte* data, DType dtype, std::int64_t n) const {
-    return Tensor(Buffer::wrap(cpu_device(), data, static_cast<std::size_t>(n) * dtype_size(dtype)),
-                  {dtype, {n}});
+  Tensor view(int r, std::int64_t n) const {
+    const DType dtype = state_.dtype(r);
+    const std::size_t bytes = static_cast<std::size_t>(n) * dtype_size(dtype);
+    return Tensor(Buffer::wrap(cpu_device(), place_[idx(r)], bytes), {dtype, {n}});
   }
 
   void run_block(std::int64_t at, std::int64_t n, bool first) {
     const FusedProgram& p = state_.program();
+    const auto offset = [&](int r) { return static_cast<std::size_t>(at) * dtype_size(state_.dtype(r)); };
     for (int r = 0; r < p.num_inputs; ++r) {
-      const BlockReader& reader = readers_[idx(r)];
-      const DType dtype = state_.dtype(r);
       if (state_.slot(r) < 0) {
-        place_[idx(r)] = view(args_.in(r).raw() + static_cast<std::size_t>(at) * dtype_size(dtype), dtype, n);
+        place_[idx(r)] = args_.in(r).raw() + offset(r);
         continue;
       }
+      const BlockReader& reader = readers_[idx(r)];
       if (first || !reader.is_one_element())
-        reader.read(args_.in(r).raw(), at, first && reader.is_one_element() ? state_.block() : n, slot(r));
-      place_[idx(r)] = view(slot(r), dtype, n);
+        reader.read(args_.in(r).raw(), at, reader.is_one_element() ? state_.block() : n, slot(r));
+      place_[idx(r)] = slot(r);
     }
-    for (std::size_t s = 0; s < p.steps.size(); ++s) {
-      const int r = p.num_inputs + static_cast<int>(s);
-      const DType dtype = state_.dtype(r);
-      std::byte* to = direct_[idx(r)] ? args_.out(state_.output(r)).raw() +
-                                            static_cast<std::size_t>(at) * dtype_size(dtype)
-                                      : slot(r);
-      place_[idx(r)] = view(to, dtype, n);
-      std::array<Tensor, op::detail::kMaxStepOperands> operands;
-      const auto& from = p.steps[s].operands;
-      for (std::size_t i = 0; i < from.size(); ++i) operands[i] = place_[idx(from[i])];
-      op::KernelArgs args{.inputs = std::span(operands.data(), from.size()),
-                          .outputs = std::span(&place_[idx(r)], 1),
-                          .attrs = p.steps[s].attrs,
-                          .workspace = {},
-                          .parallel = op::serial()};
-      state_.kernel(s)(args);
+    for (std::size_t s = 0; s < p.steps.size();) {
+      const StepKernel& kernel = state_.kernel(s);
+      const int r = p.num_inputs + static_cast<int>(s) + kernel.run - 1;  // the result of the run
+      place_[idx(r)] = direct_[idx(r)] ? args_.out(state_.output(r)).raw() + offset(r) : slot(r);
+      run_step(p.steps[s], kernel, r, n);
+      s += static_cast<std::size_t>(kernel.run);
     }
     for (std::size_t k = 0; k < p.outputs.size(); ++k) {
       const int r = p.outputs[k];
@@ -184,12 +251,28 @@ class Slice {
     }
   }
 
+  void run_step(const op::detail::FusedStep& step, const StepKernel& kernel, int r, std::int64_t n) {
+    const auto f32 = [&](int reg) { return reinterpret_cast<float*>(place_[idx(reg)]); };
+    if (kernel.loop != nullptr)
+      return kernel.loop(f32(step.operands.front()), f32(step.operands.back()), kernel.first, kernel.second,
+                         f32(r), n);
+    std::array<Tensor, op::detail::kMaxStepOperands> operands;
+    for (std::size_t i = 0; i < step.operands.size(); ++i) operands[i] = view(step.operands[i], n);
+    const Tensor out = view(r, n);
+    op::KernelArgs args{.inputs = std::span(operands.data(), step.operands.size()),
+                        .outputs = std::span(&out, 1),
+                        .attrs = step.attrs,
+                        .workspace = {},
+                        .parallel = op::serial()};
+    kernel.general(args);
+  }
+
   const op::KernelArgs& args_;
   const FusedState& state_;
   std::byte* slots_;
   std::array<BlockReader, op::detail::kMaxFusedInputs> readers_;
   std::array<bool, kMaxRegisters> direct_{};
-  std::array<Tensor, kMaxRegisters> place_;
+  std::array<std::byte*, kMaxRegisters> place_{};
 };
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return std::make_unique<FusedState>(q); }
