@@ -75,6 +75,8 @@ TEST(Conv2dTranspose, RefusesWhatConvolutionCouldNotTakeBack) {
   expect_refused(
       kConv2dTranspose, {x, f}, {{"output_pad_h", 1}},
       "[op conv2d_transpose] attribute 'output_pad_h': got 1, expected at least 0 and less than the");
+  expect_refused(kConv2dTranspose, {x, f}, {{"pad_w", std::int64_t{1} << 62}},
+                 "[op conv2d_transpose] attribute 'pad_w': got 4611686018427387904, expected at most");
   expect_refused(kConv2dTranspose, {x, f}, {{"pad_w", 4}}, "[op conv2d_transpose] x: got 5 along w");
   expect_refused(kConv2dTranspose, {x, f}, {{"groups", 3}},
                  "[op conv2d_transpose] filter: got 4 output channels");

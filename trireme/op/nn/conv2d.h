@@ -33,9 +33,11 @@ std::vector<AttrSpec> conv_attrs(std::string_view shape_attr = {});
 AttrSpec result_shape_attr(std::string_view name);
 // The shared attributes of another node, without a shape.
 Attrs conv_attrs_of(const Attrs& attrs);
+// Positive strides, dilations and groups, no negative padding, all below 2^31; a method that has a kernel.
+Status expect_window(const Attrs& attrs);
 // Checks x [N,C,H,W], filter [O,C/groups,KH,KW] and the attributes; y is known to have a shape.
 Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter, const Attrs& attrs);
-// Size of a side that `positions` taps `step` apart span; nothing when it does not fit 62 bits.
+// Size of a side that `positions` taps `step` apart span; nothing when it is beyond 2^61.
 std::optional<std::int64_t> span_of(std::int64_t positions, std::int64_t step);
 
 // Positions p in [begin, end) with 0 <= origin + p * step < size, out of [0, limit).

@@ -32,7 +32,9 @@ double pairs(std::int64_t in, std::int64_t out, std::int64_t k, std::int64_t str
   return total;
 }
 
-Status check_attrs(const Attrs& attrs) {
+}  // namespace
+
+Status expect_window(const Attrs& attrs) {
   for (const std::string_view name : kNames) {
     const std::int64_t v = attrs.get_int(name);
     TR_RETURN_IF_ERROR(expect_at_least(name, v, name.starts_with("pad") ? 0 : 1));
@@ -42,10 +44,9 @@ Status check_attrs(const Attrs& attrs) {
   if (attrs.find("method") != nullptr) return conv_method(attrs.get_text("method")).status();
   return ok_status();
 }
-}  // namespace
 
 std::optional<std::int64_t> span_of(std::int64_t positions, std::int64_t step) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+  constexpr std::int64_t kLargest = std::int64_t{1} << 61;
   if (positions < 1 || positions - 1 > (kLargest - 1) / step) return std::nullopt;
   return (positions - 1) * step + 1;
 }
@@ -88,7 +89,7 @@ Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter
   TR_RETURN_IF_ERROR(expect_rank("x", x, 4));
   TR_RETURN_IF_ERROR(expect_rank("filter", filter, 4));
   TR_RETURN_IF_ERROR(expect_dtype("filter", filter, x.dtype));
-  TR_RETURN_IF_ERROR(check_attrs(attrs));
+  TR_RETURN_IF_ERROR(expect_window(attrs));
   ConvGeometry g{};
   g.n = x.shape[0], g.c = x.shape[1], g.h = x.shape[2], g.w = x.shape[3];
   g.o = filter.shape[0], g.cg = filter.shape[1], g.kh = filter.shape[2], g.kw = filter.shape[3];

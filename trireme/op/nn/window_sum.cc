@@ -6,12 +6,14 @@
 namespace trireme::op {
 namespace detail {
 double window_taps(std::int64_t size, std::int64_t before, std::int64_t after) {
-  double total = 0;
-  for (std::int64_t i = 0; i < size; ++i) {
-    const Span s = span_at(i, size, before, after);
-    total += static_cast<double>(s.end - s.begin);
-  }
-  return total;
+  // Element i < before lacks before - i elements on its left; likewise on the right.
+  const auto lost = [size](std::int64_t reach) {
+    const double m = static_cast<double>(std::min(reach, size));
+    return m * (m + 1) / 2;
+  };
+  if (size == 0) return 0;
+  before = std::min(before, size - 1), after = std::min(after, size - 1);
+  return static_cast<double>(size) * static_cast<double>(before + after + 1) - lost(before) - lost(after);
 }
 }  // namespace detail
 
