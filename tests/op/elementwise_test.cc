@@ -117,6 +117,11 @@ TEST(Cast, RoundsToTheNearestEvenSixteenBitFloat) {
   const Tensor z = f64({1 + 0x1p-11, 1 + 3 * 0x1p-11, 65519, 65520, 0x1p-24, 0x1p-26});
   EXPECT_EQ(values(kCast, {as(DType::kF16, z)}, {{"dtype", DType::kF64}}),
             (Doubles{1, 1 + 0x1p-9, 65504, kInf, 0x1p-24, 0}));
+  // Just above a tie, by less than an f32 can tell: rounding twice would give 1.
+  const Tensor above = f64({1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-11 + 0x1p-40, -(1 + 0x1p-8 + 0x1p-40), 1e300});
+  EXPECT_EQ(values(kCast, {as(DType::kBF16, above)}, {{"dtype", DType::kF64}}),
+            (Doubles{1 + 0x1p-7, 1, -(1 + 0x1p-7), kInf}));
+  EXPECT_EQ(values(kCast, {as(DType::kF16, above)}, {{"dtype", DType::kF64}})[1], 1 + 0x1p-10);
   for (const DType half : {DType::kBF16, DType::kF16}) {
     const Tensor odd = as(half, f64({kNan, -kInf}));
     EXPECT_TRUE(std::isnan(values(kCast, {odd}, {{"dtype", DType::kF64}})[0]));

@@ -30,7 +30,8 @@ void run(KernelArgs& a) {
 const OpDef kCast{
     .name = "cast",
     .doc =
-        "Converts elements to another dtype. To integers: truncates towards zero, saturates, NaN becomes 0.",
+        "Converts elements to another dtype. To integers: truncates towards zero, saturates, NaN becomes 0; "
+        "integers among themselves wrap around. To fewer bits: rounds to the nearest even.",
     .family = "elementwise",
     .num_inputs = 1,
     .attrs = {{"dtype", DType::kF32, "dtype of the result", true}},
