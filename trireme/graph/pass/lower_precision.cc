@@ -2,7 +2,6 @@
 // elements stay in the dtype they get, everything else sees f32. Casts are made once per Value and direction.
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
@@ -12,15 +11,15 @@ namespace trireme::graph {
 namespace {
 
 // Where nearly all flops are.
-constexpr std::array<std::string_view, 6> kProducts{"attention",    "conv2d", "conv2d_transpose",
-                                                    "conv2d_local", "matmul", "matmul_bias"};
+constexpr std::array<const OpDef*, 5> kProducts{&op::kAttention, &op::kConv2d, &op::kConv2dTranspose,
+                                                &op::kLocallyConnected2d, &op::kMatmul};
 // Exact on the elements they get: no rounding is added by staying low.
-constexpr std::array<std::string_view, 5> kMoves{"max_pool2d", "relu", "reshape", "stop_gradient",
-                                                 "transpose"};
+constexpr std::array<const OpDef*, 5> kMoves{&op::kMaxPool2d, &op::kRelu, &op::kReshape, &op::kStopGradient,
+                                             &op::kTranspose};
 
 template <std::size_t N>
-bool is_one_of(const std::array<std::string_view, N>& names, const OpDef& def) {
-  return std::find(names.begin(), names.end(), def.name) != names.end();
+bool is_one_of(const std::array<const OpDef*, N>& ops, const OpDef& def) {
+  return std::find(ops.begin(), ops.end(), &def) != ops.end();
 }
 
 class Lowering {
