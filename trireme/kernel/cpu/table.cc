@@ -5,6 +5,7 @@
 namespace trireme::kernel {
 
 std::span<const op::KernelRow> cpu_kernels() {
+  // clang-format off
   static const op::KernelRow rows[] = {
       kAddVector,
       kApplyMomentumVector,
@@ -33,6 +34,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kSubVector,
       kSumVector,
   };
+  // clang-format on
   return rows;
 }
 
