@@ -1,8 +1,17 @@
 #include "trireme/collective/expression.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trireme::collective {
+
+std::string ExprPool::to_text(Expr e) const {
+  if (e < 0) return "nothing";
+  if (e < num_leaves_) return fmt::format("x{}", e);
+  const auto [l, r] = nodes_[static_cast<std::size_t>(e)];
+  return fmt::format("({} + {})", to_text(l), to_text(r));
+}
 
 // Inside the buffer a value's shift is relative to the buffer; a Piece's is relative to its own first
 // element, so that it keeps its meaning when it moves.

@@ -31,12 +31,7 @@ class ExprPool {
     return counts;
   }
   // "(x0 + (x1 + x2))"
-  std::string to_text(Expr e) const {
-    if (e < 0) return "nothing";
-    if (e < num_leaves_) return "x" + std::to_string(e);
-    const auto [l, r] = nodes_[static_cast<std::size_t>(e)];
-    return "(" + to_text(l) + " + " + to_text(r) + ")";
-  }
+  std::string to_text(Expr e) const;
 
  private:
   void count(Expr e, std::vector<int>& counts) const {
