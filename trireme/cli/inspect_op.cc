@@ -33,7 +33,10 @@ Result<op::Attrs> parse_attrs(const op::OpDef& def, const std::vector<std::strin
     Json parsed = Json::parse(value, nullptr, false);
     object[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : parsed;
   }
-  return op::detail::attrs_from_json(def, object);
+  const auto attrs = op::detail::attrs_from_json(def, object);
+  if (attrs.ok()) return attrs;
+  return error(Code::kInvalid, "{}; `trireme inspect op {}` lists its attributes", attrs.status().message(),
+               def.name);
 }
 
 Json dtype_names(op::DTypeSet set) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "trireme/op/nn/blur.h"
+#include "trireme/op/nn/window_sum.h"
 #include "trireme/op/ops.h"
 #include "trireme/tensor/walk.h"
 
@@ -41,13 +42,7 @@ std::vector<double> blur_row(const Attrs& attrs) {
 }
 
 double blur_taps(std::int64_t h, std::int64_t w, std::int64_t window) {
-  const auto side = [half = window / 2](std::int64_t size) {
-    double total = 0;
-    for (std::int64_t i = 0; i < size; ++i)
-      total += static_cast<double>(std::min(i + half + 1, size) - std::max<std::int64_t>(i - half, 0));
-    return total;
-  };
-  return side(h) * side(w);
+  return window_taps(h, window / 2, window / 2) * window_taps(w, window / 2, window / 2);
 }
 }  // namespace detail
 
