@@ -5,6 +5,8 @@
 #include "trireme/cli/commands.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/detail/attr_json.h"
+#include "trireme/op/nn/conv_work.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::cli {
 namespace {
@@ -78,6 +80,22 @@ Json cuts(const std::vector<int>& dims) {
   return list;
 }
 
+// A convolution can be computed in several ways; not all of them have kernels.
+Json conv_methods(std::span<const TensorType> in, const op::Attrs& attrs) {
+  using op::detail::ConvMethod;
+  Json rows = Json::array();
+  const auto geometry = op::detail::conv_geometry(in[0], in[1], attrs);
+  for (const auto& [name, method] : {std::pair{"direct", ConvMethod::direct},
+                                     {"im2col", ConvMethod::im2col},
+                                     {"fft", ConvMethod::fft},
+                                     {"winograd", ConvMethod::winograd}}) {
+    const cost::OpCost c = op::detail::conv_work(method, *geometry);
+    rows.push_back(
+        {{"method", name}, {"work", c.work}, {"depth", c.depth}, {"average_parallelism", c.parallelism()}});
+  }
+  return rows;
+}
+
 Result<Json> describe_call(const op::OpDef& def, const OpArgs& args) {
   std::vector<TensorType> in;
   for (const std::string& text : args.types) {
@@ -96,6 +114,7 @@ Result<Json> describe_call(const op::OpDef& def, const OpArgs& args) {
                  {"depth", c.depth},
                  {"average_parallelism", c.parallelism()}});
   }
+  if (&def == &op::kConv2d) call["methods"] = conv_methods(in, attrs);
   if (def.layout != nullptr) {
     call["layouts"] = Json::array();
     for (const op::LayoutOption& o : def.layout(in, attrs))
@@ -139,6 +158,10 @@ void print_call(const Json& call) {
     print(fmt::format("  depth D  {:.6g}", call["depth"].get<double>()));
     print(fmt::format("  W/D      {:.6g}", call["average_parallelism"].get<double>()));
   }
+  for (const Json& m : call.value("methods", Json::array()))
+    print(fmt::format("  by {:<10} W {:.6g}, D {:.6g}, W/D {:.6g}", m["method"].get<std::string>(),
+                      m["work"].get<double>(), m["depth"].get<double>(),
+                      m["average_parallelism"].get<double>()));
   for (const Json& o : call.value("layouts", Json::array()))
     print(fmt::format("  cut      inputs ({}) -> outputs ({})", joined(o["inputs"]), joined(o["outputs"])));
 }
