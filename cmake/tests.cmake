@@ -9,7 +9,7 @@ find_package(rapidcheck QUIET)
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
-set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run, and calls run ahead on a real pool
+set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
 set(trireme_prefix "")

@@ -6,42 +6,10 @@
 #include "trireme/base/rng.h"
 #include "trireme/eager/context.h"
 #include "trireme/eager/ops.h"
-#include "trireme/runtime/real/real_runtime.h"
-#include "trireme/runtime/sync.h"
+#include "trireme/eager/pool_runner.h"
 
 namespace trireme::eager {
 namespace {
-
-using runtime::Task;
-
-// A real Runtime's pool as a CallRunner. The loop is another thread than the program.
-class PoolRunner final : public CallRunner {
- public:
-  explicit PoolRunner(runtime::RealRuntime& rt) : rt_(rt), stop_(rt) {}
-  void start(Callback work) override {
-    auto shared = std::make_shared<Callback>(std::move(work));
-    rt_.post([this, shared] {
-      rt_.start_compute({.cost = {},
-                         .width = 1,
-                         .label = "call",
-                         .fn = [shared](runtime::ComputeContext&) { (*shared)(); },
-                         .done = [shared] {}});
-    });
-  }
-  void wait(const std::atomic<bool>& done) override {
-    ++num_waits;
-    done.wait(false, std::memory_order_acquire);
-  }
-  Task<void> serve() { co_await stop_.wait_until(kForever); }
-  void stop() {
-    rt_.post([this] { stop_.set(true); });
-  }
-  int num_waits = 0;
-
- private:
-  runtime::RealRuntime& rt_;
-  runtime::OneShot<bool> stop_;
-};
 
 // Keeps work until it is asked for, then runs it in an order drawn from a seed. Everything on one thread.
 class ShuffledRunner final : public CallRunner {
@@ -153,18 +121,11 @@ TEST(RunAhead, CallsReturnBeforeTheyRunAndReadingWaits) {
 }
 
 TEST(RunAhead, GivesTheSameResultsOnARealPool) {
-  runtime::RealOptions options;
-  options.compute_threads = 3;
-  const auto rt = runtime::make_real_runtime(options);
-  PoolRunner runner(*rt);
-  runtime::run_in_threads({[&] { rt->run(runner.serve()); },
-                           [&] {
-                             for (std::uint64_t seed = 100; seed < 130; ++seed) {
-                               Context ctx({.runner = &runner, .max_ahead = 50});
-                               EXPECT_EQ(random_program(ctx, seed), in_order(seed)) << "seed " << seed;
-                             }
-                             runner.stop();
-                           }});
+  const auto runner = make_pool_runner(3);
+  for (std::uint64_t seed = 100; seed < 130; ++seed) {
+    Context ctx({.runner = runner.get(), .max_ahead = 50});
+    EXPECT_EQ(random_program(ctx, seed), in_order(seed)) << "seed " << seed;
+  }
 }
 
 }  // namespace

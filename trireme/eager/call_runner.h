@@ -1,6 +1,5 @@
-// CallRunner: the threads on which calls run ahead of an imperative program. eager starts none of its own:
-// whoever has a pool implements this (a Runtime: post() the work to the loop, which starts a compute
-// request).
+// CallRunner: the threads on which calls run ahead of an imperative program. A Context starts none of its
+// own: it takes those of pool_runner.h, or of whoever else has a pool.
 #pragma once
 
 #include <atomic>
