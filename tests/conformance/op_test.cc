@@ -133,7 +133,7 @@ TEST_P(OpConformance, TakesExactlyTheDtypesItNames) {
       continue;
     }
     EXPECT_EQ(out.status().code(), Code::kInvalid) << dtype_name(dtype);
-    const std::string& message = out.status().message();
+    const std::string message(out.status().message());
     EXPECT_TRUE(message.starts_with(fmt::format("[op {}] ", def().name))) << message;
     EXPECT_NE(message.find(fmt::format("got {}", dtype_name(dtype))), std::string::npos) << message;
     EXPECT_NE(message.find("expected"), std::string::npos) << message;
