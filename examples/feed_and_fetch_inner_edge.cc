@@ -44,7 +44,7 @@ int main() {
   const exec::Feeds feeds{{"x", tensor({1, 2}, {2})}};
 
   const std::vector<Tensor> got = *session.run(feeds, {"hidden/relu", "y"});
-  fmt::print("hidden/relu = {}\n", got[0].values<float>());
+  fmt::print("hidden/relu = [{}]\n", fmt::join(got[0].values<float>(), ", "));
   fmt::print("y = {}\n", *got[1].data<float>());
 
   const Tensor y = *session.run_one({{"hidden/relu", tensor({1, 5, 3}, {1, 3})}}, "y");

@@ -52,7 +52,7 @@ void expect_one_verdict(const Injected& in, const SimulateReport& report, std::u
     if (r == culprit && gone) continue;
     const auto& rank = report.ranks[static_cast<std::size_t>(r)];
     ASSERT_FALSE(rank.ok()) << "seed " << seed << ": rank " << r << " did not notice";
-    const ErrorContext& context = rank.status().context();
+    const ErrorContext context = rank.status().context();
     EXPECT_EQ(context.peer.value_or(-1), culprit)
         << "seed " << seed << ", rank " << r << ": " << rank.status().message();
     EXPECT_FALSE(context.operation.empty()) << "seed " << seed;
