@@ -7,25 +7,7 @@ namespace {
 using namespace detail;
 constexpr Pass kPass = Pass::kForward;
 
-Types infer(TypeSpan in, const Attrs& attrs) {
-  TR_RETURN_IF_ERROR(expect_nonlinearity(attrs));
-  return infer_recurrent(rnn_kind(attrs), kPass, in);
-}
-
 Result<Grads> grad(GradBuilder& g) { return recurrent_grad(g, rnn_kind(g.attrs()), kPass, kRnnGrad); }
-
-void run(KernelArgs& a) {
-  if (is_relu(a.attrs)) return run_recurrent<RnnCell<true>, kPass>(a);
-  run_recurrent<RnnCell<false>, kPass>(a);
-}
-
-cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return recurrent_cost(rnn_kind(attrs), kPass, in, out);
-}
-
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
-  return recurrent_layout(rnn_kind(attrs), kPass);
-}
 }  // namespace
 
 const OpDef kRnn{.name = "rnn",
@@ -34,11 +16,11 @@ const OpDef kRnn{.name = "rnn",
                  .num_inputs = 6,
                  .num_outputs = 2,
                  .attrs = rnn_attrs(),
-                 .infer = infer,
+                 .infer = infer_rnn<kPass>,
                  .grad = grad,
-                 .reference = run,
+                 .reference = run_rnn<kPass>,
                  .reference_workspace = recurrent_workspace<RnnCell<false>, kPass>,
-                 .cost = cost,
-                 .layout = layout};
+                 .cost = rnn_cost<kPass>,
+                 .layout = rnn_layout<kPass>};
 
 }  // namespace trireme::op

@@ -16,4 +16,26 @@ inline CellKind rnn_kind(const Attrs& attrs) {
   return is_relu(attrs) ? kind_of<RnnCell<true>>() : kind_of<RnnCell<false>>();
 }
 
+template <Pass kPass>
+Types infer_rnn(TypeSpan in, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_nonlinearity(attrs));
+  return infer_recurrent(rnn_kind(attrs), kPass, in);
+}
+
+template <Pass kPass>
+void run_rnn(KernelArgs& a) {
+  if (is_relu(a.attrs)) return run_recurrent<RnnCell<true>, kPass>(a);
+  run_recurrent<RnnCell<false>, kPass>(a);
+}
+
+template <Pass kPass>
+cost::OpCost rnn_cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
+  return recurrent_cost(rnn_kind(attrs), kPass, in, out);
+}
+
+template <Pass kPass>
+std::vector<LayoutOption> rnn_layout(TypeSpan, const Attrs& attrs) {
+  return recurrent_layout(rnn_kind(attrs), kPass);
+}
+
 }  // namespace trireme::op::detail

@@ -8,23 +8,6 @@ namespace {
 using namespace detail;
 constexpr Pass kPass = Pass::kGradGrad;
 
-Types infer(TypeSpan in, const Attrs& attrs) {
-  TR_RETURN_IF_ERROR(expect_nonlinearity(attrs));
-  return infer_recurrent(rnn_kind(attrs), kPass, in);
-}
-
-void run(KernelArgs& a) {
-  if (is_relu(a.attrs)) return run_recurrent<RnnCell<true>, kPass>(a);
-  run_recurrent<RnnCell<false>, kPass>(a);
-}
-
-cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
-  return recurrent_cost(rnn_kind(attrs), kPass, in, out);
-}
-
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
-  return recurrent_layout(rnn_kind(attrs), kPass);
-}
 }  // namespace
 
 const OpDef kRnnGradGrad{.name = "rnn_grad_grad",
@@ -33,10 +16,10 @@ const OpDef kRnnGradGrad{.name = "rnn_grad_grad",
                          .num_inputs = 14,
                          .num_outputs = 8,
                          .attrs = rnn_attrs(),
-                         .infer = infer,
-                         .reference = run,
+                         .infer = infer_rnn<kPass>,
+                         .reference = run_rnn<kPass>,
                          .reference_workspace = recurrent_workspace<RnnCell<false>, kPass>,
-                         .cost = cost,
-                         .layout = layout};
+                         .cost = rnn_cost<kPass>,
+                         .layout = rnn_layout<kPass>};
 
 }  // namespace trireme::op
