@@ -14,7 +14,7 @@ using Programs = std::vector<RankProgram>;
 Programs programs_of(const char* name, const ScheduleSpec& spec) {
   Programs programs;
   for (int r = 0; r < spec.world; ++r)
-    programs.push_back(*(*find_algorithm(spec.kind, name))->build(spec, r));
+    programs.push_back(*build_program(**find_algorithm(spec.kind, name), spec, r));
   return programs;
 }
 
@@ -175,17 +175,21 @@ TEST_F(BrokenRing, WithTwoOrdersOfAdditionIsRefused) {
     send.kind = StepKind::kSend;
     send.peer = 1 - r;
     send.count = 1;
+    Step recv;
+    recv.kind = StepKind::kRecv;
+    recv.peer = 1 - r;
+    recv.count = 1;
+    recv.dst.buffer = 1;
     Step sum;
-    sum.kind = StepKind::kRecvReduce;
-    sum.peer = 1 - r;
+    sum.kind = StepKind::kReduce;
     sum.count = 1;
     sum.src.buffer = 1;
-    sum.num_deps = 1;
-    p.steps = {send, sum};
-    p.deps = {0};
+    sum.num_deps = 2;
+    p.steps = {send, recv, sum};
+    p.deps = {0, 1};
   }
   expect_refused("added in another order than on rank 0");
-  programs[1].steps[1].kind = StepKind::kRecvReduceLeft;
+  programs[1].steps[2].kind = StepKind::kReduceLeft;
   EXPECT_TRUE(verify_programs(programs, spec, false).ok());
 }
 
@@ -214,6 +218,86 @@ TEST(BrokenBroadcast, FromTheWrongRootIsRefused) {
   const Status s = verify_programs(programs, spec, false);
   ASSERT_FALSE(s.ok());
   EXPECT_NE(s.message().find("expected x2 of the root"), std::string::npos) << s.message();
+}
+
+// Everybody sends its value and only then receives: fine where a send is done at once, stuck where it needs
+// its partner.
+TEST_F(BrokenRing, ThatNeedsBufferedSendsIsRefused) {
+  spec.world = 2;
+  spec.count = 1;
+  programs.assign(2, {});
+  for (int r = 0; r < 2; ++r) {
+    RankProgram& p = programs[static_cast<std::size_t>(r)];
+    p.rank = r;
+    p.scratch_elems = {1};
+    Step send;
+    send.kind = StepKind::kSend;
+    send.peer = 1 - r;
+    send.count = 1;
+    Step sum;
+    sum.kind = r == 0 ? StepKind::kRecvReduce : StepKind::kRecvReduceLeft;
+    sum.peer = 1 - r;
+    sum.count = 1;
+    sum.src.buffer = 1;
+    sum.num_deps = 1;
+    p.steps = {send, sum};
+    p.deps = {0};
+  }
+  expect_refused("it sends before its partner receives");
+}
+
+class BrokenReads : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    spec.world = 3;
+    spec.count = 6;
+    spec.peer_memory = true;
+  }
+  void expect_refused(const std::string& reason) {
+    const Status s = verify_programs(programs, spec, false);
+    ASSERT_FALSE(s.ok()) << "expected: " << reason;
+    EXPECT_NE(s.message().find(reason), std::string::npos) << s.message();
+  }
+  ScheduleSpec spec;
+  Programs programs;
+};
+
+TEST_F(BrokenReads, BeforeTheOwnerSaidThatItIsSummedAreARace) {
+  programs = programs_of("two-shot", spec);
+  ASSERT_TRUE(verify_programs(programs, spec, false).ok());
+  for (Step& s : programs[1].steps)
+    if (s.kind == StepKind::kReadPeer) s.num_deps = 0;
+  expect_refused("race");
+}
+
+TEST_F(BrokenReads, ThatNobodyWaitsForAreRefused) {
+  programs = programs_of("two-shot", spec);
+  // Without the last round a rank leaves while others still read.
+  for (RankProgram& p : programs)
+    p.steps.erase(std::remove_if(p.steps.begin(), p.steps.end(),
+                                 [](const Step& s) { return s.count == 0 && s.part == 2; }),
+                  p.steps.end());
+  expect_refused("may leave before");
+}
+
+TEST_F(BrokenReads, OutOfThePeersBoundsAreRefused) {
+  programs = programs_of("one-shot", spec);
+  ASSERT_TRUE(verify_programs(programs, spec, false).ok());
+  first_of(programs[2], StepKind::kReadPeer).src.offset = 1;
+  expect_refused("reads out of bounds");
+}
+
+TEST(BrokenGather, WithABlockInAnotherPlaceIsRefused) {
+  ScheduleSpec spec;
+  spec.kind = Kind::kGather;
+  spec.world = 3;
+  spec.count = 6;
+  Programs programs = programs_of("direct", spec);
+  ASSERT_TRUE(verify_programs(programs, spec, false).ok());
+  for (Step& s : programs[0].steps) s.dst.offset = 6 - s.dst.offset;
+  const Status s = verify_programs(programs, spec, false);
+  ASSERT_FALSE(s.ok());
+  EXPECT_NE(s.message().find("holds element"), std::string::npos) << s.message();
 }
 
 TEST(BrokenBarrier, ThatHearsOnlyItsNeighbourIsRefused) {

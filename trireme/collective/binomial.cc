@@ -7,13 +7,6 @@
 namespace trireme::collective {
 namespace {
 
-Status applicable(const ScheduleSpec& spec) {
-  if (spec.root < 0 || spec.root >= spec.world)
-    return error(Code::kInvalid, "[collective] broadcast root is not a rank: got {}, expected 0..{}",
-                 spec.root, spec.world - 1);
-  return {};
-}
-
 Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   ProgramBuilder b{spec, rank, /*num_chunks=*/1};
   if (spec.count == 0) return b.build();
@@ -27,7 +20,8 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0) return {};
   const Binomial tree{spec.world, 0};
-  return {.rounds = tree.depth(), .bytes_per_rank = static_cast<double>(spec.bytes()) * tree.num_children(0)};
+  const double sent = static_cast<double>(spec.bytes()) * tree.num_children(0);
+  return {.rounds = tree.depth(), .bytes_per_rank = sent, .serial_bytes = sent};
 }
 
 }  // namespace
@@ -35,7 +29,7 @@ Price price(const ScheduleSpec& spec) {
 extern const Algorithm kBinomial{.name = "binomial",
                                  .doc = "broadcast along a binomial tree: logarithmic rounds",
                                  .kind = Kind::kBroadcast,
-                                 .applicable = applicable,
+                                 .applicable = any_spec,
                                  .build = build,
                                  .price = price,
                                  .fixed_order = false};

@@ -1,15 +1,15 @@
 #include "trireme/collective/builder.h"
 
 #include <limits>
+#include <utility>
 
 namespace trireme::collective {
 
 // Cells: result chunks first, then the chunks of partials 2.. (partial 1 shares the result's), then scratch.
-ProgramBuilder::ProgramBuilder(const ScheduleSpec& spec, int rank, int num_chunks, int num_partials)
-    : chunks_{spec.count, num_chunks} {
+ProgramBuilder::ProgramBuilder(int rank, Chunking chunks, int num_partials) : chunks_(std::move(chunks)) {
   program_.rank = rank;
   program_.num_partials = num_partials;
-  cells_.resize(static_cast<std::size_t>(num_chunks) *
+  cells_.resize(static_cast<std::size_t>(chunks_.num_chunks) *
                 static_cast<std::size_t>(num_partials > 1 ? num_partials : 1));
 }
 
@@ -27,13 +27,25 @@ ProgramBuilder::Place ProgramBuilder::place(int buffer, int c) const {
   return p;
 }
 
-ProgramBuilder::Place ProgramBuilder::scratch(std::int64_t elems) {
+ProgramBuilder::Place ProgramBuilder::range(int first, int num) const {
+  Place p = place(0, first);
+  p.count = chunks_.size(first, num);
+  p.num_cells = static_cast<std::uint32_t>(num);
+  return p;
+}
+
+ProgramBuilder::Place ProgramBuilder::stretch(int buffer, std::int64_t offset, std::int64_t elems) {
   Place p;
-  p.region.buffer = 1 + program_.num_partials;
-  p.region.offset = scratch_elems_;
+  p.region.buffer = buffer;
+  p.region.offset = offset;
   p.count = elems;
   p.cell = static_cast<std::uint32_t>(cells_.size());
   cells_.emplace_back();
+  return p;
+}
+
+ProgramBuilder::Place ProgramBuilder::scratch(std::int64_t elems) {
+  const Place p = stretch(1 + program_.num_partials, scratch_elems_, elems);
   scratch_elems_ += elems;
   return p;
 }
@@ -59,44 +71,57 @@ void ProgramBuilder::depend(std::uint32_t step) {
 }
 
 void ProgramBuilder::reads(const Place& p) {
-  Cell& cell = cells_[p.cell];
-  depend(cell.last_write);
-  std::uint32_t node = free_readers_;
-  if (node != kNone) {
-    free_readers_ = readers_[node].next;
-  } else {
-    node = static_cast<std::uint32_t>(readers_.size());
-    readers_.emplace_back();
+  for (std::uint32_t i = 0; i < p.num_cells; ++i) {
+    Cell& cell = cells_[p.cell + i];
+    depend(cell.last_write);
+    std::uint32_t node = free_readers_;
+    if (node != kNone) {
+      free_readers_ = readers_[node].next;
+    } else {
+      node = static_cast<std::uint32_t>(readers_.size());
+      readers_.emplace_back();
+    }
+    readers_[node] = {this_step(), cell.readers};
+    cell.readers = node;
   }
-  readers_[node] = {this_step(), cell.readers};
-  cell.readers = node;
 }
 
 void ProgramBuilder::writes(const Place& p) {
-  Cell& cell = cells_[p.cell];
-  depend(cell.last_write);
-  while (cell.readers != kNone) {
-    const std::uint32_t node = cell.readers;
-    depend(readers_[node].step);
-    cell.readers = readers_[node].next;
-    readers_[node].next = free_readers_;
-    free_readers_ = node;
+  for (std::uint32_t i = 0; i < p.num_cells; ++i) {
+    Cell& cell = cells_[p.cell + i];
+    depend(cell.last_write);
+    while (cell.readers != kNone) {
+      const std::uint32_t node = cell.readers;
+      depend(readers_[node].step);
+      cell.readers = readers_[node].next;
+      readers_[node].next = free_readers_;
+      free_readers_ = node;
+    }
+    cell.last_write = this_step();
   }
-  cell.last_write = this_step();
 }
 
 void ProgramBuilder::send(int peer, std::uint32_t part, const Place& src) {
+  if (src.count == 0) return;
   begin(StepKind::kSend, peer, part, src.count).src = src.region;
   reads(src);
 }
 
+void ProgramBuilder::send_in_turn(int peer, std::uint32_t part, const Place& src) {
+  if (src.count == 0) return;
+  send(peer, part, src);
+  depend(std::exchange(last_in_turn_, this_step()));
+}
+
 void ProgramBuilder::recv(int peer, std::uint32_t part, const Place& dst) {
+  if (dst.count == 0) return;
   begin(StepKind::kRecv, peer, part, dst.count).dst = dst.region;
   writes(dst);
 }
 
 void ProgramBuilder::recv_reduce(int peer, std::uint32_t part, const Place& via, const Place& dst,
                                  bool message_is_left) {
+  if (dst.count == 0) return;
   Step& s = begin(message_is_left ? StepKind::kRecvReduceLeft : StepKind::kRecvReduce, peer, part, dst.count);
   s.src = via.region;
   s.dst = dst.region;
@@ -104,20 +129,54 @@ void ProgramBuilder::recv_reduce(int peer, std::uint32_t part, const Place& via,
   writes(dst);
 }
 
-void ProgramBuilder::reduce(const Place& dst, const Place& src) {
-  Step& s = begin(StepKind::kReduce, -1, 0, dst.count);
+void ProgramBuilder::combine(StepKind kind, const Place& dst, const Place& src) {
+  if (dst.count == 0) return;
+  Step& s = begin(kind, -1, 0, dst.count);
   s.src = src.region;
   s.dst = dst.region;
   reads(src);
   writes(dst);
 }
 
-void ProgramBuilder::copy(const Place& dst, const Place& src) {
-  Step& s = begin(StepKind::kCopy, -1, 0, dst.count);
+void ProgramBuilder::reduce(const Place& dst, const Place& src) { combine(StepKind::kReduce, dst, src); }
+void ProgramBuilder::reduce_left(const Place& dst, const Place& src) {
+  combine(StepKind::kReduceLeft, dst, src);
+}
+void ProgramBuilder::copy(const Place& dst, const Place& src) { combine(StepKind::kCopy, dst, src); }
+
+void ProgramBuilder::swap_sum(int peer, std::uint32_t part, const Place& mine, const Place& via,
+                              bool message_is_left) {
+  Place message = via;
+  message.count = mine.count;
+  send(peer, part, mine);
+  recv(peer, part, message);
+  combine(message_is_left ? StepKind::kReduceLeft : StepKind::kReduce, mine, message);
+}
+
+void ProgramBuilder::notify(int peer, std::uint32_t part, const Place& have, const Place& finished) {
+  begin(StepKind::kSend, peer, part, 0);
+  reads(have);
+  writes(finished);
+}
+
+void ProgramBuilder::hear(int peer, std::uint32_t part, const Place& then) {
+  begin(StepKind::kRecv, peer, part, 0);
+  writes(then);
+}
+
+void ProgramBuilder::read(StepKind kind, int peer, const Place& dst, const Place& src, const Place& token) {
+  if (dst.count == 0) return;
+  Step& s = begin(kind, peer, 0, dst.count);
   s.src = src.region;
   s.dst = dst.region;
-  reads(src);
+  reads(token);
   writes(dst);
+}
+void ProgramBuilder::read_peer(int peer, const Place& dst, const Place& src, const Place& token) {
+  read(StepKind::kReadPeer, peer, dst, src, token);
+}
+void ProgramBuilder::read_reduce(int peer, const Place& dst, const Place& src, const Place& token) {
+  read(StepKind::kReadReduce, peer, dst, src, token);
 }
 
 void ProgramBuilder::exchange_reduce(int to, int out, int from, int in) {

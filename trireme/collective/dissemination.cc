@@ -9,8 +9,6 @@
 namespace trireme::collective {
 namespace {
 
-Status applicable(const ScheduleSpec&) { return {}; }
-
 Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   ProgramBuilder b{spec, rank, /*num_chunks=*/1};
   std::uint32_t round = 0;
@@ -30,7 +28,7 @@ Price price(const ScheduleSpec& spec) {
 extern const Algorithm kDissemination{.name = "dissemination",
                                       .doc = "barrier by empty messages at distances 1, 2, 4...",
                                       .kind = Kind::kBarrier,
-                                      .applicable = applicable,
+                                      .applicable = any_spec,
                                       .build = build,
                                       .price = price,
                                       .fixed_order = false};

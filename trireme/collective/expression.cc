@@ -10,6 +10,7 @@ std::string ExprPool::to_text(Expr e) const {
   if (e < 0) return "nothing";
   if (e < num_leaves_) return fmt::format("x{}", e);
   const auto [l, r] = nodes_[static_cast<std::size_t>(e)];
+  if (r == kScaled) return fmt::format("mean{}", to_text(l));
   return fmt::format("({} + {})", to_text(l), to_text(r));
 }
 

@@ -24,6 +24,11 @@ class ExprPool {
     if (fresh) nodes_.push_back({left, right});
     return it->second;
   }
+  // The mean: `e` divided by the number of ranks.
+  Expr scaled(Expr e) { return sum(e, kScaled); }
+  bool is_scaled(Expr e) const {
+    return e >= num_leaves_ && nodes_[static_cast<std::size_t>(e)].second == kScaled;
+  }
   // How often each leaf occurs.
   std::vector<int> leaf_counts(Expr e) const {
     std::vector<int> counts(static_cast<std::size_t>(num_leaves_));
@@ -34,6 +39,7 @@ class ExprPool {
   std::string to_text(Expr e) const;
 
  private:
+  static constexpr Expr kScaled = -2;  // as a right operand
   void count(Expr e, std::vector<int>& counts) const {
     if (e < 0) return;
     if (e < num_leaves_) {

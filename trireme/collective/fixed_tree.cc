@@ -172,7 +172,7 @@ struct TreeTally {
   const Forest& forest;
   std::int32_t target;
   std::int64_t elems;
-  std::vector<std::int64_t>&sent, &reduced;
+  std::vector<std::int64_t>&sent, &received, &reduced;
 
   // Messages on the longest path into `node`. first and last: ranks of its outermost leaves.
   int visit(TreeNode node) {
@@ -192,6 +192,7 @@ struct TreeTally {
     if (left_owner == right_owner) return std::max(left_depth, right_depth);
     const bool from_left = owner == right_owner;
     sent[static_cast<std::size_t>(from_left ? left_owner : right_owner)] += elems;
+    received[static_cast<std::size_t>(owner)] += elems;
     return std::max(left_depth + (from_left ? 1 : 0), right_depth + (from_left ? 0 : 1));
   }
 };
@@ -200,21 +201,26 @@ Price price(const ScheduleSpec& spec) {
   if (spec.count == 0) return {};
   const Forest forest{spec};
   const Chunking chunks{spec.count, forest.num_chunks};
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(spec.world)), reduced(sent);
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(spec.world)), received(sent), reduced(sent);
   int rounds = 0;
+  std::int64_t heaviest = 0;
   for (int c = 0; c < forest.num_chunks; ++c) {
-    TreeTally tally{forest, forest.target(c), chunks.size(c), sent, reduced};
+    TreeTally tally{forest, forest.target(c), chunks.size(c), sent, received, reduced};
     const int up = tally.visit({0, root_level(forest.num_leaves)});
     const Binomial down{spec.world, forest.root_owner(tally.target)};
-    for (int r = 0; r < spec.world; ++r)
+    for (int r = 0; r < spec.world; ++r) {
       sent[static_cast<std::size_t>(r)] += down.num_children(r) * tally.elems;
+      received[static_cast<std::size_t>(r)] += r == down.root ? 0 : tally.elems;
+    }
     rounds = std::max(rounds, up + down.depth());
+    heaviest = std::max(heaviest, (up + down.depth()) * tally.elems);
   }
-  return {
-      .rounds = rounds,
-      .bytes_per_rank = static_cast<double>(*std::max_element(sent.begin(), sent.end()) * spec.elem_bytes),
-      .reduce_bytes_per_rank =
-          static_cast<double>(*std::max_element(reduced.begin(), reduced.end()) * spec.elem_bytes)};
+  const auto most = [](const std::vector<std::int64_t>& v) { return *std::max_element(v.begin(), v.end()); };
+  const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
+  return {.rounds = rounds,
+          .bytes_per_rank = bytes(most(sent)),
+          .reduce_bytes_per_rank = bytes(most(reduced)),
+          .serial_bytes = bytes(std::max({most(sent), most(received), heaviest}))};
 }
 
 }  // namespace

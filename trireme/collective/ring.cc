@@ -11,14 +11,6 @@ namespace {
 
 int ring_chunk(const ScheduleSpec& spec, int c) { return ((c % spec.world) + spec.world) % spec.world; }
 
-Status applicable(const ScheduleSpec& spec) {
-  if (!spec.leaf_runs.empty())
-    return error(Code::kInvalid,
-                 "[collective] ring adds one input per rank: got {} leaf runs, expected none; use fixed-tree",
-                 spec.leaf_runs.size());
-  return {};
-}
-
 Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   ProgramBuilder b{spec, rank, /*num_chunks=*/spec.world};
   b.reserve(static_cast<std::size_t>(spec.world - 1) * 4);
@@ -39,7 +31,9 @@ Price price(const ScheduleSpec& spec) {
   const std::int64_t skipped = num_small >= 2 ? 2 * small : 2 * small + 1;
   return {.rounds = 2 * (spec.world - 1),
           .bytes_per_rank = static_cast<double>((2 * spec.count - skipped) * spec.elem_bytes),
-          .reduce_bytes_per_rank = static_cast<double>((spec.count - small) * spec.elem_bytes)};
+          .reduce_bytes_per_rank = static_cast<double>((spec.count - small) * spec.elem_bytes),
+          .serial_bytes = static_cast<double>(2 * (spec.world - 1) *
+                                              Chunking{spec.count, spec.world}.max_size() * spec.elem_bytes)};
 }
 
 }  // namespace
@@ -47,7 +41,7 @@ Price price(const ScheduleSpec& spec) {
 extern const Algorithm kRing{.name = "ring",
                              .doc = "reduce-scatter and allgather around a ring: least bytes, most rounds",
                              .kind = Kind::kAllreduce,
-                             .applicable = applicable,
+                             .applicable = one_input_per_rank,
                              .build = build,
                              .price = price,
                              .fixed_order = false};

@@ -1,8 +1,9 @@
 #include "trireme/collective/schedule.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <limits>
+
+#include "trireme/collective/contract.h"
 
 namespace trireme::collective {
 
@@ -20,6 +21,28 @@ std::string_view kind_name(Kind kind) {
       return "reduce_scatter";
     case Kind::kBarrier:
       return "barrier";
+    case Kind::kGather:
+      return "gather";
+    case Kind::kScatter:
+      return "scatter";
+    case Kind::kAllToAll:
+      return "all_to_all";
+    case Kind::kNeighbours:
+      return "neighbours";
+  }
+  return "unknown";
+}
+
+std::string_view reduction_name(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return "sum";
+    case Reduction::kMean:
+      return "mean";
+    case Reduction::kMax:
+      return "max";
+    case Reduction::kMin:
+      return "min";
   }
   return "unknown";
 }
@@ -40,6 +63,12 @@ std::string_view step_name(StepKind kind) {
       return "recv_reduce";
     case StepKind::kRecvReduceLeft:
       return "recv_reduce_left";
+    case StepKind::kReadPeer:
+      return "read_peer";
+    case StepKind::kReadReduce:
+      return "read_reduce";
+    case StepKind::kScale:
+      return "scale";
   }
   return "unknown";
 }
@@ -64,6 +93,10 @@ std::string RankProgram::to_text() const {
       out += fmt::format(" {} -> rank {} part {}", text(s.src, s.count), s.peer, s.part);
     else if (is_recv(s.kind))
       out += fmt::format(" rank {} part {} -> {}", s.peer, s.part, text(s.dst, s.count));
+    else if (is_read(s.kind))
+      out += fmt::format(" rank {} {} -> {}", s.peer, text(s.src, s.count), text(s.dst, s.count));
+    else if (s.kind == StepKind::kScale)
+      out += fmt::format(" {}", text(s.dst, s.count));
     else
       out += fmt::format(" {} <- {}", text(s.dst, s.count), text(s.src, s.count));
     if (s.num_deps > 0) out += fmt::format("  after {}", fmt::join(deps_of(s), " "));
@@ -74,7 +107,8 @@ std::string RankProgram::to_text() const {
 
 TimeNs price_time(const Price& price, const cost::LinkModel& link, const cost::MachineModel& machine) {
   TimeNs time = price.rounds * (link.latency_ns + link.message_overhead_ns) +
-                cost::transfer_time(static_cast<std::uint64_t>(price.bytes_per_rank), link);
+                cost::transfer_time(
+                    static_cast<std::uint64_t>(std::max(price.bytes_per_rank, price.serial_bytes)), link);
   // An addition reads both operands and writes one; f32 elements.
   if (price.reduce_bytes_per_rank > 0)
     time +=
@@ -82,49 +116,27 @@ TimeNs price_time(const Price& price, const cost::LinkModel& link, const cost::M
   return time;
 }
 
-// Depth of a step: messages on the longest chain that ends with it. Steps run as soon as their dependencies
-// and, for a recv, the matching send are known.
-Price measure_programs(std::span<const RankProgram> programs, std::int32_t elem_bytes) {
-  using Key = std::tuple<int, int, std::uint32_t>;  // from, to, part
-  Price price;
-  std::map<Key, std::int64_t> sent;
-  std::vector<std::vector<std::int64_t>> depth(programs.size());
-  for (std::size_t r = 0; r < programs.size(); ++r) {
-    depth[r].assign(programs[r].steps.size(), -1);
-    std::int64_t reduced = 0;
-    for (const Step& s : programs[r].steps) reduced += is_reduce(s.kind) ? s.count : 0;
-    price.bytes_per_rank =
-        std::max(price.bytes_per_rank, static_cast<double>(programs[r].bytes_sent(elem_bytes)));
-    price.reduce_bytes_per_rank =
-        std::max(price.reduce_bytes_per_rank, static_cast<double>(reduced * elem_bytes));
-  }
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (std::size_t r = 0; r < programs.size(); ++r) {
-      const RankProgram& program = programs[r];
-      for (std::size_t i = 0; i < program.steps.size(); ++i) {
-        const Step& s = program.steps[i];
-        if (depth[r][i] >= 0) continue;
-        std::int64_t d = 0;
-        bool ready = true;
-        for (const std::uint32_t dep : program.deps_of(s)) {
-          ready = ready && depth[r][dep] >= 0;
-          d = std::max(d, depth[r][dep]);
-        }
-        if (is_recv(s.kind)) {
-          const auto it = sent.find({s.peer, static_cast<int>(r), s.part});
-          ready = ready && it != sent.end();
-          if (ready) d = std::max(d, it->second + 1);
-        }
-        if (!ready) continue;
-        depth[r][i] = d;
-        if (s.kind == StepKind::kSend) sent[{static_cast<int>(r), s.peer, s.part}] = d;
-        price.rounds = std::max(price.rounds, d);
-        progress = true;
-      }
-    }
-  }
-  return price;
+// The mean is divided where the result lies, after everything else: its elements are read by no later step.
+Result<RankProgram> build_program(const Algorithm& algorithm, const ScheduleSpec& spec, int rank) {
+  TR_RETURN_IF_ERROR(check_spec(spec));
+  TR_RETURN_IF_ERROR(algorithm.applicable(spec));
+  TR_ASSIGN_OR_RETURN(RankProgram program, algorithm.build(spec, rank));
+  const Stretch result = result_of(spec, rank);
+  if (spec.reduction != Reduction::kMean || result.count == 0) return program;
+  std::vector<bool> has_successor(program.steps.size());
+  for (const std::uint32_t d : program.deps) has_successor[d] = true;
+  Step scale;
+  scale.kind = StepKind::kScale;
+  scale.dst.offset = result.offset;
+  scale.count = result.count;
+  scale.first_dep = static_cast<std::uint32_t>(program.deps.size());
+  for (std::uint32_t i = 0; i < program.steps.size(); ++i)
+    if (!has_successor[i]) program.deps.push_back(i);
+  const std::size_t num_deps = program.deps.size() - scale.first_dep;
+  TR_CHECK(num_deps <= std::numeric_limits<std::uint16_t>::max());
+  scale.num_deps = static_cast<std::uint16_t>(num_deps);
+  program.steps.push_back(scale);
+  return program;
 }
 
 }  // namespace trireme::collective

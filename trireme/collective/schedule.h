@@ -2,13 +2,15 @@
 //
 // One definition is run over any Transport (comm), priced, simulated, verified symbolically and printed. A
 // program is a list of steps with dependencies; steps address regions of numbered buffers. Buffer 0 is the
-// result of the rank (and its input, for algorithms that take one input per rank); buffers 1..num_partials
-// are its input partials (fixed-tree); the rest is scratch. Buffer 1 may be the same memory as buffer 0 when
-// it is a partial: programs are right either way, and the verifier proves both.
+// result of the rank and, for most kinds, its input (contract.h says what it holds before and after); buffers
+// 1..num_partials are further memory of the caller: input partials (fixed-tree), the input of an all-to-all,
+// the blocks of a neighbourhood exchange; the rest is scratch. Buffer 1 may be the same memory as buffer 0
+// when it is a partial: programs are right either way, and the verifier proves both.
 //
 // A step may start when the steps it depends on are done: a send is done when its region may be written
-// again, a recv when the message is there (and added, for the recv-reduce kinds). The sends of a rank start
-// in program order, so that the sequence of its messages is the same in every run.
+// again, a recv when the message is there (and added, for the recv-reduce kinds). A send may be done only
+// after its partner has started to receive; the verifier proves that programs end under that rule too. The
+// sends of a rank start in program order, so that the sequence of its messages is the same in every run.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +32,33 @@ enum class Kind : std::uint8_t {
   kBroadcast = 3,
   kAllgather = 4,
   kReduceScatter = 5,
-  kBarrier = 6
+  kBarrier = 6,
+  kGather = 7,
+  kScatter = 8,
+  kAllToAll = 9,
+  kNeighbours = 10
 };
 std::string_view kind_name(Kind kind);
+// Kinds that add: allreduce, reduce, reduce-scatter.
+constexpr bool is_reduction(Kind k) {
+  return k == Kind::kAllreduce || k == Kind::kReduce || k == Kind::kReduceScatter;
+}
+// Kinds with a root: reduce, broadcast, gather, scatter.
+constexpr bool has_root(Kind k) {
+  return k == Kind::kReduce || k == Kind::kBroadcast || k == Kind::kGather || k == Kind::kScatter;
+}
+
+// What "adding" means. The mean is the sum, divided by the number of ranks where the result lies. Values
+// travel in fingerprints.
+enum class Reduction : std::uint8_t { kSum = 0, kMean = 1, kMax = 2, kMin = 3 };
+std::string_view reduction_name(Reduction reduction);
+
+// Neighbourhood exchange: `from` sends `count` elements to `to`. At most one edge per ordered pair.
+struct Edge {
+  std::int32_t from = 0, to = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const Edge&, const Edge&) = default;
+};
 
 // A run of leaves [first, first + count) of the fixed tree, owned by one rank.
 struct LeafRun {
@@ -54,13 +80,24 @@ struct ScheduleSpec {
   Kind kind = Kind::kAllreduce;
   int world = 1;
   int root = 0;
-  std::int64_t count = 0;  // elements
+  // Elements of the whole operation: of the vector for allreduce, reduce, broadcast and reduce-scatter, of
+  // all blocks together for gather, scatter and allgather, of what one rank sends for an all-to-all, and the
+  // sum of `counts` or of the edges where these are given.
+  std::int64_t count = 0;
   std::int32_t elem_bytes = 4;
-  std::int64_t segment_bytes = 1 << 20;  // largest message an algorithm should make, a hint
+  std::int64_t segment_bytes = 1 << 20;  // chain: size of a segment; largest message to make, a hint
   // fixed-tree: one per rank, in order, covering [0, num_leaves); none: one leaf per rank, num_leaves =
   // world.
-  std::vector<LeafRun> leaf_runs;
+  std::vector<LeafRun> leaf_runs = {};
   std::int32_t num_leaves = 0;
+  Reduction reduction = Reduction::kSum;
+  // The v forms. Gather, scatter, allgather, reduce-scatter: the block of each rank; all-to-all: world x
+  // world, row r what rank r sends. None: `count` is cut in blocks that differ by at most one, larger ones
+  // first.
+  std::vector<std::int64_t> counts = {};
+  std::vector<Edge> edges = {};             // neighbourhood exchange
+  std::vector<std::int32_t> group_of = {};  // hierarchical: the machine (or socket) of each rank
+  bool peer_memory = false;                 // the transport can read a peer's buffers in place
   std::uint64_t bytes() const {
     return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(elem_bytes);
   }
@@ -75,6 +112,9 @@ enum class StepKind : std::uint8_t {
   kReduceLeft,      // dst = src + dst
   kRecvReduce,      // peer -> src (scratch), then dst = dst + src
   kRecvReduceLeft,  // peer -> src (scratch), then dst = src + dst
+  kReadPeer,        // dst = the peer's src, read in place: no message
+  kReadReduce,      // dst = dst + the peer's src
+  kScale,           // dst = dst / world (mean)
 };
 std::string_view step_name(StepKind kind);
 constexpr bool is_recv(StepKind k) {
@@ -82,8 +122,9 @@ constexpr bool is_recv(StepKind k) {
 }
 constexpr bool is_reduce(StepKind k) {
   return k == StepKind::kReduce || k == StepKind::kReduceLeft || k == StepKind::kRecvReduce ||
-         k == StepKind::kRecvReduceLeft;
+         k == StepKind::kRecvReduceLeft || k == StepKind::kReadReduce;
 }
+constexpr bool is_read(StepKind k) { return k == StepKind::kReadPeer || k == StepKind::kReadReduce; }
 
 struct Region {
   std::int64_t buffer : 16 = 0;
@@ -92,9 +133,9 @@ struct Region {
 
 // 40 bytes: a ring of 1,024 ranks has four million of them.
 struct Step {
-  Region src, dst;              // send: src; recv: dst; others: both
+  Region src, dst;              // send: src; recv, scale: dst; others: both
   std::int64_t count = 0;       // elements
-  std::int32_t peer = -1;       // send, recv
+  std::int32_t peer = -1;       // send, recv, read
   std::uint32_t part = 0;       // names the message among those of this pair of ranks and direction
   std::uint32_t first_dep = 0;  // into RankProgram::deps
   std::uint16_t num_deps = 0;
@@ -117,12 +158,18 @@ struct RankProgram {
 };
 
 struct Price {
-  std::int64_t rounds = 0;           // longest chain of messages
-  double bytes_per_rank = 0;         // sent by the busiest rank
+  // Longest chain of messages. What waits for a send to be done waits for that message; reads are no
+  // messages.
+  std::int64_t rounds = 0;
+  double bytes_per_rank = 0;         // sent, or read from peers, by the busiest rank
   double reduce_bytes_per_rank = 0;  // added to what the rank had, by the busiest rank
+  // Bytes that follow one another, for the time: at least what the busiest rank sends or receives, and at
+  // least the heaviest chain of messages.
+  double serial_bytes = 0;
   friend bool operator==(const Price&, const Price&) = default;
 };
-// What the programs of all ranks really do: the closed forms are tested against it.
+// What the programs of all ranks really do: the closed forms are tested against it. serial_bytes: the least
+// that it may be.
 Price measure_programs(std::span<const RankProgram> programs, std::int32_t elem_bytes);
 TimeNs price_time(const Price& price, const cost::LinkModel& link, const cost::MachineModel& machine);
 
@@ -137,6 +184,10 @@ struct Algorithm {
   bool fixed_order;                          // the order of summation is the fixed tree
 };
 std::span<const Algorithm> algorithm_table();
+// What every spec must satisfy, whatever the algorithm: root, counts, edges, groups.
+Status check_spec(const ScheduleSpec& spec);
+// The whole program: check_spec, applicable, build, and the division of a mean.
+Result<RankProgram> build_program(const Algorithm& algorithm, const ScheduleSpec& spec, int rank);
 Result<const Algorithm*> find_algorithm(Kind kind, std::string_view name);
 // The cheapest applicable algorithm for a link and machine.
 Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
@@ -144,9 +195,10 @@ Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::
 
 // Runs all ranks' programs symbolically, as expression trees, in every order the dependencies allow (races
 // are found by checking that unordered steps of a rank do not touch the same elements). Fails when a message
-// has no partner, a cycle waits, a region is out of bounds, an element of the result is not the sum of every
-// leaf exactly once, or, with `fixed_order`, is not exactly the fixed tree. Worlds and counts should be
-// small.
+// has no partner, a cycle waits, a region is out of bounds, a rank reads memory of a peer that the peer may
+// be writing or may have left, an element of the result is not what the kind promises (for a sum: every leaf
+// exactly once, in the same order on every rank), or, with `fixed_order`, is not exactly the fixed tree.
+// Worlds and counts should be small.
 Status verify_schedule(const Algorithm& algorithm, const ScheduleSpec& spec);
 // The same for programs at hand, one per rank.
 Status verify_programs(std::span<const RankProgram> programs, const ScheduleSpec& spec, bool fixed_order);

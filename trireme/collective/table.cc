@@ -6,8 +6,34 @@
 namespace trireme::collective {
 
 std::span<const Algorithm> algorithm_table() {
-  static const std::array<Algorithm, 4> kTable = {kRing, kFixedTree, kBinomial, kDissemination};
+  static const std::array kTable = {kRing,
+                                    kFixedTree,
+                                    kBinomialAllreduce,
+                                    kButterfly,
+                                    kRabenseifner,
+                                    kChain,
+                                    kHierarchical,
+                                    kLinear,
+                                    kOneShot,
+                                    kTwoShot,
+                                    kBinomialReduce,
+                                    kBinomial,
+                                    kDirectGather,
+                                    kDirectScatter,
+                                    kRingAllgather,
+                                    kRingReduceScatter,
+                                    kDirectAllToAll,
+                                    kDirectNeighbours,
+                                    kDissemination};
   return kTable;
+}
+
+Status one_input_per_rank(const ScheduleSpec& spec) {
+  if (spec.leaf_runs.empty()) return {};
+  return error(Code::kInvalid,
+               "[collective] this algorithm adds one input per rank: got {} leaf runs, expected none; use "
+               "fixed-tree",
+               spec.leaf_runs.size());
 }
 
 Result<const Algorithm*> find_algorithm(Kind kind, std::string_view name) {
@@ -23,6 +49,7 @@ Result<const Algorithm*> find_algorithm(Kind kind, std::string_view name) {
 
 Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
                                           const cost::MachineModel& machine) {
+  TR_RETURN_IF_ERROR(check_spec(spec));
   const Algorithm* best = nullptr;
   TimeNs best_time = 0;
   Status why_not;

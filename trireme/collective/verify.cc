@@ -14,22 +14,22 @@ Status verify_programs(Programs programs, const ScheduleSpec& spec, bool fixed_o
   for (std::size_t i = 0; i < programs.size(); ++i) {
     if (programs[i].rank != static_cast<int>(i))
       return broken("program {} is that of rank {}", i, programs[i].rank);
-    TR_RETURN_IF_ERROR(check_steps(programs[i], spec));
   }
+  for (std::size_t i = 0; i < programs.size(); ++i) TR_RETURN_IF_ERROR(check_steps(programs, spec, i));
   TR_RETURN_IF_ERROR(check_partners(programs));
   for (const bool alias : {false, true}) {
     if (alias && !fixed_order) break;
     for (const RankProgram& p : programs) TR_RETURN_IF_ERROR(check_races(p, alias));
-    TR_RETURN_IF_ERROR(run_symbolically(programs, spec, fixed_order, alias));
+    for (const bool rendezvous : {false, true})
+      TR_RETURN_IF_ERROR(run_symbolically(programs, spec, {fixed_order, alias, rendezvous}));
   }
   return {};
 }
 
 Status verify_schedule(const Algorithm& algorithm, const ScheduleSpec& spec) {
-  TR_RETURN_IF_ERROR(algorithm.applicable(spec));
   std::vector<RankProgram> programs;
   for (int r = 0; r < spec.world; ++r) {
-    TR_ASSIGN_OR_RETURN(RankProgram p, algorithm.build(spec, r));
+    TR_ASSIGN_OR_RETURN(RankProgram p, build_program(algorithm, spec, r));
     programs.push_back(std::move(p));
   }
   return verify_programs(programs, spec, algorithm.fixed_order);

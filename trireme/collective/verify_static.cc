@@ -3,42 +3,16 @@
 #include <algorithm>
 #include <map>
 
+#include "trireme/collective/contract.h"
+
 namespace trireme::collective {
 namespace {
 
 std::int64_t buffer_size(const RankProgram& p, const ScheduleSpec& spec, int buffer) {
   if (buffer < 0) return -1;
-  if (buffer <= p.num_partials) return spec.count;
+  if (buffer <= p.num_partials) return caller_elems(spec, p.rank, buffer);
   const auto scratch = static_cast<std::size_t>(buffer - p.num_partials - 1);
   return scratch < p.scratch_elems.size() ? p.scratch_elems[scratch] : -1;
-}
-
-// A region that a step reads or writes.
-struct Access {
-  int buffer;
-  std::int64_t begin, end;
-  bool write;
-};
-
-std::vector<Access> accesses_of(const Step& s, bool alias) {
-  const auto access = [&](const Region& r, bool write) {
-    const int buffer = static_cast<int>(r.buffer);
-    return Access{alias && buffer == 1 ? 0 : buffer, r.offset, r.offset + s.count, write};
-  };
-  switch (s.kind) {
-    case StepKind::kSend:
-      return {access(s.src, false)};
-    case StepKind::kRecv:
-      return {access(s.dst, true)};
-    case StepKind::kCopy:
-    case StepKind::kReduce:
-    case StepKind::kReduceLeft:
-      return {access(s.src, false), access(s.dst, true)};
-    case StepKind::kRecvReduce:
-    case StepKind::kRecvReduceLeft:
-      return {access(s.src, true), access(s.dst, true)};
-  }
-  return {};
 }
 
 // Which steps come before which, as a bit matrix.
@@ -62,10 +36,36 @@ class Order {
 
 }  // namespace
 
-Status check_steps(const RankProgram& p, const ScheduleSpec& spec) {
+std::vector<Access> accesses_of(const Step& s, bool alias) {
+  const auto access = [&](const Region& r, bool write) {
+    const int buffer = static_cast<int>(r.buffer);
+    return Access{alias && buffer == 1 ? 0 : buffer, r.offset, r.offset + s.count, write};
+  };
+  switch (s.kind) {
+    case StepKind::kSend:
+      return {access(s.src, false)};
+    case StepKind::kRecv:
+      return {access(s.dst, true)};
+    case StepKind::kCopy:
+    case StepKind::kReduce:
+    case StepKind::kReduceLeft:
+      return {access(s.src, false), access(s.dst, true)};
+    case StepKind::kRecvReduce:
+    case StepKind::kRecvReduceLeft:
+      return {access(s.src, true), access(s.dst, true)};
+    case StepKind::kReadPeer:
+    case StepKind::kReadReduce:
+    case StepKind::kScale:
+      return {access(s.dst, true)};
+  }
+  return {};
+}
+
+Status check_steps(Programs programs, const ScheduleSpec& spec, std::size_t rank) {
+  const RankProgram& p = programs[rank];
   for (std::size_t i = 0; i < p.steps.size(); ++i) {
     const Step& s = p.steps[i];
-    const bool message = s.kind == StepKind::kSend || is_recv(s.kind);
+    const bool message = s.kind == StepKind::kSend || is_recv(s.kind) || is_read(s.kind);
     if (message && (s.peer < 0 || s.peer >= spec.world || s.peer == p.rank))
       return broken("step {} of rank {} has no peer: got {}, expected another rank of {}", i, p.rank, s.peer,
                     spec.world);
@@ -79,6 +79,12 @@ Status check_steps(const RankProgram& p, const ScheduleSpec& spec) {
       if (a.begin < 0 || a.end > buffer_size(p, spec, a.buffer))
         return broken("step {} of rank {} is out of bounds: got [{}, {}) of buffer {}, which has {} elements",
                       i, p.rank, a.begin, a.end, a.buffer, buffer_size(p, spec, a.buffer));
+    if (!is_read(s.kind)) continue;
+    const std::int64_t size =
+        buffer_size(programs[static_cast<std::size_t>(s.peer)], spec, static_cast<int>(s.src.buffer));
+    if (s.src.offset < 0 || s.src.offset + s.count > size)
+      return broken("step {} of rank {} reads out of bounds: rank {} has {} elements there", i, p.rank,
+                    s.peer, size);
   }
   return {};
 }

@@ -16,8 +16,16 @@ Status broken(fmt::format_string<Args...> text, Args&&... args) {
   return Status(Code::kInvalid, "[collective] " + fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Peers, dependencies and regions of every step make sense.
-Status check_steps(const RankProgram& program, const ScheduleSpec& spec);
+// A region that a step reads or writes in the memory of its own rank. `alias`: buffer 1 is buffer 0.
+struct Access {
+  int buffer;
+  std::int64_t begin, end;
+  bool write;
+};
+std::vector<Access> accesses_of(const Step& step, bool alias);
+
+// Peers, dependencies and regions of every step of `rank` make sense.
+Status check_steps(Programs programs, const ScheduleSpec& spec, std::size_t rank);
 // Every message has one sender and one receiver that agree on its size.
 Status check_partners(Programs programs);
 // No two unordered steps touch the same elements with one of them writing. `alias`: buffer 1 is buffer 0.
