@@ -10,6 +10,8 @@
 #include <deque>
 #include <utility>
 
+#include "trireme/collective/contract.h"
+#include "trireme/comm/calls.h"
 #include "trireme/comm/program_run.h"
 #include "trireme/runtime/sync.h"
 
@@ -22,11 +24,11 @@ using collective::ScheduleSpec;
 // The barrier of leave(): no plan has this slot.
 constexpr std::uint16_t kLeaveSlot = 0xFFFF;
 
-Status check_tensor(const char* what, const Tensor& t, std::int64_t count) {
-  if (t.is_null()) return error(Code::kInvalid, "[comm] {} is null: expected an f32 tensor", what);
-  if (t.dtype() != DType::kF32)
-    return error(Code::kInvalid, "[comm] {} has another type: got {}, expected f32", what,
-                 dtype_name(t.dtype()));
+Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count) {
+  if (t.is_null()) return error(Code::kInvalid, "[comm] {} is null: expected a tensor", what);
+  if (t.dtype() != dtype)
+    return error(Code::kInvalid, "[comm] {} has another type: got {}, expected {}", what,
+                 dtype_name(t.dtype()), dtype_name(dtype));
   if (!t.is_contiguous())
     return error(Code::kInvalid, "[comm] {} is strided: expected a contiguous tensor", what);
   if (t.shape().num_elems() != count)
@@ -38,7 +40,7 @@ Status check_tensor(const char* what, const Tensor& t, std::int64_t count) {
 // A wrong call on purpose: another collective.
 Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast : Kind::kAllreduce; }
 
-class TransportGroup final : public Group, private net::Completion, private RunListener {
+class TransportGroup final : public Calls, private net::Completion, private RunListener {
  public:
   TransportGroup(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport, GroupOptions options)
       : rt_(rt),
@@ -52,41 +54,11 @@ class TransportGroup final : public Group, private net::Completion, private RunL
   int rank() const override { return transport_->rank(); }
   int world() const override { return transport_->world(); }
 
-  runtime::Task<Status> allreduce(Call call, Tensor data) override {
-    Request r{.kind = Kind::kAllreduce, .call = std::move(call), .result = std::move(data), .partials = {}};
-    if (!r.call.leaf_runs.empty())
-      return refused(
-          error(Code::kInvalid, "[comm] allreduce of '{}' has leaf runs; use allreduce_tree", r.call.label));
-    r.one_partial = true;
-    return run(std::move(r));
-  }
-
-  runtime::Task<Status> allreduce_tree(Call call, std::span<const Tensor> partials, Tensor result) override {
-    Request r{.kind = Kind::kAllreduce, .call = std::move(call), .result = std::move(result), .partials = {}};
-    r.partials.assign(partials.begin(), partials.end());
-    if (r.call.algorithm.empty()) r.call.algorithm = "fixed-tree";
-    return run(std::move(r));
-  }
-
-  runtime::Task<Status> broadcast(Call call, Tensor data) override {
-    call.algorithm = call.algorithm.empty() ? "binomial" : call.algorithm;
-    return run(
-        {.kind = Kind::kBroadcast, .call = std::move(call), .result = std::move(data), .partials = {}});
-  }
-
-  runtime::Task<Status> barrier(Call call) override {
-    call.algorithm = call.algorithm.empty() ? "dissemination" : call.algorithm;
-    return run({.kind = Kind::kBarrier, .call = std::move(call), .result = {}, .partials = {}});
-  }
+  Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override;
 
   runtime::Task<Status> leave() override {
     if (verdict_.ok()) {
-      Request r{.kind = Kind::kBarrier, .call = {}, .result = {}, .partials = {}};
-      r.call.label = "at the end";
-      r.call.algorithm = "dissemination";
-      r.call.slot = kLeaveSlot;
-      r.is_leave = true;
-      Status met = co_await run(std::move(r));
+      Status met = co_await run(leave_request());
       if (met.ok()) met = co_await membership_->leave(rt_.now() + 2 * options_.membership.deadline);
       if (verdict_.ok() && membership_->verdict().ok()) co_return met;
     }
@@ -101,15 +73,18 @@ class TransportGroup final : public Group, private net::Completion, private RunL
   const Status& verdict() const override { return verdict_; }
   GroupStats stats() const override { return {num_operations_, transport_->bytes_sent()}; }
 
+  static Request leave_request() {
+    Request r{.kind = Kind::kBarrier, .call = {}, .result = {}};
+    r.call.label = "at the end";
+    r.call.algorithm = "dissemination";
+    r.call.slot = kLeaveSlot;
+    r.is_leave = true;
+    return r;
+  }
+  // Also the way of sub-groups.
+  runtime::Task<Status> run(Request r) override;
+
  private:
-  struct Request {
-    Kind kind;
-    Call call;
-    Tensor result;
-    std::vector<Tensor> partials;
-    bool one_partial = false;  // the result is the only partial, if the algorithm takes partials
-    bool is_leave = false;
-  };
   struct RunSlot {
     std::unique_ptr<ProgramRun> run;
     runtime::OneShot<Status>* done = nullptr;  // in the frame of the waiting call; null: nobody waits
@@ -134,46 +109,6 @@ class TransportGroup final : public Group, private net::Completion, private RunL
     m.epoch = options.epoch;
     return m;
   }
-  static runtime::Task<Status> refused(Status why) { co_return why; }
-
-  runtime::Task<Status> run(Request r) {
-    if (!verdict_.ok()) co_return verdict_;
-    Kind told = r.kind;
-    std::string operation = operation_text(r.kind, r.call);
-    if (!r.is_leave) {
-      switch (rt_.fault_point("collective", ++num_operations_)) {
-        case runtime::FaultAction::kNone:
-          break;
-        case runtime::FaultAction::kMiscall:
-          told = wrong_kind(r.kind);
-          operation = operation_text(told, r.call);
-          break;
-        case runtime::FaultAction::kError:
-          fail(operation, "injected failure");
-          co_await drained_.wait_until(kForever);
-          co_return verdict_;
-      }
-    }
-    RunRequest request;
-    TR_CO_RETURN_IF_ERROR(prepare(r, request));
-    request.fingerprint.kind = static_cast<std::uint8_t>(told);
-    request.operation = std::move(operation);
-
-    RunSlot& slot = take_slot();
-    runtime::OneShot<Status> done(rt_);
-    const Waiter waiter(slot, &done);
-    if (Status s = slot.run->start(std::move(request)); !s.ok()) {
-      free_slot(slot);
-      co_return s;
-    }
-    slot.active = true;
-    slot.serial = ++num_started_;
-    active_.push_back(slot.run->number());
-    settle_on_loop(slot);
-    // Bounded by the membership: a lost, silent or stuck rank ends it.
-    co_await done.wait_until(kForever);
-    co_return done.value();
-  }
 
   static std::string operation_text(Kind kind, const Call& call) {
     if (call.slot == kLeaveSlot) return fmt::format("{} {}", collective::kind_name(kind), call.label);
@@ -181,34 +116,71 @@ class TransportGroup final : public Group, private net::Completion, private RunL
                        call.label, call.step);
   }
 
-  Status prepare(Request& r, RunRequest& out) {
+  ScheduleSpec spec_of(Request& r) const {
     ScheduleSpec spec;
     spec.kind = r.kind;
-    spec.world = world();
+    spec.world = r.members == nullptr ? world() : static_cast<int>(r.members->ranks.size());
     spec.root = r.call.root;
-    spec.count = r.result.is_null() ? 0 : r.result.shape().num_elems();
+    spec.count = r.count;
+    spec.elem_bytes = static_cast<std::int32_t>(dtype_size(r.dtype));
     spec.num_leaves = r.call.num_leaves;
     spec.leaf_runs = std::move(r.call.leaf_runs);
-    if (r.kind != Kind::kBarrier)
-      TR_RETURN_IF_ERROR(check_tensor(r.call.label.c_str(), r.result, spec.count));
-    for (const Tensor& t : r.partials) TR_RETURN_IF_ERROR(check_tensor("a partial", t, spec.count));
-    TR_ASSIGN_OR_RETURN(out.program,
-                        cache_.get(spec, r.call.algorithm, rank(), options_.link, options_.machine));
+    spec.reduction = collective::is_reduction(r.kind) ? r.call.reduction : collective::Reduction::kSum;
+    spec.counts = std::move(r.call.counts);
+    spec.edges = std::move(r.call.edges);
+    for (int i = 0; i < spec.world && !options_.machine_of.empty(); ++i) {
+      const int of = r.members == nullptr ? i : r.members->ranks[static_cast<std::size_t>(i)];
+      spec.group_of.push_back(options_.machine_of[static_cast<std::size_t>(of)]);
+    }
+    return spec;
+  }
+
+  Status prepare(Request& r, RunRequest& out) {
+    const ScheduleSpec spec = spec_of(r);
+    const int me = r.members == nullptr ? rank() : r.members->rank;
+    TR_RETURN_IF_ERROR(collective::check_spec(spec));
+    if (r.kind != Kind::kBarrier && r.kind != Kind::kNeighbours)
+      TR_RETURN_IF_ERROR(
+          check_tensor(r.call.label.c_str(), r.result, r.dtype, collective::caller_elems(spec, me, 0)));
+    if (collective::is_reduction(r.kind)) {
+      TR_ASSIGN_OR_RETURN(out.combine, find_combine(r.dtype, spec.reduction));
+    }
+    TR_ASSIGN_OR_RETURN(out.program, cache_.get(spec, r.call.algorithm, me, options_.link, options_.machine));
     const auto num_partials = static_cast<std::size_t>(out.program->program.num_partials);
     if (r.one_partial && num_partials == 1) r.partials = {r.result};
     if (r.partials.size() != num_partials)
-      return error(Code::kInvalid,
-                   "[comm] {} '{}' got {} partials, expected {}: one per maximal subtree of its leaf run",
-                   collective::kind_name(r.kind), r.call.label, r.partials.size(), num_partials);
+      return error(Code::kInvalid, "[comm] {} '{}' got {} {}, expected {}", collective::kind_name(r.kind),
+                   r.call.label, r.partials.size(),
+                   collective::is_reduction(r.kind) ? "partials (one per maximal subtree of its leaf run)"
+                                                    : "input and output tensors beside the result",
+                   num_partials);
+    for (std::size_t i = 0; i < num_partials; ++i)
+      TR_RETURN_IF_ERROR(check_tensor(collective::is_reduction(r.kind) ? "a partial" : "an input or output",
+                                      r.partials[i], r.dtype,
+                                      collective::caller_elems(spec, me, static_cast<int>(i) + 1)));
+    fill(r, spec, out);
+    return {};
+  }
+
+  // The wire has no field of its own for reduction and root: they make the format byte, so that ranks that
+  // disagree on them find out.
+  void fill(Request& r, const ScheduleSpec& spec, RunRequest& out) const {
     out.result = std::move(r.result);
     out.partials = std::move(r.partials);
-    out.id = {
-        .epoch = options_.epoch, .group = options_.id, .slot = r.call.slot, .step = r.call.step, .part = 0};
+    out.elem_bytes = spec.elem_bytes;
+    out.world = spec.world;
+    if (r.members != nullptr) out.ranks = r.members->ranks;
+    out.keep = r.members;
+    out.id = {.epoch = options_.epoch,
+              .group = r.members == nullptr ? options_.id : r.members->id,
+              .slot = r.call.slot,
+              .step = r.call.step,
+              .part = 0};
+    const int root = collective::has_root(r.kind) ? spec.root % 64 : 0;
     out.fingerprint = {.kind = 0,
-                       .dtype = static_cast<std::uint8_t>(DType::kF32),
-                       .format = 0,
+                       .dtype = static_cast<std::uint8_t>(r.dtype),
+                       .format = static_cast<std::uint8_t>(static_cast<int>(spec.reduction) + 4 * root),
                        .count = static_cast<std::uint64_t>(spec.count)};
-    return {};
   }
 
   RunSlot& take_slot() {
@@ -244,7 +216,7 @@ class TransportGroup final : public Group, private net::Completion, private RunL
 
   void report_on_loop(const ProgramRun& run, std::uint32_t step, const Status& status) {
     const std::string& reason = status.context().reason;
-    membership_->report(run.step(step).peer, status.code(), run.operation(),
+    membership_->report(run.peer_of(run.step(step)), status.code(), run.operation(),
                         reason.empty() ? status.message() : reason);
   }
 
@@ -329,11 +301,107 @@ class TransportGroup final : public Group, private net::Completion, private RunL
   std::uint64_t told_serial_ = 0;
 };
 
+runtime::Task<Status> TransportGroup::run(Request r) {
+  if (!verdict_.ok()) co_return verdict_;
+  Kind told = r.kind;
+  std::string operation = operation_text(r.kind, r.call);
+  if (!r.is_leave) {
+    switch (rt_.fault_point("collective", ++num_operations_)) {
+      case runtime::FaultAction::kNone:
+        break;
+      case runtime::FaultAction::kMiscall:
+        told = wrong_kind(r.kind);
+        operation = operation_text(told, r.call);
+        break;
+      case runtime::FaultAction::kError:
+        fail(operation, "injected failure");
+        co_await drained_.wait_until(kForever);
+        co_return verdict_;
+    }
+  }
+  RunRequest request;
+  TR_CO_RETURN_IF_ERROR(prepare(r, request));
+  request.fingerprint.kind = static_cast<std::uint8_t>(told);
+  request.operation = std::move(operation);
+
+  RunSlot& slot = take_slot();
+  runtime::OneShot<Status> done(rt_);
+  const Waiter waiter(slot, &done);
+  if (Status s = slot.run->start(std::move(request)); !s.ok()) {
+    free_slot(slot);
+    co_return s;
+  }
+  slot.active = true;
+  slot.serial = ++num_started_;
+  active_.push_back(slot.run->number());
+  settle_on_loop(slot);
+  // Bounded by the membership: a lost, silent or stuck rank ends it.
+  co_await done.wait_until(kForever);
+  co_return done.value();
+}
+
+// Some ranks of a group: its calls, run by that group under another id and between these ranks.
+class SubGroup final : public Calls {
+ public:
+  SubGroup(TransportGroup& whole, std::shared_ptr<const Members> members)
+      : whole_(whole), members_(std::move(members)) {}
+  int rank() const override { return members_->rank; }
+  int world() const override { return static_cast<int>(members_->ranks.size()); }
+  Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override {
+    for (int& r : ranks) {
+      if (r < 0 || r >= world())
+        return error(Code::kInvalid, "[comm] a sub-group has rank {}: expected 0..{}", r, world() - 1);
+      r = members_->ranks[static_cast<std::size_t>(r)];
+    }
+    return whole_.subgroup(std::move(ranks), id);
+  }
+  runtime::Task<Status> leave() override { return run(TransportGroup::leave_request()); }
+  void fail(std::string operation, std::string reason) override {
+    whole_.fail(std::move(operation), std::move(reason));
+  }
+  const Status& verdict() const override { return whole_.verdict(); }
+  GroupStats stats() const override { return whole_.stats(); }
+
+ protected:
+  runtime::Task<Status> run(Request r) override {
+    r.members = members_;
+    return whole_.run(std::move(r));
+  }
+
+ private:
+  TransportGroup& whole_;
+  const std::shared_ptr<const Members> members_;
+};
+
+Result<std::unique_ptr<Group>> TransportGroup::subgroup(std::vector<int> ranks, std::uint16_t id) {
+  auto members = std::make_shared<Members>();
+  members->rank = -1;
+  members->id = id;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= world() ||
+        std::find(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(i), ranks[i]) !=
+            ranks.begin() + static_cast<std::ptrdiff_t>(i))
+      return error(Code::kInvalid, "[comm] a sub-group has rank {}: expected each of 0..{} at most once",
+                   ranks[i], world() - 1);
+    if (ranks[i] == rank()) members->rank = static_cast<int>(i);
+  }
+  if (members->rank < 0 || id == options_.id)
+    return error(
+        Code::kInvalid,
+        "[comm] sub-group {} cannot be made: expected rank {} among its members and another id than {}", id,
+        rank(), options_.id);
+  members->ranks = std::move(ranks);
+  return std::unique_ptr<Group>(std::make_unique<SubGroup>(*this, std::move(members)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Group>> make_group(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport,
                                           GroupOptions options) {
   if (transport == nullptr) return error(Code::kInvalid, "[comm] a group needs a transport");
+  if (!options.machine_of.empty() && static_cast<int>(options.machine_of.size()) != transport->world())
+    return error(Code::kInvalid, "[comm] machine_of has {} entries: expected one per rank ({})",
+                 options.machine_of.size(), transport->world());
   return std::unique_ptr<Group>(
       std::make_unique<TransportGroup>(rt, std::move(transport), std::move(options)));
 }

@@ -26,10 +26,15 @@ struct Call {
   std::uint32_t step = 0;
   std::uint16_t slot = 0;                      // numbered by the plan
   std::string label;                           // for errors: "bucket 0"
-  std::string algorithm;                       // "ring", "fixed-tree"; empty: the cheapest
+  std::string algorithm;                       // a row of collective/table.cc; empty: the cheapest
   std::vector<collective::LeafRun> leaf_runs;  // fixed-tree: one per rank
   std::int32_t num_leaves = 0;
   int root = 0;
+  collective::Reduction reduction = collective::Reduction::kSum;
+  // The v forms: elements per rank (gather, scatter, allgather, reduce-scatter) or per pair (all-to-all,
+  // world x world, row r what rank r sends). None: blocks are an even cut; equal for gather and scatter.
+  std::vector<std::int64_t> counts = {};
+  std::vector<collective::Edge> edges = {};  // neighbours: of all ranks
 };
 
 struct GroupOptions {
@@ -38,6 +43,7 @@ struct GroupOptions {
   net::MembershipOptions membership;
   cost::LinkModel link;  // for selection
   cost::MachineModel machine;
+  std::vector<std::int32_t> machine_of = {};  // the machine of each rank, for hierarchical algorithms
 };
 
 struct GroupStats {
@@ -51,15 +57,42 @@ class Group {
   virtual int rank() const = 0;
   virtual int world() const = 0;
 
-  // Sum over ranks, f32, in place: `data` is this rank's input and the result everywhere.
+  // All calls: every dtype (combine.h says how 16-bit floats are rounded and what is refused), contiguous
+  // host tensors. A call starts when its task is awaited or handed to when_all; its completion is the task's
+  // end, and any number may be under way at once. Tensors stay untouched by others until then.
+  //
+  // Reduction over ranks (call.reduction), in place: `data` is this rank's input and the result everywhere.
   virtual runtime::Task<Status> allreduce(Call call, Tensor data) = 0;
+  virtual runtime::Task<Status> allreduce(Call call, Tensor in, Tensor out) = 0;
   // Sum in the order of the fixed tree over logical shards: `partials` are this rank's maximal subtrees, left
   // to right (collective::maximal_subtrees of its leaf run); `result` receives the sum. partials[0] may be
   // `result` itself. The partials' contents are undefined afterwards.
   virtual runtime::Task<Status> allreduce_tree(Call call, std::span<const Tensor> partials,
                                                Tensor result) = 0;
+  // The result is at the root only; in place the others' data is undefined afterwards. `out` is the root's.
+  virtual runtime::Task<Status> reduce(Call call, Tensor data) = 0;
+  virtual runtime::Task<Status> reduce(Call call, Tensor in, Tensor out) = 0;
   virtual runtime::Task<Status> broadcast(Call call, Tensor data) = 0;
+  // `all`: blocks in rank order, of the root (allgather: of everybody). In place: `block` null, and the block
+  // of the root (allgather: of each rank) is in its place in `all`.
+  virtual runtime::Task<Status> gather(Call call, Tensor block, Tensor all) = 0;
+  virtual runtime::Task<Status> scatter(Call call, Tensor all, Tensor block) = 0;
+  virtual runtime::Task<Status> allgather(Call call, Tensor block, Tensor all) = 0;
+  // `block` receives this rank's block of the result, `data` stays. In place: `block` null, the block is in
+  // its place in `data`, the rest of which is undefined afterwards.
+  virtual runtime::Task<Status> reduce_scatter(Call call, Tensor data, Tensor block) = 0;
+  // `in`: blocks by destination, `out`: blocks by source. They may be the same tensor.
+  virtual runtime::Task<Status> all_to_all(Call call, Tensor in, Tensor out) = 0;
+  // One tensor per edge of this rank, in the order of call.edges. The same tensor may go along several edges.
+  virtual runtime::Task<Status> neighbours(Call call, std::span<const Tensor> out,
+                                           std::span<const Tensor> in) = 0;
   virtual runtime::Task<Status> barrier(Call call) = 0;
+
+  // A group of some of these ranks, in that order; all of them make it with the same `id`, which no other
+  // group of these ranks has. It works beside this group and the others at the same time; it shares the
+  // connection and the fate: a failure in one poisons all. leave() is a barrier among its members. It goes
+  // before this group.
+  virtual Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) = 0;
 
   // Orderly end: barrier, goodbye. After a failure: drains and returns the verdict.
   virtual runtime::Task<Status> leave() = 0;

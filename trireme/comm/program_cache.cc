@@ -10,7 +10,9 @@ bool same_spec(const collective::ScheduleSpec& a, const collective::ScheduleSpec
     return x.first == y.first && x.count == y.count;
   };
   return a.kind == b.kind && a.count == b.count && a.world == b.world && a.root == b.root &&
-         a.elem_bytes == b.elem_bytes && a.segment_bytes == b.segment_bytes && a.num_leaves == b.num_leaves &&
+         a.elem_bytes == b.elem_bytes && a.reduction == b.reduction && a.counts == b.counts &&
+         a.edges == b.edges && a.group_of == b.group_of && a.peer_memory == b.peer_memory &&
+         a.segment_bytes == b.segment_bytes && a.num_leaves == b.num_leaves &&
          std::equal(a.leaf_runs.begin(), a.leaf_runs.end(), b.leaf_runs.begin(), b.leaf_runs.end(), same_run);
 }
 
@@ -19,10 +21,9 @@ bool same_spec(const collective::ScheduleSpec& a, const collective::ScheduleSpec
 Result<std::shared_ptr<const ReadyProgram>> make_ready_program(const collective::Algorithm& algorithm,
                                                                const collective::ScheduleSpec& spec,
                                                                int rank) {
-  TR_RETURN_IF_ERROR(algorithm.applicable(spec));
   auto ready = std::make_shared<ReadyProgram>();
   ready->algorithm = &algorithm;
-  TR_ASSIGN_OR_RETURN(ready->program, algorithm.build(spec, rank));
+  TR_ASSIGN_OR_RETURN(ready->program, collective::build_program(algorithm, spec, rank));
   auto& program = ready->program;
   const std::size_t n = program.steps.size();
   ready->first_successor.assign(n + 1, 0);
@@ -43,7 +44,7 @@ Result<std::shared_ptr<const ReadyProgram>> ProgramCache::get(const collective::
                                                               const cost::LinkModel& link,
                                                               const cost::MachineModel& machine) {
   for (Entry& e : entries_) {
-    if (e.algorithm != algorithm || !same_spec(e.spec, spec)) continue;
+    if (e.algorithm != algorithm || e.rank != rank || !same_spec(e.spec, spec)) continue;
     e.used = ++clock_;
     return e.program;
   }
@@ -58,7 +59,7 @@ Result<std::shared_ptr<const ReadyProgram>> ProgramCache::get(const collective::
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.used < b.used; }));
   ++num_built_;
-  entries_.push_back({spec, algorithm, program, ++clock_});
+  entries_.push_back({spec, algorithm, rank, program, ++clock_});
   return program;
 }
 

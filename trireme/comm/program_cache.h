@@ -42,6 +42,7 @@ class ProgramCache {
   struct Entry {
     collective::ScheduleSpec spec;
     std::string algorithm;
+    int rank;  // differs from call to call in sub-groups
     std::shared_ptr<const ReadyProgram> program;
     std::uint64_t used = 0;
   };

@@ -8,14 +8,6 @@ namespace {
 using collective::Step;
 using collective::StepKind;
 
-// a = a + b or b + a, in that order of operands.
-void add_right(float* __restrict a, const float* __restrict b, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) a[i] = a[i] + b[i];
-}
-void add_left(float* __restrict a, const float* __restrict b, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) a[i] = b[i] + a[i];
-}
-
 }  // namespace
 
 Status ProgramRun::start(RunRequest request) {
@@ -23,7 +15,8 @@ Status ProgramRun::start(RunRequest request) {
   const auto& program = request.program->program;
   scratch_.resize(program.scratch_elems.size());
   for (std::size_t i = 0; i < scratch_.size() && !phantom; ++i) {
-    const std::size_t bytes = static_cast<std::size_t>(program.scratch_elems[i]) * sizeof(float);
+    const std::size_t bytes =
+        static_cast<std::size_t>(program.scratch_elems[i]) * static_cast<std::size_t>(request.elem_bytes);
     if (scratch_[i].size_bytes() >= bytes) continue;
     TR_ASSIGN_OR_RETURN(scratch_[i], cpu_device().allocate(bytes));
   }
@@ -49,8 +42,8 @@ void ProgramRun::release() { request_ = {}; }
 
 net::View ProgramRun::view(const collective::Region& region, std::int64_t count) const {
   std::byte* base = count > 0 ? bases_[static_cast<std::size_t>(region.buffer)] : nullptr;
-  return {base ? base + region.offset * static_cast<std::int64_t>(sizeof(float)) : nullptr,
-          static_cast<std::uint64_t>(count) * sizeof(float)};
+  return {base ? base + region.offset * request_.elem_bytes : nullptr,
+          static_cast<std::uint64_t>(count * request_.elem_bytes)};
 }
 
 net::Identity ProgramRun::identity(const Step& s) const {
@@ -76,7 +69,7 @@ void ProgramRun::begin(std::uint32_t step) {
     waiting_[step] = kIssued;
     ++num_outstanding_;
     const auto& into = s.kind == StepKind::kRecv ? s.dst : s.src;
-    transport_.recv(s.peer, identity(s), request_.fingerprint, view(into, s.count), &completion_,
+    transport_.recv(peer_of(s), identity(s), request_.fingerprint, view(into, s.count), &completion_,
                     cookie(step));
   } else {
     compute(step);
@@ -91,7 +84,7 @@ void ProgramRun::issue_sends() {
     if (waiting_[next_send_] != kReady) return;
     waiting_[next_send_] = kIssued;
     ++num_outstanding_;
-    transport_.send(s.peer, identity(s), request_.fingerprint, view(s.src, s.count), &completion_,
+    transport_.send(peer_of(s), identity(s), request_.fingerprint, view(s.src, s.count), &completion_,
                     cookie(next_send_));
   }
 }
@@ -109,10 +102,12 @@ void ProgramRun::completed(std::uint32_t step) {
 
 void ProgramRun::compute(std::uint32_t step) {
   const Step& s = this->step(step);
+  // Reading a peer's memory needs a transport that can; the group asks for no such programs.
+  TR_CHECK(!collective::is_read(s.kind), "step {} reads a peer's memory", step);
   const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
   const bool nothing = s.kind == StepKind::kCopy && src.data != nullptr && src.data == dst.data;
   const double traffic = nothing ? 0 : 3.0 * static_cast<double>(dst.bytes);
-  if (nothing || s.count * static_cast<std::int64_t>(sizeof(float)) < kInlineBytes) {
+  if (nothing || s.count * request_.elem_bytes < kInlineBytes) {
     deferred_bytes_ += traffic;
     if (!nothing) calculate(s);
     done(step);
@@ -137,15 +132,17 @@ void ProgramRun::computed(std::uint32_t step) {
 
 void ProgramRun::calculate(const Step& s) const {
   const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
-  if (src.data == nullptr || dst.data == nullptr) return;
-  auto* to = reinterpret_cast<float*>(dst.data);
-  const auto* from = reinterpret_cast<const float*>(src.data);
+  if (dst.data == nullptr) return;
+  if (s.kind == StepKind::kScale) {
+    request_.combine.scale(dst.data, s.count, request_.world);
+    return;
+  }
+  if (src.data == nullptr) return;
   if (s.kind == StepKind::kCopy)
-    std::memcpy(to, from, dst.bytes);
-  else if (s.kind == StepKind::kReduce || s.kind == StepKind::kRecvReduce)
-    add_right(to, from, s.count);
+    std::memcpy(dst.data, src.data, dst.bytes);
   else
-    add_left(to, from, s.count);
+    request_.combine.apply(dst.data, src.data, s.count,
+                           s.kind == StepKind::kReduceLeft || s.kind == StepKind::kRecvReduceLeft);
 }
 
 // Successors go on the stack last first, so that they begin in program order.
@@ -162,11 +159,11 @@ int ProgramRun::waits_for() {
   while (recv_cursor_ < steps.size() &&
          (!collective::is_recv(steps[recv_cursor_].kind) || waiting_[recv_cursor_] == kDone))
     ++recv_cursor_;
-  if (recv_cursor_ < steps.size()) return steps[recv_cursor_].peer;
+  if (recv_cursor_ < steps.size()) return peer_of(steps[recv_cursor_]);
   while (send_cursor_ < steps.size() &&
          (steps[send_cursor_].kind != StepKind::kSend || waiting_[send_cursor_] == kDone))
     ++send_cursor_;
-  return send_cursor_ < steps.size() ? steps[send_cursor_].peer : -1;
+  return send_cursor_ < steps.size() ? peer_of(steps[send_cursor_]) : -1;
 }
 
 }  // namespace trireme::comm

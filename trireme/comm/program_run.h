@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/comm/combine.h"
 #include "trireme/comm/program_cache.h"
 #include "trireme/net/transport.h"
 #include "trireme/runtime/runtime.h"
@@ -32,6 +33,11 @@ struct RunRequest {
   std::shared_ptr<const ReadyProgram> program;
   Tensor result;  // may be null (barrier)
   std::vector<Tensor> partials;
+  std::int64_t elem_bytes = 4;
+  int world = 1;               // of the (sub-)group
+  Combine combine;             // for programs that reduce
+  std::span<const int> ranks;  // of the sub-group, kept by `keep`; empty: the whole group
+  std::shared_ptr<const void> keep;
   net::Identity id;  // part is filled in per message
   net::Fingerprint fingerprint;
   std::string operation;  // for errors
@@ -56,6 +62,10 @@ class ProgramRun {
   bool is_finished() const { return num_done_ == num_steps() && num_outstanding_ == 0; }
   bool is_idle() const { return num_outstanding_ == 0; }
   const collective::Step& step(std::uint32_t i) const { return request_.program->program.steps[i]; }
+  // The peer of a step, as the transport numbers it.
+  int peer_of(const collective::Step& s) const {
+    return request_.ranks.empty() ? s.peer : request_.ranks[static_cast<std::size_t>(s.peer)];
+  }
   const std::string& operation() const { return request_.operation; }
   std::uint32_t number() const { return number_; }
   // The peer of the first message in program order that is still missing: a recv if there is one; -1: none.

@@ -1,0 +1,53 @@
+// The calls of a Group in terms of one: run(Request). In place and out of place differ here; below, programs
+// work in place (collective/contract.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/group.h"
+
+namespace trireme::comm {
+
+// Some ranks of a group, by their number in it. A message between them has the id of the sub-group.
+struct Members {
+  std::vector<int> ranks;
+  int rank = 0;  // of this process among them
+  std::uint16_t id = 0;
+};
+
+struct Request {
+  collective::Kind kind;
+  Call call;
+  Tensor result;                      // buffer 0; null: barrier, neighbours
+  std::vector<Tensor> partials = {};  // the caller's other buffers
+  DType dtype = DType::kF32;
+  std::int64_t count = 0;    // ScheduleSpec::count
+  bool one_partial = false;  // the result is the only partial, if the algorithm takes any
+  bool is_leave = false;     // the barrier of leave()
+  std::shared_ptr<const Members> members = nullptr;  // null: the whole group
+};
+
+class Calls : public Group {
+ public:
+  runtime::Task<Status> allreduce(Call call, Tensor data) override;
+  runtime::Task<Status> allreduce(Call call, Tensor in, Tensor out) override;
+  runtime::Task<Status> allreduce_tree(Call call, std::span<const Tensor> partials, Tensor result) override;
+  runtime::Task<Status> reduce(Call call, Tensor data) override;
+  runtime::Task<Status> reduce(Call call, Tensor in, Tensor out) override;
+  runtime::Task<Status> broadcast(Call call, Tensor data) override;
+  runtime::Task<Status> gather(Call call, Tensor block, Tensor all) override;
+  runtime::Task<Status> scatter(Call call, Tensor all, Tensor block) override;
+  runtime::Task<Status> allgather(Call call, Tensor block, Tensor all) override;
+  runtime::Task<Status> reduce_scatter(Call call, Tensor data, Tensor block) override;
+  runtime::Task<Status> all_to_all(Call call, Tensor in, Tensor out) override;
+  runtime::Task<Status> neighbours(Call call, std::span<const Tensor> out,
+                                   std::span<const Tensor> in) override;
+  runtime::Task<Status> barrier(Call call) override;
+
+ protected:
+  virtual runtime::Task<Status> run(Request request) = 0;
+  static runtime::Task<Status> refused(Status why) { co_return why; }
+};
+
+}  // namespace trireme::comm

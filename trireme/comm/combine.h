@@ -1,0 +1,25 @@
+// How two vectors of a type are combined, element by element, by a reduction.
+//
+// 16-bit floats are added in f32 and rounded once per addition (what travels is 16 bits wide, so sums over P
+// ranks are rounded up to P - 1 times); the mean is divided in f32 (f64 for f64) and rounded once more. Max
+// and min give NaN when either is NaN. Integers wrap. Of booleans max is "or" and min is "and"; sums and
+// means of booleans, and means of integers, are refused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trireme/collective/schedule.h"
+#include "trireme/tensor/dtype.h"
+
+namespace trireme::comm {
+
+struct Combine {
+  // dst = dst op src, or src op dst when `src_left`. The two do not overlap.
+  void (*apply)(std::byte* dst, const std::byte* src, std::int64_t count, bool src_left) = nullptr;
+  // dst = dst / world; null: no such type.
+  void (*scale)(std::byte* dst, std::int64_t count, int world) = nullptr;
+};
+Result<Combine> find_combine(DType dtype, collective::Reduction reduction);
+
+}  // namespace trireme::comm
