@@ -189,7 +189,23 @@ Status check_spec(const ScheduleSpec& spec);
 // The whole program: check_spec, applicable, build, and the division of a mean.
 Result<RankProgram> build_program(const Algorithm& algorithm, const ScheduleSpec& spec, int rank);
 Result<const Algorithm*> find_algorithm(Kind kind, std::string_view name);
-// The cheapest applicable algorithm for a link and machine.
+// What a choice of algorithm was made of, cheapest first; those that do not apply come last.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  Price price;
+  TimeNs time = 0;  // predicted
+  Status applicable;
+};
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  std::vector<Candidate> candidates;
+  std::string reason;  // "butterfly: 85 us, of which 81 us latency (3 rounds)...; next is ring: 162 us"
+};
+// The cheapest applicable one of `candidates` (rows of one kind) for a link and machine; the first of equals.
+Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const> candidates,
+                      const cost::LinkModel& link, const cost::MachineModel& machine);
+std::vector<const Algorithm*> algorithms_of(Kind kind);
+// The choice among all rows of the kind.
 Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
                                           const cost::MachineModel& machine);
 

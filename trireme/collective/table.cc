@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 
 #include "trireme/collective/algorithms.h"
@@ -47,27 +46,11 @@ Result<const Algorithm*> find_algorithm(Kind kind, std::string_view name) {
                known);
 }
 
-Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
-                                          const cost::MachineModel& machine) {
-  TR_RETURN_IF_ERROR(check_spec(spec));
-  const Algorithm* best = nullptr;
-  TimeNs best_time = 0;
-  Status why_not;
-  for (const Algorithm& a : algorithm_table()) {
-    if (a.kind != spec.kind) continue;
-    if (Status s = a.applicable(spec); !s.ok()) {
-      why_not = s;
-      continue;
-    }
-    const TimeNs time = price_time(a.price(spec), link, machine);
-    if (best == nullptr || time < best_time) {
-      best = &a;
-      best_time = time;
-    }
-  }
-  if (best != nullptr) return best;
-  if (!why_not.ok()) return why_not;
-  return error(Code::kNotFound, "[collective] no algorithm for {}", kind_name(spec.kind));
+std::vector<const Algorithm*> algorithms_of(Kind kind) {
+  std::vector<const Algorithm*> rows;
+  for (const Algorithm& a : algorithm_table())
+    if (a.kind == kind) rows.push_back(&a);
+  return rows;
 }
 
 }  // namespace trireme::collective
