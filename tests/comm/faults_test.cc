@@ -191,8 +191,12 @@ TEST(Faults, AMiscallOfAOneWayKindIsToldToEveryRankInTime) {
         call.label = "one way";
         const Tensor data = testing::tensor_of(std::vector<float>(10, 1));
         const Tensor all = testing::tensor_of(std::vector<float>(50, 1));
-        o.status = gather ? co_await group.gather(call, data, group.rank() == 0 ? all : Tensor())
-                          : co_await group.reduce(call, data);
+        const Tensor root_only = group.rank() == 0 ? all : Tensor();
+        if (gather) {
+          o.status = co_await group.gather(call, data, root_only);
+        } else {
+          o.status = co_await group.reduce(call, data);
+        }
         o.left = co_await group.leave();
         o.at = rt.now();
       };

@@ -132,7 +132,8 @@ runtime::Task<void> gather_and_scatter(Group& group, int root) {
   }
   call.slot += 1;
   const Tensor got = empty(blocks.count(me));
-  expect_ok(co_await group.scatter(call, me == root ? gathered : Tensor(), got));
+  const Tensor root_only = me == root ? gathered : Tensor();
+  expect_ok(co_await group.scatter(call, root_only, got));
   EXPECT_EQ(values_of(got), blocks.of(all, me));
   // In place: the root's block is where it belongs. Without counts blocks are equal.
   call.slot += 1;
