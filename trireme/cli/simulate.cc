@@ -6,6 +6,7 @@
 #include "trireme/cli/faults.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"
+#include "trireme/collective/schedule.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/simulate.h"
 
@@ -157,8 +158,11 @@ std::function<int()> add_simulate(CLI::App& app) {
   app.add_option("--ranks", args->ranks, "Virtual ranks, one machine each")->check(CLI::Range(1, 65536));
   app.add_option("--compute", args->compute, "phantom: only sizes travel; real: the mathematics is done")
       ->check(CLI::IsMember({"phantom", "real"}));
+  std::vector<std::string> algorithms;
+  for (const collective::Algorithm& row : collective::algorithm_table())
+    if (row.kind == collective::Kind::kAllreduce) algorithms.emplace_back(row.name);
   app.add_option("--algorithm", args->algorithms, "Allreduce algorithms to compare")
-      ->check(CLI::IsMember({"ring", "fixed-tree"}));
+      ->check(CLI::IsMember(algorithms));
   app.add_option("--steps", args->steps, "Steps of a phantom run")->check(CLI::PositiveNumber);
   app.add_option("--batch-per-rank", args->batch_per_rank, "Samples per rank of a phantom run")
       ->check(CLI::PositiveNumber);

@@ -130,12 +130,13 @@ Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost:
   p.update_seconds = to_seconds(cost::compute_time(update_cost, machine, plan.shard_threads));
   if (plan.workers() > 1 && !plan.buckets.empty()) {
     const Bucket& last = plan.buckets.back();
-    const collective::ScheduleSpec spec{.world = plan.workers(),
-                                        .count = last.num_elems,
-                                        .leaf_runs = plan.owners,
-                                        .num_leaves = plan.logical_shards};
+    collective::ScheduleSpec spec{.world = plan.workers(), .count = last.num_elems};
     const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, last.collective);
-    if (algorithm.ok())
+    if (algorithm.ok() && (*algorithm)->fixed_order) {
+      spec.leaf_runs = plan.owners;
+      spec.num_leaves = plan.logical_shards;
+    }
+    if (algorithm.ok() && (*algorithm)->applicable(spec).ok())
       p.exchange_seconds = to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
   }
   return p;

@@ -195,6 +195,8 @@ Status check_job(const Job& job) {
   TR_RETURN_IF_ERROR(refused(agree::find_agreement(p.agreement).status()));
   TR_RETURN_IF_ERROR(
       refused(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status()));
+  TR_RETURN_IF_ERROR(expect(p.collective != "hierarchical", "parallel.collective",
+                            "an algorithm that needs no groups of ranks"));
   const std::int64_t shards = t.logical_shards > 0 ? t.logical_shards : p.workers;
   if (p.workers > shards)
     return error(
