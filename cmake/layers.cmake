@@ -35,6 +35,7 @@ endforeach()
 
 # Reference kernels are many and plain; what must be fast is in kernel/. -O3 would make them twice as large.
 target_compile_options(trireme_op PRIVATE $<$<CONFIG:Release>:-O2>)
+target_compile_options(trireme_cli PRIVATE $<$<CONFIG:Release>:-Os>)  # option parsing: large, and never hot
 if(TRIREME_SANITIZE MATCHES "undefined")
   target_compile_options(trireme_op PRIVATE -O0)  # a third of the time to compile
 endif()
