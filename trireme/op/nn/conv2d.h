@@ -35,6 +35,8 @@ AttrSpec result_shape_attr(std::string_view name);
 Attrs conv_attrs_of(const Attrs& attrs);
 // Positive strides, dilations and groups, no negative padding, all below 2^31; a method that has a kernel.
 Status expect_window(const Attrs& attrs);
+// Gradients of a product of x and filter, inputs 0 and 1, by the two ops that take (filter, dy) and (x, dy).
+Grads conv_grads(GradBuilder& g, const OpDef& input_grad, const OpDef& filter_grad);
 // Checks x [N,C,H,W], filter [O,C/groups,KH,KW] and the attributes; y is known to have a shape.
 Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter, const Attrs& attrs);
 // Size of a side that `positions` taps `step` apart span; nothing when it is beyond 2^61.

@@ -116,4 +116,20 @@ Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter
   return g;
 }
 
+Grads conv_grads(GradBuilder& g, const OpDef& input_grad, const OpDef& filter_grad) {
+  const Value x = g.input(0), filter = g.input(1), dy = g.grad_output(0);
+  Grads grads(2);
+  if (g.needs_grad(0)) {
+    Attrs attrs = conv_attrs_of(g.attrs());
+    attrs.set("input_shape", dims_of(g.type(x).shape));
+    grads[0] = g.add(input_grad, {filter, dy}, std::move(attrs));
+  }
+  if (g.needs_grad(1)) {
+    Attrs attrs = conv_attrs_of(g.attrs());
+    attrs.set("filter_shape", dims_of(g.type(filter).shape));
+    grads[1] = g.add(filter_grad, {x, dy}, std::move(attrs));
+  }
+  return grads;
+}
+
 }  // namespace trireme::op::detail

@@ -13,19 +13,7 @@ Types infer(TypeSpan in, const Attrs& attrs) {
 }
 
 Result<Grads> grad(GradBuilder& g) {
-  const Value x = g.input(0), filter = g.input(1), dy = g.grad_output(0);
-  Grads grads(2);
-  if (g.needs_grad(0)) {
-    Attrs attrs = conv_attrs_of(g.attrs());
-    attrs.set("input_shape", dims_of(g.type(x).shape));
-    grads[0] = g.add(kLocallyConnected2dInputGrad, {filter, dy}, std::move(attrs));
-  }
-  if (g.needs_grad(1)) {
-    Attrs attrs = conv_attrs_of(g.attrs());
-    attrs.set("filter_shape", dims_of(g.type(filter).shape));
-    grads[1] = g.add(kLocallyConnected2dFilterGrad, {x, dy}, std::move(attrs));
-  }
-  return grads;
+  return conv_grads(g, kLocallyConnected2dInputGrad, kLocallyConnected2dFilterGrad);
 }
 
 void run(KernelArgs& a) {

@@ -7,17 +7,7 @@ namespace {
 using namespace detail;
 constexpr Pass kPass = Pass::kGrad;
 
-Types infer(TypeSpan in, const Attrs&) { return infer_recurrent(kind_of<GruCell>(), kPass, in); }
-
 Result<Grads> grad(GradBuilder& g) { return recurrent_grad(g, kind_of<GruCell>(), kPass, kGruGradGrad); }
-
-cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
-  return recurrent_cost(kind_of<GruCell>(), kPass, in, out);
-}
-
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
-  return recurrent_layout(kind_of<GruCell>(), kPass);
-}
 }  // namespace
 
 const OpDef kGruGrad{.name = "gru_grad",
@@ -25,11 +15,11 @@ const OpDef kGruGrad{.name = "gru_grad",
                      .family = "sequence",
                      .num_inputs = 8,
                      .num_outputs = 6,
-                     .infer = infer,
+                     .infer = infer_cell<GruCell, kPass>,
                      .grad = grad,
                      .reference = run_recurrent<GruCell, kPass>,
                      .reference_workspace = recurrent_workspace<GruCell, kPass>,
-                     .cost = cost,
-                     .layout = layout};
+                     .cost = cell_cost<GruCell, kPass>,
+                     .layout = cell_layout<GruCell, kPass>};
 
 }  // namespace trireme::op

@@ -8,15 +8,6 @@ namespace {
 using namespace detail;
 constexpr Pass kPass = Pass::kGradGrad;
 
-Types infer(TypeSpan in, const Attrs&) { return infer_recurrent(kind_of<GruCell>(), kPass, in); }
-
-cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
-  return recurrent_cost(kind_of<GruCell>(), kPass, in, out);
-}
-
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
-  return recurrent_layout(kind_of<GruCell>(), kPass);
-}
 }  // namespace
 
 const OpDef kGruGradGrad{.name = "gru_grad_grad",
@@ -24,10 +15,10 @@ const OpDef kGruGradGrad{.name = "gru_grad_grad",
                          .family = "sequence",
                          .num_inputs = 14,
                          .num_outputs = 8,
-                         .infer = infer,
+                         .infer = infer_cell<GruCell, kPass>,
                          .reference = run_recurrent<GruCell, kPass>,
                          .reference_workspace = recurrent_workspace<GruCell, kPass>,
-                         .cost = cost,
-                         .layout = layout};
+                         .cost = cell_cost<GruCell, kPass>,
+                         .layout = cell_layout<GruCell, kPass>};
 
 }  // namespace trireme::op

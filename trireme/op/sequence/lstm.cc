@@ -7,17 +7,7 @@ namespace {
 using namespace detail;
 constexpr Pass kPass = Pass::kForward;
 
-Types infer(TypeSpan in, const Attrs&) { return infer_recurrent(kind_of<LstmCell>(), kPass, in); }
-
 Result<Grads> grad(GradBuilder& g) { return recurrent_grad(g, kind_of<LstmCell>(), kPass, kLstmGrad); }
-
-cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
-  return recurrent_cost(kind_of<LstmCell>(), kPass, in, out);
-}
-
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
-  return recurrent_layout(kind_of<LstmCell>(), kPass);
-}
 }  // namespace
 
 const OpDef kLstm{.name = "lstm",
@@ -25,11 +15,11 @@ const OpDef kLstm{.name = "lstm",
                   .family = "sequence",
                   .num_inputs = 7,
                   .num_outputs = 3,
-                  .infer = infer,
+                  .infer = infer_cell<LstmCell, kPass>,
                   .grad = grad,
                   .reference = run_recurrent<LstmCell, kPass>,
                   .reference_workspace = recurrent_workspace<LstmCell, kPass>,
-                  .cost = cost,
-                  .layout = layout};
+                  .cost = cell_cost<LstmCell, kPass>,
+                  .layout = cell_layout<LstmCell, kPass>};
 
 }  // namespace trireme::op

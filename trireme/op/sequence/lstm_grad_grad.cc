@@ -8,15 +8,6 @@ namespace {
 using namespace detail;
 constexpr Pass kPass = Pass::kGradGrad;
 
-Types infer(TypeSpan in, const Attrs&) { return infer_recurrent(kind_of<LstmCell>(), kPass, in); }
-
-cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
-  return recurrent_cost(kind_of<LstmCell>(), kPass, in, out);
-}
-
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
-  return recurrent_layout(kind_of<LstmCell>(), kPass);
-}
 }  // namespace
 
 const OpDef kLstmGradGrad{.name = "lstm_grad_grad",
@@ -24,10 +15,10 @@ const OpDef kLstmGradGrad{.name = "lstm_grad_grad",
                           .family = "sequence",
                           .num_inputs = 17,
                           .num_outputs = 10,
-                          .infer = infer,
+                          .infer = infer_cell<LstmCell, kPass>,
                           .reference = run_recurrent<LstmCell, kPass>,
                           .reference_workspace = recurrent_workspace<LstmCell, kPass>,
-                          .cost = cost,
-                          .layout = layout};
+                          .cost = cell_cost<LstmCell, kPass>,
+                          .layout = cell_layout<LstmCell, kPass>};
 
 }  // namespace trireme::op

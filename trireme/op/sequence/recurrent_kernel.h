@@ -184,4 +184,18 @@ void run_recurrent(KernelArgs& a) {
   });
 }
 
+// The functions of an OpDef whose cell does not depend on attributes.
+template <typename Cell, Pass kPass>
+Types infer_cell(TypeSpan in, const Attrs&) {
+  return infer_recurrent(kind_of<Cell>(), kPass, in);
+}
+template <typename Cell, Pass kPass>
+cost::OpCost cell_cost(TypeSpan in, TypeSpan out, const Attrs&) {
+  return recurrent_cost(kind_of<Cell>(), kPass, in, out);
+}
+template <typename Cell, Pass kPass>
+std::vector<LayoutOption> cell_layout(TypeSpan, const Attrs&) {
+  return recurrent_layout(kind_of<Cell>(), kPass);
+}
+
 }  // namespace trireme::op::detail
