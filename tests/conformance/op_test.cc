@@ -96,7 +96,6 @@ TEST_P(OpConformance, AgreesWithF64InEveryDtype) {
   const bool typed = is_typed(c().inputs[0].fill);
   for (const DType dtype : kAllDTypes) {
     if (dtype == DType::kF64 || !typed || !contains(def().dtypes, dtype)) continue;
-    if (dtype == DType::kBool && !contains(def().dtypes, DType::kF64)) continue;
     if (!contains(def().dtypes, DType::kF64))
       continue;  // nothing to compare with: values are recorded elsewhere
     const auto inputs = make_inputs(c(), dtype);

@@ -179,7 +179,7 @@ enum Trait : std::uint32_t {
   kInPlaceOk = 1U << 1,    // output 0 may share memory with input 0 of the same type
   kHostOp = 1U << 2,       // no kernel: exec/host_op.h
   kStateful = 1U << 3,     // reads or writes variables: never merged, folded or dropped when fetched
-  kRandom = 1U << 4,       // has a `stream` attribute and takes (key, step, sample ids)
+  kRandom = 1U << 4,       // has a `stream` attribute and takes (key, step) and, over a batch, sample ids
   kFeed = 1U << 5,         // the value comes from outside (input, variable, constant)
   kMutates = 1U << 6,      // writes its inputs listed in OpDef::mutated_inputs
   kTypesOnly = 1U << 7,    // looks at the types of its inputs, never at their elements
