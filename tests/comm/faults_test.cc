@@ -2,6 +2,7 @@
 // operation and the reason, in time; the same seed gives the same trace.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <set>
 
 #include "tests/comm/ranks.h"

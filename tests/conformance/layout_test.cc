@@ -1,6 +1,8 @@
 // Layout rules of every row: cut the inputs into 2 and 3 pieces by the rule, run the pieces, join them
 // (concatenate or add), compare with the whole.
 #include "tests/conformance/harness.h"
+
+#include <fmt/format.h>
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {

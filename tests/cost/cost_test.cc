@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/cost/cost_json.h"
+#include "trireme/cost/topology.h"
 
 namespace trireme::cost {
 namespace {

@@ -1,5 +1,7 @@
 #include "tests/op_records/records.h"
 
+#include <fmt/format.h>
+
 #include "trireme/base/hash.h"
 
 namespace trireme::op::testing {

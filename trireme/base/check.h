@@ -2,7 +2,7 @@
 // For mistakes of callers and failures of the world use Status (status.h).
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 

@@ -6,7 +6,7 @@
 // never parse text.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <optional>

@@ -1,5 +1,6 @@
 #include "trireme/collective/schedule.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <limits>
 

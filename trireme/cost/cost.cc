@@ -4,13 +4,6 @@
 
 namespace trireme::cost {
 
-Topology Topology::single_switch(int num_machines, MachineModel machine, LinkModel link) {
-  Topology t;
-  t.machines.assign(static_cast<std::size_t>(num_machines), machine);
-  t.up = t.down = link;
-  return t;
-}
-
 TimeNs compute_time(const OpCost& cost, const MachineModel& machine, int threads) {
   const int used = std::clamp(threads, 1, std::max(1, machine.cores));
   const double flop_seconds = cost.flops / (machine.flops_per_second_per_core * used);

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "trireme/base/units.h"
 
@@ -50,16 +49,6 @@ struct LinkModel {
   TimeNs latency_ns = 25 * kMicro;
   double bytes_per_second = 1.25e9;         // 10 Gbit/s
   TimeNs message_overhead_ns = 2 * kMicro;  // sender's processor time per message
-};
-
-// Every machine hangs on one switch by an up and a down link; ranks of one machine talk over `local`.
-// (More topologies are a value of the same kind.)
-struct Topology {
-  std::vector<MachineModel> machines;
-  LinkModel up, down;
-  LinkModel local{.latency_ns = 500, .bytes_per_second = 10e9, .message_overhead_ns = 200};
-
-  static Topology single_switch(int num_machines, MachineModel machine, LinkModel link);
 };
 
 // Time of `cost` on `threads` cores of `machine`.

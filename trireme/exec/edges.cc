@@ -1,5 +1,6 @@
 #include "trireme/exec/edges.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
 #include <optional>

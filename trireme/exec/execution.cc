@@ -4,6 +4,7 @@
 // Requests and host ops hold the RunState by shared_ptr: an Execution that goes while work is under way (its
 // Runtime stops, its task is destroyed) leaves memory that is still written in place until that work has
 // ended.
+#include <fmt/format.h>
 #include <algorithm>
 #include <coroutine>
 #include <cstring>

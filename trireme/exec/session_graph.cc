@@ -1,5 +1,6 @@
 #include "trireme/exec/session_graph.h"
 
+#include <fmt/format.h>
 #include <optional>
 
 #include "trireme/exec/edges.h"

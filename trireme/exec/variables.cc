@@ -1,5 +1,7 @@
 #include "trireme/exec/executor.h"
 
+#include <fmt/format.h>
+
 namespace trireme::exec {
 
 Status Variables::add(std::string name, Tensor tensor) {

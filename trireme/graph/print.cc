@@ -1,4 +1,5 @@
 // Graph as text (one line per node) and as Graphviz input.
+#include <fmt/format.h>
 #include <type_traits>
 
 #include "trireme/graph/graph.h"

@@ -1,5 +1,6 @@
 #include "trireme/graph/restore.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 namespace trireme::graph {

@@ -33,6 +33,9 @@ class RecordingTransport final : public Transport {
   void set_closed_handler(std::function<void(int)> handler) override {
     inner_->set_closed_handler(std::move(handler));
   }
+  runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline) override {
+    return inner_->make_window(bytes, deadline);
+  }
   std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
 
  private:

@@ -25,4 +25,10 @@ std::string Fingerprint::to_string() const {
   return fmt::format("kind {} dtype {} format {} count {}", kind, dtype, format, count);
 }
 
+runtime::Task<Result<std::unique_ptr<Window>>> Transport::make_window(std::uint64_t /*bytes*/,
+                                                                      TimeNs /*deadline*/) {
+  co_return error(Code::kUnavailable, "[net] {} has no one-sided access; use shm or mpi, or messages",
+                  name());
+}
+
 }  // namespace trireme::net

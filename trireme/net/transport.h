@@ -68,8 +68,21 @@ class Completion {
 };
 
 struct Capabilities {
-  bool peer_memory = false;  // peers' exchange memory can be read or written in place
-  bool one_sided = false;
+  bool peer_memory = false;  // windows are mapped: Window::peer gives addresses
+  bool one_sided = false;    // make_window works
+};
+
+// Memory of every rank, equally large, that the others put into and get from without its help. What was put
+// is there for the owner once the put is complete and the owner heard so (a message sent afterwards). Nobody
+// may use the window when a rank has destroyed its own part: agree first.
+class Window {
+ public:
+  virtual ~Window() = default;
+  virtual std::uint64_t bytes() const = 0;
+  virtual std::byte* local() = 0;         // this rank's part; null: phantom
+  virtual std::byte* peer(int rank) = 0;  // mapped here, its own too; null: only put and get reach it
+  virtual void put(int peer, std::uint64_t offset, View from, Completion* done, std::uint64_t cookie) = 0;
+  virtual void get(int peer, std::uint64_t offset, View into, Completion* done, std::uint64_t cookie) = 0;
 };
 
 class Transport {
@@ -95,6 +108,9 @@ class Transport {
   virtual void set_control_handler(std::function<void(int peer, ByteView bytes)> handler) = 0;
   // The peer's end went away (process died, connection closed, orderly goodbye is told apart by membership).
   virtual void set_closed_handler(std::function<void(int peer)> handler) = 0;
+
+  // Every rank calls it, in the same order and with the same size. kUnavailable without `one_sided`.
+  virtual runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline);
 
   virtual std::uint64_t bytes_sent() const = 0;  // payload and headers, on the wire
 };

@@ -1,5 +1,7 @@
 #include "trireme/graph/pass/passes.h"
 
+#include <fmt/format.h>
+
 namespace trireme::graph {
 namespace {
 

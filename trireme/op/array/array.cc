@@ -1,5 +1,6 @@
 #include "trireme/op/array/array.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,5 @@
 // The same elements in row-major order under another shape.
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
 

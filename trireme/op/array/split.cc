@@ -1,5 +1,7 @@
 // A tensor cut into pieces along a dimension.
 #include "trireme/op/array/array.h"
+
+#include <fmt/format.h>
 #include "trireme/op/ops.h"
 
 namespace trireme::op {

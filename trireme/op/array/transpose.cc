@@ -1,5 +1,7 @@
 // Dimensions in another order.
 #include "trireme/op/detail/infer.h"
+
+#include <fmt/format.h>
 #include "trireme/op/ops.h"
 
 namespace trireme::op {

@@ -1,5 +1,6 @@
 #include "trireme/op/reduce/reduce.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 #include "trireme/op/ops.h"

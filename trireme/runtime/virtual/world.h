@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/cost/cost.h"
+#include "trireme/cost/topology.h"
 #include "trireme/runtime/runtime.h"
 
 namespace trireme::runtime {
