@@ -1,0 +1,160 @@
+#include "trireme/cost/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/cost/cost_json.h"
+
+namespace trireme::cost {
+namespace {
+
+constexpr int kVersion = 1;
+
+double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  const std::size_t half = v.size() / 2;
+  return v.size() % 2 == 1 ? v[half] : (v[half - 1] + v[half]) / 2;
+}
+
+Json to_json(const TransportCalibration& t) {
+  Json sizes = Json::array();
+  for (const TimedSize& m : t.measured)
+    sizes.push_back({{"bytes", m.bytes}, {"seconds", m.seconds}, {"spread", m.spread}});
+  return {{"transport", t.transport},
+          {"link", to_json(t.link)},
+          {"blocking_latency_ns", t.blocking_latency_ns},
+          {"peer_bytes_per_second", t.peer_bytes_per_second},
+          {"fit_error", t.fit_error},
+          {"spread", t.spread},
+          {"measured", sizes}};
+}
+
+Result<TransportCalibration> transport_from_json(const Json& json) {
+  TransportCalibration t;
+  TR_ASSIGN_OR_RETURN(t.transport, json_get<std::string>(json, "transport"));
+  TR_ASSIGN_OR_RETURN(const Json link, json_get<Json>(json, "link"));
+  TR_ASSIGN_OR_RETURN(t.link, link_from_json(link));
+  TR_ASSIGN_OR_RETURN(t.blocking_latency_ns, json_get<TimeNs>(json, "blocking_latency_ns"));
+  TR_ASSIGN_OR_RETURN(t.peer_bytes_per_second, json_get<double>(json, "peer_bytes_per_second"));
+  TR_ASSIGN_OR_RETURN(t.fit_error, json_get<double>(json, "fit_error"));
+  TR_ASSIGN_OR_RETURN(t.spread, json_get<double>(json, "spread"));
+  TR_ASSIGN_OR_RETURN(const Json measured, json_get<Json>(json, "measured"));
+  for (const Json& row : measured) {
+    TimedSize m;
+    TR_ASSIGN_OR_RETURN(m.bytes, json_get<std::uint64_t>(row, "bytes"));
+    TR_ASSIGN_OR_RETURN(m.seconds, json_get<double>(row, "seconds"));
+    TR_ASSIGN_OR_RETURN(m.spread, json_get<double>(row, "spread"));
+    t.measured.push_back(m);
+  }
+  if (t.blocking_latency_ns < 0 || t.peer_bytes_per_second < 0)
+    return error(Code::kInvalid, "[cost] the calibration of {} has a negative latency or bandwidth",
+                 t.transport);
+  return t;
+}
+
+}  // namespace
+
+const TransportCalibration* Calibration::find(std::string_view transport) const {
+  for (const TransportCalibration& t : transports)
+    if (t.transport == transport) return &t;
+  return nullptr;
+}
+
+Result<LineFit> fit_line(const std::vector<TimedSize>& points) {
+  double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0;
+  bool two_sizes = false;
+  for (const TimedSize& p : points) {
+    if (!(p.seconds > 0))
+      return error(Code::kInvalid, "[cost] cannot fit a time of {} s for {} bytes: expected more than 0",
+                   p.seconds, p.bytes);
+    const double n = static_cast<double>(p.bytes), weight = 1 / (p.seconds * p.seconds);
+    w += weight;
+    wn += weight * n;
+    wnn += weight * n * n;
+    wt += weight * p.seconds;
+    wnt += weight * n * p.seconds;
+    two_sizes = two_sizes || p.bytes != points.front().bytes;
+  }
+  if (!two_sizes)
+    return error(Code::kInvalid, "[cost] a fit needs two sizes: got {} points of one size or none",
+                 points.size());
+  const double determinant = w * wnn - wn * wn;
+  LineFit fit{(wt * wnn - wnt * wn) / determinant, (w * wnt - wn * wt) / determinant, 0};
+  if (fit.fixed < 0) fit = {0, wnt / wnn, 0};
+  if (fit.per_byte < 0) fit = {wt / w, 0, 0};
+  std::vector<double> errors;
+  for (const TimedSize& p : points)
+    errors.push_back(std::abs((fit.fixed + fit.per_byte * static_cast<double>(p.bytes)) / p.seconds - 1));
+  fit.median_error = median(std::move(errors));
+  return fit;
+}
+
+Result<CommModel> comm_model(const Calibration& calibration, std::string_view transport, int ranks_per_host) {
+  const TransportCalibration* t = calibration.find(transport);
+  if (t == nullptr) {
+    std::string names;
+    for (const TransportCalibration& known : calibration.transports)
+      names += (names.empty() ? "" : ", ") + known.transport;
+    return error(Code::kNotFound,
+                 "[cost] the calibration of {} has no transport '{}': it has {}; run trireme calibrate "
+                 "--transport {}",
+                 calibration.host, transport, names.empty() ? "none" : names, transport);
+  }
+  CommModel model(t->link, calibration.machine);
+  model.reduce_seconds_per_byte = calibration.reduce_seconds_per_byte;
+  model.peer_bytes_per_second = t->peer_bytes_per_second;
+  model.ranks_per_host = ranks_per_host;
+  if (model.crowding() > 1) model.link.latency_ns = std::max(model.link.latency_ns, t->blocking_latency_ns);
+  model.local = model.link;
+  return model;
+}
+
+Json to_json(const Calibration& c) {
+  Json transports = Json::array();
+  for (const TransportCalibration& t : c.transports) transports.push_back(to_json(t));
+  return {{"version", kVersion},
+          {"host", c.host},
+          {"date", c.date},
+          {"machine", to_json(c.machine)},
+          {"reduce_seconds_per_byte", c.reduce_seconds_per_byte},
+          {"reduce_spread", c.reduce_spread},
+          {"transports", transports}};
+}
+
+Result<Calibration> calibration_from_json(const Json& json) {
+  Calibration c;
+  TR_ASSIGN_OR_RETURN(const int version, json_get<int>(json, "version"));
+  if (version != kVersion)
+    return error(Code::kCorrupt, "[cost] calibration version {} is not known here, expected {}", version,
+                 kVersion);
+  TR_ASSIGN_OR_RETURN(c.host, json_get<std::string>(json, "host"));
+  TR_ASSIGN_OR_RETURN(c.date, json_get<std::string>(json, "date"));
+  TR_ASSIGN_OR_RETURN(const Json machine, json_get<Json>(json, "machine"));
+  TR_ASSIGN_OR_RETURN(c.machine, machine_from_json(machine));
+  TR_ASSIGN_OR_RETURN(c.reduce_seconds_per_byte, json_get<double>(json, "reduce_seconds_per_byte"));
+  TR_ASSIGN_OR_RETURN(c.reduce_spread, json_get<double>(json, "reduce_spread"));
+  if (!(c.reduce_seconds_per_byte > 0))
+    return error(Code::kInvalid, "[cost] reduce_seconds_per_byte is {}: expected more than 0",
+                 c.reduce_seconds_per_byte);
+  TR_ASSIGN_OR_RETURN(const Json transports, json_get<Json>(json, "transports"));
+  for (const Json& row : transports) {
+    TR_ASSIGN_OR_RETURN(TransportCalibration t, transport_from_json(row));
+    if (c.find(t.transport) != nullptr)
+      return error(Code::kInvalid, "[cost] transport {} is calibrated twice in one file", t.transport);
+    c.transports.push_back(std::move(t));
+  }
+  return c;
+}
+
+Result<Calibration> load_calibration(std::string_view text, std::string_view what) {
+  const std::string next_step = "; run trireme calibrate to write it anew";
+  const Result<Json> json = parse_json(text, what);
+  if (!json.ok()) return Status(json.status().code(), json.status().message() + next_step);
+  Result<Calibration> calibration = calibration_from_json(*json);
+  if (calibration.ok()) return calibration;
+  return Status(calibration.status().code(),
+                fmt::format("{}: {}{}", what, calibration.status().message(), next_step));
+}
+
+}  // namespace trireme::cost
