@@ -10,6 +10,9 @@ std::function<int()> add_simulate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
 // A subcommand of inspect.
 std::function<int()> add_inspect_op(CLI::App& inspect);
+std::function<int()> add_bench(CLI::App& app);
+// A rank of bench; hidden.
+std::function<int()> add_bench_rank(CLI::App& app);
 std::function<int()> add_version(CLI::App& app);
 
 }  // namespace trireme::cli

@@ -1,0 +1,151 @@
+// `trireme bench COLLECTIVE`: ours against Open MPI and Gloo in one run, alternating.
+#include <cstdio>
+
+#include "trireme/cli/bench/driver.h"
+#include "trireme/cli/bench/report.h"
+#include "trireme/cli/bench/sizes.h"
+#include "trireme/cli/commands.h"
+#include "trireme/cli/job_source.h"
+#include "trireme/net/factory.h"
+#include "trireme/runtime/files.h"
+#include "trireme/runtime/real/executable.h"
+#include "trireme/runtime/real/real_runtime.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+struct BenchArgs {
+  std::string collective;
+  std::string worlds = "2", sizes = "1K..64M";
+  std::string against;
+  std::string buffers = "heap";
+  std::string mpi_args, rank_prefix;
+  double spin_us = -1;
+  bool out_of_place = false, in_place = false;
+  bool json = false, check = false;
+  bench::BenchOptions options;
+};
+
+std::vector<std::string> words_of(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : text + separator) {
+    if (c != separator) {
+      word += c;
+    } else if (!word.empty()) {
+      words.push_back(std::move(word));
+      word.clear();
+    }
+  }
+  return words;
+}
+
+Status complete(BenchArgs& args) {
+  bench::BenchOptions& o = args.options;
+  TR_ASSIGN_OR_RETURN(o.kind, bench::parse_kind(args.collective));
+  TR_ASSIGN_OR_RETURN(o.worlds, bench::parse_worlds(args.worlds));
+  TR_ASSIGN_OR_RETURN(o.sizes, bench::parse_sizes(args.sizes));
+  if (o.kind == collective::Kind::kBarrier) o.sizes.assign(1, 4);  // it has none
+  o.against = words_of(args.against, ',');
+  for (const std::string& peer : o.against)
+    if (peer != "mpi" && peer != "gloo")
+      return error(Code::kInvalid,
+                   "[bench] nothing to measure against by that name: got '{}', expected mpi, gloo", peer);
+  if (!o.algorithm.empty()) TR_RETURN_IF_ERROR(collective::find_algorithm(o.kind, o.algorithm).status());
+  o.in_place = !args.out_of_place;
+  o.cores = runtime::num_cores();
+  o.peers.mpi_args = words_of(args.mpi_args, ' ');
+  o.own.binary = runtime::executable_path();
+  o.own.rank_prefix = words_of(args.rank_prefix, ' ');
+  o.own.shared_buffers = args.buffers == "shared";
+  if (args.spin_us >= 0) o.own.spin_us = args.spin_us;
+  if (o.peers.peers_dir.empty()) o.peers.peers_dir = o.own.binary.substr(0, o.own.binary.rfind('/'));
+  if (const char* python = environment("TRIREME_PYTHON"); python != nullptr && o.peers.python.empty())
+    o.peers.python = python;
+  if (o.peers.python.empty()) o.peers.python = "python3";
+  o.models = [transport = o.own.transport](int world) { return bench::default_models(transport, world); };
+  return {};
+}
+
+Task<void> bench_main(runtime::Runtime& rt, const BenchArgs& args, Result<bench::Report>* report) {
+  const std::string dir = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt.unix_time_ns());
+  const Status made = co_await rt.files().make_dirs(dir);
+  if (!made.ok()) {
+    *report = made;
+    co_return;
+  }
+  std::function<void(const bench::Row&)> on_row = [&args](const bench::Row& row) {
+    if (args.json) return;
+    std::fputs(bench::table_row(row, args.options).c_str(), stdout);
+    std::fflush(stdout);
+  };
+  *report = co_await bench::run_bench(rt, args.options, dir, on_row);
+  (void)co_await rt.files().remove_all(dir);
+}
+
+int run_bench_command(BenchArgs& args) {
+  if (const Status status = complete(args); !status.ok()) return print_error(status);
+  if (!args.json) std::fputs(bench::table_header(args.options).c_str(), stdout);
+  runtime::RealOptions real;
+  real.name = "bench";
+  real.spin_ns = 0;  // the driver takes no processor from the ranks
+  real.compute_threads = 1;
+  const auto rt = runtime::make_real_runtime(real);
+  Result<bench::Report> report = Status(Code::kInternal, "[bench] not started");
+  rt->run(bench_main(*rt, args, &report));
+  if (!report.ok()) return print_error(report.status());
+  const std::string models = args.options.models(args.options.worlds[0]).source;
+  const std::string text = args.json ? bench::to_json(*report, args.options, models).dump(2) + "\n"
+                                     : bench::table_footer(*report, args.options, models);
+  std::fputs(text.c_str(), stdout);
+  if (!args.check) return kExitOk;
+  for (const bench::Goal& goal : bench::check_goals(report->rows))
+    if (goal.missed_beyond_spread > 0) return kExitFailed;
+  return kExitOk;
+}
+
+}  // namespace
+
+std::function<int()> add_bench(CLI::App& app) {
+  auto args = std::make_shared<BenchArgs>();
+  bench::BenchOptions& o = args->options;
+  o.peers.python.clear();
+  std::vector<std::string> transports;
+  for (const net::TransportRow& row : net::transport_table()) transports.emplace_back(row.name);
+  app.add_option("collective", args->collective,
+                 "allreduce, reduce, broadcast, gather, scatter, allgather, "
+                 "reduce_scatter, all_to_all or barrier")
+      ->required();
+  app.add_option("--world", args->worlds, "Numbers of ranks, e.g. 2,4,8")->capture_default_str();
+  app.add_option("--bytes", args->sizes, "Sizes: 1K,64K or 1K..64M (times 4) or 1K..64M*2")
+      ->capture_default_str();
+  app.add_option("--transport", o.own.transport, "How our ranks reach each other")
+      ->check(CLI::IsMember(transports))
+      ->capture_default_str();
+  app.add_option("--against", args->against, "Peers to measure beside: mpi, gloo or mpi,gloo");
+  app.add_option("--algorithm", o.algorithm, "Our algorithm (default: the choice by price)");
+  auto* in = app.add_flag("--in-place", args->in_place, "The result replaces the input (default)");
+  app.add_flag("--out-of-place", args->out_of_place, "Input and result are different memory")->excludes(in);
+  app.add_option("--repeats", o.repeats, "Rounds over the sides")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "Time to spend on measuring, about")->check(CLI::PositiveNumber);
+  app.add_option("--buffers", args->buffers, "Where our tensors live")
+      ->check(CLI::IsMember({"heap", "shared"}));
+  app.add_option("--spin-us", args->spin_us, "Our ranks spin at most this long before they block")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--mpi-args", args->mpi_args, "Flags for mpirun (default: several settings are tried)");
+  app.add_option("--mpirun", o.peers.mpirun, "Open MPI's launcher")->capture_default_str();
+  app.add_option("--python", o.peers.python, "A Python with PyTorch (default: $TRIREME_PYTHON, python3)");
+  app.add_option("--peers", o.peers.peers_dir,
+                 "Folder of bench_mpi_collectives and bench_gloo_collectives.py");
+  app.add_option("--rank-prefix", args->rank_prefix, "Put before every rank's command; {rank} is its number");
+  app.add_flag("--check", args->check, "Exit with 1 when a goal is missed by more than the spread");
+  app.add_flag("--json", args->json, "Print the rows as JSON");
+  app.footer("Ratios above 1 mean that ours is faster. How it is measured: docs/bench.md");
+  return [args] { return run_bench_command(*args); };
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,285 @@
+#include "trireme/cli/bench/driver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trireme/runtime/files.h"
+
+namespace trireme::cli::bench {
+namespace {
+
+using runtime::Task;
+
+constexpr double kSlice = 0.05;  // seconds per side and round where no budget is given
+constexpr int kLeastCalls = 3, kMostCalls = 1000, kProbeCalls = 3, kWarmup = 2;
+constexpr int kTrialRounds = 3;
+constexpr double kRewriteBytesPerSecond = 4e9;  // rewriting the input takes its share of a slice
+// Settings of Open MPI are compared once per class of sizes: below each of these, and above.
+constexpr std::uint64_t kClassEnds[] = {32U << 10, 1U << 20, UINT64_MAX};
+
+struct NamedSide {
+  std::string setting;
+  std::unique_ptr<Side> side;
+};
+
+// The sides of one world.
+class World {
+ public:
+  World(runtime::Runtime& rt, const BenchOptions& options, int world, std::string dir, Report& report)
+      : rt_(rt), o_(options), world_(world), dir_(std::move(dir)), report_(report) {}
+
+  Task<Status> run(const std::function<void(const Row&)>& on_row);
+
+ private:
+  Task<Status> start();
+  Task<void> start_mpi();
+  Task<void> choose_mpi();
+  Task<Status> measure_point(std::uint64_t bytes, Row& row);
+  Task<void> stop();
+  void lose(const char* side, const Status& why);
+  Work work_for(std::uint64_t bytes, const Side& side) const;
+  int calls_for(double call_us, std::uint64_t bytes) const;
+  NamedSide* mpi_for(std::uint64_t bytes);
+
+  runtime::Runtime& rt_;
+  const BenchOptions& o_;
+  const int world_;
+  const std::string dir_;
+  Report& report_;
+  std::unique_ptr<Side> ours_, gloo_;
+  std::vector<NamedSide> mpi_;
+  std::vector<int> mpi_of_class_ = std::vector<int>(std::size(kClassEnds), 0);  // into mpi_
+};
+
+std::size_t class_of(std::uint64_t bytes) {
+  std::size_t c = 0;
+  while (bytes >= kClassEnds[c]) ++c;
+  return c;
+}
+
+bool wants(const BenchOptions& o, const char* side) {
+  return std::find(o.against.begin(), o.against.end(), side) != o.against.end();
+}
+
+Work World::work_for(std::uint64_t bytes, const Side& side) const {
+  Work w;
+  w.kind = o_.kind;
+  w.elems = static_cast<std::int64_t>(bytes / 4);
+  if (has_blocks(o_.kind)) w.elems = (w.elems + world_ - 1) / world_ * world_;
+  if (o_.kind == collective::Kind::kBarrier) w.elems = 0;
+  w.in_place = o_.in_place;
+  if (&side == ours_.get()) w.algorithm = o_.algorithm;
+  w.crowded = world_ > o_.cores;
+  w.warmup = kWarmup;
+  return w;
+}
+
+int World::calls_for(double call_us, std::uint64_t bytes) const {
+  double slice = kSlice;
+  if (o_.seconds > 0)
+    slice = o_.seconds / static_cast<double>(o_.worlds.size() * o_.sizes.size() * (1 + o_.against.size()) *
+                                             static_cast<std::size_t>(o_.repeats));
+  const double per_call = call_us * 1e-6 + static_cast<double>(bytes) / kRewriteBytesPerSecond + 1e-6;
+  return static_cast<int>(std::clamp(slice / per_call, double{kLeastCalls}, double{kMostCalls}));
+}
+
+void World::lose(const char* side, const Status& why) {
+  report_.absent.push_back({side, world_, why.message()});
+}
+
+Task<Status> World::start() {
+  SideSpec own = own_side(o_.own, world_, dir_);
+  auto side = co_await start_side(rt_, std::move(own));
+  if (!side.ok()) co_return side.status();
+  ours_ = std::move(*side);
+  if (wants(o_, "mpi")) {
+    co_await start_mpi();
+    co_await choose_mpi();
+  }
+  if (wants(o_, "gloo")) {
+    SideSpec spec = gloo_side(o_.peers, world_, dir_);
+    auto gloo = co_await start_side(rt_, std::move(spec));
+    if (gloo.ok())
+      gloo_ = std::move(*gloo);
+    else
+      lose("gloo", gloo.status());
+  }
+  co_return Status();
+}
+
+Task<void> World::start_mpi() {
+  Status first;
+  int index = 0;
+  for (const MpiSetting& setting : mpi_settings(o_.peers, o_.kind)) {
+    SideSpec spec = mpi_side(o_.peers, setting, index++, world_, dir_);
+    auto side = co_await start_side(rt_, std::move(spec));
+    if (side.ok())
+      mpi_.push_back({setting.name, std::move(*side)});
+    else if (first.ok())
+      first = side.status();
+  }
+  if (mpi_.empty()) lose("mpi", first);
+}
+
+// The fastest setting of every class of sizes, at a size in its middle; the others are ended.
+Task<void> World::choose_mpi() {
+  std::vector<bool> keep(mpi_.size(), false);
+  for (std::size_t c = 0; c < std::size(kClassEnds) && mpi_.size() > 1; ++c) {
+    std::vector<std::uint64_t> sizes;
+    for (const std::uint64_t s : o_.sizes)
+      if (class_of(s) == c) sizes.push_back(s);
+    if (sizes.empty()) continue;
+    const std::uint64_t bytes = sizes[sizes.size() / 2];
+    std::vector<std::vector<double>> rounds(mpi_.size());
+    for (int round = 0; round <= kTrialRounds; ++round) {
+      for (std::size_t i = 0; i < mpi_.size(); ++i) {
+        if (mpi_[i].side == nullptr) continue;
+        Work work = work_for(bytes, *mpi_[i].side);
+        const double guess = rounds[i].empty() ? 1e6 : rounds[i].back();
+        work.calls = round == 0 ? kProbeCalls : calls_for(guess, bytes);
+        Result<std::vector<double>> times = co_await mpi_[i].side->measure(std::move(work));
+        if (times.ok())
+          rounds[i].push_back(quantile(*times, 0.5));
+        else
+          mpi_[i].side.reset();  // a setting that does not work is not the best
+      }
+    }
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < mpi_.size(); ++i) {
+      if (mpi_[i].side == nullptr || rounds[i].empty()) continue;
+      const double median = quantile(rounds[i], 0.5);
+      if (median < best) best = median, mpi_of_class_[c] = static_cast<int>(i);
+    }
+    keep[static_cast<std::size_t>(mpi_of_class_[c])] = true;
+  }
+  for (std::size_t i = 0; i < mpi_.size() && mpi_.size() > 1; ++i) {
+    if (keep[i] || mpi_[i].side == nullptr) continue;
+    co_await mpi_[i].side->stop();
+    mpi_[i].side.reset();
+  }
+}
+
+NamedSide* World::mpi_for(std::uint64_t bytes) {
+  if (mpi_.empty()) return nullptr;
+  NamedSide& chosen = mpi_[static_cast<std::size_t>(mpi_of_class_[class_of(bytes)])];
+  return chosen.side == nullptr ? nullptr : &chosen;
+}
+
+Task<Status> World::measure_point(std::uint64_t bytes, Row& row) {
+  NamedSide* mpi = mpi_for(bytes);
+  struct Contender {
+    Side* side;
+    Work work;
+    std::vector<double> rounds_us;
+    Status failure;
+  };
+  std::vector<Contender> all;
+  for (Side* side : {ours_.get(), mpi != nullptr ? mpi->side.get() : nullptr, gloo_.get()})
+    if (side != nullptr) all.push_back({side, work_for(bytes, *side), {}, {}});
+  for (int round = -1; round < o_.repeats; ++round) {
+    for (Contender& c : all) {
+      if (!c.failure.ok()) continue;
+      if (round < 0) c.work.calls = kProbeCalls;
+      Result<std::vector<double>> times = co_await c.side->measure(c.work);
+      c.failure = times.status();
+      if (!times.ok() && c.side == ours_.get()) co_return c.failure;
+      if (!times.ok()) continue;
+      const double median = quantile(*times, 0.5);
+      if (round < 0)
+        c.work.calls = calls_for(median, bytes);
+      else
+        c.rounds_us.push_back(median);
+    }
+  }
+  row.ours = summarise(all[0].rounds_us, all[0].work.calls);
+  for (Contender& c : all) {
+    if (c.side == ours_.get()) continue;
+    const bool is_gloo = c.side == gloo_.get();
+    if (!c.failure.ok()) {
+      lose(is_gloo ? "gloo" : "mpi", c.failure);
+      (is_gloo ? gloo_ : mpi->side).reset();
+      continue;
+    }
+    const Timing timing = summarise(c.rounds_us, c.work.calls);
+    (is_gloo ? row.gloo : row.mpi) = timing;
+    (is_gloo ? row.gloo_ratio : row.mpi_ratio) = ratio_of(timing, row.ours);
+    if (!is_gloo) row.mpi_setting = mpi->setting;
+  }
+  co_return Status();
+}
+
+Task<void> World::stop() {
+  co_await ours_->stop();
+  if (gloo_ != nullptr) co_await gloo_->stop();
+  for (NamedSide& mpi : mpi_)
+    if (mpi.side != nullptr) co_await mpi.side->stop();
+}
+
+Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
+  TR_CO_RETURN_IF_ERROR(co_await start());
+  const Models models = o_.models(world_);
+  for (const std::uint64_t bytes : o_.sizes) {
+    Row row;
+    row.kind = o_.kind;
+    row.world = world_;
+    row.transport = o_.own.transport;
+    row.oversubscribed = world_ > o_.cores;
+    const Work work = work_for(bytes, *ours_);
+    row.bytes = static_cast<std::uint64_t>(work.elems) * 4;
+    Result<Prediction> prediction = predict(models, work, world_);
+    if (!prediction.ok()) co_return prediction.status();
+    row.algorithm = prediction->algorithm;
+    row.predicted_us = prediction->microseconds;
+    row.bound_us = bound_us(models, o_.kind, world_, static_cast<double>(row.bytes));
+    TR_CO_RETURN_IF_ERROR(co_await measure_point(bytes, row));
+    on_row(row);
+    report_.rows.push_back(std::move(row));
+  }
+  co_await stop();
+  co_return Status();
+}
+
+}  // namespace
+
+Task<Result<Report>> run_bench(runtime::Runtime& rt, const BenchOptions& options, std::string dir,
+                               std::function<void(const Row&)> on_row) {
+  Report report;
+  for (const int world : options.worlds) {
+    const std::string sub = fmt::format("{}/{}", dir, world);
+    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(sub));
+    World one(rt, options, world, sub, report);
+    Status status = co_await one.run(on_row);
+    if (!status.ok()) co_return status;
+  }
+  co_return report;
+}
+
+double quantile(std::vector<double> values, double fraction) {
+  TR_CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  const double at = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (values[above] - values[below]) * (at - std::floor(at));
+}
+
+Timing summarise(std::vector<double> rounds_us, int calls) {
+  Timing t;
+  t.median_us = quantile(rounds_us, 0.5);
+  t.low_us = quantile(rounds_us, 0.25);
+  t.high_us = quantile(rounds_us, 0.75);
+  t.calls = calls;
+  t.rounds_us = std::move(rounds_us);
+  return t;
+}
+
+Ratio ratio_of(const Timing& theirs, const Timing& ours) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(theirs.rounds_us.size(), ours.rounds_us.size()); ++i)
+    ratios.push_back(theirs.rounds_us[i] / std::max(1e-3, ours.rounds_us[i]));
+  if (ratios.empty()) return {};
+  return {quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75)};
+}
+
+}  // namespace trireme::cli::bench

@@ -1,0 +1,21 @@
+// A rank of ours under measurement: joins its group as any rank of a job does, then measures what the driver
+// asks for.
+#pragma once
+
+#include <string>
+
+#include "trireme/net/factory.h"
+
+namespace trireme::cli::bench {
+
+struct RankOptions {
+  std::string driver;     // path of the driver's socket
+  std::string transport;  // a row of net/table.cc
+  net::ConnectOptions connect;
+  bool shared_buffers = false;  // tensors in shared segments instead of the heap
+};
+
+// Until the driver says "quit" or goes away. The failure was also told to the driver.
+runtime::Task<Status> serve_rank(runtime::Runtime& rt, RankOptions options);
+
+}  // namespace trireme::cli::bench

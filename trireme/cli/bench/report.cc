@@ -1,0 +1,188 @@
+#include "trireme/cli/bench/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/cli/bench/sizes.h"
+
+namespace trireme::cli::bench {
+namespace {
+
+constexpr const char* kMethod =
+    "a call's time is that of its slowest rank; every rank rewrites its input before each call and all start "
+    "together; a round is the median of its calls, a figure the median of the rounds, which alternate "
+    "between "
+    "the sides; ratios are quartiles of theirs / ours per round";
+
+std::string time_text(double us) {
+  if (us < 1000) return fmt::format("{:.{}f} us", us, us < 10 ? 2 : us < 100 ? 1 : 0);
+  if (us < 1e6) return fmt::format("{:.{}f} ms", us * 1e-3, us < 1e4 ? 2 : us < 1e5 ? 1 : 0);
+  return fmt::format("{:.2f} s", us * 1e-6);
+}
+
+// Half of the distance between the quartiles, as a share of the median.
+std::string spread_text(const Timing& t) {
+  if (t.median_us <= 0) return "";
+  return fmt::format("+-{:.0f}%", 50 * (t.high_us - t.low_us) / t.median_us);
+}
+
+std::string ratio_text(const std::optional<Ratio>& r) {
+  return r ? fmt::format("{:.2f}x ({:.2f}-{:.2f})", r->median, r->low, r->high) : "-";
+}
+
+bool has(const BenchOptions& o, const char* side) {
+  return std::find(o.against.begin(), o.against.end(), side) != o.against.end();
+}
+
+double fraction_of_bound(const Row& r) { return r.ours.median_us > 0 ? r.bound_us / r.ours.median_us : 0; }
+
+struct GoalRule {
+  const char* transport;
+  const char* peer;
+  double least;
+  std::uint64_t from, below;  // bytes
+  const char* text;
+};
+constexpr std::uint64_t kMega = 1U << 20;
+constexpr GoalRule kGoals[] = {
+    {"shm", "mpi", 1.0, 0, kMega, ">= 1.0x Open MPI below 1 MB"},
+    {"shm", "mpi", 2.0, kMega, 16 * kMega, ">= 2.0x Open MPI from 1 MB"},
+    {"shm", "mpi", 3.0, 16 * kMega, UINT64_MAX, ">= 3.0x Open MPI from 16 MB"},
+    {"tcp", "gloo", 1.0, 0, UINT64_MAX, ">= 1.0x Gloo at every size"},
+};
+
+Json timing_json(const std::optional<Timing>& t, double Timing::*value) {
+  return t ? Json((*t).*value) : Json();
+}
+
+Json row_json(const Row& r, const BenchOptions& o) {
+  const std::optional<Timing> ours = r.ours;
+  Json j = {{"collective", collective::kind_name(r.kind)},
+            {"world", r.world},
+            {"bytes", r.bytes},
+            {"transport", r.transport},
+            {"algorithm", r.algorithm},
+            {"ours_us", r.ours.median_us},
+            {"mpi_us", timing_json(r.mpi, &Timing::median_us)},
+            {"gloo_us", timing_json(r.gloo, &Timing::median_us)},
+            {"predicted_us", r.predicted_us},
+            {"bound_us", r.bound_us},
+            {"bound_fraction", fraction_of_bound(r)},
+            {"in_place", o.in_place},
+            {"buffers", o.own.shared_buffers ? "shared" : "heap"},
+            {"oversubscribed", r.oversubscribed},
+            {"mpi_setting", r.mpi_setting}};
+  const std::pair<const char*, const std::optional<Timing>*> sides[] = {
+      {"ours", &ours}, {"mpi", &r.mpi}, {"gloo", &r.gloo}};
+  for (const auto& [name, timing] : sides) {
+    j[fmt::format("{}_low_us", name)] = timing_json(*timing, &Timing::low_us);
+    j[fmt::format("{}_high_us", name)] = timing_json(*timing, &Timing::high_us);
+    j[fmt::format("{}_calls", name)] = *timing ? Json((*timing)->calls) : Json();
+  }
+  const std::pair<const char*, const std::optional<Ratio>*> ratios[] = {{"mpi", &r.mpi_ratio},
+                                                                        {"gloo", &r.gloo_ratio}};
+  for (const auto& [name, ratio] : ratios) {
+    j[fmt::format("{}_ratio", name)] = *ratio ? Json((*ratio)->median) : Json();
+    j[fmt::format("{}_ratio_low", name)] = *ratio ? Json((*ratio)->low) : Json();
+    j[fmt::format("{}_ratio_high", name)] = *ratio ? Json((*ratio)->high) : Json();
+  }
+  return j;
+}
+
+std::string goal_line(const Goal& g) {
+  std::string line = fmt::format("goal {}: met {} of {}", g.text, g.met, g.total);
+  if (g.met < g.total)
+    line += fmt::format(", worst {:.2f}x at {}; {} beyond the spread", g.worst, g.worst_at,
+                        g.missed_beyond_spread == 0 ? "none" : std::to_string(g.missed_beyond_spread));
+  return line;
+}
+
+}  // namespace
+
+std::string table_header(const BenchOptions& o) {
+  std::string line =
+      fmt::format("{:>5} {:>8}  {:<14} {:>9} {:>6}", "world", "bytes", "algorithm", "ours", "");
+  if (has(o, "mpi")) line += fmt::format(" {:>9} {:>18}", "mpi", "mpi/ours");
+  if (has(o, "gloo")) line += fmt::format(" {:>9} {:>18}", "gloo", "gloo/ours");
+  return line + fmt::format(" {:>9} {:>9} {:>6}\n", "predicted", "bound", "of it");
+}
+
+std::string table_row(const Row& r, const BenchOptions& o) {
+  std::string line = fmt::format("{:>5} {:>8}  {:<14} {:>9} {:>6}", r.world, short_bytes(r.bytes),
+                                 r.algorithm, time_text(r.ours.median_us), spread_text(r.ours));
+  if (has(o, "mpi"))
+    line += fmt::format(" {:>9} {:>18}", r.mpi ? time_text(r.mpi->median_us) : "-", ratio_text(r.mpi_ratio));
+  if (has(o, "gloo"))
+    line +=
+        fmt::format(" {:>9} {:>18}", r.gloo ? time_text(r.gloo->median_us) : "-", ratio_text(r.gloo_ratio));
+  line += fmt::format(" {:>9} {:>9} {:>5.0f}%", time_text(r.predicted_us), time_text(r.bound_us),
+                      100 * fraction_of_bound(r));
+  if (!r.mpi_setting.empty() && r.mpi_setting != "default") line += fmt::format("  mpi: {}", r.mpi_setting);
+  if (r.oversubscribed) line += "  more ranks than cores";
+  return line + "\n";
+}
+
+std::vector<Goal> check_goals(const std::vector<Row>& rows) {
+  std::vector<Goal> goals;
+  for (const GoalRule& rule : kGoals) {
+    Goal goal;
+    goal.text = rule.text;
+    for (const Row& r : rows) {
+      const bool is_mpi = std::string_view(rule.peer) == "mpi";
+      const std::optional<Ratio>& ratio = is_mpi ? r.mpi_ratio : r.gloo_ratio;
+      if (r.kind != collective::Kind::kAllreduce || r.transport != rule.transport || r.oversubscribed ||
+          !ratio || r.bytes < rule.from || r.bytes >= rule.below)
+        continue;
+      if (ratio->median >= rule.least) ++goal.met;
+      if (ratio->high < rule.least) ++goal.missed_beyond_spread;
+      if (goal.total++ == 0 || ratio->median < goal.worst) {
+        goal.worst = ratio->median;
+        goal.worst_at = fmt::format("{}, P={}", short_bytes(r.bytes), r.world);
+      }
+    }
+    if (goal.total > 0) goals.push_back(std::move(goal));
+  }
+  return goals;
+}
+
+PredictionError prediction_error(const std::vector<Row>& rows) {
+  std::vector<double> errors;
+  for (const Row& r : rows)
+    if (r.ours.median_us > 0) errors.push_back(std::abs(r.predicted_us / r.ours.median_us - 1));
+  if (errors.empty()) return {};
+  return {quantile(errors, 0.5), quantile(errors, 0.9)};
+}
+
+std::string table_footer(const Report& report, const BenchOptions& o, const std::string& models) {
+  std::string text;
+  for (const Absent& a : report.absent)
+    text += fmt::format("{} is absent at world {}: {}\n", a.side, a.world, a.reason);
+  const PredictionError e = prediction_error(report.rows);
+  text += fmt::format(
+      "{} over {}, {}, {} buffers; models: {}; prediction error: median {:.0f} %, 90 % within {:.0f} %\n",
+      collective::kind_name(o.kind), o.own.transport, o.in_place ? "in place" : "out of place",
+      o.own.shared_buffers ? "shared" : "heap", models, 100 * e.median, 100 * e.p90);
+  for (const Goal& g : check_goals(report.rows)) text += goal_line(g) + "\n";
+  return text;
+}
+
+Json to_json(const Report& report, const BenchOptions& o, const std::string& models) {
+  Json rows = Json::array(), absent = Json::array(), goals = Json::array();
+  for (const Row& r : report.rows) rows.push_back(row_json(r, o));
+  for (const Absent& a : report.absent)
+    absent.push_back({{"side", a.side}, {"world", a.world}, {"reason", a.reason}});
+  for (const Goal& g : check_goals(report.rows))
+    goals.push_back({{"goal", g.text},
+                     {"met", g.met},
+                     {"of", g.total},
+                     {"missed_beyond_spread", g.missed_beyond_spread},
+                     {"worst", g.worst},
+                     {"worst_at", g.worst_at}});
+  const PredictionError e = prediction_error(report.rows);
+  return {{"rows", rows},        {"absent", absent},
+          {"goals", goals},      {"prediction_error", {{"median", e.median}, {"p90", e.p90}}},
+          {"models", models},    {"cores", o.cores},
+          {"rounds", o.repeats}, {"method", kMethod}};
+}
+
+}  // namespace trireme::cli::bench

@@ -1,0 +1,36 @@
+// A measurement as people and machines read it. Pure: text out of values.
+#pragma once
+
+#include <string>
+
+#include "trireme/base/json.h"
+#include "trireme/cli/bench/driver.h"
+
+namespace trireme::cli::bench {
+
+std::string table_header(const BenchOptions& options);
+std::string table_row(const Row& row, const BenchOptions& options);
+
+// A goal over the rows of a range of sizes, worlds that fit the cores only.
+struct Goal {
+  std::string text;  // ">= 2x Open MPI from 1 to 4 MB"
+  int met = 0, total = 0;
+  // Rows whose upper quartile is below the goal: missed by more than the repeats spread.
+  int missed_beyond_spread = 0;
+  double worst = 0;      // ratio
+  std::string worst_at;  // "16 KB, P=2"
+};
+// Allreduce over shm against Open MPI, and over tcp against Gloo. Goals without rows are left out.
+std::vector<Goal> check_goals(const std::vector<Row>& rows);
+
+// |predicted / measured - 1| over the rows.
+struct PredictionError {
+  double median = 0, p90 = 0;
+};
+PredictionError prediction_error(const std::vector<Row>& rows);
+
+// What comes below the table: what was absent, prediction error, goals, method.
+std::string table_footer(const Report& report, const BenchOptions& options, const std::string& models);
+Json to_json(const Report& report, const BenchOptions& options, const std::string& models);
+
+}  // namespace trireme::cli::bench
