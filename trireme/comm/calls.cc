@@ -85,6 +85,23 @@ Result<std::int64_t> total_of(const Call& call, int world, bool is_root, const T
 
 }  // namespace
 
+std::string operation_text(Kind kind, const std::string& label, std::uint32_t step) {
+  return fmt::format("{}{}{}, step {}", collective::kind_name(kind), label.empty() ? "" : " ", label, step);
+}
+
+Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count) {
+  if (t.is_null()) return error(Code::kInvalid, "[comm] {} is null: expected a tensor", what);
+  if (t.dtype() != dtype)
+    return error(Code::kInvalid, "[comm] {} has another type: got {}, expected {}", what,
+                 dtype_name(t.dtype()), dtype_name(dtype));
+  if (!t.is_contiguous())
+    return error(Code::kInvalid, "[comm] {} is strided: expected a contiguous tensor", what);
+  if (t.shape().num_elems() != count)
+    return error(Code::kInvalid, "[comm] {} has another size: got {} elements, expected {}", what,
+                 t.shape().num_elems(), count);
+  return {};
+}
+
 runtime::Task<Status> Calls::allreduce(Call call, Tensor data) {
   Request r = request_of(Kind::kAllreduce, std::move(call), data);
   if (!r.call.leaf_runs.empty())
@@ -204,7 +221,6 @@ runtime::Task<Status> Calls::neighbours(Call call, std::span<const Tensor> out, 
 }
 
 runtime::Task<Status> Calls::barrier(Call call) {
-  if (call.algorithm.empty()) call.algorithm = "dissemination";
   return run(request_of(Kind::kBarrier, std::move(call), Tensor()));
 }
 

@@ -28,6 +28,11 @@ struct Request {
   std::shared_ptr<const Members> members = nullptr;  // null: the whole group
 };
 
+// "allreduce bucket 0, step 17", for errors.
+std::string operation_text(collective::Kind kind, const std::string& label, std::uint32_t step);
+
+Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count);
+
 class Calls : public Group {
  public:
   runtime::Task<Status> allreduce(Call call, Tensor data) override;

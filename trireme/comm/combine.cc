@@ -48,6 +48,22 @@ void apply(std::byte* dst, const std::byte* src, std::int64_t count, bool src_le
     for (std::int64_t i = 0; i < count; ++i) a[i] = static_cast<T>(Op::template of<W>(a[i], b[i]));
 }
 
+// No __restrict on `out`: it may be an operand. Operands and results at the same index do not hinder vectors;
+// the loop is cut so that the compiler's overlap checks are paid once per stretch.
+template <typename T, typename Op>
+void merge(std::byte* out, std::byte* also, const std::byte* left, const std::byte* right,
+           std::int64_t count) {
+  auto* o = reinterpret_cast<T*>(out);
+  const auto *a = reinterpret_cast<const T*>(left), *b = reinterpret_cast<const T*>(right);
+  using W = Wide<T>;
+  if (also == nullptr) {
+    for (std::int64_t i = 0; i < count; ++i) o[i] = static_cast<T>(Op::template of<W>(a[i], b[i]));
+    return;
+  }
+  auto* __restrict t = reinterpret_cast<T*>(also);
+  for (std::int64_t i = 0; i < count; ++i) t[i] = o[i] = static_cast<T>(Op::template of<W>(a[i], b[i]));
+}
+
 template <typename T>
 void scale(std::byte* dst, std::int64_t count, int world) {
   auto* a = reinterpret_cast<T*>(dst);
@@ -63,6 +79,9 @@ Combine combine_of(Reduction reduction) {
   c.apply = reduction == Reduction::kMax   ? apply<T, Max>
             : reduction == Reduction::kMin ? apply<T, Min>
                                            : apply<T, Add>;
+  c.merge = reduction == Reduction::kMax   ? merge<T, Max>
+            : reduction == Reduction::kMin ? merge<T, Min>
+                                           : merge<T, Add>;
   return c;
 }
 

@@ -12,6 +12,7 @@
 
 #include "trireme/collective/contract.h"
 #include "trireme/comm/calls.h"
+#include "trireme/comm/direct_calls.h"
 #include "trireme/comm/program_run.h"
 #include "trireme/runtime/sync.h"
 
@@ -24,29 +25,20 @@ using collective::ScheduleSpec;
 // The barrier of leave(): no plan has this slot.
 constexpr std::uint16_t kLeaveSlot = 0xFFFF;
 
-Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count) {
-  if (t.is_null()) return error(Code::kInvalid, "[comm] {} is null: expected a tensor", what);
-  if (t.dtype() != dtype)
-    return error(Code::kInvalid, "[comm] {} has another type: got {}, expected {}", what,
-                 dtype_name(t.dtype()), dtype_name(dtype));
-  if (!t.is_contiguous())
-    return error(Code::kInvalid, "[comm] {} is strided: expected a contiguous tensor", what);
-  if (t.shape().num_elems() != count)
-    return error(Code::kInvalid, "[comm] {} has another size: got {} elements, expected {}", what,
-                 t.shape().num_elems(), count);
-  return {};
-}
-
 // A wrong call on purpose: another collective.
 Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast : Kind::kAllreduce; }
 
-class TransportGroup final : public Calls, private net::Completion, private RunListener {
+class TransportGroup final : public Calls,
+                             private net::Completion,
+                             private RunListener,
+                             private DirectCalls::Owner {
  public:
   TransportGroup(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport, GroupOptions options)
       : rt_(rt),
         options_(std::move(options)),
         transport_(std::move(transport)),
         membership_(net::make_membership(rt, *transport_, membership_options(options_))),
+        direct_(DirectCalls::make(rt, *transport_, options_.spin_ns, *this)),
         drained_(rt) {
     membership_->start([this](const Status& verdict) { fail_all_on_loop(verdict); });
   }
@@ -71,7 +63,9 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
     membership_->report(rank(), Code::kInternal, std::move(operation), std::move(reason));
   }
   const Status& verdict() const override { return verdict_; }
-  GroupStats stats() const override { return {num_operations_, transport_->bytes_sent()}; }
+  GroupStats stats() const override {
+    return {num_operations_, transport_->bytes_sent() + (direct_ ? direct_->bytes_laid() : 0)};
+  }
 
   static Request leave_request() {
     Request r{.kind = Kind::kBarrier, .call = {}, .result = {}};
@@ -110,10 +104,9 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
     return m;
   }
 
-  static std::string operation_text(Kind kind, const Call& call) {
+  static std::string operation_of(Kind kind, const Call& call) {
     if (call.slot == kLeaveSlot) return fmt::format("{} {}", collective::kind_name(kind), call.label);
-    return fmt::format("{}{}{}, step {}", collective::kind_name(kind), call.label.empty() ? "" : " ",
-                       call.label, call.step);
+    return operation_text(kind, call.label, call.step);
   }
 
   ScheduleSpec spec_of(Request& r) const {
@@ -162,8 +155,25 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
     return {};
   }
 
+  net::Identity identity_of(const Request& r) const {
+    return {.epoch = options_.epoch,
+            .group = r.members == nullptr ? options_.id : r.members->id,
+            .slot = r.call.slot,
+            .step = r.call.step,
+            .part = 0};
+  }
   // The wire has no field of its own for reduction and root: they make the format byte, so that ranks that
   // disagree on them find out.
+  static net::Fingerprint fingerprint_of(const Request& r, Kind told) {
+    const auto reduction =
+        static_cast<int>(collective::is_reduction(r.kind) ? r.call.reduction : collective::Reduction::kSum);
+    const int root = collective::has_root(r.kind) ? r.call.root % 64 : 0;
+    return {.kind = static_cast<std::uint8_t>(told),
+            .dtype = static_cast<std::uint8_t>(r.dtype),
+            .format = static_cast<std::uint8_t>(reduction + 4 * root),
+            .count = static_cast<std::uint64_t>(r.count)};
+  }
+
   void fill(Request& r, const ScheduleSpec& spec, RunRequest& out) const {
     out.result = std::move(r.result);
     out.partials = std::move(r.partials);
@@ -171,16 +181,22 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
     out.world = spec.world;
     if (r.members != nullptr) out.ranks = r.members->ranks;
     out.keep = r.members;
-    out.id = {.epoch = options_.epoch,
-              .group = r.members == nullptr ? options_.id : r.members->id,
-              .slot = r.call.slot,
-              .step = r.call.step,
-              .part = 0};
-    const int root = collective::has_root(r.kind) ? spec.root % 64 : 0;
-    out.fingerprint = {.kind = 0,
-                       .dtype = static_cast<std::uint8_t>(r.dtype),
-                       .format = static_cast<std::uint8_t>(static_cast<int>(spec.reduction) + 4 * root),
-                       .count = static_cast<std::uint64_t>(spec.count)};
+    out.id = identity_of(r);
+    out.fingerprint = fingerprint_of(r, r.kind);
+  }
+
+  // What prepare() checks, for calls without a program.
+  static Status check_direct(const Request& r, Combine& combine) {
+    if (r.kind == Kind::kBarrier) return {};
+    TR_RETURN_IF_ERROR(check_tensor(r.call.label.c_str(), r.result, r.dtype, r.count));
+    if (!r.one_partial && r.partials.size() != 1)
+      return error(
+          Code::kInvalid,
+          "[comm] allreduce '{}' got {} partials (one per maximal subtree of its leaf run), expected 1",
+          r.call.label, r.partials.size());
+    if (!r.one_partial) TR_RETURN_IF_ERROR(check_tensor("a partial", r.partials[0], r.dtype, r.count));
+    TR_ASSIGN_OR_RETURN(combine, find_combine(r.dtype, r.call.reduction));
+    return {};
   }
 
   RunSlot& take_slot() {
@@ -266,20 +282,38 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
     if (verdict_.ok()) tell_waiting_on_loop();
   }
 
-  // Cheap: the membership is told only when the peer or the call changed.
+  // Of the oldest call. Cheap: the membership is told only when the peer or the call changed.
   void tell_waiting_on_loop() {
     RunSlot* slot = active_.empty() ? nullptr : &runs_[active_.front()];
-    const int peer = slot == nullptr ? -1 : slot->run->waits_for();
-    const std::uint64_t serial = slot == nullptr ? 0 : slot->serial;
+    int peer = slot == nullptr ? -1 : slot->run->waits_for();
+    std::uint64_t serial = slot == nullptr ? 0 : slot->serial;
+    const std::uint64_t direct = direct_ ? direct_->oldest_serial() : 0;
+    const bool is_direct = direct != 0 && (serial == 0 || direct < serial);
+    if (is_direct) {
+      serial = direct;
+      peer = direct_->waits_for();
+    }
     if (peer == told_peer_ && serial == told_serial_) return;
     told_peer_ = peer;
     told_serial_ = serial;
-    membership_->set_waiting({peer, peer < 0 ? std::string() : slot->run->operation()});
+    membership_->set_waiting({peer, peer < 0    ? std::string()
+                                    : is_direct ? direct_->operation()
+                                                : slot->run->operation()});
+  }
+
+  void on_direct_progress() override {
+    membership_->note_progress();
+    if (verdict_.ok()) tell_waiting_on_loop();
+  }
+  void on_direct_ended() override { on_direct_progress(); }
+  void on_direct_failed(int peer, const std::string& operation, const Status& status) override {
+    if (verdict_.ok()) membership_->report(peer, status.code(), operation, status.context().reason);
   }
 
   void fail_all_on_loop(const Status& verdict) {
     verdict_ = verdict;
     for (const std::uint32_t number : active_) runs_[number].run->stop();
+    if (direct_) direct_->end_all(verdict);
     transport_->poison(verdict, [this] { drained_.set(true); });
     const std::vector<std::uint32_t> active(active_.begin(), active_.end());
     for (const std::uint32_t number : active) settle_on_loop(runs_[number]);
@@ -289,6 +323,7 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
   const GroupOptions options_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<net::Membership> membership_;  // after the transport: goes first
+  std::unique_ptr<DirectCalls> direct_;          // null: everything goes by messages
   runtime::OneShot<bool> drained_;
   Status verdict_;
   ProgramCache cache_;
@@ -304,25 +339,36 @@ class TransportGroup final : public Calls, private net::Completion, private RunL
 runtime::Task<Status> TransportGroup::run(Request r) {
   if (!verdict_.ok()) co_return verdict_;
   Kind told = r.kind;
-  std::string operation = operation_text(r.kind, r.call);
   if (!r.is_leave) {
     switch (rt_.fault_point("collective", ++num_operations_)) {
       case runtime::FaultAction::kNone:
         break;
       case runtime::FaultAction::kMiscall:
         told = wrong_kind(r.kind);
-        operation = operation_text(told, r.call);
         break;
       case runtime::FaultAction::kError:
-        fail(operation, "injected failure");
+        fail(operation_of(told, r.call), "injected failure");
         co_await drained_.wait_until(kForever);
         co_return verdict_;
     }
   }
+  if (direct_ && direct_->takes(r)) {
+    Combine combine;
+    TR_CO_RETURN_IF_ERROR(check_direct(r, combine));
+    const net::Fingerprint fingerprint = fingerprint_of(r, told);
+    const DirectCalls::Started started =
+        direct_->start(r, identity_of(r), fingerprint, combine, ++num_started_);
+    if (started.ended) {
+      membership_->note_progress();
+      co_return *started.ended;
+    }
+    tell_waiting_on_loop();
+    co_return co_await direct_->wait(started.number);
+  }
   RunRequest request;
   TR_CO_RETURN_IF_ERROR(prepare(r, request));
   request.fingerprint.kind = static_cast<std::uint8_t>(told);
-  request.operation = std::move(operation);
+  request.operation = operation_of(told, r.call);
 
   RunSlot& slot = take_slot();
   runtime::OneShot<Status> done(rt_);

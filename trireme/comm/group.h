@@ -44,6 +44,9 @@ struct GroupOptions {
   cost::LinkModel link;  // for selection
   cost::MachineModel machine;
   std::vector<std::int32_t> machine_of = {};  // the machine of each rank, for hierarchical algorithms
+  // How long a call in shared memory looks again before it leaves the loop to others. 0 where more ranks than
+  // cores share a host.
+  TimeNs spin_ns = 50 * kMicro;
 };
 
 struct GroupStats {

@@ -9,6 +9,21 @@ namespace {
 constexpr std::size_t kMaxEarlyControl = 4096;
 }  // namespace
 
+Status disagreement(int rank, int peer, const Identity& id, const std::string& got,
+                    const std::string& expected) {
+  const std::string reason = fmt::format("mismatched call: got {}, expected {}", got, expected);
+  return Status(
+      Code::kMismatch,
+      fmt::format("[net] rank {} and rank {} disagree on {}: got {}, expected {}; every rank must make the "
+                  "same calls with the same sizes",
+                  peer, rank, id.to_string(), got, expected),
+      ErrorContext{.rank = rank, .peer = peer, .operation = {}, .tag = id.to_string(), .reason = reason});
+}
+
+std::string describe_call(const Identity& id, const Fingerprint& fingerprint) {
+  return fmt::format("[{}] in {}", fingerprint.to_string(), id.to_string());
+}
+
 Endpoint::Endpoint(runtime::Runtime& rt, int rank, int world, std::uint32_t epoch)
     : rt_(rt), rank_(rank), world_(world), epoch_(epoch) {}
 
@@ -104,13 +119,7 @@ Status Endpoint::check_match(int peer, const Identity& id, const PendingRecv& re
                                : fmt::format("[{}]", Fingerprint::unpack(fingerprint).to_string());
   const std::string expected = same ? fmt::format("{} bytes", recv.view.bytes)
                                     : fmt::format("[{}]", Fingerprint::unpack(recv.fingerprint).to_string());
-  const std::string reason = fmt::format("mismatched call: got {}, expected {}", got, expected);
-  return Status(
-      Code::kMismatch,
-      fmt::format("[net] rank {} and rank {} disagree on {}: got {}, expected {}; every rank must make the "
-                  "same calls with the same sizes",
-                  peer, rank_, id.to_string(), got, expected),
-      ErrorContext{.rank = rank_, .peer = peer, .operation = {}, .tag = id.to_string(), .reason = reason});
+  return disagreement(rank_, peer, id, got, expected);
 }
 
 std::uint64_t Endpoint::recv(int peer, const Identity& id, std::uint64_t fingerprint, View view,

@@ -23,6 +23,11 @@ struct SendToken {
   std::uint32_t generation = 0;
 };
 
+// The error of ranks that made different calls under one identity.
+Status disagreement(int rank, int peer, const Identity& id, const std::string& got,
+                    const std::string& expected);
+std::string describe_call(const Identity& id, const Fingerprint& fingerprint);
+
 class Endpoint : public std::enable_shared_from_this<Endpoint> {
  public:
   Endpoint(runtime::Runtime& rt, int rank, int world, std::uint32_t epoch);
@@ -52,6 +57,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   bool arrived_on_loop(int peer, const Identity& id, ArrivedMessage message, bool later = false);
   // For media that fill a recv piece by piece.
   Matcher& matcher() { return matcher_; }
+  const Matcher& matcher() const { return matcher_; }
   // ok when a message of these properties suits the recv; otherwise the error for its completion.
   Status check_match(int peer, const Identity& id, const PendingRecv& recv, std::uint64_t fingerprint,
                      std::uint64_t bytes) const;

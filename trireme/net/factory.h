@@ -17,6 +17,8 @@ struct ConnectOptions {
   int mailbox_base = 0;               // inproc: mailbox id of rank 0
   TimeNs deadline = 30 * kSecond;     // for everybody to arrive
   std::size_t ring_bytes = 1U << 20;  // shm: per directed pair
+  // shm: room for windows per rank. Address space: memory is taken by what is touched.
+  std::size_t window_bytes = std::size_t{1} << 30;
 };
 
 struct TransportRow {

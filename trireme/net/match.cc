@@ -160,4 +160,12 @@ void Matcher::drop_arrived() {
     }
 }
 
+void Matcher::visit_arrived(const Transport::WaitingVisitor& visit) const {
+  for (const Entry& e : entries_)
+    if (e.peer != kNone && !e.holds_recvs)
+      for (std::uint32_t node = e.first; node != kNone; node = nodes_[node].next)
+        visit(static_cast<int>(e.peer), Identity::unpack(e.high, e.low),
+              Fingerprint::unpack(nodes_[node].fingerprint));
+}
+
 }  // namespace trireme::net

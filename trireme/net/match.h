@@ -41,6 +41,7 @@ class Matcher {
   // Removes and returns the recvs of `peer` (-1: of everybody), in the order they were posted per key.
   std::vector<PendingRecv> take_recvs_of(int peer);
   void drop_arrived();
+  void visit_arrived(const Transport::WaitingVisitor& visit) const;
   std::size_t num_keys() const { return num_entries_; }
 
  private:

@@ -36,6 +36,8 @@ class RecordingTransport final : public Transport {
   runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline) override {
     return inner_->make_window(bytes, deadline);
   }
+  Window* exchange() override { return inner_->exchange(); }
+  void visit_waiting(const WaitingVisitor& visit) const override { inner_->visit_waiting(visit); }
   std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
 
  private:

@@ -83,6 +83,8 @@ class Window {
   virtual std::byte* peer(int rank) = 0;  // mapped here, its own too; null: only put and get reach it
   virtual void put(int peer, std::uint64_t offset, View from, Completion* done, std::uint64_t cookie) = 0;
   virtual void get(int peer, std::uint64_t offset, View into, Completion* done, std::uint64_t cookie) = 0;
+  // Makes the peer's loop look at its pollers again, for who waits for a change of mapped memory.
+  virtual void wake(int peer) = 0;
 };
 
 class Transport {
@@ -111,6 +113,13 @@ class Transport {
 
   // Every rank calls it, in the same order and with the same size. kUnavailable without `one_sided`.
   virtual runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline);
+
+  // A window that is there from the start, for whoever runs collectives; null without `peer_memory`.
+  virtual Window* exchange() { return nullptr; }
+
+  // Messages that came and that no recv has taken, in no order. For looking, now and then.
+  using WaitingVisitor = std::function<void(int peer, const Identity& id, const Fingerprint& fingerprint)>;
+  virtual void visit_waiting(const WaitingVisitor& /*visit*/) const {}
 
   virtual std::uint64_t bytes_sent() const = 0;  // payload and headers, on the wire
 };

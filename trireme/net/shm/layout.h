@@ -10,9 +10,11 @@ namespace trireme::net::shm {
 inline constexpr std::uint64_t kSegmentMagic = 0x314D'4853'4952'5254ULL;  // "TRRISHM1" in memory order
 inline constexpr std::uint64_t kHelloMagic = 0x314F'4C48'4952'5254ULL;    // "TRRIHLO1"
 inline constexpr std::uint32_t kFrameMagic = 0x4D52'4654;                 // "TFRM"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::size_t kAlign = 64, kPage = 4096;
 inline constexpr std::size_t kControlRingBytes = 16 * 1024;
+// The window that is there from the start: the first part of the window area.
+inline constexpr std::size_t kExchangeBytes = std::size_t{64} << 20;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes) {
   return (bytes + kAlign - 1) & ~std::uint64_t{kAlign - 1};
@@ -22,9 +24,9 @@ constexpr std::uint64_t round_up(std::uint64_t bytes) {
 struct SegmentHeader {
   std::uint64_t magic;
   std::uint32_t version, world, rank, epoch;
-  std::uint64_t ring_bytes, control_bytes;
+  std::uint64_t ring_bytes, control_bytes, window_bytes;
 };
-static_assert(sizeof(SegmentHeader) == 40);
+static_assert(sizeof(SegmentHeader) == 48);
 
 // Positions count bytes since the start and never wrap; each is written by one side only.
 struct RingHeader {
@@ -50,8 +52,12 @@ static_assert(sizeof(FrameHeader) == kAlign);
 
 // One block per sending rank: a page with both ring headers, the data ring, the control ring.
 constexpr std::size_t block_bytes(std::size_t ring_bytes) { return kPage + ring_bytes + kControlRingBytes; }
-constexpr std::size_t segment_bytes(int world, std::size_t ring_bytes) {
+// Where the window area begins: after the blocks.
+constexpr std::size_t window_offset(int world, std::size_t ring_bytes) {
   return kPage + static_cast<std::size_t>(world) * block_bytes(ring_bytes);
+}
+constexpr std::size_t segment_bytes(int world, std::size_t ring_bytes, std::size_t window_bytes) {
+  return window_offset(world, ring_bytes) + window_bytes;
 }
 
 struct Block {
@@ -70,8 +76,8 @@ inline Block block_of(std::byte* segment, int sender, std::size_t ring_bytes) {
 struct Hello {
   std::uint64_t magic;
   std::uint32_t version, world, rank, epoch;
-  std::uint64_t ring_bytes;
+  std::uint64_t ring_bytes, window_bytes;
 };
-static_assert(sizeof(Hello) == 32);
+static_assert(sizeof(Hello) == 40);
 
 }  // namespace trireme::net::shm

@@ -44,6 +44,8 @@ class Peer {
   bool stands_on_loop() const { return stands_; }  // a message waits in the ring for its recv
   const Status& broken() const { return broken_; }
   runtime::Stream& stream() { return *link_.stream; }
+  runtime::SharedSegment& segment() { return *link_.segment; }
+  runtime::Doorbell& bell() { return *link_.bell; }
   const std::shared_ptr<runtime::Stream>& shared_stream() const { return link_.stream; }
 
  private:

@@ -46,6 +46,8 @@ Status check_hello(const Meeting& m, const Hello& hello, int expected_rank) {
   if (hello.epoch != m.options.epoch) return mismatch("epoch", hello.epoch, m.options.epoch);
   if (hello.ring_bytes != m.options.ring_bytes)
     return mismatch("ring_bytes", hello.ring_bytes, m.options.ring_bytes);
+  if (hello.window_bytes != m.options.window_bytes)
+    return mismatch("window_bytes", hello.window_bytes, m.options.window_bytes);
   if (expected_rank >= 0 ? hello.rank != static_cast<std::uint32_t>(expected_rank)
                          : hello.rank >= hello.world || static_cast<int>(hello.rank) <= m.options.rank)
     return mismatch("rank", hello.rank, expected_rank);
@@ -53,7 +55,7 @@ Status check_hello(const Meeting& m, const Hello& hello, int expected_rank) {
 }
 
 Status check_segment(const Meeting& m, runtime::SharedSegment& segment, int rank) {
-  const std::size_t expected = segment_bytes(m.options.world, m.options.ring_bytes);
+  const std::size_t expected = segment_bytes(m.options.world, m.options.ring_bytes, m.options.window_bytes);
   if (segment.size() < expected)
     return error(Code::kCorrupt,
                  "[net] exchange segment of rank {}: got {} bytes, expected {}; restart the job", rank,
@@ -63,7 +65,8 @@ Status check_segment(const Meeting& m, runtime::SharedSegment& segment, int rank
   if (header.magic != kSegmentMagic || header.version != kVersion ||
       header.rank != static_cast<std::uint32_t>(rank) ||
       header.world != static_cast<std::uint32_t>(m.options.world) || header.epoch != m.options.epoch ||
-      header.ring_bytes != m.options.ring_bytes || header.control_bytes != kControlRingBytes)
+      header.ring_bytes != m.options.ring_bytes || header.window_bytes != m.options.window_bytes ||
+      header.control_bytes != kControlRingBytes)
     return error(Code::kCorrupt, "[net] exchange segment of rank {}: its header is not ours; restart the job",
                  rank);
   return {};
@@ -77,7 +80,8 @@ Task<Result<int>> shake_hands(Meeting& m, std::shared_ptr<runtime::Stream> strea
              .world = static_cast<std::uint32_t>(m.options.world),
              .rank = static_cast<std::uint32_t>(m.options.rank),
              .epoch = m.options.epoch,
-             .ring_bytes = m.options.ring_bytes};
+             .ring_bytes = m.options.ring_bytes,
+             .window_bytes = m.options.window_bytes};
   const ByteView mine_bytes = std::as_bytes(std::span(&mine, 1));
   TR_CO_RETURN_IF_ERROR(co_await stream->write_all(mine_bytes, deadline));
   Hello theirs{};
@@ -150,18 +154,24 @@ Status open(Meeting& m) {
   if (!std::has_single_bit(ring) || ring < kPage || ring > (std::size_t{1} << 30))
     return error(Code::kInvalid,
                  "[net] shm ring size: got {} bytes, expected a power of two from 4096 to 1 GiB", ring);
+  const std::size_t window = m.options.window_bytes;
+  if (window < kExchangeBytes || window % kPage != 0 || window > (std::size_t{1} << 40))
+    return error(Code::kInvalid,
+                 "[net] shm window area: got {} bytes, expected a multiple of 4096 from {} to 1 TiB", window,
+                 kExchangeBytes);
   m.connected.links.resize(static_cast<std::size_t>(m.options.world));
   runtime::Network& network = m.rt.network();
   const std::string name = fmt::format("trireme-rank-{}-epoch-{}", m.options.rank, m.options.epoch);
   TR_ASSIGN_OR_RETURN(m.connected.segment,
-                      network.create_segment(name, segment_bytes(m.options.world, ring)));
+                      network.create_segment(name, segment_bytes(m.options.world, ring, window)));
   const SegmentHeader header{.magic = kSegmentMagic,
                              .version = kVersion,
                              .world = static_cast<std::uint32_t>(m.options.world),
                              .rank = static_cast<std::uint32_t>(m.options.rank),
                              .epoch = m.options.epoch,
                              .ring_bytes = ring,
-                             .control_bytes = kControlRingBytes};
+                             .control_bytes = kControlRingBytes,
+                             .window_bytes = window};
   std::memcpy(m.connected.segment->data(), &header, sizeof(header));
   TR_ASSIGN_OR_RETURN(m.bell, network.make_doorbell());
   if (m.options.rank + 1 < m.options.world) {

@@ -5,16 +5,38 @@
 #include <utility>
 
 #include "trireme/net/shm/peer.h"
+#include "trireme/net/shm/window.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::net {
 namespace shm {
 namespace {
+
+// Window offsets travel under an identity that no plan has.
+constexpr std::uint16_t kWindowGroup = 0xFFFF;
+constexpr std::uint8_t kWindowKind = 0xFF;
+
+// Waits for the offsets of all peers. Kept by the transport: a message may complete after the deadline.
+struct OffsetExchange final : public Completion {
+  OffsetExchange(runtime::Runtime& rt, int world, std::uint64_t own)
+      : offsets(static_cast<std::size_t>(world), own), mine(own), left(2 * (world - 1)), all(rt) {}
+  void on_complete(std::uint64_t /*cookie*/, const Status& status) override {
+    if (first_error.ok()) first_error = status;
+    if (--left == 0) all.set(true);
+  }
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t mine;
+  int left;
+  Status first_error;
+  runtime::OneShot<bool> all;
+};
 
 class ShmTransport final : public Transport, private runtime::Poller {
  public:
   ShmTransport(runtime::Runtime& rt, const ConnectOptions& options, Connected connected)
       : endpoint_(std::make_shared<Endpoint>(rt, options.rank, options.world, options.epoch)),
         phantom_(rt.is_phantom()),
+        window_bytes_(options.window_bytes),
         segment_(std::move(connected.segment)) {
     for (int rank = 0; rank < options.world; ++rank) {
       PeerLink& link = connected.links[static_cast<std::size_t>(rank)];
@@ -22,6 +44,7 @@ class ShmTransport final : public Transport, private runtime::Poller {
                                             : std::make_unique<Peer>(*endpoint_, pool_, rank, std::move(link),
                                                                      segment_->data(), options.ring_bytes));
     }
+    make_exchange(options);
     rt.network().add_poller(this);
     for (int rank = 0; rank < options.world; ++rank)
       if (rank != options.rank) rt.spawn(watch(peer(rank).shared_stream(), endpoint_, this, rank));
@@ -36,7 +59,7 @@ class ShmTransport final : public Transport, private runtime::Poller {
   int rank() const override { return endpoint_->rank(); }
   int world() const override { return endpoint_->world(); }
   std::string_view name() const override { return "shm"; }
-  Capabilities capabilities() const override { return {}; }
+  Capabilities capabilities() const override { return {.peer_memory = !phantom_, .one_sided = true}; }
 
   void send(int to, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {
@@ -97,10 +120,59 @@ class ShmTransport final : public Transport, private runtime::Poller {
   void set_closed_handler(std::function<void(int)> handler) override {
     endpoint_->set_closed_handler(std::move(handler));
   }
+  void visit_waiting(const WaitingVisitor& visit) const override {
+    std::as_const(*endpoint_).matcher().visit_arrived(visit);
+  }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  Window* exchange() override { return phantom_ ? nullptr : exchange_.get(); }
+
+  runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline) override {
+    TR_CO_ASSIGN_OR_RETURN(const std::uint64_t own, host_->area.take(bytes));
+    auto met = std::make_shared<OffsetExchange>(endpoint_->rt(), world(), own);
+    meetings_.push_back(met);
+    const Identity id{.epoch = endpoint_->epoch(), .group = kWindowGroup, .step = num_windows_++};
+    const Fingerprint fp{.kind = kWindowKind, .count = bytes};
+    const auto view = [](std::uint64_t& word) {
+      return View{reinterpret_cast<std::byte*>(&word), sizeof(word)};
+    };
+    for (int p = 0; p < world(); ++p) {
+      if (p == rank()) continue;
+      recv(p, id, fp, view(met->offsets[static_cast<std::size_t>(p)]), met.get(), 0);
+      send(p, id, fp, view(met->mine), met.get(), 0);
+    }
+    if (world() > 1 && !co_await met->all.wait_until(deadline))
+      co_return error(
+          Code::kDeadline,
+          "[net] rank {} waited for the others to make window {} of {} bytes; every rank must call", rank(),
+          id.step, bytes);
+    std::erase(meetings_, met);
+    for (const std::uint64_t offset : met->offsets)
+      if (met->first_error.ok() &&
+          (offset % kPage != 0 || offset > window_bytes_ || bytes > window_bytes_ - offset))
+        met->first_error =
+            error(Code::kCorrupt, "[net] a peer's window is outside its area; restart the job");
+    if (!met->first_error.ok()) {
+      host_->area.give_back(own, bytes);
+      co_return met->first_error;
+    }
+    co_return make_shm_window(host_, met->offsets, bytes);
+  }
 
  private:
   Peer& peer(int rank) { return *peers_[static_cast<std::size_t>(rank)]; }
+
+  void make_exchange(const ConnectOptions& options) {
+    host_ = std::make_shared<WindowHost>(WindowHost{endpoint_, WindowArea(window_bytes_), {}, {}});
+    const std::size_t from = window_offset(options.world, options.ring_bytes);
+    for (int rank = 0; rank < options.world; ++rank) {
+      const bool own = rank == options.rank;
+      host_->areas.push_back((own ? segment_->data() : peer(rank).segment().data()) + from);
+      host_->bells.push_back(own ? nullptr : &peer(rank).bell());
+    }
+    const auto first = host_->area.take(kExchangeBytes);
+    TR_CHECK(first.ok() && *first == 0);
+    exchange_ = make_shm_window(host_, std::vector<std::uint64_t>(host_->areas.size(), 0), kExchangeBytes);
+  }
 
   void send_to_self(const Identity& id, const FrameHeader& header, View view, Completion* done,
                     std::uint64_t cookie) {
@@ -147,7 +219,12 @@ class ShmTransport final : public Transport, private runtime::Poller {
 
   std::shared_ptr<Endpoint> endpoint_;
   const bool phantom_;
+  const std::uint64_t window_bytes_;
   std::unique_ptr<runtime::SharedSegment> segment_;
+  std::shared_ptr<WindowHost> host_;
+  std::unique_ptr<Window> exchange_;
+  std::vector<std::shared_ptr<OffsetExchange>> meetings_;
+  std::uint32_t num_windows_ = 0;
   BufferPool pool_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::uint64_t bytes_sent_ = 0;

@@ -1,0 +1,367 @@
+#include "trireme/comm/direct.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/net/endpoint.h"
+
+namespace trireme::comm {
+namespace {
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kLaneBytes = std::size_t{1} << 20;
+constexpr std::size_t kSmallBytes = 16 << 10;
+// Laid down by all ranks together for a small call: more is cheaper in two rounds.
+constexpr std::int64_t kSmallReadBytes = 32 << 10;
+constexpr std::int64_t kMaxBlockBytes = 128 << 10, kMinBlockBytes = 16 << 10;
+constexpr std::int64_t kDepth = 4;  // blocks under way
+constexpr std::size_t kNoticeAt = 0, kLaidAt = 2 * kLine, kSummedAt = 3 * kLine, kSmallAt = 4096;
+constexpr std::size_t kBlocksAt = kSmallAt + 2 * kSmallBytes;
+constexpr std::size_t kSumsAt = kBlocksAt + kDepth * kMaxBlockBytes;
+// A chunk is at most half a block, rounded up to lines.
+constexpr std::size_t kSumBytes = kMaxBlockBytes / 2 + kLine;
+static_assert(kSumsAt + kDepth * kSumBytes <= kLaneBytes);
+// Done at once; between such stretches the loop turns.
+constexpr std::int64_t kBudgetBytes = 1 << 20, kInlineBytes = 4 << 20;
+constexpr int kSpinsBetweenClocks = 64;
+
+std::int64_t block_bytes_for(std::int64_t bytes) {
+  const std::int64_t quarter = (bytes / 4 + 4095) / 4096 * 4096;
+  return std::clamp(quarter, kMinBlockBytes, kMaxBlockBytes);
+}
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// What a rank says before anything else: which call this is. `number` is written last.
+struct alignas(kLine) Direct::Notice {
+  std::atomic<std::uint64_t> number;
+  std::uint64_t high, low, fingerprint;
+};
+
+struct Direct::LaneMemory {
+  std::byte* at;
+  Notice& notice(std::uint64_t number) const {
+    return *reinterpret_cast<Notice*>(at + kNoticeAt + (number % 2) * kLine);
+  }
+  std::atomic<std::uint64_t>& laid() const {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(at + kLaidAt);
+  }
+  std::atomic<std::uint64_t>& summed() const {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(at + kSummedAt);
+  }
+  std::byte* small(std::uint64_t number) const { return at + kSmallAt + (number % 2) * kSmallBytes; }
+  std::byte* block(std::int64_t b) const { return at + kBlocksAt + (b % kDepth) * kMaxBlockBytes; }
+  std::byte* sum(std::int64_t b) const {
+    return at + kSumsAt + static_cast<std::size_t>(b % kDepth) * kSumBytes;
+  }
+};
+
+namespace {
+
+// The cut of a vector in blocks, and of a block in one chunk per rank. Chunks begin at lines.
+struct Cut {
+  std::int64_t count, block_elems, line_elems;
+  int world;
+
+  Cut(const DirectCall& c, int num_ranks)
+      : count(c.count),
+        block_elems(block_bytes_for(c.count * c.elem_bytes) / c.elem_bytes),
+        line_elems(static_cast<std::int64_t>(kLine) / c.elem_bytes),
+        world(num_ranks) {}
+  std::int64_t num_blocks() const { return (count + block_elems - 1) / block_elems; }
+  std::int64_t first(std::int64_t block) const { return block * block_elems; }
+  std::int64_t size(std::int64_t block) const { return std::min(block_elems, count - first(block)); }
+  // Of the chunk of `rank`, within the block.
+  std::int64_t begin(std::int64_t block, int rank) const {
+    const std::int64_t n = size(block), even = (n + world - 1) / world;
+    return std::min(n, (even + line_elems - 1) / line_elems * line_elems * rank);
+  }
+  std::int64_t end(std::int64_t block, int rank) const { return begin(block, rank + 1); }
+};
+
+}  // namespace
+
+Direct::Direct(runtime::Runtime& rt, net::Window& window, int rank, int world, TimeNs spin_ns,
+               Listener& listener)
+    : rt_(rt),
+      window_(window),
+      rank_(rank),
+      world_(world),
+      spin_ns_(rt.is_virtual() ? 0 : spin_ns),
+      listener_(listener),
+      inputs_(static_cast<std::size_t>(world)) {
+  TR_CHECK(window.bytes() >= window_bytes() && window.peer(rank) != nullptr);
+  rt_.network().add_poller(this);
+}
+
+Direct::~Direct() { rt_.network().remove_poller(this); }
+
+std::uint64_t Direct::window_bytes() { return kLanes * kLaneBytes; }
+
+Direct::LaneMemory Direct::memory(int rank, int lane) const {
+  return {window_.peer(rank) + static_cast<std::size_t>(lane) * kLaneBytes};
+}
+
+void Direct::wake_all() {
+  for (int p = 0; p < world_; ++p)
+    if (p != rank_) window_.wake(p);
+}
+
+bool Direct::start(int lane, DirectCall call) {
+  Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  TR_CHECK(world_ > 1 && !abandoned_);
+  if (!l.active) return begin(lane, std::move(call));
+  l.waiting.push_back(std::move(call));
+  return false;
+}
+
+bool Direct::begin(int lane, DirectCall call) {
+  Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  const std::int64_t bytes = call.count * call.elem_bytes;
+  l.call = std::move(call);
+  l.active = true;
+  ++l.number;
+  l.is_small = bytes <= static_cast<std::int64_t>(kSmallBytes) && bytes * (world_ - 1) <= kSmallReadBytes;
+  l.noticed = l.failed = false;
+  l.first_missing = 0;
+  l.num_blocks = l.is_small ? 0 : Cut(l.call, world_).num_blocks();
+  l.laid = l.added = l.taken = 0;
+  if (l.is_small && bytes > 0) {
+    std::memcpy(memory(rank_, lane).small(l.number), l.call.in, static_cast<std::size_t>(bytes));
+    bytes_laid_ += static_cast<std::uint64_t>(bytes);
+  }
+  publish_notice(l, lane);
+  wake_all();
+
+  bool ended = advance(lane, kBudgetBytes);
+  if (!ended && spin_ns_ > 0 && active_.empty() && bytes <= kInlineBytes) {
+    TimeNs until = 0;
+    for (int i = 1; !ended && !l.failed; ++i) {
+      if (i % kSpinsBetweenClocks == 0) {
+        pause_briefly();
+        const TimeNs now = rt_.now();
+        if (until == 0) until = now + spin_ns_;
+        if (now >= until) break;
+      }
+      ended = advance(lane, kBudgetBytes);
+    }
+  }
+  if (abandoned_) return false;
+  if (ended && !rt_.is_virtual()) {
+    l.active = false;
+    l.call.keep = {};
+    return true;
+  }
+  active_.push_back(lane);
+  if (ended) finish_on_loop(lane);
+  return false;
+}
+
+void Direct::publish_notice(Lane& l, int lane) {
+  Notice& notice = memory(rank_, lane).notice(l.number);
+  notice.high = l.call.id.high();
+  notice.low = l.call.id.low();
+  notice.fingerprint = l.call.fingerprint.pack();
+  notice.number.store(l.number, std::memory_order_release);
+}
+
+// True: everybody has come and says the same.
+bool Direct::hear_notices(Lane& l, int lane) {
+  for (; l.first_missing < world_; ++l.first_missing) {
+    if (l.first_missing == rank_) continue;
+    const Notice& notice = memory(l.first_missing, lane).notice(l.number);
+    if (notice.number.load(std::memory_order_acquire) != l.number) return false;
+    const auto theirs = net::Identity::unpack(notice.high, notice.low);
+    if (theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack()) continue;
+    const int peer = l.first_missing;
+    l.failed = true;
+    const std::string got = net::describe_call(theirs, net::Fingerprint::unpack(notice.fingerprint));
+    const std::string expected = net::describe_call(l.call.id, l.call.fingerprint);
+    listener_.on_direct_failed(l.call.cookie, peer, net::disagreement(rank_, peer, l.call.id, got, expected));
+    return false;
+  }
+  l.noticed = true;
+  return true;
+}
+
+// True: the call has ended.
+bool Direct::advance(int lane, std::int64_t budget_bytes) {
+  Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  if (l.failed) return false;
+  if (!l.noticed && !hear_notices(l, lane)) {
+    // What this rank can do by itself goes on, so that the others do not wait for it.
+    if (!l.failed && !l.is_small && l.laid == 0) lay_block(l, lane);
+    return false;
+  }
+  return l.is_small ? advance_small(l, lane) : advance_large(l, lane, budget_bytes);
+}
+
+bool Direct::advance_small(Lane& l, int lane) {
+  if (l.call.count == 0) return true;  // a barrier: everybody has come
+  for (int p = 0; p < world_; ++p)
+    inputs_[static_cast<std::size_t>(p)] = p == rank_ ? l.call.in : memory(p, lane).small(l.number);
+  l.call.order->run(l.call.combine, inputs_, l.call.out, nullptr, l.call.count, l.call.elem_bytes);
+  if (l.call.divide_by > 0) l.call.combine.scale(l.call.out, l.call.count, l.call.divide_by);
+  return true;
+}
+
+bool Direct::everybody_reached(Lane& l, int lane, bool summed, std::uint64_t count) {
+  for (int p = 0; p < world_; ++p) {
+    if (p == rank_) continue;
+    const LaneMemory m = memory(p, lane);
+    if ((summed ? m.summed() : m.laid()).load(std::memory_order_acquire) >= count) continue;
+    l.first_missing = p;
+    return false;
+  }
+  l.first_missing = world_;
+  return true;
+}
+
+bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
+  for (std::int64_t left = rt_.is_virtual() ? INT64_MAX : budget_bytes; left > 0; left -= kMaxBlockBytes) {
+    const auto upto = [&](std::int64_t block) {
+      return l.blocks_before + static_cast<std::uint64_t>(block) + 1;
+    };
+    if (l.taken < l.added && everybody_reached(l, lane, true, upto(l.taken))) {
+      take_block(l, lane);
+      if (l.taken < l.num_blocks) continue;
+      l.blocks_before += static_cast<std::uint64_t>(l.num_blocks);
+      return true;
+    }
+    if (l.added < l.laid && everybody_reached(l, lane, false, upto(l.added)))
+      add_block(l, lane);
+    else if (l.laid < l.num_blocks && l.laid < l.taken + kDepth)
+      lay_block(l, lane);
+    else
+      return false;
+  }
+  return false;
+}
+
+// Everything but the chunk that this rank adds itself.
+void Direct::lay_block(Lane& l, int lane) {
+  const Cut cut(l.call, world_);
+  const std::int64_t b = l.laid++, size = cut.size(b), eb = l.call.elem_bytes;
+  const std::byte* from = l.call.in + cut.first(b) * eb;
+  const LaneMemory m = memory(rank_, lane);
+  const std::int64_t begin = cut.begin(b, rank_), end = cut.end(b, rank_);
+  std::memcpy(m.block(b), from, static_cast<std::size_t>(begin * eb));
+  std::memcpy(m.block(b) + end * eb, from + end * eb, static_cast<std::size_t>((size - end) * eb));
+  bytes_laid_ += static_cast<std::uint64_t>((size - end + begin) * eb);
+  m.laid().store(l.blocks_before + static_cast<std::uint64_t>(l.laid), std::memory_order_release);
+  wake_all();
+}
+
+void Direct::add_block(Lane& l, int lane) {
+  const Cut cut(l.call, world_);
+  const std::int64_t b = l.added++, eb = l.call.elem_bytes, at = cut.first(b) * eb;
+  const std::int64_t begin = cut.begin(b, rank_) * eb, count = cut.end(b, rank_) - cut.begin(b, rank_);
+  const LaneMemory m = memory(rank_, lane);
+  if (count > 0) {
+    for (int p = 0; p < world_; ++p)
+      inputs_[static_cast<std::size_t>(p)] =
+          p == rank_ ? l.call.in + at + begin : memory(p, lane).block(b) + begin;
+    std::byte* out = l.call.out + at + begin;
+    const bool divide = l.call.divide_by > 0;
+    l.call.order->run(l.call.combine, inputs_, out, divide ? nullptr : m.sum(b), count, eb);
+    if (divide) {
+      l.call.combine.scale(out, count, l.call.divide_by);
+      std::memcpy(m.sum(b), out, static_cast<std::size_t>(count * eb));
+    }
+    bytes_laid_ += static_cast<std::uint64_t>(count * eb);
+  }
+  m.summed().store(l.blocks_before + static_cast<std::uint64_t>(l.added), std::memory_order_release);
+  wake_all();
+}
+
+void Direct::take_block(Lane& l, int lane) {
+  const Cut cut(l.call, world_);
+  const std::int64_t b = l.taken++, eb = l.call.elem_bytes;
+  std::byte* into = l.call.out + cut.first(b) * eb;
+  for (int p = 0; p < world_; ++p) {
+    const std::int64_t begin = cut.begin(b, p) * eb, end = cut.end(b, p) * eb;
+    if (p != rank_ && end > begin)
+      std::memcpy(into + begin, memory(p, lane).sum(b), static_cast<std::size_t>(end - begin));
+  }
+}
+
+int Direct::waits_for(int lane) const {
+  const Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  if (!l.active || l.charging) return -1;
+  const int p = l.first_missing == rank_ ? l.first_missing + 1 : l.first_missing;
+  return p < world_ ? p : -1;
+}
+
+void Direct::abandon() {
+  abandoned_ = true;
+  for (Lane& l : lanes_) {
+    l.active = false;
+    l.call = {};
+    l.waiting.clear();
+  }
+  active_.clear();
+}
+
+// In virtual time what the processor did is paid for here: three times the vector passes through it.
+void Direct::finish_on_loop(int lane) {
+  Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  const auto end = [this, lane] {
+    Lane& done = lanes_[static_cast<std::size_t>(lane)];
+    if (abandoned_ || !done.active) return;
+    std::erase(active_, lane);
+    done.active = done.charging = false;
+    const std::uint64_t cookie = done.call.cookie;
+    done.call = {};
+    listener_.on_direct_ended(cookie);
+    start_next(lane);
+  };
+  if (!rt_.is_virtual()) {
+    end();
+    return;
+  }
+  l.charging = true;
+  runtime::ComputeRequest request;
+  const auto elems = static_cast<double>(l.call.count);
+  request.cost = {elems, 3.0 * elems * static_cast<double>(l.call.elem_bytes)};
+  request.label = "reduce";
+  request.done = end;
+  rt_.start_compute(std::move(request));
+}
+
+// Those that end at once are told from the loop as well.
+void Direct::start_next(int lane) {
+  Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  while (!abandoned_ && !l.active && !l.waiting.empty()) {
+    DirectCall next = std::move(l.waiting.front());
+    l.waiting.pop_front();
+    const std::uint64_t cookie = next.cookie;
+    if (begin(lane, std::move(next))) listener_.on_direct_ended(cookie);
+  }
+}
+
+bool Direct::poll_on_loop() {
+  bool progress = false;
+  for (std::size_t i = 0; i < active_.size() && !abandoned_;) {
+    const int lane = active_[i];
+    Lane& l = lanes_[static_cast<std::size_t>(lane)];
+    const std::int64_t before = l.laid + l.added + l.taken;
+    const bool noticed = l.noticed;
+    const bool ended = !l.charging && advance(lane, kBudgetBytes);
+    if (abandoned_) return true;
+    if (ended || l.noticed != noticed || l.laid + l.added + l.taken != before) {
+      progress = true;
+      listener_.on_direct_progress();
+    }
+    if (ended) finish_on_loop(lane);
+    if (i < active_.size() && active_[i] == lane) ++i;
+  }
+  return progress;
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,114 @@
+// Direct: sums through memory that all ranks have mapped (Transport::exchange), without messages.
+//
+// A call runs in the lane of its plan slot. Small: every rank lays its input in its lane, says so, waits for
+// the others' and adds them all itself (one round). Large: block by block, every rank lays down what the
+// others own, adds the chunk that it owns, lays down the sum, and takes the other chunks (two rounds per
+// block, several blocks under way). Chunks are added along the fixed tree, so the bits are those of the
+// fixed-tree schedule whatever the size.
+//
+// Who may overwrite what: a rank starts call n + 1 of a lane after it ended call n, and ends call n only when
+// everybody has started it. So two copies of what a call lays down once are enough, and a block's place is
+// free again when the rank itself is `kDepth` blocks further. Calls of one slot must start in the same order
+// on every rank. Another call in its place is found by the identity and fingerprint that everybody lays down
+// first.
+//
+// Everything happens on the loop: in start(), which looks again for a short while, and from the poller.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/tree_sum.h"
+#include "trireme/net/transport.h"
+#include "trireme/runtime/network.h"
+#include "trireme/tensor/tensor.h"
+
+namespace trireme::comm {
+
+struct DirectCall {
+  net::Identity id;
+  net::Fingerprint fingerprint;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;  // may be `in`
+  std::int64_t count = 0, elem_bytes = 4;
+  Combine combine;
+  int divide_by = 0;                // mean: the number of ranks
+  TreeSum* order = nullptr;         // outlives the call
+  std::array<Tensor, 2> keep = {};  // what `in` and `out` point into
+  std::uint64_t cookie = 0;         // the caller's
+};
+
+class Direct final : private runtime::Poller {
+ public:
+  static constexpr int kLanes = 64;
+
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // From the poller. Not for calls that start() reported as ended.
+    virtual void on_direct_ended(std::uint64_t cookie) = 0;
+    virtual void on_direct_failed(std::uint64_t cookie, int peer, const Status& status) = 0;
+    virtual void on_direct_progress() = 0;
+  };
+
+  // `window` is the transport's and at least window_bytes(). `spin_ns`: how long start() looks again.
+  Direct(runtime::Runtime& rt, net::Window& window, int rank, int world, TimeNs spin_ns, Listener& listener);
+  ~Direct() override;
+  static std::uint64_t window_bytes();
+
+  // No elements: a barrier. Precondition: world > 1, not abandoned. True: it has ended; otherwise the listener hears. A
+  // lane that is taken makes the call wait for its turn.
+  bool start(int lane, DirectCall call);
+  // The lowest rank that the call in this lane waits for; -1: for nobody.
+  int waits_for(int lane) const;
+  // Ends all calls without a word; the window is not touched any more.
+  void abandon();
+  std::uint64_t bytes_laid() const { return bytes_laid_; }
+
+ private:
+  struct Notice;  // in the window
+  struct LaneMemory;
+  struct Lane {
+    bool active = false, is_small = false;
+    DirectCall call;
+    std::uint64_t number = 0;         // of calls so far
+    std::uint64_t blocks_before = 0;  // of the calls before
+    std::int64_t num_blocks = 0, laid = 0, added = 0, taken = 0;
+    bool noticed = false;   // everybody's notice was checked
+    int first_missing = 0;  // peers below have come, in the step that the lane is in
+    bool charging = false, failed = false;
+    std::deque<DirectCall> waiting;  // for the call before
+  };
+
+  LaneMemory memory(int rank, int lane) const;
+  bool begin(int lane, DirectCall call);
+  bool advance(int lane, std::int64_t budget_bytes);
+  bool advance_small(Lane& l, int lane);
+  bool advance_large(Lane& l, int lane, std::int64_t budget_bytes);
+  bool hear_notices(Lane& l, int lane);
+  bool everybody_reached(Lane& l, int lane, bool summed, std::uint64_t count);
+  void lay_block(Lane& l, int lane);
+  void add_block(Lane& l, int lane);
+  void take_block(Lane& l, int lane);
+  void publish_notice(Lane& l, int lane);
+  void wake_all();
+  void finish_on_loop(int lane);
+  void start_next(int lane);
+  bool poll_on_loop() override;
+
+  runtime::Runtime& rt_;
+  net::Window& window_;
+  const int rank_, world_;
+  const TimeNs spin_ns_;
+  Listener& listener_;
+  std::array<Lane, kLanes> lanes_;
+  std::vector<int> active_;
+  std::vector<const std::byte*> inputs_;
+  std::uint64_t bytes_laid_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace trireme::comm
