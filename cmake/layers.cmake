@@ -16,6 +16,7 @@ foreach(row IN LISTS trireme_rows)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/trireme/${folder}/*.cc")
   list(FILTER sources EXCLUDE REGEX "/trireme/cli/main\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/trireme/net/mpi/module/")  # a library of its own: cmake/mpi.cmake
   if(sources)
     add_library(trireme_${folder} STATIC ${sources})
     set(scope PUBLIC)
@@ -55,3 +56,5 @@ endif()
 
 set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/cli/version.cc" APPEND PROPERTY COMPILE_DEFINITIONS
              TRIREME_VERSION="${PROJECT_VERSION}")
+
+include(mpi)

@@ -2,6 +2,7 @@
 
 #include "trireme/net/factory.h"
 #include "trireme/net/inproc/inproc.h"
+#include "trireme/net/mpi/mpi.h"
 #include "trireme/net/shm/shm.h"
 
 namespace trireme::net {
@@ -10,6 +11,7 @@ namespace {
 constexpr std::array kTransports{
     TransportRow{"inproc", "ranks of one process: threads, or the virtual cluster", connect_inproc},
     TransportRow{"shm", "ranks of one host: shared memory, found over Unix sockets", connect_shm},
+    TransportRow{"mpi", "ranks that mpirun started, over MPI", connect_mpi},
 };
 
 }  // namespace

@@ -1,0 +1,22 @@
+# libtrireme_mpi.so, where MPI is found: the only thing compiled against it; the library loads it when the transport
+# "mpi" is asked for (docs/decisions/004-mpi-module.md). Tests that need mpirun are registered only then.
+option(TRIREME_MPI "Build the MPI module where MPI is found" ON)
+set(TRIREME_MPI_STATUS "off")
+set(TRIREME_MPI_FOUND OFF)
+if(TRIREME_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is all that is used
+  find_package(MPI QUIET COMPONENTS CXX)
+  set(TRIREME_MPI_STATUS "not found, transport 'mpi' is not built")
+  if(MPI_CXX_FOUND)
+    set(TRIREME_MPI_FOUND ON)
+    set(TRIREME_MPI_STATUS "standard ${MPI_CXX_VERSION}, ${MPIEXEC_EXECUTABLE}")
+    file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/trireme/net/mpi/module/*.cc")
+    add_library(trireme_mpi MODULE ${sources})
+    target_include_directories(trireme_mpi PRIVATE "${CMAKE_SOURCE_DIR}")
+    target_link_libraries(trireme_mpi PRIVATE MPI::MPI_CXX)
+    if(TARGET trireme)
+      add_dependencies(trireme trireme_mpi)
+    endif()
+  endif()
+endif()
+message(STATUS "MPI: ${TRIREME_MPI_STATUS}")
