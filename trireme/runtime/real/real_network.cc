@@ -2,6 +2,7 @@
 
 #include "trireme/runtime/real/fabric.h"
 #include "trireme/runtime/real/segment.h"
+#include "trireme/runtime/real/tcp_stream.h"
 #include "trireme/runtime/real/unix_stream.h"
 
 namespace trireme::runtime::real {
@@ -18,6 +19,12 @@ class RealNetwork final : public Network {
   }
   Task<Result<std::unique_ptr<Stream>>> connect_local(std::string path, TimeNs deadline) override {
     return connect_unix(rt_, loop_, std::move(path), deadline);
+  }
+  Result<std::unique_ptr<Listener>> listen_tcp(HostPort at, bool insecure) override {
+    return make_tcp_listener(rt_, loop_, at, insecure);
+  }
+  Task<Result<std::unique_ptr<Stream>>> connect_tcp(HostPort to, TimeNs deadline) override {
+    return real::connect_tcp(rt_, loop_, std::move(to), deadline);
   }
   Result<std::unique_ptr<SharedSegment>> create_segment(const std::string& name, std::size_t bytes) override {
     return MemorySegment::make(name, bytes);

@@ -1,6 +1,5 @@
 #include "trireme/runtime/real/unix_stream.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,8 +7,8 @@
 #include <deque>
 
 #include "trireme/runtime/real/loop_bell.h"
-#include "trireme/runtime/real/ready_waiters.h"
 #include "trireme/runtime/real/segment.h"
+#include "trireme/runtime/real/socket.h"
 
 namespace trireme::runtime::real {
 namespace {
@@ -22,17 +21,12 @@ constexpr std::size_t kMaxFrameBytes = std::size_t{1} << 30;
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxFds = 8;  // in one received message; a frame brings at most two
 
-Status lost(std::string_view action, int error_number) {
-  return error(Code::kPeerLost, "[network] cannot {}: the peer closed the stream ({})", action,
-               text_of_errno(error_number));
-}
-
-class UnixStream final : public Stream, Loop::FdHandler {
+class UnixStream final : public Stream {
  public:
-  UnixStream(Runtime& rt, Loop& loop, Fd socket) : rt_(rt), loop_(loop), socket_(std::move(socket)) {}
+  UnixStream(Runtime& rt, Loop& loop, Fd socket) : socket_(rt, loop, std::move(socket)) {}
   ~UnixStream() override { close(); }
 
-  Status watch() { return loop_.watch(socket_.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP, this); }
+  Status watch() { return socket_.watch(); }
 
   Task<Result<std::size_t>> read_some(MutByteView into, TimeNs deadline) override {
     while (inbox_.size() == inbox_start_ && !into.empty()) {
@@ -89,20 +83,11 @@ class UnixStream final : public Stream, Loop::FdHandler {
   }
 
   void close() override {
-    if (!socket_) return;
-    loop_.unwatch(socket_.get(), this);
-    socket_.reset();
     ended_ = true;
-    readers_.wake();
-    writers_.wake();
+    socket_.close();
   }
 
  private:
-  void on_ready(std::uint32_t events) override {
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) readers_.wake();
-    if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) writers_.wake();
-  }
-
   Task<Status> wait_for_input(std::string_view action, TimeNs deadline);
   bool receive();
   Status parse();
@@ -111,10 +96,7 @@ class UnixStream final : public Stream, Loop::FdHandler {
   Task<Status> send_frame(Kind kind, ByteView payload, std::vector<int> fds, TimeNs deadline);
   ssize_t send_once(ByteView head, ByteView payload, const std::vector<int>& fds);
 
-  Runtime& rt_;
-  Loop& loop_;
-  Fd socket_;
-  ReadyWaiters readers_, writers_;
+  Socket socket_;
 
   Bytes raw_;                    // received, the frame not complete yet
   std::uint32_t body_left_ = 0;  // bytes of the current kBytes frame still to come
@@ -191,10 +173,7 @@ bool UnixStream::receive() {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  ssize_t got = 0;
-  do {
-    got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  const ssize_t got = socket_.receive(message, MSG_CMSG_CLOEXEC);
   const int failure = errno;
   raw_.resize(used + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   if (got < 0 && (failure == EAGAIN || failure == EWOULDBLOCK)) return false;
@@ -221,9 +200,9 @@ bool UnixStream::receive() {
 // Something new was received and sorted. An end or a failure of the input sticks.
 Task<Status> UnixStream::wait_for_input(std::string_view action, TimeNs deadline) {
   TR_CO_RETURN_IF_ERROR(input_failure_);
-  if (ended_) co_return lost(action, ECONNRESET);
+  if (ended_) co_return stream_lost(action, ECONNRESET);
   while (!receive()) {
-    if (!co_await readers_.wait(rt_, deadline))
+    if (!co_await socket_.readable(deadline))
       co_return error(Code::kDeadline, "[network] cannot {}: nothing came from the peer before the deadline",
                       action);
     if (ended_) co_return Status();  // closed at this end, or by a read that another Task made
@@ -247,11 +226,7 @@ ssize_t UnixStream::send_once(ByteView head, ByteView payload, const std::vector
     c->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
     std::memcpy(CMSG_DATA(c), fds.data(), sizeof(int) * fds.size());
   }
-  ssize_t put = 0;
-  do {
-    put = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-  } while (put < 0 && errno == EINTR);
-  return put;
+  return socket_.send(message);
 }
 
 Task<Status> UnixStream::send_frame(Kind kind, ByteView payload, std::vector<int> fds, TimeNs deadline) {
@@ -261,7 +236,7 @@ Task<Status> UnixStream::send_frame(Kind kind, ByteView payload, std::vector<int
   const FrameHeader header{kind, static_cast<std::uint32_t>(payload.size())};
   ByteView head = std::as_bytes(std::span(&header, 1));
   while (!head.empty() || !payload.empty()) {
-    if (!socket_) co_return lost("write", ESHUTDOWN);
+    if (!socket_.is_open()) co_return stream_lost("write", ESHUTDOWN);
     const ssize_t put = send_once(head, payload, fds);
     if (put >= 0) {
       fds.clear();  // they travel with the first byte
@@ -272,10 +247,10 @@ Task<Status> UnixStream::send_frame(Kind kind, ByteView payload, std::vector<int
       continue;
     }
     const int failure = errno;
-    if (failure == EPIPE || failure == ECONNRESET) co_return lost("write", failure);
+    if (failure == EPIPE || failure == ECONNRESET) co_return stream_lost("write", failure);
     if (failure != EAGAIN && failure != EWOULDBLOCK)
       co_return system_error("network", "write to a stream", failure);
-    if (!co_await writers_.wait(rt_, deadline))
+    if (!co_await socket_.writable(deadline))
       co_return error(Code::kDeadline, "[network] cannot write: the peer took no more before the deadline");
   }
   frame_open_ = false;

@@ -1,221 +1,18 @@
-// Streams of one machine: bytes, segments and doorbells travel over the machine's local link.
+// Listening and connecting, inside a machine by a path and over TCP by host and port; segments, doorbells and
+// pollers.
 #include "trireme/runtime/virtual/local_network.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
-#include <cstring>
+
+#include "trireme/runtime/virtual/streams.h"
 
 namespace trireme::runtime::virt {
-
-// One end of a stream. What the peer sends is put here by events of this end's Runtime.
-class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
- public:
-  explicit StreamEnd(Node& n) : node(n) {}
-
-  // Resumes whoever waits for something to arrive; waiters look again.
-  void wake() {
-    for (OneShot<bool>* waiter : std::exchange(waiters, {})) waiter->set(true);
-  }
-
-  // Hands `apply` to the peer over the local link; gives the time when the link is free again.
-  template <typename Apply>
-  TimeNs to_peer(std::uint64_t bytes, Apply apply) {
-    Link& link = node.machine().local;
-    const Link::Use use = link.take(node.now(), kWireHeaderBytes + bytes);
-    last_arrival = std::max(last_arrival, use.end + link.model.latency_ns);
-    if (const std::shared_ptr<StreamEnd> to = peer.lock())
-      node.core.at(&to->node, last_arrival, Label::kStream, [to, apply = std::move(apply)]() mutable {
-        apply(*to);
-        to->wake();
-      });
-    return use.end;
-  }
-
-  // Tells the peer that nothing more comes, after what is under way.
-  void close() {
-    if (closed) return;
-    closed = true;
-    last_arrival = std::max(last_arrival, node.now() + node.machine().local.model.latency_ns);
-    if (const std::shared_ptr<StreamEnd> to = peer.lock())
-      node.core.at(&to->node, last_arrival, Label::kStream, [to] {
-        to->peer_closed = true;
-        to->wake();
-      });
-  }
-
-  Node& node;
-  std::weak_ptr<StreamEnd> peer;
-  std::deque<std::byte> bytes;
-  std::deque<std::shared_ptr<std::byte>> segments;
-  std::deque<std::size_t> segment_sizes;
-  std::deque<Node*> bells;
-  std::vector<OneShot<bool>*> waiters;
-  TimeNs last_arrival = 0;  // at the peer
-  bool closed = false, peer_closed = false;
-};
-
-struct ListenerState {
-  explicit ListenerState(Node& n) : node(n) {}
-  Node& node;
-  std::deque<std::shared_ptr<StreamEnd>> ready;
-  OneShot<bool>* waiter = nullptr;
-  bool gone = false;  // its Listener was destroyed: whoever still connects hears the end at once
-};
-
 namespace {
 
-// Puts a OneShot where somebody sets it, and takes it away again even when the waiting frame is destroyed.
-class Registered {
- public:
-  Registered(std::vector<OneShot<bool>*>& list, OneShot<bool>& shot) : list_(list), shot_(&shot) {
-    list_.push_back(shot_);
-  }
-  ~Registered() { std::erase(list_, shot_); }
-  Registered(const Registered&) = delete;
-  Registered& operator=(const Registered&) = delete;
-
- private:
-  std::vector<OneShot<bool>*>& list_;
-  OneShot<bool>* shot_;
-};
-
-// The handle that a shared segment's memory travels in; the memory goes with its last handle.
-class VirtualSegment final : public SharedSegment {
- public:
-  VirtualSegment(std::shared_ptr<std::byte> memory, std::size_t size)
-      : memory_(std::move(memory)), size_(size) {}
-  std::byte* data() override { return memory_.get(); }
-  std::size_t size() const override { return size_; }
-  const std::shared_ptr<std::byte>& memory() const { return memory_; }
-
- private:
-  std::shared_ptr<std::byte> memory_;
-  std::size_t size_;
-};
-
-class VirtualDoorbell final : public Doorbell {
- public:
-  VirtualDoorbell(Node& holder, Node& target) : holder_(holder), target_(target) {}
-  void ring() override {
-    holder_.act([target = &target_] {
-      if (!target->dead) target->local_network->poll_after(target->machine().local.model.latency_ns);
-    });
-  }
-  Node& target() const { return target_; }
-
- private:
-  Node &holder_, &target_;
-};
-
-class VirtualStream final : public Stream {
- public:
-  explicit VirtualStream(std::shared_ptr<StreamEnd> end) : end_(std::move(end)) {}
-  ~VirtualStream() override { close(); }
-
-  Task<Result<std::size_t>> read_some(MutByteView into, TimeNs deadline) override {
-    const std::shared_ptr<StreamEnd> end = end_;
-    if (into.empty()) co_return std::size_t{0};
-    TR_CO_RETURN_IF_ERROR(
-        co_await wait(end, "bytes", deadline, [](const StreamEnd& e) { return !e.bytes.empty(); }));
-    const std::size_t count = std::min(into.size(), end->bytes.size());
-    std::copy_n(end->bytes.begin(), count, into.begin());
-    end->bytes.erase(end->bytes.begin(), end->bytes.begin() + static_cast<std::ptrdiff_t>(count));
-    co_return count;
-  }
-
-  Task<Status> write_all(ByteView bytes, TimeNs deadline) override {
-    return put(bytes.size(), deadline, [copy = Bytes(bytes.begin(), bytes.end())](StreamEnd& to) {
-      to.bytes.insert(to.bytes.end(), copy.begin(), copy.end());
-    });
-  }
-
-  Task<Status> send_segment(SharedSegment& segment, TimeNs deadline) override {
-    auto memory = static_cast<VirtualSegment&>(segment).memory();
-    return put(0, deadline, [memory, size = segment.size()](StreamEnd& to) {
-      to.segments.push_back(memory);
-      to.segment_sizes.push_back(size);
-    });
-  }
-
-  Task<Result<std::unique_ptr<SharedSegment>>> receive_segment(TimeNs deadline) override {
-    const std::shared_ptr<StreamEnd> end = end_;
-    TR_CO_RETURN_IF_ERROR(
-        co_await wait(end, "a segment", deadline, [](const StreamEnd& e) { return !e.segments.empty(); }));
-    if (end->segments.empty()) co_return lost(*end, "a segment");
-    std::unique_ptr<SharedSegment> segment =
-        std::make_unique<VirtualSegment>(std::move(end->segments.front()), end->segment_sizes.front());
-    end->segments.pop_front();
-    end->segment_sizes.pop_front();
-    co_return std::move(segment);
-  }
-
-  Task<Status> send_doorbell(Doorbell& bell, TimeNs deadline) override {
-    return put(0, deadline, [target = &static_cast<VirtualDoorbell&>(bell).target()](StreamEnd& to) {
-      to.bells.push_back(target);
-    });
-  }
-
-  Task<Result<std::unique_ptr<Doorbell>>> receive_doorbell(TimeNs deadline) override {
-    const std::shared_ptr<StreamEnd> end = end_;
-    TR_CO_RETURN_IF_ERROR(
-        co_await wait(end, "a doorbell", deadline, [](const StreamEnd& e) { return !e.bells.empty(); }));
-    if (end->bells.empty()) co_return lost(*end, "a doorbell");
-    std::unique_ptr<Doorbell> bell = std::make_unique<VirtualDoorbell>(end->node, *end->bells.front());
-    end->bells.pop_front();
-    co_return std::move(bell);
-  }
-
-  void close() override {
-    end_->node.act([end = end_] { end->close(); });
-  }
-
- private:
-  static Status lost(const StreamEnd& end, const char* what) {
-    return error(Code::kPeerLost,
-                 "[runtime] the stream of '{}' ended while it waited for {}: the peer closed it",
-                 end.node.name(), what);
-  }
-
-  // Waits until `there` holds or the peer closed; kDeadline otherwise.
-  static Task<Status> wait(std::shared_ptr<StreamEnd> end, const char* what, TimeNs deadline,
-                           bool (*there)(const StreamEnd&)) {
-    while (!there(*end) && !end->peer_closed) {
-      if (end->closed)
-        co_return error(Code::kCancelled, "[runtime] '{}' closed this stream itself", end->node.name());
-      OneShot<bool> shot(end->node);
-      const Registered registered(end->waiters, shot);
-      if (!co_await shot.wait_until(deadline))
-        co_return error(Code::kDeadline, "[runtime] '{}' waited for {} on a stream until its deadline",
-                        end->node.name(), what);
-    }
-    co_return Status();
-  }
-
-  template <typename Apply>
-  Task<Status> put(std::uint64_t bytes, TimeNs deadline, Apply apply) {
-    return put_on(end_, bytes, deadline, std::move(apply));
-  }
-
-  template <typename Apply>
-  static Task<Status> put_on(std::shared_ptr<StreamEnd> end, std::uint64_t bytes, TimeNs deadline,
-                             Apply apply) {
-    if (end->closed || end->peer_closed)
-      co_return error(Code::kPeerLost, "[runtime] '{}' cannot write: the stream is closed", end->node.name());
-    if (end->node.dead) co_await end->node.sleep_until(kForever);  // never resumes
-    // A pause may have struck in this very callback: then the bytes leave after it.
-    if (end->node.paused) co_await end->node.sleep_until(end->node.now());
-    const TimeNs done = end->to_peer(bytes, std::move(apply));
-    if (done > deadline) {
-      co_await end->node.sleep_until(deadline);
-      co_return error(Code::kDeadline, "[runtime] '{}' could not write {} bytes by the deadline",
-                      end->node.name(), bytes);
-    }
-    co_await end->node.sleep_until(done);
-    co_return Status();
-  }
-
-  std::shared_ptr<StreamEnd> end_;
-};
+constexpr std::string_view kHostPrefix = "machine-";
+constexpr int kFirstFreePort = 32768, kLastPort = 65535;
 
 class VirtualListener final : public Listener {
  public:
@@ -233,6 +30,7 @@ class VirtualListener final : public Listener {
   Task<Result<std::unique_ptr<Stream>>> accept(TimeNs deadline) override {
     return accept_on(state_, deadline);
   }
+  HostPort address() const override { return state_->address; }
 
  private:
   static Task<Result<std::unique_ptr<Stream>>> accept_on(std::shared_ptr<ListenerState> state,
@@ -248,7 +46,7 @@ class VirtualListener final : public Listener {
         co_return error(Code::kDeadline, "[runtime] '{}' accepted no connection until its deadline",
                         state->node.name());
     }
-    std::unique_ptr<Stream> stream = std::make_unique<VirtualStream>(std::move(state->ready.front()));
+    std::unique_ptr<Stream> stream = make_virtual_stream(std::move(state->ready.front()));
     state->ready.pop_front();
     co_return std::move(stream);
   }
@@ -257,9 +55,37 @@ class VirtualListener final : public Listener {
   std::shared_ptr<ListenerState> state_;
 };
 
+std::string tcp_name(std::uint16_t port) { return fmt::format("tcp:{}", port); }
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
+bool is_any(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+// The machine that a host name means to a Runtime of `own`.
+Result<int> machine_of(const std::string& host, int own, int num_machines) {
+  if (is_loopback(host)) return own;
+  int index = 0;
+  const std::string_view digits = std::string_view(host).substr(std::min(host.size(), kHostPrefix.size()));
+  const bool named = host.rfind(kHostPrefix, 0) == 0;
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  if (!named || failure != std::errc() || end != digits.data() + digits.size() || index < 0 ||
+      index >= num_machines)
+    return error(Code::kNotFound, "[runtime] no such host: got '{}', expected localhost or machine-0..{}",
+                 host, num_machines - 1);
+  return index;
+}
+
+// Who listens at a loopback address is not heard by other machines.
+std::shared_ptr<ListenerState> find_listener(const Machine& machine, const std::string& path, bool same) {
+  const auto found = machine.listeners.find(path);
+  if (found == machine.listeners.end() || (!same && is_loopback(found->second->address.host))) return nullptr;
+  return found->second;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Listener>> LocalNetwork::listen_local(const std::string& path) {
+Result<std::unique_ptr<Listener>> LocalNetwork::listen(const std::string& path, HostPort address) {
   if (node_.dead) return error(Code::kUnavailable, "[runtime] '{}' is dead: it cannot listen", node_.name());
   Machine& machine = node_.machine();
   auto& slot = machine.listeners[path];
@@ -267,14 +93,56 @@ Result<std::unique_ptr<Listener>> LocalNetwork::listen_local(const std::string& 
     return error(Code::kExists, "[runtime] '{}' is taken: '{}' listens there; use another path", path,
                  slot->node.name());
   slot = std::make_shared<ListenerState>(node_);
+  slot->address = std::move(address);
   for (auto& [wanted, shot] : machine.connecting)
     if (wanted == path) shot->set(true);
   return std::unique_ptr<Listener>(std::make_unique<VirtualListener>(path, slot));
 }
 
+Result<std::unique_ptr<Listener>> LocalNetwork::listen_local(const std::string& path) {
+  return listen(path, {});
+}
+
+Result<std::unique_ptr<Listener>> LocalNetwork::listen_tcp(HostPort at, bool insecure) {
+  if (!is_loopback(at.host) && !insecure)
+    return error(Code::kUnavailable,
+                 "[runtime] refused to listen at '{}': others could reach it and nothing is encrypted or "
+                 "authenticated; listen at localhost, or say --insecure on a network you trust",
+                 at.to_string());
+  if (!is_any(at.host)) {
+    TR_ASSIGN_OR_RETURN(const int machine,
+                        machine_of(at.host, node_.machine_index,
+                                   static_cast<int>(node_.core.spec().topology.machines.size())));
+    if (machine != node_.machine_index)
+      return error(Code::kUnavailable, "[runtime] cannot listen at '{}': '{}' is on {}{}", at.to_string(),
+                   node_.name(), kHostPrefix, node_.machine_index);
+  }
+  if (at.port == 0) {
+    const auto& taken = node_.machine().listeners;
+    int port = kFirstFreePort;
+    while (port <= kLastPort && taken.count(tcp_name(static_cast<std::uint16_t>(port))) != 0) ++port;
+    if (port > kLastPort) return error(Code::kExhausted, "[runtime] no free port on this machine");
+    at.port = static_cast<std::uint16_t>(port);
+  }
+  return listen(tcp_name(at.port), at);
+}
+
 Task<Result<std::unique_ptr<Stream>>> LocalNetwork::connect_local(std::string path, TimeNs deadline) {
-  Machine& machine = node_.machine();
-  while (machine.listeners.count(path) == 0) {
+  return connect(node_.machine_index, std::move(path), deadline, false);
+}
+
+Task<Result<std::unique_ptr<Stream>>> LocalNetwork::connect_tcp(HostPort to, TimeNs deadline) {
+  const auto machine =
+      machine_of(to.host, node_.machine_index, static_cast<int>(node_.core.spec().topology.machines.size()));
+  if (!machine.ok()) co_return machine.status();
+  co_return co_await connect(*machine, tcp_name(to.port), deadline, true);
+}
+
+Task<Result<std::unique_ptr<Stream>>> LocalNetwork::connect(int machine_index, std::string path,
+                                                            TimeNs deadline, bool tcp) {
+  Machine& machine = node_.core.machine(machine_index);
+  std::shared_ptr<ListenerState> listener;
+  while (!(listener = find_listener(machine, path, machine_index == node_.machine_index))) {
     OneShot<bool> shot(node_);
     struct Waits {
       Machine& machine;
@@ -285,12 +153,16 @@ Task<Result<std::unique_ptr<Stream>>> LocalNetwork::connect_local(std::string pa
       co_return error(Code::kDeadline, "[runtime] nobody listened at '{}' until the deadline of '{}'", path,
                       node_.name());
   }
-  const std::shared_ptr<ListenerState> listener = machine.listeners[path];
-  const TimeNs arrival = node_.now() + machine.local.model.latency_ns;
-  auto mine = std::make_shared<StreamEnd>(node_), theirs = std::make_shared<StreamEnd>(listener->node);
-  mine->peer = theirs;
-  theirs->peer = mine;
+  auto mine = std::make_shared<StreamEnd>(node_, tcp),
+       theirs = std::make_shared<StreamEnd>(listener->node, tcp);
+  StreamEnd::join(mine, theirs);
+  const TimeNs latency = path_between(node_, listener->node).latency_ns;
+  const TimeNs arrival = node_.now() + latency;
   mine->last_arrival = theirs->last_arrival = arrival;
+  const std::string own_host = fmt::format("{}{}", kHostPrefix, node_.machine_index);
+  const bool loopback = is_loopback(listener->address.host);
+  mine->local.host = loopback ? listener->address.host : own_host;
+  theirs->local = listener->address;
   add_stream(mine);
   listener->node.local_network->add_stream(theirs);
   node_.core.at(&listener->node, arrival, Label::kStream, [listener, theirs] {
@@ -299,8 +171,9 @@ Task<Result<std::unique_ptr<Stream>>> LocalNetwork::connect_local(std::string pa
     if (listener->waiter != nullptr) listener->waiter->set(true);
   });
   // The peer end lives in the event above until it is accepted.
-  std::unique_ptr<Stream> stream = std::make_unique<VirtualStream>(mine);
-  co_await node_.sleep_until(arrival);
+  std::unique_ptr<Stream> stream = make_virtual_stream(mine);
+  const TimeNs heard = tcp ? arrival + latency : arrival;  // a TCP connection is there after a round trip
+  co_await node_.sleep_until(heard);
   co_return std::move(stream);
 }
 

@@ -1,5 +1,5 @@
-// What one virtual Runtime reaches its peers by: mailboxes (mailbox.cc) and, inside its machine, streams,
-// segments, doorbells and pollers (local_network.cc).
+// What one virtual Runtime reaches its peers by: mailboxes (mailbox.cc), TCP streams, and inside its machine
+// local streams, segments, doorbells and pollers (local_network.cc).
 #pragma once
 
 #include <memory>
@@ -21,6 +21,8 @@ class LocalNetwork final : public Network {
   }
   Result<std::unique_ptr<Listener>> listen_local(const std::string& path) override;
   Task<Result<std::unique_ptr<Stream>>> connect_local(std::string path, TimeNs deadline) override;
+  Result<std::unique_ptr<Listener>> listen_tcp(HostPort at, bool insecure) override;
+  Task<Result<std::unique_ptr<Stream>>> connect_tcp(HostPort to, TimeNs deadline) override;
   Result<std::unique_ptr<SharedSegment>> create_segment(const std::string& name, std::size_t bytes) override;
   Result<std::unique_ptr<Doorbell>> make_doorbell() override;
   void add_poller(Poller* poller) override;
@@ -34,6 +36,9 @@ class LocalNetwork final : public Network {
 
  private:
   void poll();
+  Result<std::unique_ptr<Listener>> listen(const std::string& path, HostPort address);
+  Task<Result<std::unique_ptr<Stream>>> connect(int machine_index, std::string path, TimeNs deadline,
+                                                bool tcp);
 
   Node& node_;
   std::vector<Poller*> pollers_;
