@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/net/call_log.h"
 #include "trireme/net/control_message.h"
 
 namespace trireme::net {
@@ -106,6 +107,51 @@ TEST(Judge, PairThatDisagreesBlamesTheSender) {
   EXPECT_EQ(judge_mismatch(ranks, reports).culprit, 1);
 }
 
+TEST(Judge, CircleBlamesTheRankWhoseCallNobodyElseMade) {
+  // Rank 0 is alone in "a" because the others are through with it; rank 1 alone made "x".
+  std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "x"), waiting(0, "b"), waiting(2, "b")};
+  ranks[0].num_made = 3;
+  ranks[1].num_made = 1;
+  EXPECT_EQ(judge_stuck(ranks, 0, kDeadline)->culprit, 1);
+}
+
+CallClass way(std::uint64_t digest, std::vector<int> ranks, std::string operation = "op") {
+  return {digest, std::move(operation), fmt::format("call {}", digest), std::move(ranks)};
+}
+
+TEST(Judge, OddCallIsBlamedAndBothAreTold) {
+  const std::vector<CallClass> classes{way(7, {2}, "broadcast"), way(8, {3, 0, 1}, "allreduce")};
+  EXPECT_FALSE(is_undecided(classes));
+  const Verdict v = judge_calls(classes, {});
+  EXPECT_EQ(v.culprit, 2);
+  EXPECT_EQ(v.code, Code::kMismatch);
+  EXPECT_EQ(v.operation, "allreduce");
+  EXPECT_EQ(v.reason, "mismatched call: rank 2 called call 7, rank 0 called call 8");
+}
+
+TEST(Judge, OddCallIsBlamedEvenWhenItsRankAccusesAnother) {
+  const std::vector<CallClass> classes{way(7, {2}), way(8, {0, 1})};
+  const std::vector<Disagreement> reports{{2, 1, "op", "why"}, {2, 0, "op", "why"}};
+  EXPECT_EQ(judge_calls(classes, reports).culprit, 2);
+}
+
+TEST(Judge, TwoThatDifferAreUndecidedAndTheAccusedOrElseTheHigherIsBlamed) {
+  const std::vector<CallClass> classes{way(7, {0}), way(8, {1})};
+  EXPECT_TRUE(is_undecided(classes));
+  EXPECT_EQ(judge_calls(classes, {}).culprit, 1);
+  const std::vector<Disagreement> reports{{1, 0, "op", "why"}};
+  const Verdict v = judge_calls(classes, reports);
+  EXPECT_EQ(v.culprit, 0);
+  EXPECT_EQ(v.reason, "mismatched call: rank 0 called call 7, rank 1 called call 8");
+}
+
+TEST(Judge, ACallThatOneRankMadeAloneNamesItsOperation) {
+  const std::vector<CallClass> classes{way(kNotMade, {0, 1, 3}, ""), way(8, {2}, "barrier extra")};
+  const Verdict v = judge_calls(classes, {});
+  EXPECT_EQ(v.culprit, 2);
+  EXPECT_EQ(v.operation, "barrier extra");
+}
+
 TEST(ControlMessage, SurvivesTheTrip) {
   const ControlMessage m{.type = ControlType::kVerdict,
                          .epoch = 7,
@@ -114,6 +160,9 @@ TEST(ControlMessage, SurvivesTheTrip) {
                          .stalled_ns = 5,
                          .peer = 3,
                          .code = Code::kMismatch,
+                         .call = 0x1234'5678'9ABC'DEF0,
+                         .turn = 9,
+                         .digest = 1ULL << 63,
                          .operation = "allreduce",
                          .reason = std::string(1000, 'x')};
   const Bytes bytes = encode(m);
@@ -127,6 +176,9 @@ TEST(ControlMessage, SurvivesTheTrip) {
   EXPECT_EQ(back->stalled_ns, 5);
   EXPECT_EQ(back->peer, 3);
   EXPECT_EQ(back->code, Code::kMismatch);
+  EXPECT_EQ(back->call, m.call);
+  EXPECT_EQ(back->turn, 9U);
+  EXPECT_EQ(back->digest, m.digest);
   EXPECT_EQ(back->operation, "allreduce");
   EXPECT_EQ(back->reason, std::string(400, 'x'));
 }
@@ -136,7 +188,7 @@ TEST(ControlMessage, EveryTruncationAndEveryWrongTypeIsRefused) {
       {.type = ControlType::kReport, .peer = 1, .code = Code::kPeerLost, .operation = "op", .reason = "r"});
   for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(decode_control(ByteView(bytes).first(n))) << n;
   ASSERT_TRUE(decode_control(bytes));
-  for (const int type : {0, 9, 255}) {
+  for (const int type : {0, 11, 255}) {
     bytes[0] = static_cast<std::byte>(type);
     EXPECT_FALSE(decode_control(bytes)) << type;
   }

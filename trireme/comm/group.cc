@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "trireme/collective/contract.h"
+#include "trireme/comm/call_book.h"
 #include "trireme/comm/calls.h"
 #include "trireme/comm/direct_calls.h"
 #include "trireme/comm/program_run.h"
@@ -40,6 +41,8 @@ class TransportGroup final : public Calls,
         membership_(net::make_membership(rt, *transport_, membership_options(options_))),
         direct_(DirectCalls::make(rt, *transport_, options_.spin_ns, *this)),
         drained_(rt) {
+    book_.join(options_.id);
+    membership_->watch_calls(&book_);
     membership_->start([this](const Status& verdict) { fail_all_on_loop(verdict); });
   }
 
@@ -84,6 +87,7 @@ class TransportGroup final : public Calls,
     runtime::OneShot<Status>* done = nullptr;  // in the frame of the waiting call; null: nobody waits
     std::uint64_t serial = 0;                  // of the call it serves
     bool active = false;
+    net::CallId call;
   };
   // Forgets the waiter when its frame goes, whatever the reason. A run that ended has freed its slot before
   // its waiter resumes: the slot may serve another call by then, whose waiter stays.
@@ -128,7 +132,7 @@ class TransportGroup final : public Calls,
     return spec;
   }
 
-  Status prepare(Request& r, RunRequest& out) {
+  Status prepare(Request& r, RunRequest& out, CallShape& shape) {
     const ScheduleSpec spec = spec_of(r);
     const int me = r.members == nullptr ? rank() : r.members->rank;
     TR_RETURN_IF_ERROR(collective::check_spec(spec));
@@ -152,6 +156,13 @@ class TransportGroup final : public Calls,
                                       r.partials[i], r.dtype,
                                       collective::caller_elems(spec, me, static_cast<int>(i) + 1)));
     fill(r, spec, out);
+    shape = {.kind = r.kind,
+             .dtype = r.dtype,
+             .count = spec.count,
+             .reduction = spec.reduction,
+             .root = spec.root,
+             .algorithm = out.program->algorithm->name,
+             .parts = hash_parts(spec.counts, spec.edges, spec.leaf_runs)};
     return {};
   }
 
@@ -199,6 +210,25 @@ class TransportGroup final : public Calls,
     return {};
   }
 
+  // A direct call that does not end at once is in the book as long as its frame waits.
+  struct DirectEntry {
+    CallBook& book;
+    const net::CallId id;
+    ~DirectEntry() { book.ended(id); }
+  };
+  void write_down_direct(const Request& r, Kind told, const net::Fingerprint& fingerprint,
+                         const net::CallId& id) {
+    const CallShape shape{.kind = told,
+                          .dtype = r.dtype,
+                          .count = r.count,
+                          .reduction = r.call.reduction,
+                          .algorithm = "direct",
+                          .parts = hash_parts({}, {}, r.call.leaf_runs)};
+    book_.started(id, fingerprint, shape, operation_of(told, r.call));
+    membership_->note_call(id);
+    if (std::exchange(direct_failed_, false)) membership_->compare_call(id);
+  }
+
   RunSlot& take_slot() {
     if (free_slots_.empty()) {
       const auto number = static_cast<std::uint32_t>(runs_.size());
@@ -225,13 +255,15 @@ class TransportGroup final : public Calls,
     } else {
       slot.run->stop();
       slot.run->message_failed();
-      if (verdict_.ok()) report_on_loop(*slot.run, step, status);
+      if (verdict_.ok()) report_on_loop(slot, step, status);
     }
     settle_on_loop(slot);
   }
 
-  void report_on_loop(const ProgramRun& run, std::uint32_t step, const Status& status) {
+  void report_on_loop(const RunSlot& slot, std::uint32_t step, const Status& status) {
+    const ProgramRun& run = *slot.run;
     const std::string& reason = status.context().reason;
+    if (status.code() == Code::kMismatch) membership_->compare_call(slot.call);
     membership_->report(run.peer_of(run.step(step)), status.code(), run.operation(),
                         reason.empty() ? status.message() : reason);
   }
@@ -277,6 +309,7 @@ class TransportGroup final : public Calls,
     slot.active = false;
     active_.erase(std::find(active_.begin(), active_.end(), slot.run->number()));
     if (slot.done != nullptr) slot.done->set(status);
+    book_.ended(slot.call);
     free_slot(slot);
     membership_->note_progress();
     if (verdict_.ok()) tell_waiting_on_loop();
@@ -307,7 +340,12 @@ class TransportGroup final : public Calls,
   }
   void on_direct_ended() override { on_direct_progress(); }
   void on_direct_failed(int peer, const std::string& operation, const Status& status) override {
-    if (verdict_.ok()) membership_->report(peer, status.code(), operation, status.context().reason);
+    if (!verdict_.ok()) return;
+    if (const auto call = book_.find_under_way(operation))
+      membership_->compare_call(*call);
+    else
+      direct_failed_ = true;  // it begins: compared when it is written down
+    membership_->report(peer, status.code(), operation, status.context().reason);
   }
 
   void fail_all_on_loop(const Status& verdict) {
@@ -322,7 +360,8 @@ class TransportGroup final : public Calls,
   runtime::Runtime& rt_;
   const GroupOptions options_;
   std::unique_ptr<net::Transport> transport_;
-  std::unique_ptr<net::Membership> membership_;  // after the transport: goes first
+  CallBook book_;
+  std::unique_ptr<net::Membership> membership_;  // after the transport and the book: goes first
   std::unique_ptr<DirectCalls> direct_;          // null: everything goes by messages
   runtime::OneShot<bool> drained_;
   Status verdict_;
@@ -334,6 +373,7 @@ class TransportGroup final : public Calls,
   std::uint64_t num_started_ = 0;
   int told_peer_ = -1;
   std::uint64_t told_serial_ = 0;
+  bool direct_failed_ = false;
 };
 
 runtime::Task<Status> TransportGroup::run(Request r) {
@@ -356,27 +396,36 @@ runtime::Task<Status> TransportGroup::run(Request r) {
     Combine combine;
     TR_CO_RETURN_IF_ERROR(check_direct(r, combine));
     const net::Fingerprint fingerprint = fingerprint_of(r, told);
+    const net::CallId call = book_.count(identity_of(r));
     const DirectCalls::Started started =
         direct_->start(r, identity_of(r), fingerprint, combine, ++num_started_);
     if (started.ended) {
       membership_->note_progress();
       co_return *started.ended;
     }
+    write_down_direct(r, told, fingerprint, call);
+    const DirectEntry entry{book_, call};
     tell_waiting_on_loop();
     co_return co_await direct_->wait(started.number);
   }
   RunRequest request;
-  TR_CO_RETURN_IF_ERROR(prepare(r, request));
+  CallShape shape;
+  TR_CO_RETURN_IF_ERROR(prepare(r, request, shape));
+  shape.kind = told;
   request.fingerprint.kind = static_cast<std::uint8_t>(told);
   request.operation = operation_of(told, r.call);
 
   RunSlot& slot = take_slot();
+  slot.call = book_.count(request.id);
+  book_.started(slot.call, request.fingerprint, shape, request.operation);
   runtime::OneShot<Status> done(rt_);
   const Waiter waiter(slot, &done);
   if (Status s = slot.run->start(std::move(request)); !s.ok()) {
+    book_.ended(slot.call);
     free_slot(slot);
     co_return s;
   }
+  membership_->note_call(slot.call);
   slot.active = true;
   slot.serial = ++num_started_;
   active_.push_back(slot.run->number());
@@ -437,6 +486,7 @@ Result<std::unique_ptr<Group>> TransportGroup::subgroup(std::vector<int> ranks, 
         "[comm] sub-group {} cannot be made: expected rank {} among its members and another id than {}", id,
         rank(), options_.id);
   members->ranks = std::move(ranks);
+  book_.join(id);
   return std::unique_ptr<Group>(std::make_unique<SubGroup>(*this, std::move(members)));
 }
 

@@ -27,7 +27,7 @@ bool take_text(ByteView& in, std::string& text) {
 
 Bytes encode(const ControlMessage& m) {
   Bytes out;
-  out.reserve(40 + std::min(kMaxText, m.operation.size()) + std::min(kMaxText, m.reason.size()));
+  out.reserve(60 + std::min(kMaxText, m.operation.size()) + std::min(kMaxText, m.reason.size()));
   append_le(out, m.type);
   append_le(out, static_cast<std::uint8_t>(m.busy));
   append_le(out, m.code);
@@ -36,6 +36,9 @@ Bytes encode(const ControlMessage& m) {
   append_le(out, m.progress);
   append_le(out, m.stalled_ns);
   append_le(out, static_cast<std::int32_t>(m.peer));
+  append_le(out, m.turn);
+  append_le(out, m.call);
+  append_le(out, m.digest);
   append_text(out, m.operation);
   append_text(out, m.reason);
   return out;
@@ -47,13 +50,16 @@ std::optional<ControlMessage> decode_control(ByteView in) {
   std::int32_t peer = 0;
   const bool whole = take_le(in, type) && take_le(in, busy) && take_le(in, code) && take_le(in, zero) &&
                      take_le(in, m.epoch) && take_le(in, m.progress) && take_le(in, m.stalled_ns) &&
-                     take_le(in, peer) && take_text(in, m.operation) && take_text(in, m.reason) && in.empty();
-  if (!whole || type < 1 || type > static_cast<std::uint8_t>(ControlType::kProbe) || busy > 1 || zero != 0 ||
+                     take_le(in, peer) && take_le(in, m.turn) && take_le(in, m.call) &&
+                     take_le(in, m.digest) && take_text(in, m.operation) && take_text(in, m.reason) &&
+                     in.empty();
+  if (!whole || type < 1 || type > static_cast<std::uint8_t>(ControlType::kCall) || busy > 1 || zero != 0 ||
       code > static_cast<std::uint8_t>(Code::kInternal) || m.stalled_ns < 0)
     return std::nullopt;
   m.type = static_cast<ControlType>(type);
   const bool accuses = m.type == ControlType::kReport || m.type == ControlType::kVerdict;
   if (accuses && (code == 0 || peer < 0)) return std::nullopt;
+  if (m.type == ControlType::kCall && m.digest == 0) return std::nullopt;
   m.busy = busy != 0;
   m.code = static_cast<Code>(code);
   m.peer = peer;

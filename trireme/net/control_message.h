@@ -20,6 +20,8 @@ enum class ControlType : std::uint8_t {
   kFarewell = 6,   // coordinator -> rank: everybody said goodbye
   kPardon = 7,     // coordinator -> reporter: `peer` had left in good order
   kProbe = 8,      // coordinator -> rank: send a heartbeat now
+  kCompare = 9,    // coordinator -> rank: say how you made the call (call, turn), now or when you make it
+  kCall = 10,      // rank -> coordinator: call, turn, digest, operation, reason (the call in words)
 };
 
 struct ControlMessage {
@@ -30,6 +32,9 @@ struct ControlMessage {
   TimeNs stalled_ns = 0;
   int peer = -1;
   Code code = Code::kOk;
+  std::uint64_t call = 0;  // CallId (call_log.h): group, slot and step
+  std::uint32_t turn = 0;
+  std::uint64_t digest = 0;
   std::string operation = {};  // at most 400 bytes travel
   std::string reason = {};     // at most 400 bytes travel
 };

@@ -15,9 +15,12 @@ const RankView& at(std::span<const RankView> ranks, int rank) {
   return ranks[static_cast<std::size_t>(rank)];
 }
 
-int num_sharing(std::span<const RankView> ranks, const std::string& operation) {
-  return static_cast<int>(
-      std::count_if(ranks.begin(), ranks.end(), [&](const RankView& r) { return r.operation == operation; }));
+// How many ranks are in the operation of `rank`, or have made that call.
+int num_sharing(std::span<const RankView> ranks, int rank) {
+  const RankView& own = at(ranks, rank);
+  const auto in_it = std::count_if(ranks.begin(), ranks.end(),
+                                   [&](const RankView& r) { return r.operation == own.operation; });
+  return std::max(static_cast<int>(in_it), own.num_made);
 }
 
 std::string chain_text(std::span<const int> chain) {
@@ -30,7 +33,7 @@ std::string chain_text(std::span<const int> chain) {
 Verdict judge_cycle(std::span<const RankView> ranks, std::span<const int> cycle, TimeNs deadline) {
   int culprit = -1, fewest = 0;
   for (const int rank : cycle) {
-    const int sharing = num_sharing(ranks, at(ranks, rank).operation);
+    const int sharing = num_sharing(ranks, rank);
     if (culprit < 0 || sharing < fewest || (sharing == fewest && rank > culprit)) {
       culprit = rank;
       fewest = sharing;
@@ -84,7 +87,7 @@ std::string operation_around(std::span<const RankView> ranks, int culprit) {
 }
 
 std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, TimeNs now, TimeNs started,
-                                     TimeNs deadline, TimeNs arrival) {
+                                     TimeNs deadline, TimeNs arrival, TimeNs slack) {
   int culprit = -1, num_quiet = 0, num_judged = 0;
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
     const RankView& r = at(ranks, rank);
@@ -92,7 +95,7 @@ std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, 
     ++num_judged;
     const bool never = r.heard_at < 0;
     const TimeNs silent = now - (never ? started : r.heard_at);
-    if (silent >= (never ? arrival : deadline) && culprit < 0) culprit = rank;
+    if (silent >= (never ? arrival : deadline) + slack && culprit < 0) culprit = rank;
     if (silent >= deadline / 2) ++num_quiet;
   }
   if (culprit < 0) return std::nullopt;
@@ -129,7 +132,7 @@ Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagree
   const auto candidate = [&](int rank) -> Candidate& {
     for (Candidate& c : candidates)
       if (c.rank == rank) return c;
-    const int sharing = valid(ranks, rank) ? num_sharing(ranks, at(ranks, rank).operation) : 0;
+    const int sharing = valid(ranks, rank) ? num_sharing(ranks, rank) : 0;
     return candidates.emplace_back(Candidate{rank, 0, sharing, 0});
   };
   // The accused come first, so that an equal score falls on who was accused first.
@@ -151,6 +154,38 @@ Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagree
       break;
     }
   return {culprit.rank, Code::kMismatch, evidence->operation, evidence->reason};
+}
+
+bool is_undecided(std::span<const CallClass> classes) {
+  return std::all_of(classes.begin(), classes.end(),
+                     [&](const CallClass& c) { return c.ranks.size() == classes.front().ranks.size(); });
+}
+
+Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports) {
+  TR_CHECK(classes.size() > 1, "nobody disagrees");
+  const auto fewer = [](const CallClass& a, const CallClass& b) { return a.ranks.size() < b.ranks.size(); };
+  const CallClass* odd = &*std::min_element(classes.begin(), classes.end(), fewer);
+  int culprit = *std::min_element(odd->ranks.begin(), odd->ranks.end());
+  if (is_undecided(classes)) {
+    const auto blame = [&](int rank) {
+      return std::pair(std::count_if(reports.begin(), reports.end(),
+                                     [&](const Disagreement& d) { return d.accused == rank; }),
+                       rank);
+    };
+    for (const CallClass& c : classes)
+      for (const int rank : c.ranks)
+        if (blame(rank) > blame(culprit)) {
+          culprit = rank;
+          odd = &c;
+        }
+  }
+  const CallClass* usual = nullptr;
+  for (const CallClass& c : classes)
+    if (&c != odd && (usual == nullptr || fewer(*usual, c))) usual = &c;
+  const int witness = *std::min_element(usual->ranks.begin(), usual->ranks.end());
+  return {culprit, Code::kMismatch, usual->operation.empty() ? odd->operation : usual->operation,
+          fmt::format("mismatched call: rank {} called {}, rank {} called {}", culprit, odd->words, witness,
+                      usual->words)};
 }
 
 }  // namespace trireme::net

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/base/status.h"
 #include "trireme/base/units.h"
+#include "trireme/net/verdict.h"
 
 namespace trireme::net {
 
@@ -19,13 +19,7 @@ struct RankView {
   int waits_for = -1;
   std::string operation;
   bool left = false;  // said goodbye
-};
-
-struct Verdict {
-  int culprit = 0;
-  Code code = Code::kPeerLost;
-  std::string operation;
-  std::string reason;
+  int num_made = 0;   // ranks that made the call it is in, as far as they told
 };
 
 // One rank said that it disagrees with another.
@@ -39,15 +33,15 @@ struct Disagreement {
 // The operation to name when `culprit` failed: what somebody waits for it in, else what it was in, else any.
 std::string operation_around(std::span<const RankView> ranks, int culprit);
 
-// A rank other than `self` that was silent for `deadline` (one never heard of: since `started` for
-// `arrival`). When everybody fell silent at once in a world of more than two, `self` is the one that was cut
-// off.
+// A rank other than `self` that was silent for `deadline` and `slack` (one never heard of: since `started`
+// for `arrival`). When everybody fell silent at once in a world of more than two, `self` is the one that was
+// cut off.
 std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, TimeNs now, TimeNs started,
-                                     TimeNs deadline, TimeNs arrival);
+                                     TimeNs deadline, TimeNs arrival, TimeNs slack = 0);
 
 // Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a
 // rank that waits for nobody: that rank did not call. A cycle: the rank of the cycle whose operation fewest
-// stalled ranks share (last resort: the highest rank). A chain that reaches a busy or progressing rank:
+// ranks share or made (last resort: the highest rank). A chain that reaches a busy or progressing rank:
 // nobody.
 std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline);
 // The same from every rank that stands still; O(world).
@@ -56,5 +50,17 @@ std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs d
 // The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
 // often; equal: accused first. Precondition: not empty.
 Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports);
+
+// Ranks that made a call in the same way.
+struct CallClass {
+  std::uint64_t digest = 0;
+  std::string operation, words;  // as the first of them told
+  std::vector<int> ranks;
+};
+// No way of making the call is rarer than another: who is wrong cannot be known (yet).
+bool is_undecided(std::span<const CallClass> classes);
+// The lowest rank of the rarest way. Undecided: whom the reports accuse most, then the highest rank. Names
+// the operation of the most frequent way, and what both called. Precondition: two classes at least.
+Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports);
 
 }  // namespace trireme::net

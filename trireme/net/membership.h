@@ -9,12 +9,18 @@
 // each rank's `on_failure` runs once with a Status that carries the culprit (context.peer), the operation and
 // the reason. A silent coordinator is noticed by every rank itself. A rank that leaves in good order says
 // goodbye first: its closed connection is then no failure.
+//
+// Ranks whose calls differ are found in three ways: a message that meets a recv of another call (reported by
+// the group at once); a message that no recv takes, of a call that this rank made in another way; a call that
+// lasts longer than a heartbeat. In all three the coordinator asks every rank how it made that call (CallLog)
+// and blames the odd one out.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "trireme/net/call_log.h"
 #include "trireme/net/transport.h"
 
 namespace trireme::net {
@@ -38,6 +44,12 @@ class Membership {
   virtual ~Membership() = default;
   // `on_failure` runs once on the loop, also when the failure was reported by this rank.
   virtual void start(std::function<void(Status verdict)> on_failure) = 0;
+  // Where calls can be looked up; without it only messages show that calls differ. `log` outlives this.
+  virtual void watch_calls(CallLog* log) = 0;
+  // A call that the log knows began; cheap.
+  virtual void note_call(const CallId& id) = 0;
+  // Asks whether the others made this call, which the log knows, in the same way.
+  virtual void compare_call(const CallId& id) = 0;
   // Progress: call whenever an operation completes; cheap.
   virtual void note_progress() = 0;
   virtual void set_waiting(WaitingFor waiting) = 0;
@@ -49,7 +61,8 @@ class Membership {
   virtual const Status& verdict() const = 0;  // ok while all is well
 };
 
-// Takes the control and closed handlers of `transport`, which outlives it.
+// Takes the control and closed handlers of `transport`, which outlives it. In a world of one nobody is asked
+// or told.
 std::unique_ptr<Membership> make_membership(runtime::Runtime& rt, Transport& transport,
                                             MembershipOptions options);
 

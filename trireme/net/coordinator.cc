@@ -1,0 +1,197 @@
+#include "trireme/net/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::net {
+namespace {
+
+constexpr TimeNs kClosedGrace = 50 * kMilli;
+constexpr TimeNs kMismatchWindow = 100 * kMilli;
+constexpr TimeNs kTieWindow = 300 * kMilli;
+// Calls compared at once: those that last longer than a heartbeat are few.
+constexpr std::size_t kMaxComparisons = 64;
+
+}  // namespace
+
+Coordinator::Coordinator(runtime::Runtime& rt, int world, const MembershipOptions& options,
+                         CoordinatorPort& port)
+    : rt_(rt),
+      options_(options),
+      port_(port),
+      started_at_(rt.now()),
+      ranks_(static_cast<std::size_t>(world)) {}
+
+Coordinator::~Coordinator() {
+  for (const runtime::TimerId timer : {closed_timer_, mismatch_timer_})
+    if (timer != 0) rt_.cancel_timer(timer);
+}
+
+void Coordinator::heard(int peer, ControlMessage m) {
+  RankView& r = view(peer);
+  r.heard_at = rt_.now();
+  switch (m.type) {
+    case ControlType::kHeartbeat: {
+      const bool crossed = r.stalled_ns < options_.deadline && m.stalled_ns >= options_.deadline;
+      r.busy = m.busy;
+      r.stalled_ns = m.stalled_ns;
+      r.waits_for = m.peer;
+      r.operation = std::move(m.operation);
+      port_.send(peer, {.type = ControlType::kAnswer});
+      if (!crossed) break;
+      count_callers();
+      if (auto v = judge_stuck(ranks_, peer, options_.deadline)) port_.decide(std::move(*v));
+      break;
+    }
+    case ControlType::kReport:
+      consider(peer, {m.peer, m.code, std::move(m.operation), std::move(m.reason)});
+      break;
+    case ControlType::kVerdict:  // the others gave the coordinator up while it was away
+      port_.decide({m.peer, m.code, std::move(m.operation), std::move(m.reason)});
+      break;
+    case ControlType::kGoodbye:
+      left(peer);
+      break;
+    case ControlType::kCall:
+      call_told(peer, m);
+      break;
+    default:
+      break;
+  }
+}
+
+void Coordinator::look() {
+  view(kRank) = port_.own_view();
+  if (auto v = judge_silence(ranks_, kRank, rt_.now(), started_at_, options_.deadline, options_.arrival,
+                             options_.heartbeat / 8)) {
+    port_.decide(std::move(*v));
+    return;
+  }
+  count_callers();
+  if (auto v = judge_all_stuck(ranks_, options_.deadline)) port_.decide(std::move(*v));
+}
+
+void Coordinator::was_away() {
+  for (RankView& r : ranks_)
+    if (r.heard_at >= 0) r.heard_at = rt_.now();
+}
+
+void Coordinator::consider(int reporter, Verdict v) {
+  if (v.culprit == reporter) {
+    port_.decide(std::move(v));
+    return;
+  }
+  if (v.code == Code::kMismatch) {
+    open_mismatch_window();
+    disagreements_.push_back({reporter, v.culprit, std::move(v.operation), std::move(v.reason)});
+    return;
+  }
+  if (v.code != Code::kPeerLost) {
+    port_.decide(std::move(v));
+    return;
+  }
+  if (view(v.culprit).left) {
+    if (reporter != kRank) port_.send(reporter, {.type = ControlType::kPardon, .peer = v.culprit});
+    return;
+  }
+  closed_.push_back(std::move(v));
+  if (closed_timer_ == 0)
+    closed_timer_ = rt_.call_at(rt_.now() + kClosedGrace, [this] {
+      closed_timer_ = 0;
+      decide_on_closed();
+    });
+}
+
+void Coordinator::decide_on_closed() {
+  for (Verdict& v : std::exchange(closed_, {})) {
+    if (view(v.culprit).left) continue;
+    if (v.operation.empty()) v.operation = operation_around(ranks_, v.culprit);
+    port_.decide(std::move(v));
+    return;
+  }
+}
+
+// The first to tell of a call makes everybody tell.
+Coordinator::Comparison& Coordinator::comparison_of(const CallId& id) {
+  for (Comparison& c : comparisons_)
+    if (c.id == id) return c;
+  // One that differs is kept: its verdict is near.
+  if (comparisons_.size() >= kMaxComparisons && comparisons_.front().classes.size() < 2)
+    comparisons_.pop_front();
+  Comparison& made = comparisons_.emplace_back();
+  made.id = id;
+  port_.broadcast({.type = ControlType::kCompare, .call = id.pack(), .turn = id.turn});
+  port_.compare_own(id);
+  return made;
+}
+
+void Coordinator::call_told(int rank, const ControlMessage& m) {
+  Comparison& c = comparison_of(CallId::unpack(m.call, m.turn));
+  CallClass* same = nullptr;
+  for (CallClass& k : c.classes) {
+    if (std::find(k.ranks.begin(), k.ranks.end(), rank) != k.ranks.end()) return;
+    if (k.digest == m.digest) same = &k;
+  }
+  if (same != nullptr) {
+    same->ranks.push_back(rank);
+    return;
+  }
+  c.classes.push_back({m.digest, m.operation, m.reason, {rank}});
+  if (c.classes.size() > 1) open_mismatch_window();
+}
+
+void Coordinator::count_callers() {
+  for (RankView& r : ranks_) {
+    r.num_made = 0;
+    if (r.stalled_ns < options_.deadline || r.operation.empty()) continue;
+    for (const Comparison& c : comparisons_)
+      for (const CallClass& k : c.classes)
+        if (k.operation == r.operation) r.num_made = static_cast<int>(k.ranks.size());
+  }
+}
+
+void Coordinator::open_mismatch_window() {
+  if (mismatch_timer_ != 0) return;
+  ask_where();
+  // Asked again half-way: who was between two calls at first has stopped at the next one by then.
+  mismatch_timer_ = rt_.call_at(rt_.now() + kMismatchWindow / 2, [this] {
+    ask_where();
+    mismatch_timer_ = rt_.call_at(rt_.now() + kMismatchWindow / 2, [this] { mismatch_window_ended(); });
+  });
+}
+
+void Coordinator::ask_where() { port_.broadcast({.type = ControlType::kProbe}); }
+
+void Coordinator::mismatch_window_ended() {
+  mismatch_timer_ = 0;
+  const auto differing = std::find_if(comparisons_.begin(), comparisons_.end(),
+                                      [](const Comparison& c) { return c.classes.size() > 1; });
+  if (differing == comparisons_.end()) {
+    view(kRank) = port_.own_view();
+    port_.decide(judge_mismatch(ranks_, disagreements_));
+    return;
+  }
+  std::size_t num_told = 0;
+  for (const CallClass& c : differing->classes) num_told += c.ranks.size();
+  if (is_undecided(differing->classes) && num_told < ranks_.size() && !std::exchange(extended_, true)) {
+    mismatch_timer_ = rt_.call_at(rt_.now() + kTieWindow, [this] { mismatch_window_ended(); });
+    return;
+  }
+  port_.decide(judge_calls(differing->classes, disagreements_));
+}
+
+void Coordinator::left(int rank) {
+  view(rank).left = true;
+  if (!std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.left; })) return;
+  port_.broadcast({.type = ControlType::kFarewell});
+  port_.all_left();
+}
+
+std::string Coordinator::missing_text() const {
+  std::string text;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank].left) text += fmt::format("{}{}", text.empty() ? "" : ", ", rank);
+  return fmt::format("no goodbye from ranks {}", text);
+}
+
+}  // namespace trireme::net

@@ -1,0 +1,84 @@
+// Coordinator: rank 0's half of the membership. Knows what every rank said last and comes to the verdict.
+//
+// Times, with heartbeat 200 ms and deadline 2 s:
+//   closed    reported at once; waits kClosedGrace for a goodbye or verdict that is under way, then decides.
+//   mismatch  asks everybody how it made the call and where it is, waits kMismatchWindow, then decides;
+//             kTieWindow longer while who is wrong cannot be told and somebody may still come to the call.
+//   silent    `deadline` and an eighth of a heartbeat after it was last heard (the heartbeat that is due at
+//             the deadline comes first), looked at every quarter of a heartbeat.
+//   stuck     each rank measures how long it stands still, to within a heartbeat.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "trireme/net/call_log.h"
+#include "trireme/net/control_message.h"
+#include "trireme/net/judge.h"
+#include "trireme/net/membership.h"
+
+namespace trireme::net {
+
+// What the coordinator needs of the rank that it lives in.
+class CoordinatorPort {
+ public:
+  virtual ~CoordinatorPort() = default;
+  virtual void send(int peer, ControlMessage message) = 0;
+  virtual void broadcast(ControlMessage message) = 0;  // to everybody else
+  virtual RankView own_view() = 0;                     // of this rank, now
+  virtual void compare_own(const CallId& id) = 0;      // call_told, now or when this rank makes the call
+  virtual void decide(Verdict verdict) = 0;            // the first one counts
+  virtual void all_left() = 0;
+};
+
+// Loop only. The port outlives it.
+class Coordinator {
+ public:
+  static constexpr int kRank = 0;
+
+  Coordinator(runtime::Runtime& rt, int world, const MembershipOptions& options, CoordinatorPort& port);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  ~Coordinator();
+
+  void heard(int peer, ControlMessage message);
+  // Looks for ranks that are silent or stuck.
+  void look();
+  // This rank itself was away: whoever seemed silent gets a new chance to be heard.
+  void was_away();
+  // Weighs what `reporter` (or this rank) saw.
+  void consider(int reporter, Verdict verdict);
+  // How `rank` made a call (a message of type kCall).
+  void call_told(int rank, const ControlMessage& message);
+  void left(int rank);
+  std::string missing_text() const;  // who has not said goodbye
+
+ private:
+  // How the ranks made one call, as far as they have told.
+  struct Comparison {
+    CallId id;
+    std::vector<CallClass> classes;
+  };
+
+  RankView& view(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  Comparison& comparison_of(const CallId& id);
+  void count_callers();  // RankView::num_made
+  void open_mismatch_window();
+  void ask_where();
+  void mismatch_window_ended();
+  void decide_on_closed();
+
+  runtime::Runtime& rt_;
+  const MembershipOptions options_;
+  CoordinatorPort& port_;
+  const TimeNs started_at_;
+  std::vector<RankView> ranks_;
+  std::vector<Verdict> closed_;  // reports that wait for the grace to end
+  std::vector<Disagreement> disagreements_;
+  std::deque<Comparison> comparisons_;
+  bool extended_ = false;
+  runtime::TimerId closed_timer_ = 0, mismatch_timer_ = 0;
+};
+
+}  // namespace trireme::net

@@ -1,0 +1,20 @@
+// The one finding about a failure: who, where and why.
+#pragma once
+
+#include <string>
+
+#include "trireme/base/status.h"
+
+namespace trireme::net {
+
+struct Verdict {
+  int culprit = 0;
+  Code code = Code::kPeerLost;
+  std::string operation;
+  std::string reason;
+};
+
+// The error that rank `self` gets.
+Status to_status(const Verdict& verdict, int self);
+
+}  // namespace trireme::net
