@@ -5,12 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "trireme/runtime/network.h"
+#include "tests/runtime/virtual_ranks.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/runtime/virtual/world.h"
 
 namespace trireme::runtime {
 namespace {
+
+using testing::kClosedWord;
+using testing::make_ranks;
+using testing::phantom;
+using testing::Rank;
+using testing::Seen;
 
 constexpr TimeNs kLatency = 1000, kOverhead = 20, kLocalLatency = 100, kLocalOverhead = 7;
 constexpr int kLocalSpeed = 4;
@@ -24,46 +29,6 @@ WorldSpec byte_per_ns(int num_machines) {
                          .bytes_per_second = kLocalSpeed * 1e9,
                          .message_overhead_ns = kLocalOverhead};
   return spec;
-}
-
-Packet phantom(std::uint64_t bytes, std::uint64_t word = 0) {
-  return {.header = {word}, .payload = nullptr, .bytes = bytes};
-}
-
-struct Seen {
-  TimeNs at;
-  int from;
-  std::uint64_t word;  // of the packet; kClosedWord for a notice
-  friend bool operator==(const Seen&, const Seen&) = default;
-};
-constexpr std::uint64_t kClosedWord = 999;
-void PrintTo(const Seen& s, std::ostream* out) {
-  *out << fmt::format("[{} from {} word {}]", s.at, s.from, s.word);
-}
-
-// One Runtime with one mailbox that notes what it hears.
-struct Rank {
-  Rank(VirtualWorld& world, int machine, int id)
-      : rt(world.add_runtime(machine, fmt::format("rank {}", id))),
-        box(std::move(rt.network().open_mailbox(id)).value()) {
-    box->set_handlers(
-        [this](int from, Packet p) {
-          seen.push_back({rt.now(), from, p.header[0]});
-        },
-        [this](int peer) {
-          seen.push_back({rt.now(), peer, kClosedWord});
-        });
-  }
-  Runtime& rt;
-  std::unique_ptr<Mailbox> box;
-  std::vector<Seen> seen;
-};
-
-std::vector<std::unique_ptr<Rank>> make_ranks(VirtualWorld& world, const std::vector<int>& machines) {
-  std::vector<std::unique_ptr<Rank>> ranks;
-  for (std::size_t i = 0; i < machines.size(); ++i)
-    ranks.push_back(std::make_unique<Rank>(world, machines[i], static_cast<int>(i)));
-  return ranks;
 }
 
 TEST(VirtualMailbox, OneMessageTakesOverheadLatencyAndItsBytes) {

@@ -6,10 +6,33 @@ namespace trireme::runtime {
 namespace virt {
 
 Core::Core(WorldSpec spec)
-    : spec_(std::move(spec)), random_(mix_key(spec_.seed, hash_text("virtual world"))) {
+    : spec_(std::move(spec)),
+      random_(mix_key(spec_.seed, hash_text("virtual world"))),
+      disk_random_(mix_key(spec_.seed, hash_text("disk faults"))),
+      routes_(spec_.topology),
+      jitters_(spec_.latency_jitter > 0),
+      chance_(spec_.network, spec_.seed) {
   TR_CHECK(!spec_.topology.machines.empty(), "a virtual world needs a machine");
-  for (const cost::MachineModel& model : spec_.topology.machines)
-    machines_.push_back(std::make_unique<Machine>(*this, model, spec_.topology));
+  if (!spec_.topology.links.empty()) {
+    const Status checked = cost::check_topology(spec_.topology);
+    TR_CHECK(checked.ok(), "{}", checked.message());
+  }
+  constexpr std::size_t kNone = SIZE_MAX;
+  const std::size_t n = spec_.topology.machines.size();
+  std::vector<std::size_t> up(n, kNone), down(n, kNone);
+  for (std::size_t i = 0; i < routes_.links().size(); ++i) {
+    const cost::TopologyLink& l = routes_.links()[i];
+    wires_.push_back({.model = l.model});
+    jitters_ = jitters_ || l.jitter > 0;
+    const auto from = static_cast<std::size_t>(l.from), to = static_cast<std::size_t>(l.to);
+    if (from < n && up[from] == kNone) up[from] = i;
+    if (to < n && down[to] == kNone) down[to] = i;
+  }
+  for (std::size_t m = 0; m < n; ++m) {
+    TR_CHECK(up[m] != kNone && down[m] != kNone, "machine {} has no links", m);
+    machines_.push_back(std::make_unique<Machine>(*this, spec_.topology.machines[m], spec_.topology.local,
+                                                  wires_[up[m]], wires_[down[m]]));
+  }
   for (const FaultSpec& fault : spec_.faults)
     if (fault.site.empty()) schedule_fault(fault);
 }
@@ -49,6 +72,13 @@ void Core::start(Runtime& runtime, Task<void> task) {
   if (node.dead) return;
   ++roots_left_;
   node.start_root(std::move(task));
+}
+
+void Core::start_program(Runtime& runtime, RootProgram program) {
+  Node& node = static_cast<Node&>(runtime);
+  if (node.dead) return;
+  node.programs.push_back(std::make_shared<const RootProgram>(std::move(program)));
+  start(runtime, (*node.programs.back())(runtime));
 }
 
 void Core::set_program(VirtualProgram program) {
@@ -93,6 +123,8 @@ std::string Core::describe_stuck() const {
     if (node->activity_.busy()) text += " (busy)";
     if (!node->log_lines.empty()) text += fmt::format(": {}", node->log_lines.back());
   }
+  if (restarts_left_ > 0)
+    text += fmt::format("{}{} to be restarted", text.empty() ? "" : "; ", restarts_left_);
   return text;
 }
 
@@ -174,6 +206,9 @@ void Core::schedule_fault(const FaultSpec& fault) {
       case FaultSpec::Kind::kSlow:
         slow(node, fault->factor, fault->duration);
         break;
+      case FaultSpec::Kind::kRestart:
+        restart(node, fault->duration);
+        break;
       case FaultSpec::Kind::kMiscall:
         node.pending_action = FaultAction::kMiscall;
         break;
@@ -198,6 +233,36 @@ void Core::end(Node& node, ExitStatus status, bool lose_files) {
   node.machine().cores.node_ended(node);
   if (lose_files) node.machine().disk.lose_unsynced(node.index);
   if (node.process) process_ended(node.process, status);
+}
+
+void Core::restart(Node& node, TimeNs after) {
+  if (node.dead) return;
+  kill(node);
+  if (node.programs.empty() || after > kForever - now()) return;
+  roots_left_ += static_cast<int>(node.programs.size());  // run() waits for them too
+  ++restarts_left_;
+  at(nullptr, now() + after, Label::kFault, [this, &node] {
+    --restarts_left_;
+    Node& again = add_node(node.machine_index, node.name());
+    again.programs = node.programs;
+    for (const auto& program : again.programs) again.start_root((*program)(again));
+  });
+}
+
+bool Core::disk_fails(int machine) {
+  bool fails = false;
+  for (const DiskFault& f : spec_.disk_faults)
+    if (f.kind == DiskFault::Kind::kError && f.active(machine, now()))
+      fails = f.probability >= 1 || disk_random_.next_double() < f.probability || fails;
+  return fails;
+}
+
+std::uint64_t Core::disk_capacity(int machine) const {
+  std::uint64_t capacity = UINT64_MAX;
+  for (const DiskFault& f : spec_.disk_faults)
+    if (f.kind == DiskFault::Kind::kFull && f.active(machine, now()))
+      capacity = std::min(capacity, f.capacity_bytes);
+  return capacity;
 }
 
 void Core::pause(Node& node, TimeNs duration) {

@@ -13,10 +13,12 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
+#include "trireme/cost/routes.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/network.h"
 #include "trireme/runtime/processes.h"
@@ -24,12 +26,14 @@
 #include "trireme/runtime/virtual/compute.h"
 #include "trireme/runtime/virtual/disk.h"
 #include "trireme/runtime/virtual/event_queue.h"
+#include "trireme/runtime/virtual/network_faults.h"
 #include "trireme/runtime/virtual/world.h"
 
 namespace trireme::runtime::virt {
 
 class Core;
 class LocalNetwork;
+using RootProgram = std::function<Task<void>(Runtime&)>;
 struct ListenerState;
 struct ProcessState;
 
@@ -50,12 +54,26 @@ struct Link {
     free_at = first + cost::transfer_time(bytes, model);
     return {first, free_at};
   }
+  // A later hop, for a message that arrives from `first_byte` to `last_byte`. The link is taken for the bytes
+  // alone, so what comes in slower than it goes out leaves room for others; it ends when the link has done
+  // its bytes and the last one is there, and begins as much earlier as it took to come in, or takes to go
+  // out. Messages begin in the order in which they come: so those of a pair keep theirs.
+  Use pass(TimeNs first_byte, TimeNs last_byte, std::uint64_t bytes) {
+    const TimeNs work = cost::transfer_time(bytes, model);
+    free_at = std::max(first_byte, free_at) + work;
+    const TimeNs end = std::max(free_at, last_byte);
+    last_begun = std::max({last_begun, first_byte, end - std::max(work, last_byte - first_byte)});
+    return {last_begun, end};
+  }
+  TimeNs last_begun = 0;
 };
 
 struct Machine {
-  Machine(Core& core, const cost::MachineModel& model, const cost::Topology& topology)
-      : up{topology.up, 0}, down{topology.down, 0}, local{topology.local, 0}, cores(core, model) {}
-  Link up, down, local;
+  Machine(Core& core, const cost::MachineModel& model, const cost::LinkModel& local_link, Link& first_up,
+          Link& first_down)
+      : up(first_up), down(first_down), local{.model = local_link}, cores(core, model) {}
+  Link &up, &down;  // its first links of the topology
+  Link local;
   Cores cores;
   Disk disk;
   std::map<std::string, std::shared_ptr<ListenerState>> listeners;
@@ -85,8 +103,10 @@ struct MailboxState {
 struct Message {
   Packet packet;
   MailboxState *from = nullptr, *to = nullptr;
-  TimeNs last_byte = 0;     // when it can be at the receiver's machine at the earliest
-  std::uint64_t order = 0;  // of sending, over the whole world
+  std::int32_t source = 0, target = 0;  // machines
+  std::int32_t at = 0;                  // the vertex of the topology where its first byte arrives next
+  TimeNs last_byte = 0;                 // when its last byte can be there at the earliest
+  std::uint64_t order = 0;              // of sending, over the whole world
   std::int64_t record = -1;
   TimeNs close_at =
       -1;  // >= 0: the sender closed; the notice follows this packet, at that time at the earliest
@@ -170,8 +190,9 @@ class Node final : public Runtime {
   std::uint64_t num_disk_ops = 0;
   std::vector<MailboxState*> mailboxes;
   std::vector<std::string> log_lines;
-  std::shared_ptr<ProcessState> process;          // when a parent spawned it
-  std::shared_ptr<const VirtualProgram> program;  // keeps the closure of its coroutine
+  std::vector<std::shared_ptr<const RootProgram>> programs;  // of start_program
+  std::shared_ptr<ProcessState> process;                     // when a parent spawned it
+  std::shared_ptr<const VirtualProgram> program;             // keeps the closure of its coroutine
   std::unique_ptr<LocalNetwork> local_network;
 
  private:
@@ -200,6 +221,7 @@ class Core final : public VirtualWorld {
 
   Runtime& add_runtime(int machine, std::string name) override { return add_node(machine, std::move(name)); }
   void start(Runtime& runtime, Task<void> task) override;
+  void start_program(Runtime& runtime, RootProgram program) override;
   void set_program(VirtualProgram program) override;
   WorldReport run(TimeNs limit) override;
   bool is_dead(const Runtime& runtime) const override { return static_cast<const Node&>(runtime).dead; }
@@ -223,6 +245,21 @@ class Core final : public VirtualWorld {
   void cancel(TimerId id) { queue_.cancel(id); }
   TimeNs jittered(TimeNs latency);
 
+  // The links between two machines (paths.cc). `reserve` takes all of them at once, in the order of the
+  // calls: for streams, whose writes are bounded by a window.
+  struct Transfer {
+    TimeNs sent;     // the first link is free again
+    TimeNs arrival;  // the last byte is there; kForever: the connection is lost, at `lost_at`
+    TimeNs lost_at;
+  };
+  Transfer reserve(int source, int target, std::uint64_t bytes);
+  // Latency of the way, with jitter; the local link's inside a machine.
+  TimeNs path_latency(int source, int target);
+  cost::LinkModel path_model(int source, int target) { return routes_.path_model(source, target); }
+  // Draws whether a file operation on `machine` fails now.
+  bool disk_fails(int machine);
+  std::uint64_t disk_capacity(int machine) const;
+
   // Faults and ends. `lose_files`: what the Runtime did not sync goes with it.
   void kill(Node& node);
   void end(Node& node, ExitStatus status, bool lose_files);
@@ -230,6 +267,7 @@ class Core final : public VirtualWorld {
   void resume(Node& node);
   void mute(Node& node, TimeNs duration);
   void slow(Node& node, double factor, TimeNs duration);
+  void restart(Node& node, TimeNs after);
   void root_ended(Node& node);
 
   // Mailboxes (mailbox.cc).
@@ -253,21 +291,31 @@ class Core final : public VirtualWorld {
   void schedule_fault(const FaultSpec& fault);
 
   void route(MailboxState& from, MailboxState& to, Packet packet, Callback sent);
+  std::uint32_t take_message(MailboxState& from, MailboxState& to, Packet packet);
+  // Takes the first link, for the rest of the way events. Gives when that link is through.
+  TimeNs launch(std::uint32_t index, TimeNs extra, bool ordered);
+  void lose_connection(MailboxState& a, MailboxState& b, TimeNs when);
+  void damage(Packet& packet);
+  TimeNs extra_latency(int source, int target);
   void arrive(std::uint32_t index);
   void deliver(std::uint32_t index);
   void release_message(std::uint32_t index);
   void notify_closed(MailboxState& closed, MailboxState& peer, TimeNs when);
   void hear_closed(MailboxState& closed, MailboxState& peer);
-  TimeNs in_order(const MailboxState& from, const MailboxState& to, TimeNs when);
+  TimeNs in_order(const MailboxState& from, const MailboxState& to, TimeNs first, TimeNs flight);
 
   WorldSpec spec_;
   EventQueue queue_;
   TraceHash trace_;
-  Philox random_;
+  Philox random_, disk_random_;
+  cost::Routes routes_;
+  std::vector<Link> wires_;  // as routes_.links()
+  bool jitters_ = false;
+  NetworkChance chance_;
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::shared_ptr<const VirtualProgram> program_;
-  int roots_left_ = 0;
+  int roots_left_ = 0, restarts_left_ = 0;
   bool tearing_down_ = false;
   std::uint64_t num_events_ = 0, num_messages_ = 0, num_bytes_ = 0;
 
@@ -276,7 +324,8 @@ class Core final : public VirtualWorld {
   std::vector<std::unique_ptr<MailboxState>> boxes_;        // in order of opening
   std::unordered_map<int, MailboxState*> box_of_id_;        // the latest opening
   std::unordered_map<int, std::vector<Parked>> parked_;     // for ids that nobody has opened yet
-  std::unordered_map<std::uint64_t, TimeNs> last_arrival_;  // per (from, to), only with jitter
+  std::unordered_map<std::uint64_t, TimeNs> last_arrival_;  // per (from, to), only with jitter or faults
+  std::unordered_set<std::uint64_t> lost_pairs_;            // connections that were given up, both ways
   std::vector<MessageRecord> records_;
 };
 

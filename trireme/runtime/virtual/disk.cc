@@ -144,6 +144,13 @@ Result<std::vector<std::string>> Disk::list(const std::string& path) const {
   return std::vector<std::string>(found.begin(), found.end());
 }
 
+std::uint64_t Disk::used_bytes(const std::string& without) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, inode] : names_)
+    if (name != without) bytes += inode->content.size();
+  return bytes;
+}
+
 void Disk::lose_unsynced(int writer) {
   for (auto it = unsynced_names_.begin(); it != unsynced_names_.end();) {
     if (it->second != writer) {

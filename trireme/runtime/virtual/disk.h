@@ -31,6 +31,8 @@ class Disk {
   Result<std::vector<std::string>> list(const std::string& path) const;
   bool exists(const std::string& path) const { return dirs_.count(path) > 0 || names_.count(path) > 0; }
 
+  std::uint64_t used_bytes(const std::string& without) const;  // of all files but one
+
   // What the kill of a Runtime leaves.
   void lose_unsynced(int writer);
   // After lose_unsynced: half of `bytes` made it to the disk, replacing or following the content.

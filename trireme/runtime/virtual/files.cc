@@ -94,6 +94,7 @@ class VirtualFiles final : public Files {
     TR_CO_RETURN_IF_ERROR(fault(append ? "append" : "write", path));
     if (was_alive && node_.dead) disk().tear(path, bytes, append);
     co_await node_.sleep_until(turn(bytes.size()));
+    TR_CO_RETURN_IF_ERROR(room_for(path, bytes.size(), append));
     if (append) co_return disk().append(path, bytes, node_.index);
     co_return disk().write(path, bytes, node_.index);
   }
@@ -101,9 +102,20 @@ class VirtualFiles final : public Files {
   Disk& disk() { return node_.machine().disk; }
 
   Status fault(const char* operation, const std::string& path) {
-    if (node_.fault_point("disk", node_.num_disk_ops++) != FaultAction::kError) return {};
+    const bool strikes = node_.fault_point("disk", node_.num_disk_ops++) == FaultAction::kError;
+    if (!strikes && (node_.dead || !node_.core.disk_fails(node_.machine_index))) return {};
     return error(Code::kUnavailable, "[files] cannot {} '{}': input/output error (injected); check the disk",
                  operation, path);
+  }
+
+  Status room_for(const std::string& path, std::size_t bytes, bool append) {
+    const std::uint64_t capacity = node_.core.disk_capacity(node_.machine_index);
+    if (capacity == UINT64_MAX) return {};
+    const std::uint64_t used = disk().used_bytes(append ? "" : path) + bytes;
+    if (used <= capacity) return {};
+    return error(Code::kExhausted,
+                 "[files] cannot write {} to '{}': no space left on the disk of {} (injected)",
+                 format_bytes(bytes), path, format_bytes(capacity));
   }
 
   // When an operation of `bytes` that begins now is through.

@@ -1,6 +1,4 @@
-// Mailboxes over links. A packet from machine A to machine B takes A's up link, then B's down link, each
-// FIFO. The switch cuts through: the down link begins with the first byte and ends no earlier than the last
-// byte can be there. Between ranks of one machine it takes the machine's local link instead.
+// Mailboxes: who may send to whom, what waits, who hears of a close. paths.cc carries the packets.
 #include "trireme/runtime/virtual/core.h"
 
 namespace trireme::runtime::virt {
@@ -41,10 +39,6 @@ std::uint64_t pair_key(const MailboxState& from, const MailboxState& to) {
          static_cast<std::uint32_t>(to.id);
 }
 
-bool same_machine(const MailboxState& a, const MailboxState& b) {
-  return a.node->machine_index == b.node->machine_index;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Mailbox>> Core::open_mailbox(Node& node, int id) {
@@ -75,9 +69,33 @@ void Core::send(MailboxState& from, int to, Packet packet, Callback sent) {
 }
 
 void Core::route(MailboxState& from, MailboxState& to, Packet packet, Callback sent) {
-  const std::uint64_t wire_bytes = kWireHeaderBytes + packet.bytes;
+  Fate fate;
+  const int source = from.node->machine_index, target = to.node->machine_index;
+  if (chance_.any() && source != target) {
+    if (lost_pairs_.count(pair_key(from, to)) > 0) {
+      if (sent) soon(from.node, Label::kSent, std::move(sent));
+      return;
+    }
+    fate = chance_.decide(now(), source, target, chance_.raw(), routes_);
+    if (fate.lost && !chance_.raw()) lose_connection(from, to, now() + fate.extra);
+    if (fate.damaged) damage(packet);
+  }
+  Packet copy;
+  if (fate.twice) copy = packet;
+  const std::uint32_t index = take_message(from, to, std::move(packet));
+  messages_[index].lost |= fate.lost;
+  const TimeNs free_at = launch(index, fate.extra, !fate.overtaken);
+  if (fate.twice) {
+    const std::uint32_t second = take_message(from, to, std::move(copy));
+    messages_[second].lost |= fate.lost || !chance_.raw();  // a reliable layer knows that it has it
+    launch(second, fate.extra, !fate.overtaken);
+  }
+  if (sent) at(from.node, free_at, Label::kSent, std::move(sent));
+}
+
+std::uint32_t Core::take_message(MailboxState& from, MailboxState& to, Packet packet) {
   ++num_messages_;
-  num_bytes_ += wire_bytes;
+  num_bytes_ += kWireHeaderBytes + packet.bytes;
   trace_.add((static_cast<std::uint64_t>(static_cast<std::uint32_t>(to.id)) << 32) ^ packet.bytes);
   for (const std::uint64_t word : packet.header) trace_.add(word);
 
@@ -92,6 +110,8 @@ void Core::route(MailboxState& from, MailboxState& to, Packet packet, Callback s
   Message& m = messages_[index];
   m.from = &from;
   m.to = &to;
+  m.source = from.node->machine_index;
+  m.target = to.node->machine_index;
   m.order = num_messages_;
   m.record = -1;
   m.close_at = -1;
@@ -102,37 +122,40 @@ void Core::route(MailboxState& from, MailboxState& to, Packet packet, Callback s
   }
   m.packet = std::move(packet);
   ++from.num_under_way;
+  return index;
+}
 
-  Machine& machine = from.node->machine();
-  const bool local = same_machine(from, to);
-  Link& link = local ? machine.local : machine.up;
-  const Link::Use use = link.take(now(), wire_bytes);
-  const TimeNs latency = jittered(link.model.latency_ns);
-  if (local) {
-    queue_.push(in_order(from, to, use.end + latency), {EventKind::kDeliver, index});
-  } else {
-    const TimeNs first = in_order(from, to, use.first_byte + latency);
-    m.last_byte = first + (use.end - use.first_byte);
-    queue_.push(first, {EventKind::kArrive, index});
+// Flips a bit of the payload, or of the header of a message that has none.
+void Core::damage(Packet& packet) {
+  if (packet.payload == nullptr || packet.bytes == 0) {
+    packet.header[chance_.draw_below(packet.header.size())] ^= std::uint64_t{1} << chance_.draw_below(64);
+    return;
   }
-  if (sent) at(from.node, use.end, Label::kSent, std::move(sent));
+  const std::shared_ptr<std::byte> copy(new std::byte[packet.bytes], std::default_delete<std::byte[]>());
+  std::copy_n(packet.payload.get(), packet.bytes, copy.get());
+  const auto at =
+      chance_.draw_below(static_cast<std::uint32_t>(std::min<std::uint64_t>(packet.bytes, UINT32_MAX)));
+  copy.get()[at] ^= std::byte{1} << chance_.draw_below(8);
+  packet.payload = copy;
 }
 
-// Jitter must not let a packet overtake an earlier one between the same two mailboxes.
-TimeNs Core::in_order(const MailboxState& from, const MailboxState& to, TimeNs when) {
-  if (spec_.latency_jitter <= 0) return when;
+// Both hear that the other closed. Nothing passes from this moment on, since what follows waits for what was
+// lost.
+void Core::lose_connection(MailboxState& a, MailboxState& b, TimeNs when) {
+  lost_pairs_.insert(pair_key(a, b));
+  lost_pairs_.insert(pair_key(b, a));
+  notify_closed(a, b, when);
+  notify_closed(b, a, when);
+}
+
+// Jitter and faults must not let a packet overtake an earlier one between the same two mailboxes: its first
+// byte arrives after the other's last. `flight` is the time from its first byte to its last.
+TimeNs Core::in_order(const MailboxState& from, const MailboxState& to, TimeNs first, TimeNs flight) {
+  if (!jitters_ && !chance_.any()) return first;
   TimeNs& last = last_arrival_[pair_key(from, to)];
-  return last = std::max(last, when);
-}
-
-void Core::arrive(std::uint32_t index) {
-  Message& m = messages_[index];
-  note(m.to->node, 0x40);
-  Link& down = m.to->node->machine().down;
-  const std::uint64_t wire_bytes = kWireHeaderBytes + m.packet.bytes;
-  const TimeNs start = std::max(now(), down.free_at);
-  down.free_at = std::max(start + cost::transfer_time(wire_bytes, down.model), m.last_byte);
-  queue_.push(down.free_at, {EventKind::kDeliver, index});
+  first = std::max(last, first);
+  last = first + flight;
+  return first;
 }
 
 void Core::deliver(std::uint32_t index) {
@@ -189,9 +212,12 @@ void Core::close_mailbox(MailboxState& box) {
     }
   for (const auto& peer : boxes_) {
     if (!peer->open || peer.get() == &box) continue;
-    const Machine& machine = box.node->machine();
-    const Link& link = same_machine(box, *peer) ? machine.local : machine.up;
-    const TimeNs when = now() + jittered(link.model.latency_ns);
+    const int source = box.node->machine_index, target = peer->node->machine_index;
+    TimeNs when = now() + path_latency(source, target);
+    if (chance_.any() && source != target) {
+      if (lost_pairs_.count(pair_key(box, *peer)) > 0) continue;  // it was told
+      when += chance_.decide(now(), source, target, /*raw=*/false, routes_).extra;
+    }
     if (const auto last = last_under_way.find(peer.get()); last != last_under_way.end())
       last->second->close_at = when;
     else

@@ -112,6 +112,9 @@ FaultAction Node::strike(const FaultSpec& fault) {
     case FaultSpec::Kind::kSlow:
       core.slow(*this, fault.factor, fault.duration);
       break;
+    case FaultSpec::Kind::kRestart:
+      core.restart(*this, fault.duration);
+      break;
     case FaultSpec::Kind::kMiscall:
       return FaultAction::kMiscall;
     case FaultSpec::Kind::kError:

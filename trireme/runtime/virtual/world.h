@@ -16,6 +16,7 @@
 
 #include "trireme/cost/topology.h"
 #include "trireme/runtime/runtime.h"
+#include "trireme/runtime/virtual/faults.h"
 
 namespace trireme::runtime {
 
@@ -32,14 +33,17 @@ namespace trireme::runtime {
 //             operations).
 //   kSlow     its compute takes `factor` times as long, for `duration`.
 //   kMute     its packets are lost both ways for `duration`; nobody hears of it.
+//   kRestart  killed, and `duration` later its programs (start_program) begin anew in a new Runtime of the
+//   same
+//             name and machine, which has the files that were synced. Without programs: killed.
 struct FaultSpec {
-  enum class Kind : std::uint8_t { kKill, kPause, kMiscall, kError, kSlow, kMute };
+  enum class Kind : std::uint8_t { kKill, kPause, kMiscall, kError, kSlow, kMute, kRestart };
   Kind kind = Kind::kKill;
   int runtime = -1;            // index of the Runtime it strikes
   TimeNs at = -1;              // virtual time, when site is ""
   std::string site;            // or the fault point and
   std::uint64_t index = 0;     // its running number
-  TimeNs duration = kForever;  // of a pause, mute or slow-down
+  TimeNs duration = kForever;  // of a pause, mute or slow-down; how long until a restart
   double factor = 1;           // of a slow-down
 };
 
@@ -57,9 +61,11 @@ struct WorldSpec {
   bool phantom = false;  // skip compute functions and payloads
   std::uint64_t seed = 1;
   std::vector<FaultSpec> faults;
+  NetworkFaults network;
+  std::vector<DiskFault> disk_faults;
   bool record_messages = false;
   // A latency becomes latency * (1 + jitter * u), u in [0, 1) drawn from the seed: makes seeds explore
-  // orders. Packets between two mailboxes stay in order.
+  // orders. Packets between two mailboxes stay in order. Added to the jitter of the topology's links.
   double latency_jitter = 0;
 };
 
@@ -83,6 +89,8 @@ class VirtualWorld {
   virtual Runtime& add_runtime(int machine, std::string name) = 0;
   // The report waits for Tasks started here; those of Runtime::spawn and of child processes come and go.
   virtual void start(Runtime& runtime, Task<void> task) = 0;
+  // The same, with a program that a kRestart fault can begin anew.
+  virtual void start_program(Runtime& runtime, std::function<Task<void>(Runtime&)> program) = 0;
   virtual void set_program(VirtualProgram program) = 0;
   // Runs until every started Task ended, nothing is left to do, or virtual time `limit`. May be called again:
   // it goes on where it was; when every Task had ended before, it runs what is left over.
