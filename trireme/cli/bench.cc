@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "trireme/cli/bench/driver.h"
+#include "trireme/cli/bench/plot.h"
 #include "trireme/cli/bench/report.h"
 #include "trireme/cli/bench/sizes.h"
 #include "trireme/cli/commands.h"
@@ -22,6 +23,7 @@ struct BenchArgs {
   std::string against;
   std::string buffers = "heap";
   std::string mpi_args, rank_prefix;
+  std::string plot;
   double spin_us = -1;
   bool out_of_place = false, in_place = false;
   bool json = false, check = false;
@@ -54,6 +56,7 @@ Status complete(BenchArgs& args) {
       return error(Code::kInvalid,
                    "[bench] nothing to measure against by that name: got '{}', expected mpi, gloo", peer);
   if (!o.algorithm.empty()) TR_RETURN_IF_ERROR(collective::find_algorithm(o.kind, o.algorithm).status());
+  if (!args.plot.empty()) TR_RETURN_IF_ERROR(bench::check_plot_path(args.plot));
   o.in_place = !args.out_of_place;
   o.cores = runtime::num_cores();
   o.peers.mpi_args = words_of(args.mpi_args, ' ');
@@ -69,19 +72,26 @@ Status complete(BenchArgs& args) {
   return {};
 }
 
-Task<void> bench_main(runtime::Runtime& rt, const BenchArgs& args, Result<bench::Report>* report) {
-  const std::string dir = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt.unix_time_ns());
-  const Status made = co_await rt.files().make_dirs(dir);
-  if (!made.ok()) {
-    *report = made;
-    co_return;
-  }
+// Measures, then draws: a plot that fails does not lose the figures.
+Task<Status> measure(runtime::Runtime& rt, const BenchArgs& args, std::string dir, Status& plotted,
+                     bench::Report& report) {
   std::function<void(const bench::Row&)> on_row = [&args](const bench::Row& row) {
     if (args.json) return;
     std::fputs(bench::table_row(row, args.options).c_str(), stdout);
     std::fflush(stdout);
   };
-  *report = co_await bench::run_bench(rt, args.options, dir, on_row);
+  TR_CO_ASSIGN_OR_RETURN(report, co_await bench::run_bench(rt, args.options, dir, on_row));
+  if (args.plot.empty()) co_return Status();
+  std::string script = bench::plot_script(report, args.options, args.plot);
+  plotted = co_await bench::draw_plot(rt, std::move(script), dir, args.plot);
+  co_return Status();
+}
+
+Task<void> bench_main(runtime::Runtime& rt, const BenchArgs& args, Status& status, Status& plotted,
+                      bench::Report& report) {
+  const std::string dir = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt.unix_time_ns());
+  status = co_await rt.files().make_dirs(dir);
+  if (status.ok()) status = co_await measure(rt, args, dir, plotted, report);
   (void)co_await rt.files().remove_all(dir);
 }
 
@@ -93,15 +103,17 @@ int run_bench_command(BenchArgs& args) {
   real.spin_ns = 0;  // the driver takes no processor from the ranks
   real.compute_threads = 1;
   const auto rt = runtime::make_real_runtime(real);
-  Result<bench::Report> report = Status(Code::kInternal, "[bench] not started");
-  rt->run(bench_main(*rt, args, &report));
-  if (!report.ok()) return print_error(report.status());
+  Status status, plotted;
+  bench::Report report;
+  rt->run(bench_main(*rt, args, status, plotted, report));
+  if (!status.ok()) return print_error(status);
   const std::string models = args.options.models(args.options.worlds[0]).source;
-  const std::string text = args.json ? bench::to_json(*report, args.options, models).dump(2) + "\n"
-                                     : bench::table_footer(*report, args.options, models);
+  const std::string text = args.json ? bench::to_json(report, args.options, models).dump(2) + "\n"
+                                     : bench::table_footer(report, args.options, models);
   std::fputs(text.c_str(), stdout);
+  if (!plotted.ok()) return print_error(plotted);
   if (!args.check) return kExitOk;
-  for (const bench::Goal& goal : bench::check_goals(report->rows))
+  for (const bench::Goal& goal : bench::check_goals(report.rows))
     if (goal.missed_beyond_spread > 0) return kExitFailed;
   return kExitOk;
 }
@@ -142,6 +154,7 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("--peers", o.peers.peers_dir,
                  "Folder of bench_mpi_collectives and bench_gloo_collectives.py");
   app.add_option("--rank-prefix", args->rank_prefix, "Put before every rank's command; {rank} is its number");
+  app.add_option("--plot", args->plot, "Draw the times to FILE.svg or FILE.png (needs gnuplot)");
   app.add_flag("--check", args->check, "Exit with 1 when a goal is missed by more than the spread");
   app.add_flag("--json", args->json, "Print the rows as JSON");
   app.footer("Ratios above 1 mean that ours is faster. How it is measured: docs/bench.md");

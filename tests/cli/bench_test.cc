@@ -1,0 +1,171 @@
+// The pure parts of `trireme bench`: sizes, lines between driver and ranks, figures out of rounds, bounds,
+// goals.
+#include <gtest/gtest.h>
+
+#include "trireme/cli/bench/report.h"
+#include "trireme/cli/bench/sizes.h"
+
+namespace trireme::cli::bench {
+namespace {
+
+using collective::Kind;
+using Sizes = std::vector<std::uint64_t>;
+
+TEST(BenchSizes, ARangeGoesUpByFourOrByTheGivenFactor) {
+  EXPECT_EQ(*parse_sizes("1K..64K"), (Sizes{1024, 4096, 16384, 65536}));
+  EXPECT_EQ(*parse_sizes("1K..8K*2"), (Sizes{1024, 2048, 4096, 8192}));
+  EXPECT_EQ(*parse_sizes("1K..5K"), (Sizes{1024, 4096}));
+}
+
+TEST(BenchSizes, UnitsMayBeWrittenInThreeWays) {
+  EXPECT_EQ(*parse_sizes("64K,64KB,64KiB"), Sizes{65536});
+  EXPECT_EQ(*parse_sizes("1M,1G,4"), (Sizes{4, 1U << 20, 1U << 30}));
+}
+
+TEST(BenchSizes, NonsenseIsRefusedByName) {
+  for (const char* text :
+       {"", "x", "1K..", "..1K", "64K..1K", "1K..64K*1", "3", "1K,,2K", "1K..64K*", "0", "17G"})
+    EXPECT_EQ(parse_sizes(text).status().code(), Code::kInvalid) << text;
+  EXPECT_NE(parse_sizes("7").status().message().find("'7'"), std::string::npos);
+}
+
+TEST(BenchWorlds, AreSortedAndPositive) {
+  EXPECT_EQ(*parse_worlds("8,2,4,2"), (std::vector<int>{2, 4, 8}));
+  for (const char* text : {"0", "-1", "two", "", "2,", "2048"})
+    EXPECT_EQ(parse_worlds(text).status().code(), Code::kInvalid) << text;
+}
+
+TEST(BenchKinds, EveryNameIsParsedBackAndDashesAreFine) {
+  for (const std::string& name : kind_names()) EXPECT_EQ(collective::kind_name(*parse_kind(name)), name);
+  EXPECT_EQ(*parse_kind("reduce-scatter"), Kind::kReduceScatter);
+  const Status unknown = parse_kind("allredcue").status();
+  EXPECT_EQ(unknown.code(), Code::kInvalid);
+  EXPECT_NE(unknown.message().find("all_to_all"), std::string::npos) << unknown.message();
+}
+
+TEST(BenchLines, WorkSurvivesTheLine) {
+  Work work;
+  work.kind = Kind::kAllToAll;
+  work.elems = 123456;
+  work.in_place = false;
+  work.algorithm = "ring";
+  work.crowded = true;
+  work.warmup = 2;
+  work.calls = 77;
+  const Result<Work> back = work_from_line(to_line(work));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_TRUE(back->same_setup(work));
+  EXPECT_EQ(to_line(*back), to_line(work));
+  work.algorithm.clear();
+  EXPECT_EQ(work_from_line(to_line(work))->algorithm, "");
+}
+
+TEST(BenchLines, LinesThatMakeNoSenseAreRefused) {
+  for (const char* line : {"", "measure", "measure allreduce 5 in - 0 1", "measure allreduce x in - 0 1 1",
+                           "measure allreduce 5 beside - 0 1 1", "measure allreduce 5 in - 0 1 1 9",
+                           "measure allreduce -5 in - 0 1 1", "dance allreduce 5 in - 0 1 1"})
+    EXPECT_EQ(work_from_line(line).status().code(), Code::kCorrupt) << line;
+  EXPECT_EQ(times_from_line("times 1 x").status().code(), Code::kCorrupt);
+  EXPECT_EQ(times_from_line("hello").status().code(), Code::kCorrupt);
+}
+
+TEST(BenchLines, TimesAndFailuresComeBack) {
+  EXPECT_EQ(*times_from_line(times_line({5, 10, 7})), (std::vector<TimeNs>{5, 10, 7}));
+  const Status failed = times_from_line("error rank 1 gave up").status();
+  EXPECT_EQ(failed.code(), Code::kUnavailable);
+  EXPECT_EQ(failed.message(), "rank 1 gave up");
+}
+
+TEST(BenchFigures, AFigureIsTheMedianOfTheRoundsWithQuartiles) {
+  const Timing t = summarise({5, 1, 4, 2, 3}, 10);
+  EXPECT_DOUBLE_EQ(t.median_us, 3);
+  EXPECT_DOUBLE_EQ(t.low_us, 2);
+  EXPECT_DOUBLE_EQ(t.high_us, 4);
+  EXPECT_DOUBLE_EQ(quantile({1, 2}, 0.5), 1.5);
+}
+
+TEST(BenchFigures, ARatioComparesRoundByRoundSoThatSlowMinutesCancel) {
+  // The third round was slow for both.
+  const Ratio r = ratio_of(summarise({2, 4, 400}, 1), summarise({1, 2, 200}, 1));
+  EXPECT_DOUBLE_EQ(r.median, 2);
+  EXPECT_DOUBLE_EQ(r.low, 2);
+  EXPECT_DOUBLE_EQ(r.high, 2);
+}
+
+Models one_us_one_byte_per_ns() {
+  Models m;
+  m.link = {.latency_ns = 1000, .bytes_per_second = 1e9, .message_overhead_ns = 0};
+  return m;
+}
+
+TEST(BenchBounds, AnAllreduceNeedsTheLatencyOfATreeAndTwiceTheOthersShare) {
+  const Models m = one_us_one_byte_per_ns();
+  EXPECT_NEAR(bound_us(m, Kind::kAllreduce, 4, 4000), 2 * 1 + 2 * 4.0 * 3 / 4, 1e-9);
+  EXPECT_NEAR(bound_us(m, Kind::kBroadcast, 8, 4000), 3 * 1 + 4.0, 1e-9);
+  EXPECT_NEAR(bound_us(m, Kind::kAllgather, 4, 4000), 2 * 1 + 4.0 * 3 / 4, 1e-9);
+  EXPECT_NEAR(bound_us(m, Kind::kBarrier, 4, 0), 2, 1e-9);
+  EXPECT_EQ(bound_us(m, Kind::kAllreduce, 1, 4000), 0);
+}
+
+TEST(BenchBounds, NoFormulaIsBelowTheBound) {
+  const Models m = one_us_one_byte_per_ns();
+  for (const double world : {2.0, 4.0, 8.0, 64.0})
+    for (const double bytes : {4.0, 1e3, 1e6, 1e9})
+      for (const Formula& f : formulas_of(Kind::kAllreduce))
+        EXPECT_GE(f.microseconds(1, 1e-3, world, bytes) * (1 + 1e-9),
+                  bound_us(m, Kind::kAllreduce, static_cast<int>(world), bytes))
+            << f.name << " " << world << " " << bytes;
+}
+
+Row shm_row(std::uint64_t bytes, double theirs, double ours) {
+  Row row;
+  row.world = 2;
+  row.bytes = bytes;
+  row.transport = "shm";
+  row.algorithm = "ring";
+  row.ours = summarise({ours, ours, ours}, 1);
+  row.mpi = summarise({theirs, theirs, theirs}, 1);
+  row.mpi_ratio = ratio_of(*row.mpi, row.ours);
+  row.predicted_us = 1.5 * ours;
+  return row;
+}
+
+TEST(BenchGoals, CountWhatIsMetAndNameTheWorst) {
+  Row crowded = shm_row(4096, 1, 100);
+  crowded.oversubscribed = true;
+  const std::vector<Row> rows{shm_row(1024, 2, 1), shm_row(16384, 0.93, 1), shm_row(4U << 20, 3, 1), crowded};
+  const std::vector<Goal> goals = check_goals(rows);
+  ASSERT_EQ(goals.size(), 2U);
+  EXPECT_EQ(goals[0].met, 1);
+  EXPECT_EQ(goals[0].total, 2);  // more ranks than cores do not count
+  EXPECT_EQ(goals[0].missed_beyond_spread, 1);
+  EXPECT_NEAR(goals[0].worst, 0.93, 1e-9);
+  EXPECT_EQ(goals[0].worst_at, "16 KB, P=2");
+  EXPECT_EQ(goals[1].met, 1);
+}
+
+TEST(BenchGoals, AMissWithinTheSpreadOfTheRoundsIsNoError) {
+  Row row = shm_row(1024, 1, 1);
+  row.mpi_ratio = Ratio{0.95, 0.9, 1.05};
+  const std::vector<Goal> goals = check_goals({row});
+  ASSERT_EQ(goals.size(), 1U);
+  EXPECT_EQ(goals[0].met, 0);
+  EXPECT_EQ(goals[0].missed_beyond_spread, 0);
+}
+
+TEST(BenchReport, PredictionErrorIsRelativeToTheMeasurement) {
+  const PredictionError e = prediction_error({shm_row(1024, 1, 1), shm_row(4096, 1, 8)});
+  EXPECT_NEAR(e.median, 0.5, 1e-9);
+  EXPECT_NEAR(e.p90, 0.5, 1e-9);
+}
+
+TEST(BenchReport, RowsOfTheTableLineUpWithTheHeader) {
+  BenchOptions options;
+  options.against = {"mpi", "gloo"};
+  const std::string header = table_header(options), row = table_row(shm_row(1U << 20, 250, 100), options);
+  EXPECT_EQ(header.size(), row.size()) << header << row;
+  EXPECT_NE(row.find("2.50x"), std::string::npos) << row;
+}
+
+}  // namespace
+}  // namespace trireme::cli::bench
