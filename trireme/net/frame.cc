@@ -156,7 +156,9 @@ Bytes make_frame(FrameType type, ByteView payload) {
   header.payload_bytes = static_cast<std::uint32_t>(payload.size());
   TR_CHECK(check_frame_header(header).ok(), "a frame of {} bytes", payload.size());
   const FrameHeaderBytes head = encode(header);
-  Bytes out(head.begin(), head.end());
+  Bytes out;
+  out.reserve(head.size() + payload.size() + sizeof(std::uint32_t));
+  out.insert(out.end(), head.begin(), head.end());
   if (payload.empty()) return out;
   out.insert(out.end(), payload.begin(), payload.end());
   append_le(out, crc32c(payload));
