@@ -1,6 +1,7 @@
 #include "trireme/net/frame.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "trireme/base/check.h"
 #include "trireme/base/crc32c.h"
@@ -156,12 +157,13 @@ Bytes make_frame(FrameType type, ByteView payload) {
   header.payload_bytes = static_cast<std::uint32_t>(payload.size());
   TR_CHECK(check_frame_header(header).ok(), "a frame of {} bytes", payload.size());
   const FrameHeaderBytes head = encode(header);
-  Bytes out;
-  out.reserve(head.size() + payload.size() + sizeof(std::uint32_t));
-  out.insert(out.end(), head.begin(), head.end());
+  const std::size_t trailer = payload.empty() ? 0 : sizeof(std::uint32_t);
+  Bytes out(head.size() + payload.size() + trailer);
+  std::memcpy(out.data(), head.data(), head.size());
   if (payload.empty()) return out;
-  out.insert(out.end(), payload.begin(), payload.end());
-  append_le(out, crc32c(payload));
+  std::memcpy(out.data() + head.size(), payload.data(), payload.size());
+  const std::uint32_t checksum = crc32c(payload);  // the host is little-endian
+  std::memcpy(out.data() + head.size() + payload.size(), &checksum, sizeof(checksum));
   return out;
 }
 
