@@ -96,7 +96,10 @@ Task<void> bench_main(runtime::Runtime& rt, const BenchArgs& args, Status& statu
 }
 
 int run_bench_command(BenchArgs& args) {
-  if (const Status status = complete(args); !status.ok()) return print_error(status);
+  if (const Status status = complete(args); !status.ok()) {
+    print_error(status);
+    return kExitUsage;
+  }
   if (!args.json) std::fputs(bench::table_header(args.options).c_str(), stdout);
   runtime::RealOptions real;
   real.name = "bench";

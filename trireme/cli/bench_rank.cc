@@ -34,6 +34,7 @@ Status run_rank(const BenchRankArgs& args, int rank, std::shared_ptr<runtime::Fa
   real.fabric = std::move(fabric);
   bench::RankOptions options = args.rank;
   options.connect.rank = rank;
+  options.spin_ns = real.spin_ns;
   const auto rt = runtime::make_real_runtime(real);
   Status status = Status(Code::kInternal, "[bench] not started");
   rt->run(rank_main(*rt, std::move(options), &status));

@@ -43,6 +43,7 @@ Models default_models(const std::string& transport, int world) {
   Models models;
   if (transport != "tcp") models.link = cost::Topology().local;
   models.machine.cores = std::max(1, runtime::num_cores() / std::max(1, world));
+  models.peer_memory = transport == "shm";
   models.source = "defaults";
   return models;
 }
@@ -52,6 +53,7 @@ Result<Prediction> predict(const Models& models, const Work& work, int world) {
   spec.kind = work.kind;
   spec.world = world;
   spec.count = work.elems;
+  spec.peer_memory = models.peer_memory;
   std::vector<const collective::Algorithm*> candidates = collective::algorithms_of(work.kind);
   if (!work.algorithm.empty()) {
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* one,
@@ -60,7 +62,11 @@ Result<Prediction> predict(const Models& models, const Work& work, int world) {
   }
   TR_ASSIGN_OR_RETURN(const collective::Choice choice,
                       collective::choose(spec, candidates, models.link, models.machine));
-  return Prediction{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
+  Prediction p{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
+  // Groups whose ranks see each other's memory add there, without a schedule.
+  const bool direct = models.peer_memory && work.algorithm.empty();
+  if (direct && (work.kind == Kind::kAllreduce || work.kind == Kind::kBarrier)) p.algorithm = "direct";
+  return p;
 }
 
 std::vector<Formula> formulas_of(Kind kind) {

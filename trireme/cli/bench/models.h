@@ -12,7 +12,8 @@ namespace trireme::cli::bench {
 struct Models {
   cost::LinkModel link;
   cost::MachineModel machine;
-  std::string source;  // "defaults", or the calibration's file
+  bool peer_memory = false;  // ranks see each other's memory
+  std::string source;        // "defaults", or the calibration's file
 };
 
 // What a group uses that was given no calibration: `world` ranks of this host share its cores.

@@ -180,6 +180,7 @@ Task<Result<std::unique_ptr<comm::Group>>> join(runtime::Runtime& rt, const Rank
   group.membership.arrival = kArrival;
   group.link = models.link;
   group.machine = models.machine;
+  group.spin_ns = options.spin_ns;
   co_return comm::make_group(rt, std::move(*transport), group);
 }
 

@@ -12,6 +12,7 @@ struct RankOptions {
   std::string driver;     // path of the driver's socket
   std::string transport;  // a row of net/table.cc
   net::ConnectOptions connect;
+  TimeNs spin_ns = 0;           // as the Runtime has it
   bool shared_buffers = false;  // tensors in shared segments instead of the heap
 };
 

@@ -26,8 +26,13 @@ std::string spread_text(const Timing& t) {
   return fmt::format("+-{:.0f}%", 50 * (t.high_us - t.low_us) / t.median_us);
 }
 
+std::string times_text(double ratio) {
+  return fmt::format("{:.{}f}", ratio, ratio < 10 ? 2 : ratio < 100 ? 1 : 0);
+}
+
 std::string ratio_text(const std::optional<Ratio>& r) {
-  return r ? fmt::format("{:.2f}x ({:.2f}-{:.2f})", r->median, r->low, r->high) : "-";
+  if (!r) return "-";
+  return fmt::format("{}x ({}-{})", times_text(r->median), times_text(r->low), times_text(r->high));
 }
 
 bool has(const BenchOptions& o, const char* side) {
