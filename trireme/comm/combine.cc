@@ -48,8 +48,13 @@ void apply(std::byte* dst, const std::byte* src, std::int64_t count, bool src_le
     for (std::int64_t i = 0; i < count; ++i) a[i] = static_cast<T>(Op::template of<W>(a[i], b[i]));
 }
 
-// No __restrict on `out`: it may be an operand. Operands and results at the same index do not hinder vectors;
-// the loop is cut so that the compiler's overlap checks are paid once per stretch.
+// Results may be operands, at the same index: vectors are safe, though the compiler cannot know it.
+#if defined(__clang__)
+#define TR_SAME_INDEX_ONLY _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TR_SAME_INDEX_ONLY _Pragma("GCC ivdep")
+#endif
+
 template <typename T, typename Op>
 void merge(std::byte* out, std::byte* also, const std::byte* left, const std::byte* right,
            std::int64_t count) {
@@ -57,11 +62,17 @@ void merge(std::byte* out, std::byte* also, const std::byte* left, const std::by
   const auto *a = reinterpret_cast<const T*>(left), *b = reinterpret_cast<const T*>(right);
   using W = Wide<T>;
   if (also == nullptr) {
+    TR_SAME_INDEX_ONLY
     for (std::int64_t i = 0; i < count; ++i) o[i] = static_cast<T>(Op::template of<W>(a[i], b[i]));
     return;
   }
-  auto* __restrict t = reinterpret_cast<T*>(also);
-  for (std::int64_t i = 0; i < count; ++i) t[i] = o[i] = static_cast<T>(Op::template of<W>(a[i], b[i]));
+  auto* t = reinterpret_cast<T*>(also);
+  TR_SAME_INDEX_ONLY
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T sum = static_cast<T>(Op::template of<W>(a[i], b[i]));
+    o[i] = sum;
+    t[i] = sum;
+  }
 }
 
 template <typename T>

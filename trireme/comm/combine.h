@@ -17,8 +17,8 @@ namespace trireme::comm {
 struct Combine {
   // dst = dst op src, or src op dst when `src_left`. The two do not overlap.
   void (*apply)(std::byte* dst, const std::byte* src, std::int64_t count, bool src_left) = nullptr;
-  // out = left op right, and the same to `also` unless it is null. `out` may be `left` or `right`; `also`
-  // overlaps nothing.
+  // out = left op right, and the same to `also` unless it is null. Results may be operands (at the same
+  // index), but overlap in no other way.
   void (*merge)(std::byte* out, std::byte* also, const std::byte* left, const std::byte* right,
                 std::int64_t count) = nullptr;
   // dst = dst / world; null: no such type.

@@ -3,27 +3,37 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/comm/copy.h"
 #include "trireme/net/endpoint.h"
 
 namespace trireme::comm {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kLaneBytes = std::size_t{1} << 20;
-constexpr std::size_t kSmallBytes = 16 << 10;
+constexpr std::size_t kLaneBytes = std::size_t{4} << 20;
+constexpr std::size_t kSmallBytes = 2 << 10;
 // Laid down by all ranks together for a small call: more is cheaper in two rounds.
 constexpr std::int64_t kSmallReadBytes = 32 << 10;
-constexpr std::int64_t kMaxBlockBytes = 128 << 10, kMinBlockBytes = 16 << 10;
-constexpr std::int64_t kDepth = 4;  // blocks under way
+constexpr std::int64_t kMaxBlockBytes = 256 << 10, kMinBlockBytes = 16 << 10;
+constexpr std::int64_t kDepth = 8;  // blocks under way
+// Blocks go around a ring over all calls, small inputs over places. Both are larger than need be: memory that
+// is used again soon is still in the others' caches, and writing it must first take it away from them. The
+// ring is larger than a core's own cache.
+constexpr std::size_t kRingBytes = std::size_t{2} << 20;
+constexpr std::uint64_t kSmallPlaces = 64;
 constexpr std::size_t kNoticeAt = 0, kLaidAt = 2 * kLine, kSummedAt = 3 * kLine, kSmallAt = 4096;
-constexpr std::size_t kBlocksAt = kSmallAt + 2 * kSmallBytes;
-constexpr std::size_t kSumsAt = kBlocksAt + kDepth * kMaxBlockBytes;
-// A chunk is at most half a block, rounded up to lines.
-constexpr std::size_t kSumBytes = kMaxBlockBytes / 2 + kLine;
-static_assert(kSumsAt + kDepth * kSumBytes <= kLaneBytes);
+constexpr std::size_t kBlocksAt = kSmallAt + kSmallPlaces * kSmallBytes;
+constexpr std::size_t kSumsAt = kBlocksAt + kRingBytes;
+// A chunk is at most half a block, rounded up to a line.
+constexpr std::size_t sum_bytes(std::size_t block_bytes) { return block_bytes / 2 + kLine; }
+static_assert(kSumsAt + kRingBytes / kMinBlockBytes * sum_bytes(kMinBlockBytes) <= kLaneBytes);
+static_assert(kRingBytes / kMaxBlockBytes >= kDepth);
 // Done at once; between such stretches the loop turns.
 constexpr std::int64_t kBudgetBytes = 1 << 20, kInlineBytes = 4 << 20;
 constexpr int kSpinsBetweenClocks = 64;
+constexpr std::uint64_t kElsewhere = ~std::uint64_t{0};
+// In place, added at a time: the lines of the next stretch are fetched for writing meanwhile.
+constexpr std::int64_t kStretchBytes = 4 << 10;
 
 std::int64_t block_bytes_for(std::int64_t bytes) {
   const std::int64_t quarter = (bytes / 4 + 4095) / 4096 * 4096;
@@ -42,6 +52,7 @@ inline void pause_briefly() {
 struct alignas(kLine) Direct::Notice {
   std::atomic<std::uint64_t> number;
   std::uint64_t high, low, fingerprint;
+  std::uint64_t in_at, out_at;  // where in the window the tensors are; kElsewhere: not in it
 };
 
 struct Direct::LaneMemory {
@@ -55,10 +66,14 @@ struct Direct::LaneMemory {
   std::atomic<std::uint64_t>& summed() const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(at + kSummedAt);
   }
-  std::byte* small(std::uint64_t number) const { return at + kSmallAt + (number % 2) * kSmallBytes; }
-  std::byte* block(std::int64_t b) const { return at + kBlocksAt + (b % kDepth) * kMaxBlockBytes; }
-  std::byte* sum(std::int64_t b) const {
-    return at + kSumsAt + static_cast<std::size_t>(b % kDepth) * kSumBytes;
+  std::byte* small(std::uint64_t number) const {
+    return at + kSmallAt + (number % kSmallPlaces) * kSmallBytes;
+  }
+  std::byte* block(const Lane& l, std::int64_t b) const {
+    return at + kBlocksAt + l.place(b) * l.block_bytes;
+  }
+  std::byte* sum(const Lane& l, std::int64_t b) const {
+    return at + kSumsAt + l.place(b) * sum_bytes(l.block_bytes);
   }
 };
 
@@ -95,7 +110,8 @@ Direct::Direct(runtime::Runtime& rt, net::Window& window, int rank, int world, T
       world_(world),
       spin_ns_(rt.is_virtual() ? 0 : spin_ns),
       listener_(listener),
-      inputs_(static_cast<std::size_t>(world)) {
+      inputs_(static_cast<std::size_t>(world)),
+      outputs_(static_cast<std::size_t>(world)) {
   TR_CHECK(window.bytes() >= window_bytes() && window.peer(rank) != nullptr);
   rt_.network().add_poller(this);
 }
@@ -130,12 +146,25 @@ bool Direct::begin(int lane, DirectCall call) {
   l.is_small = bytes <= static_cast<std::int64_t>(kSmallBytes) && bytes * (world_ - 1) <= kSmallReadBytes;
   l.noticed = l.failed = false;
   l.first_missing = 0;
-  l.num_blocks = l.is_small ? 0 : Cut(l.call, world_).num_blocks();
+  l.num_blocks = 0;
+  if (!l.is_small) {
+    l.num_blocks = Cut(l.call, world_).num_blocks();
+    l.block_bytes = static_cast<std::uint64_t>(block_bytes_for(bytes));
+    l.num_places = kRingBytes / l.block_bytes;
+  }
   l.laid = l.added = l.taken = 0;
   if (l.is_small && bytes > 0) {
-    std::memcpy(memory(rank_, lane).small(l.number), l.call.in, static_cast<std::size_t>(bytes));
+    copy_bytes(memory(rank_, lane).small(l.number), l.call.in, static_cast<std::size_t>(bytes));
     bytes_laid_ += static_cast<std::uint64_t>(bytes);
   }
+  l.own_in_at = offset_of(l.call.in, bytes);
+  l.own_out_at = offset_of(l.call.out, bytes);
+  // Until somebody's notice says otherwise.
+  l.in_place = !l.is_small && l.own_in_at != kElsewhere && l.own_out_at != kElsewhere;
+  const std::int64_t lines = static_cast<std::int64_t>(kLine) / l.call.elem_bytes;
+  const std::int64_t chunk = ((l.call.count + world_ - 1) / world_ + lines - 1) / lines * lines;
+  l.next = std::min(l.call.count, chunk * rank_);
+  l.end = std::min(l.call.count, chunk * (rank_ + 1));
   publish_notice(l, lane);
   wake_all();
 
@@ -168,17 +197,23 @@ void Direct::publish_notice(Lane& l, int lane) {
   notice.high = l.call.id.high();
   notice.low = l.call.id.low();
   notice.fingerprint = l.call.fingerprint.pack();
+  notice.in_at = l.own_in_at;
+  notice.out_at = l.own_out_at;
   notice.number.store(l.number, std::memory_order_release);
 }
 
 // True: everybody has come and says the same.
 bool Direct::hear_notices(Lane& l, int lane) {
+  const std::int64_t bytes = l.call.count * l.call.elem_bytes;
   for (; l.first_missing < world_; ++l.first_missing) {
     if (l.first_missing == rank_) continue;
     const Notice& notice = memory(l.first_missing, lane).notice(l.number);
     if (notice.number.load(std::memory_order_acquire) != l.number) return false;
     const auto theirs = net::Identity::unpack(notice.high, notice.low);
-    if (theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack()) continue;
+    if (theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack()) {
+      l.in_place = l.in_place && is_in_window(notice.in_at, bytes) && is_in_window(notice.out_at, bytes);
+      continue;
+    }
     const int peer = l.first_missing;
     l.failed = true;
     const std::string got = net::describe_call(theirs, net::Fingerprint::unpack(notice.fingerprint));
@@ -196,10 +231,11 @@ bool Direct::advance(int lane, std::int64_t budget_bytes) {
   if (l.failed) return false;
   if (!l.noticed && !hear_notices(l, lane)) {
     // What this rank can do by itself goes on, so that the others do not wait for it.
-    if (!l.failed && !l.is_small && l.laid == 0) lay_block(l, lane);
+    if (!l.failed && !l.is_small && !l.in_place && l.laid == 0) lay_block(l, lane);
     return false;
   }
-  return l.is_small ? advance_small(l, lane) : advance_large(l, lane, budget_bytes);
+  if (l.is_small) return advance_small(l, lane);
+  return l.in_place ? advance_in_place(l, lane, budget_bytes) : advance_large(l, lane, budget_bytes);
 }
 
 bool Direct::advance_small(Lane& l, int lane) {
@@ -225,12 +261,11 @@ bool Direct::everybody_reached(Lane& l, int lane, bool summed, std::uint64_t cou
 
 bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
   for (std::int64_t left = rt_.is_virtual() ? INT64_MAX : budget_bytes; left > 0; left -= kMaxBlockBytes) {
-    const auto upto = [&](std::int64_t block) {
-      return l.blocks_before + static_cast<std::uint64_t>(block) + 1;
-    };
+    const auto upto = [&](std::int64_t block) { return l.number_of(block) + 1; };
     if (l.taken < l.added && everybody_reached(l, lane, true, upto(l.taken))) {
       take_block(l, lane);
       if (l.taken < l.num_blocks) continue;
+      l.ring_at = (l.place(l.num_blocks)) * l.block_bytes;
       l.blocks_before += static_cast<std::uint64_t>(l.num_blocks);
       return true;
     }
@@ -244,6 +279,62 @@ bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
   return false;
 }
 
+std::uint64_t Direct::offset_of(const std::byte* at, std::int64_t bytes) const {
+  const std::byte* own = window_.local();
+  if (at == nullptr || at < own || at + bytes > own + window_.bytes()) return kElsewhere;
+  return static_cast<std::uint64_t>(at - own);
+}
+
+bool Direct::is_in_window(std::uint64_t offset, std::int64_t bytes) const {
+  const auto needed = static_cast<std::uint64_t>(bytes);
+  return offset < window_.bytes() && needed <= window_.bytes() - offset;
+}
+
+bool Direct::advance_in_place(Lane& l, int lane, std::int64_t budget_bytes) {
+  if (l.added == 0) {
+    const std::int64_t stretch = kStretchBytes / l.call.elem_bytes;
+    std::int64_t left = rt_.is_virtual() ? INT64_MAX : budget_bytes;
+    for (; l.next < l.end && left > 0; left -= kStretchBytes * world_)
+      add_in_place(l, lane, std::min(stretch, l.end - l.next));
+    if (l.next < l.end) return false;
+    l.added = 1;
+    memory(rank_, lane).summed().store(l.number_of(1), std::memory_order_release);
+    wake_all();
+  }
+  // Everybody has written this rank's result and read its input.
+  if (!everybody_reached(l, lane, true, l.number_of(1))) return false;
+  ++l.blocks_before;
+  return true;
+}
+
+void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
+  const std::int64_t eb = l.call.elem_bytes, at = l.next * eb, bytes = count * eb;
+  const std::int64_t ahead = std::min(bytes, (l.end - l.next) * eb - bytes);
+  for (int p = 0; p < world_; ++p) {
+    const auto i = static_cast<std::size_t>(p);
+    if (p == rank_) {
+      inputs_[i] = l.call.in + at;
+      outputs_[i] = l.call.out + at;
+      continue;
+    }
+    const Notice& notice = memory(p, lane).notice(l.number);
+    inputs_[i] = window_.peer(p) + notice.in_at + at;
+    outputs_[i] = window_.peer(p) + notice.out_at + at;
+    for (std::int64_t line = 0; line < ahead; line += static_cast<std::int64_t>(kLine))
+      __builtin_prefetch(outputs_[i] + bytes + line, 1);
+  }
+  std::byte* out = outputs_[static_cast<std::size_t>(rank_)];
+  const int first = rank_ == 0 ? 1 : 0;
+  const bool divide = l.call.divide_by > 0;
+  l.call.order->run(l.call.combine, inputs_, out,
+                    divide ? nullptr : outputs_[static_cast<std::size_t>(first)], count, eb);
+  if (divide) l.call.combine.scale(out, count, l.call.divide_by);
+  for (int p = divide ? first : first + 1; p < world_; ++p)
+    if (p != rank_) copy_bytes(outputs_[static_cast<std::size_t>(p)], out, static_cast<std::size_t>(bytes));
+  l.next += count;
+  bytes_laid_ += static_cast<std::uint64_t>(bytes * (world_ - 1));
+}
+
 // Everything but the chunk that this rank adds itself.
 void Direct::lay_block(Lane& l, int lane) {
   const Cut cut(l.call, world_);
@@ -251,10 +342,10 @@ void Direct::lay_block(Lane& l, int lane) {
   const std::byte* from = l.call.in + cut.first(b) * eb;
   const LaneMemory m = memory(rank_, lane);
   const std::int64_t begin = cut.begin(b, rank_), end = cut.end(b, rank_);
-  std::memcpy(m.block(b), from, static_cast<std::size_t>(begin * eb));
-  std::memcpy(m.block(b) + end * eb, from + end * eb, static_cast<std::size_t>((size - end) * eb));
+  copy_bytes(m.block(l, b), from, static_cast<std::size_t>(begin * eb));
+  copy_bytes(m.block(l, b) + end * eb, from + end * eb, static_cast<std::size_t>((size - end) * eb));
   bytes_laid_ += static_cast<std::uint64_t>((size - end + begin) * eb);
-  m.laid().store(l.blocks_before + static_cast<std::uint64_t>(l.laid), std::memory_order_release);
+  m.laid().store(l.number_of(l.laid), std::memory_order_release);
   wake_all();
 }
 
@@ -266,17 +357,17 @@ void Direct::add_block(Lane& l, int lane) {
   if (count > 0) {
     for (int p = 0; p < world_; ++p)
       inputs_[static_cast<std::size_t>(p)] =
-          p == rank_ ? l.call.in + at + begin : memory(p, lane).block(b) + begin;
+          p == rank_ ? l.call.in + at + begin : memory(p, lane).block(l, b) + begin;
     std::byte* out = l.call.out + at + begin;
     const bool divide = l.call.divide_by > 0;
-    l.call.order->run(l.call.combine, inputs_, out, divide ? nullptr : m.sum(b), count, eb);
+    l.call.order->run(l.call.combine, inputs_, out, divide ? nullptr : m.sum(l, b), count, eb);
     if (divide) {
       l.call.combine.scale(out, count, l.call.divide_by);
-      std::memcpy(m.sum(b), out, static_cast<std::size_t>(count * eb));
+      copy_bytes(m.sum(l, b), out, static_cast<std::size_t>(count * eb));
     }
     bytes_laid_ += static_cast<std::uint64_t>(count * eb);
   }
-  m.summed().store(l.blocks_before + static_cast<std::uint64_t>(l.added), std::memory_order_release);
+  m.summed().store(l.number_of(l.added), std::memory_order_release);
   wake_all();
 }
 
@@ -287,7 +378,7 @@ void Direct::take_block(Lane& l, int lane) {
   for (int p = 0; p < world_; ++p) {
     const std::int64_t begin = cut.begin(b, p) * eb, end = cut.end(b, p) * eb;
     if (p != rank_ && end > begin)
-      std::memcpy(into + begin, memory(p, lane).sum(b), static_cast<std::size_t>(end - begin));
+      copy_bytes(into + begin, memory(p, lane).sum(l, b), static_cast<std::size_t>(end - begin));
   }
 }
 
@@ -350,11 +441,11 @@ bool Direct::poll_on_loop() {
   for (std::size_t i = 0; i < active_.size() && !abandoned_;) {
     const int lane = active_[i];
     Lane& l = lanes_[static_cast<std::size_t>(lane)];
-    const std::int64_t before = l.laid + l.added + l.taken;
+    const std::int64_t before = l.laid + l.added + l.taken + l.next;
     const bool noticed = l.noticed;
     const bool ended = !l.charging && advance(lane, kBudgetBytes);
     if (abandoned_) return true;
-    if (ended || l.noticed != noticed || l.laid + l.added + l.taken != before) {
+    if (ended || l.noticed != noticed || l.laid + l.added + l.taken + l.next != before) {
       progress = true;
       listener_.on_direct_progress();
     }

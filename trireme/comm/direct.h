@@ -3,12 +3,15 @@
 // A call runs in the lane of its plan slot. Small: every rank lays its input in its lane, says so, waits for
 // the others' and adds them all itself (one round). Large: block by block, every rank lays down what the
 // others own, adds the chunk that it owns, lays down the sum, and takes the other chunks (two rounds per
-// block, several blocks under way). Chunks are added along the fixed tree, so the bits are those of the
-// fixed-tree schedule whatever the size.
+// block, several blocks under way). Where everybody's tensors lie in the window themselves
+// (Group::allocate), nothing is laid down: every rank adds its chunk of the vector from where the inputs are
+// and writes the sum to where the results go. Chunks are added along the fixed tree, so the bits are those of
+// the fixed-tree schedule whatever the size.
 //
 // Who may overwrite what: a rank starts call n + 1 of a lane after it ended call n, and ends call n only when
-// everybody has started it. So two copies of what a call lays down once are enough, and a block's place is
-// free again when the rank itself is `kDepth` blocks further. Calls of one slot must start in the same order
+// everybody has started it. So two places for what a call lays down once are enough. A rank lays block b only
+// when it has taken block b - kDepth, so whoever sees block b knows that its sum of block b - kDepth was read
+// by that rank. Calls of one slot must start in the same order
 // on every rank. Another call in its place is found by the identity and fingerprint that everybody lays down
 // first.
 //
@@ -59,8 +62,8 @@ class Direct final : private runtime::Poller {
   ~Direct() override;
   static std::uint64_t window_bytes();
 
-  // No elements: a barrier. Precondition: world > 1, not abandoned. True: it has ended; otherwise the listener hears. A
-  // lane that is taken makes the call wait for its turn.
+  // No elements: a barrier. Precondition: world > 1, not abandoned. True: it has ended; otherwise the
+  // listener hears. A lane that is taken makes the call wait for its turn.
   bool start(int lane, DirectCall call);
   // The lowest rank that the call in this lane waits for; -1: for nobody.
   int waits_for(int lane) const;
@@ -76,11 +79,25 @@ class Direct final : private runtime::Poller {
     DirectCall call;
     std::uint64_t number = 0;         // of calls so far
     std::uint64_t blocks_before = 0;  // of the calls before
+    std::uint64_t ring_at = 0;        // where the places of this call begin, in bytes
+    std::uint64_t block_bytes = 0, num_places = 0;
     std::int64_t num_blocks = 0, laid = 0, added = 0, taken = 0;
-    bool noticed = false;   // everybody's notice was checked
-    int first_missing = 0;  // peers below have come, in the step that the lane is in
+    std::uint64_t own_in_at = 0, own_out_at = 0;
+    bool in_place = false;           // everybody's memory is in the window
+    std::int64_t next = 0, end = 0;  // in place: what is left of this rank's chunk
+    bool noticed = false;            // everybody's notice was checked
+    int first_missing = 0;           // peers below have come, in the step that the lane is in
     bool charging = false, failed = false;
     std::deque<DirectCall> waiting;  // for the call before
+
+    // The number of a block of this call among those of all calls.
+    std::uint64_t number_of(std::int64_t block) const {
+      return blocks_before + static_cast<std::uint64_t>(block);
+    }
+    // The place of a block of this call in the rings.
+    std::uint64_t place(std::int64_t block) const {
+      return (ring_at / block_bytes + static_cast<std::uint64_t>(block)) % num_places;
+    }
   };
 
   LaneMemory memory(int rank, int lane) const;
@@ -88,6 +105,10 @@ class Direct final : private runtime::Poller {
   bool advance(int lane, std::int64_t budget_bytes);
   bool advance_small(Lane& l, int lane);
   bool advance_large(Lane& l, int lane, std::int64_t budget_bytes);
+  bool advance_in_place(Lane& l, int lane, std::int64_t budget_bytes);
+  void add_in_place(Lane& l, int lane, std::int64_t count);
+  std::uint64_t offset_of(const std::byte* at, std::int64_t bytes) const;
+  bool is_in_window(std::uint64_t offset, std::int64_t bytes) const;
   bool hear_notices(Lane& l, int lane);
   bool everybody_reached(Lane& l, int lane, bool summed, std::uint64_t count);
   void lay_block(Lane& l, int lane);
@@ -107,6 +128,7 @@ class Direct final : private runtime::Poller {
   std::array<Lane, kLanes> lanes_;
   std::vector<int> active_;
   std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
   std::uint64_t bytes_laid_ = 0;
   bool abandoned_ = false;
 };

@@ -50,6 +50,13 @@ class TransportGroup final : public Calls,
   int world() const override { return transport_->world(); }
 
   Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override;
+  Result<Tensor> allocate(const TensorType& type) override {
+    const auto bytes = static_cast<std::size_t>(type.shape.num_elems()) * dtype_size(type.dtype);
+    auto memory = bytes == 0 || !direct_ ? nullptr : transport_->allocate_exchange(bytes);
+    if (!memory) return Tensor::allocate(rt_.is_phantom() ? phantom_device() : cpu_device(), type);
+    std::byte* at = memory.get();
+    return Tensor(Buffer::wrap(cpu_device(), at, bytes, std::move(memory)), type);
+  }
 
   runtime::Task<Status> leave() override {
     if (verdict_.ok()) {
@@ -450,6 +457,7 @@ class SubGroup final : public Calls {
     }
     return whole_.subgroup(std::move(ranks), id);
   }
+  Result<Tensor> allocate(const TensorType& type) override { return whole_.allocate(type); }
   runtime::Task<Status> leave() override { return run(TransportGroup::leave_request()); }
   void fail(std::string operation, std::string reason) override {
     whole_.fail(std::move(operation), std::move(reason));

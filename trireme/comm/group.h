@@ -91,6 +91,11 @@ class Group {
                                            std::span<const Tensor> in) = 0;
   virtual runtime::Task<Status> barrier(Call call) = 0;
 
+  // Host memory for tensors that collectives work on. Where ranks share memory, those that everybody
+  // allocated here are added where they lie, without a copy; elsewhere it is ordinary memory. Each rank may
+  // decide for itself. After a failure its contents are undefined and it is not used again.
+  virtual Result<Tensor> allocate(const TensorType& type) = 0;
+
   // A group of some of these ranks, in that order; all of them make it with the same `id`, which no other
   // group of these ranks has. It works beside this group and the others at the same time; it shares the
   // connection and the fate: a failure in one poisons all. leave() is a barrier among its members. It goes

@@ -37,6 +37,9 @@ class RecordingTransport final : public Transport {
     return inner_->make_window(bytes, deadline);
   }
   Window* exchange() override { return inner_->exchange(); }
+  std::shared_ptr<std::byte> allocate_exchange(std::uint64_t bytes) override {
+    return inner_->allocate_exchange(bytes);
+  }
   void visit_waiting(const WaitingVisitor& visit) const override { inner_->visit_waiting(visit); }
   std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
 

@@ -116,6 +116,8 @@ class Transport {
 
   // A window that is there from the start, for whoever runs collectives; null without `peer_memory`.
   virtual Window* exchange() { return nullptr; }
+  // Memory in this rank's part of that window, aligned to a page; its end gives it back. null: there is none.
+  virtual std::shared_ptr<std::byte> allocate_exchange(std::uint64_t /*bytes*/) { return nullptr; }
 
   // Messages that came and that no recv has taken, in no order. For looking, now and then.
   using WaitingVisitor = std::function<void(int peer, const Identity& id, const Fingerprint& fingerprint)>;

@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::size_t kAlign = 64, kPage = 4096;
 inline constexpr std::size_t kControlRingBytes = 16 * 1024;
 // The window that is there from the start: the first part of the window area.
-inline constexpr std::size_t kExchangeBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kExchangeBytes = std::size_t{256} << 20;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes) {
   return (bytes + kAlign - 1) & ~std::uint64_t{kAlign - 1};

@@ -125,6 +125,15 @@ class ShmTransport final : public Transport, private runtime::Poller {
   }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   Window* exchange() override { return phantom_ ? nullptr : exchange_.get(); }
+  std::shared_ptr<std::byte> allocate_exchange(std::uint64_t bytes) override {
+    if (phantom_ || endpoint_->poisoned()) return nullptr;
+    const auto offset = host_->area.take(bytes);
+    if (!offset.ok()) return nullptr;
+    std::byte* at = host_->areas[static_cast<std::size_t>(rank())] + *offset;
+    return {at, [host = host_, segment = segment_, from = *offset, bytes](std::byte*) {
+              host->area.give_back(from, bytes);
+            }};
+  }
 
   runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline) override {
     TR_CO_ASSIGN_OR_RETURN(const std::uint64_t own, host_->area.take(bytes));
@@ -171,7 +180,7 @@ class ShmTransport final : public Transport, private runtime::Poller {
     }
     const auto first = host_->area.take(kExchangeBytes);
     TR_CHECK(first.ok() && *first == 0);
-    exchange_ = make_shm_window(host_, std::vector<std::uint64_t>(host_->areas.size(), 0), kExchangeBytes);
+    exchange_ = make_shm_window(host_, std::vector<std::uint64_t>(host_->areas.size(), 0), window_bytes_);
   }
 
   void send_to_self(const Identity& id, const FrameHeader& header, View view, Completion* done,
@@ -220,7 +229,7 @@ class ShmTransport final : public Transport, private runtime::Poller {
   std::shared_ptr<Endpoint> endpoint_;
   const bool phantom_;
   const std::uint64_t window_bytes_;
-  std::unique_ptr<runtime::SharedSegment> segment_;
+  std::shared_ptr<runtime::SharedSegment> segment_;  // shared: memory of it may outlive the transport
   std::shared_ptr<WindowHost> host_;
   std::unique_ptr<Window> exchange_;
   std::vector<std::shared_ptr<OffsetExchange>> meetings_;
