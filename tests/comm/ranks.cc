@@ -46,24 +46,31 @@ class Watchdog {
 
 runtime::Task<void> rank_main(runtime::Runtime& rt, int rank, const RankOptions& options, const Body& body,
                               std::atomic<bool>* done) {
+  co_await run_rank(rt, rank, options, body);
+  *done = true;
+}
+
+}  // namespace
+
+runtime::Task<void> run_rank(runtime::Runtime& rt, int rank, const RankOptions& options, const Body& body) {
   net::ConnectOptions connect;
   connect.rank = rank;
   connect.world = options.world;
   connect.epoch = options.group.epoch;
-  auto transport = co_await net::connect_transport(rt, "inproc", connect);
+  connect.rendezvous = options.rendezvous;
+  connect.ring_bytes = options.ring_bytes;
+  auto transport = co_await net::connect_transport(rt, options.transport, connect);
   EXPECT_TRUE(transport.ok()) << transport.status().to_string();
   if (!transport.ok()) co_return;
   std::unique_ptr<net::Transport> inner = std::move(transport).value();
   if (options.sends != nullptr)
     inner =
         net::make_recording_transport(std::move(inner), &(*options.sends)[static_cast<std::size_t>(rank)]);
+  if (options.wrap) inner = options.wrap(rt, std::move(inner));
   auto group = make_group(rt, std::move(inner), options.group);
   EXPECT_TRUE(group.ok());
   co_await body(rt, **group);
-  if (done != nullptr) *done = true;
 }
-
-}  // namespace
 
 void run_on_threads(const RankOptions& options, const Body& body) {
   const auto fabric = runtime::make_fabric();
@@ -91,16 +98,18 @@ void run_on_threads(const RankOptions& options, const Body& body) {
 }
 
 VirtualResult run_virtual(const RankOptions& options, runtime::WorldSpec spec, const Body& body) {
+  const bool one_machine = options.transport == "shm";
   if (spec.topology.machines.empty())
-    spec.topology = cost::Topology::single_switch(options.world, cost::MachineModel{}, cost::LinkModel{});
+    spec.topology = cost::Topology::single_switch(one_machine ? 1 : options.world, cost::MachineModel{},
+                                                  cost::LinkModel{});
   if (options.sends != nullptr) options.sends->assign(static_cast<std::size_t>(options.world), {});
   const auto world = runtime::make_virtual_world(std::move(spec));
   std::vector<runtime::Runtime*> ranks;
   for (int r = 0; r < options.world; ++r)
-    ranks.push_back(&world->add_runtime(r, "rank " + std::to_string(r)));
+    ranks.push_back(&world->add_runtime(one_machine ? 0 : r, "rank " + std::to_string(r)));
   for (int r = 0; r < options.world; ++r)
     world->start(*ranks[static_cast<std::size_t>(r)],
-                 rank_main(*ranks[static_cast<std::size_t>(r)], r, options, body, nullptr));
+                 run_rank(*ranks[static_cast<std::size_t>(r)], r, options, body));
   VirtualResult result;
   result.report = world->run(kVirtualLimit);
   for (const runtime::Runtime* rt : ranks) result.dead.push_back(world->is_dead(*rt));

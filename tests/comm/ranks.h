@@ -16,6 +16,12 @@ namespace trireme::comm::testing {
 struct RankOptions {
   int world = 2;
   GroupOptions group;
+  std::string transport = "inproc";
+  std::string rendezvous = "/meet";   // a directory of this host for real ranks
+  std::size_t ring_bytes = 1U << 20;  // shm
+  // Puts something between the transport and the group.
+  std::function<std::unique_ptr<net::Transport>(runtime::Runtime& rt, std::unique_ptr<net::Transport> inner)>
+      wrap = nullptr;
   std::vector<std::vector<net::SendRecord>>* sends = nullptr;  // one log per rank
 };
 
@@ -24,7 +30,11 @@ using Body = std::function<runtime::Task<void>(runtime::Runtime& rt, Group& grou
 // Real loops on threads. Aborts the test program with who waits for whom when it takes longer than a minute.
 void run_on_threads(const RankOptions& options, const Body& body);
 
-// A virtual cluster, one machine per rank. `spec.topology` without machines: made for the world size.
+// One rank, from connecting to the end of `body`.
+runtime::Task<void> run_rank(runtime::Runtime& rt, int rank, const RankOptions& options, const Body& body);
+
+// A virtual cluster, one machine per rank (shm: one for all). `spec.topology` without machines: made for the
+// world size.
 struct VirtualResult {
   runtime::WorldReport report;
   std::vector<bool> dead;

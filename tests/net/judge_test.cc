@@ -25,6 +25,11 @@ RankView busy() {
   return r;
 }
 
+CallClass way(std::uint64_t digest, std::vector<int> ranks, std::string operation = "op",
+              std::vector<int> missing = {}) {
+  return {digest, std::move(operation), fmt::format("call {}", digest), std::move(ranks), std::move(missing)};
+}
+
 TEST(Judge, ChainThatEndsAtABusyRankBlamesNobody) {
   const std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "a"), busy()};
   EXPECT_FALSE(judge_stuck(ranks, 0, kDeadline));
@@ -109,14 +114,24 @@ TEST(Judge, PairThatDisagreesBlamesTheSender) {
 
 TEST(Judge, CircleBlamesTheRankWhoseCallNobodyElseMade) {
   // Rank 0 is alone in "a" because the others are through with it; rank 1 alone made "x".
-  std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "x"), waiting(0, "b"), waiting(2, "b")};
-  ranks[0].num_made = 3;
-  ranks[1].num_made = 1;
-  EXPECT_EQ(judge_stuck(ranks, 0, kDeadline)->culprit, 1);
+  const std::vector<RankView> ranks{waiting(1, "a"), waiting(2, "x"), waiting(0, "b"), waiting(2, "b")};
+  const std::vector<CallClass> calls{way(7, {0, 2, 3}, "a"), way(8, {1}, "x"), way(9, {2, 3}, "b")};
+  EXPECT_EQ(judge_stuck(ranks, 0, kDeadline, calls)->culprit, 1);
 }
 
-CallClass way(std::uint64_t digest, std::vector<int> ranks, std::string operation = "op") {
-  return {digest, std::move(operation), fmt::format("call {}", digest), std::move(ranks)};
+TEST(Judge, CircleBlamesTheRankThatSkippedACallWhichTheOthersMadeFirst) {
+  // Rank 2 waits in "a" for rank 1, which is in "b" with everybody else.
+  const std::vector<RankView> ranks{waiting(2, "b"), waiting(0, "b"), waiting(1, "a"), waiting(0, "b")};
+  const std::vector<CallClass> calls{way(7, {0, 2, 3}, "a"), way(8, {0, 1, 3}, "b")};
+  EXPECT_EQ(judge_stuck(ranks, 0, kDeadline, calls)->culprit, 1);
+}
+
+TEST(Judge, CircleBlamesTheMemberThatSkippedACallOfItsSubGroup) {
+  // Ranks 1, 2 and 3 are a sub-group; 1 is in the next call of all instead.
+  const std::vector<RankView> ranks{waiting(3, "all"), waiting(3, "all"), waiting(1, "sub"),
+                                    waiting(2, "sub"), waiting(0, "all"), waiting(0, "all")};
+  const std::vector<CallClass> calls{way(7, {2, 3}, "sub", {1}), way(8, {0, 1, 4, 5}, "all", {2, 3})};
+  for (const int start : {1, 2, 3}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 1);
 }
 
 TEST(Judge, OddCallIsBlamedAndBothAreTold) {

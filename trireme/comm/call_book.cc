@@ -13,7 +13,7 @@ std::uint64_t digest_of(std::uint64_t fingerprint, const CallShape& s) {
   hash.add(static_cast<std::uint64_t>(s.root));
   hash.add(hash_text(s.algorithm));
   hash.add(s.parts);
-  return std::max<std::uint64_t>(hash.value(), net::kNotMade + 1);
+  return std::max<std::uint64_t>(hash.value(), net::kNotYet + 1);
 }
 
 }  // namespace

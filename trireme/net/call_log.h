@@ -26,14 +26,14 @@ struct CallId {
   friend bool operator==(const CallId&, const CallId&) = default;
 };
 
-// The digest of a rank that never made the call.
-inline constexpr std::uint64_t kNotMade = 1;
+// Digests of a rank that has left and never made the call, and of one that has not made it yet.
+inline constexpr std::uint64_t kNotMade = 1, kNotYet = 2;
 
 // How this rank made a call.
 struct CallRecord {
   CallId id;
   std::uint64_t fingerprint = 0;  // packed, as its messages carry it
-  std::uint64_t digest = 0;       // over everything that ranks must agree on; above kNotMade
+  std::uint64_t digest = 0;       // over everything that ranks must agree on; above kNotYet
   std::string operation;          // "allreduce bucket 0, step 17"
   std::string words;              // "allreduce of 100 f32 (sum, ring)"
 };

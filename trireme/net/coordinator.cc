@@ -39,8 +39,7 @@ void Coordinator::heard(int peer, ControlMessage m) {
       r.operation = std::move(m.operation);
       port_.send(peer, {.type = ControlType::kAnswer});
       if (!crossed) break;
-      count_callers();
-      if (auto v = judge_stuck(ranks_, peer, options_.deadline)) port_.decide(std::move(*v));
+      if (auto v = judge_stuck(ranks_, peer, options_.deadline, callers())) port_.decide(std::move(*v));
       break;
     }
     case ControlType::kReport:
@@ -67,8 +66,10 @@ void Coordinator::look() {
     port_.decide(std::move(*v));
     return;
   }
-  count_callers();
-  if (auto v = judge_all_stuck(ranks_, options_.deadline)) port_.decide(std::move(*v));
+  const bool any = std::any_of(ranks_.begin(), ranks_.end(),
+                               [this](const RankView& r) { return r.stalled_ns >= options_.deadline; });
+  if (!any) return;
+  if (auto v = judge_all_stuck(ranks_, options_.deadline, callers())) port_.decide(std::move(*v));
 }
 
 void Coordinator::was_away() {
@@ -127,6 +128,11 @@ Coordinator::Comparison& Coordinator::comparison_of(const CallId& id) {
 
 void Coordinator::call_told(int rank, const ControlMessage& m) {
   Comparison& c = comparison_of(CallId::unpack(m.call, m.turn));
+  std::erase(c.not_yet, rank);
+  if (m.digest == kNotYet) {
+    c.not_yet.push_back(rank);
+    return;
+  }
   CallClass* same = nullptr;
   for (CallClass& k : c.classes) {
     if (std::find(k.ranks.begin(), k.ranks.end(), rank) != k.ranks.end()) return;
@@ -140,14 +146,15 @@ void Coordinator::call_told(int rank, const ControlMessage& m) {
   if (c.classes.size() > 1) open_mismatch_window();
 }
 
-void Coordinator::count_callers() {
-  for (RankView& r : ranks_) {
-    r.num_made = 0;
-    if (r.stalled_ns < options_.deadline || r.operation.empty()) continue;
-    for (const Comparison& c : comparisons_)
-      for (const CallClass& k : c.classes)
-        if (k.operation == r.operation) r.num_made = static_cast<int>(k.ranks.size());
-  }
+std::vector<CallClass> Coordinator::callers() const {
+  std::vector<CallClass> out;
+  for (const Comparison& c : comparisons_)
+    for (const CallClass& k : c.classes) {
+      if (k.digest == kNotMade) continue;
+      out.push_back(k);
+      out.back().missing = c.not_yet;
+    }
+  return out;
 }
 
 void Coordinator::open_mismatch_window() {

@@ -59,11 +59,12 @@ class Coordinator {
   struct Comparison {
     CallId id;
     std::vector<CallClass> classes;
+    std::vector<int> not_yet;  // members that have not made it
   };
 
   RankView& view(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   Comparison& comparison_of(const CallId& id);
-  void count_callers();  // RankView::num_made
+  std::vector<CallClass> callers() const;  // of the calls that last
   void open_mismatch_window();
   void ask_where();
   void mismatch_window_ended();

@@ -15,13 +15,45 @@ const RankView& at(std::span<const RankView> ranks, int rank) {
   return ranks[static_cast<std::size_t>(rank)];
 }
 
-// How many ranks are in the operation of `rank`, or have made that call.
-int num_sharing(std::span<const RankView> ranks, int rank) {
-  const RankView& own = at(ranks, rank);
-  const auto in_it = std::count_if(ranks.begin(), ranks.end(),
-                                   [&](const RankView& r) { return r.operation == own.operation; });
-  return std::max(static_cast<int>(in_it), own.num_made);
-}
+// What the judge knows of the ranks and their calls.
+struct Case {
+  std::span<const RankView> ranks;
+  TimeNs deadline = 0;
+  std::span<const CallClass> calls;
+
+  const std::string& operation(int rank) const { return at(ranks, rank).operation; }
+  const CallClass* call(const std::string& operation) const {
+    for (const CallClass& c : calls)
+      if (c.operation == operation) return &c;
+    return nullptr;
+  }
+  bool made(int rank, const std::string& operation) const {
+    const CallClass* c = call(operation);
+    return c != nullptr && std::find(c->ranks.begin(), c->ranks.end(), rank) != c->ranks.end();
+  }
+  // How many ranks are in the operation of `rank`, or have made that call.
+  int num_sharing(int rank) const {
+    const auto in_it = std::count_if(ranks.begin(), ranks.end(),
+                                     [&](const RankView& r) { return r.operation == operation(rank); });
+    const CallClass* c = call(operation(rank));
+    return std::max(static_cast<int>(in_it), c == nullptr ? 0 : static_cast<int>(c->ranks.size()));
+  }
+  // Ranks that made one call and should have made the other.
+  int num_only(const std::string& made_it, const std::string& missed) const {
+    const CallClass *a = call(made_it), *b = call(missed);
+    if (a == nullptr || b == nullptr) return 0;
+    return static_cast<int>(std::count_if(a->ranks.begin(), a->ranks.end(), [&](int rank) {
+      return std::find(b->missing.begin(), b->missing.end(), rank) != b->missing.end();
+    }));
+  }
+  // Ranks that are in `now` and made `before`.
+  int num_through(const std::string& before, const std::string& now) const {
+    int n = 0;
+    for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank)
+      n += operation(rank) == now && made(rank, before) ? 1 : 0;
+    return n;
+  }
+};
 
 std::string chain_text(std::span<const int> chain) {
   std::string text;
@@ -29,28 +61,45 @@ std::string chain_text(std::span<const int> chain) {
   return text + fmt::format("{}", chain.front());
 }
 
+// Two neighbours of a cycle, each in a call that the other has not made. Of those who should make both, most
+// are in the call that comes first; equal: who is in the second and through with the first tells. -1: nobody.
+int find_skipper(const Case& c, std::span<const int> cycle) {
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const int waiting = cycle[i], late = cycle[(i + 1) % cycle.size()];
+    const std::string &wanted = c.operation(waiting), &other = c.operation(late);
+    if (c.made(late, wanted) || c.made(waiting, other)) continue;
+    int against_late = c.num_only(wanted, other), against_waiting = c.num_only(other, wanted);
+    if (against_late == against_waiting) {
+      against_late = c.num_through(wanted, other);
+      against_waiting = c.num_through(other, wanted);
+    }
+    if (against_late != against_waiting) return against_late > against_waiting ? late : waiting;
+  }
+  return -1;
+}
+
 // The odd one out of a cycle of ranks that wait for each other.
-Verdict judge_cycle(std::span<const RankView> ranks, std::span<const int> cycle, TimeNs deadline) {
-  int culprit = -1, fewest = 0;
-  for (const int rank : cycle) {
-    const int sharing = num_sharing(ranks, rank);
+Verdict judge_cycle(const Case& c, std::span<const int> cycle) {
+  int culprit = find_skipper(c, cycle);
+  for (int fewest = 0; const int rank : culprit >= 0 ? std::span<const int>() : cycle) {
+    const int sharing = c.num_sharing(rank);
     if (culprit < 0 || sharing < fewest || (sharing == fewest && rank > culprit)) {
       culprit = rank;
       fewest = sharing;
     }
   }
-  const std::string operation = operation_around(ranks, culprit);
-  const std::string& own = at(ranks, culprit).operation;
+  const std::string operation = operation_around(c.ranks, culprit);
+  const std::string& own = c.operation(culprit);
   const std::string where = own == operation ? "" : fmt::format(", it called '{}'", own);
   return {culprit, Code::kDeadline, operation,
-          fmt::format("no progress for {}{}; ranks wait in a circle {}", format_duration(deadline), where,
+          fmt::format("no progress for {}{}; ranks wait in a circle {}", format_duration(c.deadline), where,
                       chain_text(cycle))};
 }
 
 // One chain. `seen` holds the ranks of earlier chains too: those came to nothing, so a chain that meets them
 // does too.
-std::optional<Verdict> walk(std::span<const RankView> ranks, int start, TimeNs deadline,
-                            std::vector<bool>& seen) {
+std::optional<Verdict> walk(const Case& c, int start, std::vector<bool>& seen) {
+  const std::span<const RankView> ranks = c.ranks;
   std::vector<int> chain;
   for (int rank = start;; rank = at(ranks, rank).waits_for) {
     if (!valid(ranks, rank)) return std::nullopt;
@@ -58,16 +107,16 @@ std::optional<Verdict> walk(std::span<const RankView> ranks, int start, TimeNs d
     if (seen[static_cast<std::size_t>(rank)]) {
       const auto first = std::find(chain.begin(), chain.end(), rank);
       if (first == chain.end()) return std::nullopt;
-      return judge_cycle(ranks, {first, chain.end()}, deadline);
+      return judge_cycle(c, {first, chain.end()});
     }
     if (r.left && !chain.empty())
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
                      fmt::format("it had left, rank {} still waits for it", chain.back())};
-    if (r.heard_at < 0 || r.busy || r.stalled_ns < deadline) return std::nullopt;
+    if (r.heard_at < 0 || r.busy || r.stalled_ns < c.deadline) return std::nullopt;
     if (r.waits_for < 0) {
       if (chain.empty()) return std::nullopt;
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
-                     fmt::format("it did not call for {}, rank {} waits for it", format_duration(deadline),
+                     fmt::format("it did not call for {}, rank {} waits for it", format_duration(c.deadline),
                                  chain.back())};
     }
     seen[static_cast<std::size_t>(rank)] = true;
@@ -108,17 +157,19 @@ std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, 
                        : fmt::format("silent for {}", format_duration(deadline))};
 }
 
-std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline) {
+std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline,
+                                   std::span<const CallClass> calls) {
   std::vector<bool> seen(ranks.size());
-  return walk(ranks, start, deadline, seen);
+  return walk({ranks, deadline, calls}, start, seen);
 }
 
-std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline) {
+std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline,
+                                       std::span<const CallClass> calls) {
   std::vector<bool> seen(ranks.size());
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
     const RankView& r = at(ranks, rank);
     if (r.stalled_ns < deadline || r.waits_for < 0 || seen[static_cast<std::size_t>(rank)]) continue;
-    if (auto v = walk(ranks, rank, deadline, seen)) return v;
+    if (auto v = walk({ranks, deadline, calls}, rank, seen)) return v;
   }
   return std::nullopt;
 }
@@ -132,7 +183,7 @@ Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagree
   const auto candidate = [&](int rank) -> Candidate& {
     for (Candidate& c : candidates)
       if (c.rank == rank) return c;
-    const int sharing = valid(ranks, rank) ? num_sharing(ranks, rank) : 0;
+    const int sharing = valid(ranks, rank) ? Case{ranks, 0, {}}.num_sharing(rank) : 0;
     return candidates.emplace_back(Candidate{rank, 0, sharing, 0});
   };
   // The accused come first, so that an equal score falls on who was accused first.

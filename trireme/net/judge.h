@@ -19,7 +19,6 @@ struct RankView {
   int waits_for = -1;
   std::string operation;
   bool left = false;  // said goodbye
-  int num_made = 0;   // ranks that made the call it is in, as far as they told
 };
 
 // One rank said that it disagrees with another.
@@ -39,24 +38,29 @@ std::string operation_around(std::span<const RankView> ranks, int culprit);
 std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, TimeNs now, TimeNs started,
                                      TimeNs deadline, TimeNs arrival, TimeNs slack = 0);
 
-// Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a
-// rank that waits for nobody: that rank did not call. A cycle: the rank of the cycle whose operation fewest
-// ranks share or made (last resort: the highest rank). A chain that reaches a busy or progressing rank:
-// nobody.
-std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline);
-// The same from every rank that stands still; O(world).
-std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline);
-
-// The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
-// often; equal: accused first. Precondition: not empty.
-Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports);
-
 // Ranks that made a call in the same way.
 struct CallClass {
   std::uint64_t digest = 0;
   std::string operation, words;  // as the first of them told
   std::vector<int> ranks;
+  std::vector<int> missing = {};  // members of the group that have not made it
 };
+
+// Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a
+// rank that waits for nobody: that rank did not call. A chain that reaches a busy or progressing rank:
+// nobody. A cycle: where one rank waits for another in a call that this one skipped, by what the rest did:
+// the one that skipped it; else the rank of the cycle whose operation fewest ranks share or made (last
+// resort: the highest rank). `calls`: who made the calls that last, as far as they told.
+std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline,
+                                   std::span<const CallClass> calls = {});
+// The same from every rank that stands still; O(world).
+std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline,
+                                       std::span<const CallClass> calls = {});
+
+// The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
+// often; equal: accused first. Precondition: not empty.
+Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports);
+
 // No way of making the call is rarer than another: who is wrong cannot be known (yet).
 bool is_undecided(std::span<const CallClass> classes);
 // The lowest rank of the rarest way. Undecided: whom the reports accuse most, then the highest rank. Names

@@ -64,6 +64,8 @@ class StarMembership final : public Membership, private CoordinatorPort {
           std::make_unique<Coordinator>(rt_, world_, options_, static_cast<CoordinatorPort&>(*this));
     transport_.set_control_handler([this](int peer, ByteView bytes) { control_on_loop(peer, bytes); });
     transport_.set_closed_handler([this](int peer) { closed_on_loop(peer); });
+    // So that its silence counts from now, whatever becomes of it next; ranks say the same by a heartbeat.
+    if (coordinator_ != nullptr) broadcast({.type = ControlType::kAnswer});
     tick_on_loop();
   }
 
@@ -107,7 +109,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
 
   runtime::Task<Status> leave(TimeNs deadline) override {
     leaving_ = true;
-    set_waiting({});
+    set_waiting({-1, "leave"});
     if (world_ > 1 && started_ && !is_over()) {
       for (const CallId& id : std::exchange(wanted_, {})) compare_own(id);
       if (tell_left_over_on_loop()) co_await farewell_.wait_until(rt_.now() + kMismatchPatience);
@@ -252,19 +254,22 @@ class StarMembership final : public Membership, private CoordinatorPort {
   void compare_own(const CallId& id) override {
     if (world_ == 1 || is_over() || calls_ == nullptr || !calls_->is_member(id.group)) return;
     const auto record = calls_->find_call(id);
-    if (record || leaving_) {
-      ControlMessage m{.type = ControlType::kCall,
-                       .call = id.pack(),
-                       .turn = id.turn,
-                       .digest = record ? record->digest : kNotMade,
-                       .operation = record ? record->operation : std::string(),
-                       .reason = record ? record->words : "nothing"};
-      if (coordinator_ != nullptr)
-        coordinator_->call_told(self_, m);
-      else
-        send(kCoordinator, std::move(m));
-      return;
-    }
+    if (!record && !leaving_) want_on_loop(id);
+    ControlMessage m{.type = ControlType::kCall,
+                     .call = id.pack(),
+                     .turn = id.turn,
+                     .digest = record     ? record->digest
+                               : leaving_ ? kNotMade
+                                          : kNotYet,
+                     .operation = record ? record->operation : std::string(),
+                     .reason = record ? record->words : "nothing"};
+    if (coordinator_ != nullptr)
+      coordinator_->call_told(self_, m);
+    else
+      send(kCoordinator, std::move(m));
+  }
+
+  void want_on_loop(const CallId& id) {
     if (std::find(wanted_.begin(), wanted_.end(), id) != wanted_.end()) return;
     if (wanted_.size() >= kMaxWanted) wanted_.erase(wanted_.begin());
     wanted_.push_back(id);
@@ -334,6 +339,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   // would else see this one's connection close.
   void decide(Verdict v) override {
     if (is_over()) return;
+    if (v.operation.empty()) v.operation = waiting_.operation;
     settle_on_loop(std::move(v));
     if (world_ > 1 && (coordinator_ != nullptr || decided_.culprit == kCoordinator))
       broadcast(accusation(ControlType::kVerdict, decided_));
@@ -342,7 +348,6 @@ class StarMembership final : public Membership, private CoordinatorPort {
   // The first verdict is the only one.
   void settle_on_loop(Verdict v) {
     if (is_over()) return;
-    if (v.operation.empty()) v.operation = waiting_.operation;
     decided_ = std::move(v);
     verdict_ = to_status(decided_, self_);
     farewell_.set(false);
