@@ -24,15 +24,21 @@ FrameHeader data_header(std::uint64_t message, std::uint64_t offset, std::uint32
   return h;
 }
 
-Bytes data_frame(const FrameHeader& header, ByteView payload) {
-  const FrameHeaderBytes head = encode(header);
-  Bytes out(head.begin(), head.end());
-  out.insert(out.end(), payload.begin(), payload.end());
-  if (!payload.empty()) append_le(out, crc32c(payload));
-  return out;
+void append(Bytes& out, ByteView more) {
+  const std::size_t at = out.size();
+  out.resize(at + more.size());
+  std::copy(more.begin(), more.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-void append(Bytes& out, const Bytes& more) { out.insert(out.end(), more.begin(), more.end()); }
+Bytes data_frame(const FrameHeader& header, ByteView payload) {
+  const FrameHeaderBytes head = encode(header);
+  const std::uint32_t crc = crc32c(payload);
+  Bytes out;
+  append(out, head);
+  append(out, payload);
+  if (!payload.empty()) append(out, std::as_bytes(std::span(&crc, 1)));
+  return out;
+}
 
 // docs/format_wire.md, "Frame": the table of offsets.
 TEST(Frame, HeaderIsTheBytesOfTheSpecification) {
