@@ -147,7 +147,7 @@ std::function<int()> add_bench(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "Time to spend on measuring, about")->check(CLI::PositiveNumber);
-  app.add_option("--buffers", args->buffers, "Where our tensors live")
+  app.add_option("--buffers", args->buffers, "Where our tensors live: heap, or shared (of Group::allocate)")
       ->check(CLI::IsMember({"heap", "shared"}));
   app.add_option("--spin-us", args->spin_us, "Our ranks spin at most this long before they block")
       ->check(CLI::NonNegativeNumber);

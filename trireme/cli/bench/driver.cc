@@ -178,6 +178,11 @@ Task<Status> World::measure_point(std::uint64_t bytes, Row& row) {
   for (Side* side : {ours_.get(), mpi != nullptr ? mpi->side.get() : nullptr, gloo_.get()})
     if (side != nullptr) all.push_back({side, work_for(bytes, *side), {}, {}});
   for (int round = -1; round < o_.repeats; ++round) {
+    if (round >= 0 && !row.oversubscribed && world_ > 1) {
+      Result<double> crossing = co_await ours_->crossing_ns();
+      if (!crossing.ok()) co_return crossing.status();
+      row.crossing_ns.push_back(*crossing);
+    }
     for (Contender& c : all) {
       if (!c.failure.ok()) continue;
       if (round < 0) c.work.calls = kProbeCalls;

@@ -49,6 +49,8 @@ struct Row {
   std::optional<Timing> mpi, gloo;
   std::optional<Ratio> mpi_ratio, gloo_ratio;
   std::string mpi_setting;
+  // Per round: one crossing of the start line just before ours was measured. Empty: more ranks than cores.
+  std::vector<double> crossing_ns;
   double predicted_us = 0, bound_us = 0;
 };
 

@@ -24,6 +24,7 @@ class Measured {
       : rt_(rt), group_(group), line_(page, group.rank(), group.world()), shared_buffers_(shared_buffers) {}
 
   Task<Result<std::vector<TimeNs>>> measure(Work work);
+  Task<Result<std::vector<TimeNs>>> cross(int count);
   void give_up() { line_.give_up(); }
 
  private:
@@ -48,11 +49,7 @@ class Measured {
 
 Result<Tensor> Measured::make_tensor(std::int64_t elems) {
   const TensorType type{DType::kF32, {elems}};
-  if (!shared_buffers_ || elems == 0) return Tensor::allocate(cpu_device(), type);
-  const std::size_t bytes = static_cast<std::size_t>(elems) * 4;
-  TR_ASSIGN_OR_RETURN(auto made, rt_.network().create_segment("bench", bytes));
-  const std::shared_ptr<runtime::SharedSegment> segment = std::move(made);
-  return Tensor(Buffer::wrap(cpu_device(), segment->data(), bytes, segment), type);
+  return shared_buffers_ && elems > 0 ? group_.allocate(type) : Tensor::allocate(cpu_device(), type);
 }
 
 Tensor Measured::block_of(const Tensor& all, int rank) const {
@@ -166,6 +163,13 @@ Task<Result<std::vector<TimeNs>>> Measured::measure(Work work) {
   co_return times;
 }
 
+Task<Result<std::vector<TimeNs>>> Measured::cross(int count) {
+  TR_CO_RETURN_IF_ERROR(co_await line_.meet(rt_, false, rt_.now() + kMeeting));
+  const TimeNs begin = rt_.now();
+  for (int i = 0; i < count; ++i) TR_CO_RETURN_IF_ERROR(co_await line_.meet(rt_, false, begin + kMeeting));
+  co_return std::vector<TimeNs>(1, (rt_.now() - begin) / count);
+}
+
 Task<Result<std::unique_ptr<comm::Group>>> join(runtime::Runtime& rt, const RankOptions& options) {
   net::ConnectOptions connect = options.connect;
   auto transport = co_await net::connect_transport(rt, options.transport, connect);
@@ -189,9 +193,11 @@ Task<Status> answer(runtime::Runtime& rt, runtime::Stream& stream, LineReader& l
     Result<std::string> line = co_await lines.next(rt.now() + kIdle);
     if (!line.ok()) co_return line.status();
     if (*line == "quit") co_return Status();
-    Result<Work> work = work_from_line(*line);
+    const std::optional<int> crossings = cross_from_line(*line);
+    Result<Work> work = crossings ? Work() : work_from_line(*line);
     if (!work.ok()) co_return work.status();
-    Result<std::vector<TimeNs>> times = co_await measured.measure(*work);
+    Task<Result<std::vector<TimeNs>>> task = crossings ? measured.cross(*crossings) : measured.measure(*work);
+    Result<std::vector<TimeNs>> times = co_await std::move(task);
     if (!times.ok()) {
       measured.give_up();
       co_return times.status();

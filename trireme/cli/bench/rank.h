@@ -13,7 +13,7 @@ struct RankOptions {
   std::string transport;  // a row of net/table.cc
   net::ConnectOptions connect;
   TimeNs spin_ns = 0;           // as the Runtime has it
-  bool shared_buffers = false;  // tensors in shared segments instead of the heap
+  bool shared_buffers = false;  // tensors of Group::allocate instead of the heap
 };
 
 // Until the driver says "quit" or goes away. The failure was also told to the driver.

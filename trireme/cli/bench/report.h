@@ -29,6 +29,22 @@ struct PredictionError {
 };
 PredictionError prediction_error(const std::vector<Row>& rows);
 
+// Virtual machines move their cores about: now near each other (a shared cache), now far. Rounds are told
+// apart by the crossing of the start line where the largest takes more than 2.5 times the smallest.
+struct Distance {
+  std::string name;        // "near", "far"
+  double crossing_ns = 0;  // median
+  double share = 0;        // of the rounds
+  // Per row that has such rounds: its index and the medians of theirs / ours, 0 where there is no such side.
+  struct Entry {
+    std::size_t row;
+    double ours_us, mpi_ratio, gloo_ratio;
+  };
+  std::vector<Entry> entries;
+};
+// Empty when all rounds were alike. Rows of the first world that fits the cores.
+std::vector<Distance> by_distance(const std::vector<Row>& rows);
+
 // What comes below the table: what was absent, prediction error, goals, method.
 std::string table_footer(const Report& report, const BenchOptions& options, const std::string& models);
 Json to_json(const Report& report, const BenchOptions& options, const std::string& models);

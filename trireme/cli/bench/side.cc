@@ -14,6 +14,7 @@ using runtime::Task;
 constexpr TimeNs kLook = 100 * kMilli;  // how often a waiting driver looks whether a process ended
 constexpr TimeNs kQuit = 5 * kSecond;
 constexpr TimeNs kAnswer = 300 * kSecond;  // for one measurement
+constexpr int kCrossings = 64;
 constexpr std::size_t kTailChars = 600;
 
 // One connection to a rank.
@@ -47,8 +48,15 @@ class ProcessSide final : public Side {
   }
 
   Task<Result<std::vector<double>>> measure(Work work) override {
-    Result<std::vector<double>> times = co_await ask_all(std::move(work));
+    Result<std::vector<double>> times = co_await ask_all(to_line(work), work.calls);
     if (times.ok()) co_return times;
+    Status failure = times.status();
+    co_return co_await explain(std::move(failure));
+  }
+
+  Task<Result<double>> crossing_ns() override {
+    Result<std::vector<double>> times = co_await ask_all(to_cross_line(kCrossings), 1);
+    if (times.ok()) co_return times->front() * 1e3;
     Status failure = times.status();
     co_return co_await explain(std::move(failure));
   }
@@ -65,7 +73,7 @@ class ProcessSide final : public Side {
   Task<Status> start_all();
   Task<Status> accept_one(runtime::Listener& listener, TimeNs deadline);
   Task<Status> welcome(std::unique_ptr<runtime::Stream> stream, TimeNs deadline);
-  Task<Result<std::vector<double>>> ask_all(Work work);
+  Task<Result<std::vector<double>>> ask_all(std::string line, int num_times);
   Task<Status> explain(Status failure);
   std::string log_path() const { return fmt::format("{}/{}.log", spec_.dir, spec_.name); }
 
@@ -136,11 +144,11 @@ Task<Status> ProcessSide::welcome(std::unique_ptr<runtime::Stream> stream, TimeN
   co_return Status();
 }
 
-Task<Result<std::vector<double>>> ProcessSide::ask_all(Work work) {
-  const std::string line = to_line(work);
+// The slowest rank's times, in microseconds.
+Task<Result<std::vector<double>>> ProcessSide::ask_all(std::string line, int num_times) {
   const TimeNs deadline = rt_.now() + kAnswer;
   for (auto& link : links_) TR_CO_RETURN_IF_ERROR(co_await write_line(*link->stream, line, deadline));
-  std::vector<double> slowest(static_cast<std::size_t>(work.calls), 0);
+  std::vector<double> slowest(static_cast<std::size_t>(num_times), 0);
   for (auto& link : links_) {
     Result<std::string> reply = co_await link->lines.next(deadline);
     if (!reply.ok()) co_return reply.status();

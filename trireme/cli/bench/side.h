@@ -26,6 +26,9 @@ class Side {
   virtual const std::string& name() const = 0;
   // Time of each call in microseconds, that of its slowest rank. After a failure the side is of no more use.
   virtual runtime::Task<Result<std::vector<double>>> measure(Work work) = 0;
+  // Nanoseconds of one crossing of the start line, over many: how far apart the cores of the ranks are now.
+  // Ours only.
+  virtual runtime::Task<Result<double>> crossing_ns() = 0;
   // Orderly end; what does not end by itself is killed with the object.
   virtual runtime::Task<void> stop() = 0;
 };

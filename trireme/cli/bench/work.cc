@@ -65,6 +65,15 @@ Result<Work> work_from_line(std::string_view line) {
   return w;
 }
 
+std::string to_cross_line(int count) { return fmt::format("cross {}", count); }
+
+std::optional<int> cross_from_line(std::string_view line) {
+  int count = 0;
+  if (take_word(line) != "cross" || !take_number(line, count) || !line.empty() || count < 1)
+    return std::nullopt;
+  return count;
+}
+
 std::string times_line(const std::vector<TimeNs>& times) {
   std::string line = "times";
   for (const TimeNs t : times) line += fmt::format(" {}", t);

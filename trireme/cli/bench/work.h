@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,10 @@ bool has_blocks(collective::Kind kind);
 
 std::string to_line(const Work& work);
 Result<Work> work_from_line(std::string_view line);
+
+std::string to_cross_line(int count);
+// Empty when it is not such a line.
+std::optional<int> cross_from_line(std::string_view line);
 
 std::string times_line(const std::vector<TimeNs>& times);
 // The times of a rank, or the failure it reports.
