@@ -120,6 +120,8 @@ inline void run_virtual(const std::string& transport, int world, const Body& bod
     connect.rank = rank;
     connect.world = world;
     connect.rendezvous = "/meet";
+    connect.coordinator = "machine-0:29500";  // tcp
+    connect.insecure = true;
     virtual_world->start(rt, run_rank(*nodes.back(), transport, connect, body));
   }
   const auto report = virtual_world->run(100 * kSecond);

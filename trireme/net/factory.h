@@ -13,12 +13,18 @@ struct ConnectOptions {
   int rank = 0;
   int world = 1;
   std::uint32_t epoch = 1;
-  std::string rendezvous;             // shm: a directory for Unix sockets; inproc: unused
+  // shm: a directory for Unix sockets. tcp without coordinator: a directory that all hosts see.
+  std::string rendezvous;
   int mailbox_base = 0;               // inproc: mailbox id of rank 0
   TimeNs deadline = 30 * kSecond;     // for everybody to arrive
   std::size_t ring_bytes = 1U << 20;  // shm: per directed pair
   // shm: room for windows per rank. Address space: memory is taken by what is touched.
   std::size_t window_bytes = std::size_t{1} << 30;
+  // tcp: where rank 0 listens and everybody finds the others, "host:port".
+  std::string coordinator = {};
+  std::string job = {};   // tcp: a name that all ranks of the job give; ranks of another are refused
+  std::string bind = {};  // tcp: the address to listen at; empty: that by which the coordinator is reached
+  bool insecure = false;  // tcp: listen beyond loopback although nothing is encrypted yet
 };
 
 struct TransportRow {

@@ -4,6 +4,7 @@
 #include "trireme/net/inproc/inproc.h"
 #include "trireme/net/mpi/mpi.h"
 #include "trireme/net/shm/shm.h"
+#include "trireme/net/tcp/tcp.h"
 
 namespace trireme::net {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr std::array kTransports{
     TransportRow{"inproc", "ranks of one process: threads, or the virtual cluster", connect_inproc},
     TransportRow{"shm", "ranks of one host: shared memory, found over Unix sockets", connect_shm},
+    TransportRow{"tcp", "ranks on any hosts, over TCP", connect_tcp},
     TransportRow{"mpi", "ranks that mpirun started, over MPI", connect_mpi},
 };
 

@@ -98,7 +98,8 @@ class TcpStream final : public Stream {
       const auto put = try_write(std::span(&bytes, 1));
       if (!put.ok()) co_return put.status();
       bytes = bytes.subspan(*put);
-      if (*put == 0 && !co_await socket_.writable(deadline))
+      if (*put > 0) continue;
+      if (!co_await socket_.writable(deadline))
         co_return error(Code::kDeadline, "[network] cannot write: the peer took no more before the deadline");
     }
     co_return Status();

@@ -9,22 +9,8 @@ constexpr std::uint64_t kMinWindow = 256U << 10;
 }  // namespace
 
 cost::LinkModel path_between(const Node& from, const Node& to) {
-  return from.machine_index == to.machine_index ? from.machine().local.model : from.machine().up.model;
-}
-
-// As mailboxes do (mailbox.cc), except that the receiver's down link is taken in the order of sending.
-Transfer transfer(Node& from, Node& to, std::uint64_t bytes, bool jitter) {
-  Machine& machine = from.machine();
-  const bool local = from.machine_index == to.machine_index;
-  Link& link = local ? machine.local : machine.up;
-  const Link::Use use = link.take(from.now(), kWireHeaderBytes + bytes);
-  const TimeNs latency = jitter ? from.core.jittered(link.model.latency_ns) : link.model.latency_ns;
-  if (local) return {use.end, use.end + latency};
-  Link& down = to.machine().down;
-  const TimeNs start = std::max(use.first_byte + latency, down.free_at);
-  down.free_at =
-      std::max(start + cost::transfer_time(kWireHeaderBytes + bytes, down.model), use.end + latency);
-  return {use.end, down.free_at};
+  if (from.machine_index == to.machine_index) return from.machine().local.model;
+  return from.core.path_model(from.machine_index, to.machine_index);
 }
 
 void StreamEnd::join(const std::shared_ptr<StreamEnd>& a, const std::shared_ptr<StreamEnd>& b) {
@@ -56,15 +42,25 @@ void StreamEnd::arrive() {
 
 TimeNs StreamEnd::to_peer(std::uint64_t num_bytes, Apply apply) {
   const std::shared_ptr<StreamEnd> to = peer.lock();
-  const Transfer taken = transfer(node, to ? to->node : node, num_bytes, tcp);
+  const int target = to ? to->node.machine_index : node.machine_index;
+  const Core::Transfer taken = node.core.reserve(node.machine_index, target, num_bytes);
   last_arrival = std::max(last_arrival, taken.arrival);
-  if (tcp && node.muted_until > node.now())
-    last_arrival = node.muted_until == kForever ? kForever : std::max(last_arrival, node.muted_until);
-  if (to) {
-    to->under_way.push_back(std::move(apply));
-    to->schedule(last_arrival);
+  if (tcp && node.muted_until > node.now()) last_arrival = std::max(last_arrival, node.muted_until);
+  if (!to) return taken.sent;
+  to->under_way.push_back(std::move(apply));
+  to->schedule(last_arrival);
+  if (taken.lost_at != kForever) {  // the links gave up: both ends hear that the other is gone
+    lose(taken.lost_at);
+    to->lose(taken.lost_at);
   }
   return taken.sent;
+}
+
+void StreamEnd::lose(TimeNs when) {
+  node.core.at(&node, when, Label::kStream, [self = shared_from_this()] {
+    self->peer_closed = true;
+    self->wake();
+  });
 }
 
 void StreamEnd::close() {

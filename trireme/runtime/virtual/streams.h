@@ -14,12 +14,6 @@
 
 namespace trireme::runtime::virt {
 
-// Takes the links between two Runtimes for one write of `bytes`: when the sender's link is free again, and
-// when the last byte arrives. The only place of this file that knows the links.
-struct Transfer {
-  TimeNs sent, arrival;
-};
-Transfer transfer(Node& from, Node& to, std::uint64_t bytes, bool jitter);
 // One way without occupying anything: how long, and how many bytes per second the path carries.
 cost::LinkModel path_between(const Node& from, const Node& to);
 
@@ -57,6 +51,7 @@ class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
 
  private:
   void schedule(TimeNs when);
+  void lose(TimeNs when);
   void arrive();
   void return_credit(std::uint64_t count);
 
