@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/base/rng.h"
+#include "trireme/collective/formulas.h"
 #include "trireme/collective/tree.h"
 
 namespace trireme::collective {
@@ -76,12 +77,21 @@ void expect_proved_and_priced(const Algorithm& a, const ScheduleSpec& spec) {
   SCOPED_TRACE(text_of(a, spec));
   const Status s = verify_schedule(a, spec);
   ASSERT_TRUE(s.ok()) << s.to_string();
-  const Price want = measure_programs(build_all(a, spec), spec.elem_bytes), got = a.price(spec);
+  const Price want = measure_programs(build_all(a, spec), spec.elem_bytes, spec.group_of),
+              got = a.price(spec);
   EXPECT_EQ(got.rounds, want.rounds);
+  EXPECT_EQ(got.hops, want.hops);
   EXPECT_EQ(got.bytes_per_rank, want.bytes_per_rank);
   EXPECT_EQ(got.reduce_bytes_per_rank, want.reduce_bytes_per_rank);
-  EXPECT_GE(got.serial_bytes, want.serial_bytes);
-  EXPECT_LE(got.serial_bytes, 2 * want.serial_bytes);
+  EXPECT_EQ(got.messages_sent, want.messages_sent);
+  EXPECT_EQ(got.messages_received, want.messages_received);
+  EXPECT_EQ(got.peer_copy_bytes, want.peer_copy_bytes);
+  EXPECT_EQ(got.serial_bytes, want.serial_bytes);
+  EXPECT_EQ(got.between.messages, want.between.messages);
+  EXPECT_EQ(got.between.bytes, want.between.bytes);
+  EXPECT_EQ(got.between.local_messages, want.between.local_messages);
+  EXPECT_EQ(got.between.local_bytes, want.between.local_bytes);
+  EXPECT_EQ(got.between.hops, want.between.hops);
 }
 
 TEST(AlgorithmTable, EveryRowIsProvedAndPricedForWorldsUpToThirtyThree) {
@@ -240,7 +250,11 @@ TEST(FixedTree, IsProvedAndPricedForRandomLeafRuns) {
     spec.leaf_runs = random_runs(rng, spec.world, spec.num_leaves);
     const Status s = verify_schedule(tree, spec);
     ASSERT_TRUE(s.ok()) << "seed " << seed << ": " << s.to_string();
-    const Price got = tree.price(spec), want = measure_programs(build_all(tree, spec), spec.elem_bytes);
+    const Price got = tree.price(spec);
+    Price want = measure_programs(build_all(tree, spec), spec.elem_bytes, spec.group_of);
+    want.exposed_reduce_bytes = got.exposed_reduce_bytes;
+    want.waiting_bytes = got.waiting_bytes;
+    want.flow = got.flow;
     ASSERT_EQ(got, want) << "seed " << seed << " rounds " << got.rounds << " / " << want.rounds << ", bytes "
                          << got.bytes_per_rank << " / " << want.bytes_per_rank;
   }
@@ -285,9 +299,13 @@ TEST(Selection, TakesFewRoundsForSmallAndFewBytesForLargeSums) {
   const cost::LinkModel link;
   const cost::MachineModel machine;
   const auto name = [&](int world, std::int64_t count) {
-    return std::string((*select_algorithm(spec_of(Kind::kAllreduce, world, count), link, machine))->name);
+    ScheduleSpec spec = spec_of(Kind::kAllreduce, world, count);
+    spec.group_of.clear();
+    return std::string((*select_algorithm(spec, link, machine))->name);
   };
-  EXPECT_EQ(name(16, 100), "one-shot");
+  EXPECT_EQ(name(4, 100), "one-shot");
+  // So many into one rank take their turn: more rounds of one message each are faster.
+  EXPECT_EQ(name(64, 100), "butterfly");
   EXPECT_EQ(name(6, 100'000'000), "two-shot");
   ScheduleSpec leaves = spec_of(Kind::kAllreduce, 2, 100'000'000);
   leaves.num_leaves = 3;
@@ -295,6 +313,62 @@ TEST(Selection, TakesFewRoundsForSmallAndFewBytesForLargeSums) {
   EXPECT_STREQ((*select_algorithm(leaves, link, machine))->name, "fixed-tree");
   EXPECT_EQ(select_algorithm(spec_of(static_cast<Kind>(99), 2, 8), link, machine).status().code(),
             Code::kNotFound);
+}
+
+TEST(Selection, TakesTheHierarchyWhereMachinesShareALink) {
+  // Four machines of eight ranks: a flat exchange would send everything of eight ranks over one link.
+  ScheduleSpec spec = spec_of(Kind::kAllreduce, 32, 4'000'000);
+  for (int r = 0; r < 32; ++r) spec.group_of[static_cast<std::size_t>(r)] = r / 8;
+  cost::CommModel model;
+  model.local.bytes_per_second = 50e9;
+  const Choice choice = *choose(spec, algorithms_of(Kind::kAllreduce), model);
+  EXPECT_STREQ(choice.algorithm->name, "hierarchical") << choice.reason;
+  for (const Candidate& c : choice.candidates)
+    if (std::string_view(c.algorithm->name) == "two-shot") {
+      EXPECT_GT(c.time, 3 * choice.candidates[0].time);
+    }
+}
+
+// Additions and messages free, powers of two: what the literature has.
+TEST(Price, IsTheFormulaOfTheLiteratureForPowersOfTwo) {
+  cost::CommModel model;
+  model.link.message_overhead_ns = 0;
+  model.reduce_seconds_per_byte = 1e-30;
+  model.machine.op_overhead_ns = 0;
+  for (const Formula& f : allreduce_formulas())
+    for (const int world : {2, 4, 8, 16, 32})
+      for (const std::int64_t count : {1 << 10, 1 << 20}) {
+        ScheduleSpec spec = spec_of(Kind::kAllreduce, world, count);
+        spec.group_of.clear();
+        const double got =
+            to_seconds(price_time((*find_algorithm(Kind::kAllreduce, f.algorithm))->price(spec), model));
+        const double want = f.seconds(to_seconds(model.link.latency_ns), static_cast<double>(spec.bytes()),
+                                      1 / model.link.bytes_per_second, world);
+        EXPECT_NEAR(got, want, 1e-9 + want * 1e-6) << f.name << ", world " << world;
+        EXPECT_GE(want * 1.000001, allreduce_bound().seconds(to_seconds(model.link.latency_ns),
+                                                             static_cast<double>(spec.bytes()),
+                                                             1 / model.link.bytes_per_second, world));
+      }
+}
+
+TEST(Price, CountsIncastAndMessageOverheads) {
+  const auto time = [](const char* name, int world, std::int64_t count) {
+    ScheduleSpec spec = spec_of(Kind::kAllreduce, world, count);
+    spec.group_of.clear();
+    return price_parts((*find_algorithm(Kind::kAllreduce, name))->price(spec), cost::CommModel());
+  };
+  // Everybody hears 15 others: 15 overheads of 2 us and 15 times the bytes, in one latency.
+  const PriceTime t = time("one-shot", 16, 100'000);
+  EXPECT_EQ(t.latency, 25 * kMicro);
+  EXPECT_EQ(t.messages, 15 * 2 * kMicro);
+  EXPECT_EQ(t.bytes, 15 * 320 * kMicro);
+  // Ranks that share two cores take turns.
+  cost::CommModel crowded;
+  crowded.ranks_per_host = 8;
+  ScheduleSpec spec = spec_of(Kind::kAllreduce, 8, 1000);
+  spec.group_of.clear();
+  const Price p = (*find_algorithm(Kind::kAllreduce, "ring"))->price(spec);
+  EXPECT_EQ(price_parts(p, crowded).messages, 4 * price_parts(p, cost::CommModel()).messages);
 }
 
 TEST(Selection, OrdersTheCandidatesAndSaysWhy) {

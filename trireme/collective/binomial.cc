@@ -3,6 +3,7 @@
 
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -18,10 +19,14 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
 
 // The root is the busiest: it sends ceil(log2 P) times.
 Price price(const ScheduleSpec& spec) {
-  if (spec.count == 0) return {};
-  const Binomial tree{spec.world, 0};
-  const double sent = static_cast<double>(spec.bytes()) * tree.num_children(0);
-  return {.rounds = tree.depth(), .bytes_per_rank = sent, .serial_bytes = sent};
+  if (spec.count == 0 || spec.world == 1) return {};
+  const Binomial tree{spec.world, spec.root};
+  Loads loads(spec);
+  tree.for_edges([&](int parent, int child) { loads.add(parent, child, 1, spec.count); });
+  Price p{.rounds = tree.depth(), .hops = tree.depth()};
+  loads.fill(p, spec.elem_bytes, tree.depth() * spec.count);
+  p.between.hops = tree.crossings(loads);
+  return p;
 }
 
 }  // namespace

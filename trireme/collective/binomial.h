@@ -1,8 +1,12 @@
 // The binomial tree that broadcasts from `root`, in relative ranks v = (rank - root) mod P.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <vector>
+
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 
@@ -30,6 +34,23 @@ struct Binomial {
     return n;
   }
   int depth() const { return std::bit_width(static_cast<unsigned>(world)) - 1; }
+  // fn(parent, child) for every edge, parents before their children.
+  template <typename Fn>
+  void for_edges(Fn&& fn) const {
+    for (int v = 1; v < world; ++v) fn(parent(absolute(v)), absolute(v));
+  }
+  // Most messages between machines on the way from the root to a rank.
+  int crossings(const Loads& loads) const {
+    if (!loads.has_machines()) return 0;
+    std::vector<int> on_path(static_cast<std::size_t>(world));
+    int most = 0;
+    for_edges([&](int parent, int child) {
+      int& here = on_path[static_cast<std::size_t>(child)];
+      here = on_path[static_cast<std::size_t>(parent)] + (loads.crosses(parent, child) ? 1 : 0);
+      most = std::max(most, here);
+    });
+    return most;
+  }
 };
 
 }  // namespace trireme::collective

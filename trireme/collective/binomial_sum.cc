@@ -3,6 +3,7 @@
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/binomial.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -34,16 +35,27 @@ Result<RankProgram> build_allreduce(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
-// The root has the most children, ceil(log2 P), and adds and (allreduce) sends once for each.
+// The root has the most children, ceil(log2 P), and adds and (allreduce) sends once for each. The deepest
+// subtree is heard last, so one addition per level of the tree is on the way to the sum.
 Price price(const ScheduleSpec& spec, bool both_ways) {
   if (spec.count == 0 || spec.world == 1) return {};
-  const Binomial tree{spec.world, 0};
+  const Binomial tree{spec.world, both_ways ? 0 : spec.root};
+  Loads loads(spec);
+  tree.for_edges([&](int parent, int child) {
+    loads.add(child, parent, 1, spec.count);
+    if (both_ways) loads.add(parent, child, 1, spec.count);
+  });
   const auto n = static_cast<double>(spec.bytes());
-  const int children = tree.num_children(0), depth = both_ways ? 2 * tree.depth() : tree.depth();
-  return {.rounds = depth,
-          .bytes_per_rank = both_ways ? n * children : n,
-          .reduce_bytes_per_rank = n * children,
-          .serial_bytes = n * std::max(children, depth)};
+  const int ways = both_ways ? 2 : 1;
+  Price p{.rounds = ways * tree.depth(), .hops = ways * tree.depth()};
+  p.reduce_bytes_per_rank = n * tree.num_children(tree.root);
+  loads.fill(p, spec.elem_bytes, p.rounds * spec.count);
+  p.exposed_reduce_bytes = n * tree.depth();
+  // The root's links are busy one after the other: in on the way up, out on the way down.
+  p.waiting_bytes = n * ways * std::max(tree.num_children(tree.root), tree.depth()) - p.serial_bytes;
+  p.between.hops = ways * tree.crossings(loads);
+  if (both_ways) p.flow = Flow::kThereAndBack;
+  return p;
 }
 Price price_reduce(const ScheduleSpec& spec) { return price(spec, false); }
 Price price_allreduce(const ScheduleSpec& spec) { return price(spec, true); }

@@ -24,16 +24,34 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
-// A folded rank that takes part adds once more, and sends the result once more.
+// log2 Q rounds, two more when folded: a folded rank that takes part adds once more, and sends the result
+// once more.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
   const Fold fold{spec.world};
+  Loads loads(spec);
+  const std::int64_t n_elems = spec.count;
+  std::vector<ChainDepth> depth = fold.depth_in(loads, n_elems), before;
+  for (int round = 0; round < fold.log2(); ++round) {
+    before = depth;
+    for (int v = 0; v < fold.power; ++v) {
+      const int other = v ^ (1 << round), from = fold.rank_of(v), to = fold.rank_of(other);
+      loads.add(from, to, 1, n_elems);
+      // The sum waits for the other's to arrive, and for this one to be off the link.
+      ChainDepth& here = depth[static_cast<std::size_t>(v)];
+      here = here.done(n_elems);
+      here.follow(before[static_cast<std::size_t>(other)].sent(n_elems, loads.crosses(from, to)));
+    }
+  }
+  const ChainDepth longest = fold.depth_out(loads, n_elems, depth);
   const auto n = static_cast<double>(spec.bytes());
-  const int swaps = fold.log2(), folded = fold.extra > 0 ? 1 : 0, rounds = swaps + 2 * folded;
-  return {.rounds = rounds,
-          .bytes_per_rank = n * (swaps + folded),
-          .reduce_bytes_per_rank = n * (swaps + folded),
-          .serial_bytes = n * rounds};
+  const int sums = fold.log2() + (fold.extra > 0 ? 1 : 0);
+  Price p{.rounds = longest.messages, .hops = longest.hops};
+  p.reduce_bytes_per_rank = n * sums;
+  loads.fill(p, spec.elem_bytes, longest.elems);
+  p.exposed_reduce_bytes = n * sums;
+  p.between.hops = longest.crossings;
+  return p;
 }
 
 }  // namespace

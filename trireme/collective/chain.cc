@@ -4,6 +4,7 @@
 // so that no rank serves both directions at once.
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -36,15 +37,25 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
+// One addition of a segment per rank on the way there; the others are done while the next segment comes in.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
   const int k = num_segments(spec);
-  const auto n = static_cast<double>(spec.bytes());
-  const std::int64_t rounds = 2 * (spec.world + std::int64_t{k} - 2);
-  return {.rounds = rounds,
-          .bytes_per_rank = spec.world == 2 ? n : 2 * n,
-          .reduce_bytes_per_rank = n,
-          .serial_bytes = static_cast<double>(rounds * Chunking{spec.count, k}.max_size() * spec.elem_bytes)};
+  Loads loads(spec);
+  std::int64_t crossings = 0;
+  for (int r = 0; r + 1 < spec.world; ++r) {
+    loads.add(r, r + 1, k, spec.count);
+    loads.add(r + 1, r, k, spec.count);
+    crossings += loads.crosses(r, r + 1) ? 1 : 0;
+  }
+  const std::int64_t segment = Chunking{spec.count, k}.max_size();
+  Price p{.rounds = 2 * (spec.world + std::int64_t{k} - 2), .hops = 2 * (spec.world - 1)};
+  p.reduce_bytes_per_rank = static_cast<double>(spec.bytes());
+  loads.fill(p, spec.elem_bytes, p.rounds * segment);
+  p.exposed_reduce_bytes = static_cast<double>((spec.world - 1) * segment * spec.elem_bytes);
+  p.between.hops = 2 * crossings;
+  p.flow = Flow::kMixed;
+  return p;
 }
 
 }  // namespace

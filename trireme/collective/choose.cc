@@ -7,15 +7,13 @@ namespace trireme::collective {
 namespace {
 
 // What the time of a price is made of, and so why it is what it is.
-std::string explain(const Candidate& c, const cost::LinkModel& link, const cost::MachineModel& machine) {
-  Price latency, bytes;
-  latency.rounds = c.price.rounds;
-  bytes.serial_bytes = std::max(c.price.serial_bytes, c.price.bytes_per_rank);
-  const TimeNs for_latency = price_time(latency, link, machine), for_bytes = price_time(bytes, link, machine);
-  return fmt::format("{}: {} = {} for {} rounds + {} for {} in a row + {} for additions", c.algorithm->name,
-                     format_duration(c.time), format_duration(for_latency), c.price.rounds,
-                     format_duration(for_bytes), format_bytes(static_cast<std::uint64_t>(bytes.serial_bytes)),
-                     format_duration(c.time - for_latency - for_bytes));
+std::string explain(const Candidate& c, const cost::CommModel& model) {
+  const PriceTime t = price_parts(c.price, model);
+  return fmt::format("{}: {} = {} for {} rounds + {} for {} messages + {} for {} in a row + {} for additions",
+                     c.algorithm->name, format_duration(c.time), format_duration(t.latency), c.price.rounds,
+                     format_duration(t.messages), c.price.messages_sent, format_duration(t.bytes),
+                     format_bytes(static_cast<std::uint64_t>(c.price.serial_bytes)),
+                     format_duration(t.additions));
 }
 
 bool goes_first(const Candidate& a, const Candidate& b) {
@@ -26,7 +24,7 @@ bool goes_first(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const> candidates,
-                      const cost::LinkModel& link, const cost::MachineModel& machine) {
+                      const cost::CommModel& model) {
   TR_RETURN_IF_ERROR(check_spec(spec));
   Choice choice;
   for (const Algorithm* a : candidates) {
@@ -38,7 +36,7 @@ Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const
     c.applicable = a->applicable(spec);
     if (c.applicable.ok()) {
       c.price = a->price(spec);
-      c.time = price_time(c.price, link, machine);
+      c.time = price_time(c.price, model);
     }
     choice.candidates.push_back(std::move(c));
   }
@@ -48,20 +46,28 @@ Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const
   const Candidate& best = choice.candidates.front();
   if (!best.applicable.ok()) return best.applicable;
   choice.algorithm = best.algorithm;
-  choice.reason = explain(best, link, machine);
+  choice.reason = explain(best, model);
   if (choice.candidates.size() == 1)
     choice.reason += "; there is no other";
   else if (const Candidate& next = choice.candidates[1]; next.applicable.ok())
-    choice.reason += "; next is " + explain(next, link, machine);
+    choice.reason += "; next is " + explain(next, model);
   else
     choice.reason += "; no other applies";
   return choice;
 }
 
+Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const> candidates,
+                      const cost::LinkModel& link, const cost::MachineModel& machine) {
+  return choose(spec, candidates, cost::CommModel(link, machine));
+}
+
+Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::CommModel& model) {
+  TR_ASSIGN_OR_RETURN(const Choice choice, choose(spec, algorithms_of(spec.kind), model));
+  return choice.algorithm;
+}
 Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
                                           const cost::MachineModel& machine) {
-  TR_ASSIGN_OR_RETURN(const Choice choice, choose(spec, algorithms_of(spec.kind), link, machine));
-  return choice.algorithm;
+  return select_algorithm(spec, cost::CommModel(link, machine));
 }
 
 }  // namespace trireme::collective

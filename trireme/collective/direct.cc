@@ -1,10 +1,9 @@
 // Direct exchanges: every block goes from where it is to where it is wanted, in one message. One round, and
 // no byte travels twice. Ranks serve their partners in turn, each beginning with another.
-#include <algorithm>
-
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/contract.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -35,16 +34,38 @@ Result<RankProgram> build_scatter(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
+// Every message is on its own: one round, and what comes into one rank, or out of it, goes in turn.
+class DirectPrice {
+ public:
+  explicit DirectPrice(const ScheduleSpec& spec) : spec_(spec), loads_(spec) {}
+  void add(int from, int to, std::int64_t elems) {
+    if (from == to || elems == 0) return;
+    loads_.add(from, to, 1, elems);
+    any_ = true;
+    crosses_ = crosses_ || loads_.crosses(from, to);
+  }
+  Price price() const {
+    Price p;
+    p.rounds = p.hops = any_ ? 1 : 0;
+    loads_.fill(p, spec_.elem_bytes, 0);
+    p.between.hops = crosses_ ? 1 : 0;
+    p.flow = Flow::kMixed;
+    return p;
+  }
+
+ private:
+  const ScheduleSpec& spec_;
+  Loads loads_;
+  bool any_ = false, crosses_ = false;
+};
+
 Price price_rooted(const ScheduleSpec& spec) {
   const Chunking blocks = rank_blocks(spec);
-  std::int64_t most = 0;
+  DirectPrice direct(spec);
   for (int q = 0; q < spec.world; ++q)
-    if (q != spec.root) most = std::max(most, blocks.size(q));
-  const std::int64_t moved = spec.count - blocks.size(spec.root);
-  const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  return {.rounds = moved > 0 ? 1 : 0,
-          .bytes_per_rank = bytes(spec.kind == Kind::kGather ? most : moved),
-          .serial_bytes = bytes(moved)};
+    spec.kind == Kind::kGather ? direct.add(q, spec.root, blocks.size(q))
+                               : direct.add(spec.root, q, blocks.size(q));
+  return direct.price();
 }
 
 Result<RankProgram> build_all_to_all(const ScheduleSpec& spec, int rank) {
@@ -61,16 +82,10 @@ Result<RankProgram> build_all_to_all(const ScheduleSpec& spec, int rank) {
 }
 
 Price price_all_to_all(const ScheduleSpec& spec) {
-  std::int64_t sent = 0, received = 0;
-  for (int r = 0; r < spec.world; ++r) {
-    const std::int64_t own = pair_count(spec, r, r);
-    sent = std::max(sent, caller_elems(spec, r, 1) - own);
-    received = std::max(received, caller_elems(spec, r, 0) - own);
-  }
-  const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  return {.rounds = sent > 0 ? 1 : 0,
-          .bytes_per_rank = bytes(sent),
-          .serial_bytes = bytes(std::max(sent, received))};
+  DirectPrice direct(spec);
+  for (int from = 0; from < spec.world; ++from)
+    for (int to = 0; to < spec.world; ++to) direct.add(from, to, pair_count(spec, from, to));
+  return direct.price();
 }
 
 Result<RankProgram> build_neighbours(const ScheduleSpec& spec, int rank) {
@@ -96,18 +111,9 @@ Result<RankProgram> build_neighbours(const ScheduleSpec& spec, int rank) {
 }
 
 Price price_neighbours(const ScheduleSpec& spec) {
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(spec.world)), received(sent);
-  for (const Edge& e : spec.edges) {
-    if (e.from == e.to) continue;
-    sent[static_cast<std::size_t>(e.from)] += e.count;
-    received[static_cast<std::size_t>(e.to)] += e.count;
-  }
-  const auto most = [&](const std::vector<std::int64_t>& v) {
-    return static_cast<double>(*std::max_element(v.begin(), v.end()) * spec.elem_bytes);
-  };
-  return {.rounds = most(sent) > 0 ? 1 : 0,
-          .bytes_per_rank = most(sent),
-          .serial_bytes = std::max(most(sent), most(received))};
+  DirectPrice direct(spec);
+  for (const Edge& e : spec.edges) direct.add(e.from, e.to, e.count);
+  return direct.price();
 }
 
 constexpr Algorithm row(Kind kind, const char* doc, Result<RankProgram> (*build)(const ScheduleSpec&, int),

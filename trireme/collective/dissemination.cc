@@ -5,6 +5,7 @@
 
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -20,7 +21,23 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
 }
 
 Price price(const ScheduleSpec& spec) {
-  return {.rounds = std::bit_width(static_cast<unsigned>(spec.world - 1))};
+  Loads loads(spec);
+  std::vector<ChainDepth> depth(static_cast<std::size_t>(spec.world)), before;
+  for (std::int64_t hop = 1; hop < spec.world; hop *= 2) {
+    before = depth;
+    for (int r = 0; r < spec.world; ++r) {
+      const int to = (r + static_cast<int>(hop)) % spec.world;
+      loads.add(r, to, 1, 0);
+      depth[static_cast<std::size_t>(to)].follow(
+          before[static_cast<std::size_t>(r)].sent(0, loads.crosses(r, to)));
+    }
+  }
+  Price p;
+  p.rounds = p.hops = std::bit_width(static_cast<unsigned>(spec.world - 1));
+  loads.fill(p, spec.elem_bytes, 0);
+  for (const ChainDepth& d : depth) p.between.hops = std::max(p.between.hops, d.crossings);
+  p.flow = Flow::kMixed;
+  return p;
 }
 
 }  // namespace

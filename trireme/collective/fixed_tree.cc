@@ -10,10 +10,12 @@
 // A node whose right half is missing is its left child. Rounds: at most ceil(log2 V) + floor(log2 P); with K
 // = P and equal runs a rank sends about 2 (P-1)/P of the bytes, as a ring does.
 #include <algorithm>
+#include <tuple>
 
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/binomial.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 #include "trireme/collective/tree.h"
 
 namespace trireme::collective {
@@ -86,17 +88,30 @@ class TreeWriter {
       for (int c = 0; c < forest_.num_chunks; ++c) climb(level, c);
   }
 
+  // Sends leave in program order, so they are written in the order of the time at which a tree has them
+  // ready: every tree reaches the child at distance 2^j in its round j. Each rank begins with another chunk.
   void write_down(int world) {
+    struct Send {
+      int round, turn, chunk, child;
+    };
+    std::vector<Send> sends;
     for (int c = 0; c < forest_.num_chunks; ++c) {
       const ChunkState& chunk = chunks_[static_cast<std::size_t>(c)];
       const Binomial down{world, forest_.root_owner(chunk.target)};
-      const std::uint32_t part = part_of(c, kDown);
       if (rank_ == down.root)
         b_.copy(b_.chunk(c), chunk.held.front().place);
       else
-        b_.recv(down.parent(rank_), part, b_.chunk(c));
-      down.for_children(rank_, [&](int child) { b_.send(child, part, b_.chunk(c)); });
+        b_.recv(down.parent(rank_), part_of(c, kDown), b_.chunk(c));
+      const int turn = down.relative(rank_);
+      down.for_children(rank_, [&](int child) {
+        const int distance = down.relative(child) - turn;
+        sends.push_back({static_cast<int>(std::bit_width(static_cast<unsigned>(distance))), turn, c, child});
+      });
     }
+    std::stable_sort(sends.begin(), sends.end(), [](const Send& a, const Send& b) {
+      return std::tie(a.round, a.turn) < std::tie(b.round, b.turn);
+    });
+    for (const Send& s : sends) b_.send(s.child, part_of(s.chunk, kDown), b_.chunk(s.chunk));
   }
 
  private:
@@ -172,55 +187,76 @@ struct TreeTally {
   const Forest& forest;
   std::int32_t target;
   std::int64_t elems;
-  std::vector<std::int64_t>&sent, &received, &reduced;
+  Loads &loads, &up_loads;
+  std::vector<std::int64_t>& reduced;
 
-  // Messages on the longest path into `node`. first and last: ranks of its outermost leaves.
-  int visit(TreeNode node) {
+  // Messages on the longest path into a node, and those between machines on the path with most of them.
+  struct Depth {
+    int messages = 0, crossings = 0;
+    void join(const Depth& other) {
+      messages = std::max(messages, other.messages);
+      crossings = std::max(crossings, other.crossings);
+    }
+  };
+  Depth visit(TreeNode node) {
     const std::int64_t end =
         std::min<std::int64_t>(node.first + (std::int64_t{1} << node.level), forest.num_leaves);
     if (rank_of_leaf(forest.runs, node.first) ==
         rank_of_leaf(forest.runs, static_cast<std::int32_t>(end - 1)))
-      return 0;
+      return {};
     const TreeNode left{node.first, node.level - 1};
     const TreeNode right = sibling_of(left);
-    const int left_depth = visit(left);
+    Depth left_depth = visit(left);
     if (right.first >= forest.num_leaves) return left_depth;
-    const int right_depth = visit(right);
+    Depth right_depth = visit(right);
     const int left_owner = forest.owner(left, target), right_owner = forest.owner(right, target);
     const int owner = forest.owner(node, target);
     reduced[static_cast<std::size_t>(owner)] += elems;
-    if (left_owner == right_owner) return std::max(left_depth, right_depth);
-    const bool from_left = owner == right_owner;
-    sent[static_cast<std::size_t>(from_left ? left_owner : right_owner)] += elems;
-    received[static_cast<std::size_t>(owner)] += elems;
-    return std::max(left_depth + (from_left ? 1 : 0), right_depth + (from_left ? 0 : 1));
+    if (left_owner != right_owner) {
+      const int from = owner == right_owner ? left_owner : right_owner;
+      Depth& sender = owner == right_owner ? left_depth : right_depth;
+      loads.add(from, owner, 1, elems);
+      up_loads.add(from, owner, 1, elems);
+      sender.messages += 1;
+      sender.crossings += loads.crosses(from, owner) ? 1 : 0;
+    }
+    left_depth.join(right_depth);
+    return left_depth;
   }
 };
 
+// Several chunks are under way at a time: one addition per level is on the way to the sum.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0) return {};
   const Forest forest{spec};
   const Chunking chunks{spec.count, forest.num_chunks};
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(spec.world)), received(sent), reduced(sent);
-  int rounds = 0;
-  std::int64_t heaviest = 0;
+  Loads loads(spec), up_loads(spec), down_loads(spec);
+  std::vector<std::int64_t> reduced(static_cast<std::size_t>(spec.world));
+  std::int64_t heaviest = 0, heaviest_up = 0;
+  Price p;
   for (int c = 0; c < forest.num_chunks; ++c) {
-    TreeTally tally{forest, forest.target(c), chunks.size(c), sent, received, reduced};
-    const int up = tally.visit({0, root_level(forest.num_leaves)});
+    TreeTally tally{forest, forest.target(c), chunks.size(c), loads, up_loads, reduced};
+    const auto up = tally.visit({0, root_level(forest.num_leaves)});
     const Binomial down{spec.world, forest.root_owner(tally.target)};
-    for (int r = 0; r < spec.world; ++r) {
-      sent[static_cast<std::size_t>(r)] += down.num_children(r) * tally.elems;
-      received[static_cast<std::size_t>(r)] += r == down.root ? 0 : tally.elems;
-    }
-    rounds = std::max(rounds, up + down.depth());
-    heaviest = std::max(heaviest, (up + down.depth()) * tally.elems);
+    down.for_edges([&](int parent, int child) {
+      loads.add(parent, child, 1, tally.elems);
+      down_loads.add(parent, child, 1, tally.elems);
+    });
+    const int depth = up.messages + down.depth();
+    p.rounds = p.hops = std::max<std::int64_t>(p.rounds, depth);
+    p.between.hops = std::max<std::int64_t>(p.between.hops, up.crossings + down.crossings(loads));
+    heaviest = std::max(heaviest, depth * tally.elems);
+    heaviest_up = std::max(heaviest_up, up.messages * tally.elems);
   }
-  const auto most = [](const std::vector<std::int64_t>& v) { return *std::max_element(v.begin(), v.end()); };
   const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  return {.rounds = rounds,
-          .bytes_per_rank = bytes(most(sent)),
-          .reduce_bytes_per_rank = bytes(most(reduced)),
-          .serial_bytes = bytes(std::max({most(sent), most(received), heaviest}))};
+  loads.fill(p, spec.elem_bytes, heaviest);
+  // Up and down are phases: the links of the busiest rank of each work one after the other.
+  const double in_phases = bytes(std::max(up_loads.busiest(), heaviest_up) +
+                                 std::max(down_loads.busiest(), heaviest - heaviest_up));
+  p.waiting_bytes = std::max(0.0, in_phases - p.serial_bytes);
+  p.reduce_bytes_per_rank = bytes(*std::max_element(reduced.begin(), reduced.end()));
+  p.exposed_reduce_bytes = std::min(p.reduce_bytes_per_rank, bytes(heaviest_up));
+  return p;
 }
 
 }  // namespace

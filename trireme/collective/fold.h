@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 
@@ -36,6 +37,25 @@ struct Fold {
   }
   void write_out(ProgramBuilder& b, int rank) const {
     if (is_folded(rank)) b.send(rank - 1, kOutPart, b.whole());
+  }
+  // For prices: the messages of both, and what precedes the algorithm for each number that takes part ...
+  std::vector<ChainDepth> depth_in(Loads& loads, std::int64_t elems) const {
+    std::vector<ChainDepth> depth(static_cast<std::size_t>(power));
+    for (int v = 0; v < extra; ++v) {
+      loads.add(2 * v, 2 * v + 1, 1, elems);
+      loads.add(2 * v + 1, 2 * v, 1, elems);
+      depth[static_cast<std::size_t>(v)] = ChainDepth{}.sent(elems, loads.crosses(2 * v, 2 * v + 1));
+    }
+    return depth;
+  }
+  // ... and what precedes the end, given `depth` after the algorithm.
+  ChainDepth depth_out(const Loads& loads, std::int64_t elems, const std::vector<ChainDepth>& depth) const {
+    ChainDepth longest;
+    for (int v = 0; v < power; ++v) {
+      const ChainDepth& d = depth[static_cast<std::size_t>(v)];
+      longest.follow(v < extra ? d.sent(elems, loads.crosses(2 * v, 2 * v + 1)) : d);
+    }
+    return longest;
   }
 };
 

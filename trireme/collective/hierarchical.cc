@@ -10,6 +10,7 @@
 
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -124,36 +125,55 @@ std::int64_t rounds_of(const Groups& groups, int c) {
   return local(c) + (n - 1) + after;
 }
 
+// Every member sends the owners of its group their pieces and gets them back; the owners' rings as in
+// ring.cc.
+void add_loads(const Groups& groups, const Chunking& chunks, Loads& loads) {
+  const int n = groups.num_groups();
+  for (int g = 0; g < n; ++g)
+    for (int j = 0; j < groups.num_pieces; ++j) {
+      const int owner = groups.of(g)[static_cast<std::size_t>(j)];
+      const std::int64_t piece = chunks.size(j * n, n);
+      if (piece == 0) continue;
+      for (const int member : groups.of(g)) {
+        if (member == owner) continue;
+        loads.add(member, owner, 1, piece);
+        loads.add(owner, member, 1, piece);
+      }
+      if (n == 1) continue;
+      const auto chunk = [&](int c) { return chunks.size(j * n + c % n); };
+      std::int64_t num_chunks = 0;
+      for (int c = 0; c < n; ++c) num_chunks += chunk(c) > 0 ? 1 : 0;
+      const std::int64_t a = chunk(g + 1), b = chunk(g + 2);
+      loads.add(owner, groups.of((g + 1) % n)[static_cast<std::size_t>(j)],
+                2 * num_chunks - (a > 0 ? 1 : 0) - (b > 0 ? 1 : 0), 2 * piece - a - b);
+    }
+}
+
+// The last of a machine's pieces and the chunks of the ring are added while nothing else comes in.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
   const Groups groups{spec};
   const Chunking chunks = groups.chunks(spec);
   const int n = groups.num_groups();
   const auto piece = [&](int j) { return chunks.size(j * n, n); };
-  std::int64_t sent = 0, received = 0, added = 0, rounds = 0;
+  std::int64_t added = 0, rounds = 0;
   for (int r = 0; r < spec.world; ++r) {
     const int j = groups.index[static_cast<std::size_t>(r)], g = groups.group[static_cast<std::size_t>(r)];
-    const std::int64_t others = groups.size(g) - 1;
-    if (j >= groups.num_pieces) {
-      sent = std::max(sent, spec.count);
-      received = std::max(received, spec.count);
-      continue;
-    }
+    if (j >= groups.num_pieces) continue;
     const std::int64_t own = piece(j);
-    const auto chunk = [&](int c) { return n == 1 ? own : chunks.size(j * n + ((c % n) + n) % n); };
-    const std::int64_t local_out = spec.count - own + others * own;
-    sent = std::max(sent, local_out + 2 * own - chunk(g + 1) - chunk(g + 2));
-    received = std::max(received, local_out + 2 * own - chunk(g) - chunk(g + 1));
-    added = std::max(added, others * own + own - chunk(g));
+    added = std::max(added, (groups.size(g) - 1) * own + own - (n == 1 ? own : chunks.size(j * n + g)));
   }
   for (int c = 0; c < n && chunks.size(c) > 0; ++c) rounds = std::max(rounds, rounds_of(groups, c));
   const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
+  Loads loads(spec);
+  add_loads(groups, chunks, loads);
+  Price p{.rounds = rounds, .hops = rounds};
+  p.reduce_bytes_per_rank = bytes(added);
   // The heaviest chain takes a whole piece in the local rounds and a chunk in those between.
-  const std::int64_t path = 2 * piece(0) + 2 * (n - 1) * chunks.size(0);
-  return {.rounds = rounds,
-          .bytes_per_rank = bytes(sent),
-          .reduce_bytes_per_rank = bytes(added),
-          .serial_bytes = bytes(std::max({sent, received, path}))};
+  loads.fill(p, spec.elem_bytes, 2 * piece(0) + 2 * (n - 1) * chunks.size(0));
+  p.exposed_reduce_bytes = bytes(std::min(added, piece(0) + (n - 1) * chunks.size(0)));
+  p.between.hops = 2 * (n - 1);
+  return p;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
-// Partitioned linear (after Mariana's exchange between GPUs: Zou et al., "Mariana: Tencent deep learning
-// platform and its applications", VLDB 2014): the ranks form a line, partition j belongs to rank j.
+// Partitioned linear, after the "partitioned linearity topology" by which Mariana swaps parameters between
+// GPUs on a tree of PCIe switches (Zou, Jin, Li, Guo, Wang and Xiao, "Mariana: Tencent deep learning platform
+// and its applications", Proc. VLDB Endowment 7 (13), 2014, 1772-1777): the ranks form a line, partition j
+// belongs to rank j.
 //
 // Reduce: every partition is summed from both ends of the line towards its owner, who adds left sum + own +
 // right sum. Distribute: it goes back from the owner to both ends. All transfers are between neighbours of
@@ -11,6 +13,7 @@
 
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -83,24 +86,36 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
-// Rank i sends every partition but its own inwards; back to the right those up to i, to the left those from i
-// on. Towards it came as many. Partition 0, which is the largest, goes along the whole line and back.
+// Over every edge of the line, in both directions, goes every partition once: inwards while reducing or
+// outwards while distributing. Rank i adds its own partition from both sides and passes on the others.
+// Partition 0, which is the largest, goes along the whole line and back.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
   const Chunking chunks{spec.count, spec.world};
-  std::int64_t sent = 0, added = 0;
+  Loads loads(spec);
+  std::int64_t added = 0, crossings = 0;
   for (int i = 0; i < spec.world; ++i) {
     const std::int64_t right = i < spec.world - 1 ? chunks.offset(i + 1) : 0;
     const std::int64_t left = i > 0 ? spec.count - chunks.offset(i) : 0;
-    sent = std::max(sent, spec.count - chunks.size(i) + right + left);
     added = std::max(added, right + left);
+    if (i + 1 == spec.world) break;
+    const std::int64_t num_sent = std::min<std::int64_t>(spec.count, spec.world);
+    loads.add(i, i + 1, num_sent, spec.count);
+    loads.add(i + 1, i, num_sent, spec.count);
+    crossings += loads.crosses(i, i + 1) ? 1 : 0;
   }
   const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  const std::int64_t rounds = 2 * (spec.world - 1);
-  return {.rounds = rounds,
-          .bytes_per_rank = bytes(sent),
-          .reduce_bytes_per_rank = bytes(added),
-          .serial_bytes = bytes(std::max(sent, rounds * chunks.size(0)))};
+  Price p{.rounds = 2 * (spec.world - 1), .hops = 2 * (spec.world - 1)};
+  p.reduce_bytes_per_rank = bytes(added);
+  loads.fill(p, spec.elem_bytes, p.rounds * chunks.size(0));
+  // Inner ranks serve both directions in the second half of each phase and wait for the ends in the first:
+  // about that much, by the virtual network.
+  p.waiting_bytes = 1.5 * static_cast<double>(spec.bytes()) * (spec.world - 2) / spec.world;
+  p.exposed_reduce_bytes = bytes((spec.world - 1) * chunks.size(0));
+  p.between.hops = 2 * crossings;
+  if (crossings > 0) p.between.waiting_hops = std::max<std::int64_t>(0, spec.world - 1 - 2 * crossings);
+  p.flow = Flow::kMixed;
+  return p;
 }
 
 }  // namespace

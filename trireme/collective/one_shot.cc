@@ -6,6 +6,7 @@
 // in few ranks.
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -55,13 +56,23 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
+// Inputs are added in rank order, for some rank after the last has come: no addition is hidden. Peer memory:
+// all but rank 0 copy its input and add to that.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
-  const double all = static_cast<double>(spec.bytes()) * (spec.world - 1);
-  return {.rounds = spec.peer_memory ? 2 : 1,
-          .bytes_per_rank = all,
-          .reduce_bytes_per_rank = all,
-          .serial_bytes = all};
+  const double n = static_cast<double>(spec.bytes()), all = n * (spec.world - 1);
+  Price p;
+  Loads loads(spec);
+  for (int r = 0; r < spec.world; ++r)
+    for (int q = 0; q < spec.world; ++q)
+      if (q != r) loads.add(r, q, spec.peer_memory ? 2 : 1, spec.peer_memory ? 0 : spec.count);
+  loads.fill(p, spec.elem_bytes, 0);
+  p.rounds = p.hops = spec.peer_memory ? 2 : 1;
+  p.bytes_per_rank = p.reduce_bytes_per_rank = p.exposed_reduce_bytes = all;
+  p.peer_copy_bytes = spec.peer_memory ? n : 0;
+  p.between.hops = loads.has_machines() ? p.hops : 0;
+  p.flow = Flow::kMixed;
+  return p;
 }
 
 }  // namespace

@@ -39,55 +39,47 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
-// Longest chain of messages. With at least Q elements all messages exist and it is 2 log2 Q, and 2 more when
-// folded; with fewer, numbers whose range is empty are left out of it. depth[v]: of the range that v keeps.
-std::int64_t count_rounds(const Fold& fold, const Chunking& chunks) {
-  std::vector<std::int64_t> depth(static_cast<std::size_t>(fold.power)), before;
-  for (int v = 0; v < fold.extra; ++v) depth[static_cast<std::size_t>(v)] = 1;
+// With at least Q elements all messages exist and the longest chain is 2 log2 Q, and 2 more when folded; with
+// fewer, numbers whose range is empty are left out of it. depth[v]: of the range that v keeps.
+ChainDepth longest_chain(const Fold& fold, const Chunking& chunks, Loads& loads) {
+  std::vector<ChainDepth> depth = fold.depth_in(loads, chunks.count), before;
   const auto exchange = [&](int mask, bool halving) {
     before = depth;
     for (int v = 0; v < fold.power; ++v) {
-      const auto me = static_cast<std::size_t>(v), other = static_cast<std::size_t>(v ^ mask);
-      const bool has_kept = chunks.size(kept_first(v, mask), mask) > 0;
-      if (halving)
-        depth[me] = has_kept ? std::max(before[me], before[other] + 1) : 0;
-      else if (chunks.size(given_first(v, mask), mask) > 0)
-        depth[me] = std::max(before[me], before[other] + 1);
+      const int from = fold.rank_of(v ^ mask), to = fold.rank_of(v);
+      const std::int64_t elems = chunks.size(halving ? kept_first(v, mask) : given_first(v, mask), mask);
+      ChainDepth& here = depth[static_cast<std::size_t>(v)];
+      if (elems == 0) {
+        if (halving) here = {};
+        continue;
+      }
+      loads.add(from, to, 1, elems);
+      here.follow(before[static_cast<std::size_t>(v ^ mask)].sent(elems, loads.crosses(from, to)));
     }
   };
   for (int mask = fold.power / 2; mask > 0; mask /= 2) exchange(mask, true);
   for (int mask = 1; mask < fold.power; mask *= 2) exchange(mask, false);
-  std::int64_t rounds = 0;
-  for (int v = 0; v < fold.power; ++v)
-    rounds = std::max(rounds, depth[static_cast<std::size_t>(v)] + (v < fold.extra ? 1 : 0));
-  return rounds;
+  return fold.depth_out(loads, chunks.count, depth);
 }
 
-// Number v gives away every chunk but v while halving, and what it has kept at each distance while doubling.
-// Chunk 0 is the largest.
+// Number v adds what it keeps at every distance, and what was folded in.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
   const Fold fold{spec.world};
   const Chunking chunks{spec.count, fold.power};
-  const std::int64_t n = spec.count;
-  std::int64_t sent = 0, added = 0, path = 0;
+  std::int64_t most_added = 0;
   for (int v = 0; v < fold.power; ++v) {
-    std::int64_t doubling = 0;
-    for (int mask = 1; mask < fold.power; mask *= 2) doubling += chunks.size(kept_first(v, mask), mask);
-    std::int64_t halving_added = 0;
-    for (int mask = fold.power / 2; mask > 0; mask /= 2)
-      halving_added += chunks.size(kept_first(v, mask), mask);
-    const std::int64_t folded = v < fold.extra ? n : 0;
-    sent = std::max(sent, n - chunks.size(v) + doubling + folded);
-    added = std::max(added, halving_added + folded);
+    std::int64_t added = v < fold.extra ? spec.count : 0;
+    for (int mask = 1; mask < fold.power; mask *= 2) added += chunks.size(kept_first(v, mask), mask);
+    most_added = std::max(most_added, added);
   }
-  for (int mask = 1; mask < fold.power; mask *= 2) path += 2 * chunks.size(0, mask);
-  if (fold.extra > 0) path += 2 * n;
-  const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  return {.rounds = count_rounds(fold, chunks),
-          .bytes_per_rank = bytes(sent),
-          .reduce_bytes_per_rank = bytes(added),
-          .serial_bytes = bytes(std::max(path, sent))};
+  Loads loads(spec);
+  const ChainDepth longest = longest_chain(fold, chunks, loads);
+  Price p{.rounds = longest.messages, .hops = longest.hops};
+  loads.fill(p, spec.elem_bytes, longest.elems);
+  p.reduce_bytes_per_rank = p.exposed_reduce_bytes = static_cast<double>(most_added * spec.elem_bytes);
+  p.between.hops = longest.crossings;
+  return p;
 }
 
 }  // namespace

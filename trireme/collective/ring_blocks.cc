@@ -5,6 +5,7 @@
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/contract.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -33,18 +34,38 @@ Result<RankProgram> build_allgather(const ScheduleSpec& spec, int rank) {
 }
 
 // A rank sends (and, reduce-scatter, adds) every block but one; somewhere that is the smallest. The largest
-// goes all the way.
+// goes all the way. Reduce-scatter: rank r does not send block r, which starts at rank r+1; allgather: not
+// block r+1, and block r starts at rank r.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
   const Chunking blocks = rank_blocks(spec);
-  std::int64_t least = spec.count;
-  for (int r = 0; r < spec.world; ++r) least = std::min(least, blocks.size(r));
-  const std::int64_t rounds = spec.world - 1;
-  const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  return {.rounds = rounds,
-          .bytes_per_rank = bytes(spec.count - least),
-          .reduce_bytes_per_rank = spec.kind == Kind::kReduceScatter ? bytes(spec.count - least) : 0,
-          .serial_bytes = bytes(std::max(spec.count - least, rounds * blocks.max_size()))};
+  const bool sums = spec.kind == Kind::kReduceScatter;
+  std::int64_t num_blocks = 0, least = spec.count, crossing_edges = 0;
+  for (int r = 0; r < spec.world; ++r) num_blocks += blocks.size(r) > 0 ? 1 : 0;
+  Loads loads(spec);
+  for (int r = 0; r < spec.world; ++r) {
+    const Ring ring{spec.world, r};
+    const std::int64_t kept = blocks.size(sums ? r : ring.next());
+    loads.add(r, ring.next(), num_blocks - (kept > 0 ? 1 : 0), spec.count - kept);
+    least = std::min(least, kept);
+    crossing_edges += loads.crosses(r, ring.next()) ? 1 : 0;
+  }
+  // Block r goes along every edge but the one from r to r+1 (reduce-scatter) or from r-1 to r.
+  std::int64_t crossings = 0;
+  for (int r = 0; r < spec.world; ++r) {
+    const Ring ring{spec.world, r};
+    const bool missed = sums ? loads.crosses(r, ring.next()) : loads.crosses(ring.prev(), r);
+    if (blocks.size(r) > 0) crossings = std::max(crossings, crossing_edges - (missed ? 1 : 0));
+  }
+  Price p{.rounds = spec.world - 1, .hops = spec.world - 1};
+  loads.fill(p, spec.elem_bytes, p.rounds * blocks.max_size());
+  if (sums) {
+    p.reduce_bytes_per_rank = static_cast<double>((spec.count - least) * spec.elem_bytes);
+    p.exposed_reduce_bytes = static_cast<double>(p.rounds * blocks.max_size() * spec.elem_bytes);
+  }
+  p.between.hops = crossings;
+  p.flow = Flow::kMixed;
+  return p;
 }
 
 }  // namespace

@@ -106,17 +106,6 @@ std::string RankProgram::to_text() const {
   return out;
 }
 
-TimeNs price_time(const Price& price, const cost::LinkModel& link, const cost::MachineModel& machine) {
-  TimeNs time = price.rounds * (link.latency_ns + link.message_overhead_ns) +
-                cost::transfer_time(
-                    static_cast<std::uint64_t>(std::max(price.bytes_per_rank, price.serial_bytes)), link);
-  // An addition reads both operands and writes one; f32 elements.
-  if (price.reduce_bytes_per_rank > 0)
-    time +=
-        cost::compute_time({price.reduce_bytes_per_rank / 4, 3 * price.reduce_bytes_per_rank}, machine, 1);
-  return time;
-}
-
 // The mean is divided where the result lies, after everything else: its elements are read by no later step.
 Result<RankProgram> build_program(const Algorithm& algorithm, const ScheduleSpec& spec, int rank) {
   TR_RETURN_IF_ERROR(check_spec(spec));

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "trireme/base/status.h"
+#include "trireme/cost/comm_model.h"
 #include "trireme/cost/cost.h"
 
 namespace trireme::collective {
@@ -157,20 +158,61 @@ struct RankProgram {
   std::string to_text() const;
 };
 
+// Where group_of tells the machine of every rank and there are several: what crosses between machines and
+// what stays inside, by the busiest machine and in its busier direction.
+struct MachineLoads {
+  std::int64_t hops = 0;  // most arrivals from other machines on any chain
+  // Further hops that wait for slower ones before them; like Price::waiting_bytes not a count.
+  std::int64_t waiting_hops = 0;
+  std::int64_t messages = 0, local_messages = 0;
+  double bytes = 0, local_bytes = 0;
+  friend bool operator==(const MachineLoads&, const MachineLoads&) = default;
+};
+// How messages inside and between machines follow one another.
+enum class Flow : std::uint8_t {
+  kPhases,        // first the ones, then the others
+  kMixed,         // at the same time
+  kThereAndBack,  // in phases, and in one direction first: a machine's link never works both ways
+};
+// What an algorithm costs, independent of any link or machine. "Busiest" is meant field by field.
 struct Price {
   // Longest chain of messages. What waits for a send to be done waits for that message; reads are no
   // messages.
   std::int64_t rounds = 0;
+  // Longest chain of arrivals, for latencies: what waits for a send to be done does not wait for its arrival.
+  std::int64_t hops = 0;
   double bytes_per_rank = 0;         // sent, or read from peers, by the busiest rank
   double reduce_bytes_per_rank = 0;  // added to what the rank had, by the busiest rank
-  // Bytes that follow one another, for the time: at least what the busiest rank sends or receives, and at
-  // least the heaviest chain of messages.
+  // Bytes of messages that follow one another: of the busiest sender, of the busiest receiver (incast: what
+  // comes into one rank comes one after the other), or of the heaviest chain of messages, whichever is most.
   double serial_bytes = 0;
+  // Time, in bytes of a link, that the busiest link waits for others beyond the serial bytes. Not a count: it
+  // is tested against the virtual network.
+  double waiting_bytes = 0;
+  std::int64_t messages_sent = 0, messages_received = 0;  // by the busiest rank
+  // Additions that no message hides: what lengthens the way from the inputs to the result. At most
+  // everything that follows one another; where sums are done while further messages come in, only the last.
+  double exposed_reduce_bytes = 0;
+  double peer_copy_bytes = 0;  // read from peers' memory without being added, by the busiest rank
+
+  MachineLoads between = {};
+  Flow flow = Flow::kPhases;
   friend bool operator==(const Price&, const Price&) = default;
 };
-// What the programs of all ranks really do: the closed forms are tested against it. serial_bytes: the least
-// that it may be.
-Price measure_programs(std::span<const RankProgram> programs, std::int32_t elem_bytes);
+// What the programs of all ranks really do: the closed forms are tested against it. It leaves
+// waiting_*, exposed_reduce_bytes and flow as they are: these are no counts. group_of as in
+// ScheduleSpec.
+Price measure_programs(std::span<const RankProgram> programs, std::int32_t elem_bytes,
+                       std::span<const std::int32_t> group_of = {});
+// latency of the rounds + the busiest link (message overheads and serial bytes) + exposed additions, and no
+// less than all additions of a rank; docs/collectives.md has the formulas. The parts, for explanations:
+struct PriceTime {
+  TimeNs latency = 0, messages = 0, bytes = 0, additions = 0;
+  TimeNs total() const { return latency + messages + bytes + additions; }
+};
+PriceTime price_parts(const Price& price, const cost::CommModel& model);
+TimeNs price_time(const Price& price, const cost::CommModel& model);
+// All ranks on machines of their own, joined by equal links.
 TimeNs price_time(const Price& price, const cost::LinkModel& link, const cost::MachineModel& machine);
 
 // A row of collective/table.cc.
@@ -201,11 +243,14 @@ struct Choice {
   std::vector<Candidate> candidates;
   std::string reason;  // "butterfly: 85 us, of which 81 us latency (3 rounds)...; next is ring: 162 us"
 };
-// The cheapest applicable one of `candidates` (rows of one kind) for a link and machine; the first of equals.
+// The cheapest applicable one of `candidates` (rows of one kind); the first of equals.
+Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const> candidates,
+                      const cost::CommModel& model);
 Result<Choice> choose(const ScheduleSpec& spec, std::span<const Algorithm* const> candidates,
                       const cost::LinkModel& link, const cost::MachineModel& machine);
 std::vector<const Algorithm*> algorithms_of(Kind kind);
 // The choice among all rows of the kind.
+Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::CommModel& model);
 Result<const Algorithm*> select_algorithm(const ScheduleSpec& spec, const cost::LinkModel& link,
                                           const cost::MachineModel& machine);
 

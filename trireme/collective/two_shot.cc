@@ -7,6 +7,7 @@
 
 #include "trireme/collective/algorithms.h"
 #include "trireme/collective/builder.h"
+#include "trireme/collective/loads.h"
 
 namespace trireme::collective {
 namespace {
@@ -47,16 +48,32 @@ Result<RankProgram> build(const ScheduleSpec& spec, int rank) {
   return b.build();
 }
 
-// Rank 0 has the largest chunk: it sends that to all, and the rest once.
+// Rank 0 has the largest chunk: it sends that to all, and the rest once. All but the last of the inputs are
+// added while others come in. Peer memory: three empty messages to everybody; the others' chunks are copied.
 Price price(const ScheduleSpec& spec) {
   if (spec.count == 0 || spec.world == 1) return {};
-  const std::int64_t own = Chunking{spec.count, spec.world}.max_size(), others = spec.world - 1;
+  const Chunking chunks{spec.count, spec.world};
   const auto bytes = [&](std::int64_t elems) { return static_cast<double>(elems * spec.elem_bytes); };
-  const std::int64_t moved = others * own + spec.count - own;
-  return {.rounds = spec.peer_memory ? 3 : 2,
-          .bytes_per_rank = bytes(moved),
-          .reduce_bytes_per_rank = bytes(others * own),
-          .serial_bytes = bytes(std::max(moved, 2 * own))};
+  const std::int64_t own = chunks.max_size(), others = spec.world - 1,
+                     moved = others * own + spec.count - own;
+  Price p;
+  Loads loads(spec);
+  for (int r = 0; r < spec.world; ++r)
+    for (int q = 0; q < spec.world; ++q) {
+      if (q == r) continue;
+      const std::int64_t to = chunks.size(q), of = chunks.size(r);
+      spec.peer_memory ? loads.add(r, q, 3, 0)
+                       : loads.add(r, q, (to > 0 ? 1 : 0) + (of > 0 ? 1 : 0), to + of);
+    }
+  loads.fill(p, spec.elem_bytes, spec.peer_memory ? 0 : 2 * own);
+  p.rounds = p.hops = spec.peer_memory ? 3 : 2;
+  p.bytes_per_rank = bytes(moved);
+  p.reduce_bytes_per_rank = bytes(others * own);
+  p.exposed_reduce_bytes = bytes(spec.peer_memory ? others * own : own);
+  p.peer_copy_bytes = spec.peer_memory ? bytes(spec.count - chunks.size(spec.world - 1)) : 0;
+  p.between.hops = loads.has_machines() ? p.hops : 0;
+  p.flow = Flow::kMixed;
+  return p;
 }
 
 }  // namespace
