@@ -117,7 +117,7 @@ TEST(VirtualMailbox, JitterKeepsTheOrderBetweenTwoMailboxes) {
 
 TEST(VirtualMailbox, PacketsWaitForAMailboxThatIsNotOpenYetAndForItsHandlers) {
   auto world = make_virtual_world(byte_per_ns(2));
-  auto ranks = make_ranks(*world, {0});
+  auto ranks = make_ranks(*world, std::vector<int>{0});
   ranks[0]->box->send(1, phantom(2, 1));
   ranks[0]->box->send(1, phantom(2, 2));
   Runtime& late = world->add_runtime(1, "late");
