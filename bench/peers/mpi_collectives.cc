@@ -258,7 +258,8 @@ std::string measure(Measured& measured, StartLine& line, const Work& w) {
     const std::int64_t end = now_ns();
     if (code != MPI_SUCCESS) return "error " + w.kind + " failed";
     if (i >= 0) reply += ' ' + std::to_string(end - begin);
-    if (fresh && i == -w.warmup - 1 && !measured.is_right()) die(w.kind + " gave a wrong result");
+    if (((fresh && i == -w.warmup - 1) || i == w.calls - 1) && !measured.is_right())
+      die(w.kind + " gave a wrong result");
   }
   return reply;
 }

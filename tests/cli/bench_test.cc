@@ -2,6 +2,7 @@
 // goals.
 #include <gtest/gtest.h>
 
+#include "trireme/cli/bench/plot.h"
 #include "trireme/cli/bench/report.h"
 #include "trireme/cli/bench/sizes.h"
 
@@ -151,6 +152,47 @@ TEST(BenchGoals, AMissWithinTheSpreadOfTheRoundsIsNoError) {
   ASSERT_EQ(goals.size(), 1U);
   EXPECT_EQ(goals[0].met, 0);
   EXPECT_EQ(goals[0].missed_beyond_spread, 0);
+}
+
+TEST(BenchDistance, RoundsOnNearAndFarCoresAreToldApart) {
+  Row row = shm_row(1024, 1, 1);
+  row.ours = summarise({1, 8, 1, 8}, 1);
+  row.mpi = summarise({3, 4, 3, 4}, 1);
+  row.crossing_ns = {100, 400, 110, 420};
+  const std::vector<Distance> found = by_distance({row});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].name, "near");
+  EXPECT_DOUBLE_EQ(found[0].share, 0.5);
+  ASSERT_EQ(found[0].entries.size(), 1U);
+  EXPECT_DOUBLE_EQ(found[0].entries[0].ours_us, 1);
+  EXPECT_DOUBLE_EQ(found[0].entries[0].mpi_ratio, 3);
+  EXPECT_DOUBLE_EQ(found[0].entries[0].gloo_ratio, 0);
+  EXPECT_DOUBLE_EQ(found[1].entries[0].mpi_ratio, 0.5);
+}
+
+TEST(BenchDistance, RoundsThatAreAlikeStayTogether) {
+  Row row = shm_row(1024, 1, 1);
+  row.crossing_ns = {100, 120, 110};
+  EXPECT_TRUE(by_distance({row}).empty());
+  EXPECT_TRUE(by_distance({}).empty());
+}
+
+TEST(BenchPlot, TheScriptHasEverySideAndFormulaOnce) {
+  BenchOptions options;
+  options.worlds = {2};
+  options.models = [](int) { return one_us_one_byte_per_ns(); };
+  options.own.transport = "shm";
+  const Report report{{shm_row(1024, 2, 1), shm_row(4096, 5, 3)}, {}};
+  const std::string script = plot_script(report, options, "it's.svg");
+  for (const char* text : {"title 'ours'", "title 'Open MPI'", "title 'ring (formula)'",
+                           "title 'lower bound'", "set output 'it''s.svg'", "set terminal svg"}) {
+    const std::size_t at = script.find(text);
+    ASSERT_NE(at, std::string::npos) << text << "\n" << script;
+    EXPECT_EQ(script.find(text, at + 1), std::string::npos) << text;
+  }
+  EXPECT_EQ(script.find("Gloo"), std::string::npos);
+  EXPECT_TRUE(check_plot_path("a.png").ok());
+  EXPECT_EQ(check_plot_path("a.pdf").code(), Code::kInvalid);
 }
 
 TEST(BenchReport, PredictionErrorIsRelativeToTheMeasurement) {

@@ -25,6 +25,7 @@ struct BenchArgs {
   std::string mpi_args, rank_prefix;
   std::string plot;
   double spin_us = -1;
+  double gbit = 0, latency_us = -1;  // of the link, where it is known
   bool out_of_place = false, in_place = false;
   bool json = false, check = false;
   bench::BenchOptions options;
@@ -68,7 +69,13 @@ Status complete(BenchArgs& args) {
   if (const char* python = environment("TRIREME_PYTHON"); python != nullptr && o.peers.python.empty())
     o.peers.python = python;
   if (o.peers.python.empty()) o.peers.python = "python3";
-  o.models = [transport = o.own.transport](int world) { return bench::default_models(transport, world); };
+  o.models = [gbit = args.gbit, latency_us = args.latency_us, transport = o.own.transport](int world) {
+    bench::Models models = bench::default_models(transport, world);
+    if (gbit > 0) models.link.bytes_per_second = gbit * 1e9 / 8;
+    if (latency_us >= 0) models.link.latency_ns = static_cast<TimeNs>(latency_us * 1e3);
+    if (gbit > 0 || latency_us >= 0) models.source = "link as given";
+    return models;
+  };
   return {};
 }
 
@@ -156,7 +163,13 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("--python", o.peers.python, "A Python with PyTorch (default: $TRIREME_PYTHON, python3)");
   app.add_option("--peers", o.peers.peers_dir,
                  "Folder of bench_mpi_collectives and bench_gloo_collectives.py");
+  app.add_option("--coordinator", o.own.coordinator, "tcp: HOST:PORT where rank 0 listens");
+  app.add_flag("--insecure", o.own.insecure, "tcp: listen beyond loopback, unencrypted");
   app.add_option("--rank-prefix", args->rank_prefix, "Put before every rank's command; {rank} is its number");
+  app.add_option("--gbit", args->gbit, "Bandwidth of the link for prediction and bound, in Gbit/s of payload")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--latency-us", args->latency_us, "Latency of the link for prediction and bound")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--plot", args->plot, "Draw the times to FILE.svg or FILE.png (needs gnuplot)");
   app.add_flag("--check", args->check, "Exit with 1 when a goal is missed by more than the spread");
   app.add_flag("--json", args->json, "Print the rows as JSON");

@@ -82,7 +82,9 @@ std::function<int()> add_bench_rank(CLI::App& app) {
   app.add_option("--transport", args->rank.transport, "How the ranks reach each other")->required();
   app.add_option("--world", args->rank.connect.world, "Number of ranks")->check(CLI::PositiveNumber);
   app.add_option("--rank", args->number, "This rank (inproc: none, all are threads of this process)");
-  app.add_option("--rendezvous", args->rank.connect.rendezvous, "Folder where the ranks meet (shm)");
+  app.add_option("--rendezvous", args->rank.connect.rendezvous, "Folder where the ranks meet (shm, tcp)");
+  app.add_option("--coordinator", args->rank.connect.coordinator, "HOST:PORT where rank 0 listens (tcp)");
+  app.add_flag("--insecure", args->rank.connect.insecure, "Listen beyond loopback, unencrypted (tcp)");
   app.add_option("--spin-us", args->spin_us, "Spin at most this long before blocking")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--buffers", args->buffers, "Where tensors live")->check(CLI::IsMember({"heap", "shared"}));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "trireme/runtime/files.h"
 
@@ -13,7 +12,8 @@ using runtime::Task;
 
 constexpr double kSlice = 0.05;  // seconds per side and round where no budget is given
 constexpr int kLeastCalls = 3, kMostCalls = 1000, kProbeCalls = 3, kWarmup = 2;
-constexpr int kTrialRounds = 3;
+constexpr int kTrialRounds = 5;
+constexpr double kClearlyBetter = 0.97;         // of the default's time
 constexpr double kRewriteBytesPerSecond = 4e9;  // rewriting the input takes its share of a slice
 // Settings of Open MPI are compared once per class of sizes: below each of these, and above.
 constexpr std::uint64_t kClassEnds[] = {32U << 10, 1U << 20, UINT64_MAX};
@@ -34,6 +34,7 @@ class World {
  private:
   Task<Status> start();
   Task<void> start_mpi();
+  Task<std::vector<std::vector<double>>> try_settings(std::uint64_t bytes);
   Task<void> choose_mpi();
   Task<Status> measure_point(std::uint64_t bytes, Row& row);
   Task<void> stop();
@@ -122,7 +123,29 @@ Task<void> World::start_mpi() {
   if (mpi_.empty()) lose("mpi", first);
 }
 
-// The fastest setting of every class of sizes, at a size in its middle; the others are ended.
+// One class of sizes: times of every setting, round by round. Settings that fail are ended.
+Task<std::vector<std::vector<double>>> World::try_settings(std::uint64_t bytes) {
+  std::vector<std::vector<double>> rounds(mpi_.size());
+  std::vector<double> guess_us(mpi_.size(), 0);
+  for (int round = -1; round < kTrialRounds; ++round) {
+    for (std::size_t i = 0; i < mpi_.size(); ++i) {
+      if (mpi_[i].side == nullptr) continue;
+      Work work = work_for(bytes, *mpi_[i].side);
+      work.calls = round < 0 ? kProbeCalls : calls_for(guess_us[i], bytes);
+      Result<std::vector<double>> times = co_await mpi_[i].side->measure(std::move(work));
+      if (!times.ok()) {
+        mpi_[i].side.reset();
+        continue;
+      }
+      guess_us[i] = quantile(*times, 0.5);
+      if (round >= 0) rounds[i].push_back(guess_us[i]);
+    }
+  }
+  co_return rounds;
+}
+
+// The best setting of every class of sizes, at a size in its middle; the others are ended. Compared round by
+// round with the first that works (the default): it stays unless another is clearly better.
 Task<void> World::choose_mpi() {
   std::vector<bool> keep(mpi_.size(), false);
   for (std::size_t c = 0; c < std::size(kClassEnds) && mpi_.size() > 1; ++c) {
@@ -130,28 +153,20 @@ Task<void> World::choose_mpi() {
     for (const std::uint64_t s : o_.sizes)
       if (class_of(s) == c) sizes.push_back(s);
     if (sizes.empty()) continue;
-    const std::uint64_t bytes = sizes[sizes.size() / 2];
-    std::vector<std::vector<double>> rounds(mpi_.size());
-    for (int round = 0; round <= kTrialRounds; ++round) {
-      for (std::size_t i = 0; i < mpi_.size(); ++i) {
-        if (mpi_[i].side == nullptr) continue;
-        Work work = work_for(bytes, *mpi_[i].side);
-        const double guess = rounds[i].empty() ? 1e6 : rounds[i].back();
-        work.calls = round == 0 ? kProbeCalls : calls_for(guess, bytes);
-        Result<std::vector<double>> times = co_await mpi_[i].side->measure(std::move(work));
-        if (times.ok())
-          rounds[i].push_back(quantile(*times, 0.5));
-        else
-          mpi_[i].side.reset();  // a setting that does not work is not the best
-      }
+    std::vector<std::vector<double>> rounds = co_await try_settings(sizes[sizes.size() / 2]);
+    std::size_t best = mpi_.size();
+    double best_ratio = kClearlyBetter;
+    std::size_t base = 0;
+    while (base < mpi_.size() && mpi_[base].side == nullptr) ++base;
+    if (base == mpi_.size()) break;
+    best = base;
+    for (std::size_t i = base + 1; i < mpi_.size(); ++i) {
+      if (mpi_[i].side == nullptr) continue;
+      const double ratio = ratio_of(summarise(rounds[i], 0), summarise(rounds[base], 0)).median;
+      if (ratio < best_ratio) best_ratio = ratio, best = i;
     }
-    double best = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < mpi_.size(); ++i) {
-      if (mpi_[i].side == nullptr || rounds[i].empty()) continue;
-      const double median = quantile(rounds[i], 0.5);
-      if (median < best) best = median, mpi_of_class_[c] = static_cast<int>(i);
-    }
-    keep[static_cast<std::size_t>(mpi_of_class_[c])] = true;
+    mpi_of_class_[c] = static_cast<int>(best);
+    keep[best] = true;
   }
   for (std::size_t i = 0; i < mpi_.size() && mpi_.size() > 1; ++i) {
     if (keep[i] || mpi_[i].side == nullptr) continue;

@@ -74,6 +74,7 @@ SideSpec own_side(const OwnOptions& options, int world, const std::string& dir) 
     command.insert(command.end(), {"--coordinator", options.coordinator});
   else
     command.insert(command.end(), {"--rendezvous", dir});
+  if (options.insecure) command.emplace_back("--insecure");
   if (options.spin_us) command.insert(command.end(), {"--spin-us", fmt::format("{}", *options.spin_us)});
   if (options.shared_buffers) command.insert(command.end(), {"--buffers", "shared"});
   const bool one_process = options.transport == "inproc" || options.transport == "mpi";

@@ -33,7 +33,8 @@ SideSpec gloo_side(const PeerOptions& options, int world, const std::string& dir
 struct OwnOptions {
   std::string binary;
   std::string transport = "shm";
-  std::string coordinator;               // tcp: where rank 0 listens
+  std::string coordinator;               // tcp: HOST:PORT where rank 0 listens; empty: they meet in `dir`
+  bool insecure = false;                 // tcp: listen beyond loopback
   std::vector<std::string> rank_prefix;  // put before every rank's command; "{rank}" becomes its number
   std::optional<double> spin_us;
   bool shared_buffers = false;

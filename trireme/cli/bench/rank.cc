@@ -160,6 +160,7 @@ Task<Result<std::vector<TimeNs>>> Measured::measure(Work work) {
     if (i >= 0) times.push_back(end - begin);
     if (fresh && i == -work.warmup - 1) TR_CO_RETURN_IF_ERROR(check());
   }
+  TR_CO_RETURN_IF_ERROR(check());
   co_return times;
 }
 
