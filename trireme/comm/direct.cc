@@ -51,7 +51,7 @@ inline void pause_briefly() {
 // What a rank says before anything else: which call this is. `number` is written last.
 struct alignas(kLine) Direct::Notice {
   std::atomic<std::uint64_t> number;
-  std::uint64_t high, low, fingerprint;
+  std::uint64_t high, low, fingerprint, manner;
   std::uint64_t in_at, out_at;  // where in the window the tensors are; kElsewhere: not in it
 };
 
@@ -120,6 +120,10 @@ Direct::~Direct() { rt_.network().remove_poller(this); }
 
 std::uint64_t Direct::window_bytes() { return kLanes * kLaneBytes; }
 
+bool Direct::is_small(std::int64_t bytes, int world) {
+  return bytes <= static_cast<std::int64_t>(kSmallBytes) && bytes * (world - 1) <= kSmallReadBytes;
+}
+
 Direct::LaneMemory Direct::memory(int rank, int lane) const {
   return {window_.peer(rank) + static_cast<std::size_t>(lane) * kLaneBytes};
 }
@@ -143,7 +147,7 @@ bool Direct::begin(int lane, DirectCall call) {
   l.call = std::move(call);
   l.active = true;
   ++l.number;
-  l.is_small = bytes <= static_cast<std::int64_t>(kSmallBytes) && bytes * (world_ - 1) <= kSmallReadBytes;
+  l.is_small = is_small(bytes, world_) && !l.call.two_rounds;
   l.noticed = l.failed = false;
   l.first_missing = 0;
   l.num_blocks = 0;
@@ -197,6 +201,7 @@ void Direct::publish_notice(Lane& l, int lane) {
   notice.high = l.call.id.high();
   notice.low = l.call.id.low();
   notice.fingerprint = l.call.fingerprint.pack();
+  notice.manner = l.call.manner;
   notice.in_at = l.own_in_at;
   notice.out_at = l.own_out_at;
   notice.number.store(l.number, std::memory_order_release);
@@ -210,14 +215,18 @@ bool Direct::hear_notices(Lane& l, int lane) {
     const Notice& notice = memory(l.first_missing, lane).notice(l.number);
     if (notice.number.load(std::memory_order_acquire) != l.number) return false;
     const auto theirs = net::Identity::unpack(notice.high, notice.low);
-    if (theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack()) {
+    const bool same_call = theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack();
+    if (same_call && notice.manner == l.call.manner) {
       l.in_place = l.in_place && is_in_window(notice.in_at, bytes) && is_in_window(notice.out_at, bytes);
       continue;
     }
     const int peer = l.first_missing;
     l.failed = true;
-    const std::string got = net::describe_call(theirs, net::Fingerprint::unpack(notice.fingerprint));
-    const std::string expected = net::describe_call(l.call.id, l.call.fingerprint);
+    const std::string got = same_call
+                                ? "another algorithm or other leaf runs"
+                                : net::describe_call(theirs, net::Fingerprint::unpack(notice.fingerprint));
+    const std::string expected =
+        same_call ? "those of this rank" : net::describe_call(l.call.id, l.call.fingerprint);
     listener_.on_direct_failed(l.call.cookie, peer, net::disagreement(rank_, peer, l.call.id, got, expected));
     return false;
   }

@@ -40,6 +40,8 @@ struct DirectCall {
   Combine combine;
   int divide_by = 0;                // mean: the number of ranks
   TreeSum* order = nullptr;         // outlives the call
+  bool two_rounds = false;          // even if it is small
+  std::uint64_t manner = 0;         // algorithm and leaf runs, hashed: what else ranks must agree on
   std::array<Tensor, 2> keep = {};  // what `in` and `out` point into
   std::uint64_t cookie = 0;         // the caller's
 };
@@ -62,6 +64,8 @@ class Direct final : private runtime::Poller {
   ~Direct() override;
   static std::uint64_t window_bytes();
 
+  // Whether a call of so many bytes may be done in one round.
+  static bool is_small(std::int64_t bytes, int world);
   // No elements: a barrier. Precondition: world > 1, not abandoned. True: it has ended; otherwise the
   // listener hears. A lane that is taken makes the call wait for its turn.
   bool start(int lane, DirectCall call);

@@ -1,12 +1,22 @@
 #include "trireme/comm/direct_calls.h"
 
 #include <algorithm>
+#include <array>
 
 namespace trireme::comm {
 namespace {
 
 // More would spend their time looking at each other's notices.
 constexpr int kMaxWorld = 64;
+
+// What can run here, under these names.
+constexpr std::array<std::string_view, 4> kAlgorithms{"", "fixed-tree", "one-shot", "two-shot"};
+constexpr std::size_t kOneShot = 2, kTwoShot = 3;
+std::optional<std::size_t> algorithm_number(std::string_view name) {
+  for (std::size_t i = 0; i < kAlgorithms.size(); ++i)
+    if (kAlgorithms[i] == name) return i;
+  return std::nullopt;
+}
 
 bool same_runs(const std::vector<collective::LeafRun>& a, const std::vector<collective::LeafRun>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -28,21 +38,27 @@ DirectCalls::DirectCalls(runtime::Runtime& rt, net::Window& window, int rank, in
                          Owner& owner)
     : rt_(rt), world_(world), owner_(owner), direct_(rt, window, rank, world, spin_ns, *this) {}
 
-TreeSum* DirectCalls::order_of(const Call& call) {
-  for (Order& o : orders_)
-    if (o.num_leaves == call.num_leaves && same_runs(o.runs, call.leaf_runs)) return o.sum.get();
+const DirectCalls::Order& DirectCalls::order_of(const Call& call) {
+  for (const Order& o : orders_)
+    if (o.num_leaves == call.num_leaves && same_runs(o.runs, call.leaf_runs)) return o;
   std::optional<TreeSum> sum;
   if (call.leaf_runs.empty() || static_cast<int>(call.leaf_runs.size()) == world_)
     sum = TreeSum::make(world_, call.leaf_runs, call.num_leaves);
-  orders_.push_back({call.leaf_runs, call.num_leaves, sum ? std::make_unique<TreeSum>(*sum) : nullptr});
-  return orders_.back().sum.get();
+  std::uint64_t hash = static_cast<std::uint64_t>(call.num_leaves);
+  for (const collective::LeafRun& run : call.leaf_runs)
+    hash = (hash * 0x9E3779B97F4A7C15ULL + static_cast<std::uint64_t>(run.count)) ^ (hash >> 29);
+  orders_.push_back({call.leaf_runs, call.num_leaves, sum ? std::make_unique<TreeSum>(*sum) : nullptr, hash});
+  return orders_.back();
 }
 
 bool DirectCalls::takes(const Request& r) {
   if (r.members != nullptr || r.call.slot >= Direct::kLanes) return false;
   if (r.kind == collective::Kind::kBarrier) return r.call.algorithm.empty();
-  return r.kind == collective::Kind::kAllreduce && r.count > 0 &&
-         (r.call.algorithm.empty() || r.call.algorithm == "fixed-tree") && order_of(r.call) != nullptr;
+  if (r.kind != collective::Kind::kAllreduce || r.count == 0) return false;
+  const auto algorithm = algorithm_number(r.call.algorithm);
+  const auto bytes = r.count * static_cast<std::int64_t>(dtype_size(r.dtype));
+  if (!algorithm || (algorithm == kOneShot && !Direct::is_small(bytes, world_))) return false;
+  return order_of(r.call).sum != nullptr;
 }
 
 DirectCalls::Started DirectCalls::start(Request& r, const net::Identity& id,
@@ -71,7 +87,10 @@ DirectCalls::Started DirectCalls::start(Request& r, const net::Identity& id,
   call.elem_bytes = static_cast<std::int64_t>(dtype_size(r.dtype));
   call.combine = combine;
   call.divide_by = r.call.reduction == collective::Reduction::kMean ? world_ : 0;
-  call.order = order_of(r.call);
+  const Order& order = order_of(r.call);
+  call.order = order.sum.get();
+  call.two_rounds = r.call.algorithm == kAlgorithms[kTwoShot];
+  call.manner = order.hash * kAlgorithms.size() + algorithm_number(r.call.algorithm).value_or(0);
   call.cookie = number;
   call.keep[0] = std::move(r.result);
   if (!r.partials.empty()) call.keep[1] = std::move(r.partials[0]);

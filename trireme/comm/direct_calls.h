@@ -64,9 +64,10 @@ class DirectCalls final : private Direct::Listener {
     std::vector<collective::LeafRun> runs;
     std::int32_t num_leaves;
     std::unique_ptr<TreeSum> sum;  // null: not for Direct
+    std::uint64_t hash = 0;        // of the runs
   };
 
-  TreeSum* order_of(const Call& call);
+  const Order& order_of(const Call& call);
   void end(std::uint32_t number, const Status& status);
   void on_direct_ended(std::uint64_t cookie) override;
   void on_direct_failed(std::uint64_t cookie, int peer, const Status& status) override;
