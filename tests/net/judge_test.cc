@@ -26,8 +26,9 @@ RankView busy() {
 }
 
 CallClass way(std::uint64_t digest, std::vector<int> ranks, std::string operation = "op",
-              std::vector<int> missing = {}) {
-  return {digest, std::move(operation), fmt::format("call {}", digest), std::move(ranks), std::move(missing)};
+              std::vector<int> missing = {}, std::vector<std::uint64_t> serials = {}) {
+  return {digest,           std::move(operation), fmt::format("call {}", digest),
+          std::move(ranks), std::move(serials),   std::move(missing)};
 }
 
 TEST(Judge, ChainThatEndsAtABusyRankBlamesNobody) {
@@ -122,7 +123,8 @@ TEST(Judge, CircleBlamesTheRankWhoseCallNobodyElseMade) {
 TEST(Judge, CircleBlamesTheRankThatSkippedACallWhichTheOthersMadeFirst) {
   // Rank 2 waits in "a" for rank 1, which is in "b" with everybody else.
   const std::vector<RankView> ranks{waiting(2, "b"), waiting(0, "b"), waiting(1, "a"), waiting(0, "b")};
-  const std::vector<CallClass> calls{way(7, {0, 2, 3}, "a"), way(8, {0, 1, 3}, "b")};
+  const std::vector<CallClass> calls{way(7, {0, 2, 3}, "a", {1}, {5, 5, 5}),
+                                     way(8, {0, 1, 3}, "b", {2}, {6, 5, 6})};
   EXPECT_EQ(judge_stuck(ranks, 0, kDeadline, calls)->culprit, 1);
 }
 
@@ -132,6 +134,15 @@ TEST(Judge, CircleBlamesTheMemberThatSkippedACallOfItsSubGroup) {
                                     waiting(2, "sub"), waiting(0, "all"), waiting(0, "all")};
   const std::vector<CallClass> calls{way(7, {2, 3}, "sub", {1}), way(8, {0, 1, 4, 5}, "all", {2, 3})};
   for (const int start : {1, 2, 3}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 1);
+}
+
+TEST(Judge, WhoIsNoMemberOfASubGroupDidNotSkipItsCall) {
+  // Rank 3 is not in the sub-group of the others, and waits for rank 2, which waits for rank 1.
+  const std::vector<RankView> ranks{waiting(3, "all"), waiting(0, "all"), waiting(1, "sub"),
+                                    waiting(2, "all")};
+  const std::vector<CallClass> calls{way(7, {0, 2}, "sub", {1}, {1, 1}),
+                                     way(8, {0, 1, 3}, "all", {2}, {2, 1, 1})};
+  for (const int start : {0, 1, 2, 3}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 1);
 }
 
 TEST(Judge, OddCallIsBlamedAndBothAreTold) {

@@ -110,8 +110,12 @@ std::optional<net::CallRecord> CallBook::find_call(const net::CallId& id) const 
   for (const Entry& e : entries_)
     if (e.serial != 0 && e.id == id && (found == nullptr || e.serial > found->serial)) found = &e;
   if (found == nullptr) return std::nullopt;
-  return net::CallRecord{id, found->fingerprint, digest_of(found->fingerprint, found->shape),
-                         found->operation, in_words(found->shape)};
+  return net::CallRecord{id,
+                         found->fingerprint,
+                         digest_of(found->fingerprint, found->shape),
+                         found->serial,
+                         found->operation,
+                         in_words(found->shape)};
 }
 
 std::optional<net::CallMark> CallBook::latest_call(std::uint16_t group, std::uint16_t slot,

@@ -34,6 +34,7 @@ struct CallRecord {
   CallId id;
   std::uint64_t fingerprint = 0;  // packed, as its messages carry it
   std::uint64_t digest = 0;       // over everything that ranks must agree on; above kNotYet
+  std::uint64_t serial = 0;       // grows with every call of this rank
   std::string operation;          // "allreduce bucket 0, step 17"
   std::string words;              // "allreduce of 100 f32 (sum, ring)"
 };

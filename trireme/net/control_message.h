@@ -21,7 +21,8 @@ enum class ControlType : std::uint8_t {
   kPardon = 7,     // coordinator -> reporter: `peer` had left in good order
   kProbe = 8,      // coordinator -> rank: send a heartbeat now
   kCompare = 9,    // coordinator -> rank: say how you made the call (call, turn), now or when you make it
-  kCall = 10,      // rank -> coordinator: call, turn, digest, operation, reason (the call in words)
+  kCall = 10,  // rank -> coordinator: call, turn, digest, progress (its serial number), operation, reason (in
+               // words)
 };
 
 struct ControlMessage {

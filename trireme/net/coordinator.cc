@@ -140,9 +140,10 @@ void Coordinator::call_told(int rank, const ControlMessage& m) {
   }
   if (same != nullptr) {
     same->ranks.push_back(rank);
+    same->serials.push_back(m.progress);
     return;
   }
-  c.classes.push_back({m.digest, m.operation, m.reason, {rank}});
+  c.classes.push_back({m.digest, m.operation, m.reason, {rank}, {m.progress}, {}});
   if (c.classes.size() > 1) open_mismatch_window();
 }
 

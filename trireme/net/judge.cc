@@ -27,10 +27,6 @@ struct Case {
       if (c.operation == operation) return &c;
     return nullptr;
   }
-  bool made(int rank, const std::string& operation) const {
-    const CallClass* c = call(operation);
-    return c != nullptr && std::find(c->ranks.begin(), c->ranks.end(), rank) != c->ranks.end();
-  }
   // How many ranks are in the operation of `rank`, or have made that call.
   int num_sharing(int rank) const {
     const auto in_it = std::count_if(ranks.begin(), ranks.end(),
@@ -38,19 +34,26 @@ struct Case {
     const CallClass* c = call(operation(rank));
     return std::max(static_cast<int>(in_it), c == nullptr ? 0 : static_cast<int>(c->ranks.size()));
   }
-  // Ranks that made one call and should have made the other.
-  int num_only(const std::string& made_it, const std::string& missed) const {
-    const CallClass *a = call(made_it), *b = call(missed);
-    if (a == nullptr || b == nullptr) return 0;
-    return static_cast<int>(std::count_if(a->ranks.begin(), a->ranks.end(), [&](int rank) {
-      return std::find(b->missing.begin(), b->missing.end(), rank) != b->missing.end();
-    }));
+  bool missed(int rank, const std::string& operation) const {
+    const CallClass* c = call(operation);
+    return c != nullptr && std::find(c->missing.begin(), c->missing.end(), rank) != c->missing.end();
   }
-  // Ranks that are in `now` and made `before`.
-  int num_through(const std::string& before, const std::string& now) const {
+  // Ranks that made one call and should have made the other.
+  int num_only(const std::string& made_it, const std::string& missed_it) const {
+    const CallClass* c = call(made_it);
+    if (c == nullptr) return 0;
+    return static_cast<int>(
+        std::count_if(c->ranks.begin(), c->ranks.end(), [&](int rank) { return missed(rank, missed_it); }));
+  }
+  // Ranks that made both, in this order.
+  int num_in_order(const std::string& first, const std::string& second) const {
+    const CallClass *a = call(first), *b = call(second);
     int n = 0;
-    for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank)
-      n += operation(rank) == now && made(rank, before) ? 1 : 0;
+    for (std::size_t i = 0; a != nullptr && b != nullptr && i < a->serials.size(); ++i) {
+      const auto rank = std::find(b->ranks.begin(), b->ranks.end(), a->ranks[i]);
+      const auto at_b = static_cast<std::size_t>(rank - b->ranks.begin());
+      n += at_b < b->serials.size() && a->serials[i] < b->serials[at_b] ? 1 : 0;
+    }
     return n;
   }
 };
@@ -61,17 +64,18 @@ std::string chain_text(std::span<const int> chain) {
   return text + fmt::format("{}", chain.front());
 }
 
-// Two neighbours of a cycle, each in a call that the other has not made. Of those who should make both, most
-// are in the call that comes first; equal: who is in the second and through with the first tells. -1: nobody.
+// Two neighbours of a cycle, each in a call that the other should make and has not. Of those who made one of
+// the two only, most are in the call that comes first; equal: those who made both tell which that is. -1:
+// nobody.
 int find_skipper(const Case& c, std::span<const int> cycle) {
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int waiting = cycle[i], late = cycle[(i + 1) % cycle.size()];
     const std::string &wanted = c.operation(waiting), &other = c.operation(late);
-    if (c.made(late, wanted) || c.made(waiting, other)) continue;
+    if (!c.missed(late, wanted) || !c.missed(waiting, other)) continue;
     int against_late = c.num_only(wanted, other), against_waiting = c.num_only(other, wanted);
     if (against_late == against_waiting) {
-      against_late = c.num_through(wanted, other);
-      against_waiting = c.num_through(other, wanted);
+      against_late = c.num_in_order(wanted, other);
+      against_waiting = c.num_in_order(other, wanted);
     }
     if (against_late != against_waiting) return against_late > against_waiting ? late : waiting;
   }

@@ -43,7 +43,8 @@ struct CallClass {
   std::uint64_t digest = 0;
   std::string operation, words;  // as the first of them told
   std::vector<int> ranks;
-  std::vector<int> missing = {};  // members of the group that have not made it
+  std::vector<std::uint64_t> serials = {};  // of each of them: which of its calls this is
+  std::vector<int> missing = {};            // members of the group that have not made it
 };
 
 // Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a

@@ -256,6 +256,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
     const auto record = calls_->find_call(id);
     if (!record && !leaving_) want_on_loop(id);
     ControlMessage m{.type = ControlType::kCall,
+                     .progress = record ? record->serial : 0,
                      .call = id.pack(),
                      .turn = id.turn,
                      .digest = record     ? record->digest
