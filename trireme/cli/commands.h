@@ -8,8 +8,10 @@ namespace trireme::cli {
 std::function<int()> add_train(CLI::App& app);
 std::function<int()> add_simulate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
-// A subcommand of inspect.
+// Subcommands of inspect.
 std::function<int()> add_inspect_op(CLI::App& inspect);
+std::function<int()> add_inspect_schedule(CLI::App& inspect);
+std::function<int()> add_calibrate(CLI::App& app);
 std::function<int()> add_bench(CLI::App& app);
 // A rank of bench; hidden.
 std::function<int()> add_bench_rank(CLI::App& app);

@@ -1,5 +1,5 @@
 // `trireme inspect ops|models|agreements|collectives|job`: the tables, as text or JSON. `inspect op` is in
-// inspect_op.cc.
+// inspect_op.cc, `inspect schedule` in inspect_schedule.cc.
 #include <cstdio>
 
 #include "trireme/agree/agree.h"
@@ -102,7 +102,10 @@ std::function<int()> add_inspect(CLI::App& app) {
       if (!*json) print_rows(rows);
     });
   }
-  return add_inspect_op(app);
+  return [one_op = add_inspect_op(app), schedule = add_inspect_schedule(app)] {
+    const int code = one_op();
+    return code == kExitOk ? schedule() : code;
+  };
 }
 
 }  // namespace trireme::cli

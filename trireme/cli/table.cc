@@ -7,6 +7,8 @@ namespace {
 constexpr Command kCommands[] = {
     {"train", "Train a model: the built-in digits, or a job file.", add_train},
     {"simulate", "Rehearse a job on a virtual cluster, in virtual time, with the real code.", add_simulate},
+    {"calibrate", "Measure this host: links, additions, memory, arithmetic. Prices are made of it.",
+     add_calibrate},
     {"inspect", "Show what there is: ops, models, agreements, collectives, job keys.", add_inspect},
     {"bench", "Measure a collective against Open MPI and Gloo.", add_bench},
     {"bench-rank", "A rank of bench.", add_bench_rank},

@@ -1,0 +1,13 @@
+// How fast one core of this host adds vectors, copies memory and multiplies matrices.
+#pragma once
+
+#include "trireme/cost/calibration.h"
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::cli {
+
+// Fills machine, reduce_seconds_per_byte and reduce_spread. Times come from the Runtime's clock; everything
+// runs on the calling thread.
+Status measure_host(const runtime::Runtime& rt, bool quick, cost::Calibration& calibration);
+
+}  // namespace trireme::cli

@@ -1,0 +1,27 @@
+// How long messages between two ranks of this host take: ping-pongs over a real transport, fitted.
+#pragma once
+
+#include <string>
+
+#include "trireme/cost/calibration.h"
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::cli {
+
+struct LinkMeasurement {
+  std::string transport;
+  std::string dirs[2];  // empty folders for the ranks to find each other in, one per meeting
+  bool quick = false;   // few sizes and repeats: to see that it works, not to rely on
+};
+
+// Two ranks, each on a thread of this process with a Runtime of its own: the transport does the same between
+// threads as between processes of a host. Takes about a second per transport.
+Result<cost::TransportCalibration> measure_link(const LinkMeasurement& what);
+
+// Quartiles of repeats.
+struct Repeats {
+  double median = 0, spread = 0;  // spread: (third - first quartile) / median
+};
+Repeats summarise_repeats(std::vector<double> values);
+
+}  // namespace trireme::cli
