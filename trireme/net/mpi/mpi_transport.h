@@ -56,6 +56,9 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   void set_control_handler(std::function<void(int, ByteView)> handler) override;
   void set_closed_handler(std::function<void(int)> handler) override;
   runtime::Task<Result<std::unique_ptr<Window>>> make_window(std::uint64_t bytes, TimeNs deadline) override;
+  void visit_waiting(const WaitingVisitor& visit) const override {
+    endpoint_->matcher().visit_arrived(visit);
+  }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
   // For windows; the completion comes from the loop.

@@ -99,6 +99,9 @@ class TcpTransport final : public Transport, private runtime::Poller {
   void set_closed_handler(std::function<void(int)> handler) override {
     endpoint_->set_closed_handler(std::move(handler));
   }
+  void visit_waiting(const WaitingVisitor& visit) const override {
+    endpoint_->matcher().visit_arrived(visit);
+  }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
