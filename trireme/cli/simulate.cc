@@ -1,12 +1,14 @@
-// `trireme simulate`: a job on the virtual cluster.
+// `trireme simulate`: a job on the virtual cluster; its subcommands are in simulate_collective.cc.
 #include <cstdio>
 
 #include "trireme/base/json.h"
+#include "trireme/cli/cluster_file.h"
 #include "trireme/cli/commands.h"
-#include "trireme/cli/faults.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"
+#include "trireme/cli/simulate_collective.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/simulate.h"
 
@@ -14,6 +16,8 @@ namespace trireme::cli {
 namespace {
 
 using runtime::Task;
+
+constexpr std::uint64_t kDefaultSeed = 1;
 
 struct SimulateArgs {
   JobSource job;
@@ -24,9 +28,9 @@ struct SimulateArgs {
   std::vector<std::string> algorithms{"ring", "fixed-tree"};
   double latency_us = 25, bandwidth_gbit = 10, gflops_per_core = 50;
   int cores = 2;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = kDefaultSeed;
   double jitter = 0;
-  std::vector<std::string> fault_texts;
+  ClusterArgs cluster;
   bool json = false;
 };
 
@@ -94,6 +98,27 @@ train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& j
   return o;
 }
 
+// Where a topology or cluster was asked for, it says what machines and links there are; --seed and --jitter,
+// when given, come on top.
+Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, train::SimulateOptions& o) {
+  TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, args.ranks, rt));
+  o.faults = world.faults;
+  if (!args.cluster.given()) {
+    o.cluster.network = world.network;
+    o.cluster.disk_faults = world.disk_faults;
+    return {};
+  }
+  if (world.topology.num_machines() < args.ranks)
+    return error(Code::kInvalid, "[simulate] {} ranks need {} machines: the topology has {}", args.ranks,
+                 args.ranks, world.topology.num_machines());
+  o.machine = world.topology.machines.front();
+  o.link = cost::summarise(world.topology).typical;
+  if (args.seed == kDefaultSeed) o.seed = world.seed;
+  if (args.jitter == 0) o.latency_jitter = world.latency_jitter;
+  o.cluster = std::move(world);
+  return {};
+}
+
 // Failures by rank; ok when every rank that lives ended well.
 int print_failures(const train::SimulateReport& report) {
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
@@ -114,12 +139,6 @@ int run_simulate(const SimulateArgs& args) {
   Status status;
   rt->run(load(*rt, args, job, data, status));
   if (!status.ok()) return print_error(status);
-  std::vector<FaultOption> faults;
-  for (const std::string& text : args.fault_texts) {
-    Result<FaultOption> fault = parse_fault(text);
-    if (!fault.ok()) return print_error(fault.status());
-    faults.push_back(std::move(*fault));
-  }
   Json rows = Json::array();
   if (!args.json)
     std::fputs(fmt::format("{} virtual ranks, {} compute; times per step\n{:<11} {:>11} {:>13} {:>11} {:>11} "
@@ -130,8 +149,8 @@ int run_simulate(const SimulateArgs& args) {
                stdout);
   for (const std::string& algorithm : args.algorithms) {
     train::SimulateOptions options = options_for(args, job, algorithm);
-    options.faults = virtual_faults(faults);
-    status = train::check_job(options.job);
+    status = add_cluster(args, *rt, options);
+    if (status.ok()) status = train::check_job(options.job);
     if (!status.ok()) return print_error(status);
     const TimeNs before = rt->now();
     const train::SimulateReport report = train::simulate_training(options, data);
@@ -173,10 +192,12 @@ std::function<int()> add_simulate(CLI::App& app) {
   app.add_option("--seed", args->seed, "Seed of the world (link jitter)");
   app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")
       ->check(CLI::Range(0.0, 10.0));
-  app.add_option("--fault", args->fault_texts,
-                 "Inject a fault: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
+  add_cluster_options(app, args->cluster);
   app.add_flag("--json", args->json, "Print the table as JSON");
-  return [args] { return run_simulate(*args); };
+  return [args, collective = add_simulate_collective(app)] {
+    const std::optional<int> code = collective();
+    return code ? *code : run_simulate(*args);
+  };
 }
 
 }  // namespace trireme::cli

@@ -49,8 +49,9 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
     }
     prepared = *shared;
   }
-  runtime::WorldSpec spec;
-  spec.topology = cost::Topology::single_switch(world, options.machine, options.link);
+  runtime::WorldSpec spec = options.cluster;
+  if (spec.topology.machines.empty())
+    spec.topology = cost::Topology::single_switch(world, options.machine, options.link);
   spec.phantom = options.phantom;
   spec.seed = options.seed;
   spec.latency_jitter = options.latency_jitter;

@@ -14,6 +14,9 @@ struct SimulateOptions {
   bool phantom = false;  // only sizes travel: for clusters and models that do not fit here
   cost::MachineModel machine;
   cost::LinkModel link;
+  // Topology with machines: rank r is on machine r, and `machine` and `link` are only what prices assume; its
+  // faults of links and disks are the world's. Without: one switch of `machine` and `link`.
+  runtime::WorldSpec cluster;
   std::uint64_t seed = 1;
   double latency_jitter = 0;
   std::vector<runtime::FaultSpec> faults;
