@@ -89,6 +89,20 @@ std::string operation_text(Kind kind, const std::string& label, std::uint32_t st
   return fmt::format("{}{}{}, step {}", collective::kind_name(kind), label.empty() ? "" : " ", label, step);
 }
 
+std::string operation_of(Kind kind, const Call& call) {
+  if (call.slot == kLeaveSlot) return fmt::format("{} {}", collective::kind_name(kind), call.label);
+  return operation_text(kind, call.label, call.step);
+}
+
+Request leave_request() {
+  Request r{.kind = Kind::kBarrier, .call = {}, .result = {}};
+  r.call.label = "at the end";
+  r.call.algorithm = "dissemination";
+  r.call.slot = kLeaveSlot;
+  r.is_leave = true;
+  return r;
+}
+
 Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count) {
   if (t.is_null()) return error(Code::kInvalid, "[comm] {} is null: expected a tensor", what);
   if (t.dtype() != dtype)

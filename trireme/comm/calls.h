@@ -28,8 +28,13 @@ struct Request {
   std::shared_ptr<const Members> members = nullptr;  // null: the whole group
 };
 
+// The barrier of leave(): no plan has this slot.
+inline constexpr std::uint16_t kLeaveSlot = 0xFFFF;
+Request leave_request();
+
 // "allreduce bucket 0, step 17", for errors.
 std::string operation_text(collective::Kind kind, const std::string& label, std::uint32_t step);
+std::string operation_of(collective::Kind kind, const Call& call);
 
 Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count);
 
@@ -50,8 +55,9 @@ class Calls : public Group {
                                    std::span<const Tensor> in) override;
   runtime::Task<Status> barrier(Call call) override;
 
- protected:
   virtual runtime::Task<Status> run(Request request) = 0;
+
+ protected:
   static runtime::Task<Status> refused(Status why) { co_return why; }
 };
 

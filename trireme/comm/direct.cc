@@ -4,101 +4,23 @@
 #include <cstring>
 
 #include "trireme/comm/copy.h"
+#include "trireme/comm/direct_layout.h"
 #include "trireme/net/endpoint.h"
 
 namespace trireme::comm {
 namespace {
 
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kLaneBytes = std::size_t{4} << 20;
-constexpr std::size_t kSmallBytes = 2 << 10;
-// Laid down by all ranks together for a small call: more is cheaper in two rounds.
-constexpr std::int64_t kSmallReadBytes = 32 << 10;
-constexpr std::int64_t kMaxBlockBytes = 256 << 10, kMinBlockBytes = 16 << 10;
-constexpr std::int64_t kDepth = 8;  // blocks under way
-// Blocks go around a ring over all calls, small inputs over places. Both are larger than need be: memory that
-// is used again soon is still in the others' caches, and writing it must first take it away from them. The
-// ring is larger than a core's own cache.
-constexpr std::size_t kRingBytes = std::size_t{2} << 20;
-constexpr std::uint64_t kSmallPlaces = 64;
-constexpr std::size_t kNoticeAt = 0, kLaidAt = 2 * kLine, kSummedAt = 3 * kLine, kSmallAt = 4096;
-constexpr std::size_t kBlocksAt = kSmallAt + kSmallPlaces * kSmallBytes;
-constexpr std::size_t kSumsAt = kBlocksAt + kRingBytes;
-// A chunk is at most half a block, rounded up to a line.
-constexpr std::size_t sum_bytes(std::size_t block_bytes) { return block_bytes / 2 + kLine; }
-static_assert(kSumsAt + kRingBytes / kMinBlockBytes * sum_bytes(kMinBlockBytes) <= kLaneBytes);
-static_assert(kRingBytes / kMaxBlockBytes >= kDepth);
 // Done at once; between such stretches the loop turns.
 constexpr std::int64_t kBudgetBytes = 1 << 20, kInlineBytes = 4 << 20;
 constexpr int kSpinsBetweenClocks = 64;
-constexpr std::uint64_t kElsewhere = ~std::uint64_t{0};
 // In place, added at a time: the lines of the next stretch are fetched for writing meanwhile.
 constexpr std::int64_t kStretchBytes = 4 << 10;
-
-std::int64_t block_bytes_for(std::int64_t bytes) {
-  const std::int64_t quarter = (bytes / 4 + 4095) / 4096 * 4096;
-  return std::clamp(quarter, kMinBlockBytes, kMaxBlockBytes);
-}
 
 inline void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
-
-}  // namespace
-
-// What a rank says before anything else: which call this is. `number` is written last.
-struct alignas(kLine) Direct::Notice {
-  std::atomic<std::uint64_t> number;
-  std::uint64_t high, low, fingerprint, manner;
-  std::uint64_t in_at, out_at;  // where in the window the tensors are; kElsewhere: not in it
-};
-
-struct Direct::LaneMemory {
-  std::byte* at;
-  Notice& notice(std::uint64_t number) const {
-    return *reinterpret_cast<Notice*>(at + kNoticeAt + (number % 2) * kLine);
-  }
-  std::atomic<std::uint64_t>& laid() const {
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(at + kLaidAt);
-  }
-  std::atomic<std::uint64_t>& summed() const {
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(at + kSummedAt);
-  }
-  std::byte* small(std::uint64_t number) const {
-    return at + kSmallAt + (number % kSmallPlaces) * kSmallBytes;
-  }
-  std::byte* block(const Lane& l, std::int64_t b) const {
-    return at + kBlocksAt + l.place(b) * l.block_bytes;
-  }
-  std::byte* sum(const Lane& l, std::int64_t b) const {
-    return at + kSumsAt + l.place(b) * sum_bytes(l.block_bytes);
-  }
-};
-
-namespace {
-
-// The cut of a vector in blocks, and of a block in one chunk per rank. Chunks begin at lines.
-struct Cut {
-  std::int64_t count, block_elems, line_elems;
-  int world;
-
-  Cut(const DirectCall& c, int num_ranks)
-      : count(c.count),
-        block_elems(block_bytes_for(c.count * c.elem_bytes) / c.elem_bytes),
-        line_elems(static_cast<std::int64_t>(kLine) / c.elem_bytes),
-        world(num_ranks) {}
-  std::int64_t num_blocks() const { return (count + block_elems - 1) / block_elems; }
-  std::int64_t first(std::int64_t block) const { return block * block_elems; }
-  std::int64_t size(std::int64_t block) const { return std::min(block_elems, count - first(block)); }
-  // Of the chunk of `rank`, within the block.
-  std::int64_t begin(std::int64_t block, int rank) const {
-    const std::int64_t n = size(block), even = (n + world - 1) / world;
-    return std::min(n, (even + line_elems - 1) / line_elems * line_elems * rank);
-  }
-  std::int64_t end(std::int64_t block, int rank) const { return begin(block, rank + 1); }
-};
 
 }  // namespace
 
@@ -124,9 +46,11 @@ bool Direct::is_small(std::int64_t bytes, int world) {
   return bytes <= static_cast<std::int64_t>(kSmallBytes) && bytes * (world - 1) <= kSmallReadBytes;
 }
 
-Direct::LaneMemory Direct::memory(int rank, int lane) const {
+LaneMemory Direct::memory(int rank, int lane) const {
   return {window_.peer(rank) + static_cast<std::size_t>(lane) * kLaneBytes};
 }
+
+Cut Direct::cut_of(const Lane& l) const { return {l.call.count, l.call.elem_bytes, world_}; }
 
 void Direct::wake_all() {
   for (int p = 0; p < world_; ++p)
@@ -152,7 +76,7 @@ bool Direct::begin(int lane, DirectCall call) {
   l.first_missing = 0;
   l.num_blocks = 0;
   if (!l.is_small) {
-    l.num_blocks = Cut(l.call, world_).num_blocks();
+    l.num_blocks = cut_of(l).num_blocks();
     l.block_bytes = static_cast<std::uint64_t>(block_bytes_for(bytes));
     l.num_places = kRingBytes / l.block_bytes;
   }
@@ -346,33 +270,35 @@ void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
 
 // Everything but the chunk that this rank adds itself.
 void Direct::lay_block(Lane& l, int lane) {
-  const Cut cut(l.call, world_);
+  const Cut cut = cut_of(l);
   const std::int64_t b = l.laid++, size = cut.size(b), eb = l.call.elem_bytes;
   const std::byte* from = l.call.in + cut.first(b) * eb;
   const LaneMemory m = memory(rank_, lane);
   const std::int64_t begin = cut.begin(b, rank_), end = cut.end(b, rank_);
-  copy_bytes(m.block(l, b), from, static_cast<std::size_t>(begin * eb));
-  copy_bytes(m.block(l, b) + end * eb, from + end * eb, static_cast<std::size_t>((size - end) * eb));
+  copy_bytes(m.block(l.place(b), l.block_bytes), from, static_cast<std::size_t>(begin * eb));
+  copy_bytes(m.block(l.place(b), l.block_bytes) + end * eb, from + end * eb,
+             static_cast<std::size_t>((size - end) * eb));
   bytes_laid_ += static_cast<std::uint64_t>((size - end + begin) * eb);
   m.laid().store(l.number_of(l.laid), std::memory_order_release);
   wake_all();
 }
 
 void Direct::add_block(Lane& l, int lane) {
-  const Cut cut(l.call, world_);
+  const Cut cut = cut_of(l);
   const std::int64_t b = l.added++, eb = l.call.elem_bytes, at = cut.first(b) * eb;
   const std::int64_t begin = cut.begin(b, rank_) * eb, count = cut.end(b, rank_) - cut.begin(b, rank_);
   const LaneMemory m = memory(rank_, lane);
   if (count > 0) {
     for (int p = 0; p < world_; ++p)
       inputs_[static_cast<std::size_t>(p)] =
-          p == rank_ ? l.call.in + at + begin : memory(p, lane).block(l, b) + begin;
+          p == rank_ ? l.call.in + at + begin : memory(p, lane).block(l.place(b), l.block_bytes) + begin;
     std::byte* out = l.call.out + at + begin;
     const bool divide = l.call.divide_by > 0;
-    l.call.order->run(l.call.combine, inputs_, out, divide ? nullptr : m.sum(l, b), count, eb);
+    l.call.order->run(l.call.combine, inputs_, out, divide ? nullptr : m.sum(l.place(b), l.block_bytes),
+                      count, eb);
     if (divide) {
       l.call.combine.scale(out, count, l.call.divide_by);
-      copy_bytes(m.sum(l, b), out, static_cast<std::size_t>(count * eb));
+      copy_bytes(m.sum(l.place(b), l.block_bytes), out, static_cast<std::size_t>(count * eb));
     }
     bytes_laid_ += static_cast<std::uint64_t>(count * eb);
   }
@@ -381,13 +307,14 @@ void Direct::add_block(Lane& l, int lane) {
 }
 
 void Direct::take_block(Lane& l, int lane) {
-  const Cut cut(l.call, world_);
+  const Cut cut = cut_of(l);
   const std::int64_t b = l.taken++, eb = l.call.elem_bytes;
   std::byte* into = l.call.out + cut.first(b) * eb;
   for (int p = 0; p < world_; ++p) {
     const std::int64_t begin = cut.begin(b, p) * eb, end = cut.end(b, p) * eb;
     if (p != rank_ && end > begin)
-      copy_bytes(into + begin, memory(p, lane).sum(l, b), static_cast<std::size_t>(end - begin));
+      copy_bytes(into + begin, memory(p, lane).sum(l.place(b), l.block_bytes),
+                 static_cast<std::size_t>(end - begin));
   }
 }
 

@@ -46,6 +46,9 @@ struct DirectCall {
   std::uint64_t cookie = 0;         // the caller's
 };
 
+struct Cut;
+struct LaneMemory;
+
 class Direct final : private runtime::Poller {
  public:
   static constexpr int kLanes = 64;
@@ -76,8 +79,6 @@ class Direct final : private runtime::Poller {
   std::uint64_t bytes_laid() const { return bytes_laid_; }
 
  private:
-  struct Notice;  // in the window
-  struct LaneMemory;
   struct Lane {
     bool active = false, is_small = false;
     DirectCall call;
@@ -105,6 +106,7 @@ class Direct final : private runtime::Poller {
   };
 
   LaneMemory memory(int rank, int lane) const;
+  Cut cut_of(const Lane& l) const;
   bool begin(int lane, DirectCall call);
   bool advance(int lane, std::int64_t budget_bytes);
   bool advance_small(Lane& l, int lane);

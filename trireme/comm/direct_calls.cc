@@ -115,9 +115,10 @@ runtime::Task<Status> DirectCalls::wait(std::uint32_t number) {
     const Waiting waiting{slot};
     // Bounded by the membership: a lost, silent or stuck rank ends it.
     co_await done.wait_until(kForever);
-    co_return done.value();
   }
-  co_return *slot.ended;
+  const Status status = *slot.ended;
+  free_.push_back(number);
+  co_return status;
 }
 
 int DirectCalls::waits_for() const {

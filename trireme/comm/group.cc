@@ -10,21 +10,18 @@
 #include <deque>
 #include <utility>
 
-#include "trireme/collective/contract.h"
+#include "trireme/comm/admission.h"
 #include "trireme/comm/call_book.h"
 #include "trireme/comm/calls.h"
 #include "trireme/comm/direct_calls.h"
 #include "trireme/comm/program_run.h"
+#include "trireme/comm/subgroup.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::comm {
 namespace {
 
 using collective::Kind;
-using collective::ScheduleSpec;
-
-// The barrier of leave(): no plan has this slot.
-constexpr std::uint16_t kLeaveSlot = 0xFFFF;
 
 // A wrong call on purpose: another collective.
 Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast : Kind::kAllreduce; }
@@ -38,6 +35,7 @@ class TransportGroup final : public Calls,
       : rt_(rt),
         options_(std::move(options)),
         transport_(std::move(transport)),
+        admission_(options_, transport_->rank(), transport_->world()),
         membership_(net::make_membership(rt, *transport_, membership_options(options_))),
         direct_(DirectCalls::make(rt, *transport_, options_.spin_ns, *this)),
         drained_(rt) {
@@ -62,6 +60,8 @@ class TransportGroup final : public Calls,
     if (verdict_.ok()) {
       Status met = co_await run(leave_request());
       if (met.ok()) met = co_await membership_->leave(rt_.now() + 2 * options_.membership.deadline);
+      left_ = met.ok() ? error(Code::kInvalid, "[comm] rank {} had left: expected no call after leave()", rank())
+                       : met;
       if (verdict_.ok() && membership_->verdict().ok()) co_return met;
     }
     // Bounded: poison completes everything from the loop.
@@ -77,14 +77,6 @@ class TransportGroup final : public Calls,
     return {num_operations_, transport_->bytes_sent() + (direct_ ? direct_->bytes_laid() : 0)};
   }
 
-  static Request leave_request() {
-    Request r{.kind = Kind::kBarrier, .call = {}, .result = {}};
-    r.call.label = "at the end";
-    r.call.algorithm = "dissemination";
-    r.call.slot = kLeaveSlot;
-    r.is_leave = true;
-    return r;
-  }
   // Also the way of sub-groups.
   runtime::Task<Status> run(Request r) override;
 
@@ -113,108 +105,6 @@ class TransportGroup final : public Calls,
     net::MembershipOptions m = options.membership;
     m.epoch = options.epoch;
     return m;
-  }
-
-  static std::string operation_of(Kind kind, const Call& call) {
-    if (call.slot == kLeaveSlot) return fmt::format("{} {}", collective::kind_name(kind), call.label);
-    return operation_text(kind, call.label, call.step);
-  }
-
-  ScheduleSpec spec_of(Request& r) const {
-    ScheduleSpec spec;
-    spec.kind = r.kind;
-    spec.world = r.members == nullptr ? world() : static_cast<int>(r.members->ranks.size());
-    spec.root = r.call.root;
-    spec.count = r.count;
-    spec.elem_bytes = static_cast<std::int32_t>(dtype_size(r.dtype));
-    spec.num_leaves = r.call.num_leaves;
-    spec.leaf_runs = std::move(r.call.leaf_runs);
-    spec.reduction = collective::is_reduction(r.kind) ? r.call.reduction : collective::Reduction::kSum;
-    spec.counts = std::move(r.call.counts);
-    spec.edges = std::move(r.call.edges);
-    for (int i = 0; i < spec.world && !options_.machine_of.empty(); ++i) {
-      const int of = r.members == nullptr ? i : r.members->ranks[static_cast<std::size_t>(i)];
-      spec.group_of.push_back(options_.machine_of[static_cast<std::size_t>(of)]);
-    }
-    return spec;
-  }
-
-  Status prepare(Request& r, RunRequest& out, CallShape& shape) {
-    const ScheduleSpec spec = spec_of(r);
-    const int me = r.members == nullptr ? rank() : r.members->rank;
-    TR_RETURN_IF_ERROR(collective::check_spec(spec));
-    if (r.kind != Kind::kBarrier && r.kind != Kind::kNeighbours)
-      TR_RETURN_IF_ERROR(
-          check_tensor(r.call.label.c_str(), r.result, r.dtype, collective::caller_elems(spec, me, 0)));
-    if (collective::is_reduction(r.kind)) {
-      TR_ASSIGN_OR_RETURN(out.combine, find_combine(r.dtype, spec.reduction));
-    }
-    TR_ASSIGN_OR_RETURN(out.program, cache_.get(spec, r.call.algorithm, me, options_.link, options_.machine));
-    const auto num_partials = static_cast<std::size_t>(out.program->program.num_partials);
-    if (r.one_partial && num_partials == 1) r.partials = {r.result};
-    if (r.partials.size() != num_partials)
-      return error(Code::kInvalid, "[comm] {} '{}' got {} {}, expected {}", collective::kind_name(r.kind),
-                   r.call.label, r.partials.size(),
-                   collective::is_reduction(r.kind) ? "partials (one per maximal subtree of its leaf run)"
-                                                    : "input and output tensors beside the result",
-                   num_partials);
-    for (std::size_t i = 0; i < num_partials; ++i)
-      TR_RETURN_IF_ERROR(check_tensor(collective::is_reduction(r.kind) ? "a partial" : "an input or output",
-                                      r.partials[i], r.dtype,
-                                      collective::caller_elems(spec, me, static_cast<int>(i) + 1)));
-    fill(r, spec, out);
-    shape = {.kind = r.kind,
-             .dtype = r.dtype,
-             .count = spec.count,
-             .reduction = spec.reduction,
-             .root = spec.root,
-             .algorithm = out.program->algorithm->name,
-             .parts = hash_parts(spec.counts, spec.edges, spec.leaf_runs)};
-    return {};
-  }
-
-  net::Identity identity_of(const Request& r) const {
-    return {.epoch = options_.epoch,
-            .group = r.members == nullptr ? options_.id : r.members->id,
-            .slot = r.call.slot,
-            .step = r.call.step,
-            .part = 0};
-  }
-  // The wire has no field of its own for reduction and root: they make the format byte, so that ranks that
-  // disagree on them find out.
-  static net::Fingerprint fingerprint_of(const Request& r, Kind told) {
-    const auto reduction =
-        static_cast<int>(collective::is_reduction(r.kind) ? r.call.reduction : collective::Reduction::kSum);
-    const int root = collective::has_root(r.kind) ? r.call.root % 64 : 0;
-    return {.kind = static_cast<std::uint8_t>(told),
-            .dtype = static_cast<std::uint8_t>(r.dtype),
-            .format = static_cast<std::uint8_t>(reduction + 4 * root),
-            .count = static_cast<std::uint64_t>(r.count)};
-  }
-
-  void fill(Request& r, const ScheduleSpec& spec, RunRequest& out) const {
-    out.result = std::move(r.result);
-    out.partials = std::move(r.partials);
-    out.elem_bytes = spec.elem_bytes;
-    out.world = spec.world;
-    if (r.members != nullptr) out.ranks = r.members->ranks;
-    out.keep = r.members;
-    out.id = identity_of(r);
-    out.fingerprint = fingerprint_of(r, r.kind);
-  }
-
-  // What prepare() checks, for calls without a program.
-  static Status check_direct(const Request& r, Combine& combine) {
-    if (r.kind == Kind::kBarrier) return {};
-    TR_RETURN_IF_ERROR(check_tensor(r.call.label.c_str(), r.result, r.dtype, r.count));
-    if (!r.one_partial && r.partials.size() != 1)
-      return error(
-          Code::kInvalid,
-          "[comm] allreduce '{}' got {} partials (one per maximal subtree of its leaf run), expected 1",
-          r.call.label, r.partials.size());
-    if (!r.one_partial) TR_RETURN_IF_ERROR(check_tensor("a partial", r.partials[0], r.dtype, r.count));
-    TR_ASSIGN_OR_RETURN(combine, find_combine(r.dtype, r.call.reduction));
-    return {};
   }
 
   // A direct call that does not end at once is in the book as long as its frame waits.
@@ -367,12 +257,12 @@ class TransportGroup final : public Calls,
   runtime::Runtime& rt_;
   const GroupOptions options_;
   std::unique_ptr<net::Transport> transport_;
+  Admission admission_;
   CallBook book_;
   std::unique_ptr<net::Membership> membership_;  // after the transport and the book: goes first
   std::unique_ptr<DirectCalls> direct_;          // null: everything goes by messages
   runtime::OneShot<bool> drained_;
-  Status verdict_;
-  ProgramCache cache_;
+  Status verdict_, left_;
   std::deque<RunSlot> runs_;  // stable addresses
   std::vector<std::uint32_t> free_slots_;
   std::deque<std::uint32_t> active_;  // in order of their calls
@@ -385,6 +275,7 @@ class TransportGroup final : public Calls,
 
 runtime::Task<Status> TransportGroup::run(Request r) {
   if (!verdict_.ok()) co_return verdict_;
+  if (!left_.ok()) co_return left_;  // nobody would end the wait
   Kind told = r.kind;
   if (!r.is_leave) {
     switch (rt_.fault_point("collective", ++num_operations_)) {
@@ -401,11 +292,11 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   }
   if (direct_ && direct_->takes(r)) {
     Combine combine;
-    TR_CO_RETURN_IF_ERROR(check_direct(r, combine));
-    const net::Fingerprint fingerprint = fingerprint_of(r, told);
-    const net::CallId call = book_.count(identity_of(r));
+    TR_CO_RETURN_IF_ERROR(Admission::check_direct(r, combine));
+    const net::Fingerprint fingerprint = Admission::fingerprint_of(r, told);
+    const net::CallId call = book_.count(admission_.identity_of(r));
     const DirectCalls::Started started =
-        direct_->start(r, identity_of(r), fingerprint, combine, ++num_started_);
+        direct_->start(r, admission_.identity_of(r), fingerprint, combine, ++num_started_);
     if (started.ended) {
       membership_->note_progress();
       co_return *started.ended;
@@ -417,7 +308,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   }
   RunRequest request;
   CallShape shape;
-  TR_CO_RETURN_IF_ERROR(prepare(r, request, shape));
+  TR_CO_RETURN_IF_ERROR(admission_.prepare(r, request, shape));
   shape.kind = told;
   request.fingerprint.kind = static_cast<std::uint8_t>(told);
   request.operation = operation_of(told, r.call);
@@ -442,60 +333,10 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   co_return done.value();
 }
 
-// Some ranks of a group: its calls, run by that group under another id and between these ranks.
-class SubGroup final : public Calls {
- public:
-  SubGroup(TransportGroup& whole, std::shared_ptr<const Members> members)
-      : whole_(whole), members_(std::move(members)) {}
-  int rank() const override { return members_->rank; }
-  int world() const override { return static_cast<int>(members_->ranks.size()); }
-  Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override {
-    for (int& r : ranks) {
-      if (r < 0 || r >= world())
-        return error(Code::kInvalid, "[comm] a sub-group has rank {}: expected 0..{}", r, world() - 1);
-      r = members_->ranks[static_cast<std::size_t>(r)];
-    }
-    return whole_.subgroup(std::move(ranks), id);
-  }
-  Result<Tensor> allocate(const TensorType& type) override { return whole_.allocate(type); }
-  runtime::Task<Status> leave() override { return run(TransportGroup::leave_request()); }
-  void fail(std::string operation, std::string reason) override {
-    whole_.fail(std::move(operation), std::move(reason));
-  }
-  const Status& verdict() const override { return whole_.verdict(); }
-  GroupStats stats() const override { return whole_.stats(); }
-
- protected:
-  runtime::Task<Status> run(Request r) override {
-    r.members = members_;
-    return whole_.run(std::move(r));
-  }
-
- private:
-  TransportGroup& whole_;
-  const std::shared_ptr<const Members> members_;
-};
-
 Result<std::unique_ptr<Group>> TransportGroup::subgroup(std::vector<int> ranks, std::uint16_t id) {
-  auto members = std::make_shared<Members>();
-  members->rank = -1;
-  members->id = id;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] < 0 || ranks[i] >= world() ||
-        std::find(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(i), ranks[i]) !=
-            ranks.begin() + static_cast<std::ptrdiff_t>(i))
-      return error(Code::kInvalid, "[comm] a sub-group has rank {}: expected each of 0..{} at most once",
-                   ranks[i], world() - 1);
-    if (ranks[i] == rank()) members->rank = static_cast<int>(i);
-  }
-  if (members->rank < 0 || id == options_.id)
-    return error(
-        Code::kInvalid,
-        "[comm] sub-group {} cannot be made: expected rank {} among its members and another id than {}", id,
-        rank(), options_.id);
-  members->ranks = std::move(ranks);
+  TR_ASSIGN_OR_RETURN(auto members, make_members(std::move(ranks), id, rank(), world(), options_.id));
   book_.join(id);
-  return std::unique_ptr<Group>(std::make_unique<SubGroup>(*this, std::move(members)));
+  return make_subgroup(*this, std::move(members));
 }
 
 }  // namespace

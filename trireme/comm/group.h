@@ -102,7 +102,7 @@ class Group {
   // before this group.
   virtual Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) = 0;
 
-  // Orderly end: barrier, goodbye. After a failure: drains and returns the verdict.
+  // Orderly end: barrier, goodbye. After a failure: drains and returns the verdict. Later calls are refused.
   virtual runtime::Task<Status> leave() = 0;
   // Poisons the group because this rank itself failed (e.g. its disk): the others get this rank as the
   // culprit.

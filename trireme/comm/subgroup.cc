@@ -1,0 +1,67 @@
+#include "trireme/comm/subgroup.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::comm {
+namespace {
+
+class SubGroup final : public Calls {
+ public:
+  SubGroup(Calls& whole, std::shared_ptr<const Members> members)
+      : whole_(whole), members_(std::move(members)) {}
+  int rank() const override { return members_->rank; }
+  int world() const override { return static_cast<int>(members_->ranks.size()); }
+  Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override {
+    for (int& r : ranks) {
+      if (r < 0 || r >= world())
+        return error(Code::kInvalid, "[comm] a sub-group has rank {}: expected 0..{}", r, world() - 1);
+      r = members_->ranks[static_cast<std::size_t>(r)];
+    }
+    return whole_.subgroup(std::move(ranks), id);
+  }
+  Result<Tensor> allocate(const TensorType& type) override { return whole_.allocate(type); }
+  runtime::Task<Status> leave() override { return run(leave_request()); }
+  void fail(std::string operation, std::string reason) override {
+    whole_.fail(std::move(operation), std::move(reason));
+  }
+  const Status& verdict() const override { return whole_.verdict(); }
+  GroupStats stats() const override { return whole_.stats(); }
+
+  runtime::Task<Status> run(Request r) override {
+    r.members = members_;
+    return whole_.run(std::move(r));
+  }
+
+ private:
+  Calls& whole_;
+  const std::shared_ptr<const Members> members_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Members>> make_members(std::vector<int> ranks, std::uint16_t id, int rank,
+                                                    int world, std::uint16_t whole_id) {
+  auto members = std::make_shared<Members>();
+  members->rank = -1;
+  members->id = id;
+  for (auto it = ranks.begin(); it != ranks.end(); ++it) {
+    if (*it < 0 || *it >= world || std::find(ranks.begin(), it, *it) != it)
+      return error(Code::kInvalid, "[comm] a sub-group has rank {}: expected each of 0..{} at most once", *it,
+                   world - 1);
+    if (*it == rank) members->rank = static_cast<int>(it - ranks.begin());
+  }
+  if (members->rank < 0 || id == whole_id)
+    return error(
+        Code::kInvalid,
+        "[comm] sub-group {} cannot be made: expected rank {} among its members and another id than {}", id,
+        rank, whole_id);
+  members->ranks = std::move(ranks);
+  return std::shared_ptr<const Members>(std::move(members));
+}
+
+std::unique_ptr<Group> make_subgroup(Calls& whole, std::shared_ptr<const Members> members) {
+  return std::make_unique<SubGroup>(whole, std::move(members));
+}
+
+}  // namespace trireme::comm
