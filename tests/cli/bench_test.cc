@@ -95,7 +95,7 @@ TEST(BenchFigures, ARatioComparesRoundByRoundSoThatSlowMinutesCancel) {
 
 Models one_us_one_byte_per_ns() {
   Models m;
-  m.link = {.latency_ns = 1000, .bytes_per_second = 1e9, .message_overhead_ns = 0};
+  m.comm.link = {.latency_ns = 1000, .bytes_per_second = 1e9, .message_overhead_ns = 0};
   return m;
 }
 

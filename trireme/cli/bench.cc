@@ -5,6 +5,7 @@
 #include "trireme/cli/bench/plot.h"
 #include "trireme/cli/bench/report.h"
 #include "trireme/cli/bench/sizes.h"
+#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/net/factory.h"
@@ -23,7 +24,7 @@ struct BenchArgs {
   std::string against;
   std::string buffers = "heap";
   std::string mpi_args, rank_prefix;
-  std::string plot;
+  std::string plot, calibration;
   double spin_us = -1;
   double gbit = 0, latency_us = -1;  // of the link, where it is known
   bool out_of_place = false, in_place = false;
@@ -60,6 +61,7 @@ Status complete(BenchArgs& args) {
   if (!args.plot.empty()) TR_RETURN_IF_ERROR(bench::check_plot_path(args.plot));
   o.in_place = !args.out_of_place;
   o.cores = runtime::num_cores();
+  o.own_links = args.gbit > 0;
   o.peers.mpi_args = words_of(args.mpi_args, ' ');
   o.own.binary = runtime::executable_path();
   o.own.rank_prefix = words_of(args.rank_prefix, ' ');
@@ -69,19 +71,33 @@ Status complete(BenchArgs& args) {
   if (const char* python = environment("TRIREME_PYTHON"); python != nullptr && o.peers.python.empty())
     o.peers.python = python;
   if (o.peers.python.empty()) o.peers.python = "python3";
-  o.models = [gbit = args.gbit, latency_us = args.latency_us, transport = o.own.transport](int world) {
-    bench::Models models = bench::default_models(transport, world);
-    if (gbit > 0) models.link.bytes_per_second = gbit * 1e9 / 8;
-    if (latency_us >= 0) models.link.latency_ns = static_cast<TimeNs>(latency_us * 1e3);
-    if (gbit > 0 || latency_us >= 0) models.source = "link as given";
-    return models;
-  };
   return {};
 }
 
+// Prices and bounds come from the calibration, if there is one, or from the link as given.
+Task<Status> load_models(runtime::Runtime& rt, BenchArgs& args) {
+  Result<std::optional<cost::Calibration>> calibration = co_await read_calibration(rt, args.calibration);
+  if (!calibration.ok()) co_return calibration.status();
+  args.options.models = [gbit = args.gbit, latency_us = args.latency_us,
+                         transport = args.options.own.transport, found = std::move(*calibration)](int world) {
+    if (gbit <= 0 && latency_us < 0)
+      return found ? bench::calibrated_models(*found, transport, world)
+                   : bench::default_models(transport, world);
+    // A link of its own for every rank.
+    bench::Models models = bench::default_models(transport, world);
+    models.comm.ranks_per_host = 0;
+    if (gbit > 0) models.comm.link.bytes_per_second = gbit * 1e9 / 8;
+    if (latency_us >= 0) models.comm.link.latency_ns = from_seconds(latency_us * 1e-6);
+    models.source = "link as given";
+    return models;
+  };
+  co_return Status();
+}
+
 // Measures, then draws: a plot that fails does not lose the figures.
-Task<Status> measure(runtime::Runtime& rt, const BenchArgs& args, std::string dir, Status& plotted,
+Task<Status> measure(runtime::Runtime& rt, BenchArgs& args, std::string dir, Status& plotted,
                      bench::Report& report) {
+  TR_CO_RETURN_IF_ERROR(co_await load_models(rt, args));
   std::function<void(const bench::Row&)> on_row = [&args](const bench::Row& row) {
     if (args.json) return;
     std::fputs(bench::table_row(row, args.options).c_str(), stdout);
@@ -94,7 +110,7 @@ Task<Status> measure(runtime::Runtime& rt, const BenchArgs& args, std::string di
   co_return Status();
 }
 
-Task<void> bench_main(runtime::Runtime& rt, const BenchArgs& args, Status& status, Status& plotted,
+Task<void> bench_main(runtime::Runtime& rt, BenchArgs& args, Status& status, Status& plotted,
                       bench::Report& report) {
   const std::string dir = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt.unix_time_ns());
   status = co_await rt.files().make_dirs(dir);
@@ -123,7 +139,7 @@ int run_bench_command(BenchArgs& args) {
   std::fputs(text.c_str(), stdout);
   if (!plotted.ok()) return print_error(plotted);
   if (!args.check) return kExitOk;
-  for (const bench::Goal& goal : bench::check_goals(report.rows))
+  for (const bench::Goal& goal : bench::check_goals(report.rows, args.options.own_links))
     if (goal.missed_beyond_spread > 0) return kExitFailed;
   return kExitOk;
 }
@@ -166,6 +182,8 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("--coordinator", o.own.coordinator, "tcp: HOST:PORT where rank 0 listens");
   app.add_flag("--insecure", o.own.insecure, "tcp: listen beyond loopback, unencrypted");
   app.add_option("--rank-prefix", args->rank_prefix, "Put before every rank's command; {rank} is its number");
+  app.add_option("--calibration", args->calibration,
+                 "Calibration for prediction and bound (default: the stored one)");
   app.add_option("--gbit", args->gbit, "Bandwidth of the link for prediction and bound, in Gbit/s of payload")
       ->check(CLI::PositiveNumber);
   app.add_option("--latency-us", args->latency_us, "Latency of the link for prediction and bound")

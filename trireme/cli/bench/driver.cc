@@ -50,6 +50,7 @@ class World {
   Report& report_;
   std::unique_ptr<Side> ours_, gloo_;
   std::vector<NamedSide> mpi_;
+  std::string chosen_;  // algorithm of ours at the point under way; empty: the group's own way
   std::vector<int> mpi_of_class_ = std::vector<int>(std::size(kClassEnds), 0);  // into mpi_
 };
 
@@ -70,7 +71,7 @@ Work World::work_for(std::uint64_t bytes, const Side& side) const {
   if (has_blocks(o_.kind)) w.elems = (w.elems + world_ - 1) / world_ * world_;
   if (o_.kind == collective::Kind::kBarrier) w.elems = 0;
   w.in_place = o_.in_place;
-  if (&side == ours_.get()) w.algorithm = o_.algorithm;
+  if (&side == ours_.get()) w.algorithm = o_.algorithm.empty() ? chosen_ : o_.algorithm;
   w.crowded = world_ > o_.cores;
   w.warmup = kWarmup;
   return w;
@@ -240,6 +241,7 @@ Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
   TR_CO_RETURN_IF_ERROR(co_await start());
   const Models models = o_.models(world_);
   for (const std::uint64_t bytes : o_.sizes) {
+    chosen_.clear();
     Row row;
     row.kind = o_.kind;
     row.world = world_;
@@ -247,8 +249,10 @@ Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
     row.oversubscribed = world_ > o_.cores;
     const Work work = work_for(bytes, *ours_);
     row.bytes = static_cast<std::uint64_t>(work.elems) * 4;
-    Result<Prediction> prediction = predict(models, work, world_);
+    Result<Prediction> prediction = predict(models, work, world_, o_.own.shared_buffers);
     if (!prediction.ok()) co_return prediction.status();
+    // Named in the calls, so that what is measured is what was priced.
+    if (prediction->algorithm != kDirect) chosen_ = prediction->algorithm;
     row.algorithm = prediction->algorithm;
     row.predicted_us = prediction->microseconds;
     row.bound_us = bound_us(models, o_.kind, world_, static_cast<double>(row.bytes));

@@ -24,6 +24,7 @@ struct BenchOptions {
   int cores = 1;
   OwnOptions own;
   PeerOptions peers;
+  bool own_links = false;  // every rank has a link of its own, which is known: the bound is a goal
   std::function<Models(int world)> models;
 };
 

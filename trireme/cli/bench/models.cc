@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/cost/topology.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli::bench {
 namespace {
 
 using collective::Kind;
-
-double latency_us(const cost::LinkModel& link) { return static_cast<double>(link.latency_ns) * 1e-3; }
-double us_per_byte(const cost::LinkModel& link) { return 1e6 / link.bytes_per_second; }
 
 double tree(double l, double g, double p, double m) { return 2 * (l + m * g) * std::log2(p); }
 double butterfly(double l, double g, double p, double m) { return (l + m * g) * std::log2(p); }
@@ -41,31 +37,60 @@ double volumes(Kind kind, double world) {
 
 Models default_models(const std::string& transport, int world) {
   Models models;
-  if (transport != "tcp") models.link = cost::Topology().local;
-  models.machine.cores = std::max(1, runtime::num_cores() / std::max(1, world));
+  if (transport != "tcp") models.comm.link = models.comm.local;
+  models.comm.machine.cores = runtime::num_cores();
+  models.comm.ranks_per_host = world;
   models.peer_memory = transport == "shm";
   models.source = "defaults";
   return models;
 }
 
-Result<Prediction> predict(const Models& models, const Work& work, int world) {
+Models calibrated_models(const cost::Calibration& calibration, const std::string& transport, int world) {
+  Models models = default_models(transport, world);
+  Result<cost::CommModel> comm = cost::comm_model(calibration, transport, world);
+  if (!comm.ok()) {
+    models.source = fmt::format("defaults ({})", comm.status().message());
+    return models;
+  }
+  models.comm = std::move(*comm);
+  models.source = fmt::format("{} on {}, calibrated {}", transport, calibration.host, calibration.date);
+  return models;
+}
+
+double latency_us(const Models& models) { return static_cast<double>(models.comm.link.latency_ns) * 1e-3; }
+
+double us_per_byte(const Models& models) {
+  double rate = models.comm.link.bytes_per_second;
+  if (models.peer_memory)
+    rate = std::max({rate, models.comm.machine.bytes_per_second, models.comm.peer_bytes_per_second});
+  return 1e6 / rate;
+}
+
+Result<Prediction> predict(const Models& models, const Work& work, int world, bool shared_buffers) {
   collective::ScheduleSpec spec;
   spec.kind = work.kind;
   spec.world = world;
   spec.count = work.elems;
-  spec.peer_memory = models.peer_memory;
   std::vector<const collective::Algorithm*> candidates = collective::algorithms_of(work.kind);
+  const bool sums = work.kind == Kind::kAllreduce;
+  const bool direct =
+      models.peer_memory && work.algorithm.empty() && world > 1 && (sums || work.kind == Kind::kBarrier);
   if (!work.algorithm.empty()) {
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* one,
                         collective::find_algorithm(work.kind, work.algorithm));
     candidates.assign(1, one);
+  } else if (direct && sums) {
+    // What comm/direct.h does is two-shot by reads, after everybody copied its input to where others read.
+    TR_ASSIGN_OR_RETURN(const collective::Algorithm* two_shot,
+                        collective::find_algorithm(work.kind, "two-shot"));
+    candidates.assign(1, two_shot);
+    spec.peer_memory = true;
   }
-  TR_ASSIGN_OR_RETURN(const collective::Choice choice,
-                      collective::choose(spec, candidates, models.link, models.machine));
+  TR_ASSIGN_OR_RETURN(const collective::Choice choice, collective::choose(spec, candidates, models.comm));
   Prediction p{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
-  // Groups whose ranks see each other's memory add there, without a schedule.
-  const bool direct = models.peer_memory && work.algorithm.empty();
-  if (direct && (work.kind == Kind::kAllreduce || work.kind == Kind::kBarrier)) p.algorithm = "direct";
+  if (direct) p.algorithm = kDirect;
+  if (direct && !shared_buffers)
+    p.microseconds += models.comm.peer_copy_seconds(static_cast<double>(work.elems) * 4) * 1e6;
   return p;
 }
 
@@ -83,7 +108,7 @@ double bound_us(const Models& models, Kind kind, int world, double bytes) {
   // Whoever talks to everybody directly needs one latency; whatever depends on everybody's data needs log2 P
   // only where a rank can take part in one message at a time, which is the model here.
   const double rounds = kind == Kind::kAllToAll ? 1 : std::log2(p);
-  return latency_us(models.link) * rounds + us_per_byte(models.link) * bytes * volumes(kind, p);
+  return latency_us(models) * rounds + us_per_byte(models) * bytes * volumes(kind, p);
 }
 
 }  // namespace trireme::cli::bench

@@ -5,26 +5,29 @@
 #include <vector>
 
 #include "trireme/cli/bench/work.h"
-#include "trireme/cost/cost.h"
+#include "trireme/cost/calibration.h"
 
 namespace trireme::cli::bench {
 
 struct Models {
-  cost::LinkModel link;
-  cost::MachineModel machine;
-  bool peer_memory = false;  // ranks see each other's memory
-  std::string source;        // "defaults", or the calibration's file
+  cost::CommModel comm;
+  // Ranks see each other's memory: sums go without messages (comm/direct.h), and the bound is that of memory.
+  bool peer_memory = false;
+  std::string source;  // "defaults", or which calibration
 };
 
-// What a group uses that was given no calibration: `world` ranks of this host share its cores.
+// `world` ranks of this host share its cores.
 Models default_models(const std::string& transport, int world);
+// What the calibration says of the transport; the defaults where it says nothing.
+Models calibrated_models(const cost::Calibration& calibration, const std::string& transport, int world);
 
 struct Prediction {
-  std::string algorithm;
+  std::string algorithm;  // of a schedule, or "direct": sums in shared memory without one
   double microseconds = 0;
 };
-// By price; `work.algorithm` empty: the cheapest, as the group chooses.
-Result<Prediction> predict(const Models& models, const Work& work, int world);
+inline constexpr const char* kDirect = "direct";
+// By price; `work.algorithm` empty: the cheapest. `shared_buffers`: direct sums need no copies.
+Result<Prediction> predict(const Models& models, const Work& work, int world, bool shared_buffers);
 
 // One line of the plot: a closed form T(m) in microseconds for m bytes.
 struct Formula {
@@ -37,5 +40,8 @@ std::vector<Formula> formulas_of(collective::Kind kind);
 // No algorithm is faster on such a link: latency of reaching everybody, and every byte that a rank must send
 // or receive. L log2 P + 2 m G (P-1)/P for an allreduce.
 double bound_us(const Models& models, collective::Kind kind, int world, double bytes);
+// L and G of the bound and the formulas.
+double latency_us(const Models& models);
+double us_per_byte(const Models& models);
 
 }  // namespace trireme::cli::bench

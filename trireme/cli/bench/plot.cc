@@ -48,8 +48,7 @@ void add_formulas(const std::vector<const Row*>& rows, const Models& models, std
                   std::vector<Curve>& curves, int world) {
   const double first = static_cast<double>(rows.front()->bytes),
                last = static_cast<double>(rows.back()->bytes);
-  const double latency = static_cast<double>(models.link.latency_ns) * 1e-3;
-  const double per_byte = 1e6 / models.link.bytes_per_second;
+  const double latency = latency_us(models), per_byte = us_per_byte(models);
   std::size_t colour = 0;
   for (const Formula& f : formulas_of(rows.front()->kind)) {
     std::string lines;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "trireme/cli/bench/models.h"
 #include "trireme/cli/bench/start_line.h"
 #include "trireme/cli/bench/work.h"
 #include "trireme/comm/group.h"
@@ -175,7 +174,6 @@ Task<Result<std::unique_ptr<comm::Group>>> join(runtime::Runtime& rt, const Rank
   net::ConnectOptions connect = options.connect;
   auto transport = co_await net::connect_transport(rt, options.transport, connect);
   if (!transport.ok()) co_return transport.status();
-  const Models models = default_models(options.transport, connect.world);
   comm::GroupOptions group;
   group.epoch = connect.epoch;
   group.membership.epoch = connect.epoch;
@@ -183,8 +181,6 @@ Task<Result<std::unique_ptr<comm::Group>>> join(runtime::Runtime& rt, const Rank
   group.membership.deadline = 30 * kSecond;
   group.membership.heartbeat = kSecond;
   group.membership.arrival = kArrival;
-  group.link = models.link;
-  group.machine = models.machine;
   group.spin_ns = options.spin_ns;
   co_return comm::make_group(rt, std::move(*transport), group);
 }

@@ -43,7 +43,7 @@ double fraction_of_bound(const Row& r) { return r.ours.median_us > 0 ? r.bound_u
 
 struct GoalRule {
   const char* transport;
-  const char* peer;
+  const char* peer;  // null: the bound, where every rank has a link of its own
   double least;
   std::uint64_t from, below;  // bytes
   const char* text;
@@ -54,7 +54,15 @@ constexpr GoalRule kGoals[] = {
     {"shm", "mpi", 2.0, kMega, 16 * kMega, ">= 2.0x Open MPI from 1 MB"},
     {"shm", "mpi", 3.0, 16 * kMega, UINT64_MAX, ">= 3.0x Open MPI from 16 MB"},
     {"tcp", "gloo", 1.0, 0, UINT64_MAX, ">= 1.0x Gloo at every size"},
+    {"tcp", nullptr, 0.9, kMega, UINT64_MAX, ">= 90 % of the bound from 1 MB"},
 };
+
+// What a rule is about: theirs / ours, or bound / ours.
+std::optional<Ratio> value_for(const GoalRule& rule, const Row& r) {
+  if (rule.peer != nullptr) return std::string_view(rule.peer) == "mpi" ? r.mpi_ratio : r.gloo_ratio;
+  if (r.ours.low_us <= 0) return std::nullopt;
+  return Ratio{r.bound_us / r.ours.median_us, r.bound_us / r.ours.high_us, r.bound_us / r.ours.low_us};
+}
 
 Json timing_json(const std::optional<Timing>& t, double Timing::*value) {
   return t ? Json((*t).*value) : Json();
@@ -98,7 +106,9 @@ Json row_json(const Row& r, const BenchOptions& o) {
 std::string goal_line(const Goal& g) {
   std::string line = fmt::format("goal {}: met {} of {}", g.text, g.met, g.total);
   if (g.met < g.total)
-    line += fmt::format(", worst {:.2f}x at {}; {} beyond the spread", g.worst, g.worst_at,
+    line += fmt::format(", worst {} at {}; {} beyond the spread",
+                        g.is_share ? fmt::format("{:.0f} %", 100 * g.worst) : fmt::format("{:.2f}x", g.worst),
+                        g.worst_at,
                         g.missed_beyond_spread == 0 ? "none" : std::to_string(g.missed_beyond_spread));
   return line;
 }
@@ -163,21 +173,22 @@ std::string table_row(const Row& r, const BenchOptions& o) {
   return line + "\n";
 }
 
-std::vector<Goal> check_goals(const std::vector<Row>& rows) {
+std::vector<Goal> check_goals(const std::vector<Row>& rows, bool own_links) {
   std::vector<Goal> goals;
   for (const GoalRule& rule : kGoals) {
     Goal goal;
     goal.text = rule.text;
+    goal.is_share = rule.peer == nullptr;
     for (const Row& r : rows) {
-      const bool is_mpi = std::string_view(rule.peer) == "mpi";
-      const std::optional<Ratio>& ratio = is_mpi ? r.mpi_ratio : r.gloo_ratio;
-      if (r.kind != collective::Kind::kAllreduce || r.transport != rule.transport || r.oversubscribed ||
-          !ratio || r.bytes < rule.from || r.bytes >= rule.below)
+      const std::optional<Ratio> value = value_for(rule, r);
+      if (r.kind != collective::Kind::kAllreduce || r.transport != rule.transport || !value ||
+          goal.is_share != own_links || (r.oversubscribed && !own_links) || r.bytes < rule.from ||
+          r.bytes >= rule.below)
         continue;
-      if (ratio->median >= rule.least) ++goal.met;
-      if (ratio->high < rule.least) ++goal.missed_beyond_spread;
-      if (goal.total++ == 0 || ratio->median < goal.worst) {
-        goal.worst = ratio->median;
+      if (value->median >= rule.least) ++goal.met;
+      if (value->high < rule.least) ++goal.missed_beyond_spread;
+      if (goal.total++ == 0 || value->median < goal.worst) {
+        goal.worst = value->median;
         goal.worst_at = fmt::format("{}, P={}", short_bytes(r.bytes), r.world);
       }
     }
@@ -211,7 +222,7 @@ std::string table_footer(const Report& report, const BenchOptions& o, const std:
         "the start line was crossed in {} (median), {} to {}\n", time_text(quantile(crossings, 0.5) * 1e-3),
         time_text(quantile(crossings, 0.05) * 1e-3), time_text(quantile(crossings, 0.95) * 1e-3));
   text += distance_lines(report);
-  for (const Goal& g : check_goals(report.rows)) text += goal_line(g) + "\n";
+  for (const Goal& g : check_goals(report.rows, o.own_links)) text += goal_line(g) + "\n";
   return text;
 }
 
@@ -220,7 +231,7 @@ Json to_json(const Report& report, const BenchOptions& o, const std::string& mod
   for (const Row& r : report.rows) rows.push_back(row_json(r, o));
   for (const Absent& a : report.absent)
     absent.push_back({{"side", a.side}, {"world", a.world}, {"reason", a.reason}});
-  for (const Goal& g : check_goals(report.rows))
+  for (const Goal& g : check_goals(report.rows, o.own_links))
     goals.push_back({{"goal", g.text},
                      {"met", g.met},
                      {"of", g.total},

@@ -17,11 +17,13 @@ struct Goal {
   int met = 0, total = 0;
   // Rows whose upper quartile is below the goal: missed by more than the repeats spread.
   int missed_beyond_spread = 0;
-  double worst = 0;      // ratio
-  std::string worst_at;  // "16 KB, P=2"
+  bool is_share = false;  // of the bound, instead of a ratio
+  double worst = 0;       // ratio
+  std::string worst_at;   // "16 KB, P=2"
 };
-// Allreduce over shm against Open MPI, and over tcp against Gloo. Goals without rows are left out.
-std::vector<Goal> check_goals(const std::vector<Row>& rows);
+// Allreduce over shm against Open MPI, over tcp against Gloo; with a link of its own for every rank, against
+// the bound. Goals without rows are left out.
+std::vector<Goal> check_goals(const std::vector<Row>& rows, bool own_links = false);
 
 // |predicted / measured - 1| over the rows.
 struct PredictionError {
