@@ -91,6 +91,12 @@ void print_calibration(const cost::Calibration& c, const std::string& path) {
                       fmt::format("{:.3g} GB/s", t.link.bytes_per_second * 1e-9), peer, 100 * t.fit_error,
                       100 * t.spread));
   }
+  constexpr double kQuiet = 0.3;
+  for (const cost::TransportCalibration& t : c.transports)
+    if (t.spread > kQuiet || t.fit_error > kQuiet)
+      print(fmt::format(
+          "{} varies: spread {:.0f} %, fit error {:.0f} %; calibrate again when the host is idle\n",
+          t.transport, 100 * t.spread, 100 * t.fit_error));
   print(fmt::format("\nstored in {}\n", path));
 }
 

@@ -121,7 +121,7 @@ struct Effort {
 };
 Effort effort_of(bool quick) {
   if (quick) return {{kSmall, 16 << 10, 256 << 10}, 3, 1 << 20, 20};
-  return {{kSmall, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}, 9, 8 << 20, 200};
+  return {{kSmall, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}, 15, 4 << 20, 100};
 }
 
 // What rank 0 finds.
@@ -163,16 +163,19 @@ Task<Status> copy_from_peer(runtime::Runtime& rt, net::Transport& transport, Exc
 
 Task<Status> measure(runtime::Runtime& rt, net::Transport& transport, const Effort& effort, Found& found) {
   Exchange exchange(rt, transport);
-  for (const std::uint64_t bytes : effort.sizes) {
-    const int trips = std::clamp(static_cast<int>(effort.bytes_per_repeat / bytes), 2, effort.most_trips);
-    std::vector<double> seconds;
-    for (int i = 0; i <= effort.repeats; ++i) {
-      const Result<TimeNs> took = co_await exchange.ping_pong(bytes, trips);
+  // All sizes in every repeat: what disturbs the host for a while disturbs one repeat of each.
+  std::vector<std::vector<double>> seconds(effort.sizes.size());
+  for (int i = 0; i <= effort.repeats; ++i)
+    for (std::size_t s = 0; s < effort.sizes.size(); ++s) {
+      const int trips =
+          std::clamp(static_cast<int>(effort.bytes_per_repeat / effort.sizes[s]), 2, effort.most_trips);
+      const Result<TimeNs> took = co_await exchange.ping_pong(effort.sizes[s], trips);
       if (!took.ok()) co_return took.status();
-      if (i > 0) seconds.push_back(to_seconds(*took) / (2 * trips));
+      if (i > 0) seconds[s].push_back(to_seconds(*took) / (2 * trips));
     }
-    const Repeats r = summarise_repeats(seconds);
-    found.sizes.push_back({bytes, r.median, r.spread});
+  for (std::size_t s = 0; s < effort.sizes.size(); ++s) {
+    const Repeats r = summarise_repeats(seconds[s]);
+    found.sizes.push_back({effort.sizes[s], r.median, r.spread});
   }
   constexpr int kBurst = 64;
   std::vector<double> overheads;

@@ -17,6 +17,25 @@ double median(std::vector<double> v) {
   return v.size() % 2 == 1 ? v[half] : (v[half - 1] + v[half]) / 2;
 }
 
+// Least squares of the relative errors.
+LineFit weighted_fit(const std::vector<TimedSize>& points, const std::vector<double>& weights) {
+  double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double n = static_cast<double>(points[i].bytes), t = points[i].seconds,
+                 weight = weights[i] / (t * t);
+    w += weight;
+    wn += weight * n;
+    wnn += weight * n * n;
+    wt += weight * t;
+    wnt += weight * n * t;
+  }
+  const double determinant = w * wnn - wn * wn;
+  LineFit fit{(wt * wnn - wnt * wn) / determinant, (w * wnt - wn * wt) / determinant, 0};
+  if (fit.fixed < 0) fit = {0, wnt / wnn, 0};
+  if (fit.per_byte < 0) fit = {wt / w, 0, 0};
+  return fit;
+}
+
 Json to_json(const TransportCalibration& t) {
   Json sizes = Json::array();
   for (const TimedSize& m : t.measured)
@@ -62,30 +81,31 @@ const TransportCalibration* Calibration::find(std::string_view transport) const 
 }
 
 Result<LineFit> fit_line(const std::vector<TimedSize>& points) {
-  double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0;
   bool two_sizes = false;
   for (const TimedSize& p : points) {
     if (!(p.seconds > 0))
       return error(Code::kInvalid, "[cost] cannot fit a time of {} s for {} bytes: expected more than 0",
                    p.seconds, p.bytes);
-    const double n = static_cast<double>(p.bytes), weight = 1 / (p.seconds * p.seconds);
-    w += weight;
-    wn += weight * n;
-    wnn += weight * n * n;
-    wt += weight * p.seconds;
-    wnt += weight * n * p.seconds;
     two_sizes = two_sizes || p.bytes != points.front().bytes;
   }
   if (!two_sizes)
     return error(Code::kInvalid, "[cost] a fit needs two sizes: got {} points of one size or none",
                  points.size());
-  const double determinant = w * wnn - wn * wn;
-  LineFit fit{(wt * wnn - wnt * wn) / determinant, (w * wnt - wn * wt) / determinant, 0};
-  if (fit.fixed < 0) fit = {0, wnt / wnn, 0};
-  if (fit.per_byte < 0) fit = {wt / w, 0, 0};
+  const auto error_of = [](const LineFit& fit, const TimedSize& p) {
+    return std::abs((fit.fixed + fit.per_byte * static_cast<double>(p.bytes)) / p.seconds - 1);
+  };
+  // Reweighted: in the end a point counts by its error, not by its square.
+  constexpr int kRounds = 30;
+  constexpr double kLeastError = 0.01;
+  std::vector<double> weights(points.size(), 1);
+  LineFit fit;
+  for (int round = 0; round < kRounds; ++round) {
+    fit = weighted_fit(points, weights);
+    for (std::size_t i = 0; i < points.size(); ++i)
+      weights[i] = 1 / std::max(error_of(fit, points[i]), kLeastError);
+  }
   std::vector<double> errors;
-  for (const TimedSize& p : points)
-    errors.push_back(std::abs((fit.fixed + fit.per_byte * static_cast<double>(p.bytes)) / p.seconds - 1));
+  for (const TimedSize& p : points) errors.push_back(error_of(fit, p));
   fit.median_error = median(std::move(errors));
   return fit;
 }

@@ -1,7 +1,7 @@
 // Calibration: the cost model of one host as `trireme calibrate` measured it. A value; its file is JSON.
 //
 // Links are fitted to ping-pongs: one message of n bytes takes latency + message_overhead + n / bandwidth
-// (L + o + n G). Fits minimise relative errors, over the median of the repeats at every size. Spreads are
+// (L + o + n G). Fits minimise relative errors of the medians of the repeats. Spreads are
 // (third quartile - first quartile) / median.
 #pragma once
 
@@ -45,7 +45,8 @@ struct Calibration {
   const TransportCalibration* find(std::string_view transport) const;  // null: not measured
 };
 
-// Least squares of relative errors: seconds(n) = fixed + per_byte n, both kept at or above 0. At least two
+// seconds(n) = fixed + per_byte n, both kept at or above 0, with the least sum of relative errors (least
+// squares, reweighted, so that a size measured while the host was busy does not bend the line). At least two
 // sizes.
 struct LineFit {
   double fixed = 0, per_byte = 0;
