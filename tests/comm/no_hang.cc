@@ -33,7 +33,7 @@ using FaultKind = runtime::FaultSpec::Kind;
 constexpr TimeNs kPrompt = 1 * kSecond;
 // Link latencies, messages of a few hundred kilobytes, and compute between two calls.
 constexpr TimeNs kSlack = 30 * kMilli;
-constexpr std::uint16_t kSubgroupId = 7, kExtraSlot = 900;
+constexpr std::uint16_t kSubgroupId = 7;
 
 struct RankLog {
   std::vector<TimeNs> called;   // by number of the op; -1: not
@@ -85,57 +85,7 @@ std::uint64_t struck_call(const Scene& s) {
   return 0;
 }
 
-Op deviate(const Scene& s, Op op) {
-  Philox rng(s.seed, 5);
-  const int world = world_of(s, op);
-  switch (s.trouble) {
-    case Trouble::kOtherKind: {
-      const Kind was = op.kind;
-      while (op.kind == was) op.kind = static_cast<Kind>(1 + rng.next_below(10));
-      op.algorithm.clear();
-      if (op.kind == Kind::kBarrier) op.count = 0;
-      if (!collective::has_root(op.kind)) op.root = 0;
-      if (!collective::is_reduction(op.kind)) op.reduction = collective::Reduction::kSum;
-      break;
-    }
-    case Trouble::kOtherDtype:
-      // One of the same size and one of another.
-      op.dtype = op.dtype == DType::kF32 ? DType::kF64 : DType::kF32;
-      break;
-    case Trouble::kOtherCount:
-      op.count = op.count > 0 && rng.next_below(4) == 0 ? 0 : op.count + 1;
-      break;
-    case Trouble::kOtherRoot:
-      op.root =
-          (op.root + 1 + static_cast<int>(rng.next_below(static_cast<std::uint32_t>(world - 1)))) % world;
-      break;
-    case Trouble::kOtherReduction:
-      op.reduction = op.reduction == collective::Reduction::kMax ? collective::Reduction::kMin
-                                                                 : collective::Reduction::kMax;
-      break;
-    case Trouble::kOtherAlgorithm: {
-      const std::string was = op.algorithm;
-      const auto rows = algorithms_for(op, world);
-      while (op.algorithm == was)
-        op.algorithm = rows[rng.next_below(static_cast<std::uint32_t>(rows.size()))];
-      break;
-    }
-    default:
-      break;
-  }
-  return op;
-}
-
-Op extra_op(const Scene& s, const Op& before) {
-  Op op;
-  op.kind = s.seed % 2 == 0 ? Kind::kAllreduce : Kind::kBroadcast;
-  op.root = op.kind == Kind::kBroadcast ? s.culprit : 0;
-  op.count = 5;
-  op.slot = kExtraSlot;
-  op.step = before.step;
-  op.number = 99;
-  return op;
-}
+Op deviate(const Scene& s, const Op& op) { return deviate(op, s.trouble, world_of(s, op), s.seed); }
 
 runtime::Task<Status> play_op(runtime::Runtime& rt, const Scene& s, Group& whole, Group* sub, Op op,
                               RankLog& log) {
@@ -144,10 +94,10 @@ runtime::Task<Status> play_op(runtime::Runtime& rt, const Scene& s, Group& whole
     if (s.muting) log.mute->begin(s.duration);
     if (s.trouble == Trouble::kMissing) co_return Status();
     if (s.trouble == Trouble::kExtra) {
-      Op extra = extra_op(s, op);
+      Op extra = extra_op(s.culprit, op.step, s.seed);
       TR_CO_RETURN_IF_ERROR(co_await make_call(whole, std::move(extra)));
     }
-    op = deviate(s, std::move(op));
+    op = deviate(s, op);
   }
   Group& group = op.in_subgroup ? *sub : whole;
   Status status = co_await make_call(group, std::move(op));
@@ -423,6 +373,9 @@ void check_struck(const Scene& s, const RankLog& log, TimeNs struck, bool others
 
 void check_played(const Scene& s, const Played& p) {
   EXPECT_TRUE(p.report.finished) << format_duration(p.report.end_time) << ": " << p.report.stuck;
+  for (std::size_t r = 0; r < p.ranks.size() && !p.report.finished; ++r)
+    ADD_FAILURE() << fmt::format("rank {} began {} left {} ended {}: {}", r, p.ranks[r].began_at,
+                                 p.ranks[r].leave_at, p.ranks[r].ended, p.ranks[r].first.to_string());
   if (is_harmless(s.trouble)) {
     check_harmless(p);
     return;

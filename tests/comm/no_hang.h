@@ -48,6 +48,11 @@ enum class Trouble : std::uint8_t {
 inline constexpr int kNumTroubles = 16;
 const char* trouble_name(Trouble trouble);
 
+// The op as the culprit calls it; the same for troubles that are not in the call itself.
+Op deviate(Op op, Trouble trouble, int world, std::uint64_t seed);
+// A call of the whole group that only the culprit makes.
+Op extra_op(int culprit, std::uint32_t step, std::uint64_t seed);
+
 struct Scene {
   std::uint64_t seed = 0;
   int world = 2;

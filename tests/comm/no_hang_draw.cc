@@ -204,6 +204,57 @@ runtime::Task<Status> make_call(Group& group, Op op) {
   return group.barrier(std::move(call));
 }
 
+Op deviate(Op op, Trouble trouble, int world, std::uint64_t seed) {
+  Philox rng(seed, 5);
+  switch (trouble) {
+    case Trouble::kOtherKind: {
+      const Kind was = op.kind;
+      while (op.kind == was) op.kind = static_cast<Kind>(1 + rng.next_below(10));
+      op.algorithm.clear();
+      if (op.kind == Kind::kBarrier) op.count = 0;
+      if (!collective::has_root(op.kind)) op.root = 0;
+      if (!collective::is_reduction(op.kind)) op.reduction = collective::Reduction::kSum;
+      break;
+    }
+    case Trouble::kOtherDtype:
+      // One of the same size and one of another.
+      op.dtype = op.dtype == DType::kF32 ? DType::kF64 : DType::kF32;
+      break;
+    case Trouble::kOtherCount:
+      op.count = op.count > 0 && rng.next_below(4) == 0 ? 0 : op.count + 1;
+      break;
+    case Trouble::kOtherRoot:
+      op.root =
+          (op.root + 1 + static_cast<int>(rng.next_below(static_cast<std::uint32_t>(world - 1)))) % world;
+      break;
+    case Trouble::kOtherReduction:
+      op.reduction = op.reduction == collective::Reduction::kMax ? collective::Reduction::kMin
+                                                                 : collective::Reduction::kMax;
+      break;
+    case Trouble::kOtherAlgorithm: {
+      const std::string was = op.algorithm;
+      const auto rows = algorithms_for(op, world);
+      while (op.algorithm == was)
+        op.algorithm = rows[rng.next_below(static_cast<std::uint32_t>(rows.size()))];
+      break;
+    }
+    default:
+      break;
+  }
+  return op;
+}
+
+Op extra_op(int culprit, std::uint32_t step, std::uint64_t seed) {
+  Op op;
+  op.kind = seed % 2 == 0 ? Kind::kAllreduce : Kind::kBroadcast;
+  op.root = op.kind == Kind::kBroadcast ? culprit : 0;
+  op.count = 5;
+  op.slot = 900;
+  op.step = step;
+  op.number = 99;
+  return op;
+}
+
 const char* trouble_name(Trouble trouble) {
   constexpr const char* kNames[kNumTroubles] = {
       "none",        "kill",       "short pause",     "long pause",      "short mute",

@@ -13,7 +13,7 @@ TEST_P(NoHangLong, EverybodyIsToldTheSameInTimeFromThousandsOfSeeds) {
     check_scene(draw_scene(seed, GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Virtual, NoHangLong, ::testing::Values("inproc", "shm"));
+INSTANTIATE_TEST_SUITE_P(Virtual, NoHangLong, ::testing::Values("inproc", "shm", "tcp"));
 
 }  // namespace
 }  // namespace trireme::comm::testing

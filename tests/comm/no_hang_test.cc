@@ -26,7 +26,23 @@ TEST_P(NoHang, SameSeedGivesTheSameTrace) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Virtual, NoHang, ::testing::Values("inproc", "shm"));
+TEST_P(NoHang, ACallAfterLeaveIsRefused) {
+  RankOptions options;
+  options.world = 3;
+  options.transport = GetParam();
+  const Body body = [](runtime::Runtime&, Group& group) -> runtime::Task<void> {
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+    Op op;
+    const Status late = co_await make_call(group, op);
+    EXPECT_EQ(late.code(), Code::kInvalid) << late.to_string();
+    const Status again = co_await group.leave();
+    EXPECT_EQ(again.code(), Code::kInvalid) << again.to_string();
+  };
+  expect_finished(run_virtual(options, {}, body));
+}
+
+INSTANTIATE_TEST_SUITE_P(Virtual, NoHang, ::testing::Values("inproc", "shm", "tcp"));
 
 }  // namespace
 }  // namespace trireme::comm::testing

@@ -59,6 +59,10 @@ runtime::Task<void> run_rank(runtime::Runtime& rt, int rank, const RankOptions& 
   connect.epoch = options.group.epoch;
   connect.rendezvous = options.rendezvous;
   connect.ring_bytes = options.ring_bytes;
+  if (rt.is_virtual()) {  // tcp
+    connect.coordinator = "machine-0:29500";
+    connect.insecure = true;
+  }
   auto transport = co_await net::connect_transport(rt, options.transport, connect);
   EXPECT_TRUE(transport.ok()) << transport.status().to_string();
   if (!transport.ok()) co_return;

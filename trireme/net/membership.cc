@@ -119,7 +119,9 @@ class StarMembership final : public Membership, private CoordinatorPort {
         coordinator_->left(self_);
       else
         send(kCoordinator, {.type = ControlType::kGoodbye});
-      co_await farewell_.wait_until(deadline);
+      // Who was away until the deadline has the answer waiting in its queue.
+      if (!co_await farewell_.wait_until(deadline))
+        co_await farewell_.wait_until(rt_.now() + options_.heartbeat);
     }
     if (!verdict_.ok()) {
       tell_failure_on_loop();  // the caller may destroy this before the loop comes to it
