@@ -20,12 +20,6 @@ constexpr TimeNs kWatchdog = 300 * kSecond;
 #endif
 constexpr TimeNs kLook = 5 * kMilli;
 
-// Beside the test program when the build does not say (a bundle has both in bin/).
-std::string binary_path() {
-  if (const char* path = std::getenv("TRIREME_BINARY")) return path;
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "trireme";
-}
-
 std::string slurp(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
@@ -60,11 +54,11 @@ runtime::Task<void> supervise(runtime::Runtime& rt, runtime::ProcessSpec spec, c
   (void)(*process)->signal(runtime::ProcessSignal::kKill);
 }
 
-Ran run_binary(const std::string& dir, const std::vector<std::string>& arguments, const Watch& watch) {
+Ran run_in(const std::string& dir, const std::vector<std::string>& argv, const Watch& watch) {
   runtime::ProcessSpec spec;
-  // The shell only changes the directory; it is replaced by the binary.
-  spec.argv = {"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", dir, binary_path()};
-  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  // The shell only changes the directory; it is replaced by the program.
+  spec.argv = {"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", dir};
+  spec.argv.insert(spec.argv.end(), argv.begin(), argv.end());
   spec.env = {{"XDG_CACHE_HOME", ::testing::TempDir() + "trireme-system-cache"}};
   spec.stdout_path = dir + "/.out";
   spec.stderr_path = dir + "/.err";
@@ -79,7 +73,19 @@ Ran run_binary(const std::string& dir, const std::vector<std::string>& arguments
   return out;
 }
 
+std::vector<std::string> with_binary(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv{binary_path()};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return argv;
+}
+
 }  // namespace
+
+// Beside the test program when the build does not say (a bundle has both in bin/).
+std::string binary_path() {
+  if (const char* path = std::getenv("TRIREME_BINARY")) return path;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "trireme";
+}
 
 Workspace::Workspace() {
   std::string pattern = ::testing::TempDir() + "trireme-system-XXXXXX";
@@ -90,13 +96,15 @@ Workspace::Workspace() {
 Workspace::~Workspace() { std::filesystem::remove_all(path_); }
 
 Ran Workspace::run(const std::vector<std::string>& arguments) const {
-  return run_binary(path_, arguments, {});
+  return run_in(path_, with_binary(arguments), {});
 }
+
+Ran Workspace::run_program(const std::vector<std::string>& argv) const { return run_in(path_, argv, {}); }
 
 Ran Workspace::run_until_file(const std::vector<std::string>& arguments, const std::string& file,
                               const std::function<void(runtime::Process&)>& during) const {
   const Watch watch{path_ + "/" + file, during};
-  return run_binary(path_, arguments, watch);
+  return run_in(path_, with_binary(arguments), watch);
 }
 
 std::string Workspace::read(const std::string& name) const { return slurp(path_ + "/" + name); }

@@ -17,6 +17,9 @@ struct Ran {
   bool timed_out = false;
 };
 
+// Of the trireme binary.
+std::string binary_path();
+
 // A fresh directory, removed with the object. Runs start in it; the digits' cache is shared by all tests of
 // the program.
 class Workspace {
@@ -28,6 +31,8 @@ class Workspace {
 
   // Runs to the end; the watchdog kills it after five minutes (fifteen under a sanitizer).
   Ran run(const std::vector<std::string>& arguments) const;
+  // The same for any program, found by the shell.
+  Ran run_program(const std::vector<std::string>& argv) const;
   // Calls `during` once when `file` (below the workspace) exists, then waits for the end.
   Ran run_until_file(const std::vector<std::string>& arguments, const std::string& file,
                      const std::function<void(runtime::Process&)>& during) const;

@@ -14,6 +14,11 @@ g++ -shared -fPIC "$scratch/answer.cc" -o "$scratch/private/libanswer.so"
 g++ "$scratch/main.cc" -L"$scratch/private" -lanswer -Wl,-rpath,"$scratch/private" -o "$scratch/build/trireme"
 cp "$scratch/build/trireme" "$scratch/build/test_x"
 
+# A module that needs a library which stays behind.
+g++ -shared -fPIC "$scratch/answer.cc" -o "$scratch/private/libmpi.so.40"
+g++ -shared -fPIC "$scratch/answer.cc" -Wl,--no-as-needed "$scratch/private/libmpi.so.40" -Wl,-rpath,"$scratch/private" \
+  -o "$scratch/build/libtrireme_mpi.so"
+
 passes "$root/tools/make_bundle" "$scratch/build" "$scratch/dest"
 [[ ! -e $scratch/dest/trireme-9.8.7/bin/test_x ]] || fail "tests are bundled without being asked for"
 passes "$root/tools/make_bundle" "$scratch/build" "$scratch/dest" --with-tests
@@ -24,6 +29,9 @@ for program in trireme test_x; do
 done
 [[ -e $scratch/moved/lib/libstdc++.so.6 && ! -e $scratch/moved/lib/libc.so.6 ]] ||
   fail "expected libstdc++ and not glibc in lib/: $(ls "$scratch/moved/lib")"
+
+[[ -e $scratch/moved/lib/libtrireme_mpi.so && ! -e $scratch/moved/lib/libmpi.so.40 ]] ||
+  fail "expected the MPI module and not MPI in lib/: $(ls "$scratch/moved/lib")"
 
 refuses "trireme needs libanswer.so" "$root/tools/make_bundle" "$scratch/build" "$scratch/dest"
 

@@ -142,7 +142,7 @@ TEST(CheckJob, RefusesEveryMistakeAndSaysWhatToChange) {
       {{"train.optimizer.warmup=1"}, "'train.optimizer.warmup' must be at least 0 and below 1"},
       {{"parallel.workers=0"}, "'parallel.workers' must be between 1 and 65536"},
       {{"parallel.codec=topk"}, "'parallel.codec' must be none"},
-      {{"parallel.transport=tcp"}, "'parallel.transport' must be auto, shm or inproc"},
+      {{"parallel.transport=pigeon"}, "'parallel.transport' must be auto, shm, tcp, mpi or inproc"},
       {{"parallel.bucket_bytes=0"}, "'parallel.bucket_bytes' must be 1 or more"},
       {{"parallel.deadline_ms=99"}, "'parallel.deadline_ms' must be 100 or more"},
       {{"train.logical_shards=2", "parallel.workers=3"},

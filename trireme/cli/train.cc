@@ -1,15 +1,12 @@
-// `trireme train`: the launcher's side (job, run folder, ranks, final line) and the rank's side (one worker
-// of a launch).
+// `trireme train`: the command, and the launcher's side of it (job, run folder, ranks, final line).
 #include <algorithm>
 #include <cstdio>
 
 #include "trireme/cli/commands.h"
-#include "trireme/cli/faults.h"
-#include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
+#include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
-#include "trireme/runtime/real/log_file.h"
 #include "trireme/train/in_process.h"
 #include "trireme/train/run_folder.h"
 
@@ -17,16 +14,6 @@ namespace trireme::cli {
 namespace {
 
 using runtime::Task;
-
-struct TrainArgs {
-  JobSource job;
-  std::string run_dir;
-  int workers = 0;
-  bool json = false;
-  bool quiet = false;
-  std::vector<std::string> fault_texts;
-  std::vector<FaultOption> faults;
-};
 
 // The summary as people like it.
 std::string final_line(const Json& s, const std::string& run_dir) {
@@ -39,76 +26,6 @@ std::string final_line(const Json& s, const std::string& run_dir) {
                      format_duration(from_seconds(s.value("wall_seconds", 0.0))),
                      format_count(s.value("samples_per_second", 0.0)), run_dir);
 }
-
-int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
-  std::fputs((final_line(summary, run_dir) + "\n").c_str(), args.json ? stderr : stdout);
-  if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
-  return summary.value("finished", false) ? kExitOk : kExitStopped;
-}
-
-// ---- The rank's side
-// ------------------------------------------------------------------------------------------------
-
-Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, Status failure) {
-  const ErrorContext& c = failure.context();
-  const Json json = {
-      {"rank", rank},       {"culprit", c.peer.value_or(-1)},    {"operation", c.operation},
-      {"reason", c.reason}, {"code", code_name(failure.code())}, {"message", failure.message()}};
-  const std::string text = json.dump(2) + "\n";
-  co_return co_await rt.files().write_atomic(fmt::format("{}/log/rank-{}.error.json", run_dir, rank),
-                                             as_bytes(text));
-}
-
-Task<void> rank_main(runtime::Runtime& rt, const TrainArgs& args, launch::RankIdentity id, int& code) {
-  code = kExitFailed;
-  train::RankContext context;
-  train::stop_on_interrupt(rt, context.stop);
-  Result<train::Job> job = co_await read_job(rt, args.run_dir + "/job.toml");
-  Status failure = job.status();
-  if (job.ok()) {
-    auto data = co_await load_dataset(rt, *job);
-    failure = data.status();
-    if (data.ok()) {
-      const auto progress = make_progress_bar(stderr_is_terminal());
-      context.rt = &rt;
-      context.job = *job;
-      context.transport = "shm";
-      context.connect.rank = id.rank;
-      context.connect.world = id.world;
-      context.connect.rendezvous = id.rendezvous;
-      context.run_dir = args.run_dir;
-      context.data = *data;
-      context.machine.cores = rt.compute_threads();
-      if (!args.quiet) context.progress = progress.get();
-      Result<train::Summary> summary = co_await train::train_rank(std::move(context));
-      failure = summary.status();
-      if (summary.ok()) code = kExitOk;
-    }
-  }
-  rt.on_interrupt(nullptr);
-  if (failure.ok()) co_return;
-  rt.log(fmt::format("failed: {}", failure.message()));
-  const Status written = co_await write_error(rt, args.run_dir, id.rank, failure);
-  if (!written.ok()) std::fputs(fmt::format("rank {}: {}\n", id.rank, failure.message()).c_str(), stderr);
-}
-
-int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
-  runtime::RealOptions options;
-  options.name = fmt::format("rank {}", id.rank);
-  options.compute_threads = std::max(1, runtime::num_cores() / id.world);
-  if (id.world > runtime::num_cores()) options.spin_ns = 0;
-  options.faults = real_faults(args.faults, id.rank);
-  auto log = runtime::make_log_file(fmt::format("{}/log/rank-{}.log", args.run_dir, id.rank));
-  if (!log.ok()) return print_error(log.status());
-  options.log_sink = std::move(*log);
-  const auto rt = runtime::make_real_runtime(options);
-  int code = kExitFailed;
-  rt->run(rank_main(*rt, args, id, code));
-  return code;
-}
-
-// ---- The launcher's side
-// --------------------------------------------------------------------------------------------
 
 // What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder,
@@ -151,7 +68,8 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
   launch::LaunchSpec spec;
   spec.world = static_cast<int>(job.parallel.workers);
   spec.rendezvous = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
-  spec.argv = {"", "train", "--run-dir", folder.path};
+  spec.argv = {"", "train", "--prepared", "--run-dir", folder.path};
+  if (args.insecure) spec.argv.emplace_back("--insecure");
   if (args.quiet) spec.argv.emplace_back("--quiet");
   for (const std::string& fault : args.fault_texts) spec.argv.insert(spec.argv.end(), {"--fault", fault});
   spec.grace = job.parallel.deadline_ms * kMilli + kSecond;
@@ -185,7 +103,14 @@ struct Prepared {
 Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepared& out) {
   TR_CO_ASSIGN_OR_RETURN(out.job, co_await load_job(rt, args.job));
   if (args.workers > 0) out.job.parallel.workers = args.workers;
+  if (!args.transport.empty()) out.job.parallel.transport = args.transport;
   TR_CO_RETURN_IF_ERROR(train::check_job(out.job));
+  if (out.job.parallel.transport == "mpi" && out.job.parallel.workers > 1)
+    co_return error(Code::kInvalid,
+                    "[launch] transport 'mpi' needs ranks that MPI started, and this command started none; "
+                    "run mpirun -n {} "
+                    "trireme train ...",
+                    out.job.parallel.workers);
   Result<train::RunFolder> folder = co_await train::open_run_folder(rt, out.job, args.run_dir, "runs");
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
@@ -247,10 +172,21 @@ int run_train(TrainArgs& args) {
   }
   auto id = launch::rank_from_environment(environment);
   if (!id.ok()) return print_error(id.status());
-  return id->has_value() ? run_as_rank(args, **id) : run_as_launcher(args);
+  if (!id->has_value()) return run_as_launcher(args);
+  if (!args.coordinator.empty()) {
+    (*id)->coordinator = args.coordinator;
+    (*id)->coordinator_given = true;
+  }
+  return run_as_rank(args, **id);
 }
 
 }  // namespace
+
+int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
+  std::fputs((final_line(summary, run_dir) + "\n").c_str(), args.json ? stderr : stdout);
+  if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
+  return summary.value("finished", false) ? kExitOk : kExitStopped;
+}
 
 std::function<int()> add_train(CLI::App& app) {
   auto args = std::make_shared<TrainArgs>();
@@ -259,6 +195,13 @@ std::function<int()> add_train(CLI::App& app) {
                  "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on");
   app.add_option("--workers", args->workers, "Number of workers on this host (overrides parallel.workers)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--transport", args->transport,
+                 "How ranks exchange: auto, shm, tcp, mpi, inproc (overrides parallel.transport)");
+  app.add_option("--coordinator", args->coordinator,
+                 "HOST:PORT where rank 0 listens, when mpirun or srun spread the ranks over hosts");
+  app.add_flag("--insecure", args->insecure,
+               "Listen beyond this host although connections are not encrypted");
+  app.add_flag("--prepared", args->prepared)->group("");  // of our own launcher
   app.add_flag("--json", args->json,
                "Print summary.json last on standard output, everything else on standard error");
   app.add_flag("--quiet", args->quiet, "No progress");
@@ -266,6 +209,7 @@ std::function<int()> add_train(CLI::App& app) {
                  "Inject a fault: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
   app.footer(
       "Without a job file it learns the built-in digits. The same command again goes on where it stopped.\n"
+      "Under mpirun, srun or torchrun the same command is one rank of the job.\n"
       "Ctrl-C: once to save and stop, twice to stop now. Keys for --set: trireme inspect job");
   return [args] { return run_train(*args); };
 }

@@ -1,23 +1,11 @@
 #include "trireme/launch/launch.h"
 
-#include <charconv>
-#include <cstring>
-
 namespace trireme::launch {
 namespace {
 
 using runtime::Task;
 
 constexpr TimeNs kLook = 50 * kMilli;  // how often a waiting launcher looks at the deadline
-
-Result<int> parse_number(const char* name, const char* text) {
-  int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [at, failure] = std::from_chars(text, end, value);
-  if (failure != std::errc() || at != end)
-    return error(Code::kInvalid, "[launch] {} is not a number: got '{}'", name, text);
-  return value;
-}
 
 struct Ranks {
   std::vector<std::unique_ptr<runtime::Process>> processes;
@@ -56,27 +44,6 @@ Task<Status> watch(runtime::Runtime& rt, Ranks& ranks, std::size_t rank, TimeNs 
 }
 
 }  // namespace
-
-Result<std::optional<RankIdentity>> rank_from_environment(
-    const std::function<const char*(const char*)>& get) {
-  const char* rank = get("TRIREME_RANK");
-  const char* world = get("TRIREME_WORLD");
-  const char* rendezvous = get("TRIREME_RENDEZVOUS");
-  if (rank == nullptr && world == nullptr && rendezvous == nullptr) return std::optional<RankIdentity>();
-  if (rank == nullptr || world == nullptr || rendezvous == nullptr)
-    return error(
-        Code::kInvalid,
-        "[launch] TRIREME_RANK, TRIREME_WORLD and TRIREME_RENDEZVOUS belong together; set all or none");
-  RankIdentity id;
-  TR_ASSIGN_OR_RETURN(id.rank, parse_number("TRIREME_RANK", rank));
-  TR_ASSIGN_OR_RETURN(id.world, parse_number("TRIREME_WORLD", world));
-  id.rendezvous = rendezvous;
-  if (id.rendezvous.empty())
-    return error(Code::kInvalid, "[launch] TRIREME_RENDEZVOUS is empty, expected a directory");
-  if (id.rank < 0 || id.rank >= id.world)
-    return error(Code::kInvalid, "[launch] TRIREME_RANK is {}, expected 0 to {}", id.rank, id.world - 1);
-  return std::optional<RankIdentity>(id);
-}
 
 Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpec spec) {
   Ranks ranks;

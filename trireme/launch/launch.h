@@ -1,26 +1,14 @@
-// Starting ranks: local processes of this host, and the environment by which a rank learns who it is.
+// Starting ranks: local processes of this host. How a rank learns who it is: environment.h.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "trireme/launch/environment.h"
 #include "trireme/runtime/processes.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::launch {
-
-// Who this process is, when a launcher started it.
-struct RankIdentity {
-  int rank = 0;
-  int world = 1;
-  std::string rendezvous;  // directory where the ranks meet
-};
-
-// From TRIREME_RANK, TRIREME_WORLD, TRIREME_RENDEZVOUS as looked up by `get` (null: not set). Empty when this
-// process was not launched; an error when the variables make no sense.
-Result<std::optional<RankIdentity>> rank_from_environment(const std::function<const char*(const char*)>& get);
 
 struct LaunchSpec {
   std::vector<std::string> argv;  // of every rank; argv[0] == "" is this binary

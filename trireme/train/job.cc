@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <numeric>
 #include <optional>
@@ -188,8 +189,9 @@ Status check_job(const Job& job) {
       expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "at least 0 and below 1"));
   TR_RETURN_IF_ERROR(expect(p.workers >= 1 && p.workers <= 65536, "parallel.workers", "between 1 and 65536"));
   TR_RETURN_IF_ERROR(expect(p.codec == "none", "parallel.codec", "none"));
-  const bool known = p.transport == "auto" || p.transport == "shm" || p.transport == "inproc";
-  TR_RETURN_IF_ERROR(expect(known, "parallel.transport", "auto, shm or inproc"));
+  constexpr std::array kTransports{"auto", "shm", "tcp", "mpi", "inproc"};
+  const bool known = std::find(kTransports.begin(), kTransports.end(), p.transport) != kTransports.end();
+  TR_RETURN_IF_ERROR(expect(known, "parallel.transport", "auto, shm, tcp, mpi or inproc"));
   TR_RETURN_IF_ERROR(expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more"));
   TR_RETURN_IF_ERROR(expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more"));
   TR_RETURN_IF_ERROR(refused(agree::find_agreement(p.agreement).status()));

@@ -32,7 +32,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.workers", std::int64_t, parallel.workers, false, "Number of workers."),
     TR_KEY("parallel.agreement", std::string, parallel.agreement, true, "How replicas keep one model: bsp."),
     TR_KEY("parallel.codec", std::string, parallel.codec, true, "Compression of gradients: none."),
-    TR_KEY("parallel.transport", std::string, parallel.transport, false, "shm (processes), inproc (threads of one process), auto."),
+    TR_KEY("parallel.transport", std::string, parallel.transport, false, "shm (processes of one host), tcp, mpi (under mpirun), inproc (threads of one process), auto."),
     TR_KEY("parallel.collective", std::string, parallel.collective, true, "fixed-tree (same bits for any worker count), ring, or another of `inspect collectives`."),
     TR_KEY("parallel.bucket_bytes", std::int64_t, parallel.bucket_bytes, true, "Gradients that travel together."),
     TR_KEY("parallel.deadline_ms", std::int64_t, parallel.deadline_ms, false, "A rank silent for this long is lost."),

@@ -7,6 +7,7 @@
 #include "trireme/comm/group.h"
 #include "trireme/data/leases.h"
 #include "trireme/io/checkpoint.h"
+#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/learning_rate.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
@@ -253,9 +254,12 @@ model::ModelInput model_input(const data::Dataset& data) { return {data.sample_s
 
 Task<Result<Summary>> train_rank(RankContext context) {
   runtime::Runtime& rt = *context.rt;
-  auto transport = co_await net::connect_transport(rt, context.transport, context.connect);
-  if (!transport.ok()) co_return transport.status();
-  std::unique_ptr<net::Transport> wire = std::move(*transport);
+  std::unique_ptr<net::Transport> wire = std::move(context.connected);
+  if (wire == nullptr) {
+    auto transport = co_await net::connect_transport(rt, context.transport, context.connect);
+    if (!transport.ok()) co_return transport.status();
+    wire = std::move(*transport);
+  }
   if (context.send_log != nullptr) wire = net::make_recording_transport(std::move(wire), context.send_log);
   comm::GroupOptions options;
   options.epoch = context.connect.epoch;
@@ -265,6 +269,7 @@ Task<Result<Summary>> train_rank(RankContext context) {
   options.membership.arrival = options.membership.deadline;  // connecting has shown that everybody is there
   options.link = context.link;
   options.machine = context.machine;
+  if (context.connect.world > runtime::num_cores()) options.spin_ns = 0;
   auto group = comm::make_group(rt, std::move(wire), options);
   if (!group.ok()) co_return group.status();
 

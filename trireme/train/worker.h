@@ -44,6 +44,7 @@ struct RankContext {
   Job job;
   std::string transport = "inproc";
   net::ConnectOptions connect;                // rank, world, where to meet
+  std::unique_ptr<net::Transport> connected;  // not null: this one is used, nobody connects
   std::string run_dir;                        // empty: nothing is read or written
   std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
   // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.

@@ -41,8 +41,10 @@ MpiTransport::~MpiTransport() {
   if (failed || unfinished || dead_) port_.session().spoil();
 }
 
-// Small messages leave eagerly, so this takes microseconds unless a peer is mute.
+// After the last control messages (a farewell, a verdict). Small messages leave eagerly, so this takes
+// microseconds unless a peer is mute.
 void MpiTransport::say_bye() {
+  push_control();
   for (int to = 0; to < world(); ++to) {
     if (to == rank() || peer(to).data_ended) continue;
     Header bye;
@@ -152,19 +154,21 @@ void MpiTransport::answer(Kind kind, int to, std::uint32_t slot, std::uint32_t g
   local_work_ = true;
 }
 
-// Everything that callers, completions and arrivals left to be done with MPI.
-bool MpiTransport::push_local_work() {
-  bool any = false;
-  local_work_ = false;
-  while (!control_out_.empty()) {
-    const auto& [to, bytes] = control_out_.front();
+bool MpiTransport::push_control() {
+  const auto messages = std::exchange(control_out_, {});
+  for (const auto& [to, bytes] : messages) {
     Header header;
     header.kind = Kind::kControl;
     header.bytes = bytes.size();
     port_.send_small(to, kControlTag, header, bytes);
-    control_out_.pop_front();
-    any = true;
   }
+  return !messages.empty();
+}
+
+// Everything that callers, completions and arrivals left to be done with MPI.
+bool MpiTransport::push_local_work() {
+  local_work_ = false;
+  bool any = push_control();
   any |= start_incoming();
   for (const auto& [to, header] : std::exchange(answers_, {})) {
     port_.send_small(to, kDataTag, header, {});

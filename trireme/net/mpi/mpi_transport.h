@@ -113,6 +113,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   std::uint32_t new_outgoing(int peer, View view, SendToken token);
   void free_outgoing(std::uint32_t slot);
   bool push_queue(int rank);
+  bool push_control();
   bool push_local_work();
   void answer(Kind kind, int peer, std::uint32_t slot, std::uint32_t generation);
 

@@ -1,0 +1,97 @@
+#include "trireme/cli/start_note.h"
+
+#include <cstring>
+
+#include "trireme/base/json.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+// Rank 0 has opened the folder before it connected, so the note comes at once.
+constexpr TimeNs kPatience = 10 * kSecond;
+constexpr std::uint64_t kMaxBytes = 1U << 20;
+constexpr net::Fingerprint kFingerprint{.kind = 255, .dtype = 0, .format = 0, .count = 0};
+
+// Group 65535 is nobody's.
+net::Identity note_identity(std::uint32_t part) {
+  return {.epoch = 1, .group = 0xFFFF, .slot = 0, .step = 0, .part = part};
+}
+
+class All final : public net::Completion {
+ public:
+  All(runtime::Runtime& rt, int count) : done(rt), left_(count) {}
+  void on_complete(std::uint64_t, const Status& status) override {
+    if (!status.ok()) first_ = first_.ok() ? status : first_;
+    if (--left_ == 0) done.set(first_);
+  }
+  runtime::OneShot<Status> done;
+
+ private:
+  int left_;
+  Status first_;
+};
+
+// The bytes from rank 0 to everybody. `bytes` keeps its size.
+Task<Status> spread(runtime::Runtime& rt, net::Transport& transport, std::uint32_t part, Bytes& bytes,
+                    TimeNs deadline) {
+  const bool root = transport.rank() == 0;
+  All all(rt, root ? transport.world() - 1 : 1);
+  const net::Identity id = note_identity(part);
+  const net::View view{bytes.data(), bytes.size()};
+  if (!root) transport.recv(0, id, kFingerprint, view, &all, 0);
+  for (int peer = 1; root && peer < transport.world(); ++peer)
+    transport.send(peer, id, kFingerprint, view, &all, 0);
+  const bool in_time = co_await all.done.wait_until(deadline);
+  if (in_time) co_return all.done.value();
+  const Status late =
+      error(Code::kDeadline,
+            "[launch] rank {}: no word {} within {} about how to start; see the logs of the other ranks",
+            transport.rank(), root ? "taken" : "from rank 0", format_duration(kPatience));
+  transport.poison(late, nullptr);  // gives the buffer back
+  co_await all.done.wait_until(rt.now() + kSecond);
+  co_return late;
+}
+
+std::string encode(const StartNote& note) {
+  return Json{{"run_dir", note.run_dir},
+              {"finished", note.finished},
+              {"code", static_cast<int>(note.failure.code())},
+              {"message", note.failure.message()}}
+      .dump();
+}
+
+Status decode(std::string_view text, StartNote& note) {
+  TR_ASSIGN_OR_RETURN(const Json json, parse_json(text, "the word from rank 0"));
+  TR_ASSIGN_OR_RETURN(note.run_dir, json_get<std::string>(json, "run_dir"));
+  TR_ASSIGN_OR_RETURN(note.finished, json_get<bool>(json, "finished"));
+  TR_ASSIGN_OR_RETURN(const int code, json_get<int>(json, "code"));
+  TR_ASSIGN_OR_RETURN(const std::string message, json_get<std::string>(json, "message"));
+  if (code < 0 || code > static_cast<int>(Code::kInternal))
+    return error(Code::kCorrupt, "[launch] the word from rank 0 makes no sense: code {}", code);
+  note.failure = code == 0 ? Status() : Status(static_cast<Code>(code), message);
+  return {};
+}
+
+}  // namespace
+
+Task<Status> share_start_note(runtime::Runtime& rt, net::Transport& transport, StartNote& note) {
+  if (transport.world() == 1) co_return Status();
+  const TimeNs deadline = rt.now() + kPatience;
+  Bytes text = transport.rank() == 0 ? to_bytes(encode(note)) : Bytes();
+  std::uint64_t size = text.size();
+  Bytes head(sizeof(size));
+  std::memcpy(head.data(), &size, sizeof(size));
+  TR_CO_RETURN_IF_ERROR(co_await spread(rt, transport, 0, head, deadline));
+  std::memcpy(&size, head.data(), sizeof(size));
+  if (size > kMaxBytes)
+    co_return error(Code::kCorrupt, "[launch] the word from rank 0 makes no sense: {} bytes", size);
+  text.resize(size);
+  TR_CO_RETURN_IF_ERROR(co_await spread(rt, transport, 1, text, deadline));
+  if (transport.rank() != 0) co_return decode(as_text(text), note);
+  co_return Status();
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,194 @@
+// The rank's side of `trireme train`. A rank of our own launcher finds its job in the run folder. A rank of
+// mpirun, srun or torchrun has the whole command line; rank 0 opens the run folder and tells the others.
+#include <algorithm>
+#include <cstdio>
+
+#include "trireme/cli/command.h"
+#include "trireme/cli/load_data.h"
+#include "trireme/cli/progress_bar.h"
+#include "trireme/cli/start_note.h"
+#include "trireme/cli/train_args.h"
+#include "trireme/runtime/real/log_file.h"
+#include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/run_folder.h"
+#include "trireme/train/worker.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+// Lines wait until the run folder is known.
+struct LateLog {
+  std::vector<std::string> early;
+  std::function<void(std::string_view)> sink;
+
+  void line(std::string_view text) {
+    if (sink)
+      sink(text);
+    else
+      early.emplace_back(text);
+  }
+  Status open(const std::string& run_dir, int rank) {
+    TR_ASSIGN_OR_RETURN(sink, runtime::make_log_file(fmt::format("{}/log/rank-{}.log", run_dir, rank)));
+    for (const std::string& text : std::exchange(early, {})) sink(text);
+    return {};
+  }
+};
+
+struct RankRun {
+  const TrainArgs& args;
+  const launch::RankIdentity& id;
+  std::shared_ptr<LateLog> log;
+  std::string run_dir = {};          // empty: not known yet
+  std::optional<Json> summary = {};  // rank 0: what to report
+  bool makes_rendezvous = false;     // the directory is of this job alone; rank 0 removes it
+  bool finished_before = false;      // nothing was to be done
+};
+
+Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, Status failure) {
+  const ErrorContext& c = failure.context();
+  const Json json = {
+      {"rank", rank},       {"culprit", c.peer.value_or(-1)},    {"operation", c.operation},
+      {"reason", c.reason}, {"code", code_name(failure.code())}, {"message", failure.message()}};
+  const std::string text = json.dump(2) + "\n";
+  co_return co_await rt.files().write_atomic(fmt::format("{}/log/rank-{}.error.json", run_dir, rank),
+                                             as_bytes(text));
+}
+
+Task<Result<train::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
+  const TrainArgs& args = run.args;
+  if (args.prepared) co_return co_await read_job(rt, args.run_dir + "/job.toml");
+  Result<train::Job> job = co_await load_job(rt, args.job);
+  if (!job.ok()) co_return job;
+  if (args.workers > 0 && args.workers != run.id.world)
+    co_return error(
+        Code::kInvalid,
+        "[launch] {} started {} ranks, but --workers is {}; leave --workers out, or start as many",
+        run.id.launcher, run.id.world, args.workers);
+  job->parallel.workers = run.id.world;
+  if (!args.transport.empty()) job->parallel.transport = args.transport;
+  TR_CO_RETURN_IF_ERROR(train::check_job(*job));
+  co_return job;
+}
+
+// Rank 0: the run folder, or what speaks against it, as a note for the others.
+Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const train::Job& job) {
+  StartNote note;
+  Result<train::RunFolder> folder = co_await train::open_run_folder(rt, job, run.args.run_dir, "runs");
+  note.failure = folder.status();
+  if (!folder.ok()) co_return note;
+  note.run_dir = folder->path;
+  note.finished = folder->finished.has_value();
+  run.summary = folder->finished;
+  for (int r = 0; r < run.id.world; ++r)
+    (void)co_await rt.files().remove_all(fmt::format("{}/log/rank-{}.error.json", folder->path, r));
+  co_return note;
+}
+
+net::ConnectOptions connect_options(const RankRun& run, const train::Job& job, std::string_view transport) {
+  const launch::RankIdentity& id = run.id;
+  net::ConnectOptions connect;
+  connect.rank = id.rank;
+  connect.world = id.world;
+  connect.job = job.name;
+  connect.insecure = run.args.insecure;
+  // On one host a directory will do, and nobody listens beyond it, unless the user names an address.
+  const bool by_address =
+      transport == "tcp" && (id.coordinator_given || !id.one_host || id.rendezvous.empty());
+  if (by_address)
+    connect.coordinator = id.coordinator;
+  else if (transport == "tcp" || transport == "shm")
+    connect.rendezvous = id.rendezvous;
+  return connect;
+}
+
+// Connects, and agrees with the others on the run folder. Null: there is nothing to do.
+Task<Result<std::unique_ptr<net::Transport>>> meet(runtime::Runtime& rt, RankRun& run, const train::Job& job,
+                                                   std::string transport, net::ConnectOptions connect) {
+  StartNote note;
+  if (run.id.rank == 0) note = co_await open_folder(rt, run, job);
+  if (run.makes_rendezvous) TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(run.id.rendezvous));
+  auto connected = co_await net::connect_transport(rt, std::move(transport), std::move(connect));
+  if (!connected.ok()) {
+    if (!note.failure.ok()) co_return note.failure;
+    co_return connected.status();
+  }
+  const Status shared = co_await share_start_note(rt, **connected, note);
+  if (!shared.ok()) co_return shared;
+  if (!note.failure.ok()) co_return note.failure;
+  run.run_dir = note.run_dir;
+  run.finished_before = note.finished;
+  if (note.finished) co_return std::unique_ptr<net::Transport>();
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(run.run_dir + "/log"));  // another host may not have it
+  TR_CO_RETURN_IF_ERROR(run.log->open(run.run_dir, run.id.rank));
+  co_return connected;
+}
+
+Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
+  train::RankContext context;
+  train::stop_on_interrupt(rt, context.stop);
+  Result<train::Job> job = co_await rank_job(rt, run);
+  if (!job.ok()) co_return job.status();
+  auto data = co_await load_dataset(rt, *job);
+  if (!data.ok()) co_return data.status();
+  TR_CO_ASSIGN_OR_RETURN(context.transport, launch::choose_transport(run.id, job->parallel.transport));
+  context.connect = connect_options(run, *job, context.transport);
+  run.makes_rendezvous = !run.id.rendezvous_given && !context.connect.rendezvous.empty();
+  if (!run.args.prepared) {
+    auto connected = co_await meet(rt, run, *job, context.transport, context.connect);
+    if (!connected.ok()) co_return connected.status();
+    if (run.finished_before) co_return Status();
+    context.connected = std::move(*connected);
+  }
+  const auto progress = make_progress_bar(stderr_is_terminal());
+  context.rt = &rt;
+  context.job = *job;
+  context.run_dir = run.run_dir;
+  context.data = *data;
+  context.machine.cores = rt.compute_threads();
+  if (!run.args.quiet && run.id.rank == 0) context.progress = progress.get();
+  Result<train::Summary> summary = co_await train::train_rank(std::move(context));
+  if (!summary.ok()) co_return summary.status();
+  run.summary = train::to_json(*summary);
+  co_return Status();
+}
+
+Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
+  failure = co_await run_rank(rt, run);
+  rt.on_interrupt(nullptr);
+  if (run.makes_rendezvous && run.id.rank == 0) (void)co_await rt.files().remove_all(run.id.rendezvous);
+  if (failure.ok()) co_return;
+  rt.log(fmt::format("failed: {}", failure.message()));
+  bool written = false;
+  if (!run.run_dir.empty()) written = (co_await write_error(rt, run.run_dir, run.id.rank, failure)).ok();
+  // Our own launcher reads the file; under any other the terminal is all there is.
+  if (!run.args.prepared || !written)
+    std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, failure.message()).c_str(), stderr);
+}
+
+}  // namespace
+
+int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
+  RankRun run{args, id, std::make_shared<LateLog>()};
+  if (args.prepared) run.run_dir = args.run_dir;
+  runtime::RealOptions options;
+  options.name = fmt::format("rank {}", id.rank);
+  options.compute_threads = std::max(1, runtime::num_cores() / id.local_world);
+  if (id.local_world > runtime::num_cores()) options.spin_ns = 0;
+  options.faults = real_faults(args.faults, id.rank);
+  if (args.prepared) {
+    const Status opened = run.log->open(run.run_dir, id.rank);
+    if (!opened.ok()) return print_error(opened);
+  }
+  options.log_sink = [log = run.log](std::string_view line) { log->line(line); };
+  const auto rt = runtime::make_real_runtime(options);
+  Status failure;
+  rt->run(rank_main(*rt, run, failure));
+  if (!failure.ok()) return args.prepared ? kExitFailed : exit_code_of(failure);
+  if (args.prepared) return kExitOk;
+  if (id.rank == 0) return report(args, *run.summary, run.run_dir);
+  return run.finished_before || run.summary->value("finished", false) ? kExitOk : kExitStopped;
+}
+
+}  // namespace trireme::cli
