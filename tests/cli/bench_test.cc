@@ -118,6 +118,35 @@ TEST(BenchBounds, NoFormulaIsBelowTheBound) {
             << f.name << " " << world << " " << bytes;
 }
 
+TEST(BenchPredictions, SumsInSharedMemoryAreBoundByReadingOrAddingNotBoth) {
+  Models m = one_us_one_byte_per_ns();
+  m.peer_memory = true;
+  m.comm.peer_bytes_per_second = 2e9;
+  m.comm.reduce_seconds_per_byte = 1e-9;
+  Work work;
+  work.elems =
+      1000;  // half of 4000 bytes is read and added in 2 us; copying all of them first takes 2 us more
+  const Result<Prediction> shared = predict(m, work, 2, true), heap = predict(m, work, 2, false);
+  ASSERT_TRUE(shared.ok() && heap.ok());
+  EXPECT_EQ(shared->algorithm, kDirect);
+  EXPECT_NEAR(shared->microseconds, 1 + 2, 1e-9);
+  EXPECT_NEAR(heap->microseconds, 1 + 2 + 2, 1e-9);
+}
+
+TEST(BenchPredictions, AnAlgorithmThatIsNamedIsPricedAndAnUnknownOneRefused) {
+  Models m = one_us_one_byte_per_ns();
+  m.peer_memory = true;
+  Work work;
+  work.elems = 1000;
+  work.algorithm = "ring";
+  const Result<Prediction> ring = predict(m, work, 4, false);
+  ASSERT_TRUE(ring.ok());
+  EXPECT_EQ(ring->algorithm, "ring");
+  EXPECT_GT(ring->microseconds, bound_us(m, Kind::kAllreduce, 4, 4000));
+  work.algorithm = "magic";
+  EXPECT_EQ(predict(m, work, 4, false).status().code(), Code::kNotFound);
+}
+
 Row shm_row(std::uint64_t bytes, double theirs, double ours) {
   Row row;
   row.world = 2;

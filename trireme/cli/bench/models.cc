@@ -66,32 +66,36 @@ double us_per_byte(const Models& models) {
   return 1e6 / rate;
 }
 
+namespace {
+
+// comm/direct.h: a rank reads its chunk of everybody's vector while it adds; reading and adding are one
+// stream, so the slower of the two counts. Vectors on the heap are first copied to where others can read.
+double direct_us(const cost::CommModel& comm, int world, double bytes, bool shared_buffers) {
+  const double read = bytes * (world - 1) / world;
+  double seconds = std::max(comm.peer_copy_seconds(read), comm.reduce_seconds(read));
+  if (!shared_buffers) seconds += comm.peer_copy_seconds(bytes);
+  return (to_seconds(comm.link.latency_ns) * std::log2(world) + seconds) * comm.crowding() * 1e6;
+}
+
+}  // namespace
+
 Result<Prediction> predict(const Models& models, const Work& work, int world, bool shared_buffers) {
+  if (models.peer_memory && work.algorithm.empty() && world > 1 &&
+      (work.kind == Kind::kAllreduce || work.kind == Kind::kBarrier))
+    return Prediction{kDirect,
+                      direct_us(models.comm, world, static_cast<double>(work.elems) * 4, shared_buffers)};
   collective::ScheduleSpec spec;
   spec.kind = work.kind;
   spec.world = world;
   spec.count = work.elems;
   std::vector<const collective::Algorithm*> candidates = collective::algorithms_of(work.kind);
-  const bool sums = work.kind == Kind::kAllreduce;
-  const bool direct =
-      models.peer_memory && work.algorithm.empty() && world > 1 && (sums || work.kind == Kind::kBarrier);
   if (!work.algorithm.empty()) {
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* one,
                         collective::find_algorithm(work.kind, work.algorithm));
     candidates.assign(1, one);
-  } else if (direct && sums) {
-    // What comm/direct.h does is two-shot by reads, after everybody copied its input to where others read.
-    TR_ASSIGN_OR_RETURN(const collective::Algorithm* two_shot,
-                        collective::find_algorithm(work.kind, "two-shot"));
-    candidates.assign(1, two_shot);
-    spec.peer_memory = true;
   }
   TR_ASSIGN_OR_RETURN(const collective::Choice choice, collective::choose(spec, candidates, models.comm));
-  Prediction p{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
-  if (direct) p.algorithm = kDirect;
-  if (direct && !shared_buffers)
-    p.microseconds += models.comm.peer_copy_seconds(static_cast<double>(work.elems) * 4) * 1e6;
-  return p;
+  return Prediction{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
 }
 
 std::vector<Formula> formulas_of(Kind kind) {
