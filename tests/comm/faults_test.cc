@@ -110,7 +110,7 @@ testing::VirtualResult run_faulty(const Faulty& f, std::uint64_t seed, std::vect
 // When, at the latest, an innocent rank knows. The job itself takes milliseconds.
 TimeNs latest(const Faulty& f) {
   const net::MembershipOptions m;
-  return f.kind == Kind::kPause ? m.deadline + 3 * m.heartbeat : 1 * kSecond;
+  return f.kind == Kind::kPause ? m.deadline + m.heartbeat + 100 * kMilli : 1 * kSecond;
 }
 
 void check_outcomes(const Faulty& f, const std::vector<Outcome>& out) {
@@ -133,8 +133,7 @@ void check_outcomes(const Faulty& f, const std::vector<Outcome>& out) {
       EXPECT_EQ(o.status.context().reason, "injected failure");
     }
   }
-  // One error for all. Without its coordinator every rank decides itself, and may be in another call.
-  if (f.culprit == 0 && (f.kind == Kind::kKill || f.kind == Kind::kPause)) return;
+  // One error for all, also without the coordinator.
   EXPECT_EQ(operations.size(), 1U) << fmt::format("{}", fmt::join(operations, " | "));
   EXPECT_EQ(reasons.size(), 1U) << fmt::format("{}", fmt::join(reasons, " | "));
 }
@@ -165,12 +164,14 @@ TEST(Faults, AMiscallNamesTheOperationAndBothCalls) {
   std::vector<Outcome> out;
   run_faulty({4, 2, Kind::kMiscall, 1}, 3, out);
   EXPECT_EQ(out[0].status.context().operation, "allreduce bucket 0, step 0");
-  EXPECT_NE(out[0].status.context().reason.find("mismatched call"), std::string::npos)
-      << out[0].status.to_string();
+  EXPECT_EQ(
+      out[0].status.context().reason,
+      "mismatched call: rank 2 called broadcast of 50 f32 from root 0 (ring), rank 0 called allreduce of 50 "
+      "f32 (sum, ring)");
 }
 
-// In kinds where a rank only sends it may be gone on when its message is found to be of another call: then
-// two ranks disagree, and one of the two is named.
+// In kinds where a rank only sends it may be gone on when its message is found to be of another call. It
+// still knows how it made that call.
 TEST(Faults, AMiscallOfAOneWayKindIsToldToEveryRankInTime) {
   for (const bool gather : {false, true})
     for (int culprit = 0; culprit < 5; ++culprit) {
@@ -205,7 +206,7 @@ TEST(Faults, AMiscallOfAOneWayKindIsToldToEveryRankInTime) {
       for (const Outcome& o : out) {
         EXPECT_EQ(o.left.code(), Code::kMismatch) << o.left.to_string();
         EXPECT_LE(o.at, 1 * kSecond);
-        EXPECT_EQ(o.left.context().peer, out[0].left.context().peer);
+        EXPECT_EQ(o.left.context().peer, culprit) << o.left.to_string();
         EXPECT_EQ(o.left.context().reason, out[0].left.context().reason);
       }
     }

@@ -147,9 +147,10 @@ runtime::Task<void> play_rank(runtime::Runtime& rt, const Scene& s, Group& group
 runtime::FaultSpec fault_of(const Scene& s, TimeNs at) {
   runtime::FaultSpec fault;
   fault.runtime = s.culprit;
-  fault.kind = s.trouble == Trouble::kKill    ? FaultKind::kKill
-               : s.trouble == Trouble::kError ? FaultKind::kError
-                                              : FaultKind::kPause;
+  fault.kind = s.trouble == Trouble::kKill                                       ? FaultKind::kKill
+               : s.trouble == Trouble::kError                                    ? FaultKind::kError
+               : s.trouble == Trouble::kBlackout || s.trouble == Trouble::kBlink ? FaultKind::kMute
+                                                                                 : FaultKind::kPause;
   fault.duration = s.duration;
   if (s.op >= 0) {
     fault.site = "collective";
@@ -161,9 +162,18 @@ runtime::FaultSpec fault_of(const Scene& s, TimeNs at) {
 }
 
 bool needs_fault(const Scene& s) {
-  return !s.muting &&
-         (s.trouble == Trouble::kKill || s.trouble == Trouble::kShortPause ||
-          s.trouble == Trouble::kLongPause || s.trouble == Trouble::kEdge || s.trouble == Trouble::kError);
+  switch (s.trouble) {
+    case Trouble::kKill:
+    case Trouble::kShortPause:
+    case Trouble::kLongPause:
+    case Trouble::kEdge:
+    case Trouble::kBlackout:
+    case Trouble::kBlink:
+    case Trouble::kError:
+      return !s.muting;
+    default:
+      return false;
+  }
 }
 
 runtime::Task<void> mute_later(runtime::Runtime& rt, TimeNs at, TimeNs duration, RankLog& log) {
@@ -295,6 +305,7 @@ Expected expected_of(const Scene& s, const Played& p) {
       return e;
     case Trouble::kLongPause:
     case Trouble::kLongMute:
+    case Trouble::kBlackout:
       e.codes = {Code::kPeerLost};
       e.earliest = p.struck + m.deadline - m.heartbeat;
       e.latest = p.struck + m.deadline + m.heartbeat + kSlack;
@@ -307,6 +318,12 @@ Expected expected_of(const Scene& s, const Played& p) {
       // Back for a moment, a coordinator may hear some before it misses the others.
       if (s.culprit == 0) e.culprits.clear();
       return e;
+    case Trouble::kBlink:  // a lost message: somebody waits for ever, and nobody can tell whose it was
+      e.codes = {Code::kPeerLost, Code::kDeadline, Code::kMismatch};
+      e.latest = std::max(last_call(p), p.struck + s.duration) + m.deadline + m.heartbeat + kSlack;
+      e.culprits.clear();
+      e.may_pass = true;
+      return e;
     case Trouble::kMissing:
     case Trouble::kExtra:
       return expect_stuck(s, p);
@@ -315,11 +332,13 @@ Expected expected_of(const Scene& s, const Played& p) {
   }
 }
 
-bool is_harmless(Trouble t) {
-  return t == Trouble::kNone || t == Trouble::kShortPause || t == Trouble::kShortMute;
+bool is_harmless(const Scene& s) {
+  return s.trouble == Trouble::kNone || s.trouble == Trouble::kShortPause ||
+         s.trouble == Trouble::kShortMute || (s.trouble == Trouble::kBlink && s.transport == "tcp");
 }
 bool strikes_silently(Trouble t) {
-  return t == Trouble::kLongPause || t == Trouble::kLongMute || t == Trouble::kEdge;
+  return t == Trouble::kLongPause || t == Trouble::kLongMute || t == Trouble::kEdge ||
+         t == Trouble::kBlackout;
 }
 
 // Of one rank: what it got it gets for ever.
@@ -376,7 +395,7 @@ void check_played(const Scene& s, const Played& p) {
   for (std::size_t r = 0; r < p.ranks.size() && !p.report.finished; ++r)
     ADD_FAILURE() << fmt::format("rank {} began {} left {} ended {}: {}", r, p.ranks[r].began_at,
                                  p.ranks[r].leave_at, p.ranks[r].ended, p.ranks[r].first.to_string());
-  if (is_harmless(s.trouble)) {
+  if (is_harmless(s)) {
     check_harmless(p);
     return;
   }

@@ -34,8 +34,10 @@ enum class Trouble : std::uint8_t {
   kLongPause,   // comes back after all is over
   kShortMute,   // harmless
   kLongMute,
-  kEdge,   // a pause or mute about as long as the deadline: all go on, or all stop
-  kError,  // the rank itself fails
+  kEdge,      // a pause or mute about as long as the deadline: all go on, or all stop
+  kBlackout,  // packets are lost both ways, for long
+  kBlink,     // and for a moment: harmless where lost packets are sent again
+  kError,     // the rank itself fails
   kOtherKind,
   kOtherDtype,
   kOtherCount,
@@ -45,7 +47,7 @@ enum class Trouble : std::uint8_t {
   kMissing,  // a call is left out
   kExtra,    // a call that nobody else makes
 };
-inline constexpr int kNumTroubles = 16;
+inline constexpr int kNumTroubles = 18;
 const char* trouble_name(Trouble trouble);
 
 // The op as the culprit calls it; the same for troubles that are not in the call itself.

@@ -92,6 +92,7 @@ TimeNs duration_of(Trouble trouble, Draw& draw) {
   switch (trouble) {
     case Trouble::kShortPause:
     case Trouble::kShortMute:
+    case Trouble::kBlink:
       return kMilli + static_cast<TimeNs>(draw.part() * 1.5 * kSecond);
     case Trouble::kEdge:
       return static_cast<TimeNs>((1.6 + 0.8 * draw.part()) * kSecond);
@@ -135,7 +136,8 @@ bool draw_strike(Scene& s, Draw& draw) {
   s.culprit = op.in_subgroup
                   ? s.members[static_cast<std::size_t>(draw.below(static_cast<int>(s.members.size())))]
                   : draw.below(s.world);
-  if (strikes_a_call(s.trouble) || s.trouble == Trouble::kError || draw.one_in(2)) {
+  if (strikes_a_call(s.trouble) || s.trouble == Trouble::kError || s.trouble == Trouble::kBlink ||
+      draw.one_in(2)) {
     s.op = op.number;
   } else {
     s.when = draw.one_in(5) ? 1 - 0.05 * draw.part() : draw.part();  // the end: leave()
@@ -257,10 +259,9 @@ Op extra_op(int culprit, std::uint32_t step, std::uint64_t seed) {
 
 const char* trouble_name(Trouble trouble) {
   constexpr const char* kNames[kNumTroubles] = {
-      "none",        "kill",       "short pause",     "long pause",      "short mute",
-      "long mute",   "edge",       "error",           "other kind",      "other dtype",
-      "other count", "other root", "other reduction", "other algorithm", "missing",
-      "extra"};
+      "none",        "kill",       "short pause",     "long pause",      "short mute", "long mute",
+      "edge",        "blackout",   "blink",           "error",           "other kind", "other dtype",
+      "other count", "other root", "other reduction", "other algorithm", "missing",    "extra"};
   return kNames[static_cast<int>(trouble)];
 }
 
@@ -274,6 +275,9 @@ Scene draw_scene(std::uint64_t seed, const std::string& transport) {
   draw_program(s, draw);
   do {
     s.trouble = static_cast<Trouble>(draw.below(kNumTroubles));
+    // No packets in shared memory.
+    if (transport == "shm" && s.trouble == Trouble::kBlackout) s.trouble = Trouble::kLongMute;
+    if (transport == "shm" && s.trouble == Trouble::kBlink) s.trouble = Trouble::kShortMute;
   } while (!draw_strike(s, draw));
   s.duration = duration_of(s.trouble, draw);
   s.muting = s.trouble == Trouble::kShortMute || s.trouble == Trouble::kLongMute ||

@@ -28,17 +28,18 @@ struct Case {
   Trouble trouble;
   int world, culprit, op;
 };
+// Those that wait for a deadline come first, so that they wait together.
 constexpr Case kCases[] = {
-    {Trouble::kNone, 4, 0, 0},           {Trouble::kShortPause, 3, 1, 3}, {Trouble::kKill, 2, 1, 0},
-    {Trouble::kKill, 3, 0, 3},           {Trouble::kKill, 4, 2, 7},       {Trouble::kLongPause, 2, 0, 2},
-    {Trouble::kLongPause, 3, 2, 0},      {Trouble::kLongPause, 4, 1, 5},  {Trouble::kLongMute, 3, 1, 0},
-    {Trouble::kLongMute, 3, 0, 4},       {Trouble::kLongMute, 4, 3, 5},   {Trouble::kOtherKind, 3, 1, 1},
-    {Trouble::kOtherKind, 4, 0, 5},      {Trouble::kOtherRoot, 3, 2, 1},  {Trouble::kOtherRoot, 4, 1, 6},
-    {Trouble::kOtherCount, 3, 0, 0},     {Trouble::kOtherCount, 4, 3, 3}, {Trouble::kOtherDtype, 2, 1, 0},
-    {Trouble::kOtherReduction, 3, 1, 3}, {Trouble::kMissing, 3, 1, 4},    {Trouble::kMissing, 4, 2, 7},
-    {Trouble::kExtra, 3, 2, 2},          {Trouble::kError, 3, 1, 6},
+    {Trouble::kLongPause, 2, 0, 2},  {Trouble::kLongPause, 3, 2, 0},      {Trouble::kLongPause, 4, 1, 5},
+    {Trouble::kLongMute, 3, 1, 0},   {Trouble::kLongMute, 3, 0, 4},       {Trouble::kLongMute, 4, 3, 5},
+    {Trouble::kMissing, 3, 1, 4},    {Trouble::kMissing, 4, 2, 7},        {Trouble::kExtra, 3, 2, 2},
+    {Trouble::kShortPause, 3, 1, 3}, {Trouble::kNone, 4, 0, 0},           {Trouble::kKill, 2, 1, 0},
+    {Trouble::kKill, 3, 0, 3},       {Trouble::kKill, 4, 2, 7},           {Trouble::kOtherKind, 3, 1, 1},
+    {Trouble::kOtherKind, 4, 0, 5},  {Trouble::kOtherRoot, 3, 2, 1},      {Trouble::kOtherRoot, 4, 1, 6},
+    {Trouble::kOtherCount, 3, 0, 0}, {Trouble::kOtherCount, 4, 3, 3},     {Trouble::kOtherDtype, 2, 1, 0},
+    {Trouble::kError, 3, 1, 6},      {Trouble::kOtherReduction, 3, 1, 3},
 };
-constexpr int kCasesAtOnce = 6;
+constexpr int kCasesAtOnce = 12;
 constexpr int kNumCases = static_cast<int>(std::size(kCases));
 
 std::vector<Op> ops() {

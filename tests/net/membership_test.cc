@@ -210,7 +210,7 @@ TEST(Membership, SilentRankIsNamedAtTheDeadlineFromAnySeed) {
       const Result4 result = play(plan);
       const MembershipOptions& o = plan.options;
       expect_verdict(result, f.runtime, Code::kPeerLost, f.at + o.deadline - o.heartbeat,
-                     f.at + o.deadline + 2 * o.heartbeat + kLatency, fmt::format("seed {}", seed));
+                     f.at + o.deadline + o.heartbeat + kLatency, fmt::format("seed {}", seed));
       if (HasFatalFailure()) return;
       if (kind == FaultSpec::Kind::kMute) {
         EXPECT_EQ(result.ranks[static_cast<std::size_t>(f.runtime)].num_failures, 1) << "seed " << seed;
@@ -228,7 +228,7 @@ TEST(Membership, PausedRankThatComesBackLearnsThatItWasEvicted) {
     ASSERT_TRUE(result.report.finished) << "seed " << seed << ": " << result.report.stuck;
     const MembershipOptions& o = plan.options;
     expect_verdict(result, f.runtime, Code::kPeerLost, f.at + o.deadline - o.heartbeat,
-                   f.at + o.deadline + 2 * o.heartbeat + kLatency, fmt::format("seed {}", seed));
+                   f.at + o.deadline + o.heartbeat + kLatency, fmt::format("seed {}", seed));
     if (HasFatalFailure()) return;
     const Outcome& back = result.ranks[static_cast<std::size_t>(f.runtime)];
     ASSERT_EQ(back.num_failures, 1) << "seed " << seed;
@@ -281,7 +281,7 @@ TEST(Membership, RankThatNeverCallsIsNamedAtTheDeadline) {
     const Result4 result = play(plan);
     const TimeNs stopped = 4 * plan.compute_ns;
     expect_verdict(result, idle, Code::kDeadline, stopped + plan.options.deadline,
-                   stopped + plan.options.deadline + 2 * plan.options.heartbeat + kLatency,
+                   stopped + plan.options.deadline + plan.options.heartbeat + kLatency,
                    fmt::format("idle {}", idle));
     EXPECT_EQ(result.ranks[static_cast<std::size_t>(idle)].num_failures, 1);
   }
@@ -294,7 +294,7 @@ TEST(Membership, RankThatCallsAnotherSlotIsTheOddOneOutOfTheCircle) {
     const Result4 result = play(plan);
     const TimeNs stopped = 4 * plan.compute_ns;
     expect_verdict(result, wrong, Code::kDeadline, stopped + plan.options.deadline,
-                   stopped + plan.options.deadline + 2 * plan.options.heartbeat + kLatency,
+                   stopped + plan.options.deadline + plan.options.heartbeat + kLatency,
                    fmt::format("wrong {}", wrong));
     EXPECT_NE(result.ranks[static_cast<std::size_t>((wrong + 1) % 4)].verdict.context().operation.find(
                   "bucket 2, step 3"),
