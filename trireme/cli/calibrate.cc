@@ -5,6 +5,7 @@
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/job_source.h"
+#include "trireme/cli/measure_direct.h"
 #include "trireme/cli/measure_host.h"
 #include "trireme/cli/measure_link.h"
 #include "trireme/net/factory.h"
@@ -53,21 +54,35 @@ Status check_transports(const std::vector<std::string>& names) {
   return {};
 }
 
-Task<Status> measure_transport(runtime::Runtime& rt, const CalibrateArgs& args, std::string name,
-                               cost::Calibration& calibration) {
-  LinkMeasurement what;
-  what.transport = name;
-  what.quick = args.quick;
+// An empty folder per meeting of the two ranks.
+Task<Result<std::string>> make_meeting_dirs(runtime::Runtime& rt, LinkMeasurement& what) {
   const std::string dir = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
   for (int i = 0; i < 2; ++i) {
     what.dirs[i] = fmt::format("{}/{}", dir, i);
     TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(what.dirs[i]));
   }
+  co_return dir;
+}
+
+Task<Status> measure_transport(runtime::Runtime& rt, const CalibrateArgs& args, std::string name,
+                               cost::Calibration& calibration) {
+  LinkMeasurement what;
+  what.transport = name;
+  what.quick = args.quick;
+  TR_CO_ASSIGN_OR_RETURN(const std::string dir, co_await make_meeting_dirs(rt, what));
   Result<cost::TransportCalibration> measured = measure_link(what);
-  const Status removed = co_await rt.files().remove_all(dir);
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().remove_all(dir));
   if (!measured.ok()) co_return measured.status().with_prefix(fmt::format("{}: ", name));
+  const bool has_memory = measured->peer_bytes_per_second > 0;
   calibration.transports.push_back(std::move(*measured));
-  co_return removed;
+  if (!has_memory) co_return Status();
+  TR_CO_ASSIGN_OR_RETURN(const std::string dir_of_sums, co_await make_meeting_dirs(rt, what));
+  Result<std::optional<cost::TransportCalibration>> sums =
+      measure_direct(what, calibration.reduce_seconds_per_byte);
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().remove_all(dir_of_sums));
+  if (!sums.ok()) co_return sums.status().with_prefix(fmt::format("{}: ", kDirectName));
+  if (*sums) calibration.transports.push_back(std::move(**sums));
+  co_return Status();
 }
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -91,6 +106,8 @@ void print_calibration(const cost::Calibration& c, const std::string& path) {
                       fmt::format("{:.3g} GB/s", t.link.bytes_per_second * 1e-9), peer, 100 * t.fit_error,
                       100 * t.spread));
   }
+  if (c.find(kDirectName) != nullptr)
+    print(fmt::format("{}: sums through shared memory; latency of a round of signals\n", kDirectName));
   constexpr double kQuiet = 0.3;
   for (const cost::TransportCalibration& t : c.transports)
     if (t.spread > kQuiet || t.fit_error > kQuiet)

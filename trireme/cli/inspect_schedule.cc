@@ -4,6 +4,7 @@
 #include "trireme/base/json.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/measure_direct.h"
 #include "trireme/collective/draw.h"
 #include "trireme/collective/formulas.h"
 #include "trireme/cost/cost_json.h"
@@ -77,7 +78,7 @@ Result<ScheduleSpec> spec_of(const ScheduleArgs& args) {
   spec.elem_bytes = static_cast<std::int32_t>(dtype_size(dtype));
   spec.count = static_cast<std::int64_t>(bytes) / spec.elem_bytes;
   spec.segment_bytes = static_cast<std::int64_t>(segment);
-  spec.peer_memory = args.peer_memory;
+  spec.peer_memory = args.peer_memory || args.transport == kDirectName;
   if (!args.groups.empty()) {
     TR_ASSIGN_OR_RETURN(spec.group_of, parse_groups(args.groups, args.world));
   }
@@ -302,8 +303,9 @@ std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
   sub->add_option("--groups", args->groups,
                   "Ranks per machine (4), or the machine of every rank (0,0,1,1), for hierarchical");
   sub->add_flag("--peer-memory", args->peer_memory, "The transport reads peers' memory in place");
-  sub->add_option("--transport", args->transport,
-                  "Prices from the calibration of this transport on this host");
+  sub->add_option(
+      "--transport", args->transport,
+      "Prices from the calibration of this transport on this host; direct: sums through shared memory");
   sub->add_option("--calibration", args->calibration, "Calibration file; default: what `calibrate` stored");
   sub->add_option("--latency-us", args->latency_us, "Link latency instead")->check(CLI::NonNegativeNumber);
   sub->add_option("--gbit", args->gbit, "Link bandwidth in Gbit/s instead")->check(CLI::PositiveNumber);

@@ -39,7 +39,10 @@ Spent on_machines(const Price& p, const cost::CommModel& model) {
   const int ways = p.flow == Flow::kThereAndBack ? 2 : 1;
   const Spent between = spent(ways, ways * m.messages, ways * m.bytes, model.link),
               inside = spent(0, m.local_messages, m.local_bytes, model.local);
-  return larger(chain, p.flow == Flow::kMixed ? larger(between, inside) : between + inside);
+  Spent loads = p.flow == Flow::kMixed ? larger(between, inside) : between + inside;
+  // Ranks that wait for one another at every hop leave the links idle meanwhile.
+  if (m.waiting_hops > 0) loads.latency = chain.latency;
+  return larger(chain, loads);
 }
 
 }  // namespace

@@ -1,0 +1,126 @@
+#include "trireme/cli/measure_direct.h"
+
+#include <algorithm>
+
+#include "trireme/comm/group.h"
+#include "trireme/net/factory.h"
+#include "trireme/runtime/real/real_runtime.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+struct Sums {
+  std::vector<std::uint64_t> sizes;
+  int repeats = 0, calls = 0;  // a repeat is the median of its calls
+};
+Sums sums_of(bool quick) {
+  if (quick) return {{1 << 10, 256 << 10}, 2, 3};
+  return {{1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20}, 9, 5};
+}
+
+struct FoundSums {
+  bool has_memory = false;
+  std::vector<std::vector<double>> seconds;  // per size
+  Status status;
+};
+
+Task<Status> add_all(runtime::Runtime& rt, comm::Group& group, const Sums& sums, FoundSums& found) {
+  found.seconds.resize(sums.sizes.size());
+  std::vector<Tensor> tensors;
+  for (const std::uint64_t bytes : sums.sizes) {
+    const TensorType type{DType::kF32, Shape{static_cast<std::int64_t>(bytes / 4)}};
+    TR_CO_ASSIGN_OR_RETURN(Tensor data, group.allocate(type));
+    tensors.push_back(std::move(data));
+  }
+  comm::Call call;
+  call.label = "calibration";
+  for (int repeat = 0; repeat <= sums.repeats; ++repeat)
+    for (std::size_t s = 0; s < tensors.size(); ++s) {
+      std::vector<double> calls;
+      for (int c = 0; c < sums.calls; ++c) {
+        const auto values = tensors[s].values<float>();
+        std::fill(values.begin(), values.end(), 1.0F);
+        ++call.step;
+        const Status met = co_await group.barrier(call);
+        if (!met.ok()) co_return met;
+        ++call.step;
+        const TimeNs start = rt.now();
+        const Status added = co_await group.allreduce(call, tensors[s]);
+        if (!added.ok()) co_return added;
+        calls.push_back(to_seconds(rt.now() - start));
+      }
+      if (repeat > 0) found.seconds[s].push_back(summarise_repeats(calls).median);
+    }
+  co_return Status();
+}
+
+Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int rank, const Sums& sums,
+                     FoundSums& found) {
+  net::ConnectOptions options;
+  options.rank = rank;
+  options.world = 2;
+  options.rendezvous = what.dirs[0];
+  Result<std::unique_ptr<net::Transport>> transport =
+      co_await net::connect_transport(rt, what.transport, options);
+  found.status = transport.status();
+  if (!found.status.ok()) co_return;
+  std::unique_ptr<net::Transport> connected = std::move(*transport);
+  found.has_memory = connected->capabilities().peer_memory;
+  if (!found.has_memory) co_return;
+  Result<std::unique_ptr<comm::Group>> group =
+      comm::make_group(rt, std::move(connected), comm::GroupOptions());
+  found.status = group.status();
+  if (!found.status.ok()) co_return;
+  found.status = co_await add_all(rt, **group, sums, found);
+  const Status left = co_await (*group)->leave();
+  if (found.status.ok()) found.status = left;
+}
+
+}  // namespace
+
+Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasurement& what,
+                                                                 double reduce_seconds_per_byte) {
+  const Sums sums = sums_of(what.quick);
+  const auto fabric = runtime::make_fabric();
+  FoundSums found[2];
+  std::vector<std::function<void()>> bodies;
+  for (int rank = 0; rank < 2; ++rank)
+    bodies.emplace_back([&, rank] {
+      runtime::RealOptions real;
+      real.name = fmt::format("calibrate {}", rank);
+      real.compute_threads = 1;
+      real.fabric = fabric;
+      const auto rt = runtime::make_real_runtime(real);
+      rt->run(rank_main(*rt, what, rank, sums, found[rank]));
+    });
+  runtime::run_in_threads(std::move(bodies));
+  for (const FoundSums& f : found) TR_RETURN_IF_ERROR(f.status);
+  if (!found[0].has_memory) return std::optional<cost::TransportCalibration>();
+
+  cost::TransportCalibration t;
+  t.transport = kDirectName;
+  std::vector<double> spreads;
+  for (std::size_t s = 0; s < sums.sizes.size(); ++s) {
+    const Repeats r = summarise_repeats(found[0].seconds[s]);
+    t.measured.push_back({sums.sizes[s], r.median, r.spread});
+    spreads.push_back(r.spread);
+  }
+  TR_ASSIGN_OR_RETURN(const cost::LineFit fit, cost::fit_line(t.measured));
+  t.fit_error = fit.median_error;
+  t.spread = summarise_repeats(spreads).median;
+  t.link.latency_ns = from_seconds(fit.fixed / 2);
+  t.link.message_overhead_ns = 0;
+  t.blocking_latency_ns = t.link.latency_ns;
+  // Of two ranks each adds half of the vector and copies the other half.
+  const double copies = std::max(fit.per_byte - 0.5 * reduce_seconds_per_byte, 0.1 * fit.per_byte);
+  if (!(copies > 0))
+    return error(Code::kInternal, "[calibrate] sums through shared memory take no time per byte: got {} s",
+                 fit.per_byte);
+  t.peer_bytes_per_second = 0.5 / copies;
+  t.link.bytes_per_second = 1 / fit.per_byte;
+  return std::optional<cost::TransportCalibration>(std::move(t));
+}
+
+}  // namespace trireme::cli
