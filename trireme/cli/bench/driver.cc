@@ -15,8 +15,6 @@ constexpr int kLeastCalls = 3, kMostCalls = 1000, kProbeCalls = 3, kWarmup = 2;
 constexpr int kTrialRounds = 5;
 constexpr double kClearlyBetter = 0.97;         // of the default's time
 constexpr double kRewriteBytesPerSecond = 4e9;  // rewriting the input takes its share of a slice
-// Settings of Open MPI are compared once per class of sizes: below each of these, and above.
-constexpr std::uint64_t kClassEnds[] = {32U << 10, 1U << 20, UINT64_MAX};
 
 struct NamedSide {
   std::string setting;
@@ -35,13 +33,13 @@ class World {
   Task<Status> start();
   Task<void> start_mpi();
   Task<std::vector<std::vector<double>>> try_settings(std::uint64_t bytes);
-  Task<void> choose_mpi();
+  Task<void> choose_mpi(std::uint64_t bytes);
   Task<Status> measure_point(std::uint64_t bytes, Row& row);
   Task<void> stop();
   void lose(const char* side, const Status& why);
   Work work_for(std::uint64_t bytes, const Side& side) const;
   int calls_for(double call_us, std::uint64_t bytes) const;
-  NamedSide* mpi_for(std::uint64_t bytes);
+  NamedSide* mpi_side_now();  // null: none works
 
   runtime::Runtime& rt_;
   const BenchOptions& o_;
@@ -50,15 +48,9 @@ class World {
   Report& report_;
   std::unique_ptr<Side> ours_, gloo_;
   std::vector<NamedSide> mpi_;
-  std::string chosen_;  // algorithm of ours at the point under way; empty: the group's own way
-  std::vector<int> mpi_of_class_ = std::vector<int>(std::size(kClassEnds), 0);  // into mpi_
+  std::string chosen_;       // algorithm of ours at the point under way; empty: the group's own way
+  std::size_t mpi_now_ = 0;  // into mpi_: the setting for the size under way
 };
-
-std::size_t class_of(std::uint64_t bytes) {
-  std::size_t c = 0;
-  while (bytes >= kClassEnds[c]) ++c;
-  return c;
-}
 
 bool wants(const BenchOptions& o, const char* side) {
   return std::find(o.against.begin(), o.against.end(), side) != o.against.end();
@@ -97,7 +89,6 @@ Task<Status> World::start() {
   ours_ = std::move(*side);
   if (wants(o_, "mpi")) {
     co_await start_mpi();
-    co_await choose_mpi();
   }
   if (wants(o_, "gloo")) {
     SideSpec spec = gloo_side(o_.peers, world_, dir_);
@@ -124,7 +115,7 @@ Task<void> World::start_mpi() {
   if (mpi_.empty()) lose("mpi", first);
 }
 
-// One class of sizes: times of every setting, round by round. Settings that fail are ended.
+// Times of every setting at one size, round by round. Settings that fail are ended.
 Task<std::vector<std::vector<double>>> World::try_settings(std::uint64_t bytes) {
   std::vector<std::vector<double>> rounds(mpi_.size());
   std::vector<double> guess_us(mpi_.size(), 0);
@@ -132,7 +123,7 @@ Task<std::vector<std::vector<double>>> World::try_settings(std::uint64_t bytes) 
     for (std::size_t i = 0; i < mpi_.size(); ++i) {
       if (mpi_[i].side == nullptr) continue;
       Work work = work_for(bytes, *mpi_[i].side);
-      work.calls = round < 0 ? kProbeCalls : calls_for(guess_us[i], bytes);
+      work.calls = round < 0 ? kProbeCalls : std::max(kLeastCalls, calls_for(guess_us[i], bytes) / 2);
       Result<std::vector<double>> times = co_await mpi_[i].side->measure(std::move(work));
       if (!times.ok()) {
         mpi_[i].side.reset();
@@ -145,45 +136,31 @@ Task<std::vector<std::vector<double>>> World::try_settings(std::uint64_t bytes) 
   co_return rounds;
 }
 
-// The best setting of every class of sizes, at a size in its middle; the others are ended. Compared round by
-// round with the first that works (the default): it stays unless another is clearly better.
-Task<void> World::choose_mpi() {
-  std::vector<bool> keep(mpi_.size(), false);
-  for (std::size_t c = 0; c < std::size(kClassEnds) && mpi_.size() > 1; ++c) {
-    std::vector<std::uint64_t> sizes;
-    for (const std::uint64_t s : o_.sizes)
-      if (class_of(s) == c) sizes.push_back(s);
-    if (sizes.empty()) continue;
-    std::vector<std::vector<double>> rounds = co_await try_settings(sizes[sizes.size() / 2]);
-    std::size_t best = mpi_.size();
-    double best_ratio = kClearlyBetter;
-    std::size_t base = 0;
-    while (base < mpi_.size() && mpi_[base].side == nullptr) ++base;
-    if (base == mpi_.size()) break;
-    best = base;
-    for (std::size_t i = base + 1; i < mpi_.size(); ++i) {
-      if (mpi_[i].side == nullptr) continue;
-      const double ratio = ratio_of(summarise(rounds[i], 0), summarise(rounds[base], 0)).median;
-      if (ratio < best_ratio) best_ratio = ratio, best = i;
-    }
-    mpi_of_class_[c] = static_cast<int>(best);
-    keep[best] = true;
-  }
-  for (std::size_t i = 0; i < mpi_.size() && mpi_.size() > 1; ++i) {
-    if (keep[i] || mpi_[i].side == nullptr) continue;
-    co_await mpi_[i].side->stop();
-    mpi_[i].side.reset();
+// The best setting at this very size: what is best for 4 KB may be far from it for 1 KB. Compared round by
+// round with the first that works (the default), which stays unless another is clearly better.
+Task<void> World::choose_mpi(std::uint64_t bytes) {
+  mpi_now_ = 0;
+  if (mpi_.size() < 2) co_return;
+  std::vector<std::vector<double>> rounds = co_await try_settings(bytes);
+  std::size_t base = 0;
+  while (base < mpi_.size() && mpi_[base].side == nullptr) ++base;
+  if (base == mpi_.size()) co_return;
+  mpi_now_ = base;
+  double best_ratio = kClearlyBetter;
+  for (std::size_t i = base + 1; i < mpi_.size(); ++i) {
+    if (mpi_[i].side == nullptr) continue;
+    const double ratio = ratio_of(summarise(rounds[i], 0), summarise(rounds[base], 0)).median;
+    if (ratio < best_ratio) best_ratio = ratio, mpi_now_ = i;
   }
 }
 
-NamedSide* World::mpi_for(std::uint64_t bytes) {
-  if (mpi_.empty()) return nullptr;
-  NamedSide& chosen = mpi_[static_cast<std::size_t>(mpi_of_class_[class_of(bytes)])];
-  return chosen.side == nullptr ? nullptr : &chosen;
+NamedSide* World::mpi_side_now() {
+  return mpi_now_ < mpi_.size() && mpi_[mpi_now_].side != nullptr ? &mpi_[mpi_now_] : nullptr;
 }
 
 Task<Status> World::measure_point(std::uint64_t bytes, Row& row) {
-  NamedSide* mpi = mpi_for(bytes);
+  co_await choose_mpi(bytes);
+  NamedSide* mpi = mpi_side_now();
   struct Contender {
     Side* side;
     Work work;
