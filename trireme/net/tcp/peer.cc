@@ -164,7 +164,8 @@ bool Peer::poll_on_loop() {
     progress |= data_in_.pull(data_sink_, kBytesPerPoll);
     if (!data_in_.failure().ok()) fail(data_in_.failure());
   }
-  if (!data_out_.empty() && data_.may_write()) progress |= data_out_.push(kBytesPerPoll);
+  // Without asking may_write(): a full socket has room again long before the loop looks at its descriptors.
+  if (!data_out_.empty()) progress |= data_out_.push(kBytesPerPoll);
   if (!control_queue_.empty() && control_.may_write()) progress |= push_control();
   return progress;
 }
