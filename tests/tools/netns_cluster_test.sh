@@ -22,6 +22,7 @@ if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && command -v tc >/dev/null; t
   expect 2 "no number of ranks: got '0'" up 0 1gbit
   expect 2 "no number of ranks: got 'many'" up many 1gbit
   expect 2 "no rate: got 'fast'" up 2 fast
+  expect 2 "no MTU: got 'small'" up 2 1gbit small
   expect 2 "run takes RANK" run
   expect 1 "no host for rank '999'" run 999 true
 elif [ "$(id -u)" != 0 ]; then
