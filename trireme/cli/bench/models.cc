@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/cli/measure_direct.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli::bench {
@@ -53,6 +54,8 @@ Models calibrated_models(const cost::Calibration& calibration, const std::string
     return models;
   }
   models.comm = std::move(*comm);
+  Result<cost::CommModel> direct = cost::comm_model(calibration, kDirectName, world);
+  if (models.peer_memory && direct.ok()) models.direct = std::move(*direct);
   models.source = fmt::format("{} on {}, calibrated {}", transport, calibration.host, calibration.date);
   return models;
 }
@@ -68,26 +71,38 @@ double us_per_byte(const Models& models) {
 
 namespace {
 
-// comm/direct.h: a rank reads its chunk of everybody's vector while it adds; reading and adding are one
-// stream, so the slower of the two counts. Vectors on the heap are first copied to where others can read.
-double direct_us(const cost::CommModel& comm, int world, double bytes, bool shared_buffers) {
-  const double read = bytes * (world - 1) / world;
-  double seconds = std::max(comm.peer_copy_seconds(read), comm.reduce_seconds(read));
-  if (!shared_buffers) seconds += comm.peer_copy_seconds(bytes);
-  return (to_seconds(comm.link.latency_ns) * std::log2(world) + seconds) * comm.crowding() * 1e6;
+// Sums of comm/direct.h. Calibrated: the cheaper of one-shot and two-shot by reads, which is what it does.
+// Else a rank reads its chunk of everybody's vector while it adds, and the slower of the two counts. Vectors
+// on the heap are first copied to where others can read.
+Result<double> direct_us(const Models& models, collective::ScheduleSpec spec, bool shared_buffers) {
+  const cost::CommModel& comm = models.direct ? *models.direct : models.comm;
+  const double bytes = static_cast<double>(spec.bytes());
+  const double copy = shared_buffers ? 0 : models.comm.peer_copy_seconds(bytes) * comm.crowding() * 1e6;
+  if (models.direct && spec.kind == Kind::kAllreduce) {
+    spec.peer_memory = true;
+    TR_ASSIGN_OR_RETURN(const collective::Algorithm* one, collective::find_algorithm(spec.kind, "one-shot"));
+    TR_ASSIGN_OR_RETURN(const collective::Algorithm* two, collective::find_algorithm(spec.kind, "two-shot"));
+    const std::vector<const collective::Algorithm*> candidates{one, two};
+    TR_ASSIGN_OR_RETURN(const collective::Choice choice, collective::choose(spec, candidates, comm));
+    return static_cast<double>(choice.candidates.front().time) * 1e-3 + copy;
+  }
+  const double read = bytes * (spec.world - 1) / spec.world;
+  const double stream = std::max(comm.peer_copy_seconds(read), comm.reduce_seconds(read));
+  return (to_seconds(comm.link.latency_ns) * std::log2(spec.world) + stream) * comm.crowding() * 1e6 + copy;
 }
 
 }  // namespace
 
 Result<Prediction> predict(const Models& models, const Work& work, int world, bool shared_buffers) {
-  if (models.peer_memory && work.algorithm.empty() && world > 1 &&
-      (work.kind == Kind::kAllreduce || work.kind == Kind::kBarrier))
-    return Prediction{kDirect,
-                      direct_us(models.comm, world, static_cast<double>(work.elems) * 4, shared_buffers)};
   collective::ScheduleSpec spec;
   spec.kind = work.kind;
   spec.world = world;
   spec.count = work.elems;
+  if (models.peer_memory && work.algorithm.empty() && world > 1 &&
+      (work.kind == Kind::kAllreduce || work.kind == Kind::kBarrier)) {
+    TR_ASSIGN_OR_RETURN(const double us, direct_us(models, spec, shared_buffers));
+    return Prediction{kDirect, us};
+  }
   std::vector<const collective::Algorithm*> candidates = collective::algorithms_of(work.kind);
   if (!work.algorithm.empty()) {
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* one,

@@ -1,6 +1,7 @@
 // What the cost model says about a measurement: the algorithm it chooses, the time it predicts, the bound.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ struct Models {
   cost::CommModel comm;
   // Ranks see each other's memory: sums go without messages (comm/direct.h), and the bound is that of memory.
   bool peer_memory = false;
-  std::string source;  // "defaults", or which calibration
+  std::optional<cost::CommModel> direct;  // of such sums, where the calibration has them
+  std::string source;                     // "defaults", or which calibration
 };
 
 // `world` ranks of this host share its cores.
