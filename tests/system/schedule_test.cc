@@ -64,11 +64,14 @@ TEST(Calibrate, MeasuresAndStoresWhatPricesAreMadeOf) {
   const Json stored = w.json("c.json");
   ASSERT_FALSE(stored.is_null());
   EXPECT_EQ(ran.out, stored.dump(2) + "\n");
-  ASSERT_EQ(stored["transports"].size(), 2U);
+  // Shared memory comes with sums through it.
+  std::vector<std::string> names;
+  for (const Json& t : stored["transports"]) names.push_back(t.value("transport", ""));
+  EXPECT_EQ(names, (std::vector<std::string>{"inproc", "shm", "direct"}));
   for (const Json& t : stored["transports"]) {
     EXPECT_GT(t["link"]["bytes_per_second"].get<double>(), 0) << t.dump(2);
     EXPECT_GE(t["blocking_latency_ns"].get<TimeNs>(), t["link"]["latency_ns"].get<TimeNs>());
-    EXPECT_EQ(t["measured"].size(), 3U);
+    EXPECT_GE(t["measured"].size(), 2U);
   }
   const Ran priced =
       w.run({"inspect", "schedule", "--world", "2", "--transport", "shm", "--calibration", "c.json"});

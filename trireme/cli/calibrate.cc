@@ -57,9 +57,10 @@ Status check_transports(const std::vector<std::string>& names) {
 // An empty folder per meeting of the two ranks.
 Task<Result<std::string>> make_meeting_dirs(runtime::Runtime& rt, LinkMeasurement& what) {
   const std::string dir = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
-  for (int i = 0; i < 2; ++i) {
-    what.dirs[i] = fmt::format("{}/{}", dir, i);
-    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(what.dirs[i]));
+  what.dirs.clear();
+  for (int i = 0; i <= kMeetings; ++i) {
+    what.dirs.push_back(fmt::format("{}/{}", dir, i));
+    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(what.dirs.back()));
   }
   co_return dir;
 }

@@ -17,7 +17,7 @@ struct Sums {
 };
 Sums sums_of(bool quick) {
   if (quick) return {{1 << 10, 256 << 10}, 2, 3};
-  return {{1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20}, 9, 5};
+  return {{1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20}, 5, 5};
 }
 
 struct FoundSums {
@@ -56,12 +56,12 @@ Task<Status> add_all(runtime::Runtime& rt, comm::Group& group, const Sums& sums,
   co_return Status();
 }
 
-Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int rank, const Sums& sums,
-                     FoundSums& found) {
+Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int meeting, int rank,
+                     const Sums& sums, FoundSums& found) {
   net::ConnectOptions options;
   options.rank = rank;
   options.world = 2;
-  options.rendezvous = what.dirs[0];
+  options.rendezvous = what.dirs[static_cast<std::size_t>(meeting)];
   Result<std::unique_ptr<net::Transport>> transport =
       co_await net::connect_transport(rt, what.transport, options);
   found.status = transport.status();
@@ -78,11 +78,7 @@ Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int rank
   if (found.status.ok()) found.status = left;
 }
 
-}  // namespace
-
-Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasurement& what,
-                                                                 double reduce_seconds_per_byte) {
-  const Sums sums = sums_of(what.quick);
+FoundSums run_pair(const LinkMeasurement& what, const Sums& sums, int meeting) {
   const auto fabric = runtime::make_fabric();
   FoundSums found[2];
   std::vector<std::function<void()>> bodies;
@@ -93,17 +89,33 @@ Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasu
       real.compute_threads = 1;
       real.fabric = fabric;
       const auto rt = runtime::make_real_runtime(real);
-      rt->run(rank_main(*rt, what, rank, sums, found[rank]));
+      rt->run(rank_main(*rt, what, meeting, rank, sums, found[rank]));
     });
   runtime::run_in_threads(std::move(bodies));
-  for (const FoundSums& f : found) TR_RETURN_IF_ERROR(f.status);
-  if (!found[0].has_memory) return std::optional<cost::TransportCalibration>();
+  if (found[0].status.ok()) found[0].status = found[1].status;
+  return std::move(found[0]);
+}
+
+}  // namespace
+
+Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasurement& what,
+                                                                 double reduce_seconds_per_byte) {
+  const Sums sums = sums_of(what.quick);
+  FoundSums best;
+  for (int meeting = 0; meeting < kMeetings; ++meeting) {
+    FoundSums found = run_pair(what, sums, meeting);
+    TR_RETURN_IF_ERROR(found.status);
+    if (!found.has_memory) return std::optional<cost::TransportCalibration>();
+    if (meeting == 0 ||
+        summarise_repeats(found.seconds[0]).median < summarise_repeats(best.seconds[0]).median)
+      best = std::move(found);
+  }
 
   cost::TransportCalibration t;
   t.transport = kDirectName;
   std::vector<double> spreads;
   for (std::size_t s = 0; s < sums.sizes.size(); ++s) {
-    const Repeats r = summarise_repeats(found[0].seconds[s]);
+    const Repeats r = summarise_repeats(best.seconds[s]);
     t.measured.push_back({sums.sizes[s], r.median, r.spread});
     spreads.push_back(r.spread);
   }

@@ -121,7 +121,7 @@ struct Effort {
 };
 Effort effort_of(bool quick) {
   if (quick) return {{kSmall, 16 << 10, 256 << 10}, 3, 1 << 20, 20};
-  return {{kSmall, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}, 15, 4 << 20, 100};
+  return {{kSmall, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}, 5, 4 << 20, 100};
 }
 
 // What rank 0 finds.
@@ -190,19 +190,19 @@ Task<Status> measure(runtime::Runtime& rt, net::Transport& transport, const Effo
   co_return co_await copy_from_peer(rt, transport, exchange, found, effort.repeats);
 }
 
-Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, bool spins, int rank,
+Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int meeting, int rank,
                      const Effort& effort, Found& found) {
   net::ConnectOptions options;
   options.rank = rank;
   options.world = 2;
-  options.rendezvous = what.dirs[spins ? 0 : 1];
+  options.rendezvous = what.dirs[static_cast<std::size_t>(meeting)];
   Result<std::unique_ptr<net::Transport>> transport =
       co_await net::connect_transport(rt, what.transport, options);
   found.status = transport.status();
   if (found.status.ok()) found.status = co_await measure(rt, **transport, effort, found);
 }
 
-Found run_pair(const LinkMeasurement& what, const Effort& effort, bool spins) {
+Found run_pair(const LinkMeasurement& what, const Effort& effort, int meeting, bool spins) {
   const auto fabric = runtime::make_fabric();
   Found found[2];
   std::vector<std::function<void()>> bodies;
@@ -214,7 +214,7 @@ Found run_pair(const LinkMeasurement& what, const Effort& effort, bool spins) {
       real.spin_ns = spins ? 50 * kMicro : 0;
       real.fabric = fabric;
       const auto rt = runtime::make_real_runtime(real);
-      rt->run(rank_main(*rt, what, spins, rank, effort, found[rank]));
+      rt->run(rank_main(*rt, what, meeting, rank, effort, found[rank]));
     });
   runtime::run_in_threads(std::move(bodies));
   if (found[0].status.ok()) found[0].status = found[1].status;
@@ -238,11 +238,15 @@ Repeats summarise_repeats(std::vector<double> values) {
 
 Result<cost::TransportCalibration> measure_link(const LinkMeasurement& what) {
   const Effort effort = effort_of(what.quick);
-  const Found spinning = run_pair(what, effort, /*spins=*/true);
-  TR_RETURN_IF_ERROR(spinning.status);
+  Found spinning;
+  for (int meeting = 0; meeting < kMeetings; ++meeting) {
+    Found found = run_pair(what, effort, meeting, /*spins=*/true);
+    TR_RETURN_IF_ERROR(found.status);
+    if (meeting == 0 || found.sizes[0].seconds < spinning.sizes[0].seconds) spinning = std::move(found);
+  }
   Effort small = effort;
   small.sizes = {kSmall};
-  const Found blocking = run_pair(what, small, /*spins=*/false);
+  const Found blocking = run_pair(what, small, kMeetings, /*spins=*/false);
   TR_RETURN_IF_ERROR(blocking.status);
   TR_ASSIGN_OR_RETURN(const cost::LineFit fit, cost::fit_line(spinning.sizes));
 

@@ -2,16 +2,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trireme/cost/calibration.h"
 #include "trireme/runtime/runtime.h"
 
 namespace trireme::cli {
 
+// Two ranks may be put on one core of a busy host, and then each message waits for a turn: they meet several
+// times, and the meeting in which small messages took least is the one that counts.
+inline constexpr int kMeetings = 5;
+
 struct LinkMeasurement {
   std::string transport;
-  std::string dirs[2];  // empty folders for the ranks to find each other in, one per meeting
-  bool quick = false;   // few sizes and repeats: to see that it works, not to rely on
+  // Empty folders for the ranks to find each other in, one per meeting: kMeetings, and one more.
+  std::vector<std::string> dirs;
+  bool quick = false;  // few sizes and repeats: to see that it works, not to rely on
 };
 
 // Two ranks, each on a thread of this process with a Runtime of its own: the transport does the same between

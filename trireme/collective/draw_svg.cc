@@ -53,7 +53,7 @@ class Diagram {
     sends_ = std::move(sends);
     arrivals_ = std::move(arrivals);
     // Room for a label per message, and for the turns of a rank with many.
-    width_ = std::clamp(90.0 + 26.0 * busiest_, 120.0, 420.0);
+    width_ = std::clamp(80.0 + 26.0 * busiest_ + 6.0 * spec.world, 120.0, 460.0);
   }
 
   std::string draw(std::string_view title) {
@@ -65,7 +65,7 @@ class Diagram {
         "{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         "<text x=\"12\" y=\"24\" font-size=\"15\" font-weight=\"bold\" fill=\"#222222\">{2}</text>\n",
-        std::max(w, 640.0), h, escaped(title));
+        std::max(w, 860.0), h, escaped(title));
     lanes(h);
     for (std::size_t i = 0; i < messages_.size(); ++i) arrow(i);
     out_ += labels_;
@@ -145,7 +145,8 @@ class Diagram {
   void write_label(const std::string& text, Point from, Point way, const std::string& colour) {
     if (text.empty()) return;
     const double length = std::hypot(way.x, way.y);
-    const Point at{from.x + 0.26 * way.x + 4 * way.y / length, from.y + 0.26 * way.y - 4 * way.x / length};
+    const double share = std::min(0.26, (text.size() > 6 ? 44 : 26) / length);
+    const Point at{from.x + share * way.x + 4 * way.y / length, from.y + share * way.y - 4 * way.x / length};
     for (const char* rim : {"#ffffff\" stroke=\"#ffffff\" stroke-width=\"3", ""})
       labels_ += fmt::format(
           "<text x=\"{0:.1f}\" y=\"{1:.1f}\" transform=\"rotate({2:.1f} {0:.1f} {1:.1f})\" font-size=\"10\" "
@@ -161,9 +162,11 @@ class Diagram {
         "<text x=\"28\" y=\"{1:.1f}\" fill=\"#444444\">added</text>"
         "<circle cx=\"78\" cy=\"{0:.1f}\" r=\"4\" fill=\"#ffffff\" stroke=\"#444444\"/>"
         "<text x=\"88\" y=\"{1:.1f}\" fill=\"#444444\">put in place</text>"
-        "<text x=\"172\" y=\"{1:.1f}\" fill=\"#444444\">{2} in {3} chunk{4}, one colour each (c0, c1...); "
+        "<text x=\"172\" y=\"{1:.1f}\" fill=\"#444444\">{2} in {3} chunk{4} of about {5}, a colour each (c0, "
+        "c1...); "
         "dashed: read from memory; grey: signal</text>\n",
-        y - 4, y, format_bytes(spec_.bytes()), std::max(num_chunks_, 1), num_chunks_ <= 1 ? "" : "s");
+        y - 4, y, format_bytes(spec_.bytes()), std::max(num_chunks_, 1), num_chunks_ <= 1 ? "" : "s",
+        format_bytes(spec_.bytes() / static_cast<std::uint64_t>(std::max(num_chunks_, 1))));
   }
 
   std::vector<DrawnMessage> messages_;
