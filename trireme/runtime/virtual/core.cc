@@ -128,10 +128,10 @@ std::string Core::describe_stuck() const {
   return text;
 }
 
-void Core::note(Node* node, std::uint64_t kind) {
+void Core::note(int node, std::uint64_t kind) {
   ++num_events_;
   trace_.add(static_cast<std::uint64_t>(now()));
-  trace_.add((static_cast<std::uint64_t>(node ? node->index + 1 : 0) << 8) | kind);
+  trace_.add((static_cast<std::uint64_t>(node + 1) << 8) | kind);
 }
 
 void Core::dispatch(EventRef ref) {

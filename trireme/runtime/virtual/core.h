@@ -103,15 +103,22 @@ struct MailboxState {
 struct Message {
   Packet packet;
   MailboxState *from = nullptr, *to = nullptr;
-  std::int32_t source = 0, target = 0;  // machines
-  std::int32_t at = 0;                  // the vertex of the topology where its first byte arrives next
-  TimeNs last_byte = 0;                 // when its last byte can be there at the earliest
-  std::uint64_t order = 0;              // of sending, over the whole world
+  std::uint64_t order = 0;  // of sending, over the whole world
   std::int64_t record = -1;
   TimeNs close_at =
       -1;  // >= 0: the sender closed; the notice follows this packet, at that time at the earliest
   bool lost = false;
 };
+
+// Where a message is; apart from the rest, since this is what every hop touches.
+struct Flight {
+  TimeNs last_byte = 0;  // when its last byte can be at `at` at the earliest
+  std::uint64_t wire_bytes = 0;
+  std::int32_t source = 0, target = 0;  // machines
+  std::int32_t at = 0;                  // the vertex of the topology where its first byte arrives next
+  std::int32_t node = 0;                // index of the Runtime it is for
+};
+static_assert(sizeof(Flight) == 32);
 
 // A detached Task: owned by its Node's list, destroys itself at its end.
 struct Detached {
@@ -286,7 +293,8 @@ class Core final : public VirtualWorld {
   void dispatch(EventRef ref);
   void run_callback(std::uint32_t index);
   void drain(Node& node);
-  void note(Node* node, std::uint64_t kind);
+  void note(Node* node, std::uint64_t kind) { note(node ? node->index : -1, kind); }
+  void note(int node, std::uint64_t kind);
   std::string describe_stuck() const;
   void schedule_fault(const FaultSpec& fault);
 
@@ -320,6 +328,7 @@ class Core final : public VirtualWorld {
   std::uint64_t num_events_ = 0, num_messages_ = 0, num_bytes_ = 0;
 
   std::vector<Message> messages_;
+  std::vector<Flight> flights_;  // as messages_
   std::vector<std::uint32_t> free_messages_;
   std::vector<std::unique_ptr<MailboxState>> boxes_;        // in order of opening
   std::unordered_map<int, MailboxState*> box_of_id_;        // the latest opening

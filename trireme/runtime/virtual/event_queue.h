@@ -1,9 +1,9 @@
-// The event queue of a virtual world: a 4-ary heap of small entries ordered by (time, sequence number), a
-// ring for events of the present instant, and the pool that holds callbacks. Internal to runtime/virtual; not
-// thread-safe.
+// The event queue of a virtual world: a radix heap of entries to come, a ring for events of the present
+// instant, and the pool that holds callbacks. Internal to runtime/virtual; not thread-safe.
 //
 // An event for the present goes to the ring, never to the heap; so a heap entry of the present instant was
-// pushed earlier than everything in the ring and runs first: together they follow (time, sequence) exactly.
+// pushed earlier than everything in the ring and runs first: together they follow (time, order of the calls)
+// exactly.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "trireme/base/function.h"
 #include "trireme/base/units.h"
 #include "trireme/runtime/runtime.h"
+#include "trireme/runtime/virtual/radix_heap.h"
 
 namespace trireme::runtime::virt {
 
@@ -52,17 +53,26 @@ struct CallbackEvent {
 };
 
 class EventQueue {
+  // Tells the heap which entries to forget, and frees their slots.
+  struct Cancelled {
+    EventQueue& queue;
+    bool operator()(EventRef ref) const {
+      if (queue.num_cancelled_ == 0 || !queue.is_cancelled(ref)) return false;
+      --queue.num_cancelled_;
+      queue.release(ref.index);
+      return true;
+    }
+  };
+
  public:
   TimeNs now() const { return now_; }
   void advance_to(TimeNs when) { now_ = std::max(now_, when); }
 
   void push(TimeNs when, EventRef ref) {
-    if (when <= now_) {
+    if (when <= now_)
       push_ring(ref);
-    } else {
-      heap_.push_back({when, next_seq_++, ref});
-      sift_up(heap_.size() - 1);
-    }
+    else
+      heap_.push(when, ref);
   }
 
   TimerId push_callback(Node* node, TimeNs when, Label label, Callback fn) {
@@ -85,23 +95,18 @@ class EventQueue {
     // Destroyed on the way out, when all is consistent again: what the callback holds may come back here.
     const Callback gone = std::move(event.fn);
     event.cancelled = true;
-    if (event.in_heap && ++num_cancelled_ * 2 > heap_.size() + 64) compact();
+    // Deadlines that were met leave cancelled entries far in the future; without this they would pile up.
+    if (event.in_heap && ++num_cancelled_ * 2 > heap_.size() + 64) heap_.forget(Cancelled{*this});
   }
 
   // Takes the next event and moves the clock to it; false when there is none up to `limit`.
   bool pop(TimeNs limit, EventRef& out) {
-    while (!heap_.empty() && is_cancelled(heap_.front().ref)) drop_cancelled_front();
-    const bool present_in_heap = !heap_.empty() && heap_.front().time <= now_;
-    if (!present_in_heap && ring_count_ > 0) {
-      out = ring_[ring_head_];
-      ring_head_ = (ring_head_ + 1) & (ring_.size() - 1);
-      --ring_count_;
-      return true;
-    }
-    if (nothing_comes() || heap_.front().time > limit) return false;
-    now_ = std::max(now_, heap_.front().time);
-    out = heap_.front().ref;
-    pop_front();
+    if (ring_count_ > 0 && heap_.at_least() > now_) return pop_ring(out);
+    const TimeNs next = heap_.earliest(Cancelled{*this});
+    if (ring_count_ > 0 && next > now_) return pop_ring(out);
+    if (next == kForever || next > limit) return false;
+    now_ = std::max(now_, next);
+    out = heap_.pop();
     if (out.kind == EventKind::kCallback) callbacks_[out.index].in_heap = false;
     return true;
   }
@@ -120,7 +125,7 @@ class EventQueue {
     return fn;
   }
   // Nothing will ever happen again; an event at kForever is one that never comes.
-  bool idle() const { return ring_count_ == 0 && nothing_comes(); }
+  bool idle() { return ring_count_ == 0 && heap_.earliest(Cancelled{*this}) == kForever; }
 
   // Destroys every callback without running it. The queue stays usable for calls that destructors make.
   void destroy_callbacks() {
@@ -128,16 +133,6 @@ class EventQueue {
   }
 
  private:
-  struct Entry {
-    TimeNs time;
-    std::uint64_t seq;
-    EventRef ref;
-    // Without branches: the order of entries is what no predictor can guess.
-    bool before(const Entry& o) const { return ((time < o.time) | ((time == o.time) & (seq < o.seq))) != 0; }
-  };
-
-  bool nothing_comes() const { return heap_.empty() || heap_.front().time == kForever; }
-
   std::uint32_t take_slot() {
     if (free_slots_.empty()) {
       callbacks_.emplace_back();
@@ -158,71 +153,15 @@ class EventQueue {
     ring_[(ring_head_ + ring_count_++) & (ring_.size() - 1)] = ref;
   }
 
-  void sift_up(std::size_t at) {
-    const Entry entry = heap_[at];
-    while (at > 0) {
-      const std::size_t parent = (at - 1) / 4;
-      if (!entry.before(heap_[parent])) break;
-      heap_[at] = heap_[parent];
-      at = parent;
-    }
-    heap_[at] = entry;
-  }
-
-  // Walks the hole down to a leaf along the smallest children, then lifts the entry to its place: an entry
-  // from the back of the heap belongs near a leaf, so this compares less than asking at every level.
-  void sift_down(std::size_t at) {
-    const Entry entry = heap_[at];
-    const std::size_t size = heap_.size(), top = at;
-    for (std::size_t first = 4 * at + 1; first < size; first = 4 * at + 1) {
-      std::size_t best = first;
-      const std::size_t last = std::min(first + 4, size);
-      for (std::size_t child = first + 1; child < last; ++child)
-        best = heap_[child].before(heap_[best]) ? child : best;
-      heap_[at] = heap_[best];
-      at = best;
-    }
-    while (at > top) {
-      const std::size_t parent = (at - 1) / 4;
-      if (!entry.before(heap_[parent])) break;
-      heap_[at] = heap_[parent];
-      at = parent;
-    }
-    heap_[at] = entry;
-  }
-
-  void pop_front() {
-    heap_.front() = heap_.back();
-    heap_.pop_back();
-    if (!heap_.empty()) sift_down(0);
-  }
-
-  void drop_cancelled_front() {
-    const std::uint32_t index = heap_.front().ref.index;
-    pop_front();
-    --num_cancelled_;
-    release(index);
-  }
-
-  // Deadlines that were met leave cancelled entries far in the future; without this they would pile up.
-  void compact() {
-    auto keep = heap_.begin();
-    for (const Entry& entry : heap_) {
-      if (is_cancelled(entry.ref)) {
-        release(entry.ref.index);
-      } else {
-        *keep++ = entry;
-      }
-    }
-    heap_.erase(keep, heap_.end());
-    num_cancelled_ = 0;
-    for (std::size_t i = heap_.size() / 4 + 1; i-- > 0;)
-      if (i < heap_.size()) sift_down(i);
+  bool pop_ring(EventRef& out) {
+    out = ring_[ring_head_];
+    ring_head_ = (ring_head_ + 1) & (ring_.size() - 1);
+    --ring_count_;
+    return true;
   }
 
   TimeNs now_ = 0;
-  std::uint64_t next_seq_ = 0;
-  std::vector<Entry> heap_;
+  RadixHeap<EventRef> heap_;
   std::size_t num_cancelled_ = 0;  // of the heap's entries
   std::vector<EventRef> ring_;     // size is a power of two
   std::size_t ring_head_ = 0, ring_count_ = 0;

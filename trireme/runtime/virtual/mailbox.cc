@@ -103,6 +103,7 @@ std::uint32_t Core::take_message(MailboxState& from, MailboxState& to, Packet pa
   if (free_messages_.empty()) {
     index = static_cast<std::uint32_t>(messages_.size());
     messages_.emplace_back();
+    flights_.emplace_back();
   } else {
     index = free_messages_.back();
     free_messages_.pop_back();
@@ -110,8 +111,11 @@ std::uint32_t Core::take_message(MailboxState& from, MailboxState& to, Packet pa
   Message& m = messages_[index];
   m.from = &from;
   m.to = &to;
-  m.source = from.node->machine_index;
-  m.target = to.node->machine_index;
+  Flight& flight = flights_[index];
+  flight.source = from.node->machine_index;
+  flight.target = to.node->machine_index;
+  flight.node = to.node->index;
+  flight.wire_bytes = kWireHeaderBytes + packet.bytes;
   m.order = num_messages_;
   m.record = -1;
   m.close_at = -1;

@@ -6,43 +6,43 @@
 namespace trireme::runtime::virt {
 
 TimeNs Core::launch(std::uint32_t index, TimeNs extra, bool ordered) {
-  Message& m = messages_[index];
-  const std::uint64_t wire_bytes = kWireHeaderBytes + m.packet.bytes;
-  const auto place = [&](TimeNs first, TimeNs flight) {
-    return ordered ? in_order(*m.from, *m.to, first, flight) : first;
+  const Message& m = messages_[index];
+  Flight& f = flights_[index];
+  const auto place = [&](TimeNs first, TimeNs duration) {
+    return ordered ? in_order(*m.from, *m.to, first, duration) : first;
   };
-  if (m.source == m.target) {
-    Link& link = machine(m.source).local;
-    const Link::Use use = link.take(now(), wire_bytes);
+  if (f.source == f.target) {
+    Link& link = machine(f.source).local;
+    const Link::Use use = link.take(now(), f.wire_bytes);
     queue_.push(place(use.end + jittered(link.model.latency_ns), 0), {EventKind::kDeliver, index});
     return use.end;
   }
-  const std::int32_t link = routes_.next(m.source, m.source, m.target);
-  Link& wire = wires_[static_cast<std::size_t>(link)];
-  const Link::Use use = wire.take(now(), wire_bytes);
-  const TimeNs flight = use.end - use.first_byte;
+  const auto link = static_cast<std::size_t>(routes_.next(f.source, f.source, f.target));
+  Link& wire = wires_[link];
+  const Link::Use use = wire.take(now(), f.wire_bytes);
+  const TimeNs duration = use.end - use.first_byte;
   // Jitter and delays of the whole way are spent here, so that packets cannot change their order later on.
-  extra += extra_latency(m.source, m.target);
-  const TimeNs first = place(use.first_byte + wire.model.latency_ns + extra, flight);
-  m.at = routes_.links()[static_cast<std::size_t>(link)].to;
-  m.last_byte = first + flight;
-  if (m.at == m.target)
-    queue_.push(m.last_byte, {EventKind::kDeliver, index});
+  extra += extra_latency(f.source, f.target);
+  const TimeNs first = place(use.first_byte + wire.model.latency_ns + extra, duration);
+  f.at = routes_.links()[link].to;
+  f.last_byte = first + duration;
+  if (f.at == f.target)
+    queue_.push(f.last_byte, {EventKind::kDeliver, index});
   else
     queue_.push(first, {EventKind::kArrive, index});
   return use.end;
 }
 
 void Core::arrive(std::uint32_t index) {
-  Message& m = messages_[index];
-  note(m.to->node, 0x40);
-  const auto link = static_cast<std::size_t>(routes_.next(m.at, m.source, m.target));
+  Flight& f = flights_[index];
+  note(f.node, 0x40);
+  const auto link = static_cast<std::size_t>(routes_.next(f.at, f.source, f.target));
   Link& wire = wires_[link];
-  const Link::Use use = wire.pass(now(), m.last_byte, kWireHeaderBytes + m.packet.bytes);
-  m.at = routes_.links()[link].to;
-  m.last_byte = use.end + wire.model.latency_ns;
-  if (m.at == m.target)
-    queue_.push(m.last_byte, {EventKind::kDeliver, index});
+  const Link::Use use = wire.pass(now(), f.last_byte, f.wire_bytes);
+  f.at = routes_.links()[link].to;
+  f.last_byte = use.end + wire.model.latency_ns;
+  if (f.at == f.target)
+    queue_.push(f.last_byte, {EventKind::kDeliver, index});
   else
     queue_.push(use.first_byte + wire.model.latency_ns, {EventKind::kArrive, index});
 }
