@@ -16,12 +16,6 @@ constexpr int kSpinsBetweenClocks = 64;
 // In place, added at a time: the lines of the next stretch are fetched for writing meanwhile.
 constexpr std::int64_t kStretchBytes = 4 << 10;
 
-inline void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 Direct::Direct(runtime::Runtime& rt, net::Window& window, int rank, int world, TimeNs spin_ns,
@@ -35,6 +29,7 @@ Direct::Direct(runtime::Runtime& rt, net::Window& window, int rank, int world, T
       inputs_(static_cast<std::size_t>(world)),
       outputs_(static_cast<std::size_t>(world)) {
   TR_CHECK(window.bytes() >= window_bytes() && window.peer(rank) != nullptr);
+  for (int p = 0; p < world; ++p) windows_.push_back(window.peer(p));
   rt_.network().add_poller(this);
 }
 
@@ -47,7 +42,7 @@ bool Direct::is_small(std::int64_t bytes, int world) {
 }
 
 LaneMemory Direct::memory(int rank, int lane) const {
-  return {window_.peer(rank) + static_cast<std::size_t>(lane) * kLaneBytes};
+  return {windows_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(lane) * kLaneBytes};
 }
 
 Cut Direct::cut_of(const Lane& l) const { return {l.call.count, l.call.elem_bytes, world_}; }
@@ -101,7 +96,6 @@ bool Direct::begin(int lane, DirectCall call) {
     TimeNs until = 0;
     for (int i = 1; !ended && !l.failed; ++i) {
       if (i % kSpinsBetweenClocks == 0) {
-        pause_briefly();
         const TimeNs now = rt_.now();
         if (until == 0) until = now + spin_ns_;
         if (now >= until) break;
@@ -112,7 +106,6 @@ bool Direct::begin(int lane, DirectCall call) {
   if (abandoned_) return false;
   if (ended && !rt_.is_virtual()) {
     l.active = false;
-    l.call.keep = {};
     return true;
   }
   active_.push_back(lane);
@@ -213,7 +206,7 @@ bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
 }
 
 std::uint64_t Direct::offset_of(const std::byte* at, std::int64_t bytes) const {
-  const std::byte* own = window_.local();
+  const std::byte* own = windows_[static_cast<std::size_t>(rank_)];
   if (at == nullptr || at < own || at + bytes > own + window_.bytes()) return kElsewhere;
   return static_cast<std::uint64_t>(at - own);
 }
@@ -251,8 +244,8 @@ void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
       continue;
     }
     const Notice& notice = memory(p, lane).notice(l.number);
-    inputs_[i] = window_.peer(p) + notice.in_at + at;
-    outputs_[i] = window_.peer(p) + notice.out_at + at;
+    inputs_[i] = windows_[i] + notice.in_at + at;
+    outputs_[i] = windows_[i] + notice.out_at + at;
     for (std::int64_t line = 0; line < ahead; line += static_cast<std::int64_t>(kLine))
       __builtin_prefetch(outputs_[i] + bytes + line, 1);
   }

@@ -27,23 +27,21 @@
 #include "trireme/comm/tree_sum.h"
 #include "trireme/net/transport.h"
 #include "trireme/runtime/network.h"
-#include "trireme/tensor/tensor.h"
 
 namespace trireme::comm {
 
 struct DirectCall {
   net::Identity id;
   net::Fingerprint fingerprint;
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;  // may be `in`
+  const std::byte* in = nullptr;  // the caller keeps it and `out` until the call has ended
+  std::byte* out = nullptr;       // may be `in`
   std::int64_t count = 0, elem_bytes = 4;
   Combine combine;
-  int divide_by = 0;                // mean: the number of ranks
-  TreeSum* order = nullptr;         // outlives the call
-  bool two_rounds = false;          // even if it is small
-  std::uint64_t manner = 0;         // algorithm and leaf runs, hashed: what else ranks must agree on
-  std::array<Tensor, 2> keep = {};  // what `in` and `out` point into
-  std::uint64_t cookie = 0;         // the caller's
+  int divide_by = 0;         // mean: the number of ranks
+  TreeSum* order = nullptr;  // outlives the call
+  bool two_rounds = false;   // even if it is small
+  std::uint64_t manner = 0;  // algorithm and leaf runs, hashed: what else ranks must agree on
+  std::uint64_t cookie = 0;  // the caller's
 };
 
 struct Cut;
@@ -133,6 +131,7 @@ class Direct final : private runtime::Poller {
   Listener& listener_;
   std::array<Lane, kLanes> lanes_;
   std::vector<int> active_;
+  std::vector<std::byte*> windows_;  // of every rank
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::uint64_t bytes_laid_ = 0;

@@ -13,7 +13,8 @@ constexpr int kMaxWorld = 64;
 constexpr std::array<std::string_view, 4> kAlgorithms{"", "fixed-tree", "one-shot", "two-shot"};
 constexpr std::size_t kOneShot = 2, kTwoShot = 3;
 std::optional<std::size_t> algorithm_number(std::string_view name) {
-  for (std::size_t i = 0; i < kAlgorithms.size(); ++i)
+  if (name.empty()) return 0;
+  for (std::size_t i = 1; i < kAlgorithms.size(); ++i)
     if (kAlgorithms[i] == name) return i;
   return std::nullopt;
 }
@@ -92,12 +93,14 @@ DirectCalls::Started DirectCalls::start(Request& r, const net::Identity& id,
   call.two_rounds = r.call.algorithm == kAlgorithms[kTwoShot];
   call.manner = order.hash * kAlgorithms.size() + algorithm_number(r.call.algorithm).value_or(0);
   call.cookie = number;
-  call.keep[0] = std::move(r.result);
-  if (!r.partials.empty()) call.keep[1] = std::move(r.partials[0]);
-  call.out = call.keep[0].raw();
-  call.in = call.keep[1].is_null() ? call.out : call.keep[1].raw();
+  call.out = r.result.raw();
+  call.in = r.partials.empty() ? call.out : r.partials[0].raw();
   active_.push_back(number);
-  if (!direct_.start(slot.lane, std::move(call))) return {slot.ended, number};
+  if (!direct_.start(slot.lane, call)) {  // may have ended it with an error
+    slot.keep[0] = r.result;
+    if (!r.partials.empty()) slot.keep[1] = r.partials[0];
+    return {slot.ended, number};
+  }
   std::erase(active_, number);
   free_.push_back(number);
   return {Status(), number};
@@ -128,6 +131,7 @@ int DirectCalls::waits_for() const {
 void DirectCalls::end(std::uint32_t number, const Status& status) {
   Slot& slot = slots_[number];
   slot.ended = status;
+  slot.keep = {};
   std::erase(active_, number);
   if (slot.done != nullptr) slot.done->set(status);
 }

@@ -2,6 +2,7 @@
 // the same by what all ranks give alike: kind, algorithm, slot, leaf runs.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ class DirectCalls final : private Direct::Listener {
     collective::Kind kind = collective::Kind::kAllreduce;  // as told to the others
     std::uint32_t step = 0;
     std::string label;
+    std::array<Tensor, 2> keep = {};  // what it works on, in case that the caller goes
     std::string operation() const { return operation_text(kind, label, step); }
   };
   struct Order {
