@@ -126,8 +126,8 @@ Status Replica::Parts::make_shards() {
     for (const plan::Bucket& bucket : plan().buckets) {
       // The first one is where the sum over ranks is made.
       const TensorType vector{DType::kF32, {bucket.num_elems}};
-      TR_ASSIGN_OR_RETURN(Tensor memory, i == run.first ? group.allocate(vector)
-                                                        : Tensor::allocate(device(), vector));
+      TR_ASSIGN_OR_RETURN(Tensor memory,
+                          i == run.first ? group.allocate(vector) : Tensor::allocate(device(), vector));
       if (memory.raw() != nullptr) std::memset(memory.raw(), 0, vector.num_bytes());
       const auto bind = [&](const std::string& output, const TensorType& type, std::int64_t offset) {
         options.bindings[output] = Tensor(memory.buffer(), type, static_cast<std::size_t>(offset) * 4);
