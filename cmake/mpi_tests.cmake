@@ -1,5 +1,6 @@
 # Tests that need mpirun; only where MPI was found.
 #   test_net_mpi   tests/net_mpi: the transport; mpirun starts the test program itself, four times
+#   test_comm_mpi  tests/comm_mpi: no hang; the test program starts mpirun, which starts it again, once per rank
 #   test_mpirun    tests/mpirun: the command line under mpirun
 if(NOT TRIREME_MPI_FOUND OR TRIREME_SUITE)  # MPI's own memory and threads would be all that a sanitizer sees
   return()
@@ -17,6 +18,20 @@ if(trireme_net_mpi_sources)
   add_dependencies(tests_quick test_net_mpi)
   add_test(NAME test_net_mpi COMMAND "${MPIEXEC_EXECUTABLE}" -n 4 $<TARGET_FILE:test_net_mpi> --gtest_brief=1)
   set_tests_properties(test_net_mpi PROPERTIES LABELS "net;quick" TIMEOUT 600 ENVIRONMENT "${trireme_mpi_environment}")
+endif()
+
+file(GLOB trireme_comm_mpi_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/comm_mpi/*.cc")
+if(trireme_comm_mpi_sources)
+  foreach(shared IN ITEMS ranks mute no_hang_draw no_hang_processes)
+    list(APPEND trireme_comm_mpi_sources "${CMAKE_SOURCE_DIR}/tests/comm/${shared}.cc")
+  endforeach()
+  add_executable(test_comm_mpi ${trireme_comm_mpi_sources})
+  target_include_directories(test_comm_mpi PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_link_libraries(test_comm_mpi PRIVATE trireme_comm GTest::gtest_main)
+  add_dependencies(test_comm_mpi trireme_mpi)
+  add_dependencies(tests_quick test_comm_mpi)
+  add_test(NAME test_comm_mpi COMMAND test_comm_mpi --gtest_brief=1)
+  set_tests_properties(test_comm_mpi PROPERTIES LABELS "comm;quick" TIMEOUT 600 ENVIRONMENT "${trireme_mpi_environment}")
 endif()
 
 file(GLOB trireme_mpirun_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/mpirun/*.cc")

@@ -136,6 +136,14 @@ TEST(Judge, CircleBlamesTheMemberThatSkippedACallOfItsSubGroup) {
   for (const int start : {1, 2, 3}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 1);
 }
 
+TEST(Judge, CircleBlamesTheRankInConflictWithMost) {
+  // Rank 0 made a call of its own; rank 1 is through with everything, rank 2 waits for rank 0 on the way.
+  const std::vector<RankView> ranks{waiting(1, "extra"), waiting(0, "end"), waiting(0, "sum")};
+  const std::vector<CallClass> calls{way(7, {0}, "extra", {1, 2}), way(8, {1}, "end", {0, 2}),
+                                     way(9, {1, 2}, "sum", {0})};
+  for (const int start : {0, 1, 2}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 0);
+}
+
 TEST(Judge, WhoIsNoMemberOfASubGroupDidNotSkipItsCall) {
   // Rank 3 is not in the sub-group of the others, and waits for rank 2, which waits for rank 1.
   const std::vector<RankView> ranks{waiting(3, "all"), waiting(0, "all"), waiting(1, "sub"),

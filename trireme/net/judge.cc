@@ -38,12 +38,12 @@ struct Case {
     const CallClass* c = call(operation);
     return c != nullptr && std::find(c->missing.begin(), c->missing.end(), rank) != c->missing.end();
   }
-  // Ranks that made one call and should have made the other.
-  int num_only(const std::string& made_it, const std::string& missed_it) const {
-    const CallClass* c = call(made_it);
-    if (c == nullptr) return 0;
-    return static_cast<int>(
-        std::count_if(c->ranks.begin(), c->ranks.end(), [&](int rank) { return missed(rank, missed_it); }));
+  // Each is in a call that the other should make and has not. Who is merely behind is not in conflict.
+  bool conflict(int a, int b) const { return missed(b, operation(a)) && missed(a, operation(b)); }
+  int num_conflicts(int rank) const {
+    int n = 0;
+    for (int other = 0; other < static_cast<int>(ranks.size()); ++other) n += conflict(rank, other) ? 1 : 0;
+    return n;
   }
   // Ranks that made both, in this order.
   int num_in_order(const std::string& first, const std::string& second) const {
@@ -64,18 +64,16 @@ std::string chain_text(std::span<const int> chain) {
   return text + fmt::format("{}", chain.front());
 }
 
-// Two neighbours of a cycle, each in a call that the other should make and has not. Of those who made one of
-// the two only, most are in the call that comes first; equal: those who made both tell which that is. -1:
-// nobody.
+// Of two neighbours of a cycle that are in conflict: who is so with more ranks; equal: those who made both
+// calls tell which comes first, and so who skipped one. -1: nobody.
 int find_skipper(const Case& c, std::span<const int> cycle) {
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int waiting = cycle[i], late = cycle[(i + 1) % cycle.size()];
-    const std::string &wanted = c.operation(waiting), &other = c.operation(late);
-    if (!c.missed(late, wanted) || !c.missed(waiting, other)) continue;
-    int against_late = c.num_only(wanted, other), against_waiting = c.num_only(other, wanted);
+    if (!c.conflict(waiting, late)) continue;
+    int against_late = c.num_conflicts(late), against_waiting = c.num_conflicts(waiting);
     if (against_late == against_waiting) {
-      against_late = c.num_in_order(wanted, other);
-      against_waiting = c.num_in_order(other, wanted);
+      against_late = c.num_in_order(c.operation(waiting), c.operation(late));
+      against_waiting = c.num_in_order(c.operation(late), c.operation(waiting));
     }
     if (against_late != against_waiting) return against_late > against_waiting ? late : waiting;
   }
