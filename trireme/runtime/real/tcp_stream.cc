@@ -66,6 +66,17 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where) {
   return out;
 }
 
+// When several peers send to one at once, switches drop the ends of bursts, and the kernel waits 200 ms
+// before it sends them again: many times what a collective takes. On one network 16 ms are enough, provided
+// that the other end does not delay its acknowledgements longer. Options of Linux 6.15; older kernels refuse
+// them.
+void resend_sooner(int fd) {
+  constexpr int kRtoMinUs = 45, kDelackMaxUs = 46;  // TCP_RTO_MIN_US, TCP_DELACK_MAX_US
+  const int delay_us = 8'000, resend_us = 16'000;
+  if (::setsockopt(fd, IPPROTO_TCP, kDelackMaxUs, &delay_us, sizeof delay_us) == 0)
+    ::setsockopt(fd, IPPROTO_TCP, kRtoMinUs, &resend_us, sizeof resend_us);
+}
+
 class TcpStream final : public Stream {
  public:
   TcpStream(Runtime& rt, Loop& loop, Fd socket) : socket_(rt, loop, std::move(socket)) {}
@@ -74,6 +85,7 @@ class TcpStream final : public Stream {
   Status start() {
     const int on = 1;
     ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    resend_sooner(socket_.fd());
     local_ = own_address(socket_.fd());
     return socket_.watch();
   }
