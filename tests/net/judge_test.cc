@@ -136,6 +136,15 @@ TEST(Judge, CircleBlamesTheMemberThatSkippedACallOfItsSubGroup) {
   for (const int start : {1, 2, 3}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 1);
 }
 
+TEST(Judge, CircleBlamesWhoSkippedACallAlsoWhenItIsInACallOfASubGroup) {
+  // Rank 1 waits in "a" for rank 0, which is in "sub", a call of 0, 2 and 3; rank 3 made "a" before that.
+  const std::vector<RankView> ranks{waiting(3, "sub"), waiting(0, "a"), waiting(1, "b"), waiting(2, "sub")};
+  const std::vector<CallClass> calls{way(7, {1, 2, 3}, "a", {0}, {1, 1, 1}),
+                                     way(8, {0, 3}, "sub", {2}, {3, 3}),
+                                     way(9, {0, 2, 3}, "b", {1}, {2, 2, 2})};
+  for (const int start : {0, 1, 2, 3}) EXPECT_EQ(judge_stuck(ranks, start, kDeadline, calls)->culprit, 0);
+}
+
 TEST(Judge, CircleBlamesTheRankInConflictWithMost) {
   // Rank 0 made a call of its own; rank 1 is through with everything, rank 2 waits for rank 0 on the way.
   const std::vector<RankView> ranks{waiting(1, "extra"), waiting(0, "end"), waiting(0, "sum")};

@@ -64,18 +64,22 @@ std::string chain_text(std::span<const int> chain) {
   return text + fmt::format("{}", chain.front());
 }
 
-// Of two neighbours of a cycle that are in conflict: who is so with more ranks; equal: those who made both
-// calls tell which comes first, and so who skipped one. -1: nobody.
+// Who skipped a call. First by order: a rank that is in a call and has not made another, which most made
+// before that one. Else, of two neighbours in conflict, who is so with more ranks. -1: nobody.
 int find_skipper(const Case& c, std::span<const int> cycle) {
+  const auto skipped = [&c](int rank, const std::string& call) {
+    const std::string& now = c.operation(rank);
+    return c.missed(rank, call) && c.num_in_order(call, now) > c.num_in_order(now, call);
+  };
+  const auto next = [&](std::size_t i) { return cycle[(i + 1) % cycle.size()]; };
   for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const int waiting = cycle[i], late = cycle[(i + 1) % cycle.size()];
-    if (!c.conflict(waiting, late)) continue;
-    int against_late = c.num_conflicts(late), against_waiting = c.num_conflicts(waiting);
-    if (against_late == against_waiting) {
-      against_late = c.num_in_order(c.operation(waiting), c.operation(late));
-      against_waiting = c.num_in_order(c.operation(late), c.operation(waiting));
-    }
-    if (against_late != against_waiting) return against_late > against_waiting ? late : waiting;
+    if (skipped(next(i), c.operation(cycle[i]))) return next(i);
+    if (skipped(cycle[i], c.operation(next(i)))) return cycle[i];
+  }
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    if (!c.conflict(cycle[i], next(i))) continue;
+    const int here = c.num_conflicts(cycle[i]), there = c.num_conflicts(next(i));
+    if (here != there) return here > there ? cycle[i] : next(i);
   }
   return -1;
 }
