@@ -17,22 +17,12 @@ Core::Core(WorldSpec spec)
     const Status checked = cost::check_topology(spec_.topology);
     TR_CHECK(checked.ok(), "{}", checked.message());
   }
-  constexpr std::size_t kNone = SIZE_MAX;
-  const std::size_t n = spec_.topology.machines.size();
-  std::vector<std::size_t> up(n, kNone), down(n, kNone);
-  for (std::size_t i = 0; i < routes_.links().size(); ++i) {
-    const cost::TopologyLink& l = routes_.links()[i];
+  for (const cost::TopologyLink& l : routes_.links()) {
     wires_.push_back({.model = l.model});
     jitters_ = jitters_ || l.jitter > 0;
-    const auto from = static_cast<std::size_t>(l.from), to = static_cast<std::size_t>(l.to);
-    if (from < n && up[from] == kNone) up[from] = i;
-    if (to < n && down[to] == kNone) down[to] = i;
   }
-  for (std::size_t m = 0; m < n; ++m) {
-    TR_CHECK(up[m] != kNone && down[m] != kNone, "machine {} has no links", m);
-    machines_.push_back(std::make_unique<Machine>(*this, spec_.topology.machines[m], spec_.topology.local,
-                                                  wires_[up[m]], wires_[down[m]]));
-  }
+  for (const cost::MachineModel& model : spec_.topology.machines)
+    machines_.push_back(std::make_unique<Machine>(*this, model, spec_.topology.local));
   for (const FaultSpec& fault : spec_.faults)
     if (fault.site.empty()) schedule_fault(fault);
 }

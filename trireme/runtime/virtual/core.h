@@ -69,10 +69,8 @@ struct Link {
 };
 
 struct Machine {
-  Machine(Core& core, const cost::MachineModel& model, const cost::LinkModel& local_link, Link& first_up,
-          Link& first_down)
-      : up(first_up), down(first_down), local{.model = local_link}, cores(core, model) {}
-  Link &up, &down;  // its first links of the topology
+  Machine(Core& core, const cost::MachineModel& model, const cost::LinkModel& local_link)
+      : local{.model = local_link}, cores(core, model) {}
   Link local;
   Cores cores;
   Disk disk;

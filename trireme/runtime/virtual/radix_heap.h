@@ -60,10 +60,12 @@ class RadixHeap {
     return value;
   }
 
+  // Takes out every entry for which forgotten(value) is true.
   template <typename Forgotten>
   void forget(Forgotten forgotten) {
-    while (head_ < buckets_[0].size() && forgotten(buckets_[0][head_].value)) drop_head();
-    for (unsigned b = 1; b < buckets_.size(); ++b) {
+    buckets_[0].erase(buckets_[0].begin(), buckets_[0].begin() + static_cast<std::ptrdiff_t>(head_));
+    head_ = 0;
+    for (unsigned b = 0; b < buckets_.size(); ++b) {
       filter(b, forgotten);
       if (buckets_[b].empty()) used_ &= ~(std::uint64_t{1} << b);
     }
