@@ -362,13 +362,17 @@ TEST(Price, CountsIncastAndMessageOverheads) {
   EXPECT_EQ(t.latency, 25 * kMicro);
   EXPECT_EQ(t.messages, 15 * 2 * kMicro);
   EXPECT_EQ(t.bytes, 15 * 320 * kMicro);
-  // Ranks that share two cores take turns.
-  cost::CommModel crowded;
-  crowded.ranks_per_host = 8;
-  ScheduleSpec spec = spec_of(Kind::kAllreduce, 8, 1000);
-  spec.group_of.clear();
-  const Price p = (*find_algorithm(Kind::kAllreduce, "ring"))->price(spec);
-  EXPECT_EQ(price_parts(p, crowded).messages, 4 * price_parts(p, cost::CommModel()).messages);
+  // Ranks that share two cores take turns, and the processors work for what comes in, too.
+  const auto hosted = [](const char* name, int world) {
+    cost::CommModel model;
+    model.ranks_per_host = world;
+    ScheduleSpec spec = spec_of(Kind::kAllreduce, world, 1000 * world);
+    spec.group_of.clear();
+    return price_parts((*find_algorithm(Kind::kAllreduce, name))->price(spec), model);
+  };
+  EXPECT_EQ(hosted("ring", 8).messages, 4 * time("ring", 8, 8000).messages);
+  EXPECT_EQ(hosted("ring", 2).bytes, 2 * time("ring", 2, 2000).bytes);
+  EXPECT_EQ(hosted("binomial", 2).bytes, time("binomial", 2, 2000).bytes);
 }
 
 TEST(Selection, OrdersTheCandidatesAndSaysWhy) {

@@ -45,6 +45,14 @@ Spent on_machines(const Price& p, const cost::CommModel& model) {
   return larger(chain, loads);
 }
 
+// Bytes that the busiest rank sends and receives: as many come in as go out, in the measure of messages.
+double both_ways(const Price& p) {
+  const std::int64_t most = std::max(p.messages_sent, p.messages_received);
+  if (most == 0 || p.serial_bytes == 0) return 0;
+  return p.bytes_per_rank * (1 + static_cast<double>(std::min(p.messages_sent, p.messages_received)) /
+                                     static_cast<double>(most));
+}
+
 }  // namespace
 
 PriceTime price_parts(const Price& p, const cost::CommModel& model) {
@@ -54,11 +62,13 @@ PriceTime price_parts(const Price& p, const cost::CommModel& model) {
   const double all = model.reduce_seconds(p.reduce_bytes_per_rank) + overhead;
   double additions;
   if (model.ranks_per_host > 0) {
-    // The processors do everything: nothing is hidden, messages cost their receiver too, and ranks that share
-    // a core take turns.
+    // The processors do everything: nothing is hidden, messages and bytes cost their receiver too, and ranks
+    // that share a core take turns.
     links.messages =
         std::max(links.messages, spent(0, p.messages_received, 0, model.link).messages) * model.crowding();
-    links.bytes = (links.bytes + model.peer_copy_seconds(p.peer_copy_bytes)) * model.crowding();
+    links.bytes = (std::max(links.bytes, both_ways(p) / model.link.bytes_per_second) +
+                   model.peer_copy_seconds(p.peer_copy_bytes)) *
+                  model.crowding();
     additions = all * model.crowding();
   } else {
     links.bytes += model.peer_copy_seconds(p.peer_copy_bytes);
