@@ -53,6 +53,7 @@ void MpiTransport::on_small(int from, int tag, const Header& header, ByteView pa
       if (poisoning()) return;
       if (header.kind == Kind::kClear) {
         out.state = Outgoing::State::kSending;
+        ++moving_;
         port_.send_payload(from, header.slot, out.data, out.bytes, ended_id(Ended::kOutgoing, header.slot));
       } else {
         endpoint_->end_send_later(out.token, ok_status());
@@ -160,6 +161,7 @@ bool MpiTransport::start_incoming() {
   for (const std::uint32_t at : std::exchange(chosen_, {})) {
     Incoming& in = incoming_[at];
     in.state = Incoming::State::kPosted;
+    ++moving_;
     std::byte* target = in.recv ? in.recv->view.data : in.arrival->data.get();
     port_.recv_payload(in.peer, in.slot, target, in.bytes, ended_id(Ended::kIncoming, at));
     answer(Kind::kClear, in.peer, in.slot, in.generation);

@@ -14,6 +14,7 @@ constexpr std::size_t kMaxControlQueue = 4096;
 // After the last progress the loop turns for this long while work is outstanding, then it sleeps.
 constexpr TimeNs kSpin = 100 * kMicro;
 constexpr TimeNs kFirstSleep = 50 * kMicro, kLongestSleep = kMilli, kIdleSleep = 4 * kMilli;
+constexpr TimeNs kIdleAfter = 50 * kMilli;  // without progress, however much is outstanding
 // How long poison waits for transfers that both sides have begun. Beyond, the other side is mute: MPI is then
 // never entered again, so that nothing touches the callers' memory.
 constexpr TimeNs kDrainPatience = 200 * kMilli;
@@ -179,6 +180,7 @@ bool MpiTransport::push_local_work() {
   for (const std::uint32_t slot : std::exchange(new_window_ops_, {})) {
     WindowOp& op = window_ops_[slot];
     op.started = true;
+    ++moving_;
     const std::uint64_t id = ended_id(Ended::kWindowOp, slot);
     if (op.is_put)
       port_.put(op.window, op.peer, op.offset, op.view.data, op.view.bytes, id);
@@ -216,7 +218,9 @@ void MpiTransport::set_closed_handler(std::function<void(int)> handler) {
 
 void MpiTransport::on_finished(std::uint64_t id, bool ok) {
   const auto slot = static_cast<std::uint32_t>(id);
-  switch (static_cast<Ended>(id >> 32)) {
+  const auto what = static_cast<Ended>(id >> 32);
+  if (what != Ended::kBarrier) --moving_;
+  switch (what) {
     case Ended::kOutgoing: {
       const Outgoing out = outgoing_[slot];
       free_outgoing(slot);
@@ -252,11 +256,13 @@ bool MpiTransport::pace(TimeNs now, bool progress) {
     last_progress_ = now;
     sleep_ = kFirstSleep / 2;
   }
-  if (outstanding && now - last_progress_ < kSpin) {
+  // MPI moves a payload in many small steps, of which no event tells.
+  if (moving_ > 0 || (outstanding && now - last_progress_ < kSpin)) {
     next_look_ = 0;
     return true;
   }
-  sleep_ = std::min(2 * sleep_, outstanding || has_windows_ ? kLongestSleep : kIdleSleep);
+  const bool waiting = (outstanding || has_windows_) && now - last_progress_ < kIdleAfter;
+  sleep_ = std::min(2 * sleep_, waiting ? kLongestSleep : kIdleSleep);
   next_look_ = now + sleep_;
   look_at_next_look();
   return progress;

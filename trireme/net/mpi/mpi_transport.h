@@ -163,6 +163,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   std::vector<std::pair<int, Header>> answers_;
   std::vector<int> ended_peers_;
   std::uint64_t recvs_waiting_ = 0, bytes_sent_ = 0;
+  int moving_ = 0;  // payloads, puts and gets that MPI has begun
   bool local_work_ = false;
   bool has_windows_ = false;
   runtime::OneShot<Status>* barrier_ = nullptr;
