@@ -20,10 +20,9 @@ Bytes encode(const Dataset& set, std::uint64_t seed) {
   out.reserve(kHeaderBytes + set.pixels.size() + set.labels.size() + kDigestBytes);
   append_le(out, seed);
   append_le(out, static_cast<std::uint64_t>(set.labels.size()));
-  for (const auto* part : {&set.pixels, &set.labels}) {
-    const auto view = std::as_bytes(std::span(*part));
-    out.insert(out.end(), view.begin(), view.end());
-  }
+  const auto pixels = std::as_bytes(std::span(set.pixels));
+  out.insert(out.end(), pixels.begin(), pixels.end());
+  for (const std::int32_t label : set.labels) out.push_back(static_cast<std::byte>(label));
   const std::string digest = sha256_hex(out);
   const ByteView tail = as_bytes(digest);
   out.insert(out.end(), tail.begin(), tail.end());
@@ -52,7 +51,7 @@ void draw_range(Dataset& set, const DigitSpec& spec, std::int64_t begin, std::in
     const auto at = static_cast<std::size_t>(i);
     const int label =
         draw_digit(spec, index, std::span<std::uint8_t, kPixels>(set.pixels.data() + at * kPixels, kPixels));
-    set.labels[at] = static_cast<std::uint8_t>(label);
+    set.labels[at] = label;
   }
 }
 
@@ -62,6 +61,7 @@ runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runti
                                                                   DigitsOptions options) {
   auto set = std::make_shared<Dataset>();
   set->name = "digits";
+  set->source = fmt::format("built-in digits, seed {}", options.seed);
   set->sample_shape = {1, kDigitSide, kDigitSide};
   set->num_train = options.limit_train > 0 ? std::min(options.limit_train, kDigitTrain) : kDigitTrain;
   set->num_test = options.limit_test > 0 ? std::min(options.limit_test, kDigitTest) : kDigitTest;

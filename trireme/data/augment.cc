@@ -1,0 +1,121 @@
+#include "trireme/data/augment.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/hash.h"
+#include "trireme/base/rng.h"
+
+namespace trireme::data {
+namespace {
+
+template <typename T>
+void copy_view(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
+               std::span<float> out) {
+  const auto y0 = static_cast<std::int64_t>(view.y0), x0 = static_cast<std::int64_t>(view.x0);
+  const std::int64_t dx = view.dx < 0 ? -1 : 1;
+  for (std::int64_t y = 0; y < height; ++y) {
+    const std::int64_t from_y = y0 + y;
+    float* row = out.data() + y * width;
+    if (from_y < 0 || from_y >= height) {
+      std::fill_n(row, width, 0.0F);
+      continue;
+    }
+    const T* from = in.data() + from_y * width;
+    for (std::int64_t x = 0; x < width; ++x) {
+      const std::int64_t from_x = x0 + x * dx;
+      row[x] = from_x < 0 || from_x >= width ? 0.0F : static_cast<float>(from[from_x]);
+    }
+  }
+}
+
+template <typename T>
+void resample_view(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
+                   std::span<float> out) {
+  const auto at = [&](std::int64_t y, std::int64_t x) {
+    return y < 0 || y >= height || x < 0 || x >= width
+               ? 0.0
+               : static_cast<double>(in[static_cast<std::size_t>(y * width + x)]);
+  };
+  for (std::int64_t y = 0; y < height; ++y) {
+    const double fy = view.y0 + static_cast<double>(y) * view.dy;
+    const double y_floor = std::floor(fy), wy = fy - y_floor;
+    const auto iy = static_cast<std::int64_t>(y_floor);
+    for (std::int64_t x = 0; x < width; ++x) {
+      const double fx = view.x0 + static_cast<double>(x) * view.dx;
+      const double x_floor = std::floor(fx), wx = fx - x_floor;
+      const auto ix = static_cast<std::int64_t>(x_floor);
+      const double top = at(iy, ix) * (1 - wx) + at(iy, ix + 1) * wx;
+      const double bottom = at(iy + 1, ix) * (1 - wx) + at(iy + 1, ix + 1) * wx;
+      out[static_cast<std::size_t>(y * width + x)] = static_cast<float>(top * (1 - wy) + bottom * wy);
+    }
+  }
+}
+
+template <typename T>
+void view_any(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
+              std::span<float> out) {
+  TR_CHECK(static_cast<std::int64_t>(in.size()) == height * width && in.size() == out.size());
+  if (view.resampled)
+    resample_view(view, in, height, width, out);
+  else
+    copy_view(view, in, height, width, out);
+}
+
+}  // namespace
+
+Status check_augment(const Augment& augment, const Shape& sample) {
+  if (!augment.any()) return {};
+  if (sample.rank() != 3)
+    return error(Code::kInvalid,
+                 "[data] augmentation needs pictures [C, H, W]: got samples {}; switch it off",
+                 sample.to_string());
+  if (augment.shift < 0 || augment.shift >= std::min(sample[1], sample[2]))
+    return error(Code::kInvalid, "[data] augmentation shift: got {}, expected 0 to {}", augment.shift,
+                 std::min(sample[1], sample[2]) - 1);
+  if (!(augment.crop > 0 && augment.crop <= 1))
+    return error(Code::kInvalid, "[data] augmentation crop: got {}, expected more than 0 and at most 1",
+                 augment.crop);
+  return {};
+}
+
+View draw_view(const Augment& augment, const Shape& sample, std::uint64_t seed, std::int64_t epoch,
+               std::int64_t sample_id) {
+  View view;
+  if (!augment.any()) return view;
+  Philox rng(mix_key(seed, hash_text("augment"), static_cast<std::uint64_t>(epoch)),
+             static_cast<std::uint64_t>(sample_id));
+  // Every draw is made whether used or not: switching one kind on leaves the others as they were.
+  const auto span = static_cast<std::uint32_t>(2 * augment.shift + 1);
+  view.y0 = static_cast<double>(rng.next_below(span)) - augment.shift;
+  view.x0 = static_cast<double>(rng.next_below(span)) - augment.shift;
+  const bool mirrored = augment.flip && (rng.next_u32() & 1U) != 0;
+  const double side_y = augment.crop + (1 - augment.crop) * rng.next_double();
+  const double side_x = augment.crop + (1 - augment.crop) * rng.next_double();
+  const double place_y = rng.next_double(), place_x = rng.next_double();
+  const auto last_y = static_cast<double>(sample[1] - 1), last_x = static_cast<double>(sample[2] - 1);
+  if (augment.crop < 1) {
+    view.resampled = true;
+    view.dy = side_y;
+    view.dx = side_x;
+    view.y0 += place_y * (1 - side_y) * last_y;
+    view.x0 += place_x * (1 - side_x) * last_x;
+  }
+  if (mirrored) {
+    view.x0 += last_x * view.dx;
+    view.dx = -view.dx;
+  }
+  return view;
+}
+
+void view_channel(const View& view, std::span<const std::uint8_t> in, std::int64_t height, std::int64_t width,
+                  std::span<float> out) {
+  view_any(view, in, height, width, out);
+}
+
+void view_channel(const View& view, std::span<const float> in, std::int64_t height, std::int64_t width,
+                  std::span<float> out) {
+  view_any(view, in, height, width, out);
+}
+
+}  // namespace trireme::data
