@@ -42,7 +42,7 @@ TEST(Mpirun, EveryTransportEndsInTheHashOfFourLocalWorkers) {
   const Workspace w;
   const Ran local = w.run(small_train("local", {"--workers", "4", "--quiet"}));
   ASSERT_EQ(local.code, 0) << local.err;
-  for (const std::string transport : {"mpi", "shm", "auto"}) {
+  for (const std::string transport : {"mpi", "shm", "tcp", "auto"}) {
     const Ran ran = mpirun(w, 4, small_train(transport, {"--transport", transport}));
     ASSERT_EQ(ran.code, 0) << ran.err;
     EXPECT_EQ(sha_of(w, transport), sha_of(w, "local")) << transport;

@@ -16,12 +16,13 @@ std::vector<std::string> small_train(const std::string& run_dir, const std::vect
   return args;
 }
 
-// Starts three processes with `variables`, where R stands for the rank, and waits for all; fails with the
-// first that fails.
+// Starts three processes with `variables`, where R stands for the rank and JOB for a job id, and waits for
+// all; fails with the first that fails.
 Ran start_three(const Workspace& w, const std::string& variables, const std::vector<std::string>& arguments) {
   const std::string script =
-      "for R in 0 1 2; do export " + variables +
-      "; \"$@\" & pids=\"$pids $!\"; done; code=0; for p in $pids; do wait $p || code=$?; done; exit $code";
+      "JOB=$$; for R in 0 1 2; do export TMPDIR='" + w.path() + "' " + variables +
+      "; \"$@\" & pids=\"$pids $!\"; done; code=0; for p in $pids; do wait $p || code=$?; done; "
+      "exit $code";
   std::vector<std::string> argv{"/bin/sh", "-c", script, "sh", binary_path()};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return w.run_program(argv);
@@ -43,10 +44,7 @@ class Launched : public ::testing::TestWithParam<Dialect> {};
 TEST_P(Launched, ThreeRanksFindEachOtherAndEndInTheHashOfOneWorker) {
   const Workspace w;
   ASSERT_EQ(w.run(small_train("alone", {})).code, 0);
-  const std::string job = std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-                          w.path().substr(w.path().size() - 6);
-  const Ran ran = start_three(w, "TMPDIR='" + w.path() + "' JOB=" + job + " " + GetParam().variables,
-                              small_train("run", {}));
+  const Ran ran = start_three(w, GetParam().variables, small_train("run", {}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(sha_of(w, "run"), sha_of(w, "alone"));
   const Json summary = w.json("run/summary.json");
@@ -70,6 +68,16 @@ INSTANTIATE_TEST_SUITE_P(
         Dialect{"own", "TRIREME_RANK=$R TRIREME_WORLD=3 TRIREME_RENDEZVOUS=."}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Launchers, RanksOfOneHostMeetOverTcpToo) {
+  const Workspace w;
+  ASSERT_EQ(w.run(small_train("alone", {})).code, 0);
+  const Ran ran = start_three(w, "RANK=$R WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=29519",
+                              small_train("run", {"--transport", "tcp"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(sha_of(w, "run"), sha_of(w, "alone"));
+  EXPECT_EQ(w.json("run/summary.json").value("transport", ""), "tcp");
+}
+
 TEST(Launchers, RanksWithoutAPlaceToMeetAreToldWhatToSet) {
   const Workspace w;
   const Ran ran = start_three(w, "PMI_RANK=$R PMI_SIZE=3", small_train("run", {}));
@@ -80,9 +88,8 @@ TEST(Launchers, RanksWithoutAPlaceToMeetAreToldWhatToSet) {
 TEST(Launchers, AFailureOfRankZeroIsEverybodysBeforeTheFirstStep) {
   const Workspace w;
   w.write("file", "no folder");
-  const Ran ran =
-      start_three(w, "RANK=$R WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29518 TMPDIR='" + w.path() + "'",
-                  small_train("file/run", {}));
+  const Ran ran = start_three(w, "RANK=$R WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29518",
+                              small_train("file/run", {}));
   EXPECT_EQ(ran.code, 1) << ran.err;
   for (const char* rank : {"rank 0:", "rank 1:", "rank 2:"})
     EXPECT_NE(ran.err.find(rank), std::string::npos) << ran.err;
