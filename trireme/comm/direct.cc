@@ -114,7 +114,8 @@ bool Direct::begin(int lane, DirectCall call) {
 }
 
 void Direct::publish_notice(Lane& l, int lane) {
-  Notice& notice = memory(rank_, lane).notice(l.number);
+  const LaneMemory own = memory(rank_, lane);
+  Notice& notice = own.notice(l.number);
   notice.high = l.call.id.high();
   notice.low = l.call.id.low();
   notice.fingerprint = l.call.fingerprint.pack();
@@ -129,7 +130,8 @@ bool Direct::hear_notices(Lane& l, int lane) {
   const std::int64_t bytes = l.call.count * l.call.elem_bytes;
   for (; l.first_missing < world_; ++l.first_missing) {
     if (l.first_missing == rank_) continue;
-    const Notice& notice = memory(l.first_missing, lane).notice(l.number);
+    const LaneMemory theirs_at = memory(l.first_missing, lane);
+    const Notice& notice = theirs_at.notice(l.number);
     if (notice.number.load(std::memory_order_acquire) != l.number) return false;
     const auto theirs = net::Identity::unpack(notice.high, notice.low);
     const bool same_call = theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack();
@@ -243,7 +245,8 @@ void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
       outputs_[i] = l.call.out + at;
       continue;
     }
-    const Notice& notice = memory(p, lane).notice(l.number);
+    const LaneMemory theirs = memory(p, lane);
+    const Notice& notice = theirs.notice(l.number);
     inputs_[i] = windows_[i] + notice.in_at + at;
     outputs_[i] = windows_[i] + notice.out_at + at;
     for (std::int64_t line = 0; line < ahead; line += static_cast<std::int64_t>(kLine))
