@@ -1,99 +1,66 @@
 #include "trireme/model/zoo.h"
 
-#include "trireme/base/hash.h"
-#include "trireme/base/rng.h"
-#include "trireme/graph/pass/passes.h"
-#include "trireme/model/layers.h"
-#include "trireme/op/ops.h"
+#include <algorithm>
+#include <array>
+
+#include "trireme/model/zoo/families.h"
 
 namespace trireme::model {
 namespace {
 
-using graph::Value;
-
-Value linear(LayerBuilder& l, Value x, int num_classes) { return l.dense("fc", x, num_classes); }
-
-Value mlp(LayerBuilder& l, Value x, int num_classes) {
-  graph::Builder& b = l.graph();
-  x = b.relu(l.dense("fc1", x, 256));
-  x = l.dropout("drop1", x, 0.2);
-  return l.dense("fc2", x, num_classes);
+// The models of the built-in job first, then by family.
+const auto& rows() {
+  static const std::array table{kLenet, kLinear, kMlp};
+  return table;
 }
 
-// LeNet's plan (LeCun et al. 1998) with rectifiers, max pooling and dropout before the classifier.
-Value lenet(LayerBuilder& l, Value x, int num_classes) {
-  graph::Builder& b = l.graph();
-  x = b.max_pool2d(b.relu(l.conv2d("conv1", x, 16, 5, 1, 2)), 2, 2);
-  x = b.max_pool2d(b.relu(l.conv2d("conv2", x, 32, 5, 1, 2)), 2, 2);
-  x = b.relu(l.dense("fc1", x, 128));
-  x = l.dropout("drop1", x, 0.25);
-  return l.dense("fc2", x, num_classes);
-}
-
-constexpr ZooRow kZoo[] = {
-    {"lenet",
-     "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 pictures.",
-     lenet},
-    {"linear", "Softmax regression.", linear},
-    {"mlp", "One hidden layer of 256 rectifiers.", mlp},
-};
-
-Result<graph::Graph> build_graph(const ZooRow& row, const ModelInput& input, std::int64_t n, bool training,
-                                 std::vector<Parameter>& parameters) {
-  graph::Graph g;
-  graph::Builder b(g);
-  std::vector<std::int64_t> dims{n};
-  for (const std::int64_t d : input.sample_shape.dims()) dims.push_back(d);
-  const Value images = b.input("images", DType::kF32, Shape(dims));
-  const Value labels = b.input("labels", DType::kI32, {n});
-  const Value weights = b.input("weights", DType::kF32, {n});
-  LayerBuilder layers(b, training);
-  const Value logits = row.build(layers, images, input.num_classes);
-  const Value loss = b.sum(b.softmax_cross_entropy(logits, labels, weights));
-  const Value correct = b.sum(b.add_node(op::kCorrect, {logits, labels, weights}));
-  b.output("loss", loss);
-  b.output("correct", correct);
-  TR_RETURN_IF_ERROR(b.status());
-  parameters = layers.parameters();
-  if (training) {
-    std::vector<Value> wrt;
-    for (const Parameter& p : parameters) wrt.push_back(*g.find_variable(p.name));
-    TR_ASSIGN_OR_RETURN(const std::vector<Value> grads, graph::add_gradients(g, loss, wrt));
-    for (std::size_t i = 0; i < grads.size(); ++i) g.set_output("grad:" + parameters[i].name, grads[i]);
+Result<Options> complete(const ZooRow& row, const Options& given) {
+  Options all;
+  for (const OptionSpec& spec : row.options) all.items.emplace_back(spec.name, spec.default_value);
+  for (const auto& [name, value] : given.items) {
+    const auto at =
+        std::find_if(all.items.begin(), all.items.end(), [&](const auto& i) { return i.first == name; });
+    if (at == all.items.end()) {
+      std::string known;
+      for (const OptionSpec& spec : row.options)
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", spec.name);
+      return error(Code::kInvalid, "[model] '{}' has no option '{}'; expected one of: {}", row.name, name,
+                   known.empty() ? "none" : known);
+    }
+    at->second = value;
   }
-  TR_RETURN_IF_ERROR(graph::verify(g));
-  return g;
+  return all;
 }
 
 }  // namespace
 
-std::span<const ZooRow> zoo() { return kZoo; }
+double Options::get(std::string_view name) const {
+  for (const auto& [key, value] : items)
+    if (key == name) return value;
+  TR_CHECK(false, "no option '{}'", name);
+}
+std::int64_t Options::get_int(std::string_view name) const { return static_cast<std::int64_t>(get(name)); }
 
-Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, std::int64_t shard_batch) {
+std::span<const ZooRow> zoo() { return rows(); }
+
+Result<const ZooRow*> find_model(std::string_view name) {
   std::string known;
-  for (const ZooRow& row : kZoo) {
-    if (name == row.name) {
-      ModelGraphs graphs;
-      std::vector<Parameter> eval_parameters;
-      TR_ASSIGN_OR_RETURN(graphs.train, build_graph(row, input, shard_batch, true, graphs.parameters));
-      TR_ASSIGN_OR_RETURN(graphs.eval, build_graph(row, input, shard_batch, false, eval_parameters));
-      return graphs;
-    }
+  for (const ZooRow& row : zoo()) {
+    if (name == row.name) return &row;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
   return error(Code::kNotFound, "[model] no model is called '{}'; expected one of: {}", name, known);
 }
 
-void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float> values) {
-  const std::uint64_t key = mix_key(seed, hash_text("initial values"), hash_text(parameter.name));
-  const auto bound = static_cast<float>(parameter.bound);
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    const std::uint64_t block = i / 4;
-    const auto words =
-        philox4x32(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
-    for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j)
-      values[j] = bound == 0 ? 0.0F : bound * (2.0F * to_uniform(words[j - i]) - 1.0F);
-  }
+Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, std::int64_t shard_batch,
+                                const Options& options) {
+  TR_ASSIGN_OR_RETURN(const ZooRow* row, find_model(name));
+  TR_ASSIGN_OR_RETURN(const Options all, complete(*row, options));
+  if (row->input().task != input.task)
+    return error(Code::kInvalid, "[model] '{}' reads {}, but the data gives {}", name,
+                 input_name(row->input().task), input_name(input.task));
+  return build_graphs([&](LayerBuilder& l, graph::Value x) { return row->build(l, x, input, all); }, input,
+                      shard_batch);
 }
 
 }  // namespace trireme::model
