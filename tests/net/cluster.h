@@ -23,6 +23,7 @@ struct Node {
   int rank;
   int world;
   std::string where = "connect";
+  ConnectOptions options = {};  // how it connected
 };
 using Body = std::function<runtime::Task<void>(Node&)>;
 
@@ -74,6 +75,7 @@ inline runtime::Task<void> run_rank(Node& node, std::string transport, ConnectOp
   EXPECT_TRUE(connected.ok()) << connected.status().to_string();
   if (!connected.ok()) co_return;
   node.transport = std::move(connected).value();
+  node.options = options;
   node.where = "body";
   co_await body(node);
   node.transport.reset();

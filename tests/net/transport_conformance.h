@@ -387,6 +387,33 @@ TYPED_TEST_P(TransportConformance, DestroyingDropsWhatIsOutstandingWithoutComple
   });
 }
 
+// Two of three ranks come. (MPI fixes the world when it starts: there is nobody to wait for.)
+TYPED_TEST_P(TransportConformance, ConnectingEndsAtItsDeadlineAndNamesWhoIsMissing) {
+  TypeParam::run(2, [](Node& n) -> Task<void> {
+    co_await barrier(n);
+    const std::string name(n.transport->name());
+    if (name == "mpi") co_return;
+    ConnectOptions options = n.options;
+    options.world = 3;
+    options.epoch = 2;
+    options.deadline = 200 * kMilli;
+    options.mailbox_base = 100;
+    if (!options.coordinator.empty()) options.coordinator = "machine-0:29501";
+    const TimeNs start = n.rt.now();
+    auto connected = co_await connect_transport(n.rt, name, options);
+    EXPECT_FALSE(connected.ok());
+    EXPECT_EQ(connected.status().code(), Code::kDeadline) << connected.status().to_string();
+    if (n.rank == 0) {
+      EXPECT_NE(connected.status().message().find("2"), std::string::npos) << connected.status().to_string();
+    }
+    EXPECT_GE(n.rt.now() - start, options.deadline);
+    if (n.rt.is_virtual()) {
+      EXPECT_LE(n.rt.now() - start, options.deadline + 3 * kSecond);
+    }
+    co_await barrier(n);
+  });
+}
+
 TYPED_TEST_P(TransportConformance, RefusesStrangePeersAndOtherEpochs) {
   TypeParam::run(2, [](Node& n) -> Task<void> {
     Log log(n.rt);
@@ -409,6 +436,7 @@ REGISTER_TYPED_TEST_SUITE_P(TransportConformance, KeepsTheOrderPerIdentity,
                             HoldsASenderWhomNobodyReceivesWhileControlPasses,
                             APeerThatGoesLeavesTheOthersWorking,
                             DestroyingDropsWhatIsOutstandingWithoutCompletingIt,
+                            ConnectingEndsAtItsDeadlineAndNamesWhoIsMissing,
                             RefusesStrangePeersAndOtherEpochs);
 
 }  // namespace trireme::net::testing

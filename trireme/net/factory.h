@@ -22,8 +22,10 @@ struct ConnectOptions {
   std::size_t window_bytes = std::size_t{1} << 30;
   // tcp: where rank 0 listens and everybody finds the others, "host:port".
   std::string coordinator = {};
-  std::string job = {};   // tcp: a name that all ranks of the job give; ranks of another are refused
-  std::string bind = {};  // tcp: the address to listen at; empty: that by which the coordinator is reached
+  std::string job = {};  // tcp: a name that all ranks of the job give; ranks of another are refused
+  // tcp: the address to listen at; empty: that by which the coordinator is reached (without coordinator:
+  // loopback)
+  std::string bind = {};
   bool insecure = false;  // tcp: listen beyond loopback although nothing is encrypted yet
 };
 
