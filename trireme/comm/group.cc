@@ -60,8 +60,9 @@ class TransportGroup final : public Calls,
     if (verdict_.ok()) {
       Status met = co_await run(leave_request());
       if (met.ok()) met = co_await membership_->leave(rt_.now() + 2 * options_.membership.deadline);
-      left_ = met.ok() ? error(Code::kInvalid, "[comm] rank {} had left: expected no call after leave()", rank())
-                       : met;
+      left_ = met.ok()
+                  ? error(Code::kInvalid, "[comm] rank {} had left: expected no call after leave()", rank())
+                  : met;
       if (verdict_.ok() && membership_->verdict().ok()) co_return met;
     }
     // Bounded: poison completes everything from the loop.
