@@ -38,6 +38,16 @@ TEST(InspectSchedule, DrawsTextAndSvgAndGivesJson) {
   EXPECT_EQ((*parsed)["messages"].size(), 15U);
 }
 
+TEST(InspectSchedule, PricesByATopology) {
+  const Workspace w;
+  const Ran ran = w.run({"inspect", "schedule", "--world", "16", "--bytes", "64K", "--topology", "fat-tree",
+                         "--link", "1gbit,50us,3us"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("the typical way between two machines of fat-tree"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("3 us per message"), std::string::npos) << ran.out;
+  EXPECT_EQ(w.run({"inspect", "schedule", "--topology", "moebius"}).code, 2);
+}
+
 TEST(InspectSchedule, SaysWhatIsWrong) {
   const Workspace w;
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{

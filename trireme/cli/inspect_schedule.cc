@@ -3,11 +3,13 @@
 
 #include "trireme/base/json.h"
 #include "trireme/cli/calibration_file.h"
+#include "trireme/cli/cluster_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/measure_direct.h"
 #include "trireme/collective/draw.h"
 #include "trireme/collective/formulas.h"
 #include "trireme/cost/cost_json.h"
+#include "trireme/cost/routes.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/tensor/dtype.h"
@@ -22,6 +24,8 @@ using collective::ScheduleSpec;
 struct ScheduleArgs {
   std::string kind = "allreduce", bytes = "1MB", dtype = "f32", algorithm, transport, calibration, groups;
   std::string draw, out, segment = "1MB";
+  ClusterArgs cluster;  // only its topology and link
+  std::optional<cost::CommModel> of_cluster;
   int world = 4, root = 0, rank = -1;
   double latency_us = -1, gbit = -1;
   bool peer_memory = false, json = false;
@@ -114,6 +118,11 @@ Result<Model> model_of(const ScheduleArgs& args, const std::optional<cost::Calib
     TR_ASSIGN_OR_RETURN(model.comm, cost::comm_model(*calibration, args.transport, args.world));
     model.source =
         fmt::format("{} on {}, calibrated {}", args.transport, calibration->host, calibration->date);
+  }
+  if (args.of_cluster) {
+    model.comm = *args.of_cluster;
+    model.source = fmt::format("the typical way between two machines of {}",
+                               args.cluster.topology.empty() ? "a switch" : args.cluster.topology);
   }
   if (args.latency_us >= 0) model.comm.link.latency_ns = from_seconds(args.latency_us * 1e-6);
   if (args.gbit > 0) model.comm.link.bytes_per_second = args.gbit * 1e9 / 8;
@@ -225,7 +234,7 @@ void print_text(const ScheduleArgs& args, const Inspection& i) {
                       collective::allreduce_bound().text));
   print(fmt::format("{}: {}\n", i.shown->name,
                     i.verified.ok()
-                        ? "proved: every rank ends with the sum it was promised, no race, no deadlock"
+                        ? "proved: every rank ends with what it was promised, no race, no deadlock"
                         : i.verified.message()));
 }
 
@@ -241,13 +250,22 @@ Result<std::string> drawing(const ScheduleArgs& args, const Inspection& i) {
                                           format_bytes(i.spec.bytes()), i.spec.world));
 }
 
+// Sums through shared memory are those that read: the others send messages.
+std::vector<const collective::Algorithm*> candidates_of(const ScheduleArgs& args, const ScheduleSpec& spec) {
+  std::vector<const collective::Algorithm*> rows = collective::algorithms_of(spec.kind);
+  if (args.transport == kDirectName)
+    std::erase_if(rows, [&](const collective::Algorithm* a) {
+      return !a->applicable(spec).ok() || a->price(spec).peer_copy_bytes == 0;
+    });
+  return rows;
+}
+
 Status inspect(const ScheduleArgs& args, const std::optional<cost::Calibration>& calibration, Inspection& i) {
   TR_ASSIGN_OR_RETURN(i.spec, spec_of(args));
   TR_ASSIGN_OR_RETURN(i.model, model_of(args, calibration));
   if (args.rank >= args.world)
     return error(Code::kInvalid, "[inspect] --rank: got {}, expected 0..{}", args.rank, args.world - 1);
-  TR_ASSIGN_OR_RETURN(i.choice,
-                      collective::choose(i.spec, collective::algorithms_of(i.spec.kind), i.model.comm));
+  TR_ASSIGN_OR_RETURN(i.choice, collective::choose(i.spec, candidates_of(args, i.spec), i.model.comm));
   i.shown = i.choice.algorithm;
   if (!args.algorithm.empty()) {
     const auto found = collective::find_algorithm(i.spec.kind, args.algorithm);
@@ -285,6 +303,16 @@ runtime::Task<Status> run(runtime::Runtime& rt, const ScheduleArgs& args) {
   co_return Status();
 }
 
+// A machine per rank; where --groups has fewer, the typical way is the same.
+Status load_topology(ScheduleArgs& args, runtime::RealRuntime& rt) {
+  if (!args.cluster.given()) return {};
+  TR_ASSIGN_OR_RETURN(const runtime::WorldSpec world, load_cluster(args.cluster, args.world, rt));
+  cost::CommModel model(cost::summarise(world.topology).typical, world.topology.machines.front());
+  model.local = world.topology.local;
+  args.of_cluster = model;
+  return {};
+}
+
 runtime::Task<void> keep(runtime::Task<Status> task, Status& status) { status = co_await std::move(task); }
 
 }  // namespace
@@ -302,6 +330,10 @@ std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
   sub->add_option("--segment", args->segment, "Segment of the chain");
   sub->add_option("--groups", args->groups,
                   "Ranks per machine (4), or the machine of every rank (0,0,1,1), for hierarchical");
+  sub->add_option("--topology", args->cluster.topology,
+                  "Price by a topology, NAME[,KEY=VALUE...], as `simulate` has them");
+  sub->add_option("--link", args->cluster.link,
+                  "Link of a machine: BANDWIDTH[,LATENCY[,OVERHEAD]], e.g. 10gbit,25us,2us");
   sub->add_flag("--peer-memory", args->peer_memory, "The transport reads peers' memory in place");
   sub->add_option(
       "--transport", args->transport,
@@ -321,8 +353,8 @@ std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
     runtime::RealOptions real;
     real.name = "inspect";
     const auto rt = runtime::make_real_runtime(real);
-    Status status;
-    rt->run(keep(run(*rt, *args), status));
+    Status status = load_topology(*args, *rt);
+    if (status.ok()) rt->run(keep(run(*rt, *args), status));
     return status.ok() ? kExitOk : print_error(status);
   };
 }

@@ -9,10 +9,12 @@ namespace {
 // What the time of a price is made of, and so why it is what it is.
 std::string explain(const Candidate& c, const cost::CommModel& model) {
   const PriceTime t = price_parts(c.price, model);
-  return fmt::format("{}: {} = {} for {} rounds + {} for {} messages + {} for {} in a row + {} for additions",
+  const bool reads = c.price.peer_copy_bytes > 0;
+  const auto bytes = static_cast<std::uint64_t>(reads ? c.price.peer_copy_bytes : c.price.serial_bytes);
+  return fmt::format("{}: {} = {} for {} rounds + {} for {} messages + {} for {} {} + {} for additions",
                      c.algorithm->name, format_duration(c.time), format_duration(t.latency), c.price.rounds,
                      format_duration(t.messages), c.price.messages_sent, format_duration(t.bytes),
-                     format_bytes(static_cast<std::uint64_t>(c.price.serial_bytes)),
+                     format_bytes(bytes), reads ? "copied from memory" : "in a row",
                      format_duration(t.additions));
 }
 
