@@ -10,6 +10,7 @@ find_package(rapidcheck QUIET)
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
 set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
+set(TRIREME_TEST_LINKS_model exec)  # small models are run
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
 set(trireme_prefix "")

@@ -84,8 +84,10 @@ class LayerBuilder {
   graph::Value tied(std::string_view name, graph::Value x);
   // Adds a trained vector per position to x [n, t, width].
   graph::Value positions(std::string_view name, graph::Value x);
-  // Self-attention of x [n, t, width] with one product for queries, keys and values and one for the output.
-  graph::Value attention(std::string_view name, graph::Value x, std::int64_t heads, bool causal);
+  // Self-attention of x [n, t, width] with one product for queries, keys and values and one for the output,
+  // whose weights may have an initialiser of their own.
+  graph::Value attention(std::string_view name, graph::Value x, std::int64_t heads, bool causal,
+                         std::string_view out_init = {});
   // x [n, t, in] -> all states [n, t, hidden], from zero states. Weights as in PyTorch (weight_ih, weight_hh,
   // bias_ih, bias_hh), uniform in 1 / sqrt(hidden).
   graph::Value rnn(std::string_view name, graph::Value x, std::int64_t hidden);

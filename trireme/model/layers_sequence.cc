@@ -44,7 +44,8 @@ Value LayerBuilder::positions(std::string_view name, Value x) {
   return b_.add(x, table);
 }
 
-Value LayerBuilder::attention(std::string_view name, Value x, std::int64_t heads, bool causal) {
+Value LayerBuilder::attention(std::string_view name, Value x, std::int64_t heads, bool causal,
+                              std::string_view out_init) {
   if (!usable(name, x, 3)) return {};
   const Shape shape = b_.type(x).shape;
   const std::int64_t n = shape[0], t = shape[1], width = shape[2];
@@ -64,7 +65,11 @@ Value LayerBuilder::attention(std::string_view name, Value x, std::int64_t heads
   }
   Value y = b_.add_node(op::kAttention, qkv, {{"causal", causal}});
   y = b_.add_node(op::kTranspose, {y}, order({0, 2, 1, 3}));
-  return linear("out", b_.reshape(y, {n, t, width}), width);
+  const std::string before = init_;
+  if (!out_init.empty()) init_ = out_init;
+  y = linear("out", b_.reshape(y, {n, t, width}), width);
+  init_ = before;
+  return y;
 }
 
 Value LayerBuilder::recurrent(std::string_view name, const op::OpDef& def, std::int64_t gates, Value x,

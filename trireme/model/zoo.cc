@@ -10,7 +10,10 @@ namespace {
 
 // The models of the built-in job first, then by family.
 const auto& rows() {
-  static const std::array table{kLenet, kLinear, kMlp};
+  static const std::array table{kLenet,     kLinear,   kMlp,       kMnistCnn,    kMnistMlp,
+                                kLenet5,    kLocalNet, kAlexnet,   kAlexnet2012, kVgg11,
+                                kVgg16,     kVgg19,    kGooglenet, kResnet18,    kResnet50,
+                                kSpeech42m, kCharLstm, kCharGpt,   kGpt2124m,    kAutoencoder};
   return table;
 }
 

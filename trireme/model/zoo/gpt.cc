@@ -1,0 +1,58 @@
+// Decoder-only transformers in GPT-2's form (Radford et al. 2019): norms before attention and before the MLP,
+// a norm at the end, GELU by tanh, the table of tokens tied to the output. The context is the length of a
+// sample.
+#include "trireme/model/zoo/families.h"
+
+namespace trireme::model {
+namespace {
+
+using graph::Value;
+
+Value block(LayerBuilder& l, Value x, std::int64_t width, const Options& o,
+            const std::string& residual_init) {
+  graph::Builder& b = l.graph();
+  const double rate = o.get("dropout");
+  Value y =
+      l.attention("attention", l.layer_norm("norm1", x), o.get_int("heads"), /*causal=*/true, residual_init);
+  x = b.add(x, l.dropout("drop1", y, rate));
+  y = l.activation("gelu_tanh", l.linear("up", l.layer_norm("norm2", x), 4 * width));
+  l.set_init(residual_init);
+  y = l.linear("down", y, width);
+  l.set_init("normal(0.02)");
+  return b.add(x, l.dropout("drop2", y, rate));
+}
+
+Value gpt(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+  const std::int64_t width = o.get_int("width"), layers = o.get_int("layers");
+  // Branches that end in the residual stream start smaller by 1 / sqrt(how many of them there are).
+  const std::string residual_init = fmt::format(
+      "normal({})", 0.02 / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(layers, 1))));
+  l.set_init("normal(0.02)");
+  x = l.positions("positions", l.embedding("tokens", x, in.num_classes, width));
+  x = l.dropout("drop", x, o.get("dropout"));
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const LayerBuilder::Scope scope(l, fmt::format("block{}", i));
+    x = block(l, x, width, o, residual_init);
+  }
+  return l.tied("tokens", l.layer_norm("norm", x));
+}
+
+ModelInput characters() { return {Shape{128}, 65, ModelTask::kLanguage}; }
+ModelInput byte_pairs() { return {Shape{1024}, 50257, ModelTask::kLanguage}; }
+constexpr const char *kWidth = "of the residual stream", *kLayers = "blocks", *kHeads = "of attention",
+                     *kDropout = "share dropped at the input and at the end of branches";
+constexpr OptionSpec kCharOptions[] = {
+    {"width", 256, kWidth}, {"layers", 4, kLayers}, {"heads", 4, kHeads}, {"dropout", 0, kDropout}};
+constexpr OptionSpec kGpt2Options[] = {
+    {"width", 768, kWidth}, {"layers", 12, kLayers}, {"heads", 12, kHeads}, {"dropout", 0.1, kDropout}};
+
+}  // namespace
+
+constinit const ZooRow kCharGpt{
+    "char-gpt",
+    "GPT of 4 layers, 256 wide, over characters: 3,208,960 parameters at 65 characters, context 128.", gpt,
+    characters, kCharOptions};
+constinit const ZooRow kGpt2124m{"gpt2-124m", "GPT-2 small: 124,439,808 parameters.", gpt, byte_pairs,
+                                 kGpt2Options};
+
+}  // namespace trireme::model
