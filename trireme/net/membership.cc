@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trireme/net/call_teller.h"
 #include "trireme/net/coordinator.h"
 #include "trireme/runtime/sync.h"
 
@@ -24,11 +25,6 @@ constexpr int kCoordinator = Coordinator::kRank;
 constexpr TimeNs kCoordinatorGrace = 250 * kMilli;
 constexpr TimeNs kReportPatience = 500 * kMilli;
 constexpr TimeNs kMismatchPatience = 800 * kMilli;
-// Per heartbeat; the rest follow with the next.
-constexpr std::size_t kMaxCallsTold = 4;
-// Calls that others asked about and this rank has not made.
-constexpr std::size_t kMaxWanted = 64;
-
 ControlMessage accusation(ControlType type, const Verdict& v) {
   return {.type = type, .peer = v.culprit, .code = v.code, .operation = v.operation, .reason = v.reason};
 }
@@ -42,7 +38,8 @@ class StarMembership final : public Membership, private CoordinatorPort {
         self_(transport.rank()),
         world_(transport.world()),
         alive_(std::make_shared<bool>(true)),
-        farewell_(rt) {}
+        farewell_(rt),
+        teller_(transport, [this](ControlMessage m) { tell_call_on_loop(std::move(m)); }) {}
 
   ~StarMembership() override {
     *alive_ = false;
@@ -69,18 +66,15 @@ class StarMembership final : public Membership, private CoordinatorPort {
     tick_on_loop();
   }
 
-  void watch_calls(CallLog* log) override { calls_ = log; }
-  void note_call(const CallId& id) override {
-    if (!wanted_.empty() && std::erase(wanted_, id) > 0) compare_own(id);
-  }
+  void watch_calls(CallLog* log) override { teller_.watch(log); }
+  void note_call(const CallId& id) override { teller_.note(id); }
+  void compare_call(const CallId& id) override { teller_.compare(id); }
   void note_progress() override { ++progress_; }
   void set_waiting(WaitingFor waiting) override {
     if (waiting.peer == waiting_.peer && waiting.operation == waiting_.operation) return;
     waiting_ = std::move(waiting);
     ++progress_;
   }
-
-  void compare_call(const CallId& id) override { compare_own(id); }
 
   void report(int culprit, Code code, std::string operation, std::string reason) override {
     TR_CHECK(code != Code::kOk && culprit >= 0 && culprit < world_, "report of rank {}", culprit);
@@ -111,8 +105,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
     leaving_ = true;
     set_waiting({-1, "leave"});
     if (world_ > 1 && started_ && !is_over()) {
-      for (const CallId& id : std::exchange(wanted_, {})) compare_own(id);
-      if (tell_left_over_on_loop()) co_await farewell_.wait_until(rt_.now() + kMismatchPatience);
+      if (teller_.leave()) co_await farewell_.wait_until(rt_.now() + kMismatchPatience);
     }
     if (world_ > 1 && started_ && !is_over()) {
       if (coordinator_ != nullptr)
@@ -187,7 +180,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
       send_heartbeat();
     if (now >= next_beat_) {
       next_beat_ = now + options_.heartbeat;
-      tell_calls_on_loop();
+      teller_.beat();
       if (coordinator_ == nullptr) watch_coordinator_on_loop();
     }
     if (is_over()) return;
@@ -224,58 +217,13 @@ class StarMembership final : public Membership, private CoordinatorPort {
     });
   }
 
-  // Calls that last, and calls that somebody's message contradicts, are compared with those of the others.
-  void tell_calls_on_loop() {
-    if (calls_ == nullptr) return;
-    std::vector<CallId> told = calls_->lasting_calls(kMaxCallsTold);
-    transport_.visit_waiting([&](int /*peer*/, const Identity& id, const Fingerprint& fp) {
-      if (told.size() >= 2 * kMaxCallsTold) return;
-      const auto mark = calls_->latest_call(id.group, id.slot, id.step);
-      if (mark && mark->fingerprint != fp.pack() &&
-          std::find(told.begin(), told.end(), mark->id) == told.end())
-        told.push_back(mark->id);
-    });
-    for (const CallId& id : told) compare_own(id);
-  }
-
-  // At the end: messages that nobody will take.
-  bool tell_left_over_on_loop() {
-    if (calls_ == nullptr) return false;
-    std::vector<CallId> told;
-    transport_.visit_waiting([&](int /*peer*/, const Identity& id, const Fingerprint& fp) {
-      if (told.size() >= 2 * kMaxCallsTold || !calls_->is_member(id.group)) return;
-      CallId call{id.group, id.slot, id.step, 1};
-      if (const auto mark = calls_->latest_call(id.group, id.slot, id.step))
-        call.turn = mark->id.turn + (mark->fingerprint == fp.pack() ? 1 : 0);
-      if (std::find(told.begin(), told.end(), call) == told.end()) told.push_back(call);
-    });
-    for (const CallId& id : told) compare_own(id);
-    return !told.empty();
-  }
-
-  void compare_own(const CallId& id) override {
-    if (world_ == 1 || is_over() || calls_ == nullptr || !calls_->is_member(id.group)) return;
-    const auto record = calls_->find_call(id);
-    if (!record && !leaving_) want_on_loop(id);
-    ControlMessage m{.type = ControlType::kCall,
-                     .progress = record ? record->serial : 0,
-                     .call = id.pack(),
-                     .turn = id.turn,
-                     .digest = record     ? record->digest
-                               : leaving_ ? kNotMade
-                                          : kNotYet,
-                     .operation = record ? record->operation : std::string(),
-                     .reason = record ? record->words : "nothing"};
+  void compare_own(const CallId& id) override { teller_.compare(id); }
+  void tell_call_on_loop(ControlMessage m) {
+    if (world_ == 1 || is_over()) return;
     if (coordinator_ != nullptr)
       coordinator_->call_told(self_, m);
     else
       send(kCoordinator, std::move(m));
-  }
-
-  void want_on_loop(const CallId& id) {
-    if (std::find(wanted_.begin(), wanted_.end(), id) != wanted_.end()) return;
-    if (wanted_.size() >= kMaxWanted) wanted_.erase(wanted_.begin());
-    wanted_.push_back(id);
   }
 
   void control_on_loop(int peer, ByteView bytes) {
@@ -315,7 +263,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
         send_heartbeat();
         break;
       case ControlType::kCompare:
-        compare_own(CallId::unpack(m.call, m.turn));
+        teller_.compare(CallId::unpack(m.call, m.turn));
         break;
       default:
         break;
@@ -381,8 +329,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   std::vector<Verdict> pending_;              // reports that wait for the coordinator's word
   std::unique_ptr<Coordinator> coordinator_;  // on rank 0
 
-  CallLog* calls_ = nullptr;
-  std::vector<CallId> wanted_;
+  CallTeller teller_;
   WaitingFor waiting_;
   std::uint64_t progress_ = 0, seen_progress_ = 0;
   TimeNs started_at_ = 0, last_tick_ = 0, next_beat_ = 0, changed_at_ = 0, coordinator_heard_at_ = -1;
