@@ -6,8 +6,8 @@ foreach(source IN LISTS trireme_example_sources)
   add_executable(example_${name} "${source}")
   target_link_libraries(example_${name} PRIVATE trireme_exec trireme_eager trireme_model trireme_data)
   target_include_directories(example_${name} PRIVATE "${CMAKE_SOURCE_DIR}")
-  # GCC 13 sees an array bound broken inside fmt where there is none, at -O3 only.
-  target_compile_options(example_${name} PRIVATE $<$<CONFIG:Release>:-O2>)
+  # GCC 13 sees an array bound broken inside fmt where there is none.
+  target_compile_options(example_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
   if(TRIREME_TESTS AND NOT TRIREME_SUITE)
     add_dependencies(tests_quick example_${name})
     add_test(NAME example_${name}

@@ -42,7 +42,8 @@ std::unique_ptr<RealRuntime> small_runtime() {
 
 // A port that was free a moment ago: both ends must know it before one listens.
 std::uint16_t free_port(const std::string& host) {
-  auto listener = small_runtime()->network().listen_tcp({host, 0}, false);
+  const auto rt = small_runtime();
+  auto listener = rt->network().listen_tcp({host, 0}, false);
   EXPECT_TRUE(listener.ok()) << listener.status().to_string();
   return (*listener)->address().port;
 }
