@@ -60,10 +60,11 @@ bool CallTeller::leave() {
   std::vector<CallId> told;
   transport_.visit_waiting([&](int /*peer*/, const Identity& id, const Fingerprint& fp) {
     if (told.size() >= 2 * kMaxCallsTold || !log_->is_member(id.group)) return;
-    CallId call{id.group, id.slot, id.step, 1};
-    if (const auto mark = log_->latest_call(id.group, id.slot, id.step))
-      call.turn = mark->id.turn + (mark->fingerprint == fp.pack() ? 1 : 0);
-    add(told, call);
+    const auto mark = log_->latest_call(id.group, id.slot, id.step);
+    if (mark) add(told, mark->id);
+    // Of a call that looks the same it may also be the next of that name.
+    if (!mark || mark->fingerprint == fp.pack())
+      add(told, {id.group, id.slot, id.step, mark ? mark->id.turn + 1 : 1});
   });
   for (const CallId& id : told) compare(id);
   return !told.empty();
