@@ -18,6 +18,7 @@ target_include_directories(trireme_openblas SYSTEM INTERFACE "${TRIREME_CBLAS_IN
 target_link_libraries(trireme_openblas INTERFACE "${TRIREME_OPENBLAS}")
 
 include(onednn)
+include(data_libraries)
 
 set(TRIREME_EXTERNAL_base fmt::fmt nlohmann_json::nlohmann_json OpenSSL::Crypto)
 set(TRIREME_EXTERNAL_runtime Threads::Threads)

@@ -1,0 +1,117 @@
+#include "trireme/data/image.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/data/image_codec.h"
+
+namespace trireme::data {
+namespace {
+
+bool begins_with(ByteView bytes, std::initializer_list<unsigned> first) {
+  std::size_t i = 0;
+  for (const unsigned byte : first)
+    if (i >= bytes.size() || static_cast<unsigned>(bytes[i++]) != byte) return false;
+  return true;
+}
+
+// Which input samples make output sample i of a line, and how much of each: weights add up to 1.
+struct Tap {
+  std::int64_t first = 0;
+  std::vector<float> weights;
+};
+
+// Output sample i lies at (begin + (i + 0.5) * scale) of a line of `size` samples.
+std::vector<Tap> make_taps(std::int64_t size, std::int64_t count, double begin, double scale) {
+  const double reach = std::max(scale, 1.0);
+  std::vector<Tap> taps(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double centre = begin + (static_cast<double>(i) + 0.5) * scale;
+    const auto first =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(centre - reach)), 0, size - 1);
+    const auto last =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(centre + reach)), first + 1, size);
+    Tap& tap = taps[static_cast<std::size_t>(i)];
+    tap.first = first;
+    double sum = 0;
+    std::vector<double> weights;
+    for (std::int64_t j = first; j < last; ++j) {
+      const double distance = std::abs(static_cast<double>(j) + 0.5 - centre) / reach;
+      weights.push_back(std::max(0.0, 1 - distance));
+      sum += weights.back();
+    }
+    TR_CHECK(sum > 0, "an output sample that shows nothing");
+    for (const double w : weights) tap.weights.push_back(static_cast<float>(w / sum));
+  }
+  return taps;
+}
+
+}  // namespace
+
+Status check_picture_size(std::int64_t height, std::int64_t width, std::string_view source,
+                          std::int64_t max_pixels) {
+  if (height < 1 || width < 1)
+    return error(Code::kCorrupt, "[data] {}, offset 0: a picture of {} x {} pixels", source, height, width);
+  if (width > max_pixels / height)
+    return error(
+        Code::kExhausted,
+        "[data] {}, offset 0: a picture of {} x {} pixels, expected at most {} in all; scale it down", source,
+        height, width, max_pixels);
+  return {};
+}
+
+bool is_image_name(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower.ends_with(".png") || lower.ends_with(".jpg") || lower.ends_with(".jpeg");
+}
+
+Result<Picture> decode_image(ByteView bytes, std::string_view source, int channels, std::int64_t max_pixels) {
+  if (channels != 1 && channels != 3)
+    return error(Code::kInvalid, "[data] pictures of {} channels; expected 1 (grey) or 3 (colour)", channels);
+  if (bytes.empty())
+    return error(Code::kCorrupt, "[data] {}, offset 0: the file is empty; remove it", source);
+  if (begins_with(bytes, {0x89, 'P', 'N', 'G'})) return decode_png(bytes, source, channels, max_pixels);
+  if (begins_with(bytes, {0xFF, 0xD8})) return decode_jpeg(bytes, source, channels, max_pixels);
+  return error(Code::kCorrupt, "[data] {}, offset 0: neither a JPEG nor a PNG picture; remove or convert it",
+               source);
+}
+
+void fit_picture(const Picture& picture, std::int64_t height, std::int64_t width,
+                 std::span<std::uint8_t> out) {
+  const auto channels = static_cast<std::int64_t>(picture.channels);
+  TR_CHECK(static_cast<std::int64_t>(out.size()) == channels * height * width);
+  const auto in_h = static_cast<double>(picture.height), in_w = static_cast<double>(picture.width);
+  const double scale = std::min(in_h / static_cast<double>(height), in_w / static_cast<double>(width));
+  const auto down =
+      make_taps(picture.height, height, (in_h - scale * static_cast<double>(height)) / 2, scale);
+  const auto across = make_taps(picture.width, width, (in_w - scale * static_cast<double>(width)) / 2, scale);
+  const std::int64_t first_row = down.front().first;
+  const std::int64_t end_row = down.back().first + static_cast<std::int64_t>(down.back().weights.size());
+  std::vector<float> lines(
+      static_cast<std::size_t>((end_row - first_row) * width));  // one channel, scaled across
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t y = first_row; y < end_row; ++y)
+      for (std::int64_t x = 0; x < width; ++x) {
+        const Tap& tap = across[static_cast<std::size_t>(x)];
+        const std::uint8_t* from = picture.pixels.data() + (y * picture.width + tap.first) * channels + c;
+        float sum = 0;
+        for (std::size_t k = 0; k < tap.weights.size(); ++k, from += channels)
+          sum += tap.weights[k] * static_cast<float>(*from);
+        lines[static_cast<std::size_t>((y - first_row) * width + x)] = sum;
+      }
+    for (std::int64_t y = 0; y < height; ++y) {
+      const Tap& tap = down[static_cast<std::size_t>(y)];
+      for (std::int64_t x = 0; x < width; ++x) {
+        const float* from = lines.data() + (tap.first - first_row) * width + x;
+        float sum = 0;
+        for (std::size_t k = 0; k < tap.weights.size(); ++k, from += width) sum += tap.weights[k] * *from;
+        out[static_cast<std::size_t>((c * height + y) * width + x)] =
+            static_cast<std::uint8_t>(std::clamp(std::floor(sum + 0.5F), 0.0F, 255.0F));
+      }
+    }
+  }
+}
+
+}  // namespace trireme::data
