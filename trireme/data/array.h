@@ -1,0 +1,37 @@
+// Array: what the readers of array files (IDX, NPY) give: a shape and little-endian row-major values.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/bytes.h"
+#include "trireme/data/dataset.h"
+#include "trireme/tensor/shape.h"
+
+namespace trireme::data {
+
+// Integers narrower than 32 bits other than u8 are widened to i32 by the readers.
+struct Array {
+  TensorType type;  // kU8, kI32, kI64, kF32 or kF64
+  Bytes bytes;      // type.num_bytes() of them
+};
+
+// The values as f32. kInvalid names `source` and the first value that is not finite.
+Result<std::vector<float>> to_floats(const Array& array, std::string_view source);
+// One-dimensional whole numbers from 0 below `limit` (floats that are whole count too). kCorrupt names the
+// first value that is not.
+Result<std::vector<std::int32_t>> to_labels(const Array& array, std::string_view source, std::int32_t limit);
+
+// Appends samples (the first dimension counts them) and labels to a set whose first part this is, or one with
+// the same sample shape and type. Pictures [N, H, W] become [N, 1, H, W]. Bytes stay bytes, all else becomes
+// f32. Null labels: none. kCorrupt names the source of what does not fit.
+struct LabelledArrays {
+  const Array* samples = nullptr;
+  const Array* labels = nullptr;
+  std::string_view samples_source, labels_source;
+};
+Status append_arrays(Dataset& set, const LabelledArrays& part);
+
+inline constexpr std::int32_t kMaxClasses = 1 << 20;
+
+}  // namespace trireme::data

@@ -1,0 +1,111 @@
+#include "trireme/data/text.h"
+
+#include <algorithm>
+#include <map>
+
+namespace trireme::data {
+namespace {
+
+constexpr std::size_t kMaxVocabulary = 65536;  // tokens are kept as u16
+constexpr std::int64_t kMaxContext = 1 << 20;
+
+// Bytes of the character that starts here; 0: no valid UTF-8 (RFC 3629: no overlong forms, no surrogates).
+std::size_t char_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return 0;
+    return tail(1) && tail(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return 0;
+    return tail(1) && tail(2) && tail(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+void take_bytes(std::string_view text, Dataset& set) {
+  for (int i = 0; i < 256; ++i) set.class_names.emplace_back(1, static_cast<char>(i));
+  set.stream.tokens.reserve(text.size());
+  for (const char c : text) set.stream.tokens.push_back(static_cast<unsigned char>(c));
+}
+
+// Tokens are numbered in the order of the characters' bytes, which is that of their code points.
+Status take_chars(std::string_view text, std::string_view source, Dataset& set) {
+  std::map<std::string_view, std::uint16_t> numbers;
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < text.size(); ++count) {
+    const std::size_t size = char_bytes(text.substr(at));
+    if (size == 0)
+      return error(
+          Code::kCorrupt,
+          "[data] {}, offset {}: byte {:#04x} is not UTF-8; convert the file or take bytes as tokens", source,
+          at, static_cast<unsigned char>(text[at]));
+    numbers.try_emplace(text.substr(at, size), 0);
+    if (numbers.size() > kMaxVocabulary)
+      return error(Code::kInvalid,
+                   "[data] {}, offset {}: more than {} different characters; take bytes as tokens", source,
+                   at, kMaxVocabulary);
+    at += size;
+  }
+  std::uint16_t next = 0;
+  for (auto& [text_of, number] : numbers) {
+    set.class_names.emplace_back(text_of);
+    number = next++;
+  }
+  set.stream.tokens.reserve(count);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view one = text.substr(at, char_bytes(text.substr(at)));
+    set.stream.tokens.push_back(numbers.find(one)->second);
+    at += one.size();
+  }
+  return {};
+}
+
+Status check_options(const TextOptions& o) {
+  if (o.unit != "chars" && o.unit != "bytes")
+    return error(Code::kInvalid, "[data] tokens: got '{}', expected chars or bytes", o.unit);
+  if (o.context < 1 || o.context > kMaxContext)
+    return error(Code::kInvalid, "[data] context: got {}, expected 1 to {}", o.context, kMaxContext);
+  if (o.stride < 0 || o.stride > kMaxContext)
+    return error(Code::kInvalid, "[data] stride: got {}, expected 0 to {}", o.stride, kMaxContext);
+  if (!(o.held_out >= 0 && o.held_out < 1))
+    return error(Code::kInvalid, "[data] held-out share: got {}, expected 0 or more and less than 1",
+                 o.held_out);
+  return {};
+}
+
+}  // namespace
+
+Result<Dataset> parse_text(std::string_view text, std::string_view source, const TextOptions& options) {
+  TR_RETURN_IF_ERROR(check_options(options));
+  Dataset set;
+  set.name = "text";
+  set.source = source;
+  set.dtype = DType::kI32;
+  set.label_kind = Labels::kNext;
+  set.sample_shape = {options.context};
+  if (options.unit == "bytes")
+    take_bytes(text, set);
+  else
+    TR_RETURN_IF_ERROR(take_chars(text, source, set));
+  set.num_classes = static_cast<int>(set.class_names.size());
+  TokenStream& stream = set.stream;
+  const auto total = static_cast<std::int64_t>(stream.tokens.size());
+  stream.context = options.context;
+  stream.stride = options.stride > 0 ? options.stride : options.context;
+  stream.train_tokens = total - static_cast<std::int64_t>(static_cast<double>(total) * options.held_out);
+  set.num_train = stream.num_train_rows();
+  set.num_test = stream.num_held_out_rows();
+  if (set.num_train == 0 || (options.held_out > 0 && set.num_test == 0))
+    return error(Code::kInvalid,
+                 "[data] {}, offset {}: the text ends too early: {} tokens to train and {} to test, but a "
+                 "window takes {}; take a longer text or a shorter context",
+                 source, text.size(), stream.train_tokens, total - stream.train_tokens, options.context + 1);
+  return set;
+}
+
+}  // namespace trireme::data
