@@ -69,8 +69,9 @@ Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int meet
   std::unique_ptr<net::Transport> connected = std::move(*transport);
   found.has_memory = connected->capabilities().peer_memory;
   if (!found.has_memory) co_return;
-  Result<std::unique_ptr<comm::Group>> group =
-      comm::make_group(rt, std::move(connected), comm::GroupOptions());
+  comm::GroupOptions group_options;
+  group_options.spin_ns = kLongSpin;
+  Result<std::unique_ptr<comm::Group>> group = comm::make_group(rt, std::move(connected), group_options);
   found.status = group.status();
   if (!found.status.ok()) co_return;
   found.status = co_await add_all(rt, **group, sums, found);
@@ -87,6 +88,7 @@ FoundSums run_pair(const LinkMeasurement& what, const Sums& sums, int meeting) {
       runtime::RealOptions real;
       real.name = fmt::format("calibrate {}", rank);
       real.compute_threads = 1;
+      real.spin_ns = kLongSpin;
       real.fabric = fabric;
       const auto rt = runtime::make_real_runtime(real);
       rt->run(rank_main(*rt, what, meeting, rank, sums, found[rank]));
@@ -101,24 +103,23 @@ FoundSums run_pair(const LinkMeasurement& what, const Sums& sums, int meeting) {
 Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasurement& what,
                                                                  double reduce_seconds_per_byte) {
   const Sums sums = sums_of(what.quick);
-  FoundSums best;
-  for (int meeting = 0; meeting < kMeetings; ++meeting) {
-    FoundSums found = run_pair(what, sums, meeting);
-    TR_RETURN_IF_ERROR(found.status);
-    if (!found.has_memory) return std::optional<cost::TransportCalibration>();
-    if (meeting == 0 ||
-        summarise_repeats(found.seconds[0]).median < summarise_repeats(best.seconds[0]).median)
-      best = std::move(found);
-  }
-
   cost::TransportCalibration t;
   t.transport = kDirectName;
-  std::vector<double> spreads;
-  for (std::size_t s = 0; s < sums.sizes.size(); ++s) {
-    const Repeats r = summarise_repeats(best.seconds[s]);
-    t.measured.push_back({sums.sizes[s], r.median, r.spread});
-    spreads.push_back(r.spread);
+  for (int meeting = 0; meeting < kMeetings; ++meeting) {
+    const FoundSums found = run_pair(what, sums, meeting);
+    TR_RETURN_IF_ERROR(found.status);
+    if (!found.has_memory) return std::optional<cost::TransportCalibration>();
+    for (std::size_t s = 0; s < sums.sizes.size(); ++s) {
+      const Repeats r = summarise_repeats(found.seconds[s]);
+      const cost::TimedSize now{sums.sizes[s], r.median, r.spread};
+      if (meeting == 0)
+        t.measured.push_back(now);
+      else if (now.seconds < t.measured[s].seconds)
+        t.measured[s] = now;
+    }
   }
+  std::vector<double> spreads;
+  for (const cost::TimedSize& m : t.measured) spreads.push_back(m.spread);
   TR_ASSIGN_OR_RETURN(const cost::LineFit fit, cost::fit_line(t.measured));
   t.fit_error = fit.median_error;
   t.spread = summarise_repeats(spreads).median;

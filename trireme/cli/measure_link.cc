@@ -211,7 +211,7 @@ Found run_pair(const LinkMeasurement& what, const Effort& effort, int meeting, b
       runtime::RealOptions real;
       real.name = fmt::format("calibrate {}", rank);
       real.compute_threads = 1;
-      real.spin_ns = spins ? 50 * kMicro : 0;
+      real.spin_ns = spins ? kLongSpin : 0;
       real.fabric = fabric;
       const auto rt = runtime::make_real_runtime(real);
       rt->run(rank_main(*rt, what, meeting, rank, effort, found[rank]));
@@ -219,6 +219,13 @@ Found run_pair(const LinkMeasurement& what, const Effort& effort, int meeting, b
   runtime::run_in_threads(std::move(bodies));
   if (found[0].status.ok()) found[0].status = found[1].status;
   return std::move(found[0]);
+}
+
+void take_better(Found& best, const Found& other) {
+  for (std::size_t s = 0; s < best.sizes.size(); ++s)
+    if (other.sizes[s].seconds < best.sizes[s].seconds) best.sizes[s] = other.sizes[s];
+  best.overhead_seconds = std::min(best.overhead_seconds, other.overhead_seconds);
+  best.peer_bytes_per_second = std::max(best.peer_bytes_per_second, other.peer_bytes_per_second);
 }
 
 }  // namespace
@@ -242,7 +249,10 @@ Result<cost::TransportCalibration> measure_link(const LinkMeasurement& what) {
   for (int meeting = 0; meeting < kMeetings; ++meeting) {
     Found found = run_pair(what, effort, meeting, /*spins=*/true);
     TR_RETURN_IF_ERROR(found.status);
-    if (meeting == 0 || found.sizes[0].seconds < spinning.sizes[0].seconds) spinning = std::move(found);
+    if (meeting == 0)
+      spinning = std::move(found);
+    else
+      take_better(spinning, found);
   }
   Effort small = effort;
   small.sizes = {kSmall};

@@ -10,7 +10,10 @@
 namespace trireme::cli {
 
 // Two ranks may be put on one core of a busy host, and then each message waits for a turn: they meet several
-// times, and the meeting in which small messages took least is the one that counts.
+// times, and for every size the meeting counts in which its median was least.
+// Ranks that spin wait this long: one that blocked is woken on the core of the other and stays there, while
+// two that spin are soon put on cores of their own.
+inline constexpr TimeNs kLongSpin = 20 * kMilli;
 inline constexpr int kMeetings = 5;
 
 struct LinkMeasurement {
