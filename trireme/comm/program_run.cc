@@ -107,7 +107,7 @@ void ProgramRun::compute(std::uint32_t step) {
   const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
   const bool nothing = s.kind == StepKind::kCopy && src.data != nullptr && src.data == dst.data;
   const double traffic = nothing ? 0 : 3.0 * static_cast<double>(dst.bytes);
-  if (nothing || s.count * request_.elem_bytes < kInlineBytes) {
+  if (nothing || s.count * request_.elem_bytes < (rt_.is_virtual() ? kInlineBytes : kRealInlineBytes)) {
     deferred_bytes_ += traffic;
     if (!nothing) calculate(s);
     done(step);
