@@ -1,0 +1,159 @@
+#include "trireme/model/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/graph/builder.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::model {
+namespace {
+
+using graph::Value;
+
+bool amsgrad(const op::Attrs& a) { return a.get_bool("amsgrad"); }
+bool centered(const op::Attrs& a) { return a.get_bool("centered"); }
+bool has_momentum(const op::Attrs& a) { return a.get_float("momentum") != 0; }
+
+constexpr StateRow kVelocity[] = {{"velocity"}};
+constexpr StateRow kSum[] = {{"sum"}};
+constexpr StateRow kRmspropStates[] = {{"square_avg"}, {"grad_avg", centered}, {"velocity", has_momentum}};
+constexpr StateRow kMoments[] = {{"moment1"}, {"moment2"}, {"max_moment2", amsgrad}};
+
+constexpr OptimizerRow kRows[] = {
+    {"sgd", "Stochastic gradient descent.", &op::kApplySgd, {}},
+    {"momentum", "SGD with momentum 0.9 (Polyak 1964).", &op::kApplyMomentum, kVelocity},
+    {"nesterov", "SGD with Nesterov's momentum 0.9 (Sutskever et al. 2013).", &op::kApplyMomentum, kVelocity,
+     false, "nesterov"},
+    {"adagrad", "AdaGrad (Duchi et al. 2011).", &op::kApplyAdagrad, kSum, true},
+    {"rmsprop", "RMSProp (Tieleman and Hinton 2012).", &op::kApplyRmsprop, kRmspropStates},
+    {"adam", "Adam (Kingma and Ba 2015), decay as an L2 penalty.", &op::kApplyAdam, kMoments, true},
+    {"adamw", "Adam with decoupled decay (Loshchilov and Hutter 2019).", &op::kApplyAdamw, kMoments, true},
+    {"lars", "Momentum with a rate per tensor (You et al. 2017).", &op::kApplyLars, kVelocity},
+};
+
+struct Resolved {
+  const OptimizerRow* row = nullptr;
+  op::Attrs decaying, plain;  // of parameters that decay and of those that do not
+};
+
+Result<Resolved> resolve(const OptimizerSpec& spec) {
+  Resolved r;
+  TR_ASSIGN_OR_RETURN(r.row, find_optimizer(spec.kind));
+  op::Attrs given = spec.attrs;
+  if (r.row->fixed != nullptr) given.set(r.row->fixed, true);
+  Result<op::Attrs> complete = op::complete_attrs(*r.row->op, std::move(given));
+  if (!complete.ok()) return complete.status().with_prefix(fmt::format("[model] optimiser {}: ", spec.kind));
+  r.decaying = r.plain = std::move(complete).value();
+  r.plain.set("weight_decay", 0.0);
+  if (!std::isfinite(spec.clip_norm) || spec.clip_norm < 0)
+    return error(Code::kInvalid, "[model] clip norm: got {}, expected at least 0", spec.clip_norm);
+  return r;
+}
+
+void add_states(const Resolved& r, const OptimizerSpec& spec, const Parameter& p,
+                std::vector<StateVariable>& out) {
+  for (const StateRow& s : r.row->states) {
+    const bool used = s.used == nullptr || s.used(r.decaying);
+    const double initial = used && std::string_view(s.name) == "sum" ? spec.initial_sum : 0;
+    out.push_back({p.name + "/" + s.name, p.name, used ? p.type : TensorType{p.type.dtype, {0}}, initial});
+  }
+}
+
+struct Scalars {
+  Value lr, step, clip, velocity_factor;
+};
+
+Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec, const Parameter& p,
+                 const Scalars& scalars, std::span<const StateVariable> states) {
+  std::vector<Value> inputs{b.variable(p.name, p.type.dtype, p.type.shape)};
+  for (const StateVariable& s : states) {
+    Value state = b.variable(s.name, s.type.dtype, s.type.shape);
+    const bool velocity = s.name == p.name + "/velocity" && s.type == p.type;
+    if (velocity && !scalars.velocity_factor.is_null())
+      state = b.add_node(op::kAssign, {state, b.mul(state, scalars.velocity_factor)});
+    inputs.push_back(state);
+  }
+  Value grad = b.input("grad:" + p.name, p.type.dtype, p.type.shape);
+  if (!scalars.clip.is_null()) grad = b.mul(grad, scalars.clip);
+  inputs.push_back(grad);
+  inputs.push_back(scalars.lr);
+  if (!scalars.step.is_null()) inputs.push_back(scalars.step);
+  return b.add_node(*r.row->op, inputs, decays(spec, p.name) ? r.decaying : r.plain);
+}
+
+}  // namespace
+
+std::span<const OptimizerRow> optimizer_table() { return kRows; }
+
+Result<const OptimizerRow*> find_optimizer(std::string_view kind) {
+  std::string known;
+  for (const OptimizerRow& row : kRows) {
+    if (kind == row.name) return &row;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+  }
+  return error(Code::kNotFound, "[model] no optimiser is called '{}'; expected one of: {}", kind, known);
+}
+
+bool decays(const OptimizerSpec& spec, std::string_view parameter) {
+  const std::size_t slash = parameter.rfind('/');
+  const std::string_view last = slash == std::string_view::npos ? parameter : parameter.substr(slash + 1);
+  return std::find(spec.no_decay.begin(), spec.no_decay.end(), last) == spec.no_decay.end();
+}
+
+Result<std::vector<StateVariable>> optimizer_states(const OptimizerSpec& spec,
+                                                    std::span<const Parameter> parameters) {
+  TR_ASSIGN_OR_RETURN(const Resolved r, resolve(spec));
+  std::vector<StateVariable> states;
+  for (const Parameter& p : parameters) add_states(r, spec, p, states);
+  return states;
+}
+
+Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Parameter> parameters) {
+  TR_ASSIGN_OR_RETURN(const Resolved r, resolve(spec));
+  UpdateGraph out;
+  graph::Builder b(out.graph);
+  Scalars scalars;
+  scalars.lr = b.input("lr", DType::kF32, {});
+  if (r.row->counts_steps) scalars.step = b.input("step", DType::kI64, {});
+  if (spec.clip_norm > 0) scalars.clip = b.input("clip", DType::kF32, {});
+  if (spec.correct_momentum) scalars.velocity_factor = b.input("velocity_factor", DType::kF32, {});
+  out.reads_step = r.row->counts_steps;
+  for (const Parameter& p : parameters) {
+    const std::size_t first = out.states.size();
+    add_states(r, spec, p, out.states);
+    const auto own = std::span(out.states).subspan(first);
+    b.output("updated:" + p.name, update_one(b, r, spec, p, scalars, own));
+  }
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(out.graph));
+  return out;
+}
+
+Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double max_norm) {
+  if (parameters.empty() || !std::isfinite(max_norm) || max_norm <= 0)
+    return error(Code::kInvalid,
+                 "[model] clipping: got {} parameters and norm {}, expected some and a norm above 0",
+                 parameters.size(), max_norm);
+  std::vector<const Parameter*> by_name;
+  for (const Parameter& p : parameters) by_name.push_back(&p);
+  std::sort(by_name.begin(), by_name.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  graph::Graph g;
+  graph::Builder b(g);
+  Value total;
+  for (const Parameter* p : by_name) {
+    const Value grad = b.input("grad:" + p->name, p->type.dtype, p->type.shape);
+    const Value squares = b.sum(b.add_node(op::kSquare, {grad}));
+    total = total.is_null() ? squares : b.add(total, squares);
+  }
+  const Value norm = b.add_node(op::kSqrt, {total});
+  const Value ratio =
+      b.add_node(op::kDiv, {b.fill(max_norm, DType::kF32, {}), b.add(norm, b.fill(1e-6, DType::kF32, {}))});
+  b.output("grad_norm", norm);
+  b.output("clip", b.add_node(op::kMinimum, {ratio, b.fill(1, DType::kF32, {})}));
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(g));
+  return g;
+}
+
+}  // namespace trireme::model
