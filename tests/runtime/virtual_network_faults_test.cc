@@ -232,6 +232,48 @@ TEST(VirtualNetworkFaults, AFaultOfALinkStrikesOnlyWaysOverIt) {
   EXPECT_EQ(ranks[3]->seen.size(), 1U);
 }
 
+// What a rank of every kind of fault does: it computes, reaches fault points, sends and waits.
+Task<void> live(Runtime& rt, Mailbox& box) {
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    co_await rt.compute({.flops = 1e6}, {});
+    const FaultAction action = rt.fault_point("step", i);
+    Packet packet = phantom(100, i * 10 + static_cast<std::uint64_t>(action));
+    box.send(1, std::move(packet));
+  }
+}
+
+TEST(VirtualRankFaults, EveryKindStrikesAtATimeAndAtAFaultPointAndRepeats) {
+  using RankKind = FaultSpec::Kind;
+  for (const RankKind kind : {RankKind::kKill, RankKind::kPause, RankKind::kMiscall, RankKind::kError,
+                              RankKind::kSlow, RankKind::kMute, RankKind::kRestart})
+    for (const bool timed : {false, true}) {
+      const auto hash = [&](bool with_fault, std::vector<Seen>* seen = nullptr) {
+        WorldSpec spec = world_with(2, {});
+        FaultSpec f;
+        f.kind = kind;
+        f.runtime = 0;
+        f.duration = 300 * kMicro;
+        f.factor = 3;
+        if (timed) f.at = 100 * kMicro;
+        if (!timed) f.site = "step";
+        f.index = 5;
+        if (with_fault) spec.faults = {f};
+        auto world = make_virtual_world(spec);
+        auto ranks = make_ranks(*world, 2);
+        world->start(ranks[0]->rt, live(ranks[0]->rt, *ranks[0]->box));
+        world->run(kForever);
+        const WorldReport report = world->run(kForever);
+        if (seen != nullptr) *seen = ranks[1]->seen;
+        return report.trace_hash;
+      };
+      std::vector<Seen> plain, struck;
+      const std::uint64_t without = hash(false, &plain), with = hash(true, &struck);
+      EXPECT_NE(with, without) << static_cast<int>(kind) << timed;
+      EXPECT_EQ(with, hash(true)) << static_cast<int>(kind) << timed;
+      EXPECT_NE(struck, plain) << static_cast<int>(kind) << timed << ": its peer saw nothing of it";
+    }
+}
+
 // Counts its own starts in a synced file, and notes in another one that it never syncs.
 Task<void> count_starts(Runtime& rt, std::vector<std::string>& log) {
   const Result<Bytes> synced = co_await rt.files().read("/starts");

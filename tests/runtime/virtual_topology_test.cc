@@ -167,7 +167,6 @@ TEST(VirtualTopology, ADgx1PairWithoutALinkGoesOverPcie) {
   ranks[0]->box->send(4, phantom(2'000'000 - 48));
   ranks[0]->box->send(5, phantom(1'200'000 - 48));
   world->run(kForever);
-  const cost::Dgx1Spec spec;
   EXPECT_EQ(ranks[4]->seen.at(0).at, 2000 + 700 + 100'000) << "20 GB/s";
   EXPECT_EQ(ranks[5]->seen.at(0).at, 2000 + 3 * 700 + 500 + 100'000) << "12 GB/s over both root complexes";
 }

@@ -103,6 +103,25 @@ TEST(SimulateCollective, AKilledRankIsNamedByTheOthers) {
   EXPECT_LT(r.time, kSecond);
 }
 
+TEST(SimulateCollective, APartitionThatHealsInTimeCostsTimeAndAnotherOneTheGroup) {
+  CollectiveOptions o = on(cost::Topology::single_switch(4, {}, {}), 4, 1 << 20);
+  o.deadline = 2 * kSecond;
+  runtime::NetworkFault partition;
+  partition.kind = runtime::NetworkFault::Kind::kPartition;
+  partition.from = {0, 1};
+  partition.to = {2, 3};
+  partition.duration = 500 * kMilli;
+  o.world.network.faults = {partition};
+  const CollectiveRow healed = run(o, "ring");
+  EXPECT_TRUE(healed.result.ok()) << healed.result.message();
+  EXPECT_GT(healed.time, 500 * kMilli);
+  o.world.network.faults[0].duration = kForever;
+  const CollectiveRow lost = run(o, "ring");
+  EXPECT_EQ(lost.num_failed, 4);
+  EXPECT_EQ(lost.result.code(), Code::kPeerLost) << lost.result.message();
+  EXPECT_LT(lost.time, 3 * kSecond);
+}
+
 TEST(SimulateCollective, OptionsThatMakeNoSenseAreRefused) {
   CollectiveOptions o = on(cost::Topology::single_switch(4, {}, {}), 8, 1 << 20);
   EXPECT_THAT(check_collective_options(o).message(), ::testing::HasSubstr("4 machines"));

@@ -103,13 +103,12 @@ void print_table(const train::CollectiveOptions& o, const std::vector<Simulated>
   const cost::Topology& t = o.world.topology;
   const cost::TopologySummary s = cost::summarise(t);
   std::string text = fmt::format(
-      "{} of {} by {} virtual ranks on {}: {} machines, {} switches, {} and {:.3g} Gbit/s between "
-      "two\n{:<13} {:>10} {:>10} "
-      "{:>7} {:>7} {:>10} {:>9} {:>9}\n",
+      "{} of {} by {} virtual ranks on {}: {} machine{}, {} switch{}, {} and {:.3g} Gbit/s between two\n"
+      "{:<13} {:>10} {:>10} {:>7} {:>7} {:>10} {:>9} {:>9}\n",
       collective::kind_name(o.kind), format_bytes(o.bytes), o.ranks, t.name, t.num_machines(),
-      t.num_machines() > 1 ? t.num_switches() : 0, format_duration(s.typical.latency_ns),
-      s.typical.bytes_per_second * 8e-9, "algorithm", "time", "predicted", "error", "rounds", "sent/rank",
-      "messages", "took");
+      t.num_machines() == 1 ? "" : "s", t.num_switches(), t.num_switches() == 1 ? "" : "es",
+      format_duration(s.typical.latency_ns), s.typical.bytes_per_second * 8e-9, "algorithm", "time",
+      "predicted", "error", "rounds", "sent/rank", "messages", "took");
   for (const Simulated& one : rows) {
     const train::CollectiveRow& r = one.row;
     if (!r.applicable.ok()) {

@@ -175,21 +175,21 @@ runtime::WorldSpec shifted(runtime::WorldSpec world) {
   return world;
 }
 
+// The result is what the first rank that lived to tell says, or else that somebody did not.
 void collect(const std::vector<RankState>& ranks, const runtime::WorldReport& report, CollectiveRow& row) {
+  bool told = false;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankState& s = ranks[r];
     if (s.ended && s.status.ok()) continue;
     ++row.num_failed;
-    if (!row.result.ok()) continue;
-    if (s.ended || !s.status.ok())
+    if (!told && !s.status.ok()) {
       row.result = s.status;
-    else
+      told = true;
+    } else if (row.result.ok()) {
       row.result = error(Code::kPeerLost, "[simulate] rank {} was killed or never ended{}{}", r,
                          report.stuck.empty() ? "" : ": ", report.stuck.substr(0, 200));
+    }
   }
-  // What the living say is worth more than that somebody died.
-  for (const RankState& s : ranks)
-    if (!row.result.ok() && s.ended && !s.status.ok()) row.result = s.status;
 }
 
 }  // namespace
