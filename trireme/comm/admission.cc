@@ -38,7 +38,7 @@ Status Admission::prepare(Request& r, RunRequest& out, CallShape& shape) {
   if (collective::is_reduction(r.kind)) {
     TR_ASSIGN_OR_RETURN(out.combine, find_combine(r.dtype, spec.reduction));
   }
-  TR_ASSIGN_OR_RETURN(out.program, cache_.get(spec, r.call.algorithm, me, options_.link, options_.machine));
+  TR_ASSIGN_OR_RETURN(out.program, cache_.get(spec, r.call.algorithm, me, options_.model));
   const auto num_partials = static_cast<std::size_t>(out.program->program.num_partials);
   if (r.one_partial && num_partials == 1) r.partials = {r.result};
   if (r.partials.size() != num_partials)

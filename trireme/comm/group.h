@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trireme/collective/schedule.h"
+#include "trireme/cost/comm_model.h"
 #include "trireme/net/membership.h"
 #include "trireme/net/transport.h"
 #include "trireme/runtime/runtime.h"
@@ -41,8 +42,7 @@ struct GroupOptions {
   std::uint16_t id = 0;
   std::uint32_t epoch = 1;
   net::MembershipOptions membership;
-  cost::LinkModel link;  // for selection
-  cost::MachineModel machine;
+  cost::CommModel model;  // by which calls without an algorithm choose one: the same on every rank
   std::vector<std::int32_t> machine_of = {};  // the machine of each rank, for hierarchical algorithms
   // How long a call in shared memory looks again before it leaves the loop to others. 0 where more ranks than
   // cores share a host.

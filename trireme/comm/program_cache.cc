@@ -41,8 +41,7 @@ Result<std::shared_ptr<const ReadyProgram>> make_ready_program(const collective:
 
 Result<std::shared_ptr<const ReadyProgram>> ProgramCache::get(const collective::ScheduleSpec& spec,
                                                               const std::string& algorithm, int rank,
-                                                              const cost::LinkModel& link,
-                                                              const cost::MachineModel& machine) {
+                                                              const cost::CommModel& model) {
   for (Entry& e : entries_) {
     if (e.algorithm != algorithm || e.rank != rank || !same_spec(e.spec, spec)) continue;
     e.used = ++clock_;
@@ -50,7 +49,7 @@ Result<std::shared_ptr<const ReadyProgram>> ProgramCache::get(const collective::
   }
   const collective::Algorithm* chosen = nullptr;
   if (algorithm.empty()) {
-    TR_ASSIGN_OR_RETURN(chosen, collective::select_algorithm(spec, link, machine));
+    TR_ASSIGN_OR_RETURN(chosen, collective::select_algorithm(spec, model));
   } else {
     TR_ASSIGN_OR_RETURN(chosen, collective::find_algorithm(spec.kind, algorithm));
   }

@@ -31,11 +31,10 @@ class ProgramCache {
  public:
   static constexpr std::size_t kMaxPrograms = 64;
 
-  // `algorithm` empty: the cheapest for `link` and `machine`.
+  // `algorithm` empty: the cheapest by `model`.
   Result<std::shared_ptr<const ReadyProgram>> get(const collective::ScheduleSpec& spec,
                                                   const std::string& algorithm, int rank,
-                                                  const cost::LinkModel& link,
-                                                  const cost::MachineModel& machine);
+                                                  const cost::CommModel& model);
   std::size_t num_built() const { return num_built_; }
 
  private:

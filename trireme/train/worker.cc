@@ -267,8 +267,7 @@ Task<Result<Summary>> train_rank(RankContext context) {
   options.membership.deadline = context.job.parallel.deadline_ms * kMilli;
   options.membership.heartbeat = options.membership.deadline / 10;
   options.membership.arrival = options.membership.deadline;  // connecting has shown that everybody is there
-  options.link = context.link;
-  options.machine = context.machine;
+  options.model = cost::CommModel(context.link, context.machine);
   if (context.connect.world > runtime::num_cores()) options.spin_ns = 0;
   auto group = comm::make_group(rt, std::move(wire), options);
   if (!group.ok()) co_return group.status();
