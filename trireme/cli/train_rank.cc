@@ -154,17 +154,19 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   co_return Status();
 }
 
+// Interrupts keep their handler until the error is written: mpirun ends the others as soon as one has ended.
 Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
-  rt.on_interrupt(nullptr);
+  if (!failure.ok()) {
+    rt.log(fmt::format("failed: {}", failure.message()));
+    bool written = false;
+    if (!run.run_dir.empty()) written = (co_await write_error(rt, run.run_dir, run.id.rank, failure)).ok();
+    // Our own launcher reads the file; under any other the terminal is all there is.
+    if (!run.args.prepared || !written)
+      std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, failure.message()).c_str(), stderr);
+  }
   if (run.makes_rendezvous && run.id.rank == 0) (void)co_await rt.files().remove_all(run.id.rendezvous);
-  if (failure.ok()) co_return;
-  rt.log(fmt::format("failed: {}", failure.message()));
-  bool written = false;
-  if (!run.run_dir.empty()) written = (co_await write_error(rt, run.run_dir, run.id.rank, failure)).ok();
-  // Our own launcher reads the file; under any other the terminal is all there is.
-  if (!run.args.prepared || !written)
-    std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, failure.message()).c_str(), stderr);
+  rt.on_interrupt(nullptr);
 }
 
 }  // namespace
