@@ -5,6 +5,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/data/dataset.h"
 #include "trireme/data/digits.h"
+#include "trireme/data/load.h"
 
 namespace trireme::data {
 namespace {
@@ -57,8 +58,7 @@ void draw_range(Dataset& set, const DigitSpec& spec, std::int64_t begin, std::in
 
 }  // namespace
 
-runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runtime& rt,
-                                                                  DigitsOptions options) {
+runtime::Task<Loaded> make_digits(runtime::Runtime& rt, DigitsOptions options) {
   auto set = std::make_shared<Dataset>();
   set->name = "digits";
   set->source = fmt::format("built-in digits, seed {}", options.seed);
@@ -73,8 +73,7 @@ runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runti
   const bool use_cache = whole && !options.cache_dir.empty();
   if (use_cache) {
     Result<Bytes> file = co_await rt.files().read(path);
-    if (file.ok() && decode(*file, options.seed, static_cast<std::size_t>(count), *set))
-      co_return std::shared_ptr<const Dataset>(set);
+    if (file.ok() && decode(*file, options.seed, static_cast<std::size_t>(count), *set)) co_return set;
   }
   set->pixels.resize(static_cast<std::size_t>(count) * kPixels);
   set->labels.resize(static_cast<std::size_t>(count));
@@ -98,7 +97,23 @@ runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runti
     if (written.ok()) written = co_await rt.files().write_atomic(path, file);
     if (!written.ok()) rt.log(fmt::format("the digits are not cached: {}", written.message()));
   }
-  co_return std::shared_ptr<const Dataset>(set);
+  co_return set;
+}
+
+runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runtime& rt,
+                                                                  DigitsOptions options) {
+  Loaded set = co_await make_digits(rt, std::move(options));
+  if (!set.ok()) co_return set.status();
+  co_return std::shared_ptr<const Dataset>(std::move(*set));
+}
+
+runtime::Task<Loaded> load_built_in(runtime::Runtime& rt, const DataSpec& spec) {
+  DigitsOptions options;
+  options.seed = spec.seed;
+  options.limit_train = spec.limit_train;
+  options.limit_test = spec.limit_test;
+  options.cache_dir = spec.cache_dir;
+  co_return co_await make_digits(rt, options);
 }
 
 }  // namespace trireme::data

@@ -1,0 +1,146 @@
+// A folder of pictures, one folder per class, perhaps below train/ and test/ (or val/). All are decoded and
+// cut to one shape when loaded; a file that is no picture by its name is skipped.
+#include <algorithm>
+
+#include "trireme/data/image.h"
+#include "trireme/data/load.h"
+
+namespace trireme::data {
+namespace {
+
+using runtime::Task;
+
+constexpr std::size_t kFilesAtOnce = 256;  // read, then decoded side by side
+constexpr std::size_t kMaxSetBytes = std::size_t{64} << 30;
+
+struct PictureFile {
+  std::string path;
+  std::int32_t label;
+};
+
+bool is_hidden(const std::string& name) { return name.starts_with("."); }
+
+// Names of the folders in `path`: what can be listed.
+Task<Result<std::vector<std::string>>> folders_in(runtime::Runtime& rt, std::string path) {
+  auto listed = co_await rt.files().list(path);
+  if (!listed.ok()) co_return listed.status();
+  std::vector<std::string> folders;
+  for (const std::string& name : *listed) {
+    if (is_hidden(name) || is_image_name(name)) continue;
+    const std::string below = path + "/" + name;
+    auto inside = co_await rt.files().list(below);
+    if (inside.ok()) folders.push_back(name);
+  }
+  co_return folders;
+}
+
+// The pictures of a part, class by class. Classes are the folders of the training part.
+Task<Status> list_part(runtime::Runtime& rt, std::string path, std::vector<std::string>& classes,
+                       bool training, std::vector<PictureFile>& files) {
+  auto folders = co_await folders_in(rt, path);
+  if (!folders.ok()) co_return folders.status();
+  if (training) classes = *folders;
+  for (const std::string& name : *folders) {
+    const auto at = std::ranges::find(classes, name);
+    if (at == classes.end())
+      co_return error(Code::kCorrupt, "[data] {}/{}: a class that the training part does not have", path,
+                      name);
+    const std::string below = path + "/" + name;
+    auto listed = co_await rt.files().list(below);
+    if (!listed.ok()) co_return listed.status();
+    const std::size_t before = files.size();
+    for (const std::string& file : *listed)
+      if (!is_hidden(file) && is_image_name(file))
+        files.push_back({below + "/" + file, static_cast<std::int32_t>(at - classes.begin())});
+    if (training && files.size() == before)
+      co_return error(Code::kCorrupt, "[data] {}/{}: no .jpg, .jpeg or .png file in it; remove the folder",
+                      path, name);
+  }
+  co_return Status();
+}
+
+// Reads and decodes files[begin, end) into the set's rows of the same numbers.
+Task<Status> decode_some(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
+                         std::size_t begin, std::size_t end) {
+  std::vector<Bytes> contents;
+  double num_bytes = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    Result<Bytes> file = co_await rt.files().read(files[i].path);
+    if (!file.ok()) co_return file.status();
+    num_bytes += static_cast<double>(file->size());
+    contents.push_back(std::move(*file));
+  }
+  const auto elems = static_cast<std::size_t>(set.sample_elems());
+  std::vector<Status> statuses(end - begin);
+  const auto decode = [&](std::int64_t first, std::int64_t last, int) {
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+      const auto picture =
+          decode_image(contents[i], files[begin + i].path, static_cast<int>(set.sample_shape[0]));
+      statuses[i] = picture.status();
+      if (picture.ok())
+        fit_picture(*picture, set.sample_shape[1], set.sample_shape[2],
+                    std::span(set.pixels).subspan((begin + i) * elems, elems));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(end - begin);
+  if (rt.is_phantom()) {
+    decode(0, count, 0);
+  } else {
+    const cost::OpCost work{.flops = 200.0 * num_bytes, .bytes = 30.0 * num_bytes};
+    co_await rt.compute(
+        work, [&](runtime::ComputeContext& context) { context.parallel_for(count, decode); },
+        rt.compute_threads(), "decode pictures");
+  }
+  for (const Status& status : statuses) TR_CO_RETURN_IF_ERROR(status);
+  co_return Status();
+}
+
+Result<Shape> picture_shape(const DataSpec& spec) {
+  if (spec.shape.empty())
+    return error(Code::kInvalid, "[data] kind 'images' needs a shape like 3x64x64: channels, height, width");
+  TR_ASSIGN_OR_RETURN(const Shape shape, parse_sample_shape(spec.shape));
+  if (shape.rank() != 3 || (shape[0] != 1 && shape[0] != 3) || shape[1] > 8192 || shape[2] > 8192)
+    return error(Code::kInvalid,
+                 "[data] shape of pictures: got {}, expected 1 or 3 channels and at most 8192 x 8192",
+                 spec.shape);
+  return shape;
+}
+
+}  // namespace
+
+Task<Loaded> load_images(runtime::Runtime& rt, const DataSpec& spec) {
+  auto set = std::make_shared<Dataset>();
+  set->name = "images";
+  set->source = spec.path;
+  TR_CO_ASSIGN_OR_RETURN(set->sample_shape, picture_shape(spec));
+  auto top = co_await folders_in(rt, spec.path);
+  if (!top.ok()) co_return top.status();
+  const auto has = [&](std::string_view name) { return std::ranges::find(*top, name) != top->end(); };
+  const bool parts = has("train");
+  std::vector<PictureFile> files;
+  const std::string train_path = parts ? spec.path + "/train" : spec.path;
+  TR_CO_RETURN_IF_ERROR(co_await list_part(rt, train_path, set->class_names, true, files));
+  set->num_train = static_cast<std::int64_t>(files.size());
+  if (files.empty())
+    co_return error(Code::kNotFound,
+                    "[data] {}: no folders with pictures in it; expected one folder per class", spec.path);
+  const std::string test = has("test") ? "test" : has("val") ? "val" : "";
+  const std::string test_path = spec.path + "/" + test;
+  if (parts && !test.empty())
+    TR_CO_RETURN_IF_ERROR(co_await list_part(rt, test_path, set->class_names, false, files));
+  set->num_test = static_cast<std::int64_t>(files.size()) - set->num_train;
+  set->num_classes = static_cast<int>(set->class_names.size());
+  const auto elems = static_cast<std::size_t>(set->sample_elems());
+  if (files.size() > kMaxSetBytes / elems)
+    co_return error(Code::kExhausted,
+                    "[data] {}: {} pictures of {} do not fit into memory; take a smaller shape", spec.path,
+                    files.size(), spec.shape);
+  for (const PictureFile& file : files) set->labels.push_back(file.label);
+  set->pixels.resize(files.size() * elems);
+  for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce)
+    TR_CO_RETURN_IF_ERROR(
+        co_await decode_some(rt, *set, files, begin, std::min(begin + kFilesAtOnce, files.size())));
+  co_return set;
+}
+
+}  // namespace trireme::data

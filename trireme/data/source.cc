@@ -1,0 +1,132 @@
+#include "trireme/data/source.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "trireme/data/inflate.h"
+#include "trireme/data/load.h"
+
+namespace trireme::data {
+namespace {
+
+using runtime::Task;
+
+constexpr DataKind kKinds[] = {
+    {"digits", "The built-in digits, drawn by code (docs/digits.md).", false, Statistics::kNone,
+     load_built_in},
+    {"idx",
+     "A folder of IDX files as MNIST has them, gzip or not: train and t10k or test, images and labels.", true,
+     Statistics::kBytes, load_idx},
+    {"cifar", "A folder with CIFAR-10 or CIFAR-100 in binary form; label: fine or coarse.", true,
+     Statistics::kBytes, load_cifar},
+    {"npy", "An .npz file with x_train, y_train, x_test, y_test (or x, y), or a folder of such .npy files.",
+     true, Statistics::kBytes, load_npy},
+    {"csv", "A table of numbers, or a folder with train.csv and test.csv; label, header, separator.", true,
+     Statistics::kAll, load_csv},
+    {"images",
+     "A folder of JPEG and PNG pictures, a folder per class, perhaps below train/ and test/ or val/; shape.",
+     true, Statistics::kBytes, load_images},
+    {"text", "A text file for language models; tokens, context, stride; its end is for testing.", true,
+     Statistics::kNone, load_text},
+    {"synthetic", "Classes of noise drawn by code; shape, classes, num_train, num_test.", false,
+     Statistics::kNone, load_synthetic},
+};
+
+Status check_spec(const DataSpec& spec, const DataKind& kind) {
+  if (kind.needs_path && spec.path.empty())
+    return error(Code::kInvalid, "[data] kind '{}' needs a path: {}", kind.name, kind.doc);
+  if (!(spec.test >= 0 && spec.test < 1))
+    return error(Code::kInvalid, "[data] test share: got {}, expected 0 or more and less than 1", spec.test);
+  if (!(spec.validation >= 0 && spec.validation < 1))
+    return error(Code::kInvalid, "[data] validation share: got {}, expected 0 or more and less than 1",
+                 spec.validation);
+  if (spec.limit_train < 0 || spec.limit_test < 0)
+    return error(Code::kInvalid, "[data] limits: got {} and {}, expected 0 or more", spec.limit_train,
+                 spec.limit_test);
+  return {};
+}
+
+}  // namespace
+
+std::span<const DataKind> data_kinds() { return kKinds; }
+
+Result<Shape> parse_sample_shape(std::string_view text) {
+  std::vector<std::int64_t> dims;
+  const auto bad = [&] {
+    return error(Code::kInvalid, "[data] shape: got '{}', expected sizes from 1 on like 3x64x64", text);
+  };
+  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+    std::int64_t size = 0;
+    const auto [next, code] = std::from_chars(at, end, size);
+    if (code != std::errc() || size < 1 || dims.size() == static_cast<std::size_t>(kMaxRank) - 1)
+      return bad();
+    dims.push_back(size);
+    at = next;
+    if (at == end) break;
+    if (*at != 'x' || ++at == end) return bad();
+  }
+  if (dims.empty()) return bad();
+  return Shape::checked(dims);
+}
+
+Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, DataSpec spec) {
+  const auto* kind = std::ranges::find_if(kKinds, [&](const DataKind& k) { return k.name == spec.kind; });
+  if (kind == std::end(kKinds)) {
+    std::string names;
+    for (const DataKind& k : kKinds) names += fmt::format("{}{}", names.empty() ? "" : ", ", k.name);
+    co_return error(Code::kNotFound, "[data] unknown kind '{}'; expected one of {}", spec.kind, names);
+  }
+  TR_CO_RETURN_IF_ERROR(check_spec(spec, *kind));
+  Loaded loaded = co_await kind->load(rt, spec);
+  if (!loaded.ok()) co_return loaded.status();
+  Dataset& set = **loaded;
+  if (!spec.labels && set.label_kind == Labels::kClass) {
+    set.label_kind = Labels::kNone;
+    set.labels.clear();
+  }
+  set.augment = spec.augment;
+  TR_CO_RETURN_IF_ERROR(split_parts(set, spec));
+  TR_CO_RETURN_IF_ERROR(check_dataset(set));
+  normalise_by_training(set, kind->statistics);
+  co_return std::shared_ptr<const Dataset>(std::move(*loaded));
+}
+
+Task<Status> parse_on_pool(runtime::Runtime& rt, std::size_t num_bytes, Function<Status()> parse) {
+  if (rt.is_phantom()) co_return parse();
+  Status status;
+  const cost::OpCost work{.flops = static_cast<double>(num_bytes),
+                          .bytes = 2.0 * static_cast<double>(num_bytes)};
+  co_await rt.compute(
+      work, [&](runtime::ComputeContext&) { status = parse(); }, 1, "read data");
+  co_return status;
+}
+
+Task<Result<Bytes>> read_unpacked(runtime::Runtime& rt, std::string path) {
+  Result<Bytes> file = co_await rt.files().read(path);
+  if (!file.ok() || !is_gzip(*file)) co_return file;
+  Bytes unpacked;
+  Function<Status()> work = [&] {
+    Result<Bytes> out = gunzip(*file, path);
+    if (out.ok()) unpacked = std::move(*out);
+    return out.status();
+  };
+  Status status = co_await parse_on_pool(rt, 4 * file->size(), std::move(work));
+  if (!status.ok()) co_return status;
+  co_return unpacked;
+}
+
+Result<std::string> find_name(const std::vector<std::string>& names,
+                              std::initializer_list<std::string_view> words, std::string_view folder) {
+  std::vector<std::string> found;
+  for (const std::string& name : names)
+    if (std::ranges::all_of(words, [&](std::string_view w) { return name.find(w) != std::string::npos; }))
+      found.push_back(name);
+  if (found.size() == 2 && found[1] == found[0] + ".gz") found.pop_back();
+  if (found.empty()) return std::string();
+  if (found.size() > 1)
+    return error(Code::kInvalid, "[data] {}: both {} and {} fit; keep one of them in the folder", folder,
+                 found[0], found[1]);
+  return found[0];
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,69 @@
+#include "trireme/data/synthetic.h"
+
+#include <algorithm>
+
+#include "trireme/base/hash.h"
+#include "trireme/base/rng.h"
+#include "trireme/data/load.h"
+
+namespace trireme::data {
+namespace {
+
+constexpr float kSpread = 3.46410161F;  // sqrt(12): uniform in [-1/2, 1/2) times this has variance 1
+constexpr std::int64_t kMaxSamples = std::int64_t{1} << 32;
+
+std::array<std::uint32_t, 4> block(std::uint64_t key, std::int64_t which, std::size_t at) {
+  return philox4x32(key, {static_cast<std::uint32_t>(at), 0, static_cast<std::uint32_t>(which),
+                          static_cast<std::uint32_t>(which >> 32)});
+}
+
+float centred(std::uint32_t bits) { return (to_uniform(bits) - 0.5F) * kSpread; }
+
+}  // namespace
+
+std::int32_t synthetic_label(const SyntheticSpec& spec, std::int64_t index) {
+  const std::int64_t run = index / spec.classes, place = index % spec.classes;
+  const std::uint64_t key =
+      mix_key(spec.seed, hash_text("synthetic labels"), static_cast<std::uint64_t>(run));
+  return static_cast<std::int32_t>(
+      permute_index(key, static_cast<std::uint64_t>(spec.classes), static_cast<std::uint64_t>(place)));
+}
+
+void draw_synthetic(const SyntheticSpec& spec, std::int64_t index, std::span<float> out) {
+  const std::uint64_t noise_key = mix_key(spec.seed, hash_text("synthetic noise"));
+  const std::uint64_t centre_key = mix_key(spec.seed, hash_text("synthetic centres"));
+  const std::int32_t label = synthetic_label(spec, index);
+  for (std::size_t i = 0; i < out.size(); i += 4) {
+    const auto noise = block(noise_key, index, i / 4), centre = block(centre_key, label, i / 4);
+    for (std::size_t j = 0; j < std::min<std::size_t>(4, out.size() - i); ++j)
+      out[i + j] = centred(noise[j]) + 0.5F * centred(centre[j]);
+  }
+}
+
+runtime::Task<Loaded> load_synthetic(runtime::Runtime&, const DataSpec& spec) {
+  TR_CO_ASSIGN_OR_RETURN(const Shape shape, parse_sample_shape(spec.shape.empty() ? "1x28x28" : spec.shape));
+  if (spec.classes < 1 || spec.classes > 1'000'000)
+    co_return error(Code::kInvalid, "[data] classes: got {}, expected 1 to 1000000", spec.classes);
+  if (spec.num_train < 1 || spec.num_test < 0 || spec.num_train + spec.num_test > kMaxSamples)
+    co_return error(Code::kInvalid,
+                    "[data] synthetic samples: got {} to train and {} to test, expected 1 to {}",
+                    spec.num_train, spec.num_test, kMaxSamples);
+  auto set = std::make_shared<Dataset>();
+  set->name = "synthetic";
+  set->source = fmt::format("synthetic samples, seed {}", spec.seed);
+  set->sample_shape = shape;
+  set->dtype = DType::kF32;
+  set->num_classes = static_cast<int>(spec.classes);
+  set->num_train = spec.limit_train > 0 ? std::min(spec.limit_train, spec.num_train) : spec.num_train;
+  set->num_test = spec.num_test;
+  const SyntheticSpec drawn{spec.seed, static_cast<std::int32_t>(spec.classes)};
+  // Test samples keep their numbers whatever the number of training samples that are used.
+  const std::int64_t skipped = spec.num_train - set->num_train, num_train = set->num_train;
+  const auto index_of = [=](std::int64_t row) { return row < num_train ? row : row + skipped; };
+  for (std::int64_t row = 0; row < set->num_samples(); ++row)
+    set->labels.push_back(synthetic_label(drawn, index_of(row)));
+  set->generate = [=](std::int64_t row, std::span<float> out) { draw_synthetic(drawn, index_of(row), out); };
+  co_return set;
+}
+
+}  // namespace trireme::data
