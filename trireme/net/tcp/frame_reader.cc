@@ -13,11 +13,11 @@ constexpr std::size_t kBetweenPayloads = kFrameTrailerBytes + kFrameHeaderBytes;
 
 bool FrameReader::pull(FrameSink& sink, std::uint64_t limit) {
   bool progress = false;
-  stands_ = false;
+  stands_ = drained_ = false;
   std::uint64_t moved = 0;
   while (failure_.ok() && moved < limit) {
     progress |= parse(sink);
-    if (stands_ || ended_ || !failure_.ok()) break;
+    if (stands_ || ended_ || drained_ || !failure_.ok()) break;
     const std::uint32_t left = parser_.payload_left();
     if (!read(sink)) break;
     progress = true;
@@ -85,6 +85,8 @@ bool FrameReader::read(FrameSink& sink) {
     ended_ = true;
     return false;
   }
+  // Less than asked for is all there is: what came is handed out before anybody asks for more.
+  drained_ = *got < direct + pieces[num_pieces - 1].size();
   const std::size_t of_payload = std::min(*got, direct);
   if (of_payload > 0) parser_.took(pieces[0].first(of_payload));
   end_ = *got - of_payload;

@@ -48,6 +48,7 @@ class FrameReader {
   FrameParser parser_;
   bool offered_ = false;  // a header waits for begin_frame to agree
   bool stands_ = false, ended_ = false;
+  bool drained_ = false;  // the last read took all there was
   Status failure_;
 };
 
