@@ -193,18 +193,23 @@ void MpiTransport::incoming_finished(std::uint32_t at, bool ok) {
 void MpiTransport::pull_old_offers() {
   if (offered_.empty() || poisoning()) return;
   const TimeNs now = rt().now();
-  while (!offered_.empty()) {
-    const std::shared_ptr<Arrival> oldest = offered_.front();
-    if (oldest->state == Arrival::State::kOffered) {
-      std::uint64_t& held = peer(oldest->peer).held_bytes;
-      if (now - oldest->came_at < kPullAfter || held + oldest->bytes > kMaxHeldBytes) return;
-      held += oldest->bytes;
-      oldest->counted = true;
-      oldest->data = pool_.take(oldest->bytes);
-      choose(oldest, std::nullopt);
+  std::size_t kept = 0, seen = 0;
+  for (; seen < offered_.size(); ++seen) {
+    const std::shared_ptr<Arrival> offer = offered_[seen];
+    if (offer->state != Arrival::State::kOffered) continue;  // a recv has taken it
+    if (now - offer->came_at < kPullAfter) break;
+    std::uint64_t& held = peer(offer->peer).held_bytes;
+    if (held + offer->bytes > kMaxHeldBytes) {
+      offered_[kept++] = offer;
+      continue;
     }
-    offered_.pop_front();
+    held += offer->bytes;
+    offer->counted = true;
+    offer->data = pool_.take(offer->bytes);
+    choose(offer, std::nullopt);
   }
+  offered_.erase(offered_.begin() + static_cast<std::ptrdiff_t>(kept),
+                 offered_.begin() + static_cast<std::ptrdiff_t>(seen));
 }
 
 void MpiTransport::on_broken(int from) {

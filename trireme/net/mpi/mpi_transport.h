@@ -166,7 +166,8 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   int moving_ = 0;  // payloads, puts and gets that MPI has begun
   bool local_work_ = false;
   bool has_windows_ = false;
-  runtime::OneShot<Status>* barrier_ = nullptr;
+  std::shared_ptr<runtime::OneShot<Status>> barrier_;  // of a window that is being made
+  bool barrier_missed_ = false;                        // ranks no longer agree on which barrier is which
 
   Status poison_;  // not ok while the callers' memory is still in MPI's hands
   std::vector<Callback> drained_;

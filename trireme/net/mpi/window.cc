@@ -71,16 +71,19 @@ runtime::Task<Result<std::unique_ptr<Window>>> MpiTransport::make_window(std::ui
   if (poisoning()) co_return endpoint_->poisoned() ? endpoint_->poison_reason() : poison_;
   if (barrier_ != nullptr)
     co_return error(Code::kInvalid, "[net] one window at a time: wait for the last one to be made");
-  runtime::OneShot<Status> met(rt());
-  barrier_ = &met;
+  if (barrier_missed_)
+    co_return error(Code::kInvalid, "[net] no more windows: not every rank came to make the last one");
+  const auto met = std::make_shared<runtime::OneShot<Status>>(rt());
+  barrier_ = met;
   port_.barrier(ended_id(Ended::kBarrier, 0));
   local_work_ = true;
-  const bool all = co_await met.wait_until(deadline);
+  const bool all = co_await met->wait_until(deadline);
   barrier_ = nullptr;
+  barrier_missed_ = !all;
   if (!all)
     co_return error(Code::kDeadline,
                     "[net] not every rank made the window in time; every rank must make the same calls");
-  if (!met.value().ok()) co_return met.value();
+  if (!met->value().ok()) co_return met->value();
   std::byte* local = nullptr;
   TR_CO_ASSIGN_OR_RETURN(TriremeMpiWindow* const window, port_.allocate(bytes, &local));
   has_windows_ = true;
