@@ -20,6 +20,10 @@ Value LayerBuilder::fail(Status status) {
   return {};
 }
 
+void LayerBuilder::explain(std::string_view prefix) {
+  if (!status().ok()) status_ = status().with_prefix(prefix);
+}
+
 bool LayerBuilder::usable(std::string_view layer, Value x, int rank) {
   if (x.is_null() || !status().ok()) return false;
   if (b_.type(x).shape.rank() >= rank) return true;

@@ -106,6 +106,8 @@ class LayerBuilder {
   void penalty(graph::Value per_sample);
   // The first failure sticks.
   graph::Value fail(Status status);
+  // Puts `prefix` before the message of a failure, if there is one.
+  void explain(std::string_view prefix);
 
   // A trained variable under the current scope; null when the initialiser is unknown.
   graph::Value parameter(std::string_view name, const Shape& shape, std::string_view init, Fans fans);
