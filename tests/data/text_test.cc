@@ -16,7 +16,8 @@ std::string text_of(const Dataset& set) {
 }
 
 TEST(Text, CharactersAreNumberedInTheirOrder) {
-  const auto set = parse_text("cabbage cabbage cabbage", "t", {.unit = "chars", .context = 2, .held_out = 0.2});
+  const auto set =
+      parse_text("cabbage cabbage cabbage", "t", {.unit = "chars", .context = 2, .held_out = 0.2});
   ASSERT_TRUE(set.ok()) << set.status().to_string();
   EXPECT_THAT(set->class_names, ElementsAre(" ", "a", "b", "c", "e", "g"));
   EXPECT_EQ(set->num_classes, 6);
