@@ -188,6 +188,40 @@ TEST(Optimizer, CorrectedMomentumFollowsTheFormWithTheRateOutside) {
   }
 }
 
+TEST(Optimizer, AppendedToATrainingGraphItDoesTheStepOfTheSeparateGraph) {
+  const ModelInput in{Shape{1, 12, 12}, 10};
+  const ModelGraphs m = *build_model("mnist-cnn", in, 4, {{{"scale", 0.1}}});
+  const OptimizerSpec spec{.kind = "adamw", .clip_norm = 0.5};
+  const exec::Feeds samples = made_up(m.train, 10);
+  const auto with_scalars = [&](exec::Feeds feeds) {
+    feeds.insert_or_assign("step", scalar_step(1));  // the training graph's own, for dropout
+    feeds.emplace("lr", scalar(0.01F));
+    return feeds;
+  };
+  const Values w = initial_values(m), again = initial_values(m);
+  exec::Feeds grads;
+  exec::Feeds first = samples;
+  first.insert_or_assign("step", scalar_step(1));
+  const Values trained = run(m.train, w, first);
+  for (const Parameter& p : m.parameters) grads.emplace("grad:" + p.name, trained.at("grad:" + p.name));
+  grads.emplace("clip", run(*build_clip(m.parameters, 0.5), {}, grads).at("clip"));
+  std::vector<std::string> updates;
+  for (const Parameter& p : m.parameters) updates.push_back("updated:" + p.name);
+  const UpdateGraph apart = *build_update(spec, m.parameters);
+  const auto stepped = start(apart, w).run(with_scalars(grads), {}, updates);
+  ASSERT_TRUE(stepped.ok()) << stepped.status().to_string();
+
+  const Result<UpdateGraph> whole = append_update(m.train, spec, m.parameters);
+  ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+  const auto done = start(*whole, again).run(with_scalars(samples), {"loss"}, updates);
+  ASSERT_TRUE(done.ok()) << done.status().to_string();
+  for (const Parameter& p : m.parameters) {
+    EXPECT_EQ(floats(w.at(p.name)), floats(again.at(p.name))) << p.name;
+    EXPECT_NE(floats(w.at(p.name)), floats(initial_values(m).at(p.name))) << p.name;
+  }
+  EXPECT_FALSE(append_update(m.eval, spec, m.parameters).ok());
+}
+
 TEST(Optimizer, NamesAreUniqueAndDescribed) {
   std::set<std::string> names;
   for (const OptimizerRow& row : optimizer_table()) {

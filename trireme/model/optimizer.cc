@@ -60,13 +60,39 @@ void add_states(const Resolved& r, const OptimizerSpec& spec, const Parameter& p
   }
 }
 
+// An output of a training graph, or an input.
+Value gradient(graph::Builder& b, const Parameter& p) {
+  const std::string name = "grad:" + p.name;
+  const auto output = b.graph().find_output(name);
+  return output ? *output : b.input(name, p.type.dtype, p.type.shape);
+}
+
+struct Norm {
+  Value norm, clip;
+};
+Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double max_norm) {
+  std::vector<const Parameter*> by_name;
+  for (const Parameter& p : parameters) by_name.push_back(&p);
+  std::sort(by_name.begin(), by_name.end(), [](const auto* x, const auto* y) { return x->name < y->name; });
+  Value total;
+  for (const Parameter* p : by_name) {
+    const Value squares = b.sum(b.add_node(op::kSquare, {gradient(b, *p)}));
+    total = total.is_null() ? squares : b.add(total, squares);
+  }
+  const Value norm = b.add_node(op::kSqrt, {total});
+  const Value limit = b.fill(max_norm, DType::kF32, {}), eps = b.fill(1e-6, DType::kF32, {});
+  const Value ratio = b.add_node(op::kDiv, {limit, b.add(norm, eps)});
+  return {norm, b.add_node(op::kMinimum, {ratio, b.fill(1, DType::kF32, {})})};
+}
+
 struct Scalars {
   Value lr, step, clip, velocity_factor;
 };
 
 Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec, const Parameter& p,
                  const Scalars& scalars, std::span<const StateVariable> states) {
-  std::vector<Value> inputs{b.variable(p.name, p.type.dtype, p.type.shape)};
+  const auto existing = b.graph().find_variable(p.name);
+  std::vector<Value> inputs{existing ? *existing : b.variable(p.name, p.type.dtype, p.type.shape)};
   for (const StateVariable& s : states) {
     Value state = b.variable(s.name, s.type.dtype, s.type.shape);
     const bool velocity = s.name == p.name + "/velocity" && s.type == p.type;
@@ -74,7 +100,7 @@ Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec
       state = b.add_node(op::kAssign, {state, b.mul(state, scalars.velocity_factor)});
     inputs.push_back(state);
   }
-  Value grad = b.input("grad:" + p.name, p.type.dtype, p.type.shape);
+  Value grad = gradient(b, p);
   if (!scalars.clip.is_null()) grad = b.mul(grad, scalars.clip);
   inputs.push_back(grad);
   inputs.push_back(scalars.lr);
@@ -95,6 +121,13 @@ Result<const OptimizerRow*> find_optimizer(std::string_view kind) {
   return error(Code::kNotFound, "[model] no optimiser is called '{}'; expected one of: {}", kind, known);
 }
 
+std::vector<std::string> UpdateGraph::updates() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : graph.outputs())
+    if (name.starts_with("updated:")) names.push_back(name);
+  return names;
+}
+
 bool decays(const OptimizerSpec& spec, std::string_view parameter) {
   const std::size_t slash = parameter.rfind('/');
   const std::string_view last = slash == std::string_view::npos ? parameter : parameter.substr(slash + 1);
@@ -109,14 +142,23 @@ Result<std::vector<StateVariable>> optimizer_states(const OptimizerSpec& spec,
   return states;
 }
 
-Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Parameter> parameters) {
+namespace {
+
+Result<UpdateGraph> add_updates(graph::Graph start, const OptimizerSpec& spec,
+                                std::span<const Parameter> parameters, bool clip_inside) {
   TR_ASSIGN_OR_RETURN(const Resolved r, resolve(spec));
   UpdateGraph out;
+  out.graph = std::move(start);
   graph::Builder b(out.graph);
   Scalars scalars;
   scalars.lr = b.input("lr", DType::kF32, {});
-  if (r.row->counts_steps) scalars.step = b.input("step", DType::kI64, {});
-  if (spec.clip_norm > 0) scalars.clip = b.input("clip", DType::kF32, {});
+  if (r.row->counts_steps) {
+    const auto step = b.graph().find_input("step");
+    scalars.step = step ? *step : b.input("step", DType::kI64, {});
+  }
+  if (spec.clip_norm > 0)
+    scalars.clip =
+        clip_inside ? add_clip(b, parameters, spec.clip_norm).clip : b.input("clip", DType::kF32, {});
   if (spec.correct_momentum) scalars.velocity_factor = b.input("velocity_factor", DType::kF32, {});
   out.reads_step = r.row->counts_steps;
   for (const Parameter& p : parameters) {
@@ -130,27 +172,30 @@ Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Para
   return out;
 }
 
+}  // namespace
+
+Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Parameter> parameters) {
+  return add_updates({}, spec, parameters, false);
+}
+
+Result<UpdateGraph> append_update(graph::Graph train, const OptimizerSpec& spec,
+                                  std::span<const Parameter> parameters) {
+  for (const Parameter& p : parameters)
+    if (!train.find_output("grad:" + p.name))
+      return error(Code::kNotFound, "[model] append_update: the graph has no output 'grad:{}'", p.name);
+  return add_updates(std::move(train), spec, parameters, true);
+}
+
 Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double max_norm) {
   if (parameters.empty() || !std::isfinite(max_norm) || max_norm <= 0)
     return error(Code::kInvalid,
                  "[model] clipping: got {} parameters and norm {}, expected some and a norm above 0",
                  parameters.size(), max_norm);
-  std::vector<const Parameter*> by_name;
-  for (const Parameter& p : parameters) by_name.push_back(&p);
-  std::sort(by_name.begin(), by_name.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
   graph::Graph g;
   graph::Builder b(g);
-  Value total;
-  for (const Parameter* p : by_name) {
-    const Value grad = b.input("grad:" + p->name, p->type.dtype, p->type.shape);
-    const Value squares = b.sum(b.add_node(op::kSquare, {grad}));
-    total = total.is_null() ? squares : b.add(total, squares);
-  }
-  const Value norm = b.add_node(op::kSqrt, {total});
-  const Value ratio =
-      b.add_node(op::kDiv, {b.fill(max_norm, DType::kF32, {}), b.add(norm, b.fill(1e-6, DType::kF32, {}))});
-  b.output("grad_norm", norm);
-  b.output("clip", b.add_node(op::kMinimum, {ratio, b.fill(1, DType::kF32, {})}));
+  const Norm norm = add_clip(b, parameters, max_norm);
+  b.output("grad_norm", norm.norm);
+  b.output("clip", norm.clip);
   TR_RETURN_IF_ERROR(b.status());
   TR_RETURN_IF_ERROR(graph::verify(g));
   return g;

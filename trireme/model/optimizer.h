@@ -60,6 +60,7 @@ struct UpdateGraph {
   graph::Graph graph;
   std::vector<StateVariable> states;  // every variable besides the parameters, in the order of use
   bool reads_step = false;
+  std::vector<std::string> updates() const;  // its outputs "updated:<parameter>"
 };
 
 bool decays(const OptimizerSpec& spec, std::string_view parameter);
@@ -72,5 +73,10 @@ Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Para
 // "grad:<parameter>", gives "grad_norm" and "clip" = min(1, max_norm / (grad_norm + 1e-6)). Squares are
 // summed per tensor, then over tensors in name order: the bits do not depend on buckets.
 Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double max_norm);
+
+// The update in the training graph itself, which has outputs "grad:<parameter>": for programs of one process.
+// Clips without the input "clip"; "step", which counts from 1, is the training graph's own where it has one.
+Result<UpdateGraph> append_update(graph::Graph train, const OptimizerSpec& spec,
+                                  std::span<const Parameter> parameters);
 
 }  // namespace trireme::model
