@@ -71,6 +71,7 @@ bool Direct::begin(int lane, DirectCall call) {
   l.first_missing = 0;
   l.num_blocks = 0;
   if (!l.is_small) {
+    l.streaming = !rt_.is_virtual() && manner_.choose(static_cast<std::uint64_t>(bytes));
     l.num_blocks = cut_of(l).num_blocks();
     l.block_bytes = static_cast<std::uint64_t>(block_bytes_for(bytes));
     l.num_places = kRingBytes / l.block_bytes;
@@ -150,6 +151,7 @@ bool Direct::hear_notices(Lane& l, int lane) {
     return false;
   }
   l.noticed = true;
+  if (!l.is_small) l.started = rt_.now();
   return true;
 }
 
@@ -193,6 +195,8 @@ bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
     if (l.taken < l.added && everybody_reached(l, lane, true, upto(l.taken))) {
       take_block(l, lane);
       if (l.taken < l.num_blocks) continue;
+      const auto bytes = static_cast<std::uint64_t>(l.call.count * l.call.elem_bytes);
+      if (!rt_.is_virtual()) manner_.learn(bytes, l.streaming, rt_.now() - l.started);
       l.ring_at = (l.place(l.num_blocks)) * l.block_bytes;
       l.blocks_before += static_cast<std::uint64_t>(l.num_blocks);
       return true;
@@ -264,6 +268,10 @@ void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
   bytes_laid_ += static_cast<std::uint64_t>(bytes * (world_ - 1));
 }
 
+void Direct::lay(const Lane& l, std::byte* to, const std::byte* from, std::int64_t bytes) {
+  (l.streaming ? copy_streaming : copy_bytes)(to, from, static_cast<std::size_t>(bytes));
+}
+
 // Everything but the chunk that this rank adds itself.
 void Direct::lay_block(Lane& l, int lane) {
   const Cut cut = cut_of(l);
@@ -271,9 +279,8 @@ void Direct::lay_block(Lane& l, int lane) {
   const std::byte* from = l.call.in + cut.first(b) * eb;
   const LaneMemory m = memory(rank_, lane);
   const std::int64_t begin = cut.begin(b, rank_), end = cut.end(b, rank_);
-  copy_bytes(m.block(l.place(b), l.block_bytes), from, static_cast<std::size_t>(begin * eb));
-  copy_bytes(m.block(l.place(b), l.block_bytes) + end * eb, from + end * eb,
-             static_cast<std::size_t>((size - end) * eb));
+  lay(l, m.block(l.place(b), l.block_bytes), from, begin * eb);
+  lay(l, m.block(l.place(b), l.block_bytes) + end * eb, from + end * eb, (size - end) * eb);
   bytes_laid_ += static_cast<std::uint64_t>((size - end + begin) * eb);
   m.laid().store(l.number_of(l.laid), std::memory_order_release);
   wake_all();
@@ -289,13 +296,11 @@ void Direct::add_block(Lane& l, int lane) {
       inputs_[static_cast<std::size_t>(p)] =
           p == rank_ ? l.call.in + at + begin : memory(p, lane).block(l.place(b), l.block_bytes) + begin;
     std::byte* out = l.call.out + at + begin;
-    const bool divide = l.call.divide_by > 0;
-    l.call.order->run(l.call.combine, inputs_, out, divide ? nullptr : m.sum(l.place(b), l.block_bytes),
-                      count, eb);
-    if (divide) {
-      l.call.combine.scale(out, count, l.call.divide_by);
-      copy_bytes(m.sum(l.place(b), l.block_bytes), out, static_cast<std::size_t>(count * eb));
-    }
+    std::byte* sum = m.sum(l.place(b), l.block_bytes);
+    const bool at_once = l.call.divide_by == 0 && !l.streaming;
+    l.call.order->run(l.call.combine, inputs_, out, at_once ? sum : nullptr, count, eb);
+    if (l.call.divide_by > 0) l.call.combine.scale(out, count, l.call.divide_by);
+    if (!at_once) lay(l, sum, out, count * eb);
     bytes_laid_ += static_cast<std::uint64_t>(count * eb);
   }
   m.summed().store(l.number_of(l.added), std::memory_order_release);

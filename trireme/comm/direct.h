@@ -24,6 +24,7 @@
 #include <memory>
 #include <vector>
 
+#include "trireme/comm/store_manner.h"
 #include "trireme/comm/tree_sum.h"
 #include "trireme/net/transport.h"
 #include "trireme/runtime/network.h"
@@ -88,6 +89,8 @@ class Direct final : private runtime::Poller {
     std::uint64_t own_in_at = 0, own_out_at = 0;
     bool in_place = false;           // everybody's memory is in the window
     std::int64_t next = 0, end = 0;  // in place: what is left of this rank's chunk
+    bool streaming = false;          // laid down past the caches
+    TimeNs started = 0;              // when everybody was there
     bool noticed = false;            // everybody's notice was checked
     int first_missing = 0;           // peers below have come, in the step that the lane is in
     bool charging = false, failed = false;
@@ -116,6 +119,7 @@ class Direct final : private runtime::Poller {
   bool hear_notices(Lane& l, int lane);
   bool everybody_reached(Lane& l, int lane, bool summed, std::uint64_t count);
   void lay_block(Lane& l, int lane);
+  static void lay(const Lane& l, std::byte* to, const std::byte* from, std::int64_t bytes);
   void add_block(Lane& l, int lane);
   void take_block(Lane& l, int lane);
   void publish_notice(Lane& l, int lane);
@@ -131,6 +135,7 @@ class Direct final : private runtime::Poller {
   Listener& listener_;
   std::array<Lane, kLanes> lanes_;
   std::vector<int> active_;
+  StoreManner manner_;
   std::vector<std::byte*> windows_;  // of every rank
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
