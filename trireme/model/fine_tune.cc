@@ -38,8 +38,9 @@ Result<ModelGraphs> freeze(ModelGraphs model, std::span<const std::string> layer
   model.parameters = std::move(kept);
   std::vector<std::string> outputs;
   for (const auto& [name, value] : model.train.outputs()) {
-    const bool gone = std::any_of(model.frozen.begin(), model.frozen.end(),
-                                  [&](const Parameter& p) { return name == "grad:" + p.name; });
+    const bool gone =
+        std::any_of(model.frozen.begin(), model.frozen.end(),
+                    [&output = name](const Parameter& p) { return output == "grad:" + p.name; });
     if (!gone) outputs.push_back(name);
   }
   TR_ASSIGN_OR_RETURN(model.train, graph::eliminate_dead_code(model.train, outputs));

@@ -21,8 +21,8 @@ Result<Options> complete(const ZooRow& row, const Options& given) {
   Options all;
   for (const OptionSpec& spec : row.options) all.items.emplace_back(spec.name, spec.default_value);
   for (const auto& [name, value] : given.items) {
-    const auto at =
-        std::find_if(all.items.begin(), all.items.end(), [&](const auto& i) { return i.first == name; });
+    const auto at = std::find_if(all.items.begin(), all.items.end(),
+                                 [&wanted = name](const auto& i) { return i.first == wanted; });
     if (at == all.items.end()) {
       std::string known;
       for (const OptionSpec& spec : row.options)
