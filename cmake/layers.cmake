@@ -34,9 +34,11 @@ foreach(row IN LISTS trireme_rows)
   target_link_libraries(trireme_${folder} ${scope} ${TRIREME_EXTERNAL_${folder}})
 endforeach()
 
-# Reference kernels are many and plain; what must be fast is in kernel/. -O3 would make them twice as large.
-target_compile_options(trireme_op PRIVATE $<$<CONFIG:Release>:-O2>)
-target_compile_options(trireme_cli PRIVATE $<$<CONFIG:Release>:-Os>)  # option parsing: large, and never hot
+# Small rather than fast, so that the bundle stays small: reference kernels are many and plain (what must be fast is in
+# kernel/), option parsing is large, and the rest runs once per job.
+foreach(layer IN ITEMS op graph plan io launch cli)
+  target_compile_options(trireme_${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
+endforeach()
 if(TRIREME_SANITIZE MATCHES "undefined")
   target_compile_options(trireme_op PRIVATE -O0)  # a third of the time to compile
 endif()
