@@ -122,7 +122,7 @@ TEST(CheckJob, RefusesEveryMistakeAndSaysWhatToChange) {
       {{"name=a/b"}, "'name' must be a word without slashes"},
       {{"name=a b"}, "'name' must be a word"},
       {{"model.name=resnet"}, "'model.name' must be one of: lenet, linear, mlp"},
-      {{"data.kind=mnist"}, "'data.kind' must be digits"},
+      {{"data.kind=mnist"}, "'data.kind' must be one of: digits, idx"},
       {{"data.limit_train=-1"}, "'data.limit_train' must be 0 or more"},
       {{"train.epochs=0"}, "'train.epochs' must be 1 or more"},
       {{"train.steps=-1"}, "'train.steps' must be 0 or more"},

@@ -12,6 +12,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/data/source.h"
 #include "trireme/model/zoo.h"
 
 namespace trireme::train {
@@ -166,7 +167,14 @@ Status check_job(const Job& job) {
     models += fmt::format("{}{}", models.empty() ? "" : ", ", row.name);
   }
   TR_RETURN_IF_ERROR(expect(known_model, "model.name", "one of: " + models));
-  TR_RETURN_IF_ERROR(expect(job.data.kind == "digits", "data.kind", "digits"));
+  std::string kinds;
+  bool known_kind = false;
+  for (const data::DataKind& kind : data::data_kinds()) {
+    if (kind.name == std::string_view("text")) continue;  // the trainer feeds images only
+    known_kind |= job.data.kind == kind.name;
+    kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", kind.name);
+  }
+  TR_RETURN_IF_ERROR(expect(known_kind, "data.kind", "one of: " + kinds));
   TR_RETURN_IF_ERROR(
       expect(job.data.limit_train >= 0 && job.data.limit_test >= 0, "data.limit_train", "0 or more"));
   TR_RETURN_IF_ERROR(expect(t.epochs >= 1 && t.epochs < 1'000'000, "train.epochs", "1 or more"));

@@ -20,8 +20,13 @@ struct Job {
   } model;
   struct Data {
     std::string kind = "digits";
+    std::string path;
     std::int64_t seed = 2024;
     std::int64_t limit_train = 0, limit_test = 0;
+    double test = 0.1;
+    std::string shape, label;
+    std::string header = "auto", separator = ",";
+    std::int64_t classes = 10, num_train = 10000, num_test = 1000;
   } data;
   struct Optimizer {
     std::string kind = "momentum";
