@@ -158,6 +158,11 @@ class TransportGroup final : public Calls,
     settle_on_loop(slot);
   }
 
+  void on_piece(std::uint64_t cookie, std::uint64_t bytes) override {
+    membership_->note_progress();
+    runs_[cookie >> 32].run->arrived(static_cast<std::uint32_t>(cookie), bytes);
+  }
+
   void report_on_loop(const RunSlot& slot, std::uint32_t step, const Status& status) {
     const ProgramRun& run = *slot.run;
     const std::string& reason = status.context().reason;

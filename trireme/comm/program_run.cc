@@ -32,6 +32,7 @@ Status ProgramRun::start(RunRequest request) {
   num_done_ = num_outstanding_ = 0;
   deferred_bytes_ = 0;
   stopped_ = false;
+  added_.clear();
   // The last one first: pump() takes from the end.
   ready_.assign(request_.program->roots.rbegin(), request_.program->roots.rend());
   pump();
@@ -100,6 +101,18 @@ void ProgramRun::completed(std::uint32_t step) {
   pump();
 }
 
+void ProgramRun::arrived(std::uint32_t step, std::uint64_t bytes) {
+  const Step& s = this->step(step);
+  const bool adds = s.kind == StepKind::kRecvReduce || s.kind == StepKind::kRecvReduceLeft;
+  // In virtual time additions are charged as a whole.
+  if (stopped_ || !adds || rt_.is_virtual()) return;
+  if (added_.empty()) added_.resize(num_steps());
+  Step part = s;
+  part.count = static_cast<std::int64_t>(bytes) / request_.elem_bytes;
+  calculate(part, added_[step]);
+  added_[step] = part.count;
+}
+
 void ProgramRun::compute(std::uint32_t step) {
   const Step& s = this->step(step);
   // Reading a peer's memory needs a transport that can; the group asks for no such programs.
@@ -107,9 +120,11 @@ void ProgramRun::compute(std::uint32_t step) {
   const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
   const bool nothing = s.kind == StepKind::kCopy && src.data != nullptr && src.data == dst.data;
   const double traffic = nothing ? 0 : 3.0 * static_cast<double>(dst.bytes);
-  if (nothing || s.count * request_.elem_bytes < (rt_.is_virtual() ? kInlineBytes : kRealInlineBytes)) {
+  const std::int64_t from = added_.empty() ? 0 : added_[step];
+  if (nothing ||
+      (s.count - from) * request_.elem_bytes < (rt_.is_virtual() ? kInlineBytes : kRealInlineBytes)) {
     deferred_bytes_ += traffic;
-    if (!nothing) calculate(s);
+    if (!nothing) calculate(s, from);
     done(step);
     return;
   }
@@ -118,7 +133,7 @@ void ProgramRun::compute(std::uint32_t step) {
   runtime::ComputeRequest request;
   request.cost = {static_cast<double>(s.count), traffic};
   request.label = "reduce";
-  request.fn = [this, step](runtime::ComputeContext&) { calculate(this->step(step)); };
+  request.fn = [this, step, from](runtime::ComputeContext&) { calculate(this->step(step), from); };
   request.done = [this, step] { listener_.on_run_computed(number_, step); };
   rt_.start_compute(std::move(request));
 }
@@ -130,7 +145,8 @@ void ProgramRun::computed(std::uint32_t step) {
   pump();
 }
 
-void ProgramRun::calculate(const Step& s) const {
+// Elements from `from` on; only additions may begin in the middle.
+void ProgramRun::calculate(const Step& s, std::int64_t from) const {
   const net::View src = view(s.src, s.count), dst = view(s.dst, s.count);
   if (dst.data == nullptr) return;
   if (s.kind == StepKind::kScale) {
@@ -141,7 +157,8 @@ void ProgramRun::calculate(const Step& s) const {
   if (s.kind == StepKind::kCopy)
     std::memcpy(dst.data, src.data, dst.bytes);
   else
-    request_.combine.apply(dst.data, src.data, s.count,
+    request_.combine.apply(dst.data + from * request_.elem_bytes, src.data + from * request_.elem_bytes,
+                           s.count - from,
                            s.kind == StepKind::kReduceLeft || s.kind == StepKind::kRecvReduceLeft);
 }
 

@@ -54,6 +54,8 @@ class ProgramRun {
 
   Status start(RunRequest request);    // kExhausted: no memory for scratch; nothing was started
   void completed(std::uint32_t step);  // a message went well
+  // The first bytes of a message are there: what is to be added is added while it is in the caches.
+  void arrived(std::uint32_t step, std::uint64_t bytes);
   void computed(std::uint32_t step);
   // Starts nothing more. What is under way still completes.
   void stop() { stopped_ = true; }
@@ -84,7 +86,7 @@ class ProgramRun {
   void begin(std::uint32_t step);
   void issue_sends();
   void compute(std::uint32_t step);
-  void calculate(const collective::Step& s) const;
+  void calculate(const collective::Step& s, std::int64_t from = 0) const;
   void done(std::uint32_t step);
   void pump();
   net::View view(const collective::Region& region, std::int64_t count) const;
@@ -102,6 +104,7 @@ class ProgramRun {
   std::vector<Buffer> scratch_;
   std::vector<std::uint16_t> waiting_;  // dependencies left, or a state
   std::vector<std::uint32_t> ready_;
+  std::vector<std::int64_t> added_;  // per step: elements that arrived() has added; empty: none
   std::uint32_t next_send_ = 0, recv_cursor_ = 0, send_cursor_ = 0;
   std::size_t num_done_ = 0;
   std::size_t num_outstanding_ = 0;  // messages and computations

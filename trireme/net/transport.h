@@ -65,6 +65,9 @@ class Completion {
  public:
   virtual ~Completion() = default;
   virtual void on_complete(std::uint64_t cookie, const Status& status) = 0;
+  // The first `bytes` of a recv are there and will not change. From the loop, any number of times before the
+  // completion; transports that get messages whole do not tell.
+  virtual void on_piece(std::uint64_t /*cookie*/, std::uint64_t /*bytes*/) {}
 };
 
 struct Capabilities {

@@ -210,7 +210,10 @@ bool Peer::pull_data_on_loop() {
     in.offset += piece;
     moved += piece;
     progress |= piece > 0;
-    if (in.offset == total) finish_message();
+    if (in.offset == total)
+      finish_message();
+    else if (in.recv)
+      in.recv->done->on_piece(in.recv->cookie, in.offset);
     if (data_in_.release()) link_.bell->ring();
   }
   if (progress && data_in_.release()) link_.bell->ring();

@@ -109,8 +109,12 @@ std::byte* Peer::DataSink::target() {
 }
 
 void Peer::DataSink::end_frame(const FrameHeader& header) {
-  peer_.incoming_->offset += header.payload_bytes;
-  if (!header.more) peer_.finish_message();
+  Incoming& in = *peer_.incoming_;
+  in.offset += header.payload_bytes;
+  if (!header.more)
+    peer_.finish_message();
+  else if (in.recv)
+    in.recv->done->on_piece(in.recv->cookie, in.offset);
 }
 
 void Peer::finish_message() {
