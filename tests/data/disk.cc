@@ -20,6 +20,18 @@ Task<void> write_file(Runtime& rt, std::string path, const Bytes& bytes) {
   EXPECT_TRUE(written.ok()) << written.to_string();
 }
 
+Task<void> read_file(Runtime& rt, std::string path, Bytes& out) {
+  Result<Bytes> file = co_await rt.files().read(path);
+  EXPECT_TRUE(file.ok()) << file.status().to_string();
+  if (file.ok()) out = std::move(*file);
+}
+
+Task<void> list_folder(Runtime& rt, std::string path, std::vector<std::string>& out) {
+  auto names = co_await rt.files().list(path);
+  EXPECT_TRUE(names.ok()) << names.status().to_string();
+  if (names.ok()) out = std::move(*names);
+}
+
 Task<void> load_set(Runtime& rt, DataSpec spec, Result<std::shared_ptr<const Dataset>>& out) {
   out = co_await make_dataset(rt, std::move(spec));
 }
@@ -46,6 +58,18 @@ DataDisk& DataDisk::put(std::string path, Bytes bytes) {
 
 DataDisk& DataDisk::put_fixture(const std::string& path, const std::string& name) {
   return put(path, fixture(name));
+}
+
+Bytes DataDisk::get(std::string path) {
+  Bytes out;
+  run(read_file(*rt_, std::move(path), out));
+  return out;
+}
+
+std::vector<std::string> DataDisk::list(std::string path) {
+  std::vector<std::string> out;
+  run(list_folder(*rt_, std::move(path), out));
+  return out;
 }
 
 Result<std::shared_ptr<const Dataset>> DataDisk::load(DataSpec spec) {

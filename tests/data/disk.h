@@ -14,6 +14,10 @@ class DataDisk {
   // Copies fixtures under other names.
   DataDisk& put_fixture(const std::string& path, const std::string& name);
 
+  Bytes get(std::string path);
+  std::vector<std::string> list(std::string path);
+  const std::vector<std::string>& log() { return world_->log_of(*rt_); }
+
   Result<std::shared_ptr<const Dataset>> load(DataSpec spec);
   // The message of a load that must fail.
   std::string why(DataSpec spec);
