@@ -3,6 +3,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+set(OPENSSL_USE_STATIC_LIBS TRUE)  # only its SHA-256 is used: a few kilobytes instead of a library
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 # Header-only on purpose: distributions differ in whether they ship a compiled toml++.

@@ -1,6 +1,9 @@
 #include "trireme/base/hash.h"
 
-#include <openssl/evp.h>
+// The plain functions, though deprecated: linked statically they are some kilobytes, the EVP interface brings
+// the whole of libcrypto along, five megabytes of the bundle.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <array>
 
@@ -9,25 +12,21 @@
 namespace trireme {
 
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~State() { EVP_MD_CTX_free(context); }
+  SHA256_CTX context;
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  TR_CHECK(state_->context != nullptr && EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
-}
+Sha256::Sha256() : state_(std::make_unique<State>()) { TR_CHECK(SHA256_Init(&state_->context) == 1); }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(ByteView bytes) {
-  TR_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+  TR_CHECK(SHA256_Update(&state_->context, bytes.data(), bytes.size()) == 1);
 }
 
 std::string Sha256::hex_digest() {
   std::array<std::byte, 32> digest{};
-  unsigned size = 0;
-  TR_CHECK(EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1);
+  TR_CHECK(SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &state_->context) == 1);
   return to_hex(digest);
 }
 
