@@ -3,8 +3,16 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-set(OPENSSL_USE_STATIC_LIBS TRUE)  # only its SHA-256 is used: a few kilobytes instead of a library
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+# Static where it can be: only its SHA-256 is used, a few kilobytes instead of a library.
+if(OPENSSL_CRYPTO_LIBRARY MATCHES "\\.so$")
+  unset(OPENSSL_CRYPTO_LIBRARY CACHE)
+endif()
+set(OPENSSL_USE_STATIC_LIBS TRUE)
+find_package(OpenSSL QUIET COMPONENTS Crypto)
+if(NOT OpenSSL_FOUND)
+  set(OPENSSL_USE_STATIC_LIBS FALSE)
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+endif()
 
 # Header-only on purpose: distributions differ in whether they ship a compiled toml++.
 find_path(TRIREME_TOML_INCLUDE toml++/toml.h REQUIRED)
