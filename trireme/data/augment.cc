@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
@@ -13,7 +14,10 @@ template <typename T>
 void copy_view(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
                std::span<float> out) {
   const auto y0 = static_cast<std::int64_t>(view.y0), x0 = static_cast<std::int64_t>(view.x0);
-  const std::int64_t dx = view.dx < 0 ? -1 : 1;
+  const bool mirrored = view.dx < 0;
+  // Columns that show the picture: where x0 + x, mirrored x0 - x, lies in it.
+  const std::int64_t begin = std::clamp<std::int64_t>(mirrored ? x0 - width + 1 : -x0, 0, width);
+  const std::int64_t end = std::clamp<std::int64_t>(mirrored ? x0 + 1 : width - x0, begin, width);
   for (std::int64_t y = 0; y < height; ++y) {
     const std::int64_t from_y = y0 + y;
     float* row = out.data() + y * width;
@@ -21,33 +25,46 @@ void copy_view(const View& view, std::span<const T> in, std::int64_t height, std
       std::fill_n(row, width, 0.0F);
       continue;
     }
+    std::fill(row, row + begin, 0.0F);
+    std::fill(row + end, row + width, 0.0F);
     const T* from = in.data() + from_y * width;
-    for (std::int64_t x = 0; x < width; ++x) {
-      const std::int64_t from_x = x0 + x * dx;
-      row[x] = from_x < 0 || from_x >= width ? 0.0F : static_cast<float>(from[from_x]);
-    }
+    if (mirrored)
+      for (std::int64_t x = begin; x < end; ++x) row[x] = static_cast<float>(from[x0 - x]);
+    else
+      for (std::int64_t x = begin; x < end; ++x) row[x] = static_cast<float>(from[x0 + x]);
   }
+}
+
+// The two samples between which a place on a line lies, and their weights; those outside weigh nothing.
+struct Between {
+  std::int64_t low, high;
+  float low_weight, high_weight;
+};
+Between between(double place, std::int64_t size) {
+  const double floor = std::floor(place);
+  const auto low = static_cast<std::int64_t>(floor);
+  const auto part = static_cast<float>(place - floor);
+  const auto inside = [&](std::int64_t i) { return i >= 0 && i < size; };
+  return {std::clamp<std::int64_t>(low, 0, size - 1), std::clamp<std::int64_t>(low + 1, 0, size - 1),
+          inside(low) ? 1 - part : 0.0F, inside(low + 1) ? part : 0.0F};
 }
 
 template <typename T>
 void resample_view(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
                    std::span<float> out) {
-  const auto at = [&](std::int64_t y, std::int64_t x) {
-    return y < 0 || y >= height || x < 0 || x >= width
-               ? 0.0
-               : static_cast<double>(in[static_cast<std::size_t>(y * width + x)]);
-  };
+  std::vector<Between> across;
+  for (std::int64_t x = 0; x < width; ++x)
+    across.push_back(between(view.x0 + static_cast<double>(x) * view.dx, width));
   for (std::int64_t y = 0; y < height; ++y) {
-    const double fy = view.y0 + static_cast<double>(y) * view.dy;
-    const double y_floor = std::floor(fy), wy = fy - y_floor;
-    const auto iy = static_cast<std::int64_t>(y_floor);
-    for (std::int64_t x = 0; x < width; ++x) {
-      const double fx = view.x0 + static_cast<double>(x) * view.dx;
-      const double x_floor = std::floor(fx), wx = fx - x_floor;
-      const auto ix = static_cast<std::int64_t>(x_floor);
-      const double top = at(iy, ix) * (1 - wx) + at(iy, ix + 1) * wx;
-      const double bottom = at(iy + 1, ix) * (1 - wx) + at(iy + 1, ix + 1) * wx;
-      out[static_cast<std::size_t>(y * width + x)] = static_cast<float>(top * (1 - wy) + bottom * wy);
+    const Between down = between(view.y0 + static_cast<double>(y) * view.dy, height);
+    const T *top = in.data() + down.low * width, *bottom = in.data() + down.high * width;
+    float* row = out.data() + y * width;
+    for (const Between& b : across) {
+      const float above =
+          b.low_weight * static_cast<float>(top[b.low]) + b.high_weight * static_cast<float>(top[b.high]);
+      const float below = b.low_weight * static_cast<float>(bottom[b.low]) +
+                          b.high_weight * static_cast<float>(bottom[b.high]);
+      *row++ = down.low_weight * above + down.high_weight * below;
     }
   }
 }

@@ -80,35 +80,31 @@ Result<Picture> decode_image(ByteView bytes, std::string_view source, int channe
 
 void fit_picture(const Picture& picture, std::int64_t height, std::int64_t width,
                  std::span<std::uint8_t> out) {
-  const auto channels = static_cast<std::int64_t>(picture.channels);
-  TR_CHECK(static_cast<std::int64_t>(out.size()) == channels * height * width);
+  const auto channels = static_cast<std::size_t>(picture.channels);
+  const auto h = static_cast<std::size_t>(height), w = static_cast<std::size_t>(width);
+  TR_CHECK(out.size() == channels * h * w);
   const auto in_h = static_cast<double>(picture.height), in_w = static_cast<double>(picture.width);
   const double scale = std::min(in_h / static_cast<double>(height), in_w / static_cast<double>(width));
   const auto down =
       make_taps(picture.height, height, (in_h - scale * static_cast<double>(height)) / 2, scale);
   const auto across = make_taps(picture.width, width, (in_w - scale * static_cast<double>(width)) / 2, scale);
-  const std::int64_t first_row = down.front().first;
-  const std::int64_t end_row = down.back().first + static_cast<std::int64_t>(down.back().weights.size());
-  std::vector<float> lines(
-      static_cast<std::size_t>((end_row - first_row) * width));  // one channel, scaled across
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t y = first_row; y < end_row; ++y)
-      for (std::int64_t x = 0; x < width; ++x) {
-        const Tap& tap = across[static_cast<std::size_t>(x)];
-        const std::uint8_t* from = picture.pixels.data() + (y * picture.width + tap.first) * channels + c;
-        float sum = 0;
-        for (std::size_t k = 0; k < tap.weights.size(); ++k, from += channels)
-          sum += tap.weights[k] * static_cast<float>(*from);
-        lines[static_cast<std::size_t>((y - first_row) * width + x)] = sum;
-      }
-    for (std::int64_t y = 0; y < height; ++y) {
-      const Tap& tap = down[static_cast<std::size_t>(y)];
-      for (std::int64_t x = 0; x < width; ++x) {
-        const float* from = lines.data() + (tap.first - first_row) * width + x;
-        float sum = 0;
-        for (std::size_t k = 0; k < tap.weights.size(); ++k, from += width) sum += tap.weights[k] * *from;
-        out[static_cast<std::size_t>((c * height + y) * width + x)] =
-            static_cast<std::uint8_t>(std::clamp(std::floor(sum + 0.5F), 0.0F, 255.0F));
+  const std::size_t row_size = static_cast<std::size_t>(picture.width) * channels;
+  std::vector<float> line(row_size);  // one output row, not yet scaled across
+  for (std::size_t y = 0; y < h; ++y) {
+    std::ranges::fill(line, 0.0F);
+    for (std::size_t k = 0; k < down[y].weights.size(); ++k) {
+      const std::uint8_t* from =
+          picture.pixels.data() + (static_cast<std::size_t>(down[y].first) + k) * row_size;
+      const float weight = down[y].weights[k];
+      for (std::size_t i = 0; i < row_size; ++i) line[i] += weight * static_cast<float>(from[i]);
+    }
+    for (std::size_t x = 0; x < w; ++x) {
+      const Tap& tap = across[x];
+      for (std::size_t c = 0; c < channels; ++c) {
+        const float* from = line.data() + static_cast<std::size_t>(tap.first) * channels + c;
+        float sum = 0.5F;  // rounds
+        for (std::size_t k = 0; k < tap.weights.size(); ++k) sum += tap.weights[k] * from[k * channels];
+        out[(c * h + y) * w + x] = static_cast<std::uint8_t>(std::clamp(sum, 0.0F, 255.0F));
       }
     }
   }
