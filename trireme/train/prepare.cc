@@ -3,44 +3,33 @@
 #include <algorithm>
 
 #include "trireme/kernel/kernel.h"
-#include "trireme/op/ops.h"
+#include "trireme/model/optimizer.h"
 
 namespace trireme::train {
 namespace {
-
-using graph::Value;
 
 constexpr std::int64_t kEvalBatch = 200;
 
 // The optimiser's step for the parameters of one bucket: reads "grad:<p>" and "lr", changes the variables.
 Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
                                   const std::vector<model::Parameter>& parameters) {
-  graph::Graph g;
-  graph::Builder b(g);
   const auto& o = job.train.optimizer;
-  const Value lr = b.input("lr", DType::kF32, Shape{});
+  model::OptimizerSpec spec{.kind = o.kind, .attrs = {{"weight_decay", o.weight_decay}}, .no_decay = {}};
+  if (o.kind == "momentum") {
+    spec.attrs.set("momentum", o.momentum);
+    spec.attrs.set("nesterov", o.nesterov);
+  }
+  std::vector<model::Parameter> own;
   for (const std::string& name : bucket.parameters) {
     const auto p =
         std::find_if(parameters.begin(), parameters.end(), [&](const auto& q) { return q.name == name; });
     if (p == parameters.end())
       return error(Code::kCorrupt, "[plan] bucket {} names parameter '{}', which the model does not have",
                    bucket.slot, name);
-    const Value w = b.variable(name, DType::kF32, p->type.shape);
-    const Value grad = b.input("grad:" + name, DType::kF32, p->type.shape);
-    Value updated;
-    if (o.kind == "momentum") {
-      const Value v = b.variable(velocity_name(name), DType::kF32, p->type.shape);
-      updated =
-          b.add_node(op::kApplyMomentum, {w, v, grad, lr},
-                     {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
-    } else {
-      updated = b.add_node(op::kApplySgd, {w, grad, lr}, {{"weight_decay", o.weight_decay}});
-    }
-    b.output("updated:" + name, updated);
+    own.push_back(*p);
   }
-  TR_RETURN_IF_ERROR(b.status());
-  TR_RETURN_IF_ERROR(graph::verify(g));
-  return g;
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(spec, own));
+  return std::move(update.graph);
 }
 
 exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
@@ -111,6 +100,12 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
                                                 const PrepareOptions& options) {
   auto out = std::make_shared<Prepared>();
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs probe, model::build_model(job.model.name, input, 1));
+  if (!probe.statistics.empty())
+    return error(
+        Code::kInvalid,
+        "[model] '{}' has running statistics ({}...), which the trainer does not keep yet; choose a model "
+        "without batch norm",
+        job.model.name, probe.statistics.front().name);
   out->parameters = probe.parameters;
   out->eval_batch = kEvalBatch;
   const bool fixed = options.fixed != nullptr;
