@@ -63,6 +63,27 @@ TEST(Augment, FlippingMirrorsHalfOfTheSamples) {
   EXPECT_LT(mirrored, 560);
 }
 
+TEST(Augment, EveryShiftOfEitherHandShowsWhatTheFormulaSays) {
+  std::vector<float> in(12), out(12);
+  for (std::size_t i = 0; i < 12; ++i) in[i] = static_cast<float>(i + 1);
+  for (const bool resampled : {false, true})
+    for (const int dx : {1, -1})
+      for (int y0 = -4; y0 <= 4; ++y0)
+        for (int x0 = -5; x0 <= 9; ++x0) {
+          const View view{static_cast<double>(y0), static_cast<double>(x0), 1, static_cast<double>(dx),
+                          resampled};
+          view_channel(view, in, 3, 4, out);
+          for (int y = 0; y < 3; ++y)
+            for (int x = 0; x < 4; ++x) {
+              const int from_y = y0 + y, from_x = x0 + x * dx;
+              const bool inside = from_y >= 0 && from_y < 3 && from_x >= 0 && from_x < 4;
+              ASSERT_EQ(out[static_cast<std::size_t>(y * 4 + x)],
+                        inside ? in[static_cast<std::size_t>(from_y * 4 + from_x)] : 0.0F)
+                  << y0 << " " << x0 << " " << dx << " " << resampled;
+            }
+        }
+}
+
 TEST(Augment, ACropIsAWindowOfAtLeastItsShareStretchedToTheWhole) {
   const Augment crop{.crop = 0.5};
   std::vector<float> ramp(20), out(20);
