@@ -13,8 +13,10 @@ using collective::StepKind;
 Status ProgramRun::start(RunRequest request) {
   const bool phantom = rt_.is_phantom();
   const auto& program = request.program->program;
-  scratch_.resize(program.scratch_elems.size());
-  for (std::size_t i = 0; i < scratch_.size() && !phantom; ++i) {
+  // Kept from call to call, also over programs that need less: fresh memory costs a page fault per page.
+  const std::size_t num_scratch = program.scratch_elems.size();
+  if (scratch_.size() < num_scratch) scratch_.resize(num_scratch);
+  for (std::size_t i = 0; i < num_scratch && !phantom; ++i) {
     const std::size_t bytes =
         static_cast<std::size_t>(program.scratch_elems[i]) * static_cast<std::size_t>(request.elem_bytes);
     if (scratch_[i].size_bytes() >= bytes) continue;
@@ -24,7 +26,7 @@ Status ProgramRun::start(RunRequest request) {
   bases_.clear();
   bases_.push_back(phantom || request_.result.is_null() ? nullptr : request_.result.raw());
   for (const Tensor& t : request_.partials) bases_.push_back(phantom ? nullptr : t.raw());
-  for (const Buffer& b : scratch_) bases_.push_back(phantom ? nullptr : b.data());
+  for (std::size_t i = 0; i < num_scratch; ++i) bases_.push_back(phantom ? nullptr : scratch_[i].data());
 
   waiting_.resize(num_steps());
   for (std::size_t i = 0; i < num_steps(); ++i) waiting_[i] = program.steps[i].num_deps;
