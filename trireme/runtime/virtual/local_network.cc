@@ -2,9 +2,10 @@
 // pollers.
 #include "trireme/runtime/virtual/local_network.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include "trireme/runtime/virtual/streams.h"
 
@@ -179,16 +180,13 @@ Task<Result<std::unique_ptr<Stream>>> LocalNetwork::connect(int machine_index, s
 
 Result<std::unique_ptr<SharedSegment>> LocalNetwork::create_segment(const std::string& name,
                                                                     std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
-  // calloc gives large blocks as untouched zero pages, so a phantom run of many ranks pays for what it
-  // touches only.
-  std::shared_ptr<void> block(std::calloc(1, bytes + kPage), std::free);
-  if (!block)
+  // Untouched pages take no memory, so a run of many ranks pays for what it touches only.
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED)
     return error(Code::kExhausted, "[runtime] no memory for the segment '{}' of {}", name,
                  format_bytes(bytes));
-  void* at = block.get();
-  std::size_t space = bytes + kPage;
-  auto* first = static_cast<std::byte*>(std::align(kPage, bytes, at, space));
+  std::shared_ptr<void> block(at, [bytes](void* p) { munmap(p, bytes); });
+  auto* first = static_cast<std::byte*>(at);
   return std::unique_ptr<SharedSegment>(
       std::make_unique<VirtualSegment>(std::shared_ptr<std::byte>(std::move(block), first), bytes));
 }
