@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "trireme/comm/group.h"
-#include "trireme/net/factory.h"
-#include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
 namespace {
@@ -23,7 +21,6 @@ Sums sums_of(bool quick) {
 struct FoundSums {
   bool has_memory = false;
   std::vector<std::vector<double>> seconds;  // per size
-  Status status;
 };
 
 Task<Status> add_all(runtime::Runtime& rt, comm::Group& group, const Sums& sums, FoundSums& found) {
@@ -56,45 +53,20 @@ Task<Status> add_all(runtime::Runtime& rt, comm::Group& group, const Sums& sums,
   co_return Status();
 }
 
-Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int meeting, int rank,
-                     const Sums& sums, FoundSums& found) {
-  net::ConnectOptions options;
-  options.rank = rank;
-  options.world = 2;
-  options.rendezvous = what.dirs[static_cast<std::size_t>(meeting)];
-  Result<std::unique_ptr<net::Transport>> transport =
-      co_await net::connect_transport(rt, what.transport, options);
-  found.status = transport.status();
-  if (!found.status.ok()) co_return;
-  std::unique_ptr<net::Transport> connected = std::move(*transport);
-  found.has_memory = connected->capabilities().peer_memory;
-  if (!found.has_memory) co_return;
-  comm::GroupOptions group_options;
-  group_options.spin_ns = kLongSpin;
-  Result<std::unique_ptr<comm::Group>> group = comm::make_group(rt, std::move(connected), group_options);
-  found.status = group.status();
-  if (!found.status.ok()) co_return;
-  found.status = co_await add_all(rt, **group, sums, found);
-  const Status left = co_await (*group)->leave();
-  if (found.status.ok()) found.status = left;
-}
-
-FoundSums run_pair(const LinkMeasurement& what, const Sums& sums, int meeting) {
-  const auto fabric = runtime::make_fabric();
+Result<FoundSums> add_in_pairs(const LinkMeasurement& what, const Sums& sums, int meeting) {
   FoundSums found[2];
-  std::vector<std::function<void()>> bodies;
-  for (int rank = 0; rank < 2; ++rank)
-    bodies.emplace_back([&, rank] {
-      runtime::RealOptions real;
-      real.name = fmt::format("calibrate {}", rank);
-      real.compute_threads = 1;
-      real.spin_ns = kLongSpin;
-      real.fabric = fabric;
-      const auto rt = runtime::make_real_runtime(real);
-      rt->run(rank_main(*rt, what, meeting, rank, sums, found[rank]));
-    });
-  runtime::run_in_threads(std::move(bodies));
-  if (found[0].status.ok()) found[0].status = found[1].status;
+  const RankBody body = [&](runtime::Runtime& rt, std::unique_ptr<net::Transport> transport,
+                            int rank) -> Task<Status> {
+    found[rank].has_memory = transport->capabilities().peer_memory;
+    if (!found[rank].has_memory) co_return Status();
+    comm::GroupOptions options;
+    options.spin_ns = kLongSpin;
+    TR_CO_ASSIGN_OR_RETURN(const auto group, comm::make_group(rt, std::move(transport), options));
+    const Status added = co_await add_all(rt, *group, sums, found[rank]);
+    const Status left = co_await group->leave();
+    co_return added.ok() ? left : added;
+  };
+  TR_RETURN_IF_ERROR(run_pair(what, meeting, kLongSpin, body));
   return std::move(found[0]);
 }
 
@@ -106,8 +78,7 @@ Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasu
   cost::TransportCalibration t;
   t.transport = kDirectName;
   for (int meeting = 0; meeting < kMeetings; ++meeting) {
-    const FoundSums found = run_pair(what, sums, meeting);
-    TR_RETURN_IF_ERROR(found.status);
+    TR_ASSIGN_OR_RETURN(const FoundSums found, add_in_pairs(what, sums, meeting));
     if (!found.has_memory) return std::optional<cost::TransportCalibration>();
     for (std::size_t s = 0; s < sums.sizes.size(); ++s) {
       const Repeats r = summarise_repeats(found.seconds[s]);

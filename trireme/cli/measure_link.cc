@@ -129,7 +129,6 @@ struct Found {
   std::vector<cost::TimedSize> sizes;  // one way
   double overhead_seconds = 0;         // per message
   double peer_bytes_per_second = 0;
-  Status status;
 };
 
 // A copy out of the peer's memory, in place.
@@ -190,34 +189,13 @@ Task<Status> measure(runtime::Runtime& rt, net::Transport& transport, const Effo
   co_return co_await copy_from_peer(rt, transport, exchange, found, effort.repeats);
 }
 
-Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int meeting, int rank,
-                     const Effort& effort, Found& found) {
-  net::ConnectOptions options;
-  options.rank = rank;
-  options.world = 2;
-  options.rendezvous = what.dirs[static_cast<std::size_t>(meeting)];
-  Result<std::unique_ptr<net::Transport>> transport =
-      co_await net::connect_transport(rt, what.transport, options);
-  found.status = transport.status();
-  if (found.status.ok()) found.status = co_await measure(rt, **transport, effort, found);
-}
-
-Found run_pair(const LinkMeasurement& what, const Effort& effort, int meeting, bool spins) {
-  const auto fabric = runtime::make_fabric();
+Result<Found> ping_pongs(const LinkMeasurement& what, const Effort& effort, int meeting, TimeNs spin_ns) {
   Found found[2];
-  std::vector<std::function<void()>> bodies;
-  for (int rank = 0; rank < 2; ++rank)
-    bodies.emplace_back([&, rank] {
-      runtime::RealOptions real;
-      real.name = fmt::format("calibrate {}", rank);
-      real.compute_threads = 1;
-      real.spin_ns = spins ? kLongSpin : 0;
-      real.fabric = fabric;
-      const auto rt = runtime::make_real_runtime(real);
-      rt->run(rank_main(*rt, what, meeting, rank, effort, found[rank]));
-    });
-  runtime::run_in_threads(std::move(bodies));
-  if (found[0].status.ok()) found[0].status = found[1].status;
+  const RankBody body = [&](runtime::Runtime& rt, std::unique_ptr<net::Transport> transport,
+                            int rank) -> Task<Status> {
+    co_return co_await measure(rt, *transport, effort, found[rank]);
+  };
+  TR_RETURN_IF_ERROR(run_pair(what, meeting, spin_ns, body));
   return std::move(found[0]);
 }
 
@@ -228,7 +206,39 @@ void take_better(Found& best, const Found& other) {
   best.peer_bytes_per_second = std::max(best.peer_bytes_per_second, other.peer_bytes_per_second);
 }
 
+Task<void> rank_main(runtime::Runtime& rt, const LinkMeasurement& what, int meeting, int rank,
+                     const RankBody& body, Status& status) {
+  net::ConnectOptions options;
+  options.rank = rank;
+  options.world = 2;
+  options.rendezvous = what.dirs[static_cast<std::size_t>(meeting)];
+  Result<std::unique_ptr<net::Transport>> transport =
+      co_await net::connect_transport(rt, what.transport, options);
+  status = transport.status();
+  if (!status.ok()) co_return;
+  std::unique_ptr<net::Transport> connected = std::move(*transport);
+  status = co_await body(rt, std::move(connected), rank);
+}
+
 }  // namespace
+
+Status run_pair(const LinkMeasurement& what, int meeting, TimeNs spin_ns, const RankBody& body) {
+  const auto fabric = runtime::make_fabric();
+  Status status[2];
+  std::vector<std::function<void()>> bodies;
+  for (int rank = 0; rank < 2; ++rank)
+    bodies.emplace_back([&, rank] {
+      runtime::RealOptions real;
+      real.name = fmt::format("calibrate {}", rank);
+      real.compute_threads = 1;
+      real.spin_ns = spin_ns;
+      real.fabric = fabric;
+      const auto rt = runtime::make_real_runtime(real);
+      rt->run(rank_main(*rt, what, meeting, rank, body, status[rank]));
+    });
+  runtime::run_in_threads(std::move(bodies));
+  return status[0].ok() ? status[1] : status[0];
+}
 
 Repeats summarise_repeats(std::vector<double> values) {
   if (values.empty()) return {};
@@ -247,8 +257,7 @@ Result<cost::TransportCalibration> measure_link(const LinkMeasurement& what) {
   const Effort effort = effort_of(what.quick);
   Found spinning;
   for (int meeting = 0; meeting < kMeetings; ++meeting) {
-    Found found = run_pair(what, effort, meeting, /*spins=*/true);
-    TR_RETURN_IF_ERROR(found.status);
+    TR_ASSIGN_OR_RETURN(Found found, ping_pongs(what, effort, meeting, kLongSpin));
     if (meeting == 0)
       spinning = std::move(found);
     else
@@ -256,8 +265,7 @@ Result<cost::TransportCalibration> measure_link(const LinkMeasurement& what) {
   }
   Effort small = effort;
   small.sizes = {kSmall};
-  const Found blocking = run_pair(what, small, kMeetings, /*spins=*/false);
-  TR_RETURN_IF_ERROR(blocking.status);
+  TR_ASSIGN_OR_RETURN(const Found blocking, ping_pongs(what, small, kMeetings, /*spin_ns=*/0));
   TR_ASSIGN_OR_RETURN(const cost::LineFit fit, cost::fit_line(spinning.sizes));
 
   cost::TransportCalibration t;

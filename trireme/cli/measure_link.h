@@ -1,10 +1,13 @@
 // How long messages between two ranks of this host take: ping-pongs over a real transport, fitted.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "trireme/cost/calibration.h"
+#include "trireme/net/transport.h"
 #include "trireme/runtime/runtime.h"
 
 namespace trireme::cli {
@@ -24,7 +27,12 @@ struct LinkMeasurement {
 };
 
 // Two ranks, each on a thread of this process with a Runtime of its own: the transport does the same between
-// threads as between processes of a host. Takes about a second per transport.
+// threads as between processes of a host. They meet in dirs[meeting]; the first failure of either.
+using RankBody = std::function<runtime::Task<Status>(runtime::Runtime& rt,
+                                                     std::unique_ptr<net::Transport> transport, int rank)>;
+Status run_pair(const LinkMeasurement& what, int meeting, TimeNs spin_ns, const RankBody& body);
+
+// Takes about a second per transport.
 Result<cost::TransportCalibration> measure_link(const LinkMeasurement& what);
 
 // Quartiles of repeats.

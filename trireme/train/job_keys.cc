@@ -10,7 +10,7 @@ namespace {
 
 const JobKey kKeys[] = {
     TR_KEY("name", std::string, name, false, "Name of the job: run folders are runs/<name>-<n>."),
-    TR_KEY("model.name", std::string, model.name, true, "A model of the zoo: lenet, mlp, linear."),
+    TR_KEY("model.name", std::string, model.name, true, "A model of the zoo (trireme inspect models)."),
     TR_KEY("data.kind", std::string, data.kind, true, "Where samples come from: digits (built in), idx, cifar, npy, csv, images, synthetic."),
     TR_KEY("data.path", std::string, data.path, true, "File or folder of the samples, for kinds that read some."),
     TR_KEY("data.seed", std::int64_t, data.seed, true, "Seed of drawn samples, and of which ones are held out for testing."),

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "trireme/net/buffer_pool.h"
-#include "trireme/net/endpoint.h"
+#include "trireme/net/endpoint_transport.h"
 #include "trireme/runtime/network.h"
 #include "trireme/runtime/sync.h"
 
@@ -14,13 +13,12 @@ namespace {
 
 constexpr std::uint64_t kData = 0, kControl = 1, kHello = 2, kWelcome = 3;
 
-class InprocTransport final : public Transport {
+class InprocTransport final : public EndpointTransport {
  public:
   InprocTransport(runtime::Runtime& rt, const ConnectOptions& options,
                   std::unique_ptr<runtime::Mailbox> mailbox)
-      : endpoint_(std::make_shared<Endpoint>(rt, options.rank, options.world, options.epoch)),
+      : EndpointTransport(rt, options.rank, options.world, options.epoch),
         base_(options.mailbox_base),
-        phantom_(rt.is_phantom()),
         met_(rt),
         mailbox_(std::move(mailbox)) {
     // The mailbox, and with it the handlers, goes before everything they use.
@@ -48,8 +46,6 @@ class InprocTransport final : public Transport {
                     missing);
   }
 
-  int rank() const override { return endpoint_->rank(); }
-  int world() const override { return endpoint_->world(); }
   std::string_view name() const override { return "inproc"; }
   Capabilities capabilities() const override { return {}; }
 
@@ -59,7 +55,7 @@ class InprocTransport final : public Transport {
     runtime::Packet packet;
     packet.header = {id.high(), id.low(), fp.pack(), kData, 0, 0};
     packet.bytes = view.bytes;
-    if (view.data != nullptr && view.bytes > 0 && !phantom_) packet.payload = copy(view.data, view.bytes);
+    if (view.bytes > 0 && !is_phantom(view)) packet.payload = copy(view.data, view.bytes);
     bytes_sent_ += view.bytes + sizeof(packet.header);
     const SendToken token = endpoint_->begin_send(done, cookie);
     mailbox_->send(base_ + peer, std::move(packet),
@@ -86,16 +82,6 @@ class InprocTransport final : public Transport {
     bytes_sent_ += bytes.size() + sizeof(packet.header);
     mailbox_->send(base_ + peer, std::move(packet));
   }
-  void set_control_handler(std::function<void(int, ByteView)> handler) override {
-    endpoint_->set_control_handler(std::move(handler));
-  }
-  void set_closed_handler(std::function<void(int)> handler) override {
-    endpoint_->set_closed_handler(std::move(handler));
-  }
-  void visit_waiting(const WaitingVisitor& visit) const override {
-    std::as_const(*endpoint_).matcher().visit_arrived(visit);
-  }
-  std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
   std::shared_ptr<const std::byte> copy(const std::byte* data, std::size_t bytes) {
@@ -146,11 +132,7 @@ class InprocTransport final : public Transport {
     endpoint_->closed_on_loop(peer);
   }
 
-  std::shared_ptr<Endpoint> endpoint_;
   const int base_;
-  const bool phantom_;
-  BufferPool pool_;
-  std::uint64_t bytes_sent_ = 0;
   runtime::OneShot<Status> met_;
   std::vector<bool> arrived_;                  // rank 0, by rank; empty before meet()
   std::vector<int> early_hellos_;              // came before meet()

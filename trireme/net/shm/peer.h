@@ -39,7 +39,7 @@ class Peer {
   // Moves what can be moved; true when something did.
   bool poll_on_loop();
   // A recv took `bytes` of the messages that are held for it.
-  void released(std::uint64_t bytes) { held_bytes_ -= bytes; }
+  void posted(std::uint64_t bytes) { held_bytes_ -= bytes; }
 
   bool stands_on_loop() const { return stands_; }  // a message waits in the ring for its recv
   const Status& broken() const { return broken_; }

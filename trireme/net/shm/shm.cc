@@ -1,9 +1,9 @@
 #include "trireme/net/shm/shm.h"
 
 #include <array>
-#include <cstring>
 #include <utility>
 
+#include "trireme/net/peered_transport.h"
 #include "trireme/net/shm/peer.h"
 #include "trireme/net/shm/window.h"
 #include "trireme/runtime/sync.h"
@@ -31,11 +31,10 @@ struct OffsetExchange final : public Completion {
   runtime::OneShot<bool> all;
 };
 
-class ShmTransport final : public Transport, private runtime::Poller {
+class ShmTransport final : public PeeredTransport<Peer> {
  public:
   ShmTransport(runtime::Runtime& rt, const ConnectOptions& options, Connected connected)
-      : endpoint_(std::make_shared<Endpoint>(rt, options.rank, options.world, options.epoch)),
-        phantom_(rt.is_phantom()),
+      : PeeredTransport(rt, options.rank, options.world, options.epoch),
         window_bytes_(options.window_bytes),
         segment_(std::move(connected.segment)) {
     for (int rank = 0; rank < options.world; ++rank) {
@@ -56,8 +55,6 @@ class ShmTransport final : public Transport, private runtime::Poller {
       if (p) p->stream().close();
   }
 
-  int rank() const override { return endpoint_->rank(); }
-  int world() const override { return endpoint_->world(); }
   std::string_view name() const override { return "shm"; }
   Capabilities capabilities() const override { return {.peer_memory = !phantom_, .one_sided = true}; }
 
@@ -71,59 +68,11 @@ class ShmTransport final : public Transport, private runtime::Poller {
     header.low = id.low();
     header.fingerprint = fp.pack();
     header.bytes = view.bytes;
-    header.phantom = view.bytes > 0 && (view.data == nullptr || phantom_) ? 1 : 0;
+    header.phantom = is_phantom(view) ? 1 : 0;
     bytes_sent_ += sizeof(header) + (header.phantom != 0 ? view.bytes : round_up(view.bytes));
-    if (to == rank()) {
-      send_to_self(id, header, view, done, cookie);
-    } else if (!peer(to).broken().ok()) {
-      endpoint_->complete_later(done, cookie, peer(to).broken());
-    } else {
-      peer(to).send(header, view.data, endpoint_->begin_send(done, cookie));
-    }
+    hand_over(to, id, fp, header, view, done, cookie);
   }
 
-  void recv(int from, const Identity& id, const Fingerprint& fp, View view, Completion* done,
-            std::uint64_t cookie) override {
-    if (!endpoint_->check_call(from, id, done, cookie)) return;
-    if (from != rank() && !peer(from).broken().ok()) {
-      endpoint_->complete_later(done, cookie, peer(from).broken());
-      return;
-    }
-    const std::uint64_t taken = endpoint_->recv(from, id, fp.pack(), view, done, cookie);
-    if (from == rank()) return;
-    peer(from).released(taken);
-    if (peer(from).stands_on_loop()) poll_soon();
-  }
-
-  void poison(Status reason, Callback drained) override {
-    if (!endpoint_->poisoned())
-      for (const auto& p : peers_)
-        if (p) p->abandon(reason);
-    endpoint_->poison(std::move(reason), std::move(drained));
-  }
-
-  void send_control(int to, ByteView bytes) override {
-    TR_CHECK(to >= 0 && to < world() && bytes.size() <= kMaxControlBytes, "peer {}, {} bytes", to,
-             bytes.size());
-    bytes_sent_ += sizeof(FrameHeader) + round_up(bytes.size());
-    if (to != rank()) {
-      peer(to).send_control(bytes);
-      return;
-    }
-    endpoint_->rt().post([endpoint = endpoint_, copy = Bytes(bytes.begin(), bytes.end())] {
-      endpoint->control_on_loop(endpoint->rank(), copy);
-    });
-  }
-  void set_control_handler(std::function<void(int, ByteView)> handler) override {
-    endpoint_->set_control_handler(std::move(handler));
-  }
-  void set_closed_handler(std::function<void(int)> handler) override {
-    endpoint_->set_closed_handler(std::move(handler));
-  }
-  void visit_waiting(const WaitingVisitor& visit) const override {
-    std::as_const(*endpoint_).matcher().visit_arrived(visit);
-  }
-  std::uint64_t bytes_sent() const override { return bytes_sent_; }
   Window* exchange() override { return phantom_ ? nullptr : exchange_.get(); }
   std::shared_ptr<std::byte> allocate_exchange(std::uint64_t bytes) override {
     if (phantom_ || endpoint_->poisoned()) return nullptr;
@@ -168,7 +117,9 @@ class ShmTransport final : public Transport, private runtime::Poller {
   }
 
  private:
-  Peer& peer(int rank) { return *peers_[static_cast<std::size_t>(rank)]; }
+  std::uint64_t control_wire_bytes(std::size_t bytes) const override {
+    return sizeof(FrameHeader) + round_up(bytes);
+  }
 
   void make_exchange(const ConnectOptions& options) {
     host_ = std::make_shared<WindowHost>(WindowHost{endpoint_, WindowArea(window_bytes_), {}, {}});
@@ -183,31 +134,11 @@ class ShmTransport final : public Transport, private runtime::Poller {
     exchange_ = make_shm_window(host_, std::vector<std::uint64_t>(host_->areas.size(), 0), window_bytes_);
   }
 
-  void send_to_self(const Identity& id, const FrameHeader& header, View view, Completion* done,
-                    std::uint64_t cookie) {
-    ArrivedMessage message{header.fingerprint, nullptr, view.bytes};
-    if (header.phantom == 0 && view.bytes > 0) {
-      auto copy = pool_.take(view.bytes);
-      std::memcpy(copy.get(), view.data, view.bytes);
-      message.payload = std::move(copy);
-    }
-    auto shared = std::make_shared<ArrivedMessage>(std::move(message));
-    endpoint_->rt().post([endpoint = endpoint_, id, shared] {
-      endpoint->arrived_on_loop(endpoint->rank(), id, std::move(*shared));
-    });
-    endpoint_->end_send_later(endpoint_->begin_send(done, cookie), ok_status());
-  }
-
   bool poll_on_loop() override {
     bool progress = false;
     for (std::size_t i = 0; i < peers_.size() && !endpoint_->closed(); ++i)
       if (peers_[i]) progress |= peers_[i]->poll_on_loop();
     return progress;
-  }
-  void poll_soon() {
-    endpoint_->rt().post([this, endpoint = endpoint_] {
-      if (!endpoint->closed()) poll_on_loop();
-    });
   }
 
   // The stream carries nothing after the handshake; its end is the end of the peer. What the peer wrote
@@ -226,17 +157,12 @@ class ShmTransport final : public Transport, private runtime::Poller {
     endpoint->closed_on_loop(rank);
   }
 
-  std::shared_ptr<Endpoint> endpoint_;
-  const bool phantom_;
   const std::uint64_t window_bytes_;
   std::shared_ptr<runtime::SharedSegment> segment_;  // shared: memory of it may outlive the transport
   std::shared_ptr<WindowHost> host_;
   std::unique_ptr<Window> exchange_;
   std::vector<std::shared_ptr<OffsetExchange>> meetings_;
   std::uint32_t num_windows_ = 0;
-  BufferPool pool_;
-  std::vector<std::unique_ptr<Peer>> peers_;
-  std::uint64_t bytes_sent_ = 0;
 };
 
 }  // namespace
