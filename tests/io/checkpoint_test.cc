@@ -155,12 +155,12 @@ TEST(Checkpoint, ADamagedNewestFallsBackToThePreviousWithALineInTheLog) {
     const char* said;
   };
   const Damage damages[] = {
-      {"tensors.safetensors", [](Bytes& b) { b.back() ^= std::byte{1}; }, "hash"},
-      {"tensors.safetensors", [](Bytes& b) { b.resize(b.size() / 2); }, "hash"},
-      {"tensors.safetensors", [](Bytes& b) { b.clear(); }, "hash"},
+      {"tensors-00001-of-00001.safetensors", [](Bytes& b) { b.back() ^= std::byte{1}; }, "hash"},
+      {"tensors-00001-of-00001.safetensors", [](Bytes& b) { b.resize(b.size() / 2); }, "bytes"},
+      {"tensors-00001-of-00001.safetensors", [](Bytes& b) { b.clear(); }, "has 0 bytes"},
       {"manifest.json", [](Bytes& b) { b.resize(b.size() / 2); }, "not valid JSON"},
       {"manifest.json", [](Bytes& b) { b = to_bytes("{}"); }, "'version' is missing"},
-      {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 2})"); }, "version 2, expected 1"},
+      {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 3})"); }, "version 3, expected 1 or 2"},
       {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 1, "step": "x"})"); }, "'step'"},
       {"manifest.json", [](Bytes& b) { b = to_bytes("[1]"); }, "'version' is missing"},
   };
@@ -192,7 +192,7 @@ TEST(Checkpoint, WhatIsSavedIsKeptAlthoughDamagedLaterGenerationsExist) {
   OneMachine machine;
   machine.save({10, 20});
   machine.write(file_of(20, "manifest.json"), {});
-  machine.write(file_of(30, "tensors.safetensors.tmp"), {});
+  machine.write(file_of(30, "tensors-00001-of-00001.safetensors.tmp"), {});
   machine.save({12});
   EXPECT_EQ(machine.find().step, "12");
   EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000010", "step-000000012"}));
@@ -201,7 +201,7 @@ TEST(Checkpoint, WhatIsSavedIsKeptAlthoughDamagedLaterGenerationsExist) {
 TEST(Checkpoint, AHalfWrittenGenerationDoesNotCountAsThePreviousOne) {
   OneMachine machine;
   machine.save({10});
-  machine.write(file_of(20, "tensors.safetensors"), to_bytes("no manifest"));
+  machine.write(file_of(20, "tensors-00001-of-00001.safetensors"), to_bytes("no manifest"));
   machine.save({30});
   EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000010", "step-000000030"}));
 }

@@ -1,10 +1,11 @@
-// Checkpoints: content-hashed, manifest written last, two generations kept. Layout:
+// Checkpoints: shards of tensors, content-hashed, manifest written last, two generations kept. Layout:
 // docs/format_checkpoint.md.
 //
 // A crash at any moment leaves the previous generation whole: files of the new one are synced before its
-// manifest appears, and the old ones are removed only after that.
+// manifest appears, and the old ones are removed only after that. A save that fails takes away what it wrote.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "trireme/base/json.h"
@@ -19,8 +20,15 @@ struct Checkpoint {
   NamedTensors tensors;   // weights and optimiser state
 };
 
-// Writes `dir`/step-<n>/ and keeps it and the newest whole generation before it; all others go.
-runtime::Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkpoint& checkpoint);
+struct CheckpointOptions {
+  // Tensors of at most so many bytes share a file; a larger tensor has one of its own.
+  std::uint64_t max_shard_bytes = std::uint64_t{256} << 20U;
+};
+
+// Writes `dir`/step-<n>/ and keeps it and the newest whole generation before it; all others go. Needs memory
+// for one shard besides the tensors. The tensors must not change until it ends (checkpoint_writer.h copies).
+runtime::Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkpoint& checkpoint,
+                                      CheckpointOptions options = {});
 
 // The newest generation whose manifest and hashes are right; a damaged one is skipped with a line in the log.
 // kNotFound when there is none.

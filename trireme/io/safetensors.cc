@@ -1,7 +1,10 @@
 #include "trireme/io/safetensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
@@ -17,92 +20,121 @@ constexpr std::array<std::pair<DType, const char*>, 8> kTypeNames{{{DType::kF32,
                                                                    {DType::kI32, "I32"},
                                                                    {DType::kU8, "U8"},
                                                                    {DType::kBool, "BOOL"}}};
+// Types of the format that the tensors of the project do not have.
+constexpr std::array kForeignTypes{"I8",      "I16",     "U16", "U32",     "U64",
+                                   "F8_E4M3", "F8_E5M2", "C64", "F8_E8M0", "F4"};
 constexpr const char* kMetadata = "__metadata__";       // an entry of texts, no tensor
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the public package's own limit
 
-const char* file_type_name(DType dtype) {
-  for (const auto& [type, name] : kTypeNames)
-    if (type == dtype) return name;
-  return "?";
-}
-
-Result<DType> parse_file_type(const std::string& text) {
-  for (const auto& [type, name] : kTypeNames)
-    if (text == name) return type;
-  return error(Code::kCorrupt, "[safetensors] unknown dtype '{}'", text);
-}
-
-using Offsets = std::pair<std::uint64_t, std::uint64_t>;
-
-Result<Tensor> decode_entry(const std::string& name, const Json& entry, ByteView data, Offsets& range) {
+Result<SafetensorsEntry> decode_entry(const std::string& name, const Json& entry, std::uint64_t data_begin,
+                                      std::uint64_t data_bytes) {
   if (!entry.is_object()) return error(Code::kCorrupt, "[safetensors] entry '{}' is not an object", name);
   TR_ASSIGN_OR_RETURN(const auto type_name, json_get<std::string>(entry, "dtype"));
   TR_ASSIGN_OR_RETURN(const auto dims, json_get<std::vector<std::int64_t>>(entry, "shape"));
   TR_ASSIGN_OR_RETURN(const auto offsets, json_get<std::vector<std::uint64_t>>(entry, "data_offsets"));
-  TensorType type;
-  TR_ASSIGN_OR_RETURN(type.dtype, parse_file_type(type_name));
+  SafetensorsEntry out;
+  out.name = name;
+  const Result<DType> dtype = parse_file_dtype(type_name);
+  if (!dtype.ok()) return error(dtype.status().code(), "{} (tensor '{}')", dtype.status().message(), name);
+  out.type.dtype = *dtype;
   const Result<Shape> shape = Shape::checked(dims);
   if (!shape.ok())
     return error(Code::kCorrupt, "[safetensors] tensor '{}': {}", name, shape.status().message());
-  type.shape = *shape;
-  const bool in_file = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data.size();
+  out.type.shape = *shape;
+  const bool in_file = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data_bytes;
   // The count is compared first: the bytes of 2^62 elements do not fit a u64.
-  const bool countable = type.shape.num_elems() <= static_cast<std::int64_t>(data.size());
-  if (!in_file || !countable || offsets[1] - offsets[0] != type.num_bytes())
+  const bool countable = out.type.shape.num_elems() <= static_cast<std::int64_t>(data_bytes);
+  if (!in_file || !countable || offsets[1] - offsets[0] != out.type.num_bytes())
     return error(Code::kCorrupt, "[safetensors] tensor '{}' ({}) does not fit its data offsets", name,
-                 type.to_string());
-  range = {offsets[0], offsets[1]};
-  const ByteView bytes = data.subspan(offsets[0], type.num_bytes());
+                 out.type.to_string());
+  out.begin = data_begin + offsets[0];
+  out.end = data_begin + offsets[1];
+  return out;
+}
+
+Result<Tensor> copy_tensor(const SafetensorsEntry& entry, ByteView bytes) {
   const auto is_truth = [](std::byte b) { return b <= std::byte{1}; };
-  if (type.dtype == DType::kBool && !std::all_of(bytes.begin(), bytes.end(), is_truth))
-    return error(Code::kCorrupt, "[safetensors] tensor '{}' holds a bool that is neither 0 nor 1", name);
-  TR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::allocate(cpu_device(), type));
+  if (entry.type.dtype == DType::kBool && !std::all_of(bytes.begin(), bytes.end(), is_truth))
+    return error(Code::kCorrupt, "[safetensors] tensor '{}' holds a bool that is neither 0 nor 1",
+                 entry.name);
+  TR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::allocate(cpu_device(), entry.type));
   if (!bytes.empty()) std::memcpy(tensor.raw(), bytes.data(), bytes.size());
   return tensor;
 }
 
 // The tensors lie back to back and fill the data, as the public package demands: no byte is read twice, none
 // is unaccounted for.
-bool fills(std::vector<Offsets> ranges, std::uint64_t data_bytes) {
+bool fills(const std::vector<SafetensorsEntry>& entries, std::uint64_t data_begin,
+           std::uint64_t end_of_file) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  ranges.reserve(entries.size());
+  for (const SafetensorsEntry& e : entries) ranges.emplace_back(e.begin, e.end);
   std::sort(ranges.begin(), ranges.end());
-  std::uint64_t at = 0;
+  std::uint64_t at = data_begin;
   for (const auto& [begin, end] : ranges) {
     if (begin != at) return false;
     at = end;
   }
-  return at == data_bytes;
+  return at == end_of_file;
 }
 
 }  // namespace
 
-Result<Bytes> encode_safetensors(const NamedTensors& tensors) {
-  Json header = Json::object();
+std::string_view file_dtype_name(DType dtype) {
+  for (const auto& [type, name] : kTypeNames)
+    if (type == dtype) return name;
+  return "?";
+}
+
+Result<DType> parse_file_dtype(std::string_view text) {
+  for (const auto& [type, name] : kTypeNames)
+    if (text == name) return type;
+  for (const char* name : kForeignTypes)
+    if (text == name)
+      return error(Code::kInvalid, "[safetensors] dtype {} is not supported; convert the tensor to F32",
+                   text);
+  return error(Code::kCorrupt, "[safetensors] unknown dtype '{}'", text);
+}
+
+Result<Bytes> encode_safetensors_header(std::span<const NamedTensor> tensors) {
+  std::set<std::string_view> names;
+  std::string text = "{";
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     if (tensor.is_phantom())
       return error(Code::kInvalid, "[safetensors] tensor '{}' is a phantom: it has no bytes", name);
     if (name == kMetadata)
       return error(Code::kInvalid, "[safetensors] the format keeps the name '{}' for itself", name);
-    if (header.contains(name)) return error(Code::kInvalid, "[safetensors] tensor '{}' is there twice", name);
-    const auto dims = tensor.shape().dims();
+    if (!names.insert(name).second)
+      return error(Code::kInvalid, "[safetensors] tensor '{}' is there twice", name);
     const std::uint64_t bytes = tensor.type().num_bytes();
-    header[name] = {{"dtype", file_type_name(tensor.dtype())},
-                    {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())},
-                    {"data_offsets", {offset, offset + bytes}}};
+    try {
+      text += (names.size() > 1 ? "," : "") + Json(name).dump();
+    } catch (const nlohmann::json::exception& e) {
+      return error(Code::kInvalid, "[safetensors] a tensor's name is not UTF-8: {}", e.what());
+    }
+    text += fmt::format(R"(:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                        file_dtype_name(tensor.dtype()), fmt::join(tensor.shape().dims(), ","), offset,
+                        offset + bytes);
     offset += bytes;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::exception& e) {
-    return error(Code::kInvalid, "[safetensors] a tensor's name is not UTF-8: {}", e.what());
-  }
+  text += "}";
   text.append((8 - text.size() % 8) % 8, ' ');  // data begins 8-byte aligned
+  if (text.size() > kMaxHeaderBytes)
+    return error(Code::kInvalid, "[safetensors] the header has {} bytes, at most {} are allowed", text.size(),
+                 kMaxHeaderBytes);
   Bytes out;
-  out.reserve(8 + text.size() + offset);
   append_le(out, static_cast<std::uint64_t>(text.size()));
   const ByteView text_bytes = as_bytes(text);
   out.insert(out.end(), text_bytes.begin(), text_bytes.end());
+  return out;
+}
+
+Result<Bytes> encode_safetensors(const NamedTensors& tensors) {
+  TR_ASSIGN_OR_RETURN(Bytes out, encode_safetensors_header(tensors));
+  std::uint64_t all = out.size();
+  for (const auto& [name, tensor] : tensors) all += tensor.type().num_bytes();
+  out.reserve(all);
   for (const auto& [name, tensor] : tensors) {
     Tensor rows = tensor;
     if (!tensor.is_contiguous()) {
@@ -114,23 +146,40 @@ Result<Bytes> encode_safetensors(const NamedTensors& tensors) {
   return out;
 }
 
-Result<NamedTensors> decode_safetensors(ByteView bytes) {
+Result<SafetensorsHeader> decode_safetensors_header(ByteView bytes) {
+  const std::uint64_t file_bytes = bytes.size();
   std::uint64_t header_bytes = 0;
   if (!take_le(bytes, header_bytes) || header_bytes > bytes.size() || header_bytes > kMaxHeaderBytes)
     return error(Code::kCorrupt, "[safetensors] the file is shorter than its header says");
-  TR_ASSIGN_OR_RETURN(const Json header,
+  TR_ASSIGN_OR_RETURN(const Json json,
                       parse_json(as_text(bytes.first(header_bytes)), "the safetensors header"));
-  if (!header.is_object()) return error(Code::kCorrupt, "[safetensors] the header is not an object");
-  const ByteView data = bytes.subspan(header_bytes);
-  NamedTensors tensors;
-  std::vector<Offsets> ranges;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == kMetadata) continue;
-    TR_ASSIGN_OR_RETURN(Tensor tensor, decode_entry(name, entry, data, ranges.emplace_back()));
-    tensors.emplace_back(name, std::move(tensor));
+  if (!json.is_object()) return error(Code::kCorrupt, "[safetensors] the header is not an object");
+  const std::uint64_t data_begin = 8 + header_bytes;
+  SafetensorsHeader out;
+  for (const auto& [name, entry] : json.items()) {
+    if (name == kMetadata) {
+      if (!entry.is_object()) continue;
+      for (const auto& [key, value] : entry.items())
+        if (value.is_string()) out.metadata.emplace_back(key, value.get<std::string>());
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(SafetensorsEntry decoded,
+                        decode_entry(name, entry, data_begin, file_bytes - data_begin));
+    out.tensors.push_back(std::move(decoded));
   }
-  if (!fills(std::move(ranges), data.size()))
+  if (!fills(out.tensors, data_begin, file_bytes))
     return error(Code::kCorrupt, "[safetensors] the tensors' data offsets overlap or leave bytes out");
+  return out;
+}
+
+Result<NamedTensors> decode_safetensors(ByteView bytes) {
+  TR_ASSIGN_OR_RETURN(const SafetensorsHeader header, decode_safetensors_header(bytes));
+  NamedTensors tensors;
+  for (const SafetensorsEntry& entry : header.tensors) {
+    TR_ASSIGN_OR_RETURN(Tensor tensor,
+                        copy_tensor(entry, bytes.subspan(entry.begin, entry.end - entry.begin)));
+    tensors.emplace_back(entry.name, std::move(tensor));
+  }
   return tensors;
 }
 

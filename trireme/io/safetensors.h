@@ -2,8 +2,10 @@
 // docs/format_checkpoint.md. Bytes in, bytes out: no files here.
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,10 +15,28 @@
 
 namespace trireme::io {
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedTensor = std::pair<std::string, Tensor>;
+using NamedTensors = std::vector<NamedTensor>;
+
+std::string_view file_dtype_name(DType dtype);  // "F32", "BOOL"...
+Result<DType> parse_file_dtype(std::string_view name);
 
 // Tensors are written in the given order, row-major; names must be unique. Phantom tensors are refused.
 Result<Bytes> encode_safetensors(const NamedTensors& tensors);
+// What stands before the data: the data of a tensor begins where the one before it ends.
+Result<Bytes> encode_safetensors_header(std::span<const NamedTensor> tensors);
+
+struct SafetensorsEntry {
+  std::string name;
+  TensorType type;
+  std::uint64_t begin = 0, end = 0;  // in the file
+};
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> tensors;                      // as the header has them
+  std::vector<std::pair<std::string, std::string>> metadata;  // texts of other programs
+};
+// `bytes` is the whole file: that the tensors fill it is checked too.
+Result<SafetensorsHeader> decode_safetensors_header(ByteView bytes);
 
 // Safe on hostile bytes: every length, offset, shape and type is checked before use. The tensors own copies.
 Result<NamedTensors> decode_safetensors(ByteView bytes);

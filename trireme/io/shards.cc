@@ -1,0 +1,79 @@
+#include "trireme/io/shards.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <span>
+
+namespace trireme::io {
+namespace {
+
+constexpr std::uint64_t kPartBytes = std::uint64_t{1} << 20U;
+
+Status check_unique(const NamedTensors& tensors) {
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors)
+    if (!names.insert(name).second)
+      return error(Code::kInvalid, "[checkpoint] tensor '{}' is there twice", name);
+  return {};
+}
+
+}  // namespace
+
+std::string shard_name(std::size_t index, std::size_t count) {
+  return fmt::format("tensors-{:05}-of-{:05}.safetensors", index + 1, count);
+}
+
+Result<std::vector<Shard>> plan_shards(const NamedTensors& tensors, std::uint64_t max_shard_bytes) {
+  TR_RETURN_IF_ERROR(check_unique(tensors));
+  std::vector<Shard> shards(1);
+  for (const auto& [name, tensor] : tensors) {
+    const std::uint64_t bytes = tensor.type().num_bytes();
+    const bool fits =
+        shards.back().bytes <= max_shard_bytes && bytes <= max_shard_bytes - shards.back().bytes;
+    if (shards.back().count > 0 && !fits) {
+      Shard next;
+      next.first = shards.back().first + shards.back().count;
+      shards.push_back(std::move(next));
+    }
+    ++shards.back().count;
+    shards.back().bytes += bytes;
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    Shard& shard = shards[i];
+    shard.name = shard_name(i, shards.size());
+    TR_ASSIGN_OR_RETURN(shard.header,
+                        encode_safetensors_header(std::span(tensors).subspan(shard.first, shard.count)));
+    shard.bytes += shard.header.size();
+  }
+  return shards;
+}
+
+std::vector<CopyPart> copy_parts(const NamedTensors& tensors, const Shard& shard) {
+  std::vector<CopyPart> parts;
+  std::uint64_t at = shard.header.size();
+  for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
+    const Tensor& tensor = tensors[i].second;
+    const std::uint64_t bytes = tensor.type().num_bytes();
+    const std::uint64_t step = tensor.is_contiguous() ? kPartBytes : std::max<std::uint64_t>(bytes, 1);
+    for (std::uint64_t from = 0; from < bytes; from += step)
+      parts.push_back({i, from, at + from, std::min(step, bytes - from)});
+    at += bytes;
+  }
+  return parts;
+}
+
+void copy_part(const NamedTensors& tensors, const CopyPart& part, MutByteView file) {
+  const Tensor& tensor = tensors[part.tensor].second;
+  std::byte* to = file.subspan(part.to, part.bytes).data();
+  if (tensor.is_contiguous()) {
+    std::memcpy(to, tensor.raw() + part.from, part.bytes);
+    return;
+  }
+  // In a file a tensor may begin at any byte, and elements are copied as words: by way of aligned memory.
+  const Tensor rows = *Tensor::allocate(cpu_device(), tensor.type());
+  copy_to_contiguous(tensor, rows);
+  std::memcpy(to, rows.raw(), part.bytes);
+}
+
+}  // namespace trireme::io

@@ -1,0 +1,36 @@
+// Snapshot: the bytes of files of a checkpoint, in memory that is kept and reused.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trireme/io/checkpoint.h"
+#include "trireme/io/manifest.h"
+#include "trireme/io/shards.h"
+
+namespace trireme::io {
+
+class Snapshot {
+ public:
+  Snapshot();
+
+  // Copies the tensors of `shards` (of a plan for `tensors`) on all threads of the pool. kExhausted when the
+  // memory is not there. A Task destroyed meanwhile does not stop the copying: the tensors' buffers are kept
+  // alive until it is done, their content must not matter any more.
+  runtime::Task<Status> take(runtime::Runtime& rt, const NamedTensors& tensors,
+                             std::span<const Shard> shards);
+
+  std::size_t num_files() const;
+  ByteView file(std::size_t index) const;  // as of the last take(); valid until the next
+  std::shared_ptr<const void> owner() const { return memory_; }  // of those bytes
+
+ private:
+  struct Memory;
+  std::shared_ptr<Memory> memory_;  // shared with a copy under way
+};
+
+// Everything but the files' hashes.
+Manifest manifest_of(const Checkpoint& checkpoint, std::span<const Shard> shards);
+
+}  // namespace trireme::io
