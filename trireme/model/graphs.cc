@@ -1,6 +1,7 @@
 // The graphs around a model's layers: inputs, loss, metric, gradients.
 #include "trireme/graph/pass/passes.h"
 #include "trireme/model/layers.h"
+#include "trireme/model/loss_scaling.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::model {
@@ -44,8 +45,24 @@ Result<Scores> add_scores(graph::Builder& b, Value x, Value weights, Value& logi
                 b.add_node(op::kScale, {right}, {{"factor", 1.0 / static_cast<double>(t)}})};
 }
 
+Status add_parameter_gradients(graph::Graph& g, std::span<const Parameter> parameters, bool scale_loss) {
+  std::vector<Value> wrt, grads;
+  for (const Parameter& p : parameters) wrt.push_back(*g.find_variable(p.name));
+  const Value loss = *g.find_output("loss");
+  if (scale_loss) {
+    graph::Builder b(g);
+    const Value scale = b.input("loss_scale", DType::kF32, {});
+    TR_ASSIGN_OR_RETURN(ScaledGradients scaled, add_scaled_gradients(g, loss, scale, wrt));
+    grads = std::move(scaled.gradients);
+  } else {
+    TR_ASSIGN_OR_RETURN(grads, graph::add_gradients(g, loss, wrt));
+  }
+  for (std::size_t i = 0; i < grads.size(); ++i) g.set_output("grad:" + parameters[i].name, grads[i]);
+  return {};
+}
+
 Result<graph::Graph> build_graph(const ModelFn& build, const ModelInput& input, std::int64_t n, bool training,
-                                 ModelGraphs& out) {
+                                 const GraphOptions& options, ModelGraphs& out) {
   graph::Graph g;
   graph::Builder b(g);
   std::vector<std::int64_t> dims{n};
@@ -67,26 +84,27 @@ Result<graph::Graph> build_graph(const ModelFn& build, const ModelInput& input, 
   if (training) {
     out.parameters = layers.parameters();
     out.statistics = layers.statistics();
-    std::vector<Value> wrt;
-    for (const Parameter& p : out.parameters) wrt.push_back(*g.find_variable(p.name));
-    TR_ASSIGN_OR_RETURN(const std::vector<Value> grads, graph::add_gradients(g, loss, wrt));
-    for (std::size_t i = 0; i < grads.size(); ++i) g.set_output("grad:" + out.parameters[i].name, grads[i]);
   }
+  if (options.products != DType::kF32) {
+    TR_ASSIGN_OR_RETURN(g, graph::lower_precision(g, options.products));
+  }
+  if (training) TR_RETURN_IF_ERROR(add_parameter_gradients(g, out.parameters, options.scale_loss));
   TR_RETURN_IF_ERROR(graph::verify(g));
   return g;
 }
 
 }  // namespace
 
-Result<ModelGraphs> build_graphs(const ModelFn& build, const ModelInput& input, std::int64_t shard_batch) {
+Result<ModelGraphs> build_graphs(const ModelFn& build, const ModelInput& input, std::int64_t shard_batch,
+                                 const GraphOptions& options) {
   if (input.task == ModelTask::kLanguage && input.sample_shape.rank() != 1)
     return error(Code::kInvalid, "[model] sample of a language model: got {}, expected [tokens]",
                  input.sample_shape.to_string());
   if (input.num_classes < 1)
     return error(Code::kInvalid, "[model] classes: got {}, expected at least 1", input.num_classes);
   ModelGraphs graphs;
-  TR_ASSIGN_OR_RETURN(graphs.train, build_graph(build, input, shard_batch, true, graphs));
-  TR_ASSIGN_OR_RETURN(graphs.eval, build_graph(build, input, shard_batch, false, graphs));
+  TR_ASSIGN_OR_RETURN(graphs.train, build_graph(build, input, shard_batch, true, options, graphs));
+  TR_ASSIGN_OR_RETURN(graphs.eval, build_graph(build, input, shard_batch, false, options, graphs));
   return graphs;
 }
 

@@ -17,7 +17,9 @@ const auto& rows() {
   return table;
 }
 
-Result<Options> complete(const ZooRow& row, const Options& given) {
+}  // namespace
+
+Result<Options> complete_options(const ZooRow& row, const Options& given) {
   Options all;
   for (const OptionSpec& spec : row.options) all.items.emplace_back(spec.name, spec.default_value);
   for (const auto& [name, value] : given.items) {
@@ -34,8 +36,6 @@ Result<Options> complete(const ZooRow& row, const Options& given) {
   }
   return all;
 }
-
-}  // namespace
 
 double Options::get(std::string_view name) const {
   for (const auto& [key, value] : items)
@@ -56,14 +56,14 @@ Result<const ZooRow*> find_model(std::string_view name) {
 }
 
 Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, std::int64_t shard_batch,
-                                const Options& options) {
+                                const Options& options, const GraphOptions& graph_options) {
   TR_ASSIGN_OR_RETURN(const ZooRow* row, find_model(name));
-  TR_ASSIGN_OR_RETURN(const Options all, complete(*row, options));
+  TR_ASSIGN_OR_RETURN(const Options all, complete_options(*row, options));
   if (row->input().task != input.task)
     return error(Code::kInvalid, "[model] '{}' reads {}, but the data gives {}", name,
                  input_name(row->input().task), input_name(input.task));
   return build_graphs([&](LayerBuilder& l, graph::Value x) { return row->build(l, x, input, all); }, input,
-                      shard_batch);
+                      shard_batch, graph_options);
 }
 
 }  // namespace trireme::model

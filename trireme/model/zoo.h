@@ -81,13 +81,24 @@ std::span<const ZooRow> zoo();
 // kNotFound lists the names that exist.
 Result<const ZooRow*> find_model(std::string_view name);
 
+// Every option of the row: those not given have their defaults. kInvalid names one that the row does not
+// have.
+Result<Options> complete_options(const ZooRow& row, const Options& given);
+
+struct GraphOptions {
+  DType products = DType::kF32;  // kBF16, kF16: of matmul, convolutions, attention; the rest stays f32
+  // Gradients are those of the loss times the input "loss_scale" (f32), divided by it again: for f16.
+  bool scale_loss = false;
+};
+
 // Graphs of any builder of layers, called once per graph, for shards of `shard_batch` samples.
 using ModelFn = std::function<graph::Value(LayerBuilder& layers, graph::Value x)>;
-Result<ModelGraphs> build_graphs(const ModelFn& build, const ModelInput& input, std::int64_t shard_batch);
+Result<ModelGraphs> build_graphs(const ModelFn& build, const ModelInput& input, std::int64_t shard_batch,
+                                 const GraphOptions& options = {});
 
 // Graphs of model `name`; options that are not given have their defaults, unknown ones are refused.
 Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, std::int64_t shard_batch,
-                                const Options& options = {});
+                                const Options& options = {}, const GraphOptions& graph_options = {});
 
 // Sets the running statistics: inputs and variables of a Statistic's name ("stat:<name>", "<name>"), outputs
 // "updated:<name>".

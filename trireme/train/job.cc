@@ -1,19 +1,14 @@
+// Jobs as TOML text: reading, --set, writing, comparing. What values make sense is in job_check.cc.
 #include "trireme/train/job.h"
 
 #include <toml++/toml.h>
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <cmath>
 #include <numeric>
-#include <optional>
 #include <sstream>
 
-#include "trireme/agree/agree.h"
 #include "trireme/base/hash.h"
-#include "trireme/base/json.h"
-#include "trireme/collective/schedule.h"
-#include "trireme/data/source.h"
-#include "trireme/model/zoo.h"
 
 namespace trireme::train {
 namespace {
@@ -38,83 +33,194 @@ const JobKey* find_key(std::string_view path) {
   return nullptr;
 }
 
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+// The nearest key; one with the same last part in another table beats one that is spelled alike.
 Status unknown_key(std::string_view path) {
+  constexpr std::size_t kLongest = 64;  // of no key; keeps the search short whatever is given
   std::string_view nearest;
   std::size_t best = SIZE_MAX;
   for (const JobKey& key : job_keys()) {
-    const std::size_t d = edit_distance(path, key.path);
+    std::size_t d = 4 * edit_distance(path.substr(0, kLongest), key.path);
+    if (last_part(path) == last_part(key.path)) d = std::min<std::size_t>(d, 6);
     if (d < best) best = d, nearest = key.path;
   }
   return error(Code::kInvalid, "[job] unknown key '{}'; did you mean '{}'?", path, nearest);
 }
 
-const char* type_name(const JobKey& key) {
-  static constexpr const char* kNames[] = {"a whole number", "a number", "a text", "true or false"};
-  return kNames[key.field.index()];
+Status wrong_type(const JobKey& key, std::string_view got) {
+  return error(Code::kInvalid, "[job] key '{}': got {}, expected {}", key.path, got, value_kind(key));
 }
 
-Status wrong_type(const JobKey& key, std::string_view got) {
-  return error(Code::kInvalid, "[job] key '{}': got {}, expected {}", key.path, got, type_name(key));
+// ---- TOML to values
+std::optional<double> number_of(const toml::node& node) {
+  if (const auto* v = node.as_floating_point()) return v->get();
+  if (const auto* v = node.as_integer()) return static_cast<double>(v->get());
+  return std::nullopt;
+}
+
+// False: holds something that a job has no use for, such as a date.
+bool to_json(const toml::node& node, Json& out) {
+  if (const auto* t = node.as_table()) {
+    out = Json::object();
+    return std::all_of(t->begin(), t->end(), [&](const auto& item) {
+      return to_json(item.second, out[std::string(item.first.str())]);
+    });
+  }
+  if (const auto* a = node.as_array()) {
+    out = Json::array();
+    return std::all_of(a->begin(), a->end(),
+                       [&](const toml::node& item) { return to_json(item, out.emplace_back()); });
+  }
+  if (const auto* v = node.as_string()) return out = v->get(), true;
+  if (const auto* v = node.as_boolean()) return out = v->get(), true;
+  if (const auto* v = node.as_integer()) return out = v->get(), true;
+  if (const auto* v = node.as_floating_point()) return out = v->get(), std::isfinite(v->get());
+  return false;
+}
+
+bool set_value(const toml::node& node, std::int64_t& out) {
+  const auto* v = node.as_integer();
+  return v != nullptr && (out = v->get(), true);
+}
+bool set_value(const toml::node& node, double& out) {
+  const auto v = number_of(node);
+  return v && (out = *v, true);
+}
+bool set_value(const toml::node& node, std::string& out) {
+  const auto* v = node.as_string();
+  return v != nullptr && (out = v->get(), true);
+}
+bool set_value(const toml::node& node, bool& out) {
+  const auto* v = node.as_boolean();
+  return v != nullptr && (out = v->get(), true);
+}
+template <class T>
+bool set_value(const toml::node& node, std::optional<T>& out) {
+  return set_value(node, out.emplace());
+}
+template <class T>
+bool set_value(const toml::node& node, std::vector<T>& out) {
+  const auto* list = node.as_array();
+  if (list == nullptr) return false;
+  out.clear();
+  return std::all_of(list->begin(), list->end(),
+                     [&](const toml::node& item) { return set_value(item, out.emplace_back()); });
+}
+bool set_value(const toml::node& node, Json& out) {
+  Json json;
+  if (!to_json(node, json) || json.type() != out.type()) return false;
+  out = std::move(json);
+  return true;
 }
 
 Status set_from_toml(Job& job, const JobKey& key, const toml::node& node) {
-  if (const auto* get = std::get_if<0>(&key.field)) {
-    if (const auto* v = node.as_integer()) return *(*get)(job) = v->get(), Status();
-  } else if (const auto* get = std::get_if<1>(&key.field)) {
-    if (const auto* v = node.as_floating_point()) return *(*get)(job) = v->get(), Status();
-    if (const auto* v = node.as_integer()) return *(*get)(job) = static_cast<double>(v->get()), Status();
-  } else if (const auto* get = std::get_if<2>(&key.field)) {
-    if (const auto* v = node.as_string()) return *(*get)(job) = v->get(), Status();
-  } else if (const auto* get = std::get_if<3>(&key.field)) {
-    if (const auto* v = node.as_boolean()) return *(*get)(job) = v->get(), Status();
-  }
+  if (std::visit([&](auto get) { return set_value(node, *get(job)); }, key.field)) return {};
   std::ostringstream type;
   type << node.type();
-  return wrong_type(key, type.str());
+  return wrong_type(key, "a value of type " + type.str());
 }
+
+bool takes_table(const JobKey& key) { return std::holds_alternative<Json* (*)(Job&)>(key.field); }
 
 Status read_table(Job& job, const toml::table& table, const std::string& prefix, std::string_view source) {
   for (const auto& [name, node] : table) {
     const std::string path = prefix + std::string(name.str());
-    const toml::source_position at = node.source().begin;
-    const std::string where = fmt::format("{}:{}:{}: ", source, at.line, at.column);
-    Status status;
-    if (const auto* inner = node.as_table()) {
-      status = read_table(job, *inner, path + ".", source);
-      if (!status.ok()) return status;
+    const JobKey* key = find_key(path);
+    if (const auto* inner = node.as_table(); inner != nullptr && (key == nullptr || !takes_table(*key))) {
+      TR_RETURN_IF_ERROR(read_table(job, *inner, path + ".", source));
       continue;
     }
-    const JobKey* key = find_key(path);
-    status = key ? set_from_toml(job, *key, node) : unknown_key(path);
-    if (!status.ok()) return status.with_prefix(where);
+    const toml::source_position at = node.source().begin;
+    const std::string where = fmt::format("{}:{}:{}", source, at.line, at.column);
+    const Status status = key ? set_from_toml(job, *key, node) : unknown_key(path);
+    if (!status.ok()) return status.with_prefix(where + ": ");
+    job.given_at[path] = where;
   }
   return {};
 }
 
-std::string value_text(Job& job, const JobKey& key) {
-  if (const auto* get = std::get_if<0>(&key.field)) return fmt::format("{}", *(*get)(job));
-  if (const auto* get = std::get_if<1>(&key.field)) {
-    std::string text = fmt::format("{}", *(*get)(job));
-    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+// ---- Values to TOML
+std::string text_of(std::int64_t v) { return fmt::format("{}", v); }
+std::string text_of(bool v) { return v ? "true" : "false"; }
+std::string text_of(double v) {
+  std::string text = fmt::format("{}", v);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+// A JSON string is a TOML basic string. Not toml++'s printer: its quotes differ by version, and job_sha256
+// hashes this. TOML wants DEL escaped, JSON does not.
+std::string text_of(const std::string& v) {
+  const std::string text = Json(v).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  for (const char c : text) out += c == '\x7f' ? std::string("\\u007f") : std::string(1, c);
+  return out;
+}
+template <class T>
+std::string text_of(const std::optional<T>& v) {
+  return v ? text_of(*v) : std::string();
+}
+template <class T>
+std::string text_of(const std::vector<T>& v) {
+  std::string out;
+  for (const T& item : v) out += (out.empty() ? "" : ", ") + text_of(item);
+  return "[" + out + "]";
+}
+std::string text_of(const Json& v) {
+  std::string out;
+  if (v.is_object()) {
+    for (const auto& [name, item] : v.items())
+      out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", text_of(std::string(name)), text_of(item));
+    return "{" + out + "}";
   }
-  if (const auto* get = std::get_if<3>(&key.field)) return *(*get)(job) ? "true" : "false";
-  // A JSON string is a TOML basic string. Not toml++'s printer: its quotes differ by version, and job_sha256
-  // hashes this.
-  const Json text = *(*std::get_if<2>(&key.field))(job);
-  return text.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (v.is_array()) {
+    for (const Json& item : v) out += (out.empty() ? "" : ", ") + text_of(item);
+    return "[" + out + "]";
+  }
+  if (v.is_boolean()) return text_of(v.get<bool>());
+  if (v.is_number_integer()) return text_of(v.get<std::int64_t>());
+  if (v.is_number()) return text_of(v.get<double>());
+  return text_of(v.is_string() ? v.get<std::string>() : std::string());
 }
 
-Status expect(bool holds, std::string_view key, std::string_view rule) {
-  if (holds) return {};
-  return error(Code::kInvalid, "[job] key '{}' must be {}", key, rule);
+Status not_toml(std::string_view source, const toml::parse_error& e) {
+  const auto at = e.source().begin;
+  return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column,
+               e.description());
 }
 
-// A name that a table does not know is the user's mistake here.
-Status refused(const Status& status) {
-  return status.ok() ? status : Status(Code::kInvalid, status.message());
+// The value of --set as a TOML node under "value". Texts need no quotes, lists no brackets.
+Result<toml::table> parse_set_value(const JobKey& key, std::string_view value) {
+  std::string text(value);
+  const bool texts = std::holds_alternative<std::vector<std::string>* (*)(Job&)>(key.field);
+  const bool list = texts || std::holds_alternative<std::vector<double>* (*)(Job&)>(key.field);
+  if (list && !value.starts_with('[')) {
+    std::string items;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      const std::string item = text.substr(at, end - at);
+      items += (items.empty() ? "" : ", ") + (texts ? text_of(item) : item);
+      at = end + 1;
+    }
+    text = "[" + items + "]";
+  }
+  try {
+    toml::table table = toml::parse("value = " + text + "\n");
+    if (table.size() != 1) return wrong_type(key, fmt::format("'{}'", value));
+    return table;
+  } catch (const toml::parse_error&) {
+    return wrong_type(key, fmt::format("'{}'", value));
+  }
 }
 
 }  // namespace
+
+std::string_view value_kind(const JobKey& key) {
+  static constexpr const char* kNames[] = {"a whole number",    "a number",       "a text",
+                                           "true or false",     "a number",       "true or false",
+                                           "a list of numbers", "a list of texts"};
+  if (!takes_table(key)) return kNames[key.field.index()];
+  return key.path == "model.layers" ? "a list of tables" : "a table";
+}
 
 Result<Job> parse_job(std::string_view text, std::string_view source) {
   Job job;
@@ -122,9 +228,7 @@ Result<Job> parse_job(std::string_view text, std::string_view source) {
     const toml::table table = toml::parse(text, source);
     TR_RETURN_IF_ERROR(read_table(job, table, "", source));
   } catch (const toml::parse_error& e) {
-    const auto at = e.source().begin;
-    return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column,
-                 e.description());
+    return not_toml(source, e);
   }
   return job;
 }
@@ -136,120 +240,51 @@ Status set_job_key(Job& job, std::string_view assignment) {
   const std::string_view path = assignment.substr(0, equals), value = assignment.substr(equals + 1);
   const JobKey* key = find_key(path);
   if (key == nullptr) return unknown_key(path);
-  if (const auto* get = std::get_if<2>(&key->field)) return *(*get)(job) = std::string(value), Status();
-  if (const auto* get = std::get_if<3>(&key->field)) {
-    if (value != "true" && value != "false") return wrong_type(*key, fmt::format("'{}'", value));
-    return *(*get)(job) = value == "true", Status();
-  }
-  const char* end = value.data() + value.size();
-  if (const auto* get = std::get_if<0>(&key->field)) {
-    std::int64_t number = 0;
-    const auto [at, failure] = std::from_chars(value.data(), end, number);
-    if (failure != std::errc() || at != end) return wrong_type(*key, fmt::format("'{}'", value));
-    return *(*get)(job) = number, Status();
-  }
-  double number = 0;
-  const auto [at, failure] = std::from_chars(value.data(), end, number);
-  if (failure != std::errc() || at != end) return wrong_type(*key, fmt::format("'{}'", value));
-  return *(*std::get_if<1>(&key->field))(job) = number, Status();
+  job.given_at[std::string(path)] = "--set";
+  if (const auto* get = std::get_if<std::string* (*)(Job&)>(&key->field))
+    return *(*get)(job) = std::string(value), Status();
+  TR_ASSIGN_OR_RETURN(const toml::table table, parse_set_value(*key, value));
+  const toml::node* node = table.get("value");
+  const bool set =
+      node != nullptr && std::visit([&](auto get) { return set_value(*node, *get(job)); }, key->field);
+  return set ? Status() : wrong_type(*key, fmt::format("'{}'", value));
 }
 
-Status check_job(const Job& job) {
-  const auto& t = job.train;
-  const auto& p = job.parallel;
-  const auto& o = t.optimizer;
-  const bool plain_name = !job.name.empty() && job.name.find_first_of("/\\ \n\t") == std::string::npos;
-  TR_RETURN_IF_ERROR(expect(plain_name, "name", "a word without slashes or blanks"));
-  std::string models;
-  bool known_model = false;
-  for (const model::ZooRow& row : model::zoo()) {
-    known_model |= job.model.name == row.name;
-    models += fmt::format("{}{}", models.empty() ? "" : ", ", row.name);
-  }
-  TR_RETURN_IF_ERROR(expect(known_model, "model.name", "one of: " + models));
-  std::string kinds;
-  bool known_kind = false;
-  for (const data::DataKind& kind : data::data_kinds()) {
-    if (kind.name == std::string_view("text")) continue;  // the trainer feeds images only
-    known_kind |= job.data.kind == kind.name;
-    kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", kind.name);
-  }
-  TR_RETURN_IF_ERROR(expect(known_kind, "data.kind", "one of: " + kinds));
-  TR_RETURN_IF_ERROR(
-      expect(job.data.limit_train >= 0 && job.data.limit_test >= 0, "data.limit_train", "0 or more"));
-  TR_RETURN_IF_ERROR(expect(t.epochs >= 1 && t.epochs < 1'000'000, "train.epochs", "1 or more"));
-  TR_RETURN_IF_ERROR(expect(t.steps >= 0, "train.steps", "0 or more"));
-  TR_RETURN_IF_ERROR(expect(t.batch >= 1 && t.batch <= 1 << 20, "train.batch", "between 1 and 1048576"));
-  TR_RETURN_IF_ERROR(expect(t.logical_shards >= 0 && t.logical_shards <= 65536, "train.logical_shards",
-                            "between 0 and 65536"));
-  TR_RETURN_IF_ERROR(
-      expect(t.shard_threads >= 0 && t.shard_threads <= 1024, "train.shard_threads", "between 0 and 1024"));
-  TR_RETURN_IF_ERROR(expect(t.checkpoint_steps >= 0, "train.checkpoint_steps", "0 or more"));
-  TR_RETURN_IF_ERROR(
-      expect(o.kind == "momentum" || o.kind == "sgd", "train.optimizer.kind", "momentum or sgd"));
-  TR_RETURN_IF_ERROR(expect(o.lr > 0 && o.lr < 1e6, "train.optimizer.lr", "above 0"));
-  TR_RETURN_IF_ERROR(
-      expect(o.momentum >= 0 && o.momentum < 1, "train.optimizer.momentum", "at least 0 and below 1"));
-  TR_RETURN_IF_ERROR(expect(o.weight_decay >= 0, "train.optimizer.weight_decay", "0 or more"));
-  TR_RETURN_IF_ERROR(expect(o.schedule == "constant" || o.schedule == "cosine", "train.optimizer.schedule",
-                            "constant or cosine"));
-  TR_RETURN_IF_ERROR(
-      expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "at least 0 and below 1"));
-  TR_RETURN_IF_ERROR(expect(p.workers >= 1 && p.workers <= 65536, "parallel.workers", "between 1 and 65536"));
-  TR_RETURN_IF_ERROR(expect(p.codec == "none", "parallel.codec", "none"));
-  constexpr std::array kTransports{"auto", "shm", "tcp", "mpi", "inproc"};
-  const bool known = std::find(kTransports.begin(), kTransports.end(), p.transport) != kTransports.end();
-  TR_RETURN_IF_ERROR(expect(known, "parallel.transport", "auto, shm, tcp, mpi or inproc"));
-  TR_RETURN_IF_ERROR(expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more"));
-  TR_RETURN_IF_ERROR(expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more"));
-  TR_RETURN_IF_ERROR(refused(agree::find_agreement(p.agreement).status()));
-  TR_RETURN_IF_ERROR(
-      refused(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status()));
-  TR_RETURN_IF_ERROR(expect(p.collective != "hierarchical", "parallel.collective",
-                            "an algorithm that needs no groups of ranks"));
-  const std::int64_t shards = t.logical_shards > 0 ? t.logical_shards : p.workers;
-  if (p.workers > shards)
-    return error(
-        Code::kInvalid,
-        "[job] {} workers cannot share {} logical shards: use --workers {} or set train.logical_shards={}",
-        p.workers, shards, shards, p.workers);
-  if (t.batch < shards)
-    return error(
-        Code::kInvalid,
-        "[job] a batch of {} samples cannot be cut into {} logical shards: set train.batch to {} or more",
-        t.batch, shards, shards);
-  return {};
+std::string value_text(const Job& job, const JobKey& key) {
+  // Fields are found in a Job that may change; nothing here changes it.
+  return std::visit([&](auto get) { return text_of(*get(const_cast<Job&>(job))); }, key.field);
 }
 
 std::string to_toml(const Job& job) {
-  Job copy = job;
   std::string out, section;
   for (const JobKey& key : job_keys()) {
+    const std::string value = value_text(job, key);
+    if (value.empty()) continue;
     const std::size_t dot = key.path.rfind('.');
     const std::string in(dot == std::string_view::npos ? "" : key.path.substr(0, dot));
     if (in != section) out += fmt::format("\n[{}]\n", in), section = in;
-    out += fmt::format("{} = {}\n", key.path.substr(dot == std::string_view::npos ? 0 : dot + 1),
-                       value_text(copy, key));
+    out += fmt::format("{} = {}\n", last_part(key.path), value);
   }
   return out;
 }
 
 std::string diff_jobs(const Job& before, const Job& after) {
-  Job a = before, b = after;
   std::string out;
+  const auto shown = [](const std::string& text) { return text.empty() ? "(not set)" : text; };
   for (const JobKey& key : job_keys()) {
     if (!key.decides_result) continue;
-    const std::string was = value_text(a, key), is = value_text(b, key);
-    if (was != is) out += fmt::format("  {}: {} -> {}\n", key.path, was, is);
+    const std::string was = value_text(before, key), is = value_text(after, key);
+    if (was != is) out += fmt::format("  {}: {} -> {}\n", key.path, shown(was), shown(is));
   }
   return out;
 }
 
 std::string job_sha256(const Job& job) {
-  Job copy = job;
   std::string text;
-  for (const JobKey& key : job_keys())
-    if (key.decides_result) text += fmt::format("{} = {}\n", key.path, value_text(copy, key));
+  for (const JobKey& key : job_keys()) {
+    const std::string value = value_text(job, key);
+    if (key.decides_result && !value.empty()) text += fmt::format("{} = {}\n", key.path, value);
+  }
   return sha256_hex(as_bytes(text));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/kernel.h"
-#include "trireme/model/optimizer.h"
+#include "trireme/train/job_parts.h"
 
 namespace trireme::train {
 namespace {
@@ -13,12 +13,6 @@ constexpr std::int64_t kEvalBatch = 200;
 // The optimiser's step for the parameters of one bucket: reads "grad:<p>" and "lr", changes the variables.
 Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
                                   const std::vector<model::Parameter>& parameters) {
-  const auto& o = job.train.optimizer;
-  model::OptimizerSpec spec{.kind = o.kind, .attrs = {{"weight_decay", o.weight_decay}}, .no_decay = {}};
-  if (o.kind == "momentum") {
-    spec.attrs.set("momentum", o.momentum);
-    spec.attrs.set("nesterov", o.nesterov);
-  }
   std::vector<model::Parameter> own;
   for (const std::string& name : bucket.parameters) {
     const auto p =
@@ -28,7 +22,7 @@ Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
                    bucket.slot, name);
     own.push_back(*p);
   }
-  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(spec, own));
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(optimizer_spec(job), own));
   return std::move(update.graph);
 }
 
@@ -45,9 +39,9 @@ exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
 Status compile_all(const Job& job, const model::ModelInput& input, bool fixed, Prepared& out) {
   plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
-                      model::build_model(job.model.name, input, plan.shard_batch));
+                      build_job_model(job, input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval,
-                      model::build_model(job.model.name, input, out.eval_batch));
+                      build_job_model(job, input, out.eval_batch));
   exec::CompileOptions options = kernel_options(plan, fixed);
   out.bucket_of_notice.clear();
   out.notices_of_bucket.assign(plan.buckets.size(), 0);
@@ -99,7 +93,7 @@ std::string velocity_name(const std::string& parameter) { return parameter + "/v
 Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::ModelInput& input,
                                                 const PrepareOptions& options) {
   auto out = std::make_shared<Prepared>();
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs probe, model::build_model(job.model.name, input, 1));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs probe, build_job_model(job, input, 1));
   if (!probe.statistics.empty())
     return error(
         Code::kInvalid,

@@ -1,5 +1,7 @@
 #include "trireme/train/simulate.h"
 
+#include "trireme/train/job_parts.h"
+
 namespace trireme::train {
 namespace {
 
@@ -18,7 +20,8 @@ Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& op
   prepare_options.transport = "inproc";
   prepare_options.machine = options.machine;
   prepare_options.link = options.link;
-  return prepare(options.job, model_input(data), prepare_options);
+  TR_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(options.job, data));
+  return prepare(options.job, input, prepare_options);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "trireme/io/checkpoint.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
@@ -52,8 +53,9 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext&
   Result<std::shared_ptr<const Prepared>> out =
       Status(Code::kInternal, "[train] a phantom rank cannot prepare a plan");
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
+  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(c.job, *c.data));
   co_await c.rt->compute(
-      work, [&](runtime::ComputeContext&) { out = prepare(c.job, model_input(*c.data), options); }, 1,
+      work, [&](runtime::ComputeContext&) { out = prepare(c.job, input, options); }, 1,
       "prepare");
   co_return out;
 }

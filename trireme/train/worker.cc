@@ -8,7 +8,7 @@
 #include "trireme/data/leases.h"
 #include "trireme/io/checkpoint.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/learning_rate.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/start.h"
@@ -117,7 +117,7 @@ Task<Status> Worker::one_step() {
   input.stop_wanted = c_.stop.cancelled();
   const std::int64_t count = replica_->cut().samples_in_step(input.step_in_epoch);
   const std::int64_t all_samples = std::max<std::int64_t>(1, total_steps_ * c_.job.train.batch);
-  input.learning_rate = static_cast<float>(learning_rate(c_.job.train.optimizer, samples_, all_samples));
+  input.learning_rate = static_cast<float>(model::schedule_at(schedule_of(c_.job), samples_, all_samples).lr);
   TR_CO_RETURN_IF_ERROR(grant_leases());
   const TimeNs before = rt_.now();
   Result<StepOutput> result = co_await replica_->run_step(input);
@@ -130,7 +130,7 @@ Task<Status> Worker::one_step() {
         Code::kInternal,
         "[train] the loss is not a number at step {}; try a smaller train.optimizer.lr (now {}) or a longer "
         "train.optimizer.warmup",
-        step_, c_.job.train.optimizer.lr);
+        step_, peak_rate(c_.job.train.optimizer));
   ++step_;
   samples_ += count;
   ++measured_steps_;
@@ -249,8 +249,6 @@ void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop) {
     rt.post([&rt] { rt.on_interrupt(nullptr); });  // not here: it would destroy this very handler
   });
 }
-
-model::ModelInput model_input(const data::Dataset& data) { return {data.sample_shape, data.num_classes}; }
 
 Task<Result<Summary>> train_rank(RankContext context) {
   runtime::Runtime& rt = *context.rt;

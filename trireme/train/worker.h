@@ -63,7 +63,4 @@ runtime::Task<Result<Summary>> train_rank(RankContext context);
 // The first interrupt cancels `stop`; from then on the default applies again: the second ends the process.
 void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop);
 
-// Shape of a sample and number of classes, for model builders.
-model::ModelInput model_input(const data::Dataset& data);
-
 }  // namespace trireme::train

@@ -1,0 +1,175 @@
+// What values of a job make sense, as far as one machine without the data can tell.
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/agree/agree.h"
+#include "trireme/collective/schedule.h"
+#include "trireme/data/partition.h"
+#include "trireme/data/source.h"
+#include "trireme/model/describe.h"
+#include "trireme/train/job.h"
+#include "trireme/train/job_parts.h"
+
+namespace trireme::train {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const Job& job) : job_(job) {}
+
+  Status status;  // the first rule that does not hold
+
+  void expect(bool holds, std::string_view key, std::string_view rule) {
+    if (holds || !status.ok()) return;
+    std::string got;
+    for (const JobKey& row : job_keys())
+      if (row.path == key) got = value_text(job_, row);
+    refuse(key, error(Code::kInvalid, "[job] key '{}': got {}, expected {}", key, got, rule));
+  }
+  void expect_one_of(const std::string& value, std::string_view key,
+                     std::initializer_list<std::string_view> names) {
+    std::string known;
+    for (const std::string_view n : names) known += fmt::format("{}{}", known.empty() ? "" : ", ", n);
+    expect(std::find(names.begin(), names.end(), value) != names.end(), key, "one of: " + known);
+  }
+  // What another module has to say about the value of a key.
+  void expect_ok(const Status& said, std::string_view key) {
+    if (said.ok() || !status.ok()) return;
+    refuse(key, Status(Code::kInvalid, said.message()));
+  }
+
+ private:
+  void refuse(std::string_view key, const Status& why) {
+    const auto at = job_.given_at.find(key);
+    status = at == job_.given_at.end() ? why : why.with_prefix(at->second + ": ");
+  }
+  const Job& job_;
+};
+
+bool in(double v, double least, double most) { return std::isfinite(v) && v >= least && v <= most; }
+
+void check_model(Checker& c, const Job& job) {
+  const Job::Model& m = job.model;
+  if (m.layers.empty()) {
+    const auto row = model::find_model(m.name);
+    c.expect_ok(row.status(), "model.name");
+    const auto options = model_options(job);
+    c.expect_ok(options.status(), "model.options");
+    if (row.ok() && options.ok())
+      c.expect_ok(model::complete_options(**row, *options).status(), "model.options");
+  } else {
+    c.expect_ok(model::describe_model(m.layers, {}).status(), "model.layers");
+    c.expect(m.options.empty(), "model.options", "none beside model.layers");
+  }
+  c.expect_one_of(m.task, "model.task", {"auto", "classify", "reconstruct"});
+  c.expect(m.cut_at.empty() || !m.init_from.empty(), "model.cut_at", "an empty text without model.init_from");
+}
+
+void check_data(Checker& c, const Job::Data& d) {
+  std::string kinds;
+  const data::DataKind* found = nullptr;
+  for (const data::DataKind& kind : data::data_kinds()) {
+    if (d.kind == kind.name) found = &kind;
+    kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", kind.name);
+  }
+  c.expect(found != nullptr, "data.kind", "one of: " + kinds);
+  c.expect(found == nullptr || !found->needs_path || !d.path.empty(), "data.path",
+           fmt::format("a path, for kind '{}'", d.kind));
+  c.expect(d.limit_train >= 0, "data.limit_train", "0 or more");
+  c.expect(d.limit_test >= 0, "data.limit_test", "0 or more");
+  c.expect(in(d.test, 0, 0.999), "data.test", "a share, at least 0 and below 1");
+  c.expect(in(d.validation, 0, 0.999), "data.validation", "a share, at least 0 and below 1");
+  c.expect_ok(data::parse_partition(d.partition).status(), "data.partition");
+  c.expect(d.prefetch >= 1 && d.prefetch <= 64, "data.prefetch", "between 1 and 64");
+  c.expect_one_of(d.header, "data.header", {"auto", "yes", "no"});
+  c.expect(d.separator.size() == 1, "data.separator", "one character");
+  c.expect_one_of(d.tokens, "data.tokens", {"chars", "bytes"});
+  c.expect(d.context >= 1 && d.context <= 1 << 20, "data.context", "between 1 and 1048576");
+  c.expect(d.stride >= 0, "data.stride", "0 or more");
+  c.expect(d.classes >= 1 && d.classes <= 1 << 24, "data.classes", "between 1 and 16777216");
+  c.expect(d.num_train >= 1, "data.num_train", "1 or more");
+  c.expect(d.num_test >= 0, "data.num_test", "0 or more");
+  c.expect(d.augment.shift >= 0 && d.augment.shift <= 1 << 20, "data.augment.shift", "0 or more pixels");
+  c.expect(d.augment.crop > 0 && d.augment.crop <= 1, "data.augment.crop", "above 0 and at most 1");
+}
+
+void check_train(Checker& c, const Job::Train& t) {
+  c.expect(t.epochs >= 1 && t.epochs < 1'000'000, "train.epochs", "1 or more");
+  c.expect(t.steps >= 0, "train.steps", "0 or more");
+  c.expect(t.batch >= 1 && t.batch <= 1 << 20, "train.batch", "between 1 and 1048576");
+  c.expect(t.logical_shards >= 0 && t.logical_shards <= 65536, "train.logical_shards", "between 0 and 65536");
+  c.expect(t.shard_threads >= 0 && t.shard_threads <= 1024, "train.shard_threads", "between 0 and 1024");
+  c.expect(t.checkpoint_steps >= 0, "train.checkpoint_steps", "0 or more");
+  c.expect(t.eval_steps >= 0, "train.eval_steps", "0 or more");
+  c.expect(t.trace_steps >= 0 && t.trace_steps <= 10000, "train.trace_steps", "between 0 and 10000");
+  c.expect(in(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
+  c.expect_one_of(t.nan, "train.nan", {"stop", "skip"});
+  c.expect_one_of(t.device, "train.device", {"cpu"});
+  c.expect_one_of(t.precision, "train.precision", {"f32", "bf16", "f16"});
+}
+
+void check_optimizer(Checker& c, const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  c.expect_ok(model::find_optimizer(o.kind).status(), "train.optimizer.kind");
+  c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr", "a rate above 0");
+  const auto share = [](const std::optional<double>& v) { return !v || (*v >= 0 && *v < 1); };
+  c.expect(share(o.momentum), "train.optimizer.momentum", "at least 0 and below 1");
+  c.expect(share(o.beta1), "train.optimizer.beta1", "at least 0 and below 1");
+  c.expect(share(o.beta2), "train.optimizer.beta2", "at least 0 and below 1");
+  c.expect(!o.weight_decay || in(*o.weight_decay, 0, 1e6), "train.optimizer.weight_decay", "0 or more");
+  c.expect(!o.initial_sum || in(*o.initial_sum, 0, 1e30), "train.optimizer.initial_sum", "0 or more");
+  c.expect(in(o.clip_norm, 0, 1e30), "train.optimizer.clip_norm", "0 or more");
+  // Attributes that this kind does not have, and ranges that the op itself knows.
+  c.expect_ok(model::optimizer_states(optimizer_spec(job), {}).status(), "train.optimizer.kind");
+  c.expect_ok(model::check_schedule(schedule_of(job)), "train.optimizer.schedule");
+}
+
+void check_parallel(Checker& c, const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  c.expect(p.workers >= 1 && p.workers <= 65536, "parallel.workers", "between 1 and 65536");
+  c.expect_one_of(p.codec, "parallel.codec", {"none"});
+  c.expect_one_of(p.transport, "parallel.transport", {"auto", "shm", "tcp", "mpi", "inproc"});
+  c.expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more");
+  c.expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more");
+  const auto agreement = agree::find_agreement(p.agreement);
+  c.expect_ok(agreement.status(), "parallel.agreement");
+  const bool served = agreement.ok() && (*agreement)->needs_server;
+  c.expect(served ? p.servers >= 1 : p.servers == 0, "parallel.servers",
+           served ? "1 or more" : fmt::format("0: agreement '{}' uses no servers", p.agreement));
+  c.expect_ok(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status(),
+              "parallel.collective");
+  c.expect(p.collective != "hierarchical", "parallel.collective",
+           "an algorithm that needs no groups of ranks");
+}
+
+Status check_counts(const Job& job) {
+  const std::int64_t workers = job.parallel.workers;
+  const std::int64_t shards = job.train.logical_shards > 0 ? job.train.logical_shards : workers;
+  if (workers > shards)
+    return error(
+        Code::kInvalid,
+        "[job] {} workers cannot share {} logical shards: use --workers {} or set train.logical_shards={}",
+        workers, shards, shards, workers);
+  if (job.train.batch < shards)
+    return error(
+        Code::kInvalid,
+        "[job] a batch of {} samples cannot be cut into {} logical shards: set train.batch to {} or more",
+        job.train.batch, shards, shards);
+  return {};
+}
+
+}  // namespace
+
+Status check_job(const Job& job) {
+  Checker c(job);
+  const bool plain_name = !job.name.empty() && job.name.find_first_of("/\\ \n\t") == std::string::npos;
+  c.expect(plain_name, "name", "a word without slashes or blanks");
+  check_model(c, job);
+  check_data(c, job.data);
+  check_train(c, job.train);
+  if (c.status.ok()) check_optimizer(c, job);
+  check_parallel(c, job);
+  return c.status.ok() ? check_counts(job) : c.status;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,142 @@
+#include "trireme/train/job_parts.h"
+
+#include "trireme/model/describe.h"
+#include "trireme/model/fine_tune.h"
+
+namespace trireme::train {
+
+using model::ModelTask;
+
+data::DataSpec data_spec(const Job& job, std::string cache_dir) {
+  const Job::Data& d = job.data;
+  data::DataSpec spec;
+  spec.kind = d.kind;
+  spec.path = d.path;
+  spec.seed = static_cast<std::uint64_t>(d.seed);
+  spec.limit_train = d.limit_train;
+  spec.limit_test = d.limit_test;
+  spec.test = d.test;
+  spec.validation = d.validation;
+  spec.labels = task_of(job) != ModelTask::kReconstruct;
+  spec.augment.shift = static_cast<int>(d.augment.shift);
+  spec.augment.crop = d.augment.crop;
+  spec.augment.flip = d.augment.flip;
+  spec.shape = d.shape;
+  spec.label = d.label;
+  spec.header = d.header;
+  spec.separator = d.separator;
+  spec.tokens = d.tokens;
+  spec.context = d.context;
+  spec.stride = d.stride;
+  spec.classes = d.classes;
+  spec.num_train = d.num_train;
+  spec.num_test = d.num_test;
+  spec.cache_dir = std::move(cache_dir);
+  return spec;
+}
+
+Result<model::Options> model_options(const Job& job) {
+  model::Options options;
+  for (const auto& [name, value] : job.model.options.items()) {
+    if (!value.is_number())
+      return error(Code::kInvalid, "[job] model.options: '{}' is {}, expected a number", name, value.dump());
+    options.items.emplace_back(name, value.get<double>());
+  }
+  return options;
+}
+
+ModelTask task_of(const Job& job) {
+  if (job.model.task == "reconstruct") return ModelTask::kReconstruct;
+  if (job.data.kind == "text") return ModelTask::kLanguage;
+  if (job.model.task == "auto" && job.model.layers.empty())
+    if (const auto row = model::find_model(job.model.name); row.ok())
+      if (const ModelTask task = (*row)->input().task; task == ModelTask::kReconstruct) return task;
+  return ModelTask::kClassify;
+}
+
+Result<model::ModelInput> model_input(const Job& job, const data::Dataset& data) {
+  const ModelTask task = task_of(job);
+  if (task == ModelTask::kClassify && data.label_kind != data::Labels::kClass)
+    return error(Code::kInvalid,
+                 "[data] {}: a classifier needs labels and there are none; try model.task = \"reconstruct\"",
+                 data.source);
+  return model::ModelInput{data.sample_shape, data.num_classes, task};
+}
+
+Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInput& input,
+                                           std::int64_t shard_batch) {
+  model::GraphOptions options;
+  if (job.train.precision == "bf16") options.products = DType::kBF16;
+  if (job.train.precision == "f16") options.products = DType::kF16, options.scale_loss = true;
+  model::ModelGraphs graphs;
+  if (job.model.layers.empty()) {
+    TR_ASSIGN_OR_RETURN(const model::Options given, model_options(job));
+    TR_ASSIGN_OR_RETURN(graphs, model::build_model(job.model.name, input, shard_batch, given, options));
+  } else {
+    TR_ASSIGN_OR_RETURN(const model::ModelFn build, model::describe_model(job.model.layers, input));
+    TR_ASSIGN_OR_RETURN(graphs, model::build_graphs(build, input, shard_batch, options));
+  }
+  if (job.model.freeze.empty()) return graphs;
+  return model::freeze(std::move(graphs), job.model.freeze);
+}
+
+double peak_rate(const Job::Optimizer& o) {
+  if (o.lr) return *o.lr;
+  if (o.kind == "adam" || o.kind == "adamw") return 0.001;
+  return o.kind == "adagrad" || o.kind == "rmsprop" ? 0.01 : 0.1;
+}
+
+model::OptimizerSpec optimizer_spec(const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  model::OptimizerSpec spec{.kind = o.kind, .no_decay = o.no_decay};
+  const std::pair<const char*, const std::optional<double>*> numbers[] = {{"momentum", &o.momentum},
+                                                                          {"dampening", &o.dampening},
+                                                                          {"beta1", &o.beta1},
+                                                                          {"beta2", &o.beta2},
+                                                                          {"eps", &o.eps},
+                                                                          {"alpha", &o.alpha},
+                                                                          {"trust", &o.trust},
+                                                                          {"lr_decay", &o.lr_decay},
+                                                                          {"weight_decay", &o.weight_decay}};
+  for (const auto& [name, value] : numbers)
+    if (*value) spec.attrs.set(name, **value);
+  const std::pair<const char*, const std::optional<bool>*> switches[] = {
+      {"nesterov", &o.nesterov},
+      {"rate_inside", &o.rate_inside},
+      {"eps_inside", &o.eps_inside},
+      {"eps_hat", &o.eps_hat},
+      {"amsgrad", &o.amsgrad},
+      {"centered", &o.centered},
+      {"bias_correction", &o.bias_correction},
+      {"decay_by_lr", &o.decay_by_lr}};
+  for (const auto& [name, value] : switches)
+    if (*value) spec.attrs.set(name, **value);
+  spec.initial_sum = o.initial_sum.value_or(0);
+  spec.clip_norm = o.clip_norm;
+  spec.correct_momentum = o.correct_momentum;
+  return spec;
+}
+
+model::Schedule schedule_of(const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  model::Schedule s;
+  s.kind = o.schedule;
+  s.lr = peak_rate(o);
+  s.warmup = o.warmup;
+  s.warmup_start = o.warmup_start;
+  s.final_share = o.final_share;
+  s.factor = o.factor;
+  s.power = o.power;
+  s.start_divisor = o.start_divisor;
+  s.milestones = o.milestones;
+  s.batch = job.train.batch;
+  s.reference_batch = o.reference_batch;
+  s.max_batch_multiplier = o.max_batch_multiplier;
+  return s;
+}
+
+bool waits_for_all(const Job& job) {
+  return job.train.optimizer.clip_norm > 0 || job.train.nan == "skip" || job.train.precision == "f16";
+}
+
+}  // namespace trireme::train

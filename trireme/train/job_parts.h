@@ -1,0 +1,36 @@
+// What a job asks of the other modules: its model, data, optimiser and schedule in their own words. Pure.
+#pragma once
+
+#include <string>
+
+#include "trireme/data/source.h"
+#include "trireme/model/optimizer.h"
+#include "trireme/model/schedule.h"
+#include "trireme/model/zoo.h"
+#include "trireme/train/job.h"
+
+namespace trireme::train {
+
+// `cache_dir`: where drawn and decoded samples may be kept; empty: nowhere.
+data::DataSpec data_spec(const Job& job, std::string cache_dir);
+
+// The numbers of model.options. kInvalid names one that is no number.
+Result<model::Options> model_options(const Job& job);
+// What the model is trained to do: as model.task says; auto: as the zoo and the data say.
+model::ModelTask task_of(const Job& job);
+// What the model reads. kInvalid: the task needs what the data does not have.
+Result<model::ModelInput> model_input(const Job& job, const data::Dataset& data);
+// Graphs for shards of `shard_batch` samples, of the zoo or by layers, in the job's precision, with frozen
+// layers.
+Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInput& input,
+                                           std::int64_t shard_batch);
+
+model::OptimizerSpec optimizer_spec(const Job& job);
+model::Schedule schedule_of(const Job& job);
+double peak_rate(const Job::Optimizer& optimizer);
+
+// Whether a step knows something about all gradients before the first weight changes (clipping, skipping,
+// loss scaling), so that updates wait for all buckets.
+bool waits_for_all(const Job& job);
+
+}  // namespace trireme::train
