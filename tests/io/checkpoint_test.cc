@@ -4,16 +4,17 @@
 
 #include <functional>
 
-#include "trireme/runtime/virtual/world.h"
+#include "tests/io/machine.h"
+#include "trireme/base/hash.h"
 
 namespace trireme::io {
 namespace {
 
-using runtime::FaultSpec;
 using runtime::Runtime;
 using runtime::Task;
 
 constexpr const char* kDir = "run/checkpoints";
+constexpr const char* kOneShard = "tensors-00001-of-00001.safetensors";
 
 Checkpoint checkpoint_of(std::int64_t step) {
   Checkpoint c;
@@ -50,63 +51,20 @@ Task<void> load(Runtime& rt, std::string& out) {
   out = whole ? std::to_string(loaded->step) : "mixed";
 }
 
-class OneMachine {
+class OneMachine : public Machine {
  public:
-  explicit OneMachine(std::vector<FaultSpec> faults = {}) {
-    runtime::WorldSpec spec;
-    spec.topology = cost::Topology::single_switch(1, {}, {});
-    spec.faults = std::move(faults);
-    world_ = runtime::make_virtual_world(spec);
-  }
-  void run(const std::function<Task<void>(Runtime&)>& body) {
-    rt_ = &world_->add_runtime(0, "rank");
-    world_->start(*rt_, body(*rt_));
-    const auto report = world_->run(kForever);
-    ASSERT_TRUE(report.finished) << report.stuck;
-  }
-  bool was_killed() const { return world_->is_dead(*rt_); }
+  using Machine::list;
+  using Machine::Machine;
   void save(std::vector<std::int64_t> steps) {
     run([&](Runtime& rt) { return save_all(rt, steps); });
   }
   Found find() {
     Found found;
     run([&](Runtime& rt) { return load(rt, found.step); });
-    found.log = world_->log_of(*rt_);
+    found.log = log();
     return found;
   }
-  std::vector<std::string> list() {
-    std::vector<std::string> names;
-    run([&](Runtime& rt) { return list_into(rt, names); });
-    return names;
-  }
-  void write(const std::string& path, Bytes bytes) {
-    run([&](Runtime& rt) { return write_file(rt, path, bytes); });
-  }
-  Bytes read(const std::string& path) {
-    Bytes bytes;
-    run([&](Runtime& rt) { return read_file(rt, path, bytes); });
-    return bytes;
-  }
-
- private:
-  static Task<void> list_into(Runtime& rt, std::vector<std::string>& out) {
-    Result<std::vector<std::string>> names = co_await rt.files().list(kDir);
-    if (names.ok()) out = *names;
-  }
-  static Task<void> write_file(Runtime& rt, std::string path, const Bytes& bytes) {
-    const Status made = co_await rt.files().make_dirs(path.substr(0, path.rfind('/')));
-    EXPECT_TRUE(made.ok());
-    const Status written = co_await rt.files().write(path, bytes);
-    EXPECT_TRUE(written.ok()) << written.to_string();
-  }
-  static Task<void> read_file(Runtime& rt, std::string path, Bytes& out) {
-    Result<Bytes> bytes = co_await rt.files().read(path);
-    EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
-    if (bytes.ok()) out = *bytes;
-  }
-
-  std::unique_ptr<runtime::VirtualWorld> world_;
-  Runtime* rt_ = nullptr;
+  std::vector<std::string> list() { return Machine::list(kDir); }
 };
 
 std::string file_of(std::int64_t step, const char* name) {
@@ -155,9 +113,9 @@ TEST(Checkpoint, ADamagedNewestFallsBackToThePreviousWithALineInTheLog) {
     const char* said;
   };
   const Damage damages[] = {
-      {"tensors-00001-of-00001.safetensors", [](Bytes& b) { b.back() ^= std::byte{1}; }, "hash"},
-      {"tensors-00001-of-00001.safetensors", [](Bytes& b) { b.resize(b.size() / 2); }, "bytes"},
-      {"tensors-00001-of-00001.safetensors", [](Bytes& b) { b.clear(); }, "has 0 bytes"},
+      {kOneShard, [](Bytes& b) { b.back() ^= std::byte{1}; }, "hash"},
+      {kOneShard, [](Bytes& b) { b.resize(b.size() / 2); }, "bytes"},
+      {kOneShard, [](Bytes& b) { b.clear(); }, "has 0 bytes"},
       {"manifest.json", [](Bytes& b) { b.resize(b.size() / 2); }, "not valid JSON"},
       {"manifest.json", [](Bytes& b) { b = to_bytes("{}"); }, "'version' is missing"},
       {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 3})"); }, "version 3, expected 1 or 2"},
@@ -201,93 +159,28 @@ TEST(Checkpoint, WhatIsSavedIsKeptAlthoughDamagedLaterGenerationsExist) {
 TEST(Checkpoint, AHalfWrittenGenerationDoesNotCountAsThePreviousOne) {
   OneMachine machine;
   machine.save({10});
-  machine.write(file_of(20, "tensors-00001-of-00001.safetensors"), to_bytes("no manifest"));
+  machine.write(file_of(20, kOneShard), to_bytes("no manifest"));
   machine.save({30});
   EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000010", "step-000000030"}));
 }
 
-TEST(Checkpoint, AKillAtAnyDiskOperationLeavesTheOldOrTheNewGenerationWhole) {
-  bool saw_old = false, saw_new = false;
-  std::uint64_t operation = 0;
-  for (bool killed = true; killed; ++operation) {
-    ASSERT_LT(operation, 100U);
-    FaultSpec fault;
-    fault.kind = FaultSpec::Kind::kKill;
-    fault.runtime = 1;  // the second process: the first saved 10 and 20 in peace
-    fault.site = "disk";
-    fault.index = operation;
-    OneMachine machine({fault});
-    machine.save({10, 20});
-    machine.save({30});
-    killed = machine.was_killed();
-    const Found found = machine.find();
-    ASSERT_TRUE(found.step == "20" || found.step == "30") << "operation " << operation << ": " << found.step;
-    EXPECT_FALSE(saw_new && found.step == "20") << "operation " << operation;
-    EXPECT_EQ(killed || found.step == "30", true) << "nobody killed it, and it did not save";
-    saw_old |= found.step == "20";
-    saw_new |= found.step == "30";
-
-    // The restarted run goes on as if nothing had been: the same step again, and the next.
-    machine.save({30});
-    EXPECT_EQ(machine.find().step, "30") << "operation " << operation;
-    machine.save({40});
-    EXPECT_EQ(machine.find().step, "40") << "operation " << operation;
-    EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000030", "step-000000040"}));
-  }
-  EXPECT_TRUE(saw_old && saw_new);
-  EXPECT_GE(operation, 12U) << "fewer kill points than the disk operations of a save";
-}
-
-TEST(Checkpoint, AKillDuringTheVeryFirstSaveLeavesNoneOrThatOne) {
-  bool saw_none = false, saw_first = false;
-  std::uint64_t operation = 0;
-  for (bool killed = true; killed; ++operation) {
-    ASSERT_LT(operation, 100U);
-    FaultSpec fault;
-    fault.runtime = 0;
-    fault.site = "disk";
-    fault.index = operation;
-    OneMachine machine({fault});
-    machine.save({10});
-    killed = machine.was_killed();
-    const Found found = machine.find();
-    ASSERT_TRUE(found.step == "-" || found.step == "10") << "operation " << operation << ": " << found.step;
-    EXPECT_FALSE(saw_first && found.step == "-") << "operation " << operation;
-    saw_none |= found.step == "-";
-    saw_first |= found.step == "10";
-  }
-  EXPECT_TRUE(saw_none && saw_first);
-}
-
-Task<void> save_with_error(Runtime& rt, Status& out) {
-  const Checkpoint c = checkpoint_of(30);
-  out = co_await save_checkpoint(rt, kDir, c);
-}
-
-TEST(Checkpoint, AFailingDiskIsReportedAndHarmsNoGeneration) {
-  int failures = 0;
-  for (std::uint64_t operation = 0;; ++operation) {
-    ASSERT_LT(operation, 100U);
-    FaultSpec fault;
-    fault.kind = FaultSpec::Kind::kError;
-    fault.runtime = 1;
-    fault.site = "disk";
-    fault.index = operation;
-    OneMachine machine({fault});
-    machine.save({10, 20});
-    Status status;
-    machine.run([&](Runtime& rt) { return save_with_error(rt, status); });
-    const Found found = machine.find();
-    ASSERT_TRUE(found.step == "20" || found.step == "30") << "operation " << operation << ": " << found.step;
-    if (status.ok()) {
-      EXPECT_EQ(found.step, "30") << "operation " << operation;
-      if (operation > 20) break;
-      continue;
-    }
-    ++failures;
-    EXPECT_NE(status.message().find("injected"), std::string::npos) << status.to_string();
-  }
-  EXPECT_GE(failures, 10);
+TEST(Checkpoint, OfVersionOneIsReadAndReplacedByTheNextSave) {
+  OneMachine machine;
+  const Checkpoint old = checkpoint_of(10);
+  const Bytes tensors = *encode_safetensors(old.tensors);
+  const Json manifest = {{"version", 1},
+                         {"step", 10},
+                         {"tensors", "tensors.safetensors"},
+                         {"tensors_bytes", tensors.size()},
+                         {"tensors_sha256", sha256_hex(tensors)},
+                         {"state", old.state}};
+  machine.write(file_of(10, "tensors.safetensors"), tensors);
+  machine.write(file_of(10, "manifest.json"), to_bytes(manifest.dump()));
+  EXPECT_EQ(machine.find().step, "10");
+  machine.save({10});
+  EXPECT_EQ(machine.find().step, "10");
+  EXPECT_EQ(machine.list(kDir + std::string("/step-000000010")),
+            (std::vector<std::string>{"manifest.json", kOneShard}));
 }
 
 }  // namespace

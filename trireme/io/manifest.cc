@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "trireme/base/hash.h"
 #include "trireme/io/shards.h"
 
 namespace trireme::io {
@@ -18,6 +19,18 @@ Status corrupt(std::string_view source, std::string_view what) {
 
 bool is_sha256(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// The end of a manifest: the hash of all bytes before it.
+std::string seal_of(std::string_view before) {
+  return fmt::format(",\n  \"manifest_sha256\": \"{}\"\n}}\n", sha256_hex(as_bytes(before)));
+}
+
+bool is_sealed(std::string_view text) {
+  const std::size_t seal_bytes = seal_of("").size();
+  if (text.size() < seal_bytes) return false;
+  const std::string_view before = text.substr(0, text.size() - seal_bytes);
+  return text.substr(before.size()) == seal_of(before);
 }
 
 Result<ManifestFile> parse_file(const Json& entry) {
@@ -122,13 +135,16 @@ std::string manifest_text(const Manifest& m) {
                        {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())}};
     text += fmt::format("{}\n    {}", &t == m.tensors.data() ? "" : ",", line.dump());
   }
-  return text + "\n  ],\n  \"state\": " + m.state.dump() + "\n}\n";
+  text += "\n  ],\n  \"state\": " + m.state.dump();
+  return text + seal_of(text);
 }
 
 Result<Manifest> parse_manifest(std::string_view text, std::string_view source) {
   TR_ASSIGN_OR_RETURN(const Json json, parse_json(text, source));
   Result<Manifest> manifest = parse(json);
   if (!manifest.ok()) return corrupt(source, manifest.status().message());
+  if (manifest->version > 1 && !is_sealed(text))
+    return corrupt(source, "its own hash, manifest_sha256, is missing or wrong; it was changed or damaged");
   return manifest;
 }
 
