@@ -1,5 +1,8 @@
-# Fuzz targets: tests/fuzz/<name>_fuzz.cc becomes fuzz_<name>, with libFuzzer, ASan and UBSan. Clang only; included before the
-# layers, so that they are compiled with coverage too. Run one: fuzz_graph -max_total_time=120 NEW_DIR tests/fuzz/corpus/graph
+# Fuzz targets: tests/fuzz/<name>_fuzz.cc becomes fuzz_<name>, with libFuzzer, ASan and UBSan; `fuzz_all` builds them.
+# Clang only (preset `fuzz`); tools/fuzz drives it, docs/fuzzing.md explains it.
+#
+# Nothing else is compiled: kernels, transports and runtimes stay out. Libraries from outside are linked statically, so that
+# the programs run on a machine that has none. Rows of ctest fuzz each target for $TRIREME_FUZZ_SECONDS (60) seconds.
 option(TRIREME_FUZZ "Build tests/fuzz with libFuzzer" OFF)
 if(NOT TRIREME_FUZZ)
   return()
@@ -7,16 +10,57 @@ endif()
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "TRIREME_FUZZ needs clang: got ${CMAKE_CXX_COMPILER_ID}; configure with -DCMAKE_CXX_COMPILER=clang++")
 endif()
-add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+
+# What the targets reach, as two libraries: parsers that stand alone, and those that know every op (compiled with -O0: half of
+# the time, and no kernel runs here). A pattern that ends in ** takes a whole folder.
+set(TRIREME_FUZZ_parsers base/** cost/** tensor/** collective/** data/** io/** plan/** runtime/*.cc net/frame.cc)
+set(TRIREME_FUZZ_models op/** graph/** model/** agree/** train/job*.cc)
+
+function(trireme_add_fuzz_library name)
+  set(sources "")
+  foreach(pattern IN LISTS TRIREME_FUZZ_${name})
+    set(mode GLOB)
+    if(pattern MATCHES "\\*\\*$")
+      set(mode GLOB_RECURSE)
+      string(REPLACE "**" "*.cc" pattern "${pattern}")
+    endif()
+    file(${mode} found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/trireme/${pattern}")
+    list(APPEND sources ${found})
+  endforeach()
+  add_library(trireme_fuzz_${name} STATIC ${sources})
+  target_include_directories(trireme_fuzz_${name} PUBLIC "${CMAKE_SOURCE_DIR}")
+  # "function" breaks coroutines in clang 14.
+  target_compile_options(trireme_fuzz_${name} PUBLIC -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow
+                         -fno-sanitize=function -fno-sanitize-recover=all -fno-omit-frame-pointer)
+endfunction()
 
 function(trireme_add_fuzz_targets)
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.cc")
-  foreach(source IN LISTS sources)
-    get_filename_component(name "${source}" NAME_WE)
-    string(REGEX REPLACE "_fuzz$" "" name "${name}")
-    add_executable(fuzz_${name} "${source}")
-    target_link_libraries(fuzz_${name} PRIVATE trireme_graph trireme_net trireme_data)
-    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  add_library(trireme_fuzz_fmt STATIC "${CMAKE_SOURCE_DIR}/tests/fuzz/fmt_static.cc")
+  trireme_add_fuzz_library(parsers)
+  target_link_libraries(trireme_fuzz_parsers PUBLIC trireme_fuzz_fmt ${TRIREME_EXTERNAL_base} ${TRIREME_EXTERNAL_data}
+                        "${TRIREME_ZLIB}" Threads::Threads)  # zlib again: libpng.a needs it too
+  trireme_add_fuzz_library(models)
+  target_link_libraries(trireme_fuzz_models PUBLIC trireme_fuzz_parsers ${TRIREME_EXTERNAL_train})
+  target_compile_options(trireme_fuzz_models PRIVATE -O0)
+
+  enable_testing()
+  add_custom_target(fuzz_all)
+  file(STRINGS "${CMAKE_SOURCE_DIR}/tests/fuzz/targets.txt" rows REGEX "^[a-z]")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/fuzz/targets.txt")
+  foreach(row IN LISTS rows)
+    if(NOT row MATCHES "^([a-z]+) (parsers|models) [0-9]+ ")
+      message(FATAL_ERROR "tests/fuzz/targets.txt: expected 'name library max_len what', got '${row}'")
+    endif()
+    set(name ${CMAKE_MATCH_1})
+    set(library ${CMAKE_MATCH_2})
+    add_executable(fuzz_${name} "${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cc")
+    target_link_libraries(fuzz_${name} PRIVATE trireme_fuzz_${library})
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer,address,undefined -static-libstdc++ -static-libgcc)
+    add_dependencies(fuzz_all fuzz_${name})
+    add_test(NAME fuzz.${name} COMMAND "${CMAKE_SOURCE_DIR}/tools/fuzz" --no-build --build "${CMAKE_BINARY_DIR}" --jobs 1
+             --report "${CMAKE_BINARY_DIR}/reports/${name}.json" ${name})
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS "fuzz;quick" TIMEOUT 1800)
   endforeach()
 endfunction()
 cmake_language(DEFER CALL trireme_add_fuzz_targets)
