@@ -8,6 +8,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
+#include "trireme/base/json_numbers.h"
 
 namespace trireme::io {
 namespace {
@@ -30,8 +31,8 @@ Result<SafetensorsEntry> decode_entry(const std::string& name, const Json& entry
                                       std::uint64_t data_bytes) {
   if (!entry.is_object()) return error(Code::kCorrupt, "[safetensors] entry '{}' is not an object", name);
   TR_ASSIGN_OR_RETURN(const auto type_name, json_get<std::string>(entry, "dtype"));
-  TR_ASSIGN_OR_RETURN(const auto dims, json_get<std::vector<std::int64_t>>(entry, "shape"));
-  TR_ASSIGN_OR_RETURN(const auto offsets, json_get<std::vector<std::uint64_t>>(entry, "data_offsets"));
+  TR_ASSIGN_OR_RETURN(const auto dims, json_get_wholes<std::int64_t>(entry, "shape"));
+  TR_ASSIGN_OR_RETURN(const auto offsets, json_get_wholes<std::uint64_t>(entry, "data_offsets"));
   SafetensorsEntry out;
   out.name = name;
   const Result<DType> dtype = parse_file_dtype(type_name);

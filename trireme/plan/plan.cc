@@ -1,8 +1,8 @@
 #include "trireme/plan/plan.h"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
+
+#include "trireme/base/json_numbers.h"
 
 namespace trireme::plan {
 namespace {
@@ -10,37 +10,6 @@ namespace {
 constexpr std::int64_t kAlignElems = 16;  // 64 bytes of f32
 
 std::int64_t align_up(std::int64_t n) { return (n + kAlignElems - 1) / kAlignElems * kAlignElems; }
-
-// A whole number that fits its field: json_get would cut 70000 to fit 16 bits, and take true for 1.
-template <typename T>
-Result<T> whole(const Json& value, const char* key) {
-  const bool is_signed = value.is_number_integer() && !value.is_number_unsigned();
-  if (is_signed && std::in_range<T>(value.get<std::int64_t>()))
-    return static_cast<T>(value.get<std::int64_t>());
-  if (value.is_number_unsigned() && std::in_range<T>(value.get<std::uint64_t>()))
-    return static_cast<T>(value.get<std::uint64_t>());
-  return error(Code::kCorrupt, "[plan] '{}': got {}, expected a whole number of {}..{}", key,
-               value.is_number() ? value.dump() : value.type_name(), std::numeric_limits<T>::min(),
-               std::numeric_limits<T>::max());
-}
-
-template <typename T>
-Result<T> get_whole(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end()) return error(Code::kCorrupt, "[json] key '{}' is missing", key);
-  return whole<T>(*it, key);
-}
-
-Result<std::vector<std::int64_t>> get_wholes(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_array())
-    return error(Code::kCorrupt, "[plan] '{}' is not a list of whole numbers", key);
-  std::vector<std::int64_t> out;
-  for (const Json& value : *it) {
-    TR_ASSIGN_OR_RETURN(out.emplace_back(), whole<std::int64_t>(value, key));
-  }
-  return out;
-}
 
 Result<std::vector<collective::LeafRun>> get_runs(const Json& object, const char* key) {
   const auto it = object.find(key);
@@ -51,8 +20,8 @@ Result<std::vector<collective::LeafRun>> get_runs(const Json& object, const char
     if (!pair.is_array() || pair.size() != 2)
       return error(Code::kCorrupt, "[plan] '{}' holds something that is no pair [first, count]", key);
     collective::LeafRun run;
-    TR_ASSIGN_OR_RETURN(run.first, whole<std::int32_t>(pair[0], key));
-    TR_ASSIGN_OR_RETURN(run.count, whole<std::int32_t>(pair[1], key));
+    TR_ASSIGN_OR_RETURN(run.first, json_whole<std::int32_t>(pair[0], key));
+    TR_ASSIGN_OR_RETURN(run.count, json_whole<std::int32_t>(pair[1], key));
     out.push_back(run);
   }
   return out;
@@ -66,11 +35,11 @@ Json bucket_to_json(const Bucket& b) {
 
 Result<Bucket> bucket_from_json(const Json& json) {
   Bucket b;
-  TR_ASSIGN_OR_RETURN(b.slot, get_whole<std::uint16_t>(json, "slot"));
+  TR_ASSIGN_OR_RETURN(b.slot, json_get_whole<std::uint16_t>(json, "slot"));
   TR_ASSIGN_OR_RETURN(b.parameters, json_get<std::vector<std::string>>(json, "parameters"));
-  TR_ASSIGN_OR_RETURN(b.offsets, get_wholes(json, "offsets"));
-  TR_ASSIGN_OR_RETURN(b.num_elems, get_whole<std::int64_t>(json, "num_elems"));
-  TR_ASSIGN_OR_RETURN(b.metrics_offset, get_whole<std::int64_t>(json, "metrics_offset"));
+  TR_ASSIGN_OR_RETURN(b.offsets, json_get_wholes<std::int64_t>(json, "offsets"));
+  TR_ASSIGN_OR_RETURN(b.num_elems, json_get_whole<std::int64_t>(json, "num_elems"));
+  TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get_whole<std::int64_t>(json, "metrics_offset"));
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
   TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
   if (b.parameters.size() != b.offsets.size())
@@ -106,13 +75,13 @@ Json to_json(const Plan& p) {
 Result<Plan> plan_from_json(const Json& json) {
   using Names = std::map<std::string, std::string>;
   Plan p;
-  TR_ASSIGN_OR_RETURN(p.version, get_whole<int>(json, "version"));
+  TR_ASSIGN_OR_RETURN(p.version, json_get_whole<int>(json, "version"));
   if (p.version != 1)
     return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1", p.version);
   TR_ASSIGN_OR_RETURN(p.job_sha256, json_get<std::string>(json, "job_sha256"));
-  TR_ASSIGN_OR_RETURN(p.logical_shards, get_whole<std::int32_t>(json, "logical_shards"));
-  TR_ASSIGN_OR_RETURN(p.shard_batch, get_whole<std::int64_t>(json, "shard_batch"));
-  TR_ASSIGN_OR_RETURN(p.shard_threads, get_whole<int>(json, "shard_threads"));
+  TR_ASSIGN_OR_RETURN(p.logical_shards, json_get_whole<std::int32_t>(json, "logical_shards"));
+  TR_ASSIGN_OR_RETURN(p.shard_batch, json_get_whole<std::int64_t>(json, "shard_batch"));
+  TR_ASSIGN_OR_RETURN(p.shard_threads, json_get_whole<int>(json, "shard_threads"));
   TR_ASSIGN_OR_RETURN(p.owners, get_runs(json, "owners"));
   TR_ASSIGN_OR_RETURN(p.agreement, json_get<std::string>(json, "agreement"));
   TR_ASSIGN_OR_RETURN(p.transport, json_get<std::string>(json, "transport"));
