@@ -20,9 +20,10 @@ Result<T> json_whole(const Json& value, const char* key) {
   } else if (value.is_number_integer()) {
     if (const auto n = value.get<std::int64_t>(); std::in_range<T>(n)) return static_cast<T>(n);
   }
+  if (!value.is_number())
+    return error(Code::kCorrupt, "[json] key '{}' has the wrong type: got {}", key, value.type_name());
   return error(Code::kCorrupt, "[json] key '{}': got {}, expected a whole number of {}..{}", key,
-               value.is_number() ? value.dump() : value.type_name(), std::numeric_limits<T>::min(),
-               std::numeric_limits<T>::max());
+               value.dump(), std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
 }
 
 template <std::integral T>
@@ -37,8 +38,7 @@ Result<std::vector<T>> json_get_wholes(const Json& object, const char* key) {
   const auto it = object.find(key);
   if (it == object.end()) return error(Code::kCorrupt, "[json] key '{}' is missing", key);
   if (!it->is_array())
-    return error(Code::kCorrupt, "[json] key '{}': got {}, expected a list of whole numbers", key,
-                 it->type_name());
+    return error(Code::kCorrupt, "[json] key '{}' has the wrong type: got {}", key, it->type_name());
   std::vector<T> out;
   out.reserve(it->size());
   for (const Json& value : *it) {
