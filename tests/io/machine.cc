@@ -14,7 +14,9 @@ Task<void> list_into(Runtime& rt, std::string path, std::vector<std::string>& ou
 }
 
 Task<void> write_file(Runtime& rt, std::string path, const Bytes& bytes) {
-  const Status made = co_await rt.files().make_dirs(path.substr(0, path.rfind('/')));
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  const Status made = co_await rt.files().make_dirs(folder);
   EXPECT_TRUE(made.ok()) << made.to_string();
   const Status written = co_await rt.files().write(path, bytes);
   EXPECT_TRUE(written.ok()) << written.to_string();

@@ -66,11 +66,11 @@ TEST(Manifest, WhatMakesNoSenseIsRefusedWithItsSource) {
     const char *from, *to, *said;
   } cases[] = {
       {"\"version\": 2", "\"version\": 3", "version 3, expected 1 or 2"},
-      {"\"version\": 2", "\"version\": \"2\"", "'version' has the wrong type"},
+      {"\"version\": 2", "\"version\": \"2\"", "got string"},
       {"\"step\": 469", "\"step\": -1", "'step' is -1"},
       {"\"step\": 469", "\"stop\": 469", "'step' is missing"},
       {"tensors-00001-of-00002", "../../../etc/passwd", "expected 'tensors-00001-of-00002.safetensors'"},
-      {"\"bytes\":100", "\"bytes\":\"100\"", "'bytes' has the wrong type"},
+      {"\"bytes\":100", "\"bytes\":\"100\"", "got string"},
       {"e3b0c442", "E3B0C442", "64 hexadecimal digits"},
       {"\"file\":\"tensors-00001", "\"file\":\"tensors-00009", "which is not listed"},
       {"\"file\":\"tensors-00001", "\"file\":\"tensors-00002", "not in the order of the files"},

@@ -9,6 +9,7 @@ constexpr Command kCommands[] = {
     {"simulate", "Rehearse a job on a virtual cluster, in virtual time, with the real code.", add_simulate},
     {"calibrate", "Measure this host: links, additions, memory, arithmetic. Prices are made of it.",
      add_calibrate},
+    {"checkpoint", "Look into checkpoints: info, verify, diff.", add_checkpoint},
     {"inspect", "Show what there is: ops, models, agreements, collectives, job keys.", add_inspect},
     {"bench", "Measure a collective against Open MPI and Gloo.", add_bench},
     {"bench-rank", "A rank of bench.", add_bench_rank},

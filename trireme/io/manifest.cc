@@ -6,6 +6,7 @@
 #include <map>
 
 #include "trireme/base/hash.h"
+#include "trireme/base/json_numbers.h"
 #include "trireme/io/shards.h"
 
 namespace trireme::io {
@@ -36,7 +37,7 @@ bool is_sealed(std::string_view text) {
 Result<ManifestFile> parse_file(const Json& entry) {
   ManifestFile file;
   TR_ASSIGN_OR_RETURN(file.name, json_get<std::string>(entry, "name"));
-  TR_ASSIGN_OR_RETURN(file.bytes, json_get<std::uint64_t>(entry, "bytes"));
+  TR_ASSIGN_OR_RETURN(file.bytes, json_get_whole<std::uint64_t>(entry, "bytes"));
   TR_ASSIGN_OR_RETURN(file.sha256, json_get<std::string>(entry, "sha256"));
   return file;
 }
@@ -46,7 +47,7 @@ Result<ManifestTensor> parse_tensor(const Json& entry, const std::map<std::strin
   TR_ASSIGN_OR_RETURN(tensor.name, json_get<std::string>(entry, "name"));
   TR_ASSIGN_OR_RETURN(const auto file, json_get<std::string>(entry, "file"));
   TR_ASSIGN_OR_RETURN(const auto dtype, json_get<std::string>(entry, "dtype"));
-  TR_ASSIGN_OR_RETURN(const auto dims, json_get<std::vector<std::int64_t>>(entry, "shape"));
+  TR_ASSIGN_OR_RETURN(const auto dims, json_get_wholes<std::int64_t>(entry, "shape"));
   const auto found = files.find(file);
   if (found == files.end())
     return error(Code::kCorrupt, "tensor '{}' is in file '{}', which is not listed", tensor.name, file);
@@ -88,7 +89,7 @@ Status parse_tensors(const Json& list, Manifest& out) {
 Status parse_version1(const Json& json, Manifest& out) {
   ManifestFile file;
   TR_ASSIGN_OR_RETURN(file.sha256, json_get<std::string>(json, "tensors_sha256"));
-  TR_ASSIGN_OR_RETURN(file.bytes, json_get<std::uint64_t>(json, "tensors_bytes"));
+  TR_ASSIGN_OR_RETURN(file.bytes, json_get_whole<std::uint64_t>(json, "tensors_bytes"));
   file.name = kVersion1File;
   out.files.push_back(std::move(file));
   return {};
@@ -96,11 +97,11 @@ Status parse_version1(const Json& json, Manifest& out) {
 
 Result<Manifest> parse(const Json& json) {
   Manifest out;
-  TR_ASSIGN_OR_RETURN(out.version, json_get<int>(json, "version"));
+  TR_ASSIGN_OR_RETURN(out.version, json_get_whole<int>(json, "version"));
   if (out.version != 1 && out.version != kManifestVersion)
     return error(Code::kCorrupt, "it has version {}, expected 1 or {}; a newer trireme wrote it", out.version,
                  kManifestVersion);
-  TR_ASSIGN_OR_RETURN(out.step, json_get<std::int64_t>(json, "step"));
+  TR_ASSIGN_OR_RETURN(out.step, json_get_whole<std::int64_t>(json, "step"));
   TR_ASSIGN_OR_RETURN(out.state, json_get<Json>(json, "state"));
   if (out.step < 0) return error(Code::kCorrupt, "'step' is {}, expected 0 or more", out.step);
   if (out.version == 1) {
@@ -135,7 +136,7 @@ std::string manifest_text(const Manifest& m) {
                        {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())}};
     text += fmt::format("{}\n    {}", &t == m.tensors.data() ? "" : ",", line.dump());
   }
-  text += "\n  ],\n  \"state\": " + m.state.dump();
+  text += "\n  ],\n  \"state\": " + m.state.dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + seal_of(text);
 }
 
