@@ -119,4 +119,12 @@ if(NOT TRIREME_SUITE)
     add_test(NAME tools_${name} COMMAND bash "${script}" WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
     set_tests_properties(tools_${name} PROPERTIES LABELS "tools;quick" TIMEOUT ${trireme_test_timeout_s})
   endforeach()
+
+  # What trireme/io writes, read by other people's code. Where their packages cannot be had the second row is listed as
+  # skipped, with the reason; the first needs none.
+  set(oracle_test python3 "${CMAKE_SOURCE_DIR}/tests/io/oracle_test.py" --writer $<TARGET_FILE:test_io>)
+  add_test(NAME io_oracle_plain COMMAND ${oracle_test})
+  add_test(NAME io_oracle_packages COMMAND ${oracle_test} --deps "${CMAKE_SOURCE_DIR}/build/deps")
+  set_tests_properties(io_oracle_plain io_oracle_packages PROPERTIES LABELS "io;quick" TIMEOUT ${trireme_test_timeout_s}
+                       ENVIRONMENT "${trireme_test_environment}" SKIP_RETURN_CODE 77)
 endif()
