@@ -35,12 +35,20 @@ Task<void> read_file(Runtime& rt, std::string& out) {
 }
 
 Task<void> open_and_add(Runtime& rt, std::string run_dir, std::int64_t last_step, bool add) {
-  MetricsLog log(rt, run_dir);
+  MetricsLog log(rt, run_dir, false);
   Status done = co_await log.open(last_step);
   EXPECT_TRUE(done.ok()) << done.to_string();
   if (!add) co_return;
-  log.add_step(last_step + 1, 2, 0.5, 0.75, 0.1, 3 * kSecond);
-  log.add_evaluation(last_step + 1, 2, 0.25, 0.875);
+  MetricsLog::Step step;
+  step.step = last_step + 1;
+  step.epoch = 2;
+  step.samples = 128;
+  step.loss = 0.5;
+  step.accuracy = 0.75;
+  step.lr = 0.1;
+  step.since_start = 3 * kSecond;
+  log.add_step(step);
+  log.add_evaluation({last_step + 1, 2, Part::kTest, 0.25, 0.875});
   done = co_await log.flush();
   EXPECT_TRUE(done.ok()) << done.to_string();
   done = co_await log.flush();

@@ -5,13 +5,24 @@
 namespace trireme::train {
 namespace {
 
-TEST(Prepare, AModelWithRunningStatisticsIsRefusedBeforeItTrains) {
+TEST(Prepare, StatisticsOfBatchNormTravelInTheLastBucket) {
   Job job;
   job.model.name = "resnet18";
-  const Status status = prepare(job, {Shape{1, 28, 28}, 10}, {}).status();
-  EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_NE(status.message().find("'resnet18' has running statistics (bn1/mean...)"), std::string::npos)
-      << status.message();
+  const auto prepared = prepare(job, {Shape{1, 28, 28}, 10}, {});
+  ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
+  const auto& buckets = (*prepared)->plan.buckets;
+  EXPECT_TRUE(buckets.front().statistics.empty());
+  EXPECT_EQ(buckets.back().statistics.size(), (*prepared)->statistics.size());
+  EXPECT_EQ(buckets.back().statistics.front(), "bn1/mean");
+  EXPECT_GT(buckets.back().metrics_offset, buckets.back().statistic_offsets.back());
+  ASSERT_NE((*prepared)->statistics_update, nullptr);
+}
+
+TEST(Prepare, OnlyJobsThatNeedItHoldUpdatesUntilAllBucketsAreThere) {
+  Job job;
+  EXPECT_EQ((*prepare(job, {Shape{1, 28, 28}, 10}, {}))->gate, nullptr);
+  job.train.optimizer.clip_norm = 1;
+  EXPECT_NE((*prepare(job, {Shape{1, 28, 28}, 10}, {}))->gate, nullptr);
 }
 
 }  // namespace

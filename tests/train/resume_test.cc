@@ -69,7 +69,7 @@ TEST_F(Resume, ADamagedNewestCheckpointFallsBackToTheOneBefore) {
   const std::string expected = hash_in_process(checkpointed_job(2), data);
   const std::string run_dir = folder("damaged");
   run_until_failure(checkpointed_job(2), data, run_dir, 11);  // after step 6's checkpoint
-  const std::string newest = run_dir + "/checkpoints/step-000000006/tensors.safetensors";
+  const std::string newest = run_dir + "/checkpoints/step-000000006/tensors-00001-of-00001.safetensors";
   ASSERT_TRUE(std::filesystem::exists(newest));
   std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);
   EXPECT_EQ(hash_in_process(checkpointed_job(2), data, run_dir), expected);

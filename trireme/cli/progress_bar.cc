@@ -18,8 +18,8 @@ class ProgressBar final : public train::Progress {
 
   void on_start(const Start& s) override {
     start_ = s;
-    std::string text = fmt::format("{} parameters, {} steps",
-                                   format_count(static_cast<double>(s.num_parameters)), s.total_steps);
+    std::string text = fmt::format("{} parameters, {} batches",
+                                   format_count(static_cast<double>(s.num_parameters)), s.total_batches);
     if (s.plan->workers() > 1)
       text += fmt::format(", {} workers over {}", s.plan->workers(), s.plan->transport);
     if (s.first_step > 0) text += fmt::format(", going on after step {}", s.first_step);
@@ -30,43 +30,53 @@ class ProgressBar final : public train::Progress {
   void on_step(const Step& s) override {
     if (first_time_ < 0) {
       first_time_ = s.now;
+      first_batch_ = s.batches;
       loss_ = s.loss;
       accuracy_ = s.accuracy;
     } else {
       samples_ += s.samples;
     }
-    loss_ += kSmooth * (s.loss - loss_);
-    accuracy_ += kSmooth * (s.accuracy - accuracy_);
+    if (s.skipped) {
+      print(fmt::format("step {} was skipped: its loss or a gradient is not a number", s.step));
+    } else {
+      loss_ += kSmooth * (s.loss - loss_);
+      accuracy_ += kSmooth * (s.accuracy - accuracy_);
+    }
+    const std::int64_t fifth = std::max<std::int64_t>(1, start_.batches_per_epoch / 5);
+    const bool passes_mark = s.batches / fifth != last_.batches / fifth;
     last_ = s;
-    const std::int64_t tenth = std::max<std::int64_t>(1, start_.steps_per_epoch / 5);
-    if (terminal_ ? s.now - drawn_ >= kRedraw : s.step % tenth == 0) draw();
+    if (terminal_ ? s.now - drawn_ >= kRedraw : passes_mark) draw();
   }
 
   void on_evaluation(const Evaluation& e) override {
-    print(fmt::format("epoch {:>2}  test loss {:.4f}  test accuracy {:.2f} %", e.epoch, e.loss,
-                      100 * e.accuracy));
+    const char* part = e.part == train::Part::kTest ? "test" : "validation";
+    std::string text = fmt::format("epoch {:>2}  {} loss {:.4f}", e.epoch, part, e.loss);
+    if (has_accuracy()) text += fmt::format("  {} accuracy {:.2f} %", part, 100 * e.accuracy);
+    print(text);
   }
 
  private:
   void draw() {
     drawn_ = last_.now;
-    const double fraction = start_.total_steps > 0
-                                ? static_cast<double>(last_.step) / static_cast<double>(start_.total_steps)
-                                : 1;
+    const auto total = static_cast<double>(std::max<std::int64_t>(1, start_.total_batches));
+    const double fraction = static_cast<double>(last_.batches) / total;
     const double seconds = to_seconds(last_.now - first_time_);
     const double rate = seconds > 0 ? static_cast<double>(samples_) / seconds : 0;
-    const double done = static_cast<double>(last_.step - start_.first_step - 1);
-    const double left = done > 0 ? seconds / done * static_cast<double>(start_.total_steps - last_.step) : 0;
-    const std::int64_t epochs = (start_.total_steps + start_.steps_per_epoch - 1) / start_.steps_per_epoch;
-    const std::string text =
-        fmt::format("epoch {}/{}  {} {:3.0f} %  loss {:.4f}  accuracy {:5.2f} %  {}/s  {} left",
-                    last_.epoch + 1, epochs, draw_bar(fraction, 20), 100 * fraction, loss_, 100 * accuracy_,
-                    format_count(rate), format_duration(from_seconds(left)));
+    const double done = static_cast<double>(last_.batches - first_batch_);
+    const double left = done > 0 ? seconds / done * (total - static_cast<double>(last_.batches)) : 0;
+    const std::int64_t epochs =
+        (start_.total_batches + start_.batches_per_epoch - 1) / start_.batches_per_epoch;
+    std::string text = fmt::format("epoch {}/{}  {} {:3.0f} %  loss {:.4f}", last_.epoch + 1, epochs,
+                                   draw_bar(fraction, 20), 100 * fraction, loss_);
+    if (has_accuracy()) text += fmt::format("  accuracy {:5.2f} %", 100 * accuracy_);
+    text += fmt::format("  {}/s  {} left", format_count(rate), format_duration(from_seconds(left)));
     if (!terminal_) return print(text);
     std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stderr);
     std::fflush(stderr);
     dirty_ = true;
   }
+
+  bool has_accuracy() const { return start_.task != model::ModelTask::kReconstruct; }
 
   void clear() {
     if (dirty_) std::fputs("\r\x1b[K", stderr);
@@ -84,7 +94,7 @@ class ProgressBar final : public train::Progress {
   Start start_;
   Step last_;
   TimeNs first_time_ = -1, drawn_ = 0;
-  std::int64_t samples_ = 0;
+  std::int64_t samples_ = 0, first_batch_ = 0;
   double loss_ = 0, accuracy_ = 0;
 };
 

@@ -21,8 +21,13 @@ std::string final_line(const Json& s, const std::string& run_dir) {
     return fmt::format(
         "Stopped after step {}; nothing is lost: the same command goes on from there. Results: {}",
         s.value("steps", 0), run_dir);
-  return fmt::format("{:.2f} % of the test samples right after {} steps in {} ({} samples/s). Results: {}",
-                     100 * s.value("test_accuracy", 0.0), s.value("steps", 0),
+  const std::string task = s.value("task", "classify");
+  const double loss = s.value("test_loss", 0.0), accuracy = 100 * s.value("test_accuracy", 0.0);
+  std::string result = fmt::format("{:.2f} % of the test samples right", accuracy);
+  if (task == "language")
+    result = fmt::format("Test loss {:.4f} nats per token ({:.2f} % right)", loss, accuracy);
+  if (task == "reconstruct") result = fmt::format("Test loss {:.4f} per sample", loss);
+  return fmt::format("{} after {} steps in {} ({} samples/s). Results: {}", result, s.value("steps", 0),
                      format_duration(from_seconds(s.value("wall_seconds", 0.0))),
                      format_count(s.value("samples_per_second", 0.0)), run_dir);
 }

@@ -17,6 +17,11 @@ const auto& rows() {
   return table;
 }
 
+const char* task_verb(ModelTask task) {
+  if (task == ModelTask::kLanguage) return "continue texts (data.kind = \"text\")";
+  return task == ModelTask::kReconstruct ? "reconstruct samples" : "classify samples";
+}
+
 }  // namespace
 
 Result<Options> complete_options(const ZooRow& row, const Options& given) {
@@ -60,8 +65,8 @@ Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, 
   TR_ASSIGN_OR_RETURN(const ZooRow* row, find_model(name));
   TR_ASSIGN_OR_RETURN(const Options all, complete_options(*row, options));
   if (row->input().task != input.task)
-    return error(Code::kInvalid, "[model] '{}' reads {}, but the data gives {}", name,
-                 input_name(row->input().task), input_name(input.task));
+    return error(Code::kInvalid, "[model] '{}' is made to {}, but the job and its data ask to {}", name,
+                 task_verb(row->input().task), task_verb(input.task));
   return build_graphs([&](LayerBuilder& l, graph::Value x) { return row->build(l, x, input, all); }, input,
                       shard_batch, graph_options);
 }

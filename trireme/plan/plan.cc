@@ -28,8 +28,14 @@ Result<std::vector<collective::LeafRun>> get_runs(const Json& object, const char
 }
 
 Json bucket_to_json(const Bucket& b) {
-  return {{"slot", b.slot},           {"parameters", b.parameters},         {"offsets", b.offsets},
-          {"num_elems", b.num_elems}, {"metrics_offset", b.metrics_offset}, {"collective", b.collective},
+  return {{"slot", b.slot},
+          {"parameters", b.parameters},
+          {"offsets", b.offsets},
+          {"statistics", b.statistics},
+          {"statistic_offsets", b.statistic_offsets},
+          {"num_elems", b.num_elems},
+          {"metrics_offset", b.metrics_offset},
+          {"collective", b.collective},
           {"codec", b.codec}};
 }
 
@@ -38,13 +44,16 @@ Result<Bucket> bucket_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(b.slot, json_get_whole<std::uint16_t>(json, "slot"));
   TR_ASSIGN_OR_RETURN(b.parameters, json_get<std::vector<std::string>>(json, "parameters"));
   TR_ASSIGN_OR_RETURN(b.offsets, json_get_wholes<std::int64_t>(json, "offsets"));
+  TR_ASSIGN_OR_RETURN(b.statistics, json_get<std::vector<std::string>>(json, "statistics"));
+  TR_ASSIGN_OR_RETURN(b.statistic_offsets, json_get_wholes<std::int64_t>(json, "statistic_offsets"));
   TR_ASSIGN_OR_RETURN(b.num_elems, json_get_whole<std::int64_t>(json, "num_elems"));
   TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get_whole<std::int64_t>(json, "metrics_offset"));
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
   TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
-  if (b.parameters.size() != b.offsets.size())
-    return error(Code::kCorrupt, "[plan] bucket {} has {} parameters but {} offsets", b.slot,
-                 b.parameters.size(), b.offsets.size());
+  if (b.parameters.size() != b.offsets.size() || b.statistics.size() != b.statistic_offsets.size())
+    return error(Code::kCorrupt,
+                 "[plan] bucket {} has {} parameters but {} offsets, {} statistics but {} offsets", b.slot,
+                 b.parameters.size(), b.offsets.size(), b.statistics.size(), b.statistic_offsets.size());
   return b;
 }
 
@@ -115,7 +124,8 @@ std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_work
 }
 
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
-                                 const std::string& collective) {
+                                 const std::string& collective,
+                                 const std::vector<ParameterSize>& statistics) {
   std::vector<Bucket> buckets(1);
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     if (!buckets.back().parameters.empty() && buckets.back().num_elems * 4 >= bucket_bytes)
@@ -126,6 +136,11 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
     b.num_elems += align_up(p->num_elems);
   }
   Bucket& last = buckets.back();
+  for (const ParameterSize& s : statistics) {
+    last.statistics.push_back(s.name);
+    last.statistic_offsets.push_back(last.num_elems);
+    last.num_elems += align_up(s.num_elems);
+  }
   last.metrics_offset = last.num_elems;
   last.num_elems += align_up(kNumMetrics);
   for (std::size_t i = 0; i < buckets.size(); ++i) {

@@ -22,8 +22,11 @@ struct Bucket {
   std::uint16_t slot = 0;               // identity of its messages
   std::vector<std::string> parameters;  // reverse order of use in the forward pass
   std::vector<std::int64_t> offsets;    // of each parameter in the bucket, in elements
-  std::int64_t num_elems = 0;           // including alignment and metrics
-  std::int64_t metrics_offset = -1;     // of {loss, correct, stop} in the last bucket; -1 elsewhere
+  // Batch-norm statistics of this step, which are added up like gradients; in the last bucket.
+  std::vector<std::string> statistics;
+  std::vector<std::int64_t> statistic_offsets;
+  std::int64_t num_elems = 0;        // including alignment and metrics
+  std::int64_t metrics_offset = -1;  // of {loss, correct, stop} in the last bucket; -1 elsewhere
   std::string collective = "fixed-tree";
   std::string codec = "none";
 };
@@ -67,9 +70,10 @@ struct ParameterSize {
 inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
 
 // Buckets of about `bucket_bytes` over `parameters` (given in order of use); the last one carries the
-// metrics.
+// statistics and the metrics.
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
-                                 const std::string& collective);
+                                 const std::string& collective,
+                                 const std::vector<ParameterSize>& statistics = {});
 
 // Prices a step: all shards of the busiest worker, the exchange of what backward finishes last, the update.
 Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost::OpCost& update_cost,

@@ -6,6 +6,9 @@ namespace trireme::train {
 
 using runtime::Task;
 
+MetricsLog::MetricsLog(runtime::Runtime& rt, std::string run_dir, bool /*events*/)
+    : rt_(rt), path_(run_dir + "/metrics.jsonl"), active_(!run_dir.empty()) {}
+
 Task<Status> MetricsLog::open(std::int64_t last_step) {
   if (!active_) co_return Status();
   Result<Bytes> bytes = co_await rt_.files().read(path_);
@@ -25,17 +28,27 @@ Task<Status> MetricsLog::open(std::int64_t last_step) {
   co_return co_await rt_.files().write_atomic(path_, as_bytes(kept));
 }
 
-void MetricsLog::add_step(std::int64_t step, std::int64_t epoch, double loss, double accuracy, double lr,
-                          TimeNs since_start) {
+void MetricsLog::add_step(const Step& row) {
   if (!active_) return;
-  const Json line = {{"step", step},         {"epoch", epoch}, {"loss", loss},
-                     {"accuracy", accuracy}, {"lr", lr},       {"seconds", to_seconds(since_start)}};
+  Json line = {{"step", row.step},
+               {"epoch", row.epoch},
+               {"loss", row.loss},
+               {"accuracy", row.accuracy},
+               {"lr", row.lr},
+               {"samples", row.samples},
+               {"seconds", to_seconds(row.since_start)}};
+  if (row.grad_norm != 0) line["grad_norm"] = row.grad_norm;
+  if (row.skipped) line["skipped"] = true;
   pending_ += line.dump() + "\n";
 }
 
-void MetricsLog::add_evaluation(std::int64_t step, std::int64_t epoch, double loss, double accuracy) {
+void MetricsLog::add_evaluation(const Evaluation& row) {
   if (!active_) return;
-  const Json line = {{"step", step}, {"epoch", epoch}, {"test_loss", loss}, {"test_accuracy", accuracy}};
+  const std::string part = row.part == Part::kTest ? "test" : "validation";
+  const Json line = {{"step", row.step},
+                     {"epoch", row.epoch},
+                     {part + "_loss", row.loss},
+                     {part + "_accuracy", row.accuracy}};
   pending_ += line.dump() + "\n";
 }
 

@@ -3,20 +3,32 @@
 
 #include <string>
 
-#include "trireme/runtime/files.h"
+#include "trireme/train/evaluator.h"
 
 namespace trireme::train {
 
 class MetricsLog {
  public:
-  MetricsLog(runtime::Runtime& rt, std::string run_dir)
-      : rt_(rt), path_(run_dir + "/metrics.jsonl"), active_(!run_dir.empty()) {}
+  struct Step {
+    std::int64_t step = 0, epoch = 0, samples = 0;
+    double loss = 0, accuracy = 0, lr = 0;
+    double grad_norm = 0;  // 0: not known
+    bool skipped = false;
+    TimeNs since_start = 0;
+  };
+  struct Evaluation {
+    std::int64_t step = 0, epoch = 0;
+    Part part = Part::kTest;
+    double loss = 0, accuracy = 0;
+  };
+
+  // Empty `run_dir`: nothing is written. `events`: TensorBoard files too.
+  MetricsLog(runtime::Runtime& rt, std::string run_dir, bool events);
 
   // Keeps lines of steps up to `last_step`.
   runtime::Task<Status> open(std::int64_t last_step);
-  void add_step(std::int64_t step, std::int64_t epoch, double loss, double accuracy, double lr,
-                TimeNs since_start);
-  void add_evaluation(std::int64_t step, std::int64_t epoch, double loss, double accuracy);
+  void add_step(const Step& row);
+  void add_evaluation(const Evaluation& row);
   runtime::Task<Status> flush();
 
  private:

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 
+#include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/model/fine_tune.h"
+#include "trireme/op/ops.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {
 namespace {
 
-constexpr std::int64_t kEvalBatch = 200;
+constexpr std::int64_t kMaxEvalBatch = 200;
 
-// The optimiser's step for the parameters of one bucket: reads "grad:<p>" and "lr", changes the variables.
+// The optimiser's step for the parameters of one bucket.
 Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
                                   const std::vector<model::Parameter>& parameters) {
   std::vector<model::Parameter> own;
@@ -26,6 +29,37 @@ Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
   return std::move(update.graph);
 }
 
+// What is known about all gradients before the first weight changes.
+Result<graph::Graph> gate_graph(const Job& job, const std::vector<model::Parameter>& parameters) {
+  graph::Graph g;
+  const double clip_norm = job.train.optimizer.clip_norm;
+  if (clip_norm > 0) {
+    TR_ASSIGN_OR_RETURN(g, model::build_clip(parameters, clip_norm));
+  }
+  graph::Builder b(g);
+  std::vector<graph::Value> grads;
+  for (const model::Parameter& p : parameters) {
+    const auto fed = g.find_input("grad:" + p.name);
+    grads.push_back(fed ? *fed : b.input("grad:" + p.name, p.type.dtype, p.type.shape));
+  }
+  b.output("finite", b.add_node(op::kAllFinite, grads));
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(g));
+  return g;
+}
+
+Result<graph::Graph> scale_update_graph() {
+  graph::Graph g;
+  graph::Builder b(g);
+  const graph::Value scale = b.variable(kLossScale, DType::kF32, {}),
+                     good = b.variable(kGoodSteps, DType::kI64, {}),
+                     finite = b.input("finite", DType::kBool, {});
+  b.output("updated", b.add_node(op::kUpdateLossScale, {scale, good, finite}));
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(g));
+  return g;
+}
+
 exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
   exec::CompileOptions options;
   options.width = plan.shard_threads;
@@ -36,14 +70,9 @@ exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
   return options;
 }
 
-Status compile_all(const Job& job, const model::ModelInput& input, bool fixed, Prepared& out) {
-  plan::Plan& plan = out.plan;
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
-                      build_job_model(job, input, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval,
-                      build_job_model(job, input, out.eval_batch));
+Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
+  const plan::Plan& plan = out.plan;
   exec::CompileOptions options = kernel_options(plan, fixed);
-  out.bucket_of_notice.clear();
   out.notices_of_bucket.assign(plan.buckets.size(), 0);
   const auto notify = [&](std::string output, std::string variable, std::size_t bucket) {
     options.bound.push_back(output);
@@ -51,22 +80,49 @@ Status compile_all(const Job& job, const model::ModelInput& input, bool fixed, P
     out.bucket_of_notice.push_back(static_cast<int>(bucket));
     ++out.notices_of_bucket[bucket];
   };
-  for (std::size_t i = 0; i < plan.buckets.size(); ++i)
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     for (const std::string& p : plan.buckets[i].parameters) notify("grad:" + p, p, i);
+    for (const std::string& s : plan.buckets[i].statistics) notify("stat:" + s, "", i);
+  }
+  out.loss_notice = static_cast<int>(options.notices.size());
   notify("loss", "", plan.buckets.size() - 1);
   notify("correct", "", plan.buckets.size() - 1);
-  TR_ASSIGN_OR_RETURN(out.train, exec::compile(shard.train, options));
-  TR_ASSIGN_OR_RETURN(out.eval, exec::compile(eval.eval, kernel_options(plan, fixed)));
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
+  return {};
+}
+
+Status compile_all(const Job& job, bool fixed, Prepared& out) {
+  const plan::Plan& plan = out.plan;
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, build_job_model(job, out.input, plan.shard_batch));
+  TR_RETURN_IF_ERROR(compile_train(shard.train, fixed, out));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
+  exec::CompileOptions eval_options = kernel_options(plan, fixed);
+  eval_options.fetches = {"loss", "correct"};
+  TR_ASSIGN_OR_RETURN(out.eval, exec::compile(eval.eval, std::move(eval_options)));
+  const auto compile = [&](const graph::Graph& g, Compiled& to) -> Status {
+    TR_ASSIGN_OR_RETURN(to, exec::compile(g, kernel_options(plan, fixed)));
+    return {};
+  };
   for (const plan::Bucket& bucket : plan.buckets) {
     TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, out.parameters));
-    TR_ASSIGN_OR_RETURN(auto compiled, exec::compile(g, kernel_options(plan, fixed)));
-    out.updates.push_back(std::move(compiled));
+    TR_RETURN_IF_ERROR(compile(g, out.updates.emplace_back()));
+  }
+  if (!out.statistics.empty()) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, model::statistics_update(out.statistics));
+    TR_RETURN_IF_ERROR(compile(g, out.statistics_update));
+  }
+  if (waits_for_all(job)) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, gate_graph(job, out.parameters));
+    TR_RETURN_IF_ERROR(compile(g, out.gate));
+  }
+  if (job.train.precision == "f16") {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, scale_update_graph());
+    TR_RETURN_IF_ERROR(compile(g, out.scale_update));
   }
   return {};
 }
 
-plan::Plan fresh_plan(const Job& job, const PrepareOptions& options,
-                      const std::vector<model::Parameter>& parameters) {
+plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const Prepared& prepared) {
   plan::Plan plan;
   plan.job_sha256 = job_sha256(job);
   const bool shards_set = job.train.logical_shards > 0;
@@ -76,34 +132,63 @@ plan::Plan fresh_plan(const Job& job, const PrepareOptions& options,
                        : shards_set                ? 1
                                                    : std::max(1, options.compute_threads);
   plan.agreement = job.parallel.agreement;
-  std::vector<plan::ParameterSize> sizes;
-  for (const model::Parameter& p : parameters) {
-    sizes.push_back({p.name, p.type.shape.num_elems()});
-    plan.layouts[p.name] = "replicate";
-  }
-  plan.buckets = plan::make_buckets(sizes, job.parallel.bucket_bytes, job.parallel.collective);
+  std::vector<plan::ParameterSize> sizes, statistics;
+  for (const model::Parameter& p : prepared.parameters) sizes.push_back({p.name, p.type.shape.num_elems()});
+  for (const model::Statistic& s : prepared.statistics)
+    statistics.push_back({s.name, s.type.shape.num_elems()});
+  for (const auto* list : {&prepared.parameters, &prepared.frozen})
+    for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
+  plan.buckets = plan::make_buckets(sizes, job.parallel.bucket_bytes, job.parallel.collective, statistics);
   plan.kernel_library = kernel::cpu_kernel_library();
   return plan;
 }
 
-}  // namespace
+// Names that model.init_from gives: of all layers, or of those before model.cut_at; with what batch norm has
+// beside the parameters.
+Result<std::vector<std::string>> inherited_names(const Job& job, const model::ModelInput& input) {
+  std::vector<std::string> names;
+  if (job.model.init_from.empty()) return names;
+  Job whole = job;  // frozen layers are inherited too
+  whole.model.freeze.clear();
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, build_job_model(whole, input, 1));
+  std::vector<model::Parameter> taken = graphs.parameters;
+  if (!job.model.cut_at.empty()) {
+    TR_ASSIGN_OR_RETURN(taken, model::parameters_before(graphs, job.model.cut_at));
+  }
+  const auto layer_of = [](const std::string& name) { return name.substr(0, name.rfind('/') + 1); };
+  for (const model::Parameter& p : taken) names.push_back(p.name);
+  for (const model::Statistic& s : graphs.statistics)
+    if (std::any_of(taken.begin(), taken.end(),
+                    [&](const auto& p) { return layer_of(p.name) == layer_of(s.name); }))
+      names.push_back(s.name);
+  return names;
+}
 
-std::string velocity_name(const std::string& parameter) { return parameter + "/velocity"; }
+// A name that the model does not have is the user's mistake.
+Status as_users_mistake(const Status& status) {
+  return status.code() == Code::kNotFound ? Status(Code::kInvalid, status.message()) : status;
+}
+
+Status describe(const Job& job, const model::ModelInput& input, Prepared& out) {
+  TR_ASSIGN_OR_RETURN(model::ModelGraphs probe, build_job_model(job, input, 1));
+  out.input = input;
+  out.parameters = std::move(probe.parameters);
+  out.frozen = std::move(probe.frozen);
+  out.statistics = std::move(probe.statistics);
+  TR_ASSIGN_OR_RETURN(out.states, model::optimizer_states(optimizer_spec(job), out.parameters));
+  TR_ASSIGN_OR_RETURN(out.inherited, inherited_names(job, input));
+  out.eval_batch = std::min(kMaxEvalBatch, std::max<std::int64_t>(1, job.train.batch));
+  return {};
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::ModelInput& input,
                                                 const PrepareOptions& options) {
   auto out = std::make_shared<Prepared>();
-  TR_ASSIGN_OR_RETURN(const model::ModelGraphs probe, build_job_model(job, input, 1));
-  if (!probe.statistics.empty())
-    return error(
-        Code::kInvalid,
-        "[model] '{}' has running statistics ({}...), which the trainer does not keep yet; choose a model "
-        "without batch norm",
-        job.model.name, probe.statistics.front().name);
-  out->parameters = probe.parameters;
-  out->eval_batch = kEvalBatch;
+  TR_RETURN_IF_ERROR(as_users_mistake(describe(job, input, *out)));
   const bool fixed = options.fixed != nullptr;
-  out->plan = fixed ? *options.fixed : fresh_plan(job, options, probe.parameters);
+  out->plan = fixed ? *options.fixed : fresh_plan(job, options, *out);
   plan::Plan& plan = out->plan;
   if (plan.job_sha256 != job_sha256(job))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
@@ -114,15 +199,17 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
         options.world, plan.logical_shards, plan.logical_shards);
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
   plan.transport = options.transport;
-  TR_RETURN_IF_ERROR(compile_all(job, input, fixed, *out));
+  TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
   cost::OpCost update_cost;
   for (const auto& update : out->updates) update_cost += update->cost();
   plan.prediction = plan::predict(plan, out->train->cost(), update_cost, options.machine, options.link);
-  if (!fixed) {
-    plan.kernels = out->train->kernels();
-    for (const auto& more : {out->eval->kernels(), out->updates.front()->kernels()})
-      for (const auto& [op, kernel] : more) plan.kernels.emplace(op, kernel);
-  }
+  if (fixed) return std::shared_ptr<const Prepared>(out);
+  plan.kernels = out->train->kernels();
+  std::vector<Compiled> others = out->updates;
+  for (const Compiled& more : {out->eval, out->statistics_update, out->gate, out->scale_update})
+    if (more != nullptr) others.push_back(more);
+  for (const Compiled& more : others)
+    for (const auto& [op, kernel] : more->kernels()) plan.kernels.emplace(op, kernel);
   return std::shared_ptr<const Prepared>(out);
 }
 

@@ -7,21 +7,43 @@
 #include <vector>
 
 #include "trireme/exec/executor.h"
+#include "trireme/model/optimizer.h"
 #include "trireme/model/zoo.h"
 #include "trireme/plan/plan.h"
 #include "trireme/train/job.h"
 
 namespace trireme::train {
 
+using Compiled = std::shared_ptr<const exec::CompiledGraph>;
+
 struct Prepared {
   plan::Plan plan;
-  std::vector<model::Parameter> parameters;  // in order of use
-  std::shared_ptr<const exec::CompiledGraph> train, eval;
-  std::vector<std::shared_ptr<const exec::CompiledGraph>> updates;  // one per bucket
-  std::vector<int> bucket_of_notice;                                // of the train graph's notices
-  std::vector<int> notices_of_bucket;                               // how many
+  model::ModelInput input;
+  std::vector<model::Parameter> parameters;  // trained ones, in order of use
+  std::vector<model::Parameter> frozen;
+  std::vector<model::Statistic> statistics;
+  std::vector<model::StateVariable> states;  // of the optimiser
+  // With model.init_from: the variables that it gives; the others start anew.
+  std::vector<std::string> inherited;
+
+  Compiled train, eval;
+  std::vector<Compiled> updates;  // one per bucket
+  Compiled statistics_update;     // null: the model has none
+  // Null unless updates wait for all buckets: reads every "grad:<parameter>", gives "finite" (bool) and, with
+  // clipping, "grad_norm" and "clip".
+  Compiled gate;
+  Compiled scale_update;  // f16: adapts "loss_scale" and "good_steps" by "finite"
+
+  std::vector<int> bucket_of_notice;   // of the train graph's notices
+  std::vector<int> notices_of_bucket;  // how many
+  int loss_notice = 0;
   std::int64_t eval_batch = 0;
 };
+
+// Variables of f16 training, kept in checkpoints.
+inline constexpr const char* kLossScale = "loss_scale";
+inline constexpr const char* kGoodSteps = "loss_scale/good_steps";
+inline constexpr float kFirstLossScale = 65536;
 
 struct PrepareOptions {
   int world = 1;
@@ -32,9 +54,6 @@ struct PrepareOptions {
   // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
   std::shared_ptr<const plan::Plan> fixed;
 };
-
-// Parameters and their optimiser state by variable name.
-std::string velocity_name(const std::string& parameter);
 
 Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::ModelInput& input,
                                                 const PrepareOptions& options);

@@ -6,32 +6,44 @@
 #include <vector>
 
 #include "trireme/agree/agree.h"
-#include "trireme/data/dataset.h"
-#include "trireme/data/order.h"
-#include "trireme/exec/executor.h"
 #include "trireme/io/safetensors.h"
+#include "trireme/train/batch_feed.h"
+#include "trireme/train/evaluator.h"
 #include "trireme/train/prepare.h"
 
 namespace trireme::train {
 
-// What one step needs to know. Everything follows from the job and the step number.
+// What one step needs to know. Everything follows from the job and what is done so far.
 struct StepInput {
-  std::int64_t step = 0;  // global, from 0
-  std::int64_t epoch = 0;
-  std::int64_t step_in_epoch = 0;
+  std::int64_t step = 0;         // global, from 0
+  std::int64_t first_batch = 0;  // of this step, numbered over the run
+  std::int64_t num_batches = 1;  // more than one where the batch has grown
+  std::int64_t num_samples = 0;  // of them all
+  std::int64_t applied = 0;      // updates so far, skipped steps left out
   float learning_rate = 0;
+  float velocity_factor = 1;
   bool stop_wanted = false;  // this rank was asked to stop after the step
 };
 
 struct StepOutput {
-  double loss = 0;     // mean over the global batch
-  double correct = 0;  // samples of the global batch
-  bool stop = false;   // some rank was asked to stop
-  TimeNs compute_ns = 0, exposed_ns = 0;
+  double loss = 0;       // mean over the step's samples
+  double correct = 0;    // samples of the step
+  double grad_norm = 0;  // before clipping; 0 where nothing is clipped
+  bool applied = true;   // false: skipped, since something was not a number
+  bool stop = false;     // some rank was asked to stop
+  TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
 };
 
 struct EvalOutput {
   double loss = 0, accuracy = 0;
+};
+
+// When and on which track things of a step happened; for trace.json.
+struct StepSpan {
+  std::string name;
+  const char* category = "";  // "compute", "exchange", "update", "data"
+  int track = 0;
+  TimeNs begin = 0, end = 0;
 };
 
 // On the loop of one Runtime. The group's rank decides which shards it runs.
@@ -44,15 +56,21 @@ class Replica {
 
   // Initial values, the same on every rank.
   void initialise(std::uint64_t seed);
+  // Batches are made ahead from `first` on; call once before run_step().
+  void start_feed(std::int64_t first, std::int64_t end);
   runtime::Task<Result<StepOutput>> run_step(StepInput input);
-  // Over the test samples, shared among the ranks; the same numbers everywhere. `step` names the messages.
-  runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step);
+  // Over samples shared among the ranks; the same numbers everywhere. `step` names the messages.
+  runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step, Part part);
 
-  // Parameters, and parameters with optimiser state, in name order. Views of the live memory.
+  // What the model is: parameters, frozen ones, running statistics; and with the optimiser's state. In name
+  // order. Views of the live memory.
   io::NamedTensors parameters() const;
   io::NamedTensors state() const;
 
-  const data::BatchCut& cut() const;
+  const SampleOrder& order() const;
+  const data::PrefetchCounters& feed_counters() const;
+  // Spans of later steps go there; null: nowhere.
+  void trace_to(std::vector<StepSpan>* spans);
 
  private:
   struct Parts;

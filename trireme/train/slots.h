@@ -9,5 +9,6 @@ inline constexpr std::uint16_t kSlotStartSize = 0xFF00;
 inline constexpr std::uint16_t kSlotStart = 0xFF01;
 inline constexpr std::uint16_t kSlotRestore = 0xFF02;
 inline constexpr std::uint16_t kSlotEval = 0xFF03;
+inline constexpr std::uint16_t kSlotValidate = 0xFF04;
 
 }  // namespace trireme::train

@@ -1,8 +1,10 @@
 #include "trireme/train/start.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "trireme/io/checkpoint.h"
+#include "trireme/io/reader.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/slots.h"
 
@@ -55,8 +57,7 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext&
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
   TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(c.job, *c.data));
   co_await c.rt->compute(
-      work, [&](runtime::ComputeContext&) { out = prepare(c.job, input, options); }, 1,
-      "prepare");
+      work, [&](runtime::ComputeContext&) { out = prepare(c.job, input, options); }, 1, "prepare");
   co_return out;
 }
 
@@ -80,21 +81,48 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   } else {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
   }
-  if (c.run_dir.empty()) co_return state;
-  const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
-  TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
-  if (options.fixed == nullptr) co_return state;
-  Result<io::Checkpoint> found = co_await io::load_newest_checkpoint(*c.rt, c.run_dir + "/checkpoints");
-  if (!found.ok() && found.status().code() == Code::kNotFound) co_return state;
-  if (!found.ok()) co_return found.status();
-  state.resume_step = found->step;
-  TR_CO_ASSIGN_OR_RETURN(state.resume_samples, json_get<std::int64_t>(found->state, "samples"));
-  TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(found->state, "cursor"));
-  state.restored = std::move(found->tensors);
+  if (!c.run_dir.empty()) {
+    const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
+    TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
+  }
+  if (options.fixed != nullptr) {
+    Result<io::Checkpoint> found = co_await io::load_newest_checkpoint(*c.rt, c.run_dir + "/checkpoints");
+    if (found.ok()) {
+      state.resumed = true;
+      TR_CO_ASSIGN_OR_RETURN(state.at, position_from_json(found->state));
+      TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(found->state, "cursor"));
+      state.restored = std::move(found->tensors);
+      co_return state;
+    }
+    if (found.status().code() != Code::kNotFound) co_return found.status();
+  }
+  const std::string& from = c.job.model.init_from;
+  if (from.empty() || c.rt->is_phantom()) co_return state;
+  Result<io::NamedTensors> source = co_await io::load_tensors(*c.rt, from);
+  if (!source.ok())
+    co_return Status(Code::kInvalid, fmt::format("[job] model.init_from: {}", source.status().message()));
+  state.restored = std::move(*source);
   co_return state;
 }
 
 }  // namespace
+
+Json to_json(const Position& p) {
+  return {{"steps", p.steps},     {"batches", p.batches},
+          {"samples", p.samples}, {"samples_before", p.samples_before},
+          {"skipped", p.skipped}, {"reached_target", p.reached_target}};
+}
+
+Result<Position> position_from_json(const Json& json) {
+  Position p;
+  TR_ASSIGN_OR_RETURN(p.steps, json_get<std::int64_t>(json, "steps"));
+  TR_ASSIGN_OR_RETURN(p.batches, json_get<std::int64_t>(json, "batches"));
+  TR_ASSIGN_OR_RETURN(p.samples, json_get<std::int64_t>(json, "samples"));
+  TR_ASSIGN_OR_RETURN(p.samples_before, json_get<std::int64_t>(json, "samples_before"));
+  TR_ASSIGN_OR_RETURN(p.skipped, json_get<std::int64_t>(json, "skipped"));
+  TR_ASSIGN_OR_RETURN(p.reached_target, json_get<bool>(json, "reached_target"));
+  return p;
+}
 
 Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   StartState state;
@@ -104,8 +132,8 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
     if (!mine.ok()) co_return mine.status();
     state = std::move(*mine);
     text = Json{{"plan", plan::to_json(state.prepared->plan)},
-                {"resume_step", state.resume_step},
-                {"resume_samples", state.resume_samples},
+                {"resumed", state.resumed},
+                {"position", to_json(state.at)},
                 {"cursor", state.cursor}}
                .dump();
   }
@@ -118,8 +146,9 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
     if (c.rt->is_phantom()) co_return state;
   }
   TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(*sent, "the plan from rank 0"));
-  TR_CO_ASSIGN_OR_RETURN(state.resume_step, json_get<std::int64_t>(json, "resume_step"));
-  TR_CO_ASSIGN_OR_RETURN(state.resume_samples, json_get<std::int64_t>(json, "resume_samples"));
+  TR_CO_ASSIGN_OR_RETURN(state.resumed, json_get<bool>(json, "resumed"));
+  TR_CO_ASSIGN_OR_RETURN(const Json position, json_get<Json>(json, "position"));
+  TR_CO_ASSIGN_OR_RETURN(state.at, position_from_json(position));
   TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(json, "cursor"));
   if (state.prepared != nullptr) co_return state;
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
@@ -130,25 +159,58 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   co_return state;
 }
 
+namespace {
+
+const Tensor* find_tensor(const io::NamedTensors& tensors, std::string_view name) {
+  for (const auto& [key, value] : tensors)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+// Rank 0's tensor to everybody.
+Task<Status> spread(comm::Group& group, std::uint32_t index, std::string name, Tensor tensor) {
+  comm::Call call;
+  call.step = index;
+  call.slot = kSlotRestore;
+  call.label = fmt::format("restore of '{}'", name);
+  TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
+  co_return co_await group.broadcast(std::move(call), flat);
+}
+
+}  // namespace
+
 Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io::NamedTensors& restored) {
   std::uint32_t index = 0;
   for (const auto& [name, tensor] : state) {
     if (group.rank() == 0) {
-      const Tensor* saved = nullptr;
-      for (const auto& [saved_name, value] : restored)
-        if (saved_name == name) saved = &value;
+      const Tensor* saved = find_tensor(restored, name);
       if (saved == nullptr || saved->type() != tensor.type())
         co_return error(Code::kCorrupt,
                         "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
                         tensor.type().to_string());
       std::memcpy(tensor.raw(), saved->raw(), tensor.type().num_bytes());
     }
-    comm::Call call;
-    call.step = index++;
-    call.slot = kSlotRestore;
-    call.label = fmt::format("restore of '{}'", name);
-    TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
-    TR_CO_RETURN_IF_ERROR(co_await group.broadcast(std::move(call), flat));
+    TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
+  }
+  co_return Status();
+}
+
+Task<Status> inherit_state(comm::Group& group, std::string_view from, const std::vector<std::string>& names,
+                           io::NamedTensors state, const io::NamedTensors& source) {
+  std::uint32_t index = 0;
+  for (const auto& [name, tensor] : state) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (group.rank() == 0) {
+      const Tensor* given = find_tensor(source, name);
+      if (given == nullptr || given->type() != tensor.type())
+        co_return error(Code::kInvalid,
+                        "[job] model.init_from: {} has {} under '{}', and the model wants {}; where the "
+                        "models part, set model.cut_at to the first layer that differs",
+                        from, given == nullptr ? "nothing" : given->type().to_string(), name,
+                        tensor.type().to_string());
+      std::memcpy(tensor.raw(), given->raw(), tensor.type().num_bytes());
+    }
+    TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
   }
   co_return Status();
 }

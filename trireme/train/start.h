@@ -9,12 +9,24 @@
 
 namespace trireme::train {
 
+// How far a run has come: what a checkpoint holds besides tensors and the data cursor.
+struct Position {
+  std::int64_t steps = 0;            // updates, skipped ones included
+  std::int64_t batches = 0;          // of train.batch samples; more than steps where the batch has grown
+  std::int64_t samples = 0;          // where the schedule stands
+  std::int64_t samples_before = -1;  // before the last step; -1: there was none
+  std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
+  bool reached_target = false;       // train.target_accuracy
+};
+Json to_json(const Position& position);
+Result<Position> position_from_json(const Json& json);
+
 struct StartState {
   std::shared_ptr<const Prepared> prepared;
-  std::int64_t resume_step = 0;  // steps completed by the checkpoint
-  std::int64_t resume_samples = 0;
+  bool resumed = false;
+  Position at;
   Json cursor;
-  io::NamedTensors restored;  // rank 0 only
+  io::NamedTensors restored;  // rank 0 only: of the checkpoint, or of model.init_from
 };
 
 runtime::Task<Result<StartState>> agree_on_start(RankContext& context, comm::Group& group);
@@ -22,5 +34,11 @@ runtime::Task<Result<StartState>> agree_on_start(RankContext& context, comm::Gro
 // Rank 0's restored tensors into `state` (same names, same order) on every rank.
 runtime::Task<Status> restore_state(comm::Group& group, io::NamedTensors state,
                                     const io::NamedTensors& restored);
+
+// Rank 0's `source` tensors into those of `state` that are named in `names`, on every rank: a model that
+// starts from another one's weights. kInvalid names what does not fit.
+runtime::Task<Status> inherit_state(comm::Group& group, std::string_view from,
+                                    const std::vector<std::string>& names, io::NamedTensors state,
+                                    const io::NamedTensors& source);
 
 }  // namespace trireme::train

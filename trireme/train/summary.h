@@ -2,35 +2,42 @@
 // users rely on.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "trireme/base/json.h"
 #include "trireme/plan/plan.h"
-#include "trireme/train/job.h"
+#include "trireme/train/replica.h"
 
 namespace trireme::train {
 
 struct Summary {
   std::string job;
   int workers = 1;
-  std::string agreement, codec, transport, device = "cpu";
-  std::int64_t steps = 0, samples = 0;
+  std::string agreement, codec, transport, device = "cpu", precision = "f32";
+  model::ModelTask task = model::ModelTask::kClassify;
+  std::int64_t steps = 0, skipped_steps = 0, samples = 0;
   double epochs = 0;
   double wall_seconds = 0;  // of this start of the run, without set-up
   double samples_per_second = 0;
   double train_loss = 0, train_accuracy = 0;  // means over the last epoch (or what was run of it)
   double test_loss = 0, test_accuracy = 0;
+  std::optional<EvalOutput> validation;
   double bytes_sent_per_step = 0;  // per worker, on the wire
   double bytes_dense_per_step = 0;
-  double compute_seconds = 0, exposed_seconds = 0;  // per step, means
+  double compute_seconds = 0, exposed_seconds = 0, data_wait_seconds = 0;  // per step, means
+  double checkpoint_seconds = 0;  // of this start: how long training stood still for checkpoints
+  bool updates_wait = false;      // for all buckets: something is known about all gradients first
   double predicted_step_seconds = 0, measured_step_seconds = 0;
   plan::Prediction prediction;
   std::string parameters_sha256;
+  bool reached_target = false;
   bool finished = false;  // false: stopped on request, to be resumed
   bool ok = false;
 
   double compute_fraction() const;
   double exposed_comm_fraction() const;
+  double data_wait_fraction() const;
 };
 
 Json to_json(const Summary& summary);

@@ -6,7 +6,7 @@
 
 #include "trireme/comm/group.h"
 #include "trireme/data/leases.h"
-#include "trireme/io/checkpoint.h"
+#include "trireme/io/checkpoint_writer.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/metrics.h"
@@ -26,8 +26,10 @@ class Worker {
         rt_(*context.rt),
         group_(group),
         start_(std::move(start)),
+        schedule_(schedule_of(context.job)),
         leases_(start_.prepared->plan.logical_shards),
-        metrics_(rt_, context.run_dir) {}
+        metrics_(rt_, context.run_dir, context.job.train.events),
+        writer_(rt_, context.run_dir + "/checkpoints") {}
 
   Task<Result<Summary>> run();
 
@@ -37,55 +39,80 @@ class Worker {
   const plan::Plan& plan() const { return start_.prepared->plan; }
 
   Task<Status> begin();
+  Task<Status> restore();
   Task<Status> loop();
   Task<Status> one_step();
-  Task<Status> evaluate();
+  Task<Status> evaluate(bool at_end);
   Task<Status> checkpoint();
+  Task<Status> finish();
+  StepInput next_step() const;
+  void count(const StepInput& input, const StepOutput& out);
   Status grant_leases();
   Status finish_leases();
   Summary summarise() const;
-  bool checkpoint_due() const;
+  bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.reached_target; }
+  bool due(std::int64_t every) const;
+  std::int64_t total_samples() const {
+    return std::max<std::int64_t>(1, total_batches_ * c_.job.train.batch);
+  }
 
   RankContext& c_;
   runtime::Runtime& rt_;
   comm::Group& group_;
   StartState start_;
+  model::Schedule schedule_;
   data::LeaseBook leases_;
   MetricsLog metrics_;
+  io::CheckpointWriter writer_;
   std::unique_ptr<Replica> replica_;
-  std::int64_t step_ = 0, total_steps_ = 0, per_epoch_ = 1;  // step_: completed
-  std::int64_t samples_ = 0, measured_samples_ = 0, measured_steps_ = 0;
+  Position at_;  // what is completed
+  std::int64_t total_batches_ = 0, per_epoch_ = 1;
+  std::int64_t measured_samples_ = 0, measured_steps_ = 0;
   std::int64_t epoch_samples_ = 0;
   double epoch_loss_ = 0, epoch_correct_ = 0;
   StepOutput totals_;
-  EvalOutput eval_;
+  EvalOutput test_, validation_;
   TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
+  std::vector<StepSpan> spans_;
 };
+
+Task<Status> Worker::restore() {
+  if (start_.resumed) {
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(group_, replica_->state(), start_.restored));
+    at_ = start_.at;
+    TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
+  } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
+    TR_CO_RETURN_IF_ERROR(co_await inherit_state(group_, c_.job.model.init_from, start_.prepared->inherited,
+                                                 replica_->parameters(), start_.restored));
+  }
+  start_.restored.clear();
+  co_return Status();
+}
 
 Task<Status> Worker::begin() {
   auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
-  per_epoch_ = replica_->cut().steps_per_epoch();
-  total_steps_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
+  per_epoch_ = replica_->order().batches_per_epoch();
+  total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
   replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
-  if (start_.resume_step > 0) {
-    Status restored = co_await restore_state(group_, replica_->state(), start_.restored);
-    if (!restored.ok()) co_return restored;
-    start_.restored.clear();
-    step_ = start_.resume_step;
-    samples_ = start_.resume_samples;
-    auto book = data::LeaseBook::from_cursor(start_.cursor);
-    if (!book.ok()) co_return book.status();
-    leases_ = std::move(*book);
-  }
+  TR_CO_RETURN_IF_ERROR(co_await restore());
+  replica_->start_feed(at_.batches, total_batches_);
   if (chief() && c_.progress != nullptr) {
-    std::int64_t parameters = 0;
-    for (const auto& p : start_.prepared->parameters) parameters += p.type.shape.num_elems();
-    c_.progress->on_start({c_.run_dir, step_, total_steps_, per_epoch_, parameters, &plan()});
+    Progress::Start start;
+    start.run_dir = c_.run_dir;
+    start.first_batch = at_.batches;
+    start.first_step = at_.steps;
+    start.total_batches = total_batches_;
+    start.batches_per_epoch = per_epoch_;
+    for (const auto* list : {&start_.prepared->parameters, &start_.prepared->frozen})
+      for (const auto& p : *list) start.num_parameters += p.type.shape.num_elems();
+    start.plan = &plan();
+    start.task = start_.prepared->input.task;
+    c_.progress->on_start(start);
   }
-  if (writes()) co_return co_await metrics_.open(step_);
+  if (writes()) co_return co_await metrics_.open(at_.steps);
   co_return Status();
 }
 
@@ -95,7 +122,7 @@ Status Worker::grant_leases() {
   if (!chief()) return {};
   for (int r = 0; r < group_.world(); ++r) {
     const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
-    TR_RETURN_IF_ERROR(leases_.grant(step_, {run.first, run.count}, r));
+    TR_RETURN_IF_ERROR(leases_.grant(at_.steps, {run.first, run.count}, r));
   }
   return {};
 }
@@ -104,20 +131,50 @@ Status Worker::finish_leases() {
   if (!chief()) return {};
   for (int r = 0; r < group_.world(); ++r) {
     const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
-    TR_RETURN_IF_ERROR(leases_.finish(step_, {run.first, run.count}, r));
+    TR_RETURN_IF_ERROR(leases_.finish(at_.steps, {run.first, run.count}, r));
   }
   return {};
 }
 
-Task<Status> Worker::one_step() {
+// A step ends with its epoch, however far the batch has grown.
+StepInput Worker::next_step() const {
+  const model::SchedulePoint point = model::schedule_at(schedule_, at_.samples, total_samples());
   StepInput input;
-  input.step = step_;
-  input.epoch = step_ / per_epoch_;
-  input.step_in_epoch = step_ % per_epoch_;
+  input.step = at_.steps;
+  input.first_batch = at_.batches;
+  input.num_batches =
+      std::min({point.batch_multiplier, per_epoch_ - at_.batches % per_epoch_, total_batches_ - at_.batches});
+  for (std::int64_t i = 0; i < input.num_batches; ++i)
+    input.num_samples += replica_->order().samples_in_batch((at_.batches + i) % per_epoch_);
+  input.applied = at_.steps - at_.skipped;
+  input.learning_rate = static_cast<float>(point.lr);
+  input.velocity_factor =
+      static_cast<float>(model::velocity_factor(schedule_, at_.samples_before, at_.samples, total_samples()));
   input.stop_wanted = c_.stop.cancelled();
-  const std::int64_t count = replica_->cut().samples_in_step(input.step_in_epoch);
-  const std::int64_t all_samples = std::max<std::int64_t>(1, total_steps_ * c_.job.train.batch);
-  input.learning_rate = static_cast<float>(model::schedule_at(schedule_of(c_.job), samples_, all_samples).lr);
+  return input;
+}
+
+void Worker::count(const StepInput& input, const StepOutput& out) {
+  at_.samples_before = at_.samples;
+  at_.samples += input.num_samples;
+  at_.batches += input.num_batches;
+  ++at_.steps;
+  if (!out.applied) ++at_.skipped;
+  ++measured_steps_;
+  measured_samples_ += input.num_samples;
+  totals_.compute_ns += out.compute_ns;
+  totals_.exposed_ns += out.exposed_ns;
+  totals_.data_ns += out.data_ns;
+  stopped_ = out.stop;
+  if (!out.applied) return;  // its loss may be no number
+  epoch_samples_ += input.num_samples;
+  epoch_loss_ += out.loss * static_cast<double>(input.num_samples);
+  epoch_correct_ += out.correct;
+}
+
+Task<Status> Worker::one_step() {
+  const StepInput input = next_step();
+  replica_->trace_to(measured_steps_ < c_.job.train.trace_steps ? &spans_ : nullptr);
   TR_CO_RETURN_IF_ERROR(grant_leases());
   const TimeNs before = rt_.now();
   Result<StepOutput> result = co_await replica_->run_step(input);
@@ -125,75 +182,83 @@ Task<Status> Worker::one_step() {
   const StepOutput& out = *result;
   train_ns_ += rt_.now() - before;
   TR_CO_RETURN_IF_ERROR(finish_leases());
-  if (!std::isfinite(out.loss))
-    co_return error(
-        Code::kInternal,
-        "[train] the loss is not a number at step {}; try a smaller train.optimizer.lr (now {}) or a longer "
-        "train.optimizer.warmup",
-        step_, peak_rate(c_.job.train.optimizer));
-  ++step_;
-  samples_ += count;
-  ++measured_steps_;
-  measured_samples_ += count;
-  epoch_samples_ += count;
-  epoch_loss_ += out.loss * static_cast<double>(count);
-  epoch_correct_ += out.correct;
-  totals_.compute_ns += out.compute_ns;
-  totals_.exposed_ns += out.exposed_ns;
-  stopped_ = out.stop;
-  const double accuracy = count > 0 ? out.correct / static_cast<double>(count) : 0;
-  if (chief()) {
-    metrics_.add_step(step_, input.epoch, out.loss, accuracy, input.learning_rate, rt_.now() - started_);
+  if (out.applied && !std::isfinite(out.loss))
+    co_return error(Code::kInternal,
+                    "[train] the sum of the losses over all shards is not a number at step {}; try a smaller "
+                    "train.optimizer.lr (the rate here was {})",
+                    input.step + 1, input.learning_rate);
+  count(input, out);
+  if (!chief()) co_return Status();
+  MetricsLog::Step row;
+  row.step = at_.steps;
+  row.epoch = input.first_batch / per_epoch_;
+  row.loss = out.loss;
+  row.accuracy = input.num_samples > 0 ? out.correct / static_cast<double>(input.num_samples) : 0;
+  row.lr = input.learning_rate;
+  row.samples = input.num_samples;
+  row.grad_norm = out.grad_norm;
+  row.skipped = !out.applied;
+  row.since_start = rt_.now() - started_;
+  metrics_.add_step(row);
+  if (c_.progress != nullptr)
+    c_.progress->on_step(
+        {at_.steps, at_.batches, row.epoch, row.loss, row.accuracy, row.samples, row.skipped, rt_.now()});
+  co_return Status();
+}
+
+// Epochs are judged by the validation samples where there are some, the end by the test samples.
+Task<Status> Worker::evaluate(bool at_end) {
+  const bool validates = c_.data->num_validation > 0;
+  const std::int64_t epoch = (at_.batches + per_epoch_ - 1) / per_epoch_;
+  std::vector<Part> parts{validates ? Part::kValidation : Part::kTest};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Result<EvalOutput> result = co_await replica_->evaluate(at_.steps, parts[i]);
+    if (!result.ok()) co_return result.status();
+    (parts[i] == Part::kTest ? test_ : validation_) = *result;
+    const double target = c_.job.train.target_accuracy;
+    if (i == 0 && target > 0 && result->accuracy >= target) at_.reached_target = true;
+    const bool last = at_end || at_.reached_target;
+    if (i == 0 && validates && last) parts.push_back(Part::kTest);
+    if (!chief()) continue;
+    metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
     if (c_.progress != nullptr)
-      c_.progress->on_step({step_, input.epoch, out.loss, accuracy, count, rt_.now()});
+      c_.progress->on_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
   }
   co_return Status();
 }
 
-Task<Status> Worker::evaluate() {
-  Result<EvalOutput> result = co_await replica_->evaluate(step_);
-  if (!result.ok()) co_return result.status();
-  eval_ = *result;
-  const std::int64_t epoch = (step_ + per_epoch_ - 1) / per_epoch_;
-  if (chief()) {
-    metrics_.add_evaluation(step_, epoch, eval_.loss, eval_.accuracy);
-    if (c_.progress != nullptr) c_.progress->on_evaluation({step_, epoch, eval_.loss, eval_.accuracy});
-  }
-  co_return Status();
-}
-
-bool Worker::checkpoint_due() const {
-  if (stopped_ || step_ == total_steps_) return true;
-  const std::int64_t every = c_.job.train.checkpoint_steps > 0 ? c_.job.train.checkpoint_steps : per_epoch_;
-  return step_ % every == 0;
+// `every` steps, or at the end of an epoch.
+bool Worker::due(std::int64_t every) const {
+  return every > 0 ? at_.steps % every == 0 : at_.batches % per_epoch_ == 0;
 }
 
 Task<Status> Worker::checkpoint() {
   if (!writes()) co_return Status();
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
-  saved.step = step_;
-  saved.state = {{"samples", samples_},
-                 {"seed", c_.job.train.seed},
-                 {"job_sha256", plan().job_sha256},
-                 {"cursor", leases_.cursor()}};
+  saved.step = at_.steps;
+  saved.state = to_json(at_);
+  saved.state["seed"] = c_.job.train.seed;
+  saved.state["job_sha256"] = plan().job_sha256;
+  saved.state["cursor"] = leases_.cursor();
   saved.tensors = replica_->state();
-  TR_CO_RETURN_IF_ERROR(co_await io::save_checkpoint(rt_, c_.run_dir + "/checkpoints", saved));
-  if (c_.progress != nullptr) c_.progress->on_checkpoint(step_);
+  TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));
+  if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
   co_return Status();
 }
 
 Task<Status> Worker::loop() {
   started_ = rt_.now();
-  while (step_ < total_steps_ && !stopped_) {
-    if (step_ % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
+  while (!ended()) {
+    if (at_.batches % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
     TR_CO_RETURN_IF_ERROR(co_await one_step());
-    if (!stopped_ && (step_ % per_epoch_ == 0 || step_ == total_steps_))
-      TR_CO_RETURN_IF_ERROR(co_await evaluate());
-    if (checkpoint_due()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
+    const bool at_end = at_.batches >= total_batches_;
+    if (!stopped_ && (due(c_.job.train.eval_steps) || at_end))
+      TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
+    if (due(c_.job.train.checkpoint_steps) || ended()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
   // A run resumed after its last step has nothing left to do but to be graded.
-  if (!stopped_ && measured_steps_ == 0) TR_CO_RETURN_IF_ERROR(co_await evaluate());
+  if (!stopped_ && measured_steps_ == 0) TR_CO_RETURN_IF_ERROR(co_await evaluate(true));
   co_return Status();
 }
 
@@ -204,38 +269,55 @@ Summary Worker::summarise() const {
   s.agreement = plan().agreement;
   s.codec = plan().buckets.front().codec;
   s.transport = group_.world() > 1 ? c_.transport : "none";
-  s.steps = step_;
-  s.samples = samples_;
-  s.epochs = static_cast<double>(step_) / static_cast<double>(per_epoch_);
+  s.device = c_.job.train.device;
+  s.precision = c_.job.train.precision;
+  s.task = start_.prepared->input.task;
+  s.steps = at_.steps;
+  s.skipped_steps = at_.skipped;
+  s.samples = at_.samples;
+  s.epochs = static_cast<double>(at_.batches) / static_cast<double>(per_epoch_);
   s.wall_seconds = to_seconds(rt_.now() - started_);
   const double n = static_cast<double>(std::max<std::int64_t>(1, measured_steps_));
   s.samples_per_second = train_ns_ > 0 ? static_cast<double>(measured_samples_) / to_seconds(train_ns_) : 0;
   const double seen = static_cast<double>(std::max<std::int64_t>(1, epoch_samples_));
   s.train_loss = epoch_loss_ / seen;
   s.train_accuracy = epoch_correct_ / seen;
-  s.test_loss = eval_.loss;
-  s.test_accuracy = eval_.accuracy;
+  s.test_loss = test_.loss;
+  s.test_accuracy = test_.accuracy;
+  if (c_.data->num_validation > 0) s.validation = validation_;
   s.bytes_sent_per_step = static_cast<double>(group_.stats().bytes_sent) / n;
   for (const plan::Bucket& b : plan().buckets)
     s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
   s.compute_seconds = to_seconds(totals_.compute_ns) / n;
   s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
+  s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
+  s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
+  s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_step_seconds = plan().prediction.step_seconds();
   s.measured_step_seconds = to_seconds(train_ns_) / n;
   if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_->parameters());
-  s.finished = step_ >= total_steps_;
+  s.reached_target = at_.reached_target;
+  s.finished = at_.batches >= total_batches_ || at_.reached_target;
   s.ok = true;
   return s;
 }
 
+Task<Status> Worker::finish() {
+  if (!writes()) co_return Status();
+  TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
+  co_return co_await writer_.finish();
+}
+
 Task<Result<Summary>> Worker::run() {
-  TR_CO_RETURN_IF_ERROR(co_await begin());
-  TR_CO_RETURN_IF_ERROR(co_await loop());
+  Status status = co_await begin();
+  if (status.ok()) status = co_await loop();
+  const Status finished = co_await finish();  // a checkpoint under way is worth its end, whatever happened
+  if (status.ok()) status = finished;
+  if (!status.ok()) co_return status;
   const Summary summary = summarise();
   if (writes()) {
     const std::string text = to_json(summary).dump(2) + "\n";
-    TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));
   }
   co_return summary;

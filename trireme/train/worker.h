@@ -8,6 +8,7 @@
 #include "trireme/data/dataset.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/train/evaluator.h"
 #include "trireme/train/prepare.h"
 #include "trireme/train/summary.h"
 
@@ -18,18 +19,24 @@ class Progress {
  public:
   struct Start {
     std::string run_dir;
-    std::int64_t first_step = 0, total_steps = 0, steps_per_epoch = 1, num_parameters = 0;
+    std::int64_t first_step = 0, first_batch = 0;  // completed before
+    // Of train.batch samples; a step is one of them, or several where the batch grows.
+    std::int64_t total_batches = 0, batches_per_epoch = 1;
+    std::int64_t num_parameters = 0;
     const plan::Plan* plan = nullptr;
+    model::ModelTask task = model::ModelTask::kClassify;
   };
   struct Step {
-    std::int64_t step = 0;  // completed
+    std::int64_t step = 0, batches = 0;  // completed
     std::int64_t epoch = 0;
     double loss = 0, accuracy = 0;  // of this step
     std::int64_t samples = 0;
+    bool skipped = false;
     TimeNs now = 0;
   };
   struct Evaluation {
     std::int64_t step = 0, epoch = 0;
+    Part part = Part::kTest;
     double loss = 0, accuracy = 0;
   };
   virtual ~Progress() = default;

@@ -1,0 +1,100 @@
+#include "trireme/train/batch_feed.h"
+
+#include <algorithm>
+
+#include "trireme/base/hash.h"
+#include "trireme/base/rng.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::train {
+
+using runtime::Task;
+
+// Memory and processor are all that a batch waits for.
+constexpr TimeNs kPatience = 600 * kSecond;
+
+struct BatchFeed::State {
+  State(runtime::Runtime& r, BatchFeedOptions o) : rt(r), options(std::move(o)) {}
+
+  runtime::Runtime& rt;
+  BatchFeedOptions options;
+  std::vector<std::vector<BatchTensors>> slots;  // [slot][shard]
+
+  static Task<Status> make_shard(std::shared_ptr<State> state, std::int64_t batch, int slot,
+                                 std::size_t shard) {
+    const BatchFeedOptions& o = state->options;
+    const std::int64_t per_epoch = o.order.batches_per_epoch();
+    const std::int64_t epoch = batch / per_epoch;
+    const data::ShardSamples samples =
+        o.order.shard(epoch, batch % per_epoch, o.shards.first + static_cast<std::int32_t>(shard));
+    const BatchTensors& out = state->slots[static_cast<std::size_t>(slot)][shard];
+    data::PlannedBatch planned;
+    planned.ids = samples.ids;
+    planned.options.augment = true;
+    planned.options.seed = o.seed;
+    planned.options.epoch = epoch;
+    const data::BatchView view = view_of(out, o.input);
+    co_await data::fill_on_pool(state->rt, o.data, std::move(planned), view);
+    if (out.x.raw() == nullptr) co_return Status();
+    std::fill(view.weights.begin() + samples.num_valid, view.weights.end(), 0.0F);
+    std::copy(samples.ids.begin(), samples.ids.end(), out.sample_ids.values<std::int64_t>().begin());
+    co_return Status();
+  }
+
+  static Task<Status> make_batch(std::shared_ptr<State> state, std::int64_t batch, int slot) {
+    std::vector<Task<Status>> shards;
+    for (std::size_t i = 0; i < state->slots.front().size(); ++i)
+      shards.push_back(make_shard(state, batch, slot, i));
+    co_return co_await runtime::when_all(state->rt, std::move(shards));
+  }
+};
+
+BatchFeed::BatchFeed(runtime::Runtime& rt, std::shared_ptr<State> state)
+    : rt_(rt), state_(std::move(state)) {}
+BatchFeed::~BatchFeed() = default;
+
+Result<std::unique_ptr<BatchFeed>> BatchFeed::make(runtime::Runtime& rt, BatchFeedOptions options) {
+  auto state = std::make_shared<State>(rt, std::move(options));
+  const BatchFeedOptions& o = state->options;
+  Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
+  const auto key = static_cast<std::int64_t>(mix_key(o.seed, hash_text("dropout")));
+  for (int s = 0; s < o.depth + 1; ++s) {
+    auto& slot = state->slots.emplace_back();
+    for (std::int32_t i = 0; i < o.shards.count; ++i) {
+      TR_ASSIGN_OR_RETURN(BatchTensors b, allocate_batch(device, o.input, o.order.shard_batch()));
+      if (b.key.raw() != nullptr) *b.key.data<std::int64_t>() = key;
+      slot.push_back(std::move(b));
+    }
+  }
+  return std::unique_ptr<BatchFeed>(new BatchFeed(rt, std::move(state)));
+}
+
+void BatchFeed::start(std::int64_t first, std::int64_t end) {
+  const auto depth = static_cast<int>(state_->slots.size());
+  prefetcher_ = std::make_unique<data::Prefetcher>(
+      rt_, depth, first, end,
+      [state = state_](std::int64_t batch, int slot) { return State::make_batch(state, batch, slot); });
+}
+
+Task<Result<std::span<const BatchTensors>>> BatchFeed::next() {
+  const TimeNs deadline = rt_.now() + kPatience;
+  Result<int> slot = co_await prefetcher_->next(deadline);
+  if (!slot.ok()) co_return slot.status();
+  co_return std::span<const BatchTensors>(state_->slots[static_cast<std::size_t>(*slot)]);
+}
+
+void BatchFeed::release() { prefetcher_->release(); }
+
+const data::PrefetchCounters& BatchFeed::counters() const { return prefetcher_->counters(); }
+const SampleOrder& BatchFeed::order() const { return state_->options.order; }
+
+std::int64_t BatchFeed::num_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& slot : state_->slots)
+    for (const BatchTensors& b : slot)
+      for (const Tensor* t : {&b.x, &b.labels, &b.weights, &b.sample_ids, &b.key, &b.step, &b.loss_scale})
+        bytes += static_cast<std::int64_t>(t->type().num_bytes());
+  return bytes;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,48 @@
+// BatchFeed: the batches of one rank's logical shards, made ahead of their use.
+//
+// Batches are numbered over the whole run. A sample that counts has weight 1; the consumer scales weights to
+// the step it makes of the batch.
+#pragma once
+
+#include <memory>
+
+#include "trireme/collective/schedule.h"
+#include "trireme/data/prefetch.h"
+#include "trireme/train/batch.h"
+#include "trireme/train/sample_order.h"
+
+namespace trireme::train {
+
+struct BatchFeedOptions {
+  model::ModelInput input;
+  std::shared_ptr<const data::Dataset> data;
+  SampleOrder order;
+  collective::LeafRun shards;  // of this rank
+  std::uint64_t seed = 0;      // of augmentation and dropout
+  int depth = 2;               // batches ahead of the one in use
+};
+
+class BatchFeed {
+ public:
+  static Result<std::unique_ptr<BatchFeed>> make(runtime::Runtime& rt, BatchFeedOptions options);
+  ~BatchFeed();
+
+  // Starts on batches first, first + 1, ... before `end`. Once.
+  void start(std::int64_t first, std::int64_t end);
+  // The next batch, one entry per shard of this rank; valid until release().
+  runtime::Task<Result<std::span<const BatchTensors>>> next();
+  void release();
+
+  const data::PrefetchCounters& counters() const;
+  const SampleOrder& order() const;
+  std::int64_t num_bytes() const;  // of all batches in memory
+
+ private:
+  struct State;
+  BatchFeed(runtime::Runtime& rt, std::shared_ptr<State> state);
+  runtime::Runtime& rt_;
+  std::shared_ptr<State> state_;  // outlives this where a batch is being made
+  std::unique_ptr<data::Prefetcher> prefetcher_;
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,74 @@
+#include "trireme/train/first_broken.h"
+
+#include <algorithm>
+
+namespace trireme::train {
+namespace {
+
+template <class Bits>
+bool none_has_exponent(const Tensor& t, Bits exponent) {
+  const auto* at = reinterpret_cast<const Bits*>(t.raw());
+  return std::none_of(at, at + t.shape().num_elems(), [&](Bits b) { return (b & exponent) == exponent; });
+}
+
+std::string probe_name(std::int32_t node, std::int32_t index) {
+  return fmt::format("probe:{}:{}", node, index);
+}
+
+}  // namespace
+
+bool all_finite(const Tensor& t) {
+  if (t.raw() == nullptr) return true;
+  switch (t.dtype()) {
+    case DType::kF32:
+      return none_has_exponent<std::uint32_t>(t, 0x7F800000U);
+    case DType::kF64:
+      return none_has_exponent<std::uint64_t>(t, 0x7FF0000000000000ULL);
+    case DType::kBF16:
+      return none_has_exponent<std::uint16_t>(t, 0x7F80U);
+    case DType::kF16:
+      return none_has_exponent<std::uint16_t>(t, 0x7C00U);
+    default:
+      return true;
+  }
+}
+
+runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
+                                                     exec::Variables& variables,
+                                                     const model::ModelInput& input,
+                                                     const BatchTensors& batch) {
+  for (const std::string& name : variables.names()) {
+    const Result<Tensor> w = variables.get(name);
+    if (graph.find_variable(name) && w.ok() && !all_finite(*w))
+      co_return fmt::format("variable '{}', which an earlier update broke", name);
+  }
+  if (!all_finite(batch.x)) co_return std::string("the data of this batch");
+  exec::CompileOptions options;
+  const std::int32_t size = graph.size();
+  std::vector<graph::Value> probes;
+  for (std::int32_t i = 0; i < size; ++i) {
+    const op::OpDef& def = *graph.node(i).def;
+    if (def.has(op::kFeed) || def.has(op::kMutates)) continue;
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
+      probes.push_back({i, k});
+  }
+  for (const graph::Value v : probes) {
+    options.fetches.push_back(probe_name(v.node, v.index));
+    graph.set_output(options.fetches.back(), v);
+  }
+  TR_CO_ASSIGN_OR_RETURN(const auto compiled, exec::compile(graph, std::move(options)));
+  exec::ExecutionOptions with;
+  with.variables = &variables;
+  TR_CO_ASSIGN_OR_RETURN(const auto execution, exec::make_execution(rt, compiled, std::move(with)));
+  TR_CO_RETURN_IF_ERROR(feed_batch(*execution, compiled->graph(), input, batch));
+  TR_CO_RETURN_IF_ERROR(co_await execution->run());
+  for (const graph::Value v : probes) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor t, execution->fetch(probe_name(v.node, v.index)));
+    if (all_finite(t)) continue;
+    co_return fmt::format("'{}' ({}), though what it reads is finite", graph.node(v.node).name,
+                          graph.node(v.node).def->name);
+  }
+  co_return std::string();
+}
+
+}  // namespace trireme::train

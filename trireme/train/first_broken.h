@@ -1,0 +1,21 @@
+// Which tensor of a graph is the first that holds an infinity or NaN.
+#pragma once
+
+#include <string>
+
+#include "trireme/train/batch.h"
+
+namespace trireme::train {
+
+// Whether every element of a float tensor is finite; true for other dtypes.
+bool all_finite(const Tensor& tensor);
+
+// Runs `graph` once more on the same variables and batch, keeping every value, and names the first one, in
+// the order of computation, that is not finite: "'fc1/matmul' (matmul), though what it reads is finite" or
+// "variable 'fc1/weight', ...". Empty: none is.
+runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
+                                                     exec::Variables& variables,
+                                                     const model::ModelInput& input,
+                                                     const BatchTensors& batch);
+
+}  // namespace trireme::train

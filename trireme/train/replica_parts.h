@@ -1,0 +1,81 @@
+// The inside of a Replica, shared by replica.cc (making, evaluating) and replica_step.cc (one step).
+#pragma once
+
+#include "trireme/runtime/sync.h"
+#include "trireme/train/job_parts.h"
+#include "trireme/train/replica.h"
+
+namespace trireme::train {
+
+struct Shard {
+  std::int32_t index = 0;  // logical shard
+  std::unique_ptr<exec::Execution> execution;
+  std::vector<Tensor> buckets;  // f32 vectors, one per bucket: where backward writes
+  std::vector<Tensor> sums;     // of the batches before, where steps have several; same shapes
+};
+
+struct Replica::Parts {
+  Parts(runtime::Runtime& r, comm::Group& g, const Job& j, std::shared_ptr<const Prepared> p,
+        std::shared_ptr<const data::Dataset> d)
+      : rt(r), group(g), job(j), prepared(std::move(p)), data(std::move(d)) {}
+
+  runtime::Runtime& rt;
+  comm::Group& group;
+  const Job& job;
+  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const data::Dataset> data;
+  std::unique_ptr<agree::Agreement> agreement;
+  exec::Variables variables;
+  std::vector<Shard> shards;
+  std::unique_ptr<BatchFeed> feed;
+  std::vector<std::unique_ptr<exec::Execution>> updates;  // per bucket
+  std::unique_ptr<exec::Execution> gate, statistics_update, scale_update;
+  std::unique_ptr<Evaluator> evaluator;
+  Tensor learning_rate, velocity_factor, update_step, clip, finite, eval_results;
+  std::vector<StepSpan>* spans = nullptr;
+
+  // State of the step under way.
+  StepInput now;
+  std::span<const BatchTensors> batch;
+  bool exchange_early = true;  // buckets leave while backward runs
+  int broken_shard = -1;       // its loss is not a number
+  std::vector<int> pending;    // notices left per bucket
+  std::size_t buckets_left = 0;
+  Status bucket_failure;
+  std::unique_ptr<runtime::OneShot<bool>> buckets_done;
+
+  const plan::Plan& plan() const { return prepared->plan; }
+  Device& device() const { return rt.is_phantom() ? phantom_device() : cpu_device(); }
+  bool waits() const { return prepared->gate != nullptr; }
+  bool skips() const { return job.train.nan == "skip" || prepared->scale_update != nullptr; }
+  // A view of shard 0's memory, which holds the sum over all shards and ranks after the exchange.
+  Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
+    return Tensor(shards[0].buckets[bucket].buffer(), type, static_cast<std::size_t>(offset) * 4);
+  }
+  void note(std::string name, const char* category, int track, TimeNs begin) {
+    if (spans != nullptr) spans->push_back({std::move(name), category, track, begin, rt.now()});
+  }
+
+  // replica.cc
+  Status make_variables();
+  Status make_shards();
+  Status make_updates();
+  Status make_evaluator();
+  Status feed_gradients(exec::Execution& execution, std::span<const std::size_t> buckets) const;
+  io::NamedTensors named(bool with_state) const;
+
+  // replica_step.cc
+  void begin_step(const StepInput& input);
+  void on_notice(std::size_t shard, int notice);
+  runtime::Task<void> run_bucket(std::size_t bucket);
+  runtime::Task<Status> run_shard(std::size_t shard);
+  runtime::Task<Status> run_batches(StepOutput& out);
+  runtime::Task<void> add_to_sums(bool first, bool last);
+  void scale_weights();
+  runtime::Task<Status> wait_for_buckets();
+  runtime::Task<Status> apply_all(StepOutput& out);
+  runtime::Task<Status> explain_broken_loss();
+  void read_metrics(StepOutput& out) const;
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,210 @@
+// One step of a Replica: batches, backward, exchange, update.
+#include <cmath>
+#include <cstring>
+
+#include "trireme/train/first_broken.h"
+#include "trireme/train/replica_parts.h"
+
+namespace trireme::train {
+
+using runtime::Task;
+
+void Replica::Parts::begin_step(const StepInput& input) {
+  now = input;
+  exchange_early = input.num_batches == 1;
+  broken_shard = -1;
+  bucket_failure = {};
+  buckets_left = plan().buckets.size();
+  buckets_done = std::make_unique<runtime::OneShot<bool>>(rt);
+  pending = prepared->notices_of_bucket;
+  for (int& n : pending) n *= static_cast<int>(shards.size());
+  if (rt.is_phantom()) return;
+  *learning_rate.data<float>() = input.learning_rate;
+  *velocity_factor.data<float>() = input.velocity_factor;
+  *update_step.data<std::int64_t>() = input.applied + 1;
+  *clip.data<float>() = 1;
+}
+
+// The loss comes before any gradient of its shard is final: where it is not a number no bucket leaves, so no
+// rank can finish an exchange of this step and all weights stay as they are.
+void Replica::Parts::on_notice(std::size_t shard, int notice) {
+  if (notice == prepared->loss_notice && !rt.is_phantom() && !skips()) {
+    const float loss = shards[shard].buckets.back().data<float>()[plan().buckets.back().metrics_offset];
+    if (!std::isfinite(loss) && broken_shard < 0) broken_shard = static_cast<int>(shard);
+  }
+  if (!exchange_early) return;
+  const auto bucket = static_cast<std::size_t>(prepared->bucket_of_notice[static_cast<std::size_t>(notice)]);
+  if (--pending[bucket] == 0 && broken_shard < 0) rt.spawn(run_bucket(bucket));
+}
+
+// Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
+// parameters.
+Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
+  const plan::Bucket& planned = plan().buckets[bucket];
+  const bool last = bucket + 1 == plan().buckets.size();
+  agree::BucketExchange exchange;
+  exchange.step = static_cast<std::uint32_t>(now.step);
+  exchange.slot = planned.slot;
+  exchange.collective = planned.collective;
+  exchange.owners = plan().owners;
+  exchange.num_shards = plan().logical_shards;
+  for (const Shard& shard : shards) exchange.shard_gradients.push_back(shard.buckets[bucket]);
+  const TimeNs began = rt.now();
+  Status status = co_await agreement->exchange(std::move(exchange));
+  const int track = 100 + static_cast<int>(bucket);
+  note(fmt::format("exchange {}", bucket), "exchange", track, began);
+  if (!waits()) {
+    const TimeNs exchanged = rt.now();
+    if (status.ok()) status = co_await updates[bucket]->run();
+    if (status.ok() && last && statistics_update != nullptr) status = co_await statistics_update->run();
+    note(fmt::format("update {}", bucket), "update", track, exchanged);
+  }
+  if (!status.ok() && bucket_failure.ok()) bucket_failure = status;
+  if (--buckets_left == 0) buckets_done->set(true);
+}
+
+Task<Status> Replica::Parts::run_shard(std::size_t shard) {
+  const TimeNs began = rt.now();
+  Status status =
+      feed_batch(*shards[shard].execution, prepared->train->graph(), prepared->input, batch[shard]);
+  if (status.ok()) status = co_await shards[shard].execution->run();
+  note(fmt::format("shard {}", shards[shard].index), "compute", static_cast<int>(shard), began);
+  co_return status;
+}
+
+void Replica::Parts::scale_weights() {
+  if (rt.is_phantom()) return;
+  const float weight = now.num_samples > 0 ? 1.0F / static_cast<float>(now.num_samples) : 0.0F;
+  const Result<Tensor> scale = variables.get(kLossScale);
+  for (const BatchTensors& b : batch) {
+    for (float& w : b.weights.values<float>()) w *= weight;
+    *b.step.data<std::int64_t>() = now.step;
+    if (scale.ok()) *b.loss_scale.data<float>() = *scale->data<float>();
+  }
+  // The last bucket's metrics: loss and correct are written by the graph, the wish to stop here, by the first
+  // shard.
+  const plan::Bucket& last = plan().buckets.back();
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    shards[i].buckets.back().data<float>()[last.metrics_offset + 2] = now.stop_wanted && i == 0 ? 1.0F : 0.0F;
+}
+
+// Keeps the sum of the batches of a step: in batch order, so the bits are the same everywhere.
+Task<void> Replica::Parts::add_to_sums(bool first, bool last) {
+  for (Shard& shard : shards) {
+    for (std::size_t i = 0; i < shard.buckets.size(); ++i) {
+      const Tensor& bucket = shard.buckets[i];
+      const Tensor& sum = shard.sums[i];
+      const auto n = static_cast<double>(bucket.shape().num_elems());
+      const cost::OpCost work{.flops = n, .bytes = 12 * n};
+      runtime::ComputeFn add = [&bucket, &sum, first, last](runtime::ComputeContext&) {
+        const std::span<float> to = (last ? bucket : sum).values<float>();
+        const float *a = sum.data<float>(), *b = bucket.data<float>();
+        if (first)
+          std::memcpy(to.data(), b, to.size_bytes());
+        else
+          for (std::size_t k = 0; k < to.size(); ++k) to[k] = a[k] + b[k];
+      };
+      co_await rt.compute(work, std::move(add), 1, "add batches");
+    }
+  }
+}
+
+Task<Status> Replica::Parts::run_batches(StepOutput& out) {
+  for (std::int64_t i = 0; i < now.num_batches; ++i) {
+    const TimeNs asked = rt.now();
+    auto next = co_await feed->next();
+    if (!next.ok()) co_return next.status();
+    out.data_ns += rt.now() - asked;
+    if (out.data_ns > 0) note("wait for data", "data", 0, asked);
+    batch = *next;
+    scale_weights();
+    std::vector<Task<Status>> running;
+    for (std::size_t s = 0; s < shards.size(); ++s) running.push_back(run_shard(s));
+    TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt, std::move(running)));
+    if (broken_shard >= 0) co_return Status();  // the batch is still needed
+    feed->release();
+    if (now.num_batches > 1) co_await add_to_sums(i == 0, i + 1 == now.num_batches);
+  }
+  co_return Status();
+}
+
+// Exchanges that began use the shards' memory: they end with the group's verdict. The others never begin.
+Task<Status> Replica::Parts::wait_for_buckets() {
+  if (buckets_left > 0) co_await buckets_done->wait_until(kForever);
+  co_return bucket_failure;
+}
+
+Task<Status> Replica::Parts::apply_all(StepOutput& out) {
+  TR_CO_RETURN_IF_ERROR(co_await gate->run());
+  bool all_good = true;
+  if (!rt.is_phantom()) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor good, gate->fetch("finite"));
+    all_good = *reinterpret_cast<const std::uint8_t*>(good.raw()) != 0 && std::isfinite(out.loss);
+    if (job.train.optimizer.clip_norm > 0) {
+      TR_CO_ASSIGN_OR_RETURN(const Tensor factor, gate->fetch("clip"));
+      TR_CO_ASSIGN_OR_RETURN(const Tensor norm, gate->fetch("grad_norm"));
+      *clip.data<float>() = *factor.data<float>();
+      out.grad_norm = *norm.data<float>();
+    }
+    *reinterpret_cast<std::uint8_t*>(finite.raw()) = all_good ? 1 : 0;
+  }
+  if (scale_update != nullptr) TR_CO_RETURN_IF_ERROR(co_await scale_update->run());
+  out.applied = all_good || !skips();
+  if (!out.applied) co_return Status();
+  const TimeNs began = rt.now();
+  std::vector<Task<Status>> running;
+  for (const auto& update : updates) running.push_back(update->run());
+  if (statistics_update != nullptr) running.push_back(statistics_update->run());
+  const Status status = co_await runtime::when_all(rt, std::move(running));
+  note("update", "update", 100, began);
+  co_return status;
+}
+
+Task<Status> Replica::Parts::explain_broken_loss() {
+  std::string what;
+  auto found = co_await find_first_broken(rt, prepared->train->graph(), variables, prepared->input,
+                                          batch[static_cast<std::size_t>(broken_shard)]);
+  if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
+  co_return error(Code::kInternal,
+                  "[train] the loss is not a number at step {}{}; try a smaller train.optimizer.lr (the rate "
+                  "here was {}), a longer train.optimizer.warmup, train.optimizer.clip_norm = 1.0, or "
+                  "train.nan = \"skip\"",
+                  now.step + 1, what, now.learning_rate);
+}
+
+void Replica::Parts::read_metrics(StepOutput& out) const {
+  if (rt.is_phantom()) return;
+  const float* metrics = shards[0].buckets.back().data<float>() + plan().buckets.back().metrics_offset;
+  out.loss = metrics[0];
+  out.correct = metrics[1];
+  out.stop = metrics[2] > 0;
+}
+
+Task<Result<StepOutput>> Replica::run_step(StepInput input) {
+  Parts& p = *parts_;
+  StepOutput out;
+  p.begin_step(input);
+  const TimeNs started = p.rt.now();
+  Status status = co_await p.run_batches(out);
+  if (status.ok() && p.broken_shard >= 0) status = co_await p.explain_broken_loss();
+  if (!status.ok()) {
+    p.group.fail("training step", status.message());
+    for (std::size_t i = 0; i < p.pending.size(); ++i)
+      if (p.pending[i] > 0 || !p.exchange_early || p.broken_shard >= 0) --p.buckets_left;
+    (void)co_await p.wait_for_buckets();
+    co_return status;
+  }
+  const TimeNs computed = p.rt.now();
+  if (!p.exchange_early)
+    for (std::size_t i = 0; i < p.updates.size(); ++i) p.rt.spawn(p.run_bucket(i));
+  // Bounded by the group: a lost, silent or stuck rank ends every exchange with its verdict.
+  status = co_await p.wait_for_buckets();
+  if (!status.ok()) co_return status;
+  p.read_metrics(out);
+  if (p.waits()) TR_CO_RETURN_IF_ERROR(co_await p.apply_all(out));
+  out.compute_ns = computed - started - out.data_ns;
+  out.exposed_ns = p.rt.now() - computed;
+  co_return out;
+}
+
+}  // namespace trireme::train
