@@ -125,6 +125,8 @@ if(NOT TRIREME_SUITE)
   set(oracle_test python3 "${CMAKE_SOURCE_DIR}/tests/io/oracle_test.py" --writer $<TARGET_FILE:test_io>)
   add_test(NAME io_oracle_plain COMMAND ${oracle_test})
   add_test(NAME io_oracle_packages COMMAND ${oracle_test} --deps "${CMAKE_SOURCE_DIR}/build/deps")
-  set_tests_properties(io_oracle_plain io_oracle_packages PROPERTIES LABELS "io;quick" TIMEOUT ${trireme_test_timeout_s}
-                       ENVIRONMENT "${trireme_test_environment}" SKIP_RETURN_CODE 77)
+  add_test(NAME io_checkpoint_command
+           COMMAND python3 "${CMAKE_SOURCE_DIR}/tests/io/command_test.py" --writer $<TARGET_FILE:test_io>)
+  set_tests_properties(io_oracle_plain io_oracle_packages io_checkpoint_command PROPERTIES LABELS "io;quick"
+                       TIMEOUT ${trireme_test_timeout_s} ENVIRONMENT "${trireme_test_environment}" SKIP_RETURN_CODE 77)
 endif()
