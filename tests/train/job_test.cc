@@ -1,8 +1,13 @@
+// Jobs as text: TOML and --set in, TOML out, compared, hashed. What values make sense: job_check_test.cc.
 #include "trireme/train/job.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <set>
+
+#include "trireme/base/rng.h"
 
 namespace trireme::train {
 namespace {
@@ -13,22 +18,110 @@ void expect_says(const Status& status, std::string_view fragment) {
       << "got: " << status.message() << "\nexpected: " << fragment;
 }
 
-// Writes the value of a key other than its default, by the key's type.
-void change(Job& job, const JobKey& key) {
-  if (const auto* get = std::get_if<0>(&key.field)) *(*get)(job) += 12345678901;
-  if (const auto* get = std::get_if<1>(&key.field)) *(*get)(job) = 1.0 / 3.0;
-  if (const auto* get = std::get_if<2>(&key.field)) *(*get)(job) = "a \"quoted\" \\ text,\n\tit's \x01";
-  if (const auto* get = std::get_if<3>(&key.field)) *(*get)(job) = !*(*get)(job);
+// ---- Values of any kind, by chance
+std::string any_text(Philox& rng) {
+  static const std::vector<std::string> kPieces{"a",  "Z9",   " ",    "\"", "\\",     "'",      "\n",
+                                                "\t", "\x01", "\x7f", "=",  "#",      "[",      "]",
+                                                "{",  "}",    ",",    ".",  "\u00e9", "\u65e5", "\U0001F6A3"};
+  std::string text;
+  for (std::uint32_t n = rng.next_below(8); n > 0; --n)
+    text += kPieces[rng.next_below(static_cast<std::uint32_t>(kPieces.size()))];
+  return text;
+}
+std::int64_t any_int(Philox& rng) { return static_cast<std::int64_t>(rng.next_u64()) >> rng.next_below(64); }
+double any_number(Philox& rng) {
+  if (rng.next_below(4) == 0) return static_cast<double>(any_int(rng));
+  return std::ldexp(rng.next_double() - 0.5, static_cast<int>(rng.next_below(2070)) - 1050);
+}
+Json any_json(Philox& rng, int depth);
+// In the order of their names, as a table that was read has them.
+Json any_table(Philox& rng, int depth) {
+  std::map<std::string, Json> items;
+  for (std::uint32_t n = rng.next_below(4); n > 0; --n) items[any_text(rng)] = any_json(rng, depth);
+  Json table = Json::object();
+  for (auto& [name, item] : items) table[name] = std::move(item);
+  return table;
+}
+Json any_list(Philox& rng, int depth) {
+  Json list = Json::array();
+  for (std::uint32_t n = rng.next_below(4); n > 0; --n) list.push_back(any_json(rng, depth));
+  return list;
+}
+Json any_json(Philox& rng, int depth) {
+  switch (rng.next_below(depth > 0 ? 6 : 4)) {
+    case 0:
+      return any_int(rng);
+    case 1:
+      return any_number(rng);
+    case 2:
+      return any_text(rng);
+    case 3:
+      return rng.next_below(2) == 1;
+    case 4:
+      return any_list(rng, depth - 1);
+    default:
+      return any_table(rng, depth - 1);
+  }
 }
 
+void draw(Philox& rng, std::int64_t& v) { v = any_int(rng); }
+void draw(Philox& rng, double& v) { v = any_number(rng); }
+void draw(Philox& rng, std::string& v) { v = any_text(rng); }
+void draw(Philox& rng, bool& v) { v = rng.next_below(2) == 1; }
+void draw(Philox& rng, Json& v) { v = v.is_object() ? any_table(rng, 2) : any_list(rng, 2); }
+template <class T>
+void draw(Philox& rng, std::optional<T>& v) {
+  v.reset();
+  if (rng.next_below(3) > 0) draw(rng, v.emplace());
+}
+template <class T>
+void draw(Philox& rng, std::vector<T>& v) {
+  v.resize(rng.next_below(4));
+  for (T& item : v) draw(rng, item);
+}
+
+Job any_job(std::uint64_t seed) {
+  Philox rng(seed);
+  Job job;
+  for (const JobKey& key : job_keys())
+    if (rng.next_below(2) == 1) std::visit([&](auto get) { draw(rng, *get(job)); }, key.field);
+  return job;
+}
+
+// Writes a value other than the default, by the key's type.
+void change(std::int64_t& v) { v += 12345678901; }
+void change(double& v) { v = 1.0 / 3.0; }
+void change(std::string& v) { v = "a \"quoted\" \\ text,\n\tit's \x01"; }
+void change(bool& v) { v = !v; }
+void change(std::optional<double>& v) { v = 1.0 / 3.0; }
+void change(std::optional<bool>& v) { v = false; }
+void change(std::vector<double>& v) { v = {0.25, 1.0 / 3.0}; }
+void change(std::vector<std::string>& v) { v = {"it's", "two"}; }
+void change(Json& v) {
+  if (v.is_object())
+    v["width"] = 64;
+  else
+    v.push_back({{"kind", "dense"}, {"out", 3}});
+}
+void change(Job& job, const JobKey& key) {
+  std::visit([&](auto get) { change(*get(job)); }, key.field);
+}
+
+// ---- TOML
 TEST(Job, ReadsEveryKindOfValueFromTomlAndKeepsDefaultsForTheRest) {
   const Result<Job> job = parse_job(R"(
 name = "mine"
 [model]
 name = "mlp"
+options = { width = 64, dropout = 0.5 }
+freeze = ["conv1", "conv2"]
+[data.augment]
+shift = 2
+flip = true
 [train]
 epochs = 7
-optimizer = { lr = 1, momentum = 0.5, nesterov = true }
+target_accuracy = 1
+optimizer = { lr = 1, momentum = 0.5, nesterov = true, milestones = [0.5, 0.75], no_decay = [] }
 [parallel]
 workers = 3
 )",
@@ -36,169 +129,318 @@ workers = 3
   ASSERT_TRUE(job.ok()) << job.status().to_string();
   EXPECT_EQ(job->name, "mine");
   EXPECT_EQ(job->model.name, "mlp");
+  EXPECT_EQ(job->model.options, (Json{{"dropout", 0.5}, {"width", 64}}));
+  EXPECT_EQ(job->model.freeze, (std::vector<std::string>{"conv1", "conv2"}));
+  EXPECT_EQ(job->data.augment.shift, 2);
+  EXPECT_TRUE(job->data.augment.flip);
   EXPECT_EQ(job->train.epochs, 7);
-  EXPECT_EQ(job->train.optimizer.lr, 1.0) << "a whole number is a number";
+  EXPECT_EQ(job->train.target_accuracy, 1.0) << "a whole number is a number";
+  EXPECT_EQ(job->train.optimizer.lr, 1.0);
   EXPECT_EQ(job->train.optimizer.momentum, 0.5);
-  EXPECT_TRUE(job->train.optimizer.nesterov);
+  EXPECT_EQ(job->train.optimizer.nesterov, true);
+  EXPECT_EQ(job->train.optimizer.milestones, (std::vector<double>{0.5, 0.75}));
+  EXPECT_TRUE(job->train.optimizer.no_decay.empty());
   EXPECT_EQ(job->parallel.workers, 3);
   EXPECT_EQ(job->train.batch, Job().train.batch);
   EXPECT_EQ(job->train.optimizer.schedule, Job().train.optimizer.schedule);
+  EXPECT_FALSE(job->train.optimizer.weight_decay.has_value()) << "not given is not set";
 }
 
-TEST(Job, AnEmptyFileIsTheDefaultJobAndThatIsRight) {
-  const Result<Job> job = parse_job("", "job.toml");
-  ASSERT_TRUE(job.ok());
-  EXPECT_EQ(to_toml(*job), to_toml(Job()));
-  EXPECT_TRUE(check_job(*job).ok()) << check_job(*job).to_string();
+TEST(Job, LayersMayBeAListOrRepeatedTables) {
+  const Result<Job> list =
+      parse_job("[model]\nlayers = [{ kind = 'dense', out = 8 }, { kind = 'classifier' }]\n", "j");
+  const Result<Job> tables =
+      parse_job("[[model.layers]]\nkind = 'dense'\nout = 8\n[[model.layers]]\nkind = 'classifier'\n", "j");
+  ASSERT_TRUE(list.ok()) << list.status().to_string();
+  ASSERT_TRUE(tables.ok()) << tables.status().to_string();
+  EXPECT_EQ(list->model.layers, (Json::array({{{"kind", "dense"}, {"out", 8}}, {{"kind", "classifier"}}})));
+  EXPECT_EQ(to_toml(*list), to_toml(*tables));
+}
+
+TEST(Job, AnEmptyFileIsTheDefaultJob) {
+  for (const char* text : {"", "\n", "# only a comment", "[train]\n[parallel]\n"}) {
+    const Result<Job> job = parse_job(text, "job.toml");
+    ASSERT_TRUE(job.ok()) << text;
+    EXPECT_EQ(to_toml(*job), to_toml(Job()));
+    EXPECT_TRUE(job->given_at.empty());
+  }
 }
 
 TEST(Job, AnUnknownKeyIsRefusedWithItsPlaceAndTheNearestKnownOne) {
-  const Status status = parse_job("name = 'x'\n[train]\n  epoch = 3\n", "jobs/a.toml").status();
-  expect_says(status, "jobs/a.toml:3:11: ");
-  expect_says(status, "unknown key 'train.epoch'; did you mean 'train.epochs'?");
-  expect_says(parse_job("[train.optimiser]\nlr = 1.0\n", "j").status(), "did you mean 'train.optimizer.lr'?");
-  expect_says(parse_job("train = 3\n", "j").status(), "j:1:9: [job] unknown key 'train'");
+  struct Case {
+    const char *toml, *said;
+  };
+  const Case cases[] = {
+      {"name = 'x'\n[train]\n  epoch = 3\n",
+       "a.toml:3:11: [job] unknown key 'train.epoch'; did you mean 'train.epochs'?"},
+      {"[train.optimiser]\nlr = 1.0\n", "'train.optimiser.lr'; did you mean 'train.optimizer.lr'?"},
+      {"[train]\nlr = 1.0\n", "a.toml:2:6: [job] unknown key 'train.lr'; did you mean 'train.optimizer.lr'?"},
+      {"batch = 3\n", "a.toml:1:9: [job] unknown key 'batch'; did you mean 'train.batch'?"},
+      {"[data.augment]\nflipp = true\n", "did you mean 'data.augment.flip'?"},
+      {"[train.optimizer]\nwieght_decay = 0\n", "did you mean 'train.optimizer.weight_decay'?"},
+      {"[Train]\nepochs = 1\n", "unknown key 'Train.epochs'; did you mean 'train.epochs'?"},
+      {"'train.epochs' = 1\n[train]\nepoch = 1\n", "did you mean 'train.epochs'?"},
+      {"train = 3\n",
+       "a.toml:1:9: [job] 'train' is a table of keys, not a key; set one of them, like train.epochs"},
+      {"[train]\noptimizer = 'adam'\n",
+       "'train.optimizer' is a table of keys, not a key; set one of them, like "
+       "train.optimizer.kind"},
+  };
+  for (const Case& c : cases) expect_says(parse_job(c.toml, "a.toml").status(), c.said);
+  expect_says(parse_job(std::string(100'000, 'x') + " = 1", "a.toml").status(), "unknown key");
 }
 
 TEST(Job, AValueOfTheWrongTypeIsRefusedWithItsPlace) {
   struct Case {
-    const char* toml;
-    const char* said;
+    const char *toml, *said;
   };
   const Case cases[] = {
       {"[train]\nepochs = 2.5",
-       "j:2:10: [job] key 'train.epochs': got floating-point, expected a whole number"},
-      {"[train]\nepochs = '2'", "got string, expected a whole number"},
-      {"[train]\nepochs = [2]", "got array, expected a whole number"},
-      {"[train.optimizer]\nlr = '0.1'", "'train.optimizer.lr': got string, expected a number"},
-      {"[train.optimizer]\nnesterov = 1", "got integer, expected true or false"},
-      {"[model]\nname = 3", "'model.name': got integer, expected a text"},
+       "j:2:10: [job] key 'train.epochs': got a value of type floating-point, expected a whole number"},
+      {"[train]\nepochs = '2'", "got a value of type string, expected a whole number"},
+      {"[train]\nepochs = [2]", "got a value of type array, expected a whole number"},
+      {"[train]\nepochs = 1979-05-27", "got a value of type date, expected a whole number"},
+      {"[train]\ntarget_accuracy = true", "got a value of type boolean, expected a number"},
+      {"[train.optimizer]\nlr = '0.1'",
+       "j:2:6: [job] key 'train.optimizer.lr': got a value of type string, "
+       "expected a number"},
+      {"[train.optimizer]\nnesterov = 1", "got a value of type integer, expected true or false"},
+      {"[train]\nevents = 'yes'", "'train.events': got a value of type string, expected true or false"},
+      {"[model]\nname = 3", "'model.name': got a value of type integer, expected a text"},
+      {"[model]\nfreeze = 'conv1'", "'model.freeze': got a value of type string, expected a list of texts"},
+      {"[model]\nfreeze = [1]", "'model.freeze': got a value of type array, expected a list of texts"},
+      {"[train.optimizer]\nmilestones = 0.5",
+       "got a value of type floating-point, expected a list of numbers"},
+      {"[train.optimizer]\nmilestones = [0.5, '1']", "got a value of type array, expected a list of numbers"},
+      {"[model]\noptions = 3", "'model.options': got a value of type integer, expected a table"},
+      {"[model]\noptions = [3]", "'model.options': got a value of type array, expected a table"},
+      {"[model]\noptions = { a = 1979-05-27 }",
+       "'model.options': got a date, a time or a number that is not finite inside, expected a table"},
+      {"[model]\nlayers = [{ rate = inf }]",
+       "'model.layers': got a date, a time or a number that is not finite inside"},
+      {"[model]\nlayers = { kind = 'x' }",
+       "'model.layers': got a value of type table, expected a list of tables"},
   };
   for (const Case& c : cases) expect_says(parse_job(c.toml, "j").status(), c.said);
 }
 
 TEST(Job, BrokenTomlIsRefusedWithItsPlace) {
-  const Status status = parse_job("name = 'x'\n[train\n", "job.toml").status();
-  expect_says(status, "job.toml:2:");
-  expect_says(status, "not valid TOML");
-  expect_says(parse_job("a = 1\na = 2\n", "job.toml").status(), "job.toml:2:");
-}
-
-TEST(SetJobKey, AppliesEveryKindOfValue) {
-  Job job;
-  for (const char* assignment : {"train.epochs=5", "train.optimizer.lr=1e-3", "train.optimizer.nesterov=true",
-                                 "model.name=linear", "name=a=b", "data.seed=-1"})
-    EXPECT_TRUE(set_job_key(job, assignment).ok()) << assignment;
-  EXPECT_EQ(job.train.epochs, 5);
-  EXPECT_EQ(job.train.optimizer.lr, 1e-3);
-  EXPECT_TRUE(job.train.optimizer.nesterov);
-  EXPECT_EQ(job.model.name, "linear");
-  EXPECT_EQ(job.name, "a=b");
-  EXPECT_EQ(job.data.seed, -1);
-  EXPECT_TRUE(set_job_key(job, "train.optimizer.nesterov=false").ok());
-  EXPECT_FALSE(job.train.optimizer.nesterov);
-}
-
-TEST(SetJobKey, RefusesWhatItCannotReadAndLeavesTheJobAlone) {
-  Job job;
-  expect_says(set_job_key(job, "train.epochs"), "got 'train.epochs', expected key=value");
-  expect_says(set_job_key(job, "train.epoch=5"), "did you mean 'train.epochs'?");
-  expect_says(set_job_key(job, "train.epochs=five"), "got 'five', expected a whole number");
-  expect_says(set_job_key(job, "train.epochs=5x"), "got '5x', expected a whole number");
-  expect_says(set_job_key(job, "train.epochs="), "got '', expected a whole number");
-  expect_says(set_job_key(job, "train.epochs=99999999999999999999"), "expected a whole number");
-  expect_says(set_job_key(job, "train.optimizer.lr=0,1"), "got '0,1', expected a number");
-  expect_says(set_job_key(job, "train.optimizer.nesterov=yes"), "got 'yes', expected true or false");
-  EXPECT_EQ(to_toml(job), to_toml(Job()));
-}
-
-TEST(CheckJob, RefusesEveryMistakeAndSaysWhatToChange) {
   struct Case {
-    std::vector<std::string> set;
-    const char* said;
+    const char *toml, *place;
   };
   const Case cases[] = {
-      {{"name="}, "'name' must be a word"},
-      {{"name=a/b"}, "'name' must be a word without slashes"},
-      {{"name=a b"}, "'name' must be a word"},
-      {{"model.name=resnet"}, "'model.name' must be one of: lenet, linear, mlp"},
-      {{"data.kind=mnist"}, "'data.kind' must be one of: digits, idx"},
-      {{"data.limit_train=-1"}, "'data.limit_train' must be 0 or more"},
-      {{"train.epochs=0"}, "'train.epochs' must be 1 or more"},
-      {{"train.steps=-1"}, "'train.steps' must be 0 or more"},
-      {{"train.batch=0"}, "'train.batch' must be between 1 and"},
-      {{"train.batch=1048577"}, "'train.batch' must be between 1 and 1048576"},
-      {{"train.logical_shards=-1"}, "'train.logical_shards' must be between 0 and 65536"},
-      {{"train.logical_shards=65537"}, "'train.logical_shards' must be between 0 and 65536"},
-      {{"train.shard_threads=-1"}, "'train.shard_threads' must be between 0 and 1024"},
-      {{"train.checkpoint_steps=-5"}, "'train.checkpoint_steps' must be 0 or more"},
-      {{"train.optimizer.kind=adam"}, "'train.optimizer.kind' must be momentum or sgd"},
-      {{"train.optimizer.lr=0"}, "'train.optimizer.lr' must be above 0"},
-      {{"train.optimizer.lr=nan"}, "'train.optimizer.lr' must be above 0"},
-      {{"train.optimizer.lr=inf"}, "'train.optimizer.lr' must be above 0"},
-      {{"train.optimizer.momentum=1"}, "'train.optimizer.momentum' must be at least 0 and below 1"},
-      {{"train.optimizer.weight_decay=-1e-9"}, "'train.optimizer.weight_decay' must be 0 or more"},
-      {{"train.optimizer.schedule=step"}, "'train.optimizer.schedule' must be constant or cosine"},
-      {{"train.optimizer.warmup=1"}, "'train.optimizer.warmup' must be at least 0 and below 1"},
-      {{"parallel.workers=0"}, "'parallel.workers' must be between 1 and 65536"},
-      {{"parallel.codec=topk"}, "'parallel.codec' must be none"},
-      {{"parallel.transport=pigeon"}, "'parallel.transport' must be auto, shm, tcp, mpi or inproc"},
-      {{"parallel.bucket_bytes=0"}, "'parallel.bucket_bytes' must be 1 or more"},
-      {{"parallel.deadline_ms=99"}, "'parallel.deadline_ms' must be 100 or more"},
-      {{"train.logical_shards=2", "parallel.workers=3"},
-       "3 workers cannot share 2 logical shards: use --workers 2 or set train.logical_shards=3"},
-      {{"train.logical_shards=8", "train.batch=7"},
-       "a batch of 7 samples cannot be cut into 8 logical shards: set train.batch to 8 or more"},
-      {{"parallel.workers=9", "train.batch=8"}, "cannot be cut into 9 logical shards"},
-  };
+      {"name = 'x'\n[train\n", "job.toml:2:"}, {"name = 'x'\nname = 'y'\n", "job.toml:2:"},
+      {"[train]\nepochs = \n", "job.toml:2:"}, {"[train]\nepochs = 99999999999999999999\n", "job.toml:2:"},
+      {"name = \"a\n", "job.toml:1:"},         {"name = \"\xff\"\n", "job.toml:1:"}};
   for (const Case& c : cases) {
-    Job job;
-    for (const std::string& assignment : c.set) ASSERT_TRUE(set_job_key(job, assignment).ok()) << assignment;
-    expect_says(check_job(job), c.said);
+    const Status status = parse_job(c.toml, "job.toml").status();
+    expect_says(status, c.place);
+    expect_says(status, "[job] not valid TOML");
   }
 }
 
-TEST(CheckJob, NamesThatDoNotExistAreRefusedWithThoseThatDo) {
-  Job job;
-  job.parallel.agreement = "ssp";
-  EXPECT_EQ(check_job(job).code(), Code::kInvalid);
-  EXPECT_NE(check_job(job).message().find("'ssp'; expected one of: bsp"), std::string::npos)
-      << check_job(job).message();
-  job = Job();
-  job.parallel.collective = "star";
-  EXPECT_EQ(check_job(job).code(), Code::kInvalid);
-  EXPECT_NE(check_job(job).message().find("fixed-tree"), std::string::npos) << check_job(job).message();
+TEST(Job, KnowsWhereEveryKeyWasGiven) {
+  Result<Job> job =
+      parse_job("[train]\nepochs = 7\n  batch = 8\n[[model.layers]]\nkind='classifier'\n", "dir/j.toml");
+  ASSERT_TRUE(job.ok()) << job.status().to_string();
+  EXPECT_EQ(job->given_at["train.epochs"], "dir/j.toml:2:10");
+  EXPECT_EQ(job->given_at["train.batch"], "dir/j.toml:3:11");
+  EXPECT_EQ(job->given_at["model.layers"], "dir/j.toml:4:1");
+  EXPECT_EQ(job->given_at.size(), 3U);
+  ASSERT_TRUE(set_job_key(*job, "train.batch=16").ok());
+  EXPECT_EQ(job->given_at["train.batch"], "--set");
+  EXPECT_EQ(to_toml(*job).find("j.toml"), std::string::npos);
 }
 
+// ---- --set
+TEST(SetJobKey, AppliesEveryKindOfValue) {
+  Job job;
+  for (const char* assignment : {"train.epochs=5", "train.optimizer.lr=1e-3", "train.optimizer.nesterov=true",
+                                 "train.events=false", "model.name=linear", "name=a=b", "data.seed=-1",
+                                 "train.target_accuracy=1", "model.options={width=64, dropout = 0.5}",
+                                 "model.layers=[{kind='dense', out=3}, {kind='classifier'}]",
+                                 "train.optimizer.milestones=0.5,0.75", "model.freeze=conv1,conv2"})
+    EXPECT_TRUE(set_job_key(job, assignment).ok()) << set_job_key(job, assignment).to_string();
+  EXPECT_EQ(job.train.epochs, 5);
+  EXPECT_EQ(job.train.optimizer.lr, 1e-3);
+  EXPECT_EQ(job.train.optimizer.nesterov, true);
+  EXPECT_FALSE(job.train.events);
+  EXPECT_EQ(job.model.name, "linear");
+  EXPECT_EQ(job.name, "a=b");
+  EXPECT_EQ(job.data.seed, -1);
+  EXPECT_EQ(job.train.target_accuracy, 1.0);
+  EXPECT_EQ(job.model.options, (Json{{"dropout", 0.5}, {"width", 64}}));
+  EXPECT_EQ(job.model.layers.size(), 2U);
+  EXPECT_EQ(job.train.optimizer.milestones, (std::vector<double>{0.5, 0.75}));
+  EXPECT_EQ(job.model.freeze, (std::vector<std::string>{"conv1", "conv2"}));
+  ASSERT_TRUE(set_job_key(job, "train.optimizer.nesterov=false").ok());
+  EXPECT_EQ(job.train.optimizer.nesterov, false);
+}
+
+TEST(SetJobKey, ListsNeedNoBracketsAndMayBeEmpty) {
+  struct Numbers {
+    const char* text;
+    std::vector<double> want;
+  };
+  for (const Numbers& c :
+       {Numbers{"0.5", {0.5}}, Numbers{"[0.5]", {0.5}}, Numbers{"0.25,0.5", {0.25, 0.5}},
+        Numbers{"[0.25, 0.5]", {0.25, 0.5}}, Numbers{"1, 2", {1, 2}}, Numbers{"", {}}, Numbers{"[]", {}}}) {
+    Job job;
+    job.train.optimizer.milestones = {9};
+    EXPECT_TRUE(set_job_key(job, std::string("train.optimizer.milestones=") + c.text).ok()) << c.text;
+    EXPECT_EQ(job.train.optimizer.milestones, c.want) << c.text;
+  }
+  struct Texts {
+    const char* text;
+    std::vector<std::string> want;
+  };
+  for (const Texts& c :
+       {Texts{"conv1", {"conv1"}}, Texts{"a,b", {"a", "b"}}, Texts{"['a', \"b\"]", {"a", "b"}}, Texts{"", {}},
+        Texts{"[]", {}}, Texts{"it's,\"", {"it's", "\""}}}) {
+    Job job;
+    job.model.freeze = {"x"};
+    EXPECT_TRUE(set_job_key(job, std::string("model.freeze=") + c.text).ok()) << c.text;
+    EXPECT_EQ(job.model.freeze, c.want) << c.text;
+  }
+}
+
+TEST(SetJobKey, TextsAreTakenAsTheyAre) {
+  for (const char* text :
+       {"plain", "", "true", "3", "with blank", "a=b", "\"quoted\"", "[x]", "\\", "tab\t"}) {
+    Job job;
+    ASSERT_TRUE(set_job_key(job, std::string("data.path=") + text).ok()) << text;
+    EXPECT_EQ(job.data.path, text);
+  }
+}
+
+TEST(SetJobKey, RefusesWhatItCannotReadAndLeavesTheJobAlone) {
+  struct Case {
+    const char *set, *said;
+  };
+  const Case cases[] = {
+      {"train.epochs", "got 'train.epochs', expected key=value"},
+      {"", "expected key=value"},
+      {"=5", "unknown key ''"},
+      {"train.epoch=5", "unknown key 'train.epoch'; did you mean 'train.epochs'?"},
+      {"epochs=5", "did you mean 'train.epochs'?"},
+      {"train=5", "'train' is a table of keys"},
+      {"train.epochs=five", "key 'train.epochs': got 'five', expected a whole number"},
+      {"train.epochs=5x", "got '5x', expected a whole number"},
+      {"train.epochs=5.0", "got '5.0', expected a whole number"},
+      {"train.epochs=", "got '', expected a whole number"},
+      {"train.epochs=true", "got 'true', expected a whole number"},
+      {"train.epochs=99999999999999999999", "expected a whole number"},
+      {"train.epochs=1\ntrain.batch=2", "expected a whole number"},
+      {"train.optimizer.lr=0,1", "got '0,1', expected a number"},
+      {"train.optimizer.lr=true", "got 'true', expected a number"},
+      {"train.optimizer.lr=", "got '', expected a number"},
+      {"train.target_accuracy='1'", "got ''1'', expected a number"},
+      {"train.optimizer.nesterov=yes", "got 'yes', expected true or false"},
+      {"train.optimizer.nesterov=1", "got '1', expected true or false"},
+      {"train.events=True", "got 'True', expected true or false"},
+      {"train.optimizer.milestones=0.5,x", "got '0.5,x', expected a list of numbers"},
+      {"train.optimizer.milestones=[0.5", "got '[0.5', expected a list of numbers"},
+      {"train.optimizer.milestones=['a']", "expected a list of numbers"},
+      {"model.freeze=[1]", "got '[1]', expected a list of texts"},
+      {"model.options=width=64", "got 'width=64', expected a table"},
+      {"model.options={width=64", "expected a table"},
+      {"model.options=[1]", "expected a table"},
+      {"model.layers={kind='dense'}", "expected a list of tables"},
+  };
+  for (const Case& c : cases) {
+    Job job;
+    expect_says(set_job_key(job, c.set), c.said);
+    EXPECT_EQ(to_toml(job), to_toml(Job())) << c.set;
+    EXPECT_TRUE(job.given_at.empty()) << c.set;
+  }
+}
+
+TEST(SetJobKey, TakesWhatValueTextGives) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Job job = any_job(seed);
+    Job copy;
+    for (const JobKey& key : job_keys()) {
+      std::string value = value_text(job, key);
+      if (const auto* text = std::get_if<std::string* (*)(Job&)>(&key.field))
+        value = *(*text)(const_cast<Job&>(job));  // texts are taken as they are
+      else if (value.empty())
+        continue;
+      const Status status = set_job_key(copy, fmt::format("{}={}", key.path, value));
+      ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.to_string();
+    }
+    EXPECT_EQ(to_toml(copy), to_toml(job)) << "seed " << seed;
+  }
+}
+
+// ---- Out, and back
 TEST(JobKeys, AreUniqueAndDescribed) {
   std::set<std::string_view> seen;
   for (const JobKey& key : job_keys()) {
     EXPECT_TRUE(seen.insert(key.path).second) << key.path;
-    EXPECT_GE(key.doc.size(), 10U) << key.path;
+    EXPECT_GE(key.doc.size(), 4U) << key.path;
+    EXPECT_TRUE(key.doc.ends_with('.') || key.doc.ends_with(')')) << key.path;
+    EXPECT_FALSE(value_kind(key).empty()) << key.path;
+  }
+}
+
+TEST(JobKeys, EveryOneHasAFieldOfItsOwn) {
+  for (const JobKey& key : job_keys()) {
+    Job job;
+    change(job, key);
+    for (const JobKey& other : job_keys())
+      EXPECT_EQ(value_text(job, other) != value_text(Job(), other), other.path == key.path)
+          << key.path << " changes " << other.path;
   }
 }
 
 TEST(ToToml, ComesBackAsTheSameJobWhateverTheValues) {
-  Job job;
-  for (const JobKey& key : job_keys()) change(job, key);
-  const std::string text = to_toml(job);
-  const Result<Job> back = parse_job(text, "written.toml");
-  ASSERT_TRUE(back.ok()) << back.status().to_string() << "\n" << text;
-  EXPECT_EQ(to_toml(*back), text);
-  EXPECT_EQ(back->train.optimizer.lr, 1.0 / 3.0);
-  EXPECT_EQ(back->model.name, job.model.name);
-  EXPECT_EQ(back->data.seed, job.data.seed);
-  EXPECT_EQ(back->train.optimizer.nesterov, job.train.optimizer.nesterov);
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Job job = any_job(seed);
+    const std::string text = to_toml(job);
+    const Result<Job> back = parse_job(text, "written.toml");
+    ASSERT_TRUE(back.ok()) << "seed " << seed << ": " << back.status().to_string() << "\n" << text;
+    ASSERT_EQ(to_toml(*back), text) << "seed " << seed;
+    for (const JobKey& key : job_keys())
+      std::visit(
+          [&](auto get) {
+            EXPECT_EQ(*get(const_cast<Job&>(*back)), *get(const_cast<Job&>(job)))
+                << "seed " << seed << ": " << key.path;
+          },
+          key.field);
+    EXPECT_EQ(job_sha256(*back), job_sha256(job));
+    EXPECT_EQ(diff_jobs(*back, job), "");
+  }
+}
+
+TEST(ToToml, TheOrderOfATableDoesNotCount) {
+  Job a, b;
+  a.model.options = {{"width", 64}, {"dropout", 0.5}};
+  b.model.options = {{"dropout", 0.5}, {"width", 64}};
+  EXPECT_EQ(to_toml(a), to_toml(b));
+  EXPECT_EQ(job_sha256(a), job_sha256(b));
+  EXPECT_EQ(diff_jobs(a, b), "");
 }
 
 TEST(ToToml, NumbersOfAnySizeComeBackExactly) {
-  for (const double value : {0.1, 1.0, 1e-5, 1e-300, 1.7976931348623157e308, 123456789.0, 1e16, 5e-324}) {
+  for (const double value :
+       {0.1, 1.0, -1.0, 1e-5, 1e-300, 1.7976931348623157e308, 123456789.0, 1e16, 5e-324}) {
     Job job;
     job.train.optimizer.weight_decay = value;
+    job.train.optimizer.milestones = {value};
     const Result<Job> back = parse_job(to_toml(job), "t");
     ASSERT_TRUE(back.ok()) << value << ": " << back.status().to_string();
     EXPECT_EQ(back->train.optimizer.weight_decay, value);
+    EXPECT_EQ(back->train.optimizer.milestones, std::vector<double>{value});
   }
+}
+
+TEST(ToToml, WritesWhatHasAValueAndLeavesOutWhatIsNotSet) {
+  const std::string text = to_toml(Job());
+  EXPECT_NE(text.find("\n[train.optimizer]\nkind = \"momentum\"\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nlr = "), std::string::npos) << text;
+  Job job;
+  job.train.optimizer.lr = 0.5;
+  EXPECT_NE(to_toml(job).find("\nlr = 0.5\n"), std::string::npos);
 }
 
 TEST(DiffJobs, NamesTheKeysThatDecideTheResultAndDiffer) {
@@ -206,9 +448,15 @@ TEST(DiffJobs, NamesTheKeysThatDecideTheResultAndDiffer) {
   Job other;
   other.train.batch = 64;
   other.model.name = "mlp";
+  other.train.optimizer.lr = 0.5;
+  other.train.optimizer.milestones = {0.5};
   other.parallel.workers = 5;
   other.name = "renamed";
-  EXPECT_EQ(diff_jobs(Job(), other), "  model.name: \"lenet\" -> \"mlp\"\n  train.batch: 128 -> 64\n");
+  EXPECT_EQ(
+      diff_jobs(Job(), other),
+      "  model.name: \"lenet\" -> \"mlp\"\n  train.batch: 128 -> 64\n  train.optimizer.lr: (not set) -> "
+      "0.5\n  train.optimizer.milestones: [] -> [0.5]\n");
+  EXPECT_NE(diff_jobs(other, Job()).find("train.optimizer.lr: 0.5 -> (not set)"), std::string::npos);
 }
 
 TEST(JobSha256, ChangesWithExactlyTheKeysThatDecideTheResult) {
@@ -222,12 +470,19 @@ TEST(JobSha256, ChangesWithExactlyTheKeysThatDecideTheResult) {
   }
 }
 
+TEST(JobSha256, DoesNotDependOnWhereKeysWereGiven) {
+  Job job;
+  ASSERT_TRUE(set_job_key(job, "train.batch=128").ok());
+  EXPECT_EQ(job_sha256(job), job_sha256(Job()));
+}
+
 TEST(JobSha256, IgnoresHowTheJobIsRun) {
   std::set<std::string_view> free;
   for (const JobKey& key : job_keys())
     if (!key.decides_result) free.insert(key.path);
-  EXPECT_EQ(free, (std::set<std::string_view>{"name", "train.checkpoint_steps", "parallel.workers",
-                                              "parallel.transport", "parallel.deadline_ms"}));
+  EXPECT_EQ(free, (std::set<std::string_view>{
+                      "name", "data.prefetch", "train.checkpoint_steps", "train.trace_steps", "train.events",
+                      "parallel.workers", "parallel.servers", "parallel.transport", "parallel.deadline_ms"}));
 }
 
 }  // namespace

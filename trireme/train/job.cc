@@ -37,6 +37,11 @@ std::string_view last_part(std::string_view path) { return path.substr(path.rfin
 
 // The nearest key; one with the same last part in another table beats one that is spelled alike.
 Status unknown_key(std::string_view path) {
+  const std::string table = std::string(path) + ".";
+  for (const JobKey& key : job_keys())
+    if (key.path.starts_with(table))
+      return error(Code::kInvalid, "[job] '{}' is a table of keys, not a key; set one of them, like {}", path,
+                   key.path);
   constexpr std::size_t kLongest = 64;  // of no key; keeps the search short whatever is given
   std::string_view nearest;
   std::size_t best = SIZE_MAX;
@@ -97,15 +102,19 @@ bool set_value(const toml::node& node, bool& out) {
 }
 template <class T>
 bool set_value(const toml::node& node, std::optional<T>& out) {
-  return set_value(node, out.emplace());
+  T value{};
+  return set_value(node, value) && (out = value, true);
 }
 template <class T>
 bool set_value(const toml::node& node, std::vector<T>& out) {
   const auto* list = node.as_array();
-  if (list == nullptr) return false;
-  out.clear();
-  return std::all_of(list->begin(), list->end(),
-                     [&](const toml::node& item) { return set_value(item, out.emplace_back()); });
+  std::vector<T> items;
+  if (list == nullptr || !std::all_of(list->begin(), list->end(), [&](const toml::node& item) {
+        return set_value(item, items.emplace_back());
+      }))
+    return false;
+  out = std::move(items);
+  return true;
 }
 bool set_value(const toml::node& node, Json& out) {
   Json json;
@@ -114,14 +123,16 @@ bool set_value(const toml::node& node, Json& out) {
   return true;
 }
 
+bool takes_table(const JobKey& key) { return std::holds_alternative<Json* (*)(Job&)>(key.field); }
+
 Status set_from_toml(Job& job, const JobKey& key, const toml::node& node) {
   if (std::visit([&](auto get) { return set_value(node, *get(job)); }, key.field)) return {};
+  if (Json json; takes_table(key) && !to_json(node, json))
+    return wrong_type(key, "a date, a time or a number that is not finite inside");
   std::ostringstream type;
   type << node.type();
   return wrong_type(key, "a value of type " + type.str());
 }
-
-bool takes_table(const JobKey& key) { return std::holds_alternative<Json* (*)(Job&)>(key.field); }
 
 Status read_table(Job& job, const toml::table& table, const std::string& prefix, std::string_view source) {
   for (const auto& [name, node] : table) {
@@ -168,8 +179,10 @@ std::string text_of(const std::vector<T>& v) {
 std::string text_of(const Json& v) {
   std::string out;
   if (v.is_object()) {
-    for (const auto& [name, item] : v.items())
-      out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", text_of(std::string(name)), text_of(item));
+    std::map<std::string, const Json*> sorted;  // as TOML tables come: the order of keys does not count
+    for (const auto& [name, item] : v.items()) sorted[name] = &item;
+    for (const auto& [name, item] : sorted)
+      out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", text_of(name), text_of(*item));
     return "{" + out + "}";
   }
   if (v.is_array()) {
@@ -240,14 +253,18 @@ Status set_job_key(Job& job, std::string_view assignment) {
   const std::string_view path = assignment.substr(0, equals), value = assignment.substr(equals + 1);
   const JobKey* key = find_key(path);
   if (key == nullptr) return unknown_key(path);
-  job.given_at[std::string(path)] = "--set";
-  if (const auto* get = std::get_if<std::string* (*)(Job&)>(&key->field))
-    return *(*get)(job) = std::string(value), Status();
+  if (const auto* get = std::get_if<std::string* (*)(Job&)>(&key->field)) {
+    *(*get)(job) = std::string(value);
+    job.given_at[std::string(path)] = "--set";
+    return {};
+  }
   TR_ASSIGN_OR_RETURN(const toml::table table, parse_set_value(*key, value));
   const toml::node* node = table.get("value");
   const bool set =
       node != nullptr && std::visit([&](auto get) { return set_value(*node, *get(job)); }, key->field);
-  return set ? Status() : wrong_type(*key, fmt::format("'{}'", value));
+  if (!set) return wrong_type(*key, fmt::format("'{}'", value));
+  job.given_at[std::string(path)] = "--set";
+  return {};
 }
 
 std::string value_text(const Job& job, const JobKey& key) {

@@ -82,6 +82,8 @@ void check_data(Checker& c, const Job::Data& d) {
   c.expect_ok(data::parse_partition(d.partition).status(), "data.partition");
   c.expect(d.prefetch >= 1 && d.prefetch <= 64, "data.prefetch", "between 1 and 64");
   c.expect_one_of(d.header, "data.header", {"auto", "yes", "no"});
+  if (!d.shape.empty()) c.expect_ok(data::parse_sample_shape(d.shape).status(), "data.shape");
+  c.expect(d.kind != "images" || !d.shape.empty(), "data.shape", "channels, height and width, like 3x64x64");
   c.expect(d.separator.size() == 1, "data.separator", "one character");
   c.expect_one_of(d.tokens, "data.tokens", {"chars", "bytes"});
   c.expect(d.context >= 1 && d.context <= 1 << 20, "data.context", "between 1 and 1048576");
@@ -108,9 +110,80 @@ void check_train(Checker& c, const Job::Train& t) {
   c.expect_one_of(t.precision, "train.precision", {"f32", "bf16", "f16"});
 }
 
+// What the op of the optimiser says about the attributes: names, ranges, what goes together.
+Status ask_op(const model::OptimizerRow& row, const model::OptimizerSpec& spec) {
+  const model::Parameter p{"w", {DType::kF32, {1}}};
+  TR_ASSIGN_OR_RETURN(const auto states, model::optimizer_states(spec, {&p, 1}));
+  std::vector<TensorType> in{p.type};
+  for (const model::StateVariable& s : states) in.push_back(s.type);
+  in.push_back(p.type);
+  in.push_back({DType::kF32, {}});
+  if (row.counts_steps) in.push_back({DType::kI64, {}});
+  op::Attrs attrs = spec.attrs;
+  if (row.fixed != nullptr) attrs.set(row.fixed, true);
+  return op::infer_types(*row.op, in, attrs).status();
+}
+
+// Each attribute by itself, so that the message is about its key, then all together.
+void check_attributes(Checker& c, const Job& job, const model::OptimizerRow& row) {
+  const model::OptimizerSpec all = optimizer_spec(job);
+  std::string known;
+  for (const op::AttrSpec& a : row.op->attrs) known += fmt::format("{}{}", known.empty() ? "" : ", ", a.name);
+  for (const auto& [name, value] : all.attrs.items()) {
+    const std::string key = "train.optimizer." + name;
+    const bool has =
+        std::ranges::any_of(row.op->attrs, [&, &n = name](const auto& a) { return a.name == n; });
+    c.expect(has, key, fmt::format("it not to be set: '{}' has only {}", row.name, known));
+    if (row.fixed != nullptr && name == row.fixed)
+      c.expect(value == op::AttrValue(true), key, "true, or another kind");
+    model::OptimizerSpec one = all;
+    one.attrs = {{name, value}};
+    if (const Status said = has ? ask_op(row, one) : Status(); !said.ok()) {
+      const std::size_t rule = said.message().rfind("expected ");
+      c.expect(false, key, rule == std::string::npos ? said.message() : said.message().substr(rule + 9));
+    }
+  }
+  c.expect_ok(ask_op(row, all), "train.optimizer.kind");
+  const auto holds = [&](std::string_view state) {
+    return std::ranges::any_of(row.states, [&](const model::StateRow& s) { return state == s.name; });
+  };
+  c.expect(!job.train.optimizer.initial_sum || holds("sum"), "train.optimizer.initial_sum",
+           fmt::format("it not to be set: '{}' keeps no sums", row.name));
+  c.expect(!all.correct_momentum || holds("velocity"), "train.optimizer.correct_momentum",
+           fmt::format("false: '{}' keeps no velocity", row.name));
+}
+
+void check_schedule_keys(Checker& c, const Job::Optimizer& o) {
+  std::string names;
+  bool known = false;
+  for (const model::ScheduleRow& row : model::schedule_table()) {
+    known = known || o.schedule == row.name;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  c.expect(known, "train.optimizer.schedule", "one of: " + names);
+  c.expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "a share, at least 0 and below 1");
+  c.expect(in(o.warmup_start, 0, 1), "train.optimizer.warmup_start", "a share between 0 and 1");
+  c.expect(in(o.final_share, 0, 1), "train.optimizer.final_share", "a share between 0 and 1");
+  c.expect(o.factor > 0 && o.factor <= 1, "train.optimizer.factor", "above 0 and at most 1");
+  c.expect(in(o.power, 1e-9, 1e6), "train.optimizer.power", "above 0");
+  c.expect(in(o.start_divisor, 1, 1e9), "train.optimizer.start_divisor", "1 or more");
+  c.expect(o.schedule == "step" || o.milestones.empty(), "train.optimizer.milestones",
+           fmt::format("none with schedule '{}'; set train.optimizer.schedule = \"step\"", o.schedule));
+  c.expect(o.schedule != "step" || !o.milestones.empty(), "train.optimizer.milestones",
+           "some for schedule 'step', like [0.5, 0.75]");
+  const auto bad = std::ranges::adjacent_find(o.milestones, [](double a, double b) { return !(a < b); });
+  const bool inside = std::ranges::all_of(o.milestones, [](double m) { return m > 0 && m < 1; });
+  c.expect(inside && bad == o.milestones.end(), "train.optimizer.milestones",
+           "ascending shares of the run, above 0 and below 1");
+  c.expect(o.reference_batch >= 0, "train.optimizer.reference_batch", "0 or more");
+  c.expect(o.max_batch_multiplier >= 1 && o.max_batch_multiplier <= 1 << 20,
+           "train.optimizer.max_batch_multiplier", "between 1 and 1048576");
+}
+
 void check_optimizer(Checker& c, const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
-  c.expect_ok(model::find_optimizer(o.kind).status(), "train.optimizer.kind");
+  const auto row = model::find_optimizer(o.kind);
+  c.expect_ok(row.status(), "train.optimizer.kind");
   c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr", "a rate above 0");
   const auto share = [](const std::optional<double>& v) { return !v || (*v >= 0 && *v < 1); };
   c.expect(share(o.momentum), "train.optimizer.momentum", "at least 0 and below 1");
@@ -119,8 +192,8 @@ void check_optimizer(Checker& c, const Job& job) {
   c.expect(!o.weight_decay || in(*o.weight_decay, 0, 1e6), "train.optimizer.weight_decay", "0 or more");
   c.expect(!o.initial_sum || in(*o.initial_sum, 0, 1e30), "train.optimizer.initial_sum", "0 or more");
   c.expect(in(o.clip_norm, 0, 1e30), "train.optimizer.clip_norm", "0 or more");
-  // Attributes that this kind does not have, and ranges that the op itself knows.
-  c.expect_ok(model::optimizer_states(optimizer_spec(job), {}).status(), "train.optimizer.kind");
+  if (row.ok()) check_attributes(c, job, **row);
+  check_schedule_keys(c, o);
   c.expect_ok(model::check_schedule(schedule_of(job)), "train.optimizer.schedule");
 }
 
