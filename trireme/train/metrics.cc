@@ -6,11 +6,14 @@ namespace trireme::train {
 
 using runtime::Task;
 
-MetricsLog::MetricsLog(runtime::Runtime& rt, std::string run_dir, bool /*events*/)
-    : rt_(rt), path_(run_dir + "/metrics.jsonl"), active_(!run_dir.empty()) {}
+MetricsLog::MetricsLog(runtime::Runtime& rt, std::string run_dir, bool events)
+    : rt_(rt), path_(run_dir + "/metrics.jsonl"), active_(!run_dir.empty()) {
+  if (active_ && events) events_.emplace(rt, run_dir);
+}
 
 Task<Status> MetricsLog::open(std::int64_t last_step) {
   if (!active_) co_return Status();
+  if (events_) TR_CO_RETURN_IF_ERROR(co_await events_->open(last_step));
   Result<Bytes> bytes = co_await rt_.files().read(path_);
   std::string kept;
   if (bytes.ok()) {
@@ -40,6 +43,11 @@ void MetricsLog::add_step(const Step& row) {
   if (row.grad_norm != 0) line["grad_norm"] = row.grad_norm;
   if (row.skipped) line["skipped"] = true;
   pending_ += line.dump() + "\n";
+  if (!events_ || row.skipped) return;
+  events_->add_scalar("train/loss", row.step, row.loss);
+  events_->add_scalar("train/accuracy", row.step, row.accuracy);
+  events_->add_scalar("train/lr", row.step, row.lr);
+  if (row.grad_norm != 0) events_->add_scalar("train/grad_norm", row.step, row.grad_norm);
 }
 
 void MetricsLog::add_evaluation(const Evaluation& row) {
@@ -50,9 +58,13 @@ void MetricsLog::add_evaluation(const Evaluation& row) {
                      {part + "_loss", row.loss},
                      {part + "_accuracy", row.accuracy}};
   pending_ += line.dump() + "\n";
+  if (!events_) return;
+  events_->add_scalar(part + "/loss", row.step, row.loss);
+  events_->add_scalar(part + "/accuracy", row.step, row.accuracy);
 }
 
 Task<Status> MetricsLog::flush() {
+  if (events_) TR_CO_RETURN_IF_ERROR(co_await events_->flush());
   if (!active_ || pending_.empty()) co_return Status();
   const std::string text = std::exchange(pending_, {});
   co_return co_await rt_.files().append(path_, as_bytes(text));

@@ -1,8 +1,11 @@
-// metrics.jsonl: one line per step and evaluation. A resumed run drops the lines beyond its checkpoint first.
+// metrics.jsonl: one line per step and evaluation; and the same numbers as TensorBoard events. A resumed run
+// drops the lines beyond its checkpoint first.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "trireme/io/events.h"
 #include "trireme/train/evaluator.h"
 
 namespace trireme::train {
@@ -36,6 +39,7 @@ class MetricsLog {
   std::string path_;
   bool active_;
   std::string pending_;
+  std::optional<io::EventWriter> events_;
 };
 
 }  // namespace trireme::train

@@ -35,6 +35,7 @@ Status Replica::Parts::make_shards() {
     shard.index = i;
     exec::ExecutionOptions options;
     options.variables = &variables;
+    options.profile = job.train.trace_steps > 0;
     for (const plan::Bucket& bucket : plan().buckets) {
       // The first one is where the sum over ranks is made.
       const TensorType vector{DType::kF32, {bucket.num_elems}};
@@ -228,6 +229,12 @@ io::NamedTensors Replica::parameters() const { return parts_->named(false); }
 io::NamedTensors Replica::state() const { return parts_->named(true); }
 const SampleOrder& Replica::order() const { return parts_->feed->order(); }
 const data::PrefetchCounters& Replica::feed_counters() const { return parts_->feed->counters(); }
+std::vector<exec::Profile> Replica::profiles() const {
+  std::vector<exec::Profile> all;
+  for (const Shard& shard : parts_->shards)
+    if (Result<exec::Profile> p = shard.execution->profile(); p.ok()) all.push_back(std::move(*p));
+  return all;
+}
 void Replica::trace_to(std::vector<StepSpan>* spans) { parts_->spans = spans; }
 
 }  // namespace trireme::train

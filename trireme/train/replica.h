@@ -38,6 +38,9 @@ struct EvalOutput {
   double loss = 0, accuracy = 0;
 };
 
+// Tracks of a trace: the shards of a rank first, then the buckets.
+inline constexpr int kFirstBucketTrack = 1000;
+
 // When and on which track things of a step happened; for trace.json.
 struct StepSpan {
   std::string name;
@@ -71,6 +74,8 @@ class Replica {
   const data::PrefetchCounters& feed_counters() const;
   // Spans of later steps go there; null: nowhere.
   void trace_to(std::vector<StepSpan>* spans);
+  // Of this rank's shards; empty unless train.trace_steps is set.
+  std::vector<exec::Profile> profiles() const;
 
  private:
   struct Parts;

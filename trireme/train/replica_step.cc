@@ -51,7 +51,7 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   for (const Shard& shard : shards) exchange.shard_gradients.push_back(shard.buckets[bucket]);
   const TimeNs began = rt.now();
   Status status = co_await agreement->exchange(std::move(exchange));
-  const int track = 100 + static_cast<int>(bucket);
+  const int track = kFirstBucketTrack + static_cast<int>(bucket);
   note(fmt::format("exchange {}", bucket), "exchange", track, began);
   if (!waits()) {
     const TimeNs exchanged = rt.now();
@@ -156,7 +156,7 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
   for (const auto& update : updates) running.push_back(update->run());
   if (statistics_update != nullptr) running.push_back(statistics_update->run());
   const Status status = co_await runtime::when_all(rt, std::move(running));
-  note("update", "update", 100, began);
+  note("update", "update", kFirstBucketTrack, began);
   co_return status;
 }
 

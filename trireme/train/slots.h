@@ -10,5 +10,7 @@ inline constexpr std::uint16_t kSlotStart = 0xFF01;
 inline constexpr std::uint16_t kSlotRestore = 0xFF02;
 inline constexpr std::uint16_t kSlotEval = 0xFF03;
 inline constexpr std::uint16_t kSlotValidate = 0xFF04;
+inline constexpr std::uint16_t kSlotTraceSize = 0xFF05;
+inline constexpr std::uint16_t kSlotTrace = 0xFF06;
 
 }  // namespace trireme::train

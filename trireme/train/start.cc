@@ -6,6 +6,7 @@
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/share_text.h"
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
@@ -15,29 +16,6 @@ using runtime::Task;
 
 // What a plan weighs on a phantom Runtime, where it is prepared beforehand and only its size travels.
 constexpr std::size_t kPhantomPlanBytes = 4096;
-
-// Text from rank 0 to everybody, as f32 words (a broadcast moves bits). On a phantom Runtime only sizes
-// travel.
-Task<Result<std::string>> broadcast_text(runtime::Runtime& rt, comm::Group& group, std::string text) {
-  Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
-  TR_CO_ASSIGN_OR_RETURN(const Tensor size, Tensor::allocate(device, {DType::kF32, {2}}));
-  const bool root = group.rank() == 0;
-  std::uint64_t bytes = text.size();
-  if (root && !rt.is_phantom()) std::memcpy(size.raw(), &bytes, 8);
-  comm::Call call;
-  call.slot = kSlotStartSize;
-  call.label = "plan size";
-  TR_CO_RETURN_IF_ERROR(co_await group.broadcast(call, size));
-  if (!rt.is_phantom()) std::memcpy(&bytes, size.raw(), 8);
-  const auto words = static_cast<std::int64_t>((bytes + 3) / 4);
-  TR_CO_ASSIGN_OR_RETURN(const Tensor data, Tensor::allocate(device, {DType::kF32, {words}}));
-  if (root && !rt.is_phantom()) std::memcpy(data.raw(), text.data(), text.size());
-  call.slot = kSlotStart;
-  call.label = "plan";
-  TR_CO_RETURN_IF_ERROR(co_await group.broadcast(call, data));
-  if (!root && !rt.is_phantom()) text.assign(reinterpret_cast<const char*>(data.raw()), bytes);
-  co_return text;
-}
 
 PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   PrepareOptions options;
@@ -138,7 +116,8 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
                .dump();
   }
   if (c.rt->is_phantom()) text.assign(kPhantomPlanBytes, ' ');
-  Result<std::string> sent = co_await broadcast_text(*c.rt, group, std::move(text));
+  const TextCall call{.size_slot = kSlotStartSize, .slot = kSlotStart, .label = "plan"};
+  Result<std::string> sent = co_await broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return state;
   if (c.prepared != nullptr) {

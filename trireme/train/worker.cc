@@ -12,6 +12,7 @@
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/start.h"
+#include "trireme/train/trace.h"
 
 namespace trireme::train {
 namespace {
@@ -44,6 +45,7 @@ class Worker {
   Task<Status> one_step();
   Task<Status> evaluate(bool at_end);
   Task<Status> checkpoint();
+  Task<Status> write_trace();
   Task<Status> finish();
   StepInput next_step() const;
   void count(const StepInput& input, const StepOutput& out);
@@ -75,6 +77,7 @@ class Worker {
   TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
   std::vector<StepSpan> spans_;
+  bool traced_ = false;
 };
 
 Task<Status> Worker::restore() {
@@ -252,14 +255,27 @@ Task<Status> Worker::loop() {
   while (!ended()) {
     if (at_.batches % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
     TR_CO_RETURN_IF_ERROR(co_await one_step());
+    if (measured_steps_ >= c_.job.train.trace_steps) TR_CO_RETURN_IF_ERROR(co_await write_trace());
     const bool at_end = at_.batches >= total_batches_;
     if (!stopped_ && (due(c_.job.train.eval_steps) || at_end))
       TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (due(c_.job.train.checkpoint_steps) || ended()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
+  TR_CO_RETURN_IF_ERROR(co_await write_trace());
   // A run resumed after its last step has nothing left to do but to be graded.
   if (!stopped_ && measured_steps_ == 0) TR_CO_RETURN_IF_ERROR(co_await evaluate(true));
   co_return Status();
+}
+
+// Once; every rank at the same step.
+Task<Status> Worker::write_trace() {
+  if (traced_ || c_.job.train.trace_steps == 0 || rt_.is_phantom()) co_return Status();
+  traced_ = true;
+  const std::vector<exec::Profile> profiles = replica_->profiles();
+  Result<std::string> text = co_await gather_trace(rt_, group_, spans_, profiles);
+  if (!text.ok()) co_return text.status();
+  if (!writes()) co_return Status();
+  co_return co_await rt_.files().write_atomic(c_.run_dir + "/trace.json", as_bytes(*text));
 }
 
 Summary Worker::summarise() const {
