@@ -69,7 +69,8 @@ class ProgressBar final : public train::Progress {
     std::string text = fmt::format("epoch {}/{}  {} {:3.0f} %  loss {:.4f}", last_.epoch + 1, epochs,
                                    draw_bar(fraction, 20), 100 * fraction, loss_);
     if (has_accuracy()) text += fmt::format("  accuracy {:5.2f} %", 100 * accuracy_);
-    text += fmt::format("  {}/s  {} left", format_count(rate), format_duration(from_seconds(left)));
+    text += fmt::format("  {}/s", format_count(rate));
+    if (left > 0) text += fmt::format("  {} left", format_duration(from_seconds(left)));
     if (!terminal_) return print(text);
     std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stderr);
     std::fflush(stderr);
