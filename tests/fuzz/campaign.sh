@@ -19,6 +19,7 @@ touch "$counts"
 export ASAN_OPTIONS UBSAN_OPTIONS=print_stacktrace=1
 ASAN_OPTIONS=$(<"$here/asan_options")
 cd "$here"
+[[ -d bin ]] || tar -xzf packed.tar.gz  # bin/, corpus/, dict/
 : >"$work/running"
 while read -r name _; do mkdir -p "$work/$name"; done <targets
 
@@ -76,7 +77,7 @@ crashed=$(find "$results/crashes" -type f ! -name '*.log' | wc -l)
   while read -r name _; do
     awk -v t="$name" -v c="$(find "$results/crashes" -name "$name-*" | wc -l)" '
       $1 == t { i += $2; s += $3 }
-      END { printf "%-12s %14d %10d %9d %8d\n", t, i, s, s > 0 ? i / s : 0, c }' "$counts"
+      END { printf "%-12s %14d %10d %9d %8d\n", t, i, s, (s > 0 ? i / s : 0), c }' "$counts"
   done <targets
 } | tee "$results/table.txt"
 [[ $crashed -eq 0 ]] || { echo "crashers are in $results/crashes" >&2; exit 1; }

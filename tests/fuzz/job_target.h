@@ -20,10 +20,10 @@ inline bool run_job_target(ByteView bytes) {
     return false;
   }
   bool taken = true;
-  while (!lines.empty()) {
+  while (!lines.empty() && taken) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-    taken &= set_job_key(*job, line).ok();
+    taken = set_job_key(*job, line).ok();
   }
   const bool right = check_job(*job).ok();
   const std::string written = to_toml(*job);
