@@ -13,7 +13,9 @@ void add_job_options(CLI::App& app, JobSource& source) {
 
 Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path) {
   Result<Bytes> bytes = co_await rt.files().read(path);
-  if (!bytes.ok()) co_return Status(Code::kInvalid, bytes.status().message());
+  if (!bytes.ok())
+    co_return error(Code::kInvalid, "{}; expected a job file in TOML, such as recipes/digits.toml",
+                    bytes.status().message());
   co_return train::parse_job(as_text(*bytes), path);
 }
 

@@ -2,8 +2,29 @@
 
 #include "trireme/cli/command.h"
 
+namespace {
+
+// CLI11 says of a misspelt command only that one is missing.
+bool is_unknown_command(std::string_view word) {
+  std::string names;
+  for (const trireme::cli::Command& command : trireme::cli::command_table()) {
+    if (word.starts_with('-') || word == command.name) return false;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", command.name);
+  }
+  const std::string hint =
+      word.ends_with(".toml") ? fmt::format("To train a job file: trireme train {}\n", word) : "";
+  std::fputs(fmt::format("error: unknown command '{}'; expected one of: {}\n{}See 'trireme --help'.\n", word,
+                         names, hint)
+                 .c_str(),
+             stderr);
+  return true;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using trireme::cli::Command;
+  if (argc > 1 && is_unknown_command(argv[1])) return trireme::cli::kExitUsage;
   CLI::App app("Trireme trains deep networks on the machines you have.", "trireme");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* failed, const CLI::Error& e) {

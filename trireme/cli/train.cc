@@ -199,7 +199,7 @@ std::function<int()> add_train(CLI::App& app) {
   app.add_option("--run-dir", args->run_dir,
                  "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on");
   app.add_option("--workers", args->workers, "Number of workers on this host (overrides parallel.workers)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 65536));
   app.add_option("--transport", args->transport,
                  "How ranks exchange: auto, shm, tcp, mpi, inproc (overrides parallel.transport)");
   app.add_option("--coordinator", args->coordinator,
