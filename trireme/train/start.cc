@@ -86,9 +86,13 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
 }  // namespace
 
 Json to_json(const Position& p) {
-  return {{"steps", p.steps},     {"batches", p.batches},
-          {"samples", p.samples}, {"samples_before", p.samples_before},
-          {"skipped", p.skipped}, {"reached_target", p.reached_target}};
+  return {{"steps", p.steps},
+          {"batches", p.batches},
+          {"samples", p.samples},
+          {"samples_before", p.samples_before},
+          {"skipped", p.skipped},
+          {"reached_target", p.reached_target},
+          {"owes_evaluation", p.owes_evaluation}};
 }
 
 Result<Position> position_from_json(const Json& json) {
@@ -99,6 +103,7 @@ Result<Position> position_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.samples_before, json_get<std::int64_t>(json, "samples_before"));
   TR_ASSIGN_OR_RETURN(p.skipped, json_get<std::int64_t>(json, "skipped"));
   TR_ASSIGN_OR_RETURN(p.reached_target, json_get<bool>(json, "reached_target"));
+  TR_ASSIGN_OR_RETURN(p.owes_evaluation, json_get<bool>(json, "owes_evaluation"));
   return p;
 }
 

@@ -17,6 +17,7 @@ struct Position {
   std::int64_t samples_before = -1;  // before the last step; -1: there was none
   std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
   bool reached_target = false;       // train.target_accuracy
+  bool owes_evaluation = false;      // a stop came between a step and the evaluation due after it
 };
 Json to_json(const Position& position);
 Result<Position> position_from_json(const Json& json);

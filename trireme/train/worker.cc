@@ -43,7 +43,7 @@ class Worker {
   Task<Status> restore();
   Task<Status> loop();
   Task<Status> one_step();
-  Task<Status> evaluate(bool at_end);
+  Task<Status> evaluate(bool at_end, bool logged = true);
   Task<Status> checkpoint();
   Task<Status> write_trace();
   Task<Status> finish();
@@ -76,6 +76,7 @@ class Worker {
   EvalOutput test_, validation_;
   TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
+  bool tested_ = false;  // test_ is known
   std::vector<StepSpan> spans_;
   bool traced_ = false;
 };
@@ -210,7 +211,7 @@ Task<Status> Worker::one_step() {
 }
 
 // Epochs are judged by the validation samples where there are some, the end by the test samples.
-Task<Status> Worker::evaluate(bool at_end) {
+Task<Status> Worker::evaluate(bool at_end, bool logged) {
   const bool validates = c_.data->num_validation > 0;
   const std::int64_t epoch = (at_.batches + per_epoch_ - 1) / per_epoch_;
   std::vector<Part> parts{validates ? Part::kValidation : Part::kTest};
@@ -218,15 +219,17 @@ Task<Status> Worker::evaluate(bool at_end) {
     Result<EvalOutput> result = co_await replica_->evaluate(at_.steps, parts[i]);
     if (!result.ok()) co_return result.status();
     (parts[i] == Part::kTest ? test_ : validation_) = *result;
+    tested_ = tested_ || parts[i] == Part::kTest;
     const double target = c_.job.train.target_accuracy;
     if (i == 0 && target > 0 && result->accuracy >= target) at_.reached_target = true;
     const bool last = at_end || at_.reached_target;
     if (i == 0 && validates && last) parts.push_back(Part::kTest);
     if (!chief()) continue;
-    metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
+    if (logged) metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
   }
+  at_.owes_evaluation = false;
   co_return Status();
 }
 
@@ -252,18 +255,21 @@ Task<Status> Worker::checkpoint() {
 
 Task<Status> Worker::loop() {
   started_ = rt_.now();
+  // It may end the run: nothing is trained beyond train.target_accuracy.
+  if (at_.owes_evaluation) TR_CO_RETURN_IF_ERROR(co_await evaluate(false));
   while (!ended()) {
     if (at_.batches % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
     TR_CO_RETURN_IF_ERROR(co_await one_step());
     if (measured_steps_ >= c_.job.train.trace_steps) TR_CO_RETURN_IF_ERROR(co_await write_trace());
     const bool at_end = at_.batches >= total_batches_;
-    if (!stopped_ && (due(c_.job.train.eval_steps) || at_end))
-      TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
+    at_.owes_evaluation = due(c_.job.train.eval_steps) || at_end;
+    if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (due(c_.job.train.checkpoint_steps) || ended()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
   TR_CO_RETURN_IF_ERROR(co_await write_trace());
-  // A run resumed after its last step has nothing left to do but to be graded.
-  if (!stopped_ && measured_steps_ == 0) TR_CO_RETURN_IF_ERROR(co_await evaluate(true));
+  // A run resumed after its last step has nothing left to do but to be graded; the log has its grades.
+  const bool whole = at_.batches >= total_batches_ || at_.reached_target;
+  if (whole && !tested_) TR_CO_RETURN_IF_ERROR(co_await evaluate(true, /*logged=*/false));
   co_return Status();
 }
 

@@ -1,0 +1,141 @@
+#include "tests/train/virtual_runs.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/train/run_folder.h"
+
+namespace trireme::train::testing {
+namespace {
+
+using runtime::Runtime;
+using runtime::Task;
+
+constexpr int kMachines = 4;
+
+class Recorder : public Progress {
+ public:
+  Recorder(RunOutcome& out, runtime::CancelToken stop, std::int64_t stop_at)
+      : out_(out), stop_(std::move(stop)), stop_at_(stop_at) {}
+  void on_step(const Step& step) override {
+    out_.steps.push_back(step);
+    if (step.step == stop_at_) stop_.cancel(Status(Code::kCancelled, "stopped by the test"));
+  }
+  void on_evaluation(const Evaluation& e) override { out_.evaluations.push_back(e); }
+
+ private:
+  RunOutcome& out_;
+  runtime::CancelToken stop_;
+  std::int64_t stop_at_;
+};
+
+// Rank 0 opens the folder before the others need it: it sends them the plan.
+Task<void> run_rank(RankContext context, Result<Summary>* out) {
+  Runtime& rt = *context.rt;
+  if (context.connect.rank == 0 && !context.run_dir.empty()) {
+    const std::string dir = context.run_dir;
+    Result<RunFolder> folder = co_await open_run_folder(rt, context.job, dir, "runs");
+    if (!folder.ok()) {
+      *out = folder.status();
+      co_return;
+    }
+    if (folder->finished) {
+      *out = summary_from_json(*folder->finished);
+      co_return;
+    }
+  }
+  *out = co_await train_rank(std::move(context));
+}
+
+Task<void> read_file(Runtime& rt, std::string path, std::string& out) {
+  const Result<Bytes> bytes = co_await rt.files().read(path);
+  if (bytes.ok()) out = as_text(*bytes);
+}
+
+Task<void> sleep_for(Runtime& rt, TimeNs duration) { co_await rt.sleep_for(duration); }
+
+}  // namespace
+
+Summary RunOutcome::summary() const {
+  for (const auto& rank : ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
+  return ranks.front().ok() ? *ranks.front() : Summary{};
+}
+
+VirtualRuns::VirtualRuns(std::vector<runtime::FaultSpec> faults, std::vector<runtime::DiskFault> disk) {
+  runtime::WorldSpec spec;
+  spec.topology = cost::Topology::single_switch(kMachines, {}, {});
+  spec.faults = std::move(faults);
+  spec.disk_faults = std::move(disk);
+  world_ = runtime::make_virtual_world(spec);
+}
+
+Runtime& VirtualRuns::add(int machine) {
+  return world_->add_runtime(machine, fmt::format("process {}", num_runtimes_++));
+}
+
+RunOutcome VirtualRuns::train(const Job& job, std::shared_ptr<const data::Dataset> data,
+                              const RunOptions& options) {
+  const auto world = static_cast<std::size_t>(job.parallel.workers);
+  RunOutcome out;
+  out.ranks.assign(world, Status(Code::kPeerLost, "[test] the rank was killed"));
+  const runtime::CancelToken stop;
+  Recorder recorder(out, stop, options.stop_at);
+  const int base = num_runtimes_;
+  Runtime* chief = nullptr;
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    Runtime& rt = add(static_cast<int>(rank) % kMachines);
+    RankContext context;
+    context.rt = &rt;
+    context.job = job;
+    context.connect.rank = static_cast<int>(rank);
+    context.connect.world = static_cast<int>(world);
+    context.connect.mailbox_base = base;
+    context.run_dir = options.run_dir;
+    context.data = data;
+    if (rank == 0) {
+      context.progress = &recorder;
+      context.stop = stop;
+      chief = &rt;
+    }
+    world_->start(rt, run_rank(std::move(context), &out.ranks[rank]));
+  }
+  const auto report = world_->run(kForever);
+  EXPECT_TRUE(report.finished) << report.stuck;
+  out.killed = world_->is_dead(*chief);
+  return out;
+}
+
+void VirtualRuns::run(Runtime& rt, Task<void> task) {
+  world_->start(rt, std::move(task));
+  const auto report = world_->run(kForever);
+  EXPECT_TRUE(report.finished) << report.stuck;
+}
+
+std::string VirtualRuns::read(const std::string& path) {
+  std::string text;
+  Runtime& rt = add(0);
+  run(rt, read_file(rt, path, text));
+  return text;
+}
+
+void VirtualRuns::sleep(TimeNs duration) {
+  Runtime& rt = add(0);
+  run(rt, sleep_for(rt, duration));
+}
+
+std::vector<Json> VirtualRuns::metrics(const std::string& run_dir) {
+  std::vector<Json> lines;
+  const std::string text = read(run_dir + "/metrics.jsonl");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    Result<Json> line = parse_json(text.substr(at, end - at), "metrics.jsonl");
+    EXPECT_TRUE(line.ok()) << line.status().to_string();
+    if (line.ok()) {
+      line->erase("seconds");
+      lines.push_back(*line);
+    }
+    at = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace trireme::train::testing
