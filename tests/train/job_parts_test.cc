@@ -36,11 +36,9 @@ TEST(OptimizerSpec, EveryAttributeOfEveryKindCanBeSet) {
       // Nesterov's form takes no other dampening than none.
       const double value = row.fixed != nullptr && attr.name == "dampening" ? 0 : 0.25;
       const bool on = !number && !std::get<bool>(attr.default_value);
-      const Job job = job_with(
-          {fmt::format("train.optimizer.kind={}", row.name), fmt::format("train.optimizer.{}={}", attr.name,
-                                                                         number ? "0.25"
-                                                                         : on   ? "true"
-                                                                                : "false")});
+      const std::string text = number ? fmt::format("{}", value) : fmt::format("{}", on);
+      const Job job = job_with({fmt::format("train.optimizer.kind={}", row.name),
+                                fmt::format("train.optimizer.{}={}", attr.name, text)});
       const model::OptimizerSpec spec = optimizer_spec(job);
       ASSERT_EQ(spec.attrs.items().size(), 1U) << row.name << " " << attr.name;
       EXPECT_EQ(spec.attrs.items()[0].first, attr.name);
