@@ -6,12 +6,11 @@
 #include "trireme/kernel/kernel.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
+#include "trireme/train/eval_batch.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {
 namespace {
-
-constexpr std::int64_t kMaxEvalBatch = 200;
 
 // The optimiser's step for the parameters of one bucket.
 Result<graph::Graph> update_graph(const Job& job, const plan::Bucket& bucket,
@@ -177,7 +176,7 @@ Status describe(const Job& job, const model::ModelInput& input, Prepared& out) {
   out.statistics = std::move(probe.statistics);
   TR_ASSIGN_OR_RETURN(out.states, model::optimizer_states(optimizer_spec(job), out.parameters));
   TR_ASSIGN_OR_RETURN(out.inherited, inherited_names(job, input));
-  out.eval_batch = std::min(kMaxEvalBatch, std::max<std::int64_t>(1, job.train.batch));
+  out.eval_batch = eval_batch_of(job);
   return {};
 }
 

@@ -1,0 +1,45 @@
+// `trireme eval RUN`: a trained model against a part of its data.
+#include <cstdio>
+
+#include "trireme/cli/commands.h"
+#include "trireme/cli/predict_model.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+struct EvalArgs {
+  TrainedArgs model;
+  std::string part = "test";
+  bool json = false, quiet = false;
+};
+
+Task<Status> evaluate(runtime::Runtime& rt, const EvalArgs& args) {
+  TR_CO_ASSIGN_OR_RETURN(const train::Part part, train::parse_part(args.part));
+  const Result<train::LoadedModel> model = co_await load_trained(rt, args.model);
+  if (!model.ok()) co_return model.status();
+  train::BatchProgress progress = batch_progress(args.quiet);
+  const Result<train::Score> score = co_await train::score_model(rt, *model, part, std::move(progress));
+  if (!score.ok()) co_return score.status();
+  const std::string text =
+      args.json ? train::to_json(*score, *model).dump(2) + "\n" : train::to_text(*score, *model);
+  std::fputs(text.c_str(), stdout);
+  co_return Status();
+}
+
+}  // namespace
+
+std::function<int()> add_eval(CLI::App& app) {
+  auto args = std::make_shared<EvalArgs>();
+  add_trained_options(app, args->model);
+  app.add_option("--part", args->part, "Which samples: test, validation or train")->capture_default_str();
+  app.add_flag("--json", args->json, "As JSON");
+  app.add_flag("--quiet", args->quiet, "No progress");
+  app.footer(
+      "Loss and accuracy are those of the trainer's last evaluation, bit for bit. Classifiers: counts per\n"
+      "class and which classes are taken for which. Exit code 1: no checkpoint; 2: wrong usage.");
+  return [args] { return run_and_report("eval", [args](auto& rt) { return evaluate(rt, *args); }); };
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,64 @@
+#include "trireme/cli/predict_model.h"
+
+#include <cstdio>
+
+#include "trireme/cli/job_source.h"
+#include "trireme/cli/progress_bar.h"
+#include "trireme/runtime/real/real_runtime.h"
+
+namespace trireme::cli {
+
+using runtime::Runtime;
+using runtime::Task;
+
+void add_trained_options(CLI::App& app, TrainedArgs& args) {
+  app.add_option("run", args.source.path,
+                 "Folder of a run (runs/digits-1); or a checkpoint or .safetensors file, with --job")
+      ->required();
+  app.add_option("--job", args.source.job_path, "Job file, where it is not that of the run folder");
+  app.add_option("--checkpoint", args.source.checkpoint,
+                 "Another checkpoint than the newest of the run: a step-<n> folder or a .safetensors file");
+  app.add_option("--data.path", args.data_path, "Where the data is now: short for --set data.path=PATH");
+  app.add_option("--set", args.source.sets, "Override a key of the job's [data]: data.limit_test=100")
+      ->type_name("KEY=VALUE");
+}
+
+void print_note(std::string_view text) { std::fputs(fmt::format("note: {}\n", text).c_str(), stderr); }
+
+Task<Result<train::LoadedModel>> load_trained(Runtime& rt, TrainedArgs args) {
+  if (!args.data_path.empty()) args.source.sets.push_back(fmt::format("data.path={}", args.data_path));
+  args.source.cache_dir = cache_dir();
+  Result<train::LoadedModel> model = co_await train::load_model(rt, std::move(args.source));
+  if (model.ok())
+    for (const std::string& note : model->notes) print_note(note);
+  co_return model;
+}
+
+train::BatchProgress batch_progress(bool quiet) {
+  if (quiet || !stderr_is_terminal()) return {};
+  return [shown = std::int64_t{-1}](std::int64_t done, std::int64_t total) mutable {
+    const std::int64_t percent = 100 * done / total;
+    if (percent == shown) return;
+    shown = percent;
+    const std::string bar = draw_bar(static_cast<double>(done) / static_cast<double>(total), 20);
+    std::fputs(done == total ? "\r\x1b[K" : fmt::format("\r{} {:3} %\x1b[K", bar, percent).c_str(), stderr);
+    std::fflush(stderr);
+  };
+}
+
+namespace {
+using TaskFn = std::function<Task<Status>(Runtime&)>;
+Task<void> run_to_end(Runtime& rt, const TaskFn& task, Status& status) { status = co_await task(rt); }
+}  // namespace
+
+int run_and_report(const char* name, const TaskFn& task) {
+  runtime::RealOptions real;
+  real.name = name;
+  real.log_sink = [](std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); };
+  const auto rt = runtime::make_real_runtime(real);
+  Status status;
+  rt->run(run_to_end(*rt, task, status));
+  return status.ok() ? kExitOk : print_error(status);
+}
+
+}  // namespace trireme::cli

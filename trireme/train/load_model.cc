@@ -1,0 +1,200 @@
+#include "trireme/train/load_model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/io/reader.h"
+#include "trireme/train/batch.h"
+#include "trireme/train/job_parts.h"
+
+namespace trireme::train {
+namespace {
+
+using runtime::Runtime;
+using runtime::Task;
+
+Task<bool> there(Runtime& rt, std::string path) {
+  const Result<bool> found = co_await rt.files().exists(path);
+  co_return found.ok() && *found;
+}
+
+Status set_data_keys(Job& job, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    if (!set.starts_with("data."))
+      return error(Code::kInvalid,
+                   "[model] --set {}: the model is as it was trained; only keys of [data] may differ", set);
+    TR_RETURN_IF_ERROR(set_job_key(job, set));
+  }
+  return check_job(job);
+}
+
+Task<Result<Job>> read_job_of(Runtime& rt, const ModelSource& source) {
+  const bool given = !source.job_path.empty();
+  const std::string path = given ? source.job_path : source.path + "/job.toml";
+  const bool found = co_await there(rt, path);
+  if (!found && given) co_return error(Code::kInvalid, "[model] --job {}: there is no such file", path);
+  if (!found)
+    co_return error(Code::kInvalid,
+                    "[model] {} is not the folder of a run: it has no job.toml; give a folder such as "
+                    "runs/digits-1, or a checkpoint together with --job FILE",
+                    source.path);
+  Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok()) co_return bytes.status();
+  TR_CO_ASSIGN_OR_RETURN(Job job, parse_job(as_text(*bytes), path));
+  TR_CO_RETURN_IF_ERROR(set_data_keys(job, source.sets));
+  co_return job;
+}
+
+// Steps of the run if it is finished.
+Task<std::int64_t> finished_steps(Runtime& rt, std::string run_dir) {
+  const std::string path = run_dir + "/summary.json";
+  const Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok()) co_return -1;
+  const Result<Json> json = parse_json(as_text(*bytes), path);
+  if (!json.ok() || !json->is_object()) co_return -1;
+  const Result<bool> finished = json_get<bool>(*json, "finished");
+  const Result<std::int64_t> steps = json_get<std::int64_t>(*json, "steps");
+  co_return finished.ok() && *finished&& steps.ok() ? *steps : -1;
+}
+
+Task<Result<std::shared_ptr<const plan::Plan>>> read_plan(Runtime& rt, std::string run_dir) {
+  const std::string path = run_dir + "/plan.json";
+  const bool found = co_await there(rt, path);
+  if (!found) co_return std::shared_ptr<const plan::Plan>();
+  Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok()) co_return bytes.status();
+  TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(as_text(*bytes), path));
+  Result<plan::Plan> plan = plan::plan_from_json(json);
+  if (!plan.ok()) co_return plan.status().with_prefix(path + ": ");
+  co_return std::shared_ptr<const plan::Plan>(std::make_shared<plan::Plan>(std::move(*plan)));
+}
+
+struct Weights {
+  std::string path;
+  std::int64_t step = -1;
+  io::NamedTensors tensors;
+};
+
+Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
+  Weights out;
+  const std::string folder = path + "/checkpoints";
+  const bool is_run = co_await there(rt, folder);
+  if (is_run) {
+    Result<io::Checkpoint> newest = co_await io::load_newest_checkpoint(rt, folder);
+    if (!newest.ok() && newest.status().code() == Code::kNotFound)
+      co_return error(Code::kNotFound,
+                      "[model] {} has no whole checkpoint; the first one is written after an epoch (or "
+                      "train.checkpoint_steps) and at the end: train it further",
+                      path);
+    if (!newest.ok()) co_return newest.status();
+    out.path = folder;
+    out.step = newest->step;
+    out.tensors = std::move(newest->tensors);
+    co_return out;
+  }
+  const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(rt, path);
+  if (!info.ok() && info.status().code() == Code::kNotFound)
+    co_return Status(Code::kInvalid, info.status().message());
+  if (!info.ok()) co_return info.status();
+  Result<io::NamedTensors> tensors = co_await io::load_tensors(rt, path);
+  if (!tensors.ok()) co_return tensors.status();
+  out.path = info->path;
+  if (info->is_generation) out.step = info->manifest.step;
+  out.tensors = std::move(*tensors);
+  co_return out;
+}
+
+// Copies what the graph reads, so that optimiser state goes with the rest of the file.
+Status take_variables(const graph::Graph& graph, const Weights& weights, exec::Variables& out) {
+  std::string missing, other;
+  for (const auto& [name, value] : graph.variables()) {
+    const TensorType& type = graph.type(value);
+    const auto at = std::find_if(weights.tensors.begin(), weights.tensors.end(),
+                                 [&, &wanted = name](const auto& t) { return t.first == wanted; });
+    if (at == weights.tensors.end()) {
+      missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", name);
+      continue;
+    }
+    if (at->second.type() != type) {
+      other += fmt::format("{}'{}' is {} and should be {}", other.empty() ? "" : ", ", name,
+                           at->second.type().to_string(), type.to_string());
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(const Tensor copy, allocate_zeros(cpu_device(), type));
+    std::memcpy(copy.raw(), at->second.raw(), type.num_bytes());
+    TR_RETURN_IF_ERROR(out.add(name, copy));
+  }
+  if (missing.empty() && other.empty()) return {};
+  if (!missing.empty()) missing = "it lacks " + missing + (other.empty() ? "" : ", and ");
+  return error(Code::kInvalid, "[model] {} does not fit the job's model: {}{}; is it of another job?",
+               weights.path, missing, other);
+}
+
+Status data_hint(const Status& status, const Job& job) {
+  if (status.code() != Code::kNotFound || job.data.path.empty()) return status;
+  return error(Code::kNotFound,
+               "{}; the job says data.path = \"{}\": run in the folder where it was trained, or give "
+               "--data.path PATH",
+               status.message(), job.data.path);
+}
+
+Task<Status> take_data(Runtime& rt, const ModelSource& source, LoadedModel& out) {
+  auto data = co_await data::make_dataset(rt, data_spec(out.job, source.cache_dir));
+  if (!data.ok()) co_return data_hint(data.status(), out.job);
+  out.data = std::move(*data);
+  TR_CO_ASSIGN_OR_RETURN(out.input, model_input(out.job, *out.data));
+  co_return Status();
+}
+
+void note_progress(LoadedModel& out, bool from_run, const std::string& path) {
+  if (!from_run || out.step < 0) return;
+  if (out.last_step < 0)
+    out.notes.push_back(fmt::format("{} is unfinished; this is the model after step {}", path, out.step));
+  else if (out.step != out.last_step)
+    out.notes.push_back(
+        fmt::format("this is the model after step {} of {}, not the last one", out.step, out.last_step));
+}
+
+}  // namespace
+
+Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
+  LoadedModel out;
+  TR_CO_ASSIGN_OR_RETURN(out.job, co_await read_job_of(rt, source));
+  const bool is_run = co_await there(rt, source.path + "/job.toml");
+  if (is_run) {
+    out.last_step = co_await finished_steps(rt, source.path);
+    TR_CO_ASSIGN_OR_RETURN(out.plan, co_await read_plan(rt, source.path));
+  }
+  Result<Weights> weights =
+      co_await read_weights(rt, source.checkpoint.empty() ? source.path : source.checkpoint);
+  if (!weights.ok()) co_return weights.status();
+  out.weights_path = weights->path;
+  out.step = weights->step;
+  note_progress(out, is_run, source.path);
+  TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, out));
+  TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, build_job_model(out.job, out.input, 1));
+  out.variables = std::make_unique<exec::Variables>();
+  TR_CO_RETURN_IF_ERROR(take_variables(graphs.eval, *weights, *out.variables));
+  out.parameters = std::move(graphs.parameters);
+  out.parameters.insert(out.parameters.end(), graphs.frozen.begin(), graphs.frozen.end());
+  out.threads = out.plan != nullptr ? out.plan->shard_threads : rt.compute_threads();
+  co_return out;
+}
+
+Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedModel& model,
+                                                                   std::int64_t batch,
+                                                                   std::vector<std::string> outputs) {
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, build_job_model(model.job, model.input, batch));
+  exec::CompileOptions options;
+  options.fetches = std::move(outputs);
+  options.width = model.threads;
+  if (model.plan != nullptr) {
+    exec::CompileOptions as_planned = options;
+    as_planned.kernels = model.plan->kernels;
+    auto compiled = exec::compile(graphs.eval, std::move(as_planned));
+    if (compiled.ok()) return compiled;
+  }
+  return exec::compile(graphs.eval, std::move(options));
+}
+
+}  // namespace trireme::train

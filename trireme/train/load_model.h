@@ -1,0 +1,51 @@
+// load_model: a trained model from a run folder, or from a checkpoint and a job file, ready to run forward.
+// Holds parameters and running statistics; nothing of training is allocated and no group is needed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/data/dataset.h"
+#include "trireme/exec/executor.h"
+#include "trireme/model/zoo.h"
+#include "trireme/plan/plan.h"
+#include "trireme/train/job.h"
+
+namespace trireme::train {
+
+struct ModelSource {
+  std::string path;               // a run folder, or with `job_path` whatever io/reader.h reads
+  std::string job_path;           // empty: job.toml of the run folder
+  std::string checkpoint;         // empty: the newest whole one of `path`
+  std::vector<std::string> sets;  // "data.path=..."; keys of [data] only
+  std::string cache_dir;          // of drawn and decoded samples; empty: none
+};
+
+struct LoadedModel {
+  Job job;
+  std::string weights_path;     // where the tensors come from
+  std::int64_t step = -1;       // after which step they were saved; -1: not known
+  std::int64_t last_step = -1;  // of the finished run; -1: it is unfinished, or there is no run folder
+  std::shared_ptr<const data::Dataset> data;
+  model::ModelInput input;
+  std::vector<model::Parameter> parameters;    // trained and frozen, in order of use
+  std::shared_ptr<const plan::Plan> plan;      // of the run; null: there is none
+  std::unique_ptr<exec::Variables> variables;  // what the evaluation graph reads
+  std::vector<std::string> notes;              // what the user should know
+
+  int threads = 1;  // of a batch
+};
+
+// Errors: kInvalid: no run folder, keys that may not be set, a job that makes no sense, tensors that do not
+// fit its model. kNotFound: no checkpoint yet, or missing data. kCorrupt: damaged files.
+runtime::Task<Result<LoadedModel>> load_model(runtime::Runtime& rt, ModelSource source);
+
+// The evaluation graph for batches of `batch` samples with the given outputs ("loss", "correct", "logits").
+// Kernels and threads are those of the run's plan, so that losses have the same bits; where this host lacks
+// one of them, the best ones here.
+Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedModel& model,
+                                                                   std::int64_t batch,
+                                                                   std::vector<std::string> outputs);
+
+}  // namespace trireme::train
