@@ -4,6 +4,7 @@
 
 #include "tests/io/machine.h"
 #include "trireme/io/checkpoint_writer.h"
+#include "trireme/io/reader.h"
 
 namespace trireme::io {
 namespace {
@@ -84,6 +85,19 @@ std::int64_t newest(Machine& machine) {
   return step;
 }
 
+Task<void> count_whole(Runtime& rt, int& count) {
+  const auto found = co_await verify_checkpoint(rt, kDir);
+  count = 0;
+  if (!found.ok()) co_return;
+  for (const VerifiedCheckpoint& c : *found) count += c.ok() ? 1 : 0;
+}
+
+int num_whole(Machine& machine) {
+  int count = -1;
+  machine.run([&](Runtime& rt) { return count_whole(rt, count); });
+  return count;
+}
+
 Progress write(Machine& machine, Writes writes, std::vector<std::int64_t> steps) {
   Progress progress;
   machine.run([&](Runtime& rt) { return writes(rt, steps, progress); });
@@ -118,6 +132,7 @@ TEST_P(Crash, AtAnyFileOperationLeavesTheNewestGenerationOrTheOneBefore) {
     EXPECT_LE(step, p.begun);
     EXPECT_GE(step, p.begun - 10) << "older than the one before";
     EXPECT_TRUE(killed || step == 30);
+    EXPECT_GE(num_whole(machine), std::min<std::int64_t>(p.safe / 10, 2)) << "an old one went too early";
     ++found[step];
     expect_goes_on(machine, writes());
   }

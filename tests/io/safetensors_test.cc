@@ -304,5 +304,32 @@ TEST(ParametersSha256, ChangesWithEveryBitNameShapeAndType) {
     EXPECT_NE(parameters_sha256(other), base);
 }
 
+TEST(Safetensors, TheOrderOfTheHeaderIsKept) {
+  NamedTensors tensors;
+  for (const char* name : {"z", "a", "m", "B", ""}) tensors.emplace_back(name, filled(DType::kU8, {0}));
+  const Result<NamedTensors> back = decode_safetensors(*encode_safetensors(tensors));
+  ASSERT_TRUE(back.ok());
+  expect_same(tensors, *back);
+}
+
+TEST(Safetensors, ANameTwiceInTheHeaderIsRefused) {
+  constexpr const char* kTwice =
+      R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+      R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
+  const Result<NamedTensors> read = decode_safetensors(file_of(kTwice, 0));
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.status().message().find("'a' is there twice"), std::string::npos) << read.status().message();
+}
+
+// Quadratic work would take an hour.
+TEST(Safetensors, AHeaderOfVeryManyNamesIsRead) {
+  std::string header = "{";
+  for (int i = 0; i < 200'000; ++i)
+    header += fmt::format(R"({}"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i > 0 ? "," : "", i);
+  const Result<NamedTensors> read = decode_safetensors(file_of(header + "}", 0));
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->size(), 200'000U);
+}
+
 }  // namespace
 }  // namespace trireme::io

@@ -25,11 +25,66 @@ constexpr std::array<std::pair<DType, const char*>, 8> kTypeNames{{{DType::kF32,
 constexpr std::array kForeignTypes{"I8",      "I16",     "U16", "U32",     "U64",
                                    "F8_E4M3", "F8_E5M2", "C64", "F8_E8M0", "F4"};
 constexpr const char* kMetadata = "__metadata__";       // an entry of texts, no tensor
+constexpr std::size_t kMaxEntryKeys = 16;               // three are known; a few more do no harm
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the public package's own limit
+
+// The header as a map beside the order of its names: Json looks for a key by walking over all, which a file
+// with a million names would turn into days.
+struct HeaderJson {
+  nlohmann::json object;
+  std::vector<std::string> names;
+};
+
+// Notes the keys of the outermost object. (The library's own parser callback walks over all siblings of every
+// value.)
+class NameCollector final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit NameCollector(std::vector<std::string>& names) : names_(names) {}
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool key(string_t& name) override {
+    if (depth_ == 1) names_.push_back(name);
+    return true;
+  }
+  bool end_object() override { return depth_-- > 0; }
+  bool start_array(std::size_t) override { return ++depth_ > 0; }
+  bool end_array() override { return depth_-- > 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  std::vector<std::string>& names_;
+  int depth_ = 0;
+};
+
+Result<HeaderJson> parse_header(std::string_view text) {
+  HeaderJson out;
+  try {
+    out.object = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
+    return error(Code::kCorrupt, "[safetensors] the header is not valid JSON at byte {} of the file: {}",
+                 8 + e.byte, e.what());
+  } catch (const nlohmann::json::exception& e) {
+    return error(Code::kCorrupt, "[safetensors] the header is not valid JSON: {}", e.what());
+  }
+  if (!out.object.is_object()) return error(Code::kCorrupt, "[safetensors] the header is not an object");
+  NameCollector names(out.names);
+  (void)nlohmann::json::sax_parse(text, &names);  // valid, as was seen above
+  if (out.object.size() == out.names.size()) return out;
+  std::sort(out.names.begin(), out.names.end());
+  return error(Code::kCorrupt, "[safetensors] tensor '{}' is there twice",
+               *std::adjacent_find(out.names.begin(), out.names.end()));
+}
 
 Result<SafetensorsEntry> decode_entry(const std::string& name, const Json& entry, std::uint64_t data_begin,
                                       std::uint64_t data_bytes) {
-  if (!entry.is_object()) return error(Code::kCorrupt, "[safetensors] entry '{}' is not an object", name);
   TR_ASSIGN_OR_RETURN(const auto type_name, json_get<std::string>(entry, "dtype"));
   TR_ASSIGN_OR_RETURN(const auto dims, json_get_wholes<std::int64_t>(entry, "shape"));
   TR_ASSIGN_OR_RETURN(const auto offsets, json_get_wholes<std::uint64_t>(entry, "data_offsets"));
@@ -152,20 +207,23 @@ Result<SafetensorsHeader> decode_safetensors_header(ByteView bytes) {
   std::uint64_t header_bytes = 0;
   if (!take_le(bytes, header_bytes) || header_bytes > bytes.size() || header_bytes > kMaxHeaderBytes)
     return error(Code::kCorrupt, "[safetensors] the file is shorter than its header says");
-  TR_ASSIGN_OR_RETURN(const Json json,
-                      parse_json(as_text(bytes.first(header_bytes)), "the safetensors header"));
-  if (!json.is_object()) return error(Code::kCorrupt, "[safetensors] the header is not an object");
+  TR_ASSIGN_OR_RETURN(const HeaderJson json, parse_header(as_text(bytes.first(header_bytes))));
   const std::uint64_t data_begin = 8 + header_bytes;
   SafetensorsHeader out;
-  for (const auto& [name, entry] : json.items()) {
+  for (const std::string& name : json.names) {
+    const nlohmann::json& entry = json.object[name];
     if (name == kMetadata) {
       if (!entry.is_object()) continue;
       for (const auto& [key, value] : entry.items())
         if (value.is_string()) out.metadata.emplace_back(key, value.get<std::string>());
       continue;
     }
+    if (!entry.is_object()) return error(Code::kCorrupt, "[safetensors] entry '{}' is not an object", name);
+    if (entry.size() > kMaxEntryKeys)
+      return error(Code::kCorrupt, "[safetensors] entry '{}' has {} keys, expected three", name,
+                   entry.size());
     TR_ASSIGN_OR_RETURN(SafetensorsEntry decoded,
-                        decode_entry(name, entry, data_begin, file_bytes - data_begin));
+                        decode_entry(name, Json(entry), data_begin, file_bytes - data_begin));
     out.tensors.push_back(std::move(decoded));
   }
   if (!fills(out.tensors, data_begin, file_bytes))
