@@ -6,6 +6,7 @@ find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 
 # Folders that test a layer under another name: TRIREME_LAYER_OF_<folder>.
+set(TRIREME_LAYER_OF_fuzz train)  # what the targets read, and nothing of the commands
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
@@ -101,6 +102,7 @@ foreach(folder IN LISTS trireme_test_folders)
   endif()
   set(shared ${sources})
   list(FILTER shared EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER shared EXCLUDE REGEX "^fuzz/")  # programs of their own: cmake/fuzz.cmake
   foreach(list IN ITEMS long short shared)
     list(TRANSFORM ${list} PREPEND "${CMAKE_SOURCE_DIR}/tests/")
   endforeach()

@@ -20,7 +20,7 @@ inline bool run_plan_target(ByteView bytes) {
     TR_CHECK(written[key] == (*json)[key], "{}: {} was read as {}", key, (*json)[key].dump(),
              written[key].dump());
   for (std::size_t i = 0; i < written["buckets"].size(); ++i)
-    for (const char* key : {"slot", "offsets", "num_elems", "metrics_offset"})
+    for (const char* key : {"slot", "offsets", "statistic_offsets", "num_elems", "metrics_offset"})
       TR_CHECK(written["buckets"][i][key] == (*json)["buckets"][i][key], "bucket {}: {}", i, key);
   const Result<Plan> second = plan_from_json(written);
   TR_CHECK(second.ok(), "{}", second.status().to_string());

@@ -1,0 +1,89 @@
+// Replays the corpora of all fuzz targets, and walks the table of targets: each has a program, a row and a
+// corpus.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "tests/fuzz/arrays_target.h"
+#include "tests/fuzz/csv_target.h"
+#include "tests/fuzz/frame_target.h"
+#include "tests/fuzz/graph_target.h"
+#include "tests/fuzz/image_target.h"
+#include "tests/fuzz/job_target.h"
+#include "tests/fuzz/manifest_target.h"
+#include "tests/fuzz/plan_target.h"
+#include "tests/fuzz/safetensors_target.h"
+#include "tests/fuzz/text_target.h"
+#include "tests/fuzz/topology_target.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Target {
+  const char* name;
+  bool (*run)(ByteView);
+};
+
+constexpr Target kTargets[] = {
+    {"csv", data::run_csv_target},         {"frame", [](ByteView b) { return net::run_frame_target(b) > 0; }},
+    {"graph", graph::run_graph_target},    {"idx", data::run_idx_target},
+    {"image", data::run_image_target},     {"job", train::run_job_target},
+    {"manifest", io::run_manifest_target}, {"npy", data::run_npy_target},
+    {"plan", plan::run_plan_target},       {"safetensors", io::run_safetensors_target},
+    {"text", data::run_text_target},       {"topology", cost::run_topology_target}};
+
+fs::path fuzz_folder() {
+  const char* root = std::getenv("TRIREME_SOURCE_DIR");
+  return fs::path(root != nullptr ? root : ".") / "tests/fuzz";
+}
+
+class FuzzCorpus : public ::testing::TestWithParam<Target> {};
+
+TEST_P(FuzzCorpus, IsReadAsItsNamesSayAndSmall) {
+  int valid = 0, bad = 0;
+  std::uintmax_t total_bytes = 0;
+  for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus" / GetParam().name)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const Bytes bytes = to_bytes(std::string(std::istreambuf_iterator<char>(in), {}));
+    total_bytes += bytes.size();
+    const std::string name = entry.path().filename().string();
+    const bool read = GetParam().run(bytes);
+    if (name.starts_with("valid_") || name.starts_with("bad_")) {
+      EXPECT_EQ(read, name.starts_with("valid_")) << entry.path();
+    }
+    ++(read ? valid : bad);
+  }
+  EXPECT_GE(valid, 3);
+  EXPECT_GE(bad, 2);
+  EXPECT_LT(total_bytes, 300'000U);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FuzzCorpus, ::testing::ValuesIn(kTargets),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(FuzzTargets, TableProgramsAndCorporaAreTheSameSet) {
+  std::set<std::string> here, rows, programs, corpora;
+  for (const Target& target : kTargets) here.insert(target.name);
+  std::ifstream table(fuzz_folder() / "targets.txt");
+  for (std::string line; std::getline(table, line);)
+    if (!line.empty() && line[0] != '#') rows.insert(line.substr(0, line.find(' ')));
+  for (const auto& entry : fs::directory_iterator(fuzz_folder())) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with("_fuzz.cc")) programs.insert(name.substr(0, name.size() - 8));
+  }
+  for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus"))
+    corpora.insert(entry.path().filename().string());
+  EXPECT_EQ(rows, here);
+  EXPECT_EQ(programs, here);
+  EXPECT_EQ(corpora, here);
+}
+
+}  // namespace
+}  // namespace trireme
