@@ -1,15 +1,12 @@
-// `trireme inspect ops|models|agreements|collectives|job`: the tables, as text or JSON. `inspect op` is in
-// inspect_op.cc, `inspect schedule` in inspect_schedule.cc.
-#include <cstdio>
-
+// `trireme inspect ops|models|...`: the tables, as text or JSON. Topics with options of their own are in
+// inspect_<topic>.cc.
 #include "trireme/agree/agree.h"
 #include "trireme/base/json.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/inspect_parts.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/kernel/kernel.h"
-#include "trireme/model/zoo.h"
 #include "trireme/op/op.h"
-#include "trireme/train/job.h"
 
 namespace trireme::cli {
 namespace {
@@ -30,12 +27,6 @@ Json list_ops() {
                     {"kernels", kernels},
                     {"doc", def->doc}});
   }
-  return rows;
-}
-
-Json list_models() {
-  Json rows = Json::array();
-  for (const model::ZooRow& row : model::zoo()) rows.push_back({{"name", row.name}, {"doc", row.doc}});
   return rows;
 }
 
@@ -60,13 +51,6 @@ Json list_collectives() {
   return rows;
 }
 
-Json list_job_keys() {
-  Json rows = Json::array();
-  for (const train::JobKey& key : train::job_keys())
-    rows.push_back({{"name", key.path}, {"decides_result", key.decides_result}, {"doc", key.doc}});
-  return rows;
-}
-
 struct Topic {
   const char* name;
   const char* doc;
@@ -74,18 +58,13 @@ struct Topic {
 };
 constexpr Topic kTopics[] = {
     {"ops", "Every op, with what it has.", list_ops},
-    {"models", "The model zoo.", list_models},
+    {"models", "The model zoo: what each reads, its options and parameters.", list_models},
+    {"layers", "Kinds of layers for model.layers, with their attributes.", list_layers},
+    {"optimizers", "Optimisers, with their attributes and states.", list_optimizers},
+    {"data", "Kinds of data.", list_data},
     {"agreements", "How replicas keep one model.", list_agreements},
     {"collectives", "Collective algorithms.", list_collectives},
-    {"job", "Keys of a job file.", list_job_keys},
 };
-
-void print_rows(const Json& rows) {
-  for (const Json& row : rows)
-    std::fputs(
-        fmt::format("{:<30} {}\n", row["name"].get<std::string>(), row["doc"].get<std::string>()).c_str(),
-        stdout);
-}
 
 }  // namespace
 
@@ -98,13 +77,19 @@ std::function<int()> add_inspect(CLI::App& app) {
     sub->add_flag("--json", *json, "As JSON");
     sub->callback([json, list = topic.list] {
       const Json rows = list();
-      if (*json) std::fputs((rows.dump(2) + "\n").c_str(), stdout);
+      if (*json) print_text(rows.dump(2) + "\n");
       if (!*json) print_rows(rows);
     });
   }
-  return [one_op = add_inspect_op(app), schedule = add_inspect_schedule(app)] {
-    const int code = one_op();
-    return code == kExitOk ? schedule() : code;
+  // Each runs when its own subcommand was parsed and does nothing otherwise.
+  std::vector<std::function<int()>> parts;
+  for (const auto add : {add_inspect_model, add_inspect_graph, add_inspect_schedules, add_inspect_job,
+                         add_inspect_op, add_inspect_schedule})
+    parts.push_back(add(app));
+  return [parts = std::move(parts)] {
+    for (const std::function<int()>& part : parts)
+      if (const int code = part(); code != kExitOk) return code;
+    return kExitOk;
   };
 }
 

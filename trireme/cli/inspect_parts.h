@@ -1,0 +1,56 @@
+// Subcommands of inspect beside the plain tables, and what they share.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/json.h"
+#include "trireme/cli/command.h"
+#include "trireme/cli/job_source.h"
+#include "trireme/train/model_report.h"
+
+namespace trireme::cli {
+
+std::function<int()> add_inspect_model(CLI::App& inspect);
+std::function<int()> add_inspect_graph(CLI::App& inspect);
+std::function<int()> add_inspect_schedules(CLI::App& inspect);
+std::function<int()> add_inspect_job(CLI::App& inspect);
+
+// Rows of the tables: at least "name" and "doc".
+Json list_models();
+Json list_optimizers();
+Json list_schedules();
+Json list_layers();
+Json list_data();
+Json list_job_keys();
+void print_rows(const Json& rows);
+
+// docs/job.md.
+std::string job_page();
+
+// A job file, a model of the zoo by name, or the built-in job; and what its model reads.
+struct InspectSource {
+  JobSource source;
+  std::string shape;
+  std::int64_t classes = 0, batch = 0;
+};
+void add_inspect_source(CLI::App& app, InspectSource& args);
+
+struct InspectedModel {
+  train::Job job;
+  train::AssumedInput input;
+  int compute_threads = 1;  // of this host
+};
+// Reads the job file, never the data.
+Result<InspectedModel> load_inspected(const InspectSource& args);
+
+// The names that are spelled most like `name`, nearest first.
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string_view> names);
+// ", "-joined.
+std::string joined(std::span<const std::string> items);
+
+void print_text(std::string_view text);
+
+}  // namespace trireme::cli

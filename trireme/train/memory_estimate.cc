@@ -1,0 +1,166 @@
+#include "trireme/train/memory_estimate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "trireme/train/batch.h"
+#include "trireme/train/prepare.h"
+
+namespace trireme::train {
+namespace {
+
+constexpr std::int64_t kLargestBatch = 1 << 24;  // nobody asks for more
+
+std::int64_t bytes_of_type(const TensorType& type) { return static_cast<std::int64_t>(type.num_bytes()); }
+
+std::int64_t arena_of(const Compiled& compiled) { return compiled == nullptr ? 0 : compiled->arena_bytes(); }
+
+Status check(const Job& job, int threads) {
+  if (job.train.batch >= 1 && job.parallel.workers >= 1 && job.train.logical_shards >= 0 && threads >= 1)
+    return {};
+  return error(Code::kInvalid,
+               "[job] got batch {}, {} workers, {} logical shards, {} threads; expected at least one of each "
+               "(logical shards may be 0)",
+               job.train.batch, job.parallel.workers, job.train.logical_shards, threads);
+}
+
+std::int64_t num_shards(const Job& job) {
+  return job.train.logical_shards > 0 ? job.train.logical_shards : job.parallel.workers;
+}
+
+// Samples of one batch, with all that goes with them.
+Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t samples) {
+  TR_ASSIGN_OR_RETURN(const BatchTensors b, allocate_batch(phantom_device(), input, samples));
+  std::int64_t bytes = 0;
+  for (const Tensor* t : {&b.x, &b.labels, &b.weights, &b.sample_ids, &b.key, &b.step, &b.loss_scale})
+    bytes += bytes_of_type(t->type());
+  return bytes;
+}
+
+// Scratch of the first rank, which has as many shards as any. It is kept from call to call, as large as the
+// largest program needs it.
+Result<std::int64_t> exchange_bytes(const plan::Plan& plan) {
+  std::int64_t largest = 0;
+  for (const plan::Bucket& bucket : plan.buckets) {
+    collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
+    TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
+                        collective::find_algorithm(collective::Kind::kAllreduce, bucket.collective));
+    if (algorithm->fixed_order) {
+      spec.leaf_runs = plan.owners;
+      spec.num_leaves = plan.logical_shards;
+    }
+    if (plan.workers() == 1 || !algorithm->applicable(spec).ok()) continue;
+    TR_ASSIGN_OR_RETURN(const collective::RankProgram program, algorithm->build(spec, 0));
+    const auto& scratch = program.scratch_elems;
+    largest = std::max(largest, 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0}));
+  }
+  return largest;
+}
+
+std::int64_t bytes_of_variables(const auto& list) {
+  std::int64_t bytes = 0;
+  for (const auto& variable : list) bytes += bytes_of_type(variable.type);
+  return bytes;
+}
+
+// In the words of Replica: its variables, shards, feed, updates and evaluator.
+Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int threads) {
+  const plan::Plan& plan = p.plan;
+  const std::int64_t shards = plan.owners.front().count;
+  const std::int64_t parameters = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen);
+  const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
+  const exec::MemoryReport train = p.train->memory();
+  std::int64_t buckets = 0, updates = 0;
+  for (const plan::Bucket& b : plan.buckets) buckets += 4 * b.num_elems;
+  const std::int64_t per_shard = job.train.optimizer.max_batch_multiplier > 1 ? 2 : 1;  // and sums of batches
+  for (const Compiled& update : p.updates) updates += arena_of(update);
+  for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
+  TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
+  const std::int64_t eval_slots = std::max(1, threads / std::max(1, plan.shard_threads));
+  TR_ASSIGN_OR_RETURN(const std::int64_t exchange, exchange_bytes(plan));
+  return std::vector<MemoryPart>{
+      {"parameters", "weights, frozen ones too", parameters},
+      {"optimizer", "its state", states},
+      {"statistics", "running means and variances", statistics},
+      {"values", "activations and their gradients, places shared where lives allow",
+       shards * train.values_bytes},
+      {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
+      {"buckets", "gradients of parameters, of every shard", shards * per_shard * buckets},
+      {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
+      {"updates", "values of the optimiser's step", updates},
+      {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
+      {"exchange", "scratch of the collective", exchange},
+      {"checkpoint", "the copy that is written while training goes on", parameters + states + statistics},
+  };
+}
+
+}  // namespace
+
+std::int64_t MemoryEstimate::total_bytes() const {
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                         [](std::int64_t sum, const MemoryPart& p) { return sum + p.bytes; });
+}
+
+std::int64_t MemoryEstimate::bytes_of(std::string_view part) const {
+  for (const MemoryPart& p : parts)
+    if (p.name == part) return p.bytes;
+  TR_CHECK(false, "no part '{}'", part);
+}
+
+Result<MemoryEstimate> estimate_memory(const Job& job, const model::ModelInput& input, int threads) {
+  TR_RETURN_IF_ERROR(check(job, threads));
+  PrepareOptions options;
+  options.world = static_cast<int>(job.parallel.workers);
+  options.compute_threads = threads;
+  TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
+  const plan::Plan& plan = prepared->plan;
+  MemoryEstimate out{plan.shard_batch, plan.owners.front().count, plan.shard_threads, {}};
+  TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, *prepared, threads));
+  return out;
+}
+
+// The estimate is nearly linear in the batch, so guesses between a batch that fits and one that does not
+// close in within a few steps; halving now and then bounds their number where it is not.
+Result<std::int64_t> largest_batch(const Job& job, const model::ModelInput& input, int threads,
+                                   std::int64_t memory_bytes) {
+  TR_RETURN_IF_ERROR(check(job, threads));
+  const std::int64_t shards = num_shards(job);
+  Job trial = job;
+  const auto bytes_at = [&](std::int64_t per_shard) -> Result<std::int64_t> {
+    trial.train.batch = per_shard * shards;
+    TR_ASSIGN_OR_RETURN(const MemoryEstimate estimate, estimate_memory(trial, input, threads));
+    return estimate.total_bytes();
+  };
+  std::int64_t fits = 1, too_large = 0;
+  TR_ASSIGN_OR_RETURN(std::int64_t fits_bytes, bytes_at(1));
+  if (fits_bytes > memory_bytes) return 0;
+  std::int64_t too_large_bytes = 0;
+  std::int64_t guess = std::max<std::int64_t>(2, job.train.batch / shards);
+  for (int round = 0; too_large == 0 || too_large - fits > 1; ++round) {
+    TR_ASSIGN_OR_RETURN(const std::int64_t bytes, bytes_at(guess));
+    const std::int64_t before = fits, before_bytes = fits_bytes;
+    if (bytes <= memory_bytes) {
+      fits = guess, fits_bytes = bytes;
+      if (fits * shards >= kLargestBatch) break;
+    } else {
+      too_large = guess, too_large_bytes = bytes;
+    }
+    if (too_large == 0) {
+      const std::int64_t slope = std::max<std::int64_t>(1, (fits_bytes - before_bytes) / (fits - before));
+      // A little beyond the line, so that the next guess is likely too large.
+      guess = std::clamp(fits + (memory_bytes - fits_bytes) / slope + 2, fits + 1,
+                         std::max(fits + 1, kLargestBatch / shards));
+    } else if (round % 4 == 3) {
+      guess = fits + (too_large - fits) / 2;
+    } else {
+      const double at = static_cast<double>(memory_bytes - fits_bytes) /
+                        static_cast<double>(std::max<std::int64_t>(1, too_large_bytes - fits_bytes));
+      guess = fits + static_cast<std::int64_t>(at * static_cast<double>(too_large - fits));
+    }
+    if (too_large > 0) guess = std::clamp(guess, fits + 1, std::max(fits + 1, too_large - 1));
+  }
+  return fits * shards;
+}
+
+}  // namespace trireme::train
