@@ -175,6 +175,7 @@ std::vector<Case> all_cases() {
   add_elementwise(out);
   add_epilogues(out);
   add_fused(out);
+  add_net_cases(out);
   return out;
 }
 

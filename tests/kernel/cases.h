@@ -18,5 +18,6 @@ struct Case {
 };
 
 std::vector<Case> all_cases();
+void add_net_cases(std::vector<Case>& out);  // those of net_cases.cc, which are among all_cases()
 
 }  // namespace trireme::kernel::test

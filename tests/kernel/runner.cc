@@ -83,6 +83,25 @@ Tensor pooled(const Problem& p, const Tensor& x) {
   return y;
 }
 
+// Mean and variance of x, which the kernel may assume of inputs 2 and 3 of a gradient of normalisation: made
+// in f64 and rounded, so that they are as right as their dtype allows.
+void normalised(const Problem& p, std::string_view norm, std::vector<Tensor>& inputs) {
+  std::vector<Tensor> wide;
+  for (int i = 0; i < 4; ++i)
+    wide.push_back(
+        fill({DType::kF64, p.inputs[static_cast<std::size_t>(i)].shape}, static_cast<std::uint32_t>(i) + 1));
+  const Tensor forward[]{wide[0], wide[1], wide[1]};
+  const Tensor outputs[]{*Tensor::allocate(cpu_device(), wide[0].type()), wide[2], wide[3]};
+  op::KernelArgs args{
+      .inputs = forward, .outputs = outputs, .attrs = p.attrs, .workspace = {}, .parallel = op::serial()};
+  op::find_op(norm)->reference(args);
+  for (const std::size_t i : {2U, 3U})
+    with_type(inputs[i].dtype(), [&]<typename T>(T) {
+      for (std::int64_t k = 0; k < inputs[i].shape().num_elems(); ++k)
+        inputs[i].data<T>()[k] = static_cast<T>(static_cast<float>(wide[i].data<double>()[k]));
+    });
+}
+
 class Backwards final : public op::Parallel {
  public:
   explicit Backwards(int width) : width_(width) {}
@@ -126,6 +145,7 @@ std::vector<Tensor> make_inputs(const Problem& p, DType dtype) {
   for (std::size_t i = 0; i < p.inputs.size(); ++i)
     inputs.push_back(fill({dtype, p.inputs[i].shape}, static_cast<std::uint32_t>(i) + 1));
   if (p.def->name == "max_pool2d_grad") inputs[1] = pooled(p, inputs[0]);
+  if (p.def->name == "layer_norm_grad") normalised(p, "layer_norm", inputs);
   return inputs;
 }
 

@@ -5,7 +5,8 @@
 
 namespace trireme::kernel {
 // gemm.h: the BLAS of this build
-extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm;
+extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
+    kAttentionGemm, kAttentionGradGemm;
 #ifdef TRIREME_HAVE_ONEDNN
 extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn;
 #endif
@@ -13,6 +14,10 @@ extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterG
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
     kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector,
     kApplySgdVector, kApplyMomentumVector, kCastVector;
+// simd/functions.h
+extern const op::KernelRow kErfVector, kExpVector, kGeluVector, kSigmoidVector, kSiluVector, kTanhVector;
+// simd/row_loops.h
+extern const op::KernelRow kLayerNormVector, kLayerNormGradVector;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel

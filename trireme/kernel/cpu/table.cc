@@ -10,6 +10,8 @@ std::span<const op::KernelRow> cpu_kernels() {
       kAddVector,
       kApplyMomentumVector,
       kApplySgdVector,
+      kAttentionGemm,
+      kAttentionGradGemm,
       kBiasAddVector,
       kBiasGradVector,
       kCastVector,
@@ -22,7 +24,12 @@ std::span<const op::KernelRow> cpu_kernels() {
       kConv2dFilterGradGemm,
       kConv2dInputGradGemm,
       kConv2dBiasActChunks,
+      kErfVector,
+      kExpVector,
       kFusedBlocks,
+      kGeluVector,
+      kLayerNormVector,
+      kLayerNormGradVector,
       kMatmulGemm,
       kMatmulBiasActChunks,
       kMaxPool2dVector,
@@ -31,8 +38,11 @@ std::span<const op::KernelRow> cpu_kernels() {
       kReluVector,
       kReluGradVector,
       kScaleVector,
+      kSigmoidVector,
+      kSiluVector,
       kSubVector,
       kSumVector,
+      kTanhVector,
   };
   // clang-format on
   return rows;

@@ -2,14 +2,33 @@
 
 namespace trireme::kernel {
 
-const VectorLoops& vector_loops() {
 #ifdef __x86_64__
+namespace {
+
+// The best of three for this processor.
+template <typename Loops>
+const Loops& best_of(const Loops& avx512, const Loops& avx2, const Loops& baseline) {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-    return kAvx512Loops;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2Loops;
-#endif
-  return kBaselineLoops;
+    return avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2;
+  return baseline;
 }
+
+}  // namespace
+
+const VectorLoops& vector_loops() { return best_of(kAvx512Loops, kAvx2Loops, kBaselineLoops); }
+const FunctionLoops& function_loops() {
+  return best_of(kAvx512Functions, kAvx2Functions, kBaselineFunctions);
+}
+const RowLoops& row_loops() { return best_of(kAvx512Rows, kAvx2Rows, kBaselineRows); }
+
+#else
+
+const VectorLoops& vector_loops() { return kBaselineLoops; }
+const FunctionLoops& function_loops() { return kBaselineFunctions; }
+const RowLoops& row_loops() { return kBaselineRows; }
+
+#endif
 
 }  // namespace trireme::kernel

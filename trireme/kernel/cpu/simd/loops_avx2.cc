@@ -10,7 +10,7 @@
 #pragma GCC target("avx2,fma")
 #endif
 namespace trireme::kernel::avx2 {
-#include "trireme/kernel/cpu/simd/loops.inc"
+#include "trireme/kernel/cpu/simd/set.inc"
 }  // namespace trireme::kernel::avx2
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -20,6 +20,8 @@ namespace trireme::kernel::avx2 {
 
 namespace trireme::kernel {
 const VectorLoops kAvx2Loops = TR_VECTOR_LOOPS(avx2);
+const FunctionLoops kAvx2Functions = TR_FUNCTION_LOOPS(avx2);
+const RowLoops kAvx2Rows = TR_ROW_LOOPS(avx2);
 }  // namespace trireme::kernel
 
 #endif  // __x86_64__

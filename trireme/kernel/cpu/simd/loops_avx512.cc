@@ -11,7 +11,7 @@
 #pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")
 #endif
 namespace trireme::kernel::avx512 {
-#include "trireme/kernel/cpu/simd/loops.inc"
+#include "trireme/kernel/cpu/simd/set.inc"
 }  // namespace trireme::kernel::avx512
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -21,6 +21,8 @@ namespace trireme::kernel::avx512 {
 
 namespace trireme::kernel {
 const VectorLoops kAvx512Loops = TR_VECTOR_LOOPS(avx512);
+const FunctionLoops kAvx512Functions = TR_FUNCTION_LOOPS(avx512);
+const RowLoops kAvx512Rows = TR_ROW_LOOPS(avx512);
 }  // namespace trireme::kernel
 
 #endif  // __x86_64__

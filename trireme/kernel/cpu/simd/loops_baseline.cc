@@ -2,9 +2,11 @@
 #include "trireme/kernel/cpu/simd/sets.h"
 
 namespace trireme::kernel::baseline {
-#include "trireme/kernel/cpu/simd/loops.inc"
+#include "trireme/kernel/cpu/simd/set.inc"
 }  // namespace trireme::kernel::baseline
 
 namespace trireme::kernel {
 const VectorLoops kBaselineLoops = TR_VECTOR_LOOPS(baseline);
+const FunctionLoops kBaselineFunctions = TR_FUNCTION_LOOPS(baseline);
+const RowLoops kBaselineRows = TR_ROW_LOOPS(baseline);
 }  // namespace trireme::kernel

@@ -1,0 +1,41 @@
+// Elementwise functions of one operand.
+#include "trireme/kernel/cpu/simd/functions.h"
+
+#include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/slices.h"
+
+namespace trireme::kernel {
+namespace {
+
+void run_loop(op::KernelArgs& args, UnaryLoop loop) {
+  const float* x = f32_in(args, 0);
+  float* out = f32_out(args, 0);
+  for_elems(args.parallel, args.out(0).shape().num_elems(),
+            [&](std::int64_t begin, std::int64_t end) { loop(x + begin, out + begin, end - begin); });
+}
+
+template <auto Loop>
+void run(op::KernelArgs& args) {
+  run_loop(args, function_loops().*Loop);
+}
+
+void run_gelu(op::KernelArgs& args) {
+  run_loop(args, args.attrs.get_bool("tanh") ? function_loops().gelu_tanh : function_loops().gelu);
+}
+
+}  // namespace
+
+const op::KernelRow kErfVector{
+    .op = "erf", .name = "vector", .run = run<&FunctionLoops::erf>, .applicable = all_f32};
+const op::KernelRow kExpVector{
+    .op = "exp", .name = "vector", .run = run<&FunctionLoops::exp>, .applicable = all_f32};
+const op::KernelRow kGeluVector{.op = "gelu", .name = "vector", .run = run_gelu, .applicable = all_f32};
+const op::KernelRow kSigmoidVector{
+    .op = "sigmoid", .name = "vector", .run = run<&FunctionLoops::sigmoid>, .applicable = all_f32};
+const op::KernelRow kSiluVector{
+    .op = "silu", .name = "vector", .run = run<&FunctionLoops::silu>, .applicable = all_f32};
+const op::KernelRow kTanhVector{
+    .op = "tanh", .name = "vector", .run = run<&FunctionLoops::tanh>, .applicable = all_f32};
+
+}  // namespace trireme::kernel
