@@ -87,7 +87,7 @@ std::vector<TinyCase> tiny_cases() {
     cases.push_back(std::move(c));
   };
   add("sgd", [](TinyCase& c) { use(c.job, "sgd", 0.2); });
-  add("momentum", [](TinyCase& c) { c.job.train.optimizer.weight_decay = 0.01; });
+  add("momentum", [](TinyCase& c) { c.job.train.optimizer.weight_decay = 0.2; });
   add("nesterov", [](TinyCase& c) { use(c.job, "nesterov", 0.05); });
   add("adagrad", [](TinyCase& c) { use(c.job, "adagrad", 0.05); });
   add("rmsprop", [](TinyCase& c) {
@@ -100,13 +100,17 @@ std::vector<TinyCase> tiny_cases() {
     use(c.job, "adam", 0.01);
     c.job.train.optimizer.amsgrad = true;
   });
-  add("adamw", [](TinyCase& c) { use(c.job, "adamw", 0.01); });
+  add("adamw", [](TinyCase& c) {
+    use(c.job, "adamw", 0.01);
+    c.job.train.optimizer.weight_decay = 0.5;
+  });
   add("lars", [](TinyCase& c) { use(c.job, "lars", 1.0); });
   add("normed", [](TinyCase& c) {
     c.job.model.layers = layers(
         R"([{"kind": "conv2d", "out": 3, "window": 3}, {"kind": "batch_norm", "activation": "relu"},
             {"kind": "conv2d", "out": 4, "window": 3}, {"kind": "batch_norm", "activation": "relu"},
             {"kind": "classifier"}])");
+    c.job.train.optimizer.weight_decay = 0.2;  // not of biases and scales
   });
   add("dropout", [](TinyCase& c) {
     c.job.model.layers =
