@@ -123,6 +123,8 @@ TEST(CheckJob, RefusesValuesOutOfRange) {
 TEST(CheckJob, RefusesWhatAnOptimiserDoesNotHaveOrTake) {
   const Case cases[] = {
       {{"train.optimizer.lr=0"}, "key 'train.optimizer.lr': got 0.0, expected a rate above 0"},
+      {{"train.optimizer.lr=1e6"},
+       "key 'train.optimizer.lr': got 1000000.0, expected a rate above 0 and below 1000000"},
       {{"train.optimizer.lr=nan"}, "key 'train.optimizer.lr': got nan, expected a rate above 0"},
       {{"train.optimizer.lr=inf"}, "key 'train.optimizer.lr': got inf, expected a rate above 0"},
       {{"train.optimizer.momentum=1"},

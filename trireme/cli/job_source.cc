@@ -13,6 +13,8 @@ void add_job_options(CLI::App& app, JobSource& source) {
 
 Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path) {
   Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok() && path.find('=') != std::string::npos)
+    co_return error(Code::kInvalid, "[job] '{}' is not a job file; to set a key: --set {}", path, path);
   if (!bytes.ok())
     co_return error(Code::kInvalid, "{}; expected a job file in TOML, such as recipes/digits.toml",
                     bytes.status().message());

@@ -5,11 +5,11 @@
 namespace {
 
 // CLI11 says of a misspelt command only that one is missing.
-bool is_unknown_command(std::string_view word) {
+bool is_unknown_command(const CLI::App& app, std::string_view word) {
   std::string names;
-  for (const trireme::cli::Command& command : trireme::cli::command_table()) {
-    if (word.starts_with('-') || word == command.name) return false;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", command.name);
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (word.starts_with('-') || word == sub->get_name()) return false;
+    if (!sub->get_group().empty()) names += (names.empty() ? "" : ", ") + sub->get_name();
   }
   const std::string hint =
       word.ends_with(".toml") ? fmt::format("To train a job file: trireme train {}\n", word) : "";
@@ -24,7 +24,6 @@ bool is_unknown_command(std::string_view word) {
 
 int main(int argc, char** argv) {
   using trireme::cli::Command;
-  if (argc > 1 && is_unknown_command(argv[1])) return trireme::cli::kExitUsage;
   CLI::App app("Trireme trains deep networks on the machines you have.", "trireme");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* failed, const CLI::Error& e) {
@@ -37,6 +36,7 @@ int main(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(command.name, command.doc);
     sub->callback([&code, run = command.add(*sub)] { code = run(); });
   }
+  if (argc > 1 && is_unknown_command(app, argv[1])) return trireme::cli::kExitUsage;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

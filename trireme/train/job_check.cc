@@ -184,7 +184,7 @@ void check_optimizer(Checker& c, const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   const auto row = model::find_optimizer(o.kind);
   c.expect_ok(row.status(), "train.optimizer.kind");
-  c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr", "a rate above 0");
+  c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr", "a rate above 0 and below 1000000");
   const auto share = [](const std::optional<double>& v) { return !v || (*v >= 0 && *v < 1); };
   c.expect(share(o.momentum), "train.optimizer.momentum", "at least 0 and below 1");
   c.expect(share(o.beta1), "train.optimizer.beta1", "at least 0 and below 1");

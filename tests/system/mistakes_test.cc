@@ -1,0 +1,266 @@
+// Mistakes that users make, through the real binary: the exit code (docs/errors.md), and a message that names
+// the cause, the place and what to do.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/system/binary.h"
+
+namespace trireme::system_test {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2;
+
+struct Mistake {
+  std::vector<std::string> arguments;
+  int code;
+  std::vector<std::string> says;  // every one of these
+};
+
+std::string shown(const std::vector<std::string>& arguments) {
+  std::string command = "trireme";
+  for (const std::string& a : arguments) command += " " + a;
+  return command;
+}
+
+void expect_told(const Ran& ran, const Mistake& m) {
+  SCOPED_TRACE(shown(m.arguments) + "\n" + ran.err);
+  EXPECT_EQ(ran.code, m.code);
+  EXPECT_EQ(ran.signal, 0);
+  EXPECT_EQ(ran.out, "") << "results only";
+  const std::size_t first = ran.err.find("error: ");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(ran.err.find("error: ", first + 1), std::string::npos) << "told once";
+  for (const std::string& part : m.says)
+    EXPECT_NE(ran.err.find(part, first), std::string::npos) << "lacks: " << part;
+}
+
+// Each in a place of its own, which `prepare` fills.
+template <class Prepare>
+void expect_all_told(const std::vector<Mistake>& mistakes, Prepare prepare) {
+  for (const Mistake& m : mistakes) {
+    const Workspace w;
+    prepare(w);
+    expect_told(w.run(m.arguments), m);
+  }
+}
+
+std::vector<std::string> tiny(const std::vector<std::string>& sets, std::vector<std::string> more = {}) {
+  std::vector<std::string> args{
+      "train", "--quiet", "--set", "train.steps=2", "data.limit_train=60", "data.limit_test=20"};
+  args.insert(args.end(), sets.begin(), sets.end());
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<std::string> set(const std::vector<std::string>& sets) {
+  std::vector<std::string> args{"train", "--set"};
+  args.insert(args.end(), sets.begin(), sets.end());
+  return args;
+}
+
+void make_dir(const Workspace& w, const std::string& name) { std::filesystem::create_directories(w / name); }
+
+TEST(Mistakes, OnTheCommandLine) {
+  expect_all_told(
+      {
+          {{}, kUsage, {"trireme --help"}},
+          {{"trian"}, kUsage, {"unknown command 'trian'; expected one of: train, ", "trireme --help"}},
+          {{"my.toml"}, kUsage, {"unknown command 'my.toml'", "trireme train my.toml"}},
+          {{"train", "--bogus"}, kUsage, {"--bogus", "trireme train --help"}},
+          {{"train", "a.toml", "b.toml"}, kUsage, {"b.toml", "trireme train --help"}},
+          {{"train", "--workers", "0"}, kUsage, {"--workers: Value 0 not in range", "65536"}},
+          {{"train", "--workers", "two"}, kUsage, {"--workers: Value two not in range"}},
+          {{"train", "--set"}, kUsage, {"--set", "KEY=VALUE"}},
+          {{"train", "--set", "train.epochs"}, kUsage, {"--set got 'train.epochs', expected key=value"}},
+          {{"train", "train.epochs=2"},
+           kUsage,
+           {"'train.epochs=2' is not a job file; to set a key: --set train.epochs=2"}},
+          {{"train", "--transport", "pigeon"},
+           kUsage,
+           {"key 'parallel.transport'", "auto, shm, tcp, mpi, inproc"}},
+          {{"train", "--fault", "kill rank 1"}, kUsage, {"RANK:KIND@SITE:INDEX"}},
+          {{"train", "--workers", "4", "--set", "train.logical_shards=2"},
+           kUsage,
+           {"4 workers cannot share 2 logical shards", "--workers 2", "train.logical_shards=4"}},
+          {{"train", "--workers", "2", "--transport", "mpi"}, kUsage, {"mpirun -n 2"}},
+      },
+      [](const Workspace&) {});
+}
+
+TEST(Mistakes, InAJobFile) {
+  const std::vector<Mistake> mistakes{
+      {{"train", "missing.toml"}, kUsage, {"'missing.toml'", "No such file", "recipes/digits.toml"}},
+      {{"train", "folder"}, kUsage, {"'folder'", "Is a directory", "expected a job file in TOML"}},
+      {{"train", "syntax.toml"}, kUsage, {"syntax.toml:1:", "[job] not valid TOML"}},
+      {{"train", "bytes.toml"}, kUsage, {"bytes.toml:1:", "[job] not valid TOML", "utf-8"}},
+      {{"train", "twice.toml"}, kUsage, {"twice.toml:3:", "[job] not valid TOML"}},
+      {{"train", "key.toml"},
+       kUsage,
+       {"key.toml:2:9: [job] unknown key 'train.epoch'; did you mean 'train.epochs'?"}},
+      {{"train", "table.toml"}, kUsage, {"table.toml:1:9: [job] 'train' is a table of keys", "train.epochs"}},
+      {{"train", "type.toml"},
+       kUsage,
+       {"type.toml:2:10: [job] key 'train.epochs'", "string", "expected a whole number"}},
+      {{"train", "range.toml"},
+       kUsage,
+       {"range.toml:2:9: [job] key 'train.batch': got 0, expected between 1 and"}},
+      {{"train", "attribute.toml"},
+       kUsage,
+       {"attribute.toml:3:9: [job] key 'train.optimizer.beta1': got 0.9", "'sgd' has only weight_decay"}},
+      {{"train", "layer.toml"}, kUsage, {"layer.toml:1:1: [model] layer 1 (conv2d): 'window' is missing"}},
+      {{"train", "schedule.toml"},
+       kUsage,
+       {"schedule.toml:2:14: [job] key 'train.optimizer.milestones'", "\"step\""}},
+  };
+  expect_all_told(mistakes, [](const Workspace& w) {
+    make_dir(w, "folder");
+    w.write("syntax.toml", "[train\nepochs = 3\n");
+    w.write("bytes.toml", "name = \"\xff\xfe\"\n");
+    w.write("twice.toml", "[train]\nepochs = 3\nepochs = 4\n");
+    w.write("key.toml", "[train]\nepoch = 3\n");
+    w.write("table.toml", "train = 3\n");
+    w.write("type.toml", "[train]\nepochs = \"three\"\n");
+    w.write("range.toml", "[train]\nbatch = 0\n");
+    w.write("attribute.toml", "[train.optimizer]\nkind = \"sgd\"\nbeta1 = 0.9\n");
+    w.write("layer.toml",
+            "[[model.layers]]\nkind = \"flatten\"\n[[model.layers]]\nkind = \"conv2d\"\nout = 3\n");
+    w.write("schedule.toml", "[train.optimizer]\nmilestones = [0.5]\n");
+  });
+}
+
+TEST(Mistakes, InKeysAndValues) {
+  expect_all_told(
+      {
+          {set({"train.epoch=3"}), kUsage, {"unknown key 'train.epoch'; did you mean 'train.epochs'?"}},
+          {set({"train.epochs=many"}), kUsage, {"key 'train.epochs': got 'many', expected a whole number"}},
+          {set({"train.optimizer.lr=-1"}), kUsage, {"--set: [job] key 'train.optimizer.lr'", "above 0"}},
+          {set({"model.name=alexnot"}), kUsage, {"no model is called 'alexnot'", "lenet", "alexnet"}},
+          {set({"train.optimizer.kind=adom"}), kUsage, {"no optimiser is called 'adom'", "adam"}},
+          {set({"train.optimizer.schedule=stair"}),
+           kUsage,
+           {"'train.optimizer.schedule': got \"stair\"", "step"}},
+          {set({"data.kind=mnist"}), kUsage, {"'data.kind': got \"mnist\"", "idx"}},
+          {set({"parallel.collective=star"}), kUsage, {"star", "fixed-tree"}},
+          {set({"parallel.agreement=magic"}), kUsage, {"'magic'; expected one of: bsp"}},
+          {set({"parallel.codec=zip"}), kUsage, {"'parallel.codec': got \"zip\"", "none"}},
+          {set({"train.device=gpu"}), kUsage, {"'train.device': got \"gpu\"", "cpu"}},
+          {set({"train.precision=f8"}), kUsage, {"'train.precision': got \"f8\"", "f32, bf16, f16"}},
+          {set({"model.name=mnist-cnn", "model.options={width=3}"}),
+           kUsage,
+           {"'mnist-cnn' has no option 'width'", "scale, dropout"}},
+          {set({"train.batch=4", "train.logical_shards=8"}),
+           kUsage,
+           {"a batch of 4 samples cannot be cut into 8 logical shards", "train.batch to 8 or more"}},
+          {set({"model.cut_at=fc2"}), kUsage, {"'model.cut_at'", "model.init_from"}},
+          {tiny({"model.freeze=conv9"}), kUsage, {"no layer 'conv9'", "conv1, conv2, fc1, fc2"}},
+          {tiny({"model.name=char-gpt"}), kUsage, {"'char-gpt'", "data.kind = \"text\""}},
+          {tiny({"model.layers=[{kind='conv2d', out=8, window=99}, {kind='classifier'}]"}),
+           kUsage,
+           {"layer 0 (conv2d)", "got 99", "28"}},
+      },
+      [](const Workspace&) {});
+}
+
+TEST(Mistakes, InTheData) {
+  const std::vector<Mistake> mistakes{
+      {set({"data.kind=idx"}), kUsage, {"key 'data.path': got \"\", expected a path, for kind 'idx'"}},
+      {set({"data.kind=idx", "data.path=nowhere"}),
+       kFailed,
+       {"--set: ", "'nowhere'", "No such file", "set data.path", "how_to_own_data"}},
+      {{"train", "idx.toml"}, kFailed, {"idx.toml:3:8: ", "'nowhere'", "set data.path"}},
+      {set({"data.kind=idx", "data.path=empty"}),
+       kFailed,
+       {"empty: no file named like train-images-idx3-ubyte", "set data.path"}},
+      {set({"data.kind=images", "data.path=empty", "data.shape=3x8x8"}),
+       kFailed,
+       {"empty: no folders with pictures", "one folder per class"}},
+      {set({"data.kind=images", "data.path=empty"}), kUsage, {"key 'data.shape'", "like 3x64x64"}},
+      {set({"data.kind=idx", "data.path=idx"}),
+       kFailed,
+       {"idx/train-images-idx3-ubyte, offset 19", "ends early: got 3 bytes of values, expected 7840"}},
+      {set({"data.kind=csv", "data.path=table.csv", "model.name=mlp"}),
+       kFailed,
+       {"table.csv, line 3, offset 17: column 1: got 'four', expected a finite number"}},
+      {set({"data.kind=images", "data.path=pictures", "data.shape=3x8x8"}),
+       kFailed,
+       {"pictures/cat/a.png, offset 0: neither a JPEG nor a PNG", "remove or convert it"}},
+      {set({"data.kind=text", "data.path=short.txt", "model.name=char-gpt"}),
+       kUsage,
+       {"short.txt, offset 6", "a window takes 129", "a longer text or a shorter context"}},
+      {set({"data.kind=npy", "data.path=table.csv"}), kFailed, {"table.csv"}},
+  };
+  expect_all_told(mistakes, [](const Workspace& w) {
+    for (const char* dir : {"empty", "idx", "pictures/cat"}) make_dir(w, dir);
+    w.write("idx.toml", "[data]\nkind = \"idx\"\npath = \"nowhere\"\n");
+    w.write("idx/train-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0\0\x0a\0\0\0\x1c\0\0\0\x1c"
+                                                       "abc",
+                                                       19));
+    w.write("idx/train-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x0a"
+                                                       "0123456789",
+                                                       18));
+    w.write("table.csv", "a,b,kind\n1,2,x\n3,four,y\n");
+    w.write("pictures/cat/a.png", "no picture\n");
+    w.write("short.txt", "short\n");
+  });
+}
+
+TEST(Mistakes, InTheRunFolder) {
+  const Workspace w;
+  w.write("file", "in the way");
+  expect_told(w.run(tiny({}, {"--run-dir", "file"})),
+              {{"--run-dir", "file"}, kFailed, {"'file/log'", "Not a directory"}});
+  expect_told(w.run(tiny({}, {"--run-dir", "/proc/here"})),
+              {{"--run-dir", "/proc/here"}, kFailed, {"'/proc/here/log'"}});
+  ASSERT_EQ(w.run(tiny({}, {"--run-dir", "half", "--fault", "0:error@collective:2"})).code, kFailed);
+  expect_told(w.run(tiny({"train.batch=30"}, {"--run-dir", "half"})),
+              {{"train.batch=30"},
+               kUsage,
+               {"half holds an unfinished run of a different job", "train.batch: 128 -> 30",
+                "use another --run-dir"}});
+  w.write("half/job.toml", "[train\n");
+  expect_told(w.run(tiny({}, {"--run-dir", "half"})),
+              {{"damaged job.toml"}, kUsage, {"half/job.toml:1:", "not valid TOML"}});
+}
+
+TEST(Mistakes, AskingForAFinishedRunAgainIsNone) {
+  const Workspace w;
+  const Ran first = w.run(tiny({}, {"--run-dir", "done"})), again = w.run(tiny({}, {"--run-dir", "done"}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_EQ(again.err, "");
+}
+
+TEST(Mistakes, InWhatAModelStartsFrom) {
+  const Workspace w;
+  ASSERT_EQ(w.run(tiny({}, {"--run-dir", "done"})).code, 0);
+  const auto start = [&](const std::vector<std::string>& sets, const std::string& dir,
+                         std::vector<std::string> says, int code) {
+    const Mistake m{tiny(sets, {"--run-dir", dir}), code, std::move(says)};
+    expect_told(w.run(m.arguments), m);
+  };
+  start({"model.init_from=nowhere"}, "a", {"model.init_from", "nowhere does not exist", "check the path"},
+        kUsage);
+  start({"model.init_from=done", "model.name=mlp"}, "b",
+        {"model.init_from: done has f32[128] under 'fc1/bias'", "wants f32[256]", "set model.cut_at"},
+        kUsage);
+  start({"model.init_from=done", "model.cut_at=fc9"}, "c", {"no layer 'fc9'", "conv1, conv2, fc1, fc2"},
+        kUsage);
+  int damaged = 0;
+  for (const auto& step : std::filesystem::directory_iterator(w / "done/checkpoints")) {
+    const std::string shard =
+        "done/checkpoints/" + step.path().filename().string() + "/tensors-00001-of-00001.safetensors";
+    std::string bytes = w.read(shard);
+    ASSERT_GT(bytes.size(), 5000U) << shard;
+    bytes[5000] = static_cast<char>(bytes[5000] ^ 1);
+    w.write(shard, bytes);
+    ++damaged;
+  }
+  ASSERT_GE(damaged, 1);
+  start({"model.init_from=done"}, "d",
+        {"every checkpoint in done/checkpoints is damaged", "trireme checkpoint verify"}, kUsage);
+}
+
+}  // namespace
+}  // namespace trireme::system_test
