@@ -67,7 +67,9 @@ Task<Status> MetricsLog::flush() {
   if (events_) TR_CO_RETURN_IF_ERROR(co_await events_->flush());
   if (!active_ || pending_.empty()) co_return Status();
   const std::string text = std::exchange(pending_, {});
-  co_return co_await rt_.files().append(path_, as_bytes(text));
+  TR_CO_RETURN_IF_ERROR(co_await rt_.files().append(path_, as_bytes(text)));
+  // Before the checkpoint that these lines lead to: it must not survive a crash that they do not.
+  co_return co_await rt_.files().sync(path_);
 }
 
 }  // namespace trireme::train

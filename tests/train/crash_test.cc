@@ -1,0 +1,141 @@
+// Whole runs through crashes and failing disks: a run of five steps with three checkpoints is killed, or an
+// operation fails, at every file operation in turn, and the same command is given again.
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+
+namespace trireme::train::testing {
+namespace {
+
+using runtime::DiskFault;
+using runtime::FaultSpec;
+
+// Of everything that a checkpoint holds: weights, moments, running statistics.
+Job crash_job(int workers = 1) {
+  Job job = tiny_job();
+  job.model.layers = *parse_json(R"([{"kind": "conv2d", "out": 2, "window": 4},
+                                     {"kind": "batch_norm", "activation": "relu"}, {"kind": "classifier"}])",
+                                 "layers");
+  job.train.steps = 5;
+  job.train.checkpoint_steps = 2;
+  job.train.eval_steps = 2;
+  job.train.optimizer.kind = "adam";
+  job.train.optimizer.lr = 0.01;
+  job.parallel.workers = workers;
+  return job;
+}
+
+FaultSpec at_operation(FaultSpec::Kind kind, int process, std::uint64_t operation) {
+  FaultSpec fault;
+  fault.kind = kind;
+  fault.runtime = process;
+  fault.site = "disk";
+  fault.index = operation;
+  return fault;
+}
+
+class TrainCrash : public ::testing::Test {
+ protected:
+  TrainCrash() : data_(tiny_pictures(40, 10, 8)) {
+    VirtualRuns alone;
+    expected_ = alone.train(crash_job(), data_).summary();
+    lines_ = alone.metrics();
+  }
+
+  // The same command once more: the same bits, every step once in the metrics, a whole summary.
+  void expect_finishes(VirtualRuns& runs, int workers) {
+    const Summary end = runs.train(crash_job(workers), data_).summary();
+    EXPECT_EQ(end.parameters_sha256, expected_.parameters_sha256);
+    EXPECT_EQ(end.steps, 5);
+    EXPECT_TRUE(end.finished);
+    EXPECT_EQ(runs.metrics(), lines_);
+    const Result<Json> written = parse_json(runs.read("run/summary.json"), "summary.json");
+    ASSERT_TRUE(written.ok()) << written.status().to_string();
+    EXPECT_EQ(written->value("parameters_sha256", ""), expected_.parameters_sha256);
+    EXPECT_EQ(written->value("test_loss", 0.0), expected_.test_loss);
+    EXPECT_TRUE(written->value("finished", false));
+  }
+
+  std::shared_ptr<const data::Dataset> data_;
+  Summary expected_;
+  std::vector<Json> lines_;
+};
+
+TEST_F(TrainCrash, AtAnyFileOperationTheSameCommandEndsInTheSameBits) {
+  std::uint64_t operation = 0;
+  for (bool killed = true; killed; ++operation) {
+    SCOPED_TRACE(fmt::format("killed at file operation {}", operation));
+    ASSERT_LT(operation, 2000U);
+    VirtualRuns runs({at_operation(FaultSpec::Kind::kKill, 0, operation)});
+    killed = runs.train(crash_job(), data_).killed;
+    expect_finishes(runs, 1 + static_cast<int>(operation % 3));
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(operation, 60U);
+}
+
+TEST_F(TrainCrash, TwiceInARowTheSameCommandEndsInTheSameBits) {
+  int pairs = 0;
+  for (std::uint64_t first = 5; first < 70; first += 6) {
+    bool killed = true;
+    for (std::uint64_t second = first % 7; killed; second += 7, ++pairs) {
+      SCOPED_TRACE(fmt::format("killed at file operation {}, then at {}", first, second));
+      VirtualRuns runs(
+          {at_operation(FaultSpec::Kind::kKill, 0, first), at_operation(FaultSpec::Kind::kKill, 1, second)});
+      EXPECT_TRUE(runs.train(crash_job(), data_).killed);
+      killed = runs.train(crash_job(), data_).killed;
+      expect_finishes(runs, 1);
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  EXPECT_GT(pairs, 100);
+}
+
+TEST_F(TrainCrash, AnyFailingFileOperationEndsTheRunWithItsPathAndHarmsNothing) {
+  int failures = 0;
+  std::uint64_t operation = 0;
+  for (int quiet = 0; quiet < 10; ++operation) {
+    SCOPED_TRACE(fmt::format("file operation {} fails", operation));
+    ASSERT_LT(operation, 2000U);
+    VirtualRuns runs({at_operation(FaultSpec::Kind::kError, 0, operation)});
+    const RunOutcome out = runs.train(crash_job(), data_);
+    const bool ok = out.ranks[0].ok();
+    failures += ok ? 0 : 1;
+    quiet = ok ? quiet + 1 : 0;
+    if (!ok) {
+      EXPECT_NE(out.ranks[0].status().message().find("/run"), std::string::npos)
+          << out.ranks[0].status().to_string();
+    }
+    expect_finishes(runs, 1);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(failures, 40);
+}
+
+TEST_F(TrainCrash, AFullDiskEndsTheRunWithThePathAndTheRunGoesOnWhenThereIsRoom) {
+  int failures = 0;
+  for (std::uint64_t capacity = 0; capacity < 40000; capacity += 400) {
+    SCOPED_TRACE(fmt::format("full at {} bytes", capacity));
+    DiskFault full;
+    full.kind = DiskFault::Kind::kFull;
+    full.capacity_bytes = capacity;
+    full.duration = 3600 * kSecond;  // then somebody makes room
+    VirtualRuns runs({}, {full});
+    const RunOutcome out = runs.train(crash_job(), data_);
+    failures += out.ranks[0].ok() ? 0 : 1;
+    if (!out.ranks[0].ok()) {
+      EXPECT_EQ(out.ranks[0].status().code(), Code::kExhausted) << out.ranks[0].status().to_string();
+      EXPECT_NE(out.ranks[0].status().message().find("/run"), std::string::npos)
+          << out.ranks[0].status().to_string();
+    }
+    runs.sleep(2 * 3600 * kSecond);
+    expect_finishes(runs, 1);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(failures, 10);
+  EXPECT_LT(failures, 100) << "there was never room";
+}
+
+}  // namespace
+}  // namespace trireme::train::testing
