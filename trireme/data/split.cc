@@ -6,6 +6,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
 #include "trireme/data/load.h"
+#include "trireme/data/standardise.h"
 
 namespace trireme::data {
 namespace {
@@ -66,27 +67,6 @@ void measure_pixels(Dataset& set) {
   }
 }
 
-void standardise_features(Dataset& set) {
-  const auto elems = static_cast<std::size_t>(set.sample_elems());
-  for (std::size_t j = 0; j < elems; ++j) {
-    double sum = 0, squares = 0;
-    const auto value = [&](std::int64_t row) -> float& {
-      return set.features[static_cast<std::size_t>(row) * elems + j];
-    };
-    for (std::int64_t id = 0; id < set.num_train; ++id) sum += static_cast<double>(value(set.row_of(id)));
-    const double mean = sum / static_cast<double>(set.num_train);
-    for (std::int64_t id = 0; id < set.num_train; ++id) {
-      const double d = static_cast<double>(value(set.row_of(id))) - mean;
-      squares += d * d;
-    }
-    const double deviation = std::sqrt(squares / static_cast<double>(set.num_train));
-    const double scale = deviation > 0 ? 1 / deviation : 1;
-    const auto num_rows = static_cast<std::int64_t>(set.features.size() / elems);
-    for (std::int64_t row = 0; row < num_rows; ++row)
-      value(row) = static_cast<float>((static_cast<double>(value(row)) - mean) * scale);
-  }
-}
-
 }  // namespace
 
 Status split_parts(Dataset& set, const DataSpec& spec) {
@@ -112,7 +92,7 @@ Status split_parts(Dataset& set, const DataSpec& spec) {
 
 void normalise_by_training(Dataset& set, Statistics which) {
   if (which != Statistics::kNone && set.dtype == DType::kU8) measure_pixels(set);
-  if (which == Statistics::kAll && set.dtype == DType::kF32) standardise_features(set);
+  if (which == Statistics::kAll && set.dtype == DType::kF32) standardise(measure_features(set), set.features);
 }
 
 }  // namespace trireme::data
