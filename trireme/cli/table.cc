@@ -7,6 +7,8 @@ namespace {
 constexpr Command kCommands[] = {
     {"train", "Train a model: the built-in digits, or a job file.", add_train},
     {"eval", "Measure a trained model: loss, accuracy, which classes it confuses.", add_eval},
+    {"predict", "Use a trained model: classes of samples, a text that goes on, pictures drawn again.",
+     add_predict},
     {"simulate", "Rehearse a job on a virtual cluster, in virtual time, with the real code.", add_simulate},
     {"calibrate", "Measure this host: links, additions, memory, arithmetic. Prices are made of it.",
      add_calibrate},

@@ -1,0 +1,191 @@
+// `trireme predict RUN`: what a trained model says: classes of samples, a text that goes on, pictures drawn
+// again.
+#include <cstdio>
+
+#include "trireme/cli/commands.h"
+#include "trireme/cli/predict_model.h"
+#include "trireme/data/image_encode.h"
+#include "trireme/train/generate.h"
+#include "trireme/train/predict_sheet.h"
+
+namespace trireme::cli {
+namespace {
+
+using model::ModelTask;
+using runtime::Runtime;
+using runtime::Task;
+
+constexpr std::int64_t kShownOfPart = 32;  // samples of a part; of --input all are shown
+
+struct PredictArgs {
+  TrainedArgs model;
+  std::string part = "test", input;
+  std::int64_t samples = -1;  // -1: not given
+  std::string csv, png, filters;
+  train::GenerateOptions text;
+  bool json = false, quiet = false;
+  std::vector<const CLI::Option*> text_options, sample_options;  // to refuse those of another task
+};
+
+// Options of another task are a mistake, not noise.
+Status refuse_given(const std::vector<const CLI::Option*>& options, const char* does) {
+  for (const CLI::Option* option : options)
+    if (option->count() > 0)
+      return error(Code::kInvalid, "[predict] {} is not for this model: it {}", option->get_name(), does);
+  return {};
+}
+
+Task<Status> write_file(Runtime& rt, std::string path, ByteView bytes) {
+  const Status status = co_await rt.files().write_atomic(path, bytes);
+  if (status.ok()) print_note(fmt::format("written: {}", path));
+  co_return status;
+}
+
+Task<Status> write_picture(Runtime& rt, std::string path, const data::Picture& picture) {
+  TR_CO_ASSIGN_OR_RETURN(const Bytes bytes, data::encode_png(picture));
+  co_return co_await write_file(rt, std::move(path), bytes);
+}
+
+// How many samples are wanted, with a note where that is not all of them.
+std::int64_t wanted(const PredictArgs& args, const train::Samples& samples) {
+  if (args.samples >= 0) return args.samples;
+  if (!args.input.empty() || samples.count() <= kShownOfPart) return 0;
+  print_note(fmt::format("the first {} of {} samples; --samples 0 takes all", kShownOfPart, samples.count()));
+  return kShownOfPart;
+}
+
+Task<Result<train::Samples>> take_samples(Runtime& rt, const PredictArgs& args,
+                                          const train::LoadedModel& model) {
+  TR_CO_ASSIGN_OR_RETURN(const train::Part part, train::parse_part(args.part));
+  if (args.input.empty()) co_return train::samples_of_part(model, part);
+  Result<train::Samples> samples = co_await train::read_samples(rt, model, args.input);
+  if (samples.ok())
+    for (const std::string& note : samples->notes) print_note(note);
+  co_return samples;
+}
+
+Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const train::LoadedModel& model) {
+  const Result<train::Samples> samples = co_await take_samples(rt, args, model);
+  if (!samples.ok()) co_return samples.status();
+  train::BatchProgress progress = batch_progress(args.quiet);
+  const std::int64_t most = wanted(args, *samples);
+  const auto found = co_await train::classify(rt, model, *samples, most, std::move(progress));
+  if (!found.ok()) co_return found.status();
+  if (!args.csv.empty()) {
+    const std::string text = train::to_csv(*found, model);
+    TR_CO_RETURN_IF_ERROR(co_await write_file(rt, args.csv, as_bytes(text)));
+  }
+  if (args.json)
+    std::fputs((train::to_json(*found, model).dump(2) + "\n").c_str(), stdout);
+  else if (args.csv.empty())
+    std::fputs(train::to_text(*found, model).c_str(), stdout);
+  co_return Status();
+}
+
+Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const train::LoadedModel& model) {
+  if (!args.csv.empty())
+    co_return error(Code::kInvalid,
+                    "[predict] --csv is not for this model: it reconstructs; use --png or --json");
+  const Result<train::Samples> samples = co_await take_samples(rt, args, model);
+  if (!samples.ok()) co_return samples.status();
+  train::BatchProgress progress = batch_progress(args.quiet);
+  const std::int64_t most = wanted(args, *samples);
+  const auto found = co_await train::reconstruct(rt, model, *samples, most, std::move(progress));
+  if (!found.ok()) co_return found.status();
+  if (!args.png.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, train::reconstruction_sheet(*found, *samples->data));
+    TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.png, sheet));
+  }
+  if (args.json)
+    std::fputs((train::to_json(*found).dump(2) + "\n").c_str(), stdout);
+  else if (args.png.empty() && args.filters.empty())
+    std::fputs(train::to_text(*found).c_str(), stdout);
+  co_return Status();
+}
+
+Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const train::LoadedModel& model) {
+  const bool show = !args.json;
+  bool begun = false;  // nothing is shown before the first token: mistakes get a message alone
+  std::function<void(std::string_view)> emit = [&](std::string_view text) {
+    if (!show) return;
+    if (!begun) std::fputs(args.text.prompt.c_str(), stdout);
+    begun = true;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  const Result<train::Generated> made = co_await train::generate(rt, model, args.text, std::move(emit));
+  if (!made.ok()) co_return made.status();
+  const double seconds = to_seconds(made->took);
+  const double rate = seconds > 0 ? static_cast<double>(made->tokens) / seconds : 0;
+  if (show) {
+    std::fputs("\n", stdout);
+    if (!args.quiet) print_note(fmt::format("{} tokens, {:.0f} per second", made->tokens, rate));
+    co_return Status();
+  }
+  Json json;
+  json["prompt"] = made->prompt;
+  json["text"] = made->text;
+  json["tokens"] = made->tokens;
+  json["temperature"] = args.text.temperature;
+  json["top_k"] = args.text.top_k;
+  json["seed"] = args.text.seed;
+  json["tokens_per_second"] = rate;
+  // A text of bytes may end inside a character.
+  std::fputs((json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
+  co_return Status();
+}
+
+Task<Status> predict(Runtime& rt, const PredictArgs& args) {
+  const Result<train::LoadedModel> model = co_await load_trained(rt, args.model);
+  if (!model.ok()) co_return model.status();
+  const ModelTask task = model->input.task;
+  if (task == ModelTask::kLanguage) {
+    TR_CO_RETURN_IF_ERROR(refuse_given(args.sample_options, "goes on with a text (--prompt)"));
+    co_return co_await predict_text(rt, args, *model);
+  }
+  const bool classifies = task == ModelTask::kClassify;
+  TR_CO_RETURN_IF_ERROR(
+      refuse_given(args.text_options, classifies ? "classifies samples" : "reconstructs samples"));
+  if (classifies && !args.png.empty())
+    co_return error(Code::kInvalid, "[predict] --png is not for this model: it classifies and draws nothing");
+  if (!args.filters.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, train::filter_sheet(*model));
+    TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.filters, sheet));
+  }
+  if (classifies) co_return co_await predict_classes(rt, args, *model);
+  co_return co_await predict_pictures(rt, args, *model);
+}
+
+}  // namespace
+
+std::function<int()> add_predict(CLI::App& app) {
+  auto args = std::make_shared<PredictArgs>();
+  add_trained_options(app, args->model);
+  const auto sample = [&](CLI::Option* option) { args->sample_options.push_back(option); };
+  const auto text = [&](CLI::Option* option) { args->text_options.push_back(option); };
+  sample(app.add_option("--part", args->part, "Samples of the job's data: test, validation or train"));
+  sample(app.add_option("--input", args->input,
+                        "Your own samples: a picture (PNG, JPEG), a folder of them, an .npy or a .csv file"));
+  sample(app.add_option("--samples", args->samples,
+                        "Only so many of them; 0: all (default: 32 of a part, all of --input)")
+             ->check(CLI::NonNegativeNumber));
+  sample(app.add_option("--csv", args->csv, "Classifiers: write a table to this file"));
+  sample(
+      app.add_option("--png", args->png, "Autoencoders: write originals above reconstructions to this file"));
+  sample(app.add_option("--filters", args->filters,
+                        "Write what the units of the first layer look for to this PNG file"));
+  text(app.add_option("--prompt", args->text.prompt, "Language models: the text to go on with"));
+  text(app.add_option("--tokens", args->text.tokens, "How many tokens to add (default: 200)"));
+  text(app.add_option("--temperature", args->text.temperature,
+                      "How freely to draw; 0: always the most likely token (default: 0.8)"));
+  text(app.add_option("--top-k", args->text.top_k, "Draw from the k most likely tokens; 0: all"));
+  text(app.add_option("--seed", args->text.seed, "Another seed, another text (default: 1)"));
+  app.add_flag("--json", args->json, "As JSON on standard output");
+  app.add_flag("--quiet", args->quiet, "No progress");
+  app.footer(
+      "Classifiers print a line per sample; language models go on with a text; autoencoders draw their\n"
+      "samples again. Pictures of another size are scaled and cut as in training. docs/how_to_predict.md");
+  return [args] { return run_and_report("predict", [args](auto& rt) { return predict(rt, *args); }); };
+}
+
+}  // namespace trireme::cli
