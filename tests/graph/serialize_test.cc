@@ -185,8 +185,11 @@ Bytes contents(const std::filesystem::path& path) {
 TEST(GraphFuzz, TheCorpusIsReadAsItsNamesSay) {
   int valid = 0;
   for (const auto& path : corpus()) {
-    const bool expected = path.filename().string().starts_with("valid_");
-    EXPECT_EQ(run_graph_target(contents(path)), expected) << path;
+    const std::string name = path.filename().string();
+    const bool expected = name.starts_with("valid_");
+    const bool read = run_graph_target(contents(path));
+    if (name.starts_with("found_")) continue;  // by fuzzing: only must not crash
+    EXPECT_EQ(read, expected) << path;
     valid += expected;
   }
   EXPECT_GE(valid, 4);
@@ -194,7 +197,8 @@ TEST(GraphFuzz, TheCorpusIsReadAsItsNamesSay) {
 
 TEST(GraphFuzz, ThousandsOfMutationsNeverCrash) {
   std::vector<Bytes> seeds;
-  for (const auto& path : corpus()) seeds.push_back(contents(path));
+  for (const auto& path : corpus())
+    if (!path.filename().string().starts_with("found_")) seeds.push_back(contents(path));
   Philox rng(2024);
   const auto below = [&](std::size_t n) {
     return static_cast<std::size_t>(rng.next_below(static_cast<std::uint32_t>(std::max<std::size_t>(n, 1))));
