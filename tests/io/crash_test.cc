@@ -49,6 +49,11 @@ Task<void> save_plainly(Runtime& rt, std::vector<std::int64_t> steps, Progress& 
   }
 }
 
+Task<void> save_once(Runtime& rt, std::int64_t step, Status& out) {
+  const Checkpoint c = checkpoint_of(step);
+  out = co_await save_checkpoint(rt, kDir, c, kOptions);
+}
+
 Task<void> save_beside(Runtime& rt, std::vector<std::int64_t> steps, Progress& p) {
   CheckpointWriter writer(rt, kDir, kOptions);
   for (const std::int64_t step : steps) {
@@ -200,6 +205,26 @@ TEST_P(Crash, AnyFailingFileOperationIsReportedAndHarmsNoGeneration) {
   EXPECT_GE(failures, 50);
 }
 
+// A failure is not undone as a kill's unsynced removals are: an old generation that went before the new one
+// was whole would be missed here.
+TEST(Failure, AtAnyOperationOfASaveLeavesTwoWholeGenerations) {
+  int failures = 0;
+  std::uint64_t operation = 0;
+  for (bool failed = true; failed || operation < 5; ++operation) {
+    SCOPED_TRACE(fmt::format("operation {} fails", operation));
+    ASSERT_LT(operation, 100U);
+    Machine machine({disk_fault(FaultSpec::Kind::kError, 1, operation)});
+    write(machine, save_plainly, {10, 20});
+    Status saved;
+    machine.run([&](Runtime& rt) { return save_once(rt, 30, saved); });
+    failed = !saved.ok();
+    failures += failed ? 1 : 0;
+    EXPECT_GE(num_whole(machine), 2) << saved.to_string();
+    EXPECT_GE(newest(machine), failed ? 20 : 30);
+  }
+  EXPECT_GE(failures, 18) << "folder, four atomic writes of four operations, sync";
+}
+
 TEST_P(Crash, ADiskThatIsFullAtAnySizeKeepsTheLastGenerationThatWasSafe) {
   std::map<std::int64_t, int> found;
   for (std::uint64_t capacity = 0; capacity < 6000; capacity += 50) {
@@ -211,6 +236,7 @@ TEST_P(Crash, ADiskThatIsFullAtAnySizeKeepsTheLastGenerationThatWasSafe) {
     Machine machine({}, {full});
     const Progress p = write(machine, writes(), {10, 20, 30});
     EXPECT_EQ(newest(machine), p.safe);
+    EXPECT_GE(num_whole(machine), std::min<std::int64_t>(p.safe / 10, 2)) << "an old one went too early";
     EXPECT_EQ(p.failures > 0, p.safe < 30);
     ++found[p.safe];
     machine.run([](Runtime& rt) -> Task<void> { co_await rt.sleep_for(2 * kSecond); });
