@@ -89,8 +89,8 @@ Result<std::vector<std::int32_t>> tokenise(const data::Dataset& data, std::strin
   if (unknown.size() > kMaxNamed) list += fmt::format(" and {} more", unknown.size() - kMaxNamed);
   return error(
       Code::kInvalid,
-      "[predict] --prompt: {} is not among the {} characters of the text that the model learned; write "
-      "the prompt without",
+      "[predict] --prompt has characters that the model never saw: {}; expected some of the {} of the text "
+      "that it learned",
       list, data.num_classes);
 }
 

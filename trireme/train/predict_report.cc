@@ -55,7 +55,7 @@ std::string to_text(const std::vector<Prediction>& predictions, const LoadedMode
       width = std::max(width, name_or_nothing(model, c).size());
   }
   std::string text =
-      fmt::format("{:<{}}  {:<{}}  {:>9}  second best\n", "sample", sample, "class", width, "");
+      fmt::format("{:<{}}  {:<{}}  {:>9}  second best\n", "sample", sample, "class", width, "sure");
   for (const Prediction& p : predictions) {
     text += fmt::format("{:<{}}  {:<{}}  {:>7.2f} %", p.name, sample, class_name(*model.data, p.best), width,
                         100 * p.probability);

@@ -1,0 +1,166 @@
+// A run folder gives back the model that the trainer measured, or says what is wrong with it.
+#include "trireme/train/load_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/train/trained_runs.h"
+#include "trireme/train/score_model.h"
+
+namespace trireme::train {
+namespace {
+
+using runtime::Runtime;
+using runtime::Task;
+using testing::digits_job;
+
+class LoadModel : public testing::TrainedRuns {
+ protected:
+  Result<Score> score(const LoadedModel& model, Part part = Part::kTest) {
+    Result<Score> out = Status(Code::kInternal, "not run");
+    run([&](Runtime& rt) { return score_into(rt, model, part, out); });
+    return out;
+  }
+  static Task<void> score_into(Runtime& rt, const LoadedModel& model, Part part, Result<Score>& out) {
+    out = co_await score_model(rt, model, part);
+  }
+
+  void expect_same_as_trained(const std::string& name, const Job& job) {
+    const Summary trained = train(name, job);
+    const LoadedModel model = load(name);
+    ASSERT_NE(model.data, nullptr);
+    EXPECT_EQ(model.step, trained.steps) << name;
+    const Result<Score> found = score(model);
+    ASSERT_TRUE(found.ok()) << found.status().to_string();
+    EXPECT_EQ(found->loss, trained.test_loss) << name;
+    EXPECT_EQ(found->accuracy, trained.test_accuracy) << name;
+  }
+
+  void expect_failure(ModelSource source, Code code, const std::string& says) {
+    const Result<LoadedModel> model = load(std::move(source));
+    ASSERT_FALSE(model.ok()) << says;
+    EXPECT_EQ(model.status().code(), code) << model.status().message();
+    EXPECT_NE(model.status().message().find(says), std::string::npos) << model.status().message();
+  }
+};
+
+TEST_F(LoadModel, ScoresHaveTheBitsOfTheTrainersLastEvaluation) {
+  write("text.txt", testing::small_text());
+  expect_same_as_trained("digits", digits_job());
+  expect_same_as_trained("norm", testing::batch_norm_job());
+  expect_same_as_trained("autoencoder", testing::autoencoder_job());
+  expect_same_as_trained("text", testing::text_job(path("text.txt")));
+  Job bf16 = digits_job();
+  bf16.model.name = "mlp";
+  bf16.train.precision = "bf16";
+  bf16.train.logical_shards = 0;
+  expect_same_as_trained("bf16", bf16);
+}
+
+TEST_F(LoadModel, ConfusionCountsEverySampleOnce) {
+  train("run", digits_job());
+  const LoadedModel model = load("run");
+  const Result<Score> found = score(model, Part::kTrain);
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  std::int64_t all = 0, right = 0;
+  for (std::size_t i = 0; i < 100; ++i)
+    all += found->confusion[i], right += i % 11 == 0 ? found->confusion[i] : 0;
+  EXPECT_EQ(all, 120);
+  EXPECT_DOUBLE_EQ(static_cast<double>(right) / 120, found->accuracy);
+  EXPECT_FALSE(found->top5.has_value()) << "five of ten classes say little";
+  const auto worst = worst_confusions(*found, 10, 3);
+  for (std::size_t i = 1; i < worst.size(); ++i) EXPECT_LE(worst[i].count, worst[i - 1].count);
+}
+
+TEST_F(LoadModel, APartWithoutSamplesIsRefused) {
+  train("run", digits_job());
+  const Result<Score> found = score(load("run"), Part::kValidation);
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.status().code(), Code::kInvalid);
+  EXPECT_NE(found.status().message().find("data.validation"), std::string::npos) << found.status().message();
+}
+
+TEST_F(LoadModel, OnlyWhatTheEvaluationReadsIsKept) {
+  Job job = digits_job();
+  job.train.optimizer.kind = "adam";
+  train("run", job);
+  const LoadedModel model = load("run");
+  for (const std::string& name : model.variables->names())
+    EXPECT_TRUE(std::any_of(model.parameters.begin(), model.parameters.end(), [&](const auto& p) {
+      return p.name == name;
+    })) << name;
+  EXPECT_EQ(model.variables->names().size(), model.parameters.size());
+  EXPECT_TRUE(model.notes.empty());
+}
+
+TEST_F(LoadModel, AnUnfinishedRunSaysSo) {
+  train("run", digits_job());
+  std::filesystem::remove(path("run/summary.json"));
+  const LoadedModel model = load("run");
+  ASSERT_EQ(model.notes.size(), 1U);
+  EXPECT_NE(model.notes[0].find("unfinished; this is the model after step 6"), std::string::npos)
+      << model.notes[0];
+}
+
+TEST_F(LoadModel, AnEarlierCheckpointIsTakenByItsPathAndSaysSo) {
+  Job job = digits_job();
+  job.train.checkpoint_steps = 3;
+  train("run", job);
+  ModelSource source;
+  source.path = path("run");
+  source.checkpoint = path("run/checkpoints/step-000000003");
+  const Result<LoadedModel> model = load(source);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_EQ(model->step, 3);
+  ASSERT_EQ(model->notes.size(), 1U);
+  EXPECT_NE(model->notes[0].find("step 3 of 6"), std::string::npos) << model->notes[0];
+}
+
+TEST_F(LoadModel, ACheckpointAndAJobFileAreEnough) {
+  const Summary trained = train("run", digits_job());
+  write("job.toml", to_toml(digits_job()));
+  ModelSource source;
+  source.path = path("run/checkpoints/step-000000006");
+  source.job_path = path("job.toml");
+  source.sets = {"data.limit_test=40"};
+  const Result<LoadedModel> model = load(source);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_EQ(model->data->num_test, 40);
+  EXPECT_EQ(trained.steps, model->step);
+}
+
+TEST_F(LoadModel, WhatIsWrongIsNamed) {
+  train("digits", digits_job());
+  train("autoencoder", testing::autoencoder_job());
+  const auto from = [&](const std::string& run) {
+    ModelSource source;
+    source.path = path(run);
+    return source;
+  };
+  expect_failure(from("nowhere"), Code::kInvalid, "no job.toml");
+  ModelSource other = from("digits");
+  other.checkpoint = path("autoencoder");
+  expect_failure(other, Code::kInvalid, "it lacks 'conv1/bias'");
+  ModelSource set = from("digits");
+  set.sets = {"model.name=mlp"};
+  expect_failure(set, Code::kInvalid, "only keys of [data]");
+  set.sets = {"data.kind=idx", "data.path=nowhere"};
+  expect_failure(set, Code::kNotFound, "--data.path");
+  ModelSource job = from("digits");
+  job.job_path = path("no.toml");
+  expect_failure(job, Code::kInvalid, "no.toml");
+  write("wider/job.toml", to_toml([] {
+          Job wide = testing::autoencoder_job();
+          wide.model.options = {{"hidden", 17}};
+          return wide;
+        }()));
+  ModelSource wider = from("wider");
+  wider.checkpoint = path("autoencoder");
+  expect_failure(wider, Code::kInvalid, "'decoder/weight' is ");
+  std::filesystem::remove_all(path("digits/checkpoints"));
+  std::filesystem::create_directories(path("digits/checkpoints"));
+  expect_failure(from("digits"), Code::kNotFound, "no whole checkpoint");
+}
+
+}  // namespace
+}  // namespace trireme::train
