@@ -51,6 +51,12 @@ Task<void> read_file(Runtime& rt, std::string path, std::string& out) {
   if (bytes.ok()) out = as_text(*bytes);
 }
 
+Task<void> load_checkpoint(Runtime& rt, std::string dir, io::Checkpoint& out) {
+  Result<io::Checkpoint> found = co_await io::load_newest_checkpoint(rt, dir);
+  EXPECT_TRUE(found.ok()) << found.status().to_string();
+  if (found.ok()) out = std::move(*found);
+}
+
 Task<void> sleep_for(Runtime& rt, TimeNs duration) { co_await rt.sleep_for(duration); }
 
 }  // namespace
@@ -120,6 +126,13 @@ std::string VirtualRuns::read(const std::string& path) {
 void VirtualRuns::sleep(TimeNs duration) {
   Runtime& rt = add(0);
   run(rt, sleep_for(rt, duration));
+}
+
+io::Checkpoint VirtualRuns::checkpoint(const std::string& run_dir) {
+  io::Checkpoint found;
+  Runtime& rt = add(0);
+  run(rt, load_checkpoint(rt, run_dir + "/checkpoints", found));
+  return found;
 }
 
 std::vector<Json> VirtualRuns::metrics(const std::string& run_dir) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/io/checkpoint.h"
 #include "trireme/runtime/virtual/world.h"
 #include "trireme/train/worker.h"
 
@@ -37,6 +38,8 @@ class VirtualRuns {
   std::string read(const std::string& path);  // "": missing
   // The lines of metrics.jsonl without their times.
   std::vector<Json> metrics(const std::string& run_dir = "run");
+  // The newest of the run; none fails the test.
+  io::Checkpoint checkpoint(const std::string& run_dir = "run");
   void sleep(TimeNs duration);
 
  private:
