@@ -1,11 +1,13 @@
 // Estimates against the bytes that a real run holds in tensors at its peak. Tensors' memory comes from the
-// aligned operator new of the CPU's device, which is counted here; vectors and the samples do not.
+// aligned operator new that does not throw, which only the CPU's device calls and which is counted here;
+// vectors, the samples and the messages of transports come from others.
 #include "trireme/train/memory_estimate.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 
 #include "tests/train/small_jobs.h"
@@ -16,10 +18,11 @@ namespace {
 constexpr std::size_t kHeader = 64;  // room for the size before each block; keeps the alignment
 std::atomic<std::int64_t> live_bytes{0}, peak_bytes{0};
 
-void* counted(std::size_t bytes) {
+void* allocate(std::size_t bytes, bool counted) {
   void* block = std::aligned_alloc(kHeader, (bytes + 2 * kHeader - 1) / kHeader * kHeader);
   if (block == nullptr) return nullptr;
-  *static_cast<std::size_t*>(block) = bytes;
+  *static_cast<std::size_t*>(block) = counted ? bytes : 0;
+  if (!counted) return static_cast<char*>(block) + kHeader;
   const std::int64_t live = live_bytes += static_cast<std::int64_t>(bytes);
   for (std::int64_t peak = peak_bytes; live > peak && !peak_bytes.compare_exchange_weak(peak, live);) {
   }
@@ -29,10 +32,10 @@ void* counted(std::size_t bytes) {
 
 // NOLINTBEGIN: replaced on purpose. Alignments above the header's do not occur.
 void* operator new(std::size_t bytes, std::align_val_t, const std::nothrow_t&) noexcept {
-  return counted(bytes);
+  return allocate(bytes, true);
 }
 void* operator new(std::size_t bytes, std::align_val_t) {
-  if (void* p = counted(bytes)) return p;
+  if (void* p = allocate(bytes, false)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p, std::align_val_t) noexcept {
@@ -57,12 +60,14 @@ Job job_of(const std::string& model, std::int64_t batch) {
   return job;
 }
 
-std::int64_t measured_bytes(const Job& job, std::shared_ptr<const data::Dataset> data) {
+std::int64_t measured_bytes(const Job& job, std::shared_ptr<const data::Dataset> data,
+                            const std::string& run_dir = "") {
   const std::int64_t before = live_bytes;
   peak_bytes = before;
   InProcessOptions options;
   options.job = job;
   options.data = std::move(data);
+  options.run_dir = run_dir;
   for (const auto& rank : train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   return peak_bytes - before;
 }
@@ -80,6 +85,42 @@ TEST(MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
       const auto expected = static_cast<double>(estimate->total_bytes() - estimate->bytes_of("checkpoint"));
       EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / expected, 1, 0.05) << name << " " << batch;
     }
+  }
+}
+
+TEST(MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
+  const auto data = testing::few_digits(300, 60);
+  Job job = job_of("mnist-mlp", 32);
+  job.train.optimizer.kind = "adam";
+  job.train.optimizer.clip_norm = 1;
+  std::string folder = ::testing::TempDir() + "memory-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto estimate = estimate_memory(job, kDigits, runtime::num_cores());
+  ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
+  EXPECT_NEAR(
+      static_cast<double>(measured_bytes(job, data, folder)) / static_cast<double>(estimate->total_bytes()),
+      1, 0.05);
+  std::filesystem::remove_all(folder);
+}
+
+// All ranks of a process together. How many buckets are under way at once is a matter of time, and so is
+// which run's scratch grows to the largest bucket's; it grows by a new buffer before the old one goes. Of two
+// buckets that is at most twice the largest and the other one: no more than twice the estimate.
+TEST(MemoryEstimate, HoldsForWorkersThatExchange) {
+  const auto data = testing::few_digits(300, 60);
+  for (const char* collective : {"fixed-tree", "ring"}) {
+    Job job = job_of("mnist-mlp", 64);
+    job.parallel.workers = 2;
+    job.parallel.collective = collective;
+    const auto estimate = estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
+    ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
+    const std::int64_t exchange = estimate->bytes_of("exchange");
+    const std::int64_t rest = estimate->total_bytes() - estimate->bytes_of("checkpoint") - exchange;
+    const std::int64_t measured = measured_bytes(job, data);
+    EXPECT_GT(exchange, 0);
+    EXPECT_GE(measured, 2 * rest) << collective;
+    EXPECT_LT(static_cast<double>(measured), 1.01 * static_cast<double>(2 * (rest + 2 * exchange)))
+        << collective;
   }
 }
 

@@ -117,6 +117,21 @@ TEST(ModelReport, ALayersOutputIsWhatLaterLayersRead) {
   EXPECT_EQ(r.statistics, 9600);
 }
 
+// Gradients of a scaled loss are scaled back outside of any layer.
+TEST(ModelReport, LossScalingBelongsToTheBackwardPassOfTheLoss) {
+  Job job;
+  job.train.precision = "f16";
+  const auto graphs = build_job_model(job, {Shape{1, 28, 28}, 10}, 2);
+  ASSERT_TRUE(graphs.ok());
+  const auto report = report_model(*graphs, 2, 1);
+  ASSERT_TRUE(report.ok());
+  const ModelReport plain = report_of("lenet", {Shape{1, 28, 28}, 10}, 2);
+  EXPECT_EQ(layer(*report, "conv1").output, layer(plain, "conv1").output);
+  EXPECT_EQ(layer(*report, "conv1").weight_grads_bytes, layer(plain, "conv1").weight_grads_bytes);
+  EXPECT_EQ(report->forward.flops, plain.forward.flops);
+  EXPECT_GT(layer(*report, "loss").backward.flops, layer(plain, "loss").backward.flops);
+}
+
 TEST(ModelReport, FrozenLayersAreCountedApart) {
   Job job;
   job.model.freeze = {"conv1"};

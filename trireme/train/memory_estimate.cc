@@ -37,10 +37,10 @@ Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t sa
   return bytes;
 }
 
-// Scratch of the first rank, which has as many shards as any. It is kept from call to call, as large as the
-// largest program needs it.
+// Scratch of the first rank, which has as many shards as any, as if all buckets were under way at once, each
+// in a run of its own. How many really are is a matter of time.
 Result<std::int64_t> exchange_bytes(const plan::Plan& plan) {
-  std::int64_t largest = 0;
+  std::int64_t bytes = 0;
   for (const plan::Bucket& bucket : plan.buckets) {
     collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
@@ -52,9 +52,9 @@ Result<std::int64_t> exchange_bytes(const plan::Plan& plan) {
     if (plan.workers() == 1 || !algorithm->applicable(spec).ok()) continue;
     TR_ASSIGN_OR_RETURN(const collective::RankProgram program, algorithm->build(spec, 0));
     const auto& scratch = program.scratch_elems;
-    largest = std::max(largest, 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0}));
+    bytes += 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0});
   }
-  return largest;
+  return bytes;
 }
 
 std::int64_t bytes_of_variables(const auto& list) {
@@ -90,7 +90,7 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
       {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
       {"updates", "values of the optimiser's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
-      {"exchange", "scratch of the collective", exchange},
+      {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
       {"checkpoint", "the copy that is written while training goes on", parameters + states + statistics},
   };
 }

@@ -1,8 +1,9 @@
 // What a training worker holds in memory, part by part, before it starts. Nothing is computed or stored: the
 // graphs are compiled as for training and their places and sizes are added up.
 //
-// Counted is what lives in tensors and buffers. Not counted: the samples themselves, the program, and what
-// kernel libraries prepare for themselves (oneDNN's code and primitives).
+// Counted is what lives in tensors and buffers of a device. Not counted: the samples themselves, the program,
+// what kernel libraries prepare for themselves (oneDNN's code and primitives) and messages that a transport
+// holds.
 #pragma once
 
 #include <cstdint>

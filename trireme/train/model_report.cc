@@ -59,16 +59,26 @@ std::vector<bool> loss_nodes(const Graph& g) {
   return depends;
 }
 
+// Nodes that gradients are made by, and what is made of them (scaled losses are scaled back).
+std::vector<bool> backward_nodes(const Graph& g) {
+  std::vector<bool> backward(static_cast<std::size_t>(g.size()));
+  for (std::int32_t i = 0; i < g.size(); ++i) {
+    const graph::Node& node = g.node(i);
+    backward[static_cast<std::size_t>(i)] = node.name.starts_with(kGradScope) ||
+                                            std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) {
+                                              return backward[static_cast<std::size_t>(v.node)];
+                                            });
+  }
+  return backward;
+}
+
 class Namer {
  public:
-  Namer(const Graph& g, int levels) : levels_(levels) {
+  Namer(const Graph& g, const std::vector<bool>& backward, int levels) : levels_(levels) {
     const std::vector<bool> loss = loss_nodes(g);
-    for (std::int32_t i = 0; i < g.size(); ++i)
-      if (!is_backward(g, i)) by_node_[g.node(i).name] = loss[static_cast<std::size_t>(i)];
-  }
-
-  static bool is_backward(const Graph& g, std::int32_t node) {
-    return g.node(node).name.starts_with(kGradScope);
+    for (std::size_t i = 0; i < loss.size(); ++i)
+      if (const std::string& name = g.node(static_cast<std::int32_t>(i)).name; !name.starts_with(kGradScope))
+        by_node_[name] = loss[i] || (backward[i] && name.find('/') == std::string::npos);
   }
 
   // "conv1/conv2d" and "grad/conv1/conv2d/conv2d_filter_grad" belong to "conv1".
@@ -122,29 +132,17 @@ CriticalPath critical_path(const Graph& g, const graph::ValueMap<Value>& roots) 
   return longest;
 }
 
-// What the backward pass reads of the forward pass, by storage.
-std::set<std::pair<std::int32_t, std::int32_t>> kept_values(const Graph& g,
-                                                            const graph::ValueMap<Value>& roots) {
-  std::set<std::pair<std::int32_t, std::int32_t>> kept;
-  for (std::int32_t i = 0; i < g.size(); ++i) {
-    if (!Namer::is_backward(g, i)) continue;
-    for (const Value v : g.node(i).inputs)
-      if (const Value root = roots[v]; !Namer::is_backward(g, root.node)) kept.emplace(root.node, root.index);
-  }
-  return kept;
-}
-
 class Reporter {
  public:
   Reporter(const Graph& g, const model::ModelGraphs& model, int levels)
-      : g_(g), namer_(g, levels), roots_(graph::storage_roots(g)), kept_(kept_values(g, roots_)) {
+      : g_(g), backward_(backward_nodes(g)), namer_(g, backward_, levels), roots_(graph::storage_roots(g)) {
     for (const model::Parameter& p : model.parameters) {
       trained_.insert(p.name);
-      if (const auto v = g.find_output("grad:" + p.name)) {
-        const Value root = roots_[*v];
-        weight_grads_.emplace(root.node, root.index);
-      }
+      if (const auto v = g.find_output("grad:" + p.name)) weight_grads_.insert(key(roots_[*v]));
     }
+    for (std::int32_t i = 0; i < g.size(); ++i)
+      for (const Value v : g.node(i).inputs)
+        if (is_backward(i) && !is_backward(roots_[v].node)) kept_.insert(key(roots_[v]));
     for (const std::string_view kind : kinds()) report_.shares.push_back({kind, 0});
   }
 
@@ -160,6 +158,10 @@ class Reporter {
   }
 
  private:
+  using Key = std::pair<std::int32_t, std::int32_t>;
+  static Key key(Value v) { return {v.node, v.index}; }
+  bool is_backward(std::int32_t node) const { return backward_[static_cast<std::size_t>(node)]; }
+
   static std::vector<std::string_view> kinds() {
     std::vector<std::string_view> names;
     for (const OpKind& row : kOpKinds)
@@ -177,7 +179,7 @@ class Reporter {
   // What a later layer reads is a layer's output; of the last one, what it makes last.
   void find_outputs() {
     for (std::int32_t i = 0; i < g_.size(); ++i) {
-      if (Namer::is_backward(g_, i) || is_feed(g_, i)) continue;
+      if (is_backward(i) || is_feed(g_, i)) continue;
       const std::string reader = namer_.layer(g_.node(i).name);
       for (const Value v : g_.node(i).inputs)
         if (!is_feed(g_, v.node) && namer_.layer(g_.node(v.node).name) != reader)
@@ -191,10 +193,12 @@ class Reporter {
     if (node.def == &op::kVariable) {
       const TensorType& type = node.outputs[0];
       layer.weights_bytes += static_cast<std::int64_t>(type.num_bytes());
-      if (trained_.contains(node.attrs.get_text("name"))) layer.parameters += type.shape.num_elems();
+      if (!trained_.contains(node.attrs.get_text("name"))) return;
+      layer.parameters += type.shape.num_elems();
+      layer.weight_grads_bytes += static_cast<std::int64_t>(type.num_bytes());
       return;
     }
-    const bool backward = Namer::is_backward(g_, i);
+    const bool backward = is_backward(i);
     if (!graph::is_free(g_, i, roots_)) {
       const cost::OpCost cost = graph::node_cost(g_, i);
       (backward ? layer.backward : layer.forward) += cost;
@@ -208,22 +212,20 @@ class Reporter {
   }
 
   void add_value(Value v, LayerReport& layer) {
-    if (roots_[v] != v) return;
+    if (roots_[v] != v || weight_grads_.contains(key(v))) return;
     const auto bytes = static_cast<std::int64_t>(g_.type(v).num_bytes());
-    const std::pair<std::int32_t, std::int32_t> key{v.node, v.index};
-    if (weight_grads_.contains(key)) {
-      layer.weight_grads_bytes += bytes;
-    } else if (Namer::is_backward(g_, v.node)) {
+    if (is_backward(v.node)) {
       layer.activation_grads_bytes += bytes;
-    } else if (kept_.contains(key)) {
+    } else if (kept_.contains(key(v))) {
       layer.activations_bytes += bytes;
     }
   }
 
   const Graph& g_;
+  std::vector<bool> backward_;
   Namer namer_;
   graph::ValueMap<Value> roots_;
-  std::set<std::pair<std::int32_t, std::int32_t>> kept_, weight_grads_;
+  std::set<Key> kept_, weight_grads_;  // what the backward pass reads of the forward pass, by storage
   std::set<std::string, std::less<>> trained_;
   std::map<std::string, std::size_t> index_;
   ModelReport report_;
