@@ -2,6 +2,7 @@
 // them reaches.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,19 @@
 
 namespace trireme::kernel::test {
 
+// An operand that is not like the others.
+struct Special {
+  DType dtype = DType::kF32;        // whatever the dtype of the others, unless it is `positive`
+  std::int64_t low = 0, limit = 0;  // integers: from `low` to below `limit`
+  bool positive = false;            // from 0.5 to 1.5, in the dtype of the others
+};
+
 struct Case {
   std::string op;
   std::vector<Shape> inputs;
   op::Attrs attrs;
-  DType dtype = DType::kF32;  // of every input
+  DType dtype = DType::kF32;            // of every input
+  std::map<int, Special> special = {};  // but of these, by their index
   std::string to_string() const;
 };
 

@@ -86,11 +86,36 @@ TEST(KernelConformance, EveryRowAgreesWithTheReferenceInDoublePrecisionAtEveryWi
     });
 }
 
-TEST(KernelConformance, ElementwiseRowsAndPoolingGiveTheBitsOfTheReference) {
-  const std::set<std::string> exact{"add",      "sub",        "mul",
-                                    "scale",    "relu",       "relu_grad",
-                                    "bias_add", "apply_sgd",  "apply_momentum",
-                                    "cast",     "max_pool2d", "max_pool2d_grad"};
+TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReference) {
+  const std::set<std::string> exact{"abs",
+                                    "add",
+                                    "apply_adagrad",
+                                    "apply_adam",
+                                    "apply_adamw",
+                                    "apply_rmsprop",
+                                    "apply_sgd",
+                                    "apply_momentum",
+                                    "bias_add",
+                                    "cast",
+                                    "concat",
+                                    "div",
+                                    "max_pool2d",
+                                    "max_pool2d_grad",
+                                    "maximum",
+                                    "minimum",
+                                    "mul",
+                                    "neg",
+                                    "reciprocal",
+                                    "relu",
+                                    "relu_grad",
+                                    "rsqrt",
+                                    "scale",
+                                    "split",
+                                    "sqrt",
+                                    "square",
+                                    "squared_difference",
+                                    "sub",
+                                    "transpose"};
   for_each_pair(2, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
     if (!exact.contains(row.op)) return;
     EXPECT_TRUE(

@@ -33,8 +33,8 @@ TEST(KernelChoice, TheFirstApplicableRowWinsUnlessOneIsNamed) {
 }
 
 TEST(KernelChoice, WhatNoRowCanDoFallsToTheReference) {
-  const Problem broadcast({"add", {{3, 4}, {4}}, {}});
-  EXPECT_EQ(choose_cpu_kernel(broadcast.query(1))->name(), "reference");
+  const Problem wide({"add", {{3, 4}, {3, 4}}, {}, DType::kF64});
+  EXPECT_EQ(choose_cpu_kernel(wide.query(1))->name(), "reference");
   const Problem partial({"sum", {{3, 4}}, {{"axes", std::vector<std::int64_t>{0}}, {"keep_dims", false}}});
   EXPECT_EQ(choose_cpu_kernel(partial.query(1))->name(), "reference");
 }
@@ -45,8 +45,8 @@ TEST(KernelChoice, ANameThatDoesNotApplyHereIsAnErrorThatSaysWhichDo) {
   EXPECT_EQ(choice.status().code(), Code::kNotFound);
   EXPECT_THAT(choice.status().message(),
               HasSubstr("op add: got \"cudnn\", expected one of vector, reference"));
-  const Problem broadcast({"add", {{3, 4}, {4}}, {}});
-  EXPECT_FALSE(choose_cpu_kernel(broadcast.query(1), "vector").ok());
+  const Problem wide({"add", {{3, 4}, {3, 4}}, {}, DType::kF64});
+  EXPECT_FALSE(choose_cpu_kernel(wide.query(1), "vector").ok());
 }
 
 TEST(KernelLibrary, NamesTheMatrixLibraryAndTheInstructionSet) {

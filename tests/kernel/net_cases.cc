@@ -1,14 +1,108 @@
-// Cases for the ops of sequence models: functions, normalisation, attention.
+// Cases for functions, broadcasting, copies, adaptive updates, normalisation, attention.
+#include <utility>
+
 #include "tests/kernel/cases.h"
 
 namespace trireme::kernel::test {
 namespace {
 
+constexpr Special kPositive{.dtype = DType::kF32, .low = 0, .limit = 0, .positive = true};
+
 void add_functions(std::vector<Case>& out) {
   for (const Shape& s : {Shape{}, Shape{7}, Shape{0}, Shape{3, 5, 100}, Shape{262147}}) {
     for (const char* op : {"exp", "tanh", "sigmoid", "silu", "erf"}) out.push_back({op, {s}, {}});
+    for (const char* op : {"abs", "neg", "square"}) out.push_back({op, {s}, {}});
+    for (const char* op : {"reciprocal", "rsqrt", "sqrt"})
+      out.push_back({op, {s}, {}, DType::kF32, {{0, kPositive}}});
     for (const bool tanh : {false, true}) out.push_back({"gelu", {s}, {{"tanh", tanh}}});
   }
+}
+
+// Operands of every kind of broadcasting, and equal ones.
+void add_pairs(std::vector<Case>& out) {
+  const std::vector<std::pair<Shape, Shape>> pairs{{{}, {}},
+                                                   {{7}, {7}},
+                                                   {{0}, {1}},
+                                                   {{3, 5, 100}, {3, 5, 100}},
+                                                   {{262147}, {}},
+                                                   {{}, {262147}},
+                                                   {{300, 700}, {700}},
+                                                   {{700}, {300, 700}},
+                                                   {{300, 700}, {300, 1}},
+                                                   {{1, 700}, {300, 1}},
+                                                   {{2, 3, 4, 5}, {3, 1, 5}},
+                                                   {{2, 1, 4, 1}, {1, 3, 1, 5}},
+                                                   {{5, 1, 6}, {5, 4, 6}},
+                                                   {{40, 16, 10, 10}, {16, 1, 1}}};
+  for (const auto& [a, b] : pairs)
+    for (const char* op : {"add", "sub", "mul", "maximum", "minimum", "squared_difference"})
+      out.push_back({op, {a, b}, {}});
+}
+
+void add_copies(std::vector<Case>& out) {
+  using Ints = std::vector<std::int64_t>;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    out.push_back({"split", {{6, 5}}, {{"axis", std::int64_t{0}}, {"sizes", Ints{1, 0, 5}}}, dtype});
+    out.push_back({"split", {{700, 300}}, {{"axis", std::int64_t{-1}}, {"sizes", Ints{100, 1, 199}}}, dtype});
+    out.push_back({"split", {{3, 4, 5}}, {{"axis", std::int64_t{1}}, {"sizes", Ints{3, 1}}}, dtype});
+    out.push_back({"split", {{0, 4}}, {{"axis", std::int64_t{1}}, {"sizes", Ints{3, 1}}}, dtype});
+    out.push_back({"concat", {{1, 5}, {0, 5}, {3, 5}}, {{"axis", std::int64_t{0}}}, dtype});
+    out.push_back({"concat", {{700, 100}, {700, 1}, {700, 150}}, {{"axis", std::int64_t{1}}}, dtype});
+    out.push_back({"concat", {{3, 4, 5}}, {{"axis", std::int64_t{-2}}}, dtype});
+    for (const auto& [shape, order] : std::vector<std::pair<Shape, Ints>>{{{}, {}},
+                                                                          {{5}, {}},
+                                                                          {{0, 3}, {}},
+                                                                          {{3, 7}, {0, 1}},
+                                                                          {{3, 7}, {}},
+                                                                          {{500, 700}, {}},
+                                                                          {{8, 40, 4, 128}, {0, 2, 1, 3}},
+                                                                          {{8, 40, 4, 17}, {0, 3, 1, 2}},
+                                                                          {{2, 3, 4, 5, 6}, {}},
+                                                                          {{2, 3, 4, 5, 6}, {2, 4, 0, 3, 1}},
+                                                                          {{3, 1, 5, 1}, {3, 2, 1, 0}},
+                                                                          {{4, 33, 18}, {1, 0, 2}}})
+      out.push_back({"transpose", {shape}, {{"order", order}}, dtype});
+  }
+}
+
+void add_updates(std::vector<Case>& out) {
+  const Special step{.dtype = DType::kI64, .low = 3, .limit = 4};
+  const auto state = [](const Shape& s, bool used) { return used ? s : Shape{0}; };
+  for (const Shape& s : {Shape{}, Shape{7}, Shape{0}, Shape{131101}})
+    for (const double decay : {0.0, 0.01})
+      for (const bool first : {false, true})
+        for (const bool second : {false, true}) {
+          if (s.num_elems() > 1000 && (decay == 0 || first != second)) continue;  // large ones take time
+          for (const char* op : {"apply_adam", "apply_adamw"})
+            out.push_back({op,
+                           {s, s, s, state(s, first), s, {}, {}},
+                           {{"weight_decay", decay}, {"amsgrad", first}, {"eps_hat", second}, {"eps", 1e-3}},
+                           DType::kF32,
+                           {{2, kPositive}, {3, kPositive}, {6, step}}});
+          for (const bool inside : {false, true}) {
+            // Deviations near 0 under a root are beyond any bound unless eps is added first.
+            if (first && !inside && s.num_elems() > 1000) continue;
+            out.push_back({"apply_rmsprop",
+                           {s, s, state(s, first), state(s, second), s, {}},
+                           {{"weight_decay", decay},
+                            {"centered", first},
+                            {"momentum", second ? 0.9 : 0.0},
+                            {"eps_inside", inside},
+                            {"rate_inside", inside},
+                            {"eps", 0.1}},
+                           DType::kF32,
+                           {{1, kPositive}}});
+          }
+          out.push_back({"apply_adagrad",
+                         {s, s, s, {}, {}},
+                         {{"weight_decay", decay},
+                          {"eps_inside", first},
+                          {"lr_decay", second ? 0.1 : 0.0},
+                          {"eps", 0.1}},
+                         DType::kF32,
+                         {{1, kPositive}, {4, step}}});
+          out.push_back({"apply_lars", {s, s, s, {}}, {{"weight_decay", decay}, {"eps", first ? 0.5 : 0.0}}});
+        }
 }
 
 void add_layer_norms(std::vector<Case>& out) {
@@ -52,6 +146,10 @@ void add_attentions(std::vector<Case>& out) {
 
 void add_net_cases(std::vector<Case>& out) {
   add_functions(out);
+  add_pairs(out);
+  out.push_back({"div", {{30, 70}, {70}}, {}, DType::kF32, {{1, kPositive}}});
+  add_copies(out);
+  add_updates(out);
   add_layer_norms(out);
   add_attentions(out);
 }

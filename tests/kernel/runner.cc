@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -73,6 +74,28 @@ Tensor fill(const TensorType& type, std::uint32_t seed) {
   return t;
 }
 
+Tensor fill_special(const TensorType& type, const Special& special, std::uint32_t seed) {
+  if (!is_floating(type.dtype)) {
+    Tensor t = *Tensor::allocate(cpu_device(), type);
+    std::uint32_t state = seed;
+    for (std::int64_t i = 0; i < type.shape.num_elems(); ++i) {
+      state = state * 1664525U + 1013904223U;
+      const std::int64_t v = special.low + (state >> 8) % (special.limit - special.low);
+      if (type.dtype == DType::kI32)
+        t.data<std::int32_t>()[i] = static_cast<std::int32_t>(v);
+      else
+        t.data<std::int64_t>()[i] = v;
+    }
+    return t;
+  }
+  Tensor t = fill(type, seed);
+  if (special.positive)
+    with_type(type.dtype, [&]<typename T>(T) {
+      for (T& v : t.values<T>()) v = static_cast<T>(std::abs(static_cast<float>(v)) + 0.5F);
+    });
+  return t;
+}
+
 // What the kernel may assume of the second input of max_pool2d_grad.
 Tensor pooled(const Problem& p, const Tensor& x) {
   const op::OpDef& def = *op::find_op("max_pool2d");
@@ -133,17 +156,27 @@ class Threads final : public op::Parallel {
 
 }  // namespace
 
-Problem::Problem(const Case& c) : def(op::find_op(c.op)), dtype(c.dtype) {
+Problem::Problem(const Case& c) : def(op::find_op(c.op)), dtype(c.dtype), special(c.special) {
   TR_CHECK(def != nullptr, "no op {}", c.op);
   attrs = op::complete_attrs(*def, c.attrs).value();
   for (const Shape& s : c.inputs) inputs.push_back({c.dtype, s});
+  for (const auto& [i, what] : special)
+    if (!what.positive) inputs[static_cast<std::size_t>(i)].dtype = what.dtype;
   outputs = op::infer_types(*def, inputs, attrs).value();
+}
+
+static Tensor make_input(const Problem& p, int i, DType dtype) {
+  const Shape& shape = p.inputs[static_cast<std::size_t>(i)].shape;
+  const auto seed = static_cast<std::uint32_t>(i) + 1;
+  const auto found = p.special.find(i);
+  if (found == p.special.end()) return fill({dtype, shape}, seed);
+  return fill_special({found->second.positive ? dtype : found->second.dtype, shape}, found->second, seed);
 }
 
 std::vector<Tensor> make_inputs(const Problem& p, DType dtype) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < p.inputs.size(); ++i)
-    inputs.push_back(fill({dtype, p.inputs[i].shape}, static_cast<std::uint32_t>(i) + 1));
+    inputs.push_back(make_input(p, static_cast<int>(i), dtype));
   if (p.def->name == "max_pool2d_grad") inputs[1] = pooled(p, inputs[0]);
   if (p.def->name == "layer_norm_grad") normalised(p, "layer_norm", inputs);
   return inputs;

@@ -18,6 +18,7 @@ struct Problem {
   op::Attrs attrs;
   DType dtype;
   std::vector<TensorType> inputs, outputs;
+  std::map<int, Special> special;
 };
 
 // Operands: values of few distinct levels, so that ties occur. The same in every floating dtype.

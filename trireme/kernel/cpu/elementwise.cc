@@ -1,25 +1,37 @@
-// Elementwise ops over equal shapes.
+// Elementwise arithmetic: one operand, or two that may broadcast.
+#include "trireme/kernel/cpu/broadcast.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {
 namespace {
 
-// Broadcasting is left to the reference kernel.
-bool equal_shapes(const op::KernelQuery& q) {
-  for (const TensorType& t : q.inputs)
-    if (t.shape != q.outputs[0].shape) return false;
-  return all_f32(q);
-}
-
-template <auto Loop>
+template <auto Loops>
 void run_binary(op::KernelArgs& args) {
   const float *a = f32_in(args, 0), *b = f32_in(args, 1);
   float* out = f32_out(args, 0);
+  const Shape& result = args.out(0).shape();
+  const BinaryLoops& loops = function_loops().*Loops;
+  const Broadcast runs(args.in(0).shape(), args.in(1).shape(), result);
+  const auto last = static_cast<std::size_t>(runs.rank - 1);
+  const BinaryLoops::Loop loop = runs.a[last] == runs.b[last] ? loops.pairs
+                                 : runs.a[last] == 0          ? loops.one_left
+                                                              : loops.one_right;
+  for_elems(args.parallel, result.num_elems(), [&](std::int64_t begin, std::int64_t end) {
+    runs.for_runs(begin, end, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t at, std::int64_t n) {
+      loop(a + at_a, b + at_b, out + at, n);
+    });
+  });
+}
+
+void run_relu_grad(op::KernelArgs& args) {
+  const float *dy = f32_in(args, 0), *y = f32_in(args, 1);
+  float* out = f32_out(args, 0);
   for_elems(args.parallel, args.out(0).shape().num_elems(), [&](std::int64_t begin, std::int64_t end) {
-    (vector_loops().*Loop)(a + begin, b + begin, out + begin, end - begin);
+    vector_loops().relu_grad(dy + begin, y + begin, out + begin, end - begin);
   });
 }
 
@@ -40,20 +52,26 @@ void run_scale(op::KernelArgs& args) {
   });
 }
 
+template <auto Loops>
+constexpr op::KernelRow binary_row(const char* op) {
+  return {.op = op, .name = "vector", .run = run_binary<Loops>, .applicable = all_f32};
+}
+
+bool equal_shapes(const op::KernelQuery& q) { return all_f32(q) && q.inputs[0].shape == q.inputs[1].shape; }
+
 }  // namespace
 
-const op::KernelRow kAddVector{
-    .op = "add", .name = "vector", .run = run_binary<&VectorLoops::add>, .applicable = equal_shapes};
-const op::KernelRow kSubVector{
-    .op = "sub", .name = "vector", .run = run_binary<&VectorLoops::sub>, .applicable = equal_shapes};
-const op::KernelRow kMulVector{
-    .op = "mul", .name = "vector", .run = run_binary<&VectorLoops::mul>, .applicable = equal_shapes};
-const op::KernelRow kReluGradVector{.op = "relu_grad",
-                                    .name = "vector",
-                                    .run = run_binary<&VectorLoops::relu_grad>,
-                                    .applicable = equal_shapes};
-const op::KernelRow kReluVector{.op = "relu", .name = "vector", .run = run_relu, .applicable = equal_shapes};
-const op::KernelRow kScaleVector{
-    .op = "scale", .name = "vector", .run = run_scale, .applicable = equal_shapes};
+const op::KernelRow kAddVector = binary_row<&FunctionLoops::add>("add");
+const op::KernelRow kSubVector = binary_row<&FunctionLoops::sub>("sub");
+const op::KernelRow kMulVector = binary_row<&FunctionLoops::mul>("mul");
+const op::KernelRow kDivVector = binary_row<&FunctionLoops::div>("div");
+const op::KernelRow kMaximumVector = binary_row<&FunctionLoops::maximum>("maximum");
+const op::KernelRow kMinimumVector = binary_row<&FunctionLoops::minimum>("minimum");
+const op::KernelRow kSquaredDifferenceVector =
+    binary_row<&FunctionLoops::squared_difference>("squared_difference");
+const op::KernelRow kReluGradVector{
+    .op = "relu_grad", .name = "vector", .run = run_relu_grad, .applicable = equal_shapes};
+const op::KernelRow kReluVector{.op = "relu", .name = "vector", .run = run_relu, .applicable = all_f32};
+const op::KernelRow kScaleVector{.op = "scale", .name = "vector", .run = run_scale, .applicable = all_f32};
 
 }  // namespace trireme::kernel

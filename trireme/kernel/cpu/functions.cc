@@ -37,5 +37,17 @@ const op::KernelRow kSiluVector{
     .op = "silu", .name = "vector", .run = run<&FunctionLoops::silu>, .applicable = all_f32};
 const op::KernelRow kTanhVector{
     .op = "tanh", .name = "vector", .run = run<&FunctionLoops::tanh>, .applicable = all_f32};
+const op::KernelRow kAbsVector{
+    .op = "abs", .name = "vector", .run = run<&FunctionLoops::abs>, .applicable = all_f32};
+const op::KernelRow kNegVector{
+    .op = "neg", .name = "vector", .run = run<&FunctionLoops::neg>, .applicable = all_f32};
+const op::KernelRow kReciprocalVector{
+    .op = "reciprocal", .name = "vector", .run = run<&FunctionLoops::reciprocal>, .applicable = all_f32};
+const op::KernelRow kRsqrtVector{
+    .op = "rsqrt", .name = "vector", .run = run<&FunctionLoops::rsqrt>, .applicable = all_f32};
+const op::KernelRow kSqrtVector{
+    .op = "sqrt", .name = "vector", .run = run<&FunctionLoops::sqrt>, .applicable = all_f32};
+const op::KernelRow kSquareVector{
+    .op = "square", .name = "vector", .run = run<&FunctionLoops::square>, .applicable = all_f32};
 
 }  // namespace trireme::kernel

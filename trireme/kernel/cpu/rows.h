@@ -14,8 +14,15 @@ extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterG
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
     kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector,
     kApplySgdVector, kApplyMomentumVector, kCastVector;
+// simd/update_loops.h
+extern const op::KernelRow kApplyAdamVector, kApplyAdamwVector, kApplyAdagradVector, kApplyLarsVector,
+    kApplyRmspropVector;
+// no arithmetic
+extern const op::KernelRow kConcatCopy, kSplitCopy, kTransposeCopy;
 // simd/functions.h
-extern const op::KernelRow kErfVector, kExpVector, kGeluVector, kSigmoidVector, kSiluVector, kTanhVector;
+extern const op::KernelRow kErfVector, kExpVector, kGeluVector, kSigmoidVector, kSiluVector, kTanhVector,
+    kAbsVector, kNegVector, kReciprocalVector, kRsqrtVector, kSqrtVector, kSquareVector, kDivVector,
+    kMaximumVector, kMinimumVector, kSquaredDifferenceVector;
 // simd/row_loops.h
 extern const op::KernelRow kLayerNormVector, kLayerNormGradVector;
 // the rows of the members, block by block or chunk by chunk

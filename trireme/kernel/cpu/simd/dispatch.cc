@@ -22,12 +22,14 @@ const FunctionLoops& function_loops() {
   return best_of(kAvx512Functions, kAvx2Functions, kBaselineFunctions);
 }
 const RowLoops& row_loops() { return best_of(kAvx512Rows, kAvx2Rows, kBaselineRows); }
+const UpdateLoops& update_loops() { return best_of(kAvx512Updates, kAvx2Updates, kBaselineUpdates); }
 
 #else
 
 const VectorLoops& vector_loops() { return kBaselineLoops; }
 const FunctionLoops& function_loops() { return kBaselineFunctions; }
 const RowLoops& row_loops() { return kBaselineRows; }
+const UpdateLoops& update_loops() { return kBaselineUpdates; }
 
 #endif
 

@@ -11,6 +11,12 @@ namespace trireme::kernel {
 
 using UnaryLoop = void (*)(const float* x, float* out, std::int64_t n);
 
+// out[i] from a[i] and b[i]; from a[i] and the one b; from the one a and b[i]. out may be an operand.
+struct BinaryLoops {
+  using Loop = void (*)(const float* a, const float* b, float* out, std::int64_t n);
+  Loop pairs, one_right, one_left;
+};
+
 struct FunctionLoops {
   UnaryLoop exp;
   UnaryLoop tanh;
@@ -19,6 +25,9 @@ struct FunctionLoops {
   UnaryLoop erf;
   UnaryLoop gelu;       // x/2 (1 + erf(x / sqrt 2))
   UnaryLoop gelu_tanh;  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  // Rounded once per operation, like the reference.
+  UnaryLoop abs, neg, reciprocal, rsqrt, sqrt, square;
+  BinaryLoops add, sub, mul, div, maximum, minimum, squared_difference;  // the first NaN is the extremum
 };
 
 // The fastest set for the instructions of this processor. Constant over the life of the process.

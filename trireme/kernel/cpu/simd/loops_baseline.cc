@@ -9,4 +9,5 @@ namespace trireme::kernel {
 const VectorLoops kBaselineLoops = TR_VECTOR_LOOPS(baseline);
 const FunctionLoops kBaselineFunctions = TR_FUNCTION_LOOPS(baseline);
 const RowLoops kBaselineRows = TR_ROW_LOOPS(baseline);
+const UpdateLoops kBaselineUpdates = TR_UPDATE_LOOPS(baseline);
 }  // namespace trireme::kernel

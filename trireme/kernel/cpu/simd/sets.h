@@ -4,6 +4,7 @@
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
+#include "trireme/kernel/cpu/simd/update_loops.h"
 
 // A VectorLoops made of the functions that loops.inc defined in namespace `set`.
 #define TR_VECTOR_LOOPS(set)                                                                                 \
@@ -16,24 +17,38 @@
   }
 
 // The same for functions.inc and row_loops.inc.
-#define TR_FUNCTION_LOOPS(set)                                                                          \
-  {                                                                                                     \
-    .exp = set::exp_loop, .tanh = set::tanh_loop, .sigmoid = set::sigmoid_loop, .silu = set::silu_loop, \
-    .erf = set::erf_loop, .gelu = set::gelu_loop, .gelu_tanh = set::gelu_tanh_loop                      \
+#define TR_BINARY_SET(set, name) \
+  { set::name##_pairs, set::name##_right, set::name##_left }
+#define TR_FUNCTION_LOOPS(set)                                                                            \
+  {                                                                                                       \
+    .exp = set::exp_loop, .tanh = set::tanh_loop, .sigmoid = set::sigmoid_loop, .silu = set::silu_loop,   \
+    .erf = set::erf_loop, .gelu = set::gelu_loop, .gelu_tanh = set::gelu_tanh_loop, .abs = set::abs_loop, \
+    .neg = set::neg_loop, .reciprocal = set::reciprocal_loop, .rsqrt = set::rsqrt_loop,                   \
+    .sqrt = set::sqrt_loop, .square = set::square_loop, .add = TR_BINARY_SET(set, add2),                  \
+    .sub = TR_BINARY_SET(set, sub2), .mul = TR_BINARY_SET(set, mul2), .div = TR_BINARY_SET(set, div2),    \
+    .maximum = TR_BINARY_SET(set, maximum2), .minimum = TR_BINARY_SET(set, minimum2),                     \
+    .squared_difference = TR_BINARY_SET(set, squared_difference2)                                         \
   }
 #define TR_ROW_LOOPS(set)                                                                       \
   {                                                                                             \
     .norm = set::norm, .norm_grad = set::norm_grad, .norm_param_grad = set::norm_param_grad,    \
     .softmax = set::softmax, .softmax_grad = set::softmax_grad, .shifted_exp = set::shifted_exp \
   }
+#define TR_UPDATE_LOOPS(set)                                                                \
+  {                                                                                         \
+    .adam = set::adam, .rmsprop = set::rmsprop, .adagrad = set::adagrad, .lars = set::lars, \
+    .sum_of_squares = set::sum_of_squares                                                   \
+  }
 
 namespace trireme::kernel {
 extern const VectorLoops kBaselineLoops;
 extern const FunctionLoops kBaselineFunctions;
 extern const RowLoops kBaselineRows;
+extern const UpdateLoops kBaselineUpdates;
 #ifdef __x86_64__
 extern const VectorLoops kAvx2Loops, kAvx512Loops;
 extern const FunctionLoops kAvx2Functions, kAvx512Functions;
 extern const RowLoops kAvx2Rows, kAvx512Rows;
+extern const UpdateLoops kAvx2Updates, kAvx512Updates;
 #endif
 }  // namespace trireme::kernel
