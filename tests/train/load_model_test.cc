@@ -72,6 +72,25 @@ TEST_F(LoadModel, ConfusionCountsEverySampleOnce) {
   for (std::size_t i = 1; i < worst.size(); ++i) EXPECT_LE(worst[i].count, worst[i - 1].count);
 }
 
+TEST_F(LoadModel, OfManyClassesTheBestFiveCountToo) {
+  Job job = digits_job();
+  job.model.name = "mlp";
+  job.data = Job::Data();
+  job.data.kind = "synthetic";
+  job.data.shape = "6";
+  job.data.classes = 12;
+  job.data.num_train = 80;
+  job.data.num_test = 50;
+  train("run", job);
+  const LoadedModel model = load("run");
+  const Result<Score> found = score(model);
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  ASSERT_TRUE(found->top5.has_value());
+  EXPECT_GT(*found->top5, found->accuracy);
+  EXPECT_LT(*found->top5, 1) << "some sample of this hardly trained model is not among the five";
+  EXPECT_TRUE(to_json(*found, model).contains("top5_accuracy"));
+}
+
 TEST_F(LoadModel, APartWithoutSamplesIsRefused) {
   train("run", digits_job());
   const Result<Score> found = score(load("run"), Part::kValidation);
@@ -126,6 +145,12 @@ TEST_F(LoadModel, ACheckpointAndAJobFileAreEnough) {
   const Result<LoadedModel> model = load(source);
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(model->data->num_test, 40);
+  EXPECT_TRUE(model->notes.empty());
+  source.sets = {"data.limit_train=50"};
+  const Result<LoadedModel> fewer = load(source);
+  ASSERT_TRUE(fewer.ok()) << fewer.status().to_string();
+  ASSERT_EQ(fewer->notes.size(), 1U);
+  EXPECT_NE(fewer->notes[0].find("data.limit_train may change"), std::string::npos) << fewer->notes[0];
   EXPECT_EQ(trained.steps, model->step);
 }
 
@@ -159,6 +184,8 @@ TEST_F(LoadModel, WhatIsWrongIsNamed) {
   expect_failure(wider, Code::kInvalid, "'decoder/weight' is ");
   std::filesystem::remove_all(path("digits/checkpoints"));
   std::filesystem::create_directories(path("digits/checkpoints"));
+  expect_failure(from("digits"), Code::kNotFound, "no whole checkpoint");
+  std::filesystem::remove_all(path("digits/checkpoints"));
   expect_failure(from("digits"), Code::kNotFound, "no whole checkpoint");
 }
 

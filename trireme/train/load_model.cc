@@ -78,8 +78,9 @@ struct Weights {
 Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   Weights out;
   const std::string folder = path + "/checkpoints";
-  const bool is_run = co_await there(rt, folder);
-  if (is_run) {
+  const bool has_folder = co_await there(rt, folder);
+  const bool has_job = co_await there(rt, path + "/job.toml");
+  if (has_folder || has_job) {
     Result<io::Checkpoint> newest = co_await io::load_newest_checkpoint(rt, folder);
     if (!newest.ok() && newest.status().code() == Code::kNotFound)
       co_return error(Code::kNotFound,
@@ -146,6 +147,16 @@ Task<Status> take_data(Runtime& rt, const ModelSource& source, LoadedModel& out)
   co_return Status();
 }
 
+// Classes, vocabulary and normalisation are not in checkpoints: they come from the training samples.
+void note_other_samples(LoadedModel& out, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    const std::string key = set.substr(0, set.find('='));
+    if (key == "data.path" || key == "data.limit_test" || key == "data.prefetch") continue;
+    out.notes.push_back(
+        fmt::format("{} may change the training samples, by which classes and normalisation are known", key));
+  }
+}
+
 void note_progress(LoadedModel& out, bool from_run, const std::string& path) {
   if (!from_run || out.step < 0) return;
   if (out.last_step < 0)
@@ -171,6 +182,7 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
   out.weights_path = weights->path;
   out.step = weights->step;
   note_progress(out, is_run, source.path);
+  note_other_samples(out, source.sets);
   TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, out));
   TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, build_job_model(out.job, out.input, 1));
   out.variables = std::make_unique<exec::Variables>();
