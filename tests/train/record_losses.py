@@ -144,6 +144,7 @@ CASES = {
     "growing": {"rate": growing_rate, "batches": 16, "multiplier": doubled},
     # v = mu (new rate / old rate) v + rate g; w -= v is PyTorch's momentum (Goyal et al. 2017, remark 2).
     "corrected": {"rate": cosine(0.05, warmup=0.4)},
+    "correctedskipping": {"rate": cosine(0.05, warmup=0.8)},
     "byclass": {},
     "frozen": {"frozen": ("dense1",)},
     "scaled": {"rate": scaled},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "tests/runtime/temp_dir.h"
@@ -45,6 +46,16 @@ std::vector<TinyCase> loss_cases() {
   o.schedule = "step";
   o.milestones = {0.5, 0.75};
   cases.push_back(std::move(scaled));
+  // Velocities were last scaled in the last step that was not skipped.
+  TinyCase both{"correctedskipping", tiny_job(), nullptr};
+  auto set = tiny_pictures(40, 10, 8);
+  set->features[36 * 17 + 5] = std::numeric_limits<float>::infinity();
+  both.data = set;
+  both.job.train.nan = "skip";
+  both.job.train.optimizer.rate_inside = true;
+  both.job.train.optimizer.correct_momentum = true;
+  both.job.train.optimizer.warmup = 0.8;
+  cases.push_back(std::move(both));
   return cases;
 }
 

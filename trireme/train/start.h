@@ -14,7 +14,7 @@ struct Position {
   std::int64_t steps = 0;            // updates, skipped ones included
   std::int64_t batches = 0;          // of train.batch samples; more than steps where the batch has grown
   std::int64_t samples = 0;          // where the schedule stands
-  std::int64_t samples_before = -1;  // before the last step; -1: there was none
+  std::int64_t samples_before = -1;  // before the last step that was not skipped; -1: none
   std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
   bool reached_target = false;       // train.target_accuracy
   bool owes_evaluation = false;      // a stop came between a step and the evaluation due after it

@@ -159,7 +159,7 @@ StepInput Worker::next_step() const {
 }
 
 void Worker::count(const StepInput& input, const StepOutput& out) {
-  at_.samples_before = at_.samples;
+  if (out.applied) at_.samples_before = at_.samples;
   at_.samples += input.num_samples;
   at_.batches += input.num_batches;
   ++at_.steps;
