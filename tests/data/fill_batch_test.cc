@@ -160,7 +160,8 @@ TEST(CheckDataset, SaysWhatDoesNotFit) {
   EXPECT_THAT(broken([](Dataset& s) { s.labels.pop_back(); }), HasSubstr("1 labels for 2"));
   EXPECT_THAT(broken([](Dataset& s) { s.num_test = 1; }), HasSubstr("3 samples, but 2 rows"));
   EXPECT_THAT(broken([](Dataset& s) { s.rows = {0, 5}; }), HasSubstr("row 5 of 2"));
-  EXPECT_THAT(broken([](Dataset& s) { s.pixels.pop_back(); }), HasSubstr("not whole samples"));
+  EXPECT_THAT(broken([](Dataset& s) { s.pixels.resize(s.pixels.size() - 1); }),
+              HasSubstr("not whole samples"));
   EXPECT_THAT(broken([](Dataset& s) { s.channel_mean.pop_back(); }), HasSubstr("normalisation"));
   EXPECT_THAT(broken([](Dataset& s) { s.class_names = {"a"}; }), HasSubstr("1 class names for 3"));
   EXPECT_THAT(broken([](Dataset& s) { s.augment.shift = 9; }), HasSubstr("shift"));

@@ -223,7 +223,8 @@ std::shared_ptr<const Dataset> numbers() {
   set->sample_shape = {1, 2, 3};
   set->num_train = 20;
   set->num_classes = 20;
-  for (int i = 0; i < 120; ++i) set->pixels.push_back(static_cast<std::uint8_t>(i));
+  set->pixels.resize(120);
+  for (std::size_t i = 0; i < 120; ++i) set->pixels.writable()[i] = static_cast<std::uint8_t>(i);
   for (int i = 0; i < 20; ++i) set->labels.push_back(i);
   set->augment.flip = true;
   set->augment.shift = 1;

@@ -75,13 +75,13 @@ TEST(RowsCache, ADamagedFileIsDecodedAnewWhereverItIsDamaged) {
   set.sample_shape = {3, 8, 8};
   set.num_train = 6;
   const std::string key(as_text(ByteView(whole).subspan(8, 64)));
-  EXPECT_TRUE(decode_rows(whole, key, set));
+  EXPECT_TRUE(decode_rows(runtime::view_of(whole), key, set));
   EXPECT_EQ(set.pixels, first->pixels);
   for (std::size_t size = 0; size < whole.size(); ++size)
-    EXPECT_FALSE(decode_rows(cut_at(whole, size), key, set));
-  EXPECT_FALSE(decode_rows(whole, std::string(64, '0'), set)) << "another key";
+    EXPECT_FALSE(decode_rows(runtime::view_of(cut_at(whole, size)), key, set));
+  EXPECT_FALSE(decode_rows(runtime::view_of(whole), std::string(64, '0'), set)) << "another key";
   set.num_train = 5;
-  EXPECT_FALSE(decode_rows(whole, key, set)) << "another count";
+  EXPECT_FALSE(decode_rows(runtime::view_of(whole), key, set)) << "another count";
 }
 
 TEST(RowsCache, ACacheThatCannotBeWrittenIsALineInTheLogOnly) {

@@ -49,6 +49,26 @@ TEST(RealFiles, LargeFilesAndFilesWithoutAKnownSizeAreReadWhole) {
   }(*rt, dir / "big"));
 }
 
+TEST(RealFiles, AMappedFileIsReadInPlaceAndOutlivesItsName) {
+  const TempDir dir;
+  auto rt = runtime_with();
+  rt->run([](Runtime& r, std::string path, std::string folder) -> Task<void> {
+    EXPECT_TRUE((co_await r.files().write(path, as_bytes("some bytes"))).ok());
+    const Result<FileView> mapped = co_await r.files().map(path);
+    EXPECT_TRUE(mapped.ok()) << mapped.status().to_string();
+    EXPECT_TRUE((co_await r.files().remove_all(path)).ok());
+    if (!mapped.ok()) co_return;
+    EXPECT_EQ(as_text(mapped->bytes), "some bytes");
+    const Result<FileView> gone = co_await r.files().map(path);
+    EXPECT_EQ(gone.status().code(), Code::kNotFound);
+    const Result<FileView> no_file = co_await r.files().map(folder);
+    EXPECT_FALSE(no_file.ok());
+    EXPECT_TRUE((co_await r.files().write(path, {})).ok());
+    const Result<FileView> empty = co_await r.files().map(path);
+    EXPECT_TRUE(empty.ok() && empty->bytes.empty());
+  }(*rt, dir / "rows", dir / "."));
+}
+
 TEST(RealFiles, DirectoriesAreMadeListedSortedRenamedAndRemoved) {
   const TempDir dir;
   auto rt = runtime_with();

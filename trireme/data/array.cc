@@ -94,7 +94,7 @@ Status append_arrays(Dataset& set, const LabelledArrays& part) {
   }
   if (dtype == DType::kU8) {
     const auto* from = reinterpret_cast<const std::uint8_t*>(samples.bytes.data());
-    set.pixels.insert(set.pixels.end(), from, from + samples.bytes.size());
+    set.pixels.append({from, samples.bytes.size()});
   } else {
     TR_ASSIGN_OR_RETURN(const auto values, to_floats(samples, part.samples_source));
     set.features.insert(set.features.end(), values.begin(), values.end());

@@ -27,7 +27,7 @@ Status append_cifar(Dataset& set, CifarKind kind, ByteView bytes, std::string_vi
                    at + which, label, num_classes(kind) - 1, label_bytes == 1 ? 10 : 100);
     set.labels.push_back(label);
     const auto* pixels = reinterpret_cast<const std::uint8_t*>(bytes.data() + at + label_bytes);
-    set.pixels.insert(set.pixels.end(), pixels, pixels + kPixels);
+    set.pixels.append({pixels, kPixels});
   }
   return {};
 }

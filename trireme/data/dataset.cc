@@ -55,7 +55,7 @@ void fill_features(const Dataset& set, std::int64_t id, const FillOptions& optio
   if (viewed) view = draw_view(set.augment, set.sample_shape, options.seed, options.epoch, id);
   const View* through = viewed ? &view : nullptr;
   if (set.dtype == DType::kU8) {
-    fill_stored(set, std::span(set.pixels).subspan(begin, elems), through, out);
+    fill_stored(set, set.pixels.view().subspan(begin, elems), through, out);
   } else if (!set.generate) {
     fill_stored(set, std::span(set.features).subspan(begin, elems), through, out);
   } else if (!viewed) {

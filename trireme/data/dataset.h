@@ -14,6 +14,7 @@
 
 #include "trireme/base/bytes.h"
 #include "trireme/data/augment.h"
+#include "trireme/data/pixels.h"
 #include "trireme/runtime/files.h"
 #include "trireme/tensor/shape.h"
 
@@ -50,7 +51,7 @@ struct Dataset {
   std::vector<std::string> class_names;      // empty, or num_classes of them; of language: the tokens
   std::int64_t num_train = 0, num_test = 0;  // test samples follow the train samples
   std::int64_t num_validation = 0;           // and validation samples follow those
-  std::vector<std::uint8_t> pixels;          // kU8: rows x sample
+  Pixels pixels;                             // kU8: rows x sample
   std::vector<float> features;               // kF32: rows x sample, unless `generate` is set
   TokenStream stream;                        // kI32
   std::vector<std::int32_t> labels;          // kClass: one per row

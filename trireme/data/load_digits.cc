@@ -21,7 +21,7 @@ Bytes encode(const Dataset& set, std::uint64_t seed) {
   out.reserve(kHeaderBytes + set.pixels.size() + set.labels.size() + kDigestBytes);
   append_le(out, seed);
   append_le(out, static_cast<std::uint64_t>(set.labels.size()));
-  const auto pixels = std::as_bytes(std::span(set.pixels));
+  const auto pixels = std::as_bytes(set.pixels.view());
   out.insert(out.end(), pixels.begin(), pixels.end());
   for (const std::int32_t label : set.labels) out.push_back(static_cast<std::byte>(label));
   const std::string digest = sha256_hex(out);
@@ -30,7 +30,8 @@ Bytes encode(const Dataset& set, std::uint64_t seed) {
   return out;
 }
 
-bool decode(ByteView file, std::uint64_t seed, std::size_t count, Dataset& set) {
+bool decode(const runtime::FileView& mapped, std::uint64_t seed, std::size_t count, Dataset& set) {
+  const ByteView file = mapped.bytes;
   if (file.size() != kHeaderBytes + count * (kPixels + 1) + kDigestBytes) return false;
   const ByteView body = file.first(file.size() - kDigestBytes);
   if (as_text(file.last(kDigestBytes)) != sha256_hex(body)) return false;
@@ -40,7 +41,7 @@ bool decode(ByteView file, std::uint64_t seed, std::size_t count, Dataset& set) 
     return false;
   if (file_seed != seed || file_count != count) return false;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(rest.data());
-  set.pixels.assign(bytes, bytes + count * kPixels);
+  set.pixels.share({bytes, count * kPixels}, mapped.owner);
   set.labels.assign(bytes + count * kPixels, bytes + count * (kPixels + 1));
   return true;
 }
@@ -50,8 +51,8 @@ void draw_range(Dataset& set, const DigitSpec& spec, std::int64_t begin, std::in
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t index = i < set.num_train ? i : kDigitTrain + (i - set.num_train);
     const auto at = static_cast<std::size_t>(i);
-    const int label =
-        draw_digit(spec, index, std::span<std::uint8_t, kPixels>(set.pixels.data() + at * kPixels, kPixels));
+    const int label = draw_digit(
+        spec, index, std::span<std::uint8_t, kPixels>(set.pixels.writable().data() + at * kPixels, kPixels));
     set.labels[at] = label;
   }
 }
@@ -72,7 +73,7 @@ runtime::Task<Loaded> make_digits(runtime::Runtime& rt, DigitsOptions options) {
   const std::string path = fmt::format("{}/digits-{}.bin", options.cache_dir, options.seed);
   const bool use_cache = whole && !options.cache_dir.empty();
   if (use_cache) {
-    Result<Bytes> file = co_await rt.files().read(path);
+    Result<runtime::FileView> file = co_await rt.files().map(path);
     if (file.ok() && decode(*file, options.seed, static_cast<std::size_t>(count), *set)) co_return set;
   }
   set->pixels.resize(static_cast<std::size_t>(count) * kPixels);

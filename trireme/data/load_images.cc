@@ -81,7 +81,7 @@ Task<Status> decode_some(runtime::Runtime& rt, Dataset& set, const std::vector<P
       statuses[i] = picture.status();
       if (picture.ok())
         fit_picture(*picture, set.sample_shape[1], set.sample_shape[2],
-                    std::span(set.pixels).subspan((begin + i) * elems, elems));
+                    set.pixels.writable().subspan((begin + i) * elems, elems));
     }
   };
   const auto count = static_cast<std::int64_t>(end - begin);

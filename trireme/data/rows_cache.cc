@@ -28,7 +28,8 @@ Bytes encode_header(std::string_view key, const Dataset& set) {
 
 }  // namespace
 
-bool decode_rows(ByteView file, std::string_view key, Dataset& set) {
+bool decode_rows(const runtime::FileView& mapped, std::string_view key, Dataset& set) {
+  const ByteView file = mapped.bytes;
   const auto count = static_cast<std::uint64_t>(set.num_samples()),
              elems = static_cast<std::uint64_t>(set.sample_elems());
   if (file.size() != kHeaderBytes + count * (elems + 4) + kDigestBytes) return false;
@@ -41,7 +42,7 @@ bool decode_rows(ByteView file, std::string_view key, Dataset& set) {
   if (!take_le(rest, file_count) || !take_le(rest, file_elems) || file_count != count || file_elems != elems)
     return false;
   const auto* pixels = reinterpret_cast<const std::uint8_t*>(rest.data());
-  set.pixels.assign(pixels, pixels + count * elems);
+  set.pixels.share({pixels, count * elems}, mapped.owner);
   set.labels.resize(count);
   std::memcpy(set.labels.data(), rest.data() + count * elems, count * 4);
   return true;
@@ -50,8 +51,7 @@ bool decode_rows(ByteView file, std::string_view key, Dataset& set) {
 Task<Status> write_rows_cache(runtime::Runtime& rt, std::string folder, std::string key, const Dataset& set) {
   TR_CHECK(key.size() == kKeyBytes && set.dtype == DType::kU8, "a key of {} bytes", key.size());
   const Bytes header = encode_header(key, set);
-  const ByteView parts[] = {header, std::as_bytes(std::span(set.pixels)),
-                            std::as_bytes(std::span(set.labels))};
+  const ByteView parts[] = {header, std::as_bytes(set.pixels.view()), std::as_bytes(std::span(set.labels))};
   std::string digest;
   Function<Status()> hash = [&]() -> Status {
     Sha256 sum;
@@ -75,14 +75,14 @@ Task<Status> write_rows_cache(runtime::Runtime& rt, std::string folder, std::str
 
 Task<bool> read_rows_cache(runtime::Runtime& rt, std::string folder, std::string key, Dataset& set) {
   const std::string path = path_of(folder, key);
-  Result<Bytes> file = co_await rt.files().read(path);
+  Result<runtime::FileView> file = co_await rt.files().map(path);
   if (!file.ok()) co_return false;
   bool good = false;
   Function<Status()> work = [&]() -> Status {
     good = decode_rows(*file, key, set);
     return {};
   };
-  const Status status = co_await parse_on_pool(rt, file->size(), std::move(work));
+  const Status status = co_await parse_on_pool(rt, file->bytes.size(), std::move(work));
   co_return status.ok() && good;
 }
 

@@ -19,6 +19,7 @@ runtime::Task<Status> write_rows_cache(runtime::Runtime& rt, std::string folder,
 runtime::Task<bool> read_rows_cache(runtime::Runtime& rt, std::string folder, std::string key, Dataset& set);
 
 // What the file holds, of bytes in memory: the digest, then every number of the header must fit.
-bool decode_rows(ByteView file, std::string_view key, Dataset& set);
+// The pixels stay where they are: the set keeps the file's owner.
+bool decode_rows(const runtime::FileView& mapped, std::string_view key, Dataset& set);
 
 }  // namespace trireme::data

@@ -2,6 +2,18 @@
 
 namespace trireme::runtime {
 
+FileView view_of(Bytes bytes) {
+  auto owner = std::make_shared<const Bytes>(std::move(bytes));
+  const ByteView view = *owner;
+  return {view, std::move(owner)};
+}
+
+Task<Result<FileView>> Files::map(std::string path) {
+  Result<Bytes> bytes = co_await read(std::move(path));
+  if (!bytes.ok()) co_return bytes.status();
+  co_return view_of(std::move(*bytes));
+}
+
 // The sync before the rename orders content before name; the one of the directory makes the new name last.
 Task<Status> Files::write_atomic(std::string path, ByteView bytes) {
   const std::string temporary = path + ".tmp";

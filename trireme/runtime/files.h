@@ -2,6 +2,7 @@
 // Paths are '/'-separated; relative ones start at the working directory. Errors name the path and the reason.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,21 @@
 
 namespace trireme::runtime {
 
+// The content of a file that `owner` keeps in memory.
+struct FileView {
+  ByteView bytes;
+  std::shared_ptr<const void> owner;
+};
+
+FileView view_of(Bytes bytes);
+
 class Files {
  public:
   virtual ~Files() = default;
   virtual Task<Result<Bytes>> read(std::string path) = 0;
+  // The same to read only. Real: mapped, so that all processes of the host that map it share the memory; the
+  // file must be replaced by rename, never written in place. Here: a copy.
+  virtual Task<Result<FileView>> map(std::string path);
   // Creates or replaces; not atomic and not synced. The bytes must stay until the task ends.
   virtual Task<Status> write(std::string path, ByteView bytes) = 0;
   virtual Task<Status> append(std::string path, ByteView bytes) = 0;

@@ -9,6 +9,7 @@ using graph::Value;
 // Two 5x5 convolutions of 32 and 64 channels and 512 hidden units: 1,663,370 parameters.
 Value mnist_cnn(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
   graph::Builder& b = l.graph();
+  l.set_init("torch");  // small weights: 0.1 % better after three epochs than He's, over three seeds
   x = l.max_pool(b.relu(l.conv2d("conv1", x, scaled(32, o), 5, 1, 2)), {});
   x = l.max_pool(b.relu(l.conv2d("conv2", x, scaled(64, o), 5, 1, 2)), {});
   x = b.relu(l.dense("fc1", x, scaled(512, o)));
@@ -28,6 +29,7 @@ Value mnist_mlp(LayerBuilder& l, Value x, const ModelInput& in, const Options& o
 // parameters.
 Value lenet5(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
   graph::Builder& b = l.graph();
+  l.set_init("torch");
   x = l.max_pool(b.relu(l.conv2d("conv1", x, scaled(6, o), 5, 1, 2)), {});
   x = l.max_pool(b.relu(l.conv2d("conv2", x, scaled(16, o), 5, 1, 0)), {});
   x = b.relu(l.dense("fc1", x, scaled(120, o)));

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,12 +105,28 @@ Status make_directories(const std::string& path) {
   return failure ? failed("create directory", path, failure.value()) : Status();
 }
 
+Result<FileView> map_file(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || fstat(fd.get(), &info) != 0) return failed("map", path, errno);
+  if (!S_ISREG(info.st_mode)) return failed("map", path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size == 0) return view_of({});
+  void* at = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (at == MAP_FAILED) return failed("map", path, errno);
+  const auto unmap = [size](void* p) { ::munmap(p, size); };
+  return FileView{{static_cast<const std::byte*>(at), size}, std::shared_ptr<void>(at, unmap)};
+}
+
 class RealFiles final : public Files {
  public:
   RealFiles(Runtime& rt, IoThread& io) : rt_(rt), io_(io) {}
 
   Task<Result<Bytes>> read(std::string path) override {
     return run<Result<Bytes>>("read", path, [path] { return read_file(path); });
+  }
+  Task<Result<FileView>> map(std::string path) override {
+    return run<Result<FileView>>("map", path, [path] { return map_file(path); });
   }
   Task<Status> write(std::string path, ByteView bytes) override {
     return run<Status>("write", path, [path, bytes] { return write_file(path, bytes, O_TRUNC, "write"); });
