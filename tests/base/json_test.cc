@@ -18,6 +18,15 @@ TEST(Json, AParseErrorNamesTheSourceAndThePlace) {
   EXPECT_FALSE(parse_json("{} {}", "x").ok());
 }
 
+TEST(Json, DeeplyNestedListsAreRefusedAndDeepTextsAreNot) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  EXPECT_EQ(parse_json(deep, "x").status().code(), Code::kCorrupt);
+  const std::string text = "[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"]";
+  EXPECT_TRUE(parse_json(text, "x").ok());
+  const std::string fine = std::string(400, '[') + std::string(400, ']');
+  EXPECT_TRUE(parse_json(fine, "x").ok());
+}
+
 TEST(Json, MembersAreTypedAndMissingOnesAreNamed) {
   const Json object = *parse_json(R"({"n": 3, "s": "t"})", "x");
   EXPECT_EQ(*json_get<int>(object, "n"), 3);

@@ -193,6 +193,24 @@ TEST(Topology, WhatMakesNoSenseIsRefused) {
   EXPECT_FALSE(check_topology(t).ok());
 }
 
+TEST(Topology, CountsWhoseProductIsBeyondAnyClusterAreRefused) {
+  const int large = 1 << 30;
+  DragonflySpec dragonfly_spec;
+  dragonfly_spec.num_groups = large;
+  EXPECT_EQ(dragonfly(dragonfly_spec, {}, {}).status().code(), Code::kInvalid);
+  SlimFlySpec slim;
+  slim.per_router = large;
+  EXPECT_EQ(slim_fly(slim, {}, {}).status().code(), Code::kInvalid);
+  PcieTreeSpec tree;
+  tree.num_sockets = tree.switches_per_socket = tree.per_switch = large;
+  EXPECT_EQ(pcie_tree(tree, {}).status().code(), Code::kInvalid);
+  Dgx1Spec box;
+  box.pcie = tree;
+  EXPECT_EQ(dgx1(box, {}).status().code(), Code::kInvalid);
+  const int sizes[] = {large, large, large};
+  EXPECT_EQ(torus(sizes, {}, {}).status().code(), Code::kInvalid);
+}
+
 TEST(Topology, GroupsAreMachinesWithSeveralRanksOrElseRacks) {
   const Topology t = *two_level({.num_machines = 4, .per_rack = 2}, {}, kLink);
   EXPECT_EQ(group_of(t, std::vector<int>{0, 1, 2, 3}), (std::vector<std::int32_t>{0, 0, 1, 1}));

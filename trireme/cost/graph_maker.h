@@ -46,6 +46,9 @@ inline LinkModel switch_link(TimeNs latency_ns, double bytes_per_second) {
   return {.latency_ns = latency_ns, .bytes_per_second = bytes_per_second, .message_overhead_ns = 0};
 }
 
+// ok, or that there are too many machines or cables; no product of counts overflows before.
+inline constexpr double kMostParts = 1 << 22;
+Status check_product(std::string_view topology, std::initializer_list<int> counts);
 // ok, or that `what` must be at least `least`.
 Status check_at_least(std::string_view topology, std::string_view what, double got, double least);
 

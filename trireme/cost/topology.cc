@@ -16,6 +16,14 @@ Topology Topology::single_switch(int num_machines, MachineModel machine, LinkMod
   return t;
 }
 
+Status check_product(std::string_view topology, std::initializer_list<int> counts) {
+  double product = 1;
+  for (const int n : counts) product *= n;
+  if (product <= kMostParts) return {};
+  return error(Code::kInvalid, "[cost] topology {}: {:.3g} machines or cables, expected at most {:.3g}",
+               topology, product, kMostParts);
+}
+
 Status check_at_least(std::string_view topology, std::string_view what, double got, double least) {
   if (got >= least) return {};
   return error(Code::kInvalid, "[cost] topology {}: {} is {}, expected at least {}", topology, what, got,

@@ -10,8 +10,8 @@ Result<Topology> torus(std::span<const int> sizes, const MachineModel& machine, 
   std::int64_t n = 1;
   for (const int size : sizes) {
     TR_RETURN_IF_ERROR(check_at_least("torus", "a size", size, 1));
+    TR_RETURN_IF_ERROR(check_product("torus", {static_cast<int>(n), size}));
     n *= size;
-    if (n > 1 << 20) return error(Code::kInvalid, "[cost] topology torus: {} machines are too many", n);
   }
   if (sizes.empty() || n < 2)
     return error(Code::kInvalid, "[cost] topology torus: got {} machines, expected sizes like 4, 4, 2", n);
@@ -36,6 +36,10 @@ Result<Topology> dragonfly(const DragonflySpec& spec, const MachineModel& machin
   TR_RETURN_IF_ERROR(check_at_least("dragonfly", "groups", spec.num_groups, 1));
   TR_RETURN_IF_ERROR(check_at_least("dragonfly", "routers", spec.routers, 1));
   TR_RETURN_IF_ERROR(check_at_least("dragonfly", "per_router", spec.per_router, 1));
+  TR_RETURN_IF_ERROR(check_product("dragonfly", {spec.num_groups, spec.routers, spec.per_router}));
+  // Every group has a cable to every other, every router of a group to every other.
+  TR_RETURN_IF_ERROR(check_product("dragonfly", {spec.num_groups, spec.num_groups}));
+  TR_RETURN_IF_ERROR(check_product("dragonfly", {spec.num_groups, spec.routers, spec.routers}));
   const int per_group = spec.routers * spec.per_router;
   GraphMaker g("dragonfly", spec.num_groups * per_group, machine);
   g.topology().spread = Spread::kHash;
@@ -91,6 +95,7 @@ Result<Topology> slim_fly(const SlimFlySpec& spec, const MachineModel& machine, 
                  "[cost] topology slim-fly: q is {}, expected a prime 4 w + 1: 5, 13, 17, 29, 37...", q);
   TR_RETURN_IF_ERROR(check_at_least("slim-fly", "per_router", spec.per_router, 1));
   TR_RETURN_IF_ERROR(check_at_least("slim-fly", "machines", spec.num_machines, 1));
+  TR_RETURN_IF_ERROR(check_product("slim-fly", {2, q, q, spec.per_router}));
   if (spec.num_machines > 2 * q * q * spec.per_router)
     return error(Code::kInvalid, "[cost] topology slim-fly: q = {} holds {} machines, got {}; use a larger q",
                  q, 2 * q * q * spec.per_router, spec.num_machines);

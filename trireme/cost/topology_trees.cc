@@ -98,6 +98,8 @@ Status check_pcie(const PcieTreeSpec& spec) {
 
 Result<Topology> pcie_tree(const PcieTreeSpec& spec, const MachineModel& machine) {
   TR_RETURN_IF_ERROR(check_pcie(spec));
+  TR_RETURN_IF_ERROR(
+      check_product("pcie-tree", {spec.num_sockets, spec.switches_per_socket, spec.per_switch}));
   const int n = spec.num_sockets * spec.switches_per_socket * spec.per_switch;
   GraphMaker g("pcie-tree", n, machine);
   add_pcie(g, spec);
@@ -108,6 +110,8 @@ Result<Topology> pcie_tree(const PcieTreeSpec& spec, const MachineModel& machine
 Result<Topology> dgx1(const Dgx1Spec& spec, const MachineModel& machine) {
   constexpr int kDevices = 8, kQuad = 4;
   TR_RETURN_IF_ERROR(check_pcie(spec.pcie));
+  TR_RETURN_IF_ERROR(
+      check_product("dgx1", {spec.pcie.num_sockets, spec.pcie.switches_per_socket, spec.pcie.per_switch}));
   if (spec.pcie.num_sockets * spec.pcie.switches_per_socket * spec.pcie.per_switch != kDevices)
     return error(Code::kInvalid, "[cost] topology dgx1: the PCIe tree has {} devices, expected 8",
                  spec.pcie.num_sockets * spec.pcie.switches_per_socket * spec.pcie.per_switch);
