@@ -1,6 +1,5 @@
 #include "trireme/cli/cluster_file.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <sstream>
 
@@ -8,6 +7,7 @@
 #include "trireme/cost/topology_json.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/virtual/cluster_json.h"
+#include "trireme/train/toml.h"
 
 namespace trireme::cli {
 namespace {

@@ -1,7 +1,6 @@
 // Jobs as TOML text: reading, --set, writing, comparing. What values make sense is in job_check.cc.
 #include "trireme/train/job.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <sstream>
 
 #include "trireme/base/hash.h"
+#include "trireme/train/toml.h"
 
 namespace trireme::train {
 namespace {
