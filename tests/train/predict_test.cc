@@ -124,7 +124,8 @@ TEST_F(Predict, APictureOfAnotherSizeIsFittedAndSaysSo) {
   ASSERT_TRUE(samples.ok()) << samples.status().to_string();
   ASSERT_EQ(samples->notes.size(), 1U);
   EXPECT_NE(samples->notes[0].find("56 x 60"), std::string::npos) << samples->notes[0];
-  EXPECT_EQ(samples->data->pixels, std::vector<std::uint8_t>(28 * 28, 200));
+  const data::Pixels& pixels = samples->data->pixels;
+  EXPECT_EQ(std::vector(pixels.begin(), pixels.end()), std::vector<std::uint8_t>(28 * 28, 200));
 }
 
 TEST_F(Predict, TablesAreStandardisedByTheTrainingRows) {

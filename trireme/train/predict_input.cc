@@ -74,7 +74,7 @@ Task<Result<Samples>> read_pictures(Runtime& rt, const LoadedModel& model, std::
     if (!file.ok()) co_return file.status();
     const Result<data::Picture> picture = data::decode_image(*file, paths[i], static_cast<int>(shape[0]));
     if (!picture.ok()) co_return picture.status();
-    data::fit_picture(*picture, shape[1], shape[2], std::span(set->pixels).subspan(i * elems, elems));
+    data::fit_picture(*picture, shape[1], shape[2], set->pixels.writable().subspan(i * elems, elems));
     if (picture->height == shape[1] && picture->width == shape[2]) continue;
     if (resized++ == 0) first = fmt::format("{}, {} x {}", paths[i], picture->height, picture->width);
   }
@@ -133,7 +133,7 @@ Task<Result<Samples>> read_array(Runtime& rt, const LoadedModel& model, std::str
                     path, array.type.to_string());
   if (set->dtype == DType::kU8) {
     const auto* from = reinterpret_cast<const std::uint8_t*>(array.bytes.data());
-    set->pixels.assign(from, from + array.bytes.size());
+    set->pixels.append({from, array.bytes.size()});
   } else {
     TR_CO_ASSIGN_OR_RETURN(set->features, data::to_floats(array, path));
     TR_CO_RETURN_IF_ERROR(co_await standardise_as_trained(rt, model, set->features));
