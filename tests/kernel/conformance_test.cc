@@ -98,6 +98,8 @@ TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReferen
                                     "bias_add",
                                     "cast",
                                     "concat",
+                                    "embedding",
+                                    "embedding_grad",
                                     "div",
                                     "max_pool2d",
                                     "max_pool2d_grad",

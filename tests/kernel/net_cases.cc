@@ -119,6 +119,51 @@ void add_layer_norms(std::vector<Case>& out) {
   out.push_back({"layer_norm_grad", {{4, 6, 9}, {6, 9}, {4}, {4}, {4, 6, 9}}, two});
 }
 
+void add_softmax(std::vector<Case>& out) {
+  for (const Shape& s :
+       {Shape{1}, Shape{5, 7}, Shape{3, 4, 65}, Shape{700, 100}, Shape{2, 5000}, Shape{0, 3}})
+    for (const char* op : {"softmax", "log_softmax"}) out.push_back({op, {s}, {}});
+  for (const Shape& s : {Shape{1, 1}, Shape{33, 65}, Shape{600, 130}, Shape{2, 5000}})
+    for (const DType index : {DType::kI32, DType::kI64}) {
+      const std::map<int, Special> special{{1, {.dtype = index, .low = 0, .limit = s[1]}}, {2, {}}};
+      out.push_back({"softmax_cross_entropy", {s, {s[0]}, {s[0]}}, {}, DType::kF32, special});
+      out.push_back({"softmax_cross_entropy_grad", {s, {s[0]}, {s[0]}, {s[0]}}, {}, DType::kF32, special});
+    }
+}
+
+// Ids reach beyond the table on either side.
+void add_embeddings(std::vector<Case>& out) {
+  using Ints = std::vector<std::int64_t>;
+  for (const DType index : {DType::kI32, DType::kI64})
+    for (const Shape& ids : {Shape{}, Shape{0}, Shape{5}, Shape{30, 40}}) {
+      const std::map<int, Special> special{{1, {.dtype = index, .low = -2, .limit = 20}}};
+      for (const std::int64_t size : {1, 7, 130}) {
+        Ints dims(ids.dims().begin(), ids.dims().end());
+        dims.push_back(size);
+        out.push_back({"embedding", {{17, size}, ids}, {}, DType::kF32, special});
+        out.push_back(
+            {"embedding_grad", {Shape(dims), ids}, {{"shape", Ints{17, size}}}, DType::kF32, special});
+      }
+    }
+  out.push_back(
+      {"embedding", {{9, 5}, {4}}, {}, DType::kBF16, {{1, {.dtype = DType::kI32, .low = 0, .limit = 9}}}});
+}
+
+void add_sums(std::vector<Case>& out) {
+  using Ints = std::vector<std::int64_t>;
+  const std::vector<std::pair<Shape, Ints>> sums{
+      {{5, 7}, {0}},       {{5, 7}, {1}},          {{700, 300}, {0}},
+      {{700, 300}, {1}},   {{4, 5, 6}, {1}},       {{4, 5, 6}, {0, 1}},
+      {{4, 5, 6}, {1, 2}}, {{4, 5, 6}, {0, 2}},    {{9, 16, 10, 10}, {0, 2, 3}},
+      {{1, 6, 1}, {1}},    {{40, 128, 64}, {0}},   {{6, 1, 5}, {0}},
+      {{1, 5, 1, 4}, {1}}, {{1, 5, 1, 4}, {0, 3}}, {{3, 200, 500}, {1}}};
+  for (const auto& [shape, axes] : sums)
+    for (const char* op : {"sum", "mean"})
+      for (const bool keep : {false, true})
+        out.push_back({op, {shape}, {{"axes", axes}, {"keep_dims", keep}}});
+  out.push_back({"mean", {{37, 50}}, {}});
+}
+
 struct Attention {
   std::int64_t batch, heads, queries, keys, depth, width;
 };
@@ -151,6 +196,9 @@ void add_net_cases(std::vector<Case>& out) {
   add_copies(out);
   add_updates(out);
   add_layer_norms(out);
+  add_softmax(out);
+  add_embeddings(out);
+  add_sums(out);
   add_attentions(out);
 }
 

@@ -12,19 +12,20 @@ extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterG
 #endif
 // simd/loops.h
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
-    kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector,
-    kApplySgdVector, kApplyMomentumVector, kCastVector;
+    kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector, kMeanVector,
+    kEmbeddingGradVector, kApplySgdVector, kApplyMomentumVector, kCastVector;
 // simd/update_loops.h
 extern const op::KernelRow kApplyAdamVector, kApplyAdamwVector, kApplyAdagradVector, kApplyLarsVector,
     kApplyRmspropVector;
 // no arithmetic
-extern const op::KernelRow kConcatCopy, kSplitCopy, kTransposeCopy;
+extern const op::KernelRow kConcatCopy, kEmbeddingCopy, kSplitCopy, kTransposeCopy;
 // simd/functions.h
 extern const op::KernelRow kErfVector, kExpVector, kGeluVector, kSigmoidVector, kSiluVector, kTanhVector,
     kAbsVector, kNegVector, kReciprocalVector, kRsqrtVector, kSqrtVector, kSquareVector, kDivVector,
     kMaximumVector, kMinimumVector, kSquaredDifferenceVector;
 // simd/row_loops.h
-extern const op::KernelRow kLayerNormVector, kLayerNormGradVector;
+extern const op::KernelRow kLayerNormVector, kLayerNormGradVector, kLogSoftmaxVector, kSoftmaxVector,
+    kSoftmaxCrossEntropyVector, kSoftmaxCrossEntropyGradVector;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel
