@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
 #include "tests/system/binary.h"
 #include "trireme/graph/serialize.h"
 
@@ -113,6 +117,33 @@ TEST(Inspect, EveryTableIsAlsoJson) {
     const Ran text = inspect({topic});
     EXPECT_THAT(text.out, HasSubstr(rows[0]["name"].get<std::string>())) << topic;
   }
+}
+
+// Words of a line of the page, up to a comment or a pipe; recipes are those of the source.
+std::vector<std::string> words_of(const std::string& line, const std::string& root) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word && word != "#" && word != "|";)
+    words.push_back(word.starts_with("recipes/") ? root + "/" + word : word);
+  return words;
+}
+
+TEST(Inspect, EveryCommandOfTheHowToWorks) {
+  const char* root = std::getenv("TRIREME_SOURCE_DIR");
+  ASSERT_NE(root, nullptr);
+  std::ifstream page(std::string(root) + "/docs/how_to_inspect.md");
+  int commands = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("    trireme inspect ")) continue;
+    std::vector<std::string> words = words_of(line, root);
+    words.erase(words.begin());  // trireme
+    const Workspace w;
+    const Ran ran = w.run(words);
+    EXPECT_EQ(ran.code, 0) << line << "\n" << ran.err;
+    EXPECT_NE(ran.out, "") << line;
+    ++commands;
+  }
+  EXPECT_GT(commands, 10);
 }
 
 struct Mistake {
