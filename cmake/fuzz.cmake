@@ -49,7 +49,6 @@ function(trireme_add_fuzz_targets)
   target_compile_options(trireme_fuzz_models PRIVATE "-fsanitize-ignorelist=${no_kernels}"
                          "-fsanitize-coverage-ignorelist=${no_kernels}")
   set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/train/job.cc" APPEND PROPERTY COMPILE_OPTIONS
-               -include "${CMAKE_SOURCE_DIR}/trireme/train/toml.h"
                "-fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/no_guesses.txt")
 
   add_custom_target(fuzz_all)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/base/bytes.h"
+#include "trireme/base/crc32c.h"
 #include "trireme/train/job.h"
 
 namespace trireme::train {
@@ -26,6 +27,8 @@ inline bool run_job_target(ByteView bytes) {
     taken = set_job_key(*job, line).ok();
   }
   const bool right = check_job(*job).ok();
+  // Writing and reading again costs many times the reading: every eighth input, chosen by its content.
+  if (crc32c(bytes) % 8 != 0) return taken && right;
   const std::string written = to_toml(*job);
   const Result<Job> second = parse_job(written, "again.toml");
   TR_CHECK(second.ok(), "{}", second.status().to_string());
