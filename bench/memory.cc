@@ -2,10 +2,10 @@
 //
 // Every case is a fresh process that trains a few steps with evaluation and a checkpoint. Two figures are
 // measured over the run, the samples being loaded before: *tensors*, the peak of what the CPU's device has
-// given out (its aligned operator new is counted here), and *resident*, the peak of the resident set above
-// what it was before. The estimate is of tensors and must be within 5 % of them; resident memory beside it
-// also has code and primitives that kernel libraries make, stacks and the allocator's own, and lacks pages
-// that nobody touched. Exits 1 when an estimate is off.
+// given out (its aligned operator new is counted here; transports and vectors use others), and *resident*,
+// the peak of the resident set above what it was before. The estimate is of tensors and must be within 5 % of
+// them; resident memory beside it also has code and primitives that kernel libraries make, stacks and the
+// allocator's own, and lacks pages that nobody touched. Exits 1 when an estimate is off.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,10 +30,11 @@ namespace {
 constexpr std::size_t kHeader = 64;  // room for the size before each block; keeps the alignment
 std::atomic<std::int64_t> live_bytes{0}, peak_bytes{0};
 
-void* counted(std::size_t bytes) {
+void* allocate(std::size_t bytes, bool counted) {
   void* block = std::aligned_alloc(kHeader, (bytes + 2 * kHeader - 1) / kHeader * kHeader);
   if (block == nullptr) return nullptr;
-  *static_cast<std::size_t*>(block) = bytes;
+  *static_cast<std::size_t*>(block) = counted ? bytes : 0;
+  if (!counted) return static_cast<char*>(block) + kHeader;
   const std::int64_t live = live_bytes += static_cast<std::int64_t>(bytes);
   for (std::int64_t peak = peak_bytes; live > peak && !peak_bytes.compare_exchange_weak(peak, live);) {
   }
@@ -42,10 +43,10 @@ void* counted(std::size_t bytes) {
 }  // namespace
 
 void* operator new(std::size_t bytes, std::align_val_t, const std::nothrow_t&) noexcept {
-  return counted(bytes);
+  return allocate(bytes, true);
 }
 void* operator new(std::size_t bytes, std::align_val_t) {
-  if (void* p = counted(bytes)) return p;
+  if (void* p = allocate(bytes, false)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p, std::align_val_t) noexcept {
