@@ -125,6 +125,13 @@ double memcpy_rate() {
 constexpr std::int64_t kBatch = 32, kContext = 128, kWide = 256, kHeads = 4, kClasses = 65;
 constexpr std::int64_t kRows = kBatch * kContext;
 
+// The gradient of gelu (tanh) as the pass over elementwise groups leaves it: x, dy and 1.
+constexpr const char* kGeluGrad =
+    R"({"inputs":3,"steps":[["square",[0]],["scale",[3],{"factor":0.044715}],["add",[2,4]],["mul",[0,5]],)"
+    R"(["scale",[6],{"factor":0.7978845608}],["tanh",[7]],["scale",[3],{"factor":0.134145}],["add",[2,9]],)"
+    R"(["scale",[10],{"factor":0.7978845608}],["square",[8]],["sub",[2,12]],["mul",[0,13]],["mul",[14,11]],)"
+    R"(["add",[2,8]],["add",[16,15]],["scale",[17],{"factor":0.5}],["mul",[1,18]]],"outputs":[19]})";
+
 void add_transformer(std::vector<Work>& out) {
   const Shape x{kRows, kWide}, inner{kRows, 4 * kWide}, w{kWide}, rows{kRows};
   const Shape head{kBatch, kHeads, kContext, kWide / kHeads};
@@ -158,6 +165,8 @@ void add_transformer(std::vector<Work>& out) {
       {"gpt", "softmax_cross_entropy_grad", {f32({kRows, kClasses}), i32(rows), f32(rows), f32(rows)}});
   out.push_back({"wide", "softmax_cross_entropy", {f32({256, 32000}), i32({256}), f32({256})}});
   out.push_back({"gpt", "softmax", {f32({kRows, 128})}});
+  out.push_back(
+      {"gelu_grad", "fused", {f32(inner), f32(inner), f32({})}, {{"program", std::string(kGeluGrad)}}});
   const auto product = [&](const char* label, const Shape& a, const Shape& b, bool ta, bool tb) {
     out.push_back({label, "matmul", {f32(a), f32(b)}, {{"transpose_a", ta}, {"transpose_b", tb}}});
   };

@@ -1,9 +1,12 @@
 // Elementwise functions of one operand.
-#include "trireme/kernel/cpu/simd/functions.h"
+#include "trireme/kernel/cpu/functions.h"
+
+#include <utility>
 
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::kernel {
 namespace {
@@ -25,6 +28,25 @@ void run_gelu(op::KernelArgs& args) {
 }
 
 }  // namespace
+
+UnaryLoop function_of(const op::OpDef& def, const op::Attrs& attrs) {
+  const FunctionLoops& loops = function_loops();
+  if (&def == &op::kGelu) return attrs.get_bool("tanh") ? loops.gelu_tanh : loops.gelu;
+  const std::pair<const op::OpDef*, UnaryLoop> known[]{{&op::kAbs, loops.abs},
+                                                       {&op::kErf, loops.erf},
+                                                       {&op::kExp, loops.exp},
+                                                       {&op::kNeg, loops.neg},
+                                                       {&op::kReciprocal, loops.reciprocal},
+                                                       {&op::kRsqrt, loops.rsqrt},
+                                                       {&op::kSigmoid, loops.sigmoid},
+                                                       {&op::kSilu, loops.silu},
+                                                       {&op::kSqrt, loops.sqrt},
+                                                       {&op::kSquare, loops.square},
+                                                       {&op::kTanh, loops.tanh}};
+  for (const auto& [op, loop] : known)
+    if (op == &def) return loop;
+  return nullptr;
+}
 
 const op::KernelRow kErfVector{
     .op = "erf", .name = "vector", .run = run<&FunctionLoops::erf>, .applicable = all_f32};

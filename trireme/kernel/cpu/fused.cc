@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "trireme/kernel/cpu/functions.h"
 #include "trireme/kernel/cpu/fused_loops.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -36,6 +37,7 @@ struct StepKernel {
   Lead lead = Lead::kNone;
   Tail tail = Tail::kNone;
   float factor = 1;
+  UnaryLoop function = nullptr;
   op::KernelFn general = nullptr;
   // Set on the first step of a run.
   ChainLoop loop = nullptr;
@@ -115,7 +117,10 @@ class FusedState final : public op::KernelState {
           out.dtype == DType::kF32 &&
           std::all_of(in.begin(), in.end(), [](const TensorType& t) { return t.dtype == DType::kF32; });
       StepKernel kernel;
-      if (all_f32 && plain && std::string_view(choice->row->name) == "vector") kernel = vector_kernel(step);
+      if (all_f32 && plain && std::string_view(choice->row->name) == "vector") {
+        kernel = vector_kernel(step);
+        kernel.function = function_of(*step.def, step.attrs);
+      }
       kernel.general = plain ? choice->row->run : step.def->reference;
       kernels_.push_back(kernel);
     }
@@ -256,6 +261,7 @@ class Slice {
     if (kernel.loop != nullptr)
       return kernel.loop(f32(step.operands.front()), f32(step.operands.back()), kernel.first, kernel.second,
                          f32(r), n);
+    if (kernel.function != nullptr) return kernel.function(f32(step.operands.front()), f32(r), n);
     std::array<Tensor, op::detail::kMaxStepOperands> operands;
     for (std::size_t i = 0; i < step.operands.size(); ++i) operands[i] = view(step.operands[i], n);
     const Tensor out = view(r, n);
