@@ -1,6 +1,7 @@
 #include "trireme/train/simulate.h"
 
 #include "trireme/train/job_parts.h"
+#include "trireme/train/model_report.h"
 
 namespace trireme::train {
 namespace {
@@ -26,12 +27,17 @@ Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& op
 
 }  // namespace
 
-std::shared_ptr<const data::Dataset> phantom_digits(std::int64_t num_train) {
+Result<std::shared_ptr<const data::Dataset>> phantom_data(const Job& job, std::int64_t num_train) {
+  TR_ASSIGN_OR_RETURN(const AssumedInput assumed, assume_input(job, "", 0));
   auto set = std::make_shared<data::Dataset>();
-  set->name = "digits";
-  set->sample_shape = {1, 28, 28};
+  set->name = job.data.kind;
+  set->source = assumed.from;
+  set->sample_shape = assumed.input.sample_shape;
+  set->num_classes = assumed.input.num_classes;
   set->num_train = num_train;
-  return set;
+  if (assumed.input.task == model::ModelTask::kLanguage)
+    set->dtype = DType::kI32, set->label_kind = data::Labels::kNext;
+  return std::shared_ptr<const data::Dataset>(std::move(set));
 }
 
 SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
@@ -41,8 +47,15 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
   report.ranks.assign(n, Status(Code::kPeerLost, "[simulate] the rank was killed or never ended"));
   report.ended_at.assign(n, -1);
   report.sends.resize(n);
-  if (data == nullptr)
-    data = phantom_digits(options.job.train.batch * std::max<std::int64_t>(1, options.job.train.steps));
+  if (data == nullptr) {
+    auto phantom = phantom_data(options.job,
+                                options.job.train.batch * std::max<std::int64_t>(1, options.job.train.steps));
+    if (!phantom.ok()) {
+      report.ranks.assign(n, phantom.status());
+      return report;
+    }
+    data = std::move(*phantom);
+  }
   std::shared_ptr<const Prepared> prepared;
   if (options.phantom) {
     auto shared = prepare_shared(options, *data);

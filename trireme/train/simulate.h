@@ -32,10 +32,10 @@ struct SimulateReport {
   std::vector<std::vector<net::SendRecord>> sends;  // per rank, when recorded
 };
 
-// `data` may be null for phantom runs: sizes come from the job (the digits' shape).
+// `data` may be null for phantom runs: sizes are what the job fixes, or what the model was published with.
 SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data);
 
-// A data set without pixels, for phantom runs.
-std::shared_ptr<const data::Dataset> phantom_digits(std::int64_t num_train);
+// A data set without samples, for phantom runs. kInvalid where nobody knows what a sample would be.
+Result<std::shared_ptr<const data::Dataset>> phantom_data(const Job& job, std::int64_t num_train);
 
 }  // namespace trireme::train
