@@ -184,10 +184,31 @@ void add_updates(std::vector<Work>& out) {
   out.push_back({"update", "apply_lars", {w, w, w, lr}});
 }
 
+void add_recurrent(std::vector<Work>& out) {
+  const std::int64_t units = 256;
+  const Shape x{64, 32, 128}, state{32, units}, y{64, 32, units};
+  const auto add = [&](const char* op, const char* grad, std::int64_t gates, bool cell) {
+    std::vector<TensorType> in{f32(x), f32(state)};
+    if (cell) in.push_back(f32(state));
+    for (const Shape& s : {Shape{gates * units, x[2]}, Shape{gates * units, units}, Shape{gates * units},
+                           Shape{gates * units}})
+      in.push_back(f32(s));
+    out.push_back({"seq", op, in});
+    in.push_back(f32(y));
+    in.push_back(f32(state));
+    if (cell) in.push_back(f32(state));
+    out.push_back({"seq", grad, in});
+  };
+  add("rnn", "rnn_grad", 1, false);
+  add("lstm", "lstm_grad", 4, true);
+  add("gru", "gru_grad", 3, false);
+}
+
 std::vector<Work> works() {
   std::vector<Work> out;
   add_transformer(out);
   add_updates(out);
+  add_recurrent(out);
   return out;
 }
 

@@ -164,6 +164,32 @@ void add_sums(std::vector<Case>& out) {
   out.push_back({"mean", {{37, 50}}, {}});
 }
 
+void add_recurrent(std::vector<Case>& out) {
+  const auto add = [&](const std::string& op, std::int64_t gates, const Shape& x, std::int64_t units,
+                       op::Attrs attrs) {
+    const Shape state{x[1], units}, y{x[0], x[1], units};
+    std::vector<Shape> in{x, state};
+    if (op == "lstm") in.push_back(state);
+    in.insert(in.end(), {{gates * units, x[2]}, {gates * units, units}, {gates * units}, {gates * units}});
+    out.push_back({op, in, attrs});
+    in.insert(in.end(), {y, state});
+    if (op == "lstm") in.push_back(state);
+    out.push_back({op + "_grad", in, attrs});
+  };
+  for (const auto& [x, units] : std::vector<std::pair<Shape, std::int64_t>>{{{1, 1, 1}, 1},
+                                                                            {{4, 3, 5}, 7},
+                                                                            {{3, 40, 20}, 24},
+                                                                            {{5, 33, 48}, 64},
+                                                                            {{0, 2, 3}, 4},
+                                                                            {{2, 0, 3}, 4}}) {
+    // Without gates, rounding grows from step to step with the number of units.
+    if (units < 60) add("rnn", 1, x, units, {});
+    if (units < 10) add("rnn", 1, x, units, {{"nonlinearity", std::string("relu")}});
+    add("lstm", 4, x, units, {});
+    add("gru", 3, x, units, {});
+  }
+}
+
 struct Attention {
   std::int64_t batch, heads, queries, keys, depth, width;
 };
@@ -199,6 +225,7 @@ void add_net_cases(std::vector<Case>& out) {
   add_softmax(out);
   add_embeddings(out);
   add_sums(out);
+  add_recurrent(out);
   add_attentions(out);
 }
 

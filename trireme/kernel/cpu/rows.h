@@ -6,7 +6,8 @@
 namespace trireme::kernel {
 // gemm.h: the BLAS of this build
 extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
-    kAttentionGemm, kAttentionGradGemm;
+    kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kRnnGemm,
+    kRnnGradGemm;
 #ifdef TRIREME_HAVE_ONEDNN
 extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn;
 #endif

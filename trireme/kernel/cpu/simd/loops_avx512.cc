@@ -24,6 +24,7 @@ const VectorLoops kAvx512Loops = TR_VECTOR_LOOPS(avx512);
 const FunctionLoops kAvx512Functions = TR_FUNCTION_LOOPS(avx512);
 const RowLoops kAvx512Rows = TR_ROW_LOOPS(avx512);
 const UpdateLoops kAvx512Updates = TR_UPDATE_LOOPS(avx512);
+const CellSet kAvx512Cells = TR_CELL_LOOPS(avx512);
 }  // namespace trireme::kernel
 
 #endif  // __x86_64__

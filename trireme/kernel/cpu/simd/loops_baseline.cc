@@ -10,4 +10,5 @@ const VectorLoops kBaselineLoops = TR_VECTOR_LOOPS(baseline);
 const FunctionLoops kBaselineFunctions = TR_FUNCTION_LOOPS(baseline);
 const RowLoops kBaselineRows = TR_ROW_LOOPS(baseline);
 const UpdateLoops kBaselineUpdates = TR_UPDATE_LOOPS(baseline);
+const CellSet kBaselineCells = TR_CELL_LOOPS(baseline);
 }  // namespace trireme::kernel

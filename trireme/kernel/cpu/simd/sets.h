@@ -1,6 +1,7 @@
 // The sets of loops, one per instruction set (loops_<set>.cc).
 #pragma once
 
+#include "trireme/kernel/cpu/simd/cell_loops.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
@@ -39,16 +40,26 @@
     .adam = set::adam, .rmsprop = set::rmsprop, .adagrad = set::adagrad, .lars = set::lars, \
     .sum_of_squares = set::sum_of_squares                                                   \
   }
+#define TR_CELL_LOOPS(set)                                                                                   \
+  {                                                                                                          \
+    .rnn_tanh = {set::rnn_tanh_step, set::rnn_tanh_back},                                                    \
+    .rnn_relu = {set::rnn_relu_step, set::rnn_relu_back}, .lstm = {set::lstm_step, set::lstm_back}, .gru = { \
+      set::gru_step,                                                                                         \
+      set::gru_back                                                                                          \
+    }                                                                                                        \
+  }
 
 namespace trireme::kernel {
 extern const VectorLoops kBaselineLoops;
 extern const FunctionLoops kBaselineFunctions;
 extern const RowLoops kBaselineRows;
 extern const UpdateLoops kBaselineUpdates;
+extern const CellSet kBaselineCells;
 #ifdef __x86_64__
 extern const VectorLoops kAvx2Loops, kAvx512Loops;
 extern const FunctionLoops kAvx2Functions, kAvx512Functions;
 extern const RowLoops kAvx2Rows, kAvx512Rows;
 extern const UpdateLoops kAvx2Updates, kAvx512Updates;
+extern const CellSet kAvx2Cells, kAvx512Cells;
 #endif
 }  // namespace trireme::kernel

@@ -1,0 +1,294 @@
+// rnn, lstm, gru and their gradients. Products over all steps at once where there is no recurrence, one
+// product per step where there is; the batch is cut over slices, which go through the steps on their own.
+//   forward   Z = b + X W_ih^T;  for t: Z_t += h W_hh^T, h = cell(Z_t)            (gru keeps the two sums
+//   apart) backward  forward again;  for t from the last: dZ_t = cell'(Z_t), dh += dZ_t W_hh
+//             dX = dZ W_ih;  dW_ih = dZ^T X;  dW_hh = dZ^T H;  db = column sums of dZ
+#include <algorithm>
+
+#include "trireme/kernel/cpu/gemm.h"
+#include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/cell_loops.h"
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/slices.h"
+
+namespace trireme::kernel {
+namespace {
+
+bool applicable(const op::KernelQuery& q) { return all_f32(q) && fits_int32(q) && gemm_usable(); }
+
+std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
+  gemm_prepare();
+  return nullptr;
+}
+
+enum class Cell { kRnn, kLstm, kGru };
+
+struct Sizes {
+  std::int64_t steps, batch, size, units, gates;  // gates: values per sample and step
+  bool has_cell, splits;                          // splits: zh apart from z
+
+  Sizes(Cell cell, const Shape& x, const Shape& h0)
+      : steps(x[0]),
+        batch(x[1]),
+        size(x[2]),
+        units(h0[1]),
+        gates(h0[1] * (cell == Cell::kLstm  ? 4
+                       : cell == Cell::kGru ? 3
+                                            : 1)),
+        has_cell(cell == Cell::kLstm),
+        splits(cell == Cell::kGru) {}
+
+  std::int64_t state() const { return batch * units; }
+  std::int64_t rows() const { return steps * batch; }
+  std::int64_t work() const { return rows() * gates * (size + units) / 32; }  // as in matmul.cc
+  int slices(std::int64_t items, int width) const { return num_slices(items, work(), width); }
+};
+
+const CellLoops& loops_of(Cell cell, const op::Attrs& attrs) {
+  const CellSet& set = cell_loops();
+  if (cell == Cell::kLstm) return set.lstm;
+  if (cell == Cell::kGru) return set.gru;
+  return attrs.get_text("nonlinearity") == "relu" ? set.rnn_relu : set.rnn_tanh;
+}
+
+// Arrays in the workspace, each from a cache line on. Without one it counts.
+class Arrays {
+ public:
+  explicit Arrays(std::byte* base = nullptr) : base_(reinterpret_cast<float*>(base)) {}
+  float* take(std::int64_t elems) {
+    float* at = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += (elems + 15) / 16 * 16;
+    return at;
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(used_) * sizeof(float); }
+
+ private:
+  float* base_;
+  std::int64_t used_ = 0;
+};
+
+struct Weights {
+  const float *w_ih, *w_hh, *b_ih, *b_hh;
+};
+
+struct Scratch {
+  float *z, *zh, *h, *c;  // h and c before every step and after the last
+  Scratch(const Sizes& s, bool backward, Arrays& arrays)
+      : z(arrays.take(s.rows() * s.gates)),
+        zh(s.splits ? arrays.take(s.rows() * s.gates) : z),
+        h(backward ? arrays.take((s.steps + 1) * s.state()) : nullptr),
+        c(backward && s.has_cell ? arrays.take((s.steps + 1) * s.state()) : nullptr) {}
+};
+
+template <Cell kCell, bool kBackward>
+std::size_t workspace(const op::KernelQuery& q) {
+  Arrays arrays;
+  Scratch(Sizes(kCell, q.inputs[0].shape, q.inputs[1].shape), kBackward, arrays);
+  return arrays.bytes();
+}
+
+// The rows of the result are cut over slices.
+void multiply(op::Parallel& parallel, const Sizes& s, const Gemm& whole) {
+  for_slices(parallel, whole.m, s.slices(whole.m / 16, parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               Gemm part = whole;
+               part.m = end - begin;
+               part.a += whole.transpose_a ? begin : begin * whole.lda;
+               part.c += begin * whole.ldc;
+               gemm(part);
+             });
+}
+
+// Everything in z and zh that does not depend on the states.
+void start_gates(op::Parallel& parallel, const Sizes& s, const Weights& w, const float* x,
+                 const Scratch& to) {
+  const VectorLoops& loops = vector_loops();
+  for (std::int64_t r = 0; r < s.rows(); ++r) {
+    float *z = to.z + r * s.gates, *zh = to.zh + r * s.gates;
+    if (s.splits) {
+      std::copy(w.b_ih, w.b_ih + s.gates, z);
+      std::copy(w.b_hh, w.b_hh + s.gates, zh);
+    } else {
+      loops.add(w.b_ih, w.b_hh, z, s.gates);
+    }
+  }
+  multiply(parallel, s,
+           {.transpose_b = true,
+            .m = s.rows(),
+            .n = s.gates,
+            .k = s.size,
+            .a = x,
+            .lda = s.size,
+            .b = w.w_ih,
+            .ldb = s.size,
+            .beta = 1,
+            .c = to.z,
+            .ldc = s.gates});
+}
+
+// Samples [begin, end) through step t: states before and after it, [batch, units] each.
+void step(const Sizes& s, const CellLoops& cell, const Weights& w, const Scratch& to, std::int64_t t,
+          std::int64_t begin, std::int64_t end, const float* h, const float* c, float* new_h, float* new_c) {
+  const std::int64_t row = t * s.batch + begin;
+  gemm({.transpose_b = true,
+        .m = end - begin,
+        .n = s.gates,
+        .k = s.units,
+        .a = h + begin * s.units,
+        .lda = s.units,
+        .b = w.w_hh,
+        .ldb = s.units,
+        .beta = 1,
+        .c = to.zh + row * s.gates,
+        .ldc = s.gates});
+  for (std::int64_t b = begin; b < end; ++b) {
+    const std::int64_t at = (t * s.batch + b) * s.gates, unit = b * s.units;
+    cell.step(to.z + at, to.zh + at, h + unit, c == nullptr ? nullptr : c + unit, new_h + unit,
+              new_c == nullptr ? nullptr : new_c + unit, s.units);
+  }
+}
+
+template <Cell kCell>
+void run_forward(op::KernelArgs& args) {
+  const Sizes s(kCell, args.in(0).shape(), args.in(1).shape());
+  const int first = s.has_cell ? 3 : 2;
+  const Weights w{f32_in(args, first), f32_in(args, first + 1), f32_in(args, first + 2),
+                  f32_in(args, first + 3)};
+  const float* h0 = f32_in(args, 1);
+  float *y = f32_out(args, 0), *h_n = f32_out(args, 1), *c = nullptr;
+  if (s.has_cell) {
+    c = f32_out(args, 2);
+    std::copy_n(f32_in(args, 2), s.state(), c);
+  }
+  Arrays arrays(args.workspace.data());
+  const Scratch to(s, false, arrays);
+  const CellLoops& cell = loops_of(kCell, args.attrs);
+  start_gates(args.parallel, s, w, f32_in(args, 0), to);
+  for_slices(args.parallel, s.batch, s.slices(s.batch, args.parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               for (std::int64_t t = 0; t < s.steps; ++t)
+                 step(s, cell, w, to, t, begin, end, t == 0 ? h0 : y + (t - 1) * s.state(), c,
+                      y + t * s.state(), c);
+             });
+  std::copy_n(s.steps == 0 ? h0 : y + (s.steps - 1) * s.state(), s.state(), h_n);
+}
+
+// z and zh become their gradients; dh and dc, [batch, units], go from the last states to the first.
+void go_back(op::Parallel& parallel, const Sizes& s, const CellLoops& cell, const Weights& w,
+             const Scratch& at, const float* dy, float* dh, float* dc) {
+  for_slices(parallel, s.batch, s.slices(s.batch, parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               for (std::int64_t t = s.steps - 1; t >= 0; --t) {
+                 for (std::int64_t b = begin; b < end; ++b) {
+                   const std::int64_t row = t * s.batch + b, unit = b * s.units;
+                   cell.back(at.z + row * s.gates, at.zh + row * s.gates, at.h + row * s.units,
+                             at.c == nullptr ? nullptr : at.c + row * s.units, dy + row * s.units, dh + unit,
+                             dc == nullptr ? nullptr : dc + unit, s.units);
+                 }
+                 gemm({.m = end - begin,
+                       .n = s.units,
+                       .k = s.gates,
+                       .a = at.zh + (t * s.batch + begin) * s.gates,
+                       .lda = s.gates,
+                       .b = w.w_hh,
+                       .ldb = s.units,
+                       .beta = 1,
+                       .c = dh + begin * s.units,
+                       .ldc = s.units});
+               }
+             });
+}
+
+// dw [gates, n] = dz^T in, in being [rows, n]; db = the column sums of dz, rows in their order.
+void weight_grads(op::Parallel& parallel, const Sizes& s, const float* dz, const float* in, std::int64_t n,
+                  float* dw, float* db) {
+  multiply(parallel, s,
+           {.transpose_a = true,
+            .m = s.gates,
+            .n = n,
+            .k = s.rows(),
+            .a = dz,
+            .lda = s.gates,
+            .b = in,
+            .ldb = n,
+            .beta = 0,
+            .c = dw,
+            .ldc = n});
+  for_slices(parallel, s.gates, num_slices(s.gates, s.rows() * s.gates, parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               std::fill(db + begin, db + end, 0.0F);
+               for (std::int64_t r = 0; r < s.rows(); ++r)
+                 vector_loops().add(db + begin, dz + r * s.gates + begin, db + begin, end - begin);
+             });
+}
+
+template <Cell kCell>
+void run_backward(op::KernelArgs& args) {
+  const Sizes s(kCell, args.in(0).shape(), args.in(1).shape());
+  const int first = s.has_cell ? 3 : 2;  // of the weights, among inputs and among their gradients
+  const Weights w{f32_in(args, first), f32_in(args, first + 1), f32_in(args, first + 2),
+                  f32_in(args, first + 3)};
+  const float *x = f32_in(args, 0), *dy = f32_in(args, first + 4);
+  float *dh = f32_out(args, 1), *dc = s.has_cell ? f32_out(args, 2) : nullptr;
+  Arrays arrays(args.workspace.data());
+  const Scratch at(s, true, arrays);
+  const CellLoops& cell = loops_of(kCell, args.attrs);
+  std::copy_n(f32_in(args, 1), s.state(), at.h);
+  if (s.has_cell) std::copy_n(f32_in(args, 2), s.state(), at.c);
+  start_gates(args.parallel, s, w, x, at);
+  for_slices(args.parallel, s.batch, s.slices(s.batch, args.parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               for (std::int64_t t = 0; t < s.steps; ++t) {
+                 float *h = at.h + t * s.state(), *c = s.has_cell ? at.c + t * s.state() : nullptr;
+                 step(s, cell, w, at, t, begin, end, h, c, h + s.state(),
+                      s.has_cell ? c + s.state() : nullptr);
+               }
+             });
+  std::copy_n(f32_in(args, first + 5), s.state(), dh);
+  if (s.has_cell) std::copy_n(f32_in(args, first + 6), s.state(), dc);
+  go_back(args.parallel, s, cell, w, at, dy, dh, dc);
+  multiply(args.parallel, s,
+           {.m = s.rows(),
+            .n = s.size,
+            .k = s.gates,
+            .a = at.z,
+            .lda = s.gates,
+            .b = w.w_ih,
+            .ldb = s.size,
+            .beta = 0,
+            .c = f32_out(args, 0),
+            .ldc = s.size});
+  weight_grads(args.parallel, s, at.z, x, s.size, f32_out(args, first), f32_out(args, first + 2));
+  weight_grads(args.parallel, s, at.zh, at.h, s.units, f32_out(args, first + 1), f32_out(args, first + 3));
+}
+
+template <Cell kCell>
+constexpr op::KernelRow forward_row(const char* op) {
+  return {.op = op,
+          .name = kGemmRowName,
+          .run = run_forward<kCell>,
+          .applicable = applicable,
+          .workspace_bytes = workspace<kCell, false>,
+          .prepare = prepare};
+}
+template <Cell kCell>
+constexpr op::KernelRow backward_row(const char* op) {
+  return {.op = op,
+          .name = kGemmRowName,
+          .run = run_backward<kCell>,
+          .applicable = applicable,
+          .workspace_bytes = workspace<kCell, true>,
+          .prepare = prepare};
+}
+
+}  // namespace
+
+const op::KernelRow kGruGemm = forward_row<Cell::kGru>("gru");
+const op::KernelRow kGruGradGemm = backward_row<Cell::kGru>("gru_grad");
+const op::KernelRow kLstmGemm = forward_row<Cell::kLstm>("lstm");
+const op::KernelRow kLstmGradGemm = backward_row<Cell::kLstm>("lstm_grad");
+const op::KernelRow kRnnGemm = forward_row<Cell::kRnn>("rnn");
+const op::KernelRow kRnnGradGemm = backward_row<Cell::kRnn>("rnn_grad");
+
+}  // namespace trireme::kernel

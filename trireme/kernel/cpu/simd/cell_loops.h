@@ -1,0 +1,29 @@
+// Units of one sample of a recurrent network at one step, forward and backward. Compiled and chosen like the
+// loops of loops.h, with the same bits on every instruction set. Formulas and gate orders:
+// op/sequence/cells.h.
+//
+// z has the gates before their functions, `units` values each, one gate after the other: W_ih x + b_ih + W_hh
+// h + b_hh. gru keeps the second half of that sum apart, in zh; the others ignore zh.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::kernel {
+
+struct CellLoops {
+  // States h and c before the step; new_h and new_c after it. new_c may be c.
+  void (*step)(const float* z, const float* zh, const float* h, const float* c, float* new_h, float* new_c,
+               std::int64_t units);
+  // z and zh become their gradients. dh and dc come as the gradients of the states after the step, to which
+  // dy is added, and leave as those of the states before it, but for what passes through W_hh.
+  void (*back)(float* z, float* zh, const float* h, const float* c, const float* dy, float* dh, float* dc,
+               std::int64_t units);
+};
+struct CellSet {
+  CellLoops rnn_tanh, rnn_relu, lstm, gru;
+};
+
+// The fastest set for the instructions of this processor. Constant over the life of the process.
+const CellSet& cell_loops();
+
+}  // namespace trireme::kernel
