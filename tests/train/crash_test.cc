@@ -75,6 +75,22 @@ TEST_F(TrainCrash, AtAnyFileOperationTheSameCommandEndsInTheSameBits) {
   EXPECT_GT(operation, 60U);
 }
 
+TEST_F(TrainCrash, OfTheRankThatWritesIsNamedByTheOtherAndTheRunGoesOn) {
+  int kills = 0;
+  for (std::uint64_t operation = 0; operation < 70; operation += 3) {
+    SCOPED_TRACE(fmt::format("rank 0 of 2 killed at file operation {}", operation));
+    VirtualRuns runs({at_operation(FaultSpec::Kind::kKill, 0, operation)});
+    const RunOutcome out = runs.train(crash_job(2), data_);
+    kills += out.killed ? 1 : 0;
+    if (out.killed && !out.ranks[1].ok() && !out.steps.empty()) {
+      EXPECT_EQ(out.ranks[1].status().context().peer.value_or(-1), 0) << out.ranks[1].status().to_string();
+    }
+    expect_finishes(runs, 2);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(kills, 20);
+}
+
 TEST_F(TrainCrash, TwiceInARowTheSameCommandEndsInTheSameBits) {
   int pairs = 0;
   for (std::uint64_t first = 5; first < 70; first += 6) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/model/optimizer.h"
@@ -71,6 +72,19 @@ INSTANTIATE_TEST_SUITE_P(Tiny, EveryJob, ::testing::ValuesIn(tiny_cases()),
 
 const TinyCase& case_of(const std::vector<TinyCase>& cases, std::string_view name) {
   return *std::find_if(cases.begin(), cases.end(), [&](const TinyCase& c) { return c.name == name; });
+}
+
+// Threads, their own clocks and the real compute pool.
+TEST(EveryJobInProcess, OfThreadsEndsInTheBitsOfTheVirtualMachines) {
+  const std::vector<TinyCase> cases = tiny_cases();
+  for (const char* name : {"normed", "dropout", "text", "skipping", "growing", "byclass"}) {
+    SCOPED_TRACE(name);
+    const TinyCase& c = case_of(cases, name);
+    VirtualRuns runs;
+    const std::string expected = runs.train(c.job, c.data, {.run_dir = ""}).summary().parameters_sha256;
+    for (const int workers : {1, 3})
+      EXPECT_EQ(hash_in_process(with_workers(c.job, workers), c.data), expected);
+  }
 }
 
 // The evaluation after that step would have ended the run: it is made up for before anything else.
