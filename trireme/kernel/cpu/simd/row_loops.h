@@ -19,7 +19,7 @@ struct RowLoops {
   void (*norm_param_grad)(const float* x, const float* dy, const float* mean, const float* inv,
                           std::int64_t rows, std::int64_t n, double* dscale, double* dbias);
 
-  // s = softmax(factor s), in place.
+  // s = softmax(factor s), in place; factor is positive.
   void (*softmax)(float* s, float factor, std::int64_t n);
   // dp = factor p (dp - sum of p dp), in place.
   void (*softmax_grad)(const float* p, float* dp, float factor, std::int64_t n);
