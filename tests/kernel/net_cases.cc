@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "tests/kernel/cases.h"
+#include "tests/kernel/runner.h"
 
 namespace trireme::kernel::test {
 namespace {
@@ -119,6 +120,38 @@ void add_layer_norms(std::vector<Case>& out) {
   out.push_back({"layer_norm_grad", {{4, 6, 9}, {6, 9}, {4}, {4}, {4, 6, 9}}, two});
 }
 
+void add_batch_norms(std::vector<Case>& out) {
+  for (const Shape& x :
+       {Shape{2, 3, 8}, Shape{5, 4, 6, 7}, Shape{1, 1, 100}, Shape{8, 20, 32, 32}, Shape{2, 2, 3, 5, 4}}) {
+    const Shape c{x[1]};
+    out.push_back({"batch_norm", {x, c, c}, {}});
+    out.push_back({"batch_norm_grad", {x, c, c, c, x}, {}});
+    out.push_back({"batch_norm_inference", {x, c, c, c, c}, {}, DType::kF32, {{4, kPositive}}});
+  }
+}
+
+void add_avg_pools(std::vector<Case>& out) {
+  struct Pool {
+    Shape x;
+    std::int64_t h, w, stride_h, stride_w, pad_h, pad_w;
+  };
+  for (const Pool& p : {Pool{{2, 3, 6, 8}, 2, 2, 2, 2, 0, 0},
+                        {{2, 3, 9, 7}, 3, 2, 1, 3, 1, 1},
+                        {{1, 2, 5, 5}, 5, 5, 1, 1, 0, 0},
+                        {{1, 2, 5, 6}, 3, 4, 2, 1, 1, 2},
+                        {{20, 16, 28, 28}, 3, 3, 2, 2, 1, 1},
+                        {{2, 1, 7, 7}, 2, 2, 3, 3, 0, 0}})
+    for (const bool include_pad : {false, true}) {
+      op::Attrs attrs{
+          {"window_h", p.h},  {"window_w", p.w},  {"stride_h", p.stride_h},          {"stride_w", p.stride_w},
+          {"pad_h", p.pad_h}, {"pad_w", p.pad_w}, {"count_include_pad", include_pad}};
+      out.push_back({"avg_pool2d", {p.x}, attrs});
+      const Shape y = Problem(out.back()).outputs[0].shape;
+      attrs.set("input_shape", std::vector<std::int64_t>(p.x.dims().begin(), p.x.dims().end()));
+      out.push_back({"avg_pool2d_grad", {y}, attrs});
+    }
+}
+
 void add_softmax(std::vector<Case>& out) {
   for (const Shape& s :
        {Shape{1}, Shape{5, 7}, Shape{3, 4, 65}, Shape{700, 100}, Shape{2, 5000}, Shape{0, 3}})
@@ -222,6 +255,8 @@ void add_net_cases(std::vector<Case>& out) {
   add_copies(out);
   add_updates(out);
   add_layer_norms(out);
+  add_batch_norms(out);
+  add_avg_pools(out);
   add_softmax(out);
   add_embeddings(out);
   add_sums(out);

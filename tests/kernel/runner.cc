@@ -179,6 +179,7 @@ std::vector<Tensor> make_inputs(const Problem& p, DType dtype) {
     inputs.push_back(make_input(p, static_cast<int>(i), dtype));
   if (p.def->name == "max_pool2d_grad") inputs[1] = pooled(p, inputs[0]);
   if (p.def->name == "layer_norm_grad") normalised(p, "layer_norm", inputs);
+  if (p.def->name == "batch_norm_grad") normalised(p, "batch_norm", inputs);
   return inputs;
 }
 

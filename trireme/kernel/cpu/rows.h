@@ -18,6 +18,8 @@ extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVecto
 // simd/update_loops.h
 extern const op::KernelRow kApplyAdamVector, kApplyAdamwVector, kApplyAdagradVector, kApplyLarsVector,
     kApplyRmspropVector;
+// plane by plane
+extern const op::KernelRow kAvgPool2dPlanes, kAvgPool2dGradPlanes;
 // no arithmetic
 extern const op::KernelRow kConcatCopy, kEmbeddingCopy, kSplitCopy, kTransposeCopy;
 // simd/functions.h
@@ -25,8 +27,9 @@ extern const op::KernelRow kErfVector, kExpVector, kGeluVector, kSigmoidVector, 
     kAbsVector, kNegVector, kReciprocalVector, kRsqrtVector, kSqrtVector, kSquareVector, kDivVector,
     kMaximumVector, kMinimumVector, kSquaredDifferenceVector;
 // simd/row_loops.h
-extern const op::KernelRow kLayerNormVector, kLayerNormGradVector, kLogSoftmaxVector, kSoftmaxVector,
-    kSoftmaxCrossEntropyVector, kSoftmaxCrossEntropyGradVector;
+extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInferenceVector,
+    kLayerNormVector, kLayerNormGradVector, kLogSoftmaxVector, kSoftmaxVector, kSoftmaxCrossEntropyVector,
+    kSoftmaxCrossEntropyGradVector;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel

@@ -19,6 +19,16 @@ struct RowLoops {
   void (*norm_param_grad)(const float* x, const float* dy, const float* mean, const float* inv,
                           std::int64_t rows, std::int64_t n, double* dscale, double* dbias);
 
+  // Parts of one group of batch normalisation, whose statistics and parameters are numbers.
+  double (*sum_off_squares)(const float* x, float mean, std::int64_t n);  // of (x - mean)^2
+  // y = (x - mean) inv scale + bias
+  void (*affine)(const float* x, float mean, float inv, float scale, float bias, float* y, std::int64_t n);
+  double (*dot_off)(const float* dy, const float* x, float mean, float inv,
+                    std::int64_t n);  // sum of dy (x - mean) inv
+  // dx = inv (dy scale - mean_g - (x - mean) inv mean_dot)
+  void (*affine_grad)(const float* x, const float* dy, float mean, float inv, float scale, float mean_g,
+                      float mean_dot, float* dx, std::int64_t n);
+
   // s = softmax(factor s), in place; factor is positive.
   void (*softmax)(float* s, float factor, std::int64_t n);
   // dp = factor p (dp - sum of p dp), in place.

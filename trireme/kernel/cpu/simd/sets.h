@@ -30,10 +30,12 @@
     .maximum = TR_BINARY_SET(set, maximum2), .minimum = TR_BINARY_SET(set, minimum2),                     \
     .squared_difference = TR_BINARY_SET(set, squared_difference2)                                         \
   }
-#define TR_ROW_LOOPS(set)                                                                       \
-  {                                                                                             \
-    .norm = set::norm, .norm_grad = set::norm_grad, .norm_param_grad = set::norm_param_grad,    \
-    .softmax = set::softmax, .softmax_grad = set::softmax_grad, .shifted_exp = set::shifted_exp \
+#define TR_ROW_LOOPS(set)                                                                        \
+  {                                                                                              \
+    .norm = set::norm, .norm_grad = set::norm_grad, .norm_param_grad = set::norm_param_grad,     \
+    .sum_off_squares = set::sum_off_squares, .affine = set::affine, .dot_off = set::dot_off,     \
+    .affine_grad = set::affine_grad, .softmax = set::softmax, .softmax_grad = set::softmax_grad, \
+    .shifted_exp = set::shifted_exp                                                              \
   }
 #define TR_UPDATE_LOOPS(set)                                                                \
   {                                                                                         \
