@@ -136,12 +136,13 @@ TEST(Checkpoint, ADamagedNewestFallsBackToThePreviousWithALineInTheLog) {
   }
 }
 
-TEST(Checkpoint, WithEveryGenerationDamagedNoneIsFound) {
+TEST(Checkpoint, EveryGenerationDamagedIsAnErrorAndNotAFreshStart) {
   OneMachine machine;
   machine.save({10, 20});
   for (const std::int64_t step : {10, 20}) machine.write(file_of(step, "manifest.json"), {});
   const Found found = machine.find();
-  EXPECT_EQ(found.step, "-");
+  EXPECT_NE(found.step.find("every checkpoint in run/checkpoints is damaged; the newest"), std::string::npos)
+      << found.step;
   EXPECT_EQ(found.log.size(), 2U);
 }
 

@@ -160,7 +160,7 @@ TEST(CommandLine, MistakesGetAClearMessageAndAnExitCode) {
       {{"train", "--set", "model.name=alexnot"}, 2, "lenet"},
       {{"train", "--set", "parallel.agreement=magic"}, 2, "bsp"},
       {{"train", "--set", "parallel.collective=star"}, 2, "ring"},
-      {{"train", "--set", "parallel.transport=pigeon"}, 2, "auto, shm, tcp, mpi or inproc"},
+      {{"train", "--set", "parallel.transport=pigeon"}, 2, "auto, shm, tcp, mpi, inproc"},
       {{"train", "--workers", "4", "--set", "train.logical_shards=2"}, 2, "--workers 2"},
       {{"train", "--set", "train.batch=4", "--set", "train.logical_shards=8"}, 2, "train.batch"},
       {{"train", "--workers", "0"}, 2, "--workers"},

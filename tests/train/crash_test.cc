@@ -45,6 +45,9 @@ class TrainCrash : public ::testing::Test {
 
   // The same command once more: the same bits, every step once in the metrics, a whole summary.
   void expect_finishes(VirtualRuns& runs, int workers) {
+    // Of a finished run there is only the summary to give: rank 0 does not meet others for that.
+    const Result<Json> before = parse_json(runs.read("run/summary.json"), "summary.json");
+    if (before.ok() && before->value("finished", false)) workers = 1;
     const Summary end = runs.train(crash_job(workers), data_).summary();
     EXPECT_EQ(end.parameters_sha256, expected_.parameters_sha256);
     EXPECT_EQ(end.steps, 5);

@@ -141,6 +141,7 @@ TEST_F(RunFolderTest, AnExplicitFolderThatIsFinishedGivesItsSummaryAndIsLeftAlon
 TEST_F(RunFolderTest, AnUnfinishedRunOfAnotherJobIsRefusedWithTheKeysThatDiffer) {
   for (const std::string dir : {"", "my/run"}) {
     ASSERT_TRUE(open(Job(), dir).ok());
+    write((dir.empty() ? "runs/digits-1" : dir) + "/plan.json", "{}");
     Job other;
     other.train.batch = 64;
     const Status status = open(other, dir).status();
@@ -149,6 +150,15 @@ TEST_F(RunFolderTest, AnUnfinishedRunOfAnotherJobIsRefusedWithTheKeysThatDiffer)
     EXPECT_NE(status.message().find("--run-dir"), std::string::npos) << status.message();
     EXPECT_TRUE(open(Job(), dir).ok()) << "the refusal changed nothing";
   }
+}
+
+TEST_F(RunFolderTest, AStartThatFailedBeforeItsPlanMayBeCorrected) {
+  ASSERT_TRUE(open(Job(), "my/run").ok());
+  Job other;
+  other.train.batch = 64;
+  const Result<RunFolder> folder = open(other, "my/run");
+  ASSERT_TRUE(folder.ok()) << folder.status().to_string();
+  EXPECT_EQ(read("my/run/job.toml"), to_toml(other));
 }
 
 TEST_F(RunFolderTest, ARunMayBeResumedWithAnotherNumberOfWorkers) {

@@ -40,12 +40,21 @@ Task<Status> save_checkpoint(Runtime& rt, std::string dir, const Checkpoint& che
 
 Task<Result<Checkpoint>> load_newest_checkpoint(Runtime& rt, std::string dir) {
   const std::vector<std::int64_t> all = co_await list_generations(rt, dir);
+  std::string newest_damage;
   for (const std::int64_t step : all) {
     const std::string name = generation_name(step);
     Result<Checkpoint> loaded = co_await load_generation(rt, dir + "/" + name);
     if (loaded.ok()) co_return std::move(loaded);
     rt.log(fmt::format("checkpoint {} is skipped: {}", name, loaded.status().message()));
+    const Result<bool> finished = co_await rt.files().exists(dir + "/" + name + "/" + kManifestName);
+    if (newest_damage.empty() && finished.ok() && *finished) newest_damage = loaded.status().message();
   }
+  if (!newest_damage.empty())
+    co_return error(
+        Code::kCorrupt,
+        "[checkpoint] every checkpoint in {} is damaged; the newest: {}; remove the folder to start "
+        "over, or put a copy back",
+        dir, newest_damage);
   co_return error(Code::kNotFound, "[checkpoint] no usable checkpoint in {}", dir);
 }
 

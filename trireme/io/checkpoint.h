@@ -31,7 +31,7 @@ runtime::Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, con
                                       CheckpointOptions options = {});
 
 // The newest generation whose manifest and hashes are right; a damaged one is skipped with a line in the log.
-// kNotFound when there is none.
+// kNotFound when none was ever finished; kCorrupt when all that were are damaged.
 runtime::Task<Result<Checkpoint>> load_newest_checkpoint(runtime::Runtime& rt, std::string dir);
 
 }  // namespace trireme::io

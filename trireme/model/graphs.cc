@@ -31,6 +31,12 @@ Result<Scores> add_scores(graph::Builder& b, Value x, Value weights, Value& logi
     if (b.type(logits) != b.type(x)) logits = b.reshape(logits, b.type(x).shape);
     return Scores{b.add_node(op::kSquaredError, {logits, x, weights}), b.fill(0, DType::kF32, {n})};
   }
+  const Shape& given = b.type(logits).shape;
+  if (given.rank() < 2 || given[given.rank() - 1] != input.num_classes)
+    return error(Code::kInvalid,
+                 "[model] the last layer gives {}, expected {} scores for each sample; end with a layer of "
+                 "kind \"classifier\"",
+                 b.type(logits).to_string(), input.num_classes);
   if (input.task == ModelTask::kClassify) {
     const Value labels = b.input("labels", DType::kI32, {n});
     return Scores{b.softmax_cross_entropy(logits, labels, weights),

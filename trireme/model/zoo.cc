@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "trireme/model/zoo/families.h"
 
@@ -37,6 +38,9 @@ Result<Options> complete_options(const ZooRow& row, const Options& given) {
       return error(Code::kInvalid, "[model] '{}' has no option '{}'; expected one of: {}", row.name, name,
                    known.empty() ? "none" : known);
     }
+    if (!std::isfinite(value) || value < 0)
+      return error(Code::kInvalid, "[model] option '{}' of '{}': got {}, expected 0 or more", name, row.name,
+                   value);
     at->second = value;
   }
   return all;

@@ -33,6 +33,24 @@ bool all_finite(const Tensor& t) {
   }
 }
 
+runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensors tensors) {
+  double bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<double>(tensor.type().num_bytes());
+  std::vector<char> finite(tensors.size(), 1);
+  const auto count = static_cast<std::int64_t>(tensors.size());
+  runtime::ComputeFn look = [&](runtime::ComputeContext& context) {
+    context.parallel_for(count, [&](std::int64_t begin, std::int64_t end, int) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        finite[i] = all_finite(tensors[i].second) ? 1 : 0;
+    });
+  };
+  const cost::OpCost work{.flops = bytes / 4, .bytes = bytes};
+  co_await rt.compute(work, std::move(look), rt.compute_threads(), "look for NaN");
+  for (std::size_t i = 0; i < finite.size(); ++i)
+    if (finite[i] == 0) co_return tensors[i].first;
+  co_return std::string();
+}
+
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,

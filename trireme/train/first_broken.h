@@ -3,12 +3,15 @@
 
 #include <string>
 
+#include "trireme/io/safetensors.h"
 #include "trireme/train/batch.h"
 
 namespace trireme::train {
 
 // Whether every element of a float tensor is finite; true for other dtypes.
 bool all_finite(const Tensor& tensor);
+// The name of the first tensor that is not, looked for on the compute pool; empty: all are.
+runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensors tensors);
 
 // Runs `graph` once more on the same variables and batch, keeping every value, and names the first one, in
 // the order of computation, that is not finite: "'fc1/matmul' (matmul), though what it reads is finite" or

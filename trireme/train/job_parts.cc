@@ -77,7 +77,9 @@ Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInp
     TR_ASSIGN_OR_RETURN(graphs, model::build_graphs(build, input, shard_batch, options));
   }
   if (job.model.freeze.empty()) return graphs;
-  return model::freeze(std::move(graphs), job.model.freeze);
+  Result<model::ModelGraphs> frozen = model::freeze(std::move(graphs), job.model.freeze);
+  if (!frozen.ok()) return frozen.status().with_prefix("[job] model.freeze: ");
+  return frozen;
 }
 
 double peak_rate(const Job::Optimizer& o) {

@@ -152,7 +152,9 @@ Result<std::vector<std::string>> inherited_names(const Job& job, const model::Mo
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, build_job_model(whole, input, 1));
   std::vector<model::Parameter> taken = graphs.parameters;
   if (!job.model.cut_at.empty()) {
-    TR_ASSIGN_OR_RETURN(taken, model::parameters_before(graphs, job.model.cut_at));
+    auto before = model::parameters_before(graphs, job.model.cut_at);
+    if (!before.ok()) return before.status().with_prefix("[job] model.cut_at: ");
+    taken = std::move(*before);
   }
   const auto layer_of = [](const std::string& name) { return name.substr(0, name.rfind('/') + 1); };
   for (const model::Parameter& p : taken) names.push_back(p.name);

@@ -67,11 +67,14 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
   if (folder.finished) co_return folder;
   Result<bool> has_job = co_await files.exists(folder.file("job.toml"));
   if (!has_job.ok()) co_return has_job.status();
-  if (*has_job) {
+  // A start that failed before there was a plan has nothing to lose.
+  Result<bool> has_plan = co_await files.exists(folder.file("plan.json"));
+  if (!has_plan.ok()) co_return has_plan.status();
+  if (*has_plan && *has_job) {
     Status same = co_await refuse_other_job(rt, folder, job);
     if (!same.ok()) co_return same;
-    folder.resumed = true;
   }
+  folder.resumed = *has_job;
   Status made = co_await files.make_dirs(folder.file("log"));
   if (made.ok()) made = co_await files.make_dirs(folder.checkpoints());
   if (!made.ok()) co_return made;

@@ -8,6 +8,7 @@
 #include "trireme/data/leases.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
@@ -240,6 +241,13 @@ bool Worker::due(std::int64_t every) const {
 
 Task<Status> Worker::checkpoint() {
   if (!writes()) co_return Status();
+  // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
+  const std::string broken = co_await find_not_finite(rt_, replica_->parameters());
+  if (!broken.empty())
+    co_return error(Code::kInternal,
+                    "[train] '{}' holds an infinity or NaN after step {}, so no checkpoint is written; try a "
+                    "smaller train.optimizer.lr, train.optimizer.clip_norm = 1.0, or train.nan = \"skip\"",
+                    broken, at_.steps);
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
   saved.step = at_.steps;
