@@ -204,11 +204,30 @@ void add_recurrent(std::vector<Work>& out) {
   add("gru", "gru_grad", 3, false);
 }
 
+void add_images(std::vector<Work>& out) {
+  const Shape x{32, 64, 28, 28}, c{64};
+  const std::int64_t three = 3, two = 2, one = 1;
+  const op::Attrs pool{{"window_h", three}, {"window_w", three}, {"stride_h", two},
+                       {"stride_w", two},   {"pad_h", one},      {"pad_w", one}};
+  op::Attrs pool_grad = pool;
+  pool_grad.set("input_shape", std::vector<std::int64_t>(x.dims().begin(), x.dims().end()));
+  out.push_back({"image", "batch_norm", {f32(x), f32(c), f32(c)}});
+  out.push_back({"image", "batch_norm_grad", {f32(x), f32(c), f32(c), f32(c), f32(x)}});
+  out.push_back({"image", "batch_norm_inference", {f32(x), f32(c), f32(c), f32(c), f32(c)}});
+  out.push_back({"image", "avg_pool2d", {f32(x)}, pool});
+  out.push_back({"image", "avg_pool2d_grad", {f32({32, 64, 14, 14})}, pool_grad});
+  out.push_back({"image", "local_response_norm", {f32(x)}});
+  out.push_back({"image", "dropout", {f32(x), {DType::kI64, {}}, {DType::kI64, {}}, {DType::kI64, {32}}}});
+  out.push_back({"image", "sum", {f32(x)}, {{"axes", std::vector<std::int64_t>{0, 2, 3}}}});
+  out.push_back({"gpt", "correct", {f32({kRows, kClasses}), i32({kRows}), f32({kRows})}});
+}
+
 std::vector<Work> works() {
   std::vector<Work> out;
   add_transformer(out);
   add_updates(out);
   add_recurrent(out);
+  add_images(out);
   return out;
 }
 

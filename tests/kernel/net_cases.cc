@@ -152,6 +152,24 @@ void add_avg_pools(std::vector<Case>& out) {
     }
 }
 
+void add_dropouts(std::vector<Case>& out) {
+  const Special number{.dtype = DType::kI64, .low = 0, .limit = 1 << 20};
+  for (const Shape& x : {Shape{1}, Shape{0, 3}, Shape{5, 7}, Shape{3, 64}, Shape{3, 5, 41}, Shape{2, 70001}})
+    for (const double rate : {0.0, 0.1, 0.5})
+      out.push_back({"dropout",
+                     {x, {}, {}, {x[0]}},
+                     {{"rate", rate}, {"stream", std::int64_t{3}}},
+                     DType::kF32,
+                     {{1, number}, {2, number}, {3, number}}});
+}
+
+void add_responses(std::vector<Case>& out) {
+  for (const Shape& x :
+       {Shape{2, 3}, Shape{3, 7, 5}, Shape{2, 20, 30, 40}, Shape{1, 1, 1, 1}, Shape{0, 3, 4}})
+    for (const std::int64_t size : {1, 2, 5, 9})
+      out.push_back({"local_response_norm", {x}, {{"size", size}, {"alpha", 0.5}, {"k", 2.0}}});
+}
+
 void add_softmax(std::vector<Case>& out) {
   for (const Shape& s :
        {Shape{1}, Shape{5, 7}, Shape{3, 4, 65}, Shape{700, 100}, Shape{2, 5000}, Shape{0, 3}})
@@ -160,6 +178,7 @@ void add_softmax(std::vector<Case>& out) {
     for (const DType index : {DType::kI32, DType::kI64}) {
       const std::map<int, Special> special{{1, {.dtype = index, .low = 0, .limit = s[1]}}, {2, {}}};
       out.push_back({"softmax_cross_entropy", {s, {s[0]}, {s[0]}}, {}, DType::kF32, special});
+      out.push_back({"correct", {s, {s[0]}, {s[0]}}, {}, DType::kF32, special});
       out.push_back({"softmax_cross_entropy_grad", {s, {s[0]}, {s[0]}, {s[0]}}, {}, DType::kF32, special});
     }
 }
@@ -257,6 +276,8 @@ void add_net_cases(std::vector<Case>& out) {
   add_layer_norms(out);
   add_batch_norms(out);
   add_avg_pools(out);
+  add_dropouts(out);
+  add_responses(out);
   add_softmax(out);
   add_embeddings(out);
   add_sums(out);

@@ -18,6 +18,8 @@ extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVecto
 // simd/update_loops.h
 extern const op::KernelRow kApplyAdamVector, kApplyAdamwVector, kApplyAdagradVector, kApplyLarsVector,
     kApplyRmspropVector;
+// simd/misc_loops.h
+extern const op::KernelRow kCorrectVector, kDropoutVector, kLocalResponseNormVector;
 // plane by plane
 extern const op::KernelRow kAvgPool2dPlanes, kAvgPool2dGradPlanes;
 // no arithmetic

@@ -1,4 +1,4 @@
-// Softmax along the last dimension and the losses on it: rows are cut over slices.
+// Softmax along the last dimension, the losses on it and whether it is right: rows are cut over slices.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,6 +6,7 @@
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/detail/infer.h"
@@ -109,8 +110,24 @@ void run_loss_grad(op::KernelArgs& args) {
              });
 }
 
+void run_correct(op::KernelArgs& args) {
+  const std::int64_t rows = args.in(0).shape()[0], n = args.in(0).shape()[1];
+  const float *logits = f32_in(args, 0), *weights = f32_in(args, 2);
+  float* out = f32_out(args, 0);
+  for_slices(args.parallel, rows, num_slices(rows, rows * n, args.parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               for (std::int64_t i = begin; i < end; ++i) {
+                 const std::int64_t label = op::detail::label_at(args.in(1), i);
+                 const bool counts = label >= 0 && label < n && weights[i] > 0;
+                 out[i] = counts && misc_loops().is_first_maximum(logits + i * n, label, n) ? 1.0F : 0.0F;
+               }
+             });
+}
+
 }  // namespace
 
+const op::KernelRow kCorrectVector{
+    .op = "correct", .name = "vector", .run = run_correct, .applicable = f32_logits};
 const op::KernelRow kLogSoftmaxVector{
     .op = "log_softmax", .name = "vector", .run = run_log_softmax, .applicable = along_last};
 const op::KernelRow kSoftmaxVector{

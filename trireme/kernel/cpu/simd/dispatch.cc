@@ -22,6 +22,7 @@ const FunctionLoops& function_loops() {
   return best_of(kAvx512Functions, kAvx2Functions, kBaselineFunctions);
 }
 const RowLoops& row_loops() { return best_of(kAvx512Rows, kAvx2Rows, kBaselineRows); }
+const MiscLoops& misc_loops() { return best_of(kAvx512Misc, kAvx2Misc, kBaselineMisc); }
 const CellSet& cell_loops() { return best_of(kAvx512Cells, kAvx2Cells, kBaselineCells); }
 const UpdateLoops& update_loops() { return best_of(kAvx512Updates, kAvx2Updates, kBaselineUpdates); }
 
@@ -32,6 +33,7 @@ const FunctionLoops& function_loops() { return kBaselineFunctions; }
 const RowLoops& row_loops() { return kBaselineRows; }
 const UpdateLoops& update_loops() { return kBaselineUpdates; }
 const CellSet& cell_loops() { return kBaselineCells; }
+const MiscLoops& misc_loops() { return kBaselineMisc; }
 
 #endif
 

@@ -25,6 +25,7 @@ const FunctionLoops kAvx512Functions = TR_FUNCTION_LOOPS(avx512);
 const RowLoops kAvx512Rows = TR_ROW_LOOPS(avx512);
 const UpdateLoops kAvx512Updates = TR_UPDATE_LOOPS(avx512);
 const CellSet kAvx512Cells = TR_CELL_LOOPS(avx512);
+const MiscLoops kAvx512Misc = TR_MISC_LOOPS(avx512);
 }  // namespace trireme::kernel
 
 #endif  // __x86_64__

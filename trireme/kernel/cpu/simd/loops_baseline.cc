@@ -11,4 +11,5 @@ const FunctionLoops kBaselineFunctions = TR_FUNCTION_LOOPS(baseline);
 const RowLoops kBaselineRows = TR_ROW_LOOPS(baseline);
 const UpdateLoops kBaselineUpdates = TR_UPDATE_LOOPS(baseline);
 const CellSet kBaselineCells = TR_CELL_LOOPS(baseline);
+const MiscLoops kBaselineMisc = TR_MISC_LOOPS(baseline);
 }  // namespace trireme::kernel

@@ -4,6 +4,7 @@
 #include "trireme/kernel/cpu/simd/cell_loops.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/simd/update_loops.h"
 
@@ -50,6 +51,11 @@
       set::gru_back                                                                                          \
     }                                                                                                        \
   }
+#define TR_MISC_LOOPS(set)                                                                               \
+  {                                                                                                      \
+    .dropout = set::dropout, .is_first_maximum = set::is_first_maximum, .add_squares = set::add_squares, \
+    .response = set::response                                                                            \
+  }
 
 namespace trireme::kernel {
 extern const VectorLoops kBaselineLoops;
@@ -57,11 +63,13 @@ extern const FunctionLoops kBaselineFunctions;
 extern const RowLoops kBaselineRows;
 extern const UpdateLoops kBaselineUpdates;
 extern const CellSet kBaselineCells;
+extern const MiscLoops kBaselineMisc;
 #ifdef __x86_64__
 extern const VectorLoops kAvx2Loops, kAvx512Loops;
 extern const FunctionLoops kAvx2Functions, kAvx512Functions;
 extern const RowLoops kAvx2Rows, kAvx512Rows;
 extern const UpdateLoops kAvx2Updates, kAvx512Updates;
 extern const CellSet kAvx2Cells, kAvx512Cells;
+extern const MiscLoops kAvx2Misc, kAvx512Misc;
 #endif
 }  // namespace trireme::kernel
