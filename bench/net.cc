@@ -217,7 +217,10 @@ void add_images(std::vector<Work>& out) {
   out.push_back({"image", "avg_pool2d", {f32(x)}, pool});
   out.push_back({"image", "avg_pool2d_grad", {f32({32, 64, 14, 14})}, pool_grad});
   out.push_back({"image", "local_response_norm", {f32(x)}});
-  out.push_back({"image", "dropout", {f32(x), {DType::kI64, {}}, {DType::kI64, {}}, {DType::kI64, {32}}}});
+  out.push_back({"image",
+                 "dropout",
+                 {f32(x), {DType::kI64, {}}, {DType::kI64, {}}, {DType::kI64, {32}}},
+                 {{"stream", one}}});
   out.push_back({"image", "sum", {f32(x)}, {{"axes", std::vector<std::int64_t>{0, 2, 3}}}});
   out.push_back({"gpt", "correct", {f32({kRows, kClasses}), i32({kRows}), f32({kRows})}});
 }
