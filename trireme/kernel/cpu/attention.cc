@@ -20,7 +20,7 @@ using op::detail::AttentionSizes;
 
 // Causal blocks leave out the keys behind their last query: with fewer queries per block less is computed in
 // vain, with more the gemms are faster.
-constexpr std::int64_t kBlock = 32;
+constexpr std::int64_t kBlock = 64;
 
 bool applicable(const op::KernelQuery& q) { return all_f32(q) && fits_int32(q) && gemm_usable(); }
 
