@@ -55,6 +55,7 @@ function(trireme_add_test name folder label)
     target_link_libraries(${name} PRIVATE trireme_${layer})
   endforeach()
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_compile_options(${name} PRIVATE -O1)  # compiled a quarter faster than at -O3; the library is as released
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   if(TARGET rapidcheck)
     target_link_libraries(${name} PRIVATE rapidcheck rapidcheck_gtest)
