@@ -142,7 +142,7 @@ void add_transformer(std::vector<Work>& out) {
   out.push_back({"gpt", "attention_grad", {f32(head), f32(head), f32(head), f32(head)}, {{"causal", true}}});
   out.push_back({"gpt", "gelu", {f32(inner)}, {{"tanh", true}}});
   out.push_back({"gpt_exact", "gelu", {f32(inner)}, {{"tanh", false}}});
-  for (const char* op : {"tanh", "exp", "sigmoid", "silu", "erf", "square"})
+  for (const char* op : {"tanh", "exp", "log", "sigmoid", "silu", "softplus", "erf", "square"})
     out.push_back({"gpt", op, {f32(inner)}});
   for (const char* op : {"add", "sub", "mul"}) out.push_back({"gpt", op, {f32(inner), f32(inner)}});
   out.push_back({"gpt_scalar", "add", {f32({}), f32(inner)}});

@@ -27,19 +27,21 @@ struct Function {
 
 std::vector<Function> functions() {
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-  return {{"exp", &FunctionLoops::exp, [](double v) { return std::exp(v); }, -104, 88.5F, 1.5},
-          {"tanh", &FunctionLoops::tanh, [](double v) { return std::tanh(v); }, -12, 12, 3},
-          {"sigmoid", &FunctionLoops::sigmoid, sigmoid, -87, 90, 3},
-          {"silu", &FunctionLoops::silu, [=](double v) { return v * sigmoid(v); }, -87, 90, 3},
-          {"erf", &FunctionLoops::erf, [](double v) { return std::erf(v); }, -6, 6, 3},
-          {"gelu", &FunctionLoops::gelu,
-           [](double v) { return 0.5 * v * (1 + std::erf(v / std::numbers::sqrt2)); }, -1, 20, 4},
-          {"gelu_tanh", &FunctionLoops::gelu_tanh,
-           [](double v) {
-             const double u = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
-             return 0.5 * v * (1 + std::tanh(u));
-           },
-           -1, 20, 5}};
+  return {
+      {"exp", &FunctionLoops::exp, [](double v) { return std::exp(v); }, -104, 88.5F, 1.5},
+      {"tanh", &FunctionLoops::tanh, [](double v) { return std::tanh(v); }, -12, 12, 3},
+      {"sigmoid", &FunctionLoops::sigmoid, sigmoid, -87, 90, 3},
+      {"silu", &FunctionLoops::silu, [=](double v) { return v * sigmoid(v); }, -87, 90, 3},
+      {"erf", &FunctionLoops::erf, [](double v) { return std::erf(v); }, -6, 6, 3},
+      {"softplus", &FunctionLoops::softplus, [](double v) { return std::log1p(std::exp(v)); }, -87, 87, 3},
+      {"gelu", &FunctionLoops::gelu,
+       [](double v) { return 0.5 * v * (1 + std::erf(v / std::numbers::sqrt2)); }, -1, 20, 4},
+      {"gelu_tanh", &FunctionLoops::gelu_tanh,
+       [](double v) {
+         const double u = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+         return 0.5 * v * (1 + std::tanh(u));
+       },
+       -1, 20, 5}};
 }
 
 // An even walk over the range, and small numbers of either sign.
@@ -71,6 +73,33 @@ TEST(Functions, AreWithinAFewUnitsInTheLastPlace) {
   }
 }
 
+// From the smallest number on, twice as far with every few points; and close to 1, where the result is small.
+TEST(Functions, LogIsWithinTwoUnitsInTheLastPlaceOverTheWholeRange) {
+  std::vector<float> x;
+  for (float v = std::numeric_limits<float>::denorm_min(); v < kInf;
+       v = std::max(std::nextafter(v, kInf), v * 1.0037F))
+    x.push_back(v);
+  for (int i = -30000; i < 30000; ++i) x.push_back(1 + static_cast<float>(i) * 1e-5F);
+  const auto n = static_cast<std::int64_t>(x.size());
+  std::vector<float> y(x.size()), plain(x.size());
+  function_loops().log(x.data(), y.data(), n);
+  kBaselineFunctions.log(x.data(), plain.data(), n);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = std::log(static_cast<double>(x[i]));
+    const float size = std::abs(static_cast<float>(want));
+    const double unit = static_cast<double>(std::nextafter(size, kInf)) - static_cast<double>(size);
+    ASSERT_LE(std::abs(static_cast<double>(y[i]) - want), 2 * unit) << "log of " << x[i];
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(y[i]), std::bit_cast<std::uint32_t>(plain[i])) << x[i];
+  }
+  const float special[]{0, -0.0F, kInf, -1, -kInf, std::numeric_limits<float>::quiet_NaN()};
+  float out[6];
+  function_loops().log(special, out, 6);
+  EXPECT_EQ(out[0], -kInf);
+  EXPECT_EQ(out[1], -kInf);
+  EXPECT_EQ(out[2], kInf);
+  for (int i = 3; i < 6; ++i) EXPECT_TRUE(std::isnan(out[i]));
+}
+
 TEST(Functions, GoToTheirLimitsAndKeepNotANumber) {
   const FunctionLoops& loops = function_loops();
   const auto at = [](UnaryLoop loop, float x) {
@@ -89,7 +118,9 @@ TEST(Functions, GoToTheirLimitsAndKeepNotANumber) {
     }
     EXPECT_EQ(at(loops.sigmoid, far), 1);
     EXPECT_EQ(at(loops.sigmoid, -far), 0);
-    for (const UnaryLoop loop : {loops.gelu, loops.gelu_tanh, loops.silu}) EXPECT_EQ(at(loop, far), far);
+    for (const UnaryLoop loop : {loops.gelu, loops.gelu_tanh, loops.silu, loops.softplus})
+      EXPECT_EQ(at(loop, far), far);
+    EXPECT_EQ(at(loops.softplus, -far), 0);
   }
 }
 

@@ -11,9 +11,9 @@ constexpr Special kPositive{.dtype = DType::kF32, .low = 0, .limit = 0, .positiv
 
 void add_functions(std::vector<Case>& out) {
   for (const Shape& s : {Shape{}, Shape{7}, Shape{0}, Shape{3, 5, 100}, Shape{262147}}) {
-    for (const char* op : {"exp", "tanh", "sigmoid", "silu", "erf"}) out.push_back({op, {s}, {}});
+    for (const char* op : {"exp", "tanh", "sigmoid", "silu", "erf", "softplus"}) out.push_back({op, {s}, {}});
     for (const char* op : {"abs", "neg", "square"}) out.push_back({op, {s}, {}});
-    for (const char* op : {"reciprocal", "rsqrt", "sqrt"})
+    for (const char* op : {"log", "reciprocal", "rsqrt", "sqrt"})
       out.push_back({op, {s}, {}, DType::kF32, {{0, kPositive}}});
     for (const bool tanh : {false, true}) out.push_back({"gelu", {s}, {{"tanh", tanh}}});
   }

@@ -35,6 +35,8 @@ UnaryLoop function_of(const op::OpDef& def, const op::Attrs& attrs) {
   const std::pair<const op::OpDef*, UnaryLoop> known[]{{&op::kAbs, loops.abs},
                                                        {&op::kErf, loops.erf},
                                                        {&op::kExp, loops.exp},
+                                                       {&op::kLog, loops.log},
+                                                       {&op::kSoftplus, loops.softplus},
                                                        {&op::kNeg, loops.neg},
                                                        {&op::kReciprocal, loops.reciprocal},
                                                        {&op::kRsqrt, loops.rsqrt},
@@ -53,6 +55,10 @@ const op::KernelRow kErfVector{
 const op::KernelRow kExpVector{
     .op = "exp", .name = "vector", .run = run<&FunctionLoops::exp>, .applicable = all_f32};
 const op::KernelRow kGeluVector{.op = "gelu", .name = "vector", .run = run_gelu, .applicable = all_f32};
+const op::KernelRow kLogVector{
+    .op = "log", .name = "vector", .run = run<&FunctionLoops::log>, .applicable = all_f32};
+const op::KernelRow kSoftplusVector{
+    .op = "softplus", .name = "vector", .run = run<&FunctionLoops::softplus>, .applicable = all_f32};
 const op::KernelRow kSigmoidVector{
     .op = "sigmoid", .name = "vector", .run = run<&FunctionLoops::sigmoid>, .applicable = all_f32};
 const op::KernelRow kSiluVector{

@@ -25,9 +25,9 @@ extern const op::KernelRow kAvgPool2dPlanes, kAvgPool2dGradPlanes;
 // no arithmetic
 extern const op::KernelRow kConcatCopy, kEmbeddingCopy, kSplitCopy, kTransposeCopy;
 // simd/functions.h
-extern const op::KernelRow kErfVector, kExpVector, kGeluVector, kSigmoidVector, kSiluVector, kTanhVector,
-    kAbsVector, kNegVector, kReciprocalVector, kRsqrtVector, kSqrtVector, kSquareVector, kDivVector,
-    kMaximumVector, kMinimumVector, kSquaredDifferenceVector;
+extern const op::KernelRow kErfVector, kExpVector, kLogVector, kSoftplusVector, kGeluVector, kSigmoidVector,
+    kSiluVector, kTanhVector, kAbsVector, kNegVector, kReciprocalVector, kRsqrtVector, kSqrtVector,
+    kSquareVector, kDivVector, kMaximumVector, kMinimumVector, kSquaredDifferenceVector;
 // simd/row_loops.h
 extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInferenceVector,
     kLayerNormVector, kLayerNormGradVector, kLogSoftmaxVector, kSoftmaxVector, kSoftmaxCrossEntropyVector,

@@ -23,6 +23,8 @@ struct FunctionLoops {
   UnaryLoop sigmoid;  // 1 / (1 + exp(-x))
   UnaryLoop silu;     // x / (1 + exp(-x))
   UnaryLoop erf;
+  UnaryLoop log;
+  UnaryLoop softplus;   // log(1 + exp(x))
   UnaryLoop gelu;       // x/2 (1 + erf(x / sqrt 2))
   UnaryLoop gelu_tanh;  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   // Rounded once per operation, like the reference.

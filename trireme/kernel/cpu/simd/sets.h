@@ -21,15 +21,16 @@
 // The same for functions.inc and row_loops.inc.
 #define TR_BINARY_SET(set, name) \
   { set::name##_pairs, set::name##_right, set::name##_left }
-#define TR_FUNCTION_LOOPS(set)                                                                            \
-  {                                                                                                       \
-    .exp = set::exp_loop, .tanh = set::tanh_loop, .sigmoid = set::sigmoid_loop, .silu = set::silu_loop,   \
-    .erf = set::erf_loop, .gelu = set::gelu_loop, .gelu_tanh = set::gelu_tanh_loop, .abs = set::abs_loop, \
-    .neg = set::neg_loop, .reciprocal = set::reciprocal_loop, .rsqrt = set::rsqrt_loop,                   \
-    .sqrt = set::sqrt_loop, .square = set::square_loop, .add = TR_BINARY_SET(set, add2),                  \
-    .sub = TR_BINARY_SET(set, sub2), .mul = TR_BINARY_SET(set, mul2), .div = TR_BINARY_SET(set, div2),    \
-    .maximum = TR_BINARY_SET(set, maximum2), .minimum = TR_BINARY_SET(set, minimum2),                     \
-    .squared_difference = TR_BINARY_SET(set, squared_difference2)                                         \
+#define TR_FUNCTION_LOOPS(set)                                                                          \
+  {                                                                                                     \
+    .exp = set::exp_loop, .tanh = set::tanh_loop, .sigmoid = set::sigmoid_loop, .silu = set::silu_loop, \
+    .erf = set::erf_loop, .log = set::log_loop, .softplus = set::softplus_loop, .gelu = set::gelu_loop, \
+    .gelu_tanh = set::gelu_tanh_loop, .abs = set::abs_loop, .neg = set::neg_loop,                       \
+    .reciprocal = set::reciprocal_loop, .rsqrt = set::rsqrt_loop, .sqrt = set::sqrt_loop,               \
+    .square = set::square_loop, .add = TR_BINARY_SET(set, add2), .sub = TR_BINARY_SET(set, sub2),       \
+    .mul = TR_BINARY_SET(set, mul2), .div = TR_BINARY_SET(set, div2),                                   \
+    .maximum = TR_BINARY_SET(set, maximum2), .minimum = TR_BINARY_SET(set, minimum2),                   \
+    .squared_difference = TR_BINARY_SET(set, squared_difference2)                                       \
   }
 #define TR_ROW_LOOPS(set)                                                                        \
   {                                                                                              \
