@@ -182,9 +182,11 @@ TEST(Zoo, OptionsChangeAModelAndUnknownOnesAreRefused) {
 }
 
 TEST(Zoo, AModelOfTextsRefusesPicturesAndTheOtherWayRound) {
-  EXPECT_NE(build_model("char-gpt", kDigits, 2).status().message().find("is made to continue texts"), std::string::npos);
+  EXPECT_NE(build_model("char-gpt", kDigits, 2).status().message().find("is made to continue texts"),
+            std::string::npos);
   const ModelInput text{Shape{16}, 30, ModelTask::kLanguage};
-  EXPECT_NE(build_model("lenet", text, 2).status().message().find("is made to classify samples"), std::string::npos);
+  EXPECT_NE(build_model("lenet", text, 2).status().message().find("is made to classify samples"),
+            std::string::npos);
 }
 
 TEST(Zoo, TwoBuildsAreEqualTextAndParametersComeInOrderOfUse) {
