@@ -99,8 +99,7 @@ std::function<int()> add_inspect_schedules(CLI::App& inspect) {
   CLI::App* sub = inspect.add_subcommand("schedules", "Schedules of the learning rate, and their curves.");
   sub->add_option("--plot", args->plot, "Draw this one, with the settings of the built-in job");
   sub->add_option("--set", args->sets, "Override a key of that job: train.optimizer.warmup=0.2")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      ->type_name("KEY=VALUE");
   sub->add_flag("--json", args->json, "As JSON; with --plot the rates");
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;

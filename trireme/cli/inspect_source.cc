@@ -75,8 +75,7 @@ void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size()
 void add_inspect_source(CLI::App& app, InspectSource& args) {
   app.add_option("job", args.source.path, "Job file (TOML) or model of the zoo; default: the built-in job");
   app.add_option("--set", args.source.sets, "Override a key of the job: model.options={width=64}")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      ->type_name("KEY=VALUE");
   app.add_option("--batch", args.batch, "Samples per step, over all workers (train.batch)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app.add_option("--shape", args.shape, "Shape of a sample, like 3x64x64, where the data would say it");

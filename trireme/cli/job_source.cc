@@ -8,9 +8,7 @@ using runtime::Task;
 
 void add_job_options(CLI::App& app, JobSource& source) {
   app.add_option("job", source.path, "Job file (TOML); default: the built-in digits");
-  app.add_option("--set", source.sets, "Override a key of the job: train.epochs=5; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  app.add_option("--set", source.sets, "Override a key of the job: train.epochs=5")->type_name("KEY=VALUE");
 }
 
 Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path) {

@@ -20,8 +20,7 @@ void add_trained_options(CLI::App& app, TrainedArgs& args) {
                  "Another checkpoint than the newest of the run: a step-<n> folder or a .safetensors file");
   app.add_option("--data.path", args.data_path, "Where the data is now: short for --set data.path=PATH");
   app.add_option("--set", args.source.sets, "Override a key of the job's [data]: data.limit_test=100")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      ->type_name("KEY=VALUE");
 }
 
 void print_note(std::string_view text) { std::fputs(fmt::format("note: {}\n", text).c_str(), stderr); }

@@ -249,7 +249,8 @@ Result<Job> parse_job(std::string_view text, std::string_view source) {
 Status set_job_key(Job& job, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos)
-    return error(Code::kInvalid, "[job] --set got '{}', expected key=value", assignment);
+    return error(Code::kInvalid, "[job] --set got '{}', expected key=value (a job file comes before --set)",
+                 assignment);
   const std::string_view path = assignment.substr(0, equals), value = assignment.substr(equals + 1);
   const JobKey* key = find_key(path);
   if (key == nullptr) return unknown_key(path);
