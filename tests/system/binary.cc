@@ -118,4 +118,14 @@ Json Workspace::json(const std::string& name) const {
   return parsed.ok() ? *parsed : Json();
 }
 
+void expect_refused(const Workspace& workspace, const std::vector<Refusal>& mistakes) {
+  for (const Refusal& m : mistakes) {
+    const Ran ran = workspace.run(m.arguments);
+    std::string command = "trireme";
+    for (const auto& a : m.arguments) command += " " + a;
+    EXPECT_EQ(ran.code, m.code) << command << "\n" << ran.err;
+    EXPECT_NE(ran.err.find(m.says), std::string::npos) << command << "\n" << ran.err;
+  }
+}
+
 }  // namespace trireme::system_test

@@ -45,4 +45,12 @@ class Workspace {
   std::string path_;
 };
 
+// A command line that is refused: its exit code and a telling part of the message.
+struct Refusal {
+  std::vector<std::string> arguments;
+  int code;
+  const char* says;
+};
+void expect_refused(const Workspace& workspace, const std::vector<Refusal>& mistakes);
+
 }  // namespace trireme::system_test

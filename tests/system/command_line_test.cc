@@ -117,12 +117,6 @@ TEST(CommandLine, InspectListsOpsWithWhatTheyHave) {
       EXPECT_TRUE(row.contains(key)) << row.dump();
 }
 
-struct Mistake {
-  std::vector<std::string> arguments;
-  int code;
-  const char* says;
-};
-
 TEST(CommandLine, InspectOpTellsWhatACallCosts) {
   const Workspace w;
   const Ran ran =
@@ -143,7 +137,7 @@ TEST(CommandLine, MistakesGetAClearMessageAndAnExitCode) {
   w.write("unknown.toml", "[train]\nepoch = 3\n");
   w.write("syntax.toml", "[train\nepochs = 3\n");
   w.write("type.toml", "[train]\nepochs = \"three\"\n");
-  const Mistake mistakes[] = {
+  const std::vector<Refusal> mistakes{
       {{}, 2, "--help"},
       {{"trian"}, 2, "--help"},
       {{"train", "--bogus"}, 2, "--bogus"},
@@ -175,13 +169,7 @@ TEST(CommandLine, MistakesGetAClearMessageAndAnExitCode) {
       {{"inspect"}, 2, "--help"},
       {{"inspect", "everything"}, 2, "--help"},
   };
-  for (const Mistake& m : mistakes) {
-    const Ran ran = w.run(m.arguments);
-    std::string command = "trireme";
-    for (const auto& a : m.arguments) command += " " + a;
-    EXPECT_EQ(ran.code, m.code) << command << "\n" << ran.err;
-    EXPECT_NE(ran.err.find(m.says), std::string::npos) << command << "\n" << ran.err;
-  }
+  expect_refused(w, mistakes);
 }
 
 }  // namespace

@@ -145,18 +145,12 @@ TEST(PredictCommand, EveryCommandOfTheGuideWorks) {
   EXPECT_GE(commands, 15);
 }
 
-struct Mistake {
-  std::vector<std::string> arguments;
-  int code;
-  const char* says;
-};
-
 TEST(PredictCommand, MistakesGetAClearMessageAndAnExitCode) {
   const Workspace w;
   ASSERT_EQ(w.run(tiny_train({"--run-dir", "r"})).code, 0);
   std::filesystem::create_directories(w / "bare/checkpoints");
   w.write("bare/job.toml", w.read("r/job.toml"));
-  const Mistake mistakes[] = {
+  const std::vector<Refusal> mistakes{
       {{"eval"}, 2, "--help"},
       {{"eval", "nowhere"}, 2, "no job.toml"},
       {{"eval", "bare"}, 1, "no whole checkpoint"},
@@ -171,13 +165,7 @@ TEST(PredictCommand, MistakesGetAClearMessageAndAnExitCode) {
       {{"predict", "r", "--samples", "-3"}, 2, "--samples"},
       {{"predict", "r", "--csv", "no/such/folder/x.csv"}, 1, "no/such/folder"},
   };
-  for (const Mistake& m : mistakes) {
-    const Ran ran = w.run(m.arguments);
-    std::string command = "trireme";
-    for (const auto& a : m.arguments) command += " " + a;
-    EXPECT_EQ(ran.code, m.code) << command << "\n" << ran.err;
-    EXPECT_NE(ran.err.find(m.says), std::string::npos) << command << "\n" << ran.err;
-  }
+  expect_refused(w, mistakes);
 }
 
 }  // namespace

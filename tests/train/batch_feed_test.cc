@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/train/one_machine.h"
 #include "tests/train/tiny_jobs.h"
-#include "trireme/runtime/virtual/world.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {
@@ -94,22 +94,12 @@ Task<void> count_waits(Runtime& rt, const Fixture& f) {
   EXPECT_EQ((*feed)->counters().waited_ns, waited);
 }
 
-void run(const std::function<Task<void>(Runtime&)>& body) {
-  runtime::WorldSpec spec;
-  spec.topology = cost::Topology::single_switch(1, {}, {});
-  const auto world = runtime::make_virtual_world(spec);
-  Runtime& rt = world->add_runtime(0, "rank");
-  world->start(rt, body(rt));
-  const auto report = world->run(kForever);
-  ASSERT_TRUE(report.finished) << report.stuck;
-}
-
 TEST(BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
   for (const bool fill_tails : {false, true}) {
     const Fixture f(fill_tails);
     for (const int depth : {0, 1, 2, 20}) {
       int compared = 0;
-      run([&](Runtime& rt) { return compare(rt, f, depth, compared); });
+      testing::run_on_one_machine([&](Runtime& rt) { return compare(rt, f, depth, compared); });
       EXPECT_EQ(compared, 2 * (kEnd - kFirst)) << depth;
     }
   }
@@ -117,7 +107,7 @@ TEST(BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
 
 TEST(BatchFeed, CountsOnlyBatchesThatWereNotReady) {
   const Fixture f;
-  run([&](Runtime& rt) { return count_waits(rt, f); });
+  testing::run_on_one_machine([&](Runtime& rt) { return count_waits(rt, f); });
 }
 
 }  // namespace

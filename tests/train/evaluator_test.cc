@@ -4,9 +4,9 @@
 
 #include <functional>
 
+#include "tests/train/one_machine.h"
 #include "tests/train/tiny_jobs.h"
 #include "trireme/exec/session.h"
-#include "trireme/runtime/virtual/world.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {
@@ -85,16 +85,6 @@ Task<void> evaluate(Runtime& rt, Fixture& f, std::int64_t batch, int slots, Part
   }
 }
 
-void run(const std::function<Task<void>(Runtime&)>& body) {
-  runtime::WorldSpec spec;
-  spec.topology = cost::Topology::single_switch(1, {}, {});
-  const auto world = runtime::make_virtual_world(spec);
-  Runtime& rt = world->add_runtime(0, "rank");
-  world->start(rt, body(rt));
-  const auto report = world->run(kForever);
-  ASSERT_TRUE(report.finished) << report.stuck;
-}
-
 TEST(Evaluator, SumsAreThoseOfTheSamplesOneByOneForAnyBatchAndPart) {
   Fixture f;
   const std::tuple<Part, std::int64_t, std::int64_t> parts[] = {
@@ -108,7 +98,7 @@ TEST(Evaluator, SumsAreThoseOfTheSamplesOneByOneForAnyBatchAndPart) {
         SCOPED_TRACE(fmt::format("samples from {}, batch {}, {} slots", first, batch, slots));
         Sums got;
         const Part which = part;
-        run([&](Runtime& rt) { return evaluate(rt, f, batch, slots, which, got); });
+        testing::run_on_one_machine([&](Runtime& rt) { return evaluate(rt, f, batch, slots, which, got); });
         EXPECT_EQ(got.batches, (count + batch - 1) / batch);
         EXPECT_NEAR(got.loss, loss, 1e-5 * loss);
         EXPECT_EQ(got.correct, correct);

@@ -2,27 +2,14 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 
+#include "trireme/base/edit_distance.h"
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/model/zoo.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
 namespace {
-
-// Insertions, deletions and replacements from `a` to `b`.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> last(b.size() + 1), now(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    now[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j)
-      now[j + 1] = std::min({last[j + 1] + 1, now[j] + 1, last[j] + (a[i] == b[j] ? 0U : 1U)});
-    std::swap(last, now);
-  }
-  return last[b.size()];
-}
 
 bool is_file_name(std::string_view text) { return text.find_first_of("./") != std::string_view::npos; }
 
@@ -58,7 +45,7 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const std::string_view n : names) {
     const bool within = n.find(name) != std::string_view::npos || name.find(n) != std::string_view::npos;
-    ranked.emplace_back(within && !name.empty() ? 0 : distance(name.substr(0, kLongest), n), n);
+    ranked.emplace_back(within && !name.empty() ? 0 : edit_distance(name.substr(0, kLongest), n), n);
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
