@@ -98,7 +98,12 @@ Task<void> rank_main(Runtime& rt, int rank, Cluster& cluster) {
   auto group = comm::make_group(rt, std::move(*transport), options);
   EXPECT_TRUE(group.ok());
   const auto row = find_agreement("bsp");
-  const std::unique_ptr<Agreement> rule = (*row)->make(rt, **group);
+  RuleContext context;
+  context.rt = &rt;
+  context.workers = group->get();
+  context.worker = (*group)->rank();
+  context.num_workers = (*group)->world();
+  const std::unique_ptr<Agreement> rule = (*row)->make(context);
   std::vector<Task<Status>> exchanges;
   for (int b = 0; b < cluster.num_buckets; ++b)
     exchanges.push_back(

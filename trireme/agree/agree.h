@@ -1,38 +1,97 @@
 // Agreement: how replicas keep one model. One rule, one file, one row.
 //
-// The trainer hands a rule each bucket of gradients the moment it is final on every local logical shard, and
-// gets back the gradient to apply. Rules know groups and tensors; they know no sockets, threads or files.
+// The trainer runs a worker's steps and tells its rule: before the forward pass, when the gradient of a
+// bucket is final on every local logical shard, and when all buckets of the step are dealt with. Rules know
+// groups, letters, servers and vectors; they know no sockets, threads or files. All vectors of a bucket have
+// the same layout (plan::Bucket): parameters at their offsets, then running statistics, then the metrics of
+// the step.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "trireme/agree/options.h"
+#include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/comm/group.h"
+#include "trireme/comm/mailbox.h"
 #include "trireme/runtime/runtime.h"
+#include "trireme/server/client.h"
 #include "trireme/tensor/tensor.h"
 
 namespace trireme::agree {
 
-// One bucket of one step on this rank.
+// One bucket of one step on this worker.
 struct BucketExchange {
   std::uint32_t step = 0;
   std::uint16_t slot = 0;
+  std::size_t bucket = 0;  // position in RuleContext::weights
   std::string collective = "fixed-tree";
-  std::vector<collective::LeafRun> owners;  // leaf run of every rank
+  std::vector<collective::LeafRun> owners;  // leaf run of every worker
   std::int32_t num_shards = 1;
-  // This rank's shard gradients, f32 vectors in shard order. Overwritten: shard_gradients[0] receives the
-  // result.
+  // This worker's shard gradients, f32 vectors in shard order. Overwritten: shard_gradients[0] receives the
+  // gradient to apply.
   std::vector<Tensor> shard_gradients;
+};
+
+// A step of this worker.
+struct StepInfo {
+  std::int64_t step = 0;  // its own count, from 0: the worker's clock
+  float learning_rate = 0;
+};
+
+// What a rule needs; everything outlives the rule.
+struct RuleContext {
+  runtime::Runtime* rt = nullptr;
+  comm::Group* workers = nullptr;     // the workers alone, in worker order
+  comm::Mailbox* mail = nullptr;      // of all ranks; worker w is rank w; null for rules that send no letters
+  server::Client* servers = nullptr;  // key b is bucket b; null where there are none
+  int worker = 0, num_workers = 1;
+  std::uint64_t seed = 0;
+  RuleOptions options;
+  std::vector<Tensor> weights;  // per bucket, the live memory that the forward pass reads
+};
+
+// Counts for summary.json and for tests that a mechanism was at work.
+struct RuleReport {
+  std::int64_t exchanges = 0;                      // of weights or updates with others
+  std::map<std::int64_t, std::int64_t> staleness;  // of updates used: clocks behind -> how many
+  Json more = Json::object();                      // the rule's own: {"outer_steps": 12}
 };
 
 class Agreement {
  public:
   virtual ~Agreement() = default;
-  // Several buckets may be under way at once. Fails with the group's verdict.
+  // Before the forward pass: may wait (a bound on staleness) and may change the weights (a pull).
+  virtual runtime::Task<Status> begin_step(StepInfo step);
+  // Several buckets may be under way at once. Ends when shard_gradients[0] holds what the worker applies
+  // (rules that update here) or when the bucket needs nothing more of this worker. Fails with the group's
+  // verdict.
   virtual runtime::Task<Status> exchange(BucketExchange bucket) = 0;
+  // All buckets of the step are exchanged and applied.
+  virtual runtime::Task<Status> end_step(StepInfo step);
+  // Everything under way arrives; then the model that the rule has agreed on is written to `into` (per
+  // bucket, layout as the weights). Every live worker calls it at the same time; the weights stay as they
+  // are.
+  virtual runtime::Task<Status> settle(std::vector<Tensor> into);
+  // This worker takes no more steps; the others go on without it.
+  virtual runtime::Task<Status> finish();
+  // Another worker is gone (expendable workers only).
+  virtual void on_lost(int /*worker*/) {}
+  virtual RuleReport report() const { return {}; }
+  // State beside the weights, for checkpoints: the centre of EASGD, outer velocities. Live memory; the same
+  // names and shapes on every worker.
+  virtual std::vector<std::pair<std::string, Tensor>> state() const { return {}; }
+};
+
+// How a rule's workers take their steps.
+enum class Pace : std::uint8_t {
+  kStep,    // all together, gradients are summed over the global batch (bsp)
+  kPeriod,  // equally many steps each, meeting every `period` steps
+  kFree,    // each at its own speed; the others outlive one that dies
 };
 
 struct AgreementRow {
@@ -41,7 +100,11 @@ struct AgreementRow {
   const char* paper;
   bool synchronous;
   bool needs_server;
-  std::unique_ptr<Agreement> (*make)(runtime::Runtime& rt, comm::Group& group);
+  Pace pace;
+  bool updates_here;                  // the worker runs the optimiser; false: the servers do
+  const char* consistency;            // of its servers: a row of server/consistency; "" without
+  std::span<const char* const> keys;  // of [parallel] that it reads, without the prefix: "period"
+  std::unique_ptr<Agreement> (*make)(const RuleContext& context);
 };
 std::span<const AgreementRow> agreement_table();
 Result<const AgreementRow*> find_agreement(std::string_view name);

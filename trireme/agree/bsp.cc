@@ -86,8 +86,8 @@ class Bsp final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_bsp(runtime::Runtime& rt, comm::Group& group) {
-  return std::make_unique<Bsp>(rt, group);
+std::unique_ptr<Agreement> make_bsp(const RuleContext& context) {
+  return std::make_unique<Bsp>(*context.rt, *context.workers);
 }
 
 }  // namespace trireme::agree

@@ -5,6 +5,6 @@
 
 namespace trireme::agree {
 
-std::unique_ptr<Agreement> make_bsp(runtime::Runtime& rt, comm::Group& group);
+std::unique_ptr<Agreement> make_bsp(const RuleContext& context);
 
 }  // namespace trireme::agree

@@ -5,8 +5,16 @@ namespace trireme::agree {
 namespace {
 
 constexpr AgreementRow kRules[] = {
-    {"bsp", "Every step applies the same sum of all logical shards' gradients everywhere.",
-     "Valiant, A bridging model for parallel computation, CACM 1990", true, false, make_bsp},
+    {"bsp",
+     "Every step applies the same sum of all logical shards' gradients everywhere.",
+     "Valiant, A bridging model for parallel computation, CACM 1990",
+     true,
+     false,
+     Pace::kStep,
+     true,
+     "",
+     {},
+     make_bsp},
 };
 
 }  // namespace

@@ -20,6 +20,8 @@
 
 namespace trireme::comm {
 
+class Mailbox;  // mailbox.h
+
 // One collective call. All ranks give the same values except the memory. Calls may overlap; a pair (slot,
 // step) names one call and is not used again while it runs. Slot 65535 is the group's own. Fault point:
 // {"collective", n} is consulted at the n-th call of this rank, counted from 1 (leave() is not counted).
@@ -101,6 +103,13 @@ class Group {
   // connection and the fate: a failure in one poisons all. leave() is a barrier among its members. It goes
   // before this group.
   virtual Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) = 0;
+
+  // Letters between the ranks of the whole group, beside its collectives; made at the first call.
+  virtual Mailbox& mailbox();
+  // From now on these ranks may be lost without a verdict: collectives in which they take part fail for those
+  // who call them, everything else goes on (mailbox.h). Every rank calls it with the same ranks; rank 0 is
+  // never among them. leave() then waits for those that are still there.
+  virtual Status set_expendable(std::vector<int> ranks);
 
   // Orderly end: barrier, goodbye. After a failure: drains and returns the verdict. Later calls are refused.
   virtual runtime::Task<Status> leave() = 0;

@@ -166,7 +166,12 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   auto parts = std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data));
   const plan::Plan& plan = parts->plan();
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
-  parts->agreement = rule->make(rt, group);
+  agree::RuleContext with;
+  with.rt = &rt;
+  with.workers = &group;
+  with.worker = group.rank();
+  with.num_workers = group.world();
+  parts->agreement = rule->make(with);
   TR_RETURN_IF_ERROR(parts->make_variables());
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());

@@ -1,0 +1,59 @@
+// Client: what a worker sees of the parameter servers: f32 vectors by key, which it pushes to and pulls from.
+//
+// All Tasks may overlap. push() ends when `values` may be used again, pull() when `into` is filled. A
+// worker's clock counts its updates: it pushes every key once per clock (idempotent: the same (worker, clock,
+// slice) again is counted and dropped), and tick() says that all keys of a clock were pushed. What a pull
+// waits for is the servers' consistency rule (consistency/consistency.h).
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "trireme/comm/mailbox.h"
+#include "trireme/server/layout.h"
+#include "trireme/tensor/tensor.h"
+
+namespace trireme::server {
+
+// What a server says with the values: how far it was when it read them.
+struct Version {
+  std::int64_t updates = 0;       // applied to the slice that has fewest
+  std::int64_t oldest_clock = 0;  // every worker's pushes below this clock are in
+};
+
+struct PushNote {
+  std::int64_t clock = 0;  // of this worker, from 0
+  float learning_rate = 0;
+  float scale = 1;             // the values are multiplied by it at the server
+  std::int64_t based_on = -1;  // Version::updates of the pull the gradient was computed on; -1: unknown
+};
+
+enum class ReadWhen : std::uint8_t { kBefore, kAfter };  // the update that the push makes
+
+class Client {
+ public:
+  virtual ~Client() = default;
+  // First values, by one worker; pulls of others wait until they are there.
+  virtual runtime::Task<Status> init(std::uint32_t key, Tensor values) = 0;
+  virtual runtime::Task<Status> push(std::uint32_t key, Tensor values, PushNote note) = 0;
+  // `clock`: the one this worker is about to compute.
+  virtual runtime::Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) = 0;
+  // One message there, one back: the values as they are before or after this very update was applied. Not
+  // held back by the consistency rule. `into` may be `values`.
+  virtual runtime::Task<Result<Version>> push_pull(std::uint32_t key, Tensor values, Tensor into,
+                                                   PushNote note, ReadWhen when) = 0;
+  // Rows of a key whose part has `row` > 1: `rows` i64 [n], `values` f32 [n, row].
+  virtual runtime::Task<Status> push_rows(std::uint32_t key, Tensor rows, Tensor values, PushNote note) = 0;
+  virtual runtime::Task<Result<Version>> pull_rows(std::uint32_t key, Tensor rows, Tensor into,
+                                                   std::int64_t clock) = 0;
+  // All keys of `clock` were pushed; servers that hold pushes back by clocks count by it.
+  virtual runtime::Task<Status> tick(std::int64_t clock) = 0;
+  // This worker pushes no more: nobody waits for its clock.
+  virtual runtime::Task<Status> finish() = 0;
+};
+
+// Worker `worker` over `mail`; server s is rank server_ranks[s].
+std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int worker,
+                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys);
+
+}  // namespace trireme::server

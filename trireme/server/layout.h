@@ -1,0 +1,45 @@
+// Layout: which server keeps which part of which vector. Pure, the same on every rank.
+//
+// Large vectors are cut over all servers, small ones go whole to the server that has least; every server's
+// share differs from the mean by at most the size of one small vector.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/status.h"
+
+namespace trireme::server {
+
+// A vector that servers keep. Cuts fall on multiples of `row` elements (the width of an embedding), counted
+// from the start of a part; `parts` are the tensors in it, which update rules may want whole.
+struct Key {
+  struct Part {
+    std::string name;
+    std::int64_t offset = 0, count = 0;  // elements
+    std::int64_t row = 1;
+    bool whole = false;  // not to be cut
+  };
+  std::string name;
+  std::int64_t num_elems = 0;
+  std::vector<Part> parts;  // ascending, disjoint; what lies between is not kept
+};
+
+struct Slice {
+  std::uint32_t id = 0;  // position in Layout::slices
+  std::uint32_t key = 0;
+  std::int64_t begin = 0, end = 0;  // elements of the key
+  int server = 0;
+};
+
+struct Layout {
+  int num_servers = 0;
+  std::vector<Slice> slices;  // by key, then begin
+};
+
+// `small_elems`: keys of fewer elements per server are not cut. kInvalid: no servers, or parts that overlap.
+Result<Layout> make_layout(std::span<const Key> keys, int num_servers, std::int64_t small_elems = 65536);
+
+}  // namespace trireme::server

@@ -1,0 +1,69 @@
+// Server: keeps slices of the model, applies pushes as the consistency rule says, answers pulls.
+//
+// A service of one rank's mailbox; a rank may be worker and server at once. The update is a Graph over flat
+// vectors: it reads "grad:<part>" (and "lr", "step" where it has them) and changes the variable "<part>" and
+// its state. Pushes that become one update are added in the order that the rule names.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "trireme/base/json.h"
+#include "trireme/comm/mailbox.h"
+#include "trireme/exec/executor.h"
+#include "trireme/server/consistency/consistency.h"
+#include "trireme/server/layout.h"
+
+namespace trireme::server {
+
+// A part of a key, cut to what one server keeps: name "fc/weight", or "[256,512)/fc/weight" where it is cut.
+// Flat: shape [count]. The last path component is the parameter's own.
+struct StoredPart {
+  std::string name;
+  std::uint32_t slice = 0;
+  std::int64_t offset = 0, count = 0;  // in the slice
+};
+
+// The update of some parts and the states it needs beside them.
+struct UpdateSpec {
+  graph::Graph graph;
+  struct State {
+    std::string name;
+    TensorType type;
+    double initial = 0;
+  };
+  std::vector<State> states;
+};
+using MakeUpdate = std::function<Result<UpdateSpec>(std::span<const StoredPart> parts)>;
+
+struct ServerOptions {
+  int server = 0;  // which one of the layout
+  Layout layout;
+  std::vector<Key> keys;
+  std::string consistency = "async";
+  ConsistencyOptions clocks;
+  MakeUpdate make_update;  // null: values are added: w += scale * values
+  // soft, async: the rate is divided by the staleness of the push (Zhang, Gupta, Lian, Liu 2016).
+  bool divide_by_staleness = false;
+};
+
+struct ServerStats {
+  std::int64_t pushes = 0, pulls = 0, updates = 0, dropped = 0, repeated = 0;
+  std::map<std::int64_t, std::int64_t> staleness;  // of applied pushes -> how many
+  TimeNs pulls_waited = 0;
+};
+
+class Server {
+ public:
+  virtual ~Server() = default;
+  virtual ServerStats stats() const = 0;
+  // Live memory, for checkpoints: parts and states by name.
+  virtual std::vector<std::pair<std::string, Tensor>> state() const = 0;
+  // Waits until every push that came is applied (held ones that no event will free are applied as they are).
+  virtual runtime::Task<Status> settle() = 0;
+};
+
+// Handlers of `mail` are set from here on; before workers write.
+Result<std::unique_ptr<Server>> make_server(runtime::Runtime& rt, comm::Mailbox& mail, ServerOptions options);
+
+}  // namespace trireme::server
