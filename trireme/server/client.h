@@ -48,8 +48,13 @@ class Client {
                                                    std::int64_t clock) = 0;
   // All keys of `clock` were pushed; servers that hold pushes back by clocks count by it.
   virtual runtime::Task<Status> tick(std::int64_t clock) = 0;
-  // This worker pushes no more: nobody waits for its clock.
+  // This worker pushes no more: nobody waits for its clock. Ends when all servers know it and every push that
+  // they have of this worker, and every held push that this frees, is applied or dropped.
   virtual runtime::Task<Status> finish() = 0;
+  // After finish(): it pushes again, from `clock` on, and is waited for again. Ends when all servers know it.
+  // Workers that meet (for an evaluation) finish before and rejoin after it at one common clock: who still
+  // steps does not wait for those who are there already, and clocks that differ become equal.
+  virtual runtime::Task<Status> rejoin(std::int64_t clock) = 0;
 };
 
 // Worker `worker` over `mail`; server s is rank server_ranks[s].

@@ -44,8 +44,10 @@ class Consistency {
   virtual std::vector<PushId> ready() = 0;
   // Whether worker `worker`, about to compute `clock`, may read now.
   virtual bool may_read(int worker, std::int64_t clock) const = 0;
-  // Nobody waits for this worker any more.
+  // Nobody waits for this worker any more. With the last one everything held becomes ready.
   virtual void on_gone(int worker) = 0;
+  // A worker that was gone is there again; `clock` is the first that it will push.
+  virtual void on_back(int worker, std::int64_t clock) = 0;
   // The clock below which the pushes of every worker that is still there are in.
   virtual std::int64_t oldest_clock() const = 0;
 };
