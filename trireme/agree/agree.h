@@ -53,6 +53,9 @@ struct RuleContext {
   std::uint64_t seed = 0;
   RuleOptions options;
   std::vector<Tensor> weights;  // per bucket, the live memory that the forward pass reads
+  // Per bucket: the elements of its vectors that are parameters, alignment included; running statistics and
+  // metrics follow. Empty: all of them.
+  std::vector<std::int64_t> parameter_elems = {};
 };
 
 // Counts for summary.json and for tests that a mechanism was at work.
