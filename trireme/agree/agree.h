@@ -94,7 +94,9 @@ class Agreement {
 enum class Pace : std::uint8_t {
   kStep,    // all together, gradients are summed over the global batch (bsp)
   kPeriod,  // equally many steps each, meeting every `period` steps
-  kFree,    // each at its own speed; the others outlive one that dies
+  kBound,   // equally many steps each between meetings, but only as far together as the rule demands; the
+            // others outlive one that dies (ssp, late)
+  kFree,    // each at its own speed, whoever is free takes the next work; the others outlive one that dies
 };
 
 struct AgreementRow {

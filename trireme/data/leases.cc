@@ -62,6 +62,18 @@ int LeaseBook::expire(int holder) {
   return expired;
 }
 
+std::vector<std::pair<std::int64_t, std::int32_t>> LeaseBook::free_shards() const {
+  std::vector<std::pair<std::int64_t, std::int32_t>> out;
+  for (const auto& [step, shards] : open_)
+    for (std::size_t s = 0; s < shards.size(); ++s)
+      if (shards[s].state == State::kFree) out.emplace_back(step, static_cast<std::int32_t>(s));
+  return out;
+}
+
+std::int64_t LeaseBook::first_never_granted() const {
+  return open_.empty() ? completed_ : std::max(completed_, open_.rbegin()->first + 1);
+}
+
 bool LeaseBook::is_step_done(std::int64_t step) const {
   if (step < completed_) return true;
   const auto it = open_.find(step);

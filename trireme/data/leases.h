@@ -31,9 +31,14 @@ class LeaseBook {
   // Ends all open leases of a lost holder; their shards may be granted again.
   int expire(int holder);
 
+  // Shards that nobody holds or has done, of steps with at least one granted shard: (step, shard), ascending.
+  std::vector<std::pair<std::int64_t, std::int32_t>> free_shards() const;
+  // Above every step that was ever granted.
+  std::int64_t first_never_granted() const;
   bool is_step_done(std::int64_t step) const;
   // Steps before this one are done whole.
   std::int64_t completed_steps() const { return completed_; }
+  std::int32_t num_shards() const { return num_shards_; }
 
   Json cursor() const;
   static Result<LeaseBook> from_cursor(const Json& json);

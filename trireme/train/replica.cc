@@ -11,16 +11,52 @@ namespace trireme::train {
 
 using runtime::Task;
 
+namespace {
+
+template <class Named>
+Result<const Named*> find_named(const std::vector<Named>& list, const std::string& name) {
+  const auto at = std::find_if(list.begin(), list.end(), [&](const Named& n) { return n.name == name; });
+  if (at != list.end()) return &*at;
+  return error(Code::kCorrupt, "[plan] a bucket names '{}', which the model does not have", name);
+}
+
+}  // namespace
+
+// Weights lie as their gradients do, so that rules exchange whole buckets without a copy.
+Status Replica::Parts::make_weights() {
+  for (const plan::Bucket& bucket : plan().buckets) {
+    TR_ASSIGN_OR_RETURN(Tensor memory, allocate_zeros(device(), {DType::kF32, {bucket.num_elems}}));
+    weights.push_back(std::move(memory));
+  }
+  return {};
+}
+
 Status Replica::Parts::make_variables() {
-  const auto add = [&](const std::string& name, const TensorType& type, double initial) -> Status {
-    TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device(), type));
+  const auto add_at = [&](const std::string& name, Tensor t, double initial) {
     if (t.raw() != nullptr && initial != 0)
-      std::fill_n(t.data<float>(), type.shape.num_elems(), static_cast<float>(initial));
+      std::fill_n(t.data<float>(), t.shape().num_elems(), static_cast<float>(initial));
     return variables.add(name, std::move(t));
   };
-  for (const auto* list : {&prepared->parameters, &prepared->frozen})
-    for (const model::Parameter& p : *list) TR_RETURN_IF_ERROR(add(p.name, p.type, 0));
-  for (const model::Statistic& s : prepared->statistics) TR_RETURN_IF_ERROR(add(s.name, s.type, s.initial));
+  const auto add = [&](const std::string& name, const TensorType& type, double initial) -> Status {
+    TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device(), type));
+    return add_at(name, std::move(t), initial);
+  };
+  TR_RETURN_IF_ERROR(make_weights());
+  for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
+    const plan::Bucket& bucket = plan().buckets[i];
+    const auto part = [&](const TensorType& type, std::int64_t offset) {
+      return Tensor(weights[i].buffer(), type, static_cast<std::size_t>(offset) * 4);
+    };
+    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
+      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->parameters, bucket.parameters[p]));
+      TR_RETURN_IF_ERROR(add_at(found->name, part(found->type, bucket.offsets[p]), 0));
+    }
+    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
+      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->statistics, bucket.statistics[s]));
+      TR_RETURN_IF_ERROR(add_at(found->name, part(found->type, bucket.statistic_offsets[s]), found->initial));
+    }
+  }
+  for (const model::Parameter& p : prepared->frozen) TR_RETURN_IF_ERROR(add(p.name, p.type, 0));
   for (const model::StateVariable& s : prepared->states) TR_RETURN_IF_ERROR(add(s.name, s.type, s.initial));
   if (prepared->scale_update == nullptr) return {};
   TR_RETURN_IF_ERROR(add(kLossScale, {DType::kF32, Shape{}}, kFirstLossScale));
@@ -171,8 +207,10 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.workers = &group;
   with.worker = group.rank();
   with.num_workers = group.world();
-  parts->agreement = rule->make(with);
+  parts->updates_here = rule->updates_here;
   TR_RETURN_IF_ERROR(parts->make_variables());
+  with.weights = parts->weights;
+  parts->agreement = rule->make(with);
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
   TR_RETURN_IF_ERROR(parts->make_evaluator());

@@ -25,6 +25,8 @@ struct Replica::Parts {
   std::shared_ptr<const Prepared> prepared;
   std::shared_ptr<const data::Dataset> data;
   std::unique_ptr<agree::Agreement> agreement;
+  bool updates_here = true;     // false: parameter servers run the optimiser
+  std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
   exec::Variables variables;
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
@@ -57,6 +59,7 @@ struct Replica::Parts {
   }
 
   // replica.cc
+  Status make_weights();
   Status make_variables();
   Status make_shards();
   Status make_updates();

@@ -45,6 +45,7 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   agree::BucketExchange exchange;
   exchange.step = static_cast<std::uint32_t>(now.step);
   exchange.slot = planned.slot;
+  exchange.bucket = bucket;
   exchange.collective = planned.collective;
   exchange.owners = plan().owners;
   exchange.num_shards = plan().logical_shards;
@@ -55,7 +56,7 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   note(fmt::format("exchange {}", bucket), "exchange", track, began);
   if (!waits()) {
     const TimeNs exchanged = rt.now();
-    if (status.ok()) status = co_await updates[bucket]->run();
+    if (status.ok() && updates_here) status = co_await updates[bucket]->run();
     if (status.ok() && last && statistics_update != nullptr) status = co_await statistics_update->run();
     note(fmt::format("update {}", bucket), "update", track, exchanged);
   }

@@ -1,0 +1,223 @@
+#include "trireme/train/coordinator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace trireme::train {
+
+using comm::Letter;
+using runtime::Task;
+
+Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, LeaseDesk desk, CoordinatorOptions options)
+    : rt_(rt),
+      group_(group),
+      mail_(group.mailbox()),
+      desk_(std::move(desk)),
+      options_(std::move(options)),
+      reports_(static_cast<std::size_t>(options_.num_workers)) {
+  const auto bytes_of = [](const Letter& letter, std::size_t expected) -> Status {
+    if (letter.bytes == expected) return {};
+    return error(Code::kMismatch,
+                 "[train] a worker's report has {} bytes; expected {}: all ranks must run the same version",
+                 letter.bytes, expected);
+  };
+  const auto is_worker = [this](int peer) { return peer < options_.num_workers; };
+  mail_.handle(kLetterTake, {nullptr, [=, this](int peer, const Letter& letter) {
+                               if (is_worker(peer)) on_take(peer, letter);
+                             }});
+  mail_.handle(kLetterDone,
+               {[=, this](int peer, const Letter& letter) -> Result<net::View> {
+                  TR_RETURN_IF_ERROR(bytes_of(letter, sizeof(UnitReport)));
+                  auto& queue = reports_[static_cast<std::size_t>(peer)];
+                  queue.emplace_back();
+                  return net::View{reinterpret_cast<std::byte*>(&queue.back()), sizeof(UnitReport)};
+                },
+                [=, this](int peer, const Letter&) { on_done(peer); }});
+  mail_.handle(kLetterArrive,
+               {nullptr, [=, this](int peer, const Letter& letter) { on_arrive(peer, letter); }});
+  mail_.handle(kLetterGo, {nullptr, [=, this](int peer, const Letter& letter) { on_go(peer, letter); }});
+  mail_.handle(
+      kLetterScores,
+      {[=, this](int, const Letter& letter) -> Result<net::View> {
+         std::vector<float>* to = scores_[static_cast<std::int32_t>(letter.key)];
+         const std::int64_t n = 2 * (letter.number - letter.clock);
+         if (to == nullptr || letter.clock < 0 || n < 0 ||
+             2 * letter.number > static_cast<std::int64_t>(to->size()))
+           return error(Code::kMismatch, "[train] scores of batches {} to {} of part {}, which has {}",
+                        letter.clock, letter.number, letter.key, to == nullptr ? 0 : to->size() / 2);
+         TR_RETURN_IF_ERROR(bytes_of(letter, static_cast<std::size_t>(n) * sizeof(float)));
+         return net::View{reinterpret_cast<std::byte*>(to->data() + 2 * letter.clock), letter.bytes};
+       },
+       [=, this](int peer, const Letter& letter) {
+         scored_.push_back({peer, static_cast<std::int32_t>(letter.key), letter.clock, letter.number});
+       }});
+  mail_.handle(kLetterState, {[=, this](int peer, const Letter& letter) -> Result<net::View> {
+                                Bytes& to = states_[{peer, letter.key}];
+                                to.resize(letter.bytes);
+                                return net::View{to.data(), letter.bytes};
+                              },
+                              [](int, const Letter&) {}});
+  mail_.handle(kLetterFinal, {[=, this](int peer, const Letter& letter) -> Result<net::View> {
+                                std::string& to = finals_[peer];
+                                to.assign(letter.bytes, ' ');
+                                return net::View{reinterpret_cast<std::byte*>(to.data()), letter.bytes};
+                              },
+                              [this](int, const Letter&) { look_who_waits(); }});
+  mail_.on_lost([this, alive = alive_](int peer, const Status& why) {
+    if (*alive && peer < options_.num_workers) on_lost(peer, why);
+  });
+}
+
+Coordinator::~Coordinator() {
+  *alive_ = false;
+  for (std::uint16_t kind = kLetterTake; kind <= kLetterEnd; ++kind)
+    if (kind != kLetterTaken && kind != kLetterEnd) mail_.handle(kind, {});
+}
+
+Task<void> Coordinator::answer(Asked asked, Letter with) {
+  // Who is gone needs no answer; everything else is the group's verdict, which ends this rank's own work too.
+  (void)co_await mail_.reply(asked.worker, asked.letter, with, net::View{});
+}
+
+Task<void> Coordinator::answer_ticket(Asked asked, std::shared_ptr<MeetingTicket> ticket) {
+  const net::View view{reinterpret_cast<std::byte*>(ticket.get()), sizeof(MeetingTicket)};
+  const Letter with;
+  (void)co_await mail_.reply(asked.worker, asked.letter, with, view);
+}
+
+Task<void> Coordinator::tell_taken(int worker, Unit unit) {
+  Letter letter;
+  letter.kind = kLetterTaken;
+  letter.clock = unit.batch;
+  letter.key = static_cast<std::uint32_t>(unit.shard);
+  (void)co_await mail_.send(worker, letter, net::View{});
+}
+
+void Coordinator::on_take(int worker, const Letter& letter) {
+  const Grant grant = desk_.next(worker);
+  if (grant.taken_from >= 0) rt_.spawn(tell_taken(grant.taken_from, *grant.unit));
+  Letter with;
+  if (grant.unit) {
+    with.flags = 1;
+    with.clock = grant.unit->batch;
+    with.key = static_cast<std::uint32_t>(grant.unit->shard);
+  }
+  rt_.spawn(answer({worker, letter}, with));
+}
+
+void Coordinator::on_done(int worker) {
+  auto& queue = reports_[static_cast<std::size_t>(worker)];
+  const UnitReport report = queue.front();
+  queue.pop_front();
+  if (report.stop_wanted != 0) stop();
+  if (desk_.finish(worker, {report.batch, report.shard}) && options_.on_report)
+    options_.on_report(worker, report);
+}
+
+void Coordinator::stop() { desk_.stop(); }
+
+void Coordinator::on_arrive(int worker, const Letter& letter) {
+  arrived_.push_back({worker, letter});
+  const int enough = static_cast<int>(std::ceil(options_.fraction * options_.num_workers));
+  if (options_.fraction < 1 && static_cast<int>(arrived_.size()) >= std::min(enough, num_live()))
+    desk_.drop_rest();
+  let_in_when_all_are_here();
+}
+
+void Coordinator::let_in_when_all_are_here() {
+  if (arrived_.empty() || static_cast<int>(arrived_.size()) < num_live()) return;
+  std::sort(arrived_.begin(), arrived_.end(),
+            [](const Asked& a, const Asked& b) { return a.worker < b.worker; });
+  scored_.clear();
+  states_.clear();
+  drift_ = {};
+  going_.clear();
+  present_.clear();
+  for (std::size_t i = 0; i < arrived_.size(); ++i) {
+    auto ticket = std::make_shared<MeetingTicket>(ticket_);
+    ticket->index = static_cast<std::int32_t>(i);
+    ticket->num_present = static_cast<std::int32_t>(arrived_.size());
+    present_.insert(arrived_[i].worker);
+    rt_.spawn(answer_ticket(arrived_[i], std::move(ticket)));
+  }
+  arrived_.clear();
+}
+
+void Coordinator::on_go(int worker, const Letter& letter) {
+  if (std::isfinite(letter.value)) {
+    drift_.sum += letter.value;
+    drift_.most = std::max(drift_.most, letter.value);
+    ++drift_.count;
+  }
+  going_.push_back({worker, letter});
+  look_who_waits();
+}
+
+void Coordinator::on_lost(int worker, const Status& why) {
+  if (!lost_.insert(worker).second) return;
+  desk_.lose(worker);
+  reports_[static_cast<std::size_t>(worker)].clear();
+  std::erase_if(arrived_, [&](const Asked& a) { return a.worker == worker; });
+  std::erase_if(going_, [&](const Asked& a) { return a.worker == worker; });
+  present_.erase(worker);
+  if (options_.on_lost) options_.on_lost(worker, why);
+  let_in_when_all_are_here();
+  look_who_waits();
+}
+
+void Coordinator::look_who_waits() {
+  // Rank 0's own worker does not ask: it is the one who waits here.
+  if (all_ask_to_go_ && going_.size() + 1 >= present_.size()) all_ask_to_go_->set(true);
+  if (!all_final_) return;
+  for (int w = 0; w < options_.num_workers; ++w)
+    if (!lost_.contains(w) && !finals_.contains(w)) return;
+  all_final_->set(true);
+}
+
+// Letters stop coming when the group has failed.
+Task<Status> Coordinator::wait(std::unique_ptr<runtime::OneShot<bool>>& shot) {
+  constexpr TimeNs kLook = 100 * kMilli;
+  while (group_.verdict().ok() && !co_await shot->wait_until(rt_.now() + kLook)) {
+  }
+  shot.reset();
+  co_return group_.verdict();
+}
+
+Task<Status> Coordinator::wait_until_all_ask_to_go() {
+  all_ask_to_go_ = std::make_unique<runtime::OneShot<bool>>(rt_);
+  look_who_waits();
+  co_return co_await wait(all_ask_to_go_);
+}
+
+Task<Status> Coordinator::wait_for_finals() {
+  all_final_ = std::make_unique<runtime::OneShot<bool>>(rt_);
+  look_who_waits();
+  co_return co_await wait(all_final_);
+}
+
+Coordinator::Drift Coordinator::take_drift() { return std::exchange(drift_, {}); }
+
+std::vector<std::pair<std::int64_t, std::int64_t>> Coordinator::unscored(std::int32_t part,
+                                                                         std::int64_t num_batches) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> covered, out;
+  for (const Range& r : scored_)
+    if (r.part == part) covered.emplace_back(r.begin, r.end);
+  std::sort(covered.begin(), covered.end());
+  std::int64_t at = 0;
+  for (const auto& [begin, end] : covered) {
+    if (begin > at) out.emplace_back(at, begin);
+    at = std::max(at, end);
+  }
+  if (at < num_batches) out.emplace_back(at, num_batches);
+  return out;
+}
+
+Task<Status> Coordinator::let_go(Go go) {
+  Letter with;
+  with.flags = static_cast<std::uint16_t>(go);
+  for (const Asked& asked : std::exchange(going_, {})) rt_.spawn(answer(asked, with));
+  co_return Status();
+}
+
+}  // namespace trireme::train

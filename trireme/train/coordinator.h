@@ -1,0 +1,137 @@
+// Coordinator: rank 0's desk, by letters. Workers ask for units, say what they did, and meet between rounds.
+//
+// A meeting: every live worker arrives (ask); when the last one has, all are let in with their share of the
+// evaluation; each sends its results and then asks to go; when everybody has, rank 0's own worker grades the
+// round, saves, and lets all go on or end. A worker that is lost meanwhile is not waited for; its share of
+// the evaluation is done by rank 0.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "trireme/comm/group.h"
+#include "trireme/comm/letter_kinds.h"
+#include "trireme/comm/mailbox.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/train/lease_desk.h"
+
+namespace trireme::train {
+
+enum CoordinatorLetter : std::uint16_t {
+  kLetterTake = comm::kLetterCoordinatorFirst,  // ask: a unit; reply: flags 1 = a unit (clock, key)
+  kLetterDone,                                  // payload: UnitReport
+  kLetterArrive,                                // ask: reply: MeetingTicket as payload
+  kLetterScores,                                // payload: floats; key: part, clock: first batch, number: end
+  kLetterGo,                                    // ask: value, value2: drift; reply: flags = Go
+  kLetterTaken,                                 // to a worker: leave this unit (clock, key) to another
+  kLetterState,                                 // payload: a tensor of a worker, for a checkpoint; key: which
+  kLetterFinal,                                 // payload: JSON text of what a worker has counted
+  kLetterEnd,                                   // to servers: all is done
+};
+
+// What a worker says of a unit it has done. Travels as bytes.
+struct UnitReport {
+  std::int64_t batch = 0;
+  std::int32_t shard = 0;
+  std::int32_t stop_wanted = 0;
+  std::int64_t samples = 0, steps = 0;              // steps: of this worker so far
+  double loss = 0, correct = 0, learning_rate = 0;  // loss: mean over the samples
+  std::int64_t compute_ns = 0, exposed_ns = 0, data_ns = 0;
+};
+
+// What everybody who meets is told.
+struct MeetingTicket {
+  std::int64_t round = 0;
+  std::int32_t index = 0, num_present = 1;  // shares of the evaluation
+  std::int32_t parts = 0;                   // bits: 1 test, 2 validation
+  std::int32_t saves = 0;                   // a checkpoint is made
+};
+
+enum class Go : std::uint16_t { kOn = 0, kStop = 1, kEnd = 2 };
+
+struct CoordinatorOptions {
+  int num_workers = 1;
+  // Share of the workers that completes a round; the others' rest is dropped. 1: all.
+  double fraction = 1;
+  std::function<void(int worker, const UnitReport& report)> on_report;
+  std::function<void(int worker, const Status& why)> on_lost;
+};
+
+class Coordinator {
+ public:
+  Coordinator(runtime::Runtime& rt, comm::Group& group, LeaseDesk desk, CoordinatorOptions options);
+  ~Coordinator();
+
+  LeaseDesk& desk() { return desk_; }
+  // Of the next meeting; before the round's last unit is given out.
+  void set_ticket(MeetingTicket ticket) { ticket_ = ticket; }
+  void stop();  // as soon as workers are level, everybody meets
+
+  // Where scores of a part go: two floats per batch, all of the part; kept until the next meeting.
+  void set_scores(std::int32_t part, std::vector<float>* scores) { scores_[part] = scores; }
+  // Ranges of batches that nobody has scored in this meeting.
+  std::vector<std::pair<std::int64_t, std::int64_t>> unscored(std::int32_t part,
+                                                              std::int64_t num_batches) const;
+
+  // Rank 0's own worker at a meeting: until every other live worker asks to go.
+  runtime::Task<Status> wait_until_all_ask_to_go();
+  struct Drift {
+    double sum = 0, most = 0;
+    int count = 0;
+  };
+  Drift take_drift();
+  // State letters of this meeting, by (worker, key).
+  std::map<std::pair<int, std::uint32_t>, Bytes>& states() { return states_; }
+  // Opens the next round first where it goes on.
+  runtime::Task<Status> let_go(Go go);
+
+  // After the last round: until every live worker has sent its final words.
+  runtime::Task<Status> wait_for_finals();
+  const std::map<int, std::string>& finals() const { return finals_; }
+  std::vector<int> lost() const { return {lost_.begin(), lost_.end()}; }
+  int num_live() const { return options_.num_workers - static_cast<int>(lost_.size()); }
+
+ private:
+  struct Asked {
+    int worker;
+    comm::Letter letter;
+  };
+  void on_take(int worker, const comm::Letter& letter);
+  void on_done(int worker);
+  void on_arrive(int worker, const comm::Letter& letter);
+  void on_go(int worker, const comm::Letter& letter);
+  void on_lost(int worker, const Status& why);
+  void let_in_when_all_are_here();
+  void look_who_waits();
+  runtime::Task<Status> wait(std::unique_ptr<runtime::OneShot<bool>>& shot);
+  runtime::Task<void> answer(Asked asked, comm::Letter with);
+  runtime::Task<void> answer_ticket(Asked asked, std::shared_ptr<MeetingTicket> ticket);
+  runtime::Task<void> tell_taken(int worker, Unit unit);
+
+  runtime::Runtime& rt_;
+  comm::Group& group_;
+  comm::Mailbox& mail_;
+  LeaseDesk desk_;
+  CoordinatorOptions options_;
+  MeetingTicket ticket_;
+  std::set<int> lost_;
+  std::vector<Asked> arrived_, going_;
+  std::set<int> present_;                        // at the meeting under way
+  std::vector<std::deque<UnitReport>> reports_;  // under way, per worker
+  std::map<std::int32_t, std::vector<float>*> scores_;
+  struct Range {
+    int worker;
+    std::int32_t part;
+    std::int64_t begin, end;
+  };
+  std::vector<Range> scored_;
+  std::map<std::pair<int, std::uint32_t>, Bytes> states_;
+  std::map<int, std::string> finals_;
+  Drift drift_;
+  std::unique_ptr<runtime::OneShot<bool>> all_ask_to_go_, all_final_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace trireme::train
