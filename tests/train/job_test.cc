@@ -95,6 +95,8 @@ void change(std::string& v) { v = "a \"quoted\" \\ text,\n\tit's \x01"; }
 void change(bool& v) { v = !v; }
 void change(std::optional<double>& v) { v = 1.0 / 3.0; }
 void change(std::optional<bool>& v) { v = false; }
+void change(std::optional<std::int64_t>& v) { v = 12345678901; }
+void change(std::optional<std::string>& v) { v = "it's \"two\""; }
 void change(std::vector<double>& v) { v = {0.25, 1.0 / 3.0}; }
 void change(std::vector<std::string>& v) { v = {"it's", "two"}; }
 void change(Json& v) {
@@ -363,6 +365,9 @@ TEST(SetJobKey, TakesWhatValueTextGives) {
       std::string value = value_text(job, key);
       if (const auto* text = std::get_if<std::string* (*)(Job&)>(&key.field))
         value = *(*text)(const_cast<Job&>(job));  // texts are taken as they are
+      else if (const auto* maybe = std::get_if<std::optional<std::string>* (*)(Job&)>(&key.field);
+               maybe != nullptr && !value.empty())
+        value = **(*maybe)(const_cast<Job&>(job));
       else if (value.empty())
         continue;
       const Status status = set_job_key(copy, fmt::format("{}={}", key.path, value));
@@ -480,9 +485,10 @@ TEST(JobSha256, IgnoresHowTheJobIsRun) {
   std::set<std::string_view> free;
   for (const JobKey& key : job_keys())
     if (!key.decides_result) free.insert(key.path);
-  EXPECT_EQ(free, (std::set<std::string_view>{
-                      "name", "data.prefetch", "train.checkpoint_steps", "train.trace_steps", "train.events",
-                      "parallel.workers", "parallel.servers", "parallel.transport", "parallel.deadline_ms"}));
+  EXPECT_EQ(free, (std::set<std::string_view>{"name", "data.prefetch", "train.checkpoint_steps",
+                                              "train.trace_steps", "train.events", "parallel.workers",
+                                              "parallel.servers", "parallel.colocate", "parallel.transport",
+                                              "parallel.deadline_ms", "parallel.check_steps"}));
 }
 
 }  // namespace

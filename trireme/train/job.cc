@@ -214,9 +214,9 @@ Result<toml::table> parse_set_value(const JobKey& key, std::string_view value) {
 }  // namespace
 
 std::string_view value_kind(const JobKey& key) {
-  static constexpr const char* kNames[] = {"a whole number",    "a number",       "a text",
-                                           "true or false",     "a number",       "true or false",
-                                           "a list of numbers", "a list of texts"};
+  static constexpr const char* kNames[] = {
+      "a whole number",    "a number",        "a text",  "true or false",  "a number", "true or false",
+      "a list of numbers", "a list of texts", "a table", "a whole number", "a text"};
   if (!takes_table(key)) return kNames[key.field.index()];
   return key.path == "model.layers" ? "a list of tables" : "a table";
 }
@@ -240,8 +240,11 @@ Status set_job_key(Job& job, std::string_view assignment) {
   const std::string_view path = assignment.substr(0, equals), value = assignment.substr(equals + 1);
   const JobKey* key = find_key(path);
   if (key == nullptr) return unknown_key(path);
-  if (const auto* get = std::get_if<std::string* (*)(Job&)>(&key->field)) {
-    *(*get)(job) = std::string(value);
+  const auto* text = std::get_if<std::string* (*)(Job&)>(&key->field);
+  const auto* maybe_text = std::get_if<std::optional<std::string>* (*)(Job&)>(&key->field);
+  if (text != nullptr || maybe_text != nullptr) {
+    if (text != nullptr) *(*text)(job) = std::string(value);
+    if (maybe_text != nullptr) *(*maybe_text)(job) = std::string(value);
     job.given_at[std::string(path)] = "--set";
     return {};
   }

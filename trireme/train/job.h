@@ -79,13 +79,21 @@ struct Job {
     Optimizer optimizer;
   } train;
   struct Parallel {
-    std::int64_t workers = 1, servers = 0;
+    std::int64_t workers = 1, servers = -1;  // -1: as many as the agreement needs
+    std::string colocate = "auto";
     std::string agreement = "bsp";
+    // Not set: as agree::RuleOptions has it.
+    std::optional<std::int64_t> period, staleness, fetch_steps, push_steps, in_flight, warm_start_steps,
+        gather;
+    std::optional<double> elasticity, fraction, outer_lr, outer_momentum, proximity;
+    std::optional<std::string> outer, neighbours;
+    std::optional<bool> locked;
     std::string codec = "none";
     std::string transport = "auto";
     std::string collective = "fixed-tree";
     std::int64_t bucket_bytes = 1 << 20;
     std::int64_t deadline_ms = 2000;
+    std::int64_t check_steps = 0;
   } parallel;
 
   // Where keys were given, for messages: "job.toml:3:9". Not part of what is asked for.
@@ -97,7 +105,8 @@ struct JobKey {
   using Field =
       std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&), bool* (*)(Job&),
                    std::optional<double>* (*)(Job&), std::optional<bool>* (*)(Job&),
-                   std::vector<double>* (*)(Job&), std::vector<std::string>* (*)(Job&), Json* (*)(Job&)>;
+                   std::vector<double>* (*)(Job&), std::vector<std::string>* (*)(Job&), Json* (*)(Job&),
+                   std::optional<std::int64_t>* (*)(Job&), std::optional<std::string>* (*)(Job&)>;
   std::string_view path;
   std::string_view doc;
   Field field;

@@ -1,54 +1,14 @@
 // What values of a job make sense, as far as one machine without the data can tell.
-#include <algorithm>
-#include <cmath>
-
-#include "trireme/agree/agree.h"
-#include "trireme/collective/schedule.h"
 #include "trireme/data/partition.h"
 #include "trireme/data/source.h"
 #include "trireme/model/describe.h"
-#include "trireme/train/job.h"
+#include "trireme/train/job_checker.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {
 namespace {
 
-class Checker {
- public:
-  explicit Checker(const Job& job) : job_(job) {}
-
-  Status status;  // the first rule that does not hold
-
-  void expect(bool holds, std::string_view key, std::string_view rule) {
-    if (holds || !status.ok()) return;
-    std::string got;
-    for (const JobKey& row : job_keys())
-      if (row.path == key) got = value_text(job_, row);
-    refuse(key, error(Code::kInvalid, "[job] key '{}': got {}, expected {}", key, got, rule));
-  }
-  void expect_one_of(const std::string& value, std::string_view key,
-                     std::initializer_list<std::string_view> names) {
-    std::string known;
-    for (const std::string_view n : names) known += fmt::format("{}{}", known.empty() ? "" : ", ", n);
-    expect(std::find(names.begin(), names.end(), value) != names.end(), key, "one of: " + known);
-  }
-  // What another module has to say about the value of a key.
-  void expect_ok(const Status& said, std::string_view key) {
-    if (said.ok() || !status.ok()) return;
-    refuse(key, Status(Code::kInvalid, said.message()));
-  }
-
- private:
-  void refuse(std::string_view key, const Status& why) {
-    const auto at = job_.given_at.find(key);
-    status = at == job_.given_at.end() ? why : why.with_prefix(at->second + ": ");
-  }
-  const Job& job_;
-};
-
-bool in(double v, double least, double most) { return std::isfinite(v) && v >= least && v <= most; }
-
-void check_model(Checker& c, const Job& job) {
+void check_model(JobChecker& c, const Job& job) {
   const Job::Model& m = job.model;
   if (m.layers.empty()) {
     const auto row = model::find_model(m.name);
@@ -65,7 +25,7 @@ void check_model(Checker& c, const Job& job) {
   c.expect(m.cut_at.empty() || !m.init_from.empty(), "model.cut_at", "an empty text without model.init_from");
 }
 
-void check_data(Checker& c, const Job::Data& d) {
+void check_data(JobChecker& c, const Job::Data& d) {
   std::string kinds;
   const data::DataKind* found = nullptr;
   for (const data::DataKind& kind : data::data_kinds()) {
@@ -77,8 +37,8 @@ void check_data(Checker& c, const Job::Data& d) {
            fmt::format("a path, for kind '{}'", d.kind));
   c.expect(d.limit_train >= 0, "data.limit_train", "0 or more");
   c.expect(d.limit_test >= 0, "data.limit_test", "0 or more");
-  c.expect(in(d.test, 0, 0.999), "data.test", "a share, at least 0 and below 1");
-  c.expect(in(d.validation, 0, 0.999), "data.validation", "a share, at least 0 and below 1");
+  c.expect(in_range(d.test, 0, 0.999), "data.test", "a share, at least 0 and below 1");
+  c.expect(in_range(d.validation, 0, 0.999), "data.validation", "a share, at least 0 and below 1");
   c.expect_ok(data::parse_partition(d.partition).status(), "data.partition");
   c.expect(d.prefetch >= 1 && d.prefetch <= 64, "data.prefetch", "between 1 and 64");
   c.expect_one_of(d.header, "data.header", {"auto", "yes", "no"});
@@ -95,7 +55,7 @@ void check_data(Checker& c, const Job::Data& d) {
   c.expect(d.augment.crop > 0 && d.augment.crop <= 1, "data.augment.crop", "above 0 and at most 1");
 }
 
-void check_train(Checker& c, const Job::Train& t) {
+void check_train(JobChecker& c, const Job::Train& t) {
   c.expect(t.epochs >= 1 && t.epochs < 1'000'000, "train.epochs", "1 or more");
   c.expect(t.steps >= 0, "train.steps", "0 or more");
   c.expect(t.batch >= 1 && t.batch <= 1 << 20, "train.batch", "between 1 and 1048576");
@@ -104,7 +64,7 @@ void check_train(Checker& c, const Job::Train& t) {
   c.expect(t.checkpoint_steps >= 0, "train.checkpoint_steps", "0 or more");
   c.expect(t.eval_steps >= 0, "train.eval_steps", "0 or more");
   c.expect(t.trace_steps >= 0 && t.trace_steps <= 10000, "train.trace_steps", "between 0 and 10000");
-  c.expect(in(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
+  c.expect(in_range(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
   c.expect_one_of(t.nan, "train.nan", {"stop", "skip"});
   c.expect_one_of(t.device, "train.device", {"cpu"});
   c.expect_one_of(t.precision, "train.precision", {"f32", "bf16", "f16"});
@@ -125,7 +85,7 @@ Status ask_op(const model::OptimizerRow& row, const model::OptimizerSpec& spec) 
 }
 
 // Each attribute by itself, so that the message is about its key, then all together.
-void check_attributes(Checker& c, const Job& job, const model::OptimizerRow& row) {
+void check_attributes(JobChecker& c, const Job& job, const model::OptimizerRow& row) {
   const model::OptimizerSpec all = optimizer_spec(job);
   std::string known;
   for (const op::AttrSpec& a : row.op->attrs) known += fmt::format("{}{}", known.empty() ? "" : ", ", a.name);
@@ -153,7 +113,7 @@ void check_attributes(Checker& c, const Job& job, const model::OptimizerRow& row
            fmt::format("false: '{}' keeps no velocity", row.name));
 }
 
-void check_schedule_keys(Checker& c, const Job::Optimizer& o) {
+void check_schedule_keys(JobChecker& c, const Job::Optimizer& o) {
   std::string names;
   bool known = false;
   for (const model::ScheduleRow& row : model::schedule_table()) {
@@ -162,11 +122,11 @@ void check_schedule_keys(Checker& c, const Job::Optimizer& o) {
   }
   c.expect(known, "train.optimizer.schedule", "one of: " + names);
   c.expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "a share, at least 0 and below 1");
-  c.expect(in(o.warmup_start, 0, 1), "train.optimizer.warmup_start", "a share between 0 and 1");
-  c.expect(in(o.final_share, 0, 1), "train.optimizer.final_share", "a share between 0 and 1");
+  c.expect(in_range(o.warmup_start, 0, 1), "train.optimizer.warmup_start", "a share between 0 and 1");
+  c.expect(in_range(o.final_share, 0, 1), "train.optimizer.final_share", "a share between 0 and 1");
   c.expect(o.factor > 0 && o.factor <= 1, "train.optimizer.factor", "above 0 and at most 1");
-  c.expect(in(o.power, 1e-9, 1e6), "train.optimizer.power", "above 0");
-  c.expect(in(o.start_divisor, 1, 1e9), "train.optimizer.start_divisor", "1 or more");
+  c.expect(in_range(o.power, 1e-9, 1e6), "train.optimizer.power", "above 0");
+  c.expect(in_range(o.start_divisor, 1, 1e9), "train.optimizer.start_divisor", "1 or more");
   c.expect(o.schedule == "step" || o.milestones.empty(), "train.optimizer.milestones",
            fmt::format("none with schedule '{}'; set train.optimizer.schedule = \"step\"", o.schedule));
   c.expect(o.schedule != "step" || !o.milestones.empty(), "train.optimizer.milestones",
@@ -180,7 +140,7 @@ void check_schedule_keys(Checker& c, const Job::Optimizer& o) {
            "train.optimizer.max_batch_multiplier", "between 1 and 1048576");
 }
 
-void check_optimizer(Checker& c, const Job& job) {
+void check_optimizer(JobChecker& c, const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   const auto row = model::find_optimizer(o.kind);
   c.expect_ok(row.status(), "train.optimizer.kind");
@@ -189,30 +149,12 @@ void check_optimizer(Checker& c, const Job& job) {
   c.expect(share(o.momentum), "train.optimizer.momentum", "at least 0 and below 1");
   c.expect(share(o.beta1), "train.optimizer.beta1", "at least 0 and below 1");
   c.expect(share(o.beta2), "train.optimizer.beta2", "at least 0 and below 1");
-  c.expect(!o.weight_decay || in(*o.weight_decay, 0, 1e6), "train.optimizer.weight_decay", "0 or more");
-  c.expect(!o.initial_sum || in(*o.initial_sum, 0, 1e30), "train.optimizer.initial_sum", "0 or more");
-  c.expect(in(o.clip_norm, 0, 1e30), "train.optimizer.clip_norm", "0 or more");
+  c.expect(!o.weight_decay || in_range(*o.weight_decay, 0, 1e6), "train.optimizer.weight_decay", "0 or more");
+  c.expect(!o.initial_sum || in_range(*o.initial_sum, 0, 1e30), "train.optimizer.initial_sum", "0 or more");
+  c.expect(in_range(o.clip_norm, 0, 1e30), "train.optimizer.clip_norm", "0 or more");
   if (row.ok()) check_attributes(c, job, **row);
   check_schedule_keys(c, o);
   c.expect_ok(model::check_schedule(schedule_of(job)), "train.optimizer.schedule");
-}
-
-void check_parallel(Checker& c, const Job& job) {
-  const Job::Parallel& p = job.parallel;
-  c.expect(p.workers >= 1 && p.workers <= 65536, "parallel.workers", "between 1 and 65536");
-  c.expect_one_of(p.codec, "parallel.codec", {"none"});
-  c.expect_one_of(p.transport, "parallel.transport", {"auto", "shm", "tcp", "mpi", "inproc"});
-  c.expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more");
-  c.expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more");
-  const auto agreement = agree::find_agreement(p.agreement);
-  c.expect_ok(agreement.status(), "parallel.agreement");
-  const bool served = agreement.ok() && (*agreement)->needs_server;
-  c.expect(served ? p.servers >= 1 : p.servers == 0, "parallel.servers",
-           served ? "1 or more" : fmt::format("0: agreement '{}' uses no servers", p.agreement));
-  c.expect_ok(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status(),
-              "parallel.collective");
-  c.expect(p.collective != "hierarchical", "parallel.collective",
-           "an algorithm that needs no groups of ranks");
 }
 
 Status check_counts(const Job& job) {
@@ -234,7 +176,7 @@ Status check_counts(const Job& job) {
 }  // namespace
 
 Status check_job(const Job& job) {
-  Checker c(job);
+  JobChecker c(job);
   const bool plain_name = !job.name.empty() && job.name.find_first_of("/\\ \n\t") == std::string::npos;
   c.expect(plain_name, "name", "a word without slashes or blanks");
   check_model(c, job);

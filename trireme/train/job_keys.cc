@@ -8,6 +8,8 @@ using Int = std::int64_t;
 using Text = std::string;
 using MaybeNumber = std::optional<double>;
 using MaybeBool = std::optional<bool>;
+using MaybeInt = std::optional<std::int64_t>;
+using MaybeText = std::optional<std::string>;
 using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
 
@@ -99,13 +101,30 @@ const JobKey kKeys[] = {
     TR_KEY("train.optimizer.max_batch_multiplier", Int, train.optimizer.max_batch_multiplier, true, "Above 1: instead of the rate falling the batch grows, up to this many times train.batch."),
 
     TR_KEY("parallel.workers", Int, parallel.workers, false, "Number of workers."),
-    TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers, for agreements that use them."),
-    TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model: bsp."),
+    TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers. -1: one for agreements that use them, otherwise none."),
+    TR_KEY("parallel.colocate", Text, parallel.colocate, false, "Servers share the processes of workers: yes, no, or auto: where parallel.servers is not set."),
+    TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model (trireme inspect agreements says which keys each reads)."),
+    TR_KEY("parallel.period", MaybeInt, parallel.period, true, "Own steps of a worker between exchanges (10); 0: chosen while running."),
+    TR_KEY("parallel.elasticity", MaybeNumber, parallel.elasticity, true, "Share of the distance to the centre by which a worker moves (alpha of EASGD); 0 or not set: 0.9 / workers."),
+    TR_KEY("parallel.staleness", MaybeInt, parallel.staleness, true, "Clocks that the fastest worker may be ahead of the slowest (3); 0: lock step."),
+    TR_KEY("parallel.fetch_steps", MaybeInt, parallel.fetch_steps, true, "Own steps between pulls of the servers' weights (1): n_fetch."),
+    TR_KEY("parallel.push_steps", MaybeInt, parallel.push_steps, true, "Own steps whose updates are sent as one (1): n_push."),
+    TR_KEY("parallel.in_flight", MaybeInt, parallel.in_flight, true, "Updates of a worker that may be on their way at once (1)."),
+    TR_KEY("parallel.warm_start_steps", MaybeInt, parallel.warm_start_steps, true, "Steps of the first worker alone before the others join (0)."),
+    TR_KEY("parallel.gather", MaybeInt, parallel.gather, true, "Pushes that make one update of the servers; 0 or not set: half of the workers."),
+    TR_KEY("parallel.fraction", MaybeNumber, parallel.fraction, true, "Share of the workers that completes a step (0.75)."),
+    TR_KEY("parallel.outer", MaybeText, parallel.outer, true, "What is done with the mean of the workers: average (take it), sgd, nesterov."),
+    TR_KEY("parallel.outer_lr", MaybeNumber, parallel.outer_lr, true, "Rate of the outer optimiser (1)."),
+    TR_KEY("parallel.outer_momentum", MaybeNumber, parallel.outer_momentum, true, "Momentum of the outer optimiser (0)."),
+    TR_KEY("parallel.neighbours", MaybeText, parallel.neighbours, true, "Whom gossip mixes with: random (one at a time), ring, push-sum."),
+    TR_KEY("parallel.proximity", MaybeNumber, parallel.proximity, true, "Weight of the distance to the agreed model in a worker's loss (0)."),
+    TR_KEY("parallel.locked", MaybeBool, parallel.locked, true, "Workers change the shared weights one at a time (false)."),
     TR_KEY("parallel.codec", Text, parallel.codec, true, "Compression of gradients: none."),
     TR_KEY("parallel.transport", Text, parallel.transport, false, "shm (processes of one host), tcp, mpi (under mpirun), inproc (threads of one process), auto."),
     TR_KEY("parallel.collective", Text, parallel.collective, true, "fixed-tree (same bits for any worker count), ring, or another of `inspect collectives`."),
     TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Gradients that travel together."),
     TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank silent for this long is lost."),
+    TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
 };
 #undef TR_KEY
 // clang-format on

@@ -137,6 +137,27 @@ model::Schedule schedule_of(const Job& job) {
   return s;
 }
 
+agree::RuleOptions rule_options(const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  agree::RuleOptions o;
+  o.period = p.period.value_or(o.period);
+  o.elasticity = p.elasticity.value_or(o.elasticity);
+  o.staleness = p.staleness.value_or(o.staleness);
+  o.fetch_steps = p.fetch_steps.value_or(o.fetch_steps);
+  o.push_steps = p.push_steps.value_or(o.push_steps);
+  o.in_flight = p.in_flight.value_or(o.in_flight);
+  o.warm_start_steps = p.warm_start_steps.value_or(o.warm_start_steps);
+  o.gather = p.gather.value_or(o.gather);
+  o.fraction = p.fraction.value_or(o.fraction);
+  o.outer = p.outer.value_or(o.outer);
+  o.outer_lr = p.outer_lr.value_or(o.outer_lr);
+  o.outer_momentum = p.outer_momentum.value_or(o.outer_momentum);
+  o.neighbours = p.neighbours.value_or(o.neighbours);
+  o.proximity = p.proximity.value_or(o.proximity);
+  o.locked = p.locked.value_or(o.locked);
+  return o;
+}
+
 bool waits_for_all(const Job& job) {
   return job.train.optimizer.clip_norm > 0 || job.train.nan == "skip" || job.train.precision == "f16";
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "trireme/agree/options.h"
 #include "trireme/data/source.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/model/schedule.h"
@@ -28,6 +29,8 @@ Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInp
 model::OptimizerSpec optimizer_spec(const Job& job);
 model::Schedule schedule_of(const Job& job);
 double peak_rate(const Job::Optimizer& optimizer);
+// What the job's agreement is told.
+agree::RuleOptions rule_options(const Job& job);
 
 // Whether a step knows something about all gradients before the first weight changes (clipping, skipping,
 // loss scaling), so that updates wait for all buckets.

@@ -1,0 +1,150 @@
+// What of [parallel] makes sense, and what an agreement cannot do with the rest of the job.
+#include <span>
+
+#include "trireme/agree/agree.h"
+#include "trireme/collective/schedule.h"
+#include "trireme/train/job_checker.h"
+#include "trireme/train/roles.h"
+
+namespace trireme::train {
+namespace {
+
+constexpr std::string_view kPrefix = "parallel.";
+constexpr std::int64_t kMostRanks = 65536;
+
+// Rules among peers: one alone has nobody to speak to.
+constexpr std::string_view kNeedPeers[] = {"gossip", "decentralized", "ssp-peer"};
+
+// A key that belongs to a rule, by the name that rows list.
+struct RuleKey {
+  const char* name;
+  bool (*given)(const Job::Parallel&);
+};
+constexpr RuleKey kRuleKeys[] = {
+    {"period", [](const Job::Parallel& p) { return p.period.has_value(); }},
+    {"elasticity", [](const Job::Parallel& p) { return p.elasticity.has_value(); }},
+    {"staleness", [](const Job::Parallel& p) { return p.staleness.has_value(); }},
+    {"fetch_steps", [](const Job::Parallel& p) { return p.fetch_steps.has_value(); }},
+    {"push_steps", [](const Job::Parallel& p) { return p.push_steps.has_value(); }},
+    {"in_flight", [](const Job::Parallel& p) { return p.in_flight.has_value(); }},
+    {"warm_start_steps", [](const Job::Parallel& p) { return p.warm_start_steps.has_value(); }},
+    {"gather", [](const Job::Parallel& p) { return p.gather.has_value(); }},
+    {"fraction", [](const Job::Parallel& p) { return p.fraction.has_value(); }},
+    {"outer", [](const Job::Parallel& p) { return p.outer.has_value(); }},
+    {"outer_lr", [](const Job::Parallel& p) { return p.outer_lr.has_value(); }},
+    {"outer_momentum", [](const Job::Parallel& p) { return p.outer_momentum.has_value(); }},
+    {"neighbours", [](const Job::Parallel& p) { return p.neighbours.has_value(); }},
+    {"proximity", [](const Job::Parallel& p) { return p.proximity.has_value(); }},
+    {"locked", [](const Job::Parallel& p) { return p.locked.has_value(); }},
+};
+
+std::string key_of(std::string_view name) { return fmt::format("{}{}", kPrefix, name); }
+
+void check_rule_keys(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+  std::string known;
+  for (const char* key : row.keys) known += fmt::format("{}{}", known.empty() ? "" : ", ", key);
+  for (const RuleKey& key : kRuleKeys) {
+    const bool has =
+        std::any_of(row.keys.begin(), row.keys.end(), [&](std::string_view k) { return k == key.name; });
+    c.expect(has || !key.given(job.parallel), key_of(key.name),
+             fmt::format("it not to be set: agreement '{}' has {}{}", row.name,
+                         known.empty() ? "no keys of its own" : "only ", known));
+  }
+}
+
+void expect_steps(JobChecker& c, const std::optional<std::int64_t>& value, const char* name,
+                  std::int64_t least, std::int64_t most) {
+  c.expect(!value || (*value >= least && *value <= most), key_of(name),
+           fmt::format("between {} and {}", least, most));
+}
+
+void check_rule_ranges(JobChecker& c, const Job::Parallel& p) {
+  constexpr std::int64_t kMost = 1'000'000;
+  expect_steps(c, p.period, "period", 0, kMost);
+  expect_steps(c, p.staleness, "staleness", 0, kMost);
+  expect_steps(c, p.fetch_steps, "fetch_steps", 1, kMost);
+  expect_steps(c, p.push_steps, "push_steps", 1, kMost);
+  expect_steps(c, p.in_flight, "in_flight", 1, 1024);
+  expect_steps(c, p.warm_start_steps, "warm_start_steps", 0, kMost);
+  c.expect(!p.gather || (*p.gather >= 0 && *p.gather <= p.workers), "parallel.gather",
+           fmt::format("between 0 and the number of workers, {}", p.workers));
+  c.expect(!p.elasticity || in_range(*p.elasticity, 0, 1), "parallel.elasticity", "a share between 0 and 1");
+  c.expect(!p.fraction || (*p.fraction > 0 && *p.fraction <= 1), "parallel.fraction",
+           "above 0 and at most 1");
+  c.expect(!p.outer_lr || (*p.outer_lr > 0 && *p.outer_lr < 1e6), "parallel.outer_lr",
+           "a rate above 0 and below 1000000");
+  c.expect(!p.outer_momentum || (*p.outer_momentum >= 0 && *p.outer_momentum < 1), "parallel.outer_momentum",
+           "at least 0 and below 1");
+  c.expect(!p.proximity || in_range(*p.proximity, 0, 1e6), "parallel.proximity", "between 0 and 1000000");
+  if (p.outer) c.expect_one_of(*p.outer, "parallel.outer", {"average", "sgd", "nesterov"});
+  if (p.neighbours) c.expect_one_of(*p.neighbours, "parallel.neighbours", {"random", "ring", "push-sum"});
+  const bool plain = p.outer.value_or("average") == "average";
+  const char* outer =
+      "it not to be set where the mean is taken as it is; set parallel.outer to sgd or nesterov";
+  c.expect(!plain || !p.outer_lr, "parallel.outer_lr", outer);
+  c.expect(!plain || !p.outer_momentum, "parallel.outer_momentum", outer);
+}
+
+void check_servers(JobChecker& c, const Job::Parallel& p, const agree::AgreementRow& row) {
+  c.expect(p.servers >= -1 && p.servers <= kMostRanks, "parallel.servers", "between -1 and 65536");
+  c.expect(!row.needs_server || p.servers != 0, "parallel.servers",
+           fmt::format("1 or more, or -1 for one: agreement '{}' keeps the model on servers", row.name));
+  c.expect(row.needs_server || p.servers <= 0, "parallel.servers",
+           fmt::format("0: agreement '{}' uses no servers", row.name));
+  c.expect_one_of(p.colocate, "parallel.colocate", {"auto", "yes", "no"});
+  c.expect(p.workers + std::max<std::int64_t>(0, p.servers) <= kMostRanks, "parallel.servers",
+           fmt::format("at most {} beside {} workers", kMostRanks - p.workers, p.workers));
+}
+
+// What only a step that all take together, or an optimiser on the worker, can do.
+void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+  const Job::Train& t = job.train;
+  const Job::Parallel& p = job.parallel;
+  if (row.pace != agree::Pace::kStep) {
+    c.expect(t.logical_shards == 0 || t.logical_shards == p.workers, "train.logical_shards",
+             fmt::format("0, or {} as there are workers: with agreement '{}' every worker has one shard",
+                         p.workers, row.name));
+    c.expect(p.check_steps == 0, "parallel.check_steps",
+             fmt::format("0: with agreement '{}' replicas differ between exchanges", row.name));
+  }
+  if (!row.updates_here) {
+    const std::string why = fmt::format(
+        ": agreement '{}' runs the optimiser on servers, which never see a "
+        "whole gradient",
+        row.name);
+    c.expect(t.optimizer.clip_norm == 0, "train.optimizer.clip_norm", "0" + why);
+    c.expect(t.nan == "stop", "train.nan", "stop" + why);
+    c.expect(t.precision != "f16", "train.precision", "f32 or bf16" + why);
+    c.expect(t.optimizer.max_batch_multiplier == 1, "train.optimizer.max_batch_multiplier", "1" + why);
+  }
+  const bool peers =
+      std::find(std::begin(kNeedPeers), std::end(kNeedPeers), row.name) != std::end(kNeedPeers);
+  c.expect(!peers || p.workers > 1, "parallel.workers",
+           fmt::format("2 or more: agreement '{}' is among peers; add --workers 2", row.name));
+  c.expect_ok(check_transport(job, p.transport), "parallel.transport");
+}
+
+}  // namespace
+
+void check_parallel(JobChecker& c, const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  c.expect(p.workers >= 1 && p.workers <= kMostRanks, "parallel.workers", "between 1 and 65536");
+  c.expect_one_of(p.codec, "parallel.codec", {"none"});
+  c.expect_one_of(p.transport, "parallel.transport", {"auto", "shm", "tcp", "mpi", "inproc"});
+  c.expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more");
+  c.expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more");
+  c.expect(p.check_steps >= 0, "parallel.check_steps", "0 or more");
+  c.expect_ok(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status(),
+              "parallel.collective");
+  c.expect(p.collective != "hierarchical", "parallel.collective",
+           "an algorithm that needs no groups of ranks");
+  const auto agreement = agree::find_agreement(p.agreement);
+  c.expect_ok(agreement.status(), "parallel.agreement");
+  if (!agreement.ok() || !c.status.ok()) return;
+  check_servers(c, p, **agreement);
+  check_rule_keys(c, job, **agreement);
+  check_rule_ranges(c, p);
+  check_rest(c, job, **agreement);
+}
+
+}  // namespace trireme::train

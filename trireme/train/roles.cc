@@ -1,0 +1,64 @@
+#include "trireme/train/roles.h"
+
+#include "trireme/agree/agree.h"
+
+namespace trireme::train {
+namespace {
+
+int num_servers(const Job& job) {
+  if (job.parallel.servers >= 0) return static_cast<int>(job.parallel.servers);
+  const auto row = agree::find_agreement(job.parallel.agreement);
+  return row.ok() && (*row)->needs_server ? 1 : 0;
+}
+
+bool colocated(const Job& job) {
+  const std::string& wanted = job.parallel.colocate;
+  return wanted == "auto" ? job.parallel.servers < 0 : wanted == "yes";
+}
+
+}  // namespace
+
+std::vector<int> Roles::servers_on(int rank) const {
+  std::vector<int> found;
+  for (std::size_t s = 0; s < server_ranks.size(); ++s)
+    if (server_ranks[s] == rank) found.push_back(static_cast<int>(s));
+  return found;
+}
+
+Roles roles_of(const Job& job) {
+  Roles roles;
+  roles.workers = static_cast<int>(job.parallel.workers);
+  roles.servers = num_servers(job);
+  const bool share = colocated(job);
+  roles.world = roles.workers + (share ? 0 : roles.servers);
+  for (int s = 0; s < roles.servers; ++s)
+    roles.server_ranks.push_back(share ? s % roles.workers : roles.workers + s);
+  return roles;
+}
+
+Status fit_workers(Job& job, int world, int workers, std::string_view launcher) {
+  const int apart = colocated(job) ? 0 : num_servers(job);
+  if (workers > 0 && workers + apart != world)
+    return error(Code::kInvalid,
+                 "[launch] {} started {} ranks, but --workers is {}{}; leave --workers out, or start as many",
+                 launcher, world, workers,
+                 apart > 0 ? fmt::format(" and {} of the ranks are servers", apart) : "");
+  if (world <= apart)
+    return error(Code::kInvalid,
+                 "[launch] {} started {} ranks, and all are needed for {} servers; start {} or more, or set "
+                 "parallel.colocate=yes",
+                 launcher, world, apart, apart + 1);
+  job.parallel.workers = world - apart;
+  return {};
+}
+
+Status check_transport(const Job& job, std::string_view transport) {
+  if (job.parallel.agreement != "hogwild" || job.parallel.workers == 1) return {};
+  if (transport == "shm" || transport == "inproc" || transport == "auto") return {};
+  return error(Code::kInvalid,
+               "[job] agreement 'hogwild' changes one set of weights in shared memory: got transport '{}', "
+               "expected shm or inproc, with all workers on one host; 'decentralized' works over {}",
+               transport, transport);
+}
+
+}  // namespace trireme::train
