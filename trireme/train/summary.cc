@@ -1,5 +1,7 @@
 #include "trireme/train/summary.h"
 
+#include <algorithm>
+
 namespace trireme::train {
 
 double Summary::compute_fraction() const {
@@ -14,6 +16,35 @@ double Summary::data_wait_fraction() const {
   return measured_step_seconds > 0 ? data_wait_seconds / measured_step_seconds : 0;
 }
 
+double Summary::scaling_efficiency() const {
+  // What workers that do not communicate would need is the time that is not exposed communication.
+  return measured_step_seconds > 0 ? 1 - exposed_comm_fraction() : 1;
+}
+
+double Summary::mean_staleness() const {
+  double sum = 0, count = 0;
+  for (const auto& [clocks, updates] : staleness) {
+    sum += static_cast<double>(clocks) * static_cast<double>(updates);
+    count += static_cast<double>(updates);
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+std::int64_t Summary::max_staleness() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
+
+void attribute_waiting(std::vector<WorkerShare>& shares) {
+  const auto busy = [](const WorkerShare& s) { return s.compute_seconds + s.data_seconds; };
+  const auto slowest = std::max_element(shares.begin(), shares.end(),
+                                        [&](const auto& a, const auto& b) { return busy(a) < busy(b); });
+  if (slowest == shares.end()) return;
+  const double longest = busy(*slowest);
+  const int culprit = slowest->worker;
+  for (WorkerShare& s : shares) {
+    s.waiting_seconds = std::clamp(longest - busy(s), 0.0, std::max(0.0, s.exposed_seconds));
+    s.waits_for = s.waiting_seconds > 0 ? culprit : -1;
+  }
+}
+
 namespace {
 
 const char* task_name(model::ModelTask task) {
@@ -21,15 +52,34 @@ const char* task_name(model::ModelTask task) {
   return task == model::ModelTask::kReconstruct ? "reconstruct" : "classify";
 }
 
+Json staleness_json(const Summary& s) {
+  Json histogram = Json::object();
+  for (const auto& [clocks, updates] : s.staleness) histogram[std::to_string(clocks)] = updates;
+  return {{"mean", s.mean_staleness()}, {"max", s.max_staleness()}, {"histogram", histogram}};
+}
+
+Json shares_json(const std::vector<WorkerShare>& shares) {
+  Json list = Json::array();
+  for (const WorkerShare& w : shares)
+    list.push_back({{"worker", w.worker},
+                    {"steps", w.steps},
+                    {"samples", w.samples},
+                    {"compute_seconds", w.compute_seconds},
+                    {"exposed_comm_seconds", w.exposed_seconds},
+                    {"waiting_seconds", w.waiting_seconds},
+                    {"waits_for", w.waits_for < 0 ? Json() : Json(w.waits_for)},
+                    {"data_wait_seconds", w.data_seconds},
+                    {"bytes_sent", w.bytes_sent},
+                    {"lost", w.lost}});
+  return list;
+}
+
 }  // namespace
 
 Json to_json(const Summary& s) {
-  // Against workers that do not communicate: what they would need is the time that is not exposed
-  // communication.
-  const double efficiency = s.measured_step_seconds > 0 ? 1 - s.exposed_comm_fraction() : 1;
   Json json = {{"job", s.job},
                {"workers", s.workers},
-               {"servers", 0},
+               {"servers", s.servers},
                {"agreement", s.agreement},
                {"codec", s.codec},
                {"transport", s.transport},
@@ -51,9 +101,12 @@ Json to_json(const Summary& s) {
                {"compute_fraction", s.compute_fraction()},
                {"exposed_comm_fraction", s.exposed_comm_fraction()},
                {"data_wait_fraction", s.data_wait_fraction()},
-               {"scaling_efficiency", efficiency},
-               {"staleness", {{"mean", 0}, {"max", 0}}},
-               {"drift", 0},
+               {"scaling_efficiency", s.scaling_efficiency()},
+               {"staleness", staleness_json(s)},
+               {"drift", s.drift},
+               {"per_worker", shares_json(s.per_worker)},
+               {"lost_workers", s.lost_workers},
+               {"rule", s.rule},
                {"phases",
                 {{"compute_seconds", s.compute_seconds},
                  {"exposed_comm_seconds", s.exposed_seconds},

@@ -2,8 +2,10 @@
 // users rely on.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/base/json.h"
 #include "trireme/plan/plan.h"
@@ -11,9 +13,22 @@
 
 namespace trireme::train {
 
+// One worker's part in a run: sums of this start.
+struct WorkerShare {
+  int worker = 0;
+  std::int64_t steps = 0, samples = 0;
+  double compute_seconds = 0;
+  double exposed_seconds = 0;  // communication with nothing to hide behind, waiting included
+  double waiting_seconds = 0;  // of exposed_seconds: for others to arrive
+  int waits_for = -1;          // the rank that it waited for longest; -1: nobody
+  double data_seconds = 0;     // waiting for samples
+  double bytes_sent = 0;
+  bool lost = false;
+};
+
 struct Summary {
   std::string job;
-  int workers = 1;
+  int workers = 1, servers = 0;
   std::string agreement, codec, transport, device = "cpu", precision = "f32";
   model::ModelTask task = model::ModelTask::kClassify;
   std::int64_t steps = 0, skipped_steps = 0, samples = 0;
@@ -27,7 +42,12 @@ struct Summary {
   double bytes_dense_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_wait_seconds = 0;  // per step, means
   double checkpoint_seconds = 0;  // of this start: how long training stood still for checkpoints
-  bool updates_wait = false;      // for all buckets: something is known about all gradients first
+  std::map<std::int64_t, std::int64_t> staleness;  // of updates used: clocks behind -> how many
+  double drift = 0;  // mean distance of replicas from their mean, as a share of the length of that mean
+  std::vector<WorkerShare> per_worker;  // one or more where there are several
+  std::vector<int> lost_workers;
+  Json rule = Json::object();  // what the agreement counted: {"outer_steps": 12}
+  bool updates_wait = false;   // for all buckets: something is known about all gradients first
   double predicted_step_seconds = 0, measured_step_seconds = 0;
   plan::Prediction prediction;
   std::string parameters_sha256;
@@ -38,7 +58,15 @@ struct Summary {
   double compute_fraction() const;
   double exposed_comm_fraction() const;
   double data_wait_fraction() const;
+  // Against workers that do not communicate.
+  double scaling_efficiency() const;
+  double mean_staleness() const;
+  std::int64_t max_staleness() const;
 };
+
+// Lock-step workers wait for the one that computes longest: of everybody's exposed time as much as that one
+// took longer is waiting for it.
+void attribute_waiting(std::vector<WorkerShare>& shares);
 
 Json to_json(const Summary& summary);
 Result<Summary> summary_from_json(const Json& json);

@@ -39,11 +39,21 @@ class Progress {
     Part part = Part::kTest;
     double loss = 0, accuracy = 0;
   };
+  // What a worker last reported; one that is lost reports no more.
+  struct Worker {
+    int worker = 0;
+    std::int64_t steps = 0;  // its own
+    double samples_per_second = 0, loss = 0;
+    double staleness = 0;  // mean over the updates that it used
+    bool alive = true;
+    TimeNs now = 0;
+  };
   virtual ~Progress() = default;
   virtual void on_start(const Start&) {}
   virtual void on_step(const Step&) {}
   virtual void on_evaluation(const Evaluation&) {}
   virtual void on_checkpoint(std::int64_t /*step*/) {}
+  virtual void on_worker(const Worker&) {}
 };
 
 struct RankContext {
