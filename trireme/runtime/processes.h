@@ -16,6 +16,9 @@ struct ProcessSpec {
   // True: a Ctrl-C on the terminal does not reach the child by itself; its parent passes on what it should
   // hear.
   bool own_group = false;
+  // True: standard input is a pipe that write_input() fills and that closes with the Process; otherwise it is
+  // the parent's.
+  bool input_pipe = false;
 };
 
 struct ExitStatus {
@@ -33,6 +36,10 @@ class Process {
   // Resumes when it ended or at the deadline (kDeadline). May be called again.
   virtual Task<Result<ExitStatus>> wait(TimeNs deadline) = 0;
   virtual Status signal(ProcessSignal signal) = 0;
+  // A few bytes for a child with an input_pipe; what does not fit into the pipe at once is an error.
+  virtual Status write_input(std::string_view text) {
+    return error(Code::kInvalid, "[processes] process {} has no input pipe for {} bytes", pid(), text.size());
+  }
 };
 
 class Processes {

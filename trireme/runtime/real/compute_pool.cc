@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace trireme::runtime::real {
 
@@ -29,8 +30,9 @@ class ComputePool::Context final : public ComputeContext {
   const int width_;
 };
 
-ComputePool::ComputePool(int num_threads, TimeNs spin_ns, std::function<void(Job*)> finished)
-    : spin_ns_(spin_ns), finished_(std::move(finished)) {
+ComputePool::ComputePool(int num_threads, TimeNs spin_ns, std::function<void(Job*)> finished,
+                         double slow_factor)
+    : spin_ns_(spin_ns), finished_(std::move(finished)), slow_factor_(slow_factor) {
   for (int i = 0; i < num_threads; ++i) workers_.push_back(std::make_unique<Worker>());
   // Signals are the business of the threads that the application made.
   sigset_t all, old;
@@ -98,13 +100,33 @@ bool ComputePool::run_next(Worker& self) {
   if (more) announce(1);
   const int charge = charge_of(*job);
   Context context(*this, self.region, job->request.width);
-  job->request.fn(context);
+  if (slow_factor_ > 1) {
+    run_slowly(self, job->request, context);
+  } else {
+    job->request.fn(context);
+  }
   finished_(job);  // the job is gone after this
   {
     const std::lock_guard lock(mutex_);
     width_in_use_ -= charge;
   }
   return true;  // this worker looks at the queue again, and wakes others if more than one request fits now
+}
+
+// A short sleep takes longer than it is asked to, so small debts are collected and the rest is carried over.
+void ComputePool::run_slowly(Worker& self, ComputeRequest& request, ComputeContext& context) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kWorthASleep = 2e-4;  // seconds
+  const auto seconds_since = [](Clock::time_point then) {
+    return std::chrono::duration<double>(Clock::now() - then).count();
+  };
+  const auto before = Clock::now();
+  request.fn(context);
+  self.owed_seconds += (slow_factor_ - 1) * seconds_since(before);
+  if (self.owed_seconds < kWorthASleep) return;
+  const auto asleep = Clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(self.owed_seconds));
+  self.owed_seconds -= seconds_since(asleep);
 }
 
 bool ComputePool::help_somebody() {

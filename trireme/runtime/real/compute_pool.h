@@ -26,7 +26,9 @@ class ComputePool {
   struct Job {
     ComputeRequest request;
   };
-  ComputePool(int num_threads, TimeNs spin_ns, std::function<void(Job*)> finished);
+  // `slow_factor` > 1: after a function of t its thread sleeps (slow_factor - 1) t before the job is
+  // finished.
+  ComputePool(int num_threads, TimeNs spin_ns, std::function<void(Job*)> finished, double slow_factor = 1);
   ~ComputePool();  // stop()
 
   void submit(Job* job);  // any thread; the job stays the caller's and must live until finished
@@ -48,6 +50,7 @@ class ComputePool {
   struct Worker {
     FutexBell bell;
     Region region;
+    double owed_seconds = 0;  // sleep that is too short to be had by itself
     std::thread thread;
   };
   class Context;
@@ -55,6 +58,7 @@ class ComputePool {
   void work(Worker& self);
   bool run_next(Worker& self);
   bool help_somebody();
+  void run_slowly(Worker& self, ComputeRequest& request, ComputeContext& context) const;
   static bool run_one_slice(Region& region);
   void parallel_for(Region& region, int width, std::int64_t n,
                     const std::function<void(std::int64_t, std::int64_t, int)>& body);
@@ -64,6 +68,7 @@ class ComputePool {
 
   const TimeNs spin_ns_;
   const std::function<void(Job*)> finished_;
+  const double slow_factor_;
   std::vector<std::unique_ptr<Worker>> workers_;
   alignas(64) std::atomic<std::uint64_t> news_{0};  // grows whenever an idle worker should look around again
   std::atomic<bool> stopping_{false};

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,8 +38,8 @@ int number_of(ProcessSignal signal) {
 
 class RealProcess final : public Process, Loop::FdHandler {
  public:
-  RealProcess(Runtime& rt, Loop& loop, pid_t pid, Fd pidfd)
-      : rt_(rt), loop_(loop), pid_(pid), pidfd_(std::move(pidfd)) {}
+  RealProcess(Runtime& rt, Loop& loop, pid_t pid, Fd pidfd, Fd input)
+      : rt_(rt), loop_(loop), pid_(pid), pidfd_(std::move(pidfd)), input_(std::move(input)) {}
 
   ~RealProcess() override {
     loop_.unwatch(pidfd_.get(), this);
@@ -70,6 +71,16 @@ class RealProcess final : public Process, Loop::FdHandler {
     return {};
   }
 
+  Status write_input(std::string_view text) override {
+    if (!input_) return Process::write_input(text);
+    if (exit_) return error(Code::kNotFound, "[processes] process {} has ended", pid_);
+    // A reader that is gone must not raise SIGPIPE here: its end is known by wait().
+    const auto sent = ::send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent != static_cast<ssize_t>(text.size()))
+      return system_error("processes", fmt::format("write to process {}", pid_), errno);
+    return {};
+  }
+
  private:
   using Waiters = std::list<OneShot<bool>*>;
   struct Registration {
@@ -92,6 +103,7 @@ class RealProcess final : public Process, Loop::FdHandler {
   Loop& loop_;
   const pid_t pid_;
   const Fd pidfd_;
+  const Fd input_;  // none: the child has its parent's
   std::optional<ExitStatus> exit_;
   Waiters waiters_;
 };
@@ -122,7 +134,7 @@ struct Image {
 };
 
 // Runs in the child: system calls only. Returns the errno of what failed.
-int become(const Image& image, pid_t parent, int stdout_fd, int stderr_fd) {
+int become(const Image& image, pid_t parent, int stdin_fd, int stdout_fd, int stderr_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
   if (image.own_group && setpgid(0, 0) != 0) return errno;
@@ -132,6 +144,7 @@ int become(const Image& image, pid_t parent, int stdout_fd, int stderr_fd) {
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  if (stdin_fd >= 0 && dup2(stdin_fd, STDIN_FILENO) < 0) return errno;
   if (stdout_fd >= 0 && dup2(stdout_fd, STDOUT_FILENO) < 0) return errno;
   if (stderr_fd >= 0 && dup2(stderr_fd, STDERR_FILENO) < 0) return errno;
   execvpe(image.program.c_str(), image.argv.data(), image.envp.data());
@@ -145,6 +158,16 @@ Result<Fd> open_output(const std::string& path) {
   return fd;
 }
 
+Status open_input(bool wanted, Fd& write_end, Fd& read_end) {
+  if (!wanted) return {};
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error("processes", "make a pipe for a child's input", errno);
+  read_end = Fd(ends[0]);
+  write_end = Fd(ends[1]);
+  return {};
+}
+
 class RealProcesses final : public Processes {
  public:
   RealProcesses(Runtime& rt, Loop& loop) : rt_(rt), loop_(loop) {}
@@ -154,6 +177,8 @@ class RealProcesses final : public Processes {
       return error(Code::kInvalid, "[processes] a process needs a program: argv is empty");
     TR_ASSIGN_OR_RETURN(const Fd out, open_output(spec.stdout_path));
     TR_ASSIGN_OR_RETURN(const Fd err, open_output(spec.stderr_path));
+    Fd input, input_in;
+    TR_RETURN_IF_ERROR(open_input(spec.input_pipe, input, input_in));
     const Image image(spec);
     const std::string action = fmt::format("start '{}'", image.program);
     int ends[2];
@@ -164,12 +189,12 @@ class RealProcesses final : public Processes {
     const pid_t pid = fork();
     if (pid < 0) return system_error("processes", action, errno);
     if (pid == 0) {
-      const int failure = become(image, parent, out.get(), err.get());
+      const int failure = become(image, parent, input_in.get(), out.get(), err.get());
       [[maybe_unused]] const auto written = ::write(failure_out.get(), &failure, sizeof failure);
       _exit(127);
     }
     failure_out.reset();
-    auto process = adopt(pid, action);
+    auto process = adopt(pid, action, std::move(input));
     // The pipe closes without a word when exec succeeds.
     int failure = 0;
     ssize_t got = 0;
@@ -180,11 +205,11 @@ class RealProcesses final : public Processes {
   }
 
  private:
-  Result<std::unique_ptr<Process>> adopt(pid_t pid, const std::string& action) {
+  Result<std::unique_ptr<Process>> adopt(pid_t pid, const std::string& action, Fd input) {
     Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     const int failure = errno;
     const bool opened = static_cast<bool>(pidfd);
-    auto process = std::make_unique<RealProcess>(rt_, loop_, pid, std::move(pidfd));
+    auto process = std::make_unique<RealProcess>(rt_, loop_, pid, std::move(pidfd), std::move(input));
     if (!opened) return system_error("processes", action, failure);
     TR_RETURN_IF_ERROR(process->watch());
     return std::unique_ptr<Process>(std::move(process));

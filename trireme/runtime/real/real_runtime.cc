@@ -29,8 +29,10 @@ class RealRuntimeImpl final : public RealRuntime {
         files_(real::make_real_files(*this, io_)),
         network_(real::make_real_network(*this, loop_, options_.fabric ? options_.fabric : make_fabric())),
         processes_(real::make_real_processes(*this, loop_)),
-        pool_(options_.compute_threads > 0 ? options_.compute_threads : num_cores(), options_.spin_ns,
-              [this](real::ComputePool::Job* job) { loop_.post([this, job] { finish_compute(job); }); }) {}
+        pool_(
+            options_.compute_threads > 0 ? options_.compute_threads : num_cores(), options_.spin_ns,
+            [this](real::ComputePool::Job* job) { loop_.post([this, job] { finish_compute(job); }); },
+            options_.slow_factor) {}
 
   // Threads first: then nothing touches the frames that die. The rest of the Runtime works until the last
   // frame is gone.

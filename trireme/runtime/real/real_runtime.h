@@ -30,6 +30,8 @@ struct RealOptions {
   TimeNs spin_ns = 50 * kMicro;    // wait policy: spin at most this long, then block on the doorbell
   std::shared_ptr<Fabric> fabric;  // null: a fabric of its own
   std::vector<RealFault> faults;
+  // Above 1: compute takes this many times as long, the rest of it asleep: a straggler for experiments.
+  double slow_factor = 1;
   std::function<void(std::string_view)> log_sink;  // default: nothing
 };
 
