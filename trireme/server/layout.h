@@ -24,8 +24,13 @@ struct Key {
   };
   std::string name;
   std::int64_t num_elems = 0;
-  std::vector<Part> parts;  // ascending, disjoint; what lies between is not kept
+  // Ascending, disjoint; what lies between is not kept, except for alignment. None: the whole is one part of
+  // the key's name.
+  std::vector<Part> parts;
 };
+// Parts that are no further apart lie in one slice, and what is between them travels along.
+inline constexpr std::int64_t kAlignmentGap = 64;
+std::vector<Key::Part> parts_of(const Key& key);
 
 struct Slice {
   std::uint32_t id = 0;  // position in Layout::slices
@@ -39,7 +44,8 @@ struct Layout {
   std::vector<Slice> slices;  // by key, then begin
 };
 
-// `small_elems`: keys of fewer elements per server are not cut. kInvalid: no servers, or parts that overlap.
+// `small_elems`: keys of fewer elements per server are not cut. kInvalid: no servers, or parts that overlap
+// or hold no whole rows.
 Result<Layout> make_layout(std::span<const Key> keys, int num_servers, std::int64_t small_elems = 65536);
 
 }  // namespace trireme::server

@@ -57,9 +57,14 @@ struct ConsistencyRow {
   const char* doc;
   const char* paper;
   bool averages;  // one update from several pushes divides by their number
+  // Workers read between updates and not during them, so that a read may wait for nothing and be sent from
+  // the live values. Elsewhere reads are of a copy, and updates go on.
+  bool lockstep;
   std::unique_ptr<Consistency> (*make)(const ConsistencyOptions& options);
 };
 std::span<const ConsistencyRow> consistency_table();
+// kInvalid: no workers, a negative bound, a share outside (0, 1].
+Status check_consistency(const ConsistencyOptions& options);
 Result<const ConsistencyRow*> find_consistency(std::string_view name);
 
 }  // namespace trireme::server
