@@ -20,6 +20,13 @@ std::vector<std::string> output_names(const Graph& graph) {
   return names;
 }
 
+Status unknown_variable(const Graph& graph, std::string_view what, std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& [known, v] : graph.variables()) names.push_back(known);
+  return error(Code::kNotFound, "[exec] {} for variable '{}', which the graph does not have; it has: {}",
+               what, name, fmt::join(names, ", "));
+}
+
 Status check_names(const Graph& whole, const Graph& live, const CompileOptions& options) {
   for (const std::string& name : options.bound)
     if (!live.find_output(name))
@@ -30,12 +37,11 @@ Status check_names(const Graph& whole, const Graph& live, const CompileOptions& 
       return error(Code::kNotFound, "[exec] notice for output '{}', which is not fetched; fetched are: {}",
                    notice.output, fmt::join(output_names(live), ", "));
     if (notice.variable.empty() || whole.find_variable(notice.variable)) continue;
-    std::vector<std::string> names;
-    for (const auto& [name, v] : whole.variables()) names.push_back(name);
-    return error(Code::kNotFound,
-                 "[exec] notice for variable '{}', which the graph does not have; it has: {}",
-                 notice.variable, fmt::join(names, ", "));
+    return unknown_variable(whole, "notice", notice.variable);
   }
+  for (const VariableGate& gate : options.gates)
+    for (const std::string& name : gate.variables)
+      if (!whole.find_variable(name)) return unknown_variable(whole, "gate", name);
   if (options.width < 1)
     return error(Code::kInvalid, "[exec] width is {}, expected at least 1", options.width);
   return {};
@@ -102,6 +108,23 @@ std::vector<External> bound_values(const Graph& graph, const std::set<std::strin
   return values;
 }
 
+// Nodes that read one of these variables, or a view of it; ascending.
+std::vector<std::int32_t> readers_of(const Graph& graph, const std::vector<std::string>& variables,
+                                     const ValueMap<Value>& roots) {
+  std::vector<Value> read;
+  for (const std::string& name : variables)
+    if (const std::optional<Value> v = graph.find_variable(name)) read.push_back(*v);
+  std::vector<std::int32_t> nodes;
+  for (std::int32_t i = 0; !read.empty() && i < graph.size(); ++i) {
+    if (graph::is_free(graph, i, roots)) continue;
+    const auto& in = graph.node(i).inputs;
+    if (std::any_of(in.begin(), in.end(),
+                    [&](Value x) { return std::find(read.begin(), read.end(), roots[x]) != read.end(); }))
+      nodes.push_back(i);
+  }
+  return nodes;
+}
+
 // What must have ended before a notice: the node that writes the output, and every reader of the variable.
 std::vector<std::int32_t> watched_nodes(const Graph& graph, const Notice& notice,
                                         const ValueMap<Value>& roots) {
@@ -110,12 +133,8 @@ std::vector<std::int32_t> watched_nodes(const Graph& graph, const Notice& notice
   while (graph::is_free(graph, v.node, roots) && !graph.node(v.node).def->has(op::kFeed))
     v = graph.node(v.node).inputs[0];
   if (!graph.node(v.node).def->has(op::kFeed)) nodes.push_back(v.node);
-  const std::optional<Value> variable = graph.find_variable(notice.variable);
-  for (std::int32_t i = 0; variable && i < graph.size(); ++i) {
-    if (graph::is_free(graph, i, roots)) continue;
-    const auto& in = graph.node(i).inputs;
-    if (std::any_of(in.begin(), in.end(), [&](Value x) { return roots[x] == *variable; })) nodes.push_back(i);
-  }
+  const std::vector<std::int32_t> readers = readers_of(graph, {notice.variable}, roots);
+  nodes.insert(nodes.end(), readers.begin(), readers.end());
   return nodes;
 }
 
@@ -222,9 +241,11 @@ Result<std::shared_ptr<const CompiledGraph>> compile(const Graph& graph, Compile
   plan->bound = bound_values(plan->program, bound, copies);
   for (const External& e : plan->bound) plan->pinned.push_back(e.value);
   const ValueMap<Value> roots = graph::storage_roots(plan->program, plan->pinned);
-  std::vector<std::vector<std::int32_t>> watched;
+  NodeLists watched, gated;
   for (const Notice& notice : options.notices) watched.push_back(watched_nodes(plan->program, notice, roots));
-  plan->part = partition(plan->program, roots, watched);
+  for (const VariableGate& gate : options.gates)
+    gated.push_back(readers_of(plan->program, gate.variables, roots));
+  plan->part = partition(plan->program, roots, watched, gated);
   plan->options = std::move(options);
   TR_RETURN_IF_ERROR(plan_nodes(*plan));
   return std::shared_ptr<const CompiledGraph>(std::move(plan));
@@ -234,6 +255,19 @@ cost::OpCost CompiledPlan::cost() const {
   cost::OpCost total;
   for (const Strand& s : part.strands) total += s.cost;
   return total;
+}
+
+Outline CompiledPlan::outline() const {
+  Outline out;
+  out.notice_after.assign(part.notice_before.size(), -1);
+  for (std::size_t s = 0; s < part.strands.size(); ++s) {
+    out.strands.push_back(part.strands[s].cost);
+    for (const std::int32_t n : part.strands[s].notices)
+      out.notice_after[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(s);
+  }
+  for (const auto& strands : part.gate_strands)
+    out.gate_before.push_back(strands.empty() ? -1 : strands.front());
+  return out;
 }
 
 std::map<std::string, std::string> CompiledPlan::kernels() const {

@@ -38,6 +38,7 @@ struct CompiledPlan final : public CompiledGraph {
   cost::OpCost cost() const override;
   std::map<std::string, std::string> kernels() const override;
   int num_strands() const override { return static_cast<int>(part.strands.size()); }
+  Outline outline() const override;
   MemoryReport memory() const override;
   std::string to_text() const override;
 

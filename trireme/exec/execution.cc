@@ -68,6 +68,11 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void note_end(std::int32_t strand);              // of the profile
   void ended(std::int32_t strand, Status status);  // bookkeeping, then settle()
   void settle();
+  void start_ready();
+  void end_if_done();
+  void end_hold();
+  void open(std::int32_t gate);
+  void cancel(Status why);
   void give_notice(std::int32_t notice) {
     if (--notice_waiting[static_cast<std::size_t>(notice)] == 0) due.push_back(notice);
   }
@@ -89,6 +94,9 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::size_t next_ready = 0, next_due = 0;
   int in_flight = 0;
   bool running = false, settling = false, has_values = false;
+  std::vector<char> gate_open;
+  int closed_gates = 0;  // of this run, that strands wait for
+  TimeNs held_since = -1, held_ns = 0;
   Status status;
   std::coroutine_handle<> waiter;
 };
@@ -101,10 +109,17 @@ void RunState::begin() {
   due.clear();
   next_ready = next_due = 0;
   if (times) times->run_begins(rt.now());
-  for (std::size_t s = 0; s < strands.size(); ++s) {
-    strands[s].waiting = plan->part.strands[s].num_before;
-    if (strands[s].waiting == 0) ready.push_back(static_cast<std::int32_t>(s));
+  held_since = -1;
+  held_ns = 0;
+  closed_gates = 0;
+  for (std::size_t s = 0; s < strands.size(); ++s) strands[s].waiting = plan->part.strands[s].num_before;
+  for (std::size_t g = 0; g < gate_open.size(); ++g) {
+    const std::vector<std::int32_t>& waiting = plan->part.gate_strands[g];
+    if (gate_open[g] == 0 && !waiting.empty()) ++closed_gates;
+    for (const std::int32_t s : waiting) strands[static_cast<std::size_t>(s)].waiting -= gate_open[g];
   }
+  for (std::size_t s = 0; s < strands.size(); ++s)
+    if (strands[s].waiting == 0) ready.push_back(static_cast<std::int32_t>(s));
   for (std::size_t n = 0; n < notice_waiting.size(); ++n) {
     notice_waiting[n] = plan->part.notice_before[n];
     if (notice_waiting[n] == 0) due.push_back(static_cast<std::int32_t>(n));
@@ -183,6 +198,12 @@ void RunState::ended(std::int32_t strand, Status result) {
 // listener that ends one get here again: the outermost call does the work.
 void RunState::settle() {
   if (settling) return;
+  start_ready();
+  end_if_done();
+}
+
+void RunState::start_ready() {
+  if (settling) return;
   settling = true;
   while (status.ok() && (next_ready < ready.size() || next_due < due.size())) {
     if (next_ready < ready.size()) {
@@ -193,10 +214,47 @@ void RunState::settle() {
     }
   }
   settling = false;
-  if (in_flight > 0) return;
+}
+
+void RunState::end_if_done() {
+  if (!running || settling || in_flight > 0) return;
+  if (status.ok() && closed_gates > 0) {
+    if (held_since < 0) held_since = rt.now();
+    return;
+  }
+  end_hold();
   running = false;
+  std::fill(gate_open.begin(), gate_open.end(), 0);
   if (times) times->run_ends(rt.now(), status.ok());
   if (waiter) std::exchange(waiter, nullptr).resume();
+}
+
+void RunState::end_hold() {
+  if (held_since >= 0) held_ns += rt.now() - held_since;
+  held_since = -1;
+}
+
+// The run never ends inside this call: its end resumes whoever awaits it.
+void RunState::open(std::int32_t gate) {
+  const auto g = static_cast<std::size_t>(gate);
+  TR_CHECK(g < gate_open.size(), "gate {} of {}", gate, gate_open.size());
+  if (gate_open[g] != 0) return;
+  gate_open[g] = 1;
+  if (!running || !status.ok() || plan->part.gate_strands[g].empty()) return;
+  --closed_gates;
+  for (const std::int32_t s : plan->part.gate_strands[g])
+    if (--strands[static_cast<std::size_t>(s)].waiting == 0) ready.push_back(s);
+  start_ready();
+  if (in_flight > 0)
+    end_hold();
+  else
+    rt.post([self = shared_from_this()] { self->end_if_done(); });
+}
+
+void RunState::cancel(Status why) {
+  if (!running || !status.ok()) return;
+  status = std::move(why);
+  rt.post([self = shared_from_this()] { self->end_if_done(); });
 }
 
 // Resumes when the run has ended. Destroyed before that: the run starts nothing more.
@@ -209,6 +267,9 @@ struct RunEnd {
     if (!state.waiter) return;
     state.waiter = nullptr;
     state.status = Status(Code::kCancelled, "[exec] the run was abandoned");
+    if (state.in_flight > 0) return;  // what runs ends it
+    state.running = false;
+    std::fill(state.gate_open.begin(), state.gate_open.end(), 0);
   }
 };
 
@@ -272,6 +333,10 @@ class ExecutionImpl final : public Execution {
     s->has_values = s->status.ok();
     co_return s->status;
   }
+
+  void open(int gate) override { state_->open(gate); }
+  void cancel(Status why) override { state_->cancel(std::move(why)); }
+  TimeNs held_ns() const override { return state_->held_ns; }
 
   Result<Tensor> fetch(std::string_view output) const override {
     const RunState& s = *state_;
@@ -433,6 +498,7 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
   s.notice_waiting.resize(s.plan->part.notice_before.size());
   s.ready.reserve(s.strands.size());
   s.due.reserve(s.notice_waiting.size());
+  s.gate_open.assign(s.plan->part.gate_strands.size(), 0);
   return std::unique_ptr<Execution>(std::make_unique<ExecutionImpl>(std::move(state)));
 }
 

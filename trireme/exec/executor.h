@@ -55,6 +55,12 @@ struct Notice {
   std::string variable;  // may be empty
 };
 
+// Variables that somebody else may still be writing when a run starts: what reads one of them, and what comes
+// after that in its lane, waits until the gate is open.
+struct VariableGate {
+  std::vector<std::string> variables;
+};
+
 struct CompileOptions {
   std::vector<std::string> fetches = {};  // outputs of the graph to compute; empty: all
   std::vector<std::string> bound = {};    // fetches whose memory the caller gives to each Execution
@@ -64,6 +70,15 @@ struct CompileOptions {
   // best here.
   std::map<std::string, std::string> kernels = {};
   bool strict_kernels = false;  // every op must be named in `kernels`
+  std::vector<VariableGate> gates = {};
+};
+
+// When things of a run come, for predictions: the costs of its strands in order, and the strands that the
+// outside world has to do with.
+struct Outline {
+  std::vector<cost::OpCost> strands;
+  std::vector<std::int32_t> notice_after;  // per notice: the last strand that it waits for; -1: none
+  std::vector<std::int32_t> gate_before;   // per gate: the first strand that waits for it; -1: none
 };
 
 class CompiledGraph {
@@ -75,6 +90,7 @@ class CompiledGraph {
   virtual std::map<std::string, std::string> kernels()
       const = 0;  // chosen, as CompileOptions::kernels, for the plan
   virtual int num_strands() const = 0;
+  virtual Outline outline() const = 0;
   virtual MemoryReport memory() const = 0;  // of one Execution, before it exists
   virtual std::string to_text() const = 0;  // strands, nodes, places
 };
@@ -89,6 +105,14 @@ class Execution {
   // Runs once. The first failing host op ends the run: strands not started are dropped, running ones are
   // drained.
   virtual runtime::Task<Status> run() = 0;
+  // Opens gate `gate` (an index into CompileOptions::gates) for the run under way, or for the next one. All
+  // gates close when a run ends. Opening an open gate does nothing.
+  virtual void open(int gate) = 0;
+  // Ends the run under way with `why`, as a failing host op would; also where only closed gates are waited
+  // for.
+  virtual void cancel(Status why) = 0;
+  // How long nothing of the last run could run because gates were closed.
+  virtual TimeNs held_ns() const = 0;
   // A fetched output after run(); valid until the next run.
   virtual Result<Tensor> fetch(std::string_view output) const = 0;
   // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is

@@ -12,22 +12,27 @@ using HostSet = std::vector<std::int32_t>;  // host nodes, ascending
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, const graph::ValueMap<graph::Value>& roots,
-              const std::vector<std::vector<std::int32_t>>& watched)
+  Partitioner(const Graph& graph, const graph::ValueMap<graph::Value>& roots, const NodeLists& watched,
+              const NodeLists& gated)
       : graph_(graph),
         roots_(roots),
         watched_(watched),
+        gated_(gated),
         deps_(graph::run_dependencies(graph, roots)),
         lane_of_(static_cast<std::size_t>(graph.size()), -1),
-        cut_after_(static_cast<std::size_t>(graph.size()), false) {}
+        cut_after_(static_cast<std::size_t>(graph.size()), false),
+        cut_before_(static_cast<std::size_t>(graph.size()), false) {}
 
   Partition run() {
     find_lanes();
     for (std::int32_t i = 0; i < graph_.size(); ++i)
       if (runs(i) && is_host(i)) cut_for(deps_[static_cast<std::size_t>(i)]);
     for (const auto& nodes : watched_) cut_for(nodes);
+    for (const auto& nodes : gated_)
+      for (const std::int32_t n : first_in_lanes(nodes)) cut_before_[static_cast<std::size_t>(n)] = true;
     make_strands();
     connect();
+    connect_gates();
     return std::move(out_);
   }
 
@@ -68,6 +73,16 @@ class Partitioner {
     for (const auto& [lane, node] : last) cut_after_[static_cast<std::size_t>(node)] = true;
   }
 
+  // Nodes that wait for a gate themselves; the others of their lanes wait behind them. A host op is started
+  // as soon as its inputs are there, so each waits for itself.
+  std::vector<std::int32_t> first_in_lanes(const std::vector<std::int32_t>& nodes) const {
+    std::vector<std::int32_t> first;
+    std::set<std::int32_t> lanes;
+    for (const std::int32_t n : nodes)
+      if (is_host(n) || lanes.insert(lane_of_[static_cast<std::size_t>(n)]).second) first.push_back(n);
+    return first;
+  }
+
   std::int32_t new_strand(bool is_host) {
     out_.strands.emplace_back();
     out_.strands.back().is_host = is_host;
@@ -84,6 +99,7 @@ class Partitioner {
         s = new_strand(true);
       } else {
         const auto lane = static_cast<std::size_t>(lane_of_[static_cast<std::size_t>(i)]);
+        if (cut_before_[static_cast<std::size_t>(i)]) open[lane] = -1;
         if (open[lane] < 0) {
           open[lane] = new_strand(false);
           if (previous[lane] >= 0) out_.lane_order.emplace_back(previous[lane], open[lane]);
@@ -120,21 +136,32 @@ class Partitioner {
     }
   }
 
+  void connect_gates() {
+    for (const auto& nodes : gated_) {
+      std::set<std::int32_t> strands;
+      for (const std::int32_t n : first_in_lanes(nodes))
+        strands.insert(out_.strand_of[static_cast<std::size_t>(n)]);
+      for (const std::int32_t s : strands) ++out_.strands[static_cast<std::size_t>(s)].num_before;
+      out_.gate_strands.emplace_back(strands.begin(), strands.end());
+    }
+  }
+
   const Graph& graph_;
   const graph::ValueMap<graph::Value>& roots_;
-  const std::vector<std::vector<std::int32_t>>& watched_;
-  std::vector<std::vector<std::int32_t>> deps_;
+  const NodeLists& watched_;
+  const NodeLists& gated_;
+  NodeLists deps_;
   std::vector<std::int32_t> lane_of_;
-  std::vector<bool> cut_after_;
+  std::vector<bool> cut_after_, cut_before_;
   std::size_t num_lanes_ = 0;
   Partition out_;
 };
 
 }  // namespace
 
-Partition partition(const Graph& graph, const graph::ValueMap<graph::Value>& roots,
-                    const std::vector<std::vector<std::int32_t>>& watched) {
-  return Partitioner(graph, roots, watched).run();
+Partition partition(const Graph& graph, const graph::ValueMap<graph::Value>& roots, const NodeLists& watched,
+                    const NodeLists& gated) {
+  return Partitioner(graph, roots, watched, gated).run();
 }
 
 }  // namespace trireme::exec
