@@ -174,6 +174,33 @@ TEST(LaunchLocal, RanksThatEndWithinTheGraceAreNotKilled) {
   for (const RankExit& e : *exits) EXPECT_FALSE(e.killed_by_launcher);
 }
 
+TEST(LaunchLocal, AnExpendableRankMayFailWhileTheOthersGoOn) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "fifo").c_str(), 0600), 0);
+  // The second rank ends only after the grace that the first failure would have started.
+  LaunchSpec spec =
+      shell(3,
+            "cd \"$TRIREME_RENDEZVOUS\"; case $TRIREME_RANK in 2) exit 5;; 1) sleep 0.3; echo go > "
+            "fifo;; 0) read x < fifo;; esac");
+  spec.rendezvous = dir.path();
+  spec.grace = kMilli;
+  spec.expendable = {false, true, true};
+  const Result<Exits> exits = launch(spec);
+  ASSERT_TRUE(exits.ok()) << exits.status().to_string();
+  EXPECT_TRUE((*exits)[0].status.ok());
+  EXPECT_TRUE((*exits)[1].status.ok()) << (*exits)[1].status.signal;
+  EXPECT_EQ((*exits)[2].status.code, 5);
+}
+
+TEST(LaunchLocal, AnExpendableRankThatHangsEndsWithTheFirst) {
+  LaunchSpec spec = shell(2, "test $TRIREME_RANK = 0 || exec sleep 600");
+  spec.expendable = {false, true};
+  const Result<Exits> exits = launch(spec);
+  ASSERT_TRUE(exits.ok()) << exits.status().to_string();
+  EXPECT_TRUE((*exits)[0].status.ok());
+  EXPECT_TRUE((*exits)[1].killed_by_launcher);
+}
+
 TEST(LaunchLocal, AProgramThatDoesNotExistIsReported) {
   LaunchSpec spec = shell(2, "");
   spec.argv = {"/no/such/program"};

@@ -1,4 +1,5 @@
-// Starting ranks: local processes of this host. How a rank learns who it is: environment.h.
+// Starting ranks and waiting for them: processes of this host, or what remote.h makes. How a rank learns who
+// it is: environment.h.
 #pragma once
 
 #include <string>
@@ -16,6 +17,9 @@ struct LaunchSpec {
   std::string rendezvous;              // an existing directory
   std::vector<std::string> log_paths;  // per rank: stdout and stderr of ranks other than 0
   TimeNs grace = 5 * kSecond;          // what the others get to end by themselves after the first failure
+  // Ranks that may fail while the others go on. Where there are some, the end of rank 0 is the end of the
+  // job: the others get `grace`.
+  std::vector<bool> expendable = {};
 };
 
 struct RankExit {
@@ -28,5 +32,10 @@ struct RankExit {
 // this process (Ctrl-C, a batch system's SIGTERM) are passed on to every rank: the first asks them to save
 // and stop, the second ends them.
 runtime::Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpec spec);
+
+// The same for ranks that are described one by one; of `spec` only grace and expendable count.
+runtime::Task<Result<std::vector<RankExit>>> launch_ranks(runtime::Runtime& rt,
+                                                          std::vector<runtime::ProcessSpec> ranks,
+                                                          LaunchSpec spec);
 
 }  // namespace trireme::launch
