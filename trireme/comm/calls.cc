@@ -238,10 +238,6 @@ runtime::Task<Status> Calls::barrier(Call call) {
   return run(request_of(Kind::kBarrier, std::move(call), Tensor()));
 }
 
-Mailbox& Group::mailbox() {
-  TR_CHECK(false, "this group has no mailbox");
-  __builtin_unreachable();
-}
 Status Group::set_expendable(std::vector<int>) {
   return error(Code::kInvalid, "[comm] this group has no expendable ranks");
 }

@@ -16,6 +16,7 @@
 #include "trireme/comm/direct_calls.h"
 #include "trireme/comm/program_run.h"
 #include "trireme/comm/subgroup.h"
+#include "trireme/comm/transport_mailbox.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::comm {
@@ -29,7 +30,8 @@ Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast 
 class TransportGroup final : public Calls,
                              private net::Completion,
                              private RunListener,
-                             private DirectCalls::Owner {
+                             private DirectCalls::Owner,
+                             private TransportMailbox::Owner {
  public:
   TransportGroup(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport, GroupOptions options)
       : rt_(rt),
@@ -56,6 +58,15 @@ class TransportGroup final : public Calls,
     return Tensor(Buffer::wrap(cpu_device(), at, bytes, std::move(memory)), type);
   }
 
+  Mailbox& mailbox() override {
+    if (mailbox_) return *mailbox_;
+    mailbox_ = std::make_unique<TransportMailbox>(rt_, *transport_, options_.epoch,
+                                                  static_cast<TransportMailbox::Owner&>(*this));
+    if (const Status& over = verdict_.ok() ? left_ : verdict_; !over.ok()) mailbox_->end_all(over);
+    tell_waiting_on_loop();
+    return *mailbox_;
+  }
+
   runtime::Task<Status> leave() override {
     if (verdict_.ok()) {
       Status met = co_await run(leave_request());
@@ -63,6 +74,7 @@ class TransportGroup final : public Calls,
       left_ = met.ok()
                   ? error(Code::kInvalid, "[comm] rank {} had left: expected no call after leave()", rank())
                   : met;
+      if (mailbox_) mailbox_->end_all(left_);
       if (verdict_.ok() && membership_->verdict().ok()) co_return met;
     }
     // Bounded: poison completes everything from the loop.
@@ -218,7 +230,8 @@ class TransportGroup final : public Calls,
     if (verdict_.ok()) tell_waiting_on_loop();
   }
 
-  // Of the oldest call. Cheap: the membership is told only when the peer or the call changed.
+  // Of the oldest call, else of the oldest question. Cheap: the membership is told only when the peer or the
+  // call changed.
   void tell_waiting_on_loop() {
     RunSlot* slot = active_.empty() ? nullptr : &runs_[active_.front()];
     int peer = slot == nullptr ? -1 : slot->run->waits_for();
@@ -229,12 +242,29 @@ class TransportGroup final : public Calls,
       serial = direct;
       peer = direct_->waits_for();
     }
+    // Who waits for letters, or for none in particular, says nothing about whom it waits for.
+    const bool patient = serial == 0 && mailbox_ != nullptr;
+    if (patient) {
+      peer = mailbox_->asks();
+      serial = kMailSerial | mailbox_->oldest_question();
+    }
     if (peer == told_peer_ && serial == told_serial_) return;
     told_peer_ = peer;
     told_serial_ = serial;
-    membership_->set_waiting({peer, peer < 0    ? std::string()
-                                    : is_direct ? direct_->operation()
-                                                : slot->run->operation()});
+    membership_->set_waiting({peer,
+                              patient     ? mailbox_->question_text()
+                              : peer < 0  ? std::string()
+                              : is_direct ? direct_->operation()
+                                          : slot->run->operation(),
+                              patient});
+  }
+
+  void on_mail_progress() override { membership_->note_progress(); }
+  void on_mail_waiting() override {
+    if (verdict_.ok()) tell_waiting_on_loop();
+  }
+  void on_mail_failed(int peer, Code code, std::string operation, std::string reason) override {
+    membership_->report(peer, code, std::move(operation), std::move(reason));
   }
 
   void on_direct_progress() override {
@@ -255,10 +285,13 @@ class TransportGroup final : public Calls,
     verdict_ = verdict;
     for (const std::uint32_t number : active_) runs_[number].run->stop();
     if (direct_) direct_->end_all(verdict);
+    if (mailbox_) mailbox_->end_all(verdict);
     transport_->poison(verdict, [this] { drained_.set(true); });
     const std::vector<std::uint32_t> active(active_.begin(), active_.end());
     for (const std::uint32_t number : active) settle_on_loop(runs_[number]);
   }
+
+  static constexpr std::uint64_t kMailSerial = std::uint64_t{1} << 63;  // apart from those of calls
 
   runtime::Runtime& rt_;
   const GroupOptions options_;
@@ -267,6 +300,7 @@ class TransportGroup final : public Calls,
   CallBook book_;
   std::unique_ptr<net::Membership> membership_;  // after the transport and the book: goes first
   std::unique_ptr<DirectCalls> direct_;          // null: everything goes by messages
+  std::unique_ptr<TransportMailbox> mailbox_;    // null: nobody asked for it
   runtime::OneShot<bool> drained_;
   Status verdict_, left_;
   std::deque<RunSlot> runs_;  // stable addresses
@@ -350,6 +384,9 @@ Result<std::unique_ptr<Group>> TransportGroup::subgroup(std::vector<int> ranks, 
 Result<std::unique_ptr<Group>> make_group(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport,
                                           GroupOptions options) {
   if (transport == nullptr) return error(Code::kInvalid, "[comm] a group needs a transport");
+  if (options.id >= kMailGroup)
+    return error(Code::kInvalid, "[comm] a group cannot have id {}: expected one below {}", options.id,
+                 kMailGroup);
   if (!options.machine_of.empty() && static_cast<int>(options.machine_of.size()) != transport->world())
     return error(Code::kInvalid, "[comm] machine_of has {} entries: expected one per rank ({})",
                  options.machine_of.size(), transport->world());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "trireme/comm/transport_mailbox.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -21,6 +23,7 @@ class SubGroup final : public Calls {
     return whole_.subgroup(std::move(ranks), id);
   }
   Result<Tensor> allocate(const TensorType& type) override { return whole_.allocate(type); }
+  Mailbox& mailbox() override { return whole_.mailbox(); }
   runtime::Task<Status> leave() override { return run(leave_request()); }
   void fail(std::string operation, std::string reason) override {
     whole_.fail(std::move(operation), std::move(reason));
@@ -51,11 +54,11 @@ Result<std::shared_ptr<const Members>> make_members(std::vector<int> ranks, std:
                    world - 1);
     if (*it == rank) members->rank = static_cast<int>(it - ranks.begin());
   }
-  if (members->rank < 0 || id == whole_id)
-    return error(
-        Code::kInvalid,
-        "[comm] sub-group {} cannot be made: expected rank {} among its members and another id than {}", id,
-        rank, whole_id);
+  if (members->rank < 0 || id == whole_id || id >= kMailGroup)
+    return error(Code::kInvalid,
+                 "[comm] sub-group {} cannot be made: expected rank {} among its members and another id than "
+                 "{}, below {}",
+                 id, rank, whole_id, kMailGroup);
   members->ranks = std::move(ranks);
   return std::shared_ptr<const Members>(std::move(members));
 }

@@ -31,7 +31,7 @@ Bytes encode(const ControlMessage& m) {
   append_le(out, m.type);
   append_le(out, static_cast<std::uint8_t>(m.busy));
   append_le(out, m.code);
-  append_le(out, std::uint8_t{0});
+  append_le(out, static_cast<std::uint8_t>(m.patient));
   append_le(out, m.epoch);
   append_le(out, m.progress);
   append_le(out, m.stalled_ns);
@@ -46,14 +46,14 @@ Bytes encode(const ControlMessage& m) {
 
 std::optional<ControlMessage> decode_control(ByteView in) {
   ControlMessage m;
-  std::uint8_t type = 0, busy = 0, code = 0, zero = 0;
+  std::uint8_t type = 0, busy = 0, code = 0, patient = 0;
   std::int32_t peer = 0;
-  const bool whole = take_le(in, type) && take_le(in, busy) && take_le(in, code) && take_le(in, zero) &&
+  const bool whole = take_le(in, type) && take_le(in, busy) && take_le(in, code) && take_le(in, patient) &&
                      take_le(in, m.epoch) && take_le(in, m.progress) && take_le(in, m.stalled_ns) &&
                      take_le(in, peer) && take_le(in, m.turn) && take_le(in, m.call) &&
                      take_le(in, m.digest) && take_text(in, m.operation) && take_text(in, m.reason) &&
                      in.empty();
-  if (!whole || type < 1 || type > static_cast<std::uint8_t>(ControlType::kCall) || busy > 1 || zero != 0 ||
+  if (!whole || type < 1 || type > static_cast<std::uint8_t>(ControlType::kCall) || busy > 1 || patient > 1 ||
       code > static_cast<std::uint8_t>(Code::kInternal) || m.stalled_ns < 0)
     return std::nullopt;
   m.type = static_cast<ControlType>(type);
@@ -61,6 +61,7 @@ std::optional<ControlMessage> decode_control(ByteView in) {
   if (accuses && (code == 0 || peer < 0)) return std::nullopt;
   if (m.type == ControlType::kCall && m.digest == 0) return std::nullopt;
   m.busy = busy != 0;
+  m.patient = patient != 0;
   m.code = static_cast<Code>(code);
   m.peer = peer;
   return m;

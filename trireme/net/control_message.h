@@ -12,7 +12,7 @@
 namespace trireme::net {
 
 enum class ControlType : std::uint8_t {
-  kHeartbeat = 1,  // rank -> coordinator: busy, progress, stalled_ns, peer, operation
+  kHeartbeat = 1,  // rank -> coordinator: busy, patient, progress, stalled_ns, peer, operation
   kAnswer = 2,     // coordinator -> rank: heard
   kReport = 3,     // rank -> coordinator: peer (culprit), code, operation, reason
   kVerdict = 4,    // to everybody: peer (culprit), code, operation, reason
@@ -29,6 +29,7 @@ struct ControlMessage {
   ControlType type = ControlType::kHeartbeat;
   std::uint32_t epoch = 0;
   bool busy = false;
+  bool patient = false;
   std::uint64_t progress = 0;
   TimeNs stalled_ns = 0;
   int peer = -1;

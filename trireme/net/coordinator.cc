@@ -37,6 +37,7 @@ void Coordinator::heard(int peer, ControlMessage m) {
       r.stalled_ns = m.stalled_ns;
       r.waits_for = m.peer;
       r.operation = std::move(m.operation);
+      r.patient = m.patient;
       port_.send(peer, {.type = ControlType::kAnswer});
       if (!crossed) break;
       if (auto v = judge_stuck(ranks_, peer, options_.deadline, callers())) port_.decide(std::move(*v));
@@ -69,7 +70,10 @@ void Coordinator::look() {
   const bool any = std::any_of(ranks_.begin(), ranks_.end(),
                                [this](const RankView& r) { return r.stalled_ns >= options_.deadline; });
   if (!any) return;
-  if (auto v = judge_all_stuck(ranks_, options_.deadline, callers())) port_.decide(std::move(*v));
+  if (auto v = judge_all_stuck(ranks_, options_.deadline, callers()))
+    port_.decide(std::move(*v));
+  else if (auto still = judge_standstill(ranks_, std::max(options_.standstill, options_.deadline)))
+    port_.decide(std::move(*still));
 }
 
 void Coordinator::was_away() {

@@ -30,7 +30,7 @@ class EndpointTransport : public Transport {
       : endpoint_(std::make_shared<Endpoint>(rt, rank, world, epoch)), phantom_(rt.is_phantom()) {}
 
   // Only its size travels.
-  bool is_phantom(const View& view) const { return view.bytes > 0 && (view.data == nullptr || phantom_); }
+  static bool is_phantom(const View& view) { return view.bytes > 0 && view.data == nullptr; }
 
   void send_to_self(const Identity& id, const Fingerprint& fp, const View& view, Completion* done,
                     std::uint64_t cookie);

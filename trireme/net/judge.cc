@@ -118,7 +118,7 @@ std::optional<Verdict> walk(const Case& c, int start, std::vector<bool>& seen) {
     if (r.left && !chain.empty())
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
                      fmt::format("it had left, rank {} still waits for it", chain.back())};
-    if (r.heard_at < 0 || r.busy || r.stalled_ns < c.deadline) return std::nullopt;
+    if (r.heard_at < 0 || r.busy || r.patient || r.stalled_ns < c.deadline) return std::nullopt;
     if (r.waits_for < 0) {
       if (chain.empty()) return std::nullopt;
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
@@ -178,6 +178,34 @@ std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs d
     if (auto v = walk({ranks, deadline, calls}, rank, seen)) return v;
   }
   return std::nullopt;
+}
+
+std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill) {
+  int waiting = -1;
+  for (int rank = static_cast<int>(ranks.size()) - 1; rank >= 0; --rank) {
+    const RankView& r = at(ranks, rank);
+    if (r.left) continue;
+    if (r.heard_at < 0 || r.busy || r.stalled_ns < standstill) return std::nullopt;
+    if (valid(ranks, r.waits_for)) waiting = rank;
+  }
+  if (waiting < 0) return std::nullopt;
+  std::vector<int> chain{waiting};
+  for (;;) {
+    const int next = at(ranks, chain.back()).waits_for;
+    if (!valid(ranks, next)) break;
+    const auto seen = std::find(chain.begin(), chain.end(), next);
+    if (seen == chain.end()) {
+      chain.push_back(next);
+      continue;
+    }
+    chain.erase(chain.begin(), seen);
+    std::rotate(chain.begin(), std::next(std::max_element(chain.begin(), chain.end())), chain.end());
+    break;
+  }
+  const int before = chain.size() > 1 ? chain[chain.size() - 2] : chain.back();
+  return Verdict{
+      chain.back(), Code::kDeadline, at(ranks, before).operation,
+      fmt::format("no rank did anything for {}, rank {} waits for it", format_duration(standstill), before)};
 }
 
 Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports) {

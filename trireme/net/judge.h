@@ -18,7 +18,8 @@ struct RankView {
   TimeNs stalled_ns = 0;  // by its own clock: neither busy nor progressing for so long
   int waits_for = -1;
   std::string operation;
-  bool left = false;  // said goodbye
+  bool left = false;     // said goodbye
+  bool patient = false;  // waits for letters (WaitingFor::patient)
 };
 
 // One rank said that it disagrees with another.
@@ -48,15 +49,19 @@ struct CallClass {
 };
 
 // Follows who waits for whom from `start`, over ranks that stand still for `deadline`. A chain that ends at a
-// rank that waits for nobody: that rank did not call. A chain that reaches a busy or progressing rank:
-// nobody. A cycle: where one rank waits for another in a call that this one skipped, by what the rest did:
-// the one that skipped it; else the rank of the cycle whose operation fewest ranks share or made (last
-// resort: the highest rank). `calls`: who made the calls that last, as far as they told.
+// rank that waits for nobody: that rank did not call. A chain that reaches a busy or progressing rank, or one
+// that waits for letters: nobody. A cycle: where one rank waits for another in a call that this one skipped,
+// by what the rest did: the one that skipped it; else the rank of the cycle whose operation fewest ranks
+// share or made (last resort: the highest rank). `calls`: who made the calls that last, as far as they told.
 std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline,
                                    std::span<const CallClass> calls = {});
 // The same from every rank that stands still; O(world).
 std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline,
                                        std::span<const CallClass> calls = {});
+
+// Every rank that has not left stands still for `standstill`, and one waits for another: whoever is at the
+// end of that chain (in a circle: its highest rank) would have had to write.
+std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill);
 
 // The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
 // often; equal: accused first. Precondition: not empty.

@@ -71,7 +71,9 @@ class StarMembership final : public Membership, private CoordinatorPort {
   void compare_call(const CallId& id) override { teller_.compare(id); }
   void note_progress() override { ++progress_; }
   void set_waiting(WaitingFor waiting) override {
-    if (waiting.peer == waiting_.peer && waiting.operation == waiting_.operation) return;
+    if (waiting.peer == waiting_.peer && waiting.operation == waiting_.operation &&
+        waiting.patient == waiting_.patient)
+      return;
     waiting_ = std::move(waiting);
     ++progress_;
   }
@@ -103,7 +105,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
 
   runtime::Task<Status> leave(TimeNs deadline) override {
     leaving_ = true;
-    set_waiting({-1, "leave"});
+    set_waiting({-1, "leave", waiting_.patient});
     if (world_ > 1 && started_ && !is_over()) {
       if (teller_.leave()) co_await farewell_.wait_until(rt_.now() + kMismatchPatience);
     }
@@ -160,6 +162,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
     own.stalled_ns = now - changed_at_;
     own.waits_for = waiting_.peer;
     own.operation = waiting_.operation;
+    own.patient = waiting_.patient;
     own.left = leaving_;
     return own;
   }
@@ -192,6 +195,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
     const RankView own = own_view();
     send(kCoordinator, {.type = ControlType::kHeartbeat,
                         .busy = own.busy,
+                        .patient = own.patient,
                         .progress = progress_,
                         .stalled_ns = own.stalled_ns,
                         .peer = own.waits_for,

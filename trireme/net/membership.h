@@ -31,12 +31,17 @@ struct MembershipOptions {
   std::uint32_t epoch = 1;
   // Ranks start at different times: one that was never heard of counts as silent only after this time.
   TimeNs arrival = 10 * kSecond;
+  // Every rank stands still and some wait for letters: nobody will ever write them.
+  TimeNs standstill = 30 * kSecond;
 };
 
 // What this rank waits for now; kept up to date by the group.
 struct WaitingFor {
   int peer = -1;          // -1: for nobody
   std::string operation;  // "allreduce bucket 0, step 17"
+  // Waits for a letter, or for none in particular: whoever shall write may take its time, and so may this
+  // rank. Only when nobody does anything for `standstill` somebody is stuck.
+  bool patient = false;
 };
 
 class Membership {

@@ -25,6 +25,13 @@ std::string Fingerprint::to_string() const {
   return fmt::format("kind {} dtype {} format {} count {}", kind, dtype, format, count);
 }
 
+void Transport::forget_peer(int peer, const Status& /*why*/) {
+  TR_CHECK(false, "{} does not survive the loss of rank {}", name(), peer);
+}
+void Transport::forget_group(std::uint16_t group, const Status& /*why*/) {
+  TR_CHECK(false, "{} does not survive a loss in group {}", name(), group);
+}
+
 runtime::Task<Result<std::unique_ptr<Window>>> Transport::make_window(std::uint64_t /*bytes*/,
                                                                       TimeNs /*deadline*/) {
   co_return error(Code::kUnavailable, "[net] {} has no one-sided access; use shm or mpi, or messages",

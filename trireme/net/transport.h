@@ -68,11 +68,15 @@ class Completion {
   // The first `bytes` of a recv are there and will not change. From the loop, any number of times before the
   // completion; transports that get messages whole do not tell.
   virtual void on_piece(std::uint64_t /*cookie*/, std::uint64_t /*bytes*/) {}
+  // True: on_complete of a recv may run as soon as its message is whole, before the transport looks at what
+  // came behind it. For who learns from one message where the next one goes, so that it need not be kept.
+  virtual bool at_once() const { return false; }
 };
 
 struct Capabilities {
-  bool peer_memory = false;  // windows are mapped: Window::peer gives addresses
-  bool one_sided = false;    // make_window works
+  bool peer_memory = false;    // windows are mapped: Window::peer gives addresses
+  bool one_sided = false;      // make_window works
+  bool survives_loss = false;  // forget_peer and forget_group work
 };
 
 // Memory of every rank, equally large, that the others put into and get from without its help. What was put
@@ -106,6 +110,14 @@ class Transport {
   // Every outstanding send and recv completes with `reason` (from the loop); later ones too. Idempotent.
   // After the last completion was delivered `drained` runs. Buffers are free then.
   virtual void poison(Status reason, Callback drained) = 0;
+
+  // With survives_loss. The peer is gone and the others go on: what is outstanding with it completes with
+  // `why` (from the loop), later calls do too, and what it sent is refused. Control messages still pass.
+  virtual void forget_peer(int peer, const Status& why);
+  // With survives_loss. Nobody goes on with the calls of this group (Identity::group): recvs complete with
+  // `why`, messages of it are refused, here or later. Sends end as ever, once the peers have forgotten it
+  // too.
+  virtual void forget_group(std::uint16_t group, const Status& why);
 
   // Small messages beside the data (heartbeats, verdicts): unordered against data, best effort, at most 1
   // KiB.

@@ -25,7 +25,6 @@ constexpr TimeNs kByePatience = 500 * kMilli;
 MpiTransport::MpiTransport(runtime::Runtime& rt, const ConnectOptions& options,
                            std::shared_ptr<Session> session)
     : endpoint_(std::make_shared<Endpoint>(rt, options.rank, options.world, options.epoch)),
-      phantom_(rt.is_phantom()),
       port_(std::move(session), options.world),
       peers_(static_cast<std::size_t>(options.world)) {
   rt.network().add_poller(this);
@@ -79,7 +78,7 @@ void MpiTransport::send(int to, const Identity& id, const Fingerprint& fp, View 
   header.low = id.low();
   header.fingerprint = fp.pack();
   header.bytes = view.bytes;
-  header.phantom = view.bytes > 0 && (view.data == nullptr || phantom_) ? 1 : 0;
+  header.phantom = view.bytes > 0 && view.data == nullptr ? 1 : 0;
   bytes_sent_ += sizeof(header) + view.bytes;
   const SendToken token = endpoint_->begin_send(done, cookie);
   if (to == rank()) return send_to_self(id, header.fingerprint, view, header.phantom != 0, token);

@@ -146,7 +146,6 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   void window_op_finished(std::uint32_t slot, bool ok);
 
   std::shared_ptr<Endpoint> endpoint_;
-  const bool phantom_;
   BufferPool pool_;
   Port port_;
   std::vector<Peer> peers_;

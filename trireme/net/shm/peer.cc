@@ -168,7 +168,9 @@ bool Peer::decide() {
 void Peer::finish_message() {
   Incoming in = std::move(*incoming_);
   incoming_.reset();
-  if (in.recv) {
+  if (in.recv && in.recv->done->at_once()) {
+    in.recv->done->on_complete(in.recv->cookie, ok_status());
+  } else if (in.recv) {
     endpoint_.complete_later(in.recv->done, in.recv->cookie, ok_status());
   } else if (in.held) {
     const Identity id = Identity::unpack(in.header.high, in.header.low);

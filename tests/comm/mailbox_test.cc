@@ -1,0 +1,279 @@
+// Letters: order, payloads into place, answers, letters to oneself; every transport, threads and virtual
+// time.
+#include "trireme/comm/mailbox.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+#include "tests/comm/ranks.h"
+#include "trireme/comm/letter_kinds.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::comm {
+namespace {
+
+using runtime::Runtime;
+using runtime::Task;
+
+constexpr std::uint16_t kKind = kLetterUserFirst, kOther = kLetterUserFirst + 1;
+
+net::View view(std::vector<float>& v) {
+  return {reinterpret_cast<std::byte*>(v.data()), v.size() * sizeof(float)};
+}
+Letter letter(std::uint16_t kind, std::int64_t number = 0) {
+  Letter l;
+  l.kind = kind;
+  l.number = number;
+  return l;
+}
+Mailbox::Handler counts(int* count) {
+  return {.place = {}, .arrived = [count](int, const Letter&) { ++*count; }};
+}
+
+// Waits until `condition`, looking now and then.
+template <typename Condition>
+Task<void> until(Runtime& rt, Condition condition) {
+  while (!condition()) co_await rt.sleep_for(100 * kMicro);
+}
+
+// Where ranks may be: the transport and whether on threads.
+struct Place {
+  const char* transport;
+  bool threads;
+};
+class Letters : public ::testing::TestWithParam<Place> {
+ protected:
+  void run(int world, const testing::Body& body) {
+    testing::RankOptions options;
+    options.world = world;
+    options.transport = GetParam().transport;
+    const auto folder =
+        std::filesystem::temp_directory_path() /
+        (std::string("mail-") + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+         std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + std::to_string(getpid()));
+    if (GetParam().threads) {
+      std::filesystem::create_directories(folder);
+      options.rendezvous = folder;
+      testing::run_on_threads(options, body);
+      std::filesystem::remove_all(folder);
+    } else {
+      runtime::WorldSpec spec;
+      spec.latency_jitter = 0.5;
+      testing::expect_finished(testing::run_virtual(options, spec, body));
+    }
+  }
+};
+
+TEST_P(Letters, OfAPairArriveInOrderWithTheirPayloadsInPlace) {
+  constexpr int kCount = 200;
+  run(3, [](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    // From each peer: a letter's number is its turn, its payload number * 37 values or none.
+    const auto size_of = [](std::int64_t n) { return static_cast<std::size_t>(n % 3 == 0 ? 0 : n * 37); };
+    std::vector<std::vector<std::vector<float>>> got(3, std::vector<std::vector<float>>(kCount));
+    std::vector<std::int64_t> next(3);
+    Mailbox::Handler handler;
+    handler.place = [&](int peer, const Letter& l) -> Result<net::View> {
+      auto& into = got[static_cast<std::size_t>(peer)][static_cast<std::size_t>(l.number)];
+      into.resize(l.bytes / sizeof(float));
+      return view(into);
+    };
+    handler.arrived = [&](int peer, const Letter& l) {
+      const auto p = static_cast<std::size_t>(peer);
+      EXPECT_EQ(l.number, next[p]++);
+      EXPECT_EQ(l.value, 0.25 * static_cast<double>(peer));
+      EXPECT_EQ(l.bytes, size_of(l.number) * sizeof(float));
+      for (const float v : got[p][static_cast<std::size_t>(l.number)])
+        ASSERT_EQ(v, static_cast<float>(l.number + 1000 * peer));
+    };
+    mail.handle(kKind, std::move(handler));
+    std::vector<std::vector<float>> out;
+    for (int n = 0; n < kCount; ++n)
+      out.emplace_back(size_of(n), static_cast<float>(n + 1000 * group.rank()));
+    std::vector<Task<Status>> tasks;
+    for (int n = 0; n < kCount; ++n)
+      for (int peer = 0; peer < 3; ++peer) {  // oneself too
+        Letter l = letter(kKind, n);
+        l.value = 0.25 * static_cast<double>(group.rank());
+        tasks.push_back(mail.send(peer, l, view(out[static_cast<std::size_t>(n)])));
+      }
+    const Status sent = co_await runtime::when_all(rt, std::move(tasks));
+    EXPECT_TRUE(sent.ok()) << sent.to_string();
+    co_await until(rt, [&] { return next == std::vector<std::int64_t>(3, kCount); });
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  });
+}
+
+// Rank 0 asks everybody, itself too, and the later a question the sooner its answer.
+TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
+  run(3, [](Runtime& rt, Group& group) -> Task<void> {
+    constexpr int kCount = 8;
+    Mailbox& mail = group.mailbox();
+    std::vector<std::pair<int, Letter>> asked;
+    std::vector<float> question(100);
+    Mailbox::Handler handler;
+    handler.place = [&](int, const Letter&) -> Result<net::View> { return view(question); };
+    handler.arrived = [&](int peer, const Letter& l) {
+      EXPECT_EQ(question[99], 7.0F);
+      asked.emplace_back(peer, l);
+    };
+    mail.handle(kKind, std::move(handler));
+    Call done;
+    done.label = "done";
+    std::vector<int> order;
+    std::vector<std::vector<float>> answers(3 * kCount);
+    std::vector<float> out(100, 7.0F);
+    const auto put = [&](int peer, int n) -> Task<Status> {
+      auto& into = answers[static_cast<std::size_t>(peer * kCount + n)];
+      into.assign(200, 0);  // more room than the answer takes
+      const Letter l = letter(kKind, n);
+      const net::View payload = view(out), place = view(into);
+      const auto answer = co_await mail.ask(peer, l, payload, place);
+      EXPECT_TRUE(answer.ok()) << answer.status().to_string();
+      if (!answer.ok()) co_return answer.status();
+      EXPECT_EQ(answer->number, 100 * peer + n);
+      EXPECT_EQ(answer->bytes, 150 * sizeof(float));
+      EXPECT_EQ(into[0], static_cast<float>(n));
+      EXPECT_EQ(into[149], static_cast<float>(n));
+      EXPECT_EQ(into[150], 0.0F);
+      if (peer == 1) order.push_back(n);
+      co_return ok_status();
+    };
+    const auto answer_all = [&]() -> Task<Status> {
+      co_await until(rt, [&] { return asked.size() == kCount; });
+      for (auto at = asked.rbegin(); at != asked.rend(); ++at) {
+        std::vector<float> values(150, static_cast<float>(at->second.number));
+        const Letter l = letter(0, 100 * group.rank() + at->second.number);
+        const net::View payload = view(values);
+        const Status replied = co_await mail.reply(at->first, at->second, l, payload);
+        EXPECT_TRUE(replied.ok()) << replied.to_string();
+      }
+      co_return ok_status();
+    };
+    std::vector<Task<Status>> tasks;
+    tasks.push_back(answer_all());
+    for (int peer = 0; peer < 3 && group.rank() == 0; ++peer)
+      for (int n = 0; n < kCount; ++n) tasks.push_back(put(peer, n));
+    const Status all = co_await runtime::when_all(rt, std::move(tasks));
+    EXPECT_TRUE(all.ok()) << all.to_string();
+    const std::vector<int> backwards{7, 6, 5, 4, 3, 2, 1, 0};
+    if (group.rank() == 0) {
+      EXPECT_EQ(order, backwards);
+    }
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  });
+}
+
+TEST_P(Letters, OfAKindThatNobodyHandlesYetWaitAndDoNotStopOthers) {
+  run(2, [](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    int others = 0, self = 0;
+    std::vector<std::int64_t> order;
+    std::vector<float> into(1000), mine(1000, 3.0F);
+    mail.handle(kOther, counts(&others));
+    const int other = 1 - group.rank();
+    const net::View payload = view(mine), nothing{};
+    for (int n = 0; n < 5; ++n) {
+      const Letter late = letter(kKind, n), known = letter(kOther);
+      EXPECT_TRUE((co_await mail.send(other, late, payload)).ok());
+      EXPECT_TRUE((co_await mail.send(group.rank(), late, payload)).ok());
+      EXPECT_TRUE((co_await mail.send(other, known, nothing)).ok());
+    }
+    std::fill(mine.begin(), mine.end(), 0.0F);
+    co_await until(rt, [&] { return others == 5; });
+    Mailbox::Handler handler;
+    handler.place = [&](int, const Letter&) -> Result<net::View> { return view(into); };
+    handler.arrived = [&](int peer, const Letter& l) {
+      EXPECT_EQ(into[999], 3.0F);
+      if (peer == other) order.push_back(l.number);
+      self += peer == other ? 0 : 1;
+    };
+    mail.handle(kKind, std::move(handler));
+    co_await until(rt, [&] { return order.size() == 5 && self == 5; });
+    EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+// The reader of a ring or a socket has the next payload in hand before the loop turns.
+TEST_P(Letters, WithLargePayloadsRunBothWaysBesideCollectives) {
+  run(3, [](Runtime& rt, Group& group) -> Task<void> {
+    constexpr std::size_t kElems = 300'000;
+    constexpr int kCount = 4;
+    Mailbox& mail = group.mailbox();
+    std::vector<std::vector<float>> in;
+    in.reserve(64);
+    int there = 0;
+    Mailbox::Handler handler;
+    handler.place = [&](int, const Letter& l) -> Result<net::View> {
+      in.emplace_back(l.bytes / sizeof(float));
+      return view(in.back());
+    };
+    handler.arrived = [&](int, const Letter&) { ++there; };
+    mail.handle(kKind, std::move(handler));
+    std::vector<float> mine(kElems);
+    std::iota(mine.begin(), mine.end(), 0.0F);
+    std::vector<Task<Status>> tasks;
+    for (int n = 0; n < kCount; ++n) {
+      for (int peer = 0; peer < 3; ++peer) tasks.push_back(mail.send(peer, letter(kKind, n), view(mine)));
+      Call call;
+      call.step = static_cast<std::uint32_t>(n);
+      call.label = "beside";
+      tasks.push_back(group.allreduce(call, testing::tensor_of(std::vector<float>(50'000, 1.0F))));
+    }
+    const Status all = co_await runtime::when_all(rt, std::move(tasks));
+    EXPECT_TRUE(all.ok()) << all.to_string();
+    co_await until(rt, [&] { return there == 3 * kCount; });
+    for (const auto& v : in) EXPECT_TRUE(v == mine);
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+TEST_P(Letters, WithAPlaceThatIsRefusedEndTheGroupWithTheSenderAsCulprit) {
+  std::vector<Status> verdicts(3), asked(3);
+  run(3, [&](Runtime&, Group& group) -> Task<void> {
+    const auto me = static_cast<std::size_t>(group.rank());
+    Mailbox& mail = group.mailbox();
+    Mailbox::Handler handler;
+    handler.place = [](int, const Letter& l) -> Result<net::View> {
+      return error(Code::kInvalid, "[server] key {} has 4 values: got {} bytes", l.key, l.bytes);
+    };
+    mail.handle(kKind, std::move(handler));
+    std::vector<float> values(10);
+    Letter l = letter(kKind);
+    l.key = 9;
+    const net::View payload = view(values), into{};
+    if (group.rank() == 1) {
+      // Never answered: the verdict ends it.
+      const auto answer = co_await mail.ask(2, l, payload, into);
+      EXPECT_FALSE(answer.ok());
+      asked[1] = answer.status();
+    }
+    verdicts[me] = co_await group.leave();
+    const Status later = co_await mail.send(0, l, into);
+    EXPECT_EQ(later.message(), verdicts[me].message());
+  });
+  for (const Status& v : verdicts) {
+    EXPECT_EQ(v.code(), Code::kInvalid) << v.to_string();
+    EXPECT_EQ(v.context().peer, 1);
+    EXPECT_EQ(v.context().operation, "a letter of kind 48, key 9");
+    EXPECT_EQ(v.context().reason, "[server] key 9 has 4 values: got 40 bytes");
+  }
+  EXPECT_EQ(asked[1].message(), verdicts[1].message());
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Letters,
+                         ::testing::Values(Place{"inproc", false}, Place{"shm", false}, Place{"tcp", false},
+                                           Place{"inproc", true}, Place{"shm", true}, Place{"tcp", true}),
+                         [](const auto& param) {
+                           return std::string(param.param.transport) +
+                                  (param.param.threads ? "OnThreads" : "Virtual");
+                         });
+
+}  // namespace
+}  // namespace trireme::comm
