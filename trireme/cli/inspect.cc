@@ -30,6 +30,26 @@ Json list_ops() {
   return rows;
 }
 
+const char* pace_name(agree::Pace pace) {
+  switch (pace) {
+    case agree::Pace::kStep:
+      return "step";
+    case agree::Pace::kPeriod:
+      return "period";
+    case agree::Pace::kBound:
+      return "bound";
+    case agree::Pace::kFree:
+      return "free";
+  }
+  return "";
+}
+
+Json keys_of(const agree::AgreementRow& row) {
+  Json keys = Json::array();
+  for (const char* key : row.keys) keys.push_back(fmt::format("parallel.{}", key));
+  return keys;
+}
+
 Json list_agreements() {
   Json rows = Json::array();
   for (const agree::AgreementRow& row : agree::agreement_table())
@@ -37,6 +57,9 @@ Json list_agreements() {
                     {"needs_server", row.needs_server},
                     {"synchronous", row.synchronous},
                     {"paper", row.paper},
+                    {"pace", pace_name(row.pace)},
+                    {"updates_here", row.updates_here},
+                    {"keys", keys_of(row)},
                     {"doc", row.doc}});
   return rows;
 }

@@ -144,6 +144,11 @@ void print_rows(const Json& rows) {
     if (row.contains("parameters"))
       print_text(fmt::format("    reads {} ({} classes), {} parameters\n", row["sample_shape"].dump(),
                              row["classes"].dump(), row["parameters"].dump()));
+    if (row.contains("needs_server"))
+      print_text(fmt::format("    {}; {}{}{}\n", row.value("paper", ""),
+                             row.value("synchronous", false) ? "synchronous" : "asynchronous",
+                             row.value("needs_server", false) ? ", over parameter servers" : "",
+                             row["keys"].empty() ? "" : "; reads " + row["keys"].dump()));
     if (row.contains("states") && !row["states"].empty())
       print_text(fmt::format("    keeps per parameter {}\n", row["states"].dump()));
     for (const char* list : {"attrs", "options"})

@@ -9,11 +9,12 @@ namespace trireme::cli {
 namespace {
 
 constexpr TimeNs kRedraw = 100 * kMilli;
-constexpr double kSmooth = 0.05;  // weight of the newest step in the shown loss and accuracy
+constexpr TimeNs kWorkerLine = 5 * kSecond;  // between the lines of a worker
+constexpr double kSmooth = 0.05;             // weight of the newest step in the shown loss and accuracy
 
 class ProgressBar final : public train::Progress {
  public:
-  explicit ProgressBar(bool terminal) : terminal_(terminal) {}
+  ProgressBar(bool terminal, bool verbose) : terminal_(terminal), verbose_(verbose) {}
   ~ProgressBar() override { clear(); }
 
   void on_start(const Start& s) override {
@@ -55,7 +56,29 @@ class ProgressBar final : public train::Progress {
     print(text);
   }
 
+  void on_worker(const Worker& w) override {
+    const auto at = static_cast<std::size_t>(w.worker);
+    if (workers_.size() <= at) workers_.resize(at + 1);
+    Told& told = workers_[at];
+    if (!w.alive) {
+      if (!told.lost) print(fmt::format("worker {} is lost; the others go on without it", w.worker));
+      told.lost = true;
+      return;
+    }
+    if (!verbose_ || (told.at >= 0 && w.now - told.at < kWorkerLine)) return;
+    told.at = w.now;
+    std::string text = fmt::format("worker {:>2}  step {}  loss {:.4f}  {}/s", w.worker, w.steps, w.loss,
+                                   format_count(w.samples_per_second));
+    if (w.staleness > 0) text += fmt::format("  staleness {:.2f}", w.staleness);
+    print(text);
+  }
+
  private:
+  struct Told {
+    TimeNs at = -1;  // of the last line
+    bool lost = false;
+  };
+
   void draw() {
     drawn_ = last_.now;
     const auto total = static_cast<double>(std::max<std::int64_t>(1, start_.total_batches));
@@ -90,7 +113,8 @@ class ProgressBar final : public train::Progress {
     std::fflush(stderr);
   }
 
-  bool terminal_;
+  bool terminal_, verbose_;
+  std::vector<Told> workers_;
   bool dirty_ = false;
   Start start_;
   Step last_;
@@ -114,8 +138,8 @@ std::string draw_bar(double fraction, int width) {
   return bar + "│";
 }
 
-std::unique_ptr<train::Progress> make_progress_bar(bool terminal) {
-  return std::make_unique<ProgressBar>(terminal);
+std::unique_ptr<train::Progress> make_progress_bar(bool terminal, bool verbose) {
+  return std::make_unique<ProgressBar>(terminal, verbose);
 }
 
 }  // namespace trireme::cli

@@ -8,8 +8,8 @@
 
 namespace trireme::cli {
 
-// Writes to standard error. `terminal`: redraw in place.
-std::unique_ptr<train::Progress> make_progress_bar(bool terminal);
+// Writes to standard error. `terminal`: redraw in place. `verbose`: now and then a line for each worker.
+std::unique_ptr<train::Progress> make_progress_bar(bool terminal, bool verbose = false);
 bool stderr_is_terminal();
 
 // "57 %  [#########.......]"-like bar of `width` cells.

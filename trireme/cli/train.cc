@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "trireme/agree/agree.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/final_table.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
 #include "trireme/train/in_process.h"
+#include "trireme/train/roles.h"
 #include "trireme/train/run_folder.h"
 
 namespace trireme::cli {
@@ -68,15 +71,30 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
   co_return Status(code, text);
 }
 
+// Those that were lost while the job went on; empty: somebody failed whom the job cannot spare.
+std::optional<std::string> tell_lost(const std::vector<launch::RankExit>& exits,
+                                     const std::vector<bool>& expendable) {
+  std::string text;
+  for (std::size_t r = 0; r < exits.size(); ++r) {
+    const launch::RankExit& e = exits[r];
+    if (e.status.ok()) continue;
+    if (!exits[0].status.ok() || r >= expendable.size() || !expendable[r]) return std::nullopt;
+    text += fmt::format("worker {} {}; the others went on without it\n", r,
+                        e.killed_by_launcher   ? "did not answer and was ended"
+                        : e.status.signal != 0 ? fmt::format("died by signal {}", e.status.signal)
+                                               : fmt::format("ended with code {}", e.status.code));
+  }
+  return text;
+}
+
 Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, const train::Job& job,
                                  const train::RunFolder& folder) {
   launch::LaunchSpec spec;
-  spec.world = static_cast<int>(job.parallel.workers);
+  spec.world = train::roles_of(job).world;
+  spec.expendable = expendable_ranks(job);
   spec.rendezvous = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
   spec.argv = {"", "train", "--prepared", "--run-dir", folder.path};
-  if (args.insecure) spec.argv.emplace_back("--insecure");
-  if (args.quiet) spec.argv.emplace_back("--quiet");
-  for (const std::string& fault : args.fault_texts) spec.argv.insert(spec.argv.end(), {"--fault", fault});
+  for (const std::string& word : passed_on(args)) spec.argv.push_back(word);
   spec.grace = job.parallel.deadline_ms * kMilli + kSecond;
   for (int r = 0; r < spec.world; ++r) {
     spec.log_paths.push_back(folder.log_of(r));
@@ -85,11 +103,13 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
   }
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(spec.rendezvous));
   const std::string rendezvous = spec.rendezvous;
+  const std::vector<bool> expendable = spec.expendable;
   Result<std::vector<launch::RankExit>> exits = co_await launch::launch_local(rt, std::move(spec));
   (void)co_await rt.files().remove_all(rendezvous);
   if (!exits.ok()) co_return exits.status();
-  for (const launch::RankExit& e : *exits)
-    if (!e.status.ok()) co_return co_await describe_failure(rt, folder, *exits);
+  const std::optional<std::string> lost = tell_lost(*exits, expendable);
+  if (!lost) co_return co_await describe_failure(rt, folder, *exits);
+  std::fputs(lost->c_str(), stderr);
   Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
   if (!bytes.ok()) co_return bytes.status();
   co_return parse_json(as_text(*bytes), folder.file("summary.json"));
@@ -102,20 +122,27 @@ struct Prepared {
   train::RunFolder folder;
   std::shared_ptr<const data::Dataset> data;
   bool in_process = false;
+  std::optional<int> code;  // the ranks were on other hosts, and rank 0 has reported
   Result<Json> summary = Status(Code::kInternal, "[train] not started");
 };
 
 Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepared& out) {
   TR_CO_ASSIGN_OR_RETURN(out.job, co_await load_job(rt, args.job));
   if (args.workers > 0) out.job.parallel.workers = args.workers;
-  if (!args.transport.empty()) out.job.parallel.transport = args.transport;
+  apply_options(args, out.job);
+  if (!args.hosts.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(out.code, co_await run_on_hosts(rt, args, out.job));
+    co_return Status();
+  }
   TR_CO_RETURN_IF_ERROR(train::check_job(out.job));
-  if (out.job.parallel.transport == "mpi" && out.job.parallel.workers > 1)
+  const train::Roles roles = train::roles_of(out.job);
+  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, roles.world));
+  if (out.job.parallel.transport == "mpi" && roles.world > 1)
     co_return error(Code::kInvalid,
                     "[launch] transport 'mpi' needs ranks that MPI started, and this command started none; "
                     "run mpirun -n {} "
                     "trireme train ...",
-                    out.job.parallel.workers);
+                    roles.world);
   Result<train::RunFolder> folder = co_await train::open_run_folder(rt, out.job, args.run_dir, "runs");
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
@@ -126,7 +153,7 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   auto data = co_await load_dataset(rt, out.job);
   if (!data.ok()) co_return data.status();
   out.data = std::move(*data);
-  out.in_process = out.job.parallel.workers == 1 || out.job.parallel.transport == "inproc";
+  out.in_process = roles.world == 1 || out.job.parallel.transport == "inproc";
   if (!out.in_process) {
     out.data.reset();  // the ranks read the cache
     out.summary = co_await run_processes(rt, args, out.job, out.folder);
@@ -139,15 +166,17 @@ Task<void> launcher_main(runtime::Runtime& rt, const TrainArgs& args, Prepared& 
 }
 
 Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
-  const auto progress = make_progress_bar(stderr_is_terminal());
+  const auto progress = make_progress_bar(stderr_is_terminal(), args.verbose);
   train::InProcessOptions options;
   options.job = prepared.job;
   options.run_dir = prepared.folder.path;
   options.data = prepared.data;
   options.progress = args.quiet ? nullptr : progress.get();
   options.handle_interrupt = true;
-  for (int r = 0; r < prepared.job.parallel.workers; ++r)
+  for (int r = 0; r < train::roles_of(prepared.job).world; ++r) {
     options.faults.push_back(real_faults(args.faults, r));
+    options.slow_factors.push_back(slow_factor_of(args.slow, r));
+  }
   std::vector<Result<train::Summary>> results = train::train_in_process(options);
   for (const auto& r : results)
     if (!r.ok()) return r.status();
@@ -164,6 +193,7 @@ int run_as_launcher(const TrainArgs& args) {
     rt->run(launcher_main(*rt, args, prepared, status));
   }
   if (!status.ok()) return print_error(status);
+  if (prepared.code) return *prepared.code;
   Result<Json> summary = prepared.in_process ? run_threads(args, prepared) : std::move(prepared.summary);
   if (!summary.ok()) return print_error(summary.status());
   return report(args, *summary, prepared.folder.path);
@@ -175,9 +205,18 @@ int run_train(TrainArgs& args) {
     if (!fault.ok()) return print_error(fault.status());
     args.faults.push_back(std::move(*fault));
   }
+  Result<std::vector<SlowOption>> slow = parse_slow(args.slow_texts);
+  if (!slow.ok()) return print_error(slow.status());
+  args.slow = std::move(*slow);
   auto id = launch::rank_from_environment(environment);
   if (!id.ok()) return print_error(id.status());
   if (!id->has_value()) return run_as_launcher(args);
+  if (!args.hosts.empty())
+    return print_error(
+        error(Code::kInvalid,
+              "[launch] {} has started this rank, and --hosts would start more; use one of the "
+              "two",
+              (*id)->launcher));
   if (!args.coordinator.empty()) {
     (*id)->coordinator = args.coordinator;
     (*id)->coordinator_given = true;
@@ -187,8 +226,36 @@ int run_train(TrainArgs& args) {
 
 }  // namespace
 
+void apply_options(const TrainArgs& args, train::Job& job) {
+  if (args.servers >= 0) job.parallel.servers = args.servers;
+  if (!args.transport.empty()) job.parallel.transport = args.transport;
+}
+
+std::vector<std::string> passed_on(const TrainArgs& args) {
+  std::vector<std::string> words;
+  if (args.insecure) words.emplace_back("--insecure");
+  if (args.quiet) words.emplace_back("--quiet");
+  if (args.verbose) words.emplace_back("--verbose");
+  for (const std::string& fault : args.fault_texts) words.insert(words.end(), {"--fault", fault});
+  for (const std::string& slow : args.slow_texts) words.insert(words.end(), {"--slow", slow});
+  return words;
+}
+
+std::vector<bool> expendable_ranks(const train::Job& job) {
+  const auto row = agree::find_agreement(job.parallel.agreement);
+  if (!row.ok()) return {};
+  if ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound) return {};
+  const train::Roles roles = train::roles_of(job);
+  std::vector<bool> expendable(static_cast<std::size_t>(roles.world), false);
+  for (int r = 1; r < roles.workers; ++r)
+    expendable[static_cast<std::size_t>(r)] = roles.servers_on(r).empty();
+  return expendable;
+}
+
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
-  std::fputs((final_line(summary, run_dir) + "\n").c_str(), args.json ? stderr : stdout);
+  std::FILE* out = args.json ? stderr : stdout;
+  std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
+  if (!args.quiet) std::fputs(final_table(summary).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }
@@ -198,18 +265,31 @@ std::function<int()> add_train(CLI::App& app) {
   add_job_options(app, args->job);
   app.add_option("--run-dir", args->run_dir,
                  "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on");
-  app.add_option("--workers", args->workers, "Number of workers on this host (overrides parallel.workers)")
+  app.add_option("--workers", args->workers, "Number of workers (overrides parallel.workers)")
       ->check(CLI::Range(1, 65536));
+  app.add_option("--servers", args->servers,
+                 "Number of parameter servers, each a process of its own (overrides parallel.servers)")
+      ->check(CLI::Range(0, 65536));
   app.add_option("--transport", args->transport,
                  "How ranks exchange: auto, shm, tcp, mpi, inproc (overrides parallel.transport)");
   app.add_option("--coordinator", args->coordinator,
                  "HOST:PORT where rank 0 listens, when mpirun or srun spread the ranks over hosts");
+  app.add_option("--hosts", args->hosts,
+                 "Start the ranks on the hosts of this file through ssh: lines NAME [slots=N]")
+      ->type_name("FILE");
+  app.add_option("--ssh", args->ssh, "With --hosts: the command that runs another on a host")
+      ->capture_default_str();
+  app.add_option("--remote-binary", args->remote_binary,
+                 "With --hosts: path of trireme there (default: as here)");
   app.add_flag("--insecure", args->insecure,
                "Listen beyond this host although connections are not encrypted");
   app.add_flag("--prepared", args->prepared)->group("");  // of our own launcher
+  app.add_option("--job-text", args->job_text)->group("");
   app.add_flag("--json", args->json,
                "Print summary.json last on standard output, everything else on standard error");
   app.add_flag("--quiet", args->quiet, "No progress");
+  app.add_flag("--verbose", args->verbose, "Now and then a line for each worker");
+  app.add_option("--slow", args->slow_texts, "Make a rank slower on purpose: rank=2,factor=4");
   app.add_option("--fault", args->fault_texts,
                  "Inject a fault: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
   app.footer(

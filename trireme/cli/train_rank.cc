@@ -10,6 +10,7 @@
 #include "trireme/cli/train_args.h"
 #include "trireme/runtime/real/log_file.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/roles.h"
 #include "trireme/train/run_folder.h"
 #include "trireme/train/worker.h"
 
@@ -59,16 +60,13 @@ Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, St
 Task<Result<train::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
   const TrainArgs& args = run.args;
   if (args.prepared) co_return co_await read_job(rt, args.run_dir + "/job.toml");
-  Result<train::Job> job = co_await load_job(rt, args.job);
+  Result<train::Job> job =
+      args.job_text.empty() ? co_await load_job(rt, args.job) : train::parse_job(args.job_text, "job");
   if (!job.ok()) co_return job;
-  if (args.workers > 0 && args.workers != run.id.world)
-    co_return error(
-        Code::kInvalid,
-        "[launch] {} started {} ranks, but --workers is {}; leave --workers out, or start as many",
-        run.id.launcher, run.id.world, args.workers);
-  job->parallel.workers = run.id.world;
-  if (!args.transport.empty()) job->parallel.transport = args.transport;
+  apply_options(args, *job);
+  TR_CO_RETURN_IF_ERROR(train::fit_workers(*job, run.id.world, args.workers, run.id.launcher));
   TR_CO_RETURN_IF_ERROR(train::check_job(*job));
+  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, run.id.world));
   co_return job;
 }
 
@@ -133,6 +131,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   auto data = co_await load_dataset(rt, *job);
   if (!data.ok()) co_return data.status();
   TR_CO_ASSIGN_OR_RETURN(context.transport, launch::choose_transport(run.id, job->parallel.transport));
+  TR_CO_RETURN_IF_ERROR(train::check_transport(*job, context.transport));
   context.connect = connect_options(run, *job, context.transport);
   run.makes_rendezvous = !run.id.rendezvous_given && !context.connect.rendezvous.empty();
   if (!run.args.prepared) {
@@ -141,7 +140,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
     if (run.finished_before) co_return Status();
     context.connected = std::move(*connected);
   }
-  const auto progress = make_progress_bar(stderr_is_terminal());
+  const auto progress = make_progress_bar(stderr_is_terminal(), run.args.verbose);
   context.rt = &rt;
   context.job = *job;
   context.run_dir = run.run_dir;
@@ -179,6 +178,7 @@ int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
   options.compute_threads = std::max(1, runtime::num_cores() / id.local_world);
   if (id.local_world > runtime::num_cores()) options.spin_ns = 0;
   options.faults = real_faults(args.faults, id.rank);
+  options.slow_factor = slow_factor_of(args.slow, id.rank);
   if (args.prepared) {
     const Status opened = run.log->open(run.run_dir, id.rank);
     if (!opened.ok()) return print_error(opened);

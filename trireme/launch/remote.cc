@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/launch/variables.h"
+
 namespace trireme::launch {
 namespace {
 
@@ -48,6 +50,10 @@ std::string script_of(const RemoteSpec& spec, const Place& at) {
 }
 
 }  // namespace
+
+std::string coordinator_of(const std::vector<Host>& hosts, std::string_view job_id) {
+  return fmt::format("{}:{}", address_of(hosts.front()), port_of(job_id));
+}
 
 std::string shell_quote(std::string_view text) {
   const auto plain = [](char c) {

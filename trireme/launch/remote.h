@@ -28,6 +28,9 @@ struct RemoteSpec {
 // What starts each rank, for launch_ranks. kInvalid: more ranks than slots.
 Result<std::vector<runtime::ProcessSpec>> remote_ranks(const RemoteSpec& spec);
 
+// Where rank 0 listens: the first host, with a port that follows from the job's id.
+std::string coordinator_of(const std::vector<Host>& hosts, std::string_view job_id);
+
 // As one word of a POSIX shell.
 std::string shell_quote(std::string_view text);
 // Blanks separate words; no quotes.

@@ -27,6 +27,7 @@ std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
       if (world > runtime::num_cores()) real.spin_ns = 0;
       real.fabric = fabric;
       if (at < options.faults.size()) real.faults = options.faults[at];
+      if (at < options.slow_factors.size()) real.slow_factor = options.slow_factors[at];
       const auto rt = runtime::make_real_runtime(real);
       RankContext context;
       context.rt = rt.get();

@@ -16,6 +16,7 @@ struct InProcessOptions {
   Progress* progress = nullptr;
   bool handle_interrupt = false;  // Ctrl-C: rank 0 asks everybody to checkpoint and stop
   std::vector<std::vector<runtime::RealFault>> faults;             // per rank; may be empty
+  std::vector<double> slow_factors;                                // per rank; may be empty
   std::vector<std::vector<net::SendRecord>>* send_logs = nullptr;  // per rank
 };
 

@@ -1,0 +1,13 @@
+// What is told after the final line of a run with several workers: where their time went.
+#pragma once
+
+#include <string>
+
+#include "trireme/base/json.h"
+
+namespace trireme::cli {
+
+// Of a summary.json; empty for one worker.
+std::string final_table(const Json& summary);
+
+}  // namespace trireme::cli

@@ -1,0 +1,149 @@
+// `trireme train --hosts FILE`: the launcher of ranks on other hosts. They need the binary and the data; the
+// job travels in the command line, and the run folder is rank 0's.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "trireme/cli/command.h"
+#include "trireme/cli/train_args.h"
+#include "trireme/launch/launch.h"
+#include "trireme/launch/remote.h"
+#include "trireme/runtime/real/executable.h"
+#include "trireme/train/roles.h"
+
+namespace trireme::cli {
+namespace {
+
+using runtime::Task;
+
+constexpr std::size_t kMostJobBytes = 60'000;  // a word of a command line holds twice that
+
+Task<Result<std::vector<launch::Host>>> read_hosts(runtime::Runtime& rt, std::string path) {
+  Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok())
+    co_return error(Code::kInvalid, "{}; expected a file of hosts, lines like: node1 slots=4",
+                    bytes.status().message());
+  co_return launch::parse_hosts(as_text(*bytes), path);
+}
+
+// Without a number of workers the hosts say how many.
+Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& hosts, train::Job& job) {
+  if (args.workers == 0 && !job.given_at.contains("parallel.workers"))
+    TR_RETURN_IF_ERROR(train::fit_workers(job, launch::num_slots(hosts), 0, args.hosts));
+  TR_RETURN_IF_ERROR(train::check_job(job));
+  const std::string& transport = job.parallel.transport;
+  if (transport == "mpi" || transport == "inproc" || (transport == "shm" && hosts.size() > 1))
+    return error(Code::kInvalid,
+                 "[launch] transport '{}' does not join hosts that ssh reaches: use tcp, or auto", transport);
+  const std::string first = launch::address_of(hosts.front());
+  if (hosts.size() > 1) TR_RETURN_IF_ERROR(train::check_transport(job, "tcp"));
+  if (!args.insecure && !launch::is_loopback(first))
+    return error(Code::kInvalid,
+                 "[launch] rank 0 would listen at '{}' for everybody who reaches it, and connections are not "
+                 "encrypted; on a network that you trust add --insecure",
+                 first);
+  return {};
+}
+
+launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::Host>& hosts,
+                               const train::Job& job, const std::string& job_id, const std::string& log_dir) {
+  launch::RemoteSpec spec;
+  spec.hosts = hosts;
+  spec.world = train::roles_of(job).world;
+  spec.ssh = launch::split_words(args.ssh);
+  spec.binary = args.remote_binary.empty() ? runtime::executable_path() : args.remote_binary;
+  spec.arguments = {"train", "--job-text", train::to_toml(job)};
+  if (!args.run_dir.empty()) spec.arguments.insert(spec.arguments.end(), {"--run-dir", args.run_dir});
+  if (args.json) spec.arguments.emplace_back("--json");
+  for (const std::string& word : passed_on(args)) spec.arguments.push_back(word);
+  spec.coordinator = args.coordinator.empty() ? launch::coordinator_of(hosts, job_id) : args.coordinator;
+  std::error_code ignored;
+  spec.directory = std::filesystem::current_path(ignored).string();
+  spec.job_id = job_id;
+  for (int r = 0; r < spec.world; ++r) spec.log_paths.push_back(fmt::format("{}/rank-{}.log", log_dir, r));
+  return spec;
+}
+
+Task<std::string> last_line(runtime::Runtime& rt, std::string path) {
+  Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok()) co_return "";
+  std::string text(as_text(*bytes));
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  co_return text.substr(text.rfind('\n') + 1);
+}
+
+std::string how_it_ended(const launch::RemoteSpec& spec, const launch::RankExit& e, const std::string& host,
+                         const std::string& said) {
+  const std::string tail = said.empty() ? "" : ": " + said;
+  if (e.killed_by_launcher) return "did not answer and was ended";
+  if (e.status.signal != 0) return fmt::format("{} died by signal {}", spec.ssh[0], e.status.signal);
+  if (e.status.code == 255)
+    return fmt::format("'{}' could not reach the host{}; try: {} {} true", spec.ssh[0], tail, spec.ssh[0],
+                       host);
+  if (e.status.code == 126 || e.status.code == 127)
+    return fmt::format("'{}' does not run there{}; copy it, or give --remote-binary PATH", spec.binary, tail);
+  if (e.status.code > 128) return fmt::format("died by signal {}{}", e.status.code - 128, tail);
+  return said.empty() ? fmt::format("ended with code {}", e.status.code) : said;
+}
+
+bool ended_well(const launch::RankExit& e) {
+  return e.status.ok() || (e.status.signal == 0 && e.status.code == kExitStopped);
+}
+
+Task<Status> describe(runtime::Runtime& rt, const launch::RemoteSpec& spec, const std::vector<int>& place,
+                      const std::vector<launch::RankExit>& exits) {
+  Code code = Code::kPeerLost;
+  std::string text = "[launch] the job failed:";
+  for (std::size_t r = 0; r < exits.size(); ++r) {
+    if (ended_well(exits[r])) continue;
+    if (exits[r].status.code == kExitUsage) code = Code::kInvalid;
+    const std::string& host = spec.hosts[static_cast<std::size_t>(place[r])].name;
+    std::string said = co_await last_line(rt, spec.log_paths[r]);
+    const std::string prefix = fmt::format("error: rank {}: ", r);
+    if (said.starts_with(prefix)) said.erase(0, prefix.size());
+    text += fmt::format("\n  rank {} on {}: {}", r, host, how_it_ended(spec, exits[r], host, said));
+  }
+  text += "\nthe same command goes on from the last checkpoint";
+  co_return Status(code, text);
+}
+
+}  // namespace
+
+Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, train::Job job) {
+  Result<std::vector<launch::Host>> hosts = co_await read_hosts(rt, args.hosts);
+  if (!hosts.ok()) co_return hosts.status();
+  TR_CO_RETURN_IF_ERROR(fit_to_hosts(args, *hosts, job));
+  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, train::roles_of(job).world));
+  if (train::to_toml(job).size() > kMostJobBytes)
+    co_return error(Code::kInvalid, "[launch] the job has {} bytes, and at most {} go to other hosts",
+                    train::to_toml(job).size(), kMostJobBytes);
+  const std::string job_id = fmt::format("{:x}", rt.unix_time_ns());
+  const std::string log_dir = fmt::format("{}/trireme-log-{}", temp_dir(), job_id);
+  const launch::RemoteSpec spec = remote_spec(args, *hosts, job, job_id, log_dir);
+  if (spec.ssh.empty())
+    co_return error(Code::kInvalid, "[launch] --ssh is empty, expected a command like ssh");
+  TR_CO_ASSIGN_OR_RETURN(const std::vector<int> place, launch::place_ranks(*hosts, spec.world));
+  TR_CO_ASSIGN_OR_RETURN(std::vector<runtime::ProcessSpec> ranks, launch::remote_ranks(spec));
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(log_dir));
+  launch::LaunchSpec options;
+  options.grace = job.parallel.deadline_ms * kMilli + kSecond;
+  options.expendable = expendable_ranks(job);
+  Result<std::vector<launch::RankExit>> exits = co_await launch::launch_ranks(rt, std::move(ranks), options);
+  Status failure = exits.status();
+  int code = kExitOk;
+  if (exits.ok()) {
+    code = exits->front().status.code;
+    const bool went_on = ended_well(exits->front());
+    for (std::size_t r = 0; r < exits->size(); ++r) {
+      if (ended_well((*exits)[r])) continue;
+      if (went_on && r < options.expendable.size() && options.expendable[r]) continue;
+      failure = Status(Code::kPeerLost, "");
+    }
+    if (!failure.ok()) failure = co_await describe(rt, spec, place, *exits);
+  }
+  (void)co_await rt.files().remove_all(log_dir);
+  if (!failure.ok()) co_return failure;
+  co_return code;
+}
+
+}  // namespace trireme::cli
