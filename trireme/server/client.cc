@@ -1,0 +1,253 @@
+#include "trireme/server/client.h"
+
+#include <algorithm>
+
+#include "trireme/runtime/sync.h"
+#include "trireme/server/letters.h"
+#include "trireme/server/row_letters.h"
+
+namespace trireme::server {
+namespace {
+
+using comm::Letter;
+using runtime::Task;
+
+net::View view_of(const Tensor& t, const Slice& s) {
+  const auto bytes = static_cast<std::uint64_t>(s.end - s.begin) * sizeof(float);
+  return {t.is_phantom() ? nullptr : t.raw() + s.begin * static_cast<std::int64_t>(sizeof(float)), bytes};
+}
+
+class MailClient final : public Client {
+ public:
+  MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
+             std::vector<Key> keys)
+      : rt_(rt), mail_(mail), ranks_(std::move(ranks)), layout_(std::move(layout)), keys_(std::move(keys)) {
+    TR_CHECK(static_cast<int>(ranks_.size()) == layout_.num_servers, "{} servers of {} have a rank",
+             ranks_.size(), layout_.num_servers);
+    slices_.resize(keys_.size());
+    for (const Slice& s : layout_.slices) slices_.at(s.key).push_back(s);
+    updates_.assign(layout_.slices.size(), 0);
+    fewest_.assign(keys_.size(), -1);
+  }
+
+  Task<Status> init(std::uint32_t key, Tensor values) override {
+    TR_CO_RETURN_IF_ERROR(check(key, values));
+    Letter letter;
+    letter.kind = kInit;
+    co_return co_await send_slices(key, values, letter);
+  }
+
+  Task<Status> push(std::uint32_t key, Tensor values, PushNote note) override {
+    TR_CO_RETURN_IF_ERROR(check(key, values));
+    co_return co_await send_slices(key, values, letter_of(kPush, note));
+  }
+
+  Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) override {
+    TR_CO_RETURN_IF_ERROR(check(key, into));
+    Letter letter;
+    letter.kind = kPull;
+    letter.clock = clock;
+    co_return co_await ask_slices(key, Tensor(), into, letter);
+  }
+
+  Task<Result<Version>> push_pull(std::uint32_t key, Tensor values, Tensor into, PushNote note,
+                                  ReadWhen when) override {
+    TR_CO_RETURN_IF_ERROR(check(key, values));
+    TR_CO_RETURN_IF_ERROR(check(key, into));
+    Letter letter = letter_of(kPush, note);
+    letter.flags = when == ReadWhen::kBefore ? kFlagBefore : kFlagAfter;
+    co_return co_await ask_slices(key, values, into, letter);
+  }
+
+  Task<Status> push_rows(std::uint32_t key, Tensor rows, Tensor values, PushNote note) override;
+  Task<Result<Version>> pull_rows(std::uint32_t key, Tensor rows, Tensor into, std::int64_t clock) override;
+
+  Task<Status> tick(std::int64_t clock) override {
+    Letter letter;
+    letter.kind = kTick;
+    letter.clock = clock;
+    std::vector<Task<Status>> sends;
+    for (const int rank : ranks_) sends.push_back(mail_.send(rank, letter, {}));
+    co_return co_await runtime::when_all(rt_, std::move(sends));
+  }
+
+  Task<Status> finish() override {
+    Letter letter;
+    letter.kind = kFinish;
+    co_return co_await ask_servers(letter);
+  }
+
+  Task<Status> rejoin(std::int64_t clock) override {
+    Letter letter;
+    letter.kind = kRejoin;
+    letter.clock = clock;
+    co_return co_await ask_servers(letter);
+  }
+
+ private:
+  Status check(std::uint32_t key, const Tensor& t) const;
+  Status check_rows(std::uint32_t key, const Tensor& rows, const Tensor& values) const;
+  static Letter letter_of(std::uint16_t kind, const PushNote& note);
+  // How far the slice was when the values of `based_on` were read: slices of one key differ.
+  std::int64_t based_on(const Slice& slice, std::int64_t noted) const {
+    return noted >= 0 && noted == fewest_[slice.key] ? updates_[slice.id] : noted;
+  }
+  int rank_of(const Slice& slice) const { return ranks_[static_cast<std::size_t>(slice.server)]; }
+
+  Task<Status> ask(int server, Letter letter, net::View payload, net::View into, Letter* answer);
+  Task<Status> send_slices(std::uint32_t key, Tensor values, Letter letter);
+  Task<Result<Version>> ask_slices(std::uint32_t key, Tensor values, Tensor into, Letter letter);
+  Task<Status> ask_servers(Letter letter);
+  Version version_of(std::span<const Slice> slices, std::span<const Letter> answers);
+
+  runtime::Runtime& rt_;
+  comm::Mailbox& mail_;
+  const std::vector<int> ranks_;  // per server
+  const Layout layout_;
+  const std::vector<Key> keys_;
+  std::vector<std::vector<Slice>> slices_;  // per key
+  std::vector<std::int64_t> updates_;       // per slice: of the newest answer
+  std::vector<std::int64_t> fewest_;        // per key: of the slices in the newest answer; -1: none yet
+};
+
+Status MailClient::check(std::uint32_t key, const Tensor& t) const {
+  if (key >= keys_.size()) return error(Code::kInvalid, "[server] key {}: got {} keys", key, keys_.size());
+  const TensorType expected{DType::kF32, {keys_[key].num_elems}};
+  if (t.is_null() || t.dtype() != DType::kF32 || t.shape().num_elems() != keys_[key].num_elems ||
+      !t.is_contiguous())
+    return error(Code::kInvalid, "[server] values of '{}': got {}, expected contiguous {}", keys_[key].name,
+                 t.is_null() ? "nothing" : t.type().to_string(), expected.to_string());
+  return {};
+}
+
+Letter MailClient::letter_of(std::uint16_t kind, const PushNote& note) {
+  Letter letter;
+  letter.kind = kind;
+  letter.clock = note.clock;
+  letter.number = note.based_on;
+  letter.value = static_cast<double>(note.learning_rate);
+  letter.value2 = static_cast<double>(note.scale);
+  return letter;
+}
+
+Task<Status> MailClient::ask(int server, Letter letter, net::View payload, net::View into, Letter* answer) {
+  const int rank = ranks_[static_cast<std::size_t>(server)];
+  Result<Letter> got = co_await mail_.ask(rank, letter, payload, into);
+  if (!got.ok()) co_return got.status();
+  if ((got->flags & kFlagFailed) != 0)
+    co_return error(Code::kInternal,
+                    "[server] server {} (rank {}) could not make an update; the log of that rank says why",
+                    server, rank);
+  if (answer != nullptr) *answer = *got;
+  co_return Status();
+}
+
+Task<Status> MailClient::send_slices(std::uint32_t key, Tensor values, Letter letter) {
+  const std::int64_t noted = letter.number;
+  std::vector<Task<Status>> sends;
+  for (const Slice& s : slices_[key]) {
+    letter.key = s.id;
+    letter.number = based_on(s, noted);
+    sends.push_back(mail_.send(rank_of(s), letter, view_of(values, s)));
+  }
+  co_return co_await runtime::when_all(rt_, std::move(sends));
+}
+
+Task<Result<Version>> MailClient::ask_slices(std::uint32_t key, Tensor values, Tensor into, Letter letter) {
+  const std::vector<Slice>& slices = slices_[key];
+  std::vector<Letter> answers(slices.size());
+  std::vector<Task<Status>> asks;
+  const std::int64_t noted = letter.number;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    letter.key = slices[i].id;
+    if (!values.is_null()) letter.number = based_on(slices[i], noted);
+    const net::View payload = values.is_null() ? net::View() : view_of(values, slices[i]);
+    asks.push_back(ask(slices[i].server, letter, payload, view_of(into, slices[i]), &answers[i]));
+  }
+  TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(asks)));
+  const Version version = version_of(slices, answers);
+  fewest_[key] = version.updates;
+  co_return version;
+}
+
+Version MailClient::version_of(std::span<const Slice> slices, std::span<const Letter> answers) {
+  Version version{INT64_MAX, INT64_MAX};
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    updates_[slices[i].id] = answers[i].number;
+    version.updates = std::min(version.updates, answers[i].number);
+    version.oldest_clock = std::min(version.oldest_clock, answers[i].clock);
+  }
+  return slices.empty() ? Version() : version;
+}
+
+Task<Status> MailClient::ask_servers(Letter letter) {
+  std::vector<Task<Status>> asks;
+  for (int s = 0; s < layout_.num_servers; ++s) asks.push_back(ask(s, letter, {}, {}, nullptr));
+  co_return co_await runtime::when_all(rt_, std::move(asks));
+}
+
+Status MailClient::check_rows(std::uint32_t key, const Tensor& rows, const Tensor& values) const {
+  if (key >= keys_.size()) return error(Code::kInvalid, "[server] key {}: got {} keys", key, keys_.size());
+  const auto parts = parts_of(keys_[key]);
+  const auto has_rows = [](const Key::Part& p) { return p.row > 1; };
+  const auto part = std::find_if(parts.begin(), parts.end(), has_rows);
+  if (std::count_if(parts.begin(), parts.end(), has_rows) != 1)
+    return error(Code::kInvalid, "[server] rows of '{}': expected exactly one part with rows",
+                 keys_[key].name);
+  const std::int64_t n = rows.is_null() ? 0 : rows.shape().num_elems();
+  if (rows.is_null() || rows.dtype() != DType::kI64 || !rows.is_contiguous() || values.is_null() ||
+      values.dtype() != DType::kF32 || !values.is_contiguous() || values.shape().num_elems() != n * part->row)
+    return error(Code::kInvalid, "[server] rows of '{}': got {} and {}, expected i64[n] and f32[n, {}]",
+                 keys_[key].name, rows.is_null() ? "nothing" : rows.type().to_string(),
+                 values.is_null() ? "nothing" : values.type().to_string(), part->row);
+  if (rows.is_phantom()) return {};
+  for (const std::int64_t r : rows.values<std::int64_t>())
+    if (r < 0 || r >= part->count / part->row)
+      return error(Code::kInvalid, "[server] rows of '{}': got row {}, expected 0 to {}", keys_[key].name, r,
+                   part->count / part->row - 1);
+  return {};
+}
+
+Task<Status> MailClient::push_rows(std::uint32_t key, Tensor rows, Tensor values, PushNote note) {
+  TR_CO_RETURN_IF_ERROR(check_rows(key, rows, values));
+  // Every slice hears of the clock, also where none of its rows is touched.
+  std::vector<RowLetter> letters = split_rows(keys_[key], slices_[key], rows);
+  std::vector<Task<Status>> sends;
+  for (RowLetter& to : letters) {
+    Letter letter = letter_of(kPushRows, note);
+    letter.key = to.slice.id;
+    letter.number = based_on(to.slice, note.based_on);
+    sends.push_back(mail_.send(rank_of(to.slice), letter, to.pack(values)));
+  }
+  co_return co_await runtime::when_all(rt_, std::move(sends));
+}
+
+Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tensor into, std::int64_t clock) {
+  TR_CO_RETURN_IF_ERROR(check_rows(key, rows, into));
+  std::vector<RowLetter> letters = split_rows(keys_[key], slices_[key], rows);
+  std::vector<Letter> answers(letters.size());
+  std::vector<Slice> slices;
+  std::vector<Task<Status>> asks;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    slices.push_back(letters[i].slice);
+    Letter letter;
+    letter.kind = kPullRows;
+    letter.key = slices[i].id;
+    letter.clock = clock;
+    asks.push_back(ask(slices[i].server, letter, letters[i].pack_numbers(), letters[i].room(), &answers[i]));
+  }
+  TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(asks)));
+  for (const RowLetter& from : letters) from.unpack(into);
+  const Version version = version_of(slices, answers);
+  fewest_[key] = version.updates;
+  co_return version;
+}
+
+}  // namespace
+
+std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int /*worker*/,
+                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys) {
+  return std::make_unique<MailClient>(rt, mail, std::move(server_ranks), std::move(layout), std::move(keys));
+}
+
+}  // namespace trireme::server

@@ -1,0 +1,33 @@
+#include "trireme/server/kept_slice.h"
+
+#include <algorithm>
+
+namespace trireme::server {
+
+bool KeptSlice::holds_of(int worker) const {
+  return std::any_of(held.begin(), held.end(), [&](const auto& h) { return h.first.worker == worker; });
+}
+
+void KeptSlice::enqueue(Batch batch) {
+  queue.push_back(std::move(batch));
+  ++num_queued;
+}
+
+bool KeptSlice::look_at_pulls() {
+  bool some_due = false;
+  for (Pull& pull : pulls) {
+    const Question& q = pull.question;
+    if (pull.after < 0 && policy->may_read(q.peer, q.letter.clock)) pull.after = num_queued;
+    some_due |= is_due(pull);
+  }
+  return some_due;
+}
+
+std::vector<Pull> KeptSlice::take_due_pulls() {
+  std::vector<Pull> due, rest;
+  for (Pull& pull : pulls) (is_due(pull) ? due : rest).push_back(std::move(pull));
+  pulls = std::move(rest);
+  return due;
+}
+
+}  // namespace trireme::server

@@ -1,0 +1,61 @@
+// KeptSlice: one slice at work: what came for it, what is under way, who waits. Pure bookkeeping; the Service
+// moves it on.
+//
+// Pushes are held until the policy makes a batch of them. Batches are applied one at a time, in order. Only
+// the slice's one serving Task touches the values, so that a read is always between two updates.
+#pragma once
+
+#include <deque>
+
+#include "trireme/server/updater.h"
+
+namespace trireme::server {
+
+// Pushes that become one update, or first values.
+struct Batch {
+  std::vector<Push> pushes;
+  bool is_init = false;
+};
+
+struct Pull {
+  Question question;
+  Loan rows;  // null: all values
+  std::int64_t num_rows = 0;
+  std::int64_t after = -1;  // batches to be applied before it; -1: not known, the policy holds it back
+  bool is_a_pull = true;    // false: the answer to a push
+};
+
+struct KeptSlice {
+  std::unique_ptr<Consistency> policy;
+  std::unique_ptr<Updater> updater;
+  std::vector<std::int64_t> last_clock;  // per worker, of the newest push that came; -1: none
+  std::map<PushId, Push> held;
+  std::deque<Batch> queue;
+  std::int64_t num_queued = 0, num_applied = 0;  // batches, ever
+  std::int64_t updates = 0;
+  std::vector<Pull> pulls;  // in the order in which they came
+  bool has_values = false;  // init came
+  bool is_served = false;   // its Task runs
+  int live_reads = 0;       // answers under way out of the live values: no update meanwhile
+  Loan copy;                // of the values, after `copied_at` batches
+  std::int64_t copied_at = -1;
+
+  const StoredSlice& stored() const { return updater->stored(); }
+  bool holds_of(int worker) const;
+  // A batch may be applied now.
+  bool can_apply() const {
+    return !queue.empty() && live_reads == 0 && (has_values || queue.front().is_init);
+  }
+  // Everything that came and is not held is applied; what no first values came for is not waited for.
+  bool is_done_up_to(std::int64_t batches) const { return !has_values || num_applied >= batches; }
+  void enqueue(Batch batch);
+  // Notes for pulls that the policy lets pass now what they still wait for; whether one waits for nothing.
+  bool look_at_pulls();
+  // Those that wait for nothing, in order.
+  std::vector<Pull> take_due_pulls();
+
+ private:
+  bool is_due(const Pull& pull) const { return has_values && pull.after >= 0 && num_applied >= pull.after; }
+};
+
+}  // namespace trireme::server
