@@ -1,0 +1,443 @@
+#include "trireme/agree/peer_updates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "trireme/agree/vector_math.h"
+
+namespace trireme::agree {
+
+using comm::Letter;
+using runtime::OneShot;
+using runtime::Task;
+
+namespace {
+
+constexpr std::uint16_t kHasFinished = 1, kIsAtMeeting = 2;
+
+// weights += sum, base += sum, sum = 0. Adopting: weights = base = base + sum, sum = 0.
+Task<void> take_in(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor sum, bool adopt) {
+  const auto body = [adopt](float* const* v, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      v[1][i] += v[2][i];
+      v[0][i] = adopt ? v[1][i] : v[0][i] + v[2][i];
+      v[2][i] = 0;
+    }
+  };
+  return run_pass(rt, {2, 3, 3}, {std::move(weights), std::move(base), std::move(sum)}, body, "take in");
+}
+
+// update = weights - base, base = weights. From `parameters` on the change counts `share`, here too.
+Task<void> take_out(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor update, std::int64_t parameters,
+                    float share) {
+  const auto body = [parameters, share](float* const* v, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      v[2][i] = v[0][i] - v[1][i];
+      if (i >= parameters) {
+        v[2][i] *= share;
+        v[0][i] = v[1][i] + v[2][i];
+      }
+      v[1][i] = v[0][i];
+    }
+  };
+  return run_pass(rt, {1, 2, 2}, {std::move(weights), std::move(base), std::move(update)}, body, "update");
+}
+
+// base = from + sum, sum = 0.
+Task<void> agree_here(runtime::Runtime& rt, Tensor from, Tensor base, Tensor sum) {
+  const auto body = [](float* const* v, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      v[1][i] = v[0][i] + v[2][i];
+      v[2][i] = 0;
+    }
+  };
+  return run_pass(rt, {1, 2, 2}, {std::move(from), std::move(base), std::move(sum)}, body, "agree");
+}
+
+}  // namespace
+
+PeerUpdates::PeerUpdates(const RuleContext& context)
+    : context_(context),
+      rt_(context.rt),
+      mail_(context.mail),
+      star_(Star::make(context)),
+      pool_(*context.rt, context.weights),
+      peers_(static_cast<std::size_t>(context.num_workers)) {
+  peers_[static_cast<std::size_t>(context.worker)].lost = true;  // not one of the others
+  failure_ = make_vectors();
+}
+
+std::shared_ptr<PeerUpdates> PeerUpdates::make(const RuleContext& context) {
+  std::shared_ptr<PeerUpdates> updates(new PeerUpdates(context));
+  updates->open();
+  return updates;
+}
+
+Status PeerUpdates::make_vectors() {
+  TR_ASSIGN_OR_RETURN(base_, new_vectors_like(*rt_, context_.weights));
+  TR_ASSIGN_OR_RETURN(sum_, new_vectors_like(*rt_, context_.weights));
+  if (!rt_->is_phantom())
+    for (const Tensor& t : sum_) std::memset(t.raw(), 0, t.type().num_bytes());
+  return {};
+}
+
+void PeerUpdates::open() {
+  if (context_.num_workers == 1) return;
+  comm::Mailbox::Handler update, clock, meet;
+  update.place = [this](int peer, const Letter& letter) { return place_update(peer, letter); };
+  update.arrived = [this](int peer, const Letter& letter) { on_update(peer, letter); };
+  clock.arrived = [this](int peer, const Letter& letter) {
+    clock_asks_.emplace_back(peer, letter);
+    answer_asks();
+  };
+  meet.arrived = [this](int peer, const Letter& letter) {
+    meet_asks_.emplace_back(peer, letter);
+    answer_asks();
+  };
+  mail_->handle(kLetterUpdate, std::move(update));
+  mail_->handle(kLetterClock, std::move(clock));
+  mail_->handle(kLetterMeet, std::move(meet));
+}
+
+void PeerUpdates::close() {
+  star_->close();
+  if (context_.num_workers == 1) return;
+  for (const std::uint16_t kind : {kLetterUpdate, kLetterClock, kLetterMeet}) mail_->handle(kind, {});
+}
+
+// ---- what comes in
+
+Result<net::View> PeerUpdates::place_update(int peer, const Letter& letter) {
+  const std::size_t buckets = sum_.size();
+  if (peer >= context_.num_workers || letter.key >= buckets ||
+      letter.bytes != sum_[letter.key].type().num_bytes())
+    return error(
+        Code::kMismatch,
+        "[agree] an update of another model: got bucket {} of {} bytes from rank {}, expected one of "
+        "{} buckets; the workers run different jobs",
+        letter.key, letter.bytes, peer, buckets);
+  Peer& from = peers_[static_cast<std::size_t>(peer)];
+  const std::int64_t most =
+      std::max<std::int64_t>(1, context_.options.in_flight) * static_cast<std::int64_t>(buckets);
+  if (from.held >= most)
+    return error(Code::kMismatch,
+                 "[agree] too many updates under way: got more than {} vectors from rank {} at once; "
+                 "parallel.in_flight differs between workers",
+                 most, peer);
+  TR_ASSIGN_OR_RETURN(Tensor vector, pool_.take(letter.key));
+  const net::View view = view_of(vector);
+  from.due.emplace_back(letter.key, std::move(vector));
+  ++from.held;
+  return view;
+}
+
+void PeerUpdates::on_update(int peer, const Letter& letter) {
+  Peer& from = peers_[static_cast<std::size_t>(peer)];
+  Job job;
+  job.peer = peer;
+  job.letter = letter;
+  job.bucket = from.due.front().first;
+  job.vector = std::move(from.due.front().second);
+  from.due.pop_front();
+  if (job.bucket + 1 == sum_.size()) ++from.arrived;
+  jobs_.push_back(std::move(job));
+  if (!working_ && !turn_taken_) {
+    working_ = true;
+    rt_->spawn(work(shared_from_this()));
+  }
+}
+
+Task<void> PeerUpdates::work(std::shared_ptr<PeerUpdates> self) {
+  while (!self->jobs_.empty()) {
+    Job job = std::move(self->jobs_.front());
+    self->jobs_.pop_front();
+    if (job.turn != nullptr) {
+      self->turn_taken_ = true;
+      job.turn->set(true);
+      break;
+    }
+    co_await self->add(std::move(job));
+  }
+  self->working_ = false;
+}
+
+Task<void> PeerUpdates::add(Job job) {
+  co_await add_scaled(*rt_, sum_[job.bucket], 1, job.vector);
+  pool_.give(job.bucket, std::move(job.vector));
+  Peer& from = peers_[static_cast<std::size_t>(job.peer)];
+  --from.held;
+  if (job.bucket + 1 < sum_.size()) co_return;
+  if (job.letter.number == round_) from.done = job.letter.clock;
+  from.finished = false;
+  fresh_.push_back(job.letter.clock);
+  ++report_.exchanges;
+  rt_->spawn(answer_later(mail_, job.peer, job.letter, {}, {}));
+}
+
+Task<void> PeerUpdates::take_turn() {
+  if (!working_ && jobs_.empty()) {
+    turn_taken_ = true;
+    co_return;
+  }
+  OneShot<bool> turn(*rt_);
+  Job job;
+  job.turn = &turn;
+  jobs_.push_back(std::move(job));
+  co_await turn.wait_until(kForever);
+}
+
+void PeerUpdates::give_turn() {
+  turn_taken_ = false;
+  if (jobs_.empty()) return;
+  working_ = true;
+  rt_->spawn(work(shared_from_this()));
+}
+
+// ---- steps
+
+Task<Status> PeerUpdates::prepare() {
+  if (!failure_.ok() || prepared_) co_return failure_;
+  for (std::size_t b = 0; b < base_.size(); ++b) co_await copy(*rt_, context_.weights[b], base_[b]);
+  prepared_ = true;
+  co_return Status();
+}
+
+Task<Status> PeerUpdates::apply() {
+  TR_CO_RETURN_IF_ERROR(co_await prepare());
+  finished_ = false;
+  co_await take_turn();
+  if (!fresh_.empty() || adopt_)
+    for (std::size_t b = 0; b < sum_.size(); ++b)
+      co_await take_in(*rt_, context_.weights[b], base_[b], sum_[b], adopt_);
+  adopt_ = false;
+  for (const std::int64_t clock : fresh_) ++report_.staleness[std::max<std::int64_t>(0, clock_ - clock)];
+  fresh_.clear();
+  give_turn();
+  co_return failure_;
+}
+
+Task<Result<bool>> PeerUpdates::send(bool wait) {
+  const auto live = std::count_if(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.lost; });
+  if (live == 0) {
+    unsent_steps_ = 0;
+    sent_clock_ = clock_;
+    co_return true;
+  }
+  const std::int64_t most = std::max<std::int64_t>(1, context_.options.in_flight);
+  if (under_way_ >= most && !wait) {
+    ++merged_;
+    co_return false;
+  }
+  Status status = co_await wait_until_under_way(most - 1);
+  if (!status.ok()) co_return status;
+  Result<std::vector<Tensor>> update = pool_.take_all();
+  if (!update.ok()) co_return update.status();
+  for (std::size_t b = 0; b < base_.size(); ++b) {
+    const std::int64_t all = base_[b].shape().num_elems();
+    const std::int64_t parameters = context_.parameter_elems.empty() ? all : context_.parameter_elems[b];
+    co_await take_out(*rt_, context_.weights[b], base_[b], (*update)[b], parameters,
+                      1 / static_cast<float>(live + 1));
+  }
+  unsent_steps_ = 0;
+  ++under_way_;
+  Letter letter;
+  letter.kind = kLetterUpdate;
+  letter.clock = clock_;
+  letter.number = round_;
+  rt_->spawn(broadcast(shared_from_this(), std::move(*update), letter));
+  co_return true;
+}
+
+Task<void> PeerUpdates::broadcast(std::shared_ptr<PeerUpdates> self, std::vector<Tensor> update,
+                                  Letter letter) {
+  std::vector<Task<Status>> tasks;
+  for (int peer = 0; peer < self->context_.num_workers; ++peer)
+    if (self->is_live(peer)) tasks.push_back(self->deliver(peer, update, letter));
+  tasks.push_back(self->say_so_far(letter.clock));  // starts when the letters are on their way
+  const Status status = co_await runtime::when_all(*self->rt_, std::move(tasks));
+  if (!status.ok() && self->failure_.ok()) self->failure_ = status;
+  self->pool_.give_all(std::move(update));
+  --self->under_way_;
+  if (self->fewer_) self->fewer_->set(true);
+}
+
+// Vectors arrive and are added in order, so the answer to the last one counts for all.
+Task<Status> PeerUpdates::deliver(int peer, const std::vector<Tensor>& update, Letter letter) {
+  std::vector<Task<Status>> tasks;
+  const auto last = static_cast<std::uint32_t>(update.size() - 1);
+  for (letter.key = 0; letter.key < last; ++letter.key)
+    tasks.push_back(mail_->send(peer, letter, view_of(update[letter.key])));
+  const auto ask_last = [](comm::Mailbox* mail, int to, Letter head, net::View view) -> Task<Status> {
+    const Result<Letter> answer = co_await mail->ask(to, head, view, {});
+    co_return answer.status();
+  };
+  tasks.push_back(ask_last(mail_, peer, letter, view_of(update[last])));
+  const Status status = co_await runtime::when_all(*rt_, std::move(tasks));
+  co_return unless_lost(status);
+}
+
+Task<Status> PeerUpdates::say_so_far(std::int64_t clock) {
+  ++sent_;
+  sent_clock_ = clock;
+  answer_asks();
+  co_return Status();
+}
+
+Task<Status> PeerUpdates::wait_until_under_way(std::int64_t most) {
+  while (under_way_ > most) {
+    fewer_ = std::make_unique<OneShot<bool>>(*rt_);
+    co_await fewer_->wait_until(kForever);
+    fewer_.reset();
+  }
+  co_return failure_;
+}
+
+// ---- clocks and meetings
+
+Letter PeerUpdates::where_i_am() const {
+  Letter letter;
+  letter.number = sent_;
+  letter.flags =
+      static_cast<std::uint16_t>((finished_ ? kHasFinished : 0) | (at_meeting_ ? kIsAtMeeting : 0));
+  return letter;
+}
+
+void PeerUpdates::answer_asks() {
+  const auto answer = [this](std::vector<std::pair<int, Letter>>& asks, auto&& is_due) {
+    std::vector<std::pair<int, Letter>> later;
+    for (const auto& [peer, asked] : asks)
+      if (is_due(asked)) {
+        rt_->spawn(answer_later(mail_, peer, asked, where_i_am(), {}));
+      } else {
+        later.emplace_back(peer, asked);
+      }
+    asks = std::move(later);
+  };
+  answer(clock_asks_, [this](const Letter& asked) {
+    return finished_ || at_meeting_ || asked.number < round_ || asked.clock <= sent_clock_;
+  });
+  answer(meet_asks_, [this](const Letter& asked) {
+    return asked.number < round_ || (at_meeting_ && asked.number == round_);
+  });
+}
+
+Task<Status> PeerUpdates::ask_clock(int peer, std::int64_t clock) {
+  Letter ask;
+  ask.kind = kLetterClock;
+  ask.clock = clock;
+  ask.number = round_;
+  const Result<Letter> answer = co_await mail_->ask(peer, ask, {}, {});
+  if (!answer.ok()) co_return unless_lost(answer.status());
+  Peer& from = peers_[static_cast<std::size_t>(peer)];
+  from.finished = (answer->flags & kHasFinished) != 0;
+  from.met = (answer->flags & kIsAtMeeting) != 0;
+  if (answer->number != from.arrived && !from.lost)
+    co_return error(Code::kMismatch, "[agree] updates of worker {} are missing: got {}, expected {}", peer,
+                    from.arrived, answer->number);
+  co_return Status();
+}
+
+Task<Status> PeerUpdates::wait_for_clocks(std::int64_t clock) {
+  finished_ = false;
+  std::vector<Task<Status>> asks;
+  for (int peer = 0; peer < context_.num_workers; ++peer) {
+    const Peer& p = peers_[static_cast<std::size_t>(peer)];
+    if (!p.lost && !p.finished && !p.met && p.done < clock) asks.push_back(ask_clock(peer, clock));
+  }
+  co_return co_await runtime::when_all(*rt_, std::move(asks));
+}
+
+std::int64_t PeerUpdates::lead() const {
+  std::int64_t slowest = clock_;
+  for (const Peer& p : peers_)
+    if (!p.lost && !p.finished && !p.met) slowest = std::min(slowest, p.done);
+  return clock_ - slowest;
+}
+
+Task<Status> PeerUpdates::ask_meet(int peer) {
+  Letter ask;
+  ask.kind = kLetterMeet;
+  ask.number = round_;
+  const Result<Letter> answer = co_await mail_->ask(peer, ask, {}, {});
+  if (!answer.ok()) co_return unless_lost(answer.status());
+  const Peer& from = peers_[static_cast<std::size_t>(peer)];
+  if (answer->number != from.arrived && !from.lost)
+    co_return error(Code::kMismatch, "[agree] updates of worker {} are missing: got {}, expected {}", peer,
+                    from.arrived, answer->number);
+  co_return Status();
+}
+
+Task<Status> PeerUpdates::settle(std::vector<Tensor> into) {
+  TR_CO_RETURN_IF_ERROR(co_await prepare());
+  if (unsent_steps_ > 0) {
+    const Result<bool> sent = co_await send(/*wait=*/true);
+    if (!sent.ok()) co_return sent.status();
+  }
+  TR_CO_RETURN_IF_ERROR(co_await wait_until_under_way(0));
+  at_meeting_ = true;
+  answer_asks();
+  std::vector<Task<Status>> asks;
+  for (int peer = 0; peer < context_.num_workers; ++peer)
+    if (is_live(peer)) asks.push_back(ask_meet(peer));
+  TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(*rt_, std::move(asks)));
+  co_return co_await write_agreed(std::move(into));
+}
+
+// Everybody's updates are in everybody's sums. Nobody steps on before this worker has said in the star that
+// it is here, so clocks may start anew now.
+Task<Status> PeerUpdates::write_agreed(std::vector<Tensor> into) {
+  co_await take_turn();
+  for (std::size_t b = 0; b < sum_.size(); ++b) {
+    const Tensor from = adopt_ ? base_[b] : context_.weights[b];
+    co_await agree_here(*rt_, from, base_[b], sum_[b]);
+  }
+  for (const std::int64_t clock : fresh_) ++report_.staleness[std::max<std::int64_t>(0, clock_ - clock)];
+  fresh_.clear();
+  adopt_ = true;
+  give_turn();
+  ++round_;
+  clock_ = sent_clock_ = 0;
+  for (Peer& peer : peers_) peer.done = 0, peer.met = false;
+  at_meeting_ = false;
+  answer_asks();
+  if (context_.worker == 0)
+    for (std::size_t b = 0; b < into.size(); ++b) co_await copy(*rt_, base_[b], into[b]);
+  if (context_.num_workers > 1) TR_CO_RETURN_IF_ERROR(co_await star_->share(into));
+  if (context_.worker == 0) co_return Status();
+  if (!rt_->is_phantom())
+    for (std::size_t b = 0; b < into.size(); ++b)
+      for (std::size_t i = 0; i < base_[b].values<float>().size(); ++i)
+        settle_difference_ =
+            std::max(settle_difference_, std::abs(into[b].values<float>()[i] - base_[b].values<float>()[i]));
+  for (std::size_t b = 0; b < into.size(); ++b) co_await copy(*rt_, into[b], base_[b]);
+  co_return Status();
+}
+
+Task<Status> PeerUpdates::finish() {
+  TR_CO_RETURN_IF_ERROR(co_await prepare());
+  if (unsent_steps_ > 0) {
+    const Result<bool> sent = co_await send(/*wait=*/true);
+    if (!sent.ok()) co_return sent.status();
+  }
+  TR_CO_RETURN_IF_ERROR(co_await wait_until_under_way(0));
+  finished_ = true;
+  answer_asks();
+  co_return Status();
+}
+
+// Memory that a letter of it was to fill is not used again. What came whole still counts.
+void PeerUpdates::on_lost(int peer) {
+  if (peer < 0 || peer >= context_.num_workers) return;
+  peers_[static_cast<std::size_t>(peer)].lost = true;
+}
+
+RuleReport PeerUpdates::report() const {
+  RuleReport report = report_;
+  report.more["updates_sent"] = sent_;
+  report.more["updates_merged"] = merged_;
+  report.more["settle_difference"] = settle_difference_;
+  return report;
+}
+
+}  // namespace trireme::agree

@@ -1,0 +1,120 @@
+// PeerUpdates: every worker's changes of its weights go to all others and are added there.
+//
+// An update is the change of this worker's weights by its own steps since its last update. Updates of others
+// are added up beside the weights as they come, whatever this worker computes, and reach the weights in
+// apply(). So every replica is the start plus the sum of all updates, and replicas differ by what is under
+// way. Of running statistics (RuleContext::parameter_elems) a worker's change counts 1 / W, here and
+// elsewhere: they move by the mean of the changes, not by their sum.
+//
+// Bounds: a worker has `in_flight` updates under way; one is under way until every live peer has added it,
+// which waits for no peer's step. Memory beside the weights: two vectors per bucket, one per update under
+// way, and at most in_flight (W - 1) for what comes in, made as they are needed.
+//
+// A meeting (settle) starts the clocks anew: everything has arrived everywhere, worker 0's model is the
+// agreed one, and the others take it over, bit for bit, in their next apply(). What a lost worker told only
+// some of the others is forgotten or kept with it.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "trireme/agree/star.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::agree {
+
+class PeerUpdates : public std::enable_shared_from_this<PeerUpdates> {
+ public:
+  static std::shared_ptr<PeerUpdates> make(const RuleContext& context);
+
+  // Ends when every peer that is still stepping has said that its clocks below `clock` are done.
+  runtime::Task<Status> wait_for_clocks(std::int64_t clock);
+  // Before a step: adds to the weights what has come.
+  runtime::Task<Status> apply();
+  // After a step: this worker's clock is one more.
+  void tick() { ++clock_, ++unsent_steps_; }
+  // Sends the change since the last update. Where `in_flight` are under way: waits for one, or returns false
+  // and leaves the change to the next update.
+  runtime::Task<Result<bool>> send(bool wait);
+
+  runtime::Task<Status> settle(std::vector<Tensor> into);
+  runtime::Task<Status> finish();
+  void on_lost(int peer);
+  void close();
+
+  std::int64_t clock() const { return clock_; }
+  std::int64_t unsent_steps() const { return unsent_steps_; }
+  // Clocks that this worker is ahead of the slowest that still steps.
+  std::int64_t lead() const;
+  // Adds its own counts: updates, merged, the largest difference to worker 0's model found in settle().
+  RuleReport report() const;
+
+ private:
+  struct Peer {
+    bool lost = false, finished = false, met = false;
+    std::int64_t done = 0;                           // clocks since the last meeting, added here
+    std::int64_t arrived = 0;                        // updates, whole
+    std::deque<std::pair<std::size_t, Tensor>> due;  // placed and not yet arrived, in order
+    std::int64_t held = 0;                           // vectors placed and not yet added
+  };
+  // Work on the sums, one after the other: a vector to add, or somebody who waits for his turn.
+  struct Job {
+    int peer = 0;
+    comm::Letter letter;
+    std::size_t bucket = 0;
+    Tensor vector;
+    runtime::OneShot<bool>* turn = nullptr;
+  };
+
+  explicit PeerUpdates(const RuleContext& context);
+  void open();
+  Status make_vectors();
+  runtime::Task<Status> prepare();
+
+  Result<net::View> place_update(int peer, const comm::Letter& letter);
+  void on_update(int peer, const comm::Letter& letter);
+  static runtime::Task<void> work(std::shared_ptr<PeerUpdates> self);
+  runtime::Task<void> add(Job job);
+  runtime::Task<void> take_turn();  // everything that has come is added; until give_turn() no more is
+  void give_turn();
+
+  static runtime::Task<void> broadcast(std::shared_ptr<PeerUpdates> self, std::vector<Tensor> update,
+                                       comm::Letter letter);
+  runtime::Task<Status> deliver(int peer, const std::vector<Tensor>& update, comm::Letter letter);
+  runtime::Task<Status> say_so_far(std::int64_t clock);
+  runtime::Task<Status> ask_clock(int peer, std::int64_t clock);
+  runtime::Task<Status> ask_meet(int peer);
+  runtime::Task<Status> wait_until_under_way(std::int64_t most);
+  runtime::Task<Status> write_agreed(std::vector<Tensor> into);
+  void answer_asks();
+  bool is_live(int peer) const { return !peers_[static_cast<std::size_t>(peer)].lost; }
+  comm::Letter where_i_am() const;
+
+  RuleContext context_;
+  runtime::Runtime* rt_;
+  comm::Mailbox* mail_;
+  std::shared_ptr<Star> star_;
+  VectorPool pool_;
+  Status failure_;
+  std::vector<Peer> peers_;
+  std::vector<Tensor> base_, sum_;  // the weights without this worker's unsent change; what is to be added
+  bool prepared_ = false;
+  bool adopt_ = false;  // the weights are to become base + sum
+
+  std::deque<Job> jobs_;
+  bool working_ = false, turn_taken_ = false;
+  std::vector<std::int64_t> fresh_;  // clocks of the updates in the sums
+
+  std::int64_t clock_ = 0, sent_clock_ = 0, unsent_steps_ = 0;
+  std::int64_t round_ = 0;  // meetings
+  bool at_meeting_ = false, finished_ = false;
+  std::int64_t sent_ = 0, under_way_ = 0;
+  std::unique_ptr<runtime::OneShot<bool>> fewer_;  // under way
+  std::vector<std::pair<int, comm::Letter>> clock_asks_, meet_asks_;
+
+  RuleReport report_;
+  std::int64_t merged_ = 0;
+  float settle_difference_ = 0;
+};
+
+}  // namespace trireme::agree
