@@ -131,6 +131,7 @@ Task<Status> one_step(Worker& w, std::int64_t step) {
 Task<Status> train(Worker& w) {
   const std::int64_t steps = w.job.steps_of.empty() ? w.job.steps : of_worker(w.job.steps_of, w.number);
   if (w.job.before_steps) w.job.before_steps(w.number, *w.rule);
+  w.result.began = w.rt.now();
   for (std::int64_t step = 0; step < steps; ++step) {
     TR_CO_RETURN_IF_ERROR(co_await one_step(w, step));
     if (w.job.settle_every > 0 && (step + 1) % w.job.settle_every == 0 && step + 1 < steps)

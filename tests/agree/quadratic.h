@@ -73,7 +73,8 @@ struct QuadraticJob {
 struct QuadraticWorker {
   Vector weights;               // at the end, all buckets
   std::vector<Vector> trace;    // weights after end_step of every step
-  std::vector<TimeNs> ended;    // when that was
+  TimeNs began = 0;             // before the first step
+  std::vector<TimeNs> ended;    // of every step
   std::vector<Vector> settled;  // by every settle(); the last one is the agreed model
   RuleReport report;
   Status status;  // the first failure

@@ -1,8 +1,29 @@
 #include "trireme/agree/agree.h"
+#include "trireme/agree/averaging.h"
 #include "trireme/agree/bsp.h"
+#include "trireme/agree/conservative.h"
+#include "trireme/agree/decentralized.h"
+#include "trireme/agree/easgd.h"
+#include "trireme/agree/gossip.h"
+#include "trireme/agree/hogwild.h"
+#include "trireme/agree/none.h"
+#include "trireme/agree/server_rules.h"
+#include "trireme/agree/ssp_peer.h"
 
 namespace trireme::agree {
 namespace {
+
+constexpr const char* kAveragingKeys[] = {"period", "outer", "outer_lr", "outer_momentum"};
+constexpr const char* kConservativeKeys[] = {"period", "proximity"};
+constexpr const char* kEasgdKeys[] = {"period", "elasticity"};
+constexpr const char* kHogwildKeys[] = {"locked"};
+constexpr const char* kDownpourKeys[] = {"fetch_steps", "push_steps", "in_flight", "warm_start_steps"};
+constexpr const char* kSspKeys[] = {"staleness"};
+constexpr const char* kSoftKeys[] = {"gather"};
+constexpr const char* kLateKeys[] = {"fraction"};
+constexpr const char* kGossipKeys[] = {"period", "neighbours", "in_flight"};
+constexpr const char* kDecentralizedKeys[] = {"push_steps", "in_flight"};
+constexpr const char* kSspPeerKeys[] = {"staleness", "in_flight"};
 
 constexpr AgreementRow kRules[] = {
     {"bsp",
@@ -15,6 +36,84 @@ constexpr AgreementRow kRules[] = {
      "",
      {},
      make_bsp},
+    {"averaging",
+     "Workers train alone for `period` steps, then their weights are averaged; an outer optimiser may "
+     "follow.",
+     "Moritz, Nishihara, Stoica, Jordan, SparkNet, 2015; Chen and Huo, block momentum (BMUF), 2016; "
+     "Douillard et "
+     "al., DiLoCo, 2023",
+     true, false, Pace::kPeriod, true, "", kAveragingKeys, make_averaging},
+    {"easgd", "Every `period` steps workers and a centre pull at each other; every worker keeps the centre.",
+     "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", true, false, Pace::kPeriod,
+     true, "", kEasgdKeys, make_easgd},
+    {"conservative", "As averaging, and local steps are held near the last average by a proximal term.",
+     "Li, Zhang, Chen, Smola, Efficient mini-batch training for stochastic optimization, KDD 2014", true,
+     false, Pace::kPeriod, true, "", kConservativeKeys, make_conservative},
+    {"hogwild", "Workers of one host update one set of weights without locks; `locked`: one at a time.",
+     "Recht, Re, Wright, Niu, Hogwild!: a lock-free approach to parallelizing stochastic gradient descent, "
+     "2011",
+     false, false, Pace::kFree, true, "", kHogwildKeys, make_hogwild},
+    {"bsp-server",
+     "Every clock the servers apply the mean of all workers' gradients; all read the same weights.",
+     "Li et al., Scaling distributed machine learning with the parameter server, OSDI 2014",
+     true,
+     true,
+     Pace::kFree,
+     false,
+     "bsp",
+     {},
+     make_bsp_server},
+    {"ssp", "Servers apply gradients as they come; the fastest worker is at most `staleness` clocks ahead.",
+     "Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, NIPS 2013",
+     false, true, Pace::kFree, false, "ssp", kSspKeys, make_ssp},
+    {"downpour",
+     "Workers push accrued gradients every `push_steps` and fetch weights every `fetch_steps`, waiting for "
+     "nobody.",
+     "Dean et al., Large scale distributed deep networks, NIPS 2012", false, true, Pace::kFree, false,
+     "async", kDownpourKeys, make_downpour},
+    {"staleness-aware",
+     "Servers apply gradients as they come, with the rate divided by their staleness.",
+     "Zhang, Gupta, Lian, Liu, Staleness-aware async-SGD for distributed deep learning, IJCAI 2016",
+     false,
+     true,
+     Pace::kFree,
+     false,
+     "async",
+     {},
+     make_staleness_aware},
+    {"soft", "Servers apply the mean of `gather` gradients, whoever they are of.",
+     "Zhang, Gupta, Lian, Liu, Staleness-aware async-SGD for distributed deep learning, IJCAI 2016", false,
+     true, Pace::kFree, false, "soft", kSoftKeys, make_soft},
+    {"late", "A clock closes with `fraction` of the workers; late gradients are dropped.",
+     "Chen, Monga, Bengio, Jozefowicz, Revisiting distributed synchronous SGD, 2016; Chilimbi et al., "
+     "Project Adam, OSDI 2014",
+     false, true, Pace::kFree, false, "late", kLateKeys, make_late},
+    {"easgd-async", "Every `period` steps a worker and the servers' centre pull at each other, on their own.",
+     "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", false, true, Pace::kFree,
+     true, "async", kEasgdKeys, make_easgd_async},
+    {"gossip",
+     "Every `period` steps a worker sends its model to some `neighbours`; what has come is mixed in, and "
+     "nobody waits.",
+     "Blot, Picard, Cord, Thome, Gossip training for deep learning, 2016; Lian et al., Can decentralized "
+     "algorithms outperform centralized algorithms? (D-PSGD), 2017; Assran, Loizou, Ballas, Rabbat, "
+     "Stochastic gradient push, 2019",
+     false, false, Pace::kFree, true, "", kGossipKeys, make_gossip},
+    {"decentralized", "Workers send what they changed to all others, who add it as it comes; nobody waits.",
+     "Strom, Scalable distributed DNN training using commodity GPU cloud computing, Interspeech 2015", false,
+     false, Pace::kFree, true, "", kDecentralizedKeys, make_decentralized},
+    {"ssp-peer", "As decentralized, and nobody is more than `staleness` clocks ahead of the slowest.",
+     "Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, NIPS 2013",
+     false, false, Pace::kFree, true, "", kSspPeerKeys, make_ssp_peer},
+    {"none",
+     "Workers train alone and never talk; the model is worker 0's. The control.",
+     "The control of Zinkevich, Weimer, Li, Smola, Parallelized stochastic gradient descent, 2010",
+     false,
+     false,
+     Pace::kPeriod,
+     true,
+     "",
+     {},
+     make_none},
 };
 
 }  // namespace

@@ -1,0 +1,173 @@
+// Averaging: every worker takes `period` steps of its own, then the weights are averaged over all workers.
+//
+// With w the model agreed on last and m the mean of the workers' weights, running statistics included:
+//   average   w <- m                                          local SGD; SparkNet (Moritz et al. 2015)
+//   sgd       d = w - m, v <- mu v + d, w <- w - eta v        block momentum (Chen and Huo 2016)
+//   nesterov  d = w - m, v <- mu v + d, w <- w - eta (d + mu v)   DiLoCo (Douillard et al. 2023)
+// with eta = outer_lr, mu = outer_momentum; then every worker goes on from w. Statistics are averages in all
+// three: an extrapolated variance can be negative.
+//
+// The mean is made in place over the live weights, all buckets at once.
+#include "trireme/agree/averaging.h"
+
+#include "trireme/agree/period.h"
+#include "trireme/agree/vector_math.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+enum class Outer : std::uint8_t { kAverage, kSgd, kNesterov };
+
+class Averaging final : public Agreement {
+ public:
+  explicit Averaging(const RuleContext& context)
+      : context_(context), rt_(*context.rt), counters_(context.options.period) {
+    failure_ = prepare();
+  }
+
+  Task<Status> begin_step(StepInfo) override {
+    if (!failure_.ok()) co_return failure_;
+    if (!counters_.started()) co_await start();
+    began_ = rt_.now();
+    co_return Status();
+  }
+
+  Task<Status> exchange(BucketExchange bucket) override {
+    co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    co_return Status();
+  }
+
+  Task<Status> end_step(StepInfo) override {
+    worked_ns_ += rt_.now() - began_;
+    ++worked_steps_;
+    if (!counters_.count_step()) co_return Status();
+    const TimeNs arrived = rt_.now();
+    TR_CO_RETURN_IF_ERROR(co_await average());
+    if (auto_) TR_CO_RETURN_IF_ERROR(co_await choose_period(rt_.now() - arrived));
+    worked_ns_ = 0;
+    worked_steps_ = 0;
+    co_return Status();
+  }
+
+  Task<Status> settle(std::vector<Tensor> into) override {
+    MeanCall call;
+    call.step = settles_++;
+    call.first_slot = static_cast<std::uint16_t>(context_.weights.size());
+    call.label = "agreed model, bucket";
+    co_return co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights,
+                                         std::move(into));
+  }
+
+  RuleReport report() const override {
+    RuleReport r;
+    r.exchanges = counters_.rounds();
+    r.more["outer_steps"] = counters_.rounds();
+    r.more["period"] = counters_.period();
+    r.more["outer"] = context_.options.outer;
+    return r;
+  }
+
+  std::vector<std::pair<std::string, Tensor>> state() const override {
+    std::vector<std::pair<std::string, Tensor>> all{{"averaging/counters", counters_.tensor()}};
+    for (std::size_t b = 0; b < agreed_.size(); ++b) {
+      all.emplace_back(fmt::format("averaging/agreed/{}", b), agreed_[b]);
+      all.emplace_back(fmt::format("averaging/velocity/{}", b), velocity_[b]);
+    }
+    return all;
+  }
+
+ private:
+  Status prepare() {
+    const RuleOptions& o = context_.options;
+    if (o.outer == "sgd") {
+      outer_ = Outer::kSgd;
+    } else if (o.outer == "nesterov") {
+      outer_ = Outer::kNesterov;
+    } else if (o.outer != "average") {
+      return error(Code::kInvalid,
+                   "[agree] parallel.outer: got '{}', expected one of: average, sgd, nesterov", o.outer);
+    }
+    if (o.period == 0) {
+      counters_.set_period(1);
+      if (context_.num_workers > 1) {
+        if (context_.mail == nullptr)
+          return error(Code::kInvalid,
+                       "[agree] parallel.period = 0 is chosen by letters, and this job has none; "
+                       "give parallel.period a number of steps");
+        auto_ = std::make_unique<AutoPeriod>(rt_, *context_.mail, context_.worker, context_.num_workers);
+      }
+    }
+    if (outer_ == Outer::kAverage) return {};
+    TR_ASSIGN_OR_RETURN(agreed_, new_vectors_like(rt_, context_.weights));
+    TR_ASSIGN_OR_RETURN(velocity_, new_vectors_like(rt_, context_.weights));
+    return {};
+  }
+
+  // Nothing was restored: the weights that everybody starts with are the first agreed model.
+  Task<void> start() {
+    for (std::size_t b = 0; b < agreed_.size(); ++b) {
+      co_await copy(rt_, context_.weights[b], agreed_[b]);
+      co_await fill(rt_, velocity_[b], 0);
+    }
+    counters_.set_started();
+  }
+
+  Task<Status> average() {
+    MeanCall call;
+    call.step = static_cast<std::uint32_t>(counters_.rounds());
+    call.label = "average of bucket";
+    TR_CO_RETURN_IF_ERROR(co_await mean_over_workers(rt_, *context_.workers, std::move(call),
+                                                     context_.weights, context_.weights));
+    for (std::size_t b = 0; b < agreed_.size(); ++b) co_await outer_step(b);
+    co_return Status();
+  }
+
+  Task<void> outer_step(std::size_t b) {
+    const auto lr = static_cast<float>(context_.options.outer_lr);
+    const auto momentum = static_cast<float>(context_.options.outer_momentum);
+    const bool nesterov = outer_ == Outer::kNesterov;
+    PassBody body = [lr, momentum, nesterov](float* const* p, std::int64_t begin, std::int64_t end) {
+      float *w = p[0], *agreed = p[1], *v = p[2];
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float d = agreed[i] - w[i];
+        v[i] = momentum * v[i] + d;
+        agreed[i] -= lr * (nesterov ? d + momentum * v[i] : v[i]);
+        w[i] = agreed[i];
+      }
+    };
+    const PassCost cost{nesterov ? 7.0 : 5.0, 3, 3};
+    std::vector<Tensor> vectors{context_.weights[b], agreed_[b], velocity_[b]};
+    const std::int64_t parameters = context_.parameter_elems.empty() ? -1 : context_.parameter_elems[b];
+    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "outer step", parameters);
+  }
+
+  Task<Status> choose_period(TimeNs exchanged_ns) {
+    const double step = to_seconds(worked_ns_) / static_cast<double>(worked_steps_);
+    auto chosen = co_await auto_->choose(to_seconds(exchanged_ns), step);
+    if (!chosen.ok()) co_return chosen.status();
+    counters_.set_period(*chosen);
+    co_return Status();
+  }
+
+  const RuleContext context_;
+  runtime::Runtime& rt_;
+  PeriodCounters counters_;
+  Outer outer_ = Outer::kAverage;
+  std::unique_ptr<AutoPeriod> auto_;
+  std::vector<Tensor> agreed_, velocity_;  // none for plain averages
+  Status failure_;
+  std::uint32_t settles_ = 0;
+  TimeNs began_ = 0, worked_ns_ = 0;
+  std::int64_t worked_steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_averaging(const RuleContext& context) {
+  return std::make_unique<Averaging>(context);
+}
+
+}  // namespace trireme::agree

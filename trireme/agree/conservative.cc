@@ -1,0 +1,118 @@
+// Conservative subproblems (Li, Zhang, Chen, Smola, Efficient mini-batch training for stochastic
+// optimization, KDD 2014): between two averages a worker minimises
+//   f_i(x) + gamma/2 |x - w|^2
+// with w the model agreed on last and gamma = proximity, by `period` steps of its optimiser; then w is the
+// mean of the workers' x, and everybody goes on from it. The paper takes the steps on one mini-batch; here
+// each has its own. gamma = 0 is plain averaging. The term is on parameters only.
+#include "trireme/agree/conservative.h"
+
+#include "trireme/agree/period.h"
+#include "trireme/agree/vector_math.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+class Conservative final : public Agreement {
+ public:
+  explicit Conservative(const RuleContext& context)
+      : context_(context), rt_(*context.rt), counters_(context.options.period) {
+    failure_ = prepare();
+  }
+
+  Task<Status> begin_step(StepInfo) override {
+    if (!failure_.ok() || counters_.started()) co_return failure_;
+    co_await keep_agreed();
+    counters_.set_started();
+    co_return Status();
+  }
+
+  // gradient += gamma (x - w)
+  Task<Status> exchange(BucketExchange bucket) override {
+    const std::size_t b = bucket.bucket;
+    const Tensor gradient = bucket.shard_gradients[0];
+    co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    const auto gamma = static_cast<float>(context_.options.proximity);
+    PassBody body = [gamma](float* const* p, std::int64_t begin, std::int64_t end) {
+      float* g = p[0];
+      const float *x = p[1], *agreed = p[2];
+      for (std::int64_t i = begin; i < end; ++i) g[i] += gamma * (x[i] - agreed[i]);
+    };
+    const PassCost cost{3, 3, 1};
+    std::vector<Tensor> vectors{gradient, context_.weights[b], agreed_[b]};
+    const std::int64_t parameters = context_.parameter_elems.empty() ? -1 : context_.parameter_elems[b];
+    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "proximity", parameters);
+    co_return Status();
+  }
+
+  Task<Status> end_step(StepInfo) override {
+    if (!counters_.count_step()) co_return Status();
+    MeanCall call;
+    call.step = static_cast<std::uint32_t>(counters_.rounds());
+    call.label = "average of bucket";
+    TR_CO_RETURN_IF_ERROR(co_await mean_over_workers(rt_, *context_.workers, std::move(call),
+                                                     context_.weights, context_.weights));
+    co_await keep_agreed();
+    co_return Status();
+  }
+
+  Task<Status> settle(std::vector<Tensor> into) override {
+    MeanCall call;
+    call.step = settles_++;
+    call.first_slot = static_cast<std::uint16_t>(context_.weights.size());
+    call.label = "agreed model, bucket";
+    co_return co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights,
+                                         std::move(into));
+  }
+
+  RuleReport report() const override {
+    RuleReport r;
+    r.exchanges = counters_.rounds();
+    r.more["outer_steps"] = counters_.rounds();
+    r.more["period"] = counters_.period();
+    r.more["proximity"] = context_.options.proximity;
+    return r;
+  }
+
+  std::vector<std::pair<std::string, Tensor>> state() const override {
+    std::vector<std::pair<std::string, Tensor>> all{{"conservative/counters", counters_.tensor()}};
+    for (std::size_t b = 0; b < agreed_.size(); ++b)
+      all.emplace_back(fmt::format("conservative/agreed/{}", b), agreed_[b]);
+    return all;
+  }
+
+ private:
+  Status prepare() {
+    const RuleOptions& o = context_.options;
+    if (o.period < 1)
+      return error(Code::kInvalid,
+                   "[agree] conservative: parallel.period: got {}, expected at least 1; only averaging "
+                   "chooses it",
+                   o.period);
+    if (!(o.proximity >= 0))
+      return error(Code::kInvalid, "[agree] conservative: parallel.proximity: got {}, expected 0 or more",
+                   o.proximity);
+    TR_ASSIGN_OR_RETURN(agreed_, new_vectors_like(rt_, context_.weights));
+    return {};
+  }
+
+  Task<void> keep_agreed() {
+    for (std::size_t b = 0; b < agreed_.size(); ++b) co_await copy(rt_, context_.weights[b], agreed_[b]);
+  }
+
+  const RuleContext context_;
+  runtime::Runtime& rt_;
+  PeriodCounters counters_;
+  std::vector<Tensor> agreed_;
+  Status failure_;
+  std::uint32_t settles_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_conservative(const RuleContext& context) {
+  return std::make_unique<Conservative>(context);
+}
+
+}  // namespace trireme::agree

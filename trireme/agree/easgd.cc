@@ -1,0 +1,146 @@
+// Elastic averaging SGD, synchronous (Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD,
+// 2015, equations 5 and 6): every `period` steps, both lines from the old values,
+//   x_i <- x_i - alpha (x_i - c)
+//   c   <- c + alpha sum_i (x_i - c)
+// with alpha = elasticity, 0.9 / workers unless given. Where the workers' optimiser has momentum this is
+// EAMSGD. Every worker keeps the centre c, with the same bits; it starts as the initial weights and is the
+// agreed model.
+//
+// The first line needs nobody, and nobody needs the new centre before the next exchange: the differences are
+// summed while the workers compute on.
+#include "trireme/agree/easgd.h"
+
+#include "trireme/agree/period.h"
+#include "trireme/agree/vector_math.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+class Easgd final : public Agreement {
+ public:
+  explicit Easgd(const RuleContext& context)
+      : context_(context),
+        rt_(*context.rt),
+        counters_(context.options.period),
+        alpha_(static_cast<float>(context.options.elasticity > 0 ? context.options.elasticity
+                                                                 : 0.9 / context.num_workers)) {
+    failure_ = prepare();
+  }
+
+  Task<Status> begin_step(StepInfo) override { co_return co_await start(); }
+
+  Task<Status> exchange(BucketExchange bucket) override {
+    co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    co_return Status();
+  }
+
+  Task<Status> end_step(StepInfo) override {
+    if (!counters_.count_step()) co_return Status();
+    TR_CO_RETURN_IF_ERROR(co_await wait_for_centre());
+    for (std::size_t b = 0; b < centre_.size(); ++b) co_await pull_together(b);
+    centre_moved_ = std::make_unique<runtime::OneShot<Status>>(rt_);
+    moving_ = move_centre();
+    moving_.start();
+    co_return Status();
+  }
+
+  Task<Status> settle(std::vector<Tensor> into) override {
+    TR_CO_RETURN_IF_ERROR(co_await start());
+    TR_CO_RETURN_IF_ERROR(co_await wait_for_centre());
+    for (std::size_t b = 0; b < centre_.size(); ++b) co_await copy(rt_, centre_[b], into[b]);
+    co_return Status();
+  }
+
+  Task<Status> finish() override { co_return co_await wait_for_centre(); }
+
+  RuleReport report() const override {
+    RuleReport r;
+    r.exchanges = counters_.rounds();
+    r.more["outer_steps"] = counters_.rounds();
+    r.more["period"] = counters_.period();
+    r.more["elasticity"] = alpha_;
+    return r;
+  }
+
+  std::vector<std::pair<std::string, Tensor>> state() const override {
+    std::vector<std::pair<std::string, Tensor>> all{{"easgd/counters", counters_.tensor()}};
+    for (std::size_t b = 0; b < centre_.size(); ++b)
+      all.emplace_back(fmt::format("easgd/centre/{}", b), centre_[b]);
+    return all;
+  }
+
+ private:
+  Status prepare() {
+    if (context_.options.period < 1)
+      return error(Code::kInvalid,
+                   "[agree] easgd: parallel.period: got {}, expected at least 1; only averaging chooses it",
+                   context_.options.period);
+    TR_ASSIGN_OR_RETURN(centre_, new_vectors_like(rt_, context_.weights));
+    TR_ASSIGN_OR_RETURN(difference_, new_vectors_like(rt_, context_.weights));
+    return {};
+  }
+
+  Task<Status> start() {
+    if (!failure_.ok() || counters_.started()) co_return failure_;
+    for (std::size_t b = 0; b < centre_.size(); ++b) co_await copy(rt_, context_.weights[b], centre_[b]);
+    counters_.set_started();
+    co_return Status();
+  }
+
+  Task<void> pull_together(std::size_t b) {
+    const float alpha = alpha_;
+    PassBody body = [alpha](float* const* p, std::int64_t begin, std::int64_t end) {
+      float *x = p[0], *difference = p[2];
+      const float* centre = p[1];
+      for (std::int64_t i = begin; i < end; ++i) {
+        difference[i] = x[i] - centre[i];
+        x[i] -= alpha * difference[i];
+      }
+    };
+    const PassCost cost{3, 2, 2};
+    std::vector<Tensor> vectors{context_.weights[b], centre_[b], difference_[b]};
+    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "elastic step");
+  }
+
+  Task<Status> move_bucket(std::size_t b) {
+    comm::Call call;
+    call.step = static_cast<std::uint32_t>(counters_.rounds());
+    call.slot = static_cast<std::uint16_t>(b);
+    call.label = fmt::format("differences of bucket {}", b);
+    TR_CO_RETURN_IF_ERROR(co_await context_.workers->allreduce(std::move(call), difference_[b]));
+    co_await add_scaled(rt_, centre_[b], alpha_, difference_[b]);
+    co_return Status();
+  }
+
+  Task<void> move_centre() {
+    std::vector<Task<Status>> buckets;
+    for (std::size_t b = 0; b < centre_.size(); ++b) buckets.push_back(move_bucket(b));
+    Status status = co_await runtime::when_all(rt_, std::move(buckets));
+    centre_moved_->set(std::move(status));
+  }
+
+  // Bounded by the group: its verdict ends the sums.
+  Task<Status> wait_for_centre() {
+    if (!centre_moved_) co_return Status();
+    co_await centre_moved_->wait_until(kForever);
+    co_return centre_moved_->value();
+  }
+
+  const RuleContext context_;
+  runtime::Runtime& rt_;
+  PeriodCounters counters_;
+  const float alpha_;
+  std::vector<Tensor> centre_, difference_;
+  Status failure_;
+  std::unique_ptr<runtime::OneShot<Status>> centre_moved_;  // null before the first exchange
+  Task<void> moving_;                                       // after what it uses
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_easgd(const RuleContext& context) { return std::make_unique<Easgd>(context); }
+
+}  // namespace trireme::agree

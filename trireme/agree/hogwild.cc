@@ -1,0 +1,132 @@
+// Hogwild (Recht, Re, Wright, Niu, Hogwild!: a lock-free approach to parallelizing stochastic gradient
+// descent, 2011): the workers of one host update one set of weights without locks.
+//
+// The trainer gives every worker the same memory as RuleContext::weights, and each worker's optimiser steps
+// on it with the local gradient; so there is nothing to exchange. racy.h says what may go wrong and what may
+// not.
+//
+// `locked`, the variant to compare with: a worker holds a lock from the first bucket's exchange to the end of
+// the step.
+//   excluded:      two workers apply updates at the same time. No step is lost, and each is applied whole
+//                  before the next one begins.
+//   not excluded:  a forward or backward pass that reads weights while another worker applies its update, and
+//                  gradients that are older than the weights they are applied to. (Keeping those out would
+//                  leave one worker computing at a time.)
+// The lock goes through rank 0 by letters. A worker that is lost with the lock in hand leaves its update half
+// applied, as it may without the lock.
+#include "trireme/agree/hogwild.h"
+
+#include "trireme/agree/meeting.h"
+#include "trireme/agree/racy.h"
+#include "trireme/agree/turns.h"
+#include "trireme/agree/vector_math.h"
+#include "trireme/comm/letter_kinds.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+constexpr std::uint16_t kLetterMeet = comm::kLetterRuleFirst;
+constexpr std::uint16_t kLetterTurn = comm::kLetterRuleFirst + 1;  // and the next
+
+class Hogwild final : public Agreement {
+ public:
+  explicit Hogwild(const RuleContext& context) : context_(context), rt_(*context.rt) {
+    TR_CHECK(context.mail != nullptr, "[agree] hogwild needs letters");
+    meeting_ =
+        std::make_unique<Meeting>(rt_, *context.mail, kLetterMeet, context.worker, context.num_workers);
+    if (context.options.locked)
+      turns_ = std::make_unique<Turns>(rt_, *context.mail, kLetterTurn, context.worker);
+  }
+
+  Task<Status> exchange(BucketExchange bucket) override {
+    co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    if (!turns_) co_return Status();
+    co_return co_await take_turn();
+  }
+
+  Task<Status> end_step(StepInfo) override {
+    ++updates_;
+    if (!turns_) co_return Status();
+    has_turn_ = false;
+    co_return co_await turns_->pass();
+  }
+
+  // Nobody updates between the two meetings, so all copies are equal.
+  Task<Status> settle(std::vector<Tensor> into) override {
+    TR_CO_RETURN_IF_ERROR(co_await meet());
+    for (std::size_t b = 0; b < into.size(); ++b) {
+      PassBody body = [](float* const* p, std::int64_t begin, std::int64_t end) {
+        racy_read(p[0] + begin, p[1] + begin, end - begin);
+      };
+      const PassCost cost{0, 1, 1};
+      std::vector<Tensor> vectors{context_.weights[b], into[b]};
+      co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "copy shared weights");
+    }
+    co_return co_await meet();
+  }
+
+  void on_lost(int worker) override {
+    meeting_->on_lost(worker);
+    if (turns_) turns_->on_lost(worker);
+  }
+
+  RuleReport report() const override {
+    RuleReport r;
+    r.exchanges = updates_;
+    r.staleness = staleness_;
+    r.more["locked"] = turns_ != nullptr;
+    return r;
+  }
+
+ private:
+  Task<Status> meet() {
+    const comm::Letter here;
+    auto met = co_await meeting_->meet(here);
+    co_return met.status();
+  }
+
+  // The first bucket of a step asks, the others wait with it.
+  Task<Status> take_turn() {
+    if (has_turn_) co_return Status();
+    if (asking_) {
+      const auto shot = std::make_shared<runtime::OneShot<Status>>(rt_);
+      waiting_.push_back(shot);
+      co_await shot->wait_until(kForever);  // the mailbox bounds the wait of the one who asked
+      co_return shot->value();
+    }
+    asking_ = true;
+    auto turn = co_await turns_->take();
+    asking_ = false;
+    has_turn_ = turn.ok();
+    if (turn.ok()) note_turn(*turn);
+    for (const auto& shot : waiting_) shot->set(turn.status());
+    waiting_.clear();
+    co_return turn.status();
+  }
+
+  // Turns of others since this worker's last one: updates that its gradient may not have seen.
+  void note_turn(std::int64_t turn) {
+    if (last_turn_ >= 0) ++staleness_[turn - last_turn_ - 1];
+    last_turn_ = turn;
+  }
+
+  const RuleContext context_;
+  runtime::Runtime& rt_;
+  std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<Turns> turns_;  // null: not locked
+  bool asking_ = false, has_turn_ = false;
+  std::vector<std::shared_ptr<runtime::OneShot<Status>>> waiting_;
+  std::int64_t updates_ = 0, last_turn_ = -1;
+  std::map<std::int64_t, std::int64_t> staleness_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_hogwild(const RuleContext& context) {
+  return std::make_unique<Hogwild>(context);
+}
+
+}  // namespace trireme::agree

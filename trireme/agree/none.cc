@@ -1,0 +1,48 @@
+// None: every worker trains alone. The control that other rules are measured against: what they gain by
+// talking, and what talking costs. The model is worker 0's.
+#include "trireme/agree/none.h"
+
+#include "trireme/agree/vector_math.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+class None final : public Agreement {
+ public:
+  explicit None(const RuleContext& context) : context_(context), rt_(*context.rt) {}
+
+  Task<Status> exchange(BucketExchange bucket) override {
+    co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    co_return Status();
+  }
+
+  Task<Status> settle(std::vector<Tensor> into) override {
+    std::vector<Task<Status>> buckets;
+    for (std::size_t b = 0; b < into.size(); ++b) buckets.push_back(give(settles_, b, into[b]));
+    ++settles_;
+    co_return co_await runtime::when_all(rt_, std::move(buckets));
+  }
+
+ private:
+  Task<Status> give(std::uint32_t step, std::size_t b, Tensor into) {
+    comm::Call call;
+    call.step = step;
+    call.slot = static_cast<std::uint16_t>(b);
+    call.label = fmt::format("model of worker 0, bucket {}", b);
+    if (context_.worker == 0) co_await copy(rt_, context_.weights[b], into);
+    co_return co_await context_.workers->broadcast(std::move(call), into);
+  }
+
+  const RuleContext context_;
+  runtime::Runtime& rt_;
+  std::uint32_t settles_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_none(const RuleContext& context) { return std::make_unique<None>(context); }
+
+}  // namespace trireme::agree
