@@ -1,0 +1,13 @@
+// Bulk-synchronous over servers (Li et al. 2014, the sequential consistency of their section 3.5): clock c of
+// all workers makes one update from the mean of their gradients g_i, computed at the same weights:
+//   w_{c+1} = update(w_c, 1/W sum_i g_i(w_c))
+// Servers add in worker order, so the bits do not depend on who is faster. A worker that is gone is left out
+// of the mean.
+#include "trireme/agree/push_pull.h"
+#include "trireme/agree/server_rules.h"
+
+namespace trireme::agree {
+
+std::unique_ptr<Agreement> make_bsp_server(const RuleContext& context) { return make_push_pull(context, {}); }
+
+}  // namespace trireme::agree

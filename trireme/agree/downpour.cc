@@ -1,0 +1,280 @@
+// Downpour SGD (Dean et al. 2012, algorithm 1.1): every n_fetch steps a replica asks for the parameters,
+// every n_push steps it sends the gradients accrued since the last time, and between these it takes plain SGD
+// steps of its own:
+//   accrued <- accrued + g,  w <- w - lr g;  push: W <- update(W, accrued), accrued <- 0;  fetch: w <- W
+// The servers run the optimiser (the paper: AdaGrad). Nobody waits for another replica.
+//
+// A round is what leaves at the end of a step: its push, then its fetch, bucket by bucket as they become
+// final. At most `in_flight` rounds are under way: with 1 a step begins when the round of the step before is
+// back, with more it begins with the newest parameters that are there, and the round travels while it
+// computes. What a fetch brings replaces the replica's own steps, as in the paper.
+//
+// Warm start (their section 5): worker 0 alone takes the first `warm_start_steps` steps; the others begin
+// when it has, or when it comes to a meeting before.
+#include <algorithm>
+#include <utility>
+
+#include "trireme/agree/server_link.h"
+#include "trireme/agree/server_rules.h"
+#include "trireme/agree/vector_math.h"
+#include "trireme/comm/letter_kinds.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+constexpr std::uint16_t kLetterWarm = comm::kLetterRuleFirst + 14;
+
+// What left at the end of a step, and its memory.
+struct Round {
+  std::vector<Tensor> accrued, fetched;  // per bucket
+  std::vector<std::int64_t> updates;     // that the fetched parameters contain, per bucket,
+  std::int64_t own_pushes = 0;           // and pushes of this worker
+  std::size_t left = 0;                  // buckets under way
+  bool pushes = false, fetches = false;
+  bool arrived = false;  // fetched whole, and not in the weights yet
+  std::int64_t number = 0, clock = 0;
+};
+
+class Downpour final : public Agreement {
+ public:
+  explicit Downpour(const RuleContext& context)
+      : fetch_steps_(std::max<std::int64_t>(1, context.options.fetch_steps)),
+        push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
+        rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.in_flight))),
+        base_updates_(context.weights.size()),
+        warm_(context.options.warm_start_steps <= 0 || context.num_workers == 1),
+        link_(context) {
+    if (warm_ || context.worker != 0) return;
+    comm::Mailbox::Handler handler;
+    handler.arrived = [this](int peer, const comm::Letter& letter) {
+      cold_.emplace_back(peer, letter);
+      if (warm_) let_others_begin();
+    };
+    context.mail->handle(kLetterWarm, std::move(handler));
+  }
+
+  ~Downpour() override {
+    if (link_.context().mail != nullptr) link_.context().mail->handle(kLetterWarm, {});
+  }
+
+  Task<Status> begin_step(StepInfo step) override {
+    TR_CO_RETURN_IF_ERROR(co_await link_.start());
+    TR_CO_RETURN_IF_ERROR(make_memory());
+    const TimeNs began = link_.rt().now();
+    if (!warm_ && link_.context().worker != 0) TR_CO_RETURN_IF_ERROR(co_await wait_for_warm_start());
+    learning_rate_ = step.learning_rate;
+    Round& round = current();
+    while (round.left > 0)
+      TR_CO_RETURN_IF_ERROR(co_await link_.errands().wait_below(link_.errands().under_way()));
+    if (must_fetch_)
+      TR_CO_RETURN_IF_ERROR(co_await fetch_now());
+    else
+      co_await take_newest();
+    link_.note_wait(began);
+    round.pushes = accrued_steps_ + 1 == push_steps_;
+    round.fetches = (steps_ + 1) % fetch_steps_ == 0;
+    round.left = round.pushes || round.fetches ? link_.num_buckets() : 0;
+    round.clock = link_.clock();
+    round.number = round_;
+    round.own_pushes = pushes_ + (round.pushes ? 1 : 0);
+    co_return Status();
+  }
+
+  Task<Status> exchange(BucketExchange bucket) override {
+    const std::size_t b = bucket.bucket;
+    const Tensor gradient = bucket.shard_gradients[0];
+    co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
+    if (accrued_steps_ == 0)
+      co_await copy(link_.rt(), gradient, accrued_[b]);
+    else
+      co_await add_scaled(link_.rt(), accrued_[b], 1, gradient);
+    Round& round = current();
+    // With one round the next step waits for the fetch, which replaces this step.
+    if (!round.fetches || rounds_.size() > 1) co_await step_here(b, gradient);
+    if (round.left == 0) co_return Status();
+    if (round.pushes) std::swap(accrued_[b], round.accrued[b]);
+    link_.errands().start(travel(round, b));
+    co_return Status();
+  }
+
+  Task<Status> end_step(StepInfo) override {
+    const Round& round = current();
+    ++steps_;
+    ++accrued_steps_;
+    if (round.pushes) {
+      accrued_steps_ = 0;
+      ++pushes_;
+      link_.set_clock(link_.clock() + 1);
+    }
+    if (round.pushes || round.fetches) ++round_;
+    if (link_.context().worker == 0 && steps_ == link_.context().options.warm_start_steps) let_others_begin();
+    co_return Status();
+  }
+
+  Task<Status> finish() override {
+    TR_CO_RETURN_IF_ERROR(co_await send_all());
+    co_return co_await link_.finish();
+  }
+
+  Task<Status> settle(std::vector<Tensor> into) override {
+    TR_CO_RETURN_IF_ERROR(co_await send_all());
+    TR_CO_RETURN_IF_ERROR(co_await link_.settle(std::move(into)));
+    for (Round& round : rounds_) round.arrived = false;
+    must_fetch_ = true;
+    co_return Status();
+  }
+
+  void on_lost(int worker) override { link_.on_lost(worker); }
+
+  RuleReport report() const override {
+    RuleReport report = link_.report();
+    report.more["fetches"] = fetches_;
+    report.more["local_steps"] = local_steps_;
+    return report;
+  }
+
+ private:
+  Round& current() { return rounds_[static_cast<std::size_t>(round_) % rounds_.size()]; }
+
+  Status make_memory() {
+    if (!accrued_.empty()) return {};
+    const auto make = [&](std::vector<Tensor>& vectors) -> Status {
+      TR_ASSIGN_OR_RETURN(vectors, new_vectors_like(link_.rt(), link_.context().weights));
+      return {};
+    };
+    TR_RETURN_IF_ERROR(make(accrued_));
+    for (Round& round : rounds_) {
+      TR_RETURN_IF_ERROR(make(round.accrued));
+      TR_RETURN_IF_ERROR(make(round.fetched));
+      round.updates.resize(link_.num_buckets());
+    }
+    return {};
+  }
+
+  // Before the first step and after a meeting.
+  Task<Status> fetch_now() {
+    TR_CO_RETURN_IF_ERROR(co_await link_.pull_all(link_.context().weights, link_.clock()));
+    for (std::size_t b = 0; b < base_updates_.size(); ++b) base_updates_[b] = link_.version(b).updates;
+    base_pushes_ = pushes_;
+    must_fetch_ = false;
+    co_return Status();
+  }
+
+  Task<void> take_newest() {
+    Round* newest = nullptr;
+    for (Round& round : rounds_)
+      if (round.arrived && (newest == nullptr || round.number > newest->number)) newest = &round;
+    if (newest == nullptr) co_return;
+    for (Round& round : rounds_) round.arrived = false;
+    for (std::size_t b = 0; b < link_.num_buckets(); ++b) {
+      PassBody body = [](float* const* v, std::int64_t begin, std::int64_t end) {
+        std::copy(v[1] + begin, v[1] + end, v[0] + begin);
+      };
+      std::vector<Tensor> vectors = {link_.context().weights[b], newest->fetched[b]};
+      const PassCost cost{.flops = 0, .reads = 1, .writes = 1};
+      co_await run_pass(link_.rt(), cost, std::move(vectors), std::move(body), "take parameters",
+                        link_.parameter_elems(b));
+    }
+    base_updates_ = newest->updates;
+    base_pushes_ = newest->own_pushes;
+    ++fetches_;
+  }
+
+  Task<void> step_here(std::size_t b, Tensor gradient) {
+    const float rate = learning_rate_;
+    PassBody body = [rate](float* const* v, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) v[0][i] -= rate * v[1][i];
+    };
+    std::vector<Tensor> vectors = {link_.context().weights[b], std::move(gradient)};
+    const PassCost cost{.flops = 2, .reads = 2, .writes = 1};
+    co_await run_pass(link_.rt(), cost, std::move(vectors), std::move(body), "local step",
+                      link_.parameter_elems(b));
+    if (b == 0) ++local_steps_;
+  }
+
+  Task<Status> travel(Round& round, std::size_t b) {
+    if (round.pushes) {
+      server::PushNote note;
+      note.learning_rate = learning_rate_;
+      note.based_on = base_updates_[b];
+      const std::int64_t base = base_updates_[b], base_pushes = base_pushes_;
+      TR_CO_RETURN_IF_ERROR(co_await link_.push(b, round.accrued[b], note));
+      if (round.fetches) {
+        TR_CO_RETURN_IF_ERROR(co_await link_.pull(b, round.fetched[b], round.clock + 1));
+        if (b == 0)  // updates by others since the parameters that the newest of these gradients is of
+          link_.note_staleness(link_.version(b).updates - base - (round.own_pushes - base_pushes));
+      }
+    } else {
+      TR_CO_RETURN_IF_ERROR(co_await link_.pull(b, round.fetched[b], round.clock));
+    }
+    round.updates[b] = link_.version(b).updates;
+    if (--round.left > 0) co_return Status();
+    round.arrived = round.fetches;
+    if (!round.pushes) co_return Status();
+    co_return co_await link_.servers().tick(round.clock);
+  }
+
+  // Nothing stays here: gradients that are not pushed yet leave now.
+  Task<Status> send_all() {
+    let_others_begin();
+    if (accrued_steps_ > 0) {
+      accrued_steps_ = 0;
+      ++pushes_;
+      std::vector<Task<Status>> pushes;
+      for (std::size_t b = 0; b < link_.num_buckets(); ++b) {
+        server::PushNote note;
+        note.learning_rate = learning_rate_;
+        note.based_on = base_updates_[b];
+        pushes.push_back(link_.push(b, accrued_[b], note));
+      }
+      TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(link_.rt(), std::move(pushes)));
+      TR_CO_RETURN_IF_ERROR(co_await link_.tick());
+    }
+    co_return co_await link_.errands().drain();
+  }
+
+  Task<Status> wait_for_warm_start() {
+    comm::Letter letter;
+    letter.kind = kLetterWarm;
+    const net::View nothing;
+    const Result<comm::Letter> answer = co_await link_.context().mail->ask(0, letter, nothing, nothing);
+    warm_ = true;
+    co_return answer.status();
+  }
+
+  void let_others_begin() {
+    warm_ = true;
+    for (const auto& [peer, letter] : std::exchange(cold_, {}))
+      link_.errands().start(answer_cold(peer, letter));
+  }
+
+  Task<Status> answer_cold(int peer, comm::Letter asked) {
+    comm::Mailbox& mail = *link_.context().mail;
+    const comm::Letter answer;
+    const net::View nothing;
+    const Status sent = co_await mail.reply(peer, asked, answer, nothing);
+    co_return mail.is_alive(peer) ? sent : Status();
+  }
+
+  const std::int64_t fetch_steps_, push_steps_;
+  std::vector<Round> rounds_;
+  std::vector<Tensor> accrued_;             // per bucket, gradients since the last push
+  std::vector<std::int64_t> base_updates_;  // that the weights contain, per bucket,
+  std::int64_t base_pushes_ = 0;            // and pushes of this worker
+  std::int64_t steps_ = 0, accrued_steps_ = 0, pushes_ = 0, round_ = 0, fetches_ = 0, local_steps_ = 0;
+  float learning_rate_ = 0;
+  bool must_fetch_ = true;
+  bool warm_;                                       // others may begin (worker 0), this one may
+  std::vector<std::pair<int, comm::Letter>> cold_;  // worker 0: who waits to begin
+  ServerLink link_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_downpour(const RuleContext& context) {
+  return std::make_unique<Downpour>(context);
+}
+
+}  // namespace trireme::agree

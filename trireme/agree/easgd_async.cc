@@ -1,0 +1,112 @@
+// Asynchronous elastic averaging (Zhang, Choromanska, LeCun 2015, algorithm 1): every `period` steps a worker
+// and the centre pull each other, both by the same difference of old values, while the worker's gradient step
+// from the old value goes on:
+//   x <- x - lr g(x) - alpha (x - c)
+//   c <- c + alpha (x - c)
+// The worker sends x as the step begins and gets the old centre back; that travels while the step computes,
+// and the worker's own line is completed at the step's end. EAMSGD, the momentum form (algorithm 2), is this
+// rule with momentum or nesterov as the workers' optimiser. The agreed model is the centre.
+#include "trireme/agree/server_link.h"
+#include "trireme/agree/server_rules.h"
+#include "trireme/agree/server_updates.h"
+#include "trireme/agree/vector_math.h"
+
+namespace trireme::agree {
+namespace {
+
+using runtime::Task;
+
+class EasgdAsync final : public Agreement {
+ public:
+  explicit EasgdAsync(const RuleContext& context)
+      : period_(std::max<std::int64_t>(1, context.options.period)),
+        alpha_(static_cast<float>(elasticity_of(context.options, context.num_workers))),
+        updates_(context.weights.size(), -1),
+        link_(context) {}
+
+  // The first step is no exchange: all begin at the centre.
+  Task<Status> begin_step(StepInfo) override {
+    TR_CO_RETURN_IF_ERROR(co_await link_.start());
+    if (steps_++ % period_ != 0 || steps_ == 1) co_return Status();
+    if (sent_.empty()) {
+      TR_CO_ASSIGN_OR_RETURN(sent_, new_vectors_like(link_.rt(), link_.context().weights));
+      TR_CO_ASSIGN_OR_RETURN(centre_, new_vectors_like(link_.rt(), link_.context().weights));
+    }
+    for (std::size_t b = 0; b < sent_.size(); ++b) {
+      co_await copy(link_.rt(), link_.context().weights[b], sent_[b]);
+      link_.errands().start(trade(b));
+    }
+    trading_ = true;
+    co_return Status();
+  }
+
+  // The worker applies its own gradient.
+  Task<Status> exchange(BucketExchange bucket) override {
+    co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
+    co_return Status();
+  }
+
+  Task<Status> end_step(StepInfo) override {
+    if (!std::exchange(trading_, false)) co_return Status();
+    const TimeNs began = link_.rt().now();
+    TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
+    link_.note_wait(began);
+    for (std::size_t b = 0; b < sent_.size(); ++b) co_await pull_towards(b);
+    link_.note_staleness(others_);
+    co_return co_await link_.tick();
+  }
+
+  Task<Status> finish() override { co_return co_await link_.finish(); }
+  Task<Status> settle(std::vector<Tensor> into) override { co_return co_await link_.settle(std::move(into)); }
+
+  void on_lost(int worker) override { link_.on_lost(worker); }
+
+  RuleReport report() const override {
+    RuleReport report = link_.report();
+    report.more["period"] = period_;
+    report.more["alpha"] = alpha_;
+    return report;
+  }
+
+ private:
+  Task<Status> trade(std::size_t b) {
+    server::PushNote note;
+    note.clock = link_.clock();
+    const auto key = static_cast<std::uint32_t>(b);
+    TR_CO_ASSIGN_OR_RETURN(
+        const server::Version before,
+        co_await link_.servers().push_pull(key, sent_[b], centre_[b], note, server::ReadWhen::kBefore));
+    // Since this worker's last exchange, whose update is one of those that are counted.
+    if (updates_[b] >= 0) others_ = before.updates - updates_[b] - 1;
+    updates_[b] = before.updates;
+    co_return Status();
+  }
+
+  Task<void> pull_towards(std::size_t b) {
+    const float alpha = alpha_;
+    PassBody body = [alpha](float* const* v, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) v[0][i] -= alpha * (v[1][i] - v[2][i]);
+    };
+    std::vector<Tensor> vectors = {link_.context().weights[b], sent_[b], centre_[b]};
+    const PassCost cost{.flops = 3, .reads = 3, .writes = 1};
+    co_await run_pass(link_.rt(), cost, std::move(vectors), std::move(body), "elastic",
+                      link_.parameter_elems(b));
+  }
+
+  const std::int64_t period_;
+  const float alpha_;
+  std::int64_t steps_ = 0;
+  bool trading_ = false;
+  std::vector<Tensor> sent_, centre_;  // per bucket, of the exchange under way
+  std::vector<std::int64_t> updates_;  // of the centre at the last exchange
+  std::int64_t others_ = 0;            // exchanges of others since this worker's last
+  ServerLink link_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agreement> make_easgd_async(const RuleContext& context) {
+  return std::make_unique<EasgdAsync>(context);
+}
+
+}  // namespace trireme::agree

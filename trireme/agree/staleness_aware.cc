@@ -1,0 +1,25 @@
+// Staleness-aware asynchronous SGD and soft synchronisation (Zhang, Gupta, Lian, Liu 2016).
+//
+// staleness-aware: every push is an update at once, with the rate divided by its staleness tau, the updates
+// made since the weights that the gradient was computed on were read (their equation 6):
+//   w <- w - lr / max(1, tau) g
+// soft: servers collect c gradients, whoever they are of, and make one update of their mean (n-softsync with
+// c = W / n, their equation 5). The servers do both; a worker says with every push which version it had read.
+#include "trireme/agree/push_pull.h"
+#include "trireme/agree/server_rules.h"
+
+namespace trireme::agree {
+
+std::unique_ptr<Agreement> make_staleness_aware(const RuleContext& context) {
+  PushPullOptions options;
+  options.staleness = PushPullOptions::Staleness::kOthers;
+  return make_push_pull(context, options);
+}
+
+std::unique_ptr<Agreement> make_soft(const RuleContext& context) {
+  PushPullOptions options;
+  options.staleness = PushPullOptions::Staleness::kUpdates;
+  return make_push_pull(context, options);
+}
+
+}  // namespace trireme::agree
