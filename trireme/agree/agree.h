@@ -110,6 +110,8 @@ struct AgreementRow {
   const char* consistency;            // of its servers: a row of server/consistency; "" without
   std::span<const char* const> keys;  // of [parallel] that it reads, without the prefix: "period"
   std::unique_ptr<Agreement> (*make)(const RuleContext& context);
+  bool shares_weights = false;           // all workers have one set of weights in shared memory
+  bool completes_with_fraction = false;  // a round ends when `fraction` of the workers have ended it
 };
 std::span<const AgreementRow> agreement_table();
 Result<const AgreementRow*> find_agreement(std::string_view name);

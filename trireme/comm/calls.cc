@@ -238,6 +238,9 @@ runtime::Task<Status> Calls::barrier(Call call) {
   return run(request_of(Kind::kBarrier, std::move(call), Tensor()));
 }
 
+runtime::Task<Result<Tensor>> Group::share(Call, TensorType) {
+  co_return error(Code::kUnavailable, "[comm] the ranks of a sub-group share no memory");
+}
 Status Group::set_expendable(std::vector<int>) {
   return error(Code::kInvalid, "[comm] this group has no expendable ranks");
 }

@@ -58,6 +58,35 @@ class TransportGroup final : public Calls,
     return Tensor(Buffer::wrap(cpu_device(), at, bytes, std::move(memory)), type);
   }
 
+  runtime::Task<Result<Tensor>> share(Call call, TensorType type) override {
+    net::Window* window = transport_->exchange();
+    const bool one_process = transport_->name() == "inproc";
+    if (rt_.is_phantom()) co_return Tensor::allocate(phantom_device(), type);
+    if (window == nullptr && !one_process && world() > 1)
+      co_return error(Code::kUnavailable, "[comm] ranks share no memory over '{}'; use shm or inproc",
+                      transport_->name());
+    const int root = call.root;
+    Tensor mine;
+    TR_CO_ASSIGN_OR_RETURN(const Tensor where, Tensor::allocate(cpu_device(), {DType::kI64, {1}}));
+    std::int64_t& word = *where.data<std::int64_t>();
+    word = -1;
+    if (rank() == root) {
+      TR_CO_ASSIGN_OR_RETURN(mine, allocate(type));
+      const auto at = reinterpret_cast<std::intptr_t>(mine.raw());
+      const auto base = window == nullptr ? 0 : reinterpret_cast<std::intptr_t>(window->peer(root));
+      const bool inside =
+          window == nullptr || (at >= base && at - base < static_cast<std::intptr_t>(window->bytes()));
+      if (inside) word = at - base;
+    }
+    TR_CO_RETURN_IF_ERROR(co_await broadcast(std::move(call), where));
+    if (word < 0)
+      co_return error(Code::kExhausted, "[comm] {} bytes do not fit into what the ranks share",
+                      type.num_bytes());
+    if (rank() == root) co_return mine;
+    std::byte* at = window == nullptr ? reinterpret_cast<std::byte*>(word) : window->peer(root) + word;
+    co_return Tensor(Buffer::wrap(cpu_device(), at, type.num_bytes(), nullptr), type);
+  }
+
   Mailbox& mailbox() override {
     if (mailbox_) return *mailbox_;
     mailbox_ = std::make_unique<TransportMailbox>(rt_, *transport_, options_.epoch,

@@ -98,6 +98,10 @@ class Group {
   // decide for itself. After a failure its contents are undefined and it is not used again.
   virtual Result<Tensor> allocate(const TensorType& type) = 0;
 
+  // Memory of rank call.root that every rank sees, as it is (not cleared). Used until the root's tensor goes;
+  // what is written there is seen by others without order. kUnavailable where ranks share no memory.
+  virtual runtime::Task<Result<Tensor>> share(Call call, TensorType type);
+
   // A group of some of these ranks, in that order; all of them make it with the same `id`, which no other
   // group of these ranks has. It works beside this group and the others at the same time; it shares the
   // connection and the fate: a failure in one poisons all. leave() is a barrier among its members. It goes

@@ -1,6 +1,7 @@
 #include "trireme/train/batch_feed.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
@@ -20,14 +21,16 @@ struct BatchFeed::State {
   BatchFeedOptions options;
   std::vector<std::vector<BatchTensors>> slots;  // [slot][shard]
 
-  static Task<Status> make_shard(std::shared_ptr<State> state, std::int64_t batch, int slot,
-                                 std::size_t shard) {
+  std::vector<LeasedBatch> leased;  // [slot]
+  LeaseSource source;
+
+  static Task<Status> make_shard(std::shared_ptr<State> state, Unit unit, int slot, std::size_t at) {
     const BatchFeedOptions& o = state->options;
     const std::int64_t per_epoch = o.order.batches_per_epoch();
-    const std::int64_t epoch = batch / per_epoch;
-    const data::ShardSamples samples =
-        o.order.shard(epoch, batch % per_epoch, o.shards.first + static_cast<std::int32_t>(shard));
-    const BatchTensors& out = state->slots[static_cast<std::size_t>(slot)][shard];
+    const std::int64_t epoch = unit.batch / per_epoch;
+    const data::ShardSamples samples = o.order.shard(epoch, unit.batch % per_epoch, unit.shard);
+    const BatchTensors& out = state->slots[static_cast<std::size_t>(slot)][at];
+    state->leased[static_cast<std::size_t>(slot)].num_samples = samples.num_valid;
     data::PlannedBatch planned;
     planned.ids = samples.ids;
     planned.options.augment = true;
@@ -44,8 +47,17 @@ struct BatchFeed::State {
   static Task<Status> make_batch(std::shared_ptr<State> state, std::int64_t batch, int slot) {
     std::vector<Task<Status>> shards;
     for (std::size_t i = 0; i < state->slots.front().size(); ++i)
-      shards.push_back(make_shard(state, batch, slot, i));
+      shards.push_back(
+          make_shard(state, {batch, state->options.shards.first + static_cast<std::int32_t>(i)}, slot, i));
     co_return co_await runtime::when_all(state->rt, std::move(shards));
+  }
+
+  static Task<Status> make_leased(std::shared_ptr<State> state, int slot) {
+    Result<Lease> lease = co_await state->source();
+    if (!lease.ok()) co_return lease.status();
+    state->leased[static_cast<std::size_t>(slot)].lease = *lease;
+    if (!lease->unit) co_return Status();
+    co_return co_await make_shard(state, *lease->unit, slot, 0);
   }
 };
 
@@ -58,6 +70,7 @@ Result<std::unique_ptr<BatchFeed>> BatchFeed::make(runtime::Runtime& rt, BatchFe
   const BatchFeedOptions& o = state->options;
   Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
   const auto key = static_cast<std::int64_t>(mix_key(o.seed, hash_text("dropout")));
+  state->leased.resize(static_cast<std::size_t>(o.depth) + 1);
   for (int s = 0; s < o.depth + 1; ++s) {
     auto& slot = state->slots.emplace_back();
     for (std::int32_t i = 0; i < o.shards.count; ++i) {
@@ -74,6 +87,23 @@ void BatchFeed::start(std::int64_t first, std::int64_t end) {
   prefetcher_ = std::make_unique<data::Prefetcher>(
       rt_, depth, first, end,
       [state = state_](std::int64_t batch, int slot) { return State::make_batch(state, batch, slot); });
+}
+
+void BatchFeed::start(LeaseSource source) {
+  state_->source = std::move(source);
+  const auto depth = static_cast<int>(state_->slots.size());
+  prefetcher_ = std::make_unique<data::Prefetcher>(
+      rt_, depth, 0, std::numeric_limits<std::int64_t>::max(),
+      [state = state_](std::int64_t, int slot) { return State::make_leased(state, slot); });
+}
+
+Task<Result<LeasedBatch>> BatchFeed::next_leased() {
+  // Whoever gives units is rank 0: the membership sees to it that it answers.
+  Result<int> slot = co_await prefetcher_->next(kForever);
+  if (!slot.ok()) co_return slot.status();
+  LeasedBatch batch = state_->leased[static_cast<std::size_t>(*slot)];
+  batch.tensors = std::span<const BatchTensors>(state_->slots[static_cast<std::size_t>(*slot)]).first(1);
+  co_return batch;
 }
 
 Task<Result<std::span<const BatchTensors>>> BatchFeed::next() {

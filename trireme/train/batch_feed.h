@@ -4,11 +4,14 @@
 // the step it makes of the batch.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "trireme/collective/schedule.h"
 #include "trireme/data/prefetch.h"
 #include "trireme/train/batch.h"
+#include "trireme/train/lease_desk.h"
 #include "trireme/train/sample_order.h"
 
 namespace trireme::train {
@@ -22,6 +25,19 @@ struct BatchFeedOptions {
   int depth = 2;               // batches ahead of the one in use
 };
 
+// A unit to work on; none: this worker is to meet the others after round `round`.
+struct Lease {
+  std::optional<Unit> unit;
+  std::int64_t round = 0;
+};
+using LeaseSource = std::function<runtime::Task<Result<Lease>>()>;
+
+struct LeasedBatch {
+  Lease lease;
+  std::int64_t num_samples = 0;  // that count
+  std::span<const BatchTensors> tensors;
+};
+
 class BatchFeed {
  public:
   static Result<std::unique_ptr<BatchFeed>> make(runtime::Runtime& rt, BatchFeedOptions options);
@@ -32,6 +48,10 @@ class BatchFeed {
   // The next batch, one entry per shard of this rank; valid until release().
   runtime::Task<Result<std::span<const BatchTensors>>> next();
   void release();
+
+  // Instead: one shard at a time, each of a unit that `source` gives; it is asked ahead, in order.
+  void start(LeaseSource source);
+  runtime::Task<Result<LeasedBatch>> next_leased();
 
   const data::PrefetchCounters& counters() const;
   const SampleOrder& order() const;

@@ -98,6 +98,7 @@ void Coordinator::on_take(int worker, const Letter& letter) {
   const Grant grant = desk_.next(worker);
   if (grant.taken_from >= 0) rt_.spawn(tell_taken(grant.taken_from, *grant.unit));
   Letter with;
+  with.number = round_;
   if (grant.unit) {
     with.flags = 1;
     with.clock = grant.unit->batch;
@@ -134,8 +135,9 @@ void Coordinator::let_in_when_all_are_here() {
   drift_ = {};
   going_.clear();
   present_.clear();
+  const MeetingTicket plain = options_.make_ticket();
   for (std::size_t i = 0; i < arrived_.size(); ++i) {
-    auto ticket = std::make_shared<MeetingTicket>(ticket_);
+    auto ticket = std::make_shared<MeetingTicket>(plain);
     ticket->index = static_cast<std::int32_t>(i);
     ticket->num_present = static_cast<std::int32_t>(arrived_.size());
     present_.insert(arrived_[i].worker);
@@ -213,11 +215,11 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Coordinator::unscored(std::in
   return out;
 }
 
-Task<Status> Coordinator::let_go(Go go) {
+void Coordinator::let_go(Go go) {
+  ++round_;
   Letter with;
   with.flags = static_cast<std::uint16_t>(go);
   for (const Asked& asked : std::exchange(going_, {})) rt_.spawn(answer(asked, with));
-  co_return Status();
 }
 
 }  // namespace trireme::train

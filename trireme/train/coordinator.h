@@ -49,12 +49,17 @@ struct MeetingTicket {
   std::int32_t saves = 0;                   // a checkpoint is made
 };
 
+inline constexpr std::int32_t kTestBit = 1, kValidationBit = 2;     // of MeetingTicket::parts
+inline constexpr std::int32_t kSavesModel = 1, kSavesReplicas = 2;  // MeetingTicket::saves
+
 enum class Go : std::uint16_t { kOn = 0, kStop = 1, kEnd = 2 };
 
 struct CoordinatorOptions {
   int num_workers = 1;
   // Share of the workers that completes a round; the others' rest is dropped. 1: all.
   double fraction = 1;
+  // What is to be done at the meeting that begins; indices are filled in.
+  std::function<MeetingTicket()> make_ticket;
   std::function<void(int worker, const UnitReport& report)> on_report;
   std::function<void(int worker, const Status& why)> on_lost;
 };
@@ -65,8 +70,6 @@ class Coordinator {
   ~Coordinator();
 
   LeaseDesk& desk() { return desk_; }
-  // Of the next meeting; before the round's last unit is given out.
-  void set_ticket(MeetingTicket ticket) { ticket_ = ticket; }
   void stop();  // as soon as workers are level, everybody meets
 
   // Where scores of a part go: two floats per batch, all of the part; kept until the next meeting.
@@ -84,8 +87,8 @@ class Coordinator {
   Drift take_drift();
   // State letters of this meeting, by (worker, key).
   std::map<std::pair<int, std::uint32_t>, Bytes>& states() { return states_; }
-  // Opens the next round first where it goes on.
-  runtime::Task<Status> let_go(Go go);
+  // The next round is open by then, where it goes on.
+  void let_go(Go go);
 
   // After the last round: until every live worker has sent its final words.
   runtime::Task<Status> wait_for_finals();
@@ -115,7 +118,7 @@ class Coordinator {
   comm::Mailbox& mail_;
   LeaseDesk desk_;
   CoordinatorOptions options_;
-  MeetingTicket ticket_;
+  std::int64_t round_ = 0;
   std::set<int> lost_;
   std::vector<Asked> arrived_, going_;
   std::set<int> present_;                        // at the meeting under way

@@ -24,6 +24,8 @@ Result<const Named*> find_named(const std::vector<Named>& list, const std::strin
 
 // Weights lie as their gradients do, so that rules exchange whole buckets without a copy.
 Status Replica::Parts::make_weights() {
+  weights = links.shared_weights;
+  if (!weights.empty()) return {};
   for (const plan::Bucket& bucket : plan().buckets) {
     TR_ASSIGN_OR_RETURN(Tensor memory, allocate_zeros(device(), {DType::kF32, {bucket.num_elems}}));
     weights.push_back(std::move(memory));
@@ -31,36 +33,58 @@ Status Replica::Parts::make_weights() {
   return {};
 }
 
+// Parameters and running statistics as views of one vector per bucket.
+Status Replica::Parts::bind_weights(exec::Variables& to, const std::vector<Tensor>& memory) {
+  for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
+    const plan::Bucket& bucket = plan().buckets[i];
+    const auto part = [&](const TensorType& type, std::int64_t offset) {
+      return Tensor(memory[i].buffer(), type,
+                    memory[i].offset_bytes() + static_cast<std::size_t>(offset) * 4);
+    };
+    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
+      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->parameters, bucket.parameters[p]));
+      TR_RETURN_IF_ERROR(to.add(found->name, part(found->type, bucket.offsets[p])));
+    }
+    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
+      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->statistics, bucket.statistics[s]));
+      const Tensor t = part(found->type, bucket.statistic_offsets[s]);
+      if (t.raw() != nullptr)
+        std::fill_n(t.data<float>(), t.shape().num_elems(), static_cast<float>(found->initial));
+      TR_RETURN_IF_ERROR(to.add(found->name, t));
+    }
+  }
+  return {};
+}
+
 Status Replica::Parts::make_variables() {
-  const auto add_at = [&](const std::string& name, Tensor t, double initial) {
+  const auto add = [&](const std::string& name, const TensorType& type, double initial) -> Status {
+    TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device(), type));
     if (t.raw() != nullptr && initial != 0)
       std::fill_n(t.data<float>(), t.shape().num_elems(), static_cast<float>(initial));
     return variables.add(name, std::move(t));
   };
-  const auto add = [&](const std::string& name, const TensorType& type, double initial) -> Status {
-    TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device(), type));
-    return add_at(name, std::move(t), initial);
-  };
   TR_RETURN_IF_ERROR(make_weights());
-  for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
-    const plan::Bucket& bucket = plan().buckets[i];
-    const auto part = [&](const TensorType& type, std::int64_t offset) {
-      return Tensor(weights[i].buffer(), type, static_cast<std::size_t>(offset) * 4);
-    };
-    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
-      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->parameters, bucket.parameters[p]));
-      TR_RETURN_IF_ERROR(add_at(found->name, part(found->type, bucket.offsets[p]), 0));
-    }
-    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
-      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->statistics, bucket.statistics[s]));
-      TR_RETURN_IF_ERROR(add_at(found->name, part(found->type, bucket.statistic_offsets[s]), found->initial));
-    }
-  }
+  TR_RETURN_IF_ERROR(bind_weights(variables, weights));
   for (const model::Parameter& p : prepared->frozen) TR_RETURN_IF_ERROR(add(p.name, p.type, 0));
   for (const model::StateVariable& s : prepared->states) TR_RETURN_IF_ERROR(add(s.name, s.type, s.initial));
   if (prepared->scale_update == nullptr) return {};
   TR_RETURN_IF_ERROR(add(kLossScale, {DType::kF32, Shape{}}, kFirstLossScale));
   return add(kGoodSteps, {DType::kI64, Shape{}}, 0);
+}
+
+// Where leased replicas have the rule's model, beside their own weights.
+Status Replica::Parts::make_agreed() {
+  if (!links.leased) return {};
+  for (const plan::Bucket& bucket : plan().buckets) {
+    TR_ASSIGN_OR_RETURN(Tensor memory, allocate_zeros(device(), {DType::kF32, {bucket.num_elems}}));
+    agreed.push_back(std::move(memory));
+  }
+  TR_RETURN_IF_ERROR(bind_weights(agreed_variables, agreed));
+  for (const model::Parameter& p : prepared->frozen) {
+    TR_ASSIGN_OR_RETURN(Tensor same, variables.get(p.name));
+    TR_RETURN_IF_ERROR(agreed_variables.add(p.name, std::move(same)));
+  }
+  return {};
 }
 
 Status Replica::Parts::make_shards() {
@@ -168,7 +192,7 @@ Status Replica::Parts::make_evaluator() {
   options.input = prepared->input;
   options.graph = prepared->eval;
   options.batch = prepared->eval_batch;
-  options.variables = &variables;
+  options.variables = links.leased ? &agreed_variables : &variables;
   options.data = data;
   options.slots = std::max(1, rt.compute_threads() / std::max(1, plan().shard_threads));
   TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
@@ -178,9 +202,9 @@ Status Replica::Parts::make_evaluator() {
   return {};
 }
 
-io::NamedTensors Replica::Parts::named(bool with_state) const {
+io::NamedTensors Replica::Parts::named(const exec::Variables& from, bool with_state) const {
   io::NamedTensors out;
-  const auto add = [&](const std::string& name) { out.emplace_back(name, *variables.get(name)); };
+  const auto add = [&](const std::string& name) { out.emplace_back(name, *from.get(name)); };
   for (const auto* list : {&prepared->parameters, &prepared->frozen})
     for (const model::Parameter& p : *list) add(p.name);
   for (const model::Statistic& s : prepared->statistics) add(s.name);
@@ -198,8 +222,10 @@ Replica::~Replica() = default;
 
 Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group& group, const Job& job,
                                                std::shared_ptr<const Prepared> prepared,
-                                               std::shared_ptr<const data::Dataset> data) {
-  auto parts = std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data));
+                                               std::shared_ptr<const data::Dataset> data,
+                                               ReplicaLinks links) {
+  auto parts =
+      std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
   const plan::Plan& plan = parts->plan();
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
   agree::RuleContext with;
@@ -209,7 +235,16 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.num_workers = group.world();
   parts->updates_here = rule->updates_here;
   TR_RETURN_IF_ERROR(parts->make_variables());
+  TR_RETURN_IF_ERROR(parts->make_agreed());
+  with.mail = parts->links.mail;
+  with.servers = parts->links.servers;
+  with.seed = static_cast<std::uint64_t>(job.train.seed);
+  with.options = rule_options(job);
   with.weights = parts->weights;
+  for (const plan::Bucket& b : plan.buckets)
+    with.parameter_elems.push_back(!b.statistic_offsets.empty() ? b.statistic_offsets.front()
+                                   : b.metrics_offset >= 0      ? b.metrics_offset
+                                                                : b.num_elems);
   parts->agreement = rule->make(with);
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
@@ -220,6 +255,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   TR_ASSIGN_OR_RETURN(feed.order, SampleOrder::make(*parts->data, job, plan.logical_shards,
                                                     !parts->prepared->statistics.empty()));
   feed.shards = plan.owners[static_cast<std::size_t>(group.rank())];
+  if (parts->links.leased) feed.shards.count = 1;  // of any unit
   feed.seed = static_cast<std::uint64_t>(job.train.seed);
   feed.depth = static_cast<int>(job.data.prefetch);
   TR_ASSIGN_OR_RETURN(parts->feed, BatchFeed::make(rt, std::move(feed)));
@@ -268,8 +304,8 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   co_return out;
 }
 
-io::NamedTensors Replica::parameters() const { return parts_->named(false); }
-io::NamedTensors Replica::state() const { return parts_->named(true); }
+io::NamedTensors Replica::parameters() const { return parts_->named(parts_->variables, false); }
+io::NamedTensors Replica::state() const { return parts_->named(parts_->variables, true); }
 const SampleOrder& Replica::order() const { return parts_->feed->order(); }
 const data::PrefetchCounters& Replica::feed_counters() const { return parts_->feed->counters(); }
 std::vector<exec::Profile> Replica::profiles() const {

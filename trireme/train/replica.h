@@ -49,12 +49,23 @@ struct StepSpan {
   TimeNs begin = 0, end = 0;
 };
 
+// What a replica works with beside its group of workers.
+struct ReplicaLinks {
+  comm::Mailbox* mail = nullptr;
+  server::Client* servers = nullptr;
+  // Not empty: the weights are there, one vector per bucket, shared with other replicas (Hogwild).
+  std::vector<Tensor> shared_weights = {};
+  // Works on single units (run_unit) and judges the model that the rule has agreed on, not its own.
+  bool leased = false;
+};
+
 // On the loop of one Runtime. The group's rank decides which shards it runs.
 class Replica {
  public:
   static Result<std::unique_ptr<Replica>> make(runtime::Runtime& rt, comm::Group& group, const Job& job,
                                                std::shared_ptr<const Prepared> prepared,
-                                               std::shared_ptr<const data::Dataset> data);
+                                               std::shared_ptr<const data::Dataset> data,
+                                               ReplicaLinks links = {});
   ~Replica();
 
   // Initial values, the same on every rank.
@@ -64,6 +75,24 @@ class Replica {
   runtime::Task<Result<StepOutput>> run_step(StepInput input);
   // Over samples shared among the ranks; the same numbers everywhere. `step` names the messages.
   runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step, Part part);
+
+  // Leased replicas (replica_unit.cc). `source` is asked for units ahead; after next_unit() and, where it has
+  // a unit, run_unit(), call release().
+  void start_feed(LeaseSource source);
+  runtime::Task<Result<LeasedBatch>> next_unit();
+  // One step of this worker alone, by the rule: input.step is its clock. The batch is what next_unit() gave.
+  runtime::Task<Result<StepOutput>> run_unit(StepInput input, std::span<const BatchTensors> batch);
+  void release();
+  agree::Agreement& rule();
+  // The rule's model, on every live worker at the same time.
+  runtime::Task<Status> settle();
+  // How far this replica is from that model, as a share of its length.
+  runtime::Task<double> drift();
+  std::int64_t num_eval_batches(Part part) const;
+  // Sums of loss and right ones per batch of that model.
+  runtime::Task<Status> score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);
+  io::NamedTensors agreed() const;  // as parameters()
+  std::span<const Tensor> weights() const;
 
   // What the model is: parameters, frozen ones, running statistics; and with the optimiser's state. In name
   // order. Views of the live memory.

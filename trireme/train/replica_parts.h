@@ -16,18 +16,20 @@ struct Shard {
 
 struct Replica::Parts {
   Parts(runtime::Runtime& r, comm::Group& g, const Job& j, std::shared_ptr<const Prepared> p,
-        std::shared_ptr<const data::Dataset> d)
-      : rt(r), group(g), job(j), prepared(std::move(p)), data(std::move(d)) {}
+        std::shared_ptr<const data::Dataset> d, ReplicaLinks l)
+      : rt(r), group(g), job(j), links(std::move(l)), prepared(std::move(p)), data(std::move(d)) {}
 
   runtime::Runtime& rt;
   comm::Group& group;
   const Job& job;
+  ReplicaLinks links;
   std::shared_ptr<const Prepared> prepared;
   std::shared_ptr<const data::Dataset> data;
   std::unique_ptr<agree::Agreement> agreement;
   bool updates_here = true;     // false: parameter servers run the optimiser
   std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
-  exec::Variables variables;
+  std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
+  exec::Variables variables, agreed_variables;
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
   std::vector<std::unique_ptr<exec::Execution>> updates;  // per bucket
@@ -61,11 +63,13 @@ struct Replica::Parts {
   // replica.cc
   Status make_weights();
   Status make_variables();
+  Status bind_weights(exec::Variables& to, const std::vector<Tensor>& memory);
+  Status make_agreed();
   Status make_shards();
   Status make_updates();
   Status make_evaluator();
   Status feed_gradients(exec::Execution& execution, std::span<const std::size_t> buckets) const;
-  io::NamedTensors named(bool with_state) const;
+  io::NamedTensors named(const exec::Variables& from, bool with_state) const;
 
   // replica_step.cc
   void begin_step(const StepInput& input);
@@ -76,6 +80,7 @@ struct Replica::Parts {
   runtime::Task<void> add_to_sums(bool first, bool last);
   void scale_weights();
   runtime::Task<Status> wait_for_buckets();
+  runtime::Task<Status> fail_step(Status status);
   runtime::Task<Status> apply_all(StepOutput& out);
   runtime::Task<Status> explain_broken_loss();
   void read_metrics(StepOutput& out) const;

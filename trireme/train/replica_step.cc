@@ -135,6 +135,14 @@ Task<Status> Replica::Parts::wait_for_buckets() {
   co_return bucket_failure;
 }
 
+Task<Status> Replica::Parts::fail_step(Status status) {
+  group.fail("training step", status.message());
+  for (std::size_t i = 0; i < pending.size(); ++i)
+    if (pending[i] > 0 || !exchange_early || broken_shard >= 0) --buckets_left;
+  (void)co_await wait_for_buckets();
+  co_return status;
+}
+
 Task<Status> Replica::Parts::apply_all(StepOutput& out) {
   TR_CO_RETURN_IF_ERROR(co_await gate->run());
   bool all_good = true;
@@ -188,13 +196,7 @@ Task<Result<StepOutput>> Replica::run_step(StepInput input) {
   const TimeNs started = p.rt.now();
   Status status = co_await p.run_batches(out);
   if (status.ok() && p.broken_shard >= 0) status = co_await p.explain_broken_loss();
-  if (!status.ok()) {
-    p.group.fail("training step", status.message());
-    for (std::size_t i = 0; i < p.pending.size(); ++i)
-      if (p.pending[i] > 0 || !p.exchange_early || p.broken_shard >= 0) --p.buckets_left;
-    (void)co_await p.wait_for_buckets();
-    co_return status;
-  }
+  if (!status.ok()) co_return co_await p.fail_step(std::move(status));
   const TimeNs computed = p.rt.now();
   if (!p.exchange_early)
     for (std::size_t i = 0; i < p.updates.size(); ++i) p.rt.spawn(p.run_bucket(i));

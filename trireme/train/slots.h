@@ -12,5 +12,8 @@ inline constexpr std::uint16_t kSlotEval = 0xFF03;
 inline constexpr std::uint16_t kSlotValidate = 0xFF04;
 inline constexpr std::uint16_t kSlotTraceSize = 0xFF05;
 inline constexpr std::uint16_t kSlotTrace = 0xFF06;
+inline constexpr std::uint16_t kSlotReady = 0xFF10;
+inline constexpr std::uint16_t kSlotRestoreReplica = 0xFF11;
+inline constexpr std::uint16_t kSlotShareWeights = 0xFF12;
 
 }  // namespace trireme::train

@@ -6,6 +6,7 @@
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/roles.h"
 #include "trireme/train/share_text.h"
 #include "trireme/train/slots.h"
 
@@ -19,7 +20,7 @@ constexpr std::size_t kPhantomPlanBytes = 4096;
 
 PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   PrepareOptions options;
-  options.world = group.world();
+  options.world = roles_of(c.job).workers;
   options.compute_threads = c.rt->compute_threads();
   options.transport = group.world() > 1 ? c.transport : "none";
   options.machine = c.machine;

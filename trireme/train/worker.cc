@@ -10,6 +10,7 @@
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/leased_worker.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/start.h"
@@ -19,6 +20,8 @@ namespace trireme::train {
 namespace {
 
 using runtime::Task;
+
+constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
 
 // One rank's run. Rank 0 also keeps the lease book, the metrics and the checkpoints.
 class Worker {
@@ -353,6 +356,23 @@ Task<Result<Summary>> Worker::run() {
   co_return summary;
 }
 
+// Every rule but bsp. Servers with processes of their own are no members of the workers' group.
+Task<Result<Summary>> run_at_own_pace(RankContext& context, comm::Group& group, StartState start) {
+  Roles roles = roles_of(context.job);
+  if (roles.world != group.world())
+    co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",
+                    roles.world, group.world());
+  std::vector<int> ranks;
+  for (int r = 0; r < roles.workers; ++r) ranks.push_back(r);
+  if (roles.world == roles.workers)
+    co_return co_await run_leased(context, group, &group, std::move(roles), std::move(start));
+  if (!roles.is_worker(group.rank()))
+    co_return co_await run_leased(context, group, nullptr, std::move(roles), std::move(start));
+  auto workers = group.subgroup(std::move(ranks), kWorkersGroup);
+  if (!workers.ok()) co_return workers.status();
+  co_return co_await run_leased(context, group, workers->get(), std::move(roles), std::move(start));
+}
+
 }  // namespace
 
 void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop) {
@@ -384,7 +404,10 @@ Task<Result<Summary>> train_rank(RankContext context) {
 
   Result<Summary> result = Status(Code::kInternal, "[train] not started");
   Result<StartState> start = co_await agree_on_start(context, **group);
-  if (start.ok()) {
+  const auto row = agree::find_agreement(context.job.parallel.agreement);
+  if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
+    result = co_await run_at_own_pace(context, **group, std::move(*start));
+  } else if (start.ok()) {
     Worker worker(context, **group, std::move(*start));
     result = co_await worker.run();
   } else {

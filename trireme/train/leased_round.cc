@@ -1,0 +1,308 @@
+#include "trireme/train/leased_round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "trireme/train/first_broken.h"
+#include "trireme/train/job_parts.h"
+#include "trireme/train/replica_checkpoint.h"
+#include "trireme/train/worker_reports.h"
+
+namespace trireme::train {
+
+using runtime::Task;
+
+Round::Round(RankContext& context, const StartState& start, Replica& replica, const agree::AgreementRow& row,
+             std::int64_t total_batches)
+    : c_(context),
+      rt_(*context.rt),
+      start_(start),
+      replica_(replica),
+      row_(row),
+      metrics_(rt_, context.run_dir, context.job.train.events),
+      writer_(rt_, context.run_dir + "/checkpoints"),
+      book_(start.prepared->plan.logical_shards),
+      total_(total_batches),
+      per_epoch_(replica.order().batches_per_epoch()),
+      units_per_batch_(start.prepared->plan.logical_shards) {}
+
+Task<Status> Round::begin() {
+  if (start_.resumed) {
+    at_ = start_.at;
+    TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
+  }
+  started_ = round_began_ = rt_.now();
+  if (c_.progress != nullptr) {
+    Progress::Start start;
+    start.run_dir = c_.run_dir;
+    start.first_batch = at_.batches;
+    start.first_step = at_.steps;
+    start.total_batches = total_;
+    start.batches_per_epoch = per_epoch_;
+    for (const auto* list : {&start_.prepared->parameters, &start_.prepared->frozen})
+      for (const auto& p : *list) start.num_parameters += p.type.shape.num_elems();
+    start.plan = &start_.prepared->plan;
+    start.task = start_.prepared->input.task;
+    c_.progress->on_start(start);
+  }
+  if (writes()) co_return co_await metrics_.open(at_.steps);
+  co_return Status();
+}
+
+LeaseDesk Round::make_desk(int num_workers) const {
+  // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
+  const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
+  return LeaseDesk(own ? LeaseDesk::Work::kOwn : LeaseDesk::Work::kFree, num_workers, book_);
+}
+
+CoordinatorOptions Round::coordinator_options(int num_workers) {
+  CoordinatorOptions options;
+  options.num_workers = num_workers;
+  if (row_.completes_with_fraction) options.fraction = rule_options(c_.job).fraction;
+  options.make_ticket = [this] { return ticket(); };
+  options.on_report = [this](int worker, const UnitReport& report) { on_report(worker, report); };
+  options.on_lost = [this](int worker, const Status& why) {
+    rt_.log(fmt::format("worker {} is lost, the others go on: {}", worker, why.message()));
+    if (c_.progress == nullptr) return;
+    Progress::Worker lost;
+    lost.worker = worker;
+    lost.alive = false;
+    lost.now = rt_.now();
+    c_.progress->on_worker(lost);
+  };
+  return options;
+}
+
+void Round::open(Coordinator& coordinator) {
+  coordinator_ = &coordinator;
+  end_ = at_.owes_evaluation ? at_.batches : next_end(at_.batches);
+  coordinator.desk().open_round(end_);
+}
+
+// `every` batches, or the end of an epoch.
+bool Round::due(std::int64_t every, std::int64_t batches) const {
+  return batches % (every > 0 ? every : per_epoch_) == 0;
+}
+
+std::int64_t Round::next_end(std::int64_t from) const {
+  std::int64_t end = total_;
+  for (const std::int64_t every : {c_.job.train.eval_steps, c_.job.train.checkpoint_steps}) {
+    const std::int64_t step = every > 0 ? every : per_epoch_;
+    end = std::min(end, (from / step + 1) * step);
+  }
+  return end;
+}
+
+MeetingTicket Round::ticket() const {
+  MeetingTicket t;
+  const bool at_end = end_ >= total_ && coordinator_->desk().is_done(total_);
+  const bool evaluates = !stopping_ || at_end;
+  if (evaluates && (due(c_.job.train.eval_steps, end_) || at_end)) {
+    const bool validates = c_.data->num_validation > 0;
+    if (validates) t.parts |= kValidationBit;
+    if (!validates || at_end || c_.job.train.target_accuracy > 0) t.parts |= kTestBit;
+  }
+  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_;
+  if (saves && writes())
+    t.saves = row_.pace == agree::Pace::kPeriod && !rt_.is_phantom() ? kSavesReplicas : kSavesModel;
+  return t;
+}
+
+void Round::on_report(int worker, const UnitReport& report) {
+  if (report.stop_wanted != 0) stopping_ = true;
+  at_.samples += report.samples;
+  measured_samples_ += report.samples;
+  ++measured_units_;
+  const auto n = static_cast<double>(report.samples);
+  sum_.samples += report.samples;
+  sum_.loss += report.loss * n;
+  sum_.correct += report.correct;
+  epoch_samples_ += report.samples;
+  epoch_loss_ += report.loss * n;
+  epoch_correct_ += report.correct;
+  if (c_.progress != nullptr) {
+    Progress::Worker one;
+    one.worker = worker;
+    one.steps = report.steps;
+    const double seconds = to_seconds(report.compute_ns + report.exposed_ns);
+    one.samples_per_second = seconds > 0 ? n / seconds : 0;
+    one.loss = report.loss;
+    one.now = rt_.now();
+    c_.progress->on_worker(one);
+  }
+  if (++units_ < units_per_batch_) return;
+  units_ = 0;
+  ++at_.steps;
+  const std::int64_t epoch = (at_.steps - 1) / per_epoch_;
+  MetricsLog::Step row;
+  row.step = at_.steps;
+  row.epoch = epoch;
+  const auto seen = static_cast<double>(std::max<std::int64_t>(1, sum_.samples));
+  row.loss = sum_.loss / seen;
+  row.accuracy = sum_.correct / seen;
+  row.lr = report.learning_rate;
+  row.samples = sum_.samples;
+  row.since_start = rt_.now() - started_;
+  metrics_.add_step(row);
+  if (c_.progress != nullptr)
+    c_.progress->on_step({at_.steps, std::min(at_.steps, total_), row.epoch, row.loss, row.accuracy,
+                          row.samples, false, rt_.now()});
+  sum_ = {};
+  if (at_.steps % per_epoch_ == 0 && at_.steps < total_) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
+}
+
+void Round::on_meeting() {
+  train_ns_ += rt_.now() - round_began_;
+  for (const auto& [bit, part] :
+       {std::pair{kTestBit, Part::kTest}, std::pair{kValidationBit, Part::kValidation}}) {
+    auto& to = scores_[bit - 1];
+    to.assign(static_cast<std::size_t>(2 * replica_.num_eval_batches(part)), 0.0F);
+    coordinator_->set_scores(bit, &to);
+  }
+}
+
+Task<Result<EvalOutput>> Round::read_scores(Coordinator& coordinator, Part part, std::int32_t bit) {
+  auto& scores = scores_[bit - 1];
+  // Shares of workers that were lost on the way.
+  const auto missing = coordinator.unscored(bit, static_cast<std::int64_t>(scores.size() / 2));
+  for (const auto& [begin, end] : missing)
+    TR_CO_RETURN_IF_ERROR(co_await replica_.score(part, begin, end, scores));
+  EvalOutput out;
+  for (std::size_t i = 0; i + 1 < scores.size(); i += 2) {
+    out.loss += scores[i];
+    out.accuracy += scores[i + 1];
+  }
+  const auto count = static_cast<double>(std::max<std::int64_t>(1, range_of(*c_.data, part).count));
+  out.loss /= count;
+  out.accuracy /= count;
+  co_return out;
+}
+
+Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& ticket) {
+  const bool validates = (ticket.parts & kValidationBit) != 0;
+  const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
+  for (const auto& [bit, part] :
+       {std::pair{kValidationBit, Part::kValidation}, std::pair{kTestBit, Part::kTest}}) {
+    if ((ticket.parts & bit) == 0) continue;
+    Result<EvalOutput> result = co_await read_scores(coordinator, part, bit);
+    if (!result.ok()) co_return result.status();
+    (part == Part::kTest ? test_ : validation_) = *result;
+    const double target = c_.job.train.target_accuracy;
+    const bool decides = part == Part::kValidation || !validates;
+    if (decides && target > 0 && result->accuracy >= target) at_.reached_target = true;
+    metrics_.add_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
+    if (c_.progress != nullptr)
+      c_.progress->on_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
+  }
+  co_return Status();
+}
+
+Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket) {
+  const io::NamedTensors model = replica_.agreed();
+  const std::string broken = co_await find_not_finite(rt_, model);
+  if (!broken.empty())
+    co_return error(
+        Code::kInternal,
+        "[train] '{}' of the agreed model holds an infinity or NaN after step {}, so no checkpoint is "
+        "written; try a smaller train.optimizer.lr or train.optimizer.clip_norm = 1.0",
+        broken, at_.steps);
+  TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
+  io::Checkpoint saved;
+  saved.step = at_.steps;
+  saved.state = to_json(at_);
+  saved.state["seed"] = c_.job.train.seed;
+  saved.state["job_sha256"] = start_.prepared->plan.job_sha256;
+  saved.state["cursor"] = coordinator.desk().book().cursor();
+  saved.tensors = model;
+  if (ticket.saves == kSavesReplicas) {
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors replicas,
+                           name_replicas(replica_state(replica_.state(), replica_.rule().state()),
+                                         coordinator.states(), ticket.num_present));
+    for (auto& named : replicas) saved.tensors.push_back(std::move(named));
+  }
+  std::sort(saved.tensors.begin(), saved.tensors.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));
+  if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
+  co_return Status();
+}
+
+Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift) {
+  TR_CO_RETURN_IF_ERROR(co_await coordinator.wait_until_all_ask_to_go());
+  drift_ = coordinator.take_drift();
+  drift_.sum += own_drift;
+  drift_.most = std::max(drift_.most, own_drift);
+  ++drift_.count;
+  LeaseDesk& desk = coordinator.desk();
+  if (!stopping_ || desk.is_done(end_)) at_.batches = std::max(at_.batches, std::min(end_, total_));
+  if (stopping_) at_.batches = std::min(at_.batches, desk.book().completed_steps());
+  at_.steps = std::max(at_.steps, at_.batches);
+  const bool whole = end_ >= total_ && desk.is_done(total_);
+  at_.owes_evaluation = ticket.parts == 0 && due(c_.job.train.eval_steps, at_.batches);
+  TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket));
+  ended_ = whole || at_.reached_target;
+  if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket));
+  const Go go = ended_ ? Go::kEnd : stopping_ ? Go::kStop : Go::kOn;
+  if (go == Go::kOn) {
+    end_ = next_end(std::max(at_.batches, end_));
+    desk.open_round(end_);
+  }
+  coordinator.let_go(go);
+  round_began_ = rt_.now();
+  co_return go;
+}
+
+Task<Status> Round::finish() {
+  if (!writes()) co_return Status();
+  TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
+  co_return co_await writer_.finish();
+}
+
+Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& roles, double /*own_drift*/) {
+  const plan::Plan& plan = start_.prepared->plan;
+  Summary s;
+  s.job = c_.job.name;
+  s.workers = roles.workers;
+  s.servers = roles.servers;
+  s.agreement = plan.agreement;
+  s.codec = plan.buckets.front().codec;
+  s.transport = roles.world > 1 ? c_.transport : "none";
+  s.device = c_.job.train.device;
+  s.precision = c_.job.train.precision;
+  s.task = start_.prepared->input.task;
+  s.steps = at_.steps;
+  s.samples = at_.samples;
+  s.epochs = static_cast<double>(at_.batches) / static_cast<double>(per_epoch_);
+  s.wall_seconds = to_seconds(rt_.now() - started_);
+  s.samples_per_second = train_ns_ > 0 ? static_cast<double>(measured_samples_) / to_seconds(train_ns_) : 0;
+  const auto seen = static_cast<double>(std::max<std::int64_t>(1, epoch_samples_));
+  s.train_loss = epoch_loss_ / seen;
+  s.train_accuracy = epoch_correct_ / seen;
+  s.test_loss = test_.loss;
+  s.test_accuracy = test_.accuracy;
+  if (c_.data->num_validation > 0) s.validation = validation_;
+  for (const plan::Bucket& b : plan.buckets) s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
+  add_worker_reports(coordinator.finals(), coordinator.lost(), roles.workers, s);
+  s.rule["stolen_units"] = coordinator.desk().num_stolen();
+  s.rule["dropped_units"] = coordinator.desk().num_dropped();
+  s.drift = drift_.count > 0 ? drift_.sum / drift_.count : 0;
+  s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
+  s.updates_wait = waits_for_all(c_.job);
+  s.prediction = plan.prediction;
+  s.predicted_step_seconds = plan.prediction.step_seconds();
+  const auto batches =
+      static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
+  s.measured_step_seconds = to_seconds(train_ns_) / batches;
+  if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_.agreed());
+  s.reached_target = at_.reached_target;
+  s.finished = ended_;
+  s.ok = true;
+  if (writes()) {
+    const std::string text = to_json(s).dump(2) + "\n";
+    TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));
+  }
+  co_return s;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,65 @@
+// Round: rank 0's account of a run whose workers go at their own pace: what is done, when everybody meets,
+// what a meeting came to, metrics, checkpoints, the summary.
+#pragma once
+
+#include "trireme/agree/agree.h"
+#include "trireme/io/checkpoint_writer.h"
+#include "trireme/train/coordinator.h"
+#include "trireme/train/metrics.h"
+#include "trireme/train/replica.h"
+#include "trireme/train/roles.h"
+#include "trireme/train/start.h"
+
+namespace trireme::train {
+
+class Round {
+ public:
+  Round(RankContext& context, const StartState& start, Replica& replica, const agree::AgreementRow& row,
+        std::int64_t total_batches);
+
+  runtime::Task<Status> begin();
+  LeaseDesk make_desk(int num_workers) const;
+  CoordinatorOptions coordinator_options(int num_workers);
+  void open(Coordinator& coordinator);  // the first round
+  void on_meeting();                    // everybody is there
+  // After this worker's own share: waits for the others', grades, saves, opens the next round, lets all go.
+  runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift);
+  runtime::Task<Status> finish();  // what is being written
+  runtime::Task<Result<Summary>> summarise(Coordinator& coordinator, const Roles& roles, double own_drift);
+
+ private:
+  bool writes() const { return !c_.run_dir.empty(); }
+  bool due(std::int64_t every, std::int64_t batches) const;
+  std::int64_t next_end(std::int64_t from) const;
+  MeetingTicket ticket() const;
+  void on_report(int worker, const UnitReport& report);
+  runtime::Task<Result<EvalOutput>> read_scores(Coordinator& coordinator, Part part, std::int32_t bit);
+  runtime::Task<Status> evaluate(Coordinator& coordinator, const MeetingTicket& ticket);
+  runtime::Task<Status> checkpoint(Coordinator& coordinator, const MeetingTicket& ticket);
+
+  RankContext& c_;
+  runtime::Runtime& rt_;
+  const StartState& start_;
+  Replica& replica_;
+  const agree::AgreementRow& row_;
+  MetricsLog metrics_;
+  io::CheckpointWriter writer_;
+  Coordinator* coordinator_ = nullptr;
+  Position at_;
+  data::LeaseBook book_;  // at the start
+  std::int64_t total_, per_epoch_, units_per_batch_;
+  std::int64_t end_ = 0;  // of the round under way, in batches
+  bool stopping_ = false, ended_ = false;
+
+  // Units since the last line of metrics.
+  UnitReport sum_;
+  std::int64_t units_ = 0;
+  std::int64_t epoch_samples_ = 0, measured_samples_ = 0, measured_units_ = 0;
+  double epoch_loss_ = 0, epoch_correct_ = 0;
+  EvalOutput test_, validation_;
+  std::vector<float> scores_[2];
+  TimeNs started_ = 0, round_began_ = 0, train_ns_ = 0;
+  Coordinator::Drift drift_;
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,120 @@
+#include "trireme/train/server_role.h"
+
+#include <algorithm>
+
+#include "trireme/agree/server_updates.h"
+#include "trireme/model/optimizer.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/train/coordinator.h"
+#include "trireme/train/job_parts.h"
+#include "trireme/train/slots.h"
+
+namespace trireme::train {
+namespace {
+
+using runtime::Task;
+
+// Rules that scale by the norms of a whole tensor cannot work on pieces of it.
+bool wants_whole_tensors(const Job& job) {
+  const std::string& kind = job.train.optimizer.kind;
+  return kind == "lars" || kind == "lamb";
+}
+
+// The job's optimiser over flat pieces of parameters.
+Result<server::UpdateSpec> job_update(const Job& job, std::span<const server::StoredPart> parts) {
+  std::vector<model::Parameter> parameters;
+  for (const server::StoredPart& part : parts) {
+    model::Parameter p;
+    p.name = part.name;
+    p.type = {DType::kF32, {part.count}};
+    parameters.push_back(std::move(p));
+  }
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(optimizer_spec(job), parameters));
+  server::UpdateSpec spec;
+  for (const model::StateVariable& s : update.states) spec.states.push_back({s.name, s.type, s.initial});
+  spec.graph = std::move(update.graph);
+  return spec;
+}
+
+}  // namespace
+
+Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const Roles& roles) {
+  ServerPlan out;
+  for (const plan::Bucket& bucket : prepared.plan.buckets) {
+    server::Key key;
+    key.name = fmt::format("bucket {}", bucket.slot);
+    key.num_elems = bucket.num_elems;
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      const auto p = std::find_if(prepared.parameters.begin(), prepared.parameters.end(),
+                                  [&](const auto& q) { return q.name == bucket.parameters[i]; });
+      TR_CHECK(p != prepared.parameters.end(), "buckets name parameters of the model");
+      key.parts.push_back(
+          {p->name, bucket.offsets[i], p->type.shape.num_elems(), 1, wants_whole_tensors(job)});
+    }
+    out.keys.push_back(std::move(key));
+  }
+  TR_ASSIGN_OR_RETURN(out.layout, server::make_layout(out.keys, roles.servers));
+  return out;
+}
+
+Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
+                                                        const Job& job, const Prepared& prepared,
+                                                        const Roles& roles, int server) {
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
+  TR_ASSIGN_OR_RETURN(server::ServerOptions options,
+                      agree::server_options_of(*row, rule_options(job), roles.workers));
+  TR_ASSIGN_OR_RETURN(ServerPlan planned, plan_servers(job, prepared, roles));
+  options.server = server;
+  options.layout = std::move(planned.layout);
+  options.keys = std::move(planned.keys);
+  if (!row->updates_here)
+    options.make_update = [job](std::span<const server::StoredPart> parts) { return job_update(job, parts); };
+  return server::make_server(rt, mail, std::move(options));
+}
+
+std::vector<int> expendable_workers(const Job& job, const Roles& roles) {
+  const auto row = agree::find_agreement(job.parallel.agreement);
+  std::vector<int> out;
+  if (!row.ok() || ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound)) return out;
+  for (int w = 1; w < roles.workers; ++w)
+    if (roles.servers_on(w).empty()) out.push_back(w);
+  return out;
+}
+
+Task<Status> start_together(comm::Group& group, const Job& job, const Roles& roles) {
+  comm::Call call;
+  call.slot = kSlotReady;
+  call.label = "start";
+  TR_CO_RETURN_IF_ERROR(co_await group.barrier(std::move(call)));
+  std::vector<int> expendable = expendable_workers(job, roles);
+  if (expendable.empty()) co_return Status();
+  co_return group.set_expendable(std::move(expendable));
+}
+
+Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles, const StartState& start) {
+  runtime::Runtime& rt = *context.rt;
+  comm::Mailbox& mail = group.mailbox();
+  std::vector<std::unique_ptr<server::Server>> servers;
+  for (const int s : roles.servers_on(group.rank())) {
+    auto made = make_job_server(rt, mail, context.job, *start.prepared, roles, s);
+    if (!made.ok()) co_return made.status();
+    servers.push_back(std::move(*made));
+  }
+  runtime::OneShot<bool> end(rt);
+  mail.handle(kLetterEnd, {nullptr, [&end](int, const comm::Letter&) { end.set(true); }});
+  TR_CO_RETURN_IF_ERROR(co_await start_together(group, context.job, roles));
+  constexpr TimeNs kLook = 100 * kMilli;  // letters stop coming when the group has failed
+  while (group.verdict().ok() && !co_await end.wait_until(rt.now() + kLook)) {
+  }
+  mail.handle(kLetterEnd, {});
+  if (!group.verdict().ok()) co_return group.verdict();
+  Summary summary;
+  summary.job = context.job.name;
+  summary.workers = roles.workers;
+  summary.servers = roles.servers;
+  summary.agreement = start.prepared->plan.agreement;
+  summary.finished = summary.ok = true;
+  co_return summary;
+}
+
+}  // namespace trireme::train

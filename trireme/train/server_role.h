@@ -1,0 +1,33 @@
+// The parameter servers of a job: what they keep, how they update it, and the life of a rank that is nothing
+// else.
+#pragma once
+
+#include "trireme/comm/mailbox.h"
+#include "trireme/server/client.h"
+#include "trireme/server/server.h"
+#include "trireme/train/roles.h"
+#include "trireme/train/start.h"
+
+namespace trireme::train {
+
+// Key b is bucket b of the plan; its parts are the bucket's parameters.
+struct ServerPlan {
+  std::vector<server::Key> keys;
+  server::Layout layout;
+};
+Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const Roles& roles);
+
+Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
+                                                        const Job& job, const Prepared& prepared,
+                                                        const Roles& roles, int server);
+
+// Workers that the others outlive under this job's rule: not rank 0, nor who is a server too.
+std::vector<int> expendable_workers(const Job& job, const Roles& roles);
+// After everybody has made what answers letters.
+runtime::Task<Status> start_together(comm::Group& group, const Job& job, const Roles& roles);
+
+// Serves until rank 0 says that all is done.
+runtime::Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles,
+                                     const StartState& start);
+
+}  // namespace trireme::train
