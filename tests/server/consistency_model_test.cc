@@ -387,6 +387,7 @@ TEST(Consistency, WithTheLastWorkerEverythingHeldIsReady) {
     for (auto batch = policy->ready(); !batch.empty(); batch = policy->ready())
       released.insert(released.end(), batch.begin(), batch.end());
     EXPECT_EQ(released, (std::vector<PushId>{{1, 0}, {1, 1}})) << name;
+    EXPECT_TRUE(policy->may_read(0, 9)) << name;  // nothing more will come
   }
 }
 

@@ -32,7 +32,7 @@ class Ssp final : public ClockedConsistency {
   }
 
   bool may_read(int /*worker*/, std::int64_t clock) const override {
-    return clocks_.oldest() >= clock - bound_;
+    return clocks_.oldest() >= clock - bound_ || !clocks_.is_anybody_there();
   }
 
  private:
