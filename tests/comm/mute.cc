@@ -31,7 +31,9 @@ class MuteTransport final : public net::Transport, public Mute, private net::Com
   int rank() const override { return inner_->rank(); }
   int world() const override { return inner_->world(); }
   std::string_view name() const override { return inner_->name(); }
-  net::Capabilities capabilities() const override { return {}; }
+  net::Capabilities capabilities() const override {
+    return {.survives_loss = inner_->capabilities().survives_loss};
+  }
 
   void send(int peer, const net::Identity& id, const net::Fingerprint& fp, net::View view,
             net::Completion* done, std::uint64_t cookie) override {
@@ -59,6 +61,8 @@ class MuteTransport final : public net::Transport, public Mute, private net::Com
       if (*alive) inner_->poison(std::move(reason), std::move(drained));
     });
   }
+  void forget_peer(int peer, const Status& why) override { inner_->forget_peer(peer, why); }
+  void forget_group(std::uint16_t group, const Status& why) override { inner_->forget_group(group, why); }
   void send_control(int peer, ByteView bytes) override {
     when_heard(words_,
                [this, peer, copy = Bytes(bytes.begin(), bytes.end())] { inner_->send_control(peer, copy); });

@@ -102,7 +102,8 @@ std::optional<net::CallId> CallBook::find_under_way(const std::string& operation
 }
 
 bool CallBook::is_member(std::uint16_t group) const {
-  return std::find(groups_.begin(), groups_.end(), group) != groups_.end();
+  return std::find(groups_.begin(), groups_.end(), group) != groups_.end() &&
+         std::find(dead_.begin(), dead_.end(), group) == dead_.end();
 }
 
 std::optional<net::CallRecord> CallBook::find_call(const net::CallId& id) const {

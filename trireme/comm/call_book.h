@@ -36,6 +36,8 @@ class CallBook final : public net::CallLog {
   static constexpr std::size_t kKept = 256;
 
   void join(std::uint16_t group) { groups_.push_back(group); }
+  // A rank of it was lost: its calls fail, wherever each rank was, and are compared no more.
+  void quit(std::uint16_t group) { dead_.push_back(group); }
   // Names the call that begins. Every call is counted, so that turns agree; one that ends at once and that
   // the others are known to have made alike need not be written down.
   net::CallId count(const net::Identity& id);
@@ -67,7 +69,7 @@ class CallBook final : public net::CallLog {
   };
   static constexpr std::size_t kNearSlots = 64;
 
-  std::vector<std::uint16_t> groups_;
+  std::vector<std::uint16_t> groups_, dead_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;              // entries to use again
   std::vector<std::uint32_t> active_;            // in order of their calls

@@ -241,8 +241,5 @@ runtime::Task<Status> Calls::barrier(Call call) {
 runtime::Task<Result<Tensor>> Group::share(Call, TensorType) {
   co_return error(Code::kUnavailable, "[comm] the ranks of a sub-group share no memory");
 }
-Status Group::set_expendable(std::vector<int>) {
-  return error(Code::kInvalid, "[comm] this group has no expendable ranks");
-}
 
 }  // namespace trireme::comm

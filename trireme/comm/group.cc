@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "trireme/comm/admission.h"
@@ -92,14 +93,23 @@ class TransportGroup final : public Calls,
     mailbox_ = std::make_unique<TransportMailbox>(rt_, *transport_, options_.epoch,
                                                   static_cast<TransportMailbox::Owner&>(*this));
     if (const Status& over = verdict_.ok() ? left_ : verdict_; !over.ok()) mailbox_->end_all(over);
+    for (const auto& [peer, why] : losses_) mailbox_->lost(peer, why);
     tell_waiting_on_loop();
     return *mailbox_;
   }
 
+  Status set_expendable(std::vector<int> ranks) override;
+
   runtime::Task<Status> leave() override {
     if (verdict_.ok()) {
-      Status met = co_await run(leave_request());
-      if (met.ok()) met = co_await membership_->leave(rt_.now() + 2 * options_.membership.deadline);
+      // Without a barrier where ranks may be lost: the goodbyes alone then wait for all that are there.
+      TimeNs limit = kForever;
+      Status met = left_;
+      if (met.ok() && !has_expendable_) {
+        met = co_await run(leave_request());
+        limit = rt_.now() + 2 * options_.membership.deadline;
+      }
+      if (met.ok()) met = co_await membership_->leave(limit);
       left_ = met.ok()
                   ? error(Code::kInvalid, "[comm] rank {} had left: expected no call after leave()", rank())
                   : met;
@@ -129,6 +139,7 @@ class TransportGroup final : public Calls,
     std::uint64_t serial = 0;                  // of the call it serves
     bool active = false;
     net::CallId call;
+    Status failure;  // a rank of its group was lost
   };
   // Forgets the waiter when its frame goes, whatever the reason. A run that ended has freed its slot before
   // its waiter resumes: the slot may serve another call by then, whose waiter stays.
@@ -194,7 +205,7 @@ class TransportGroup final : public Calls,
     } else {
       slot.run->stop();
       slot.run->message_failed();
-      if (verdict_.ok()) report_on_loop(slot, step, status);
+      if (verdict_.ok() && slot.failure.ok()) report_on_loop(slot, step, status);
     }
     settle_on_loop(slot);
   }
@@ -224,6 +235,10 @@ class TransportGroup final : public Calls,
     if (!slot.active) return;
     if (!verdict_.ok()) {
       if (slot.run->is_idle()) end_run_on_loop(slot, verdict_);
+      return;
+    }
+    if (!slot.failure.ok()) {
+      if (slot.run->is_idle()) end_run_on_loop(slot, slot.failure);
       return;
     }
     if (slot.run->is_finished() && !charge_on_loop(slot)) {
@@ -310,6 +325,33 @@ class TransportGroup final : public Calls,
     membership_->report(peer, status.code(), operation, status.context().reason);
   }
 
+  // Calls of groups that it was in fail; everything else goes on.
+  void lost_on_loop(int peer, const Status& why) {
+    if (!verdict_.ok() || !losses_.emplace(peer, why).second) return;
+    rt_.log(why.message());
+    transport_->forget_peer(peer, why);
+    forget_group(options_.id, why);
+    if (direct_) direct_->end_all(why);
+    for (const auto& members : subgroups_)
+      if (std::find(members->ranks.begin(), members->ranks.end(), peer) != members->ranks.end())
+        forget_group(members->id, why);
+    if (mailbox_) mailbox_->lost(peer, why);
+    const std::vector<std::uint32_t> active(active_.begin(), active_.end());
+    for (const std::uint32_t number : active) settle_on_loop(runs_[number]);
+    tell_waiting_on_loop();
+  }
+  void forget_group(std::uint16_t id, const Status& why) {
+    if (!dead_groups_.emplace(id, why).second) return;
+    book_.quit(id);
+    transport_->forget_group(id, why);
+    for (const std::uint32_t number : active_) {
+      RunSlot& slot = runs_[number];
+      if (slot.call.group != id) continue;
+      slot.failure = why;
+      slot.run->stop();
+    }
+  }
+
   void fail_all_on_loop(const Status& verdict) {
     verdict_ = verdict;
     for (const std::uint32_t number : active_) runs_[number].run->stop();
@@ -332,6 +374,10 @@ class TransportGroup final : public Calls,
   std::unique_ptr<TransportMailbox> mailbox_;    // null: nobody asked for it
   runtime::OneShot<bool> drained_;
   Status verdict_, left_;
+  bool has_expendable_ = false;
+  std::map<int, Status> losses_;                 // of expendable ranks
+  std::map<std::uint16_t, Status> dead_groups_;  // that a lost rank was in
+  std::vector<std::shared_ptr<const Members>> subgroups_;
   std::deque<RunSlot> runs_;  // stable addresses
   std::vector<std::uint32_t> free_slots_;
   std::deque<std::uint32_t> active_;  // in order of their calls
@@ -359,6 +405,8 @@ runtime::Task<Status> TransportGroup::run(Request r) {
         co_return verdict_;
     }
   }
+  const std::uint16_t id = r.members == nullptr ? options_.id : r.members->id;
+  if (const auto dead = dead_groups_.find(id); dead != dead_groups_.end()) co_return dead->second;
   if (direct_ && direct_->takes(r)) {
     Combine combine;
     TR_CO_RETURN_IF_ERROR(Admission::check_direct(r, combine));
@@ -384,6 +432,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
 
   RunSlot& slot = take_slot();
   slot.call = book_.count(request.id);
+  slot.failure = ok_status();
   book_.started(slot.call, request.fingerprint, shape, request.operation);
   runtime::OneShot<Status> done(rt_);
   const Waiter waiter(slot, &done);
@@ -402,9 +451,28 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   co_return done.value();
 }
 
+Status TransportGroup::set_expendable(std::vector<int> ranks) {
+  for (const int r : ranks)
+    if (r <= 0 || r >= world())
+      return error(Code::kInvalid, "[comm] rank {} cannot be expendable: expected some of 1..{}", r,
+                   world() - 1);
+  if (!transport_->capabilities().survives_loss)
+    return error(
+        Code::kUnavailable,
+        "[comm] {} does not survive the loss of a rank; use tcp or shm, or let all ranks end together",
+        transport_->name());
+  has_expendable_ = has_expendable_ || !ranks.empty();
+  membership_->set_expendable(ranks, [this](int peer, const Status& why) { lost_on_loop(peer, why); });
+  return {};
+}
+
 Result<std::unique_ptr<Group>> TransportGroup::subgroup(std::vector<int> ranks, std::uint16_t id) {
   TR_ASSIGN_OR_RETURN(auto members, make_members(std::move(ranks), id, rank(), world(), options_.id));
   book_.join(id);
+  subgroups_.push_back(members);
+  for (const auto& [peer, why] : losses_)
+    if (std::find(members->ranks.begin(), members->ranks.end(), peer) != members->ranks.end())
+      forget_group(id, why);
   return make_subgroup(*this, std::move(members));
 }
 

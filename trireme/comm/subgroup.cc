@@ -24,6 +24,9 @@ class SubGroup final : public Calls {
   }
   Result<Tensor> allocate(const TensorType& type) override { return whole_.allocate(type); }
   Mailbox& mailbox() override { return whole_.mailbox(); }
+  Status set_expendable(std::vector<int> /*ranks*/) override {
+    return error(Code::kInvalid, "[comm] a sub-group cannot say who is expendable; ask the whole group");
+  }
   runtime::Task<Status> leave() override { return run(leave_request()); }
   void fail(std::string operation, std::string reason) override {
     whole_.fail(std::move(operation), std::move(reason));

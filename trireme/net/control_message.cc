@@ -53,11 +53,12 @@ std::optional<ControlMessage> decode_control(ByteView in) {
                      take_le(in, peer) && take_le(in, m.turn) && take_le(in, m.call) &&
                      take_le(in, m.digest) && take_text(in, m.operation) && take_text(in, m.reason) &&
                      in.empty();
-  if (!whole || type < 1 || type > static_cast<std::uint8_t>(ControlType::kCall) || busy > 1 || patient > 1 ||
+  if (!whole || type < 1 || type > static_cast<std::uint8_t>(ControlType::kLost) || busy > 1 || patient > 1 ||
       code > static_cast<std::uint8_t>(Code::kInternal) || m.stalled_ns < 0)
     return std::nullopt;
   m.type = static_cast<ControlType>(type);
-  const bool accuses = m.type == ControlType::kReport || m.type == ControlType::kVerdict;
+  const bool accuses =
+      m.type == ControlType::kReport || m.type == ControlType::kVerdict || m.type == ControlType::kLost;
   if (accuses && (code == 0 || peer < 0)) return std::nullopt;
   if (m.type == ControlType::kCall && m.digest == 0) return std::nullopt;
   m.busy = busy != 0;

@@ -29,6 +29,15 @@ Coordinator::~Coordinator() {
 
 void Coordinator::heard(int peer, ControlMessage m) {
   RankView& r = view(peer);
+  if (r.lost) {  // it was silent for too long and is back
+    const Verdict& v = losses_.at(peer);
+    port_.send(peer, {.type = ControlType::kVerdict,
+                      .peer = peer,
+                      .code = v.code,
+                      .operation = v.operation,
+                      .reason = v.reason});
+    return;
+  }
   r.heard_at = rt_.now();
   switch (m.type) {
     case ControlType::kHeartbeat: {
@@ -62,11 +71,9 @@ void Coordinator::heard(int peer, ControlMessage m) {
 
 void Coordinator::look() {
   view(kRank) = port_.own_view();
-  if (auto v = judge_silence(ranks_, kRank, rt_.now(), started_at_, options_.deadline, options_.arrival,
-                             options_.heartbeat / 8)) {
-    port_.decide(std::move(*v));
-    return;
-  }
+  while (auto v = judge_silence(ranks_, kRank, rt_.now(), started_at_, options_.deadline, options_.arrival,
+                                options_.heartbeat / 8))
+    if (!conclude(std::move(*v), false)) return;
   const bool any = std::any_of(ranks_.begin(), ranks_.end(),
                                [this](const RankView& r) { return r.stalled_ns >= options_.deadline; });
   if (!any) return;
@@ -82,8 +89,18 @@ void Coordinator::was_away() {
 }
 
 void Coordinator::consider(int reporter, Verdict v) {
+  if (view(v.culprit).lost) {
+    const Verdict& known = losses_.at(v.culprit);
+    if (reporter != kRank)
+      port_.send(reporter, {.type = ControlType::kLost,
+                            .peer = known.culprit,
+                            .code = known.code,
+                            .operation = known.operation,
+                            .reason = known.reason});
+    return;
+  }
   if (v.culprit == reporter) {
-    port_.decide(std::move(v));
+    conclude(std::move(v), true);
     return;
   }
   if (v.code == Code::kMismatch) {
@@ -109,11 +126,35 @@ void Coordinator::consider(int reporter, Verdict v) {
 
 void Coordinator::decide_on_closed() {
   for (Verdict& v : std::exchange(closed_, {})) {
-    if (view(v.culprit).left) continue;
+    if (view(v.culprit).left || view(v.culprit).lost) continue;
     if (v.operation.empty()) v.operation = operation_around(ranks_, v.culprit);
-    port_.decide(std::move(v));
-    return;
+    if (!conclude(std::move(v), false)) return;
   }
+}
+
+void Coordinator::set_expendable(const std::vector<int>& ranks) {
+  expendable_.resize(ranks_.size());
+  for (const int rank : ranks) expendable_[static_cast<std::size_t>(rank)] = true;
+}
+
+bool Coordinator::conclude(Verdict v, bool own) {
+  const bool expendable = !expendable_.empty() && expendable_[static_cast<std::size_t>(v.culprit)];
+  if (!expendable || (!own && v.code != Code::kPeerLost)) {
+    port_.decide(std::move(v));
+    return false;
+  }
+  const int rank = v.culprit;
+  losses_.emplace(rank, v);
+  view(rank) = {.heard_at = rt_.now(), .operation = {}, .lost = true};
+  ControlMessage m{.peer = rank, .code = v.code, .operation = v.operation, .reason = v.reason};
+  for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
+    if (other == kRank || (other != rank && view(other).lost)) continue;
+    m.type = other == rank ? ControlType::kVerdict : ControlType::kLost;
+    port_.send(other, m);
+  }
+  port_.lost(std::move(v));
+  look_whether_all_left();
+  return true;
 }
 
 // The first to tell of a call makes everybody tell.
@@ -194,7 +235,11 @@ void Coordinator::mismatch_window_ended() {
 
 void Coordinator::left(int rank) {
   view(rank).left = true;
-  if (!std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.left; })) return;
+  look_whether_all_left();
+}
+
+void Coordinator::look_whether_all_left() {
+  if (!std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.left || r.lost; })) return;
   port_.broadcast({.type = ControlType::kFarewell});
   port_.all_left();
 }
@@ -202,7 +247,7 @@ void Coordinator::left(int rank) {
 std::string Coordinator::missing_text() const {
   std::string text;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank].left) text += fmt::format("{}{}", text.empty() ? "" : ", ", rank);
+    if (!ranks_[rank].left && !ranks_[rank].lost) text += fmt::format("{}{}", text.empty() ? "" : ", ", rank);
   return fmt::format("no goodbye from ranks {}", text);
 }
 

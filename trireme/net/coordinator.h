@@ -10,6 +10,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ class CoordinatorPort {
   virtual RankView own_view() = 0;                     // of this rank, now
   virtual void compare_own(const CallId& id) = 0;      // call_told, now or when this rank makes the call
   virtual void decide(Verdict verdict) = 0;            // the first one counts
+  virtual void lost(Verdict verdict) = 0;              // of an expendable rank; the others were told
   virtual void all_left() = 0;
 };
 
@@ -52,6 +54,7 @@ class Coordinator {
   // How `rank` made a call (a message of type kCall).
   void call_told(int rank, const ControlMessage& message);
   void left(int rank);
+  void set_expendable(const std::vector<int>& ranks);
   std::string missing_text() const;  // who has not said goodbye
 
  private:
@@ -69,12 +72,18 @@ class Coordinator {
   void ask_where();
   void mismatch_window_ended();
   void decide_on_closed();
+  // The verdict, or, where the culprit is expendable and lost (`own`: by its own word), the notice. False: a
+  // verdict.
+  bool conclude(Verdict verdict, bool own);
+  void look_whether_all_left();
 
   runtime::Runtime& rt_;
   const MembershipOptions options_;
   CoordinatorPort& port_;
   const TimeNs started_at_;
   std::vector<RankView> ranks_;
+  std::vector<bool> expendable_;  // by rank; empty: nobody
+  std::map<int, Verdict> losses_;
   std::vector<Verdict> closed_;  // reports that wait for the grace to end
   std::vector<Disagreement> disagreements_;
   std::deque<Comparison> comparisons_;

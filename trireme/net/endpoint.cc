@@ -47,10 +47,46 @@ bool Endpoint::check_call(int peer, const Identity& id, Completion* done, std::u
               id.epoch, id.to_string(), epoch_));
     return false;
   }
+  if (const Status& why = forgotten(peer, id.group); !why.ok()) {
+    complete_later(done, cookie, why);
+    return false;
+  }
   return true;
 }
 
-SendToken Endpoint::begin_send(Completion* done, std::uint64_t cookie) {
+const Status& Endpoint::forgotten(int peer, std::uint16_t group) const {
+  if (const auto lost = lost_peers_.find(peer); lost != lost_peers_.end()) return lost->second;
+  const auto dead = dead_groups_.find(group);
+  return dead == dead_groups_.end() ? fine_ : dead->second;
+}
+
+bool Endpoint::refuses(int peer, const Identity& id) const {
+  return closed_ || poisoned() || id.epoch != epoch_ || !forgotten(peer, id.group).ok();
+}
+
+void Endpoint::forget_peer(int peer, const Status& why) {
+  TR_CHECK(!why.ok() && peer != rank_, "forgetting rank {} needs a reason", peer);
+  if (poisoned() || !lost_peers_.emplace(peer, why).second) return;
+  for (std::uint32_t slot = 0; slot < sends_.size(); ++slot)
+    if (sends_[slot].done != nullptr && sends_[slot].peer == peer)
+      end_send_later({slot, sends_[slot].generation}, why);
+  for (const PendingRecv& recv : matcher_.take_recvs_of(peer)) complete_later(recv.done, recv.cookie, why);
+  matcher_.drop_arrived(peer);
+}
+
+void Endpoint::forget_group(std::uint16_t group, const Status& why, const Dropped& dropped) {
+  TR_CHECK(!why.ok(), "forgetting group {} needs a reason", group);
+  if (poisoned() || !dead_groups_.emplace(group, why).second) return;
+  matcher_.forget_group(
+      group,
+      [&](int peer, const PendingRecv& recv) {
+        complete_later(recv.done, recv.cookie, why);
+        dropped(peer, true, 0);
+      },
+      [&](int peer, std::uint64_t bytes) { dropped(peer, false, bytes); });
+}
+
+SendToken Endpoint::begin_send(Completion* done, std::uint64_t cookie, int peer) {
   std::uint32_t slot = free_sends_;
   if (slot != UINT32_MAX) {
     free_sends_ = sends_[slot].next_free;
@@ -60,6 +96,7 @@ SendToken Endpoint::begin_send(Completion* done, std::uint64_t cookie) {
   }
   sends_[slot].done = done;
   sends_[slot].cookie = cookie;
+  sends_[slot].peer = peer;
   return {slot, sends_[slot].generation};
 }
 
@@ -138,8 +175,8 @@ std::uint64_t Endpoint::recv(int peer, const Identity& id, std::uint64_t fingerp
 }
 
 bool Endpoint::arrived_on_loop(int peer, const Identity& id, ArrivedMessage message, bool later) {
-  // Late messages of an older epoch, and whatever comes after the end, are refused.
-  if (closed_ || poisoned() || id.epoch != epoch_) return false;
+  // Late messages of an older epoch, of a lost peer, and whatever comes after the end, are refused.
+  if (refuses(peer, id)) return false;
   const auto recv = matcher_.take_recv(peer, id);
   if (!recv) {
     matcher_.add_arrived(peer, id, std::move(message));

@@ -7,6 +7,7 @@
 // one loop.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -43,7 +44,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   // False: the call makes no sense or the endpoint is poisoned; its completion is already on the way.
   bool check_call(int peer, const Identity& id, Completion* done, std::uint64_t cookie);
 
-  SendToken begin_send(Completion* done, std::uint64_t cookie);
+  // `peer` -1: it does not end with a peer that is forgotten.
+  SendToken begin_send(Completion* done, std::uint64_t cookie, int peer = -1);
   // Calls the completion now: only from a callback of the loop.
   void end_send_on_loop(SendToken token, const Status& status);
   // Completes it from the loop, soon.
@@ -63,6 +65,14 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
                      std::uint64_t bytes) const;
   void complete_later(Completion* done, std::uint64_t cookie, const Status& status);
 
+  // Transport::forget_peer and forget_group. The medium has taken back what it had under way itself.
+  void forget_peer(int peer, const Status& why);
+  // Tells of each recv and each message that waited for one: whose it was, and the payload bytes it held.
+  using Dropped = std::function<void(int peer, bool is_recv, std::uint64_t bytes)>;
+  void forget_group(std::uint16_t group, const Status& why, const Dropped& dropped);
+  // A message that nobody may get: after poison, of another epoch, a lost peer or a forgotten group.
+  bool refuses(int peer, const Identity& id) const;
+
   // Returns false when it was poisoned before.
   bool poison(Status reason, Callback drained);
   void close();
@@ -78,6 +88,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
     std::uint64_t cookie = 0;
     std::uint32_t generation = 0;
     std::uint32_t next_free = 0;
+    int peer = -1;
   };
   struct Ready {
     Completion* done;
@@ -89,6 +100,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
     Bytes bytes;
   };
 
+  // Why nothing goes on with this peer or in this group; ok: it does.
+  const Status& forgotten(int peer, std::uint16_t group) const;
   bool release(SendToken token, SendSlot& out);
   void schedule_flush();
   void flush_on_loop();
@@ -105,6 +118,9 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   bool flush_scheduled_ = false;
   Status poison_;
   std::vector<Callback> drained_;
+  const Status fine_;
+  std::map<int, Status> lost_peers_;
+  std::map<std::uint16_t, Status> dead_groups_;
 
   std::function<void(int, ByteView)> on_control_;
   std::function<void(int)> on_closed_;

@@ -118,7 +118,7 @@ std::optional<Verdict> walk(const Case& c, int start, std::vector<bool>& seen) {
     if (r.left && !chain.empty())
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
                      fmt::format("it had left, rank {} still waits for it", chain.back())};
-    if (r.heard_at < 0 || r.busy || r.patient || r.stalled_ns < c.deadline) return std::nullopt;
+    if (r.heard_at < 0 || r.busy || r.patient || r.lost || r.stalled_ns < c.deadline) return std::nullopt;
     if (r.waits_for < 0) {
       if (chain.empty()) return std::nullopt;
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
@@ -144,9 +144,14 @@ std::string operation_around(std::span<const RankView> ranks, int culprit) {
 std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, TimeNs now, TimeNs started,
                                      TimeNs deadline, TimeNs arrival, TimeNs slack) {
   int culprit = -1, num_quiet = 0, num_judged = 0;
+  bool heard_one_that_left = false;
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
     const RankView& r = at(ranks, rank);
-    if (rank == self || r.left) continue;
+    if (rank == self || r.lost) continue;
+    if (r.left) {
+      heard_one_that_left |= r.heard_at >= 0 && now - r.heard_at < deadline / 2;
+      continue;
+    }
     ++num_judged;
     const bool never = r.heard_at < 0;
     const TimeNs silent = now - (never ? started : r.heard_at);
@@ -154,7 +159,7 @@ std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, 
     if (silent >= deadline / 2) ++num_quiet;
   }
   if (culprit < 0) return std::nullopt;
-  if (num_quiet == num_judged && num_judged > 1)
+  if (num_quiet == num_judged && num_judged > 1 && !heard_one_that_left)
     return Verdict{self, Code::kPeerLost, operation_around(ranks, self),
                    fmt::format("heard nobody for {}: this rank was cut off", format_duration(deadline))};
   const bool never = at(ranks, culprit).heard_at < 0;
@@ -181,13 +186,19 @@ std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs d
 }
 
 std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill) {
-  int waiting = -1;
+  int waiting = -1, left = -1, here = -1;  // the lowest of each
   for (int rank = static_cast<int>(ranks.size()) - 1; rank >= 0; --rank) {
     const RankView& r = at(ranks, rank);
-    if (r.left) continue;
+    if (r.left) left = rank;
+    if (r.left || r.lost) continue;
+    here = rank;
     if (r.heard_at < 0 || r.busy || r.stalled_ns < standstill) return std::nullopt;
     if (valid(ranks, r.waits_for)) waiting = rank;
   }
+  if (waiting < 0 && left >= 0 && here >= 0)
+    return Verdict{here, Code::kDeadline, at(ranks, left).operation,
+                   fmt::format("no rank did anything for {}, rank {} waits for it to leave",
+                               format_duration(standstill), left)};
   if (waiting < 0) return std::nullopt;
   std::vector<int> chain{waiting};
   for (;;) {

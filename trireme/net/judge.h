@@ -20,6 +20,7 @@ struct RankView {
   std::string operation;
   bool left = false;     // said goodbye
   bool patient = false;  // waits for letters (WaitingFor::patient)
+  bool lost = false;     // expendable, and gone: nobody asks any more
 };
 
 // One rank said that it disagrees with another.
@@ -59,8 +60,9 @@ std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, T
 std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline,
                                        std::span<const CallClass> calls = {});
 
-// Every rank that has not left stands still for `standstill`, and one waits for another: whoever is at the
-// end of that chain (in a circle: its highest rank) would have had to write.
+// Every rank that is there stands still for `standstill`. One waits for another: whoever is at the end of
+// that chain (in a circle: its highest rank) would have had to write. Else, some have left: the lowest that
+// has not.
 std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill);
 
 // The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most

@@ -139,25 +139,39 @@ void Matcher::add_arrived(int peer, const Identity& id, ArrivedMessage message) 
   append(peer, id, node, false);
 }
 
-std::vector<PendingRecv> Matcher::take_recvs_of(int peer) {
-  std::vector<PendingRecv> out;
+template <typename Wanted>
+std::vector<std::pair<int, Identity>> Matcher::keys_where(Wanted wanted) const {
   std::vector<std::pair<int, Identity>> keys;
   for (const Entry& e : entries_)
-    if (e.peer != kNone && e.holds_recvs && (peer < 0 || e.peer == static_cast<std::uint32_t>(peer)))
+    if (e.peer != kNone && wanted(e))
       keys.emplace_back(static_cast<int>(e.peer), Identity::unpack(e.high, e.low));
-  for (const auto& [from, id] : keys)
+  return keys;
+}
+
+std::vector<PendingRecv> Matcher::take_recvs_of(int peer) {
+  std::vector<PendingRecv> out;
+  for (const auto& [from, id] : keys_where([peer](const Entry& e) {
+         return e.holds_recvs && (peer < 0 || e.peer == static_cast<std::uint32_t>(peer));
+       }))
     while (auto recv = take_recv(from, id)) out.push_back(*recv);
   return out;
 }
 
-void Matcher::drop_arrived() {
-  std::vector<std::pair<int, Identity>> keys;
-  for (const Entry& e : entries_)
-    if (e.peer != kNone && !e.holds_recvs)
-      keys.emplace_back(static_cast<int>(e.peer), Identity::unpack(e.high, e.low));
-  for (const auto& [from, id] : keys)
+void Matcher::drop_arrived(int peer) {
+  for (const auto& [from, id] : keys_where([peer](const Entry& e) {
+         return !e.holds_recvs && (peer < 0 || e.peer == static_cast<std::uint32_t>(peer));
+       }))
     while (take_arrived(from, id)) {
     }
+}
+
+void Matcher::forget_group(std::uint16_t group, const std::function<void(int, const PendingRecv&)>& recv,
+                           const std::function<void(int, std::uint64_t)>& dropped) {
+  for (const auto& [from, id] :
+       keys_where([group](const Entry& e) { return static_cast<std::uint16_t>(e.high >> 16) == group; })) {
+    while (const auto pending = take_recv(from, id)) recv(from, *pending);
+    while (const auto message = take_arrived(from, id)) dropped(from, message->payload ? message->bytes : 0);
+  }
 }
 
 void Matcher::visit_arrived(const Transport::WaitingVisitor& visit) const {

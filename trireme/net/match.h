@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "trireme/net/transport.h"
@@ -40,7 +42,11 @@ class Matcher {
 
   // Removes and returns the recvs of `peer` (-1: of everybody), in the order they were posted per key.
   std::vector<PendingRecv> take_recvs_of(int peer);
-  void drop_arrived();
+  void drop_arrived(int peer = -1);  // of everybody
+  // Removes everything of a group (Identity::group): `recv` gets each recv, `dropped` the payload bytes of
+  // each waiting message.
+  void forget_group(std::uint16_t group, const std::function<void(int peer, const PendingRecv&)>& recv,
+                    const std::function<void(int peer, std::uint64_t bytes)>& dropped);
   void visit_arrived(const Transport::WaitingVisitor& visit) const;
   std::size_t num_keys() const { return num_entries_; }
 
@@ -62,6 +68,8 @@ class Matcher {
     std::uint32_t next = kNone;
   };
 
+  template <typename Wanted>
+  std::vector<std::pair<int, Identity>> keys_where(Wanted wanted) const;
   static std::uint64_t hash(std::uint32_t peer, std::uint64_t high, std::uint64_t low);
   std::uint32_t find(int peer, const Identity& id) const;
   std::uint32_t find_or_insert(int peer, const Identity& id);

@@ -12,6 +12,7 @@
 #include "trireme/net/membership.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "trireme/net/call_teller.h"
@@ -80,7 +81,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
 
   void report(int culprit, Code code, std::string operation, std::string reason) override {
     TR_CHECK(code != Code::kOk && culprit >= 0 && culprit < world_, "report of rank {}", culprit);
-    if (is_over()) return;
+    if (is_over() || losses_.contains(culprit)) return;
     if (operation.empty()) operation = waiting_.operation;
     Verdict v{culprit, code, std::move(operation), std::move(reason)};
     if (world_ == 1) {
@@ -101,6 +102,13 @@ class StarMembership final : public Membership, private CoordinatorPort {
     if (patience_timer_ != 0) rt_.cancel_timer(patience_timer_);
     patience_end_ = end;
     patience_timer_ = rt_.call_at(end, [this] { patience_ended_on_loop(); });
+  }
+
+  void set_expendable(const std::vector<int>& ranks,
+                      std::function<void(int, const Status&)> on_lost) override {
+    on_lost_ = std::move(on_lost);
+    if (coordinator_ != nullptr) coordinator_->set_expendable(ranks);
+    for (const auto& [peer, why] : losses_) tell_lost(peer, why);
   }
 
   runtime::Task<Status> leave(TimeNs deadline) override {
@@ -260,6 +268,9 @@ class StarMembership final : public Membership, private CoordinatorPort {
       case ControlType::kFarewell:
         all_left();
         break;
+      case ControlType::kLost:
+        lost({m.peer, m.code, std::move(m.operation), std::move(m.reason)});
+        break;
       case ControlType::kPardon:
         std::erase_if(pending_, [&](const Verdict& v) { return v.culprit == m.peer; });
         break;
@@ -275,7 +286,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   }
 
   void closed_on_loop(int peer) {
-    if (is_over()) return;
+    if (is_over() || losses_.contains(peer)) return;
     // At the end of a job everybody closes; only the coordinator keeps count of the goodbyes.
     if (leaving_ && coordinator_ == nullptr && peer != kCoordinator) return;
     report(peer, Code::kPeerLost, waiting_.operation, "connection closed");
@@ -315,6 +326,20 @@ class StarMembership final : public Membership, private CoordinatorPort {
     if (auto fn = std::exchange(on_failure_, nullptr)) fn(verdict_);
   }
 
+  // From the coordinator. A rank that hears it of itself gets the verdict instead.
+  void lost(Verdict v) override {
+    if (is_over() || v.culprit == self_ || v.culprit == kCoordinator || losses_.contains(v.culprit)) return;
+    std::erase_if(pending_, [&](const Verdict& p) { return p.culprit == v.culprit; });
+    const Status why = to_notice(v, self_);
+    losses_.emplace(v.culprit, why);
+    if (on_lost_) tell_lost(v.culprit, why);
+  }
+  void tell_lost(int peer, const Status& why) {
+    rt_.post([this, alive = alive_, peer, why] {
+      if (*alive && verdict_.ok()) on_lost_(peer, why);  // also of the last one that others waited for
+    });
+  }
+
   void all_left() override {
     done_ = true;
     farewell_.set(true);
@@ -330,6 +355,8 @@ class StarMembership final : public Membership, private CoordinatorPort {
   bool started_ = false, leaving_ = false, done_ = false;
   Status verdict_;
   Verdict decided_;
+  std::map<int, Status> losses_;  // of expendable ranks
+  std::function<void(int, const Status&)> on_lost_;
   std::vector<Verdict> pending_;              // reports that wait for the coordinator's word
   std::unique_ptr<Coordinator> coordinator_;  // on rank 0
 

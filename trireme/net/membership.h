@@ -14,11 +14,16 @@
 // the group at once); a message that no recv takes, of a call that this rank made in another way; a call that
 // lasts longer than a heartbeat. In all three the coordinator asks every rank how it made that call (CallLog)
 // and blames the odd one out.
+//
+// Expendable ranks: where one closes, falls silent or reports its own failure there is no verdict. The
+// coordinator tells the others (once each) and goes on; the lost rank itself, if it still lives, gets the
+// verdict that names it.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trireme/net/call_log.h"
 #include "trireme/net/transport.h"
@@ -60,6 +65,11 @@ class Membership {
   virtual void set_waiting(WaitingFor waiting) = 0;
   // This rank saw `culprit` fail. The first report wins everywhere.
   virtual void report(int culprit, Code code, std::string operation, std::string reason) = 0;
+  // From now on the loss of one of these ranks is a notice: `on_lost` runs once per lost rank, on the loop,
+  // on every other rank. Every rank calls it with the same ranks, never with the coordinator among them;
+  // losses that the coordinator told of before are told then.
+  virtual void set_expendable(const std::vector<int>& ranks,
+                              std::function<void(int peer, const Status& why)> on_lost) = 0;
   // Says goodbye, waits until everybody has (at most until `deadline`, a time on rt.now(): kDeadline), then
   // stops heartbeats. After a failure: the verdict.
   virtual runtime::Task<Status> leave(TimeNs deadline) = 0;

@@ -1,7 +1,7 @@
 // PeeredTransport: transports with an object per peer that moves bytes when it is polled (shm, tcp).
 //
 // A Peer has send(header, data, token), send_control(bytes), posted(taken bytes), stands_on_loop(), broken(),
-// abandon(reason).
+// abandon(reason), abandon_recv(group, reason), dropped(recvs, taken bytes).
 #pragma once
 
 #include <memory>
@@ -36,6 +36,22 @@ class PeeredTransport : public EndpointTransport, protected runtime::Poller {
     endpoint_->poison(std::move(reason), std::move(drained));
   }
 
+  void forget_peer(int lost, const Status& why) final {
+    if (endpoint_->poisoned()) return;
+    peer(lost).abandon(why);
+    endpoint_->forget_peer(lost, why);
+  }
+
+  void forget_group(std::uint16_t group, const Status& why) final {
+    if (endpoint_->poisoned()) return;
+    for (const auto& p : peers_)
+      if (p) p->abandon_recv(group, why);
+    endpoint_->forget_group(group, why, [this](int from, bool is_recv, std::uint64_t bytes) {
+      if (from != rank()) peer(from).dropped(is_recv ? 1 : 0, bytes);
+    });
+    poll_soon();  // a message that stood may be refused now
+  }
+
   void send_control(int to, ByteView bytes) final {
     TR_CHECK(to >= 0 && to < world() && bytes.size() <= kMaxControlBytes, "peer {}, {} bytes", to,
              bytes.size());
@@ -62,7 +78,7 @@ class PeeredTransport : public EndpointTransport, protected runtime::Poller {
     else if (!peer(to).broken().ok())
       endpoint_->complete_later(done, cookie, peer(to).broken());
     else
-      peer(to).send(header, view.data, endpoint_->begin_send(done, cookie));
+      peer(to).send(header, view.data, endpoint_->begin_send(done, cookie, to));
   }
 
   void poll_soon() {

@@ -26,6 +26,8 @@ class RecordingTransport final : public Transport {
   void poison(Status reason, Callback drained) override {
     inner_->poison(std::move(reason), std::move(drained));
   }
+  void forget_peer(int peer, const Status& why) override { inner_->forget_peer(peer, why); }
+  void forget_group(std::uint16_t group, const Status& why) override { inner_->forget_group(group, why); }
   void send_control(int peer, ByteView bytes) override { inner_->send_control(peer, bytes); }
   void set_control_handler(std::function<void(int, ByteView)> handler) override {
     inner_->set_control_handler(std::move(handler));

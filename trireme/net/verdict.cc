@@ -33,4 +33,12 @@ Status to_status(const Verdict& v, int self) {
       ErrorContext{.rank = self, .peer = v.culprit, .operation = v.operation, .tag = {}, .reason = v.reason});
 }
 
+Status to_notice(const Verdict& v, int self) {
+  return Status(
+      Code::kPeerLost,
+      fmt::format("[comm] rank {} was lost in {}: {}; the others go on without it", v.culprit,
+                  v.operation.empty() ? "no operation" : v.operation, v.reason),
+      ErrorContext{.rank = self, .peer = v.culprit, .operation = v.operation, .tag = {}, .reason = v.reason});
+}
+
 }  // namespace trireme::net

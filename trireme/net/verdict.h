@@ -16,5 +16,7 @@ struct Verdict {
 
 // The error that rank `self` gets.
 Status to_status(const Verdict& verdict, int self);
+// What rank `self` is told of the loss of an expendable rank: kPeerLost, whatever happened to it.
+Status to_notice(const Verdict& verdict, int self);
 
 }  // namespace trireme::net

@@ -47,7 +47,7 @@ class InprocTransport final : public EndpointTransport {
   }
 
   std::string_view name() const override { return "inproc"; }
-  Capabilities capabilities() const override { return {}; }
+  Capabilities capabilities() const override { return {.survives_loss = true}; }
 
   void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {
@@ -57,7 +57,7 @@ class InprocTransport final : public EndpointTransport {
     packet.bytes = view.bytes;
     if (view.bytes > 0 && !is_phantom(view)) packet.payload = copy(view.data, view.bytes);
     bytes_sent_ += view.bytes + sizeof(packet.header);
-    const SendToken token = endpoint_->begin_send(done, cookie);
+    const SendToken token = endpoint_->begin_send(done, cookie, peer);
     mailbox_->send(base_ + peer, std::move(packet),
                    [endpoint = endpoint_, token] { endpoint->end_send_on_loop(token, ok_status()); });
   }
@@ -70,6 +70,11 @@ class InprocTransport final : public EndpointTransport {
 
   void poison(Status reason, Callback drained) override {
     endpoint_->poison(std::move(reason), std::move(drained));
+  }
+
+  void forget_peer(int peer, const Status& why) override { endpoint_->forget_peer(peer, why); }
+  void forget_group(std::uint16_t group, const Status& why) override {
+    endpoint_->forget_group(group, why, [](int, bool, std::uint64_t) {});
   }
 
   void send_control(int peer, ByteView bytes) override {

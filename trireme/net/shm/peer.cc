@@ -36,6 +36,13 @@ void Peer::send_control(ByteView bytes) {
   if (control_queue_.size() == 1) push_control();
 }
 
+void Peer::abandon_recv(std::uint16_t group, const Status& reason) {
+  if (!incoming_ || !incoming_->recv) return;
+  if (Identity::unpack(incoming_->header.high, incoming_->header.low).group != group) return;
+  endpoint_.complete_later(incoming_->recv->done, incoming_->recv->cookie, reason);
+  incoming_->recv.reset();
+}
+
 void Peer::abandon(const Status& reason) {
   outgoing_.clear();  // the endpoint completes the sends
   if (incoming_ && incoming_->recv) {
@@ -144,7 +151,7 @@ bool Peer::decide() {
   Incoming& in = *incoming_;
   const Identity id = Identity::unpack(in.header.high, in.header.low);
   const bool payload = in.header.phantom == 0 && in.header.bytes > 0;
-  if (endpoint_.poisoned() || id.epoch != endpoint_.epoch()) {
+  if (endpoint_.refuses(rank_, id)) {
     in.decided = true;  // refused: skipped
     return true;
   }

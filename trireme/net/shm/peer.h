@@ -34,12 +34,16 @@ class Peer {
 
   void send(const FrameHeader& header, const std::byte* data, SendToken token);
   void send_control(ByteView bytes);
-  // Takes back the sends and the recv under way; for poison.
+  // Takes back the sends and the recv under way; for poison, or when the peer is lost.
   void abandon(const Status& reason);
+  // The recv under way, if it is of this group.
+  void abandon_recv(std::uint16_t group, const Status& reason);
   // Moves what can be moved; true when something did.
   bool poll_on_loop();
   // A recv took `bytes` of the messages that are held for it.
   void posted(std::uint64_t bytes) { held_bytes_ -= bytes; }
+  // Recvs were withdrawn, messages that were held are gone.
+  void dropped(int /*recvs*/, std::uint64_t bytes) { held_bytes_ -= bytes; }
 
   bool stands_on_loop() const { return stands_; }  // a message waits in the ring for its recv
   const Status& broken() const { return broken_; }

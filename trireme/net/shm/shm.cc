@@ -56,7 +56,9 @@ class ShmTransport final : public PeeredTransport<Peer> {
   }
 
   std::string_view name() const override { return "shm"; }
-  Capabilities capabilities() const override { return {.peer_memory = !phantom_, .one_sided = true}; }
+  Capabilities capabilities() const override {
+    return {.peer_memory = !phantom_, .one_sided = true, .survives_loss = true};
+  }
 
   void send(int to, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {

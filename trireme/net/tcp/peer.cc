@@ -35,6 +35,13 @@ void Peer::send_control(ByteView bytes) {
   if (control_queue_.size() == 1) push_control();
 }
 
+void Peer::abandon_recv(std::uint16_t group, const Status& reason) {
+  if (!incoming_ || !incoming_->recv) return;
+  if (Identity::unpack(incoming_->first.high, incoming_->first.low).group != group) return;
+  endpoint_.complete_later(incoming_->recv->done, incoming_->recv->cookie, reason);
+  incoming_->recv.reset();
+}
+
 void Peer::abandon(const Status& reason) {
   data_out_.abandon();  // the endpoint completes the sends
   if (incoming_ && incoming_->recv) {
@@ -69,7 +76,7 @@ bool Peer::decide(const FrameHeader& header) {
   const Identity id = Identity::unpack(header.high, header.low);
   const std::uint64_t payload = header.phantom ? 0 : header.message_bytes;
   Incoming in{.first = header, .recv = {}, .held = {}};
-  if (endpoint_.poisoned() || id.epoch != endpoint_.epoch()) {
+  if (endpoint_.refuses(rank_, id)) {
     // refused: thrown away
   } else if (auto recv = endpoint_.matcher().take_recv(rank_, id)) {
     const Status status = endpoint_.check_match(rank_, id, *recv, header.fingerprint, header.message_bytes);

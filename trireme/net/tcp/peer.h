@@ -24,8 +24,15 @@ class Peer {
     held_bytes_ -= bytes;
     ++expected_;
   }
-  // Takes back the sends and the recv under way; for poison.
+  // Recvs were withdrawn, messages that were held are gone.
+  void dropped(int recvs, std::uint64_t bytes) {
+    held_bytes_ -= bytes;
+    expected_ -= recvs;
+  }
+  // Takes back the sends and the recv under way; for poison, or when the peer is lost.
   void abandon(const Status& reason);
+  // The recv under way, if it is of this group.
+  void abandon_recv(std::uint16_t group, const Status& reason);
   // Moves what can be moved; true when something did.
   bool poll_on_loop();
 

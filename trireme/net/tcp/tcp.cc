@@ -32,7 +32,7 @@ class TcpTransport final : public PeeredTransport<Peer> {
   }
 
   std::string_view name() const override { return "tcp"; }
-  Capabilities capabilities() const override { return {}; }
+  Capabilities capabilities() const override { return {.survives_loss = true}; }
 
   void send(int to, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {
