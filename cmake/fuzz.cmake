@@ -18,7 +18,7 @@ endif()
 
 # What the targets reach, as two libraries: parsers that stand alone, and those that know every op. A pattern that ends in ** takes a whole folder.
 set(TRIREME_FUZZ_parsers base/** cost/** tensor/** collective/** data/** io/** plan/** runtime/*.cc net/frame.cc)
-set(TRIREME_FUZZ_models op/** graph/** model/** agree/** train/job*.cc)
+set(TRIREME_FUZZ_models op/** graph/** model/** agree/** train/job*.cc train/roles.cc)
 
 function(trireme_add_fuzz_library name)
   set(sources "")

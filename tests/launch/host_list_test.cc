@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/base/rng.h"
+
 namespace trireme::launch {
 namespace {
 
@@ -44,6 +46,33 @@ TEST(ParseHosts, SaysWhichLineMakesNoSense) {
     EXPECT_EQ(hosts.status().code(), Code::kInvalid) << c.text;
     EXPECT_NE(hosts.status().message().find(c.said), std::string::npos) << hosts.status().message();
   }
+}
+
+TEST(ParseHosts, AnyBytesGiveHostsThatCanBeWrittenAndReadOrAReason) {
+  const std::vector<std::string> pieces{"a",     "node1", " ", "\t", "\n",   "\r\n",  "#",  "slots=",     "4",
+                                        "65536", "-",     "@", "=",  "\xff", "[::1]", "\0", "99999999999"};
+  int read = 0, refused = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Philox rng(seed, 0);
+    std::string text;
+    for (std::uint32_t n = rng.next_below(12); n > 0; --n)
+      text += pieces[rng.next_below(static_cast<std::uint32_t>(pieces.size()))];
+    const auto hosts = parse_hosts(text, "h");
+    if (!hosts.ok()) {
+      ++refused;
+      EXPECT_TRUE(hosts.status().message().starts_with("h:")) << hosts.status().message();
+      continue;
+    }
+    ++read;
+    std::string written;
+    for (const Host& h : *hosts) written += fmt::format("{} slots={}\n", h.name, h.slots);
+    const auto again = parse_hosts(written, "again");
+    ASSERT_TRUE(again.ok()) << "seed " << seed << ": " << again.status().to_string();
+    EXPECT_EQ(num_slots(*again), num_slots(*hosts)) << "seed " << seed;
+    EXPECT_EQ(again->size(), hosts->size()) << "seed " << seed;
+  }
+  EXPECT_GT(read, 100);
+  EXPECT_GT(refused, 100);
 }
 
 TEST(PlaceRanks, FillsOneHostAfterTheOther) {

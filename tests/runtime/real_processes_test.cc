@@ -61,6 +61,28 @@ TEST(RealProcesses, AWaitEndsAtItsDeadlineAndTheProcessCanBeSignalled) {
   }(*rt));
 }
 
+TEST(RealProcesses, AnInputPipeCarriesAFewWordsAndClosesWithTheProcess) {
+  const TempDir dir;
+  auto rt = small_runtime();
+  rt->run([](Runtime& r, std::string out) -> Task<void> {
+    ProcessSpec spec =
+        shell("while read -r x; do echo \"got $x\"; test $x != last || exit 7; done; echo closed");
+    spec.input_pipe = true;
+    spec.stdout_path = out;
+    auto child = r.processes().spawn(spec);
+    EXPECT_TRUE((*child)->write_input("stop\n").ok());
+    EXPECT_TRUE((*child)->write_input("last\n").ok());
+    auto status = co_await (*child)->wait(kForever);
+    EXPECT_EQ(status->code, 7);
+    EXPECT_EQ((*child)->write_input("more\n").code(), Code::kNotFound);
+    auto bytes = co_await r.files().read(out);
+    EXPECT_EQ(as_text(*bytes), "got stop\ngot last\n");
+    auto plain = r.processes().spawn(shell("exit 0"));
+    EXPECT_EQ((*plain)->write_input("word\n").code(), Code::kInvalid);
+    co_await (*plain)->wait(kForever);
+  }(*rt, dir / "out"));
+}
+
 TEST(RealProcesses, OutputIsAppendedToFilesAndTheEnvironmentIsExtended) {
   const TempDir dir;
   auto rt = small_runtime();

@@ -7,9 +7,11 @@
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/simulate_collective.h"
+#include "trireme/cli/slow.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/roles.h"
 #include "trireme/train/simulate.h"
 
 namespace trireme::cli {
@@ -31,6 +33,7 @@ struct SimulateArgs {
   std::uint64_t seed = kDefaultSeed;
   double jitter = 0;
   ClusterArgs cluster;
+  std::vector<std::string> slow_texts;
   bool json = false;
 };
 
@@ -101,21 +104,33 @@ train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& j
 // Where a topology or cluster was asked for, it says what machines and links there are; --seed and --jitter,
 // when given, come on top.
 Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, train::SimulateOptions& o) {
-  TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, args.ranks, rt));
+  const int num_ranks = train::roles_of(o.job).world;
+  TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, num_ranks, rt));
   o.faults = world.faults;
   if (!args.cluster.given()) {
     o.cluster.network = world.network;
     o.cluster.disk_faults = world.disk_faults;
     return {};
   }
-  if (world.topology.num_machines() < args.ranks)
-    return error(Code::kInvalid, "[simulate] {} ranks need {} machines: the topology has {}", args.ranks,
-                 args.ranks, world.topology.num_machines());
+  if (world.topology.num_machines() < num_ranks)
+    return error(Code::kInvalid, "[simulate] {} ranks need {} machines: the topology has {}", num_ranks,
+                 num_ranks, world.topology.num_machines());
   o.machine = world.topology.machines.front();
   o.link = cost::summarise(world.topology).typical;
   if (args.seed == kDefaultSeed) o.seed = world.seed;
   if (args.jitter == 0) o.latency_jitter = world.latency_jitter;
   o.cluster = std::move(world);
+  return {};
+}
+
+Status slow_down(const SimulateArgs& args, train::SimulateOptions& o) {
+  TR_ASSIGN_OR_RETURN(const std::vector<SlowOption> slow, parse_slow(args.slow_texts));
+  if (slow.empty()) return {};
+  const int num_ranks = train::roles_of(o.job).world;
+  TR_RETURN_IF_ERROR(check_slow(slow, num_ranks));
+  cost::Topology& topology = o.cluster.topology;
+  if (topology.machines.empty()) topology = cost::Topology::single_switch(num_ranks, o.machine, o.link);
+  for (const SlowOption& s : slow) topology.machines[static_cast<std::size_t>(s.rank)].speed /= s.factor;
   return {};
 }
 
@@ -149,8 +164,9 @@ int run_simulate(const SimulateArgs& args) {
                stdout);
   for (const std::string& algorithm : args.algorithms) {
     train::SimulateOptions options = options_for(args, job, algorithm);
-    status = add_cluster(args, *rt, options);
-    if (status.ok()) status = train::check_job(options.job);
+    status = train::check_job(options.job);
+    if (status.ok()) status = add_cluster(args, *rt, options);
+    if (status.ok()) status = slow_down(args, options);
     if (!status.ok()) return print_error(status);
     const TimeNs before = rt->now();
     const train::SimulateReport report = train::simulate_training(options, data);
@@ -174,7 +190,9 @@ int run_simulate(const SimulateArgs& args) {
 std::function<int()> add_simulate(CLI::App& app) {
   auto args = std::make_shared<SimulateArgs>();
   add_job_options(app, args->job);
-  app.add_option("--ranks", args->ranks, "Virtual ranks, one machine each")->check(CLI::Range(1, 65536));
+  app.add_option("--ranks", args->ranks,
+                 "Virtual workers, one machine each; servers apart from them have their own")
+      ->check(CLI::Range(1, 65536));
   app.add_option("--compute", args->compute, "phantom: only sizes travel; real: the mathematics is done")
       ->check(CLI::IsMember({"phantom", "real"}));
   std::vector<std::string> algorithms;
@@ -192,6 +210,7 @@ std::function<int()> add_simulate(CLI::App& app) {
   app.add_option("--seed", args->seed, "Seed of the world (link jitter)");
   app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")
       ->check(CLI::Range(0.0, 10.0));
+  app.add_option("--slow", args->slow_texts, "A slower machine: rank=2,factor=4");
   add_cluster_options(app, args->cluster);
   app.add_flag("--json", args->json, "Print the table as JSON");
   return [args, collective = add_simulate_collective(app)] {

@@ -2,7 +2,6 @@
 // job travels in the command line, and the run folder is rank 0's.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "trireme/cli/command.h"
 #include "trireme/cli/train_args.h"
@@ -57,8 +56,7 @@ launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::
   if (args.json) spec.arguments.emplace_back("--json");
   for (const std::string& word : passed_on(args)) spec.arguments.push_back(word);
   spec.coordinator = args.coordinator.empty() ? launch::coordinator_of(hosts, job_id) : args.coordinator;
-  std::error_code ignored;
-  spec.directory = std::filesystem::current_path(ignored).string();
+  if (const char* here = environment("PWD"); here != nullptr) spec.directory = here;
   spec.job_id = job_id;
   for (int r = 0; r < spec.world; ++r) spec.log_paths.push_back(fmt::format("{}/rank-{}.log", log_dir, r));
   return spec;

@@ -1,0 +1,58 @@
+#include "trireme/train/summary.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme::train {
+namespace {
+
+TEST(Summary, StalenessIsTheMeanOverUpdates) {
+  Summary s;
+  EXPECT_EQ(s.mean_staleness(), 0);
+  EXPECT_EQ(s.max_staleness(), 0);
+  s.staleness = {{0, 2}, {1, 1}, {5, 1}};
+  EXPECT_EQ(s.mean_staleness(), 1.5);
+  EXPECT_EQ(s.max_staleness(), 5);
+  const Json json = to_json(s);
+  EXPECT_EQ(json["staleness"].dump(), R"({"mean":1.5,"max":5,"histogram":{"0":2,"1":1,"5":1}})");
+}
+
+TEST(Summary, LockStepWorkersWaitForTheOneThatIsBusyLongest) {
+  std::vector<WorkerShare> shares(3);
+  for (int w = 0; w < 3; ++w) shares[static_cast<std::size_t>(w)].worker = w;
+  shares[0].compute_seconds = 1, shares[0].exposed_seconds = 4;
+  shares[1].compute_seconds = 3, shares[1].data_seconds = 1, shares[1].exposed_seconds = 0.5;
+  shares[2].compute_seconds = 2, shares[2].exposed_seconds = 1;
+  attribute_waiting(shares);
+  EXPECT_EQ(shares[0].waits_for, 1);
+  EXPECT_EQ(shares[0].waiting_seconds, 3) << "the rest of its exposed time is communication";
+  EXPECT_EQ(shares[1].waits_for, -1);
+  EXPECT_EQ(shares[1].waiting_seconds, 0);
+  EXPECT_EQ(shares[2].waiting_seconds, 1) << "no more than what was exposed";
+  std::vector<WorkerShare> none;
+  attribute_waiting(none);
+}
+
+TEST(Summary, SaysWhatEachWorkerDid) {
+  Summary s;
+  s.workers = 2;
+  s.servers = 1;
+  s.drift = 0.25;
+  s.lost_workers = {1};
+  s.rule = {{"outer_steps", 3}};
+  WorkerShare share;
+  share.worker = 1;
+  share.waits_for = 0;
+  share.lost = true;
+  s.per_worker = {WorkerShare(), share};
+  const Json json = to_json(s);
+  EXPECT_EQ(json["servers"], 1);
+  EXPECT_EQ(json["drift"], 0.25);
+  EXPECT_EQ(json["lost_workers"].dump(), "[1]");
+  EXPECT_EQ(json["rule"]["outer_steps"], 3);
+  EXPECT_TRUE(json["per_worker"][0]["waits_for"].is_null());
+  EXPECT_EQ(json["per_worker"][1]["waits_for"], 0);
+  EXPECT_EQ(json["per_worker"][1]["lost"], true);
+}
+
+}  // namespace
+}  // namespace trireme::train
