@@ -53,7 +53,7 @@ struct QuadraticJob {
   bool shared_weights = false;
 
   // Servers: both are called on their ranks before the first step; what the first returns lives until the
-  // end.
+  // end. Worker 0 gives the servers its weights as first values.
   int servers = 0;
   std::function<std::shared_ptr<void>(runtime::Runtime& rt, comm::Group& world, int server)> make_server;
   std::function<std::unique_ptr<server::Client>(runtime::Runtime& rt, comm::Group& world, int worker)>

@@ -67,9 +67,9 @@ TEST(ServerRuleAlone, DownpourPushesWhatItAccruedAndStepsOnItsOwnBetweenFetches)
   job.options.push_steps = 2;
   job.options.fetch_steps = 4;
   const QuadraticRun result = run_well(job);
-  // Own steps: 0 -> 4 -> 6 -> 7, gradients -8 -4 -2 -1; the fourth ends with a fetch, which replaces its own
+  // Own steps: 0 -> 4 -> 6 -> 7, gradients -8 -4 -2 -1; the fourth ends with a fetch instead of an own
   // step: servers 0 + 12/2 = 6, + 3/2 = 7.5.
-  EXPECT_EQ(first_elems(result.workers[0].trace), (Vector{4, 6, 7, 7}));
+  EXPECT_EQ(first_elems(result.workers[0].trace), (Vector{4, 6, 7, 7.5F}));
   EXPECT_EQ(result.workers[0].settled[0], (Vector{7.5F}));
   const Calls expected = {"pull 0@0", "push 0@0", "tick 0", "push 0@1",
                           "pull 0@2", "tick 1",   "finish", "pull 0@2"};
@@ -83,8 +83,8 @@ TEST(ServerRuleAlone, DownpourFetchesReplaceItsOwnSteps) {
   job.options.push_steps = 2;
   job.options.fetch_steps = 1;
   const QuadraticRun result = run_well(job);
-  // Fetched before each step: 0, 0 (nothing pushed yet), 8, 8. Gradients -8, -8 (pushed: 0 + 16/2 = 8), 0, 0.
-  EXPECT_EQ(first_elems(result.workers[0].trace), (Vector{0, 0, 8, 8}));
+  // Fetched after each step: 0 (nothing pushed yet), 8, 8, 8. Gradients -8, -8 (pushed: 0 + 16/2 = 8), 0, 0.
+  EXPECT_EQ(first_elems(result.workers[0].trace), (Vector{0, 8, 8, 8}));
   EXPECT_EQ(result.workers[0].settled[0], (Vector{8}));
 }
 

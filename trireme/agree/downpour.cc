@@ -26,12 +26,15 @@ using runtime::Task;
 
 constexpr std::uint16_t kLetterWarm = comm::kLetterRuleFirst + 14;
 
-// What left at the end of a step, and its memory.
+// What leaves at the end of a step. Where more than one is under way it has memory of its own.
 struct Round {
   std::vector<Tensor> accrued, fetched;  // per bucket
   std::vector<std::int64_t> updates;     // that the fetched parameters contain, per bucket,
   std::int64_t own_pushes = 0;           // and pushes of this worker
-  std::size_t left = 0;                  // buckets under way
+  // The same of the parameters that its newest gradient was computed on.
+  std::vector<std::int64_t> base_updates;
+  std::int64_t base_pushes = 0;
+  std::size_t left = 0;  // buckets under way
   bool pushes = false, fetches = false;
   bool arrived = false;  // fetched whole, and not in the weights yet
   std::int64_t number = 0, clock = 0;
@@ -42,6 +45,8 @@ class Downpour final : public Agreement {
   explicit Downpour(const RuleContext& context)
       : fetch_steps_(std::max<std::int64_t>(1, context.options.fetch_steps)),
         push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
+        is_ahead_(context.options.in_flight > 1),
+        accrues_(push_steps_ > 1 || is_ahead_),
         rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.in_flight))),
         base_updates_(context.weights.size()),
         warm_(context.options.warm_start_steps <= 0 || context.num_workers == 1),
@@ -60,7 +65,6 @@ class Downpour final : public Agreement {
   }
 
   Task<Status> begin_step(StepInfo step) override {
-    TR_CO_RETURN_IF_ERROR(co_await link_.start());
     TR_CO_RETURN_IF_ERROR(make_memory());
     const TimeNs began = link_.rt().now();
     if (!warm_ && link_.context().worker != 0) TR_CO_RETURN_IF_ERROR(co_await wait_for_warm_start());
@@ -79,6 +83,8 @@ class Downpour final : public Agreement {
     round.clock = link_.clock();
     round.number = round_;
     round.own_pushes = pushes_ + (round.pushes ? 1 : 0);
+    round.base_updates = base_updates_;
+    round.base_pushes = base_pushes_;
     co_return Status();
   }
 
@@ -86,15 +92,19 @@ class Downpour final : public Agreement {
     const std::size_t b = bucket.bucket;
     const Tensor gradient = bucket.shard_gradients[0];
     co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
-    if (accrued_steps_ == 0)
+    if (accrues_ && accrued_steps_ == 0)
       co_await copy(link_.rt(), gradient, accrued_[b]);
-    else
+    else if (accrues_)
       co_await add_scaled(link_.rt(), accrued_[b], 1, gradient);
     Round& round = current();
-    // With one round the next step waits for the fetch, which replaces this step.
-    if (!round.fetches || rounds_.size() > 1) co_await step_here(b, gradient);
+    if (!round.fetches || is_ahead_) co_await step_here(b, gradient);
     if (round.left == 0) co_return Status();
-    if (round.pushes) std::swap(accrued_[b], round.accrued[b]);
+    if (!accrues_) {
+      TR_CO_RETURN_IF_ERROR(co_await push(round, b, gradient));
+      link_.errands().start(fetch(round, b));
+      co_return Status();
+    }
+    if (round.pushes && is_ahead_) std::swap(accrued_[b], round.accrued[b]);
     link_.errands().start(travel(round, b));
     co_return Status();
   }
@@ -139,16 +149,17 @@ class Downpour final : public Agreement {
   Round& current() { return rounds_[static_cast<std::size_t>(round_) % rounds_.size()]; }
 
   Status make_memory() {
-    if (!accrued_.empty()) return {};
+    if (!rounds_[0].updates.empty()) return {};
     const auto make = [&](std::vector<Tensor>& vectors) -> Status {
       TR_ASSIGN_OR_RETURN(vectors, new_vectors_like(link_.rt(), link_.context().weights));
       return {};
     };
-    TR_RETURN_IF_ERROR(make(accrued_));
+    if (accrues_) TR_RETURN_IF_ERROR(make(accrued_));
     for (Round& round : rounds_) {
+      round.updates.resize(link_.num_buckets());
+      if (!is_ahead_) continue;
       TR_RETURN_IF_ERROR(make(round.accrued));
       TR_RETURN_IF_ERROR(make(round.fetched));
-      round.updates.resize(link_.num_buckets());
     }
     return {};
   }
@@ -168,7 +179,7 @@ class Downpour final : public Agreement {
       if (round.arrived && (newest == nullptr || round.number > newest->number)) newest = &round;
     if (newest == nullptr) co_return;
     for (Round& round : rounds_) round.arrived = false;
-    for (std::size_t b = 0; b < link_.num_buckets(); ++b) {
+    for (std::size_t b = 0; is_ahead_ && b < link_.num_buckets(); ++b) {
       PassBody body = [](float* const* v, std::int64_t begin, std::int64_t end) {
         std::copy(v[1] + begin, v[1] + end, v[0] + begin);
       };
@@ -194,26 +205,32 @@ class Downpour final : public Agreement {
     if (b == 0) ++local_steps_;
   }
 
-  Task<Status> travel(Round& round, std::size_t b) {
-    if (round.pushes) {
-      server::PushNote note;
-      note.learning_rate = learning_rate_;
-      note.based_on = base_updates_[b];
-      const std::int64_t base = base_updates_[b], base_pushes = base_pushes_;
-      TR_CO_RETURN_IF_ERROR(co_await link_.push(b, round.accrued[b], note));
-      if (round.fetches) {
-        TR_CO_RETURN_IF_ERROR(co_await link_.pull(b, round.fetched[b], round.clock + 1));
-        if (b == 0)  // updates by others since the parameters that the newest of these gradients is of
-          link_.note_staleness(link_.version(b).updates - base - (round.own_pushes - base_pushes));
-      }
-    } else {
-      TR_CO_RETURN_IF_ERROR(co_await link_.pull(b, round.fetched[b], round.clock));
+  Task<Status> push(const Round& round, std::size_t b, Tensor values) {
+    server::PushNote note;
+    note.learning_rate = learning_rate_;
+    note.based_on = round.base_updates[b];
+    co_return co_await link_.push(b, std::move(values), note);
+  }
+
+  // With one round nothing runs on the weights until it is back, so they are fetched into directly.
+  Task<Status> fetch(Round& round, std::size_t b) {
+    if (round.fetches) {
+      const Tensor into = is_ahead_ ? round.fetched[b] : link_.context().weights[b];
+      TR_CO_RETURN_IF_ERROR(co_await link_.pull(b, into, round.clock + 1));
+      round.updates[b] = link_.version(b).updates;
+      const std::int64_t own = round.own_pushes - round.base_pushes;
+      if (b == 0 && round.pushes) link_.note_staleness(round.updates[b] - round.base_updates[b] - own);
     }
-    round.updates[b] = link_.version(b).updates;
     if (--round.left > 0) co_return Status();
     round.arrived = round.fetches;
     if (!round.pushes) co_return Status();
     co_return co_await link_.servers().tick(round.clock);
+  }
+
+  Task<Status> travel(Round& round, std::size_t b) {
+    const Tensor values = is_ahead_ ? round.accrued[b] : accrued_[b];
+    if (round.pushes) TR_CO_RETURN_IF_ERROR(co_await push(round, b, values));
+    co_return co_await fetch(round, b);
   }
 
   // Nothing stays here: gradients that are not pushed yet leave now.
@@ -259,6 +276,8 @@ class Downpour final : public Agreement {
   }
 
   const std::int64_t fetch_steps_, push_steps_;
+  const bool is_ahead_;  // steps begin before the round of the step before is back
+  const bool accrues_;   // gradients are kept here before they leave
   std::vector<Round> rounds_;
   std::vector<Tensor> accrued_;             // per bucket, gradients since the last push
   std::vector<std::int64_t> base_updates_;  // that the weights contain, per bucket,

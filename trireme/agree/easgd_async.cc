@@ -26,7 +26,6 @@ class EasgdAsync final : public Agreement {
 
   // The first step is no exchange: all begin at the centre.
   Task<Status> begin_step(StepInfo) override {
-    TR_CO_RETURN_IF_ERROR(co_await link_.start());
     if (steps_++ % period_ != 0 || steps_ == 1) co_return Status();
     if (sent_.empty()) {
       TR_CO_ASSIGN_OR_RETURN(sent_, new_vectors_like(link_.rt(), link_.context().weights));
@@ -72,6 +71,7 @@ class EasgdAsync final : public Agreement {
   Task<Status> trade(std::size_t b) {
     server::PushNote note;
     note.clock = link_.clock();
+    link_.note_push();
     const auto key = static_cast<std::uint32_t>(b);
     TR_CO_ASSIGN_OR_RETURN(
         const server::Version before,

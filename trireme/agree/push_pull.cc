@@ -16,7 +16,6 @@ class PushPull final : public Agreement {
       : options_(options), based_on_(context.weights.size()), link_(context) {}
 
   Task<Status> begin_step(StepInfo step) override {
-    TR_CO_RETURN_IF_ERROR(co_await link_.start());
     learning_rate_ = step.learning_rate;
     const TimeNs began = link_.rt().now();
     if (std::exchange(pulling_, false)) {

@@ -37,14 +37,6 @@ std::int64_t ServerLink::parameter_elems(std::size_t bucket) const {
                                           : context_.parameter_elems[bucket];
 }
 
-Task<Status> ServerLink::start() {
-  if (std::exchange(started_, true) || context_.worker != 0) co_return Status();
-  std::vector<Task<Status>> inits;
-  for (std::size_t b = 0; b < num_buckets(); ++b)
-    inits.push_back(servers().init(static_cast<std::uint32_t>(b), context_.weights[b]));
-  co_return co_await when_all(rt(), std::move(inits));
-}
-
 Task<Status> ServerLink::push(std::size_t bucket, Tensor values, server::PushNote note) {
   note.clock = clock_;
   ++pushes_;
@@ -67,13 +59,11 @@ Task<Status> ServerLink::pull_all(std::vector<Tensor> into, std::int64_t clock) 
 Task<Status> ServerLink::tick() { co_return co_await servers().tick(clock_++); }
 
 Task<Status> ServerLink::finish() {
-  TR_CO_RETURN_IF_ERROR(co_await start());
   if (std::exchange(finished_, true)) co_return Status();
   co_return co_await servers().finish();
 }
 
 Task<Status> ServerLink::settle(std::vector<Tensor> into) {
-  TR_CO_RETURN_IF_ERROR(co_await start());
   ++meetings_;
   if (!finished_) TR_CO_RETURN_IF_ERROR(co_await servers().finish());
   // Pulls that were held back for others are answered when these have come here too.
@@ -108,7 +98,7 @@ void ServerLink::note_wait(TimeNs since) {
 
 RuleReport ServerLink::report() const {
   RuleReport report = report_;
-  report.exchanges = clock_;
+  report.exchanges = pushes_ / static_cast<std::int64_t>(std::max<std::size_t>(1, num_buckets()));
   report.more["pushes"] = pushes_;
   report.more["pulls"] = pulls_;
   report.more["waits"] = waits_;

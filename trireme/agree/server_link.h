@@ -1,5 +1,5 @@
-// ServerLink: what the rules over parameter servers have in common: first values, the worker's clock, pulls
-// and what they tell, the meeting of all workers, counts.
+// ServerLink: what the rules over parameter servers have in common: the worker's clock, pulls and what they
+// tell, the meeting of all workers, counts. Who makes the servers gives them their first values.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,6 @@ class ServerLink {
  public:
   explicit ServerLink(const RuleContext& context);
 
-  // Before anything else of a step or a meeting; does its work once: worker 0 gives its weights to the
-  // servers as their first values.
-  runtime::Task<Status> start();
   // With the present clock, whatever the note says.
   runtime::Task<Status> push(std::size_t bucket, Tensor values, server::PushNote note);
   // Remembers the version.
@@ -45,6 +42,8 @@ class ServerLink {
   server::Client& servers() const { return *context_.servers; }
   Errands& errands() { return errands_; }
 
+  // A push that was made beside push().
+  void note_push() { ++pushes_; }
   // For the report: time that a step waited for servers, and the staleness of an update.
   void note_wait(TimeNs since);
   void note_staleness(std::int64_t clocks) { ++report_.staleness[std::max<std::int64_t>(0, clocks)]; }
@@ -56,7 +55,7 @@ class ServerLink {
   RuleContext context_;
   std::vector<server::Version> versions_;  // of the last pull, per bucket
   std::int64_t clock_ = 0;
-  bool started_ = false, finished_ = false;
+  bool finished_ = false;
   RuleReport report_;
   std::int64_t pushes_ = 0, pulls_ = 0, waits_ = 0, meetings_ = 0;
   TimeNs waited_ns_ = 0;
