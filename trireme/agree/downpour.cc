@@ -10,7 +10,7 @@
 // computes. What a fetch brings replaces the replica's own steps, as in the paper.
 //
 // Warm start (their section 5): worker 0 alone takes the first `warm_start_steps` steps; the others begin
-// when it has, or when it comes to a meeting before.
+// when it has, or when it comes to a meeting before, or has no work.
 #include <algorithm>
 #include <utility>
 
@@ -25,6 +25,9 @@ namespace {
 using runtime::Task;
 
 constexpr std::uint16_t kLetterWarm = comm::kLetterRuleFirst + 14;
+// Worker 0 does not step for so long during a warm start: it has no work, and waits for those who wait for
+// it.
+constexpr TimeNs kIdle = 2 * kSecond;
 
 // What leaves at the end of a step. Where more than one is under way it has memory of its own.
 struct Round {
@@ -50,12 +53,14 @@ class Downpour final : public Agreement {
         rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.in_flight))),
         base_updates_(context.weights.size()),
         warm_(context.options.warm_start_steps <= 0 || context.num_workers == 1),
-        link_(context) {
+        link_(context),
+        idling_(*context.rt) {
     if (warm_ || context.worker != 0) return;
     comm::Mailbox::Handler handler;
     handler.arrived = [this](int peer, const comm::Letter& letter) {
       cold_.emplace_back(peer, letter);
-      if (warm_) let_others_begin();
+      if (warm_) return let_others_begin();
+      if (cold_.size() == 1) idling_.start(watch_for_idleness());
     };
     context.mail->handle(kLetterWarm, std::move(handler));
   }
@@ -68,6 +73,7 @@ class Downpour final : public Agreement {
     TR_CO_RETURN_IF_ERROR(make_memory());
     const TimeNs began = link_.rt().now();
     if (!warm_ && link_.context().worker != 0) TR_CO_RETURN_IF_ERROR(co_await wait_for_warm_start());
+    is_stepping_ = true;
     learning_rate_ = step.learning_rate;
     Round& round = current();
     while (round.left > 0)
@@ -111,6 +117,7 @@ class Downpour final : public Agreement {
 
   Task<Status> end_step(StepInfo) override {
     const Round& round = current();
+    is_stepping_ = false;
     ++steps_;
     ++accrued_steps_;
     if (round.pushes) {
@@ -261,6 +268,15 @@ class Downpour final : public Agreement {
     co_return answer.status();
   }
 
+  Task<Status> watch_for_idleness() {
+    while (!warm_) {
+      const std::int64_t seen = steps_;
+      co_await link_.rt().sleep_for(kIdle);
+      if (!is_stepping_ && steps_ == seen) let_others_begin();
+    }
+    co_return Status();
+  }
+
   void let_others_begin() {
     warm_ = true;
     for (const auto& [peer, letter] : std::exchange(cold_, {}))
@@ -287,7 +303,9 @@ class Downpour final : public Agreement {
   bool must_fetch_ = true;
   bool warm_;                                       // others may begin (worker 0), this one may
   std::vector<std::pair<int, comm::Letter>> cold_;  // worker 0: who waits to begin
+  bool is_stepping_ = false;
   ServerLink link_;
+  Errands idling_;
 };
 
 }  // namespace
