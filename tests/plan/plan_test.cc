@@ -21,6 +21,8 @@ Plan sample_plan() {
   p.kernels = {{"conv2d", "im2col"}, {"matmul", "gemm"}};
   p.layouts = {{"fc/weight", "replicated"}};
   p.buckets = make_buckets({{"a", 100}, {"b", 7}, {"c", 33}}, 128, "ring");
+  p.overlap = Overlap::kFull;
+  p.exchange_order = {1, 0};
   p.prediction = {0.1, 1.0 / 3.0, 1e-9};
   return p;
 }
@@ -52,6 +54,8 @@ TEST(Plan, ComesBackFromItsJsonWithEveryField) {
     EXPECT_EQ(back->buckets[i].collective, "ring");
     EXPECT_EQ(back->buckets[i].codec, "none");
   }
+  EXPECT_EQ(back->overlap, Overlap::kFull);
+  EXPECT_EQ(back->exchange_order, plan.exchange_order);
   EXPECT_EQ(back->prediction.compute_seconds, 0.1);
   EXPECT_EQ(back->prediction.exchange_seconds, 1.0 / 3.0);
   EXPECT_EQ(back->prediction.update_seconds, 1e-9);
@@ -106,6 +110,21 @@ TEST(Plan, WithAValueOfTheWrongKindIsRefused) {
   json["buckets"][0]["offsets"] = Json::array();
   EXPECT_EQ(plan_from_json(json).status().code(), Code::kCorrupt) << "parameters without offsets";
   EXPECT_EQ(plan_from_json(Json::array()).status().code(), Code::kCorrupt);
+}
+
+TEST(Plan, WhoseOrderOfExchangesIsNotOneOfAllBucketsIsRefused) {
+  Json json = to_json(sample_plan());
+  for (const Json& order : {Json::array(), Json{0}, Json{0, 0}, Json{1, 2}, Json{0, 1, 1}}) {
+    json["exchange_order"] = order;
+    const Status status = plan_from_json(json).status();
+    EXPECT_EQ(status.code(), Code::kCorrupt) << order.dump();
+    EXPECT_NE(status.message().find("each of the 2 buckets once"), std::string::npos) << status.message();
+  }
+  json["overlap"] = "buckets";
+  json["exchange_order"] = Json::array();
+  EXPECT_TRUE(plan_from_json(json).ok()) << "nobody needs one";
+  json["overlap"] = "most";
+  EXPECT_EQ(plan_from_json(json).status().code(), Code::kCorrupt);
 }
 
 TEST(EvenRuns, CoverAllShardsInOrderAndDifferByAtMostOneLongerFirst) {
@@ -190,10 +209,14 @@ Prediction predict_for(int workers, double flops = 1e9, int shard_threads = 1) {
   plan.shard_threads = shard_threads;
   plan.owners = even_runs(8, workers);
   plan.buckets = make_buckets(lenet_sizes(), 1 << 20, "fixed-tree");
-  const cost::OpCost shard{.flops = flops, .bytes = 1e3}, update{.flops = 1e6, .bytes = 1e6};
+  StepCosts costs;
+  costs.strands = {{.flops = flops, .bytes = 1e3}};
+  costs.needed_before.assign(plan.buckets.size(), 0);
+  costs.final_after.assign(plan.buckets.size(), 0);
+  costs.updates.assign(plan.buckets.size(), {.flops = 1e6, .bytes = 1e6});
   cost::MachineModel machine;
   machine.cores = 2;
-  return predict(plan, shard, update, machine, cost::LinkModel{});
+  return predict(plan, step_shape(plan, costs, machine, cost::LinkModel{}));
 }
 
 TEST(Predict, MoreWorkersComputeLess) {

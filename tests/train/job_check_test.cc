@@ -114,7 +114,8 @@ TEST(CheckJob, RefusesValuesOutOfRange) {
        "key 'train.target_accuracy': got 99.0, expected a share between 0 and 1, like 0.99"},
       {{"parallel.workers=0"}, "key 'parallel.workers': got 0, expected between 1 and 65536"},
       {{"parallel.servers=1"}, "key 'parallel.servers': got 1, expected 0: agreement 'bsp' uses no servers"},
-      {{"parallel.bucket_bytes=0"}, "key 'parallel.bucket_bytes': got 0, expected 1 or more"},
+      {{"parallel.bucket_bytes=-1"}, "key 'parallel.bucket_bytes': got -1, expected 1 or more, or 0"},
+      {{"parallel.overlap=some"}, "key 'parallel.overlap': got \"some\", expected none, buckets or full"},
       {{"parallel.deadline_ms=99"}, "key 'parallel.deadline_ms': got 99, expected 100 or more"},
   };
   expect_refused(cases);

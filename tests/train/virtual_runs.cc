@@ -74,6 +74,13 @@ VirtualRuns::VirtualRuns(std::vector<runtime::FaultSpec> faults, std::vector<run
   world_ = runtime::make_virtual_world(spec);
 }
 
+VirtualRuns::VirtualRuns(cost::MachineModel machine, cost::LinkModel link)
+    : machine_(std::move(machine)), link_(link) {
+  runtime::WorldSpec spec;
+  spec.topology = cost::Topology::single_switch(kMachines, machine_, link_);
+  world_ = runtime::make_virtual_world(spec);
+}
+
 Runtime& VirtualRuns::add(int machine) {
   return world_->add_runtime(machine, fmt::format("process {}", num_runtimes_++));
 }
@@ -97,6 +104,8 @@ RunOutcome VirtualRuns::train(const Job& job, std::shared_ptr<const data::Datase
     context.connect.mailbox_base = base;
     context.run_dir = options.run_dir;
     context.data = data;
+    context.machine = machine_;
+    context.link = link_;
     if (rank == 0) {
       context.progress = &recorder;
       context.stop = stop;

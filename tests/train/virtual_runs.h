@@ -31,6 +31,7 @@ class VirtualRuns {
   // Runtimes are numbered in order: those of the first run, of the second...
   explicit VirtualRuns(std::vector<runtime::FaultSpec> faults = {},
                        std::vector<runtime::DiskFault> disk = {});
+  VirtualRuns(cost::MachineModel machine, cost::LinkModel link);
 
   // What `trireme train --run-dir` does, with job.parallel.workers ranks. A folder whose run is finished
   // gives its summary.
@@ -46,6 +47,8 @@ class VirtualRuns {
   void run(runtime::Runtime& rt, runtime::Task<void> task);
   runtime::Runtime& add(int machine);
 
+  cost::MachineModel machine_;
+  cost::LinkModel link_;
   std::unique_ptr<runtime::VirtualWorld> world_;
   int num_runtimes_ = 0;
 };

@@ -57,6 +57,22 @@ Result<Bucket> bucket_from_json(const Json& json) {
   return b;
 }
 
+Result<Overlap> as_corrupt(Result<Overlap> found) {
+  if (found.ok()) return found;
+  return Status(Code::kCorrupt, found.status().message());
+}
+
+// Workers that start their exchanges in another order, or not all of them, wait for each other for ever.
+Status check_order(const Plan& plan) {
+  std::vector<std::int32_t> sorted = plan.exchange_order;
+  std::sort(sorted.begin(), sorted.end());
+  bool whole = sorted.size() == plan.buckets.size();
+  for (std::size_t i = 0; whole && i < sorted.size(); ++i) whole = sorted[i] == static_cast<std::int32_t>(i);
+  if (whole || (sorted.empty() && plan.overlap != Overlap::kFull)) return {};
+  return error(Code::kCorrupt, "[plan] 'exchange_order' does not name each of the {} buckets once",
+               plan.buckets.size());
+}
+
 }  // namespace
 
 Json to_json(const Plan& p) {
@@ -75,6 +91,8 @@ Json to_json(const Plan& p) {
           {"kernels", p.kernels},
           {"layouts", p.layouts},
           {"buckets", buckets},
+          {"overlap", std::string(overlap_name(p.overlap))},
+          {"exchange_order", p.exchange_order},
           {"prediction",
            {{"compute_seconds", p.prediction.compute_seconds},
             {"exchange_seconds", p.prediction.exchange_seconds},
@@ -105,6 +123,10 @@ Result<Plan> plan_from_json(const Json& json) {
     TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b));
     p.buckets.push_back(std::move(bucket));
   }
+  TR_ASSIGN_OR_RETURN(const std::string overlap, json_get<std::string>(json, "overlap"));
+  TR_ASSIGN_OR_RETURN(p.overlap, as_corrupt(find_overlap(overlap)));
+  TR_ASSIGN_OR_RETURN(p.exchange_order, json_get_wholes<std::int32_t>(json, "exchange_order"));
+  TR_RETURN_IF_ERROR(check_order(p));
   TR_ASSIGN_OR_RETURN(const Json prediction, json_get<Json>(json, "prediction"));
   TR_ASSIGN_OR_RETURN(p.prediction.compute_seconds, json_get<double>(prediction, "compute_seconds"));
   TR_ASSIGN_OR_RETURN(p.prediction.exchange_seconds, json_get<double>(prediction, "exchange_seconds"));
@@ -148,29 +170,6 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
     buckets[i].collective = collective;
   }
   return buckets;
-}
-
-Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost::OpCost& update_cost,
-                   const cost::MachineModel& machine, const cost::LinkModel& link) {
-  std::int32_t most = 1;
-  for (const auto& run : plan.owners) most = std::max(most, run.count);
-  const int at_once = std::max(1, machine.cores / std::max(1, plan.shard_threads));
-  const std::int32_t waves = (most + at_once - 1) / at_once;
-  Prediction p;
-  p.compute_seconds = waves * to_seconds(cost::compute_time(shard_cost, machine, plan.shard_threads));
-  p.update_seconds = to_seconds(cost::compute_time(update_cost, machine, plan.shard_threads));
-  if (plan.workers() > 1 && !plan.buckets.empty()) {
-    const Bucket& last = plan.buckets.back();
-    collective::ScheduleSpec spec{.world = plan.workers(), .count = last.num_elems};
-    const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, last.collective);
-    if (algorithm.ok() && (*algorithm)->fixed_order) {
-      spec.leaf_runs = plan.owners;
-      spec.num_leaves = plan.logical_shards;
-    }
-    if (algorithm.ok() && (*algorithm)->applicable(spec).ok())
-      p.exchange_seconds = to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
-  }
-  return p;
 }
 
 }  // namespace trireme::plan

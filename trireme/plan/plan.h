@@ -14,6 +14,7 @@
 #include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/cost.h"
+#include "trireme/plan/step_model.h"
 
 namespace trireme::plan {
 
@@ -52,6 +53,8 @@ struct Plan {
   std::map<std::string, std::string> kernels;  // op -> kernel
   std::map<std::string, std::string> layouts;  // parameter -> layout over the mesh
   std::vector<Bucket> buckets;
+  Overlap overlap = Overlap::kBuckets;
+  std::vector<std::int32_t> exchange_order;  // kFull: the order in which all workers start their exchanges
   Prediction prediction;
 
   int workers() const { return static_cast<int>(owners.size()); }
@@ -75,8 +78,21 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
                                  const std::string& collective,
                                  const std::vector<ParameterSize>& statistics = {});
 
-// Prices a step: all shards of the busiest worker, the exchange of what backward finishes last, the update.
-Prediction predict(const Plan& plan, const cost::OpCost& shard_cost, const cost::OpCost& update_cost,
-                   const cost::MachineModel& machine, const cost::LinkModel& link);
+// The work of one logical shard's step: what runs one after the other, and where buckets come in.
+struct StepCosts {
+  std::vector<cost::OpCost> strands;
+  std::vector<std::int32_t> needed_before;  // per bucket: the strand that first reads its parameters
+  std::vector<std::int32_t> final_after;    // per bucket: the strand that makes its gradients final
+  std::vector<cost::OpCost> updates;        // per bucket
+};
+
+// Prices a step of the busiest worker. The shards that a worker cannot run at once follow one another: the
+// first ones need the weights, the last ones make the gradients final.
+StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
+                     const cost::LinkModel& link);
+Prediction predict(const Plan& plan, const StepShape& shape);
+// Seconds that all workers of the plan take to add `num_elems` gradients up.
+double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
+                        const cost::MachineModel& machine, const cost::LinkModel& link);
 
 }  // namespace trireme::plan

@@ -91,7 +91,8 @@ struct Job {
     std::string codec = "none";
     std::string transport = "auto";
     std::string collective = "fixed-tree";
-    std::int64_t bucket_bytes = 1 << 20;
+    std::int64_t bucket_bytes = 0;
+    std::string overlap = "full";
     std::int64_t deadline_ms = 2000;
     std::int64_t check_steps = 0;
   } parallel;

@@ -3,6 +3,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/plan/step_model.h"
 #include "trireme/train/job_checker.h"
 #include "trireme/train/roles.h"
 
@@ -131,7 +132,8 @@ void check_parallel(JobChecker& c, const Job& job) {
   c.expect(p.workers >= 1 && p.workers <= kMostRanks, "parallel.workers", "between 1 and 65536");
   c.expect_one_of(p.codec, "parallel.codec", {"none"});
   c.expect_one_of(p.transport, "parallel.transport", {"auto", "shm", "tcp", "mpi", "inproc"});
-  c.expect(p.bucket_bytes >= 1, "parallel.bucket_bytes", "1 or more");
+  c.expect(p.bucket_bytes >= 0, "parallel.bucket_bytes", "1 or more, or 0: chosen by the cost model");
+  c.expect(plan::find_overlap(p.overlap).ok(), "parallel.overlap", "none, buckets or full");
   c.expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more");
   c.expect(p.check_steps >= 0, "parallel.check_steps", "0 or more");
   c.expect_ok(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status(),

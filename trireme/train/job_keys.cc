@@ -122,7 +122,8 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.codec", Text, parallel.codec, true, "Compression of gradients: none."),
     TR_KEY("parallel.transport", Text, parallel.transport, false, "shm (processes of one host), tcp, mpi (under mpirun), inproc (threads of one process), auto."),
     TR_KEY("parallel.collective", Text, parallel.collective, true, "fixed-tree (same bits for any worker count), ring, or another of `inspect collectives`."),
-    TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Gradients that travel together."),
+    TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Gradients that travel together; 0: chosen by the cost model."),
+    TR_KEY("parallel.overlap", Text, parallel.overlap, false, "What communication hides behind: none, buckets (they leave while backward runs), full (and the next step starts with the layers that are ready)."),
     TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank silent for this long is lost."),
     TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
 };

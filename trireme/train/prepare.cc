@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/agree/agree.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/kernel/kernel.h"
@@ -70,6 +71,18 @@ exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
   return options;
 }
 
+// Backward must find every bucket of the step before applied: its memory is written again, and the
+// optimiser's scalars are. So no gradient may be final before all gates are passed.
+bool gates_come_first(const exec::CompiledGraph& compiled, const Prepared& p) {
+  const exec::Outline outline = compiled.outline();
+  std::int32_t last_gate = -1, first_gradient = static_cast<std::int32_t>(outline.strands.size());
+  for (const std::int32_t strand : outline.gate_before) last_gate = std::max(last_gate, strand);
+  for (std::size_t n = 0; n < outline.notice_after.size(); ++n)
+    if (p.bucket_of_notice[n] + 1 < static_cast<int>(p.plan.buckets.size()))
+      first_gradient = std::min(first_gradient, outline.notice_after[n]);
+  return last_gate <= first_gradient;
+}
+
 Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   exec::CompileOptions options = kernel_options(plan, fixed);
@@ -87,8 +100,38 @@ Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
   out.loss_notice = static_cast<int>(options.notices.size());
   notify("loss", "", plan.buckets.size() - 1);
   notify("correct", "", plan.buckets.size() - 1);
+  if (plan.overlap == plan::Overlap::kFull)
+    for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters});
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
+  if (options.gates.empty() || gates_come_first(*out.train, out)) return {};
+  out.plan.overlap = plan::Overlap::kBuckets;
+  options.gates.clear();
   TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
   return {};
+}
+
+// What the job asks for, as far as it can be done: where updates wait for all gradients, one worker has
+// nothing to hide, and other rules have steps of their own.
+Result<plan::Overlap> possible_overlap(const Job& job, int world) {
+  TR_ASSIGN_OR_RETURN(const plan::Overlap wanted, plan::find_overlap(job.parallel.overlap));
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  const bool barrier = waits_for_all(job) || rule->pace != agree::Pace::kStep || rule->needs_server;
+  return wanted == plan::Overlap::kFull && (world == 1 || barrier) ? plan::Overlap::kBuckets : wanted;
+}
+
+plan::StepCosts step_costs(const Prepared& p) {
+  const exec::Outline outline = p.train->outline();
+  plan::StepCosts costs;
+  costs.strands = outline.strands;
+  costs.needed_before = outline.gate_before;
+  costs.needed_before.resize(p.plan.buckets.size(), 0);
+  costs.final_after.assign(p.plan.buckets.size(), -1);
+  for (std::size_t n = 0; n < p.bucket_of_notice.size(); ++n) {
+    std::int32_t& last = costs.final_after[static_cast<std::size_t>(p.bucket_of_notice[n])];
+    last = std::max(last, outline.notice_after[n]);
+  }
+  for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
+  return costs;
 }
 
 // The same bits in less time: exact passes only.
@@ -130,6 +173,21 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   return {};
 }
 
+std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const plan::Plan& plan,
+                          const std::vector<plan::ParameterSize>& sizes) {
+  constexpr std::int64_t kAlone = 1 << 20;  // one worker: nothing travels, updates start early
+  if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
+  if (options.world == 1) return kAlone;
+  std::int64_t elems = 0;
+  for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
+  const auto seconds = [&](std::int64_t count) {
+    return plan::exchange_seconds(plan, count, job.parallel.collective, options.machine, options.link);
+  };
+  const double startup = seconds(1);
+  const double per_byte = (seconds(elems) - startup) / (4.0 * static_cast<double>(elems) + 1);
+  return plan::best_bucket_bytes(4 * elems, startup, per_byte);
+}
+
 plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const Prepared& prepared) {
   plan::Plan plan;
   plan.job_sha256 = job_sha256(job);
@@ -146,7 +204,9 @@ plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const Prepa
     statistics.push_back({s.name, s.type.shape.num_elems()});
   for (const auto* list : {&prepared.parameters, &prepared.frozen})
     for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
-  plan.buckets = plan::make_buckets(sizes, job.parallel.bucket_bytes, job.parallel.collective, statistics);
+  plan.owners = plan::even_runs(plan.logical_shards, options.world);
+  plan.buckets =
+      plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
   plan.kernel_library = kernel::cpu_kernel_library();
   return plan;
 }
@@ -207,12 +267,18 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
         Code::kInvalid,
         "[plan] {} workers cannot share the {} logical shards of this run; use --workers {} or fewer",
         options.world, plan.logical_shards, plan.logical_shards);
+  // Rank 0's order stands where it was made for this world: all ranks must use one.
+  const bool ordered = fixed && plan.workers() == options.world && !plan.exchange_order.empty();
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
   plan.transport = options.transport;
+  TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world));
   TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
-  cost::OpCost update_cost;
-  for (const auto& update : out->updates) update_cost += update->cost();
-  plan.prediction = plan::predict(plan, out->train->cost(), update_cost, options.machine, options.link);
+  const plan::StepShape shape = plan::step_shape(plan, step_costs(*out), options.machine, options.link);
+  if (plan.overlap != plan::Overlap::kFull)
+    plan.exchange_order.clear();
+  else if (!ordered)
+    plan.exchange_order = plan::exchange_order(shape);
+  plan.prediction = plan::predict(plan, shape);
   if (fixed) return std::shared_ptr<const Prepared>(out);
   plan.kernels = out->train->kernels();
   std::vector<Compiled> others = out->updates;

@@ -26,6 +26,7 @@ struct Prepared {
   // With model.init_from: the variables that it gives; the others start anew.
   std::vector<std::string> inherited;
 
+  // With plan.overlap "full" the train graph has a gate per bucket: its parameters.
   Compiled train, eval;
   std::vector<Compiled> updates;  // one per bucket
   Compiled statistics_update;     // null: the model has none

@@ -72,8 +72,13 @@ class Replica {
   void initialise(std::uint64_t seed);
   // Batches are made ahead from `first` on; call once before run_step().
   void start_feed(std::int64_t first, std::int64_t end);
+  // Ends when the metrics of the step are known. Buckets may still be on their way then: the next step starts
+  // with the layers whose buckets are there (plan.overlap).
   runtime::Task<Result<StepOutput>> run_step(StepInput input);
-  // Over samples shared among the ranks; the same numbers everywhere. `step` names the messages.
+  // Everything under way has arrived and is applied. Call it before the weights are looked at.
+  runtime::Task<Status> drain();
+  // Over samples shared among the ranks, after drain(); the same numbers everywhere. `step` names the
+  // messages.
   runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step, Part part);
 
   // Leased replicas (replica_unit.cc). `source` is asked for units ahead; after next_unit() and, where it has

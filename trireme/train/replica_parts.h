@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trireme/runtime/sync.h"
+#include "trireme/train/bucket_queue.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/replica.h"
 
@@ -17,7 +18,14 @@ struct Shard {
 struct Replica::Parts {
   Parts(runtime::Runtime& r, comm::Group& g, const Job& j, std::shared_ptr<const Prepared> p,
         std::shared_ptr<const data::Dataset> d, ReplicaLinks l)
-      : rt(r), group(g), job(j), links(std::move(l)), prepared(std::move(p)), data(std::move(d)) {}
+      : rt(r),
+        group(g),
+        job(j),
+        links(std::move(l)),
+        prepared(std::move(p)),
+        data(std::move(d)),
+        travelling(plan().buckets.size(), false),
+        queue(plan().exchange_order, plan().buckets.size(), plan::kExchangesAtOnce) {}
 
   runtime::Runtime& rt;
   comm::Group& group;
@@ -44,13 +52,18 @@ struct Replica::Parts {
   bool exchange_early = true;  // buckets leave while backward runs
   int broken_shard = -1;       // its loss is not a number
   std::vector<int> pending;    // notices left per bucket
-  std::size_t buckets_left = 0;
+
+  // Exchanges; with full overlap those of a step end while the next one runs.
+  std::vector<bool> travelling;  // final, not applied yet
+  BucketQueue queue;
+  StepInput exchanging;  // the step that they belong to
   Status bucket_failure;
-  std::unique_ptr<runtime::OneShot<bool>> buckets_done;
+  std::unique_ptr<runtime::OneShot<bool>> bucket_ended;  // while somebody waits
 
   const plan::Plan& plan() const { return prepared->plan; }
   Device& device() const { return rt.is_phantom() ? phantom_device() : cpu_device(); }
   bool waits() const { return prepared->gate != nullptr; }
+  bool gated() const { return plan().overlap == plan::Overlap::kFull; }
   bool skips() const { return job.train.nan == "skip" || prepared->scale_update != nullptr; }
   // A view of shard 0's memory, which holds the sum over all shards and ranks after the exchange.
   Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
@@ -74,11 +87,16 @@ struct Replica::Parts {
   // replica_step.cc
   void begin_step(const StepInput& input);
   void on_notice(std::size_t shard, int notice);
+  void bucket_is_final(std::size_t bucket);
+  void begin_updates();
+  void start_exchanges();
   runtime::Task<void> run_bucket(std::size_t bucket);
+  void bucket_has_ended(std::size_t bucket, const Status& status);
   runtime::Task<Status> run_shard(std::size_t shard);
   runtime::Task<Status> run_batches(StepOutput& out);
   runtime::Task<void> add_to_sums(bool first, bool last);
   void scale_weights();
+  runtime::Task<Status> wait_for_metrics();
   runtime::Task<Status> wait_for_buckets();
   runtime::Task<Status> fail_step(Status status);
   runtime::Task<Status> apply_all(StepOutput& out);

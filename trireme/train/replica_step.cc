@@ -1,4 +1,5 @@
 // One step of a Replica: batches, backward, exchange, update.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -11,17 +12,19 @@ using runtime::Task;
 
 void Replica::Parts::begin_step(const StepInput& input) {
   now = input;
-  exchange_early = input.num_batches == 1;
+  exchange_early = input.num_batches == 1 && plan().overlap != plan::Overlap::kNone;
   broken_shard = -1;
-  bucket_failure = {};
-  buckets_left = plan().buckets.size();
-  buckets_done = std::make_unique<runtime::OneShot<bool>>(rt);
   pending = prepared->notices_of_bucket;
   for (int& n : pending) n *= static_cast<int>(shards.size());
+}
+
+// The first bucket of a step: all of the step before are applied, so nobody reads the old scalars any more.
+void Replica::Parts::begin_updates() {
+  exchanging = now;
   if (rt.is_phantom()) return;
-  *learning_rate.data<float>() = input.learning_rate;
-  *velocity_factor.data<float>() = input.velocity_factor;
-  *update_step.data<std::int64_t>() = input.applied + 1;
+  *learning_rate.data<float>() = now.learning_rate;
+  *velocity_factor.data<float>() = now.velocity_factor;
+  *update_step.data<std::int64_t>() = now.applied + 1;
   *clip.data<float>() = 1;
 }
 
@@ -34,7 +37,36 @@ void Replica::Parts::on_notice(std::size_t shard, int notice) {
   }
   if (!exchange_early) return;
   const auto bucket = static_cast<std::size_t>(prepared->bucket_of_notice[static_cast<std::size_t>(notice)]);
-  if (--pending[bucket] == 0 && broken_shard < 0) rt.spawn(run_bucket(bucket));
+  if (--pending[bucket] == 0 && broken_shard < 0) bucket_is_final(bucket);
+}
+
+void Replica::Parts::bucket_is_final(std::size_t bucket) {
+  if (queue.empty()) begin_updates();
+  TR_CHECK(exchanging.step == now.step && !travelling[bucket],
+           "bucket {} of step {} is final before step {} is applied", bucket, now.step, exchanging.step);
+  travelling[bucket] = true;
+  queue.add(bucket);
+  start_exchanges();
+}
+
+void Replica::Parts::start_exchanges() {
+  while (const std::optional<std::size_t> bucket = queue.next()) rt.spawn(run_bucket(*bucket));
+}
+
+void Replica::Parts::bucket_has_ended(std::size_t bucket, const Status& status) {
+  queue.ended();
+  travelling[bucket] = false;
+  if (status.ok()) {
+    if (gated())
+      for (const Shard& shard : shards) shard.execution->open(static_cast<int>(bucket));
+    start_exchanges();
+  } else {
+    if (bucket_failure.ok()) bucket_failure = status;
+    queue.drop_waiting();
+    if (gated())  // nobody opens its gates any more
+      for (const Shard& shard : shards) shard.execution->cancel(status);
+  }
+  if (bucket_ended != nullptr) bucket_ended->set(true);
 }
 
 // Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
@@ -43,7 +75,7 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   const plan::Bucket& planned = plan().buckets[bucket];
   const bool last = bucket + 1 == plan().buckets.size();
   agree::BucketExchange exchange;
-  exchange.step = static_cast<std::uint32_t>(now.step);
+  exchange.step = static_cast<std::uint32_t>(exchanging.step);
   exchange.slot = planned.slot;
   exchange.bucket = bucket;
   exchange.collective = planned.collective;
@@ -60,14 +92,16 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
     if (status.ok() && last && statistics_update != nullptr) status = co_await statistics_update->run();
     note(fmt::format("update {}", bucket), "update", track, exchanged);
   }
-  if (!status.ok() && bucket_failure.ok()) bucket_failure = status;
-  if (--buckets_left == 0) buckets_done->set(true);
+  bucket_has_ended(bucket, status);
 }
 
 Task<Status> Replica::Parts::run_shard(std::size_t shard) {
   const TimeNs began = rt.now();
   Status status =
       feed_batch(*shards[shard].execution, prepared->train->graph(), prepared->input, batch[shard]);
+  if (gated())
+    for (std::size_t b = 0; b < travelling.size(); ++b)
+      if (!travelling[b]) shards[shard].execution->open(static_cast<int>(b));
   if (status.ok()) status = co_await shards[shard].execution->run();
   note(fmt::format("shard {}", shards[shard].index), "compute", static_cast<int>(shard), began);
   co_return status;
@@ -129,16 +163,32 @@ Task<Status> Replica::Parts::run_batches(StepOutput& out) {
   co_return Status();
 }
 
-// Exchanges that began use the shards' memory: they end with the group's verdict. The others never begin.
-Task<Status> Replica::Parts::wait_for_buckets() {
-  if (buckets_left > 0) co_await buckets_done->wait_until(kForever);
+// The last bucket, which holds them, is what the next step needs first.
+Task<Status> Replica::Parts::wait_for_metrics() {
+  while (bucket_failure.ok() && travelling.back()) {
+    bucket_ended = std::make_unique<runtime::OneShot<bool>>(rt);
+    co_await bucket_ended->wait_until(kForever);
+  }
   co_return bucket_failure;
 }
 
+// Exchanges that began use the shards' memory: they end with the group's verdict. The others never begin.
+Task<Status> Replica::Parts::wait_for_buckets() {
+  while (!queue.empty()) {
+    bucket_ended = std::make_unique<runtime::OneShot<bool>>(rt);
+    co_await bucket_ended->wait_until(kForever);
+  }
+  co_return bucket_failure;
+}
+
+// A bucket that failed brought the group's verdict; anything else is this rank's own failure.
 Task<Status> Replica::Parts::fail_step(Status status) {
-  group.fail("training step", status.message());
-  for (std::size_t i = 0; i < pending.size(); ++i)
-    if (pending[i] > 0 || !exchange_early || broken_shard >= 0) --buckets_left;
+  if (bucket_failure.ok()) {
+    group.fail("training step", status.message());
+    queue.drop_waiting();
+  } else {
+    status = bucket_failure;
+  }
   (void)co_await wait_for_buckets();
   co_return status;
 }
@@ -195,19 +245,29 @@ Task<Result<StepOutput>> Replica::run_step(StepInput input) {
   p.begin_step(input);
   const TimeNs started = p.rt.now();
   Status status = co_await p.run_batches(out);
-  if (status.ok() && p.broken_shard >= 0) status = co_await p.explain_broken_loss();
+  if (status.ok() && p.broken_shard >= 0) {
+    status = co_await p.wait_for_buckets();  // of the step before: what is explained is its result
+    if (status.ok()) status = co_await p.explain_broken_loss();
+  }
   if (!status.ok()) co_return co_await p.fail_step(std::move(status));
   const TimeNs computed = p.rt.now();
   if (!p.exchange_early)
-    for (std::size_t i = 0; i < p.updates.size(); ++i) p.rt.spawn(p.run_bucket(i));
+    for (std::size_t i = 0; i < p.updates.size(); ++i) p.bucket_is_final(i);
   // Bounded by the group: a lost, silent or stuck rank ends every exchange with its verdict.
-  status = co_await p.wait_for_buckets();
-  if (!status.ok()) co_return status;
+  if (p.gated())
+    status = co_await p.wait_for_metrics();
+  else
+    status = co_await p.wait_for_buckets();
+  if (!status.ok()) co_return co_await p.fail_step(std::move(status));
   p.read_metrics(out);
   if (p.waits()) TR_CO_RETURN_IF_ERROR(co_await p.apply_all(out));
-  out.compute_ns = computed - started - out.data_ns;
-  out.exposed_ns = p.rt.now() - computed;
+  TimeNs held = 0;
+  for (const Shard& shard : p.shards) held = std::max(held, shard.execution->held_ns());
+  out.compute_ns = computed - started - out.data_ns - held;
+  out.exposed_ns = p.rt.now() - computed + held;
   co_return out;
 }
+
+Task<Status> Replica::drain() { return parts_->wait_for_buckets(); }
 
 }  // namespace trireme::train

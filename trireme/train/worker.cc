@@ -13,8 +13,10 @@
 #include "trireme/train/leased_worker.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
+#include "trireme/train/replica_check.h"
 #include "trireme/train/start.h"
 #include "trireme/train/trace.h"
+#include "trireme/train/worker_shares.h"
 
 namespace trireme::train {
 namespace {
@@ -47,6 +49,7 @@ class Worker {
   Task<Status> restore();
   Task<Status> loop();
   Task<Status> one_step();
+  Task<Status> drain();
   Task<Status> evaluate(bool at_end, bool logged = true);
   Task<Status> checkpoint();
   Task<Status> write_trace();
@@ -55,6 +58,7 @@ class Worker {
   void count(const StepInput& input, const StepOutput& out);
   Status grant_leases();
   Status finish_leases();
+  WorkerShare own_share() const;
   Summary summarise() const;
   bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.reached_target; }
   bool due(std::int64_t every) const;
@@ -82,6 +86,7 @@ class Worker {
   bool stopped_ = false;
   bool tested_ = false;  // test_ is known
   std::vector<StepSpan> spans_;
+  std::vector<WorkerShare> shares_;  // of all workers, at the end
   bool traced_ = false;
 };
 
@@ -264,6 +269,15 @@ Task<Status> Worker::checkpoint() {
   co_return Status();
 }
 
+// The end of what is under way belongs to the steps before.
+Task<Status> Worker::drain() {
+  const TimeNs before = rt_.now();
+  TR_CO_RETURN_IF_ERROR(co_await replica_->drain());
+  train_ns_ += rt_.now() - before;
+  totals_.exposed_ns += rt_.now() - before;
+  co_return Status();
+}
+
 Task<Status> Worker::loop() {
   started_ = rt_.now();
   // It may end the run: nothing is trained beyond train.target_accuracy.
@@ -274,6 +288,11 @@ Task<Status> Worker::loop() {
     if (measured_steps_ >= c_.job.train.trace_steps) TR_CO_RETURN_IF_ERROR(co_await write_trace());
     const bool at_end = at_.batches >= total_batches_;
     at_.owes_evaluation = due(c_.job.train.eval_steps) || at_end;
+    const std::int64_t check_steps = c_.job.parallel.check_steps;
+    const bool checks = check_steps > 0 && at_.steps % check_steps == 0 && group_.world() > 1;
+    if (checks || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
+      TR_CO_RETURN_IF_ERROR(co_await drain());
+    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas(rt_, group_, at_.steps, replica_->state()));
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (due(c_.job.train.checkpoint_steps) || ended()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
@@ -288,11 +307,25 @@ Task<Status> Worker::loop() {
 Task<Status> Worker::write_trace() {
   if (traced_ || c_.job.train.trace_steps == 0 || rt_.is_phantom()) co_return Status();
   traced_ = true;
+  TR_CO_RETURN_IF_ERROR(co_await drain());
   const std::vector<exec::Profile> profiles = replica_->profiles();
   Result<std::string> text = co_await gather_trace(rt_, group_, spans_, profiles);
   if (!text.ok()) co_return text.status();
   if (!writes()) co_return Status();
   co_return co_await rt_.files().write_atomic(c_.run_dir + "/trace.json", as_bytes(*text));
+}
+
+WorkerShare Worker::own_share() const {
+  WorkerShare s;
+  s.worker = group_.rank();
+  s.steps = measured_steps_;
+  s.samples = measured_samples_ * plan().owners[static_cast<std::size_t>(group_.rank())].count /
+              std::max(1, plan().logical_shards);
+  s.compute_seconds = to_seconds(totals_.compute_ns);
+  s.exposed_seconds = to_seconds(totals_.exposed_ns);
+  s.data_seconds = to_seconds(totals_.data_ns);
+  s.bytes_sent = static_cast<double>(group_.stats().bytes_sent);
+  return s;
 }
 
 Summary Worker::summarise() const {
@@ -325,6 +358,7 @@ Summary Worker::summarise() const {
   s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
   s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
+  s.per_worker = shares_;
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_step_seconds = plan().prediction.step_seconds();
@@ -348,6 +382,9 @@ Task<Result<Summary>> Worker::run() {
   const Status finished = co_await finish();  // a checkpoint under way is worth its end, whatever happened
   if (status.ok()) status = finished;
   if (!status.ok()) co_return status;
+  if (group_.world() > 1) {
+    TR_CO_ASSIGN_OR_RETURN(shares_, co_await gather_shares(rt_, group_, own_share()));
+  }
   const Summary summary = summarise();
   if (writes()) {
     const std::string text = to_json(summary).dump(2) + "\n";

@@ -1,0 +1,57 @@
+// What a plan believes a step takes.
+#include <algorithm>
+
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+
+double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
+                        const cost::MachineModel& machine, const cost::LinkModel& link) {
+  if (plan.workers() <= 1) return 0;
+  collective::ScheduleSpec spec{.world = plan.workers(), .count = num_elems};
+  const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, collective);
+  if (!algorithm.ok()) return 0;
+  if ((*algorithm)->fixed_order) {
+    spec.leaf_runs = plan.owners;
+    spec.num_leaves = plan.logical_shards;
+  }
+  if (!(*algorithm)->applicable(spec).ok()) return 0;
+  return to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
+}
+
+StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
+                     const cost::LinkModel& link) {
+  std::int32_t most = 1;
+  for (const auto& run : plan.owners) most = std::max(most, run.count);
+  const int at_once = std::max(1, machine.cores / std::max(1, plan.shard_threads));
+  const std::int32_t waves = (most + at_once - 1) / at_once;
+  std::vector<double> before{0};  // seconds before each strand, and in all
+  for (const cost::OpCost& strand : costs.strands)
+    before.push_back(before.back() + to_seconds(cost::compute_time(strand, machine, plan.shard_threads)));
+  const double shard = before.back();
+  StepShape shape;
+  shape.compute = waves * shard;
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    const auto needed = static_cast<std::size_t>(std::max(0, costs.needed_before[i]));
+    const auto final = static_cast<std::size_t>(costs.final_after[i] + 1);
+    shape.needed_at.push_back(before[needed]);
+    shape.final_at.push_back((waves - 1) * shard + before[final]);
+    shape.exchange.push_back(
+        exchange_seconds(plan, plan.buckets[i].num_elems, plan.buckets[i].collective, machine, link));
+    shape.update.push_back(to_seconds(cost::compute_time(costs.updates[i], machine, plan.shard_threads)));
+  }
+  return shape;
+}
+
+Prediction predict(const Plan& plan, const StepShape& shape) {
+  Prediction p;
+  p.compute_seconds = shape.compute;
+  for (const double seconds : shape.update) p.update_seconds += seconds;
+  const double step = step_seconds(shape, plan.exchange_order, plan.overlap);
+  // What is hidden behind the computation counts as nothing.
+  p.update_seconds = std::min(p.update_seconds, std::max(0.0, step - shape.compute));
+  if (plan.workers() > 1) p.exchange_seconds = std::max(0.0, step - shape.compute - p.update_seconds);
+  return p;
+}
+
+}  // namespace trireme::plan
