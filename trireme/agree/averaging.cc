@@ -53,12 +53,7 @@ class Averaging final : public Agreement {
   }
 
   Task<Status> settle(std::vector<Tensor> into) override {
-    MeanCall call;
-    call.step = settles_++;
-    call.first_slot = static_cast<std::uint16_t>(context_.weights.size());
-    call.label = "agreed model, bucket";
-    co_return co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights,
-                                         std::move(into));
+    co_return co_await settle_on_mean(context_, settles_++, std::move(into));
   }
 
   RuleReport report() const override {
@@ -119,8 +114,8 @@ class Averaging final : public Agreement {
     MeanCall call;
     call.step = static_cast<std::uint32_t>(counters_.rounds());
     call.label = "average of bucket";
-    TR_CO_RETURN_IF_ERROR(co_await mean_over_workers(rt_, *context_.workers, std::move(call),
-                                                     context_.weights, context_.weights));
+    TR_CO_RETURN_IF_ERROR(
+        co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights));
     for (std::size_t b = 0; b < agreed_.size(); ++b) co_await outer_step(b);
     co_return Status();
   }

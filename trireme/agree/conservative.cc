@@ -51,19 +51,14 @@ class Conservative final : public Agreement {
     MeanCall call;
     call.step = static_cast<std::uint32_t>(counters_.rounds());
     call.label = "average of bucket";
-    TR_CO_RETURN_IF_ERROR(co_await mean_over_workers(rt_, *context_.workers, std::move(call),
-                                                     context_.weights, context_.weights));
+    TR_CO_RETURN_IF_ERROR(
+        co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights));
     co_await keep_agreed();
     co_return Status();
   }
 
   Task<Status> settle(std::vector<Tensor> into) override {
-    MeanCall call;
-    call.step = settles_++;
-    call.first_slot = static_cast<std::uint16_t>(context_.weights.size());
-    call.label = "agreed model, bucket";
-    co_return co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights,
-                                         std::move(into));
+    co_return co_await settle_on_mean(context_, settles_++, std::move(into));
   }
 
   RuleReport report() const override {

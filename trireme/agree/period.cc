@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/agree/vector_math.h"
 #include "trireme/comm/letter_kinds.h"
 #include "trireme/runtime/sync.h"
 
@@ -10,16 +11,6 @@ namespace trireme::agree {
 
 using runtime::Runtime;
 using runtime::Task;
-
-namespace {
-
-Task<Status> mean_of_bucket(comm::Group& workers, comm::Call call, Tensor in, Tensor out) {
-  const bool in_place = in.raw() == out.raw();  // phantom vectors have no place; both forms cost the same
-  if (in_place) co_return co_await workers.allreduce(std::move(call), std::move(out));
-  co_return co_await workers.allreduce(std::move(call), std::move(in), std::move(out));
-}
-
-}  // namespace
 
 PeriodCounters::PeriodCounters(std::int64_t period) {
   const std::vector<std::int64_t> first{0, period, 0, 0};
@@ -33,19 +24,28 @@ bool PeriodCounters::count_step() {
   return true;
 }
 
-Task<Status> mean_over_workers(Runtime& rt, comm::Group& workers, MeanCall mean, std::vector<Tensor> in,
-                               std::vector<Tensor> out) {
-  TR_CHECK(in.size() == out.size());
+Task<Status> mean_over_workers(Runtime& rt, comm::Group& workers, MeanCall mean,
+                               std::vector<Tensor> vectors) {
   std::vector<Task<Status>> buckets;
-  for (std::size_t b = 0; b < in.size(); ++b) {
+  for (std::size_t b = 0; b < vectors.size(); ++b) {
     comm::Call call;
     call.step = mean.step;
     call.slot = static_cast<std::uint16_t>(mean.first_slot + b);
     call.label = fmt::format("{} {}", mean.label, b);
     call.reduction = collective::Reduction::kMean;
-    buckets.push_back(mean_of_bucket(workers, std::move(call), in[b], out[b]));
+    buckets.push_back(workers.allreduce(std::move(call), vectors[b]));
   }
   co_return co_await runtime::when_all(rt, std::move(buckets));
+}
+
+Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number, std::vector<Tensor> into) {
+  Runtime& rt = *context.rt;
+  for (std::size_t b = 0; b < into.size(); ++b) co_await copy(rt, context.weights[b], into[b]);
+  MeanCall call;
+  call.step = number;
+  call.first_slot = static_cast<std::uint16_t>(into.size());
+  call.label = "agreed model, bucket";
+  co_return co_await mean_over_workers(rt, *context.workers, std::move(call), std::move(into));
 }
 
 AutoPeriod::AutoPeriod(Runtime& rt, comm::Mailbox& mail, int worker, int num_workers)

@@ -32,15 +32,17 @@ class PeriodCounters {
   Tensor tensor_;  // started, period, rounds, steps since the last exchange
 };
 
-// The mean over all workers of in[b] into out[b], all buckets at once. The same tensor on both sides: in
-// place.
+// The mean of every vector over all workers, in place, all of them at once.
 struct MeanCall {
   std::uint32_t step = 0;
   std::uint16_t first_slot = 0;
   std::string label;  // "average of bucket"
 };
 runtime::Task<Status> mean_over_workers(runtime::Runtime& rt, comm::Group& workers, MeanCall call,
-                                        std::vector<Tensor> in, std::vector<Tensor> out);
+                                        std::vector<Tensor> vectors);
+// settle() of rules whose model is the mean of the weights: the `number`-th, counted from 0.
+runtime::Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number,
+                                     std::vector<Tensor> into);
 
 // Chooses the period so that exchanges take at most kExchangeShare of the time of the steps between them.
 //
