@@ -10,8 +10,9 @@ namespace {
 
 // Replicas further apart than this share of the weights' length rarely have a good mean.
 constexpr double kLargeDrift = 0.1;
-constexpr int kMostWorkers = 32;  // rows; the rest is in summary.json
-constexpr int kMostBars = 16;     // rows of the histogram
+constexpr double kSmallDrift = 5e-4;  // not worth a line
+constexpr int kMostWorkers = 32;      // rows; the rest is in summary.json
+constexpr int kMostBars = 16;         // rows of the histogram
 constexpr int kBarCells = 30;
 
 std::string seconds(double s) { return format_duration(from_seconds(s)); }
@@ -90,7 +91,7 @@ std::string advice(const std::string& agreement) {
 
 std::string drift_line(const Json& s) {
   const double drift = s.value("drift", 0.0);
-  if (drift <= 0) return "";
+  if (drift < kSmallDrift) return "";
   std::string text =
       fmt::format("drift: replicas are {} of the weights' length away from their mean\n", percent(drift));
   if (drift > kLargeDrift)

@@ -60,8 +60,8 @@ Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, St
 Task<Result<train::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
   const TrainArgs& args = run.args;
   if (args.prepared) co_return co_await read_job(rt, args.run_dir + "/job.toml");
-  Result<train::Job> job =
-      args.job_text.empty() ? co_await load_job(rt, args.job) : train::parse_job(args.job_text, "job");
+  Result<train::Job> job = train::parse_job(args.job_text, "job");
+  if (args.job_text.empty()) job = co_await load_job(rt, args.job);
   if (!job.ok()) co_return job;
   apply_options(args, *job);
   TR_CO_RETURN_IF_ERROR(train::fit_workers(*job, run.id.world, args.workers, run.id.launcher));
