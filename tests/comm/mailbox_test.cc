@@ -275,5 +275,162 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Letters,
                                   (param.param.threads ? "OnThreads" : "Virtual");
                          });
 
+// ---- Who waits for letters is not to blame
+
+struct Patience : public ::testing::Test {
+  testing::VirtualResult play(int world, const testing::Body& body, bool phantom = false) {
+    testing::RankOptions options;
+    options.world = world;
+    options.group.membership.standstill = 20 * kSecond;
+    runtime::WorldSpec spec;
+    spec.phantom = phantom;
+    auto result = testing::run_virtual(options, spec, body);
+    testing::expect_finished(result);
+    return result;
+  }
+};
+
+// Rank 0 answers rank 1 when it has heard of rank 2, which takes its time and does not even compute.
+TEST_F(Patience, AnAnswerThatIsHeldBackForAThirdRankIsWaitedFor) {
+  play(3, [](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    Letter held;
+    const net::View nothing{};
+    const auto answer = [&]() -> Task<void> {
+      const Letter l = letter(0, 5);
+      const Status replied = co_await mail.reply(1, held, l, nothing);
+      EXPECT_TRUE(replied.ok()) << replied.to_string();
+    };
+    Mailbox::Handler asked, told;
+    asked.arrived = [&](int, const Letter& l) { held = l; };
+    told.arrived = [&](int, const Letter&) { rt.spawn(answer()); };
+    mail.handle(kKind, std::move(asked));
+    mail.handle(kOther, std::move(told));
+    if (group.rank() == 1) {
+      const Letter l = letter(kKind);
+      const auto got = co_await mail.ask(0, l, nothing, nothing);
+      EXPECT_TRUE(got.ok()) << got.status().to_string();
+      EXPECT_EQ(got.ok() ? got->number : 0, 5);
+      EXPECT_GE(rt.now(), 15 * kSecond);
+    }
+    if (group.rank() == 2) {
+      co_await rt.sleep_for(15 * kSecond);
+      const Letter l = letter(kOther);
+      EXPECT_TRUE((co_await mail.send(0, l, nothing)).ok());
+    }
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  });
+}
+
+// Ranks 0 and 1 are in a barrier that rank 2 comes to only after a letter of rank 3.
+TEST_F(Patience, ARankThatComesLateToACollectiveBecauseOfALetterIsNotStuck) {
+  play(4, [](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    int came = 0;
+    mail.handle(kKind, counts(&came));
+    if (group.rank() == 3) {
+      co_await rt.sleep_for(15 * kSecond);
+      const Letter l = letter(kKind);
+      const net::View nothing{};
+      EXPECT_TRUE((co_await mail.send(2, l, nothing)).ok());
+    }
+    while (group.rank() == 2 && came == 0) co_await rt.sleep_for(kSecond);
+    Call call;
+    call.label = "late";
+    const Status met = co_await group.barrier(call);
+    EXPECT_TRUE(met.ok()) << met.to_string();
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+TEST_F(Patience, EndsWhenNobodyDoesAnything) {
+  std::vector<Status> left(3);
+  play(3, [&](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    int came = 0;
+    mail.handle(kKind, counts(&came));
+    Letter l = letter(kKind);
+    l.key = 4;
+    const net::View nothing{};
+    if (group.rank() != 2) {
+      const auto got = co_await mail.ask(2, l, nothing, nothing);  // which never answers
+      EXPECT_EQ(got.status().code(), Code::kDeadline) << got.status().to_string();
+      EXPECT_LE(rt.now(), 21 * kSecond);
+      EXPECT_GE(rt.now(), 20 * kSecond);
+    } else {
+      while (group.verdict().ok()) co_await rt.sleep_for(kSecond);
+    }
+    left[static_cast<std::size_t>(group.rank())] = co_await group.leave();
+  });
+  for (const Status& s : left) {
+    EXPECT_EQ(s.context().peer, 2) << s.to_string();
+    EXPECT_EQ(s.context().operation, "a letter of kind 48, key 4");
+    EXPECT_EQ(s.context().reason, "no rank did anything for 20.00 s, rank 0 waits for it");
+  }
+}
+
+// Of a large model only sizes travel, but letters say what they say.
+TEST_F(Patience, OfPhantomPayloadsOnlySizesTravel) {
+  const auto result = play(
+      3,
+      [](Runtime& rt, Group& group) -> Task<void> {
+        constexpr std::uint64_t kBytes = std::uint64_t{1} << 27;
+        Mailbox& mail = group.mailbox();
+        const net::View payload{nullptr, kBytes};
+        const auto answer = [&](int peer, Letter asked) -> Task<void> {
+          const Letter l = letter(0, asked.number + 1);
+          EXPECT_TRUE((co_await mail.reply(peer, asked, l, payload)).ok());
+        };
+        Mailbox::Handler handler;
+        handler.place = [](int, const Letter& l) -> Result<net::View> { return net::View{nullptr, l.bytes}; };
+        handler.arrived = [&](int peer, const Letter& l) { rt.spawn(answer(peer, l)); };
+        mail.handle(kKind, std::move(handler));
+        for (int peer = 0; peer < 3; ++peer) {
+          const Letter l = letter(kKind, 10 * peer);
+          const auto got = co_await mail.ask(peer, l, payload, payload);
+          EXPECT_TRUE(got.ok()) << got.status().to_string();
+          if (!got.ok()) continue;
+          EXPECT_EQ(got->number, 10 * peer + 1);
+          EXPECT_EQ(got->bytes, kBytes);
+        }
+        EXPECT_TRUE((co_await group.leave()).ok());
+      },
+      true);
+  // Per rank two payloads there and two back, each 0.107 s on its link.
+  EXPECT_GT(result.report.end_time, 420 * kMilli);
+}
+
+TEST_F(Patience, AQuestionThatIsGivenUpDoesNoHarm) {
+  play(2, [](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    std::vector<float> values(5000, 2.0F), into(5000);
+    const auto answer = [&](int peer, Letter asked) -> Task<void> {
+      co_await rt.sleep_for(100 * kMilli);
+      const Letter l = letter(0, asked.number);
+      const net::View payload = view(values);
+      EXPECT_TRUE((co_await mail.reply(peer, asked, l, payload)).ok());
+    };
+    Mailbox::Handler handler;
+    handler.arrived = [&](int peer, const Letter& l) { rt.spawn(answer(peer, l)); };
+    mail.handle(kKind, std::move(handler));
+    const net::View nothing{}, place = view(into);
+    if (group.rank() == 1) {
+      {
+        Task<Result<Letter>> question = mail.ask(0, letter(kKind, 1), nothing, place);
+        question.start();
+        co_await rt.sleep_for(10 * kMilli);
+      }
+      const Letter l = letter(kKind, 2);
+      const auto got = co_await mail.ask(0, l, nothing, place);
+      EXPECT_TRUE(got.ok()) << got.status().to_string();
+      EXPECT_EQ(got.ok() ? got->number : 0, 2);
+      EXPECT_EQ(into[4999], 2.0F);
+    }
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  });
+}
+
 }  // namespace
 }  // namespace trireme::comm
