@@ -67,8 +67,9 @@ TEST(ServerTraces, DownpourAppliesAGradientOfOldWeightsAsItIs) {
   Counts counts;
   add_servers(job, 1, &counts);
   const QuadraticRun result = run_well(job);
-  // Worker 0: 0 -> 4 -> 6 -> 7 (3 ms). Worker 1's gradient at 0 is 4: 7 - 2 = 5 (3.5 ms), three updates late.
-  EXPECT_EQ(agreed(result), 5);
+  // A push moves x by -1/4 of its gradient. Worker 0: 0 -> 2 -> 3.5 -> 4.625 (3 ms). Worker 1's gradient at 0
+  // is 4: - 1 = 3.625 (3.5 ms), three updates late.
+  EXPECT_EQ(agreed(result), 3.625F);
   EXPECT_EQ(result.workers[0].report.staleness, (Histogram{{0, 3}}));
   EXPECT_EQ(result.workers[1].report.staleness, (Histogram{{3, 1}}));
   EXPECT_EQ(counts[0].staleness, (Histogram{{0, 3}, {3, 1}}));
@@ -140,7 +141,7 @@ TEST(ServerTraces, DownpourWithMoreRoundsInFlightHidesTheWayToTheServers) {
   for (const std::int64_t in_flight : {1, 3}) {
     QuadraticJob job = two_workers("downpour", {8, 8}, {10 * kMilli, 10 * kMilli}, {20, 20});
     job.options.in_flight = in_flight;
-    job.learning_rate = 0.125F;
+    job.learning_rate = 0.25F;
     job.link.latency_ns = 10 * kMilli;
     add_servers(job, 1);
     const QuadraticRun result = run_well(job);
@@ -161,7 +162,7 @@ TEST(ServerTraces, DownpourWarmsUpWithOneReplicaAlone) {
   };
   add_servers(job, 1);
   const QuadraticRun result = run_well(job);
-  EXPECT_EQ(first_read, 7);  // after three steps of worker 0: 4, 6, 7
+  EXPECT_EQ(first_read, 4.625F);  // after three steps of worker 0: 2, 3.5, 4.625
   EXPECT_GT(result.workers[1].ended[0], result.workers[0].ended[2]);
 }
 
@@ -217,7 +218,7 @@ TEST(ServerTraces, AWarmStartThatAMeetingCutsShortHoldsNobodyUp) {
   add_servers(job, 1);
   const QuadraticRun result = run_well(job);
   EXPECT_GT(result.workers[1].ended[0], result.workers[0].ended[1]);
-  EXPECT_GT(agreed(result), 7);
+  EXPECT_GT(agreed(result), 6);
 }
 
 }  // namespace

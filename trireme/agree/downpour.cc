@@ -1,15 +1,17 @@
 // Downpour SGD (Dean et al. 2012, algorithm 1.1): every n_fetch steps a replica asks for the parameters,
 // every n_push steps it sends the gradients accrued since the last time, and between these it takes plain SGD
 // steps of its own:
-//   accrued <- accrued + g,  w <- w - lr g;  push: W <- update(W, accrued), accrued <- 0;  fetch: w <- W
-// The servers run the optimiser (the paper: AdaGrad). Nobody waits for another replica.
+//   accrued <- accrued + g,  x <- x - lr g;  push: w <- update(w, accrued / W), accrued <- 0;  fetch: x <- w
+// The servers run the optimiser (the paper: AdaGrad). Nobody waits for another replica. What a replica takes
+// a step on is 1/W of a batch, for which the job's rate is meant, so W of these steps go as far as one of
+// bsp; the paper leaves the factor to the rate.
 //
 // A round is what leaves at the end of a step: its push, then its fetch, bucket by bucket as they become
 // final. At most `in_flight` rounds are under way: with 1 a step begins when the round of the step before is
 // back, with more it begins with the newest parameters that are there, and the round travels while it
 // computes. What a fetch brings replaces the replica's own steps, as in the paper.
 //
-// Warm start (their section 5): worker 0 alone takes the first `warm_start_steps` steps; the others begin
+// Warm start: worker 0 alone takes the first `warm_start_steps` steps; the others begin
 // when it has, or when it comes to a meeting before, or has no work.
 #include <algorithm>
 #include <utility>
@@ -48,6 +50,7 @@ class Downpour final : public Agreement {
   explicit Downpour(const RuleContext& context)
       : fetch_steps_(std::max<std::int64_t>(1, context.options.fetch_steps)),
         push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
+        scale_(1.0F / static_cast<float>(context.num_workers)),
         is_ahead_(context.options.in_flight > 1),
         accrues_(push_steps_ > 1 || is_ahead_),
         rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.in_flight))),
@@ -215,6 +218,7 @@ class Downpour final : public Agreement {
   Task<Status> push(const Round& round, std::size_t b, Tensor values) {
     server::PushNote note;
     note.learning_rate = learning_rate_;
+    note.scale = scale_;
     note.based_on = round.base_updates[b];
     co_return co_await link_.push(b, std::move(values), note);
   }
@@ -250,6 +254,7 @@ class Downpour final : public Agreement {
       for (std::size_t b = 0; b < link_.num_buckets(); ++b) {
         server::PushNote note;
         note.learning_rate = learning_rate_;
+        note.scale = scale_;
         note.based_on = base_updates_[b];
         pushes.push_back(link_.push(b, accrued_[b], note));
       }
@@ -292,6 +297,7 @@ class Downpour final : public Agreement {
   }
 
   const std::int64_t fetch_steps_, push_steps_;
+  const float scale_;    // of a push
   const bool is_ahead_;  // steps begin before the round of the step before is back
   const bool accrues_;   // gradients are kept here before they leave
   std::vector<Round> rounds_;

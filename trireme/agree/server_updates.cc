@@ -11,6 +11,10 @@ double elasticity_of(const RuleOptions& options, int num_workers) {
   return options.elasticity > 0 ? options.elasticity : 0.9 / num_workers;
 }
 
+int gather_of(const RuleOptions& options, int num_workers) {
+  return options.gather > 0 ? static_cast<int>(options.gather) : (num_workers + 1) / 2;
+}
+
 Result<server::UpdateSpec> elastic_update(std::span<const server::StoredPart> parts, double alpha) {
   server::UpdateSpec spec;
   graph::Builder b(spec.graph);
@@ -36,7 +40,7 @@ Result<server::ServerOptions> server_options_of(const AgreementRow& row, const R
   of.consistency = row.consistency;
   of.clocks.num_workers = num_workers;
   of.clocks.staleness = options.staleness;
-  of.clocks.gather = options.gather > 0 ? static_cast<int>(options.gather) : (num_workers + 1) / 2;
+  of.clocks.gather = gather_of(options, num_workers);
   of.clocks.fraction = options.fraction;
   const std::string_view name = row.name;
   of.divide_by_staleness = name == "staleness-aware";
