@@ -195,10 +195,72 @@ TEST(Judge, ACallThatOneRankMadeAloneNamesItsOperation) {
   EXPECT_EQ(v.operation, "barrier extra");
 }
 
+RankView patient(int peer, std::string operation, TimeNs stalled = 3 * kSecond) {
+  RankView r = waiting(peer, std::move(operation), stalled);
+  r.patient = true;
+  return r;
+}
+
+TEST(Judge, ChainThatReachesARankThatWaitsForLettersBlamesNobody) {
+  // 0 is in a barrier with 1, which asked 2, an idle server.
+  const std::vector<RankView> ranks{waiting(1, "barrier"), patient(2, "letter"), patient(-1, "")};
+  EXPECT_FALSE(judge_stuck(ranks, 0, kDeadline));
+  EXPECT_FALSE(judge_all_stuck(ranks, kDeadline));
+  EXPECT_FALSE(judge_standstill(ranks, 4 * kSecond));
+}
+
+TEST(Judge, WhenNobodyDoesAnythingTheEndOfTheChainIsBlamed) {
+  std::vector<RankView> ranks{patient(-1, ""), waiting(2, "barrier"), patient(3, "letter"), patient(-1, "")};
+  const auto v = judge_standstill(ranks, 3 * kSecond);
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->culprit, 3);
+  EXPECT_EQ(v->operation, "letter");
+  EXPECT_EQ(v->code, Code::kDeadline);
+  ranks[0] = busy();
+  EXPECT_FALSE(judge_standstill(ranks, 3 * kSecond));
+  ranks[0] = patient(-1, "", kSecond);
+  EXPECT_FALSE(judge_standstill(ranks, 3 * kSecond));
+  ranks[0].lost = true;
+  EXPECT_TRUE(judge_standstill(ranks, 3 * kSecond));
+  // In a circle the highest of those that are in it.
+  ranks[3] = patient(1, "letter");
+  EXPECT_EQ(judge_standstill(ranks, 3 * kSecond)->culprit, 3);
+  ranks[3] = patient(2, "letter");
+  ranks[1] = waiting(-1, "");
+  EXPECT_EQ(judge_standstill(ranks, 3 * kSecond)->culprit, 3);
+}
+
+TEST(Judge, IdleRanksAreBlamedOnlyWhenOthersWantToLeave) {
+  std::vector<RankView> ranks{patient(-1, "leave"), patient(-1, ""), patient(-1, "")};
+  EXPECT_FALSE(judge_standstill(ranks, 3 * kSecond));
+  ranks[0].left = true;
+  EXPECT_EQ(judge_standstill(ranks, 3 * kSecond)->culprit, 1);
+}
+
+TEST(Judge, ALostRankIsNeitherSilentNorStuck) {
+  std::vector<RankView> ranks{waiting(1, "a"), waiting(-1, ""), busy()};
+  for (RankView& r : ranks) r.heard_at = 20 * kSecond;
+  ranks[1].heard_at = 0;
+  EXPECT_EQ(judge_silence(ranks, 0, 20 * kSecond, 0, kDeadline, kDeadline)->culprit, 1);
+  ranks[1].lost = true;
+  EXPECT_FALSE(judge_silence(ranks, 0, 20 * kSecond, 0, kDeadline, kDeadline));
+  EXPECT_FALSE(judge_stuck(ranks, 0, kDeadline));
+}
+
+TEST(Judge, ACoordinatorThatHearsRanksWhichLeftIsNotCutOff) {
+  std::vector<RankView> ranks{busy(), busy(), busy(), busy()};
+  for (RankView& r : ranks) r.heard_at = 0;
+  EXPECT_EQ(judge_silence(ranks, 0, 20 * kSecond, 0, kDeadline, kDeadline)->culprit, 0);
+  ranks[3].left = true;
+  ranks[3].heard_at = 20 * kSecond;
+  EXPECT_EQ(judge_silence(ranks, 0, 20 * kSecond, 0, kDeadline, kDeadline)->culprit, 1);
+}
+
 TEST(ControlMessage, SurvivesTheTrip) {
   const ControlMessage m{.type = ControlType::kVerdict,
                          .epoch = 7,
                          .busy = true,
+                         .patient = true,
                          .progress = 1ULL << 40,
                          .stalled_ns = 5,
                          .peer = 3,
@@ -215,6 +277,7 @@ TEST(ControlMessage, SurvivesTheTrip) {
   EXPECT_EQ(back->type, m.type);
   EXPECT_EQ(back->epoch, 7U);
   EXPECT_TRUE(back->busy);
+  EXPECT_TRUE(back->patient);
   EXPECT_EQ(back->progress, m.progress);
   EXPECT_EQ(back->stalled_ns, 5);
   EXPECT_EQ(back->peer, 3);
@@ -231,7 +294,7 @@ TEST(ControlMessage, EveryTruncationAndEveryWrongTypeIsRefused) {
       {.type = ControlType::kReport, .peer = 1, .code = Code::kPeerLost, .operation = "op", .reason = "r"});
   for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(decode_control(ByteView(bytes).first(n))) << n;
   ASSERT_TRUE(decode_control(bytes));
-  for (const int type : {0, 11, 255}) {
+  for (const int type : {0, 12, 255}) {
     bytes[0] = static_cast<std::byte>(type);
     EXPECT_FALSE(decode_control(bytes)) << type;
   }

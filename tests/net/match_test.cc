@@ -52,6 +52,30 @@ TEST(Matcher, AgreesWithAMapOfQueuesUnderRandomUse) {
   EXPECT_EQ(matcher.num_keys(), 0U);
 }
 
+TEST(Matcher, ForgetsAGroupAndNothingElse) {
+  Matcher matcher;
+  const auto payload = std::make_shared<std::byte>();
+  for (int peer = 0; peer < 3; ++peer)
+    for (std::uint16_t group = 0; group < 4; ++group) {
+      const Identity id{.epoch = 1, .group = group, .slot = 2, .step = 3, .part = 4};
+      if (group % 2 == 0)
+        matcher.add_recv(peer, id, {.fingerprint = group, .view = {}, .done = nullptr, .cookie = 9});
+      else
+        matcher.add_arrived(peer, id, {.fingerprint = group, .payload = payload, .bytes = 100});
+    }
+  int recvs = 0;
+  std::uint64_t bytes = 0;
+  for (const std::uint16_t group : {2, 3})
+    matcher.forget_group(
+        group, [&](int, const PendingRecv& r) { recvs += r.fingerprint == 2 ? 1 : 100; },
+        [&](int peer, std::uint64_t held) { bytes += held << (8 * peer); });
+  EXPECT_EQ(recvs, 3);
+  EXPECT_EQ(bytes, 100U + (100U << 8) + (100U << 16));
+  EXPECT_EQ(matcher.num_keys(), 6U);
+  matcher.drop_arrived(1);
+  EXPECT_EQ(matcher.num_keys(), 5U);
+}
+
 TEST(Identity, PacksWithoutLoss) {
   const Identity id{
       .epoch = 0xDEADBEEF, .group = 0xABCD, .slot = 0x1234, .step = 0xCAFEBABE, .part = 0x87654321};

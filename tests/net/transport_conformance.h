@@ -432,6 +432,89 @@ TYPED_TEST_P(TransportConformance, RefusesStrangePeersAndOtherEpochs) {
   });
 }
 
+// Rank 0 forgets rank 1, which lives on without knowing it; ranks 0 and 2 go on.
+TYPED_TEST_P(TransportConformance, AForgottenPeerEndsAndTheOthersWork) {
+  TypeParam::run(3, [](Node& n) -> Task<void> {
+    co_await barrier(n);
+    if (!n.transport->capabilities().survives_loss) co_return;
+    Log log(n.rt);
+    Bytes big = pattern(8U << 20, 1), in(1000), small = pattern(1000, 2);
+    runtime::OneShot<bool> released(n.rt);
+    if (n.rank == 1) {
+      n.where = "forgotten";
+      n.transport->set_control_handler([&](int, ByteView) { released.set(true); });
+      n.transport->send(0, identity(5), kSum, view(small), &log, 0);  // waits there, then is dropped
+      co_await released.wait_until(kForever);
+      n.transport->send(0, identity(6), kSum, view(small), &log, 1);  // late: refused
+      co_return;
+    }
+    if (n.rank == 0) {
+      n.where = "forget";
+      for (std::uint32_t i = 0; i < 10; ++i) n.transport->recv(1, identity(1, i), kSum, view(in), &log, i);
+      n.transport->send(1, identity(2), kSum, view(big), &log, 10);
+      const Status why = error(Code::kPeerLost, "[test] lost");
+      n.transport->forget_peer(1, why);
+      n.transport->forget_peer(1, error(Code::kInternal, "[test] too late"));
+      EXPECT_TRUE(log.entries.empty()) << "completed inside the call";
+      n.transport->send(1, identity(3), kSum, view(small), &log, 11);
+      n.transport->recv(1, identity(5), kSum, view(in), &log, 12);
+      co_await log.until(13);
+      // A send that was through before it was forgotten is well.
+      for (const auto& [cookie, status] : log.entries)
+        EXPECT_TRUE(status.message() == "[test] lost" || (cookie == 10 && status.ok())) << cookie;
+      n.transport->send_control(1, as_bytes("go"));
+    }
+    n.where = "beside";
+    Log after(n.rt);
+    n.transport->send(2 - n.rank, identity(7), kSum, view(small), &after, 0);
+    n.transport->recv(2 - n.rank, identity(7), kSum, view(in), &after, 1);
+    co_await after.until(2);
+    expect_all_ok(after);
+    EXPECT_EQ(in, pattern(1000, 2));
+  });
+}
+
+TYPED_TEST_P(TransportConformance, AForgottenGroupEndsAndTheOthersWork) {
+  TypeParam::run(2, [](Node& n) -> Task<void> {
+    if (!n.transport->capabilities().survives_loss) {
+      co_await barrier(n);
+      co_return;
+    }
+    const auto dead = [](std::uint32_t part) {
+      Identity id = identity(1, part);
+      id.group = 5;
+      return id;
+    };
+    Log log(n.rt);
+    Bytes small = pattern(1000, 2), in(1000), other(1000);
+    if (n.rank == 1) n.transport->send(0, dead(0), kSum, view(small), &log, 0);
+    co_await barrier(n);
+    if (n.rank == 0) {
+      n.transport->recv(1, dead(1), kSum, view(in), &log, 0);
+      n.transport->recv(1, identity(9), kSum, view(other), &log, 1);
+      n.transport->forget_group(5, error(Code::kPeerLost, "[test] dead"));
+      n.transport->recv(1, dead(2), kSum, view(in), &log, 2);
+      co_await log.until(2);
+      for (const auto& [cookie, status] : log.entries) EXPECT_EQ(status.message(), "[test] dead") << cookie;
+    }
+    co_await barrier(n);
+    if (n.rank == 1) {
+      n.transport->send(0, dead(1), kSum, view(small), &log, 1);
+      n.transport->send(0, identity(9), kSum, view(small), &log, 2);
+    }
+    co_await log.until(3);
+    EXPECT_TRUE(log.entries.back().second.ok());
+    int waiting = 0;
+    n.transport->visit_waiting(
+        [&](int, const Identity& id, const Fingerprint&) { waiting += id.group == 5; });
+    EXPECT_EQ(waiting, 0);
+    if (n.rank == 0) {
+      EXPECT_EQ(other, pattern(1000, 2));
+    }
+    co_await barrier(n);
+  });
+}
+
 REGISTER_TYPED_TEST_SUITE_P(TransportConformance, KeepsTheOrderPerIdentity,
                             MatchesUnexpectedMessagesInAnyOrder, CarriesHugeAndEmptyMessagesBothWaysAtOnce,
                             RunsManyIdentitiesBetweenAllPairsAtOnce, PhantomsTravelBySizeAlone,
@@ -441,6 +524,7 @@ REGISTER_TYPED_TEST_SUITE_P(TransportConformance, KeepsTheOrderPerIdentity,
                             APeerThatGoesLeavesTheOthersWorking,
                             DestroyingDropsWhatIsOutstandingWithoutCompletingIt,
                             ConnectingEndsAtItsDeadlineAndNamesWhoIsMissing,
-                            RefusesStrangePeersAndOtherEpochs);
+                            RefusesStrangePeersAndOtherEpochs, AForgottenPeerEndsAndTheOthersWork,
+                            AForgottenGroupEndsAndTheOthersWork);
 
 }  // namespace trireme::net::testing
