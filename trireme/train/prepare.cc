@@ -115,7 +115,8 @@ Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
 Result<plan::Overlap> possible_overlap(const Job& job, int world) {
   TR_ASSIGN_OR_RETURN(const plan::Overlap wanted, plan::find_overlap(job.parallel.overlap));
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  const bool barrier = waits_for_all(job) || rule->pace != agree::Pace::kStep || rule->needs_server;
+  if (rule->pace != agree::Pace::kStep) return plan::Overlap::kBuckets;
+  const bool barrier = waits_for_all(job) || rule->needs_server;
   return wanted == plan::Overlap::kFull && (world == 1 || barrier) ? plan::Overlap::kBuckets : wanted;
 }
 

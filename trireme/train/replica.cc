@@ -87,47 +87,70 @@ Status Replica::Parts::make_agreed() {
   return {};
 }
 
-Status Replica::Parts::make_shards() {
-  const collective::LeafRun run = plan().owners[static_cast<std::size_t>(group.rank())];
+// `holds_sum`: its memory is where the sum over ranks is made.
+Result<Shard> Replica::Parts::make_shard(std::int32_t index, bool holds_sum) {
   const TensorType scalar{DType::kF32, Shape{}};
-  for (std::int32_t i = run.first; i < run.first + run.count; ++i) {
-    Shard shard;
-    shard.index = i;
-    exec::ExecutionOptions options;
-    options.variables = &variables;
-    options.profile = job.train.trace_steps > 0;
-    for (const plan::Bucket& bucket : plan().buckets) {
-      // The first one is where the sum over ranks is made.
-      const TensorType vector{DType::kF32, {bucket.num_elems}};
-      TR_ASSIGN_OR_RETURN(Tensor memory,
-                          i == run.first ? group.allocate(vector) : Tensor::allocate(device(), vector));
-      if (memory.raw() != nullptr) std::memset(memory.raw(), 0, vector.num_bytes());
-      const auto bind = [&](const std::string& output, const TensorType& type, std::int64_t offset) {
-        options.bindings[output] = Tensor(memory.buffer(), type, static_cast<std::size_t>(offset) * 4);
-      };
-      for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
-        TR_ASSIGN_OR_RETURN(const Tensor w, variables.get(bucket.parameters[p]));
-        bind("grad:" + bucket.parameters[p], w.type(), bucket.offsets[p]);
-      }
-      for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
-        TR_ASSIGN_OR_RETURN(const Tensor t, variables.get(bucket.statistics[s]));
-        bind("stat:" + bucket.statistics[s], t.type(), bucket.statistic_offsets[s]);
-      }
-      if (bucket.metrics_offset >= 0) {
-        bind("loss", scalar, bucket.metrics_offset);
-        bind("correct", scalar, bucket.metrics_offset + 1);
-      }
-      if (job.train.optimizer.max_batch_multiplier > 1) {
-        TR_ASSIGN_OR_RETURN(Tensor sum, allocate_zeros(device(), vector));
-        shard.sums.push_back(std::move(sum));
-      }
-      shard.buckets.push_back(std::move(memory));
+  Shard shard;
+  shard.index = index;
+  exec::ExecutionOptions options;
+  options.variables = &variables;
+  options.profile = job.train.trace_steps > 0;
+  for (const plan::Bucket& bucket : plan().buckets) {
+    const TensorType vector{DType::kF32, {bucket.num_elems}};
+    TR_ASSIGN_OR_RETURN(Tensor memory,
+                        holds_sum ? group.allocate(vector) : Tensor::allocate(device(), vector));
+    if (memory.raw() != nullptr) std::memset(memory.raw(), 0, vector.num_bytes());
+    const auto bind = [&](const std::string& output, const TensorType& type, std::int64_t offset) {
+      options.bindings[output] = Tensor(memory.buffer(), type, static_cast<std::size_t>(offset) * 4);
+    };
+    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
+      TR_ASSIGN_OR_RETURN(const Tensor w, variables.get(bucket.parameters[p]));
+      bind("grad:" + bucket.parameters[p], w.type(), bucket.offsets[p]);
     }
-    TR_ASSIGN_OR_RETURN(shard.execution, exec::make_execution(rt, prepared->train, std::move(options)));
-    shard.execution->on_notice(
-        [this, at = shards.size()](int notice, const std::shared_ptr<Event>&) { on_notice(at, notice); });
+    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
+      TR_ASSIGN_OR_RETURN(const Tensor t, variables.get(bucket.statistics[s]));
+      bind("stat:" + bucket.statistics[s], t.type(), bucket.statistic_offsets[s]);
+    }
+    if (bucket.metrics_offset >= 0) {
+      bind("loss", scalar, bucket.metrics_offset);
+      bind("correct", scalar, bucket.metrics_offset + 1);
+    }
+    if (job.train.optimizer.max_batch_multiplier > 1) {
+      TR_ASSIGN_OR_RETURN(Tensor sum, allocate_zeros(device(), vector));
+      shard.sums.push_back(std::move(sum));
+    }
+    shard.buckets.push_back(std::move(memory));
+  }
+  TR_ASSIGN_OR_RETURN(shard.execution, exec::make_execution(rt, prepared->train, std::move(options)));
+  shard.execution->on_notice(
+      [this, at = shards.size()](int notice, const std::shared_ptr<Event>&) { on_notice(at, notice); });
+  return shard;
+}
+
+// The memory of the first shard stays where it is: updates read the sums there.
+Status Replica::Parts::make_shards() {
+  const collective::LeafRun run = owners[static_cast<std::size_t>(group.rank())];
+  const auto count = static_cast<std::size_t>(run.count);
+  while (shards.size() > count) shards.pop_back();
+  while (shards.size() < count) {
+    TR_ASSIGN_OR_RETURN(Shard shard, make_shard(0, shards.empty()));
     shards.push_back(std::move(shard));
   }
+  for (std::size_t i = 0; i < count; ++i) shards[i].index = run.first + static_cast<std::int32_t>(i);
+  return {};
+}
+
+Status Replica::Parts::make_feed() {
+  BatchFeedOptions options;
+  options.input = prepared->input;
+  options.data = data;
+  TR_ASSIGN_OR_RETURN(options.order,
+                      SampleOrder::make(*data, job, plan().logical_shards, !prepared->statistics.empty()));
+  options.shards = owners[static_cast<std::size_t>(group.rank())];
+  if (links.leased) options.shards.count = 1;  // of any unit
+  options.seed = static_cast<std::uint64_t>(job.train.seed);
+  options.depth = static_cast<int>(job.data.prefetch);
+  TR_ASSIGN_OR_RETURN(feed, BatchFeed::make(rt, std::move(options)));
   return {};
 }
 
@@ -227,6 +250,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   auto parts =
       std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
   const plan::Plan& plan = parts->plan();
+  parts->owners = plan.owners;
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
   agree::RuleContext with;
   with.rt = &rt;
@@ -249,16 +273,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
   TR_RETURN_IF_ERROR(parts->make_evaluator());
-  BatchFeedOptions feed;
-  feed.input = parts->prepared->input;
-  feed.data = parts->data;
-  TR_ASSIGN_OR_RETURN(feed.order, SampleOrder::make(*parts->data, job, plan.logical_shards,
-                                                    !parts->prepared->statistics.empty()));
-  feed.shards = plan.owners[static_cast<std::size_t>(group.rank())];
-  if (parts->links.leased) feed.shards.count = 1;  // of any unit
-  feed.seed = static_cast<std::uint64_t>(job.train.seed);
-  feed.depth = static_cast<int>(job.data.prefetch);
-  TR_ASSIGN_OR_RETURN(parts->feed, BatchFeed::make(rt, std::move(feed)));
+  TR_RETURN_IF_ERROR(parts->make_feed());
   return std::unique_ptr<Replica>(new Replica(std::move(parts)));
 }
 
@@ -267,6 +282,18 @@ void Replica::initialise(std::uint64_t seed) {
   for (const auto* list : {&parts_->prepared->parameters, &parts_->prepared->frozen})
     for (const model::Parameter& p : *list)
       model::initialise(p, seed, parts_->variables.get(p.name)->values<float>());
+}
+
+Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {
+  parts_->owners = std::move(owners);
+  TR_RETURN_IF_ERROR(parts_->make_shards());
+  TR_RETURN_IF_ERROR(parts_->make_feed());
+  start_feed(first, end);
+  return {};
+}
+const std::vector<collective::LeafRun>& Replica::owners() const { return parts_->owners; }
+int Replica::shards_at_once() const {
+  return std::max(1, parts_->rt.compute_threads() / std::max(1, parts_->plan().shard_threads));
 }
 
 void Replica::start_feed(std::int64_t first, std::int64_t end) { parts_->feed->start(first, end); }

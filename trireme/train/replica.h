@@ -75,6 +75,10 @@ class Replica {
   // Ends when the metrics of the step are known. Buckets may still be on their way then: the next step starts
   // with the layers whose buckets are there (plan.overlap).
   runtime::Task<Result<StepOutput>> run_step(StepInput input);
+  // Other logical shards from batch `first` on; `owners` as in the plan. After drain().
+  Status reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end);
+  const std::vector<collective::LeafRun>& owners() const;
+  int shards_at_once() const;  // that run together here
   // Everything under way has arrived and is applied. Call it before the weights are looked at.
   runtime::Task<Status> drain();
   // Over samples shared among the ranks, after drain(); the same numbers everywhere. `step` names the

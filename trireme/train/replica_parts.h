@@ -38,6 +38,7 @@ struct Replica::Parts {
   std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
   std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
   exec::Variables variables, agreed_variables;
+  std::vector<collective::LeafRun> owners;  // of logical shards, per worker
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
   std::vector<std::unique_ptr<exec::Execution>> updates;  // per bucket
@@ -78,7 +79,9 @@ struct Replica::Parts {
   Status make_variables();
   Status bind_weights(exec::Variables& to, const std::vector<Tensor>& memory);
   Status make_agreed();
-  Status make_shards();
+  Status make_shards();  // as many as this rank owns
+  Result<Shard> make_shard(std::int32_t index, bool holds_sum);
+  Status make_feed();
   Status make_updates();
   Status make_evaluator();
   Status feed_gradients(exec::Execution& execution, std::span<const std::size_t> buckets) const;

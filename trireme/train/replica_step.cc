@@ -79,7 +79,7 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   exchange.slot = planned.slot;
   exchange.bucket = bucket;
   exchange.collective = planned.collective;
-  exchange.owners = plan().owners;
+  exchange.owners = owners;
   exchange.num_shards = plan().logical_shards;
   for (const Shard& shard : shards) exchange.shard_gradients.push_back(shard.buckets[bucket]);
   const TimeNs began = rt.now();

@@ -8,6 +8,7 @@
 #include "trireme/data/leases.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/balance.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/leased_worker.h"
@@ -50,6 +51,8 @@ class Worker {
   Task<Status> loop();
   Task<Status> one_step();
   Task<Status> drain();
+  bool balances() const;
+  Task<Status> balance();
   Task<Status> evaluate(bool at_end, bool logged = true);
   Task<Status> checkpoint();
   Task<Status> write_trace();
@@ -81,6 +84,7 @@ class Worker {
   std::int64_t epoch_samples_ = 0;
   double epoch_loss_ = 0, epoch_correct_ = 0;
   StepOutput totals_;
+  TimeNs balanced_ns_ = 0;  // computed before the last look at the speeds
   EvalOutput test_, validation_;
   TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
@@ -134,7 +138,7 @@ Task<Status> Worker::begin() {
 Status Worker::grant_leases() {
   if (!chief()) return {};
   for (int r = 0; r < group_.world(); ++r) {
-    const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
+    const collective::LeafRun run = replica_->owners()[static_cast<std::size_t>(r)];
     TR_RETURN_IF_ERROR(leases_.grant(at_.steps, {run.first, run.count}, r));
   }
   return {};
@@ -143,7 +147,7 @@ Status Worker::grant_leases() {
 Status Worker::finish_leases() {
   if (!chief()) return {};
   for (int r = 0; r < group_.world(); ++r) {
-    const collective::LeafRun run = plan().owners[static_cast<std::size_t>(r)];
+    const collective::LeafRun run = replica_->owners()[static_cast<std::size_t>(r)];
     TR_RETURN_IF_ERROR(leases_.finish(at_.steps, {run.first, run.count}, r));
   }
   return {};
@@ -278,6 +282,26 @@ Task<Status> Worker::drain() {
   co_return Status();
 }
 
+// Whether shards could be given to others, now.
+bool Worker::balances() const {
+  return group_.world() > 1 && plan().logical_shards > group_.world() && !ended() && measured_steps_ > 0 &&
+         measured_steps_ % kBalanceSteps == 0;
+}
+
+Task<Status> Worker::balance() {
+  const std::int32_t count = replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
+  plan::WorkerSpeed own;
+  own.at_once = replica_->shards_at_once();
+  const std::int32_t waves = (count + own.at_once - 1) / own.at_once;
+  own.wave_seconds = to_seconds(totals_.compute_ns - balanced_ns_) / (waves * kBalanceSteps);
+  balanced_ns_ = totals_.compute_ns;
+  auto better =
+      co_await better_owners(rt_, group_, at_.steps, own, replica_->owners(), plan().logical_shards);
+  if (!better.ok()) co_return better.status();
+  if (better->empty()) co_return Status();
+  co_return replica_->reassign(std::move(*better), at_.batches, total_batches_);
+}
+
 Task<Status> Worker::loop() {
   started_ = rt_.now();
   // It may end the run: nothing is trained beyond train.target_accuracy.
@@ -290,8 +314,9 @@ Task<Status> Worker::loop() {
     at_.owes_evaluation = due(c_.job.train.eval_steps) || at_end;
     const std::int64_t check_steps = c_.job.parallel.check_steps;
     const bool checks = check_steps > 0 && at_.steps % check_steps == 0 && group_.world() > 1;
-    if (checks || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
+    if (checks || balances() || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
       TR_CO_RETURN_IF_ERROR(co_await drain());
+    if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
     if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas(rt_, group_, at_.steps, replica_->state()));
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (due(c_.job.train.checkpoint_steps) || ended()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
