@@ -166,6 +166,81 @@ TEST(Mistakes, InKeysAndValues) {
       [](const Workspace&) {});
 }
 
+std::vector<std::string> agreement(const std::string& name, const std::vector<std::string>& sets,
+                                   const std::vector<std::string>& more = {"--workers", "4"}) {
+  std::vector<std::string> all{"parallel.agreement=" + name};
+  all.insert(all.end(), sets.begin(), sets.end());
+  std::vector<std::string> args = set(all);
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+TEST(Mistakes, WithManyWorkers) {
+  expect_all_told(
+      {
+          {agreement("bsp", {"parallel.period=5"}),
+           kUsage,
+           {"--set: [job] key 'parallel.period': got 5", "agreement 'bsp' has no keys of its own"}},
+          {agreement("averaging", {"parallel.staleness=2"}),
+           kUsage,
+           {"key 'parallel.staleness'", "'averaging' has only period, outer"}},
+          {agreement("averaging", {"parallel.period=-1"}),
+           kUsage,
+           {"'parallel.period': got -1, expected between 0"}},
+          {agreement("averaging", {"parallel.outer_lr=0.7"}),
+           kUsage,
+           {"set parallel.outer to sgd or nesterov"}},
+          {agreement("averaging", {"parallel.outer=adam"}), kUsage, {"one of: average, sgd, nesterov"}},
+          {agreement("ssp", {}, {"--workers", "2", "--servers", "0"}),
+           kUsage,
+           {"'parallel.servers': got 0, expected 1 or more", "'ssp' keeps the model on servers"}},
+          {agreement("bsp", {}, {"--workers", "2", "--servers", "1"}), kUsage, {"'bsp' uses no servers"}},
+          {agreement("downpour", {"train.optimizer.clip_norm=1"}),
+           kUsage,
+           {"'train.optimizer.clip_norm': got 1.0, expected 0", "'downpour' runs the optimiser on servers"}},
+          {agreement("downpour", {"train.precision=f16"}), kUsage, {"expected f32 or bf16"}},
+          {agreement("downpour", {"train.nan=skip"}), kUsage, {"'train.nan': got \"skip\", expected stop"}},
+          {agreement("easgd", {"train.logical_shards=8"}),
+           kUsage,
+           {"'train.logical_shards': got 8, expected 0, or 4 as there are workers"}},
+          {agreement("hogwild", {}, {"--workers", "2", "--transport", "tcp"}),
+           kUsage,
+           {"shared memory: got transport 'tcp', expected shm or inproc"}},
+          {agreement("averaging", {"train.batch=3"}), kUsage, {"train.batch to 4 or more"}},
+          {agreement("ssp", {"parallel.colocate=maybe"}), kUsage, {"one of: auto, yes, no"}},
+          {{"train", "--servers", "many"}, kUsage, {"--servers: Value many not in range"}},
+          {{"train", "--slow", "2:4"},
+           kUsage,
+           {"--slow got '2:4', expected rank=R,factor=F", "rank=2,factor=4"}},
+          {{"train", "--workers", "2", "--slow", "rank=2,factor=4"}, kUsage, {"got rank 2, expected 0 to 1"}},
+      },
+      [](const Workspace&) {});
+}
+
+TEST(Mistakes, WithHosts) {
+  expect_all_told(
+      {
+          {{"train", "--hosts", "nowhere"},
+           kUsage,
+           {"'nowhere'", "No such file", "lines like: node1 slots=4"}},
+          {{"train", "--hosts", "empty"}, kUsage, {"empty: [launch] no hosts"}},
+          {{"train", "--hosts", "bad"}, kUsage, {"bad:2: [launch] got 'slots=x' after host 'b'"}},
+          {{"train", "--hosts", "two", "--workers", "3"},
+           kUsage,
+           {"3 ranks need 3 slots, and 2 hosts have 2"}},
+          {{"train", "--hosts", "far"}, kUsage, {"rank 0 would listen at 'node1'", "--insecure"}},
+          {{"train", "--hosts", "two", "--transport", "shm"}, kUsage, {"use tcp, or auto"}},
+          {agreement("hogwild", {}, {"--hosts", "two"}), kUsage, {"with all workers on one host"}},
+          {{"train", "--hosts", "two", "--ssh", " "}, kUsage, {"--ssh is empty"}},
+      },
+      [](const Workspace& w) {
+        w.write("empty", "# nobody\n");
+        w.write("bad", "a\nb slots=x\n");
+        w.write("two", "127.0.0.1\n127.0.0.2\n");
+        w.write("far", "node1\n");
+      });
+}
+
 TEST(Mistakes, InTheData) {
   const std::vector<Mistake> mistakes{
       {set({"data.kind=idx"}), kUsage, {"key 'data.path': got \"\", expected a path, for kind 'idx'"}},

@@ -1,0 +1,97 @@
+#include "trireme/cli/final_table.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/agree/agree.h"
+#include "trireme/train/summary.h"
+
+namespace trireme::cli {
+namespace {
+
+Json summary() {
+  train::Summary s;
+  s.workers = 3;
+  s.servers = 1;
+  s.agreement = "bsp";
+  s.transport = "shm";
+  s.samples_per_second = 12300;
+  s.measured_step_seconds = 0.01;
+  s.exposed_seconds = 0.001;
+  s.predicted_step_seconds = 0.009;
+  s.bytes_sent_per_step = 1 << 20;
+  for (int w = 0; w < 3; ++w) {
+    train::WorkerShare share;
+    share.worker = w;
+    share.steps = 400;
+    share.compute_seconds = 3.25;
+    share.exposed_seconds = 0.5;
+    share.waiting_seconds = w == 2 ? 0 : 0.25;
+    share.waits_for = w == 2 ? -1 : 2;
+    share.data_seconds = 0.001;
+    share.bytes_sent = 400.0 * (1 << 20);
+    share.lost = w == 1;
+    s.per_worker.push_back(share);
+  }
+  s.staleness = {{0, 60}, {1, 30}, {12, 10}};
+  s.drift = 0.02;
+  s.lost_workers = {1};
+  return train::to_json(s);
+}
+
+TEST(FinalTable, ShowsWhereTheTimeOfEveryWorkerWent) {
+  EXPECT_EQ(final_table(summary()),
+            R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 90.0 %
+step 10 ms measured, 9 ms predicted (-10 %); 1.0 MiB sent per step and worker
+worker     steps    compute    exposed    waiting  for rank       data       sent
+     0       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB
+     1       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB  lost
+     2       400     3.25 s     500 ms       0 ns         -       1 ms  400.0 MiB
+staleness of updates: mean 1.50, at most 12 clocks
+     0  ############################## 60.0 %
+     1  ###############                30.0 %
+    12  #####                          10.0 %
+drift: replicas are 2.0 % of the weights' length away from their mean
+worker 1 was lost; the others went on without it
+)");
+}
+
+TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {
+  train::Summary s;
+  EXPECT_EQ(final_table(train::to_json(s)), "");
+  s.workers = 2;
+  s.agreement = "bsp";
+  s.transport = "shm";
+  s.staleness = {{0, 10}};
+  EXPECT_EQ(final_table(train::to_json(s)),
+            "2 workers, bsp over shm: 0 samples/s, scaling efficiency 100.0 %\n");
+}
+
+TEST(FinalTable, WarnsOfALargeDriftWithTheKeyToChange) {
+  for (const agree::AgreementRow& row : agree::agreement_table()) {
+    train::Summary s;
+    s.workers = 2;
+    s.agreement = row.name;
+    s.drift = 0.5;
+    const std::string text = final_table(train::to_json(s));
+    EXPECT_NE(text.find("warning: replicas have drifted apart; try "), std::string::npos) << text;
+    for (const char* key : row.keys)
+      if (std::string_view(key) == "period") {
+        EXPECT_NE(text.find("a smaller parallel.period"), std::string::npos) << text;
+      }
+    s.drift = 0.05;
+    EXPECT_EQ(final_table(train::to_json(s)).find("warning"), std::string::npos);
+  }
+}
+
+TEST(FinalTable, ManyWorkersAndLongTailsAreCutShort) {
+  train::Summary s;
+  s.workers = 100;
+  s.per_worker.resize(100);
+  for (int i = 0; i < 40; ++i) s.staleness[i] = 1;
+  const std::string text = final_table(train::to_json(s));
+  EXPECT_NE(text.find("   and 68 more, in summary.json\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("   and 24 more, in summary.json\n"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace trireme::cli
