@@ -1,10 +1,12 @@
-// `trireme bench COLLECTIVE`: ours against Open MPI and Gloo in one run, alternating.
+// `trireme bench COLLECTIVE`: ours against Open MPI and Gloo in one run, alternating. `trireme bench server`
+// is in bench_server.cc.
 #include <cstdio>
 
 #include "trireme/cli/bench/driver.h"
 #include "trireme/cli/bench/plot.h"
 #include "trireme/cli/bench/report.h"
 #include "trireme/cli/bench/sizes.h"
+#include "trireme/cli/bench_server.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/job_source.h"
@@ -30,7 +32,20 @@ struct BenchArgs {
   bool out_of_place = false, in_place = false;
   bool json = false, check = false;
   bench::BenchOptions options;
+  ServerBenchArgs server;
 };
+
+// Options that both have mean the same.
+int run_servers(BenchArgs& args) {
+  args.server.sizes = args.sizes;
+  args.server.transport = args.options.own.transport;
+  args.server.gbit = args.gbit;
+  args.server.latency_us = args.latency_us;
+  args.server.repeats = args.options.repeats;
+  args.server.seconds = args.options.seconds;
+  args.server.json = args.json;
+  return run_server_bench(args.server);
+}
 
 std::vector<std::string> words_of(const std::string& text, char separator) {
   std::vector<std::string> words;
@@ -119,6 +134,7 @@ Task<void> bench_main(runtime::Runtime& rt, BenchArgs& args, Status& status, Sta
 }
 
 int run_bench_command(BenchArgs& args) {
+  if (args.collective == "server") return run_servers(args);
   if (const Status status = complete(args); !status.ok()) {
     print_error(status);
     return kExitUsage;
@@ -154,9 +170,11 @@ std::function<int()> add_bench(CLI::App& app) {
   for (const net::TransportRow& row : net::transport_table()) transports.emplace_back(row.name);
   app.add_option("collective", args->collective,
                  "allreduce, reduce, broadcast, gather, scatter, allgather, "
-                 "reduce_scatter, all_to_all or barrier")
+                 "reduce_scatter, all_to_all or barrier; or server: parameter servers")
       ->required();
   app.add_option("--world", args->worlds, "Numbers of ranks, e.g. 2,4,8")->capture_default_str();
+  app.add_option("--workers", args->server.workers, "server: numbers of workers")->capture_default_str();
+  app.add_option("--servers", args->server.servers, "server: numbers of servers")->capture_default_str();
   app.add_option("--bytes", args->sizes, "Sizes: 1K,64K or 1K..64M (times 4) or 1K..64M*2")
       ->capture_default_str();
   app.add_option("--transport", o.own.transport, "How our ranks reach each other")
