@@ -237,6 +237,22 @@ TEST(Gossip, MassOnItsWayToALostWorkerReturns) {
   EXPECT_NEAR(run.workers[0].settled[0][2], 3, 1e-4);  // where all agreed from the start
 }
 
+TEST(Gossip, AWorkerThatSendsMoreThanTheOtherHasRoomForEndsTheRun) {
+  QuadraticJob job = two_workers("random");
+  job.steps = 20;
+  job.compute_ns = {kMilli, 9 * kMilli};
+  job.make_rule = [](const RuleContext& context) {
+    RuleContext mine = context;
+    mine.options.in_flight = context.worker == 0 ? 3 : 1;
+    return make_gossip(mine);
+  };
+  const QuadraticRun run = testing::run(job);
+  for (const auto& worker : run.workers) {
+    EXPECT_FALSE(worker.status.ok());
+    EXPECT_NE(worker.status.to_string().find("in_flight"), std::string::npos) << worker.status.to_string();
+  }
+}
+
 TEST(Gossip, APhantomRunTakesTheSameTime) {
   for (const char* neighbours : {"random", "ring", "push-sum"}) {
     QuadraticJob job = noisy(neighbours, 3);

@@ -34,11 +34,11 @@ TEST(SspPeer, WithoutStalenessWorkersKeepStepWhateverTheirSpeed) {
     QuadraticJob job = two_workers(0);
     job.compute_ns = {kMilli, slow};
     const QuadraticRun run = run_well(job);
-    // Both at 8: -4 and +2; both at 6: -3 and +2.5; both at 5.5: -2.75 and +2.625.
-    EXPECT_EQ(run.workers[0].trace, (Trace{{4}, {3}, {2.75F}}));
-    EXPECT_EQ(run.workers[1].trace, (Trace{{10}, {8.5F}, {8.125F}}));
+    // Both at 8: -4/2 and +2/2; both at 7: -3.5/2 and +2.25/2; both at 6.375.
+    EXPECT_EQ(run.workers[0].trace, (Trace{{6}, {5.25F}, {4.78125F}}));
+    EXPECT_EQ(run.workers[1].trace, (Trace{{9}, {8.125F}, {7.578125F}}));
     for (const auto& worker : run.workers) {
-      EXPECT_EQ(worker.settled, (Trace{{5.375F}}));
+      EXPECT_EQ(worker.settled, (Trace{{5.984375F}}));
       EXPECT_EQ(worker.report.more["max_lead"], 0);
       const std::map<std::int64_t, std::int64_t> none_behind{{0, 3}};
       EXPECT_EQ(worker.report.staleness, none_behind);
@@ -52,9 +52,9 @@ TEST(SspPeer, AWorkerAheadByTheBoundWaitsForTheSlowest) {
   job.steps_of = {3, 2};
   job.compute_ns = {kMilli, 2500 * kMicro};
   const QuadraticRun run = run_well(job);
-  EXPECT_EQ(run.workers[0].trace, (Trace{{4}, {2}, {2}}));  // (2 + 2) / 2
-  EXPECT_EQ(run.workers[1].trace, (Trace{{10}, {7}}));      // 10 - 4 - 2 = 4, then + 3
-  EXPECT_EQ(run.workers[0].settled, (Trace{{5}}));          // 8 - 4 - 2 - 2 + 2 + 3
+  EXPECT_EQ(run.workers[0].trace, (Trace{{6}, {4.5F}, {4.125F}}));  // 4.5 + 1 - 2.75/2
+  EXPECT_EQ(run.workers[1].trace, (Trace{{9}, {6.8125F}}));         // 9 - 2 - 1.5 + 2.625/2
+  EXPECT_EQ(run.workers[0].settled, (Trace{{5.4375F}}));
   EXPECT_GT(run.workers[0].ended[2], 3500 * kMicro);
   EXPECT_EQ(run.workers[0].report.more["max_lead"], 1);
   EXPECT_GT(run.workers[0].report.more["waited_seconds"].get<double>(), 0.0004);
@@ -79,6 +79,22 @@ QuadraticJob noisy(std::uint64_t seed, std::int64_t staleness) {
     return at.x - centre + 0.1F * noise.next_normal();
   };
   return job;
+}
+
+TEST(SspPeer, WithoutStalenessItIsSynchronousSgd) {
+  QuadraticJob job = noisy(2, 0);
+  job.steps = 50;
+  job.compute_ns = {kMilli, 3 * kMilli, kMilli, 2 * kMilli};
+  const QuadraticRun run = run_well(job);
+  for (std::size_t elem = 0; elem < 8; ++elem) {
+    float x = 0;
+    for (std::int64_t step = 0; step < job.steps; ++step) {
+      float sum = 0;
+      for (int w = 0; w < job.workers; ++w) sum += job.gradient({w, step, elem, x});
+      x -= job.learning_rate * sum / 4;
+    }
+    for (const auto& worker : run.workers) EXPECT_NEAR(worker.settled[0][elem], x, 1e-5);
+  }
 }
 
 // Watches from outside: how far the gradient of a worker is ahead of the steps that the slowest has ended.
@@ -121,6 +137,54 @@ TEST(SspPeer, MeetingsBeforeEverybodyIsEquallyFarDoNotHang) {
   job.compute_ns = {kMilli, 1300 * kMicro, 4 * kMilli, kMilli};
   const QuadraticRun run = run_well(job);
   for (const auto& worker : run.workers) EXPECT_EQ(worker.settled, run.workers[0].settled);
+}
+
+// A worker that takes only every `every`-th of its steps, so that clocks differ when workers meet.
+class Lazy final : public Agreement {
+ public:
+  Lazy(std::unique_ptr<Agreement> rule, std::int64_t every) : rule_(std::move(rule)), every_(every) {}
+  runtime::Task<Status> begin_step(StepInfo step) override {
+    awake_ = step.step % every_ == 0;
+    if (awake_) co_return co_await rule_->begin_step(step);
+    co_return Status();
+  }
+  runtime::Task<Status> exchange(BucketExchange bucket) override {
+    if (awake_) co_return co_await rule_->exchange(std::move(bucket));
+    for (float& g : bucket.shard_gradients[0].values<float>()) g = 0;
+    co_return Status();
+  }
+  runtime::Task<Status> end_step(StepInfo step) override {
+    if (awake_) co_return co_await rule_->end_step(step);
+    co_return Status();
+  }
+  runtime::Task<Status> settle(std::vector<Tensor> into) override { return rule_->settle(std::move(into)); }
+  runtime::Task<Status> finish() override { return rule_->finish(); }
+  void on_lost(int worker) override { rule_->on_lost(worker); }
+  RuleReport report() const override { return rule_->report(); }
+
+ private:
+  std::unique_ptr<Agreement> rule_;
+  std::int64_t every_;
+  bool awake_ = true;
+};
+
+TEST(SspPeer, AWorkerAtAMeetingIsNotWaitedFor) {
+  QuadraticJob job = noisy(9, 2);
+  job.steps = 80;
+  job.settle_every = 20;
+  job.make_rule = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+    return std::make_unique<Lazy>(make_ssp_peer(context), context.worker == 2 ? 5 : 1);
+  };
+  const QuadraticRun run = run_well(job);
+  for (const auto& worker : run.workers) {
+    ASSERT_EQ(worker.settled.size(), 4U);
+    EXPECT_EQ(worker.settled, run.workers[0].settled);
+    EXPECT_LE(worker.report.more["max_lead"].get<std::int64_t>(), 2);  // of those that step
+  }
+  // It slept through four of five steps, and the others waited for it until it came to the meeting.
+  EXPECT_EQ(run.workers[2].report.more["updates_sent"], 16);
+  EXPECT_EQ(run.workers[0].report.more["updates_sent"], 80);
+  EXPECT_GT(run.workers[0].report.more["waited_seconds"].get<double>(), 0.02);
 }
 
 TEST(SspPeer, ConvergesFromManySeeds) {

@@ -21,10 +21,9 @@ class Decentralized final : public Agreement {
   explicit Decentralized(const RuleContext& context)
       : rt_(*context.rt),
         push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
-        updates_(PeerUpdates::make(context)) {}
-  ~Decentralized() override { updates_->close(); }
+        updates_(context, PeerUpdates::Counts::kWhole) {}
 
-  Task<Status> begin_step(StepInfo) override { return updates_->apply(); }
+  Task<Status> begin_step(StepInfo) override { return updates_.apply(); }
 
   Task<Status> exchange(BucketExchange bucket) override {
     co_await add_shards(rt_, std::move(bucket.shard_gradients));
@@ -32,21 +31,21 @@ class Decentralized final : public Agreement {
   }
 
   Task<Status> end_step(StepInfo) override {
-    updates_->tick();
-    if (updates_->unsent_steps() < push_steps_) co_return Status();
-    const Result<bool> sent = co_await updates_->send(/*wait=*/false);
+    updates_.tick();
+    if (updates_.unsent_steps() < push_steps_) co_return Status();
+    const Result<bool> sent = co_await updates_.send(/*wait=*/false);
     co_return sent.status();
   }
 
-  Task<Status> settle(std::vector<Tensor> into) override { return updates_->settle(std::move(into)); }
-  Task<Status> finish() override { return updates_->finish(); }
-  void on_lost(int worker) override { updates_->on_lost(worker); }
-  RuleReport report() const override { return updates_->report(); }
+  Task<Status> settle(std::vector<Tensor> into) override { return updates_.settle(std::move(into)); }
+  Task<Status> finish() override { return updates_.finish(); }
+  void on_lost(int worker) override { updates_.on_lost(worker); }
+  RuleReport report() const override { return updates_.report(); }
 
  private:
   runtime::Runtime& rt_;
   std::int64_t push_steps_;
-  std::shared_ptr<PeerUpdates> updates_;
+  PeerUpdates updates_;
 };
 
 }  // namespace

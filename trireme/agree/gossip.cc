@@ -82,20 +82,16 @@ class Gossip final : public Agreement {
         rt_(*context.rt),
         manner_(manner_of(context.options.neighbours)),
         period_(std::max<std::int64_t>(1, context.options.period)),
-        star_(Star::make(context)),
-        parcels_(Parcels::make(context)) {}
-  ~Gossip() override {
-    parcels_->close();
-    star_->close();
-  }
+        star_(context),
+        parcels_(context) {}
 
   Task<Status> begin_step(StepInfo) override {
     TR_CO_RETURN_IF_ERROR(co_await prepare());
-    parcels_->welcome();
+    parcels_.welcome();
     if (manner_ == Manner::kRandom) co_await take_weighted();
     if (manner_ == Manner::kRing) co_await take_ring();
     if (manner_ == Manner::kPushSum) co_await take_mass();
-    co_return parcels_->failure();
+    co_return parcels_.failure();
   }
 
   Task<Status> exchange(BucketExchange bucket) override {
@@ -111,7 +107,7 @@ class Gossip final : public Agreement {
     if (clock_ % period_ != 0) co_return Status();
     std::vector<int> targets = choose();
     std::erase_if(targets, [this](int peer) {
-      const bool full = !parcels_->may_send(peer);
+      const bool full = !parcels_.may_send(peer);
       skipped_ += full ? 1 : 0;
       return full;
     });
@@ -121,26 +117,26 @@ class Gossip final : public Agreement {
 
   Task<Status> settle(std::vector<Tensor> into) override {
     TR_CO_RETURN_IF_ERROR(co_await prepare());
-    parcels_->refuse(/*for_good=*/false);
-    TR_CO_RETURN_IF_ERROR(co_await parcels_->wait_for_own());
+    parcels_.refuse(/*for_good=*/false);
+    TR_CO_RETURN_IF_ERROR(co_await parcels_.wait_for_own());
     const bool has_mass = manner_ == Manner::kPushSum;
     if (has_mass) co_await take_back();
-    co_return co_await star_->mean(has_mass ? x_ : context_.weights, has_mass ? w_ : 1, std::move(into));
+    co_return co_await star_.mean(has_mass ? x_ : context_.weights, has_mass ? w_ : 1, std::move(into));
   }
 
   Task<Status> finish() override {
-    parcels_->refuse(/*for_good=*/true);
+    parcels_.refuse(/*for_good=*/true);
     co_return Status();
   }
 
-  void on_lost(int worker) override { parcels_->on_lost(worker); }
+  void on_lost(int worker) override { parcels_.on_lost(worker); }
 
   RuleReport report() const override {
     RuleReport report = report_;
     report.more["sent"] = sent_;
     report.more["skipped"] = skipped_;
-    report.more["refused"] = parcels_->num_refused();
-    report.more["lost"] = parcels_->num_lost();
+    report.more["refused"] = parcels_.num_refused();
+    report.more["lost"] = parcels_.num_lost();
     if (manner_ != Manner::kRing) report.more["weight"] = w_;
     return report;
   }
@@ -162,7 +158,7 @@ class Gossip final : public Agreement {
 
   // One worker, or both ring neighbours, among those that take parcels.
   std::vector<int> choose() const {
-    const std::vector<int> partners = parcels_->partners();
+    const std::vector<int> partners = parcels_.partners();
     if (partners.empty()) return {};
     const auto num = static_cast<std::uint32_t>(partners.size());
     if (manner_ == Manner::kRandom) {
@@ -185,7 +181,7 @@ class Gossip final : public Agreement {
   }
 
   Task<Status> send_to(std::vector<int> targets) {
-    auto taken = parcels_->take_vectors();
+    auto taken = parcels_.take_vectors();
     if (!taken.ok()) co_return taken.status();
     std::shared_ptr<std::vector<Tensor>> vectors = std::move(*taken);
     for (std::size_t b = 0; b < vectors->size(); ++b)
@@ -198,33 +194,33 @@ class Gossip final : public Agreement {
     sent_ += static_cast<std::int64_t>(targets.size());
     const int last = targets.back();
     targets.pop_back();
-    for (const int peer : targets) parcels_->send(peer, clock_, w_, vectors);
-    parcels_->send(last, clock_, w_, std::move(vectors));  // the parcels alone own them: they may come back
+    for (const int peer : targets) parcels_.send(peer, clock_, w_, vectors);
+    parcels_.send(last, clock_, w_, std::move(vectors));  // the parcels alone own them: they may come back
     co_return Status();
   }
 
   Task<void> take_weighted() {
     take_weight_back();
-    for (Parcel& parcel : parcels_->take_arrived()) {
+    for (Parcel& parcel : parcels_.take_arrived()) {
       w_ += parcel.weight;
       for (std::size_t b = 0; b < parcel.vectors.size(); ++b)
         co_await mix(rt_, context_.weights[b], static_cast<float>(parcel.weight / w_), parcel.vectors[b]);
       count(parcel);
-      parcels_->accept(std::move(parcel));
+      parcels_.accept(std::move(parcel));
     }
   }
 
   // As if it had never been sent: sending changes the weight alone.
   void take_weight_back() {
-    for (Parcel& parcel : parcels_->take_returned()) {
+    for (Parcel& parcel : parcels_.take_returned()) {
       w_ += parcel.weight;
-      parcels_->done(std::move(parcel));
+      parcels_.done(std::move(parcel));
     }
   }
 
   Task<void> take_ring() {
-    for (Parcel& parcel : parcels_->take_returned()) parcels_->done(std::move(parcel));
-    std::vector<Parcel> arrived = parcels_->take_arrived(), latest;
+    for (Parcel& parcel : parcels_.take_returned()) parcels_.done(std::move(parcel));
+    std::vector<Parcel> arrived = parcels_.take_arrived(), latest;
     for (Parcel& parcel : arrived) {
       const auto older =
           std::find_if(latest.begin(), latest.end(), [&](const Parcel& p) { return p.peer == parcel.peer; });
@@ -232,12 +228,12 @@ class Gossip final : public Agreement {
         latest.push_back(std::move(parcel));
       } else {
         std::swap(*older, parcel);
-        parcels_->accept(std::move(parcel));
+        parcels_.accept(std::move(parcel));
       }
     }
     if (latest.empty()) co_return;
     const std::size_t neighbours =
-        std::max(latest.size(), std::min<std::size_t>(2, parcels_->partners().size()));
+        std::max(latest.size(), std::min<std::size_t>(2, parcels_.partners().size()));
     for (std::size_t b = 0; b < context_.weights.size(); ++b) {
       std::vector<Tensor> vectors{context_.weights[b]};
       for (const Parcel& parcel : latest) vectors.push_back(parcel.vectors[b]);
@@ -245,7 +241,7 @@ class Gossip final : public Agreement {
     }
     for (Parcel& parcel : latest) {
       count(parcel);
-      parcels_->accept(std::move(parcel));
+      parcels_.accept(std::move(parcel));
     }
   }
 
@@ -256,19 +252,19 @@ class Gossip final : public Agreement {
 
   Task<void> take_mass() {
     co_await take_back();
-    for (Parcel& parcel : parcels_->take_arrived()) {
+    for (Parcel& parcel : parcels_.take_arrived()) {
       co_await add_mass(parcel);
       count(parcel);
-      parcels_->accept(std::move(parcel));
+      parcels_.accept(std::move(parcel));
     }
     for (std::size_t b = 0; b < x_.size(); ++b)
       co_await unbias(rt_, x_[b], static_cast<float>(w_), context_.weights[b]);
   }
 
   Task<void> take_back() {
-    for (Parcel& parcel : parcels_->take_returned()) {
+    for (Parcel& parcel : parcels_.take_returned()) {
       co_await add_mass(parcel);
-      parcels_->done(std::move(parcel));
+      parcels_.done(std::move(parcel));
     }
   }
 
@@ -276,12 +272,12 @@ class Gossip final : public Agreement {
   Runtime& rt_;
   Manner manner_;
   std::int64_t period_;
-  std::shared_ptr<Star> star_;
-  std::shared_ptr<Parcels> parcels_;
   std::int64_t clock_ = 0, sent_ = 0, skipped_ = 0;
   double w_ = 1;           // random, push-sum: the weight of this worker's model
   std::vector<Tensor> x_;  // push-sum: w times the model
   RuleReport report_;
+  Star star_;
+  Parcels parcels_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 namespace trireme::agree {
 
 using comm::Letter;
-using runtime::OneShot;
 using runtime::Task;
 
 namespace {
@@ -36,18 +35,11 @@ Parcels::Parcels(const RuleContext& context)
       in_flight_(std::max<std::int64_t>(1, context.options.in_flight)),
       num_buckets_(context.weights.size()),
       pool_(*context.rt, context.weights),
-      peers_(static_cast<std::size_t>(context.num_workers)) {
+      peers_(static_cast<std::size_t>(context.num_workers)),
+      answers_(*context.rt),
+      own_(*context.rt) {
   for (const Tensor& t : context.weights) bytes_.push_back(t.type().num_bytes());
   peers_[static_cast<std::size_t>(worker_)].lost = true;  // not one of the others
-}
-
-std::shared_ptr<Parcels> Parcels::make(const RuleContext& context) {
-  std::shared_ptr<Parcels> parcels(new Parcels(context));
-  parcels->open();
-  return parcels;
-}
-
-void Parcels::open() {
   if (peers_.size() == 1) return;
   comm::Mailbox::Handler handler;
   handler.place = [this](int peer, const Letter& letter) { return place(peer, letter); };
@@ -55,8 +47,12 @@ void Parcels::open() {
   mail_->handle(kLetterParcel, std::move(handler));
 }
 
-void Parcels::close() {
-  if (peers_.size() > 1) mail_->handle(kLetterParcel, {});
+Parcels::~Parcels() {
+  if (peers_.size() == 1) return;
+  mail_->handle(kLetterParcel, {});
+  const bool receiving =
+      std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.coming.empty(); });
+  if (receiving || !abandoned_.empty() || own_.under_way() > 0) pool_.abandon();
 }
 
 // ---- what comes in
@@ -107,7 +103,8 @@ void Parcels::on_letter(int peer, const Letter& letter) {
 void Parcels::end(Parcel parcel, std::uint16_t flags) {
   Letter how;
   how.flags = flags;
-  for (const Letter& letter : parcel.letters) rt_->spawn(answer_later(mail_, parcel.peer, letter, how, {}));
+  for (const Letter& letter : parcel.letters)
+    answers_.start(answer_later(mail_, parcel.peer, letter, how, {}));
   --peers_[static_cast<std::size_t>(parcel.peer)].held;
   pool_.give_all(std::move(parcel.vectors));
 }
@@ -140,28 +137,26 @@ void Parcels::send(int peer, std::int64_t clock, double weight,
   letter.clock = clock;
   letter.value = weight;
   ++peers_[static_cast<std::size_t>(peer)].under_way;
-  ++own_under_way_;
-  rt_->spawn(deliver(shared_from_this(), peer, letter, std::move(vectors)));
+  own_.start(deliver(peer, letter, std::move(vectors)));
 }
 
-Task<void> Parcels::deliver(std::shared_ptr<Parcels> self, int peer, Letter letter,
-                            std::shared_ptr<std::vector<Tensor>> vectors) {
+Task<Status> Parcels::deliver(int peer, Letter letter, std::shared_ptr<std::vector<Tensor>> vectors) {
   Outcome outcome;
   std::vector<Task<Status>> asks;
-  for (std::size_t b = 0; b < self->num_buckets_; ++b) {
+  for (std::size_t b = 0; b < num_buckets_; ++b) {
     letter.key = static_cast<std::uint32_t>(b);
-    asks.push_back(ask_one(self->mail_, peer, letter, view_of((*vectors)[b]), &outcome));
+    asks.push_back(ask_one(mail_, peer, letter, view_of((*vectors)[b]), &outcome));
   }
-  const Status all = co_await runtime::when_all(*self->rt_, std::move(asks));
+  const Status all = co_await runtime::when_all(*rt_, std::move(asks));
   static_cast<void>(all);  // ask_one tells in `outcome`
-  self->end_own(peer, letter, std::move(vectors), outcome.status, outcome.flags);
+  end_own(peer, letter, std::move(vectors), outcome.status, outcome.flags);
+  co_return failure_;
 }
 
 void Parcels::end_own(int peer, const Letter& letter, std::shared_ptr<std::vector<Tensor>> vectors,
                       const Status& status, std::uint16_t flags) {
   Peer& to = peers_[static_cast<std::size_t>(peer)];
   --to.under_way;
-  --own_under_way_;
   const bool lost = status.code() == Code::kPeerLost, refused = status.ok() && (flags & kRefused) != 0;
   if (!status.ok() && !lost && failure_.ok()) failure_ = status;
   if ((flags & kForGood) != 0) to.closed = true;
@@ -179,16 +174,6 @@ void Parcels::end_own(int peer, const Letter& letter, std::shared_ptr<std::vecto
       done(std::move(parcel));
     }
   }
-  if (fewer_) fewer_->set(true);
-}
-
-Task<Status> Parcels::wait_for_own() {
-  while (own_under_way_ > 0) {
-    fewer_ = std::make_unique<OneShot<bool>>(*rt_);
-    co_await fewer_->wait_until(kForever);
-    fewer_.reset();
-  }
-  co_return failure_;
 }
 
 std::vector<int> Parcels::partners() const {

@@ -23,9 +23,13 @@ struct Parcel {
   std::vector<comm::Letter> letters;  // to be answered; empty: this worker's own
 };
 
-class Parcels : public std::enable_shared_from_this<Parcels> {
+class Parcels {
  public:
-  static std::shared_ptr<Parcels> make(const RuleContext& context);
+  // Has a handler in the mailbox as long as it lives.
+  explicit Parcels(const RuleContext& context);
+  ~Parcels();
+  Parcels(const Parcels&) = delete;
+  Parcels& operator=(const Parcels&) = delete;
 
   bool may_send(int peer) const;
   // `vectors` may go to several workers; they are used again when the last is done.
@@ -43,13 +47,12 @@ class Parcels : public std::enable_shared_from_this<Parcels> {
   void refuse(bool for_good);
   void welcome() { refusing_ = false, closed_ = false; }
   // Every parcel of this worker's own has ended.
-  runtime::Task<Status> wait_for_own();
+  runtime::Task<Status> wait_for_own() { return own_.drain(); }
   const Status& failure() const { return failure_; }
 
   // Workers that take parcels, this one not among them.
   std::vector<int> partners() const;
   void on_lost(int peer);
-  void close();
   std::int64_t num_refused() const { return num_refused_; }
   std::int64_t num_lost() const { return num_lost_; }
 
@@ -60,14 +63,11 @@ class Parcels : public std::enable_shared_from_this<Parcels> {
     std::deque<Parcel> coming;  // filled letter by letter; heads may run ahead of payloads
   };
 
-  explicit Parcels(const RuleContext& context);
-  void open();
   std::size_t next_bucket(int peer) const;
   Result<net::View> place(int peer, const comm::Letter& letter);
   void on_letter(int peer, const comm::Letter& letter);
   void refuse(Parcel parcel);
-  static runtime::Task<void> deliver(std::shared_ptr<Parcels> self, int peer, comm::Letter letter,
-                                     std::shared_ptr<std::vector<Tensor>> vectors);
+  runtime::Task<Status> deliver(int peer, comm::Letter letter, std::shared_ptr<std::vector<Tensor>> vectors);
   void end(Parcel parcel, std::uint16_t flags);
   void end_own(int peer, const comm::Letter& letter, std::shared_ptr<std::vector<Tensor>> vectors,
                const Status& status, std::uint16_t flags);
@@ -82,9 +82,9 @@ class Parcels : public std::enable_shared_from_this<Parcels> {
   std::vector<Peer> peers_;
   std::vector<Parcel> arrived_, returned_, abandoned_;
   bool refusing_ = false, closed_ = false;
-  std::int64_t own_under_way_ = 0, num_refused_ = 0, num_lost_ = 0;
-  std::unique_ptr<runtime::OneShot<bool>> fewer_;
+  std::int64_t num_refused_ = 0, num_lost_ = 0;
   Status failure_;
+  Errands answers_, own_;
 };
 
 }  // namespace trireme::agree

@@ -28,13 +28,13 @@ Task<void> take_in(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor sum
   return run_pass(rt, {2, 3, 3}, {std::move(weights), std::move(base), std::move(sum)}, body, "take in");
 }
 
-// update = weights - base, base = weights. From `parameters` on the change counts `share`, here too.
-Task<void> take_out(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor update, std::int64_t parameters,
+// update = weights - base, base = weights. From `whole` on the change counts `share`, here too.
+Task<void> take_out(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor update, std::int64_t whole,
                     float share) {
-  const auto body = [parameters, share](float* const* v, std::int64_t begin, std::int64_t end) {
+  const auto body = [whole, share](float* const* v, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       v[2][i] = v[0][i] - v[1][i];
-      if (i >= parameters) {
+      if (i >= whole) {
         v[2][i] *= share;
         v[0][i] = v[1][i] + v[2][i];
       }
@@ -55,23 +55,38 @@ Task<void> agree_here(runtime::Runtime& rt, Tensor from, Tensor base, Tensor sum
   return run_pass(rt, {1, 2, 2}, {std::move(from), std::move(base), std::move(sum)}, body, "agree");
 }
 
-}  // namespace
-
-PeerUpdates::PeerUpdates(const RuleContext& context)
-    : context_(context),
-      rt_(context.rt),
-      mail_(context.mail),
-      star_(Star::make(context)),
-      pool_(*context.rt, context.weights),
-      peers_(static_cast<std::size_t>(context.num_workers)) {
-  peers_[static_cast<std::size_t>(context.worker)].lost = true;  // not one of the others
-  failure_ = make_vectors();
+// base = agreed; the largest change goes to `most`.
+Task<void> take_over(runtime::Runtime& rt, Tensor agreed, Tensor base,
+                     std::shared_ptr<std::atomic<float>> most) {
+  PassBody body = [most](float* const* v, std::int64_t begin, std::int64_t end) {
+    float largest = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      largest = std::max(largest, std::abs(v[0][i] - v[1][i]));
+      v[1][i] = v[0][i];
+    }
+    float seen = most->load();
+    while (largest > seen && !most->compare_exchange_weak(seen, largest)) {
+    }
+  };
+  return run_pass(rt, {2, 2, 1}, {std::move(agreed), std::move(base)}, std::move(body), "take over");
 }
 
-std::shared_ptr<PeerUpdates> PeerUpdates::make(const RuleContext& context) {
-  std::shared_ptr<PeerUpdates> updates(new PeerUpdates(context));
-  updates->open();
-  return updates;
+}  // namespace
+
+PeerUpdates::PeerUpdates(const RuleContext& context, Counts counts)
+    : context_(context),
+      counts_(counts),
+      rt_(context.rt),
+      mail_(context.mail),
+      pool_(*context.rt, context.weights),
+      peers_(static_cast<std::size_t>(context.num_workers)),
+      star_(context),
+      adding_(*context.rt),
+      answers_(*context.rt),
+      under_way_(*context.rt) {
+  peers_[static_cast<std::size_t>(context.worker)].lost = true;  // not one of the others
+  failure_ = make_vectors();
+  open();
 }
 
 Status PeerUpdates::make_vectors() {
@@ -100,10 +115,12 @@ void PeerUpdates::open() {
   mail_->handle(kLetterMeet, std::move(meet));
 }
 
-void PeerUpdates::close() {
-  star_->close();
+PeerUpdates::~PeerUpdates() {
   if (context_.num_workers == 1) return;
   for (const std::uint16_t kind : {kLetterUpdate, kLetterClock, kLetterMeet}) mail_->handle(kind, {});
+  const bool receiving =
+      std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.due.empty(); });
+  if (receiving || under_way_.under_way() > 0) pool_.abandon();
 }
 
 // ---- what comes in
@@ -144,22 +161,23 @@ void PeerUpdates::on_update(int peer, const Letter& letter) {
   jobs_.push_back(std::move(job));
   if (!working_ && !turn_taken_) {
     working_ = true;
-    rt_->spawn(work(shared_from_this()));
+    adding_.start(work());
   }
 }
 
-Task<void> PeerUpdates::work(std::shared_ptr<PeerUpdates> self) {
-  while (!self->jobs_.empty()) {
-    Job job = std::move(self->jobs_.front());
-    self->jobs_.pop_front();
+Task<Status> PeerUpdates::work() {
+  while (!jobs_.empty()) {
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
     if (job.turn != nullptr) {
-      self->turn_taken_ = true;
+      turn_taken_ = true;
       job.turn->set(true);
       break;
     }
-    co_await self->add(std::move(job));
+    co_await add(std::move(job));
   }
-  self->working_ = false;
+  working_ = false;
+  co_return Status();
 }
 
 Task<void> PeerUpdates::add(Job job) {
@@ -172,7 +190,8 @@ Task<void> PeerUpdates::add(Job job) {
   from.finished = false;
   fresh_.push_back(job.letter.clock);
   ++report_.exchanges;
-  rt_->spawn(answer_later(mail_, job.peer, job.letter, {}, {}));
+  const Letter taken;
+  answers_.start(answer_later(mail_, job.peer, job.letter, taken, {}));
 }
 
 Task<void> PeerUpdates::take_turn() {
@@ -191,7 +210,7 @@ void PeerUpdates::give_turn() {
   turn_taken_ = false;
   if (jobs_.empty()) return;
   working_ = true;
-  rt_->spawn(work(shared_from_this()));
+  adding_.start(work());
 }
 
 // ---- steps
@@ -224,42 +243,43 @@ Task<Result<bool>> PeerUpdates::send(bool wait) {
     sent_clock_ = clock_;
     co_return true;
   }
-  const std::int64_t most = std::max<std::int64_t>(1, context_.options.in_flight);
-  if (under_way_ >= most && !wait) {
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, context_.options.in_flight));
+  if (under_way_.under_way() >= most && !wait) {
     ++merged_;
     co_return false;
   }
-  Status status = co_await wait_until_under_way(most - 1);
+  Status status = co_await under_way_.wait_below(most);
   if (!status.ok()) co_return status;
   Result<std::vector<Tensor>> update = pool_.take_all();
   if (!update.ok()) co_return update.status();
   for (std::size_t b = 0; b < base_.size(); ++b) {
-    const std::int64_t all = base_[b].shape().num_elems();
-    const std::int64_t parameters = context_.parameter_elems.empty() ? all : context_.parameter_elems[b];
-    co_await take_out(*rt_, context_.weights[b], base_[b], (*update)[b], parameters,
+    std::int64_t whole = base_[b].shape().num_elems();
+    if (counts_ == Counts::kShare) {
+      whole = 0;
+    } else if (!context_.parameter_elems.empty()) {
+      whole = context_.parameter_elems[b];
+    }
+    co_await take_out(*rt_, context_.weights[b], base_[b], (*update)[b], whole,
                       1 / static_cast<float>(live + 1));
   }
   unsent_steps_ = 0;
-  ++under_way_;
   Letter letter;
   letter.kind = kLetterUpdate;
   letter.clock = clock_;
   letter.number = round_;
-  rt_->spawn(broadcast(shared_from_this(), std::move(*update), letter));
+  under_way_.start(broadcast(std::move(*update), letter));
   co_return true;
 }
 
-Task<void> PeerUpdates::broadcast(std::shared_ptr<PeerUpdates> self, std::vector<Tensor> update,
-                                  Letter letter) {
+Task<Status> PeerUpdates::broadcast(std::vector<Tensor> update, Letter letter) {
   std::vector<Task<Status>> tasks;
-  for (int peer = 0; peer < self->context_.num_workers; ++peer)
-    if (self->is_live(peer)) tasks.push_back(self->deliver(peer, update, letter));
-  tasks.push_back(self->say_so_far(letter.clock));  // starts when the letters are on their way
-  const Status status = co_await runtime::when_all(*self->rt_, std::move(tasks));
-  if (!status.ok() && self->failure_.ok()) self->failure_ = status;
-  self->pool_.give_all(std::move(update));
-  --self->under_way_;
-  if (self->fewer_) self->fewer_->set(true);
+  for (int peer = 0; peer < context_.num_workers; ++peer)
+    if (is_live(peer)) tasks.push_back(deliver(peer, update, letter));
+  tasks.push_back(say_so_far(letter.clock));  // starts when the letters are on their way
+  Status status = co_await runtime::when_all(*rt_, std::move(tasks));
+  if (!status.ok() && failure_.ok()) failure_ = status;
+  pool_.give_all(std::move(update));
+  co_return status;
 }
 
 // Vectors arrive and are added in order, so the answer to the last one counts for all.
@@ -284,15 +304,6 @@ Task<Status> PeerUpdates::say_so_far(std::int64_t clock) {
   co_return Status();
 }
 
-Task<Status> PeerUpdates::wait_until_under_way(std::int64_t most) {
-  while (under_way_ > most) {
-    fewer_ = std::make_unique<OneShot<bool>>(*rt_);
-    co_await fewer_->wait_until(kForever);
-    fewer_.reset();
-  }
-  co_return failure_;
-}
-
 // ---- clocks and meetings
 
 Letter PeerUpdates::where_i_am() const {
@@ -308,7 +319,7 @@ void PeerUpdates::answer_asks() {
     std::vector<std::pair<int, Letter>> later;
     for (const auto& [peer, asked] : asks)
       if (is_due(asked)) {
-        rt_->spawn(answer_later(mail_, peer, asked, where_i_am(), {}));
+        answers_.start(answer_later(mail_, peer, asked, where_i_am(), {}));
       } else {
         later.emplace_back(peer, asked);
       }
@@ -374,7 +385,7 @@ Task<Status> PeerUpdates::settle(std::vector<Tensor> into) {
     const Result<bool> sent = co_await send(/*wait=*/true);
     if (!sent.ok()) co_return sent.status();
   }
-  TR_CO_RETURN_IF_ERROR(co_await wait_until_under_way(0));
+  TR_CO_RETURN_IF_ERROR(co_await under_way_.drain());
   at_meeting_ = true;
   answer_asks();
   std::vector<Task<Status>> asks;
@@ -403,14 +414,10 @@ Task<Status> PeerUpdates::write_agreed(std::vector<Tensor> into) {
   answer_asks();
   if (context_.worker == 0)
     for (std::size_t b = 0; b < into.size(); ++b) co_await copy(*rt_, base_[b], into[b]);
-  if (context_.num_workers > 1) TR_CO_RETURN_IF_ERROR(co_await star_->share(into));
+  if (context_.num_workers > 1) TR_CO_RETURN_IF_ERROR(co_await star_.share(into));
   if (context_.worker == 0) co_return Status();
-  if (!rt_->is_phantom())
-    for (std::size_t b = 0; b < into.size(); ++b)
-      for (std::size_t i = 0; i < base_[b].values<float>().size(); ++i)
-        settle_difference_ =
-            std::max(settle_difference_, std::abs(into[b].values<float>()[i] - base_[b].values<float>()[i]));
-  for (std::size_t b = 0; b < into.size(); ++b) co_await copy(*rt_, into[b], base_[b]);
+  for (std::size_t b = 0; b < into.size(); ++b)
+    co_await take_over(*rt_, into[b], base_[b], settle_difference_);
   co_return Status();
 }
 
@@ -420,7 +427,7 @@ Task<Status> PeerUpdates::finish() {
     const Result<bool> sent = co_await send(/*wait=*/true);
     if (!sent.ok()) co_return sent.status();
   }
-  TR_CO_RETURN_IF_ERROR(co_await wait_until_under_way(0));
+  TR_CO_RETURN_IF_ERROR(co_await under_way_.drain());
   finished_ = true;
   answer_asks();
   co_return Status();
@@ -436,7 +443,7 @@ RuleReport PeerUpdates::report() const {
   RuleReport report = report_;
   report.more["updates_sent"] = sent_;
   report.more["updates_merged"] = merged_;
-  report.more["settle_difference"] = settle_difference_;
+  report.more["settle_difference"] = settle_difference_->load();
   return report;
 }
 

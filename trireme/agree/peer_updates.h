@@ -3,8 +3,11 @@
 // An update is the change of this worker's weights by its own steps since its last update. Updates of others
 // are added up beside the weights as they come, whatever this worker computes, and reach the weights in
 // apply(). So every replica is the start plus the sum of all updates, and replicas differ by what is under
-// way. Of running statistics (RuleContext::parameter_elems) a worker's change counts 1 / W, here and
-// elsewhere: they move by the mean of the changes, not by their sum.
+// way.
+//
+// Counts::kWhole: a change counts whole, but that of running statistics (RuleContext::parameter_elems) 1 / W.
+// Counts::kShare: all of it counts 1 / W, here too, so that the replicas move by the mean of the changes. W:
+// the workers that are alive when the update is made.
 //
 // Bounds: a worker has `in_flight` updates under way; one is under way until every live peer has added it,
 // which waits for no peer's step. Memory beside the weights: two vectors per bucket, one per update under
@@ -15,6 +18,7 @@
 // some of the others is forgotten or kept with it.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 
@@ -23,9 +27,14 @@
 
 namespace trireme::agree {
 
-class PeerUpdates : public std::enable_shared_from_this<PeerUpdates> {
+class PeerUpdates {
  public:
-  static std::shared_ptr<PeerUpdates> make(const RuleContext& context);
+  enum class Counts : std::uint8_t { kWhole, kShare };
+  // Has handlers in the mailbox as long as it lives.
+  PeerUpdates(const RuleContext& context, Counts counts);
+  ~PeerUpdates();
+  PeerUpdates(const PeerUpdates&) = delete;
+  PeerUpdates& operator=(const PeerUpdates&) = delete;
 
   // Ends when every peer that is still stepping has said that its clocks below `clock` are done.
   runtime::Task<Status> wait_for_clocks(std::int64_t clock);
@@ -40,7 +49,6 @@ class PeerUpdates : public std::enable_shared_from_this<PeerUpdates> {
   runtime::Task<Status> settle(std::vector<Tensor> into);
   runtime::Task<Status> finish();
   void on_lost(int peer);
-  void close();
 
   std::int64_t clock() const { return clock_; }
   std::int64_t unsent_steps() const { return unsent_steps_; }
@@ -66,34 +74,31 @@ class PeerUpdates : public std::enable_shared_from_this<PeerUpdates> {
     runtime::OneShot<bool>* turn = nullptr;
   };
 
-  explicit PeerUpdates(const RuleContext& context);
   void open();
   Status make_vectors();
   runtime::Task<Status> prepare();
 
   Result<net::View> place_update(int peer, const comm::Letter& letter);
   void on_update(int peer, const comm::Letter& letter);
-  static runtime::Task<void> work(std::shared_ptr<PeerUpdates> self);
+  runtime::Task<Status> work();
   runtime::Task<void> add(Job job);
   runtime::Task<void> take_turn();  // everything that has come is added; until give_turn() no more is
   void give_turn();
 
-  static runtime::Task<void> broadcast(std::shared_ptr<PeerUpdates> self, std::vector<Tensor> update,
-                                       comm::Letter letter);
+  runtime::Task<Status> broadcast(std::vector<Tensor> update, comm::Letter letter);
   runtime::Task<Status> deliver(int peer, const std::vector<Tensor>& update, comm::Letter letter);
   runtime::Task<Status> say_so_far(std::int64_t clock);
   runtime::Task<Status> ask_clock(int peer, std::int64_t clock);
   runtime::Task<Status> ask_meet(int peer);
-  runtime::Task<Status> wait_until_under_way(std::int64_t most);
   runtime::Task<Status> write_agreed(std::vector<Tensor> into);
   void answer_asks();
   bool is_live(int peer) const { return !peers_[static_cast<std::size_t>(peer)].lost; }
   comm::Letter where_i_am() const;
 
   RuleContext context_;
+  Counts counts_;
   runtime::Runtime* rt_;
   comm::Mailbox* mail_;
-  std::shared_ptr<Star> star_;
   VectorPool pool_;
   Status failure_;
   std::vector<Peer> peers_;
@@ -108,13 +113,15 @@ class PeerUpdates : public std::enable_shared_from_this<PeerUpdates> {
   std::int64_t clock_ = 0, sent_clock_ = 0, unsent_steps_ = 0;
   std::int64_t round_ = 0;  // meetings
   bool at_meeting_ = false, finished_ = false;
-  std::int64_t sent_ = 0, under_way_ = 0;
-  std::unique_ptr<runtime::OneShot<bool>> fewer_;  // under way
+  std::int64_t sent_ = 0;
   std::vector<std::pair<int, comm::Letter>> clock_asks_, meet_asks_;
 
   RuleReport report_;
   std::int64_t merged_ = 0;
-  float settle_difference_ = 0;
+  std::shared_ptr<std::atomic<float>> settle_difference_ = std::make_shared<std::atomic<float>>(0.0F);
+
+  Star star_;
+  Errands adding_, answers_, under_way_;  // under way: one per update
 };
 
 }  // namespace trireme::agree

@@ -1,7 +1,9 @@
 // Stale synchronous parallel (Ho et al., More effective distributed ML via a stale synchronous parallel
 // parameter server, NIPS 2013) without a server: workers broadcast the update of every clock, and a worker
 // computes clock c only with all updates below clock c - s of every worker that still steps (s =
-// `staleness`); newer ones are used as they come. s = 0 is lock step. Its own updates a worker sees at once.
+// `staleness`); newer ones are used as they come, its own at once. An update is 1 / W of what the worker's
+// step changed, so that one clock of all workers goes as far as one synchronous step; with s = 0 and plain
+// SGD it is that step.
 //
 // A worker that is lost, has finished or waits at a meeting is not waited for. All updates have arrived when
 // workers meet, and clocks start anew, so the bound holds across meetings.
@@ -22,15 +24,14 @@ class SspPeer final : public Agreement {
   explicit SspPeer(const RuleContext& context)
       : rt_(*context.rt),
         staleness_(std::max<std::int64_t>(0, context.options.staleness)),
-        updates_(PeerUpdates::make(context)) {}
-  ~SspPeer() override { updates_->close(); }
+        updates_(context, PeerUpdates::Counts::kShare) {}
 
   Task<Status> begin_step(StepInfo) override {
     const TimeNs began = rt_.now();
-    TR_CO_RETURN_IF_ERROR(co_await updates_->wait_for_clocks(updates_->clock() - staleness_));
+    TR_CO_RETURN_IF_ERROR(co_await updates_.wait_for_clocks(updates_.clock() - staleness_));
     waited_ns_ += rt_.now() - began;
-    TR_CO_RETURN_IF_ERROR(co_await updates_->apply());
-    max_lead_ = std::max(max_lead_, updates_->lead());
+    TR_CO_RETURN_IF_ERROR(co_await updates_.apply());
+    max_lead_ = std::max(max_lead_, updates_.lead());
     co_return Status();
   }
 
@@ -40,17 +41,17 @@ class SspPeer final : public Agreement {
   }
 
   Task<Status> end_step(StepInfo) override {
-    updates_->tick();
-    const Result<bool> sent = co_await updates_->send(/*wait=*/true);
+    updates_.tick();
+    const Result<bool> sent = co_await updates_.send(/*wait=*/true);
     co_return sent.status();
   }
 
-  Task<Status> settle(std::vector<Tensor> into) override { return updates_->settle(std::move(into)); }
-  Task<Status> finish() override { return updates_->finish(); }
-  void on_lost(int worker) override { updates_->on_lost(worker); }
+  Task<Status> settle(std::vector<Tensor> into) override { return updates_.settle(std::move(into)); }
+  Task<Status> finish() override { return updates_.finish(); }
+  void on_lost(int worker) override { updates_.on_lost(worker); }
 
   RuleReport report() const override {
-    RuleReport report = updates_->report();
+    RuleReport report = updates_.report();
     report.more["max_lead"] = max_lead_;
     report.more["waited_seconds"] = static_cast<double>(waited_ns_) / static_cast<double>(kSecond);
     return report;
@@ -61,7 +62,7 @@ class SspPeer final : public Agreement {
   std::int64_t staleness_;
   std::int64_t max_lead_ = 0;
   TimeNs waited_ns_ = 0;
-  std::shared_ptr<PeerUpdates> updates_;
+  PeerUpdates updates_;
 };
 
 }  // namespace

@@ -19,20 +19,13 @@ Task<void> divide(runtime::Runtime& rt, Tensor x, float divisor) {
 
 }  // namespace
 
-Star::Star(const RuleContext& context, std::vector<Tensor> weights)
+Star::Star(const RuleContext& context)
     : rt_(context.rt),
       mail_(context.mail),
       worker_(context.worker),
       num_workers_(context.num_workers),
-      pool_(*context.rt, weights) {}
-
-std::shared_ptr<Star> Star::make(const RuleContext& context) {
-  std::shared_ptr<Star> star(new Star(context, context.weights));
-  star->open();
-  return star;
-}
-
-void Star::open() {
+      pool_(*context.rt, context.weights),
+      answers_(*context.rt) {
   if (num_workers_ == 1) return;
   comm::Mailbox::Handler gather, result, end;
   gather.arrived = [this](int, const Letter& letter) {
@@ -50,13 +43,14 @@ void Star::open() {
   mail_->handle(kLetterEnd, std::move(end));
 }
 
-void Star::close() {
+Star::~Star() {
   if (num_workers_ == 1) return;
+  if (!into_.empty()) pool_.abandon();
   for (const std::uint16_t kind : {kLetterGather, kLetterResult, kLetterEnd}) mail_->handle(kind, {});
 }
 
 void Star::reply(int peer, const Letter& asked, Letter answer, Tensor payload) {
-  rt_->spawn(answer_later(mail_, peer, asked, answer, std::move(payload)));
+  answers_.start(answer_later(mail_, peer, asked, answer, std::move(payload)));
 }
 
 // `clock` is the meeting, `key` the bucket; without a contribution the answer only says that this worker is
@@ -160,7 +154,6 @@ Task<Status> Star::lead() {
 }
 
 Task<Status> Star::meet(std::vector<Tensor> contribution, double weight, std::vector<Tensor> into) {
-  const std::shared_ptr<Star> self = shared_from_this();
   ++round_;
   contribution_ = std::move(contribution);
   weight_ = weight;

@@ -10,19 +10,19 @@
 
 namespace trireme::agree {
 
-class Star : public std::enable_shared_from_this<Star> {
+class Star {
  public:
-  static std::shared_ptr<Star> make(const RuleContext& context);
+  // Has handlers in the mailbox as long as it lives.
+  explicit Star(const RuleContext& context);
+  ~Star();
+  Star(const Star&) = delete;
+  Star& operator=(const Star&) = delete;
   // `into` := the sum of all contributions over the sum of all weights. The contribution stays.
   runtime::Task<Status> mean(std::vector<Tensor> contribution, double weight, std::vector<Tensor> into);
   // `into` of worker 0 goes to everybody else's.
   runtime::Task<Status> share(std::vector<Tensor> into);
-  // Takes the handlers out of the mailbox: before the rule goes.
-  void close();
 
  private:
-  Star(const RuleContext& context, std::vector<Tensor> weights);
-  void open();
   runtime::Task<Status> meet(std::vector<Tensor> contribution, double weight, std::vector<Tensor> into);
   runtime::Task<Status> lead();
   runtime::Task<Status> gather(std::size_t bucket, Tensor part);
@@ -44,6 +44,7 @@ class Star : public std::enable_shared_from_this<Star> {
   double weight_ = 1;
   std::vector<comm::Letter> gathers_;               // asked before this worker came
   std::vector<std::pair<int, comm::Letter>> ends_;  // asked of worker 0
+  Errands answers_;
 };
 
 }  // namespace trireme::agree
