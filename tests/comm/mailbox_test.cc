@@ -401,6 +401,33 @@ TEST_F(Patience, OfPhantomPayloadsOnlySizesTravel) {
   EXPECT_GT(result.report.end_time, 420 * kMilli);
 }
 
+TEST_F(Patience, AHandlerThatIsRemovedHearsNoMoreOfWhatIsOnItsWay) {
+  play(2, [](Runtime& rt, Group& group) -> Task<void> {
+    Mailbox& mail = group.mailbox();
+    std::vector<float> values(5'000'000), into(5'000'000);  // 16 ms
+    int placed = 0, arrived = 0;
+    Mailbox::Handler handler;
+    handler.place = [&](int, const Letter&) -> Result<net::View> {
+      ++placed;
+      return view(into);
+    };
+    handler.arrived = [&](int, const Letter&) { ++arrived; };
+    mail.handle(kKind, std::move(handler));
+    const Letter l = letter(kKind);
+    const net::View payload = view(values);
+    if (group.rank() == 1) {
+      EXPECT_TRUE((co_await mail.send(0, l, payload)).ok());
+    } else {
+      co_await rt.sleep_for(5 * kMilli);
+      EXPECT_EQ(placed, 1);
+      mail.handle(kKind, {});
+      co_await rt.sleep_for(100 * kMilli);
+    }
+    EXPECT_EQ(arrived, 0);
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
 TEST_F(Patience, AQuestionThatIsGivenUpDoesNoHarm) {
   play(2, [](Runtime& rt, Group& group) -> Task<void> {
     Mailbox& mail = group.mailbox();

@@ -456,11 +456,11 @@ Status TransportGroup::set_expendable(std::vector<int> ranks) {
     if (r <= 0 || r >= world())
       return error(Code::kInvalid, "[comm] rank {} cannot be expendable: expected some of 1..{}", r,
                    world() - 1);
-  if (!transport_->capabilities().survives_loss)
-    return error(
-        Code::kUnavailable,
-        "[comm] {} does not survive the loss of a rank; use tcp or shm, or let all ranks end together",
-        transport_->name());
+  if (!transport_->capabilities().survives_loss) {
+    rt_.log(fmt::format("[comm] {} does not survive the loss of a rank: all ranks end together",
+                        transport_->name()));
+    return {};
+  }
   has_expendable_ = has_expendable_ || !ranks.empty();
   membership_->set_expendable(ranks, [this](int peer, const Status& why) { lost_on_loop(peer, why); });
   return {};

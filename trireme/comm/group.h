@@ -113,7 +113,7 @@ class Group {
   // From now on these ranks may be lost without a verdict: collectives in which they take part fail for those
   // who call them, everything else goes on (mailbox.h). Every rank calls it with the same ranks; rank 0 is
   // never among them. leave() then waits for those that are still there.
-  // kUnavailable: the transport does not survive losses (mpi).
+  // Where the transport does not survive losses (mpi) nothing changes: all end together.
   virtual Status set_expendable(std::vector<int> ranks) = 0;
 
   // Orderly end: barrier, goodbye. After a failure: drains and returns the verdict. Later calls are refused.

@@ -42,7 +42,7 @@ class Mailbox {
     std::function<void(int peer, const Letter& letter)> arrived;
   };
   // Before the first letter of that kind can arrive, or letters wait until it is set. Empty handlers:
-  // removed.
+  // removed, and letters that are on their way to a place it named do not arrive.
   virtual void handle(std::uint16_t kind, Handler handler) = 0;
 
   // Ends when the payload's memory may be used again.

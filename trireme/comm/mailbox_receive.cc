@@ -202,7 +202,10 @@ void TransportMailbox::hand_over_on_loop(std::uint32_t index) {
   }
   if (!there) return;
   owner_.on_mail_progress();
-  if (handler != nullptr && handler->arrived) handler->arrived(peer, letter);
+  if (handler == nullptr || !handler->arrived) return;
+  // Whoever removed it meanwhile may be gone, and the place too.
+  const auto registered = handlers_.find(letter.kind);
+  if (registered != handlers_.end() && registered->second == handler) handler->arrived(peer, letter);
 }
 
 }  // namespace trireme::comm
