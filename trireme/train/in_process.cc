@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/train/roles.h"
+
 namespace trireme::train {
 namespace {
 
@@ -12,7 +14,7 @@ runtime::Task<void> run_rank(RankContext context, Result<Summary>* out) {
 }  // namespace
 
 std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
-  const int world = static_cast<int>(options.job.parallel.workers);
+  const int world = roles_of(options.job).world;
   const auto fabric = runtime::make_fabric();
   std::vector<Result<Summary>> results(static_cast<std::size_t>(world),
                                        Status(Code::kInternal, "[train] not started"));

@@ -2,6 +2,7 @@
 
 #include "trireme/train/job_parts.h"
 #include "trireme/train/model_report.h"
+#include "trireme/train/roles.h"
 
 namespace trireme::train {
 namespace {
@@ -41,7 +42,7 @@ Result<std::shared_ptr<const data::Dataset>> phantom_data(const Job& job, std::i
 }
 
 SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
-  const int world = static_cast<int>(options.job.parallel.workers);
+  const int world = roles_of(options.job).world;
   const auto n = static_cast<std::size_t>(world);
   SimulateReport report;
   report.ranks.assign(n, Status(Code::kPeerLost, "[simulate] the rank was killed or never ended"));
