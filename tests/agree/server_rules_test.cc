@@ -147,12 +147,21 @@ TEST(ServerRules, LateDropsOnlyTheSlowWorkersPushes) {
   EXPECT_GT(result.workers[3].report.more["clocks_skipped"], 30);
 }
 
-// Comes to meetings after its own numbers of steps.
+// As a trainer does: comes to meetings after its own numbers of steps, waits there until all have come, and
+// then settles.
 class MeetsAfter final : public Agreement {
  public:
-  MeetsAfter(std::unique_ptr<Agreement> rule, std::vector<std::int64_t> after, std::vector<Vector>* models,
-             std::vector<Tensor> into)
-      : rule_(std::move(rule)), after_(std::move(after)), models_(models), into_(std::move(into)) {}
+  struct Shared {
+    int num_workers = 0;
+    std::int64_t arrivals = 0;
+    std::vector<std::vector<Vector>> models;  // by worker
+  };
+  MeetsAfter(const RuleContext& context, const AgreementRow& row, std::vector<std::int64_t> after,
+             Shared& shared)
+      : rt_(*context.rt), worker_(context.worker), after_(std::move(after)), shared_(shared) {
+    for (const Tensor& w : context.weights) into_.push_back(*Tensor::allocate(cpu_device(), w.type()));
+    rule_ = row.make(context);
+  }
   runtime::Task<Status> begin_step(StepInfo step) override { return rule_->begin_step(step); }
   runtime::Task<Status> exchange(BucketExchange bucket) override {
     return rule_->exchange(std::move(bucket));
@@ -160,11 +169,18 @@ class MeetsAfter final : public Agreement {
   runtime::Task<Status> end_step(StepInfo step) override {
     TR_CO_RETURN_IF_ERROR(co_await rule_->end_step(step));
     if (std::find(after_.begin(), after_.end(), step.step) == after_.end()) co_return Status();
+    TR_CO_RETURN_IF_ERROR(co_await rule_->arrive());
+    ++shared_.arrivals;
+    const std::int64_t all = ++meetings_ * shared_.num_workers;
+    while (shared_.arrivals < all) {
+      if (rt_.now() > kSecond) co_return error(Code::kDeadline, "worker {} waits for others", worker_);
+      co_await rt_.sleep_for(100 * kMicro);
+    }
     TR_CO_RETURN_IF_ERROR(co_await rule_->settle(into_));
     Vector model;
     for (const Tensor& t : into_)
       for (const float x : t.values<float>()) model.push_back(x);
-    models_->push_back(std::move(model));
+    shared_.models[static_cast<std::size_t>(worker_)].push_back(std::move(model));
     co_return Status();
   }
   runtime::Task<Status> settle(std::vector<Tensor> into) override { return rule_->settle(std::move(into)); }
@@ -173,10 +189,13 @@ class MeetsAfter final : public Agreement {
   RuleReport report() const override { return rule_->report(); }
 
  private:
+  runtime::Runtime& rt_;
+  int worker_;
   std::unique_ptr<Agreement> rule_;
   std::vector<std::int64_t> after_;
-  std::vector<Vector>* models_;
+  Shared& shared_;
   std::vector<Tensor> into_;
+  std::int64_t meetings_ = 0;
 };
 
 TEST(ServerRules, WorkersThatMeetAfterDifferentNumbersOfStepsHoldNobodyUp) {
@@ -185,22 +204,23 @@ TEST(ServerRules, WorkersThatMeetAfterDifferentNumbersOfStepsHoldNobodyUp) {
     job.workers = 3;
     job.steps_of = {9, 5, 12};
     job.compute_ns = {kMilli, 3 * kMilli, kMilli};
+    job.options.warm_start_steps = 20;  // downpour: longer than until the first meeting
     const std::vector<std::vector<std::int64_t>> after = {{2, 6}, {0, 1}, {8, 9}};
-    std::vector<std::vector<Vector>> models(3);
+    MeetsAfter::Shared shared;
+    shared.num_workers = 3;
+    shared.models.resize(3);
     const AgreementRow* row = *find_agreement(rule);
     job.updates_here = row->updates_here;
     job.make_rule = [&](const RuleContext& context) -> std::unique_ptr<Agreement> {
-      std::vector<Tensor> into;
-      for (const Tensor& w : context.weights) into.push_back(*Tensor::allocate(cpu_device(), w.type()));
-      const auto worker = static_cast<std::size_t>(context.worker);
-      return std::make_unique<MeetsAfter>(row->make(context), after[worker], &models[worker], into);
+      return std::make_unique<MeetsAfter>(context, *row, after[static_cast<std::size_t>(context.worker)],
+                                          shared);
     };
     add_servers(job, 2);
     const QuadraticRun result = run_well(job);
     expect_one_model(result, rule);
-    for (const auto& of_worker : models) {
+    for (const auto& of_worker : shared.models) {
       ASSERT_EQ(of_worker.size(), 2U) << rule;
-      for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(of_worker[i], models[0][i])) << rule;
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(of_worker[i], shared.models[0][i])) << rule;
     }
   }
 }

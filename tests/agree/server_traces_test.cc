@@ -166,51 +166,6 @@ TEST(ServerTraces, DownpourWarmsUpWithOneReplicaAlone) {
   EXPECT_GT(result.workers[1].ended[0], result.workers[0].ended[2]);
 }
 
-// Worker 0 stops after two steps until worker 1 has stepped.
-class IdlesAfterTwo final : public Agreement {
- public:
-  IdlesAfterTwo(std::unique_ptr<Agreement> rule, runtime::Runtime& rt, const bool& other_stepped)
-      : rule_(std::move(rule)), rt_(rt), other_stepped_(other_stepped) {}
-  runtime::Task<Status> begin_step(StepInfo step) override { return rule_->begin_step(step); }
-  runtime::Task<Status> exchange(BucketExchange bucket) override {
-    return rule_->exchange(std::move(bucket));
-  }
-  runtime::Task<Status> end_step(StepInfo step) override {
-    TR_CO_RETURN_IF_ERROR(co_await rule_->end_step(step));
-    while (step.step == 1 && !other_stepped_ && rt_.now() < 60 * kSecond) co_await rt_.sleep_for(kMilli);
-    co_return Status();
-  }
-  runtime::Task<Status> settle(std::vector<Tensor> into) override { return rule_->settle(std::move(into)); }
-  runtime::Task<Status> finish() override { return rule_->finish(); }
-  void on_lost(int worker) override { rule_->on_lost(worker); }
-
- private:
-  std::unique_ptr<Agreement> rule_;
-  runtime::Runtime& rt_;
-  const bool& other_stepped_;
-};
-
-TEST(ServerTraces, AWarmStartEndsWhenTheFirstReplicaHasNoWork) {
-  QuadraticJob job = two_workers("downpour", {8, 8}, {kMilli, kMilli}, {4, 4});
-  job.options.warm_start_steps = 100;
-  bool other_stepped = false;
-  job.gradient = [&other_stepped](const GradientAt& at) {
-    other_stepped |= at.worker == 1;
-    return at.x - 8.0F;
-  };
-  const AgreementRow* row = *find_agreement("downpour");
-  job.updates_here = false;
-  job.make_rule = [&](const RuleContext& context) -> std::unique_ptr<Agreement> {
-    auto rule = row->make(context);
-    if (context.worker != 0) return rule;
-    return std::make_unique<IdlesAfterTwo>(std::move(rule), *context.rt, other_stepped);
-  };
-  add_servers(job, 1);
-  const QuadraticRun result = run_well(job);
-  EXPECT_TRUE(other_stepped);
-  EXPECT_LT(result.workers[0].ended[1], 5 * kSecond);
-}
-
 TEST(ServerTraces, AWarmStartThatAMeetingCutsShortHoldsNobodyUp) {
   QuadraticJob job = two_workers("downpour", {8, 8}, {kMilli, kMilli}, {4, 4});
   job.options.warm_start_steps = 100;

@@ -76,6 +76,9 @@ class Agreement {
   virtual runtime::Task<Status> exchange(BucketExchange bucket) = 0;
   // All buckets of the step are exchanged and applied.
   virtual runtime::Task<Status> end_step(StepInfo step);
+  // This worker has no step to take until the others have come too; settle() follows when they have. Nobody
+  // shall wait for its steps meanwhile.
+  virtual runtime::Task<Status> arrive();
   // Everything under way arrives; then the model that the rule has agreed on is written to `into` (per
   // bucket, layout as the weights). Every live worker calls it at the same time; the weights stay as they
   // are.

@@ -12,7 +12,7 @@
 // computes. What a fetch brings replaces the replica's own steps, as in the paper.
 //
 // Warm start: worker 0 alone takes the first `warm_start_steps` steps; the others begin
-// when it has, or when it comes to a meeting before, or has no work.
+// when it has, or when it comes to a meeting before.
 #include <algorithm>
 #include <utility>
 
@@ -27,9 +27,6 @@ namespace {
 using runtime::Task;
 
 constexpr std::uint16_t kLetterWarm = comm::kLetterRuleFirst + 14;
-// Worker 0 does not step for so long during a warm start: it has no work, and waits for those who wait for
-// it.
-constexpr TimeNs kIdle = 2 * kSecond;
 
 // What leaves at the end of a step. Where more than one is under way it has memory of its own.
 struct Round {
@@ -56,14 +53,12 @@ class Downpour final : public Agreement {
         rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.in_flight))),
         base_updates_(context.weights.size()),
         warm_(context.options.warm_start_steps <= 0 || context.num_workers == 1),
-        link_(context),
-        idling_(*context.rt) {
+        link_(context) {
     if (warm_ || context.worker != 0) return;
     comm::Mailbox::Handler handler;
     handler.arrived = [this](int peer, const comm::Letter& letter) {
       cold_.emplace_back(peer, letter);
-      if (warm_) return let_others_begin();
-      if (cold_.size() == 1) idling_.start(watch_for_idleness());
+      if (warm_) let_others_begin();
     };
     context.mail->handle(kLetterWarm, std::move(handler));
   }
@@ -76,7 +71,6 @@ class Downpour final : public Agreement {
     TR_CO_RETURN_IF_ERROR(make_memory());
     const TimeNs began = link_.rt().now();
     if (!warm_ && link_.context().worker != 0) TR_CO_RETURN_IF_ERROR(co_await wait_for_warm_start());
-    is_stepping_ = true;
     learning_rate_ = step.learning_rate;
     Round& round = current();
     while (round.left > 0)
@@ -120,7 +114,6 @@ class Downpour final : public Agreement {
 
   Task<Status> end_step(StepInfo) override {
     const Round& round = current();
-    is_stepping_ = false;
     ++steps_;
     ++accrued_steps_;
     if (round.pushes) {
@@ -130,6 +123,12 @@ class Downpour final : public Agreement {
     }
     if (round.pushes || round.fetches) ++round_;
     if (link_.context().worker == 0 && steps_ == link_.context().options.warm_start_steps) let_others_begin();
+    co_return Status();
+  }
+
+  Task<Status> arrive() override {
+    TR_CO_RETURN_IF_ERROR(co_await send_all());
+    link_.leave();
     co_return Status();
   }
 
@@ -273,15 +272,6 @@ class Downpour final : public Agreement {
     co_return answer.status();
   }
 
-  Task<Status> watch_for_idleness() {
-    while (!warm_) {
-      const std::int64_t seen = steps_;
-      co_await link_.rt().sleep_for(kIdle);
-      if (!is_stepping_ && steps_ == seen) let_others_begin();
-    }
-    co_return Status();
-  }
-
   void let_others_begin() {
     warm_ = true;
     for (const auto& [peer, letter] : std::exchange(cold_, {}))
@@ -309,9 +299,7 @@ class Downpour final : public Agreement {
   bool must_fetch_ = true;
   bool warm_;                                       // others may begin (worker 0), this one may
   std::vector<std::pair<int, comm::Letter>> cold_;  // worker 0: who waits to begin
-  bool is_stepping_ = false;
   ServerLink link_;
-  Errands idling_;
 };
 
 }  // namespace

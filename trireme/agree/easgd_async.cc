@@ -55,6 +55,11 @@ class EasgdAsync final : public Agreement {
     co_return co_await link_.tick();
   }
 
+  Task<Status> arrive() override {
+    link_.leave();
+    co_return Status();
+  }
+
   Task<Status> finish() override { co_return co_await link_.finish(); }
   Task<Status> settle(std::vector<Tensor> into) override { co_return co_await link_.settle(std::move(into)); }
 

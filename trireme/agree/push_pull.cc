@@ -46,6 +46,11 @@ class PushPull final : public Agreement {
 
   Task<Status> end_step(StepInfo) override { co_return co_await link_.tick(); }
 
+  Task<Status> arrive() override {
+    link_.leave();
+    co_return Status();
+  }
+
   Task<Status> finish() override { co_return co_await link_.finish(); }
 
   // What was pulled before the meeting need not be what all agreed on there: the next step reads again.

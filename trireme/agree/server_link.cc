@@ -58,21 +58,29 @@ Task<Status> ServerLink::pull_all(std::vector<Tensor> into, std::int64_t clock) 
 
 Task<Status> ServerLink::tick() { co_return co_await servers().tick(clock_++); }
 
+void ServerLink::leave() {
+  if (!std::exchange(away_, true)) errands_.start(servers().finish());
+}
+
 Task<Status> ServerLink::finish() {
-  if (std::exchange(finished_, true)) co_return Status();
-  co_return co_await servers().finish();
+  finished_ = true;
+  leave();
+  co_return co_await errands_.drain();
 }
 
 Task<Status> ServerLink::settle(std::vector<Tensor> into) {
   ++meetings_;
-  if (!finished_) TR_CO_RETURN_IF_ERROR(co_await servers().finish());
+  leave();
   // Pulls that were held back for others are answered when these have come here too.
   TR_CO_RETURN_IF_ERROR(co_await errands_.drain());
   TR_CO_RETURN_IF_ERROR(co_await meet());
   // Nobody pushes before the second meeting: all read the same values.
   for (std::size_t b = 0; b < into.size(); ++b) co_await copy(rt(), context_.weights[b], into[b]);
   TR_CO_RETURN_IF_ERROR(co_await pull_all(into, clock_));
-  if (!finished_) TR_CO_RETURN_IF_ERROR(co_await servers().rejoin(clock_));
+  if (!finished_) {
+    TR_CO_RETURN_IF_ERROR(co_await servers().rejoin(clock_));
+    away_ = false;
+  }
   co_return co_await meet();
 }
 

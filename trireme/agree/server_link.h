@@ -23,7 +23,9 @@ class ServerLink {
   // All buckets of the present clock were pushed; the next pushes have the next clock.
   runtime::Task<Status> tick();
 
-  // Servers stop waiting for this worker and apply what they have of it.
+  // Servers stop waiting for this worker, until settle() ends. Returns at once: an errand tells them.
+  void leave();
+  // The same for good; ends when the servers have applied what they have of it.
   runtime::Task<Status> finish();
   // Every live worker comes, nothing is held back, all errands end; `into` receives the servers' model and
   // outside the parameters this worker's own weights. Afterwards all workers have the same clock.
@@ -55,7 +57,7 @@ class ServerLink {
   RuleContext context_;
   std::vector<server::Version> versions_;  // of the last pull, per bucket
   std::int64_t clock_ = 0;
-  bool finished_ = false;
+  bool away_ = false, finished_ = false;
   RuleReport report_;
   std::int64_t pushes_ = 0, pulls_ = 0, waits_ = 0, meetings_ = 0;
   TimeNs waited_ns_ = 0;

@@ -228,6 +228,7 @@ Task<Result<Go>> LeasedWorker::meet() {
   arrive.kind = kLetterArrive;
   const net::View into{reinterpret_cast<std::byte*>(&ticket), sizeof(ticket)};
   const TimeNs arrived = rt_.now();
+  TR_CO_RETURN_IF_ERROR(co_await replica_->rule().arrive());
   const Result<Letter> let_in = co_await mail_.ask(0, arrive, net::View{}, into);
   if (!let_in.ok()) co_return let_in.status();
   share_.exposed_seconds += to_seconds(rt_.now() - arrived);
