@@ -91,6 +91,22 @@ TEST(Loss, ALostServerIsTheVerdictThatNamesIt) {
   }
 }
 
+TEST(Loss, AWorkerThatTakesTenSecondsIsWaitedForAndNobodyIsBlamed) {
+  for (const bool expendable : {false, true}) {
+    Cluster c = three_workers("bsp");
+    c.expendable = expendable;
+    const auto work = c.work;
+    c.work = [&](Worker w) -> Task<Status> {
+      if (w.worker == 2) co_await w.rt.sleep_for(10 * kSecond);
+      co_return co_await work(w);
+    };
+    run(c);
+    for (const Status& s : c.worker_status) EXPECT_TRUE(s.ok()) << s.to_string();
+    EXPECT_GT(c.report.end_time, 10 * kSecond);
+    EXPECT_EQ(c.state.begin()->second[0], kClocks);
+  }
+}
+
 TEST(Loss, ClientsOfAnotherLayoutAreTheVerdict) {
   Cluster c;
   c.workers = 2;
