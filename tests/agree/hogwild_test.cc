@@ -19,12 +19,14 @@ using testing::QuadraticRun;
 using testing::run_well;
 using testing::Vector;
 
-// Worker 0 goes half of its way to 0, worker 1 half of its way to 4, from where x was when they looked.
+// Worker 0 goes half of its way to 0, worker 1 half of its way to 4, from where x was when they looked: the
+// rate is that of a whole batch, and each of two workers has a half.
 QuadraticJob two_workers() {
   QuadraticJob job;
   job.rule = "hogwild";
   job.letters = true;
   job.shared_weights = true;
+  job.learning_rate = 1;
   job.start = {8};
   job.b = {0, 4};
   job.compute_ns = {10 * kMilli, 15 * kMilli};
@@ -82,7 +84,7 @@ TEST(Hogwild, ConvergesFromManySeedsLockedAndNot) {
     job.steps = 100;
     job.start = {5 * random.next_normal()};
     job.bucket_elems = {3, 2};
-    job.learning_rate = 0.1F;
+    job.learning_rate = 0.4F;
     job.compute_ns = {kMilli, kMilli + 100, 2 * kMilli, 4 * kMilli};
     job.gradient = [&](const GradientAt& at) {
       Philox noise(seed, (static_cast<std::uint64_t>(at.worker) << 40) | (at.elem << 32) |

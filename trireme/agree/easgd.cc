@@ -59,6 +59,7 @@ class Easgd final : public Agreement {
   RuleReport report() const override {
     RuleReport r;
     r.exchanges = counters_.rounds();
+    if (context_.worker != 0) return r;  // reports are added up; these are the same everywhere
     r.more["outer_steps"] = counters_.rounds();
     r.more["period"] = counters_.period();
     r.more["elasticity"] = alpha_;

@@ -3,7 +3,8 @@
 //
 // The trainer gives every worker the same memory as RuleContext::weights, and each worker's optimiser steps
 // on it with the local gradient; so there is nothing to exchange. racy.h says what may go wrong and what may
-// not.
+// not. A worker's gradient is that of 1/W of a batch, for which the job's rate is meant, and counts 1/W: W
+// updates go as far as one of bsp. (The paper leaves the factor to the rate.)
 //
 // `locked`, the variant to compare with: a worker holds a lock from the first bucket's exchange to the end of
 // the step.
@@ -42,7 +43,10 @@ class Hogwild final : public Agreement {
   }
 
   Task<Status> exchange(BucketExchange bucket) override {
+    const std::size_t b = bucket.bucket;
+    const Tensor gradient = bucket.shard_gradients[0];
     co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    co_await take_share(b, gradient);
     if (!turns_) co_return Status();
     co_return co_await take_turn();
   }
@@ -82,6 +86,17 @@ class Hogwild final : public Agreement {
   }
 
  private:
+  Task<void> take_share(std::size_t b, Tensor gradient) {
+    const float share = 1.0F / static_cast<float>(context_.num_workers);
+    PassBody body = [share](float* const* p, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) p[0][i] *= share;
+    };
+    const PassCost cost{1, 1, 1};
+    std::vector<Tensor> vectors{std::move(gradient)};
+    const std::int64_t parameters = context_.parameter_elems.empty() ? -1 : context_.parameter_elems[b];
+    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "share of a batch", parameters);
+  }
+
   Task<Status> meet() {
     const comm::Letter here;
     auto met = co_await meeting_->meet(here);
