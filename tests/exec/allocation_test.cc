@@ -41,10 +41,11 @@ TEST(Allocation, ASteadyRunAllocatesOnlyTheFrameOfRun) {
   Builder b(g);
   const Value x = b.input("x", kF32, {8, 8}), lr = b.fill(0.1, kF32, {});
   std::vector<Value> parameters;
-  Value h = x;
+  Value h = x, hidden;
   for (int i = 0; i < 3; ++i) {
     parameters.push_back(b.variable(fmt::format("w{}", i), kF32, {8, 8}));
     h = b.tanh(b.matmul(h, parameters.back()));
+    if (i == 1) hidden = h;
   }
   const Value loss = b.sum(h);
   b.output("loss", loss);
@@ -56,8 +57,12 @@ TEST(Allocation, ASteadyRunAllocatesOnlyTheFrameOfRun) {
     options.notices.push_back({fmt::format("grad{}", i), ""});
   }
   ASSERT_TRUE(b.status().ok());
+  // The last gate is opened during the run, when the forward pass has come to it.
+  b.output("hidden", hidden);
+  options.notices.push_back({"hidden", ""});
+  for (int i = 0; i < 3; ++i) options.gates.push_back({{fmt::format("w{}", i)}});
   auto compiled = *compile(g, options);
-  EXPECT_GE(compiled->num_strands(), 3);
+  EXPECT_GE(compiled->num_strands(), 5);
 
   const auto run_twelve_times = [&](bool profile) {
     num_allocations = 0;
@@ -69,15 +74,19 @@ TEST(Allocation, ASteadyRunAllocatesOnlyTheFrameOfRun) {
           auto e = *make_execution(rt, compiled, {.variables = &v, .profile = profile});
           const Tensor images = *Tensor::allocate(cpu_device(), {kF32, {8, 8}});
           int notices = 0;
-          e->on_notice([&notices](int, const std::shared_ptr<Event>&) { ++notices; });
+          e->on_notice([&](int notice, const std::shared_ptr<Event>&) {
+            ++notices;
+            if (notice == 3) e->open(2);
+          });
           for (int i = 0; i < 12; ++i) {
             counting = i >= 2;
             const bool fed = e->feed("x", images).ok();
+            for (const int gate : {0, 1}) e->open(gate);
             const bool ok = (co_await e->run()).ok();
             counting = false;
             EXPECT_TRUE(fed && ok);
           }
-          EXPECT_EQ(notices, 36);
+          EXPECT_EQ(notices, 48);
         },
         9);
     EXPECT_LE(num_allocations.load(), 10)

@@ -81,6 +81,7 @@ class Worker {
   Position at_;  // what is completed
   std::int64_t total_batches_ = 0, per_epoch_ = 1;
   std::int64_t measured_samples_ = 0, measured_steps_ = 0;
+  std::int64_t own_shard_samples_ = 0;  // samples of each step times the shards that this rank had
   std::int64_t epoch_samples_ = 0;
   double epoch_loss_ = 0, epoch_correct_ = 0;
   StepOutput totals_;
@@ -179,6 +180,7 @@ void Worker::count(const StepInput& input, const StepOutput& out) {
   if (!out.applied) ++at_.skipped;
   ++measured_steps_;
   measured_samples_ += input.num_samples;
+  own_shard_samples_ += input.num_samples * replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
   totals_.compute_ns += out.compute_ns;
   totals_.exposed_ns += out.exposed_ns;
   totals_.data_ns += out.data_ns;
@@ -344,8 +346,7 @@ WorkerShare Worker::own_share() const {
   WorkerShare s;
   s.worker = group_.rank();
   s.steps = measured_steps_;
-  s.samples = measured_samples_ * plan().owners[static_cast<std::size_t>(group_.rank())].count /
-              std::max(1, plan().logical_shards);
+  s.samples = own_shard_samples_ / std::max(1, plan().logical_shards);
   s.compute_seconds = to_seconds(totals_.compute_ns);
   s.exposed_seconds = to_seconds(totals_.exposed_ns);
   s.data_seconds = to_seconds(totals_.data_ns);
