@@ -1,0 +1,198 @@
+// The recipes of papers on a few steps of small digits: each shows in summary.json the mechanism it is named
+// after.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/system/binary.h"
+
+namespace trireme::system_test {
+namespace {
+
+constexpr int kWorkers = 4;  // of every recipe here
+
+// Runs a recipe with its own [parallel], small; the summary, null where it failed.
+Json trained(const Workspace& w, const std::string& recipe, const std::string& run_dir, int steps,
+             const std::vector<std::string>& more) {
+  const char* source = std::getenv("TRIREME_SOURCE_DIR");
+  const std::string file = std::string(source != nullptr ? source : ".") + "/recipes/" + recipe + ".toml";
+  std::vector<std::string> args{"train", file, "--quiet", "--run-dir", run_dir};
+  for (const char* set : {"data.kind=digits", "data.path=", "data.limit_train=2400", "data.limit_test=200",
+                          "model.name=mlp", "train.batch=48"})
+    args.insert(args.end(), {"--set", set});
+  args.insert(args.end(), {"--set", "train.steps=" + std::to_string(steps)});
+  args.insert(args.end(), more.begin(), more.end());
+  const Ran ran = w.run(args);
+  EXPECT_EQ(ran.code, 0) << recipe << ": " << ran.err;
+  const Json summary = w.json(run_dir + "/summary.json");
+  if (!summary.is_object()) return Json();
+  EXPECT_TRUE(summary.value("finished", false)) << recipe;
+  EXPECT_EQ(summary.value("job", ""), recipe);
+  EXPECT_EQ(summary.value("workers", 0), kWorkers) << recipe;
+  return summary;
+}
+
+Json trained(const Workspace& w, const std::string& recipe, int steps,
+             const std::vector<std::string>& more = {}) {
+  return trained(w, recipe, "run", steps, more);
+}
+
+bool has_rank(const Workspace& w, int rank) {
+  return std::filesystem::exists(w / ("run/log/rank-" + std::to_string(rank) + ".log"));
+}
+
+std::int64_t count_of(const Json& summary, const char* name) {
+  return summary["rule"].value(name, std::int64_t{-1});
+}
+
+std::int64_t max_staleness(const Json& summary) {
+  return summary["staleness"].value("max", std::int64_t{-1});
+}
+
+double sent_by(const Json& summary, int worker) {
+  return summary["per_worker"].at(static_cast<std::size_t>(worker)).value("bytes_sent", 0.0);
+}
+
+std::int64_t steps_of(const Json& summary, int worker) {
+  return summary["per_worker"].at(static_cast<std::size_t>(worker)).value("steps", std::int64_t{0});
+}
+
+TEST(PaperRecipes, DistBeliefPushesEveryStepStartsWithOneReplicaAndIsStale) {
+  const Workspace w;
+  const Json s = trained(w, "distbelief-downpour", 40);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "downpour");
+  EXPECT_EQ(s.value("servers", 0), 2);
+  EXPECT_TRUE(has_rank(w, 5)) << "servers are processes of their own";
+  EXPECT_GT(max_staleness(s), 0);
+  EXPECT_EQ(count_of(s, "pushes"), count_of(s, "local_steps")) << "n_push = 1";
+  EXPECT_GE(steps_of(s, 0), 20) << "the warm start is worker 0's";
+}
+
+TEST(PaperRecipes, ParameterServersKeepWorkersTogetherWhateverTheirNumber) {
+  const Workspace w;
+  const Json three = trained(w, "parameter-server", 12);
+  const Json one = trained(w, "parameter-server", "one", 12, {"--servers", "1"});
+  ASSERT_TRUE(three.is_object() && one.is_object());
+  EXPECT_EQ(three.value("agreement", ""), "bsp-server");
+  EXPECT_EQ(three.value("servers", 0), 3);
+  EXPECT_TRUE(has_rank(w, 6));
+  EXPECT_EQ(one.value("servers", 0), 1);
+  EXPECT_EQ(max_staleness(three), 0);
+  EXPECT_EQ(three.value("parameters_sha256", "-"), one.value("parameters_sha256", ""));
+  for (int worker = 0; worker < kWorkers; ++worker) EXPECT_EQ(steps_of(three, worker), 12) << worker;
+}
+
+TEST(PaperRecipes, ProjectAdamHasItsServersInTheWorkersAndUpdatesUnderWay) {
+  const Workspace w;
+  const Json s = trained(w, "project-adam", 40);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "downpour");
+  EXPECT_EQ(s.value("servers", 0), 4);
+  EXPECT_TRUE(has_rank(w, 3));
+  EXPECT_FALSE(has_rank(w, 4)) << "servers share the workers' processes";
+  EXPECT_GT(max_staleness(s), 0);
+  EXPECT_EQ(count_of(s, "pushes"), count_of(s, "local_steps"));
+}
+
+TEST(PaperRecipes, SparkNetAveragesEveryFiftySteps) {
+  const Workspace w;
+  const Json s = trained(w, "sparknet", 120);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "averaging");
+  EXPECT_EQ(count_of(s, "outer_steps"), kWorkers * (120 / 50));
+  EXPECT_EQ(s["rule"].value("outer", ""), "average");
+  EXPECT_LT(s.value("bytes_sent_per_step", 1e30), s.value("bytes_dense_per_step", 0.0))
+      << "less than every step's gradient";
+}
+
+TEST(PaperRecipes, BlockMomentumMovesTheMeanByNesterovEveryTenSteps) {
+  const Workspace w;
+  const Json s = trained(w, "cntk-block-momentum", 45);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "averaging");
+  EXPECT_EQ(count_of(s, "outer_steps"), kWorkers * (45 / 10));
+  EXPECT_EQ(s["rule"].value("outer", ""), "nesterov");
+  const Json again = trained(w, "cntk-block-momentum", "again", 45, {});
+  const Json less = trained(w, "cntk-block-momentum", "less", 45, {"--set", "parallel.outer_momentum=0.5"});
+  ASSERT_TRUE(again.is_object() && less.is_object());
+  EXPECT_EQ(s.value("parameters_sha256", "-"), again.value("parameters_sha256", ""));
+  EXPECT_NE(s.value("parameters_sha256", ""), less.value("parameters_sha256", ""))
+      << "momentum has no effect";
+}
+
+TEST(PaperRecipes, PlatoonPullsAtTheCentreEveryTenStepsOfAWorkerOnItsOwn) {
+  const Workspace w;
+  const Json s = trained(w, "platoon-easgd", 100);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "easgd-async");
+  EXPECT_EQ(s.value("servers", 0), 1);
+  EXPECT_FALSE(has_rank(w, 4));
+  // The exchange after ten steps is made as the next begins: a last one may have no step to go with.
+  std::int64_t least = 0, most = 0;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    most += steps_of(s, worker) / 10;
+    least += std::max<std::int64_t>(0, (steps_of(s, worker) - 1) / 10);
+  }
+  EXPECT_GE(count_of(s, "exchanges"), least);
+  EXPECT_LE(count_of(s, "exchanges"), most);
+  EXPECT_GT(most, 0);
+  EXPECT_GT(max_staleness(s), 0);
+}
+
+TEST(PaperRecipes, PetuumIsStaleBehindASlowWorkerButNeverBeyondTheBound) {
+  const Workspace w;
+  const Json s = trained(w, "petuum-ssp", 24, {"--slow", "rank=3,factor=4"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "ssp");
+  EXPECT_EQ(s.value("servers", 0), 2);
+  EXPECT_GT(max_staleness(s), 0);
+  EXPECT_LE(max_staleness(s), 3);
+  EXPECT_GT(s["rule"].value("waited_seconds", 0.0), 0.0);
+}
+
+TEST(PaperRecipes, CaffeMpiSendsEverythingThroughItsMaster) {
+  const Workspace w;
+  const Json s = trained(w, "caffe-mpi", 24);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "bsp-server");
+  EXPECT_EQ(max_staleness(s), 0);
+  EXPECT_FALSE(has_rank(w, 4)) << "the master is worker 0";
+  for (int worker = 1; worker < kWorkers; ++worker)
+    EXPECT_GT(sent_by(s, 0), 2 * sent_by(s, worker)) << worker;
+}
+
+TEST(PaperRecipes, HorovodSendsTheShareOfARingFromEveryRank) {
+  const Workspace w;
+  const Json s = trained(w, "horovod-ring", 24);
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "bsp");
+  EXPECT_EQ(s.value("servers", -1), 0);
+  const double ring = 2.0 * (kWorkers - 1) / kWorkers * s.value("bytes_dense_per_step", 0.0);
+  EXPECT_GT(ring, 0);
+  EXPECT_NEAR(s.value("bytes_sent_per_step", 0.0), ring, 0.05 * ring);
+  for (int worker = 1; worker < kWorkers; ++worker)
+    EXPECT_NEAR(sent_by(s, worker), sent_by(s, 0), 0.05 * sent_by(s, 0)) << worker;
+}
+
+TEST(PaperRecipes, HogwildWorkersShareTheirWeightsAndSendNone) {
+  const Workspace w;
+  for (const bool locked : {false, true}) {
+    const std::string text = locked ? "true" : "false";
+    const Json s = trained(w, "hogwild", text, 40, {"--set", "parallel.locked=" + text});
+    ASSERT_TRUE(s.is_object());
+    EXPECT_EQ(s.value("agreement", ""), "hogwild");
+    EXPECT_EQ(s["rule"].value("locked", !locked), locked);
+    EXPECT_LT(s.value("bytes_sent_per_step", 1e30), 0.05 * s.value("bytes_dense_per_step", 0.0));
+    std::int64_t busy = 0;
+    for (int worker = 0; worker < kWorkers; ++worker) busy += steps_of(s, worker) > 0 ? 1 : 0;
+    EXPECT_GT(busy, 1);
+    EXPECT_GT(s.value("test_accuracy", 0.0), 0.5) << "of the one set of weights";
+  }
+}
+
+}  // namespace
+}  // namespace trireme::system_test
