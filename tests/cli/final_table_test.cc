@@ -51,7 +51,7 @@ staleness of updates: mean 1.50, at most 12 clocks
      1  ###############                30.0 %
     12  #####                          10.0 %
 drift: replicas are 2.0 % of the weights' length away from their mean
-worker 1 was lost; the others went on without it
+lost on the way: worker 1
 )");
 }
 

@@ -79,6 +79,12 @@ std::string staleness_rows(const Json& staleness) {
   return text;
 }
 
+std::string list_of(const Json& numbers) {
+  std::string text;
+  for (const Json& n : numbers) text += (text.empty() ? "" : ", ") + n.dump();
+  return text;
+}
+
 // The key that brings replicas of this rule closer together.
 std::string advice(const std::string& agreement) {
   const auto row = agree::find_agreement(agreement);
@@ -105,8 +111,8 @@ std::string final_table(const Json& s) {
   if (s.value("workers", 1) < 2) return "";
   std::string text = head_line(s) + worker_rows(s.value("per_worker", Json::array())) +
                      staleness_rows(s.value("staleness", Json::object())) + drift_line(s);
-  for (const Json& worker : s.value("lost_workers", Json::array()))
-    text += fmt::format("worker {} was lost; the others went on without it\n", worker.dump());
+  if (const Json lost = s.value("lost_workers", Json::array()); !lost.empty())
+    text += fmt::format("lost on the way: worker{} {}\n", lost.size() == 1 ? "" : "s", list_of(lost));
   return text;
 }
 
