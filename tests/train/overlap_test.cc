@@ -1,6 +1,9 @@
 // Communication that hides behind computation changes when things happen, never what comes out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
 
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
@@ -11,6 +14,8 @@
 namespace trireme::train {
 namespace {
 
+using runtime::Task;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::hash_in_process;
 using testing::hash_virtual;
@@ -47,6 +52,54 @@ TEST(Overlap, GivesTheSameBitsOnJitteryLinksAndOnThreads) {
     job.parallel.overlap = overlap;
     EXPECT_EQ(hash_in_process(job, data), expected) << overlap;
   }
+}
+
+Task<void> run_rank(RankContext context, Result<Summary>& out) {
+  out = co_await train_rank(std::move(context));
+}
+
+// Ranks as threads, joined by a transport between processes.
+std::vector<std::string> hashes_over(const char* transport, const Job& job,
+                                     std::shared_ptr<const data::Dataset> data) {
+  std::string dir = ::testing::TempDir() + "/overlap-XXXXXX";
+  EXPECT_NE(mkdtemp(dir.data()), nullptr);
+  const auto world = static_cast<std::size_t>(job.parallel.workers);
+  std::vector<std::string> hashes(world);
+  std::vector<std::function<void()>> bodies;
+  for (std::size_t rank = 0; rank < world; ++rank)
+    bodies.push_back([&, rank] {
+      runtime::RealOptions options;
+      options.compute_threads = 1;
+      options.spin_ns = 0;
+      const auto rt = runtime::make_real_runtime(options);
+      RankContext context;
+      context.rt = rt.get();
+      context.job = job;
+      context.transport = transport;
+      context.connect.rank = static_cast<int>(rank);
+      context.connect.world = static_cast<int>(world);
+      context.connect.rendezvous = dir;
+      context.data = data;
+      Result<Summary> result = Status(Code::kInternal, "[test] not started");
+      rt->run(run_rank(std::move(context), result));
+      EXPECT_TRUE(result.ok()) << result.status().to_string();
+      if (result.ok()) hashes[rank] = result->parameters_sha256;
+    });
+  runtime::run_in_threads(std::move(bodies));
+  std::filesystem::remove_all(dir);
+  return hashes;
+}
+
+TEST(Overlap, GivesTheSameBitsThroughSharedMemoryAndTcp) {
+  const auto data = tiny_pictures(40, 10, 8);
+  Job job = tiny_job();
+  const std::string expected = hash_virtual(job, data);
+  job.parallel.workers = 2;
+  for (const char* transport : {"shm", "tcp"})
+    for (const char* overlap : kOverlaps) {
+      job.parallel.overlap = overlap;
+      EXPECT_THAT(hashes_over(transport, job, data), Each(expected)) << transport << ", " << overlap;
+    }
 }
 
 // Seven layers and two workers on a link that takes about twice as long as they compute.
