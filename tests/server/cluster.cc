@@ -55,26 +55,25 @@ Task<void> rank_main(Play& play, Runtime& rt, int rank, const bool* others_gone)
     const Status set = (*group)->set_expendable(ranks);
     EXPECT_TRUE(set.ok()) << set.to_string();
   }
-  const int server = c.colocated ? rank : rank - c.workers;
-  std::unique_ptr<Server> own;
-  if (server >= 0 && server < c.servers) {
-    auto made = server_of(play, rt, **group, server);
+  std::vector<std::pair<std::size_t, std::unique_ptr<Server>>> own;
+  for (int s = 0; s < c.servers; ++s) {
+    if (c.rank_of(s) != rank) continue;
+    auto made = server_of(play, rt, **group, s);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
-    own = std::move(*made);
+    own.emplace_back(static_cast<std::size_t>(s), std::move(*made));
   }
   if (rank < c.workers) co_await work(play, rt, **group, rank);
   while (play.workers_left > 0 && !*others_gone && (*group)->verdict().ok()) co_await rt.sleep_for(kMilli);
-  if (own != nullptr) {
-    const auto s = static_cast<std::size_t>(server);
-    c.server_status[s] = co_await own->settle();
+  for (const auto& [s, server] : own) {
+    c.server_status[s] = co_await server->settle();
     if (!(*group)->verdict().ok()) c.server_status[s] = (*group)->verdict();
-    c.stats[s] = own->stats();
-    if (!rt.is_phantom())
-      for (const auto& [name, tensor] : own->state()) c.state[name] = values_of(tensor);
+    c.stats[s] = server->stats();
+    if (rt.is_phantom()) continue;
+    for (const auto& [name, tensor] : server->state()) c.state[name] = values_of(tensor);
   }
   const Status left = co_await (*group)->leave();
   EXPECT_EQ(left.to_string(), (*group)->verdict().to_string());
-  own.reset();
+  own.clear();
 }
 
 }  // namespace

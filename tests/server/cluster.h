@@ -26,7 +26,7 @@ struct Worker {
 
 struct Cluster {
   int workers = 2, servers = 1;
-  bool colocated = false;   // server s on rank s; servers <= workers
+  bool colocated = false;   // server s on rank s % workers
   bool expendable = false;  // workers but the first may be lost
   std::vector<Key> keys;
   std::int64_t small_elems = 4;  // so that small vectors are cut too
@@ -44,7 +44,7 @@ struct Cluster {
   runtime::WorldReport report;
 
   int world() const { return colocated ? workers : workers + servers; }
-  int rank_of(int server) const { return colocated ? server : workers + server; }
+  int rank_of(int server) const { return colocated ? server % workers : workers + server; }
   ServerStats total() const;
 };
 

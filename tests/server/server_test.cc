@@ -78,7 +78,6 @@ TEST(Server, BspEqualsSequentialGradientDescentToTheBit) {
   for (int servers = 1; servers <= 3; ++servers)
     for (int workers = 1; workers <= 4; ++workers)
       for (const bool colocated : {false, true}) {
-        if (colocated && servers > workers) continue;
         Cluster c;
         c.workers = workers;
         c.servers = servers;

@@ -33,7 +33,7 @@ class MailClient final : public Client {
   Task<Status> init(std::uint32_t key, Tensor values) override {
     TR_CO_RETURN_IF_ERROR(check(key, values));
     Letter letter;
-    letter.kind = kInit;
+    letter.flags = kInit;
     co_return co_await send_slices(key, values, letter);
   }
 
@@ -45,7 +45,7 @@ class MailClient final : public Client {
   Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) override {
     TR_CO_RETURN_IF_ERROR(check(key, into));
     Letter letter;
-    letter.kind = kPull;
+    letter.flags = kPull;
     letter.clock = clock;
     co_return co_await ask_slices(key, Tensor(), into, letter);
   }
@@ -55,7 +55,7 @@ class MailClient final : public Client {
     TR_CO_RETURN_IF_ERROR(check(key, values));
     TR_CO_RETURN_IF_ERROR(check(key, into));
     Letter letter = letter_of(kPush, note);
-    letter.flags = when == ReadWhen::kBefore ? kFlagBefore : kFlagAfter;
+    letter.flags |= when == ReadWhen::kBefore ? kFlagBefore : kFlagAfter;
     co_return co_await ask_slices(key, values, into, letter);
   }
 
@@ -64,22 +64,22 @@ class MailClient final : public Client {
 
   Task<Status> tick(std::int64_t clock) override {
     Letter letter;
-    letter.kind = kTick;
+    letter.flags = kTick;
     letter.clock = clock;
     std::vector<Task<Status>> sends;
-    for (const int rank : ranks_) sends.push_back(mail_.send(rank, letter, {}));
+    for (int s = 0; s < layout_.num_servers; ++s) sends.push_back(send(s, letter, {}));
     co_return co_await runtime::when_all(rt_, std::move(sends));
   }
 
   Task<Status> finish() override {
     Letter letter;
-    letter.kind = kFinish;
+    letter.flags = kFinish;
     co_return co_await ask_servers(letter);
   }
 
   Task<Status> rejoin(std::int64_t clock) override {
     Letter letter;
-    letter.kind = kRejoin;
+    letter.flags = kRejoin;
     letter.clock = clock;
     co_return co_await ask_servers(letter);
   }
@@ -87,13 +87,16 @@ class MailClient final : public Client {
  private:
   Status check(std::uint32_t key, const Tensor& t) const;
   Status check_rows(std::uint32_t key, const Tensor& rows, const Tensor& values) const;
-  static Letter letter_of(std::uint16_t kind, const PushNote& note);
+  static Letter letter_of(LetterOf what, const PushNote& note);
   // How far the slice was when the values of `based_on` were read: slices of one key differ.
   std::int64_t based_on(const Slice& slice, std::int64_t noted) const {
     return noted >= 0 && noted == fewest_[slice.key] ? updates_[slice.id] : noted;
   }
-  int rank_of(const Slice& slice) const { return ranks_[static_cast<std::size_t>(slice.server)]; }
 
+  Task<Status> send(int server, Letter letter, net::View payload) {
+    letter.kind = kind_of_server(server);
+    return mail_.send(ranks_[static_cast<std::size_t>(server)], letter, payload);
+  }
   Task<Status> ask(int server, Letter letter, net::View payload, net::View into, Letter* answer);
   Task<Status> send_slices(std::uint32_t key, Tensor values, Letter letter);
   Task<Result<Version>> ask_slices(std::uint32_t key, Tensor values, Tensor into, Letter letter);
@@ -120,9 +123,9 @@ Status MailClient::check(std::uint32_t key, const Tensor& t) const {
   return {};
 }
 
-Letter MailClient::letter_of(std::uint16_t kind, const PushNote& note) {
+Letter MailClient::letter_of(LetterOf what, const PushNote& note) {
   Letter letter;
-  letter.kind = kind;
+  letter.flags = what;
   letter.clock = note.clock;
   letter.number = note.based_on;
   letter.value = static_cast<double>(note.learning_rate);
@@ -132,6 +135,7 @@ Letter MailClient::letter_of(std::uint16_t kind, const PushNote& note) {
 
 Task<Status> MailClient::ask(int server, Letter letter, net::View payload, net::View into, Letter* answer) {
   const int rank = ranks_[static_cast<std::size_t>(server)];
+  letter.kind = kind_of_server(server);
   Result<Letter> got = co_await mail_.ask(rank, letter, payload, into);
   if (!got.ok()) co_return got.status();
   if ((got->flags & kFlagFailed) != 0)
@@ -148,7 +152,7 @@ Task<Status> MailClient::send_slices(std::uint32_t key, Tensor values, Letter le
   for (const Slice& s : slices_[key]) {
     letter.key = s.id;
     letter.number = based_on(s, noted);
-    sends.push_back(mail_.send(rank_of(s), letter, view_of(values, s)));
+    sends.push_back(send(s.server, letter, view_of(values, s)));
   }
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
@@ -217,7 +221,7 @@ Task<Status> MailClient::push_rows(std::uint32_t key, Tensor rows, Tensor values
     Letter letter = letter_of(kPushRows, note);
     letter.key = to.slice.id;
     letter.number = based_on(to.slice, note.based_on);
-    sends.push_back(mail_.send(rank_of(to.slice), letter, to.pack(values)));
+    sends.push_back(send(to.slice.server, letter, to.pack(values)));
   }
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
@@ -231,7 +235,7 @@ Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tens
   for (std::size_t i = 0; i < letters.size(); ++i) {
     slices.push_back(letters[i].slice);
     Letter letter;
-    letter.kind = kPullRows;
+    letter.flags = kPullRows;
     letter.key = slices[i].id;
     letter.clock = clock;
     asks.push_back(ask(slices[i].server, letter, letters[i].pack_numbers(), letters[i].room(), &answers[i]));

@@ -1,7 +1,7 @@
-// What clients and servers write to each other: the fields of comm::Letter by kind. All letters go from a
+// What clients and servers write to each other: the fields of comm::Letter. All letters go from a
 // worker to a server; answers carry what the row says.
 //
-//   kind      key     clock          number      value  value2  payload           answer
+//   what      key     clock          number      value  value2  payload           answer
 //   init      slice                                             f32 values
 //   push      slice   the push's     based on    rate   scale   f32 values        with kBefore, kAfter: as
 //   pull pull      slice   about to be                                                 number: updates,
@@ -19,8 +19,9 @@
 
 namespace trireme::server {
 
+// In the low bits of the flags.
 enum LetterOf : std::uint16_t {
-  kInit = comm::kLetterServerFirst,
+  kInit = 1,
   kPush,
   kPull,
   kPushRows,
@@ -29,11 +30,19 @@ enum LetterOf : std::uint16_t {
   kFinish,
   kRejoin,
 };
-inline constexpr std::uint16_t kAllLetters[] = {kInit,     kPush, kPull,   kPushRows,
-                                                kPullRows, kTick, kFinish, kRejoin};
-
+inline constexpr std::uint16_t kLetterOfMask = 0xFF;
+inline LetterOf what_is(const comm::Letter& letter) {
+  return static_cast<LetterOf>(letter.flags & kLetterOfMask);
+}
 // Of push: values before or after this update are to come back.
-inline constexpr std::uint16_t kFlagBefore = 1, kFlagAfter = 2;
+inline constexpr std::uint16_t kFlagBefore = 0x100, kFlagAfter = 0x200;
+
+// A kind for each server, so that several may be on one rank; their numbers must differ modulo 15.
+inline constexpr int kNumKinds = comm::kLetterRuleFirst - comm::kLetterServerFirst;
+inline std::uint16_t kind_of_server(int server) {
+  return static_cast<std::uint16_t>(comm::kLetterServerFirst + server % kNumKinds);
+}
+
 // Of answers: the server could not make its updates; its log says why.
 inline constexpr std::uint16_t kFlagFailed = 1;
 

@@ -23,40 +23,46 @@ Status Service::make_slices() {
   return {};
 }
 
-void Service::handle(std::uint16_t kind, void (Service::*arrived)(int, const Letter&), bool has_payload) {
+void Service::open() {
   comm::Mailbox::Handler handler;
   const std::weak_ptr<Service> weak = weak_from_this();
-  if (has_payload)
-    handler.place = [weak](int peer, const Letter& letter) -> Result<net::View> {
-      if (const auto self = weak.lock()) return self->place(peer, letter);
-      return error(Code::kCancelled, "[server] the server of this rank has ended");
-    };
-  handler.arrived = [weak, arrived](int peer, const Letter& letter) {
-    const auto self = weak.lock();
-    if (self == nullptr || self->closed_) return;
-    if (const Status wrong = self->check(peer, letter); !wrong.ok()) return self->fail(wrong);
-    ((*self).*arrived)(peer, letter);
+  handler.place = [weak](int peer, const Letter& letter) -> Result<net::View> {
+    if (const auto self = weak.lock()) return self->place(peer, letter);
+    return error(Code::kCancelled, "[server] the server of this rank has ended");
   };
-  mail_.handle(kind, std::move(handler));
-}
-
-void Service::open() {
-  handle(kInit, &Service::on_init, true);
-  handle(kPush, &Service::on_push, true);
-  handle(kPushRows, &Service::on_push, true);
-  handle(kPull, &Service::on_pull, false);
-  handle(kPullRows, &Service::on_pull, true);
-  handle(kTick, &Service::on_tick, false);
-  handle(kFinish, &Service::on_finish, false);
-  handle(kRejoin, &Service::on_rejoin, false);
-  mail_.on_lost([weak = weak_from_this()](int peer, const Status&) {
+  handler.arrived = [weak](int peer, const Letter& letter) {
+    if (const auto self = weak.lock(); self != nullptr && !self->closed_) self->arrived(peer, letter);
+  };
+  mail_.handle(kind_of_server(options_.server), std::move(handler));
+  mail_.on_lost([weak](int peer, const Status&) {
     if (const auto self = weak.lock(); self != nullptr && !self->closed_) self->on_lost(peer);
   });
 }
 
 void Service::close() {
   closed_ = true;
-  for (const std::uint16_t kind : kAllLetters) mail_.handle(kind, {});
+  mail_.handle(kind_of_server(options_.server), {});
+}
+
+void Service::arrived(int peer, const Letter& letter) {
+  if (const Status wrong = check(peer, letter); !wrong.ok()) return fail(wrong);
+  switch (what_is(letter)) {
+    case kInit:
+      return on_init(peer, letter);
+    case kPush:
+    case kPushRows:
+      return on_push(peer, letter);
+    case kPull:
+    case kPullRows:
+      return on_pull(peer, letter);
+    case kTick:
+      return on_tick(peer, letter);
+    case kFinish:
+      return on_finish(peer, letter);
+    case kRejoin:
+      return on_rejoin(peer, letter);
+  }
+  fail(error(Code::kMismatch, "[server] rank {} wrote a letter of no known sort: {}", peer, letter.flags));
 }
 
 KeptSlice* Service::find(std::uint32_t slice_id) {
@@ -69,20 +75,25 @@ Status Service::check(int peer, const Letter& letter) const {
   if (peer < 0 || peer >= options_.clocks.num_workers)
     return error(Code::kMismatch, "[server] a letter of rank {}: expected workers 0 to {}", peer,
                  options_.clocks.num_workers - 1);
-  if (letter.kind == kTick || letter.kind == kFinish || letter.kind == kRejoin) return {};
+  const LetterOf what = what_is(letter);
+  if ((what == kTick || what == kFinish || what == kRejoin) && letter.bytes == 0) return {};
   const auto it = by_id_.find(letter.key);
   if (it == by_id_.end())
-    return error(Code::kMismatch, "[server] slice {} is not kept by server {}: do all ranks have one layout?",
-                 letter.key, options_.server);
+    return error(
+        Code::kMismatch,
+        "[server] slice {} is not kept by server {}: do all ranks have one layout, and do the servers of a "
+        "rank have numbers that differ modulo 15?",
+        letter.key, options_.server);
   const StoredSlice& slice = it->second->stored();
-  if (letter.kind == kPushRows || letter.kind == kPullRows) {
+  if (what_is(letter) == kPushRows || what_is(letter) == kPullRows) {
     const std::uint64_t per_row =
-        !slice.rows ? 0
-                    : 8 + (letter.kind == kPushRows ? 4 * static_cast<std::uint64_t>(slice.rows->row) : 0);
+        !slice.rows
+            ? 0
+            : 8 + (what_is(letter) == kPushRows ? 4 * static_cast<std::uint64_t>(slice.rows->row) : 0);
     if (letter.bytes != 0 && (per_row == 0 || letter.bytes % per_row != 0))
       return error(Code::kMismatch, "[server] slice {}: got {} bytes of rows, expected {}", letter.key,
                    letter.bytes, per_row == 0 ? "no rows: it has none" : "whole rows");
-  } else if (letter.bytes != (letter.kind == kPull ? 0 : slice.num_bytes())) {
+  } else if (letter.bytes != (what_is(letter) == kPull ? 0 : slice.num_bytes())) {
     return error(Code::kMismatch, "[server] slice {}: got {} bytes, expected {}", letter.key, letter.bytes,
                  slice.num_bytes());
   }
@@ -93,7 +104,7 @@ Result<net::View> Service::place(int peer, const Letter& letter) {
   if (closed_) return error(Code::kCancelled, "[server] the server of this rank has ended");
   if (!failure_.ok()) return failure_;
   TR_RETURN_IF_ERROR(check(peer, letter));
-  const bool has_rows = letter.kind == kPushRows || letter.kind == kPullRows;
+  const bool has_rows = what_is(letter) == kPushRows || what_is(letter) == kPullRows;
   const auto elems = static_cast<std::int64_t>(letter.bytes / sizeof(float));
   TR_ASSIGN_OR_RETURN(Loan loan, has_rows ? pool_.take_at_least(elems) : pool_.take(elems));
   const net::View view{loan->raw(), letter.bytes};
@@ -111,7 +122,7 @@ Loan Service::take_arrived(int peer) {
 
 std::int64_t Service::num_rows(const Letter& letter, const StoredSlice& slice) const {
   if (letter.bytes == 0) return 0;
-  const auto per_row = 8 + (letter.kind == kPushRows ? 4 * slice.rows->row : 0);
+  const auto per_row = 8 + (what_is(letter) == kPushRows ? 4 * slice.rows->row : 0);
   return static_cast<std::int64_t>(letter.bytes) / per_row;
 }
 
@@ -136,7 +147,7 @@ void Service::on_push(int peer, const Letter& letter) {
   Push push;
   push.id = {peer, letter.clock};
   if (letter.bytes > 0) push.values = take_arrived(peer);
-  if (letter.kind == kPushRows && push.values != nullptr) {
+  if (what_is(letter) == kPushRows && push.values != nullptr) {
     push.num_rows = num_rows(letter, slice.stored());
     if (!are_rows_inside(push.values, push.num_rows, slice.stored()))
       return fail(error(Code::kMismatch, "[server] rank {} pushed a row outside slice {}", peer, letter.key));
@@ -200,7 +211,7 @@ void Service::on_pull(int peer, const Letter& letter) {
   KeptSlice& slice = *find(letter.key);
   Pull pull;
   pull.question = {peer, letter, rt_.now()};
-  if (letter.kind == kPullRows) {
+  if (what_is(letter) == kPullRows) {
     pull.rows = letter.bytes > 0 ? take_arrived(peer) : nullptr;
     pull.num_rows = num_rows(letter, slice.stored());
     if (!are_rows_inside(pull.rows, pull.num_rows, slice.stored()))

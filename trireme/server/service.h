@@ -36,7 +36,7 @@ class Service : public std::enable_shared_from_this<Service> {
   };
 
   // Letters (service.cc).
-  void handle(std::uint16_t kind, void (Service::*arrived)(int, const comm::Letter&), bool has_payload);
+  void arrived(int peer, const comm::Letter& letter);
   Result<net::View> place(int peer, const comm::Letter& letter);
   Status check(int peer, const comm::Letter& letter) const;
   void on_init(int peer, const comm::Letter& letter);

@@ -115,7 +115,7 @@ Task<Status> Service::answer(KeptSlice& slice, Pull pull) {
     ++stats_.pulls;
     stats_.pulls_waited += rt_.now() - pull.question.since;
   }
-  if (pull.question.letter.kind == kPullRows) {
+  if (what_is(pull.question.letter) == kPullRows) {
     if (pull.rows == nullptr) {
       send_answer(nullptr, pull.question, head, nullptr, {});
       co_return Status();
