@@ -45,6 +45,7 @@ Job small_job(std::string model, std::int64_t steps, int workers) {
   job.train.logical_shards = 6;
   job.train.optimizer.lr = 0.05;
   job.parallel.workers = workers;
+  job.parallel.bucket_bytes = 1 << 20;  // one bucket: tests count collective calls
   return job;
 }
 
