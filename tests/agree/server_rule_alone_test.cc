@@ -117,6 +117,22 @@ TEST(ServerRuleAlone, ElasticAveragingTakesBothLinesFromTheOldValues) {
   EXPECT_EQ(result.workers[0].report.exchanges, 2);
 }
 
+TEST(ServerRuleAlone, ElasticAveragingExchangesAtAMeetingAndCompletesItsOwnLineAfterIt) {
+  FakeServers servers;
+  servers.elastic = true;
+  servers.alpha = 0.25F;
+  QuadraticJob job = alone(servers, "easgd-async", 2);
+  job.options.period = 100;
+  job.options.elasticity = 0.25;
+  job.settle_every = 1;
+  const QuadraticRun result = run_well(job);
+  // x = 4 comes to the meeting, c = 0 + 4/4; then x = 4 - 4/4 = 3, and its step: 5.5.
+  EXPECT_EQ(first_elems(result.workers[0].settled), (Vector{1, 1}));
+  EXPECT_EQ(first_elems(result.workers[0].trace), (Vector{4, 5.5F}));
+  const Calls expected = {"trade 0@0", "tick 0", "finish", "pull 0@1", "rejoin 1", "finish", "pull 0@1"};
+  EXPECT_EQ(servers.calls, expected);
+}
+
 TEST(ServerRuleAlone, ElasticAveragingExchangesEveryPeriod) {
   FakeServers servers;
   servers.elastic = true;

@@ -5,7 +5,10 @@
 //   c <- c + alpha (x - c)
 // The worker sends x as the step begins and gets the old centre back; that travels while the step computes,
 // and the worker's own line is completed at the step's end. EAMSGD, the momentum form (algorithm 2), is this
-// rule with momentum or nesterov as the workers' optimiser. The agreed model is the centre.
+// rule with momentum or nesterov as the workers' optimiser.
+//
+// The agreed model is the centre. At a meeting every worker exchanges once more when all have come, or the
+// centre would be close to whoever was last at work; its own line is completed before its next step.
 #include "trireme/agree/server_link.h"
 #include "trireme/agree/server_rules.h"
 #include "trireme/agree/server_updates.h"
@@ -26,17 +29,9 @@ class EasgdAsync final : public Agreement {
 
   // The first step is no exchange: all begin at the centre.
   Task<Status> begin_step(StepInfo) override {
+    if (std::exchange(met_, false)) co_await pull_towards_centre();
     if (steps_++ % period_ != 0 || steps_ == 1) co_return Status();
-    if (sent_.empty()) {
-      TR_CO_ASSIGN_OR_RETURN(sent_, new_vectors_like(link_.rt(), link_.context().weights));
-      TR_CO_ASSIGN_OR_RETURN(centre_, new_vectors_like(link_.rt(), link_.context().weights));
-    }
-    for (std::size_t b = 0; b < sent_.size(); ++b) {
-      co_await copy(link_.rt(), link_.context().weights[b], sent_[b]);
-      link_.errands().start(trade(b));
-    }
-    trading_ = true;
-    co_return Status();
+    co_return co_await start_trade();
   }
 
   // The worker applies its own gradient.
@@ -50,18 +45,24 @@ class EasgdAsync final : public Agreement {
     const TimeNs began = link_.rt().now();
     TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
     link_.note_wait(began);
-    for (std::size_t b = 0; b < sent_.size(); ++b) co_await pull_towards(b);
+    co_await pull_towards_centre();
     link_.note_staleness(others_);
     co_return co_await link_.tick();
   }
 
-  Task<Status> arrive() override {
-    link_.leave();
-    co_return Status();
-  }
-
   Task<Status> finish() override { co_return co_await link_.finish(); }
-  Task<Status> settle(std::vector<Tensor> into) override { co_return co_await link_.settle(std::move(into)); }
+
+  Task<Status> settle(std::vector<Tensor> into) override {
+    TR_CO_RETURN_IF_ERROR(co_await link_.meet());
+    if (!link_.is_finished()) {
+      TR_CO_RETURN_IF_ERROR(co_await start_trade());
+      TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
+      trading_ = false;
+      met_ = true;
+      TR_CO_RETURN_IF_ERROR(co_await link_.tick());
+    }
+    co_return co_await link_.settle(std::move(into));
+  }
 
   void on_lost(int worker) override { link_.on_lost(worker); }
 
@@ -73,6 +74,23 @@ class EasgdAsync final : public Agreement {
   }
 
  private:
+  Task<Status> start_trade() {
+    if (sent_.empty()) {
+      TR_CO_ASSIGN_OR_RETURN(sent_, new_vectors_like(link_.rt(), link_.context().weights));
+      TR_CO_ASSIGN_OR_RETURN(centre_, new_vectors_like(link_.rt(), link_.context().weights));
+    }
+    for (std::size_t b = 0; b < sent_.size(); ++b) {
+      co_await copy(link_.rt(), link_.context().weights[b], sent_[b]);
+      link_.errands().start(trade(b));
+    }
+    trading_ = true;
+    co_return Status();
+  }
+
+  Task<void> pull_towards_centre() {
+    for (std::size_t b = 0; b < sent_.size(); ++b) co_await pull_towards(b);
+  }
+
   Task<Status> trade(std::size_t b) {
     server::PushNote note;
     note.clock = link_.clock();
@@ -102,6 +120,7 @@ class EasgdAsync final : public Agreement {
   const float alpha_;
   std::int64_t steps_ = 0;
   bool trading_ = false;
+  bool met_ = false;                   // exchanged at a meeting, and the own line is not completed
   std::vector<Tensor> sent_, centre_;  // per bucket, of the exchange under way
   std::vector<std::int64_t> updates_;  // of the centre at the last exchange
   std::int64_t others_ = 0;            // exchanges of others since this worker's last

@@ -31,6 +31,9 @@ class ServerLink {
   // outside the parameters this worker's own weights. Afterwards all workers have the same clock.
   runtime::Task<Status> settle(std::vector<Tensor> into);
 
+  // Every live worker comes; all leave with the largest clock.
+  runtime::Task<Status> meet();
+  bool is_finished() const { return finished_; }
   // Nobody waits for it at a meeting.
   void on_lost(int worker);
 
@@ -52,8 +55,6 @@ class ServerLink {
   RuleReport report() const;
 
  private:
-  runtime::Task<Status> meet();
-
   RuleContext context_;
   std::vector<server::Version> versions_;  // of the last pull, per bucket
   std::int64_t clock_ = 0;
