@@ -10,7 +10,7 @@
 namespace trireme::train {
 
 struct SimulateOptions {
-  Job job;               // parallel.workers ranks
+  Job job;               // its workers, and servers that have machines of their own
   bool phantom = false;  // only sizes travel: for clusters and models that do not fit here
   cost::MachineModel machine;
   cost::LinkModel link;

@@ -1,0 +1,80 @@
+// Every rule with the whole trainer in virtual time: workers that see one class each must come to one model
+// that knows all, and the control must not.
+#include "trireme/agree/agree.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "trireme/train/simulate.h"
+
+namespace trireme::train {
+namespace {
+
+constexpr int kWorkers = 4;
+
+Job by_class_job(const std::string& rule) {
+  Job job = testing::tiny_job();
+  job.data.partition = "by-class";
+  job.train.logical_shards = 0;
+  job.train.shard_threads = 1;
+  job.train.batch = 32;
+  job.train.steps = 150;
+  job.train.epochs = 0;
+  job.train.optimizer.kind = "sgd";
+  job.train.optimizer.lr = 0.1;
+  job.train.optimizer.schedule = "constant";
+  job.train.optimizer.warmup = 0;
+  job.parallel.workers = kWorkers;
+  job.parallel.agreement = rule;
+  job.parallel.period = rule == "averaging" || rule == "conservative" || rule == "easgd" ? 2 : 1;
+  return job;
+}
+
+Summary run(const Job& job, std::vector<double> speeds = {}) {
+  SimulateOptions options;
+  options.job = job;
+  options.machine.cores = 1;
+  const auto data = testing::tiny_pictures(400, 80);
+  if (!speeds.empty()) {
+    options.cluster.topology =
+        cost::Topology::single_switch(static_cast<int>(speeds.size()), options.machine, options.link);
+    for (std::size_t i = 0; i < speeds.size(); ++i) options.cluster.topology.machines[i].speed = speeds[i];
+  }
+  const SimulateReport report = simulate_training(options, data);
+  for (std::size_t r = 0; r < report.ranks.size(); ++r)
+    EXPECT_TRUE(report.ranks[r].ok()) << "rank " << r << ": " << report.ranks[r].status().to_string();
+  return report.ranks[0].ok() ? *report.ranks[0] : Summary{};
+}
+
+class Rules : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Rules, AgreeOnAModelThatKnowsWhatEachWorkerHasSeen) {
+  const Summary s = run(by_class_job(GetParam()));
+  EXPECT_TRUE(s.finished);
+  EXPECT_EQ(s.parameters_sha256.size(), 64U);
+  if (GetParam() == "none")
+    EXPECT_LT(s.test_accuracy, 0.65);
+  else
+    EXPECT_GE(s.test_accuracy, 0.9) << to_json(s).dump(1);
+}
+
+TEST_P(Rules, GiveTheSameBitsForTheSameSeedInVirtualTime) {
+  Job job = by_class_job(GetParam());
+  job.train.steps = 12;
+  EXPECT_EQ(run(job).parameters_sha256, run(job).parameters_sha256);
+}
+
+std::vector<std::string> all_rules() {
+  std::vector<std::string> names;
+  for (const agree::AgreementRow& row : agree::agreement_table()) names.emplace_back(row.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Rules, ::testing::ValuesIn(all_rules()), [](const auto& info) {
+  std::string name = info.param;
+  std::erase(name, '-');
+  return name;
+});
+
+}  // namespace
+}  // namespace trireme::train
