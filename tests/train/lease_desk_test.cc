@@ -68,7 +68,6 @@ TEST(LeaseDesk, AnIdleWorkerTakesTheLastUnitThatAnotherHasNotBegun) {
   d.open_round(2);
   for (int i = 0; i < 3; ++i) (void)d.next(1);
   EXPECT_EQ(*d.next(0).unit, (Unit{1, 1}));
-  EXPECT_FALSE(d.next(0).unit) << "it holds one itself";
   EXPECT_TRUE(d.finish(0, {1, 1}));
   const Grant stolen = d.next(0);
   EXPECT_EQ(*stolen.unit, (Unit{1, 0}));
@@ -81,6 +80,19 @@ TEST(LeaseDesk, AnIdleWorkerTakesTheLastUnitThatAnotherHasNotBegun) {
   EXPECT_EQ(d.num_stolen(), 2);
   EXPECT_TRUE(d.finish(1, {0, 0}));
   EXPECT_TRUE(d.is_done(2));
+}
+
+TEST(LeaseDesk, WhoWasToldToMeetGetsNothingMoreOfThatRound) {
+  LeaseDesk d = desk(Work::kFree, 3);
+  d.open_round(1);
+  for (int i = 0; i < 3; ++i) (void)d.next(1);
+  const Unit mine = *d.next(0).unit;
+  EXPECT_FALSE(d.next(0).unit) << "it holds one itself";
+  EXPECT_TRUE(d.finish(0, mine));
+  EXPECT_FALSE(d.next(0).unit) << "it may be at the meeting already";
+  EXPECT_TRUE(d.next(2).unit);
+  d.open_round(2);
+  EXPECT_TRUE(d.next(0).unit);
 }
 
 TEST(LeaseDesk, AStopLetsWorkersWithWorkOfTheirOwnBecomeLevel) {

@@ -25,6 +25,7 @@ void LeaseDesk::open_round(std::int64_t end) {
       drop({w.next_batch, static_cast<std::int32_t>(i)});
   end_ = std::max(end_, end);
   stopped_ = false;
+  for (Worker& w : workers_) w.meets = false;
 }
 
 Grant LeaseDesk::give(int worker, Unit unit) {
@@ -34,8 +35,11 @@ Grant LeaseDesk::give(int worker, Unit unit) {
 }
 
 Grant LeaseDesk::next(int worker) {
-  if (workers_[static_cast<std::size_t>(worker)].lost) return {};
-  return work_ == Work::kOwn ? next_own(worker) : next_free(worker);
+  Worker& w = workers_[static_cast<std::size_t>(worker)];
+  if (w.lost || w.meets) return {};
+  Grant grant = work_ == Work::kOwn ? next_own(worker) : next_free(worker);
+  w.meets = !grant.unit;
+  return grant;
 }
 
 Grant LeaseDesk::next_own(int worker) {
