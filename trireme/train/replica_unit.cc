@@ -27,7 +27,10 @@ Task<Result<StepOutput>> Replica::run_unit(StepInput input, std::span<const Batc
   if (status.ok() && p.broken_shard >= 0) status = co_await p.explain_broken_loss();
   if (!status.ok()) co_return co_await p.fail_step(std::move(status));
   const TimeNs computed = p.rt.now();
-  TR_CO_RETURN_IF_ERROR(co_await p.wait_for_buckets());
+  if (!p.exchange_early)
+    for (std::size_t i = 0; i < p.updates.size(); ++i) p.bucket_is_final(i);
+  status = co_await p.wait_for_buckets();
+  if (!status.ok()) co_return co_await p.fail_step(std::move(status));
   p.read_metrics(out);
   if (p.waits() && p.updates_here) TR_CO_RETURN_IF_ERROR(co_await p.apply_all(out));
   TR_CO_RETURN_IF_ERROR(co_await p.agreement->end_step(info));

@@ -1,0 +1,168 @@
+// Runs whose workers go at their own pace: resumed, slowed down, robbed of a worker or a server.
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+#include "trireme/train/simulate.h"
+
+namespace trireme::train {
+namespace {
+
+using testing::RunOptions;
+using testing::tiny_pictures;
+using testing::VirtualRuns;
+
+Job leased_job(const std::string& rule, int workers) {
+  Job job = testing::tiny_job();
+  job.train.logical_shards = 0;
+  job.train.shard_threads = 1;
+  job.train.steps = 24;
+  job.train.eval_steps = 8;
+  job.train.checkpoint_steps = 8;
+  job.parallel.workers = workers;
+  job.parallel.agreement = rule;
+  job.parallel.period = 3;
+  return job;
+}
+
+SimulateReport simulate(const Job& job, const std::vector<double>& speeds = {},
+                        std::vector<runtime::FaultSpec> faults = {}) {
+  SimulateOptions options;
+  options.job = job;
+  options.machine.cores = 1;
+  options.faults = std::move(faults);
+  if (!speeds.empty()) {
+    options.cluster.topology =
+        cost::Topology::single_switch(static_cast<int>(speeds.size()), options.machine, options.link);
+    for (std::size_t i = 0; i < speeds.size(); ++i) options.cluster.topology.machines[i].speed *= speeds[i];
+  }
+  return simulate_training(options, tiny_pictures(120, 40));
+}
+
+runtime::FaultSpec kill_at(int rank, TimeNs when) {
+  runtime::FaultSpec fault;
+  fault.runtime = rank;
+  fault.at = when;
+  return fault;
+}
+
+TEST(Leased, ARunOfPeriodsStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne) {
+  const auto data = tiny_pictures(120, 40);
+  for (const char* rule : {"averaging", "easgd", "conservative", "none"}) {
+    const Job job = leased_job(rule, 3);
+    VirtualRuns whole;
+    const Summary expected = whole.train(job, data).summary();
+    ASSERT_TRUE(expected.finished) << rule;
+    for (const std::int64_t stop_at : {3, 10, 17}) {
+      VirtualRuns runs;
+      RunOptions first;
+      first.stop_at = stop_at;
+      const Summary stopped = runs.train(job, data, first).summary();
+      EXPECT_FALSE(stopped.finished) << rule << " stopped at " << stop_at;
+      EXPECT_LT(stopped.steps, 24) << rule;
+      const Summary s = runs.train(job, data).summary();
+      EXPECT_TRUE(s.finished) << rule;
+      EXPECT_EQ(s.steps, 24) << rule;
+      EXPECT_EQ(s.parameters_sha256, expected.parameters_sha256) << rule << " stopped at " << stop_at;
+    }
+  }
+}
+
+TEST(Leased, EvaluationsAndCheckpointsComeAtTheStepsThatTheJobNames) {
+  VirtualRuns runs;
+  const auto outcome = runs.train(leased_job("downpour", 3), tiny_pictures(120, 40));
+  ASSERT_TRUE(outcome.summary().finished);
+  std::vector<std::int64_t> at;
+  for (const auto& e : outcome.evaluations) at.push_back(e.step);
+  EXPECT_EQ(at, (std::vector<std::int64_t>{8, 16, 24}));
+  EXPECT_EQ(runs.checkpoint().step, 24);
+  EXPECT_EQ(outcome.summary().samples, 24 * 12);
+}
+
+TEST(Leased, UnderAFreeRuleTheFasterWorkersDoMoreOfTheWork) {
+  const SimulateReport report = simulate(leased_job("decentralized", 3), {1, 1, 0.1});
+  ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
+  const Summary& s = *report.ranks[0];
+  ASSERT_EQ(s.per_worker.size(), 3U);
+  EXPECT_LT(2 * s.per_worker[2].steps, s.per_worker[0].steps);
+  EXPECT_EQ(s.per_worker[0].samples + s.per_worker[1].samples + s.per_worker[2].samples, s.samples);
+}
+
+TEST(Leased, UnderABoundRuleEverybodyDoesAsMuchAndTheFastAreHeldBack) {
+  Job job = leased_job("ssp", 3);
+  job.parallel.staleness = 2;
+  const SimulateReport report = simulate(job, {1, 1, 0.1});
+  ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
+  for (const WorkerShare& share : report.ranks[0]->per_worker) EXPECT_EQ(share.steps, 24);
+  EXPECT_GT(report.ranks[0]->mean_staleness(), 0);
+}
+
+TEST(Leased, TheLateRuleDropsWhatTheSlowOneDidNotDo) {
+  Job job = leased_job("late", 4);
+  job.parallel.fraction = 0.75;
+  const SimulateReport report = simulate(job, {1, 1, 1, 0.1});
+  ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
+  const Summary& s = *report.ranks[0];
+  EXPECT_LT(s.per_worker[3].steps, 24);
+  EXPECT_GT(s.rule.value("dropped_units", 0), 0);
+}
+
+class Outliving : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Outliving, TheOthersGoOnWithoutAWorkerThatDies) {
+  Job job = leased_job(GetParam(), 4);
+  job.train.steps = 40;
+  const TimeNs whole = simulate(job).ended_at[0];
+  ASSERT_GT(whole, 0);
+  for (const int share : {4, 2}) {
+    const SimulateReport report = simulate(job, {}, {kill_at(2, whole / share)});
+    ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
+    EXPECT_TRUE(report.ranks[0]->finished);
+    EXPECT_EQ(report.ranks[0]->lost_workers, std::vector<int>{2});
+    EXPECT_GT(report.ranks[0]->test_accuracy, 0.5);
+    EXPECT_TRUE(report.ranks[1].ok() && report.ranks[3].ok());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, Outliving,
+                         ::testing::Values("downpour", "ssp", "soft", "late", "gossip", "decentralized",
+                                           "easgd-async"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(Leased, ADeadServerEndsTheRunAndIsNamed) {
+  Job job = leased_job("downpour", 2);
+  job.parallel.servers = 1;  // rank 2, a machine of its own
+  const TimeNs whole = simulate(job).ended_at[0];
+  const SimulateReport report = simulate(job, {}, {kill_at(2, whole / 2)});
+  for (const int rank : {0, 1}) {
+    const Status& status = report.ranks[static_cast<std::size_t>(rank)].status();
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.context().peer, 2) << status.to_string();
+  }
+}
+
+TEST(Leased, AWorkerThatDiesUnderAveragingEndsTheRunForAll) {
+  const Job job = leased_job("averaging", 3);
+  const TimeNs whole = simulate(job).ended_at[0];
+  const SimulateReport report = simulate(job, {}, {kill_at(1, whole / 2)});
+  for (const int rank : {0, 2}) {
+    const Status& status = report.ranks[static_cast<std::size_t>(rank)].status();
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.context().peer, 1) << status.to_string();
+  }
+}
+
+TEST(Leased, OneWorkerWithoutOthersTakesTheStepsOfBsp) {
+  const auto data = tiny_pictures(120, 40);
+  VirtualRuns a, b;
+  Job bsp = leased_job("bsp", 1);
+  EXPECT_EQ(a.train(leased_job("none", 1), data).summary().parameters_sha256,
+            b.train(bsp, data).summary().parameters_sha256);
+}
+
+}  // namespace
+}  // namespace trireme::train
