@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/train/roles.h"
 #include "trireme/train/run_folder.h"
 
 namespace trireme::train::testing {
@@ -87,7 +88,7 @@ Runtime& VirtualRuns::add(int machine) {
 
 RunOutcome VirtualRuns::train(const Job& job, std::shared_ptr<const data::Dataset> data,
                               const RunOptions& options) {
-  const auto world = static_cast<std::size_t>(job.parallel.workers);
+  const auto world = static_cast<std::size_t>(roles_of(job).world);
   RunOutcome out;
   out.ranks.assign(world, Status(Code::kPeerLost, "[test] the rank was killed"));
   const runtime::CancelToken stop;

@@ -97,6 +97,9 @@ Task<void> Coordinator::tell_taken(int worker, Unit unit) {
 void Coordinator::on_take(int worker, const Letter& letter) {
   const Grant grant = desk_.next(worker);
   if (grant.taken_from >= 0) rt_.spawn(tell_taken(grant.taken_from, *grant.unit));
+  const int enough = static_cast<int>(std::ceil(options_.fraction * options_.num_workers));
+  if (!grant.unit && options_.fraction < 1 && desk_.num_meeting() >= std::min(enough, num_live()))
+    desk_.drop_rest();
   Letter with;
   with.number = round_;
   if (grant.unit) {
@@ -120,9 +123,6 @@ void Coordinator::stop() { desk_.stop(); }
 
 void Coordinator::on_arrive(int worker, const Letter& letter) {
   arrived_.push_back({worker, letter});
-  const int enough = static_cast<int>(std::ceil(options_.fraction * options_.num_workers));
-  if (options_.fraction < 1 && static_cast<int>(arrived_.size()) >= std::min(enough, num_live()))
-    desk_.drop_rest();
   let_in_when_all_are_here();
 }
 

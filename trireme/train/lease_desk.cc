@@ -133,6 +133,11 @@ std::int64_t LeaseDesk::drop_rest() {
   return num_dropped_ - before;
 }
 
+int LeaseDesk::num_meeting() const {
+  return static_cast<int>(
+      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.meets && !w.lost; }));
+}
+
 bool LeaseDesk::is_done(std::int64_t end) const {
   if (work_ == Work::kFree) {
     if (!returned_.empty() || next_unit_ < end * num_shards_) return false;

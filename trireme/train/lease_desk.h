@@ -44,6 +44,7 @@ class LeaseDesk {
 
   // Every unit of batches below `end` is done or dropped, but for those of lost workers (own work).
   bool is_done(std::int64_t end) const;
+  int num_meeting() const;  // live workers that were told that the round is over
   std::int64_t num_stolen() const { return num_stolen_; }
   std::int64_t num_dropped() const { return num_dropped_; }
   const data::LeaseBook& book() const { return book_; }

@@ -13,6 +13,10 @@ namespace trireme::train {
 
 using runtime::Task;
 
+// In the order in which they are reported.
+constexpr std::pair<std::int32_t, Part> kParts[] = {{kValidationBit, Part::kValidation},
+                                                    {kTestBit, Part::kTest}};
+
 Round::Round(RankContext& context, const StartState& start, Replica& replica, const agree::AgreementRow& row,
              std::int64_t total_batches)
     : c_(context),
@@ -32,7 +36,6 @@ Task<Status> Round::begin() {
     at_ = start_.at;
     TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
   }
-  started_ = round_began_ = rt_.now();
   if (c_.progress != nullptr) {
     Progress::Start start;
     start.run_dir = c_.run_dir;
@@ -79,6 +82,8 @@ void Round::open(Coordinator& coordinator) {
   end_ = at_.owes_evaluation ? at_.batches : next_end(at_.batches);
   coordinator.desk().open_round(end_);
 }
+
+void Round::start_clock() { started_ = round_began_ = rt_.now(); }
 
 // `every` batches, or the end of an epoch.
 bool Round::due(std::int64_t every, std::int64_t batches) const {
@@ -154,8 +159,7 @@ void Round::on_report(int worker, const UnitReport& report) {
 
 void Round::on_meeting() {
   train_ns_ += rt_.now() - round_began_;
-  for (const auto& [bit, part] :
-       {std::pair{kTestBit, Part::kTest}, std::pair{kValidationBit, Part::kValidation}}) {
+  for (const auto& [bit, part] : kParts) {
     auto& to = scores_[bit - 1];
     to.assign(static_cast<std::size_t>(2 * replica_.num_eval_batches(part)), 0.0F);
     coordinator_->set_scores(bit, &to);
@@ -182,8 +186,7 @@ Task<Result<EvalOutput>> Round::read_scores(Coordinator& coordinator, Part part,
 Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& ticket) {
   const bool validates = (ticket.parts & kValidationBit) != 0;
   const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
-  for (const auto& [bit, part] :
-       {std::pair{kValidationBit, Part::kValidation}, std::pair{kTestBit, Part::kTest}}) {
+  for (const auto& [bit, part] : kParts) {
     if ((ticket.parts & bit) == 0) continue;
     Result<EvalOutput> result = co_await read_scores(coordinator, part, bit);
     if (!result.ok()) co_return result.status();

@@ -21,6 +21,7 @@ class Round {
   LeaseDesk make_desk(int num_workers) const;
   CoordinatorOptions coordinator_options(int num_workers);
   void open(Coordinator& coordinator);  // the first round
+  void start_clock();                   // everybody is ready
   void on_meeting();                    // everybody is there
   // After this worker's own share: waits for the others', grades, saves, opens the next round, lets all go.
   runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift);

@@ -144,6 +144,7 @@ Task<Status> LeasedWorker::begin() {
   mail_.on_lost([this, alive = alive_](int peer, const Status&) {
     if (*alive && peer < roles_.workers) replica_->rule().on_lost(peer);
   });
+  if (chief()) rounds_->start_clock();
   replica_->start_feed([this] { return take(); });
   co_return Status();
 }
@@ -212,7 +213,8 @@ Task<Status> LeasedWorker::score(const MeetingTicket& ticket, Part part, std::in
 // What only this replica has, for a checkpoint from which all go on as they were.
 Task<Status> LeasedWorker::send_state() {
   std::uint32_t key = 0;
-  for (const auto& [name, tensor] : replica_state(replica_->state(), replica_->rule().state())) {
+  const io::NamedTensors mine = replica_state(replica_->state(), replica_->rule().state());
+  for (const auto& [name, tensor] : mine) {
     Letter letter;
     letter.kind = kLetterState;
     letter.key = key++;
