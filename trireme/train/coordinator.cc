@@ -63,7 +63,10 @@ Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, LeaseDesk des
                                 to.assign(letter.bytes, ' ');
                                 return net::View{reinterpret_cast<std::byte*>(to.data()), letter.bytes};
                               },
-                              [this](int, const Letter&) { look_who_waits(); }});
+                              [this](int peer, const Letter&) {
+                                final_.insert(peer);
+                                look_who_waits();
+                              }});
   mail_.on_lost([this, alive = alive_](int peer, const Status& why) {
     if (*alive && peer < options_.num_workers) on_lost(peer, why);
   });
@@ -173,7 +176,7 @@ void Coordinator::look_who_waits() {
   if (all_ask_to_go_ && going_.size() + 1 >= present_.size()) all_ask_to_go_->set(true);
   if (!all_final_) return;
   for (int w = 0; w < options_.num_workers; ++w)
-    if (!lost_.contains(w) && !finals_.contains(w)) return;
+    if (!lost_.contains(w) && !final_.contains(w)) return;
   all_final_->set(true);
 }
 

@@ -132,6 +132,7 @@ class Coordinator {
   std::vector<Range> scored_;
   std::map<std::pair<int, std::uint32_t>, Bytes> states_;
   std::map<int, std::string> finals_;
+  std::set<int> final_;  // whose last words are there whole
   Drift drift_;
   std::unique_ptr<runtime::OneShot<bool>> all_ask_to_go_, all_final_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -21,6 +21,8 @@ namespace {
 using comm::Letter;
 using runtime::Task;
 
+constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
+
 class LeasedWorker {
  public:
   LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, Roles roles, StartState start)
@@ -318,11 +320,27 @@ Task<Result<Summary>> LeasedWorker::run() {
 
 }  // namespace
 
-Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, comm::Group* workers, Roles roles,
-                                 StartState start) {
-  if (workers == nullptr) co_return co_await serve(context, group, std::move(roles), start);
-  LeasedWorker worker(context, group, *workers, std::move(roles), std::move(start));
-  co_return co_await worker.run();
+Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
+                                 KeepUntilLeft& keep) {
+  Roles roles = roles_of(context.job);
+  if (roles.world != group.world())
+    co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",
+                    roles.world, group.world());
+  if (!roles.is_worker(group.rank())) co_return co_await serve(context, group, std::move(roles), start, keep);
+  // Servers with processes of their own are no members of the workers' group.
+  std::shared_ptr<comm::Group> workers;
+  if (roles.world > roles.workers) {
+    std::vector<int> ranks;
+    for (int r = 0; r < roles.workers; ++r) ranks.push_back(r);
+    auto made = group.subgroup(std::move(ranks), kWorkersGroup);
+    if (!made.ok()) co_return made.status();
+    workers = std::move(*made);
+  }
+  comm::Group& among = workers != nullptr ? *workers : group;
+  auto worker = std::make_shared<LeasedWorker>(context, group, among, std::move(roles), std::move(start));
+  keep.push_back(worker);
+  keep.push_back(workers);
+  co_return co_await worker->run();
 }
 
 }  // namespace trireme::train

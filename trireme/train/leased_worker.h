@@ -8,8 +8,11 @@
 
 namespace trireme::train {
 
-// `group`: all ranks, workers first. `workers`: the workers alone; null on a rank that is a server only.
-runtime::Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, comm::Group* workers,
-                                          Roles roles, StartState start);
+// Letters under way go into memory of the run: what is put into `keep` stays until the group was left.
+using KeepUntilLeft = std::vector<std::shared_ptr<void>>;
+
+// `group`: all ranks, workers first.
+runtime::Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
+                                          KeepUntilLeft& keep);
 
 }  // namespace trireme::train

@@ -91,14 +91,14 @@ Task<Status> start_together(comm::Group& group, const Job& job, const Roles& rol
   co_return group.set_expendable(std::move(expendable));
 }
 
-Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles, const StartState& start) {
+Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles, const StartState& start,
+                            KeepUntilLeft& keep) {
   runtime::Runtime& rt = *context.rt;
   comm::Mailbox& mail = group.mailbox();
-  std::vector<std::unique_ptr<server::Server>> servers;
   for (const int s : roles.servers_on(group.rank())) {
     auto made = make_job_server(rt, mail, context.job, *start.prepared, roles, s);
     if (!made.ok()) co_return made.status();
-    servers.push_back(std::move(*made));
+    keep.push_back(std::shared_ptr<server::Server>(std::move(*made)));
   }
   runtime::OneShot<bool> end(rt);
   mail.handle(kLetterEnd, {nullptr, [&end](int, const comm::Letter&) { end.set(true); }});

@@ -5,6 +5,7 @@
 #include "trireme/comm/mailbox.h"
 #include "trireme/server/client.h"
 #include "trireme/server/server.h"
+#include "trireme/train/leased_worker.h"
 #include "trireme/train/roles.h"
 #include "trireme/train/start.h"
 
@@ -28,6 +29,6 @@ runtime::Task<Status> start_together(comm::Group& group, const Job& job, const R
 
 // Serves until rank 0 says that all is done.
 runtime::Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles,
-                                     const StartState& start);
+                                     const StartState& start, KeepUntilLeft& keep);
 
 }  // namespace trireme::train

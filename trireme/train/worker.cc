@@ -24,8 +24,6 @@ namespace {
 
 using runtime::Task;
 
-constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
-
 // One rank's run. Rank 0 also keeps the lease book, the metrics and the checkpoints.
 class Worker {
  public:
@@ -419,23 +417,6 @@ Task<Result<Summary>> Worker::run() {
   co_return summary;
 }
 
-// Every rule but bsp. Servers with processes of their own are no members of the workers' group.
-Task<Result<Summary>> run_at_own_pace(RankContext& context, comm::Group& group, StartState start) {
-  Roles roles = roles_of(context.job);
-  if (roles.world != group.world())
-    co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",
-                    roles.world, group.world());
-  std::vector<int> ranks;
-  for (int r = 0; r < roles.workers; ++r) ranks.push_back(r);
-  if (roles.world == roles.workers)
-    co_return co_await run_leased(context, group, &group, std::move(roles), std::move(start));
-  if (!roles.is_worker(group.rank()))
-    co_return co_await run_leased(context, group, nullptr, std::move(roles), std::move(start));
-  auto workers = group.subgroup(std::move(ranks), kWorkersGroup);
-  if (!workers.ok()) co_return workers.status();
-  co_return co_await run_leased(context, group, workers->get(), std::move(roles), std::move(start));
-}
-
 }  // namespace
 
 void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop) {
@@ -465,11 +446,12 @@ Task<Result<Summary>> train_rank(RankContext context) {
   auto group = comm::make_group(rt, std::move(wire), options);
   if (!group.ok()) co_return group.status();
 
+  KeepUntilLeft keep;
   Result<Summary> result = Status(Code::kInternal, "[train] not started");
   Result<StartState> start = co_await agree_on_start(context, **group);
   const auto row = agree::find_agreement(context.job.parallel.agreement);
   if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
-    result = co_await run_at_own_pace(context, **group, std::move(*start));
+    result = co_await run_leased(context, **group, std::move(*start), keep);
   } else if (start.ok()) {
     Worker worker(context, **group, std::move(*start));
     result = co_await worker.run();
