@@ -65,6 +65,19 @@ TEST_P(Rules, GiveTheSameBitsForTheSameSeedInVirtualTime) {
   EXPECT_EQ(run(job).parameters_sha256, run(job).parameters_sha256);
 }
 
+TEST_P(Rules, RunOnPhantomMachinesWhereOnlySizesTravel) {
+  SimulateOptions options;
+  options.job = by_class_job(GetParam());
+  options.job.data.partition = "random";
+  options.job.train.steps = 6;
+  options.machine.cores = 1;
+  options.phantom = true;
+  options.time_limit = 60 * kSecond;
+  const SimulateReport report = simulate_training(options, testing::tiny_pictures(400, 80));
+  for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
+  EXPECT_TRUE(report.ranks[0].ok() && report.ranks[0]->finished);
+}
+
 std::vector<std::string> all_rules() {
   std::vector<std::string> names;
   for (const agree::AgreementRow& row : agree::agreement_table()) names.emplace_back(row.name);

@@ -166,7 +166,6 @@ void TransportMailbox::dispatch(std::uint32_t number, int peer, const Letter& le
   out.peer = peer;
   out.error = ok_status();
   out.num_left = 1;
-  if (rt_.is_phantom()) payload.data = nullptr;
   if (peer == self()) {
     out.payload = payload;
     rt_.post([this, alive = alive_, number] {

@@ -106,7 +106,6 @@ void TransportMailbox::admit_on_loop(std::uint32_t index) {
   } else {
     TR_CHECK(into->bytes == in.letter.bytes, "a place of {} bytes for a payload of {}", into->bytes,
              in.letter.bytes);
-    if (rt_.is_phantom()) into->data = nullptr;
     if (peer == self())
       copy_to_self(index, *into);
     else
