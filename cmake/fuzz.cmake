@@ -18,7 +18,7 @@ endif()
 
 # What the targets reach, as two libraries: parsers that stand alone, and those that know every op. A pattern that ends in ** takes a whole folder.
 set(TRIREME_FUZZ_parsers base/** cost/** tensor/** collective/** data/** io/** plan/** runtime/*.cc net/frame.cc)
-set(TRIREME_FUZZ_models op/** graph/** model/** agree/** train/job*.cc train/roles.cc)
+set(TRIREME_FUZZ_models op/** graph/** model/** agree/table.cc train/job*.cc train/roles.cc)
 
 function(trireme_add_fuzz_library name)
   set(sources "")
@@ -38,12 +38,29 @@ function(trireme_add_fuzz_library name)
                          -fno-sanitize=function -fno-sanitize-recover=all -fno-omit-frame-pointer)
 endfunction()
 
+# Jobs are checked against the table of agreements; the rules themselves, with transports and all, stay out.
+function(trireme_write_no_rules)
+  set(table "${CMAKE_SOURCE_DIR}/trireme/agree/table.cc")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${table}")
+  file(READ "${table}" text)
+  string(REGEX MATCHALL "make_[a-z_]+" makers "${text}")
+  list(REMOVE_DUPLICATES makers)
+  set(source "#include \"trireme/agree/agree.h\"\nnamespace trireme::agree {\n")
+  foreach(maker IN LISTS makers)
+    string(APPEND source "std::unique_ptr<Agreement> ${maker}(const RuleContext&);\n"
+                         "std::unique_ptr<Agreement> ${maker}(const RuleContext&) { return nullptr; }\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/no_rules.cc" CONTENT "${source}}  // namespace trireme::agree\n" @ONLY)
+endfunction()
+
 function(trireme_add_fuzz_targets)
+  trireme_write_no_rules()
   add_library(trireme_fuzz_fmt STATIC "${CMAKE_SOURCE_DIR}/tests/fuzz/fmt_static.cc")
   trireme_add_fuzz_library(parsers)
   target_link_libraries(trireme_fuzz_parsers PUBLIC trireme_fuzz_fmt ${TRIREME_EXTERNAL_base} ${TRIREME_EXTERNAL_data}
                         "${TRIREME_ZLIB}" Threads::Threads)  # zlib again: libpng.a needs it too
   trireme_add_fuzz_library(models)
+  target_sources(trireme_fuzz_models PRIVATE "${CMAKE_BINARY_DIR}/no_rules.cc")
   target_link_libraries(trireme_fuzz_models PUBLIC trireme_fuzz_parsers ${TRIREME_EXTERNAL_train})
   set(no_kernels "${CMAKE_SOURCE_DIR}/tests/fuzz/no_kernels.txt")
   target_compile_options(trireme_fuzz_models PRIVATE "-fsanitize-ignorelist=${no_kernels}"
