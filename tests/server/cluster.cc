@@ -69,7 +69,8 @@ Task<void> rank_main(Play& play, Runtime& rt, int rank, const bool* others_gone)
     if (!(*group)->verdict().ok()) c.server_status[s] = (*group)->verdict();
     c.stats[s] = server->stats();
     if (rt.is_phantom()) continue;
-    for (const auto& [name, tensor] : server->state()) c.state[name] = values_of(tensor);
+    for (const auto& [name, tensor] : server->state())
+      if (tensor.dtype() == DType::kF32) c.state[name] = values_of(tensor);
   }
   const Status left = co_await (*group)->leave();
   EXPECT_EQ(left.to_string(), (*group)->verdict().to_string());

@@ -57,11 +57,25 @@ class Server {
  public:
   virtual ~Server() = default;
   virtual ServerStats stats() const = 0;
-  // Live memory, for checkpoints: parts and states by name.
+  // Live memory, for checkpoints: parts and states by name, and where updates read "step" how many of them
+  // were made ("<part>/step"). What describe_state() lists. Written before the first push, it is where the
+  // server goes on from.
   virtual std::vector<std::pair<std::string, Tensor>> state() const = 0;
   // Waits until every push that came is applied (held ones that no event will free are applied as they are).
   virtual runtime::Task<Status> settle() = 0;
 };
+
+// One tensor of Server::state(), in terms that do not depend on how many servers there are: elements
+// [begin, begin + count) of a whole part's values or of a state of it.
+struct StateEntry {
+  std::string part;   // as its Key names it
+  std::string state;  // "velocity"; "": the values
+  std::int64_t begin = 0, count = 0;
+  TensorType type;  // f32 [count]; of "step" i64 [1], the same memory for all parts of a slice
+};
+// What state() of this server holds, in its order, on any rank. kInvalid: the update has a state that is
+// not called "<part>/<state>" or has another size than the part.
+Result<std::vector<StateEntry>> describe_state(const ServerOptions& options);
 
 // Handlers of `mail` are set from here on; before workers write.
 Result<std::unique_ptr<Server>> make_server(runtime::Runtime& rt, comm::Mailbox& mail, ServerOptions options);

@@ -74,8 +74,7 @@ Task<Status> Service::update(KeptSlice& slice, std::span<const Push> pushes) {
       a.factor /= static_cast<float>(staleness);
   }
   const float divisor = row_.averages ? static_cast<float>(pushes.size()) : 1.0F;
-  const std::int64_t step = slice.updates + 1;
-  TR_CO_RETURN_IF_ERROR(co_await slice.updater->apply(std::move(addends), divisor, learning_rate, step));
+  TR_CO_RETURN_IF_ERROR(co_await slice.updater->apply(std::move(addends), divisor, learning_rate));
   ++slice.updates;
   ++stats_.updates;
   co_return Status();

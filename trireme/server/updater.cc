@@ -59,6 +59,9 @@ Status Updater::set_up(const MakeUpdate& make_update) {
   if (make_update) {
     TR_ASSIGN_OR_RETURN(UpdateSpec spec, make_update(slice_.parts));
     TR_ASSIGN_OR_RETURN(scalars_, make_update_scalars(device_of(rt_)));
+    TR_ASSIGN_OR_RETURN(steps_, Tensor::allocate(device_of(rt_), {DType::kI64, {1}}));
+    if (!steps_.is_phantom()) *steps_.data<std::int64_t>() = 0;
+    reads_step_ = spec.graph.find_input("step").has_value();
     TR_ASSIGN_OR_RETURN(execution_, make_update_execution(rt_, spec, slice_.parts, variables_, scalars_));
     for (const StoredPart& p : slice_.parts)
       reads_gradient_.push_back(spec.graph.find_input("grad:" + p.name).has_value());
@@ -68,8 +71,13 @@ Status Updater::set_up(const MakeUpdate& make_update) {
   return {};
 }
 
-Task<Status> Updater::apply(std::vector<Addend> addends, float divisor, float learning_rate,
-                            std::int64_t step) {
+// Counts from 1; phantoms and plain addition have no use for it.
+std::int64_t Updater::next_step() const {
+  return steps_.is_null() || steps_.is_phantom() ? 0 : ++*steps_.data<std::int64_t>();
+}
+
+Task<Status> Updater::apply(std::vector<Addend> addends, float divisor, float learning_rate) {
+  const std::int64_t step = next_step();
   const auto is_dense = [](const Addend& a) { return a.push->is_dense(); };
   const auto num_dense = std::count_if(addends.begin(), addends.end(), is_dense);
   if (num_dense == 0) co_return co_await rows_->apply(std::move(addends), divisor, learning_rate, step);
@@ -119,6 +127,8 @@ std::vector<std::pair<std::string, Tensor>> Updater::state() const {
   for (const StoredPart& p : slice_.parts) out.emplace_back(p.name, slice_.view(slice_.values, p));
   for (const UpdateSpec::State& s : states_)
     if (s.type.shape.num_elems() > 0) out.emplace_back(s.name, *variables_.get(s.name));
+  if (reads_step_)
+    for (const StoredPart& p : slice_.parts) out.emplace_back(p.name + "/step", steps_);
   return out;
 }
 

@@ -29,6 +29,7 @@ enum CoordinatorLetter : std::uint16_t {
   kLetterState,                                 // payload: a tensor of a worker, for a checkpoint; key: which
   kLetterFinal,                                 // payload: JSON text of what a worker has counted
   kLetterEnd,                                   // to servers: all is done
+  kLetterServerState,  // ask: entry `key` of server `clock`'s state; with a payload: to be written into it
 };
 
 // What a worker says of a unit it has done. Travels as bytes.

@@ -201,7 +201,8 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
   co_return Status();
 }
 
-Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket) {
+Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
+                               const io::NamedTensors& servers) {
   const io::NamedTensors model = replica_.agreed();
   const std::string broken = co_await find_not_finite(rt_, model);
   if (!broken.empty())
@@ -218,6 +219,7 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   saved.state["job_sha256"] = start_.prepared->plan.job_sha256;
   saved.state["cursor"] = coordinator.desk().book().cursor();
   saved.tensors = model;
+  saved.tensors.insert(saved.tensors.end(), servers.begin(), servers.end());
   if (ticket.saves == kSavesReplicas) {
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors replicas,
                            name_replicas(replica_state(replica_.state(), replica_.rule().state()),
@@ -231,7 +233,8 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   co_return Status();
 }
 
-Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift) {
+Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
+                              io::NamedTensors servers) {
   TR_CO_RETURN_IF_ERROR(co_await coordinator.wait_until_all_ask_to_go());
   drift_ = coordinator.take_drift();
   drift_.sum += own_drift;
@@ -245,7 +248,7 @@ Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, do
   at_.owes_evaluation = ticket.parts == 0 && due(c_.job.train.eval_steps, at_.batches);
   TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket));
   ended_ = whole || at_.reached_target;
-  if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket));
+  if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket, servers));
   const Go go = ended_ ? Go::kEnd : stopping_ ? Go::kStop : Go::kOn;
   if (go == Go::kOn) {
     end_ = next_end(std::max(at_.batches, end_));

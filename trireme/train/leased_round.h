@@ -24,7 +24,9 @@ class Round {
   void start_clock();                   // everybody is ready
   void on_meeting();                    // everybody is there
   // After this worker's own share: waits for the others', grades, saves, opens the next round, lets all go.
-  runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift);
+  // `servers`: what parameter servers keep beside the model, where the meeting saves.
+  runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
+                                  io::NamedTensors servers);
   runtime::Task<Status> finish();  // what is being written
   runtime::Task<Result<Summary>> summarise(Coordinator& coordinator, const Roles& roles, double own_drift);
 
@@ -36,7 +38,8 @@ class Round {
   void on_report(int worker, const UnitReport& report);
   runtime::Task<Result<EvalOutput>> read_scores(Coordinator& coordinator, Part part, std::int32_t bit);
   runtime::Task<Status> evaluate(Coordinator& coordinator, const MeetingTicket& ticket);
-  runtime::Task<Status> checkpoint(Coordinator& coordinator, const MeetingTicket& ticket);
+  runtime::Task<Status> checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
+                                   const io::NamedTensors& servers);
 
   RankContext& c_;
   runtime::Runtime& rt_;

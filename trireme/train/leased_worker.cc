@@ -12,6 +12,7 @@
 #include "trireme/train/replica.h"
 #include "trireme/train/replica_checkpoint.h"
 #include "trireme/train/server_role.h"
+#include "trireme/train/server_state.h"
 #include "trireme/train/share_weights.h"
 #include "trireme/train/worker_reports.h"
 
@@ -39,6 +40,7 @@ class LeasedWorker {
   ~LeasedWorker() {
     *alive_ = false;
     mail_.handle(kLetterTaken, {});
+    if (!servers_.empty()) mail_.handle(kLetterServerState, {});
   }
 
   Task<Result<Summary>> run();
@@ -68,6 +70,7 @@ class LeasedWorker {
   const agree::AgreementRow& row_;
   model::Schedule schedule_;
   std::vector<std::unique_ptr<server::Server>> servers_;  // on this rank
+  std::vector<StatePiece> server_pieces_;                 // rank 0: what servers keep beside the model
   std::unique_ptr<server::Client> client_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Round> rounds_;  // rank 0: what is done, what comes next, what it came to
@@ -107,6 +110,8 @@ Task<Status> LeasedWorker::restore() {
     TR_CO_RETURN_IF_ERROR(
         co_await restore_replicas(workers_, replica_->state(), replica_->rule().state(), start_.restored));
     clock_ = start_.at.batches;
+    if (chief() && !rt_.is_phantom())
+      TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(workers_, c_.job.model.init_from, start_.prepared->inherited,
                                                  replica_->parameters(), start_.restored));
@@ -120,10 +125,16 @@ Task<Status> LeasedWorker::restore() {
 }
 
 Task<Status> LeasedWorker::begin() {
+  ServedState served;
   for (const int s : roles_.servers_on(group_.rank())) {
     auto server = make_job_server(rt_, mail_, c_.job, *start_.prepared, roles_, s);
     if (!server.ok()) co_return server.status();
+    served[s] = (*server)->state();
     servers_.push_back(std::move(*server));
+  }
+  if (!servers_.empty()) answer_state_letters(rt_, mail_, std::move(served));
+  if (chief()) {
+    TR_CO_ASSIGN_OR_RETURN(server_pieces_, server_state_pieces(c_.job, *start_.prepared, roles_));
   }
   TR_CO_RETURN_IF_ERROR(co_await make_replica());
   per_epoch_ = replica_->order().batches_per_epoch();
@@ -245,7 +256,14 @@ Task<Result<Go>> LeasedWorker::meet() {
     TR_CO_RETURN_IF_ERROR(co_await score(ticket, Part::kValidation, kValidationBit));
   if (ticket.saves == kSavesReplicas) TR_CO_RETURN_IF_ERROR(co_await send_state());
   ++round_;
-  if (chief()) co_return co_await rounds_->grade(*coordinator_, ticket, drift_);
+  if (chief()) {
+    // Everybody's pushes are in since settle(), and nobody steps before all are let go.
+    io::NamedTensors servers;
+    if (ticket.saves != 0 && !rt_.is_phantom()) {
+      TR_CO_ASSIGN_OR_RETURN(servers, co_await collect_server_state(rt_, mail_, server_pieces_));
+    }
+    co_return co_await rounds_->grade(*coordinator_, ticket, drift_, std::move(servers));
+  }
   Letter go;
   go.kind = kLetterGo;
   go.value = drift_;

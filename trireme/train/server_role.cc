@@ -7,6 +7,7 @@
 #include "trireme/runtime/sync.h"
 #include "trireme/train/coordinator.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/server_state.h"
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
@@ -57,9 +58,8 @@ Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const 
   return out;
 }
 
-Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                        const Job& job, const Prepared& prepared,
-                                                        const Roles& roles, int server) {
+Result<server::ServerOptions> job_server_options(const Job& job, const Prepared& prepared, const Roles& roles,
+                                                 int server) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
   TR_ASSIGN_OR_RETURN(server::ServerOptions options,
                       agree::server_options_of(*row, rule_options(job), roles.workers));
@@ -69,6 +69,13 @@ Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, co
   options.keys = std::move(planned.keys);
   if (!row->updates_here)
     options.make_update = [job](std::span<const server::StoredPart> parts) { return job_update(job, parts); };
+  return options;
+}
+
+Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
+                                                        const Job& job, const Prepared& prepared,
+                                                        const Roles& roles, int server) {
+  TR_ASSIGN_OR_RETURN(server::ServerOptions options, job_server_options(job, prepared, roles, server));
   return server::make_server(rt, mail, std::move(options));
 }
 
@@ -95,11 +102,14 @@ Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles role
                             KeepUntilLeft& keep) {
   runtime::Runtime& rt = *context.rt;
   comm::Mailbox& mail = group.mailbox();
+  ServedState served;
   for (const int s : roles.servers_on(group.rank())) {
     auto made = make_job_server(rt, mail, context.job, *start.prepared, roles, s);
     if (!made.ok()) co_return made.status();
+    served[s] = (*made)->state();
     keep.push_back(std::shared_ptr<server::Server>(std::move(*made)));
   }
+  answer_state_letters(rt, mail, std::move(served));
   runtime::OneShot<bool> end(rt);
   mail.handle(kLetterEnd, {nullptr, [&end](int, const comm::Letter&) { end.set(true); }});
   TR_CO_RETURN_IF_ERROR(co_await start_together(group, context.job, roles));
@@ -107,6 +117,7 @@ Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles role
   while (group.verdict().ok() && !co_await end.wait_until(rt.now() + kLook)) {
   }
   mail.handle(kLetterEnd, {});
+  mail.handle(kLetterServerState, {});
   if (!group.verdict().ok()) co_return group.verdict();
   Summary summary;
   summary.job = context.job.name;

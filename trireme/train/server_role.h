@@ -22,6 +22,10 @@ Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, co
                                                         const Job& job, const Prepared& prepared,
                                                         const Roles& roles, int server);
 
+// What make_job_server() makes a server of.
+Result<server::ServerOptions> job_server_options(const Job& job, const Prepared& prepared, const Roles& roles,
+                                                 int server);
+
 // Workers that the others outlive under this job's rule: not rank 0, nor who is a server too.
 std::vector<int> expendable_workers(const Job& job, const Roles& roles);
 // After everybody has made what answers letters.

@@ -1,0 +1,160 @@
+#include "trireme/train/server_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/runtime/sync.h"
+#include "trireme/train/coordinator.h"
+#include "trireme/train/server_role.h"
+
+namespace trireme::train {
+namespace {
+
+using comm::Letter;
+using runtime::Task;
+
+constexpr std::string_view kPrefix = "server/";
+
+net::View view_of(const Tensor& tensor) { return {tensor.raw(), tensor.type().num_bytes()}; }
+
+Result<Tensor> find_entry(const ServedState& served, int peer, const Letter& letter) {
+  const auto server = served.find(static_cast<int>(letter.clock));
+  if (peer != 0 || server == served.end() || letter.key >= server->second.size())
+    return error(
+        Code::kMismatch,
+        "[train] rank {} asks for tensor {} of server {}, which is not here: all ranks must run the same "
+        "version",
+        peer, letter.key, letter.clock);
+  const Tensor& tensor = server->second[letter.key].second;
+  if (letter.bytes != 0 && letter.bytes != tensor.type().num_bytes())
+    return error(Code::kMismatch, "[train] state '{}' of server {}: got {} bytes, expected {}",
+                 server->second[letter.key].first, letter.clock, letter.bytes, tensor.type().num_bytes());
+  return tensor;
+}
+
+// Rank 0 alone asks; where it is gone the verdict ends this rank's own work too.
+Task<void> reply(comm::Mailbox& mail, int peer, Letter asked, Tensor with) {
+  Letter answer;
+  answer.flags = with.is_null() ? 0 : 1;
+  const net::View payload = asked.bytes == 0 && !with.is_null() ? view_of(with) : net::View{};
+  (void)co_await mail.reply(peer, asked, answer, payload);
+}
+
+Letter letter_of(const StatePiece& piece) {
+  Letter letter;
+  letter.kind = kLetterServerState;
+  letter.key = piece.index;
+  letter.clock = piece.server;
+  return letter;
+}
+
+Task<Status> ask(comm::Mailbox& mail, StatePiece piece, net::View payload, net::View into) {
+  const Letter letter = letter_of(piece);
+  const Result<Letter> answer = co_await mail.ask(piece.rank, letter, payload, into);
+  if (!answer.ok()) co_return answer.status();
+  if (answer->flags != 1)
+    co_return error(Code::kMismatch, "[train] server {} has no '{}': all ranks must run the same version",
+                    piece.server, piece.name);
+  co_return Status();
+}
+
+// Where a piece lies in the whole; all of it where it counts steps.
+net::View place_of(const StatePiece& piece, const Tensor& whole) {
+  const std::uint64_t bytes = piece.entry.type.num_bytes();
+  if (piece.entry.type.dtype == DType::kI64) return {whole.raw(), bytes};
+  return {whole.raw() + piece.entry.begin * static_cast<std::int64_t>(sizeof(float)), bytes};
+}
+
+Task<Status> read(comm::Mailbox& mail, StatePiece piece, Tensor whole) {
+  if (piece.entry.type.dtype != DType::kI64) {
+    const net::View into = place_of(piece, whole);
+    co_return co_await ask(mail, std::move(piece), net::View{}, into);
+  }
+  std::int64_t steps = 0;
+  const net::View into{reinterpret_cast<std::byte*>(&steps), sizeof(steps)};
+  TR_CO_RETURN_IF_ERROR(co_await ask(mail, std::move(piece), net::View{}, into));
+  *whole.data<std::int64_t>() = std::max(*whole.data<std::int64_t>(), steps);
+  co_return Status();
+}
+
+const Tensor* find(const io::NamedTensors& list, std::string_view name) {
+  for (const auto& [key, tensor] : list)
+    if (key == name) return &tensor;
+  return nullptr;
+}
+
+}  // namespace
+
+void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState served) {
+  const auto states = std::make_shared<const ServedState>(std::move(served));
+  comm::Mailbox::Handler handler;
+  handler.place = [states](int peer, const Letter& letter) -> Result<net::View> {
+    TR_ASSIGN_OR_RETURN(const Tensor tensor, find_entry(*states, peer, letter));
+    return view_of(tensor);
+  };
+  handler.arrived = [states, &rt, &mail](int peer, const Letter& letter) {
+    Result<Tensor> tensor = find_entry(*states, peer, letter);
+    rt.spawn(reply(mail, peer, letter, tensor.ok() ? *tensor : Tensor()));
+  };
+  mail.handle(kLetterServerState, std::move(handler));
+}
+
+Result<std::vector<StatePiece>> server_state_pieces(const Job& job, const Prepared& prepared,
+                                                    const Roles& roles) {
+  std::vector<StatePiece> out;
+  for (int s = 0; s < roles.servers; ++s) {
+    TR_ASSIGN_OR_RETURN(const server::ServerOptions options, job_server_options(job, prepared, roles, s));
+    TR_ASSIGN_OR_RETURN(const auto entries, server::describe_state(options));
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const server::StateEntry& entry = entries[i];
+      if (entry.state.empty()) continue;
+      const auto p = std::find_if(prepared.parameters.begin(), prepared.parameters.end(),
+                                  [&](const auto& q) { return q.name == entry.part; });
+      TR_CHECK(p != prepared.parameters.end(), "'{}' is a parameter of the model", entry.part);
+      StatePiece piece;
+      piece.name = fmt::format("{}{}/{}", kPrefix, entry.part, entry.state);
+      piece.whole = entry.type.dtype == DType::kI64 ? entry.type : TensorType{DType::kF32, p->type.shape};
+      piece.server = s;
+      piece.rank = roles.server_ranks[static_cast<std::size_t>(s)];
+      piece.index = static_cast<std::uint32_t>(i);
+      piece.entry = entry;
+      out.push_back(std::move(piece));
+    }
+  }
+  return out;
+}
+
+Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::Mailbox& mail,
+                                                    std::vector<StatePiece> pieces) {
+  std::map<std::string, Tensor> wholes;
+  std::vector<Task<Status>> reads;
+  for (const StatePiece& piece : pieces) {
+    Tensor& whole = wholes[piece.name];
+    if (whole.is_null()) {
+      TR_CO_ASSIGN_OR_RETURN(whole, Tensor::allocate(cpu_device(), piece.whole));
+      std::memset(whole.raw(), 0, whole.type().num_bytes());
+    }
+    reads.push_back(read(mail, piece, whole));
+  }
+  TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt, std::move(reads)));
+  io::NamedTensors out(wholes.begin(), wholes.end());
+  co_return out;
+}
+
+Task<Status> restore_server_state(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<StatePiece> pieces,
+                                  const io::NamedTensors& restored) {
+  const auto is_of_servers = [](const auto& named) { return named.first.starts_with(kPrefix); };
+  if (std::none_of(restored.begin(), restored.end(), is_of_servers)) co_return Status();
+  std::vector<Task<Status>> writes;
+  for (const StatePiece& piece : pieces) {
+    const Tensor* whole = find(restored, piece.name);
+    if (whole == nullptr || whole->type() != piece.whole)
+      co_return error(Code::kCorrupt, "[checkpoint] tensor '{}' is missing or has another type; expected {}",
+                      piece.name, piece.whole.to_string());
+    const net::View payload = place_of(piece, *whole);
+    writes.push_back(ask(mail, piece, payload, net::View{}));
+  }
+  co_return co_await runtime::when_all(rt, std::move(writes));
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,42 @@
+// What parameter servers keep beside the model (their optimiser's state), in checkpoints: tensors
+// "server/<parameter>/<state>" of the parameter's shape, whole however many servers there were, so that any
+// other number of them can go on from it. Rank 0 reads and writes them by letters.
+#pragma once
+
+#include <map>
+
+#include "trireme/comm/mailbox.h"
+#include "trireme/io/safetensors.h"
+#include "trireme/server/server.h"
+#include "trireme/train/prepare.h"
+#include "trireme/train/roles.h"
+
+namespace trireme::train {
+
+// Server::state() of each server of a rank.
+using ServedState = std::map<int, io::NamedTensors>;
+// From here on rank 0 may read and write them; until the handler of kLetterServerState is removed.
+void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState served);
+
+// A piece of a tensor of the checkpoint, and where it is kept.
+struct StatePiece {
+  std::string name;  // of the whole: "server/<parameter>/<state>"
+  TensorType whole;
+  int server = 0, rank = 0;
+  std::uint32_t index = 0;  // in Server::state()
+  server::StateEntry entry;
+};
+// Of all servers of the job; values are left out, since they are the model.
+Result<std::vector<StatePiece>> server_state_pieces(const Job& job, const Prepared& prepared,
+                                                    const Roles& roles);
+
+// While no server makes an update. Where pieces of a parameter have counted differently, "step" is the most.
+runtime::Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::Mailbox& mail,
+                                                             std::vector<StatePiece> pieces);
+
+// Before the first step. A checkpoint without any such tensors leaves servers as they are; kCorrupt: some are
+// missing or have another type.
+runtime::Task<Status> restore_server_state(runtime::Runtime& rt, comm::Mailbox& mail,
+                                           std::vector<StatePiece> pieces, const io::NamedTensors& restored);
+
+}  // namespace trireme::train
