@@ -87,6 +87,17 @@ std::string binary_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "trireme";
 }
 
+int pid_of_rank(std::int64_t launcher, int rank) {
+  const std::string process = "/proc/" + std::to_string(launcher);
+  std::istringstream children(slurp(process + "/task/" + std::to_string(launcher) + "/children"));
+  const std::string variable = "TRIREME_RANK=" + std::to_string(rank);
+  for (int pid = 0; children >> pid;) {
+    const std::string environment = '\0' + slurp("/proc/" + std::to_string(pid) + "/environ");
+    if (environment.find('\0' + variable + '\0') != std::string::npos) return pid;
+  }
+  return 0;
+}
+
 Workspace::Workspace() {
   std::string pattern = ::testing::TempDir() + "trireme-system-XXXXXX";
   EXPECT_NE(mkdtemp(pattern.data()), nullptr);

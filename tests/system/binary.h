@@ -1,6 +1,7 @@
 // Runs the trireme binary as a user would, under a watchdog.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct Ran {
 
 // Of the trireme binary.
 std::string binary_path();
+
+// Of the children of `launcher`; 0: there is none.
+int pid_of_rank(std::int64_t launcher, int rank);
 
 // A fresh directory, removed with the object. Runs start in it; the digits' cache is shared by all tests of
 // the program.

@@ -2,31 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <fstream>
-#include <iterator>
-#include <sstream>
-
 #include "tests/system/binary.h"
 
 namespace trireme::system_test {
 namespace {
-
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Of the children of `launcher`; 0: there is none.
-int pid_of_rank(std::int64_t launcher, int rank) {
-  const std::string process = "/proc/" + std::to_string(launcher);
-  std::istringstream children(content_of(process + "/task/" + std::to_string(launcher) + "/children"));
-  const std::string variable = "TRIREME_RANK=" + std::to_string(rank);
-  for (int pid = 0; children >> pid;) {
-    const std::string environment = '\0' + content_of("/proc/" + std::to_string(pid) + "/environ");
-    if (environment.find('\0' + variable + '\0') != std::string::npos) return pid;
-  }
-  return 0;
-}
 
 class LostWorker : public ::testing::TestWithParam<const char*> {};
 
