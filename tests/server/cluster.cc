@@ -16,6 +16,21 @@ struct Play {
   int workers_left = 0;
 };
 
+// Whoever has the options alone knows what state() holds.
+void expect_state_as_described(const ServerOptions& options, const Server& server) {
+  const auto state = server.state();
+  const auto entries = describe_state(options);
+  ASSERT_TRUE(entries.ok()) << entries.status().to_string();
+  ASSERT_EQ(entries->size(), state.size());
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const StateEntry& e = (*entries)[i];
+    const std::string whole = e.state.empty() ? e.part : e.part + "/" + e.state;
+    const std::string cut = fmt::format("[{},{})/{}", e.begin, e.begin + e.count, whole);
+    EXPECT_TRUE(state[i].first == whole || state[i].first == cut) << state[i].first << " is not " << cut;
+    EXPECT_EQ(state[i].second.type(), e.type) << whole;
+  }
+}
+
 Result<std::unique_ptr<Server>> server_of(Play& play, Runtime& rt, comm::Group& group, int server) {
   ServerOptions options;
   options.server = server;
@@ -26,7 +41,9 @@ Result<std::unique_ptr<Server>> server_of(Play& play, Runtime& rt, comm::Group& 
   options.clocks.num_workers = play.cluster.workers;
   options.make_update = play.cluster.make_update;
   options.divide_by_staleness = play.cluster.divide_by_staleness;
-  return make_server(rt, group.mailbox(), std::move(options));
+  auto made = make_server(rt, group.mailbox(), options);
+  if (made.ok()) expect_state_as_described(options, **made);
+  return made;
 }
 
 Task<void> work(Play& play, Runtime& rt, comm::Group& group, int rank) {
