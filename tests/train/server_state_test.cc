@@ -75,8 +75,8 @@ TEST_P(ServerState, ARunStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne) {
   }
 }
 
-// momentum: a velocity; adam: two moments and the number of the update; adagrad: sums.
-INSTANTIATE_TEST_SUITE_P(Optimisers, ServerState, ::testing::Values("momentum", "adam", "adagrad"),
+// momentum: a velocity; adam: two moments and the number of the update; adagrad: sums; lars: whole tensors.
+INSTANTIATE_TEST_SUITE_P(Optimisers, ServerState, ::testing::Values("momentum", "adam", "adagrad", "lars"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ServerStateElsewhere, AnotherNumberOfServersGoesOnInTheSameBits) {
