@@ -36,8 +36,23 @@ endforeach()
 
 # Small rather than fast, so that the bundle stays small: reference kernels are many and plain (what must be fast is in
 # kernel/), option parsing is large, and the rest runs once per job.
-foreach(layer IN ITEMS op graph plan io launch cli)
+foreach(layer IN ITEMS op graph plan io launch server train cli)
   target_compile_options(trireme_${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
+endforeach()
+# The same file by file: loops over vectors are fast, and what only meets, judges or waits is small.
+set(trireme_fast server/updater server/row_updater train/replica_step train/replica_unit)
+set(trireme_small
+    agree/agree agree/errands agree/gossip_parcels agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/period
+    agree/push_pull agree/server_link agree/server_updates agree/ssp_peer agree/table agree/turns
+    net/call_teller net/control_message net/coordinator net/judge net/membership net/rendezvous net/setup_message net/verdict)
+foreach(manner IN ITEMS fast small)
+  foreach(name IN LISTS trireme_${manner})
+    if(NOT EXISTS "${CMAKE_SOURCE_DIR}/trireme/${name}.cc")
+      message(FATAL_ERROR "cmake/layers.cmake: there is no trireme/${name}.cc")
+    endif()
+    set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/${name}.cc" APPEND PROPERTY COMPILE_OPTIONS
+                 "$<$<CONFIG:Release>:$<IF:$<STREQUAL:${manner},fast>,-O3,-Os>>")
+  endforeach()
 endforeach()
 if(TRIREME_SANITIZE MATCHES "undefined")
   target_compile_options(trireme_op PRIVATE -O0)  # a third of the time to compile
@@ -53,6 +68,7 @@ endif()
 
 if(EXISTS "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
   add_executable(trireme "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
+  target_link_options(trireme PRIVATE -Wl,--gc-sections)  # inline functions that nobody calls
   target_link_libraries(trireme PRIVATE trireme_cli)
 endif()
 

@@ -42,12 +42,8 @@ Words by_class(const std::string& rule, const std::string& transport) {
   const agree::AgreementRow* row = *agree::find_agreement(rule);
   if (std::find(row->keys.begin(), row->keys.end(), std::string_view("period")) != row->keys.end())
     sets.emplace_back("parallel.period=1");
-  Words own;
-  if (rule == "decentralized") own = {"train.optimizer.lr=0.1"};  // every worker's step counts whole
-  // The centre moves by the sum of all pulls: it goes to the mean of the workers, and 2 / workers diverges.
-  if (rule == "easgd") own = {"parallel.elasticity=0.25", "train.optimizer.lr=0.5"};
-  if (rule == "easgd-async") own = {"parallel.elasticity=0.5"};
-  sets.insert(sets.end(), own.begin(), own.end());
+  // Not for easgd: there the centre moves by the sum of all pulls, and diverges from 2 / workers on.
+  if (rule == "easgd-async") sets.emplace_back("parallel.elasticity=0.5");
   return train(rule, sets, {"--quiet", "--workers", "4"});
 }
 

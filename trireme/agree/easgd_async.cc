@@ -68,8 +68,9 @@ class EasgdAsync final : public Agreement {
 
   RuleReport report() const override {
     RuleReport report = link_.report();
+    if (link_.context().worker != 0) return report;  // reports are added up; these are the same everywhere
     report.more["period"] = period_;
-    report.more["alpha"] = alpha_;
+    report.more["elasticity"] = alpha_;
     return report;
   }
 

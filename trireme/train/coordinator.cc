@@ -53,9 +53,12 @@ Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, LeaseDesk des
          scored_.push_back({peer, static_cast<std::int32_t>(letter.key), letter.clock, letter.number});
        }});
   mail_.handle(kLetterState, {[=, this](int peer, const Letter& letter) -> Result<net::View> {
-                                Bytes& to = states_[{peer, letter.key}];
-                                to.resize(letter.bytes);
-                                return net::View{to.data(), letter.bytes};
+                                // Uninitialised: states are large, and the loop has heartbeats to send.
+                                const TensorType type{DType::kU8, {static_cast<std::int64_t>(letter.bytes)}};
+                                TR_ASSIGN_OR_RETURN(Tensor to, Tensor::allocate(cpu_device(), type));
+                                const net::View view{to.raw(), letter.bytes};
+                                states_[{peer, letter.key}] = std::move(to);
+                                return view;
                               },
                               [](int, const Letter&) {}});
   mail_.handle(kLetterFinal, {[=, this](int peer, const Letter& letter) -> Result<net::View> {

@@ -15,6 +15,7 @@
 #include "trireme/comm/letter_kinds.h"
 #include "trireme/comm/mailbox.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/tensor/tensor.h"
 #include "trireme/train/lease_desk.h"
 
 namespace trireme::train {
@@ -87,7 +88,7 @@ class Coordinator {
   };
   Drift take_drift();
   // State letters of this meeting, by (worker, key).
-  std::map<std::pair<int, std::uint32_t>, Bytes>& states() { return states_; }
+  std::map<std::pair<int, std::uint32_t>, Tensor>& states() { return states_; }
   // The next round is open by then, where it goes on.
   void let_go(Go go);
 
@@ -131,7 +132,7 @@ class Coordinator {
     std::int64_t begin, end;
   };
   std::vector<Range> scored_;
-  std::map<std::pair<int, std::uint32_t>, Bytes> states_;
+  std::map<std::pair<int, std::uint32_t>, Tensor> states_;  // as bytes
   std::map<int, std::string> finals_;
   std::set<int> final_;  // whose last words are there whole
   Drift drift_;

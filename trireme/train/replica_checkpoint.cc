@@ -52,18 +52,16 @@ io::NamedTensors replica_state(io::NamedTensors state, std::vector<std::pair<std
 }
 
 Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
-                                       const std::map<std::pair<int, std::uint32_t>, Bytes>& bytes,
+                                       const std::map<std::pair<int, std::uint32_t>, Tensor>& bytes,
                                        int num_workers) {
   io::NamedTensors out;
   for (int w = 0; w < num_workers; ++w)
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const auto& [name, like] = mine[i];
       const auto found = bytes.find({w, static_cast<std::uint32_t>(i)});
-      if (found == bytes.end() || found->second.size() != like.type().num_bytes())
+      if (found == bytes.end() || found->second.type().num_bytes() != like.type().num_bytes())
         return error(Code::kCorrupt, "[checkpoint] worker {} did not send its '{}'", w, name);
-      TR_ASSIGN_OR_RETURN(Tensor copy, Tensor::allocate(cpu_device(), like.type()));
-      std::memcpy(copy.raw(), found->second.data(), found->second.size());
-      out.emplace_back(name_of(name, w), std::move(copy));
+      out.emplace_back(name_of(name, w), Tensor(found->second.buffer(), like.type()));
     }
   return out;
 }

@@ -15,9 +15,9 @@ namespace trireme::train {
 io::NamedTensors replica_state(io::NamedTensors state, std::vector<std::pair<std::string, Tensor>> rule);
 
 // Rank 0: `bytes[{worker, i}]` is entry i of that worker's replica_state; names and types are those of
-// `mine`. kCorrupt when something is missing.
+// `mine`. Without a copy. kCorrupt when something is missing.
 Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
-                                       const std::map<std::pair<int, std::uint32_t>, Bytes>& bytes,
+                                       const std::map<std::pair<int, std::uint32_t>, Tensor>& bytes,
                                        int num_workers);
 
 // Rank 0's restored tensors into everybody's own state, where the checkpoint has them for exactly these
