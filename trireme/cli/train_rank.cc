@@ -160,6 +160,9 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
     rt.log(fmt::format("failed: {}", failure.message()));
     bool written = false;
     if (!run.run_dir.empty()) written = (co_await write_error(rt, run.run_dir, run.id.rank, failure)).ok();
+    // mpirun ends all ranks as soon as one has ended: the others get time to write what they know.
+    constexpr TimeNs kOthersTime = 500 * kMilli;
+    if (!run.args.prepared && run.id.world > 1) co_await rt.sleep_for(kOthersTime);
     // Our own launcher reads the file; under any other the terminal is all there is.
     if (!run.args.prepared || !written)
       std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, failure.message()).c_str(), stderr);
