@@ -118,7 +118,9 @@ TEST(Remote, RanksOfOneHostGetADirectoryToMeetInThatGoesWithRankZero) {
   const TempDir dir;
   setenv("TMPDIR", dir.path().c_str(), 1);
   RemoteSpec spec =
-      fake(dir, "test -d \"$TRIREME_RENDEZVOUS\" || exit 9; echo $TRIREME_RENDEZVOUS > rank-$TRIREME_RANK");
+      fake(dir,
+           "test -d \"$TRIREME_RENDEZVOUS\" || exit 9; echo $TRIREME_RENDEZVOUS > rank-$TRIREME_RANK\n"
+           "test $TRIREME_RANK != 0 || while ! test -s rank-1 || ! test -s rank-2; do sleep 0.02; done");
   spec.hosts = {{"a", 3}};
   const Result<Exits> exits = launch(spec);
   unsetenv("TMPDIR");

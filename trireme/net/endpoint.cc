@@ -219,7 +219,7 @@ void Endpoint::close() {
 
 void Endpoint::control_on_loop(int peer, ByteView bytes) {
   if (closed_) return;
-  if (on_control_) {
+  if (on_control_ && early_control_.empty()) {  // those that came before are told first
     // The handler may replace itself.
     const auto handler = on_control_;
     handler(peer, bytes);

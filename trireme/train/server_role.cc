@@ -16,10 +16,7 @@ namespace {
 using runtime::Task;
 
 // Rules that scale by the norms of a whole tensor cannot work on pieces of it.
-bool wants_whole_tensors(const Job& job) {
-  const std::string& kind = job.train.optimizer.kind;
-  return kind == "lars" || kind == "lamb";
-}
+bool wants_whole_tensors(const Job& job) { return job.train.optimizer.kind == "lars"; }
 
 // The job's optimiser over flat pieces of parameters.
 Result<server::UpdateSpec> job_update(const Job& job, std::span<const server::StoredPart> parts) {
