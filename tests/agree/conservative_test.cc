@@ -19,13 +19,8 @@ using testing::run_well;
 using testing::Vector;
 
 QuadraticJob two_workers(std::int64_t period, std::int64_t steps) {
-  QuadraticJob job;
-  job.rule = "conservative";
-  job.options.period = period;
+  QuadraticJob job = testing::two_workers_from_eight("conservative", period, steps);
   job.options.proximity = 0.5;
-  job.steps = steps;
-  job.start = {8};
-  job.b = {0, 4};
   return job;
 }
 

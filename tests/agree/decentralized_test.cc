@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "tests/agree/quadratic.h"
-#include "trireme/base/rng.h"
 
 namespace trireme::agree {
 namespace {
@@ -94,25 +93,7 @@ TEST(Decentralized, StatisticsMoveByTheMeanOfTheChanges) {
 }
 
 // A noisy convex problem: every worker sees its own centre and noise of its own.
-QuadraticJob noisy(std::uint64_t seed) {
-  QuadraticJob job;
-  job.rule = "decentralized";
-  job.letters = true;
-  job.workers = 4;
-  job.steps = 300;
-  job.bucket_elems = {5, 3};
-  job.learning_rate = 0.02F;
-  job.seed = seed;
-  job.world.seed = seed;
-  job.world.latency_jitter = 3;
-  job.gradient = [seed](const testing::GradientAt& at) {
-    Philox noise(mix_key(seed, static_cast<std::uint64_t>(at.worker), at.elem),
-                 static_cast<std::uint64_t>(at.step));
-    const auto centre = static_cast<float>(at.worker) + static_cast<float>(at.elem);
-    return at.x - centre + 0.1F * noise.next_normal();
-  };
-  return job;
-}
+QuadraticJob noisy(std::uint64_t seed) { return testing::noisy_job("decentralized", 4, seed); }
 
 TEST(Decentralized, ConvergesFromManySeedsAndReplicasAreEqualAfterEveryMeeting) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -19,15 +19,9 @@ using testing::QuadraticRun;
 using testing::run_well;
 using testing::Vector;
 
-// Worker 0 halves x, worker 1 goes half of the way to 4.
 QuadraticJob two_workers(std::int64_t period, std::int64_t steps) {
-  QuadraticJob job;
-  job.rule = "easgd";
-  job.options.period = period;
+  QuadraticJob job = testing::two_workers_from_eight("easgd", period, steps);
   job.options.elasticity = 0.25;
-  job.steps = steps;
-  job.start = {8};
-  job.b = {0, 4};
   return job;
 }
 

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "tests/agree/quadratic.h"
-#include "trireme/base/rng.h"
 
 namespace trireme::agree {
 namespace {
@@ -146,21 +145,11 @@ TEST(Gossip, EveryMannerBringsReplicasTogether) {
 }
 
 QuadraticJob noisy(const char* neighbours, std::uint64_t seed) {
-  QuadraticJob job = two_workers(neighbours);
-  job.workers = 5;
-  job.b = {0};
-  job.steps = 300;
-  job.bucket_elems = {5, 3};
+  QuadraticJob job = testing::noisy_job("gossip", 5, seed);
+  job.options.neighbours = neighbours;
+  job.options.period = 1;
+  job.start = {8};
   job.learning_rate = 0.03F;
-  job.seed = seed;
-  job.world.seed = seed;
-  job.world.latency_jitter = 3;
-  job.gradient = [seed](const testing::GradientAt& at) {
-    Philox noise(mix_key(seed, static_cast<std::uint64_t>(at.worker), at.elem),
-                 static_cast<std::uint64_t>(at.step));
-    const auto centre = static_cast<float>(at.worker) + static_cast<float>(at.elem);
-    return at.x - centre + 0.1F * noise.next_normal();
-  };
   return job;
 }
 

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "trireme/base/rng.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/sync.h"
 
@@ -256,6 +257,36 @@ QuadraticRun run_well(const QuadraticJob& job) {
     EXPECT_TRUE(result.workers[r].status.ok())
         << "worker " << r << ": " << result.workers[r].status.to_string();
   return result;
+}
+
+QuadraticJob two_workers_from_eight(std::string rule, std::int64_t period, std::int64_t steps) {
+  QuadraticJob job;
+  job.rule = std::move(rule);
+  job.options.period = period;
+  job.steps = steps;
+  job.start = {8};
+  job.b = {0, 4};
+  return job;
+}
+
+QuadraticJob noisy_job(std::string rule, int workers, std::uint64_t seed) {
+  QuadraticJob job;
+  job.rule = std::move(rule);
+  job.letters = true;
+  job.workers = workers;
+  job.steps = 300;
+  job.bucket_elems = {5, 3};
+  job.learning_rate = 0.02F;
+  job.seed = seed;
+  job.world.seed = seed;
+  job.world.latency_jitter = 3;
+  job.gradient = [seed](const GradientAt& at) {
+    Philox noise(mix_key(seed, static_cast<std::uint64_t>(at.worker), at.elem),
+                 static_cast<std::uint64_t>(at.step));
+    const auto centre = static_cast<float>(at.worker) + static_cast<float>(at.elem);
+    return at.x - centre + 0.1F * noise.next_normal();
+  };
+  return job;
 }
 
 }  // namespace trireme::agree::testing

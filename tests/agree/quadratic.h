@@ -86,6 +86,12 @@ struct QuadraticRun {
   runtime::WorldReport world;
 };
 
+// Two workers from 8: worker 0 halves x, worker 1 goes half of the way to 4.
+QuadraticJob two_workers_from_eight(std::string rule, std::int64_t period, std::int64_t steps);
+// Vectors of 8 elements in two buckets whose gradients have noise; the mean of the workers' minima in element
+// e is e + (workers - 1) / 2. 300 steps over links of uneven speed.
+QuadraticJob noisy_job(std::string rule, int workers, std::uint64_t seed);
+
 // Fails the current test when a rank did not end; what the ranks say is in the result.
 QuadraticRun run(const QuadraticJob& job);
 // The same, and fails the current test when a worker failed.

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "tests/agree/quadratic.h"
-#include "trireme/base/rng.h"
 
 namespace trireme::agree {
 namespace {
@@ -61,23 +60,8 @@ TEST(SspPeer, AWorkerAheadByTheBoundWaitsForTheSlowest) {
 }
 
 QuadraticJob noisy(std::uint64_t seed, std::int64_t staleness) {
-  QuadraticJob job;
-  job.rule = "ssp-peer";
-  job.letters = true;
+  QuadraticJob job = testing::noisy_job("ssp-peer", 4, seed);
   job.options.staleness = staleness;
-  job.workers = 4;
-  job.steps = 300;
-  job.bucket_elems = {5, 3};
-  job.learning_rate = 0.02F;
-  job.seed = seed;
-  job.world.seed = seed;
-  job.world.latency_jitter = 3;
-  job.gradient = [seed](const testing::GradientAt& at) {
-    Philox noise(mix_key(seed, static_cast<std::uint64_t>(at.worker), at.elem),
-                 static_cast<std::uint64_t>(at.step));
-    const auto centre = static_cast<float>(at.worker) + static_cast<float>(at.elem);
-    return at.x - centre + 0.1F * noise.next_normal();
-  };
   return job;
 }
 
