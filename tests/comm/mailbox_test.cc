@@ -111,7 +111,8 @@ TEST_P(Letters, OfAPairArriveInOrderWithTheirPayloadsInPlace) {
 
 // Rank 0 asks everybody, itself too, and the later a question the sooner its answer.
 TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
-  run(3, [](Runtime& rt, Group& group) -> Task<void> {
+  const bool virtual_time = !GetParam().threads;
+  run(3, [virtual_time](Runtime& rt, Group& group) -> Task<void> {
     constexpr int kCount = 8;
     Mailbox& mail = group.mailbox();
     std::vector<std::pair<int, Letter>> asked;
@@ -162,8 +163,9 @@ TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
     const Status all = co_await runtime::when_all(rt, std::move(tasks));
     EXPECT_TRUE(all.ok()) << all.to_string();
     if (group.rank() == 0) {
-      // A question whose letter is still leaving hears its answer a little later; the others need not wait.
-      EXPECT_GT(order.front(), order.back());
+      // A question whose letter is still leaving hears its answer later; the others need not wait. On threads
+      // of a busy machine all letters may be leaving still.
+      if (virtual_time) EXPECT_GT(order.front(), order.back());
       std::sort(order.begin(), order.end());
       const std::vector<int> each{0, 1, 2, 3, 4, 5, 6, 7};
       EXPECT_EQ(order, each);
