@@ -1,64 +1,78 @@
-"""What the studies of bench/replicas work with: runs that are kept, the page, hosts of network namespaces."""
-import json, os, shutil, signal, subprocess, sys, tempfile
+"""What the studies of bench/replicas work with: runs that are kept, and the page."""
+import json, os, re, sys, time
 
 from replicas_plot import lines
-
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CLUSTER = os.path.join(ROOT, "tools", "netns_cluster")
+from replicas_runs import ROOT, Run, run_all
 
 
 class Lab:
-    """Makes runs, keeps their results, collects the page."""
+    """Collects the runs that studies want, keeps their results, collects the page."""
 
     def __init__(self, args):
         self.args, self.quick, self.study, self.running = args, args.quick, "", False
-        self.page, self.failures, self.results = [], [], {}
+        self.page, self.wanted, self.results, self.drawing = [], [], {}, False
         if os.path.exists(args.out):
             with open(args.out) as file:
                 self.results = json.load(file)
+        if args.retry:
+            self.results = {key: r for key, r in self.results.items() if "failed" not in r}
 
     # ---- runs
-    def kept(self, label, line, parse):
-        """The result called `label` of this study; made where it is missing and the study was asked for. None: there is none."""
+    def kept(self, label, line, parse, **how):
+        """The result called `label` of this study. Where there is none and the study was asked for it is put on the list of runs to make;
+        None: there is none yet."""
         key = f"{self.study}/{label}"
-        if key in self.results or not self.running:
-            return self.results.get(key)
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
-        try:
-            out, err = process.communicate(timeout=self.args.timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return self.failed(key, line, f"did not end in {self.args.timeout} s")
-        if process.returncode != 0:
-            return self.failed(key, line, f"code {process.returncode}: {(err.strip().splitlines() or ['no message'])[-1]}")
-        self.results[key] = parse(out)
-        print(f"{key}: done", flush=True)
+        if key not in self.results and self.running and re.search(self.args.only, key):
+            self.wanted.append(Run(key, line, parse, **how))
+        result = self.results.get(key)
+        return None if result is None or "failed" in result else result
+
+    def make(self):
+        """Makes the runs that are wanted; commands that several studies share are run once. Returns how many are left."""
+        known = {r["bench_command"]: r for r in self.results.values() if "bench_command" in r}
+        runs = {}
+        for run in self.wanted:
+            if run.name in known:
+                self.results[run.keys[0]] = known[run.name]
+            elif run.name in runs:
+                runs[run.name].keys += run.keys
+            else:
+                runs[run.name] = run
+        self.wanted = []
+        until = time.monotonic() + self.args.budget if self.args.budget else None
+        left = run_all(list(runs.values()), self.args.jobs, until, self.args.timeout, self.ended)
+        self.write()
+        return left
+
+    def ended(self, run, result, why):
+        if why:
+            print(f"{run.keys[0]}: {why}\n    {run.name}", file=sys.stderr, flush=True)
+            result = {"failed": why}
+        else:
+            print(f"{', '.join(run.keys)}: {result['bench_seconds']:.0f} s", flush=True)
+        self.results.update({key: result for key in run.keys})
+        self.write()
+
+    def write(self):
         os.makedirs(os.path.dirname(self.args.out), exist_ok=True)
-        with open(self.args.out, "w") as file:
+        with open(self.args.out + ".new", "w") as file:
             json.dump(self.results, file, indent=1)
-        return self.results[key]
+        os.replace(self.args.out + ".new", self.args.out)
 
-    def failed(self, key, line, why):
-        print(f"{key}: {why}\n    {' '.join(line)}", file=sys.stderr, flush=True)
-        self.failures.append((key, why))
-        return None
+    def failures(self):
+        return [(key, r["failed"]) for key, r in self.results.items() if "failed" in r]
 
-    def train(self, label, job, workers, sets, more=()):
-        """summary.json of a real run."""
-        folder = tempfile.mkdtemp(prefix="trireme-replicas-")
-        line = [self.args.command, "train"] + ([job] if job else []) + ["--workers", str(workers), "--quiet", "--json", "--run-dir",
-                folder + "/run", "--set", "train.events=false"] + list(sets) + list(more)
-        try:
-            return self.kept(label, line, json.loads)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    def train(self, label, job, workers, sets, more=(), alone=False, rate=None):
+        """summary.json of a real run; with a rate on hosts of its own behind such links."""
+        line = lambda folder: [self.args.command, "train"] + ([job] if job else []) + ["--workers", str(workers), "--quiet", "--json", "--run-dir",
+                               folder + "/run", "--set", "train.events=false"] + list(sets) + list(more)
+        return self.kept(label, line, json.loads, cores=workers, alone=alone, rate=rate)
 
     def simulate(self, label, job, ranks, sets, more=(), real=False, algorithm="ring"):
         """The row that `trireme simulate --json` prints."""
         line = [self.args.command, "simulate"] + ([job] if job else []) + ["--ranks", str(ranks), "--json", "--algorithm", algorithm,
                 "--compute", "real" if real else "phantom", *more, "--set", f"parallel.workers={ranks}"] + list(sets)
-        return self.kept(label, line, lambda out: json.loads(out)[0])
+        return self.kept(label, lambda _: line, lambda out: json.loads(out)[0])
 
     # ---- what is trained
     def mnist(self):
@@ -82,7 +96,7 @@ class Lab:
         self.page += ["| " + " | ".join(str(c) for c in row) + " |" for row in rows] + [""]
 
     def plot(self, draw, name, *args, **kw):
-        if any(points for points in args[2].values()) if draw is lines else args[1]:
+        if self.drawing and (any(points for points in args[2].values()) if draw is lines else args[1]):
             folder = os.path.splitext(self.args.page)[0]
             os.makedirs(folder, exist_ok=True)
             with open(os.path.join(folder, name + ".svg"), "w") as file:
@@ -100,35 +114,3 @@ def seconds(s):
 
 def percent(x):
     return f"{100 * x:.1f} %"
-
-
-class Namespaces:
-    """Hosts of network namespaces at a rate, and a stand-in for ssh that runs a command in one of them."""
-
-    def __init__(self, lab, hosts, rate):
-        self.folder = tempfile.mkdtemp(prefix="trireme-replicas-")
-        self.hosts, self.rate, self.up = hosts, rate, False
-        self.env = dict(os.environ, NETNS_CLUSTER=f"study{os.getpid()}")
-        self.wanted = lab.running
-
-    def __enter__(self):
-        if not self.wanted:
-            return self
-        made = subprocess.run([CLUSTER, "up", str(self.hosts), self.rate], env=self.env, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True)
-        self.up, self.why = made.returncode == 0, made.stderr.strip()
-        with open(self.folder + "/hosts", "w") as file:
-            file.writelines(f"10.77.0.{h + 1}\n" for h in range(self.hosts))
-        with open(self.folder + "/ssh", "w") as file:
-            file.write(f"#!/bin/sh\nhost=${{1##*.}}; shift\nNETNS_CLUSTER={self.env['NETNS_CLUSTER']} exec '{CLUSTER}' run $((host - 1)) "
-                       "sh -c \"$*\"\n")
-        os.chmod(self.folder + "/ssh", 0o755)
-        return self
-
-    def options(self):
-        return ["--hosts", self.folder + "/hosts", "--ssh", self.folder + "/ssh", "--insecure"]
-
-    def __exit__(self, *_):
-        if self.up:
-            subprocess.run([CLUSTER, "down"], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        shutil.rmtree(self.folder, ignore_errors=True)
