@@ -1,8 +1,10 @@
-# Peers of `trireme bench`, put beside the binary: Open MPI's collectives where MPI is found, and Gloo's (a script).
+# Peers of `trireme bench`, put beside the binary: Open MPI's collectives where MPI is found, Gloo's and PyTorch's
+# training steps (scripts).
 if(NOT TARGET trireme OR TRIREME_SUITE)
   return()
 endif()
 configure_file("${CMAKE_SOURCE_DIR}/bench/peers/gloo_collectives.py" "${CMAKE_BINARY_DIR}/bench_gloo_collectives.py" COPYONLY)
+configure_file("${CMAKE_SOURCE_DIR}/bench/peers/torch_steps.py" "${CMAKE_BINARY_DIR}/bench_torch_steps.py" COPYONLY)
 find_package(MPI QUIET COMPONENTS CXX)
 if(MPI_CXX_FOUND)
   add_executable(bench_mpi_collectives "${CMAKE_SOURCE_DIR}/bench/peers/mpi_collectives.cc")

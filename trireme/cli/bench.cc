@@ -1,5 +1,5 @@
 // `trireme bench COLLECTIVE`: ours against Open MPI and Gloo in one run, alternating. `trireme bench server`
-// is in bench_server.cc.
+// is in bench_server.cc, `bench train` and `bench kernels` in bench_train.cc.
 #include <cstdio>
 
 #include "trireme/cli/bench/driver.h"
@@ -134,6 +134,12 @@ Task<void> bench_main(runtime::Runtime& rt, BenchArgs& args, Status& status, Sta
 }
 
 int run_bench_command(BenchArgs& args) {
+  if (args.collective.empty()) {
+    print_error(error(Code::kInvalid,
+                      "[bench] nothing to measure: expected train, kernels, server or a collective; see "
+                      "'trireme bench --help'"));
+    return kExitUsage;
+  }
   if (args.collective == "server") return run_servers(args);
   if (const Status status = complete(args); !status.ok()) {
     print_error(status);
@@ -170,8 +176,7 @@ std::function<int()> add_bench(CLI::App& app) {
   for (const net::TransportRow& row : net::transport_table()) transports.emplace_back(row.name);
   app.add_option("collective", args->collective,
                  "allreduce, reduce, broadcast, gather, scatter, allgather, "
-                 "reduce_scatter, all_to_all or barrier; or server: parameter servers")
-      ->required();
+                 "reduce_scatter, all_to_all or barrier; or server: parameter servers");
   app.add_option("--world", args->worlds, "Numbers of ranks, e.g. 2,4,8")->capture_default_str();
   app.add_option("--workers", args->server.workers, "server: numbers of workers")->capture_default_str();
   app.add_option("--servers", args->server.servers, "server: numbers of servers")->capture_default_str();
@@ -210,7 +215,12 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_flag("--check", args->check, "Exit with 1 when a goal is missed by more than the spread");
   app.add_flag("--json", args->json, "Print the rows as JSON");
   app.footer("Ratios above 1 mean that ours is faster. How it is measured: docs/bench.md");
-  return [args] { return run_bench_command(*args); };
+  // Each runs when its own subcommand was parsed and does nothing otherwise.
+  return [&app, args, train = add_bench_train(app), kernels = add_bench_kernels(app)] {
+    if (app.get_subcommands().empty()) return run_bench_command(*args);
+    const int code = train();
+    return code != kExitOk ? code : kernels();
+  };
 }
 
 }  // namespace trireme::cli

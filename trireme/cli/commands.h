@@ -16,8 +16,12 @@ std::function<int()> add_inspect_op(CLI::App& inspect);
 std::function<int()> add_inspect_schedule(CLI::App& inspect);
 std::function<int()> add_calibrate(CLI::App& app);
 std::function<int()> add_bench(CLI::App& app);
-// A rank of bench; hidden.
+// Subcommands of bench.
+std::function<int()> add_bench_train(CLI::App& bench);
+std::function<int()> add_bench_kernels(CLI::App& bench);
+// A rank of bench, a process of bench train; hidden.
 std::function<int()> add_bench_rank(CLI::App& app);
+std::function<int()> add_bench_steps(CLI::App& app);
 std::function<int()> add_version(CLI::App& app);
 
 }  // namespace trireme::cli

@@ -14,8 +14,9 @@ constexpr Command kCommands[] = {
      add_calibrate},
     {"checkpoint", "Look into checkpoints: info, verify, diff.", add_checkpoint},
     {"inspect", "Show what there is: ops, models, agreements, collectives, job keys.", add_inspect},
-    {"bench", "Measure a collective against Open MPI and Gloo.", add_bench},
+    {"bench", "Measure training steps against PyTorch, a collective against Open MPI and Gloo.", add_bench},
     {"bench-rank", "A rank of bench.", add_bench_rank},
+    {"bench-steps", "A process of bench train.", add_bench_steps},
     {"version", "Say what this binary is made of.", add_version},
 };
 
