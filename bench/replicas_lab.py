@@ -82,7 +82,7 @@ class Lab:
                           "train.eval_steps=10"], 0.6
         job = os.path.join(ROOT, "recipes", "mnist-lenet.toml")
         path = [f"data.path={self.args.mnist}"] if self.args.mnist else []
-        return job, path + ["train.epochs=12", "train.eval_steps=100", "data.limit_test=2000", "train.checkpoint_steps=100000"], 0.985
+        return job, path + ["train.epochs=6", "train.eval_steps=100", "data.limit_test=2000", "train.checkpoint_steps=100000"], 0.985
 
     # ---- the page
     def text(self, *lines_):
