@@ -17,7 +17,7 @@ struct Conv {
   std::int64_t ow() const { return (w + 2 * pad_w - dilation_w * (kw - 1) - 1) / stride_w + 1; }
 };
 
-void add_conv(std::vector<Case>& out, const Conv& v) {
+void add_conv(std::vector<Case>& out, const Conv& v, DType dtype = DType::kF32) {
   const op::Attrs attrs{{"stride_h", v.stride_h}, {"stride_w", v.stride_w},     {"pad_h", v.pad_h},
                         {"pad_w", v.pad_w},       {"dilation_h", v.dilation_h}, {"dilation_w", v.dilation_w},
                         {"groups", v.groups}};
@@ -26,9 +26,9 @@ void add_conv(std::vector<Case>& out, const Conv& v) {
   op::Attrs input_grad = attrs, filter_grad = attrs;
   input_grad.set("input_shape", x);
   filter_grad.set("filter_shape", filter);
-  out.push_back({"conv2d", {Shape(x), Shape(filter)}, attrs});
-  out.push_back({"conv2d_input_grad", {Shape(filter), y}, input_grad});
-  out.push_back({"conv2d_filter_grad", {Shape(x), y}, filter_grad});
+  out.push_back({"conv2d", {Shape(x), Shape(filter)}, attrs, dtype});
+  out.push_back({"conv2d_input_grad", {Shape(filter), y}, input_grad, dtype});
+  out.push_back({"conv2d_filter_grad", {Shape(x), y}, filter_grad, dtype});
 }
 
 void add_convs(std::vector<Case>& out) {
@@ -61,6 +61,12 @@ void add_convs(std::vector<Case>& out) {
   // Columns of one image do not fit one block.
   add_conv(out, {.n = 3, .c = 48, .h = 12, .w = 40, .o = 8, .kh = 3, .kw = 3, .pad_h = 1, .pad_w = 1});
   add_conv(out, {.n = 0, .c = 2, .h = 5, .w = 5, .o = 3, .kh = 3, .kw = 3});
+  for (const DType half : {DType::kBF16, DType::kF16}) {
+    add_conv(out, {.n = 3, .c = 1, .h = 14, .w = 14, .o = 16, .kh = 5, .kw = 5, .pad_h = 2, .pad_w = 2},
+             half);
+    add_conv(out, {.n = 5, .c = 32, .h = 8, .w = 8, .o = 48, .kh = 3, .kw = 3, .pad_h = 1, .pad_w = 1}, half);
+    add_conv(out, {.n = 3, .c = 8, .h = 5, .w = 5, .o = 6, .kh = 1, .kw = 1, .groups = 2}, half);
+  }
 }
 
 void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::int64_t stride,
@@ -94,6 +100,8 @@ void add_products(std::vector<Case>& out) {
     out.push_back({"matmul", {{150, 200}, {200, 300}}, {}, half});
     out.push_back({"matmul", {{3, 2, 7, 5}, {2, 5, 9}}, {}, half});
     out.push_back({"matmul", {{3, 0}, {0, 2}}, {}, half});
+    out.push_back({"matmul", {{71, 137}, {71, 200}}, {{"transpose_a", true}}, half});
+    out.push_back({"matmul", {{6, 37, 20}, {20, 33}}, {}, half});
   }
 }
 

@@ -263,6 +263,11 @@ void add_attentions(std::vector<Case>& out) {
       out.push_back({"attention", {q, k, v}, {{"causal", causal}}});
       out.push_back({"attention_grad", {q, k, v, y}, {{"causal", causal}, {"scale", causal ? 0.0 : 0.7}}});
     }
+  const Shape s{2, 2, 70, 16};
+  for (const DType half : {DType::kBF16, DType::kF16}) {
+    out.push_back({"attention", {s, s, s}, {{"causal", true}}, half});
+    out.push_back({"attention_grad", {s, s, s, s}, {{"causal", true}}, half});
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/kernel/cpu/wide.h"
 #include "trireme/op/sequence/attention.h"
 
 namespace trireme::kernel {
@@ -189,5 +190,7 @@ const op::KernelRow kAttentionGradGemm{.op = "attention_grad",
                                        .applicable = applicable,
                                        .workspace_bytes = workspace<2>,
                                        .prepare = prepare};
+const op::KernelRow kAttentionWide = Wide<kAttentionGemm>::row("attention");
+const op::KernelRow kAttentionGradWide = Wide<kAttentionGradGemm>::row("attention_grad");
 
 }  // namespace trireme::kernel

@@ -11,6 +11,7 @@
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/kernel/cpu/wide.h"
 
 namespace trireme::kernel {
 namespace {
@@ -228,5 +229,8 @@ const op::KernelRow kConv2dFilterGradGemm{.op = "conv2d_filter_grad",
                                           .applicable = applicable,
                                           .workspace_bytes = filter_grad_workspace,
                                           .prepare = prepare};
+const op::KernelRow kConv2dWide = Wide<kConv2dGemm>::row("conv2d");
+const op::KernelRow kConv2dInputGradWide = Wide<kConv2dInputGradGemm>::row("conv2d_input_grad");
+const op::KernelRow kConv2dFilterGradWide = Wide<kConv2dFilterGradGemm>::row("conv2d_filter_grad");
 
 }  // namespace trireme::kernel

@@ -6,11 +6,10 @@
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/kernel/cpu/wide.h"
 
 namespace trireme::kernel {
 namespace {
-
-bool is_half(DType d) { return d == DType::kBF16 || d == DType::kF16; }
 
 bool applicable(const op::KernelQuery& q) {
   return (q.inputs[0].dtype == DType::kF32 || is_half(q.inputs[0].dtype)) && fits_int32(q) && gemm_usable();

@@ -4,6 +4,9 @@
 // that the width fixes the bits. Tensors are row-major at the borders; where a primitive prefers another
 // order, the slice is reordered through its part of the workspace. Primitives are const and keep their
 // scratchpad in the workspace too, so any number of executions may share them.
+//
+// bf16: oneDNN adds up in f32 and rounds once. Filter gradients of slices are added in f32 and rounded then.
+// Where oneDNN has no fast code for bf16 (the processor, or few channels) the reorders widen to f32 and back.
 #ifdef TRIREME_HAVE_ONEDNN
 
 #include <array>
@@ -50,15 +53,30 @@ constexpr KindInfo info(Kind kind) {
   }
 }
 
+using Types = std::array<memory::data_type, 3>;  // by Role
+
 // Descriptors by Role: row-major, or left to oneDNN.
-Descs descs(const ConvShape& s, bool any) {
+Descs descs(const ConvShape& s, const Types& types, bool any) {
   using Tag = memory::format_tag;
-  const auto f32 = memory::data_type::f32;
   const memory::dims filter = s.groups == 1 ? memory::dims{s.o, s.c, s.kh, s.kw}
                                             : memory::dims{s.groups, s.group_o(), s.group_c(), s.kh, s.kw};
-  return {memory::desc({s.n, s.c, s.h, s.w}, f32, any ? Tag::any : Tag::nchw),
-          memory::desc(filter, f32, any ? Tag::any : (s.groups == 1 ? Tag::oihw : Tag::goihw)),
-          memory::desc({s.n, s.o, s.oh, s.ow}, f32, any ? Tag::any : Tag::nchw)};
+  return {memory::desc({s.n, s.c, s.h, s.w}, types[kX], any ? Tag::any : Tag::nchw),
+          memory::desc(filter, types[kFilter], any ? Tag::any : (s.groups == 1 ? Tag::oihw : Tag::goihw)),
+          memory::desc({s.n, s.o, s.oh, s.ow}, types[kY], any ? Tag::any : Tag::nchw)};
+}
+
+// What the kernel reads and writes. Filter gradients are added up over slices, so they stay wide.
+Types border_types(Kind kind, bool bf16) {
+  using Type = memory::data_type;
+  const Type low = bf16 ? Type::bf16 : Type::f32;
+  return {low, kind == Kind::kFilterGrad ? Type::f32 : low, low};
+}
+
+// oneDNN's plain loops: slower than any other way.
+template <typename Pd>
+bool is_plain(const Pd& pd) {
+  const std::string_view name = pd.impl_info_str();
+  return name.starts_with("ref") || name.starts_with("gemm:ref");
 }
 
 // One operand: where the primitive wants another order than row-major, `move` takes it there (or back, for
@@ -74,13 +92,14 @@ struct Port {
 // Everything for one number of images.
 class Plan {
  public:
-  Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s);
+  Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16);
   bool ok() const { return ok_; }
   std::size_t workspace_bytes() const { return bytes_; }
-  void run(const dnnl::engine& engine, const float* a, const float* b, float* out,
+  void run(const dnnl::engine& engine, std::byte* a, std::byte* b, std::byte* out,
            std::byte* workspace) const;
 
  private:
+  void make(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16);
   template <typename Pd>
   void adopt(const Pd& pd, const Descs& wanted);
   void place(const dnnl::engine& engine, Port& port, bool is_output);
@@ -94,9 +113,15 @@ class Plan {
   std::size_t scratch_offset_ = 0, bytes_ = 0;
 };
 
-Plan::Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s)
-    : info_(info(kind)), plain_(descs(s, false)) {
-  const Descs any = descs(s, true);
+Plan::Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16)
+    : info_(info(kind)), plain_(descs(s, border_types(kind, bf16), false)) {
+  make(engine, kind, s, bf16);
+  if (bf16 && !ok_) make(engine, kind, s, false);
+}
+
+// bf16: only where it is fast.
+void Plan::make(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16) {
+  const Descs any = descs(s, border_types(kind, bf16), true);
   const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1};
   const memory::dims pad_l{s.pad_h, s.pad_w};
   // oneDNN checks that the padding on the right gives exactly the output size.
@@ -110,20 +135,21 @@ Plan::Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s)
                                                           /*allow_empty=*/true);
   if (!forward) return;
   if (kind == Kind::kForward) {
+    if (bf16 && is_plain(forward)) return;
     adopt(forward, {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
     if (ok_) conv_ = dnnl::convolution_forward(forward);
   } else if (kind == Kind::kInputGrad) {
     const dnnl::convolution_backward_data::primitive_desc pd(engine, algorithm, any[kX], any[kFilter],
                                                              any[kY], strides, dilates, pad_l, pad_r, forward,
                                                              attr, true);
-    if (!pd) return;
+    if (!pd || (bf16 && is_plain(pd))) return;
     adopt(pd, {pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc()});
     conv_ = dnnl::convolution_backward_data(pd);
   } else {
     const dnnl::convolution_backward_weights::primitive_desc pd(engine, algorithm, any[kX], any[kFilter],
                                                                 any[kY], strides, dilates, pad_l, pad_r,
                                                                 forward, attr, true);
-    if (!pd) return;
+    if (!pd || (bf16 && is_plain(pd))) return;
     adopt(pd, {pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc()});
     conv_ = dnnl::convolution_backward_weights(pd);
   }
@@ -152,12 +178,11 @@ void Plan::place(const dnnl::engine& engine, Port& port, bool is_output) {
   port.move = dnnl::reorder(pd);
 }
 
-void Plan::run(const dnnl::engine& engine, const float* a, const float* b, float* out,
+void Plan::run(const dnnl::engine& engine, std::byte* a, std::byte* b, std::byte* out,
                std::byte* workspace) const {
   const OneThread one_thread;
   dnnl::stream stream(engine);
-  float* const operands[] = {const_cast<float*>(a), const_cast<float*>(b),
-                             out};  // oneDNN does not write its inputs
+  std::byte* const operands[] = {a, b, out};  // oneDNN does not write its inputs
   std::unordered_map<int, memory> args{
       {DNNL_ARG_SCRATCHPAD, memory(scratch_, engine, workspace + scratch_offset_)}};
   std::array<memory, 3> plain, wanted;
@@ -183,24 +208,26 @@ void Plan::run(const dnnl::engine& engine, const float* a, const float* b, float
 // Slices differ by at most one image: two plans serve them all.
 class ConvState final : public op::KernelState {
  public:
-  ConvState(Kind kind, const ConvShape& s, int width)
+  ConvState(Kind kind, const ConvShape& s, int width, bool bf16)
       : engine_(dnnl::engine::kind::cpu, 0),
+        bf16_(bf16),
         slices_(conv_slices(s, width)),
         smaller_n_(s.n / slices_),
         filter_bytes_(kind == Kind::kFilterGrad
                           ? round_up(static_cast<std::size_t>(s.o * s.taps()) * sizeof(float))
                           : 0),
-        smaller_(engine_, kind, with_images(s, smaller_n_)),
-        larger_(engine_, kind, with_images(s, smaller_n_ + 1)) {}
+        smaller_(engine_, kind, with_images(s, smaller_n_), bf16),
+        larger_(engine_, kind, with_images(s, smaller_n_ + 1), bf16) {}
 
   bool ok() const { return smaller_.ok() && larger_.ok(); }
+  bool bf16() const { return bf16_; }
   int slices() const { return slices_; }
   // Of the primitives, then a partial filter gradient.
   std::size_t slice_bytes() const { return partial_offset() + filter_bytes_; }
   std::size_t partial_offset() const {
     return std::max(smaller_.workspace_bytes(), larger_.workspace_bytes());
   }
-  void run(std::int64_t n, const float* a, const float* b, float* out, std::byte* workspace) const {
+  void run(std::int64_t n, std::byte* a, std::byte* b, std::byte* out, std::byte* workspace) const {
     (n == smaller_n_ ? smaller_ : larger_).run(engine_, a, b, out, workspace);
   }
 
@@ -211,6 +238,7 @@ class ConvState final : public op::KernelState {
   }
 
   dnnl::engine engine_;
+  bool bf16_;
   int slices_;
   std::int64_t smaller_n_;
   std::size_t filter_bytes_;
@@ -220,19 +248,21 @@ class ConvState final : public op::KernelState {
 template <Kind kKind>
 std::unique_ptr<ConvState> make_state(const op::KernelQuery& q) {
   const OneThread one_thread;  // primitives are made for the number of threads that they find
-  return std::make_unique<ConvState>(kKind, info(kKind).shape(q.inputs, q.outputs, q.attrs), q.width);
+  return std::make_unique<ConvState>(kKind, info(kKind).shape(q.inputs, q.outputs, q.attrs), q.width,
+                                     q.inputs[0].dtype == DType::kBF16);
 }
 
 template <Kind kKind>
 bool applicable(const op::KernelQuery& q) {
-  if (!all_f32(q) || !fits_int32(q) || !method_allows(q.attrs, "direct")) return false;
+  const bool bf16 = all_of_dtype(q, DType::kBF16);
+  if (!(bf16 || all_f32(q)) || !fits_int32(q) || !method_allows(q.attrs, "direct")) return false;
   const ConvShape s = info(kKind).shape(q.inputs, q.outputs, q.attrs);
   if (s.macs() == 0) return false;
   // With few channels reordering the large images costs more than the faster convolution saves: 1 -> 16, 5x5
   // on 28x28, batch 256 took 3.7 ms forward against 2.2 ms by im2col, and the filter gradient 4.0 ms
   // against 5.1 ms. Where im2col is ruled out there is no such choice.
   constexpr std::int64_t kMinChannels = 8;
-  const bool may_decline = method_allows(q.attrs, "im2col");
+  const bool may_decline = !bf16 && method_allows(q.attrs, "im2col");
   if (may_decline && kKind != Kind::kFilterGrad && s.groups == 1 && s.c < kMinChannels) return false;
   return make_state<kKind>(q)->ok();
 }
@@ -252,24 +282,29 @@ template <Kind kKind>
 void run(op::KernelArgs& args) {
   const auto& state = static_cast<const ConvState&>(*args.state);
   const ConvShape s = shape_of_call(info(kKind).shape, args);
+  TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
   const std::int64_t per_image[] = {s.c * s.h * s.w, 0, s.o * s.oh * s.ow};  // by Role: the filter is whole
-  const auto at = [&](float* base, std::size_t operand, std::int64_t image) {
-    return base + image * per_image[info(kKind).roles[operand]];
+  const auto bytes = static_cast<std::int64_t>(dtype_size(args.out(0).dtype()));
+  const auto at = [&](const Tensor& t, std::size_t operand, std::int64_t image) {
+    return t.raw() + image * per_image[info(kKind).roles[operand]] * bytes;
   };
-  float* const operands[] = {args.in(0).values<float>().data(), args.in(1).values<float>().data(),
-                             f32_out(args, 0)};
-  const auto partial = [&](int slice) {
-    return reinterpret_cast<float*>(args.workspace.data() + slice * state.slice_bytes() +
-                                    state.partial_offset());
+  const auto workspace = [&](int slice) { return args.workspace.data() + slice * state.slice_bytes(); };
+  const auto partial = [&](int slice) { return workspace(slice) + state.partial_offset(); };
+  // The first slice of a filter gradient writes to the output, unless that is rounded at the end.
+  const auto in_place = [&](int slice) {
+    return kKind != Kind::kFilterGrad || (slice == 0 && !state.bf16());
   };
   for_slices(args.parallel, s.n, state.slices(), [&](std::int64_t begin, std::int64_t end, int slice) {
-    float* out = kKind == Kind::kFilterGrad && slice > 0 ? partial(slice) : at(operands[2], 2, begin);
-    state.run(end - begin, at(operands[0], 0, begin), at(operands[1], 1, begin), out,
-              args.workspace.data() + slice * state.slice_bytes());
+    state.run(end - begin, at(args.in(0), 0, begin), at(args.in(1), 1, begin),
+              in_place(slice) ? at(args.out(0), 2, begin) : partial(slice), workspace(slice));
   });
   if (kKind != Kind::kFilterGrad) return;
+  const VectorLoops& loops = vector_loops();
+  const std::int64_t elems = s.o * s.taps();
+  auto* const sum = reinterpret_cast<float*>(state.bf16() ? partial(0) : args.out(0).raw());
   for (int slice = 1; slice < state.slices(); ++slice)
-    vector_loops().add(operands[2], partial(slice), operands[2], s.o * s.taps());
+    loops.add(sum, reinterpret_cast<const float*>(partial(slice)), sum, elems);
+  if (state.bf16()) loops.f32_to_bf16(sum, reinterpret_cast<std::uint16_t*>(args.out(0).raw()), elems);
 }
 
 template <Kind kKind>

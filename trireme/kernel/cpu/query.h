@@ -7,13 +7,14 @@
 
 namespace trireme::kernel {
 
-inline bool all_f32(const op::KernelQuery& q) {
+inline bool all_of_dtype(const op::KernelQuery& q, DType dtype) {
   for (const TensorType& t : q.inputs)
-    if (t.dtype != DType::kF32) return false;
+    if (t.dtype != dtype) return false;
   for (const TensorType& t : q.outputs)
-    if (t.dtype != DType::kF32) return false;
+    if (t.dtype != dtype) return false;
   return true;
 }
+inline bool all_f32(const op::KernelQuery& q) { return all_of_dtype(q, DType::kF32); }
 
 // Libraries count in 32 bits.
 inline bool fits_int32(const op::KernelQuery& q) {

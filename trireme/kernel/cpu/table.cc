@@ -18,6 +18,8 @@ std::span<const op::KernelRow> cpu_kernels() {
       kApplySgdVector,
       kAttentionGemm,
       kAttentionGradGemm,
+      kAttentionWide,
+      kAttentionGradWide,
       kAvgPool2dPlanes,
       kAvgPool2dGradPlanes,
       kBatchNormVector,
@@ -35,6 +37,9 @@ std::span<const op::KernelRow> cpu_kernels() {
       kConv2dGemm,
       kConv2dFilterGradGemm,
       kConv2dInputGradGemm,
+      kConv2dWide,
+      kConv2dFilterGradWide,
+      kConv2dInputGradWide,
       kConv2dBiasActChunks,
       kCorrectVector,
       kDivVector,
@@ -54,6 +59,9 @@ std::span<const op::KernelRow> cpu_kernels() {
       kLogSoftmaxVector,
       kLstmGemm,
       kLstmGradGemm,
+#ifdef TRIREME_HAVE_ONEDNN
+      kMatmulOnednn,
+#endif
       kMatmulGemm,
       kMatmulBiasActChunks,
       kMaxPool2dVector,
