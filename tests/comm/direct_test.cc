@@ -130,6 +130,31 @@ TEST(Direct, KnowsEveryReductionInAndOutOfPlace) {
     }
 }
 
+// Nothing is spread: a rank has its own chunk of the sum, and nobody else's memory was written.
+TEST(Direct, GivesEveryRankItsOwnChunkWhereNobodyWantsMore) {
+  constexpr std::int64_t kCount = 40'000;
+  const Values expected = by_messages(3, kCount, 5, Reduction::kSum);
+  run_on_shm(3, [&](runtime::Runtime&, Group& group) -> runtime::Task<void> {
+    const Values mine = input(group.rank(), kCount, 5);
+    const Tensor data = place(group, mine, Where::kWindow);
+    Call call = call_of(0, 0);
+    call.own_chunk = true;
+    const Status s = co_await group.allreduce(call, data);
+    EXPECT_TRUE(s.ok()) << s.to_string();
+    const Status met = co_await group.barrier(call_of(1, 0));
+    EXPECT_TRUE(met.ok()) << met.to_string();
+    const Values got = values_of(data);
+    const Chunk own = chunk_of(kCount, 4, group.rank(), 3);
+    EXPECT_GT(own.size(), kCount / 4);
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      EXPECT_EQ(got[at], i >= own.begin && i < own.end ? expected[at] : mine[at]) << i;
+    }
+    const Status left = co_await group.leave();
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  });
+}
+
 // Eight leaves on 1, 2, 4 and 8 ranks: one subtree each, the same bits.
 TEST(Direct, AddsSubtreesOfLogicalShards) {
   constexpr std::int64_t kCount = 20'000;

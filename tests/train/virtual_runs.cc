@@ -96,13 +96,14 @@ RunOutcome VirtualRuns::train(const Job& job, std::shared_ptr<const data::Datase
   const int base = num_runtimes_;
   Runtime* chief = nullptr;
   for (std::size_t rank = 0; rank < world; ++rank) {
-    Runtime& rt = add(static_cast<int>(rank) % kMachines);
+    Runtime& rt = add(options.transport == "shm" ? 0 : static_cast<int>(rank) % kMachines);
     RankContext context;
     context.rt = &rt;
     context.job = job;
     context.connect.rank = static_cast<int>(rank);
     context.connect.world = static_cast<int>(world);
     context.connect.mailbox_base = base;
+    context.transport = options.transport;
     context.run_dir = options.run_dir;
     context.data = data;
     context.machine = machine_;

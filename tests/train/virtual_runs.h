@@ -12,8 +12,9 @@
 namespace trireme::train::testing {
 
 struct RunOptions {
-  std::string run_dir = "run";  // "": nothing is read or written
-  std::int64_t stop_at = 0;     // asked to stop while it runs the step after this one; 0: never
+  std::string run_dir = "run";       // "": nothing is read or written
+  std::int64_t stop_at = 0;          // asked to stop while it runs the step after this one; 0: never
+  std::string transport = "inproc";  // shm: all ranks are on one machine
 };
 
 struct RunOutcome {

@@ -35,6 +35,10 @@ struct BucketExchange {
   // This worker's shard gradients, f32 vectors in shard order. Overwritten: shard_gradients[0] receives the
   // gradient to apply.
   std::vector<Tensor> shard_gradients;
+  // Above 0: of so many first elements the worker needs only its own part (comm::chunk_of), and all of the
+  // rest. Others may then read this worker's gradients until a later call among all workers has ended.
+  std::int64_t scattered = 0;
+  std::uint16_t rest_slot = 0;  // for the sum of the rest
 };
 
 // A step of this worker.

@@ -7,6 +7,7 @@
 #include "trireme/agree/bsp.h"
 
 #include "trireme/collective/schedule.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::agree {
 namespace {
@@ -49,17 +50,35 @@ class Bsp final : public Agreement {
     call.slot = bucket.slot;
     call.label = fmt::format("bucket {}", bucket.slot);
     call.algorithm = bucket.collective;
-    const Tensor result = bucket.shard_gradients[0];
-    if (!fixed) co_return co_await group_.allreduce(std::move(call), result);
-    call.leaf_runs = bucket.owners;
-    call.num_leaves = bucket.num_shards;
+    if (fixed) {
+      call.leaf_runs = bucket.owners;
+      call.num_leaves = bucket.num_shards;
+    }
     std::vector<Tensor> partials;
-    for (std::size_t i = 0; i < num_nodes; ++i)
+    for (std::size_t i = 0; i < (fixed ? num_nodes : 1); ++i)
       partials.push_back(bucket.shard_gradients[static_cast<std::size_t>(nodes[i].first - run.first)]);
-    co_return co_await group_.allreduce_tree(std::move(call), partials, result);
+    const std::int64_t count = partials[0].shape().num_elems();
+    if (bucket.scattered == 0) co_return co_await sum(std::move(call), partials, 0, count);
+    comm::Call rest = call;
+    call.own_chunk = true;
+    rest.slot = bucket.rest_slot;
+    rest.label += ", rest";
+    std::vector<Task<Status>> both;
+    both.push_back(sum(std::move(call), partials, 0, bucket.scattered));
+    if (bucket.scattered < count) both.push_back(sum(std::move(rest), partials, bucket.scattered, count));
+    co_return co_await runtime::when_all(rt_, std::move(both));
   }
 
  private:
+  // Of the elements from `begin` to `end`; the result is where the first partial is.
+  Task<Status> sum(comm::Call call, std::vector<Tensor> partials, std::int64_t begin, std::int64_t end) {
+    for (Tensor& t : partials)
+      t = Tensor(t.buffer(), {DType::kF32, {end - begin}},
+                 t.offset_bytes() + static_cast<std::size_t>(begin) * sizeof(float));
+    if (call.num_leaves == 0) co_return co_await group_.allreduce(std::move(call), partials[0]);
+    co_return co_await group_.allreduce_tree(std::move(call), partials, partials[0]);
+  }
+
   Task<void> add_local(const BucketExchange& bucket, LeafRun run, const std::vector<TreeNode>& nodes,
                        bool fixed) {
     const std::size_t adds = bucket.shard_gradients.size() - (fixed ? nodes.size() : 1);

@@ -238,6 +238,13 @@ runtime::Task<Status> Calls::barrier(Call call) {
   return run(request_of(Kind::kBarrier, std::move(call), Tensor()));
 }
 
+Chunk chunk_of(std::int64_t count, std::int64_t elem_bytes, int rank, int world) {
+  constexpr std::int64_t kLineBytes = 64;
+  const std::int64_t line = kLineBytes / elem_bytes;
+  const std::int64_t chunk = ((count + world - 1) / world + line - 1) / line * line;
+  return {std::min(count, chunk * rank), std::min(count, chunk * (rank + 1))};
+}
+
 runtime::Task<Result<Tensor>> Group::share(Call, TensorType) {
   co_return error(Code::kUnavailable, "[comm] the ranks of a sub-group share no memory");
 }

@@ -5,6 +5,7 @@
 
 #include "trireme/comm/copy.h"
 #include "trireme/comm/direct_layout.h"
+#include "trireme/comm/group.h"
 #include "trireme/net/endpoint.h"
 
 namespace trireme::comm {
@@ -85,10 +86,9 @@ bool Direct::begin(int lane, DirectCall call) {
   l.own_out_at = offset_of(l.call.out, bytes);
   // Until somebody's notice says otherwise.
   l.in_place = !l.is_small && l.own_in_at != kElsewhere && l.own_out_at != kElsewhere;
-  const std::int64_t lines = static_cast<std::int64_t>(kLine) / l.call.elem_bytes;
-  const std::int64_t chunk = ((l.call.count + world_ - 1) / world_ + lines - 1) / lines * lines;
-  l.next = std::min(l.call.count, chunk * rank_);
-  l.end = std::min(l.call.count, chunk * (rank_ + 1));
+  const Chunk own = chunk_of(l.call.count, l.call.elem_bytes, rank_, world_);
+  l.next = own.begin;
+  l.end = own.end;
   publish_notice(l, lane);
   wake_all();
 
@@ -234,7 +234,7 @@ bool Direct::advance_in_place(Lane& l, int lane, std::int64_t budget_bytes) {
     wake_all();
   }
   // Everybody has written this rank's result and read its input.
-  if (!everybody_reached(l, lane, true, l.number_of(1))) return false;
+  if (!l.call.own_chunk && !everybody_reached(l, lane, true, l.number_of(1))) return false;
   ++l.blocks_before;
   return true;
 }
@@ -252,6 +252,7 @@ void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
     const LaneMemory theirs = memory(p, lane);
     const Notice& notice = theirs.notice(l.number);
     inputs_[i] = windows_[i] + notice.in_at + at;
+    if (l.call.own_chunk) continue;
     outputs_[i] = windows_[i] + notice.out_at + at;
     for (std::int64_t line = 0; line < ahead; line += static_cast<std::int64_t>(kLine))
       __builtin_prefetch(outputs_[i] + bytes + line, 1);
@@ -260,11 +261,13 @@ void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
   const int first = rank_ == 0 ? 1 : 0;
   const bool divide = l.call.divide_by > 0;
   l.call.order->run(l.call.combine, inputs_, out,
-                    divide ? nullptr : outputs_[static_cast<std::size_t>(first)], count, eb);
+                    divide || l.call.own_chunk ? nullptr : outputs_[static_cast<std::size_t>(first)], count,
+                    eb);
   if (divide) l.call.combine.scale(out, count, l.call.divide_by);
+  l.next += count;
+  if (l.call.own_chunk) return;
   for (int p = divide ? first : first + 1; p < world_; ++p)
     if (p != rank_) copy_bytes(outputs_[static_cast<std::size_t>(p)], out, static_cast<std::size_t>(bytes));
-  l.next += count;
   bytes_laid_ += static_cast<std::uint64_t>(bytes * (world_ - 1));
 }
 
@@ -336,7 +339,8 @@ void Direct::abandon() {
   active_.clear();
 }
 
-// In virtual time what the processor did is paid for here: three times the vector passes through it.
+// In virtual time what the processor did is paid for here: three times the vector passes through it, or once
+// where nobody else gets the sum.
 void Direct::finish_on_loop(int lane) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
   const auto end = [this, lane] {
@@ -356,7 +360,7 @@ void Direct::finish_on_loop(int lane) {
   l.charging = true;
   runtime::ComputeRequest request;
   const auto elems = static_cast<double>(l.call.count);
-  request.cost = {elems, 3.0 * elems * static_cast<double>(l.call.elem_bytes)};
+  request.cost = {elems, (l.call.own_chunk ? 1.0 : 3.0) * elems * static_cast<double>(l.call.elem_bytes)};
   request.label = "reduce";
   request.done = end;
   rt_.start_compute(std::move(request));

@@ -41,6 +41,7 @@ struct DirectCall {
   int divide_by = 0;         // mean: the number of ranks
   TreeSum* order = nullptr;  // outlives the call
   bool two_rounds = false;   // even if it is small
+  bool own_chunk = false;    // Call::own_chunk
   std::uint64_t manner = 0;  // algorithm and leaf runs, hashed: what else ranks must agree on
   std::uint64_t cookie = 0;  // the caller's
 };

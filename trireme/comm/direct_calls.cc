@@ -91,7 +91,9 @@ DirectCalls::Started DirectCalls::start(Request& r, const net::Identity& id,
   const Order& order = order_of(r.call);
   call.order = order.sum.get();
   call.two_rounds = r.call.algorithm == kAlgorithms[kTwoShot];
-  call.manner = order.hash * kAlgorithms.size() + algorithm_number(r.call.algorithm).value_or(0);
+  call.own_chunk = r.call.own_chunk;
+  call.manner = 2 * (order.hash * kAlgorithms.size() + algorithm_number(r.call.algorithm).value_or(0)) +
+                (r.call.own_chunk ? 1 : 0);
   call.cookie = number;
   call.out = r.result.raw();
   call.in = r.partials.empty() ? call.out : r.partials[0].raw();

@@ -38,7 +38,17 @@ struct Call {
   // world x world, row r what rank r sends). None: blocks are an even cut; equal for gather and scatter.
   std::vector<std::int64_t> counts = {};
   std::vector<collective::Edge> edges = {};  // neighbours: of all ranks
+  // Sums: this rank needs own_chunk() of the result only; the rest of `out` is undefined afterwards. Others
+  // may read this rank's input until a later call that everybody makes after this one has ended.
+  bool own_chunk = false;
 };
+
+// The part of `count` elements that belongs to a rank: whole cache lines, in rank order.
+struct Chunk {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+Chunk chunk_of(std::int64_t count, std::int64_t elem_bytes, int rank, int world);
 
 struct GroupOptions {
   std::uint16_t id = 0;

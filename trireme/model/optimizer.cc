@@ -29,7 +29,8 @@ constexpr OptimizerRow kRows[] = {
     {"rmsprop", "RMSProp (Tieleman and Hinton 2012).", &op::kApplyRmsprop, kRmspropStates},
     {"adam", "Adam (Kingma and Ba 2015), decay as an L2 penalty.", &op::kApplyAdam, kMoments, true},
     {"adamw", "Adam with decoupled decay (Loshchilov and Hutter 2019).", &op::kApplyAdamw, kMoments, true},
-    {"lars", "Momentum with a rate per tensor (You et al. 2017).", &op::kApplyLars, kVelocity},
+    {"lars", "Momentum with a rate per tensor (You et al. 2017).", &op::kApplyLars, kVelocity, false, nullptr,
+     true},
 };
 
 struct Resolved {

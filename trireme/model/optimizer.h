@@ -33,6 +33,7 @@ struct OptimizerRow {
   std::span<const StateRow> states;  // in the order of the op's inputs
   bool counts_steps = false;
   const char* fixed = nullptr;  // a boolean attribute that makes this kind of the op: "nesterov"
+  bool whole_tensors = false;   // an element's update depends on others of its tensor
 };
 std::span<const OptimizerRow> optimizer_table();
 // kNotFound lists the names that exist.

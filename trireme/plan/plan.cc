@@ -91,6 +91,7 @@ Json to_json(const Plan& p) {
           {"kernels", p.kernels},
           {"layouts", p.layouts},
           {"buckets", buckets},
+          {"shared_weights", p.shared_weights},
           {"overlap", std::string(overlap_name(p.overlap))},
           {"exchange_order", p.exchange_order},
           {"prediction",
@@ -123,6 +124,7 @@ Result<Plan> plan_from_json(const Json& json) {
     TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b));
     p.buckets.push_back(std::move(bucket));
   }
+  TR_ASSIGN_OR_RETURN(p.shared_weights, json_get<bool>(json, "shared_weights"));
   TR_ASSIGN_OR_RETURN(const std::string overlap, json_get<std::string>(json, "overlap"));
   TR_ASSIGN_OR_RETURN(p.overlap, as_corrupt(find_overlap(overlap)));
   TR_ASSIGN_OR_RETURN(p.exchange_order, json_get_wholes<std::int32_t>(json, "exchange_order"));

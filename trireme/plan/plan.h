@@ -53,6 +53,8 @@ struct Plan {
   std::map<std::string, std::string> kernels;  // op -> kernel
   std::map<std::string, std::string> layouts;  // parameter -> layout over the mesh
   std::vector<Bucket> buckets;
+  // The workers have one set of weights, and each updates its part (one host).
+  bool shared_weights = false;
   Overlap overlap = Overlap::kBuckets;
   std::vector<std::int32_t> exchange_order;  // kFull: the order in which all workers start their exchanges
   Prediction prediction;

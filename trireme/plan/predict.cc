@@ -36,9 +36,12 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Machi
     const auto final = static_cast<std::size_t>(costs.final_after[i] + 1);
     shape.needed_at.push_back(before[needed]);
     shape.final_at.push_back((waves - 1) * shard + before[final]);
+    // Where weights are shared, sums are not spread: half of the way; and everybody updates a part.
+    const double share = plan.shared_weights ? 0.5 : 1;
     shape.exchange.push_back(
-        exchange_seconds(plan, plan.buckets[i].num_elems, plan.buckets[i].collective, machine, link));
-    shape.update.push_back(to_seconds(cost::compute_time(costs.updates[i], machine, plan.shard_threads)));
+        share * exchange_seconds(plan, plan.buckets[i].num_elems, plan.buckets[i].collective, machine, link));
+    const double update = to_seconds(cost::compute_time(costs.updates[i], machine, plan.shard_threads));
+    shape.update.push_back(plan.shared_weights ? update / plan.workers() : update);
   }
   return shape;
 }

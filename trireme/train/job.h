@@ -95,6 +95,7 @@ struct Job {
     std::string overlap = "full";
     std::int64_t deadline_ms = 2000;
     std::int64_t check_steps = 0;
+    std::string weights = "auto";
   } parallel;
 
   // Where keys were given, for messages: "job.toml:3:9". Not part of what is asked for.

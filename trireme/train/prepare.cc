@@ -10,6 +10,7 @@
 #include "trireme/op/ops.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/own_update.h"
 
 namespace trireme::train {
 namespace {
@@ -273,6 +274,10 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
   plan.transport = options.transport;
   TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world));
+  const Status shares = can_share_weights(job, options.transport, options.world);
+  if (!shares.ok() && job.parallel.weights == "shared")
+    return error(Code::kInvalid, "[job] parallel.weights = \"shared\": {}; use auto", shares.message());
+  plan.shared_weights = shares.ok() && job.parallel.weights != "own";
   TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
   const plan::StepShape shape = plan::step_shape(plan, step_costs(*out), options.machine, options.link);
   if (plan.overlap != plan::Overlap::kFull)

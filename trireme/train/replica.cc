@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "trireme/train/own_update.h"
 #include "trireme/train/replica_parts.h"
 #include "trireme/train/slots.h"
 
@@ -48,7 +49,7 @@ Status Replica::Parts::bind_weights(exec::Variables& to, const std::vector<Tenso
     for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
       TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared->statistics, bucket.statistics[s]));
       const Tensor t = part(found->type, bucket.statistic_offsets[s]);
-      if (t.raw() != nullptr)
+      if (t.raw() != nullptr && fills())
         std::fill_n(t.data<float>(), t.shape().num_elems(), static_cast<float>(found->initial));
       TR_RETURN_IF_ERROR(to.add(found->name, t));
     }
@@ -66,7 +67,18 @@ Status Replica::Parts::make_variables() {
   TR_RETURN_IF_ERROR(make_weights());
   TR_RETURN_IF_ERROR(bind_weights(variables, weights));
   for (const model::Parameter& p : prepared->frozen) TR_RETURN_IF_ERROR(add(p.name, p.type, 0));
-  for (const model::StateVariable& s : prepared->states) TR_RETURN_IF_ERROR(add(s.name, s.type, s.initial));
+  const StateLayout layout = state_layout(prepared->states);
+  for (std::size_t i = 0; i < prepared->states.size(); ++i) {
+    const model::StateVariable& s = prepared->states[i];
+    if (links.shared_states.is_null()) {
+      TR_RETURN_IF_ERROR(add(s.name, s.type, s.initial));
+      continue;
+    }
+    const Tensor t(links.shared_states.buffer(), s.type,
+                   links.shared_states.offset_bytes() + static_cast<std::size_t>(layout.offsets[i]) * 4);
+    if (fills()) std::fill_n(t.data<float>(), s.type.shape.num_elems(), static_cast<float>(s.initial));
+    TR_RETURN_IF_ERROR(variables.add(s.name, t));
+  }
   if (prepared->scale_update == nullptr) return {};
   TR_RETURN_IF_ERROR(add(kLossScale, {DType::kF32, Shape{}}, kFirstLossScale));
   return add(kGoodSteps, {DType::kI64, Shape{}}, 0);
@@ -167,6 +179,34 @@ Status Replica::Parts::feed_gradients(exec::Execution& execution,
   return {};
 }
 
+// The worker's part of the bucket's weights and states, as vectors.
+Result<std::unique_ptr<exec::Execution>> Replica::Parts::make_own_update(std::size_t bucket) {
+  const plan::Bucket& planned = plan().buckets[bucket];
+  const comm::Chunk chunk =
+      comm::chunk_of(parameter_elems(planned), sizeof(float), group.rank(), group.world());
+  TR_ASSIGN_OR_RETURN(const std::vector<Slice> slices, slices_of(planned, prepared->parameters, chunk));
+  TR_ASSIGN_OR_RETURN(const Compiled compiled, compile_own_update(job, *prepared, slices));
+  if (compiled == nullptr) return std::unique_ptr<exec::Execution>();
+  const auto add = [&](const std::string& name, const Slice& s) -> Status {
+    TR_ASSIGN_OR_RETURN(const Tensor whole, variables.get(name));
+    if (whole.shape().num_elems() == 0) return own_variables.add(name, whole);
+    return own_variables.add(name,
+                             Tensor(whole.buffer(), s.type(),
+                                    whole.offset_bytes() + static_cast<std::size_t>(s.in_parameter) * 4));
+  };
+  for (const Slice& s : slices) {
+    TR_RETURN_IF_ERROR(add(s.parameter->name, s));
+    for (const model::StateVariable& state : prepared->states)
+      if (state.parameter == s.parameter->name) TR_RETURN_IF_ERROR(add(state.name, s));
+  }
+  exec::ExecutionOptions options;
+  options.variables = &own_variables;
+  TR_ASSIGN_OR_RETURN(auto update, exec::make_execution(rt, compiled, std::move(options)));
+  for (const Slice& s : slices)
+    TR_RETURN_IF_ERROR(update->feed("grad:" + s.parameter->name, summed(bucket, s.in_bucket, s.type())));
+  return update;
+}
+
 Status Replica::Parts::make_updates() {
   const TensorType scalar{DType::kF32, Shape{}};
   TR_ASSIGN_OR_RETURN(learning_rate, allocate_zeros(device(), scalar));
@@ -182,10 +222,16 @@ Status Replica::Parts::make_updates() {
   const std::pair<const char*, const Tensor*> scalars[] = {
       {"lr", &learning_rate}, {"velocity_factor", &velocity_factor}, {"clip", &clip}, {"step", &update_step}};
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
-    TR_ASSIGN_OR_RETURN(auto update, make(prepared->updates[i]));
+    std::unique_ptr<exec::Execution> update;
+    if (shares()) {
+      TR_ASSIGN_OR_RETURN(update, make_own_update(i));
+    } else {
+      TR_ASSIGN_OR_RETURN(update, make(prepared->updates[i]));
+      TR_RETURN_IF_ERROR(feed_gradients(*update, std::span(&i, 1)));
+    }
     for (const auto& [name, tensor] : scalars)
-      if (prepared->updates[i]->graph().find_input(name)) TR_RETURN_IF_ERROR(update->feed(name, *tensor));
-    TR_RETURN_IF_ERROR(feed_gradients(*update, std::span(&i, 1)));
+      if (update != nullptr && prepared->updates[i]->graph().find_input(name))
+        TR_RETURN_IF_ERROR(update->feed(name, *tensor));
     updates.push_back(std::move(update));
   }
   if (prepared->statistics_update != nullptr) {
@@ -265,10 +311,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.seed = static_cast<std::uint64_t>(job.train.seed);
   with.options = rule_options(job);
   with.weights = parts->weights;
-  for (const plan::Bucket& b : plan.buckets)
-    with.parameter_elems.push_back(!b.statistic_offsets.empty() ? b.statistic_offsets.front()
-                                   : b.metrics_offset >= 0      ? b.metrics_offset
-                                                                : b.num_elems);
+  for (const plan::Bucket& b : plan.buckets) with.parameter_elems.push_back(parameter_elems(b));
   parts->agreement = rule->make(with);
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
@@ -281,7 +324,19 @@ void Replica::initialise(std::uint64_t seed) {
   if (parts_->rt.is_phantom()) return;
   for (const auto* list : {&parts_->prepared->parameters, &parts_->prepared->frozen})
     for (const model::Parameter& p : *list)
-      model::initialise(p, seed, parts_->variables.get(p.name)->values<float>());
+      if (parts_->fills() || list == &parts_->prepared->frozen)
+        model::initialise(p, seed, parts_->variables.get(p.name)->values<float>());
+}
+
+bool Replica::shares_weights() const { return parts_->shares(); }
+bool Replica::is_shared(const Tensor& tensor) const {
+  if (!parts_->shares()) return false;
+  const auto holds = [&](const Tensor& t) {
+    const std::byte *first = t.is_null() ? nullptr : t.raw(), *at = tensor.raw();
+    return first != nullptr && at >= first && at < first + t.type().num_bytes();
+  };
+  return holds(parts_->links.shared_states) ||
+         std::any_of(parts_->weights.begin(), parts_->weights.end(), holds);
 }
 
 Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {

@@ -53,8 +53,11 @@ struct StepSpan {
 struct ReplicaLinks {
   comm::Mailbox* mail = nullptr;
   server::Client* servers = nullptr;
-  // Not empty: the weights are there, one vector per bucket, shared with other replicas (Hogwild).
+  // Not empty: the weights are there, one vector per bucket, shared with other replicas: under Hogwild, and
+  // in lock step, where every worker updates its part of them (own_update.h) and rank 0 writes what they
+  // start with.
   std::vector<Tensor> shared_weights = {};
+  Tensor shared_states = {};  // in lock step: of the optimiser (state_layout)
   // Works on single units (run_unit) and judges the model that the rule has agreed on, not its own.
   bool leased = false;
 };
@@ -68,6 +71,9 @@ class Replica {
                                                ReplicaLinks links = {});
   ~Replica();
 
+  // In lock step and one set of weights: others see initial or restored values after a barrier.
+  bool shares_weights() const;
+  bool is_shared(const Tensor& tensor) const;  // of what others see
   // Initial values, the same on every rank.
   void initialise(std::uint64_t seed);
   // Batches are made ahead from `first` on; call once before run_step().

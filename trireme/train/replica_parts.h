@@ -41,7 +41,8 @@ struct Replica::Parts {
   std::vector<collective::LeafRun> owners;  // of logical shards, per worker
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
-  std::vector<std::unique_ptr<exec::Execution>> updates;  // per bucket
+  exec::Variables own_variables;                          // shared weights: this worker's slices
+  std::vector<std::unique_ptr<exec::Execution>> updates;  // per bucket; null: nothing of it is this worker's
   std::unique_ptr<exec::Execution> gate, statistics_update, scale_update;
   std::unique_ptr<Evaluator> evaluator;
   Tensor learning_rate, velocity_factor, update_step, clip, finite, eval_results;
@@ -65,6 +66,10 @@ struct Replica::Parts {
   Device& device() const { return rt.is_phantom() ? phantom_device() : cpu_device(); }
   bool waits() const { return prepared->gate != nullptr; }
   bool gated() const { return plan().overlap == plan::Overlap::kFull; }
+  // One set of weights for all workers, in lock step: each updates its part.
+  bool shares() const { return !links.shared_weights.empty() && !links.leased; }
+  bool fills() const { return !shares() || group.rank() == 0; }  // writes what the weights start with
+  std::uint16_t rest_slot() const { return static_cast<std::uint16_t>(2 * plan().buckets.size()); }
   bool skips() const { return job.train.nan == "skip" || prepared->scale_update != nullptr; }
   // A view of shard 0's memory, which holds the sum over all shards and ranks after the exchange.
   Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
@@ -83,6 +88,7 @@ struct Replica::Parts {
   Result<Shard> make_shard(std::int32_t index, bool holds_sum);
   Status make_feed();
   Status make_updates();
+  Result<std::unique_ptr<exec::Execution>> make_own_update(std::size_t bucket);
   Status make_evaluator();
   Status feed_gradients(exec::Execution& execution, std::span<const std::size_t> buckets) const;
   io::NamedTensors named(const exec::Variables& from, bool with_state) const;
@@ -94,6 +100,8 @@ struct Replica::Parts {
   void begin_updates();
   void start_exchanges();
   runtime::Task<void> run_bucket(std::size_t bucket);
+  runtime::Task<Status> update_bucket(std::size_t bucket);
+  runtime::Task<Status> meet(std::uint16_t slot);
   void bucket_has_ended(std::size_t bucket, const Status& status);
   runtime::Task<Status> run_shard(std::size_t shard);
   runtime::Task<Status> run_batches(StepOutput& out);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "trireme/train/first_broken.h"
+#include "trireme/train/own_update.h"
 #include "trireme/train/replica_parts.h"
 
 namespace trireme::train {
@@ -73,7 +74,6 @@ void Replica::Parts::bucket_has_ended(std::size_t bucket, const Status& status) 
 // parameters.
 Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   const plan::Bucket& planned = plan().buckets[bucket];
-  const bool last = bucket + 1 == plan().buckets.size();
   agree::BucketExchange exchange;
   exchange.step = static_cast<std::uint32_t>(exchanging.step);
   exchange.slot = planned.slot;
@@ -82,17 +82,38 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   exchange.owners = owners;
   exchange.num_shards = plan().logical_shards;
   for (const Shard& shard : shards) exchange.shard_gradients.push_back(shard.buckets[bucket]);
+  if (shares() && !waits()) {
+    exchange.scattered = parameter_elems(planned);
+    exchange.rest_slot = rest_slot();
+  }
   const TimeNs began = rt.now();
   Status status = co_await agreement->exchange(std::move(exchange));
   const int track = kFirstBucketTrack + static_cast<int>(bucket);
   note(fmt::format("exchange {}", bucket), "exchange", track, began);
   if (!waits()) {
     const TimeNs exchanged = rt.now();
-    if (status.ok() && updates_here) status = co_await updates[bucket]->run();
-    if (status.ok() && last && statistics_update != nullptr) status = co_await statistics_update->run();
+    if (status.ok()) status = co_await update_bucket(bucket);
+    if (status.ok() && shares())
+      status = co_await meet(static_cast<std::uint16_t>(plan().buckets.size() + bucket));
     note(fmt::format("update {}", bucket), "update", track, exchanged);
   }
   bucket_has_ended(bucket, status);
+}
+
+Task<Status> Replica::Parts::update_bucket(std::size_t bucket) {
+  if (updates_here && updates[bucket] != nullptr) TR_CO_RETURN_IF_ERROR(co_await updates[bucket]->run());
+  const bool last = bucket + 1 == plan().buckets.size();
+  if (last && statistics_update != nullptr && fills()) co_return co_await statistics_update->run();
+  co_return Status();
+}
+
+// Shared weights: everybody has updated its part, and has read what it needs of this worker's gradients.
+Task<Status> Replica::Parts::meet(std::uint16_t slot) {
+  comm::Call call;
+  call.step = static_cast<std::uint32_t>(exchanging.step);
+  call.slot = slot;
+  call.label = fmt::format("update {}", slot);
+  co_return co_await group.barrier(std::move(call));
 }
 
 Task<Status> Replica::Parts::run_shard(std::size_t shard) {
@@ -212,9 +233,9 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
   if (!out.applied) co_return Status();
   const TimeNs began = rt.now();
   std::vector<Task<Status>> running;
-  for (const auto& update : updates) running.push_back(update->run());
-  if (statistics_update != nullptr) running.push_back(statistics_update->run());
-  const Status status = co_await runtime::when_all(rt, std::move(running));
+  for (std::size_t i = 0; i < updates.size(); ++i) running.push_back(update_bucket(i));
+  Status status = co_await runtime::when_all(rt, std::move(running));
+  if (status.ok() && shares()) status = co_await meet(rest_slot());
   note("update", "update", kFirstBucketTrack, began);
   co_return status;
 }

@@ -2,11 +2,16 @@
 
 #include <cstring>
 
+#include "trireme/train/own_update.h"
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
 
 using runtime::Task;
+
+namespace {
+constexpr std::uint32_t kStatesStep = 0x10000;  // beside those of the buckets
+}  // namespace
 
 Task<Result<std::vector<Tensor>>> share_weights(comm::Group& workers, const plan::Plan& plan) {
   std::vector<Tensor> out;
@@ -22,6 +27,19 @@ Task<Result<std::vector<Tensor>>> share_weights(comm::Group& workers, const plan
     out.push_back(std::move(*shared));
   }
   co_return out;
+}
+
+Task<Result<Tensor>> share_states(comm::Group& workers, const std::vector<model::StateVariable>& states) {
+  const TensorType type{DType::kF32, {state_layout(states).num_elems}};
+  if (type.shape.num_elems() == 0) co_return Tensor();
+  comm::Call call;
+  call.step = kStatesStep;
+  call.slot = kSlotShareWeights;
+  call.label = "shared states";
+  Result<Tensor> shared = co_await workers.share(std::move(call), type);
+  if (shared.ok() && workers.rank() == 0 && shared->raw() != nullptr)
+    std::memset(shared->raw(), 0, type.num_bytes());
+  co_return shared;
 }
 
 }  // namespace trireme::train

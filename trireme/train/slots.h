@@ -19,4 +19,6 @@ inline constexpr std::uint16_t kSlotReady = 0xFF10;
 inline constexpr std::uint16_t kSlotRestoreReplica = 0xFF11;
 inline constexpr std::uint16_t kSlotShareWeights = 0xFF12;
 
+inline constexpr std::uint16_t kSlotSharedReady = 0xFF13;
+
 }  // namespace trireme::train

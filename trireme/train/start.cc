@@ -164,7 +164,8 @@ Task<Status> spread(comm::Group& group, std::uint32_t index, std::string name, T
 
 }  // namespace
 
-Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io::NamedTensors& restored) {
+Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io::NamedTensors& restored,
+                           IsShared is_shared) {
   std::uint32_t index = 0;
   for (const auto& [name, tensor] : state) {
     if (group.rank() == 0) {
@@ -175,13 +176,14 @@ Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io:
                         tensor.type().to_string());
       std::memcpy(tensor.raw(), saved->raw(), tensor.type().num_bytes());
     }
+    if (is_shared && is_shared(tensor)) continue;
     TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
   }
   co_return Status();
 }
 
 Task<Status> inherit_state(comm::Group& group, std::string_view from, const std::vector<std::string>& names,
-                           io::NamedTensors state, const io::NamedTensors& source) {
+                           io::NamedTensors state, const io::NamedTensors& source, IsShared is_shared) {
   std::uint32_t index = 0;
   for (const auto& [name, tensor] : state) {
     if (std::find(names.begin(), names.end(), name) == names.end()) continue;
@@ -195,6 +197,7 @@ Task<Status> inherit_state(comm::Group& group, std::string_view from, const std:
                         tensor.type().to_string());
       std::memcpy(tensor.raw(), given->raw(), tensor.type().num_bytes());
     }
+    if (is_shared && is_shared(tensor)) continue;
     TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
   }
   co_return Status();

@@ -2,6 +2,8 @@
 // the others, so that kernels, shards and state are the same everywhere.
 #pragma once
 
+#include <functional>
+
 #include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
@@ -32,14 +34,18 @@ struct StartState {
 
 runtime::Task<Result<StartState>> agree_on_start(RankContext& context, comm::Group& group);
 
-// Rank 0's restored tensors into `state` (same names, same order) on every rank.
+// Memory that is rank 0's and everybody's.
+using IsShared = std::function<bool(const Tensor&)>;
+
+// Rank 0's restored tensors into `state` (same names, same order) on every rank. What is shared is written by
+// rank 0 alone.
 runtime::Task<Status> restore_state(comm::Group& group, io::NamedTensors state,
-                                    const io::NamedTensors& restored);
+                                    const io::NamedTensors& restored, IsShared is_shared = {});
 
 // Rank 0's `source` tensors into those of `state` that are named in `names`, on every rank: a model that
 // starts from another one's weights. kInvalid names what does not fit.
 runtime::Task<Status> inherit_state(comm::Group& group, std::string_view from,
                                     const std::vector<std::string>& names, io::NamedTensors state,
-                                    const io::NamedTensors& source);
+                                    const io::NamedTensors& source, IsShared is_shared = {});
 
 }  // namespace trireme::train

@@ -15,6 +15,8 @@
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/replica_check.h"
+#include "trireme/train/share_weights.h"
+#include "trireme/train/slots.h"
 #include "trireme/train/start.h"
 #include "trireme/train/trace.h"
 #include "trireme/train/worker_shares.h"
@@ -44,6 +46,7 @@ class Worker {
   bool writes() const { return chief() && !c_.run_dir.empty(); }
   const plan::Plan& plan() const { return start_.prepared->plan; }
 
+  Task<Status> share_model(ReplicaLinks& links);
   Task<Status> begin();
   Task<Status> restore();
   Task<Status> loop();
@@ -94,20 +97,41 @@ class Worker {
 };
 
 Task<Status> Worker::restore() {
+  const IsShared is_shared = [this](const Tensor& t) { return replica_->is_shared(t); };
   if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(group_, replica_->state(), start_.restored));
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(group_, replica_->state(), start_.restored, is_shared));
     at_ = start_.at;
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(group_, c_.job.model.init_from, start_.prepared->inherited,
-                                                 replica_->parameters(), start_.restored));
+                                                 replica_->parameters(), start_.restored, is_shared));
   }
   start_.restored.clear();
+  if (!replica_->shares_weights()) co_return Status();
+  comm::Call ready;  // rank 0 has written them
+  ready.slot = kSlotSharedReady;
+  ready.label = "shared weights";
+  co_return co_await group_.barrier(std::move(ready));
+}
+
+// One set of weights and optimiser states for all workers of the host, where the plan has it so and they fit.
+Task<Status> Worker::share_model(ReplicaLinks& links) {
+  if (!plan().shared_weights || rt_.is_phantom()) co_return Status();
+  auto weights = co_await share_weights(group_, plan());
+  Result<Tensor> states = Tensor();
+  if (weights.ok()) states = co_await share_states(group_, start_.prepared->states);
+  const Status& failed = weights.ok() ? states.status() : weights.status();
+  if (failed.code() == Code::kExhausted && c_.job.parallel.weights == "auto") co_return Status();
+  TR_CO_RETURN_IF_ERROR(failed);
+  links.shared_weights = std::move(*weights);
+  links.shared_states = std::move(*states);
   co_return Status();
 }
 
 Task<Status> Worker::begin() {
-  auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
+  ReplicaLinks links;
+  TR_CO_RETURN_IF_ERROR(co_await share_model(links));
+  auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
   per_epoch_ = replica_->order().batches_per_epoch();

@@ -1,0 +1,97 @@
+// Workers of one host with one set of weights: each updates its part, and the bits are those of workers that
+// have a copy each.
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+#include "trireme/train/own_update.h"
+
+namespace trireme::train::testing {
+namespace {
+
+bool shares(VirtualRuns& runs, const std::string& dir) {
+  const Result<Json> plan = parse_json(runs.read(dir + "/plan.json"), "plan.json");
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  return plan.ok() && (*plan)["shared_weights"].get<bool>();
+}
+
+class SharedWeights : public ::testing::TestWithParam<TinyCase> {};
+
+TEST_P(SharedWeights, GiveTheSameBitsAsCopies) {
+  TinyCase c = GetParam();
+  VirtualRuns runs;
+  const Summary expected = runs.train(c.job, c.data, {.run_dir = ""}).summary();
+  ASSERT_EQ(expected.parameters_sha256.size(), 64U);
+  for (const int workers : {2, 3, 4}) {
+    c.job.parallel.workers = workers;
+    for (const char* overlap : {"none", "full"}) {
+      c.job.parallel.overlap = overlap;
+      const std::string dir = fmt::format("{}-{}", overlap, workers);
+      const Summary got = runs.train(c.job, c.data, {.run_dir = dir, .transport = "shm"}).summary();
+      EXPECT_EQ(got.parameters_sha256, expected.parameters_sha256) << dir;
+      EXPECT_EQ(got.test_loss, expected.test_loss) << dir;
+      EXPECT_EQ(shares(runs, dir), c.job.train.optimizer.kind != "lars");
+    }
+  }
+}
+
+TEST_P(SharedWeights, AreSavedAndTakenUpAgainWithTheOptimisersState) {
+  TinyCase c = GetParam();
+  VirtualRuns alone, disturbed;
+  const Summary expected = alone.train(c.job, c.data).summary();
+  c.job.parallel.workers = 3;
+  const Summary half = disturbed.train(c.job, c.data, {.stop_at = 3, .transport = "shm"}).summary();
+  EXPECT_FALSE(half.finished);
+  const io::Checkpoint saved = disturbed.checkpoint();
+  EXPECT_EQ(saved.tensors.size(), alone.checkpoint().tensors.size());
+  c.job.parallel.workers = 2;
+  const Summary rest = disturbed.train(c.job, c.data, {.transport = "shm"}).summary();
+  EXPECT_TRUE(rest.finished);
+  EXPECT_EQ(rest.parameters_sha256, expected.parameters_sha256);
+  EXPECT_EQ(disturbed.metrics(), alone.metrics());
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, SharedWeights, ::testing::ValuesIn(tiny_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(SharedWeightsWanted, AreRefusedWhereTheyCannotBe) {
+  Job job = tiny_job();
+  job.parallel.workers = 2;
+  job.parallel.weights = "shared";
+  VirtualRuns runs;
+  const RunOutcome apart = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""});
+  EXPECT_NE(apart.ranks[0].status().message().find("workers share no memory over 'inproc'; use auto"),
+            std::string::npos)
+      << apart.ranks[0].status().to_string();
+  EXPECT_FALSE(can_share_weights(job, "shm", 1).ok());
+  EXPECT_TRUE(can_share_weights(job, "shm", 2).ok());
+  job.train.optimizer.kind = "lars";
+  EXPECT_FALSE(can_share_weights(job, "shm", 2).ok());
+  job.train.optimizer.kind = "adam";
+  job.parallel.agreement = "averaging";
+  EXPECT_FALSE(can_share_weights(job, "shm", 2).ok());
+}
+
+TEST(SharedWeightsPart, CoversEveryParameterOnceWhateverTheWorkers) {
+  const std::vector<model::Parameter> parameters{{"a", {DType::kF32, {5, 7}}}, {"b", {DType::kF32, {100}}}};
+  plan::Bucket bucket;
+  bucket.parameters = {"b", "a"};
+  bucket.offsets = {0, 112};
+  bucket.num_elems = 160;
+  for (int world = 1; world <= 12; ++world) {
+    std::vector<int> times(160, 0);
+    for (int rank = 0; rank < world; ++rank) {
+      const auto slices = slices_of(bucket, parameters, comm::chunk_of(160, 4, rank, world));
+      ASSERT_TRUE(slices.ok());
+      for (const Slice& s : *slices) {
+        EXPECT_EQ(s.in_bucket - s.in_parameter, s.parameter->name == "a" ? 112 : 0);
+        for (std::int64_t i = 0; i < s.count; ++i) ++times[static_cast<std::size_t>(s.in_bucket + i)];
+      }
+    }
+    for (std::size_t i = 0; i < times.size(); ++i)
+      EXPECT_EQ(times[i], i < 100 || (i >= 112 && i < 147) ? 1 : 0) << world << " workers, element " << i;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::train::testing
