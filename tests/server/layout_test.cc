@@ -40,6 +40,15 @@ TEST(Layout, SmallVectorsStayWholeAndGoWhereLeastIs) {
   EXPECT_EQ(layout.slices[3].server, 0);
 }
 
+TEST(Layout, AVectorTooSmallForAllServersIsCutOverSomeOfThem) {
+  const std::vector<Key> keys{plain("w", 350), plain("v", 250)};
+  const Layout layout = *make_layout(keys, 8, 100);
+  ASSERT_EQ(layout.slices.size(), 5U);  // three pieces of w, two of v
+  std::vector<std::int64_t> shares = shares_of(layout);
+  std::sort(shares.begin(), shares.end());
+  EXPECT_EQ(shares, (std::vector<std::int64_t>{0, 0, 0, 116, 117, 117, 125, 125}));
+}
+
 TEST(Layout, EverySharesDistanceFromTheMeanIsAtMostOneSmallVector) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Philox random(seed, 0);
@@ -58,11 +67,11 @@ TEST(Layout, EverySharesDistanceFromTheMeanIsAtMostOneSmallVector) {
     for (std::size_t k = 0; k < keys.size(); ++k) {
       EXPECT_EQ(covered[k], keys[k].num_elems) << "seed " << seed;
       total += covered[k];
-      if (keys[k].num_elems / servers < 256 || servers == 1)
-        largest_small = std::max(largest_small, keys[k].num_elems);
-      else
-        ++num_large;
+      if (keys[k].num_elems / 256 >= servers) ++num_large;
     }
+    for (const Slice& s : layout.slices)
+      if (keys[s.key].num_elems / 256 < servers) largest_small = std::max(largest_small, s.end - s.begin);
+    EXPECT_LT(largest_small, 512) << "seed " << seed;
     for (const std::int64_t share : shares_of(layout))
       // Pieces of a large vector differ by one element.
       EXPECT_LE(std::abs(share * servers - total), (largest_small + num_large) * servers) << "seed " << seed;

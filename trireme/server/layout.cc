@@ -76,25 +76,31 @@ class Shares {
   std::vector<std::int64_t> elems_;
 };
 
-// One piece per server, as even as rows allow; the largest goes to the server that has least.
-void cut(const Run& run, std::span<const Key::Part> parts, int num_servers, Shares& shares,
-         std::vector<Slice>& slices) {
-  std::vector<Slice> pieces;
+// At most so many pieces, as even as rows allow.
+std::vector<Run> cut(const Run& run, std::span<const Key::Part> parts, std::int64_t num_pieces) {
+  std::vector<Run> pieces;
   std::int64_t begin = run.begin;
-  for (int i = 1; i <= num_servers; ++i) {
-    const std::int64_t wanted = run.begin + run.size() * i / num_servers;
+  for (std::int64_t i = 1; i <= num_pieces; ++i) {
+    const std::int64_t wanted = run.begin + run.size() * i / num_pieces;
     const std::int64_t end =
-        i == num_servers ? run.end : std::clamp(allowed_cut(parts, wanted), begin, run.end);
-    if (end > begin) pieces.push_back({0, run.key, begin, end, 0});
+        i == num_pieces ? run.end : std::clamp(allowed_cut(parts, wanted), begin, run.end);
+    if (end > begin) pieces.push_back({run.key, begin, end});
     begin = end;
   }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Slice& a, const Slice& b) { return a.end - a.begin > b.end - b.begin; });
+  return pieces;
+}
+
+void largest_first(std::vector<Run>& runs) {
+  std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.size() > b.size(); });
+}
+
+// Each piece to another server, the largest to the one that has least.
+void spread(std::vector<Run> pieces, Shares& shares, std::vector<Slice>& slices) {
+  largest_first(pieces);
   const std::vector<int> servers = shares.by_share();
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    pieces[i].server = servers[i];
-    shares.add(servers[i], pieces[i].end - pieces[i].begin);
-    slices.push_back(pieces[i]);
+    shares.add(servers[i], pieces[i].size());
+    slices.push_back({0, pieces[i].key, pieces[i].begin, pieces[i].end, servers[i]});
   }
 }
 
@@ -114,14 +120,16 @@ Result<Layout> make_layout(std::span<const Key> keys, int num_servers, std::int6
   Shares shares(num_servers);
   std::vector<Run> small;
   for (const Run& run : runs_of(keys)) {
-    if (run.size() / num_servers < small_elems || num_servers == 1) {
-      small.push_back(run);
+    const std::int64_t num_pieces =
+        std::clamp<std::int64_t>(run.size() / std::max<std::int64_t>(small_elems, 1), 1, num_servers);
+    std::vector<Run> pieces = cut(run, parts_of(keys[run.key]), num_pieces);
+    if (num_pieces == num_servers) {
+      spread(std::move(pieces), shares, layout.slices);
     } else {
-      cut(run, parts_of(keys[run.key]), num_servers, shares, layout.slices);
+      small.insert(small.end(), pieces.begin(), pieces.end());
     }
   }
-  std::stable_sort(small.begin(), small.end(),
-                   [](const Run& a, const Run& b) { return a.size() > b.size(); });
+  largest_first(small);
   for (const Run& run : small) {
     const int server = shares.lightest();
     shares.add(server, run.size());
