@@ -36,14 +36,17 @@ endforeach()
 
 # Small rather than fast, so that the bundle stays small: reference kernels are many and plain (what must be fast is in
 # kernel/), option parsing is large, and the rest runs once per job.
-foreach(layer IN ITEMS op graph plan io launch server train cli)
+foreach(layer IN ITEMS collective op graph plan model io launch server train cli)
   target_compile_options(trireme_${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
 endforeach()
 # The same file by file: loops over vectors are fast, and what only meets, judges or waits is small.
-set(trireme_fast server/updater server/row_updater train/replica_step train/replica_unit)
+set(trireme_fast model/parameter server/updater server/row_updater train/replica_step train/replica_unit)
 set(trireme_small
     agree/agree agree/errands agree/gossip_parcels agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/period
     agree/push_pull agree/server_link agree/server_updates agree/ssp_peer agree/table agree/turns
+    cost/calibration cost/cost_json cost/field_reader cost/topology_json cost/topology_to_json cost/topology_trees
+    data/leases data/load_cifar data/load_csv data/load_idx data/load_images data/load_npy data/load_text
+    exec/compile exec/profile exec/session_graph runtime/virtual/cluster_json runtime/virtual/process
     net/call_teller net/control_message net/coordinator net/judge net/membership net/rendezvous net/setup_message net/verdict)
 foreach(manner IN ITEMS fast small)
   foreach(name IN LISTS trireme_${manner})
