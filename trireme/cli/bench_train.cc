@@ -68,25 +68,26 @@ Status complete(BenchTrainArgs& args) {
 
 // Before minutes are spent: is there a PyTorch, and our script?
 Task<Status> check_torch(runtime::Runtime& rt, std::string python, std::string script, std::string dir) {
-  Result<Bytes> read = co_await rt.files().read(script);
-  if (!read.ok())
-    co_return error(Code::kNotFound,
-                    "[bench] PyTorch's side is not there: got no '{}'; --peers names the folder that has it",
-                    script);
   runtime::ProcessSpec spec;
   spec.argv = {python, "-c", "import torch"};
   spec.stdout_path = spec.stderr_path = dir + "/torch.log";
   auto process = rt.processes().spawn(std::move(spec));
   constexpr TimeNs kImport = 300 * kSecond;
+  bool found = false;
   if (process.ok()) {
     Result<runtime::ExitStatus> ended = co_await (*process)->wait(rt.now() + kImport);
-    if (ended.ok() && ended->ok()) co_return Status();
+    found = ended.ok() && ended->ok();
   }
-  co_return error(
-      Code::kUnavailable,
-      "[bench] --against torch: '{}' cannot import torch; --python PATH (or $TRIREME_PYTHON) names a "
-      "Python with PyTorch (pip install torch)",
-      python);
+  if (!found)
+    co_return error(Code::kUnavailable,
+                    "[bench] --against torch: '{}' cannot import torch; --python PATH (or $TRIREME_PYTHON) "
+                    "names a Python with PyTorch (pip install torch)",
+                    python);
+  Result<Bytes> read = co_await rt.files().read(script);
+  if (read.ok()) co_return Status();
+  co_return error(Code::kNotFound,
+                  "[bench] PyTorch's side is not there: got no '{}'; --peers names the folder that has it",
+                  script);
 }
 
 Task<void> bench_main(runtime::Runtime& rt, BenchTrainArgs& args, Status& status, Json& rows) {

@@ -13,9 +13,11 @@ constexpr const char* kSpeech[] = {"model.name=speech-42m"};
 constexpr const char* kAlexnet[] = {"model.name=alexnet"};
 constexpr const char* kResnet50[] = {"model.name=resnet50"};
 constexpr const char* kGpt[] = {"model.name=char-gpt", "model.options={width=384, layers=6, heads=6}",
-                                "data.kind=text", "data.context=256", "train.optimizer.kind=adamw"};
+                                "data.kind=text",      "data.path=made-up",
+                                "data.context=256",    "train.optimizer.kind=adamw"};
 constexpr const char* kLstm[] = {"model.name=char-lstm", "model.options={width=512, dropout=0}",
-                                 "data.kind=text", "data.context=128", "train.optimizer.kind=adamw"};
+                                 "data.path=made-up",    "data.context=128",
+                                 "data.kind=text",       "train.optimizer.kind=adamw"};
 
 constexpr Workload kWorkloads[] = {
     {"lenet", "Convolutions of 32 and 64 channels, 512 hidden units.", 256, kLenet},
