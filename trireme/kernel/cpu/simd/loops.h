@@ -47,6 +47,14 @@ struct VectorLoops {
   // others.
   void (*max_pool2_grad)(const float* top, const float* bottom, const float* y, const float* dy, float* dtop,
                          float* dbottom, std::int64_t n);
+  // Any max pooling in two steps. Column i of `count` rows: best[i] is its first NaN, else its first maximum;
+  // at[i] where that lies, from rows[0] on.
+  void (*column_winners)(const float* rows, std::int64_t row_elems, std::int64_t count, float* best,
+                         std::int32_t* at, std::int64_t n);
+  // Windows of `window` such columns, one every `stride`: the winner of each; of equal ones the first by
+  // `at`.
+  void (*window_winners)(const float* best, const std::int32_t* at, std::int64_t window, std::int64_t stride,
+                         float* out, std::int32_t* out_at, std::int64_t n);
 };
 
 // The fastest set for the instructions of this processor. Constant over the life of the process.
