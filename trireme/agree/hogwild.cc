@@ -36,6 +36,7 @@ class Hogwild final : public Agreement {
  public:
   explicit Hogwild(const RuleContext& context) : context_(context), rt_(*context.rt) {
     TR_CHECK(context.mail != nullptr, "[agree] hogwild needs letters");
+    for (const Tensor& weights : context.weights) mark_racy(weights.raw(), weights.type().num_bytes());
     meeting_ =
         std::make_unique<Meeting>(rt_, *context.mail, kLetterMeet, context.worker, context.num_workers);
     if (context.options.locked)

@@ -1,4 +1,5 @@
-// Memory that several workers read and write without order, on purpose: Hogwild's weights (hogwild.cc).
+// Memory that several workers or local replicas read and write without order, on purpose: the weights of
+// hogwild.cc and local_replicas.cc.
 //
 // The race: worker A reads a weight, worker B reads it, both add their step and write; one step is lost, and
 // a forward pass may see some weights before and some after another worker's step. Hogwild's point is that
@@ -7,10 +8,12 @@
 //
 // In C++ a race is undefined, so whoever touches such weights on the host outside a kernel does it through
 // these functions: plain accesses in ordinary builds (so that they vectorise), relaxed atomics under
-// ThreadSanitizer, which then finds every other race and not this one. Workers in processes of their own are
-// invisible to each other's compiler and sanitizer.
+// ThreadSanitizer. Kernels, and copies by a transport, know nothing of this; so whoever makes a rule over
+// such memory marks it, and ThreadSanitizer finds every race but those in it. Workers in processes of their
+// own are invisible to each other's compiler and sanitizer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #if defined(__SANITIZE_THREAD__)
@@ -21,7 +24,23 @@
 #endif
 #endif
 
+#ifdef TRIREME_RACY_ATOMICS
+// Of the sanitizers' run time (tsan_interface_ann.cpp).
+extern "C" void AnnotateBenignRaceSized(const char* file, int line, const volatile void* memory,
+                                        std::size_t bytes, const char* why);
+#endif
+
 namespace trireme::agree {
+
+// Races in [memory, memory + bytes) are meant. There is no way back: what lies there later is not checked
+// either.
+inline void mark_racy(const void* memory, std::size_t bytes) {
+#ifdef TRIREME_RACY_ATOMICS
+  if (memory != nullptr) AnnotateBenignRaceSized(__FILE__, __LINE__, memory, bytes, "weights without locks");
+#else
+  (void)memory, (void)bytes;
+#endif
+}
 
 inline float racy_load(const float* from) {
 #ifdef TRIREME_RACY_ATOMICS
