@@ -32,6 +32,25 @@ TEST(Summary, LockStepWorkersWaitForTheOneThatIsBusyLongest) {
   attribute_waiting(none);
 }
 
+TEST(Summary, WhereAFractionOfTheWorkersCompletesAStepTheFastWaitForTheLastOfThose) {
+  std::vector<WorkerShare> shares(4);
+  for (int w = 0; w < 4; ++w) {
+    WorkerShare& s = shares[static_cast<std::size_t>(w)];
+    s.worker = w;
+    s.steps = w == 3 ? 2 : 10;  // a slow one takes part in few steps
+    s.compute_seconds = w == 3 ? 8 : 1 + w;
+    s.exposed_seconds = 5;
+  }
+  attribute_waiting(shares, 3);
+  EXPECT_EQ(shares[0].waits_for, 2);
+  EXPECT_DOUBLE_EQ(shares[0].waiting_seconds, 2);
+  EXPECT_EQ(shares[2].waits_for, -1);
+  EXPECT_EQ(shares[3].waits_for, -1) << "nobody waits for it, and it waits for nobody";
+  shares[2].lost = true;
+  attribute_waiting(shares, 3);
+  EXPECT_EQ(shares[0].waits_for, 3) << "three are left";
+}
+
 TEST(Summary, SaysWhatEachWorkerDid) {
   Summary s;
   s.workers = 2;

@@ -134,6 +134,7 @@ void Coordinator::on_arrive(int worker, const Letter& letter) {
 
 void Coordinator::let_in_when_all_are_here() {
   if (arrived_.empty() || static_cast<int>(arrived_.size()) < num_live()) return;
+  const int last_to_come = arrived_.back().worker;
   std::sort(arrived_.begin(), arrived_.end(),
             [](const Asked& a, const Asked& b) { return a.worker < b.worker; });
   scored_.clear();
@@ -146,6 +147,7 @@ void Coordinator::let_in_when_all_are_here() {
     auto ticket = std::make_shared<MeetingTicket>(plain);
     ticket->index = static_cast<std::int32_t>(i);
     ticket->num_present = static_cast<std::int32_t>(arrived_.size());
+    ticket->last_to_come = last_to_come;
     present_.insert(arrived_[i].worker);
     rt_.spawn(answer_ticket(arrived_[i], std::move(ticket)));
   }

@@ -32,16 +32,23 @@ double Summary::mean_staleness() const {
 
 std::int64_t Summary::max_staleness() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
 
-void attribute_waiting(std::vector<WorkerShare>& shares) {
-  const auto busy = [](const WorkerShare& s) { return s.compute_seconds + s.data_seconds; };
-  const auto slowest = std::max_element(shares.begin(), shares.end(),
-                                        [&](const auto& a, const auto& b) { return busy(a) < busy(b); });
-  if (slowest == shares.end()) return;
-  const double longest = busy(*slowest);
-  const int culprit = slowest->worker;
+void attribute_waiting(std::vector<WorkerShare>& shares, int needed) {
+  const auto per_step = [](const WorkerShare& s) {
+    return (s.compute_seconds + s.data_seconds) / static_cast<double>(std::max<std::int64_t>(1, s.steps));
+  };
+  std::vector<const WorkerShare*> live;
+  for (const WorkerShare& s : shares)
+    if (!s.lost) live.push_back(&s);
+  if (live.empty()) return;
+  std::stable_sort(live.begin(), live.end(),
+                   [&](const auto* a, const auto* b) { return per_step(*a) < per_step(*b); });
+  const std::size_t last = needed > 0 ? std::min(live.size(), static_cast<std::size_t>(needed)) : live.size();
+  const double longest = per_step(*live[last - 1]);
+  const int culprit = live[last - 1]->worker;
   for (WorkerShare& s : shares) {
-    s.waiting_seconds = std::clamp(longest - busy(s), 0.0, std::max(0.0, s.exposed_seconds));
-    s.waits_for = s.waiting_seconds > 0 ? culprit : -1;
+    const double waited = (longest - per_step(s)) * static_cast<double>(std::max<std::int64_t>(1, s.steps));
+    s.waiting_seconds = std::clamp(waited, 0.0, std::max(0.0, s.exposed_seconds));
+    s.waits_for = s.waiting_seconds > 0 && s.worker != culprit ? culprit : -1;
   }
 }
 

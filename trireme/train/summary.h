@@ -64,9 +64,10 @@ struct Summary {
   std::int64_t max_staleness() const;
 };
 
-// Lock-step workers wait for the one that computes longest: of everybody's exposed time as much as that one
-// took longer is waiting for it.
-void attribute_waiting(std::vector<WorkerShare>& shares);
+// Workers that take a step together wait for the one that computes longest: of everybody's exposed time as
+// much as that one took longer for as many steps is waiting for it. `needed`: a step is complete with so many
+// of the workers, the fastest; 0: all. Lost ones are waited for by nobody.
+void attribute_waiting(std::vector<WorkerShare>& shares, int needed = 0);
 
 Json to_json(const Summary& summary);
 Result<Summary> summary_from_json(const Json& json);

@@ -29,6 +29,7 @@ std::string final_words(const WorkerShare& share, const agree::RuleReport& rule)
                      {"compute", share.compute_seconds},
                      {"exposed", share.exposed_seconds},
                      {"waiting", share.waiting_seconds},
+                     {"waits_for", share.waits_for},
                      {"data", share.data_seconds},
                      {"bytes", share.bytes_sent},
                      {"exchanges", rule.exchanges},
@@ -54,6 +55,7 @@ void add_worker_reports(const std::map<int, std::string>& finals, const std::vec
       share.compute_seconds = json->value("compute", 0.0);
       share.exposed_seconds = json->value("exposed", 0.0);
       share.waiting_seconds = json->value("waiting", 0.0);
+      share.waits_for = json->value("waits_for", -1);
       share.data_seconds = json->value("data", 0.0);
       share.bytes_sent = json->value("bytes", 0.0);
       exchanges += json->value("exchanges", std::int64_t{0});
