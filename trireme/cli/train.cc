@@ -36,7 +36,7 @@ std::string final_line(const Json& s, const std::string& run_dir) {
 }
 
 // What each rank said or how it ended; ranks that say the same share a line.
-Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder,
+Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
                               const std::vector<launch::RankExit>& exits) {
   Code code = Code::kPeerLost;
   std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
@@ -60,7 +60,7 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
     const auto same =
         std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == what; });
     if (same == lines.end()) {
-      lines.emplace_back(std::move(what), fmt::format("rank {}", r));
+      lines.emplace_back(std::move(what), roles.name_of(static_cast<int>(r)));
     } else {
       same->second += fmt::format(", {}", r);
     }
@@ -108,7 +108,7 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
   (void)co_await rt.files().remove_all(rendezvous);
   if (!exits.ok()) co_return exits.status();
   const std::optional<std::string> lost = tell_lost(*exits, expendable);
-  if (!lost) co_return co_await describe_failure(rt, folder, *exits);
+  if (!lost) co_return co_await describe_failure(rt, folder, train::roles_of(job), *exits);
   std::fputs(lost->c_str(), stderr);
   Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
   if (!bytes.ok()) co_return bytes.status();

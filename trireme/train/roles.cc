@@ -25,6 +25,26 @@ std::vector<int> Roles::servers_on(int rank) const {
   return found;
 }
 
+std::string Roles::name_of(int rank) const {
+  const std::vector<int> here = servers_on(rank);
+  if (here.empty()) return fmt::format("rank {}", rank);
+  std::string name = is_worker(rank) ? fmt::format("worker {} and ", rank) : "";
+  name += here.size() == 1 ? "server" : "servers";
+  for (std::size_t i = 0; i < here.size(); ++i) name += fmt::format("{}{}", i == 0 ? " " : ", ", here[i]);
+  return fmt::format("{} (rank {})", name, rank);
+}
+
+Status name_culprit(const Status& verdict, const Roles& roles) {
+  const std::optional<int> peer = verdict.ok() ? std::nullopt : verdict.context().peer;
+  if (!peer) return verdict;
+  std::string text = verdict.message();
+  const std::string plain = fmt::format("] rank {} ", *peer);
+  const std::size_t at = text.find(plain);
+  if (at == std::string::npos) return verdict;
+  text.replace(at, plain.size(), fmt::format("] {} ", roles.name_of(*peer)));
+  return Status(verdict.code(), std::move(text), verdict.context());
+}
+
 Roles roles_of(const Job& job) {
   Roles roles;
   roles.workers = static_cast<int>(job.parallel.workers);

@@ -1,6 +1,7 @@
 // Who is who among the ranks of a job: workers first, then servers that have processes of their own.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "trireme/train/job.h"
@@ -16,7 +17,12 @@ struct Roles {
   bool is_worker(int rank) const { return rank < workers; }
   // The servers on `rank`, ascending.
   std::vector<int> servers_on(int rank) const;
+  // In messages: "rank 1", "server 0 (rank 2)", "worker 1 and server 0 (rank 1)".
+  std::string name_of(int rank) const;
 };
+
+// A verdict on a rank, which calls that rank by what it is.
+Status name_culprit(const Status& verdict, const Roles& roles);
 
 // By the job alone, which check_job has found good.
 Roles roles_of(const Job& job);
