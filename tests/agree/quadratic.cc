@@ -29,6 +29,7 @@ struct Worker {
   std::unique_ptr<Agreement> rule;
   std::unique_ptr<server::Client> client;
   bool updates_here = true;
+  int local = 0;  // number among the replicas of its worker
 
   Vector flat(const std::vector<Tensor>& buckets) const {
     Vector all;
@@ -118,7 +119,7 @@ Task<Status> one_step(Worker& w, std::int64_t step) {
   info.learning_rate = w.job.learning_rate;
   TR_CO_RETURN_IF_ERROR(co_await w.rule->begin_step(info));
   compute_gradients(w, step);
-  co_await w.rt.sleep_for(of_worker(w.job.compute_ns, w.number));
+  co_await w.rt.sleep_for(of_worker(w.job.compute_ns, w.number) * (2 + 3 * w.local) / 2);
   std::vector<Task<Status>> exchanges;
   for (std::size_t b = 0; b < w.weights.size(); ++b) exchanges.push_back(exchange_bucket(w, step, b));
   TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(w.rt, std::move(exchanges)));
@@ -129,14 +130,38 @@ Task<Status> one_step(Worker& w, std::int64_t step) {
   co_return Status();
 }
 
+Task<Status> some_steps(Worker& w, std::int64_t from, std::int64_t to) {
+  for (std::int64_t step = from; step < to; ++step) TR_CO_RETURN_IF_ERROR(co_await one_step(w, step));
+  co_return Status();
+}
+
+// Replicas beside the first on its weights (options.local_replicas): each takes all steps, the i-th in
+// 1 + 1.5 i times the time.
+std::vector<Worker> local_replicas_of(Worker& w) {
+  std::vector<Worker> more;
+  const Vector zero{0};
+  for (int i = 1; i < w.job.options.local_replicas; ++i) {
+    more.push_back({w.job, w.result, w.rt, w.number, w.weights, {}, {}, {}, {}, {}, w.updates_here, i});
+    more.back().gradients = make_buckets(w.job, w.rt, zero);
+    more.back().velocities = make_buckets(w.job, w.rt, zero);
+    more.back().rule = w.rule->for_local_replica();
+  }
+  return more;
+}
+
 Task<Status> train(Worker& w) {
+  std::vector<Worker> more = local_replicas_of(w);
   const std::int64_t steps = w.job.steps_of.empty() ? w.job.steps : of_worker(w.job.steps_of, w.number);
   if (w.job.before_steps) w.job.before_steps(w.number, *w.rule);
   w.result.began = w.rt.now();
-  for (std::int64_t step = 0; step < steps; ++step) {
-    TR_CO_RETURN_IF_ERROR(co_await one_step(w, step));
-    if (w.job.settle_every > 0 && (step + 1) % w.job.settle_every == 0 && step + 1 < steps)
-      TR_CO_RETURN_IF_ERROR(co_await settle(w));
+  const std::int64_t at_once = w.job.settle_every > 0 ? w.job.settle_every : steps;
+  for (std::int64_t from = 0; from < steps; from += at_once) {
+    const std::int64_t to = std::min(steps, from + at_once);
+    std::vector<Task<Status>> replicas;
+    replicas.push_back(some_steps(w, from, to));
+    for (Worker& one : more) replicas.push_back(some_steps(one, from, to));
+    TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(w.rt, std::move(replicas)));
+    if (to < steps) TR_CO_RETURN_IF_ERROR(co_await settle(w));
   }
   TR_CO_RETURN_IF_ERROR(co_await w.rule->finish());
   co_return co_await settle(w);

@@ -86,7 +86,7 @@ TEST(PaperRecipes, ParameterServersKeepWorkersTogetherWhateverTheirNumber) {
   for (int worker = 0; worker < kWorkers; ++worker) EXPECT_EQ(steps_of(three, worker), 12) << worker;
 }
 
-TEST(PaperRecipes, ProjectAdamHasItsServersInTheWorkersAndUpdatesUnderWay) {
+TEST(PaperRecipes, ProjectAdamHasReplicasOnTheWeightsOfAWorkerAndItsServersInTheWorkers) {
   const Workspace w;
   const Json s = trained(w, "project-adam", 40);
   ASSERT_TRUE(s.is_object());
@@ -95,7 +95,11 @@ TEST(PaperRecipes, ProjectAdamHasItsServersInTheWorkersAndUpdatesUnderWay) {
   EXPECT_TRUE(has_rank(w, 3));
   EXPECT_FALSE(has_rank(w, 4)) << "servers share the workers' processes";
   EXPECT_GT(max_staleness(s), 0);
-  EXPECT_EQ(count_of(s, "pushes"), count_of(s, "local_steps"));
+  EXPECT_EQ(count_of(s, "local_replicas"), 2);
+  EXPECT_GT(count_of(s, "steps_beside_others"), 0) << "two replicas step on the same weights";
+  EXPECT_GT(count_of(s, "exchanges"), 0);
+  EXPECT_LE(count_of(s, "exchanges"), count_of(s, "local_steps") / 2 + kWorkers)
+      << "one push for two steps; at the meeting what is left";
 }
 
 TEST(PaperRecipes, SparkNetAveragesEveryFiftySteps) {

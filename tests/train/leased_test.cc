@@ -1,6 +1,8 @@
 // Runs whose workers go at their own pace: resumed, slowed down, robbed of a worker or a server.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/train/simulate.h"
@@ -74,6 +76,40 @@ TEST(Leased, ARunOfPeriodsStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne)
   }
 }
 
+// Push-sum weighs what replicas hold; a checkpoint holds the model that all of it comes to. From the eighth
+// step on nothing is learnt any more, so the model stays what it was, if and only if nothing of the weights
+// is missed after a restart.
+TEST(Leased, AResumedPushSumRunHasTheModelItHadThoughItsWeightsWereUneven) {
+  Job job = leased_job("gossip", 3);
+  job.parallel.period = 1;
+  job.parallel.neighbours = "push-sum";
+  job.train.optimizer.kind = "sgd";
+  job.train.optimizer.lr = 0.3;
+  job.train.optimizer.schedule = "step";
+  job.train.optimizer.milestones = {0.33};
+  job.train.optimizer.factor = 1e-12;
+  VirtualRuns runs;
+  RunOptions first;
+  first.stop_at = 8;
+  const auto data = tiny_pictures(120, 40);
+  const Summary stopped = runs.train(job, data, first).summary();
+  ASSERT_FALSE(stopped.finished);
+  EXPECT_GT(stopped.drift, 1e-3) << "replicas are apart";
+  const io::Checkpoint before = runs.checkpoint();
+  ASSERT_TRUE(runs.train(job, data).summary().finished);
+  const io::Checkpoint after = runs.checkpoint();
+  ASSERT_EQ(before.tensors.size(), after.tensors.size());
+  double apart = 0, length = 0;
+  for (std::size_t i = 0; i < before.tensors.size(); ++i) {
+    const auto a = before.tensors[i].second.values<float>(), b = after.tensors[i].second.values<float>();
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      apart += std::pow(static_cast<double>(a[k]) - static_cast<double>(b[k]), 2);
+      length += std::pow(static_cast<double>(a[k]), 2);
+    }
+  }
+  EXPECT_LT(std::sqrt(apart / length), 1e-5);
+}
+
 TEST(Leased, EvaluationsAndCheckpointsComeAtTheStepsThatTheJobNames) {
   VirtualRuns runs;
   const auto outcome = runs.train(leased_job("downpour", 3), tiny_pictures(120, 40));
@@ -101,6 +137,31 @@ TEST(Leased, UnderABoundRuleEverybodyDoesAsMuchAndTheFastAreHeldBack) {
   ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
   for (const WorkerShare& share : report.ranks[0]->per_worker) EXPECT_EQ(share.steps, 24);
   EXPECT_GT(report.ranks[0]->mean_staleness(), 0);
+}
+
+TEST(Leased, WorkersTellForWhomTheyWaited) {
+  for (const char* rule : {"averaging", "easgd", "ssp", "bsp-server"}) {
+    const SimulateReport report = simulate(leased_job(rule, 3), {1, 1, 0.1});
+    ASSERT_TRUE(report.ranks[0].ok()) << rule << ": " << report.ranks[0].status().to_string();
+    const std::vector<WorkerShare>& shares = report.ranks[0]->per_worker;
+    for (const int fast : {0, 1}) {
+      const WorkerShare& share = shares[static_cast<std::size_t>(fast)];
+      EXPECT_EQ(share.waits_for, 2) << rule;
+      EXPECT_GT(share.waiting_seconds, 0) << rule;
+      EXPECT_LE(share.waiting_seconds, share.exposed_seconds) << rule;
+    }
+    EXPECT_EQ(shares[2].waits_for, -1) << rule;
+  }
+  // Those at their own pace wait at meetings alone.
+  const SimulateReport free = simulate(leased_job("downpour", 3), {1, 1, 0.01});
+  ASSERT_TRUE(free.ranks[0].ok());
+  EXPECT_EQ(free.ranks[0]->per_worker[0].waits_for, 2);
+  EXPECT_EQ(free.ranks[0]->per_worker[2].waits_for, -1);
+  // The third of four completes a step of the late rule.
+  Job late = leased_job("late", 4);
+  const SimulateReport fraction = simulate(late, {1, 1, 0.2, 0.001});
+  ASSERT_TRUE(fraction.ranks[0].ok());
+  EXPECT_EQ(fraction.ranks[0]->per_worker[0].waits_for, 2);
 }
 
 TEST(Leased, TheLateRuleDropsWhatTheSlowOneDidNotDo) {
@@ -146,6 +207,9 @@ TEST(Leased, ADeadServerEndsTheRunAndIsNamed) {
     const Status& status = report.ranks[static_cast<std::size_t>(rank)].status();
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.context().peer, 2) << status.to_string();
+    EXPECT_NE(status.message().find("server 0 (rank 2) was lost in "), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("it resumes from the last checkpoint"), std::string::npos)
+        << status.message();
   }
 }
 

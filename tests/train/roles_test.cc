@@ -45,7 +45,7 @@ constexpr KeyValue kKeys[] = {
     {"fetch_steps", "3", "0"},       {"push_steps", "3", "0"},      {"in_flight", "2", "0"},
     {"warm_start_steps", "7", "-1"}, {"gather", "2", "5"},          {"fraction", "0.5", "0"},
     {"outer", "sgd", "adam"},        {"neighbours", "ring", "all"}, {"proximity", "0.5", "-1"},
-    {"locked", "true", ""},
+    {"locked", "true", ""},          {"local_replicas", "2", "0"},
 };
 
 TEST(Agreements, EveryOneTakesADefaultJob) {
@@ -89,6 +89,19 @@ TEST(Agreements, AnOuterRateNeedsAnOuterOptimiser) {
     expect_refused(job_of(row, {"parallel.outer=sgd", "parallel.outer_momentum=1"}),
                    "at least 0 and below 1");
   }
+}
+
+TEST(Agreements, RefuseLocalReplicasWhereWorkersHaveOneOrBeginOneAfterTheOther) {
+  for (const AgreementRow& row : agree::agreement_table())
+    if (!reads(row, "local_replicas"))
+      expect_refused(job_of(row, {"parallel.local_replicas=2"}),
+                     "; start more workers, or set parallel.agreement=downpour");
+  const AgreementRow& downpour = **agree::find_agreement("downpour");
+  expect_refused(
+      job_of(downpour, {"parallel.local_replicas=2", "parallel.warm_start_steps=5"}),
+      "key 'parallel.warm_start_steps': got 5, expected 0 where parallel.local_replicas is above 1");
+  EXPECT_TRUE(check_job(job_of(downpour, {"parallel.local_replicas=1", "parallel.warm_start_steps=5"})).ok());
+  expect_refused(job_of(downpour, {"parallel.local_replicas=0"}), "got 0, expected between 1 and 1024");
 }
 
 TEST(Agreements, ServersFitTheRule) {
@@ -159,6 +172,8 @@ TEST(Roles, ServersThatAreAskedForHaveRanksBehindTheWorkers) {
     EXPECT_TRUE(roles.is_worker(2));
     EXPECT_FALSE(roles.is_worker(3));
     EXPECT_EQ(roles.servers_on(4), std::vector<int>{1});
+    EXPECT_EQ(roles.name_of(4), "server 1 (rank 4)");
+    EXPECT_EQ(roles.name_of(2), "rank 2");
     EXPECT_TRUE(roles.servers_on(0).empty());
   }
 }
@@ -168,6 +183,7 @@ TEST(Roles, ColocatedServersGoRound) {
   EXPECT_EQ(roles.world, 2);
   EXPECT_EQ(roles.server_ranks, (std::vector<int>{0, 1, 0}));
   EXPECT_EQ(roles.servers_on(0), (std::vector<int>{0, 2}));
+  EXPECT_EQ(roles.name_of(0), "worker 0 and servers 0, 2 (rank 0)");
 }
 
 TEST(Roles, ARuleThatNeedsAServerGetsOneOnRankZero) {
@@ -201,11 +217,12 @@ TEST(RuleOptions, AreTheDefaultsUnlessKeysAreSet) {
   EXPECT_EQ(none.fraction, plain.fraction);
   EXPECT_EQ(none.outer, plain.outer);
   Job job;
-  for (const char* set : {"parallel.period=5", "parallel.elasticity=0.25", "parallel.staleness=7",
-                          "parallel.fetch_steps=2", "parallel.push_steps=4", "parallel.in_flight=6",
-                          "parallel.warm_start_steps=8", "parallel.gather=9", "parallel.fraction=0.5",
-                          "parallel.outer=nesterov", "parallel.outer_lr=0.7", "parallel.outer_momentum=0.9",
-                          "parallel.neighbours=ring", "parallel.proximity=0.125", "parallel.locked=true"})
+  for (const char* set :
+       {"parallel.period=5", "parallel.elasticity=0.25", "parallel.staleness=7", "parallel.fetch_steps=2",
+        "parallel.push_steps=4", "parallel.in_flight=6", "parallel.warm_start_steps=8", "parallel.gather=9",
+        "parallel.fraction=0.5", "parallel.outer=nesterov", "parallel.outer_lr=0.7",
+        "parallel.outer_momentum=0.9", "parallel.neighbours=ring", "parallel.proximity=0.125",
+        "parallel.locked=true", "parallel.local_replicas=3"})
     ASSERT_TRUE(set_job_key(job, set).ok()) << set;
   const agree::RuleOptions o = rule_options(job);
   EXPECT_EQ(o.period, 5);
@@ -223,6 +240,7 @@ TEST(RuleOptions, AreTheDefaultsUnlessKeysAreSet) {
   EXPECT_EQ(o.neighbours, "ring");
   EXPECT_EQ(o.proximity, 0.125);
   EXPECT_TRUE(o.locked);
+  EXPECT_EQ(o.local_replicas, 3);
 }
 
 }  // namespace

@@ -95,6 +95,9 @@ class Agreement {
   // State beside the weights, for checkpoints: the centre of EASGD, outer velocities. Live memory; the same
   // names and shapes on every worker.
   virtual std::vector<std::pair<std::string, Tensor>> state() const { return {}; }
+  // The same rule for one more replica of this worker, which steps on the same weights at the same time: it
+  // is asked for steps only, everything else stays with this one. Null: the rule has no local replicas.
+  virtual std::unique_ptr<Agreement> for_local_replica() { return nullptr; }
 };
 
 // How a rule's workers take their steps.

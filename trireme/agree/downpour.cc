@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trireme/agree/local_replicas.h"
 #include "trireme/agree/server_link.h"
 #include "trireme/agree/server_rules.h"
 #include "trireme/agree/vector_math.h"
@@ -305,6 +306,7 @@ class Downpour final : public Agreement {
 }  // namespace
 
 std::unique_ptr<Agreement> make_downpour(const RuleContext& context) {
+  if (context.options.local_replicas > 1) return make_local_replicas(context);
   return std::make_unique<Downpour>(context);
 }
 

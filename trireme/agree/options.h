@@ -14,6 +14,7 @@ struct RuleOptions {
   std::int64_t fetch_steps = 1, push_steps = 1;  // downpour: n_fetch, n_push
   std::int64_t in_flight = 1;                    // updates on their way to servers or peers at once
   std::int64_t warm_start_steps = 0;             // downpour: steps of the first replica alone
+  std::int64_t local_replicas = 1;               // downpour: replicas on one set of weights in each worker
   std::int64_t gather = 0;                       // soft: pushes that make one update; 0: half of the workers
   double fraction = 0.75;         // late: share of the replicas that completes a step or an epoch
   std::string outer = "average";  // averaging: "average", "sgd", "nesterov"

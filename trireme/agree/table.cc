@@ -17,7 +17,8 @@ constexpr const char* kAveragingKeys[] = {"period", "outer", "outer_lr", "outer_
 constexpr const char* kConservativeKeys[] = {"period", "proximity"};
 constexpr const char* kEasgdKeys[] = {"period", "elasticity"};
 constexpr const char* kHogwildKeys[] = {"locked"};
-constexpr const char* kDownpourKeys[] = {"fetch_steps", "push_steps", "in_flight", "warm_start_steps"};
+constexpr const char* kDownpourKeys[] = {"fetch_steps", "push_steps", "in_flight", "warm_start_steps",
+                                         "local_replicas"};
 constexpr const char* kSspKeys[] = {"staleness"};
 constexpr const char* kSoftKeys[] = {"gather"};
 constexpr const char* kLateKeys[] = {"fraction"};

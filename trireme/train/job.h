@@ -84,7 +84,7 @@ struct Job {
     std::string agreement = "bsp";
     // Not set: as agree::RuleOptions has it.
     std::optional<std::int64_t> period, staleness, fetch_steps, push_steps, in_flight, warm_start_steps,
-        gather;
+        local_replicas, gather;
     std::optional<double> elasticity, fraction, outer_lr, outer_momentum, proximity;
     std::optional<std::string> outer, neighbours;
     std::optional<bool> locked;

@@ -29,6 +29,7 @@ constexpr RuleKey kRuleKeys[] = {
     {"push_steps", [](const Job::Parallel& p) { return p.push_steps.has_value(); }},
     {"in_flight", [](const Job::Parallel& p) { return p.in_flight.has_value(); }},
     {"warm_start_steps", [](const Job::Parallel& p) { return p.warm_start_steps.has_value(); }},
+    {"local_replicas", [](const Job::Parallel& p) { return p.local_replicas.has_value(); }},
     {"gather", [](const Job::Parallel& p) { return p.gather.has_value(); }},
     {"fraction", [](const Job::Parallel& p) { return p.fraction.has_value(); }},
     {"outer", [](const Job::Parallel& p) { return p.outer.has_value(); }},
@@ -47,9 +48,11 @@ void check_rule_keys(JobChecker& c, const Job& job, const agree::AgreementRow& r
   for (const RuleKey& key : kRuleKeys) {
     const bool has =
         std::any_of(row.keys.begin(), row.keys.end(), [&](std::string_view k) { return k == key.name; });
+    const bool local = std::string_view(key.name) == "local_replicas";
     c.expect(has || !key.given(job.parallel), key_of(key.name),
-             fmt::format("it not to be set: agreement '{}' has {}{}", row.name,
-                         known.empty() ? "no keys of its own" : "only ", known));
+             fmt::format("it not to be set: agreement '{}' has {}{}{}", row.name,
+                         known.empty() ? "no keys of its own" : "only ", known,
+                         local ? "; start more workers, or set parallel.agreement=downpour" : ""));
   }
 }
 
@@ -67,6 +70,9 @@ void check_rule_ranges(JobChecker& c, const Job::Parallel& p) {
   expect_steps(c, p.push_steps, "push_steps", 1, kMost);
   expect_steps(c, p.in_flight, "in_flight", 1, 1024);
   expect_steps(c, p.warm_start_steps, "warm_start_steps", 0, kMost);
+  expect_steps(c, p.local_replicas, "local_replicas", 1, 1024);
+  c.expect(p.local_replicas.value_or(1) == 1 || p.warm_start_steps.value_or(0) == 0,
+           "parallel.warm_start_steps", "0 where parallel.local_replicas is above 1: they begin together");
   c.expect(!p.gather || (*p.gather >= 0 && *p.gather <= p.workers), "parallel.gather",
            fmt::format("between 0 and the number of workers, {}", p.workers));
   c.expect(!p.elasticity || in_range(*p.elasticity, 0, 1), "parallel.elasticity", "a share between 0 and 1");

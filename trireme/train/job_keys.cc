@@ -111,6 +111,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.push_steps", MaybeInt, parallel.push_steps, true, "Own steps whose updates are sent as one (1): n_push."),
     TR_KEY("parallel.in_flight", MaybeInt, parallel.in_flight, true, "Updates of a worker that may be on their way at once (1)."),
     TR_KEY("parallel.warm_start_steps", MaybeInt, parallel.warm_start_steps, true, "Steps of the first worker alone before the others join (0)."),
+    TR_KEY("parallel.local_replicas", MaybeInt, parallel.local_replicas, true, "Replicas in every worker that train on one set of weights without locks (1)."),
     TR_KEY("parallel.gather", MaybeInt, parallel.gather, true, "Pushes that make one update of the servers; 0 or not set: half of the workers."),
     TR_KEY("parallel.fraction", MaybeNumber, parallel.fraction, true, "Share of the workers that completes a step (0.75)."),
     TR_KEY("parallel.outer", MaybeText, parallel.outer, true, "What is done with the mean of the workers: average (take it), sgd, nesterov."),

@@ -147,6 +147,7 @@ agree::RuleOptions rule_options(const Job& job) {
   o.push_steps = p.push_steps.value_or(o.push_steps);
   o.in_flight = p.in_flight.value_or(o.in_flight);
   o.warm_start_steps = p.warm_start_steps.value_or(o.warm_start_steps);
+  o.local_replicas = p.local_replicas.value_or(o.local_replicas);
   o.gather = p.gather.value_or(o.gather);
   o.fraction = p.fraction.value_or(o.fraction);
   o.outer = p.outer.value_or(o.outer);

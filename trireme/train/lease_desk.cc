@@ -9,8 +9,11 @@ data::ShardRun run_of(Unit unit) { return {unit.shard, 1}; }
 
 }  // namespace
 
-LeaseDesk::LeaseDesk(Work work, int num_workers, data::LeaseBook book)
-    : work_(work), book_(std::move(book)), workers_(static_cast<std::size_t>(num_workers)) {
+LeaseDesk::LeaseDesk(Work work, int num_workers, data::LeaseBook book, int at_once)
+    : work_(work),
+      book_(std::move(book)),
+      workers_(static_cast<std::size_t>(num_workers)),
+      steals_(at_once == 1) {
   num_shards_ = book_.num_shards();
   const std::int64_t first = book_.first_never_granted();
   for (Worker& w : workers_) w.next_batch = first;
@@ -70,6 +73,7 @@ Grant LeaseDesk::next_free(int worker) {
 }
 
 Grant LeaseDesk::steal(int worker) {
+  if (!steals_) return {};
   int from = -1;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     const std::size_t held = workers_[static_cast<std::size_t>(w)].held.size();

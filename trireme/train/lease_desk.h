@@ -4,7 +4,8 @@
 // A unit is one logical shard of one batch. Own: worker w has shard w of every batch, so all workers take
 // equally many between two meetings. Free: units are given in order to whoever asks; what a lost worker held
 // is given to others, and when nothing is left, the last unit that a worker holds but has not begun is given
-// to one that stands idle. Units are opened round by round; between rounds all workers meet.
+// to one that stands idle, unless workers begin several at a time. Units are opened round by round; between
+// rounds all workers meet.
 #pragma once
 
 #include <deque>
@@ -29,7 +30,8 @@ struct Grant {
 class LeaseDesk {
  public:
   enum class Work : std::uint8_t { kOwn, kFree };
-  LeaseDesk(Work work, int num_workers, data::LeaseBook book);
+  // `at_once`: units that a worker may have begun.
+  LeaseDesk(Work work, int num_workers, data::LeaseBook book, int at_once = 1);
 
   // Batches below `end` are to be done in this round.
   void open_round(std::int64_t end);
@@ -52,7 +54,7 @@ class LeaseDesk {
  private:
   struct Worker {
     std::int64_t next_batch = 0;  // own work
-    std::deque<Unit> held;        // in the order of granting; the first may have begun
+    std::deque<Unit> held;        // in the order of granting; one at a time: the first may have begun
     bool meets = false;           // it was told that the round is over, and gets nothing more of it
     bool lost = false;
   };
@@ -66,6 +68,7 @@ class LeaseDesk {
   data::LeaseBook book_;
   std::vector<Worker> workers_;
   std::int32_t num_shards_;
+  bool steals_;                 // it is known which units have not begun
   std::int64_t end_ = 0;        // of the round
   std::int64_t next_unit_ = 0;  // free work: batch * shards + shard
   std::deque<Unit> returned_;

@@ -56,7 +56,8 @@ Task<Status> Round::begin() {
 LeaseDesk Round::make_desk(int num_workers) const {
   // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
   const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
-  return LeaseDesk(own ? LeaseDesk::Work::kOwn : LeaseDesk::Work::kFree, num_workers, book_);
+  const auto at_once = static_cast<int>(rule_options(c_.job).local_replicas);
+  return LeaseDesk(own ? LeaseDesk::Work::kOwn : LeaseDesk::Work::kFree, num_workers, book_, at_once);
 }
 
 CoordinatorOptions Round::coordinator_options(int num_workers) {
@@ -290,6 +291,10 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   if (c_.data->num_validation > 0) s.validation = validation_;
   for (const plan::Bucket& b : plan.buckets) s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
   add_worker_reports(coordinator.finals(), coordinator.lost(), roles.workers, s);
+  // Workers at their own pace wait at meetings alone, and have said for whom.
+  const double complete = row_.completes_with_fraction ? rule_options(c_.job).fraction : 1;
+  if (row_.pace != agree::Pace::kFree)
+    attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.workers)));
   s.rule["stolen_units"] = coordinator.desk().num_stolen();
   s.rule["dropped_units"] = coordinator.desk().num_dropped();
   s.drift = drift_.count > 0 ? drift_.sum / drift_.count : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "trireme/comm/mailbox.h"
 #include "trireme/io/checkpoint_writer.h"
@@ -35,7 +36,8 @@ class LeasedWorker {
         roles_(std::move(roles)),
         start_(std::move(start)),
         row_(**agree::find_agreement(start_.prepared->plan.agreement)),
-        schedule_(schedule_of(context.job)) {}
+        schedule_(schedule_of(context.job)),
+        num_local_(std::max<std::int64_t>(1, rule_options(context.job).local_replicas)) {}
 
   ~LeasedWorker() {
     *alive_ = false;
@@ -51,10 +53,13 @@ class LeasedWorker {
 
   Task<Status> begin();
   Task<Status> make_replica();
+  Status make_local_replicas();
+  void copy_unshared();
   Task<Status> restore();
   Task<Result<Lease>> take();
   Task<Status> loop();
-  Task<Status> one_unit(const LeasedBatch& batch);
+  Task<Status> one_round(Replica& replica);
+  Task<Status> one_unit(Replica& replica, const LeasedBatch& batch);
   Task<Result<Go>> meet();
   Task<Status> score(const MeetingTicket& ticket, Part part, std::int32_t bit);
   Task<Status> send_state();
@@ -69,14 +74,17 @@ class LeasedWorker {
   StartState start_;
   const agree::AgreementRow& row_;
   model::Schedule schedule_;
+  const std::int64_t num_local_;                          // replicas on this worker's weights
   std::vector<std::unique_ptr<server::Server>> servers_;  // on this rank
   std::vector<StatePiece> server_pieces_;                 // rank 0: what servers keep beside the model
   std::unique_ptr<server::Client> client_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<Round> rounds_;  // rank 0: what is done, what comes next, what it came to
+  std::vector<std::unique_ptr<Replica>> local_;  // beside it; they only step
+  std::unique_ptr<Round> rounds_;                // rank 0: what is done, what comes next, what it came to
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<Unit> taken_;  // by others, before this worker began them
   WorkerShare share_;
+  std::map<int, TimeNs> waited_for_;  // at meetings, by worker
   std::int64_t round_ = 0, clock_ = 0;
   std::int64_t per_epoch_ = 1, total_batches_ = 0;
   double drift_ = 0;
@@ -100,7 +108,32 @@ Task<Status> LeasedWorker::make_replica() {
   auto replica = Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
-  co_return Status();
+  co_return make_local_replicas();
+}
+
+Status LeasedWorker::make_local_replicas() {
+  const std::span<const Tensor> weights = replica_->weights();
+  for (std::int64_t i = 1; i < num_local_; ++i) {
+    ReplicaLinks links;
+    links.leased = true;
+    links.shared_weights.assign(weights.begin(), weights.end());
+    links.first_local = replica_.get();
+    TR_ASSIGN_OR_RETURN(auto made, Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, links));
+    local_.push_back(std::move(made));
+  }
+  return {};
+}
+
+// What is no weight, such as frozen parameters, every replica has for itself.
+void LeasedWorker::copy_unshared() {
+  if (rt_.is_phantom()) return;
+  const io::NamedTensors from = replica_->parameters();
+  for (const auto& replica : local_) {
+    const io::NamedTensors to = replica->parameters();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (to[i].second.raw() != from[i].second.raw())
+        std::memcpy(to[i].second.raw(), from[i].second.raw(), from[i].second.type().num_bytes());
+  }
 }
 
 Task<Status> LeasedWorker::restore() {
@@ -117,6 +150,7 @@ Task<Status> LeasedWorker::restore() {
                                                  replica_->parameters(), start_.restored));
   }
   start_.restored.clear();
+  copy_unshared();
   if (client_ == nullptr || group_.rank() != 0) co_return Status();
   std::vector<Task<Status>> sent;
   for (std::size_t b = 0; b < replica_->weights().size(); ++b)
@@ -159,6 +193,7 @@ Task<Status> LeasedWorker::begin() {
   });
   if (chief()) rounds_->start_clock();
   replica_->start_feed([this] { return take(); });
+  for (const auto& replica : local_) replica->start_feed([this] { return take(); });
   co_return Status();
 }
 
@@ -173,20 +208,22 @@ Task<Result<Lease>> LeasedWorker::take() {
   co_return lease;
 }
 
-Task<Status> LeasedWorker::one_unit(const LeasedBatch& batch) {
+Task<Status> LeasedWorker::one_unit(Replica& replica, const LeasedBatch& batch) {
   const Unit unit = *batch.lease.unit;
   const auto total = std::max<std::int64_t>(1, total_batches_ * c_.job.train.batch);
   const model::SchedulePoint point = model::schedule_at(schedule_, unit.batch * c_.job.train.batch, total);
   StepInput input;
   input.step = clock_;
   input.applied = clock_;
+  ++clock_;
   input.num_samples = batch.num_samples;
   input.learning_rate = static_cast<float>(point.lr);
-  Result<StepOutput> out = co_await replica_->run_unit(input, batch.tensors);
+  Result<StepOutput> out = co_await replica.run_unit(input, batch.tensors);
   if (!out.ok()) co_return out.status();
-  ++clock_;
   ++share_.steps;
   share_.samples += batch.num_samples;
+  out->compute_ns /= num_local_;  // as many at the same time
+  out->exposed_ns /= num_local_;
   share_.compute_seconds += to_seconds(out->compute_ns);
   share_.exposed_seconds += to_seconds(out->exposed_ns);
   UnitReport report;
@@ -248,6 +285,7 @@ Task<Result<Go>> LeasedWorker::meet() {
   if (!let_in.ok()) co_return let_in.status();
   share_.exposed_seconds += to_seconds(rt_.now() - arrived);
   share_.waiting_seconds += to_seconds(rt_.now() - arrived);
+  if (ticket.last_to_come != group_.rank()) waited_for_[ticket.last_to_come] += rt_.now() - arrived;
   if (chief()) rounds_->on_meeting();
   TR_CO_RETURN_IF_ERROR(co_await replica_->settle());
   drift_ = co_await replica_->drift();
@@ -272,27 +310,38 @@ Task<Result<Go>> LeasedWorker::meet() {
   co_return static_cast<Go>(answer->flags);
 }
 
-Task<Status> LeasedWorker::loop() {
+// One replica's units, until nothing is left for this worker in the round. Its last batch is not released.
+Task<Status> LeasedWorker::one_round(Replica& replica) {
   for (;;) {
     const TimeNs asked = rt_.now();
-    Result<LeasedBatch> batch = co_await replica_->next_unit();
+    Result<LeasedBatch> batch = co_await replica.next_unit();
     if (!batch.ok()) co_return batch.status();
-    share_.data_seconds += to_seconds(rt_.now() - asked);
-    const bool is_stale = !batch->lease.unit && batch->lease.round < round_;
+    share_.data_seconds += to_seconds((rt_.now() - asked) / num_local_);
+    if (!batch->lease.unit && batch->lease.round >= round_) co_return Status();
     if (batch->lease.unit) {
       const auto taken = std::find(taken_.begin(), taken_.end(), *batch->lease.unit);
       if (taken != taken_.end()) {
         taken_.erase(taken);
       } else {
-        TR_CO_RETURN_IF_ERROR(co_await one_unit(*batch));
+        TR_CO_RETURN_IF_ERROR(co_await one_unit(replica, *batch));
       }
-    } else if (!is_stale) {
-      Result<Go> go = co_await meet();
-      if (!go.ok()) co_return go.status();
-      ended_ = *go == Go::kEnd;
-      if (*go != Go::kOn) co_return Status();
     }
+    replica.release();
+  }
+}
+
+Task<Status> LeasedWorker::loop() {
+  for (;;) {
+    std::vector<Task<Status>> rounds;
+    rounds.push_back(one_round(*replica_));
+    for (const auto& replica : local_) rounds.push_back(one_round(*replica));
+    TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(rounds)));
+    Result<Go> go = co_await meet();
+    if (!go.ok()) co_return go.status();
+    ended_ = *go == Go::kEnd;
+    if (*go != Go::kOn) co_return Status();
     replica_->release();
+    for (const auto& replica : local_) replica->release();
   }
 }
 
@@ -300,6 +349,9 @@ Task<Status> LeasedWorker::loop() {
 Task<Status> LeasedWorker::farewell() {
   TR_CO_RETURN_IF_ERROR(co_await replica_->rule().finish());
   share_.bytes_sent = static_cast<double>(group_.stats().bytes_sent);
+  const auto longest = std::max_element(waited_for_.begin(), waited_for_.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (longest != waited_for_.end() && longest->second > 0) share_.waits_for = longest->first;
   std::string text = final_words(share_, replica_->rule().report());
   Letter letter;
   letter.kind = kLetterFinal;
@@ -340,11 +392,15 @@ Task<Result<Summary>> LeasedWorker::run() {
 
 Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
                                  KeepUntilLeft& keep) {
-  Roles roles = roles_of(context.job);
+  const Roles roles = roles_of(context.job);
   if (roles.world != group.world())
     co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",
                     roles.world, group.world());
-  if (!roles.is_worker(group.rank())) co_return co_await serve(context, group, std::move(roles), start, keep);
+  if (!roles.is_worker(group.rank())) {
+    const Result<Summary> served = co_await serve(context, group, roles, start, keep);
+    if (!served.ok()) co_return name_culprit(served.status(), roles);
+    co_return served;
+  }
   // Servers with processes of their own are no members of the workers' group.
   std::shared_ptr<comm::Group> workers;
   if (roles.world > roles.workers) {
@@ -355,10 +411,12 @@ Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, Start
     workers = std::move(*made);
   }
   comm::Group& among = workers != nullptr ? *workers : group;
-  auto worker = std::make_shared<LeasedWorker>(context, group, among, std::move(roles), std::move(start));
+  auto worker = std::make_shared<LeasedWorker>(context, group, among, roles, std::move(start));
   keep.push_back(worker);
   keep.push_back(workers);
-  co_return co_await worker->run();
+  const Result<Summary> summary = co_await worker->run();
+  if (!summary.ok()) co_return name_culprit(summary.status(), roles);
+  co_return summary;
 }
 
 }  // namespace trireme::train

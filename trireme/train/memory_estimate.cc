@@ -66,7 +66,7 @@ std::int64_t bytes_of_variables(const auto& list) {
 // In the words of Replica: its variables, shards, feed, updates and evaluator.
 Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int threads) {
   const plan::Plan& plan = p.plan;
-  const std::int64_t shards = plan.owners.front().count;
+  const std::int64_t shards = plan.owners.front().count * job.parallel.local_replicas.value_or(1);
   const std::int64_t parameters = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen);
   const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
   const exec::MemoryReport train = p.train->memory();

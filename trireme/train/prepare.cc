@@ -196,9 +196,10 @@ plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const Prepa
   const bool shards_set = job.train.logical_shards > 0;
   plan.logical_shards = static_cast<std::int32_t>(shards_set ? job.train.logical_shards : options.world);
   plan.shard_batch = (job.train.batch + plan.logical_shards - 1) / plan.logical_shards;
+  const auto local_replicas = static_cast<int>(job.parallel.local_replicas.value_or(1));
   plan.shard_threads = job.train.shard_threads > 0 ? static_cast<int>(job.train.shard_threads)
                        : shards_set                ? 1
-                                                   : std::max(1, options.compute_threads);
+                                                   : std::max(1, options.compute_threads / local_replicas);
   plan.agreement = job.parallel.agreement;
   std::vector<plan::ParameterSize> sizes, statistics;
   for (const model::Parameter& p : prepared.parameters) sizes.push_back({p.name, p.type.shape.num_elems()});

@@ -312,7 +312,8 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.options = rule_options(job);
   with.weights = parts->weights;
   for (const plan::Bucket& b : plan.buckets) with.parameter_elems.push_back(parameter_elems(b));
-  parts->agreement = rule->make(with);
+  Replica* first = parts->links.first_local;
+  parts->agreement = first != nullptr ? first->rule().for_local_replica() : rule->make(with);
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
   TR_RETURN_IF_ERROR(parts->make_evaluator());

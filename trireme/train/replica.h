@@ -49,6 +49,8 @@ struct StepSpan {
   TimeNs begin = 0, end = 0;
 };
 
+class Replica;
+
 // What a replica works with beside its group of workers.
 struct ReplicaLinks {
   comm::Mailbox* mail = nullptr;
@@ -58,6 +60,8 @@ struct ReplicaLinks {
   // start with.
   std::vector<Tensor> shared_weights = {};
   Tensor shared_states = {};  // in lock step: of the optimiser (state_layout)
+  // Not null: this is one more local replica of that one's worker, by the same rule.
+  Replica* first_local = nullptr;
   // Works on single units (run_unit) and judges the model that the rule has agreed on, not its own.
   bool leased = false;
 };
