@@ -17,7 +17,7 @@ if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 15)
 endif()
 
 # What the targets reach, as two libraries: parsers that stand alone, and those that know every op. A pattern that ends in ** takes a whole folder.
-set(TRIREME_FUZZ_parsers base/** cost/** tensor/** collective/** data/** io/** plan/** runtime/*.cc net/frame.cc)
+set(TRIREME_FUZZ_parsers base/** codec/** cost/** tensor/** collective/** data/** io/** plan/** runtime/*.cc net/frame.cc)
 set(TRIREME_FUZZ_models op/** graph/** model/** agree/table.cc train/job*.cc train/roles.cc)
 
 function(trireme_add_fuzz_library name)

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/fuzz/arrays_target.h"
+#include "tests/fuzz/codec_target.h"
 #include "tests/fuzz/csv_target.h"
 #include "tests/fuzz/frame_target.h"
 #include "tests/fuzz/graph_target.h"
@@ -31,13 +32,19 @@ struct Target {
   bool (*run)(ByteView);
 };
 
-constexpr Target kTargets[] = {
-    {"csv", data::run_csv_target},         {"frame", [](ByteView b) { return net::run_frame_target(b) > 0; }},
-    {"graph", graph::run_graph_target},    {"idx", data::run_idx_target},
-    {"image", data::run_image_target},     {"job", train::run_job_target},
-    {"manifest", io::run_manifest_target}, {"npy", data::run_npy_target},
-    {"plan", plan::run_plan_target},       {"safetensors", io::run_safetensors_target},
-    {"text", data::run_text_target},       {"topology", cost::run_topology_target}};
+constexpr Target kTargets[] = {{"codec", codec::run_codec_target},
+                               {"csv", data::run_csv_target},
+                               {"frame", [](ByteView b) { return net::run_frame_target(b) > 0; }},
+                               {"graph", graph::run_graph_target},
+                               {"idx", data::run_idx_target},
+                               {"image", data::run_image_target},
+                               {"job", train::run_job_target},
+                               {"manifest", io::run_manifest_target},
+                               {"npy", data::run_npy_target},
+                               {"plan", plan::run_plan_target},
+                               {"safetensors", io::run_safetensors_target},
+                               {"text", data::run_text_target},
+                               {"topology", cost::run_topology_target}};
 
 fs::path fuzz_folder() {
   const char* root = std::getenv("TRIREME_SOURCE_DIR");

@@ -1,0 +1,93 @@
+// Top-k: the k values of the largest magnitude, exactly, with their positions (Aji and Heafield 2017; Lin et
+// al. 2018). The others stay in the residual.
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/codec/bits.h"
+#include "trireme/codec/loops.h"
+#include "trireme/codec/rows.h"
+#include "trireme/codec/select.h"
+#include "trireme/codec/wire.h"
+
+namespace trireme::codec {
+namespace {
+
+constexpr std::uint8_t kWireId = 7;
+
+class TopK final : public Codec {
+ public:
+  explicit TopK(double fraction) : fraction_(fraction) {}
+
+  std::size_t max_bytes(std::int64_t count) const override {
+    const auto n = static_cast<std::size_t>(count);
+    return sizeof(Header) + 4 + 4 * kept(n) + rice_max_bytes(kept(n), n);
+  }
+
+  std::size_t encode(std::span<const float> values, const Memory& memory, std::uint64_t,
+                     MutByteView out) const override {
+    const bool keeps = !memory.residual.empty();
+    if (keeps) loops().accumulate(values.data(), memory.residual.data(), values.size());
+    const std::span<const float> from = keeps ? std::span<const float>(memory.residual) : values;
+    const std::size_t k = kept(values.size());
+    const std::vector<std::uint32_t> chosen = largest(from, k);
+    const unsigned parameter = rice_parameter(k, values.size());
+    std::size_t written = write_header(out, kWireId, static_cast<std::uint8_t>(parameter), values.size());
+    const auto count = static_cast<std::uint32_t>(k);
+    std::memcpy(out.data() + written, &count, sizeof(count));
+    written += sizeof(count);
+    for (const std::uint32_t at : chosen) {
+      std::memcpy(out.data() + written, &from[at], sizeof(float));
+      written += sizeof(float);
+      if (keeps) memory.residual[at] = 0;
+    }
+    return written + write_positions(chosen, parameter, out.subspan(written));
+  }
+
+  Status add(ByteView encoded, std::span<float> out) const override {
+    TR_ASSIGN_OR_RETURN(const Header header, take_header(encoded, kWireId, out.size()));
+    std::uint32_t count = 0;
+    if (!take_le(encoded, count) || count > out.size() || encoded.size() / sizeof(float) < count)
+      return corrupt("topk", "it is cut off, or has more values than the tensor");
+    if (header.own > 32) return corrupt("topk", "an impossible code of positions");
+    const ByteView values = encoded.subspan(0, count * sizeof(float));
+    BitReader bits(encoded.subspan(values.size()));
+    std::uint64_t next = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t at = read_position(bits, header.own, next, out.size());
+      if (at >= out.size() || bits.past_end()) return corrupt("topk", "a position out of range");
+      float v = 0;
+      std::memcpy(&v, values.data() + i * sizeof(float), sizeof(v));
+      out[at] += v;
+      next = at + 1;
+    }
+    return bits.at_end() ? Status() : corrupt("topk", "bytes are left over");
+  }
+
+ private:
+  std::size_t kept(std::size_t count) const {
+    return std::min(count, static_cast<std::size_t>(std::ceil(fraction_ * static_cast<double>(count))));
+  }
+  const double fraction_;
+};
+
+}  // namespace
+
+const CodecRow kTopK{
+    .name = "topk",
+    .doc = "The largest values with their positions; a fraction of them all.",
+    .paper = "Aji and Heafield 2017, Sparse communication for distributed gradient descent",
+    .wire_id = kWireId,
+    .bound = Bound::kContraction,
+    .needs_feedback = true,
+    .bytes =
+        [](const Options& o, double count) {
+          return 12 + o.fraction * count * (4 + (2.0 + std::log2(std::max(1.0, 1 / o.fraction))) / 8);
+        },
+    .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
+      if (!(o.fraction > 0 && o.fraction <= 1))
+        return error(Code::kInvalid, "[codec] topk: got fraction {}, expected above 0 and at most 1",
+                     o.fraction);
+      return std::unique_ptr<Codec>(std::make_unique<TopK>(o.fraction));
+    }};
+
+}  // namespace trireme::codec
