@@ -1,5 +1,6 @@
 // `trireme bench COLLECTIVE`: ours against Open MPI and Gloo in one run, alternating. `trireme bench server`
-// is in bench_server.cc, `bench train` and `bench kernels` in bench_train.cc.
+// is in bench_server.cc, `bench train` and `bench kernels` in bench_train.cc, `bench codec` in
+// bench_codec.cc.
 #include <cstdio>
 
 #include "trireme/cli/bench/driver.h"
@@ -135,9 +136,10 @@ Task<void> bench_main(runtime::Runtime& rt, BenchArgs& args, Status& status, Sta
 
 int run_bench_command(BenchArgs& args) {
   if (args.collective.empty()) {
-    print_error(error(Code::kInvalid,
-                      "[bench] nothing to measure: expected train, kernels, server or a collective; see "
-                      "'trireme bench --help'"));
+    print_error(
+        error(Code::kInvalid,
+              "[bench] nothing to measure: expected train, kernels, codec, server or a collective; see "
+              "'trireme bench --help'"));
     return kExitUsage;
   }
   if (args.collective == "server") return run_servers(args);
@@ -216,10 +218,13 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_flag("--json", args->json, "Print the rows as JSON");
   app.footer("Ratios above 1 mean that ours is faster. How it is measured: docs/bench.md");
   // Each runs when its own subcommand was parsed and does nothing otherwise.
-  return [&app, args, train = add_bench_train(app), kernels = add_bench_kernels(app)] {
+  return [&app, args,
+          parts = std::vector<std::function<int()>>{add_bench_train(app), add_bench_kernels(app),
+                                                    add_bench_codec(app)}] {
     if (app.get_subcommands().empty()) return run_bench_command(*args);
-    const int code = train();
-    return code != kExitOk ? code : kernels();
+    for (const auto& part : parts)
+      if (const int code = part(); code != kExitOk) return code;
+    return kExitOk;
   };
 }
 

@@ -19,6 +19,7 @@ std::function<int()> add_bench(CLI::App& app);
 // Subcommands of bench.
 std::function<int()> add_bench_train(CLI::App& bench);
 std::function<int()> add_bench_kernels(CLI::App& bench);
+std::function<int()> add_bench_codec(CLI::App& bench);
 // A rank of bench, a process of bench train; hidden.
 std::function<int()> add_bench_rank(CLI::App& app);
 std::function<int()> add_bench_steps(CLI::App& app);

@@ -4,6 +4,7 @@
 #include "trireme/base/json.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/inspect_parts.h"
+#include "trireme/codec/codec.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/op.h"
@@ -74,6 +75,20 @@ Json list_collectives() {
   return rows;
 }
 
+Json list_codecs() {
+  Json rows = Json::array();
+  for (const codec::CodecRow& row : codec::codec_table())
+    rows.push_back({{"name", row.name},
+                    {"bound", codec::bound_name(row.bound)},
+                    {"needs_feedback", row.needs_feedback},
+                    {"links", Json::array()},  // nothing travels in them yet
+                    {"wire_id", row.wire_id},
+                    {"bytes_per_value", row.bytes({}, 1e6) / 1e6},
+                    {"paper", row.paper},
+                    {"doc", row.doc}});
+  return rows;
+}
+
 struct Topic {
   const char* name;
   const char* doc;
@@ -86,6 +101,7 @@ constexpr Topic kTopics[] = {
     {"optimizers", "Optimisers, with their attributes and states.", list_optimizers},
     {"data", "Kinds of data.", list_data},
     {"agreements", "How replicas keep one model.", list_agreements},
+    {"codecs", "How gradients are made smaller.", list_codecs},
     {"collectives", "Collective algorithms.", list_collectives},
 };
 

@@ -1,0 +1,140 @@
+// `trireme bench codec`: how fast codecs encode and decode on one core, beside memcpy in the same run.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "trireme/base/json.h"
+#include "trireme/base/rng.h"
+#include "trireme/base/units.h"
+#include "trireme/cli/bench/sizes.h"
+#include "trireme/cli/command.h"
+#include "trireme/cli/commands.h"
+#include "trireme/codec/codec.h"
+#include "trireme/runtime/real/real_runtime.h"
+
+namespace trireme::cli {
+namespace {
+
+struct CodecBenchArgs {
+  std::string codecs, sizes = "64MB";
+  codec::Options options;
+  int repeats = 7;
+  bool json = false;
+};
+
+struct Figures {
+  std::string codec;
+  std::uint64_t bytes = 0, encoded = 0;
+  double memcpy_seconds = 1e9, encode_seconds = 1e9, decode_seconds = 1e9;
+  double rate(double seconds) const { return static_cast<double>(bytes) / seconds / 1e9; }
+};
+
+// Rounds alternate, so that all meet the same machine; the best of each counts.
+Result<Figures> measure(runtime::Runtime& rt, const codec::CodecRow& row, const CodecBenchArgs& args,
+                        std::uint64_t bytes) {
+  TR_ASSIGN_OR_RETURN(const std::unique_ptr<codec::Codec> coder, row.make(args.options));
+  const std::size_t count = bytes / sizeof(float);
+  std::vector<float> values(count), residual(count), out(count);
+  Philox rng(1);
+  for (float& v : values) v = 0.01F * rng.next_normal();
+  Bytes encoded(coder->max_bytes(static_cast<std::int64_t>(count)));
+  Figures f;
+  f.codec = row.name;
+  f.bytes = count * sizeof(float);
+  const auto best = [&](double& seconds, const auto& work) {
+    const TimeNs before = rt.now();
+    work();
+    seconds = std::min(seconds, to_seconds(rt.now() - before));
+  };
+  Status decoded;
+  for (int i = 0; i < args.repeats && decoded.ok(); ++i) {
+    best(f.memcpy_seconds, [&] { std::memcpy(out.data(), values.data(), f.bytes); });
+    best(f.encode_seconds,
+         [&] { f.encoded = coder->encode(values, {residual}, static_cast<std::uint64_t>(i), encoded); });
+    best(f.decode_seconds, [&] { decoded = coder->add(ByteView(encoded).subspan(0, f.encoded), out); });
+  }
+  TR_RETURN_IF_ERROR(decoded);
+  return f;
+}
+
+Result<std::vector<const codec::CodecRow*>> chosen(const std::string& names) {
+  std::vector<const codec::CodecRow*> rows;
+  if (names.empty())
+    for (const codec::CodecRow& row : codec::codec_table()) rows.push_back(&row);
+  for (std::size_t at = 0; at < names.size();) {
+    const std::size_t end = std::min(names.find(',', at), names.size());
+    TR_ASSIGN_OR_RETURN(const codec::CodecRow* row, codec::find_codec(names.substr(at, end - at)));
+    rows.push_back(row);
+    at = end + 1;
+  }
+  return rows;
+}
+
+Json to_json(const Figures& f) {
+  return {{"codec", f.codec},
+          {"bytes", f.bytes},
+          {"encoded_bytes", f.encoded},
+          {"encode_gbytes_per_second", f.rate(f.encode_seconds)},
+          {"decode_gbytes_per_second", f.rate(f.decode_seconds)},
+          {"memcpy_gbytes_per_second", f.rate(f.memcpy_seconds)},
+          {"encode_of_memcpy", f.memcpy_seconds / f.encode_seconds}};
+}
+
+Status measure_all(const CodecBenchArgs& args, runtime::Runtime& rt) {
+  TR_ASSIGN_OR_RETURN(const auto rows, chosen(args.codecs));
+  TR_ASSIGN_OR_RETURN(const auto sizes, bench::parse_sizes(args.sizes));
+  Json all = Json::array();
+  if (!args.json)
+    std::printf("%-10s %10s %9s %12s %12s %12s %10s\n", "codec", "bytes", "encoded", "encode GB/s",
+                "decode GB/s", "memcpy GB/s", "of memcpy");
+  for (const codec::CodecRow* row : rows)
+    for (const std::uint64_t bytes : sizes) {
+      TR_ASSIGN_OR_RETURN(const Figures f, measure(rt, *row, args, bytes));
+      all.push_back(to_json(f));
+      if (args.json) continue;
+      std::printf(
+          "%-10s %10s %8.2f%% %12.2f %12.2f %12.2f %10.2f\n", f.codec.c_str(), format_bytes(f.bytes).c_str(),
+          100.0 * static_cast<double>(f.encoded) / static_cast<double>(std::max<std::uint64_t>(1, f.bytes)),
+          f.rate(f.encode_seconds), f.rate(f.decode_seconds), f.rate(f.memcpy_seconds),
+          f.memcpy_seconds / f.encode_seconds);
+      std::fflush(stdout);
+    }
+  if (args.json) std::printf("%s\n", all.dump(2).c_str());
+  return {};
+}
+
+int run_codec_bench(const CodecBenchArgs& args) {
+  const Status names = chosen(args.codecs).status(), sizes = bench::parse_sizes(args.sizes).status();
+  for (const Status& s : {names, sizes})
+    if (!s.ok()) {
+      print_error(s);
+      return kExitUsage;
+    }
+  runtime::RealOptions real;
+  real.name = "bench";
+  real.compute_threads = 1;
+  const auto rt = runtime::make_real_runtime(real);
+  const Status status = measure_all(args, *rt);
+  return status.ok() ? kExitOk : print_error(status);
+}
+
+}  // namespace
+
+std::function<int()> add_bench_codec(CLI::App& bench) {
+  CLI::App* app =
+      bench.add_subcommand("codec", "Codecs on one core: encode with error feedback, and decode.");
+  auto args = std::make_shared<CodecBenchArgs>();
+  app->add_option("--codecs", args->codecs,
+                  "Names, separated by commas (default: all; trireme inspect codecs)");
+  app->add_option("--sizes", args->sizes, "Bytes of gradients")->capture_default_str();
+  app->add_option("--fraction", args->options.fraction, "topk, randomk, threshold: share of the values")
+      ->capture_default_str();
+  app->add_option("--bits", args->options.bits, "qsgd: 2, 4 or 8")->capture_default_str();
+  app->add_option("--repeats", args->repeats, "Rounds; the best counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_flag("--json", args->json, "Print the rows as JSON");
+  return [app, args] { return app->parsed() ? run_codec_bench(*args) : kExitOk; };
+}
+
+}  // namespace trireme::cli
