@@ -41,7 +41,7 @@ Json summary() {
 TEST(FinalTable, ShowsWhereTheTimeOfEveryWorkerWent) {
   EXPECT_EQ(final_table(summary()),
             R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 90.0 %
-step 10 ms measured, 9 ms predicted (-10 %); 1.0 MiB sent per step and worker
+step 10 ms measured, 9 ms predicted (-10 %, not calibrated: run trireme calibrate); 1.0 MiB sent per step and worker
 worker     steps    compute    exposed    waiting  for rank       data       sent
      0       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB
      1       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB  lost
@@ -53,6 +53,12 @@ staleness of updates: mean 1.50, at most 12 clocks
 drift: replicas are 2.0 % of the weights' length away from their mean
 lost on the way: worker 1
 )");
+}
+
+TEST(FinalTable, SaysWhatThePredictionIsMadeOf) {
+  Json s = summary();
+  s["calibrated"] = true;
+  EXPECT_NE(final_table(s).find("9 ms predicted (-10 %, calibrated);"), std::string::npos);
 }
 
 TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {

@@ -91,11 +91,11 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void print_calibration(const cost::Calibration& c, const std::string& path) {
   const cost::MachineModel& m = c.machine;
   print(fmt::format("{}, {} cores, {}\n", c.host, m.cores, c.date));
-  print(
-      fmt::format("one core: adds {:.3g} GB/s (spread {:.0f} %), copies {:.3g} GB/s of traffic, {:.3g} "
-                  "GFLOP/s, {} per op\n",
-                  1e-9 / c.reduce_seconds_per_byte, 100 * c.reduce_spread, m.bytes_per_second * 1e-9,
-                  m.flops_per_second_per_core * 1e-9, format_duration(m.op_overhead_ns)));
+  print(fmt::format(
+      "one core: adds {:.3g} GB/s (spread {:.0f} %), copies {:.3g} GB/s of traffic, {:.3g} "
+      "GFLOP/s, {} per op; all cores copy {:.3g} GB/s\n",
+      1e-9 / c.reduce_seconds_per_byte, 100 * c.reduce_spread, m.bytes_per_second * 1e-9,
+      m.flops_per_second_per_core * 1e-9, format_duration(m.op_overhead_ns), c.host_bytes_per_second * 1e-9));
   print(fmt::format("\n{:<10}{:>12}{:>12}{:>13}{:>14}{:>14}{:>11}{:>9}\n", "transport", "latency", "blocking",
                     "per message", "bandwidth", "peer memory", "fit error", "spread"));
   for (const cost::TransportCalibration& t : c.transports) {
@@ -135,6 +135,7 @@ Task<Status> run(runtime::Runtime& rt, const CalibrateArgs& args) {
   calibration.host = co_await host_name(rt);
   calibration.date = date_of(rt.unix_time_ns());
   TR_CO_RETURN_IF_ERROR(measure_host(rt, args.quick, calibration));
+  co_await measure_memory(rt, args.quick, calibration);
   for (const std::string& name : args.transports)
     TR_CO_RETURN_IF_ERROR(co_await measure_transport(rt, args, name, calibration));
   if (args.out.empty()) {

@@ -70,4 +70,23 @@ Status measure_host(const runtime::Runtime& rt, bool quick, cost::Calibration& c
   return {};
 }
 
+runtime::Task<void> measure_memory(runtime::Runtime& rt, bool quick, cost::Calibration& calibration) {
+  const int repeats = quick ? 3 : 9, cores = runtime::num_cores();
+  const std::size_t each = quick ? (4U << 20) : (32U << 20);
+  std::vector<std::byte> from(each * static_cast<std::size_t>(cores), std::byte{1}), to(from.size());
+  double seconds = 0;
+  runtime::ComputeFn copy = [&](runtime::ComputeContext& pool) {
+    const Repeats all = time_of(rt, repeats, 1, [&] {
+      pool.parallel_for(cores, [&](std::int64_t begin, std::int64_t end, int) {
+        const std::size_t at = each * static_cast<std::size_t>(begin);
+        std::memcpy(to.data() + at, from.data() + at, each * static_cast<std::size_t>(end - begin));
+      });
+    });
+    seconds = all.median;
+  };
+  const cost::OpCost work{.flops = 0, .bytes = 2.0 * static_cast<double>(from.size())};
+  co_await rt.compute(work, std::move(copy), cores, "copy");
+  calibration.host_bytes_per_second = work.bytes / seconds;
+}
+
 }  // namespace trireme::cli

@@ -7,6 +7,7 @@
 #include "trireme/cli/final_table.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
+#include "trireme/cli/read_rates.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
 #include "trireme/train/in_process.h"
@@ -122,6 +123,7 @@ struct Prepared {
   train::RunFolder folder;
   std::shared_ptr<const data::Dataset> data;
   bool in_process = false;
+  std::shared_ptr<const cost::Rates> rates;
   std::optional<int> code;  // the ranks were on other hosts, and rank 0 has reported
   Result<Json> summary = Status(Code::kInternal, "[train] not started");
 };
@@ -154,7 +156,13 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   if (!data.ok()) co_return data.status();
   out.data = std::move(*data);
   out.in_process = roles.world == 1 || out.job.parallel.transport == "inproc";
-  if (!out.in_process) {
+  if (out.in_process) {
+    RateSource source;
+    source.transport = roles.world > 1 ? "inproc" : "none";
+    source.ranks_on_host = roles.world;
+    source.slow = args.slow;
+    out.rates = co_await read_rates(rt, out.job, std::move(source));
+  } else {
     out.data.reset();  // the ranks read the cache
     out.summary = co_await run_processes(rt, args, out.job, out.folder);
   }
@@ -171,6 +179,7 @@ Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
   options.job = prepared.job;
   options.run_dir = prepared.folder.path;
   options.data = prepared.data;
+  options.rates = prepared.rates;
   options.progress = args.quiet ? nullptr : progress.get();
   options.handle_interrupt = true;
   for (int r = 0; r < train::roles_of(prepared.job).world; ++r) {

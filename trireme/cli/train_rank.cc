@@ -6,6 +6,7 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
+#include "trireme/cli/read_rates.h"
 #include "trireme/cli/start_note.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/runtime/real/log_file.h"
@@ -146,6 +147,13 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.run_dir = run.run_dir;
   context.data = *data;
   context.machine.cores = rt.compute_threads();
+  RateSource source;
+  source.transport = run.id.world > 1 ? context.transport : "none";
+  source.ranks_on_host = run.id.local_world;
+  source.one_host = run.id.one_host;
+  source.slow = run.args.slow;
+  context.rates = co_await read_rates(rt, *job, std::move(source));
+  if (!job->parallel.link.empty()) context.link = context.rates->comm.link;
   if (!run.args.quiet && run.id.rank == 0) context.progress = progress.get();
   Result<train::Summary> summary = co_await train::train_rank(std::move(context));
   if (!summary.ok()) co_return summary.status();

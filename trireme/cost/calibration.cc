@@ -137,6 +137,7 @@ Json to_json(const Calibration& c) {
           {"host", c.host},
           {"date", c.date},
           {"machine", to_json(c.machine)},
+          {"host_bytes_per_second", c.host_bytes_per_second},
           {"reduce_seconds_per_byte", c.reduce_seconds_per_byte},
           {"reduce_spread", c.reduce_spread},
           {"transports", transports}};
@@ -152,6 +153,12 @@ Result<Calibration> calibration_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(c.date, json_get<std::string>(json, "date"));
   TR_ASSIGN_OR_RETURN(const Json machine, json_get<Json>(json, "machine"));
   TR_ASSIGN_OR_RETURN(c.machine, machine_from_json(machine));
+  if (json.contains("host_bytes_per_second")) {
+    TR_ASSIGN_OR_RETURN(c.host_bytes_per_second, json_get<double>(json, "host_bytes_per_second"));
+  }
+  if (!(c.host_bytes_per_second >= 0))
+    return error(Code::kInvalid, "[cost] host_bytes_per_second is {}: expected 0 or more",
+                 c.host_bytes_per_second);
   TR_ASSIGN_OR_RETURN(c.reduce_seconds_per_byte, json_get<double>(json, "reduce_seconds_per_byte"));
   TR_ASSIGN_OR_RETURN(c.reduce_spread, json_get<double>(json, "reduce_spread"));
   if (!(c.reduce_seconds_per_byte > 0))

@@ -13,7 +13,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
-#include "trireme/cost/cost.h"
+#include "trireme/cost/rates.h"
 #include "trireme/plan/step_model.h"
 
 namespace trireme::plan {
@@ -90,6 +90,7 @@ struct StepCosts {
 
 // Prices a step of the busiest worker. The shards that a worker cannot run at once follow one another: the
 // first ones need the weights, the last ones make the gradients final.
+StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates& rates);
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
                      const cost::LinkModel& link);
 Prediction predict(const Plan& plan, const StepShape& shape);

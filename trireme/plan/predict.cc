@@ -5,10 +5,10 @@
 
 namespace trireme::plan {
 
-double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
-                        const cost::MachineModel& machine, const cost::LinkModel& link) {
-  if (plan.workers() <= 1) return 0;
-  collective::ScheduleSpec spec{.world = plan.workers(), .count = num_elems};
+namespace {
+
+double price_seconds(const Plan& plan, collective::ScheduleSpec spec, const std::string& collective,
+                     const cost::CommModel& comm) {
   const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, collective);
   if (!algorithm.ok()) return 0;
   if ((*algorithm)->fixed_order) {
@@ -16,11 +16,41 @@ double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::str
     spec.num_leaves = plan.logical_shards;
   }
   if (!(*algorithm)->applicable(spec).ok()) return 0;
-  return to_seconds(collective::price_time((*algorithm)->price(spec), link, machine));
+  return to_seconds(collective::price_time((*algorithm)->price(spec), comm));
+}
+
+double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
+                        const cost::Rates& rates) {
+  if (plan.workers() <= 1) return 0;
+  collective::ScheduleSpec spec{.world = plan.workers(), .count = num_elems};
+  if (!rates.direct) return price_seconds(plan, spec, collective, rates.comm);
+  // Sums through mapped memory are made in one or two rounds of reads, whichever is cheaper (comm/direct.h).
+  spec.peer_memory = true;
+  return std::min(price_seconds(plan, spec, "one-shot", rates.comm),
+                  price_seconds(plan, spec, "two-shot", rates.comm));
+}
+
+cost::Rates rates_of(const cost::MachineModel& machine, const cost::LinkModel& link) {
+  cost::Rates rates;
+  rates.machine = machine;
+  rates.comm = cost::CommModel(link, machine);
+  return rates;
+}
+
+}  // namespace
+
+double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
+                        const cost::MachineModel& machine, const cost::LinkModel& link) {
+  return exchange_seconds(plan, num_elems, collective, rates_of(machine, link));
 }
 
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
                      const cost::LinkModel& link) {
+  return step_shape(plan, costs, rates_of(machine, link));
+}
+
+StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates& rates) {
+  const cost::MachineModel& machine = rates.machine;
   std::int32_t most = 1;
   for (const auto& run : plan.owners) most = std::max(most, run.count);
   const int at_once = std::max(1, machine.cores / std::max(1, plan.shard_threads));
@@ -39,7 +69,7 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Machi
     // Where weights are shared, sums are not spread: half of the way; and everybody updates a part.
     const double share = plan.shared_weights ? 0.5 : 1;
     shape.exchange.push_back(
-        share * exchange_seconds(plan, plan.buckets[i].num_elems, plan.buckets[i].collective, machine, link));
+        share * exchange_seconds(plan, plan.buckets[i].num_elems, plan.buckets[i].collective, rates));
     const double update = to_seconds(cost::compute_time(costs.updates[i], machine, plan.shard_threads));
     shape.update.push_back(plan.shared_weights ? update / plan.workers() : update);
   }

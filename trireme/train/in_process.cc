@@ -40,6 +40,7 @@ std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
       context.run_dir = options.run_dir;
       context.data = options.data;
       context.machine.cores = real.compute_threads;
+      context.rates = options.rates;
       if (rank == 0) context.progress = options.progress;
       if (options.send_logs != nullptr) context.send_log = &(*options.send_logs)[at];
       if (rank == 0 && options.handle_interrupt) stop_on_interrupt(*rt, context.stop);

@@ -13,6 +13,7 @@ struct InProcessOptions {
   Job job;
   std::string run_dir;
   std::shared_ptr<const data::Dataset> data;
+  std::shared_ptr<const cost::Rates> rates;  // RankContext
   Progress* progress = nullptr;
   bool handle_interrupt = false;  // Ctrl-C: rank 0 asks everybody to checkpoint and stop
   std::vector<std::vector<runtime::RealFault>> faults;             // per rank; may be empty

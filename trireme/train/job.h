@@ -95,6 +95,7 @@ struct Job {
     std::string overlap = "full";
     std::int64_t deadline_ms = 2000;
     std::int64_t check_steps = 0;
+    std::string link;  // between hosts: "1gbit,50us"; empty: as calibrated, or assumed
     std::string weights = "auto";
   } parallel;
 

@@ -3,6 +3,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/cost/rates.h"
 #include "trireme/plan/step_model.h"
 #include "trireme/train/job_checker.h"
 #include "trireme/train/roles.h"
@@ -141,6 +142,7 @@ void check_parallel(JobChecker& c, const Job& job) {
   c.expect(p.bucket_bytes >= 0, "parallel.bucket_bytes", "1 or more, or 0: chosen by the cost model");
   c.expect(plan::find_overlap(p.overlap).ok(), "parallel.overlap", "none, buckets or full");
   c.expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more");
+  if (!p.link.empty()) c.expect_ok(cost::parse_link(p.link).status(), "parallel.link");
   c.expect_one_of(p.weights, "parallel.weights", {"auto", "shared", "own"});
   c.expect(p.check_steps >= 0, "parallel.check_steps", "0 or more");
   c.expect_ok(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status(),

@@ -126,6 +126,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Gradients that travel together; 0: chosen by the cost model."),
     TR_KEY("parallel.overlap", Text, parallel.overlap, false, "What communication hides behind: none, buckets (they leave while backward runs), full (and the next step starts with the layers that are ready)."),
     TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank silent for this long is lost."),
+    TR_KEY("parallel.link", Text, parallel.link, false, "What lies between hosts, for plans and predictions: BANDWIDTH[,LATENCY[,OVERHEAD]] as 1gbit,50us; empty: as calibrated, or assumed."),
     TR_KEY("parallel.weights", Text, parallel.weights, false, "Where lock-step workers have the weights: shared (once in the memory of the host, each worker updates its part), own (a copy each), auto (shared where it can be)."),
     TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
 };

@@ -304,6 +304,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.predicted_step_seconds = plan.prediction.step_seconds();
   const auto batches =
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
+  s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;
   if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_.agreed());
   s.reached_target = at_.reached_target;

@@ -3,14 +3,17 @@
 #include <algorithm>
 
 #include "trireme/agree/agree.h"
+#include "trireme/agree/traffic.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
+#include "trireme/plan/replica_model.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
+#include "trireme/train/roles.h"
 
 namespace trireme::train {
 namespace {
@@ -134,6 +137,23 @@ plan::StepCosts step_costs(const Prepared& p) {
   }
   for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
   return costs;
+}
+
+Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
+                                      const PrepareOptions& options) {
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  plan::Replicas replicas;
+  replicas.traffic = agree::traffic_of(*rule, rule_options(job), plan.workers());
+  const Roles roles = roles_of(job);
+  replicas.servers = roles.servers;
+  replicas.colocated = roles.world == roles.workers;
+  if (options.rates != nullptr) {
+    replicas.rates = *options.rates;
+  } else {
+    replicas.rates.machine = options.machine;
+    replicas.rates.comm = cost::CommModel(options.link, options.machine);
+  }
+  return plan::predict_replicas(plan, costs, replicas);
 }
 
 // The same bits in less time: exact passes only.
@@ -285,7 +305,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
     plan.exchange_order.clear();
   else if (!ordered)
     plan.exchange_order = plan::exchange_order(shape);
-  plan.prediction = plan::predict(plan, shape);
+  TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, step_costs(*out), options));
   if (fixed) return std::shared_ptr<const Prepared>(out);
   plan.kernels = out->train->kernels();
   std::vector<Compiled> others = out->updates;

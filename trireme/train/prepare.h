@@ -52,6 +52,8 @@ struct PrepareOptions {
   std::string transport;
   cost::MachineModel machine;
   cost::LinkModel link;
+  // What the prediction is made of, where more is known than machine and link.
+  std::shared_ptr<const cost::Rates> rates;
   // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
   std::shared_ptr<const plan::Plan> fixed;
 };

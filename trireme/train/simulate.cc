@@ -13,6 +13,19 @@ runtime::Task<void> run_rank(RankContext context, Result<Summary>* out, TimeNs* 
   *ended_at = rt.now();
 }
 
+// Machines of a cluster may differ in speed; the others are taken to be as options.machine.
+std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
+  auto rates = std::make_shared<cost::Rates>();
+  rates->machine = options.machine;
+  rates->comm = cost::CommModel(options.link, options.machine);
+  const auto workers = static_cast<std::size_t>(options.job.parallel.workers);
+  const std::vector<cost::MachineModel>& machines = options.cluster.topology.machines;
+  for (std::size_t w = 0; w < workers && w < machines.size(); ++w)
+    rates->speeds.push_back(machines[w].speed * machines[w].flops_per_second_per_core /
+                            (options.machine.speed * options.machine.flops_per_second_per_core));
+  return rates;
+}
+
 // Ranks of a phantom cluster share one compiled plan: a thousand copies would not fit.
 Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& options,
                                                        const data::Dataset& data) {
@@ -22,6 +35,7 @@ Result<std::shared_ptr<const Prepared>> prepare_shared(const SimulateOptions& op
   prepare_options.transport = "inproc";
   prepare_options.machine = options.machine;
   prepare_options.link = options.link;
+  prepare_options.rates = rates_of(options);
   TR_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(options.job, data));
   return prepare(options.job, input, prepare_options);
 }
@@ -74,6 +88,7 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
   spec.latency_jitter = options.latency_jitter;
   spec.faults = options.faults;
   const auto virtual_world = runtime::make_virtual_world(spec);
+  const auto rates = rates_of(options);
   for (int rank = 0; rank < world; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     runtime::Runtime& rt = virtual_world->add_runtime(rank, fmt::format("rank {}", rank));
@@ -87,6 +102,7 @@ SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr
     context.prepared = prepared;
     context.machine = options.machine;
     context.link = options.link;
+    context.rates = rates;
     if (options.record_sends) context.send_log = &report.sends[at];
     virtual_world->start(rt, run_rank(std::move(context), &report.ranks[at], &report.ended_at[at]));
   }

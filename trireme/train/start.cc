@@ -25,6 +25,7 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   options.transport = group.world() > 1 ? c.transport : "none";
   options.machine = c.machine;
   options.link = c.link;
+  options.rates = c.rates;
   return options;
 }
 

@@ -122,6 +122,7 @@ Json to_json(const Summary& s) {
                {"updates_wait", s.updates_wait},
                {"predicted_step_seconds", s.predicted_step_seconds},
                {"measured_step_seconds", s.measured_step_seconds},
+               {"calibrated", s.calibrated},
                {"parameters_sha256", s.parameters_sha256},
                {"reached_target", s.reached_target},
                {"finished", s.finished},

@@ -49,6 +49,7 @@ struct Summary {
   Json rule = Json::object();  // what the agreement counted: {"outer_steps": 12}
   bool updates_wait = false;   // for all buckets: something is known about all gradients first
   double predicted_step_seconds = 0, measured_step_seconds = 0;
+  bool calibrated = false;  // the prediction is made of what was measured of this host
   plan::Prediction prediction;
   std::string parameters_sha256;
   bool reached_target = false;

@@ -410,6 +410,7 @@ Summary Worker::summarise() const {
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_step_seconds = plan().prediction.step_seconds();
+  s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / n;
   if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_->parameters());
   s.reached_target = at_.reached_target;

@@ -68,6 +68,8 @@ struct RankContext {
   std::shared_ptr<const Prepared> prepared;
   cost::MachineModel machine;
   cost::LinkModel link;
+  // What the plan's prediction is made of; null: machine and link.
+  std::shared_ptr<const cost::Rates> rates;
   runtime::CancelToken stop;  // cancelled: checkpoint after this step and end
   Progress* progress = nullptr;
   std::vector<net::SendRecord>* send_log = nullptr;

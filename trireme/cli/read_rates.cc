@@ -1,0 +1,36 @@
+#include "trireme/cli/read_rates.h"
+
+#include <algorithm>
+
+#include "trireme/cli/calibration_file.h"
+#include "trireme/runtime/real/real_runtime.h"
+
+namespace trireme::cli {
+
+runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const train::Job& job,
+                                                             RateSource source) {
+  const Result<std::optional<cost::Calibration>> read = co_await read_calibration(rt, "");
+  if (!read.ok()) rt.log(fmt::format("no calibration is used: {}", read.status().message()));
+  const cost::Calibration* calibration = read.ok() && read->has_value() ? &**read : nullptr;
+  cost::HostShare share;
+  share.transport = source.transport;
+  share.ranks_on_host = source.ranks_on_host;
+  share.num_cores = runtime::num_cores();
+  share.cores_per_rank = std::max(1, share.num_cores / std::max(1, source.ranks_on_host));
+  // What was calibrated is one host; between hosts the defaults stand unless the job says more.
+  cost::LinkModel link;
+  const bool given = !job.parallel.link.empty();
+  if (given) {
+    const Result<cost::LinkModel> parsed = cost::parse_link(job.parallel.link);
+    if (parsed.ok()) link = *parsed;
+  }
+  if (given || !source.one_host) share.link = &link;
+  auto rates = std::make_shared<cost::Rates>(cost::host_rates(calibration, share));
+  if (!given && !source.one_host) rates->calibrated = false;
+  if (!source.slow.empty())
+    for (int w = 0; w < job.parallel.workers; ++w)
+      rates->speeds.push_back(1 / slow_factor_of(source.slow, w));
+  co_return rates;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,26 @@
+// What a training run of this host predicts its steps from.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/cli/slow.h"
+#include "trireme/cost/rates.h"
+#include "trireme/runtime/runtime.h"
+#include "trireme/train/job.h"
+
+namespace trireme::cli {
+
+struct RateSource {
+  std::string transport;  // "none": a single rank
+  int ranks_on_host = 1;
+  bool one_host = true;
+  std::vector<SlowOption> slow;
+};
+// The stored calibration where there is one that can be read; parallel.link, where it is given, says what
+// lies between the ranks.
+runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const train::Job& job,
+                                                             RateSource source);
+
+}  // namespace trireme::cli

@@ -1,0 +1,173 @@
+#include "trireme/plan/replica_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace trireme::plan {
+namespace {
+
+using Path = cost::Traffic::Path;
+
+// Seconds of each bucket on its way to the servers, and back, when all workers send it.
+struct ServerWay {
+  double in = 0, out = 0;  // of the busiest link
+  double alone = 0;        // there and back for one worker that nobody disturbs
+  double apply = 0;        // what the busiest server computes
+};
+
+class Model {
+ public:
+  Model(const Plan& plan, const StepCosts& costs, const Replicas& r)
+      : plan_(plan), r_(r), shape_(step_shape(plan, costs, r.rates)) {
+    for (const double seconds : shape_.update) update_ += seconds;
+    for (const Bucket& bucket : plan.buckets) bytes_ += 4.0 * static_cast<double>(bucket.num_elems);
+  }
+
+  Prediction predict() const {
+    Prediction p;
+    p.compute_seconds = shape_.compute / pace();
+    p.update_seconds = r_.traffic.updates_here ? update_ / pace() : 0;
+    double step = p.compute_seconds + p.update_seconds + passes();
+    switch (r_.traffic.path) {
+      case Path::kNone:
+        break;
+      case Path::kAllreduce:
+        step = with_allreduce(step);
+        break;
+      case Path::kServers:
+        step = with_servers(step);
+        break;
+      case Path::kPeers:
+        step = with_peers(step);
+        break;
+    }
+    p.exchange_seconds = std::max(0.0, step - p.compute_seconds - p.update_seconds);
+    return p;
+  }
+
+ private:
+  double workers() const { return plan_.workers(); }
+  // How many workers a step waits for.
+  double quorum() const { return std::max(1.0, std::ceil(r_.traffic.quorum * workers() - 1e-9)); }
+  double bucket_bytes(std::size_t i) const { return 4.0 * static_cast<double>(plan_.buckets[i].num_elems); }
+
+  // Speed of the worker that a step waits for, or the mean of those that go alone.
+  double pace() const {
+    if (r_.rates.speeds.empty()) return 1;
+    if (r_.traffic.alone)
+      return std::accumulate(r_.rates.speeds.begin(), r_.rates.speeds.end(), 0.0) / workers();
+    std::vector<double> fastest_first = r_.rates.speeds;
+    std::sort(fastest_first.begin(), fastest_first.end(), std::greater<>());
+    return fastest_first[std::min(static_cast<std::size_t>(quorum()), fastest_first.size()) - 1];
+  }
+
+  double passes() const {
+    if (r_.traffic.passes == 0) return 0;
+    cost::OpCost cost;
+    cost.bytes = r_.traffic.passes * bytes_;
+    return to_seconds(cost::compute_time(cost, r_.rates.machine, plan_.shard_threads)) / every(0, 0) / pace();
+  }
+
+  // Where the rule chooses its period, an exchange takes its share of the steps between two of them.
+  double every(double exchange, double step) const {
+    if (r_.traffic.every > 0) return r_.traffic.every;
+    return step > 0 ? std::max(1.0, std::ceil(exchange / (r_.traffic.share * step))) : 1;
+  }
+
+  double with_allreduce(double step) const {
+    const double exchange = std::accumulate(shape_.exchange.begin(), shape_.exchange.end(), 0.0);
+    const double steps = every(exchange, step);
+    return r_.traffic.hidden ? std::max(step, exchange / steps) : step + exchange / steps;
+  }
+
+  // `pushing`: workers that send at the same time.
+  ServerWay way_of(double bytes, double pushing) const {
+    const double servers = std::max(1, r_.servers), link = r_.rates.comm.link.bytes_per_second;
+    // On a machine of both, the worker's own share does not travel.
+    const double remote = r_.colocated ? 1 / servers : 0, own = r_.colocated ? 1 : 0;
+    const double to_one = bytes / servers * (pushing - own), from_one = bytes * (1 - remote);
+    const double latency = to_seconds(r_.rates.comm.link.latency_ns + r_.rates.comm.link.message_overhead_ns);
+    ServerWay way;
+    way.in = way.out =
+        std::max(to_one, from_one) / link + pushing * to_seconds(r_.rates.comm.link.message_overhead_ns);
+    way.alone = 2 * (from_one / link + latency);
+    // Every push is read, and the sum and the values are read and written.
+    const double touched = bytes / servers * (pushing + 4);
+    way.apply = touched / (r_.rates.machine.bytes_per_second * r_.rates.machine.speed) +
+                (pushing + 1) * to_seconds(r_.rates.machine.op_overhead_ns);
+    return way;
+  }
+
+  // Far from each other the larger bound counts; where they are alike, workers also wait in line.
+  static double queued(double cycle, double bound) {
+    constexpr double kSharpness = 4;
+    return std::pow(std::pow(cycle, kSharpness) + std::pow(bound, kSharpness), 1 / kSharpness);
+  }
+
+  double with_servers(double step) const {
+    const ServerWay all = way_of(bytes_, workers());
+    const double often = 1 / every(0, 0), busiest = std::max(all.in, all.out);
+    // All began together and trade at the same steps, so they meet at the servers.
+    if (r_.traffic.hidden && r_.traffic.every > 1)
+      return step + std::max({0.0, all.alone - shape_.compute, busiest - shape_.compute}) * often;
+    if (r_.traffic.hidden) return std::max(step, busiest * often);
+    if (!r_.traffic.alone && !r_.traffic.slack) return lock_step(often);
+    const double bound = (busiest + all.apply) * often;
+    if (!r_.traffic.alone || r_.servers > 1 || !r_.colocated) return queued(cycle(often), bound);
+    // The worker on the only server's machine needs no link; the others share what that link carries.
+    const double local = shape_.compute / pace() + all.apply / workers() * often,
+                 remote = queued(cycle(often), bound);
+    return workers() / (1 / local + (workers() - 1) / remote);
+  }
+
+  // A worker alone with the servers: buckets leave as they become final.
+  double cycle(double often) const {
+    double there = 0, latest = shape_.compute / pace();
+    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
+      const ServerWay way = way_of(bucket_bytes(i), workers());
+      there = std::max(there, shape_.final_at[i] / pace()) + way.alone / 2;
+      latest = std::max(latest, there + way.alone / 2 + way.apply / workers());
+    }
+    const double compute = shape_.compute / pace();
+    return compute + (latest - compute) * often;
+  }
+
+  // All push at the same time: buckets go through the links in, the servers and the links out in turn.
+  double lock_step(double often) const {
+    double in = 0, applied = 0, out = 0;
+    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
+      const ServerWay way = way_of(bucket_bytes(i), quorum());
+      in = std::max(in, shape_.final_at[i] / pace()) + way.in;
+      applied = std::max(in, applied) + way.apply;
+      out = std::max(applied, out) + way.out;
+    }
+    const double compute = shape_.compute / pace();
+    const double latency = 2 * to_seconds(r_.rates.comm.link.latency_ns);
+    return compute + std::max(0.0, out + latency - compute) * often;
+  }
+
+  double with_peers(double step) const {
+    if (r_.traffic.skips) return step;
+    return std::max(step, r_.traffic.copies * bytes_ / r_.rates.comm.link.bytes_per_second / every(0, 0));
+  }
+
+  const Plan& plan_;
+  const Replicas& r_;
+  StepShape shape_;
+  double update_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+Prediction predict_replicas(const Plan& plan, const StepCosts& costs, const Replicas& replicas) {
+  if (replicas.traffic.gradients) {
+    cost::Rates rates = replicas.rates;
+    for (const double speed : rates.speeds)
+      rates.machine.speed = std::min(rates.machine.speed, replicas.rates.machine.speed * speed);
+    return predict(plan, step_shape(plan, costs, rates));
+  }
+  return Model(plan, costs, replicas).predict();
+}
+
+}  // namespace trireme::plan
