@@ -231,7 +231,7 @@ bool Direct::advance_in_place(Lane& l, int lane, std::int64_t budget_bytes) {
     if (l.next < l.end) return false;
     l.added = 1;
     memory(rank_, lane).summed().store(l.number_of(1), std::memory_order_release);
-    wake_all();
+    if (!l.call.own_chunk) wake_all();  // else nobody waits for it
   }
   // Everybody has written this rank's result and read its input.
   if (!l.call.own_chunk && !everybody_reached(l, lane, true, l.number_of(1))) return false;
