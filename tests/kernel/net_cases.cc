@@ -240,6 +240,7 @@ void add_recurrent(std::vector<Case>& out) {
     add("lstm", 4, x, units, {});
     add("gru", 3, x, units, {});
   }
+  add("lstm", 4, {2, 20, 8}, 288, {});  // on three threads its steps are cut over the gates
 }
 
 struct Attention {

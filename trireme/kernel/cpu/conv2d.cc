@@ -204,9 +204,11 @@ void filter_grad(op::KernelArgs& args) {
     for (std::int64_t i = begin; i < end; ++i)
       filter_grad_image(s, x + i * s.c * s.h * s.w, dy + i * s.o * s.oh * s.ow, sum, scratch);
   });
-  for (int slice = 1; slice < slices; ++slice)
-    vector_loops().add(df, workspace(args, filter_grad_elems(s), slice) + forward_elems(s), df,
-                       s.o * s.taps());
+  for_elems(args.parallel, s.o * s.taps(), [&](std::int64_t begin, std::int64_t end) {
+    for (int slice = 1; slice < slices; ++slice)
+      vector_loops().add(df + begin, workspace(args, filter_grad_elems(s), slice) + forward_elems(s) + begin,
+                         df + begin, end - begin);
+  });
 }
 
 }  // namespace
