@@ -32,28 +32,6 @@ TEST_P(LostWorker, TheOthersGoOnAndTheLossIsTold) {
   EXPECT_EQ(summary.value("lost_workers", Json()).dump(), "[2]");
 }
 
-TEST(LostServer, IsNamedAndTheSameCommandGoesOn) {
-  const Workspace w;
-  std::vector<std::string> args{"train", "--workers", "2", "--servers", "1", "--run-dir", "run", "--set"};
-  for (const char* set :
-       {"train.batch=60", "train.steps=400", "train.checkpoint_steps=20", "train.eval_steps=100",
-        "data.limit_train=600", "data.limit_test=100", "model.name=mlp", "parallel.agreement=downpour"})
-    args.emplace_back(set);
-  int killed = 0;
-  const Ran ran = w.run_until_file(args, "run/metrics.jsonl", [&](runtime::Process& launcher) {
-    killed = pid_of_rank(launcher.pid(), 2);
-    if (killed > 0) kill(killed, SIGKILL);
-  });
-  ASSERT_GT(killed, 0);
-  EXPECT_NE(ran.code, 0);
-  EXPECT_NE(ran.err.find("server 0 (rank 2) was lost in "), std::string::npos) << ran.err;
-  EXPECT_NE(ran.err.find("server 0 (rank 2): died by signal 9"), std::string::npos) << ran.err;
-  EXPECT_NE(ran.err.find("the same command goes on from the last checkpoint"), std::string::npos) << ran.err;
-  const Ran again = w.run(args);
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_TRUE(w.json("run/summary.json").value("finished", false));
-}
-
 INSTANTIATE_TEST_SUITE_P(Rules, LostWorker, ::testing::Values("downpour", "gossip"),
                          [](const auto& info) { return std::string(info.param); });
 
