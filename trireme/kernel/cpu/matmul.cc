@@ -1,6 +1,8 @@
-// matmul: gemms of the library. One matrix is cut along the longer side of the output, a batch into runs of
-// matrices. 16-bit operands are widened to f32 in the workspace, multiplied there, and the result is rounded
-// once.
+// matmul: gemms of the library. One matrix is cut into blocks of the output, a batch into runs of matrices.
+// 16-bit operands are widened to f32 in the workspace, multiplied there, and the result is rounded once.
+#include <atomic>
+#include <limits>
+
 #include "trireme/kernel/cpu/gemm.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
@@ -32,25 +34,62 @@ std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
 
 constexpr std::int64_t kWorkPerElem = 32;  // multiply-adds that cost about as much as touching one element
 
-void multiply_one(op::Parallel& parallel, const Gemm& whole) {
-  const bool by_rows = whole.m >= whole.n;
-  const std::int64_t side = by_rows ? whole.m : whole.n;
-  // A slice narrower than a register block of the library gains nothing.
-  constexpr std::int64_t kMinSide = 16;
+// A product cut into rows x columns parts, near squares, so that little is packed for each; where there are
+// many threads more parts than threads, so that one that is held up leaves parts to the others. Each part is
+// written by one call: who makes it does not matter to the bits.
+struct Parts {
+  std::int64_t rows = 1, columns = 1;
+  int threads = 1;
+  std::int64_t count() const { return rows * columns; }
+};
+
+constexpr std::int64_t kEdge = 16;  // parts begin at multiples of a register block of the library
+std::int64_t blocks_of(std::int64_t side) { return (side + kEdge - 1) / kEdge; }
+
+Parts parts_of(const Gemm& whole, int width) {
   const int slices =
-      num_slices(side / kMinSide, whole.m * whole.n * whole.k / kWorkPerElem, parallel.width());
-  for_slices(parallel, side, slices, [&](std::int64_t begin, std::int64_t end, int) {
-    Gemm part = whole;
-    if (by_rows) {
-      part.m = end - begin;
-      part.a += whole.transpose_a ? begin : begin * whole.lda;
-      part.c += begin * whole.ldc;
-    } else {
-      part.n = end - begin;
-      part.b += whole.transpose_b ? begin * whole.ldb : begin;
-      part.c += begin;
+      num_slices(blocks_of(whole.m) * blocks_of(whole.n), whole.m * whole.n * whole.k / kWorkPerElem, width);
+  if (slices == 1) return {};
+  constexpr int kMany = 8;  // threads among which one is likely to be held up
+  const std::int64_t wanted = slices >= kMany ? 2 * slices : slices;
+  Parts best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t rows = 1; rows <= std::min(wanted, blocks_of(whole.m)); ++rows) {
+    const std::int64_t columns = std::min((wanted + rows - 1) / rows, blocks_of(whole.n));
+    if (rows * columns < slices) continue;
+    const double packed = static_cast<double>(rows) / static_cast<double>(whole.m) +
+                          static_cast<double>(columns) / static_cast<double>(whole.n);
+    if (packed < least) least = packed, best = {rows, columns, slices};
+  }
+  return best;
+}
+
+void multiply_part(const Gemm& whole, const Parts& parts, std::int64_t index) {
+  const auto range = [](std::int64_t side, std::int64_t count, std::int64_t i) {
+    const SliceRange r = slice_range(blocks_of(side), static_cast<int>(count), static_cast<int>(i));
+    return SliceRange{r.begin * kEdge, std::min(r.end * kEdge, side)};
+  };
+  const SliceRange rows = range(whole.m, parts.rows, index / parts.columns),
+                   columns = range(whole.n, parts.columns, index % parts.columns);
+  Gemm part = whole;
+  part.m = rows.end - rows.begin;
+  part.n = columns.end - columns.begin;
+  part.a += whole.transpose_a ? rows.begin : rows.begin * whole.lda;
+  part.b += whole.transpose_b ? columns.begin * whole.ldb : columns.begin;
+  part.c += rows.begin * whole.ldc + columns.begin;
+  gemm(part);
+}
+
+void multiply_one(op::Parallel& parallel, const Gemm& whole) {
+  const Parts parts = parts_of(whole, parallel.width());
+  if (parts.count() == 1) return gemm(whole);
+  std::atomic<std::int64_t> next = 0;
+  for_slices(parallel, parts.threads, parts.threads, [&](std::int64_t, std::int64_t, int) {
+    for (;;) {
+      const std::int64_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= parts.count()) return;
+      multiply_part(whole, parts, index);
     }
-    gemm(part);
   });
 }
 
