@@ -120,11 +120,11 @@ Task<Result<std::vector<TimeNs>>> Steps::run(std::int64_t count) {
   co_return times;
 }
 
-// What a step needs beyond the weights, as PyTorch, which has made its weights before step 1 and nothing
-// else.
+// What a step needs beyond weights and one batch, as with PyTorch, which has made just these before step 1.
 Task<Result<std::int64_t>> Steps::memory() {
   const std::int64_t peak = co_await status_bytes(rt_, "VmHWM");
-  co_return std::max<std::int64_t>(0, peak - resident_before_ - 4 * num_parameters_);
+  const std::int64_t batch = job_.train.batch * (data_->sample_elems() + data_->label_elems());
+  co_return std::max<std::int64_t>(0, peak - resident_before_ - 4 * (num_parameters_ + batch));
 }
 
 double per_step_ms(TimeNs total, std::int64_t steps) {
