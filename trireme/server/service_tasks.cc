@@ -8,10 +8,6 @@ namespace trireme::server {
 using comm::Letter;
 using runtime::Task;
 
-namespace {
-constexpr std::uint64_t kCopiedOnLoop = 32 << 10;
-}  // namespace
-
 Task<void> Service::serve(std::shared_ptr<Service> self, KeptSlice& slice) {
   Status status;
   while (!self->closed_ && self->failure_.ok() && status.ok()) {
@@ -95,13 +91,8 @@ Task<Result<Loan>> Service::copy_of(KeptSlice& slice) {
   runtime::ComputeFn fn = [&](runtime::ComputeContext&) {
     std::memcpy(copy->raw(), stored.values.raw(), stored.num_bytes());
   };
-  // A few microseconds of the loop are less than the way to the pool and back.
-  if (stored.num_bytes() <= kCopiedOnLoop) {
-    if (!rt_.is_phantom()) std::memcpy(copy->raw(), stored.values.raw(), stored.num_bytes());
-  } else {
-    const double bytes = 2 * static_cast<double>(stored.num_bytes());
-    co_await rt_.compute(pass_cost(0, bytes), std::move(fn), 1, "server copy");
-  }
+  const double bytes = 2 * static_cast<double>(stored.num_bytes());
+  co_await short_pass(rt_, pass_cost(0, bytes), std::move(fn), "server copy");
   slice.copy = copy;
   slice.copied_at = slice.updates;
   co_return copy;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "trireme/runtime/runtime.h"
+#include "trireme/runtime/task.h"
 #include "trireme/server/server.h"
 
 namespace trireme::server {
@@ -35,5 +36,9 @@ Result<StoredSlice> make_stored_slice(Device& device, const Key& key, const Slic
 Device& device_of(const runtime::Runtime& rt);
 // A pass over memory: reads and writes `bytes`, with one operation per element.
 cost::OpCost pass_cost(double elems, double bytes);
+// Runs `fn` on one thread: on the pool, or here and now where that takes a few microseconds, which is less
+// than the way to the pool and back.
+runtime::Task<void> short_pass(runtime::Runtime& rt, cost::OpCost cost, runtime::ComputeFn fn,
+                               const char* label);
 
 }  // namespace trireme::server

@@ -94,8 +94,8 @@ Task<Status> Updater::apply(std::vector<Addend> addends, float divisor, float le
         sum_dense(addends, divisor, sum->values<float>());
     };
     const double elems = static_cast<double>(slice_.num_elems()) * static_cast<double>(addends.size());
-    co_await rt_.compute(pass_cost(2 * elems, 4 * elems + static_cast<double>(slice_.num_bytes())),
-                         std::move(add_up), 1, "server sum");
+    const cost::OpCost cost = pass_cost(2 * elems, 4 * elems + static_cast<double>(slice_.num_bytes()));
+    co_await short_pass(rt_, cost, std::move(add_up), "server sum");
     gradient = *sum;
   }
   if (execution_ == nullptr) co_return co_await add(std::move(gradient));
@@ -109,7 +109,7 @@ Task<Status> Updater::add(Tensor gradient) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += by[i];
   };
   const double elems = static_cast<double>(slice_.num_elems());
-  co_await rt_.compute(pass_cost(elems, 12 * elems), std::move(fn), 1, "server add");
+  co_await short_pass(rt_, pass_cost(elems, 12 * elems), std::move(fn), "server add");
   co_return Status();
 }
 
