@@ -82,6 +82,14 @@ TEST(LeaseDesk, AnIdleWorkerTakesTheLastUnitThatAnotherHasNotBegun) {
   EXPECT_TRUE(d.is_done(2));
 }
 
+TEST(LeaseDesk, NothingIsTakenFromWorkersThatMayHaveBegunAllTheyHold) {
+  LeaseDesk d(Work::kFree, 2, data::LeaseBook(2), /*at_once=*/2);
+  d.open_round(2);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(d.next(1).unit);
+  EXPECT_FALSE(d.next(0).unit);
+  EXPECT_EQ(d.num_stolen(), 0);
+}
+
 TEST(LeaseDesk, WhoWasToldToMeetGetsNothingMoreOfThatRound) {
   LeaseDesk d = desk(Work::kFree, 3);
   d.open_round(1);
