@@ -124,7 +124,9 @@ Result<Plan> plan_from_json(const Json& json) {
     TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b));
     p.buckets.push_back(std::move(bucket));
   }
-  TR_ASSIGN_OR_RETURN(p.shared_weights, json_get<bool>(json, "shared_weights"));
+  if (json.contains("shared_weights")) {  // older plans lack it
+    TR_ASSIGN_OR_RETURN(p.shared_weights, json_get<bool>(json, "shared_weights"));
+  }
   TR_ASSIGN_OR_RETURN(const std::string overlap, json_get<std::string>(json, "overlap"));
   TR_ASSIGN_OR_RETURN(p.overlap, as_corrupt(find_overlap(overlap)));
   TR_ASSIGN_OR_RETURN(p.exchange_order, json_get_wholes<std::int32_t>(json, "exchange_order"));
