@@ -5,6 +5,7 @@ source "$(dirname "$0")/lib.bash"
 
 mkdir -p "$scratch/build" "$scratch/private"
 echo 'CMAKE_PROJECT_VERSION:STATIC=9.8.7' >"$scratch/build/CMakeCache.txt"
+echo 'print(1)' >"$scratch/build/bench_torch_steps.py"
 echo 'int answer() { return 42; }' >"$scratch/answer.cc"
 echo '#include <string>
 #include <cstdio>
