@@ -9,6 +9,7 @@ namespace {
 constexpr std::int64_t kMaxElems = std::int64_t{1} << 59;
 
 std::string dim_text(std::int64_t size) {
+  if (size > kMaxElems) return fmt::format("{}", size);  // nobody's unknown batch, and sums of it overflow
   const std::int64_t times = (size + kUnknownDim / 2) / kUnknownDim, rest = size - times * kUnknownDim;
   if (times <= 0) return fmt::format("{}", size);
   std::string text = times == 1 ? "?" : fmt::format("{}*?", times);
