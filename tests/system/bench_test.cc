@@ -79,6 +79,8 @@ TEST(Bench, MistakesAreNamed) {
       {{"bench", "allreduce", "--against", "nccl"}, "nccl"},
       {{"bench", "allreduce", "--algorithm", "magic"}, "magic"},
       {{"bench", "allreduce", "--transport", "pigeon"}, "pigeon"},
+      {{"bench", "codec", "--codecs", "zip"}, "zip"},
+      {{"bench", "codec", "--sizes", "much"}, "much"},
       {{"bench"}, "collective"},
   };
   for (const auto& [args, word] : cases) {

@@ -110,13 +110,22 @@ std::size_t write_positions(const Positions& positions, unsigned parameter, MutB
   return bits.finish();
 }
 
-// The next position, at least `size` where there is none.
-inline std::uint64_t read_position(BitReader& bits, unsigned parameter, std::uint64_t next,
-                                   std::uint64_t size) {
+// Gives use(i, position) for `count` positions below `size`. False: there are none such, or bytes are left.
+template <typename Use>
+bool read_positions(ByteView in, unsigned parameter, std::uint32_t count, std::uint64_t size, Use use) {
+  if (parameter > 32) return false;
+  BitReader bits(in);
   const std::uint64_t most = (size >> parameter) + 1;
-  const std::uint64_t ones = bits.take_ones(most);
-  if (ones > most) return size;
-  return next + (ones << parameter) + bits.take(parameter);
+  std::uint64_t next = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t ones = bits.take_ones(most);
+    if (ones > most) return false;
+    const std::uint64_t at = next + (ones << parameter) + bits.take(parameter);
+    if (at >= size || bits.past_end()) return false;
+    use(i, static_cast<std::size_t>(at));
+    next = at + 1;
+  }
+  return bits.at_end();
 }
 
 }  // namespace trireme::codec

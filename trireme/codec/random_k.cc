@@ -1,11 +1,9 @@
 // Random-k (Stich et al., "Sparsified SGD with memory", NeurIPS 2018): k values at random positions. The
 // positions follow from a key, which travels instead of them.
-#include <algorithm>
-#include <cmath>
-
 #include "trireme/base/rng.h"
 #include "trireme/codec/loops.h"
 #include "trireme/codec/rows.h"
+#include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {
@@ -55,9 +53,7 @@ class RandomK final : public Codec {
   }
 
  private:
-  std::size_t kept(std::size_t count) const {
-    return std::min(count, static_cast<std::size_t>(std::ceil(fraction_ * static_cast<double>(count))));
-  }
+  std::size_t kept(std::size_t count) const { return share_of(count, fraction_); }
   const double fraction_;
 };
 

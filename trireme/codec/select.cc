@@ -17,6 +17,10 @@ std::int32_t magnitude(float v) { return std::bit_cast<std::int32_t>(v) & 0x7FFF
 
 }  // namespace
 
+std::size_t share_of(std::size_t count, double fraction) {
+  return std::min(count, static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(count))));
+}
+
 std::vector<std::uint32_t> positions_above(std::span<const float> values, float limit) {
   std::vector<std::uint32_t> found;
   std::vector<std::uint32_t> here(std::min(kChunk, values.size()));

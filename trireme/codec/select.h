@@ -7,6 +7,8 @@
 
 namespace trireme::codec {
 
+// How many `fraction` of `count` values are, rounded up.
+std::size_t share_of(std::size_t count, double fraction);
 // Positions of magnitudes of at least `limit`, in order.
 std::vector<std::uint32_t> positions_above(std::span<const float> values, float limit);
 // Exactly the `count` largest, in order of position; of equal ones the first. count <= values.size().

@@ -57,18 +57,13 @@ class Threshold final : public Codec {
     if (!take_le(encoded, tau) || !take_le(encoded, count) || count > out.size() ||
         encoded.size() < (std::size_t{count} + 7) / 8)
       return corrupt("threshold", "it is cut off, or has more values than the tensor");
-    if (header.own > 32) return corrupt("threshold", "an impossible code of positions");
     const ByteView signs = encoded.subspan(0, (std::size_t{count} + 7) / 8);
-    BitReader bits(encoded.subspan(signs.size()));
-    std::uint64_t next = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t at = read_position(bits, header.own, next, out.size());
-      if (at >= out.size() || bits.past_end()) return corrupt("threshold", "a position out of range");
-      const bool negative = (static_cast<unsigned>(signs[i / 8]) >> (i % 8) & 1U) != 0;
-      out[at] += negative ? -tau : tau;
-      next = at + 1;
-    }
-    return bits.at_end() ? Status() : corrupt("threshold", "bytes are left over");
+    const bool right = read_positions(encoded.subspan(signs.size()), header.own, count, out.size(),
+                                      [&](std::uint32_t i, std::size_t at) {
+                                        const auto byte = static_cast<unsigned>(signs[i / 8]);
+                                        out[at] += (byte >> (i % 8) & 1U) != 0 ? -tau : tau;
+                                      });
+    return right ? Status() : corrupt("threshold", "a position out of range, or bytes left over");
   }
 
  private:

@@ -48,25 +48,18 @@ class TopK final : public Codec {
     std::uint32_t count = 0;
     if (!take_le(encoded, count) || count > out.size() || encoded.size() / sizeof(float) < count)
       return corrupt("topk", "it is cut off, or has more values than the tensor");
-    if (header.own > 32) return corrupt("topk", "an impossible code of positions");
     const ByteView values = encoded.subspan(0, count * sizeof(float));
-    BitReader bits(encoded.subspan(values.size()));
-    std::uint64_t next = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t at = read_position(bits, header.own, next, out.size());
-      if (at >= out.size() || bits.past_end()) return corrupt("topk", "a position out of range");
-      float v = 0;
-      std::memcpy(&v, values.data() + i * sizeof(float), sizeof(v));
-      out[at] += v;
-      next = at + 1;
-    }
-    return bits.at_end() ? Status() : corrupt("topk", "bytes are left over");
+    const bool right = read_positions(encoded.subspan(values.size()), header.own, count, out.size(),
+                                      [&](std::uint32_t i, std::size_t at) {
+                                        float v = 0;
+                                        std::memcpy(&v, values.data() + i * sizeof(float), sizeof(v));
+                                        out[at] += v;
+                                      });
+    return right ? Status() : corrupt("topk", "a position out of range, or bytes left over");
   }
 
  private:
-  std::size_t kept(std::size_t count) const {
-    return std::min(count, static_cast<std::size_t>(std::ceil(fraction_ * static_cast<double>(count))));
-  }
+  std::size_t kept(std::size_t count) const { return share_of(count, fraction_); }
   const double fraction_;
 };
 

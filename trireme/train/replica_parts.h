@@ -87,11 +87,13 @@ struct Replica::Parts {
   Status make_shards();  // as many as this rank owns
   Result<Shard> make_shard(std::int32_t index, bool holds_sum);
   Status make_feed();
+  Status make_evaluator();
+  io::NamedTensors named(const exec::Variables& from, bool with_state) const;
+
+  // replica_updates.cc
   Status make_updates();
   Result<std::unique_ptr<exec::Execution>> make_own_update(std::size_t bucket);
-  Status make_evaluator();
   Status feed_gradients(exec::Execution& execution, std::span<const std::size_t> buckets) const;
-  io::NamedTensors named(const exec::Variables& from, bool with_state) const;
 
   // replica_step.cc
   void begin_step(const StepInput& input);

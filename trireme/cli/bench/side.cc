@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "trireme/cli/bench/last_words.h"
 #include "trireme/cli/bench/start_line.h"
 #include "trireme/runtime/files.h"
 
@@ -15,7 +16,6 @@ constexpr TimeNs kLook = 100 * kMilli;  // how often a waiting driver looks whet
 constexpr TimeNs kQuit = 5 * kSecond;
 constexpr TimeNs kAnswer = 300 * kSecond;  // for one measurement
 constexpr int kCrossings = 64;
-constexpr std::size_t kTailChars = 600;
 
 // One connection to a rank.
 struct Link {
@@ -23,15 +23,6 @@ struct Link {
   std::unique_ptr<runtime::Stream> stream;
   LineReader lines;
 };
-
-// The last lines of a log, on one line.
-std::string tail_of(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  if (text.size() > kTailChars) text.remove_prefix(text.size() - kTailChars);
-  std::string line;
-  for (const char c : text) line += c == '\n' ? std::string(" | ") : std::string(1, c);
-  return line;
-}
 
 class ProcessSide final : public Side {
  public:
@@ -163,19 +154,10 @@ Task<Result<std::vector<double>>> ProcessSide::ask_all(std::string line, int num
   co_return slowest;
 }
 
-// What the processes said and how they ended, added to a failure. A short wait lets a dying one die.
 Task<Status> ProcessSide::explain(Status failure) {
-  std::string how;
-  for (auto& process : processes_) {
-    Result<runtime::ExitStatus> ended = co_await process->wait(rt_.now() + kLook);
-    if (ended.ok() && !ended->ok())
-      how = ended->signal != 0 ? fmt::format("; a process died by signal {}", ended->signal)
-                               : fmt::format("; a process ended with code {}", ended->code);
-  }
-  Result<Bytes> log = co_await rt_.files().read(log_path());
-  const std::string tail = log.ok() ? tail_of(as_text(*log)) : std::string();
-  co_return Status(failure.code(),
-                   fmt::format("{}{}{}{}", failure.message(), how, tail.empty() ? "" : ": ", tail));
+  std::vector<runtime::Process*> processes;
+  for (const auto& process : processes_) processes.push_back(process.get());
+  return with_last_words(rt_, std::move(processes), log_path(), std::move(failure));
 }
 
 }  // namespace

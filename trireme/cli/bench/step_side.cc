@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/cli/bench/last_words.h"
 #include "trireme/cli/bench/work.h"
 #include "trireme/runtime/files.h"
 
@@ -12,16 +13,6 @@ using runtime::Task;
 
 constexpr TimeNs kLook = 100 * kMilli;  // how often a waiting driver looks whether the process ended
 constexpr TimeNs kQuit = 5 * kSecond;
-constexpr std::size_t kTailChars = 600;
-
-// The last lines of a log, on one line.
-std::string tail_of(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  if (text.size() > kTailChars) text.remove_prefix(text.size() - kTailChars);
-  std::string line;
-  for (const char c : text) line += c == '\n' ? std::string(" | ") : std::string(1, c);
-  return line;
-}
 
 class ProcessStepSide final : public StepSide {
  public:
@@ -119,20 +110,10 @@ Task<Result<std::string>> ProcessStepSide::expect(std::string word, TimeNs deadl
   co_return line->substr(word.size() + 1);
 }
 
-// What the process said and how it ended, added to a failure. A short wait lets a dying one die.
 Task<Status> ProcessStepSide::explain(Status failure) {
-  std::string how;
-  if (process_ != nullptr) {
-    Result<runtime::ExitStatus> ended = co_await process_->wait(rt_.now() + kLook);
-    if (ended.ok() && ended->signal != 0)
-      how = fmt::format("; the process died by signal {}", ended->signal);
-    else if (ended.ok() && ended->code != 0)
-      how = fmt::format("; the process ended with code {}", ended->code);
-  }
-  Result<Bytes> log = co_await rt_.files().read(log_path());
-  const std::string tail = log.ok() ? tail_of(as_text(*log)) : std::string();
-  co_return Status(failure.code(),
-                   fmt::format("{}{}{}{}", failure.message(), how, tail.empty() ? "" : ": ", tail));
+  std::vector<runtime::Process*> processes;
+  if (process_ != nullptr) processes.push_back(process_.get());
+  return with_last_words(rt_, std::move(processes), log_path(), std::move(failure));
 }
 
 }  // namespace
