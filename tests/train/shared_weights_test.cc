@@ -4,6 +4,7 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
 
 namespace trireme::train::testing {
@@ -63,6 +64,9 @@ TEST(SharedWeightsWanted, AreRefusedWhereTheyCannotBe) {
   EXPECT_NE(apart.ranks[0].status().message().find("workers share no memory over 'inproc'; use auto"),
             std::string::npos)
       << apart.ranks[0].status().to_string();
+  job.parallel.transport = "tcp";
+  EXPECT_NE(check_job(job).message().find("workers share no memory over 'tcp'"), std::string::npos)
+      << check_job(job).to_string();
   EXPECT_FALSE(can_share_weights(job, "shm", 1).ok());
   EXPECT_TRUE(can_share_weights(job, "shm", 2).ok());
   job.train.optimizer.kind = "lars";

@@ -6,6 +6,7 @@
 #include "trireme/cost/rates.h"
 #include "trireme/plan/step_model.h"
 #include "trireme/train/job_checker.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/roles.h"
 
 namespace trireme::train {
@@ -130,6 +131,9 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   c.expect(!peers || p.workers > 1, "parallel.workers",
            fmt::format("2 or more: agreement '{}' is among peers; add --workers 2", row.name));
   c.expect_ok(check_transport(job, p.transport), "parallel.transport");
+  const std::string transport = p.transport == "auto" ? "shm" : p.transport;
+  if (p.weights == "shared")
+    c.expect_ok(can_share_weights(job, transport, static_cast<int>(p.workers)), "parallel.weights");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "trireme/train/job_parts.h"
 
+#include "trireme/agree/agree.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/fine_tune.h"
 
@@ -161,6 +162,21 @@ agree::RuleOptions rule_options(const Job& job) {
 
 bool waits_for_all(const Job& job) {
   return job.train.optimizer.clip_norm > 0 || job.train.nan == "skip" || job.train.precision == "f16";
+}
+
+Status can_share_weights(const Job& job, const std::string& transport, int world) {
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  TR_ASSIGN_OR_RETURN(const model::OptimizerRow* optimizer, model::find_optimizer(job.train.optimizer.kind));
+  const auto no = [](const std::string& why) {
+    return error(Code::kInvalid, "[job] parallel.weights = \"shared\": {}; use auto", why);
+  };
+  if (rule->pace != agree::Pace::kStep || !rule->updates_here)
+    return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
+  if (world < 2) return no("one worker has nobody to share with");
+  if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
+  if (optimizer->whole_tensors)
+    return no(fmt::format("'{}' looks at whole tensors, not at parts of them", optimizer->name));
+  return {};
 }
 
 }  // namespace trireme::train

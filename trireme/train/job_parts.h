@@ -36,4 +36,7 @@ agree::RuleOptions rule_options(const Job& job);
 // loss scaling), so that updates wait for all buckets.
 bool waits_for_all(const Job& job);
 
+// Whether the workers of a job can have one set of weights (own_update.h); the reason if they cannot.
+Status can_share_weights(const Job& job, const std::string& transport, int world);
+
 }  // namespace trireme::train

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "trireme/agree/agree.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {
@@ -43,19 +42,6 @@ Result<Compiled> compile_own_update(const Job& job, const Prepared& prepared,
   options.kernels = prepared.plan.kernels;
   options.strict_kernels = !options.kernels.empty();
   return exec::compile(update.graph, options);
-}
-
-Status can_share_weights(const Job& job, const std::string& transport, int world) {
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  TR_ASSIGN_OR_RETURN(const model::OptimizerRow* optimizer, model::find_optimizer(job.train.optimizer.kind));
-  const auto no = [](std::string why) { return Status(Code::kInvalid, std::move(why)); };
-  if (rule->pace != agree::Pace::kStep || !rule->updates_here)
-    return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
-  if (world < 2) return no("one worker has nobody to share with");
-  if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
-  if (optimizer->whole_tensors)
-    return no(fmt::format("'{}' looks at whole tensors, not at parts of them", optimizer->name));
-  return {};
 }
 
 StateLayout state_layout(const std::vector<model::StateVariable>& states) {

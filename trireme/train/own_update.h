@@ -30,9 +30,6 @@ std::int64_t parameter_elems(const plan::Bucket& bucket);
 Result<Compiled> compile_own_update(const Job& job, const Prepared& prepared,
                                     const std::vector<Slice>& slices);
 
-// Whether the workers of a job can share their weights in this way; the reason if they cannot.
-Status can_share_weights(const Job& job, const std::string& transport, int world);
-
 // Where the states of the optimiser are in one vector, in elements, and how long it is.
 struct StateLayout {
   std::vector<std::int64_t> offsets;

@@ -296,8 +296,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
   plan.transport = options.transport;
   TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world));
   const Status shares = can_share_weights(job, options.transport, options.world);
-  if (!shares.ok() && job.parallel.weights == "shared")
-    return error(Code::kInvalid, "[job] parallel.weights = \"shared\": {}; use auto", shares.message());
+  if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own";
   TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
   const plan::StepShape shape = plan::step_shape(plan, step_costs(*out), options.machine, options.link);
