@@ -291,6 +291,31 @@ TEST(Server, PullsWaitForTheFirstValues) {
   run_well(c);
 }
 
+// A worker need not wait for the one that gives the first values: what it pushes is applied to them when they
+// come.
+TEST(Server, PushesAheadOfTheFirstValuesAreAppliedAfterThem) {
+  for (const char* consistency : {"async", "bsp"}) {
+    Cluster c = numbers(consistency, 3);
+    c.work = [&](Worker w) -> Task<Status> {
+      if (w.worker == 0) {
+        co_await w.rt.sleep_for(50 * kMilli);
+        TR_CO_RETURN_IF_ERROR(co_await start_at_zero(w));
+      }
+      TR_CO_RETURN_IF_ERROR(co_await push_number(w, 0, 3, 0));
+      Version version;
+      const Result<Vector> values = co_await pull_numbers(w, 1, &version);
+      if (!values.ok()) co_return values.status();
+      EXPECT_GE(version.updates, 1);
+      EXPECT_GE(w.rt.now(), 50 * kMilli);
+      co_return co_await w.client.finish();
+    };
+    run_well(c);
+    EXPECT_FALSE(c.state.empty());
+    for (const auto& [name, values] : c.state)
+      for (const float x : values) EXPECT_EQ(x, consistency == std::string("bsp") ? 3 : 9) << name;
+  }
+}
+
 // Worker 0 reads, worker 1 pushes three times, then worker 0 pushes what it computed on the old values.
 void push_stale(Cluster& c) {
   c.divide_by_staleness = true;

@@ -9,6 +9,11 @@ bool KeptSlice::holds_of(int worker) const {
 }
 
 void KeptSlice::enqueue(Batch batch) {
+  if (batch.is_init && !are_first_values_here) {
+    are_first_values_here = true;
+    queue.push_front(std::move(batch));
+    return;
+  }
   queue.push_back(std::move(batch));
   ++num_queued;
 }

@@ -31,10 +31,13 @@ struct KeptSlice {
   std::vector<std::int64_t> last_clock;  // per worker, of the newest push that came; -1: none
   std::map<PushId, Push> held;
   std::deque<Batch> queue;
-  std::int64_t num_queued = 0, num_applied = 0;  // batches, ever
+  // Batches, ever. The first values are the first of them, whenever they come: pushes of workers that did not
+  // wait for them queue up behind.
+  std::int64_t num_queued = 1, num_applied = 0;
+  bool are_first_values_here = false;  // in the queue, or applied
   std::int64_t updates = 0;
   std::vector<Pull> pulls;  // in the order in which they came
-  bool has_values = false;  // init came
+  bool has_values = false;  // the first values are applied
   bool is_served = false;   // its Task runs
   int live_reads = 0;       // answers under way out of the live values: no update meanwhile
   Loan copy;                // of the values, after `copied_at` batches
