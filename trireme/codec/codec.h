@@ -42,6 +42,8 @@ class Codec {
   virtual ~Codec() = default;
   // No encoding of so many values is longer.
   virtual std::size_t max_bytes(std::int64_t count) const = 0;
+  // All encodings of so many values are max_bytes() long.
+  virtual bool has_fixed_size() const { return true; }
   // Encodes values, or values + residual where there is one, which then holds what the decoder will not see:
   // decoded + new residual = values + old residual. `key` decides the random draws. Gives the bytes written;
   // `out` has room for max_bytes().

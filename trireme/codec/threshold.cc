@@ -27,6 +27,8 @@ class Threshold final : public Codec {
     return sizeof(Header) + 8 + (n + 7) / 8 + 2 * n / 8 + 9;
   }
 
+  bool has_fixed_size() const override { return false; }
+
   std::size_t encode(std::span<const float> values, const Memory& memory, std::uint64_t,
                      MutByteView out) const override {
     const bool keeps = !memory.residual.empty();

@@ -23,6 +23,8 @@ class TopK final : public Codec {
     return sizeof(Header) + 4 + 4 * kept(n) + rice_max_bytes(kept(n), n);
   }
 
+  bool has_fixed_size() const override { return false; }
+
   std::size_t encode(std::span<const float> values, const Memory& memory, std::uint64_t,
                      MutByteView out) const override {
     const bool keeps = !memory.residual.empty();

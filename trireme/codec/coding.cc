@@ -1,0 +1,17 @@
+#include "trireme/codec/coding.h"
+
+#include <cmath>
+
+namespace trireme::codec {
+
+Options Coding::options_at(std::int64_t exchange) const {
+  constexpr double kFirst = 0.25;
+  Options now = options;
+  const std::int64_t at = exchange - dense_steps;
+  if (at < warmup_steps && options.fraction < kFirst)
+    now.fraction = kFirst * std::pow(options.fraction / kFirst,
+                                     static_cast<double>(at) / static_cast<double>(warmup_steps));
+  return now;
+}
+
+}  // namespace trireme::codec
