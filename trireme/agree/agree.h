@@ -15,6 +15,7 @@
 
 #include "trireme/agree/options.h"
 #include "trireme/base/json.h"
+#include "trireme/codec/packer.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/mailbox.h"
@@ -60,6 +61,8 @@ struct RuleContext {
   // Per bucket: the elements of its vectors that are parameters, alignment included; running statistics and
   // metrics follow. Empty: all of them.
   std::vector<std::int64_t> parameter_elems = {};
+  // Per bucket, where options.coding has a codec: what of its vectors is encoded.
+  std::vector<codec::Packing> packings = {};
 };
 
 // Counts for summary.json and for tests that a mechanism was at work.
@@ -95,6 +98,11 @@ class Agreement {
   // State beside the weights, for checkpoints: the centre of EASGD, outer velocities. Live memory; the same
   // names and shapes on every worker.
   virtual std::vector<std::pair<std::string, Tensor>> state() const { return {}; }
+  // Lock step: state that belongs to logical shards and goes where they go, [shards of this worker, elements]
+  // each. take_shards() comes before the first step and whenever the worker's run changes: the memory is made
+  // anew, of zeros.
+  virtual std::vector<std::pair<std::string, Tensor>> shard_state() const { return {}; }
+  virtual Status take_shards(collective::LeafRun /*run*/) { return {}; }
   // The same rule for one more replica of this worker, which steps on the same weights at the same time: it
   // is asked for steps only, everything else stays with this one. Null: the rule has no local replicas.
   virtual std::unique_ptr<Agreement> for_local_replica() { return nullptr; }
@@ -122,6 +130,8 @@ struct AgreementRow {
   std::unique_ptr<Agreement> (*make)(const RuleContext& context);
   bool shares_weights = false;           // all workers have one set of weights in shared memory
   bool completes_with_fraction = false;  // a round ends when `fraction` of the workers have ended it
+  // Why what it sends is not encoded; null: it can be (RuleOptions::coding).
+  const char* no_codec = "what it sends is not encoded";
 };
 std::span<const AgreementRow> agreement_table();
 Result<const AgreementRow*> find_agreement(std::string_view name);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "trireme/codec/coding.h"
+
 namespace trireme::agree {
 
 struct RuleOptions {
@@ -22,6 +24,9 @@ struct RuleOptions {
   std::string neighbours = "random";  // gossip: "random", "ring", "push-sum"
   double proximity = 0;               // conservative: weight of the distance to the agreed model
   bool locked = false;                // hogwild: one at a time
+  codec::Coding coding;               // of gradients and changes; rules that carry none are refused one
+  bool codec_pull = false;            // servers answer with encoded changes too
+  std::string reducer = "gather";     // bsp with a codec: a row of comm/coded_sum.h
 };
 
 }  // namespace trireme::agree

@@ -36,7 +36,10 @@ constexpr AgreementRow kRules[] = {
      true,
      "",
      {},
-     make_bsp},
+     make_bsp,
+     false,
+     false,
+     nullptr},
     {"averaging",
      "Workers train alone for `period` steps, then their weights are averaged; an outer optimiser may "
      "follow.",

@@ -89,6 +89,11 @@ struct Job {
     std::optional<std::string> outer, neighbours;
     std::optional<bool> locked;
     std::string codec = "none";
+    // Not set: as codec::Options and codec::Coding have it.
+    std::optional<double> codec_fraction, codec_tau, codec_clip, codec_momentum;
+    std::optional<std::int64_t> codec_bits, codec_rank, codec_least, codec_dense_steps, codec_warmup_steps;
+    std::optional<bool> codec_feedback, codec_pull;
+    std::string reducer = "auto";
     std::string transport = "auto";
     std::string collective = "fixed-tree";
     std::int64_t bucket_bytes = 0;

@@ -136,12 +136,72 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
     c.expect_ok(can_share_weights(job, transport, static_cast<int>(p.workers)), "parallel.weights");
 }
 
+// A key that belongs to codecs.
+struct CodecKey {
+  const char* name;
+  bool (*given)(const Job::Parallel&);
+  std::vector<std::string_view> codecs;  // none: all
+};
+
+void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
+  const CodecKey keys[] = {
+      {"codec_fraction",
+       [](const Job::Parallel& j) { return j.codec_fraction.has_value(); },
+       {"topk", "randomk", "threshold"}},
+      {"codec_tau", [](const Job::Parallel& j) { return j.codec_tau.has_value(); }, {"threshold"}},
+      {"codec_bits", [](const Job::Parallel& j) { return j.codec_bits.has_value(); }, {"qsgd"}},
+      {"codec_clip", [](const Job::Parallel& j) { return j.codec_clip.has_value(); }, {"terngrad"}},
+      {"codec_rank", [](const Job::Parallel& j) { return j.codec_rank.has_value(); }, {"powersgd"}},
+      {"codec_feedback", [](const Job::Parallel& j) { return j.codec_feedback.has_value(); }, {}},
+      {"codec_momentum", [](const Job::Parallel& j) { return j.codec_momentum.has_value(); }, {}},
+      {"codec_least", [](const Job::Parallel& j) { return j.codec_least.has_value(); }, {}},
+      {"codec_dense_steps", [](const Job::Parallel& j) { return j.codec_dense_steps.has_value(); }, {}},
+      {"codec_warmup_steps",
+       [](const Job::Parallel& j) { return j.codec_warmup_steps.has_value(); },
+       {"topk", "randomk", "threshold"}},
+      {"codec_pull", [](const Job::Parallel& j) { return j.codec_pull.has_value(); }, {}},
+  };
+  for (const CodecKey& key : keys) {
+    if (!key.given(p)) continue;
+    const bool fits = key.codecs.empty()
+                          ? p.codec != "none"
+                          : std::find(key.codecs.begin(), key.codecs.end(), p.codec) != key.codecs.end();
+    std::string all;
+    for (const std::string_view name : key.codecs) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+    c.expect(fits, key_of(key.name),
+             fmt::format("it not to be set with parallel.codec = \"{}\"; it is for {}", p.codec,
+                         all.empty() ? "codecs" : all));
+  }
+}
+
+void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
+  const Job::Parallel& p = job.parallel;
+  check_codec_keys(c, p);
+  if (p.codec == "none" || p.codec == "factors") return;
+  const auto found = codec::find_codec(p.codec);
+  c.expect_ok(found.status(), "parallel.codec");
+  if (!found.ok()) return;
+  const codec::Coding coding = coding_of(job);
+  c.expect_ok((*found)->make(coding.options).status(), "parallel.codec");
+  c.expect(row.no_codec == nullptr, "parallel.codec",
+           fmt::format("none: agreement '{}': {}", row.name, row.no_codec == nullptr ? "" : row.no_codec));
+  c.expect(in_range(coding.momentum, 0, 1) && coding.momentum < 1, "parallel.codec_momentum",
+           "at least 0 and below 1");
+  c.expect(coding.momentum == 0 || job.train.optimizer.kind == "sgd", "parallel.codec_momentum",
+           "0, or train.optimizer.kind = sgd: the velocities are the shards' own");
+  expect_steps(c, p.codec_least, "codec_least", 1, std::int64_t{1} << 40);
+  expect_steps(c, p.codec_dense_steps, "codec_dense_steps", 0, std::int64_t{1} << 40);
+  expect_steps(c, p.codec_warmup_steps, "codec_warmup_steps", 0, std::int64_t{1} << 40);
+  c.expect(!p.codec_pull.value_or(false) || row.needs_server, "parallel.codec_pull",
+           fmt::format("false: agreement '{}' has no servers", row.name));
+  c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split"});
+}
+
 }  // namespace
 
 void check_parallel(JobChecker& c, const Job& job) {
   const Job::Parallel& p = job.parallel;
   c.expect(p.workers >= 1 && p.workers <= kMostRanks, "parallel.workers", "between 1 and 65536");
-  c.expect_one_of(p.codec, "parallel.codec", {"none"});
   c.expect_one_of(p.transport, "parallel.transport", {"auto", "shm", "tcp", "mpi", "inproc"});
   c.expect(p.bucket_bytes >= 0, "parallel.bucket_bytes", "1 or more, or 0: chosen by the cost model");
   c.expect(plan::find_overlap(p.overlap).ok(), "parallel.overlap", "none, buckets or full");
@@ -159,6 +219,7 @@ void check_parallel(JobChecker& c, const Job& job) {
   check_servers(c, p, **agreement);
   check_rule_keys(c, job, **agreement);
   check_rule_ranges(c, p);
+  check_codec(c, job, **agreement);
   check_rest(c, job, **agreement);
 }
 

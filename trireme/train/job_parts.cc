@@ -157,7 +157,27 @@ agree::RuleOptions rule_options(const Job& job) {
   o.neighbours = p.neighbours.value_or(o.neighbours);
   o.proximity = p.proximity.value_or(o.proximity);
   o.locked = p.locked.value_or(o.locked);
+  o.coding = coding_of(job);
+  o.codec_pull = p.codec_pull.value_or(o.codec_pull);
   return o;
+}
+
+codec::Coding coding_of(const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  codec::Coding c;
+  const auto row = codec::find_codec(p.codec);
+  if (!row.ok()) return c;  // none, or no codec of values
+  c.row = *row;
+  c.options.fraction = p.codec_fraction.value_or(c.options.fraction);
+  c.options.tau = p.codec_tau.value_or(c.options.tau);
+  c.options.bits = static_cast<int>(p.codec_bits.value_or(c.options.bits));
+  c.options.clip_sigmas = p.codec_clip.value_or(c.options.clip_sigmas);
+  c.feedback = p.codec_feedback.value_or(c.row->needs_feedback);
+  c.least_elems = p.codec_least.value_or(c.least_elems);
+  c.dense_steps = p.codec_dense_steps.value_or(0);
+  c.warmup_steps = p.codec_warmup_steps.value_or(0);
+  c.momentum = p.codec_momentum.value_or(0);
+  return c;
 }
 
 bool waits_for_all(const Job& job) {
@@ -173,6 +193,7 @@ Status can_share_weights(const Job& job, const std::string& transport, int world
   if (rule->pace != agree::Pace::kStep || !rule->updates_here)
     return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
   if (world < 2) return no("one worker has nobody to share with");
+  if (job.parallel.codec != "none") return no("every worker decodes whole gradients (parallel.codec)");
   if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
   if (optimizer->whole_tensors)
     return no(fmt::format("'{}' looks at whole tensors, not at parts of them", optimizer->name));

@@ -31,6 +31,8 @@ model::Schedule schedule_of(const Job& job);
 double peak_rate(const Job::Optimizer& optimizer);
 // What the job's agreement is told.
 agree::RuleOptions rule_options(const Job& job);
+// What gradients travel in; no row where parallel.codec is none or no codec of single values.
+codec::Coding coding_of(const Job& job);
 
 // Whether a step knows something about all gradients before the first weight changes (clipping, skipping,
 // loss scaling), so that updates wait for all buckets.
