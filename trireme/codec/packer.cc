@@ -154,11 +154,9 @@ Status Packer::add_values(std::size_t part, ByteView encoded, std::span<float> v
   return {};
 }
 
-Status Packer::add(ByteView message, std::span<float> into) const {
-  TR_ASSIGN_OR_RETURN(const std::vector<ByteView> parts, parts_of(message));
-  for (std::size_t i = 0; i < packing_.coded.size(); ++i)
-    TR_RETURN_IF_ERROR(codec_->add(parts[i], cut(into, packing_.coded[i])));
-  const std::byte* from = parts.back().data();
+Status Packer::add_part(std::size_t part, ByteView encoded, std::span<float> into) const {
+  if (!is_plain(part)) return codec_->add(encoded, cut(into, packing_.coded[part]));
+  const std::byte* from = encoded.data();
   for (const Piece& p : packing_.plain)
     for (float& x : cut(into, p)) {
       float v = 0;
@@ -166,6 +164,13 @@ Status Packer::add(ByteView message, std::span<float> into) const {
       from += sizeof(v);
       x += v;
     }
+  return {};
+}
+
+Status Packer::add(ByteView message, std::span<float> into) const {
+  TR_ASSIGN_OR_RETURN(const std::vector<ByteView> parts, parts_of(message));
+  for (std::size_t part = 0; part < num_parts(); ++part)
+    TR_RETURN_IF_ERROR(add_part(part, parts[part], into));
   return {};
 }
 

@@ -64,6 +64,8 @@ class Packer {
   Result<std::vector<ByteView>> parts_of(ByteView message) const;
   // into += message.
   Status add(ByteView message, std::span<float> into) const;
+  // The same for one part of it, which parts_of() gave; different parts may be added at once.
+  Status add_part(std::size_t part, ByteView encoded, std::span<float> into) const;
   // That part of `into` = the sum of that part of the messages, which parts_of() gave, in the order of the
   // fixed binary tree over them.
   Status sum_part(std::size_t part, std::span<const std::vector<ByteView>> messages,
