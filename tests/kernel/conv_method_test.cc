@@ -1,35 +1,76 @@
 // The attribute `method` of the convolutions chooses among rows.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/kernel/runner.h"
 #include "trireme/kernel/kernel.h"
 
 namespace trireme::kernel::test {
 namespace {
 
-// The row that serves a 3x3 convolution of `channels` channels by `method`.
-std::string row_for(const std::string& op, std::int64_t channels, const std::string& method) {
+constexpr const char* kOps[] = {"conv2d", "conv2d_input_grad", "conv2d_filter_grad"};
+
+// A 3x3 convolution of `channels` channels into 32 of two or more images.
+Case conv_case(const std::string& op, std::int64_t channels, const std::string& method) {
   using Ints = std::vector<std::int64_t>;
-  const Ints x{2, channels, 8, 8}, filter{16, channels, 3, 3};
-  const Shape y{2, 16, 6, 6};
-  if (op == "conv2d")
-    return choose_cpu_kernel(Problem({op, {Shape(x), Shape(filter)}, {{"method", method}}}).query(1))->name();
+  const Ints x{3, channels, 9, 14}, filter{32, channels, 3, 3};
+  const Shape y{3, 32, 9, 14};
+  op::Attrs attrs{{"method", method}, {"pad_h", std::int64_t{1}}, {"pad_w", std::int64_t{1}}};
+  if (op == "conv2d") return {op, {Shape(x), Shape(filter)}, attrs};
   const bool input = op == "conv2d_input_grad";
-  const Problem problem({op,
-                         {Shape(input ? filter : x), y},
-                         {{"method", method}, {input ? "input_shape" : "filter_shape", input ? x : filter}}});
-  return choose_cpu_kernel(problem.query(1))->name();
+  attrs.set(input ? "input_shape" : "filter_shape", input ? x : filter);
+  return {op, {Shape(input ? filter : x), y}, attrs};
+}
+
+std::string row_for(const std::string& op, std::int64_t channels, const std::string& method) {
+  return choose_cpu_kernel(Problem(conv_case(op, channels, method)).query(1))->name();
 }
 
 bool is_gemm(const std::string& row) { return row == "blas" || row == "onednn_gemm"; }
+bool is_winograd(const std::string& row) { return row.ends_with("winograd"); }
 
-TEST(ConvMethod, Im2colMeansTheMatrixProductAndDirectNeverDoes) {
-  for (const std::string op : {"conv2d", "conv2d_input_grad", "conv2d_filter_grad"}) {
-    for (const std::int64_t channels : {1, 16}) {
+TEST(ConvMethod, TheAttributeDecidesTheKindOfRow) {
+  for (const std::string op : kOps) {
+    for (const std::int64_t channels : {1, 32}) {
       EXPECT_TRUE(is_gemm(row_for(op, channels, "im2col"))) << op << " " << channels;
-      EXPECT_FALSE(is_gemm(row_for(op, channels, "direct"))) << op << " " << channels;
+      const std::string direct = row_for(op, channels, "direct");
+      EXPECT_FALSE(is_gemm(direct) || is_winograd(direct)) << op << " " << channels;
       const std::string free = row_for(op, channels, "auto");
-      EXPECT_TRUE(free == row_for(op, channels, "im2col") || free == row_for(op, channels, "direct")) << free;
+      EXPECT_TRUE(free == row_for(op, channels, "im2col") || free == direct) << free;
+      const std::string winograd = row_for(op, channels, "winograd");
+      EXPECT_TRUE(is_winograd(winograd) || winograd == "reference") << winograd;
+    }
+  }
+}
+
+// The values of a method, whatever row that is here.
+Values values_by(const Case& c, int width) {
+  const Problem problem(c);
+  const Choice choice = *choose_cpu_kernel(problem.query(width));
+  if (choice.row == nullptr) return run_reference(problem, DType::kF32);
+  return Prepared(problem, *choice.row, width).run(*make_backwards(width));
+}
+
+// Inputs are at most 1, so an element is at most the number of its terms.
+double terms(const Case& c) {
+  const Problem p(c);
+  return p.def->cost(p.inputs, p.outputs, p.attrs).flops / 2 /
+         static_cast<double>(p.outputs[0].shape.num_elems());
+}
+
+TEST(ConvMethod, EveryMethodGivesTheSameWithinItsRounding) {
+  const std::pair<const char*, double> methods[] = {
+      {"direct", 1.2e-7}, {"im2col", 1.2e-7}, {"winograd", 2e-6}};
+  for (const std::string op : kOps) {
+    const Values want = run_reference(Problem(conv_case(op, 32, "auto")), DType::kF64);
+    for (const auto& [method, rounding] : methods) {
+      const Case c = conv_case(op, 32, method);
+      const Values got = values_by(c, 2);
+      double worst = 0;
+      for (std::size_t i = 0; i < want[0].size(); ++i)
+        worst = std::max(worst, std::abs(got[0][i] - want[0][i]));
+      EXPECT_LE(worst, rounding * terms(c)) << op << " by " << method;
     }
   }
 }

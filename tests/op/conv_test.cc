@@ -45,10 +45,20 @@ TEST(Conv2d, RefusesWhatDoesNotFit) {
 
 TEST(Conv2d, RefusesMethodsWithoutAKernelAndSaysSo) {
   const TensorType x = f32_type({2, 4, 5, 5}), f = f32_type({6, 4, 3, 3});
-  expect_refused(kConv2d, {x, f}, {{"method", "winograd"}},
-                 "[op conv2d] attribute 'method': got 'winograd', which has no kernel yet, expected auto, ");
+  expect_refused(kConv2d, {x, f}, {{"method", "fft"}},
+                 "[op conv2d] attribute 'method': got 'fft', which has no kernel yet, expected auto, ");
   expect_refused(kConv2d, {x, f}, {{"method", "fast"}},
-                 "[op conv2d] attribute 'method': got 'fast', expected auto, direct or im2col");
+                 "[op conv2d] attribute 'method': got 'fast', expected auto, direct, im2col or winograd");
+}
+
+TEST(Conv2d, RefusesWinogradForFiltersThatItDoesNotTake) {
+  const TensorType x = f32_type({2, 4, 5, 5}), f = f32_type({6, 4, 3, 3});
+  EXPECT_TRUE(
+      infer_types(kConv2d, std::array{x, f}, *complete_attrs(kConv2d, {{"method", "winograd"}})).ok());
+  const std::string why = "[op conv2d] attribute 'method': got 'winograd' for filter f32";
+  expect_refused(kConv2d, {x, f32_type({6, 4, 5, 5})}, {{"method", "winograd"}}, why);
+  expect_refused(kConv2d, {x, f}, {{"method", "winograd"}, {"stride_w", 2}}, why);
+  expect_refused(kConv2d, {x, f}, {{"method", "winograd"}, {"pad_h", 3}}, why);
 }
 
 TEST(Conv2dTranspose, ScattersEveryElementTimesTheFilter) {

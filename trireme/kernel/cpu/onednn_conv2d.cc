@@ -5,6 +5,10 @@
 // order, the slice is reordered through its part of the workspace. Primitives are const and keep their
 // scratchpad in the workspace too, so any number of executions may share them.
 //
+// Two methods: direct, and Winograd's F(4x4, 3x3) where oneDNN has it (3x3 filters of stride 1, AVX-512),
+// which needs a quarter of the products (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
+// 2016).
+//
 // bf16: oneDNN adds up in f32 and rounds once. Filter gradients of slices are added in f32 and rounded then.
 // Where oneDNN has no fast code for bf16 (the processor, or few channels) the reorders widen to f32 and back.
 #ifdef TRIREME_HAVE_ONEDNN
@@ -33,6 +37,9 @@ dnnl::primitive_attr user_scratchpad() {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
 }
+
+using Algorithm = dnnl::algorithm;
+constexpr Algorithm kDirect = Algorithm::convolution_direct, kWinograd = Algorithm::convolution_winograd;
 
 // Which convolution: operands in the order of the OpDef, the output last.
 enum class Kind { kForward, kInputGrad, kFilterGrad };
@@ -92,14 +99,14 @@ struct Port {
 // Everything for one number of images.
 class Plan {
  public:
-  Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16);
+  Plan(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16);
   bool ok() const { return ok_; }
   std::size_t workspace_bytes() const { return bytes_; }
   void run(const dnnl::engine& engine, std::byte* a, std::byte* b, std::byte* out,
            std::byte* workspace) const;
 
  private:
-  void make(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16);
+  void make(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16);
   template <typename Pd>
   void adopt(const Pd& pd, const Descs& wanted);
   void place(const dnnl::engine& engine, Port& port, bool is_output);
@@ -113,21 +120,20 @@ class Plan {
   std::size_t scratch_offset_ = 0, bytes_ = 0;
 };
 
-Plan::Plan(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16)
+Plan::Plan(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16)
     : info_(info(kind)), plain_(descs(s, border_types(kind, bf16), false)) {
-  make(engine, kind, s, bf16);
-  if (bf16 && !ok_) make(engine, kind, s, false);
+  make(engine, kind, algorithm, s, bf16);
+  if (bf16 && !ok_) make(engine, kind, algorithm, s, false);
 }
 
 // bf16: only where it is fast.
-void Plan::make(const dnnl::engine& engine, Kind kind, const ConvShape& s, bool bf16) {
+void Plan::make(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16) {
   const Descs any = descs(s, border_types(kind, bf16), true);
   const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1};
   const memory::dims pad_l{s.pad_h, s.pad_w};
   // oneDNN checks that the padding on the right gives exactly the output size.
   const memory::dims pad_r{(s.oh - 1) * s.stride_h + (s.kh - 1) * s.dilation_h + 1 - s.h - s.pad_h,
                            (s.ow - 1) * s.stride_w + (s.kw - 1) * s.dilation_w + 1 - s.w - s.pad_w};
-  const auto algorithm = dnnl::algorithm::convolution_direct;
   const dnnl::primitive_attr attr = user_scratchpad();
   const dnnl::convolution_forward::primitive_desc forward(engine, dnnl::prop_kind::forward_training,
                                                           algorithm, any[kX], any[kFilter], any[kY], strides,
@@ -208,7 +214,7 @@ void Plan::run(const dnnl::engine& engine, std::byte* a, std::byte* b, std::byte
 // Slices differ by at most one image: two plans serve them all.
 class ConvState final : public op::KernelState {
  public:
-  ConvState(Kind kind, const ConvShape& s, int width, bool bf16)
+  ConvState(Kind kind, Algorithm algorithm, const ConvShape& s, int width, bool bf16)
       : engine_(dnnl::engine::kind::cpu, 0),
         bf16_(bf16),
         slices_(conv_slices(s, width)),
@@ -216,8 +222,8 @@ class ConvState final : public op::KernelState {
         filter_bytes_(kind == Kind::kFilterGrad
                           ? round_up(static_cast<std::size_t>(s.o * s.taps()) * sizeof(float))
                           : 0),
-        smaller_(engine_, kind, with_images(s, smaller_n_), bf16),
-        larger_(engine_, kind, with_images(s, smaller_n_ + 1), bf16) {}
+        smaller_(engine_, kind, algorithm, with_images(s, smaller_n_), bf16),
+        larger_(engine_, kind, algorithm, with_images(s, smaller_n_ + 1), bf16) {}
 
   bool ok() const { return smaller_.ok() && larger_.ok(); }
   bool bf16() const { return bf16_; }
@@ -245,16 +251,17 @@ class ConvState final : public op::KernelState {
   Plan smaller_, larger_;
 };
 
-template <Kind kKind>
+template <Kind kKind, Algorithm kAlgorithm>
 std::unique_ptr<ConvState> make_state(const op::KernelQuery& q) {
   const OneThread one_thread;  // primitives are made for the number of threads that they find
-  return std::make_unique<ConvState>(kKind, info(kKind).shape(q.inputs, q.outputs, q.attrs), q.width,
-                                     q.inputs[0].dtype == DType::kBF16);
+  return std::make_unique<ConvState>(kKind, kAlgorithm, info(kKind).shape(q.inputs, q.outputs, q.attrs),
+                                     q.width, q.inputs[0].dtype == DType::kBF16);
 }
 
-template <Kind kKind>
+template <Kind kKind, Algorithm kAlgorithm>
 bool applicable(const op::KernelQuery& q) {
-  if (!(all_of_dtype(q, DType::kBF16) || all_f32(q)) || !fits_int32(q) || !method_allows(q.attrs, "direct"))
+  if (!(all_of_dtype(q, DType::kBF16) || all_f32(q)) || !fits_int32(q) ||
+      !method_allows(q.attrs, kAlgorithm == kWinograd ? "winograd" : "direct"))
     return false;
   const ConvShape s = info(kKind).shape(q.inputs, q.outputs, q.attrs);
   if (s.macs() == 0) return false;
@@ -262,20 +269,21 @@ bool applicable(const op::KernelQuery& q) {
   // The other two are not: AlexNet's 11x11 of three channels takes half the time of im2col here, ResNet's 7x7
   // 0.8 of it, 5x5 of one channel the same.
   constexpr std::int64_t kMinChannels = 8;
-  const bool may_decline = q.inputs[0].dtype == DType::kF32 && method_allows(q.attrs, "im2col");
+  const bool may_decline =
+      kAlgorithm == kDirect && q.inputs[0].dtype == DType::kF32 && method_allows(q.attrs, "im2col");
   if (may_decline && kKind == Kind::kInputGrad && s.groups == 1 && s.c < kMinChannels) return false;
-  return make_state<kKind>(q)->ok();
+  return make_state<kKind, kAlgorithm>(q)->ok();
 }
 
-template <Kind kKind>
+template <Kind kKind, Algorithm kAlgorithm>
 std::size_t workspace_bytes(const op::KernelQuery& q) {
-  const auto state = make_state<kKind>(q);
+  const auto state = make_state<kKind, kAlgorithm>(q);
   return state->slice_bytes() * static_cast<std::size_t>(state->slices());
 }
 
-template <Kind kKind>
+template <Kind kKind, Algorithm kAlgorithm>
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) {
-  return make_state<kKind>(q);
+  return make_state<kKind, kAlgorithm>(q);
 }
 
 template <Kind kKind>
@@ -312,21 +320,26 @@ void run(op::KernelArgs& args) {
   });
 }
 
-template <Kind kKind>
+template <Kind kKind, Algorithm kAlgorithm>
 constexpr op::KernelRow row(const char* op) {
   return {.op = op,
-          .name = "onednn",
+          .name = kAlgorithm == kWinograd ? "onednn_winograd" : "onednn",
           .run = run<kKind>,
-          .applicable = applicable<kKind>,
-          .workspace_bytes = workspace_bytes<kKind>,
-          .prepare = prepare<kKind>};
+          .applicable = applicable<kKind, kAlgorithm>,
+          .workspace_bytes = workspace_bytes<kKind, kAlgorithm>,
+          .prepare = prepare<kKind, kAlgorithm>};
 }
 
 }  // namespace
 
-constinit const op::KernelRow kConv2dOnednn = row<Kind::kForward>("conv2d");
-constinit const op::KernelRow kConv2dInputGradOnednn = row<Kind::kInputGrad>("conv2d_input_grad");
-constinit const op::KernelRow kConv2dFilterGradOnednn = row<Kind::kFilterGrad>("conv2d_filter_grad");
+constinit const op::KernelRow kConv2dOnednn = row<Kind::kForward, kDirect>("conv2d");
+constinit const op::KernelRow kConv2dInputGradOnednn = row<Kind::kInputGrad, kDirect>("conv2d_input_grad");
+constinit const op::KernelRow kConv2dFilterGradOnednn = row<Kind::kFilterGrad, kDirect>("conv2d_filter_grad");
+constinit const op::KernelRow kConv2dWinograd = row<Kind::kForward, kWinograd>("conv2d");
+constinit const op::KernelRow kConv2dInputGradWinograd =
+    row<Kind::kInputGrad, kWinograd>("conv2d_input_grad");
+constinit const op::KernelRow kConv2dFilterGradWinograd =
+    row<Kind::kFilterGrad, kWinograd>("conv2d_filter_grad");
 
 }  // namespace trireme::kernel
 

@@ -12,7 +12,8 @@ extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradG
 extern const op::KernelRow kAttentionWide, kAttentionGradWide, kConv2dWide, kConv2dInputGradWide,
     kConv2dFilterGradWide;
 #ifdef TRIREME_HAVE_ONEDNN
-extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn, kMatmulOnednn;
+extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn, kMatmulOnednn,
+    kConv2dWinograd, kConv2dInputGradWinograd, kConv2dFilterGradWinograd;
 #endif
 // simd/loops.h
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,

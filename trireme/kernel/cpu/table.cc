@@ -37,6 +37,11 @@ std::span<const op::KernelRow> cpu_kernels() {
       kConv2dGemm,
       kConv2dFilterGradGemm,
       kConv2dInputGradGemm,
+#ifdef TRIREME_HAVE_ONEDNN
+      kConv2dWinograd,
+      kConv2dFilterGradWinograd,
+      kConv2dInputGradWinograd,
+#endif
       kConv2dWide,
       kConv2dFilterGradWide,
       kConv2dInputGradWide,

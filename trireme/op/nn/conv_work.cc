@@ -49,9 +49,9 @@ cost::OpCost conv_work(ConvMethod method, const ConvGeometry& g, ConvPass pass) 
 Result<ConvMethod> conv_method(std::string_view name) {
   if (name == "auto" || name == "direct") return ConvMethod::direct;
   if (name == "im2col") return ConvMethod::im2col;
-  const bool known = name == "fft" || name == "winograd";
-  return error(Code::kInvalid, "attribute 'method': got '{}'{}, expected auto, direct or im2col", name,
-               known ? ", which has no kernel yet" : "");
+  if (name == "winograd") return ConvMethod::winograd;
+  return error(Code::kInvalid, "attribute 'method': got '{}'{}, expected auto, direct, im2col or winograd",
+               name, name == "fft" ? ", which has no kernel yet" : "");
 }
 
 cost::OpCost conv_cost(const ConvGeometry& g, ConvPass pass, ConvMethod method, double bytes) {

@@ -37,7 +37,7 @@ inline constexpr std::int64_t kWinogradTile = 4;  // m; r is the larger side of 
 // pass.
 cost::OpCost conv_work(ConvMethod method, const ConvGeometry& g, ConvPass pass = ConvPass::forward);
 
-// The attribute `method`. "auto" counts as direct; methods without kernels are refused.
+// The attribute `method`. "auto" counts as direct; fft, which has no kernel, is refused.
 Result<ConvMethod> conv_method(std::string_view name);
 
 // The whole cost of one of the three ops.
