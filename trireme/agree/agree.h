@@ -55,6 +55,7 @@ struct RuleContext {
   comm::Mailbox* mail = nullptr;      // of all ranks; worker w is rank w; null for rules that send no letters
   server::Client* servers = nullptr;  // key b is bucket b; null where there are none
   int worker = 0, num_workers = 1;
+  std::int32_t num_shards = 1;  // logical shards; in lock step
   std::uint64_t seed = 0;
   RuleOptions options;
   std::vector<Tensor> weights;  // per bucket, the live memory that the forward pass reads

@@ -4,9 +4,14 @@
 // Shard gradients are added in plain f32 along the fixed binary tree over shards. A rank adds up the maximal
 // aligned subtrees of its own run; the fixed-tree collective joins them. With another collective (ring) a
 // rank adds its whole run first, and the order of summation depends on the number of ranks.
+//
+// With a codec every shard's gradient is encoded with a residual of its own, and what was decoded is added
+// along the same tree (comm/coded_sum.h).
 #include "trireme/agree/bsp.h"
 
+#include "trireme/base/rng.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/comm/coded_sum.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::agree {
@@ -37,9 +42,51 @@ void add_subtree(std::span<const Tensor> shards, std::int32_t run_first, std::in
 
 class Bsp final : public Agreement {
  public:
-  Bsp(runtime::Runtime& rt, comm::Group& group) : rt_(rt), group_(group) {}
+  explicit Bsp(const RuleContext& context) : rt_(*context.rt), group_(*context.workers), context_(context) {}
+
+  Status take_shards(LeafRun run) override {
+    const codec::Coding& coding = context_.options.coding;
+    if (coding.row == nullptr) return {};
+    if (coded_.empty())
+      for (std::size_t b = 0; b < context_.weights.size(); ++b) coded_.push_back(make_sum(b));
+    for (const auto& sum : coded_) TR_RETURN_IF_ERROR(sum->take_shards(run));
+    return {};
+  }
+
+  std::vector<std::pair<std::string, Tensor>> shard_state() const override {
+    std::vector<std::pair<std::string, Tensor>> all;
+    for (std::size_t b = 0; b < coded_.size(); ++b)
+      for (auto& [name, tensor] : coded_[b]->state()) all.emplace_back(fmt::format("{}/{}", name, b), tensor);
+    return all;
+  }
+
+  RuleReport report() const override {
+    RuleReport r;
+    double messages = 0, bytes = 0, encode = 0, decode = 0;
+    for (const auto& sum : coded_) {
+      messages += static_cast<double>(sum->stats().messages);
+      bytes += sum->stats().bytes;
+      encode += to_seconds(sum->stats().encode_ns);
+      decode += to_seconds(sum->stats().decode_ns);
+    }
+    if (coded_.empty()) return r;
+    r.more = {{"encoded_messages", messages},
+              {"encoded_bytes", bytes},
+              {"encode_seconds", encode},
+              {"decode_seconds", decode}};
+    return r;
+  }
 
   Task<Status> exchange(BucketExchange bucket) override {
+    if (!coded_.empty() && coded_[bucket.bucket]->encodes_at(bucket.step)) {
+      comm::CodedCall call;
+      call.step = bucket.step;
+      call.slot = bucket.slot;
+      call.size_slot = static_cast<std::uint16_t>(context_.weights.size() + bucket.slot);
+      call.label = fmt::format("bucket {}", bucket.slot);
+      call.owners = std::move(bucket.owners);
+      co_return co_await coded_[bucket.bucket]->sum(std::move(call), std::move(bucket.shard_gradients));
+    }
     const LeafRun run = bucket.owners[static_cast<std::size_t>(group_.rank())];
     const bool fixed = bucket.collective == "fixed-tree";
     std::vector<TreeNode> nodes = collective::maximal_subtrees(run, bucket.num_shards);
@@ -99,14 +146,25 @@ class Bsp final : public Agreement {
         1, "add shards");
   }
 
+  std::unique_ptr<comm::CodedSum> make_sum(std::size_t bucket) const {
+    comm::CodedSumOptions o;
+    o.coding = context_.options.coding;
+    o.packing = context_.packings[bucket];
+    o.num_elems = context_.weights[bucket].shape().num_elems();
+    o.num_shards = context_.num_shards;
+    o.reducer = context_.options.reducer == "split" ? comm::Reducer::kSplit : comm::Reducer::kGather;
+    o.key = mix_key(context_.seed, bucket);
+    return std::make_unique<comm::CodedSum>(rt_, group_, std::move(o));
+  }
+
   runtime::Runtime& rt_;
   comm::Group& group_;
+  const RuleContext context_;
+  std::vector<std::unique_ptr<comm::CodedSum>> coded_;  // per bucket; none without a codec
 };
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_bsp(const RuleContext& context) {
-  return std::make_unique<Bsp>(*context.rt, *context.workers);
-}
+std::unique_ptr<Agreement> make_bsp(const RuleContext& context) { return std::make_unique<Bsp>(context); }
 
 }  // namespace trireme::agree

@@ -15,6 +15,7 @@
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/replica_check.h"
+#include "trireme/train/shard_state.h"
 #include "trireme/train/share_weights.h"
 #include "trireme/train/slots.h"
 #include "trireme/train/start.h"
@@ -101,6 +102,8 @@ Task<Status> Worker::restore() {
   if (start_.resumed) {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(group_, replica_->state(), start_.restored, is_shared));
     at_ = start_.at;
+    TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(),
+                                                       start_.restored, at_.steps, ShardMove::kRestore));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(group_, c_.job.model.init_from, start_.prepared->inherited,
@@ -276,6 +279,12 @@ bool Worker::due(std::int64_t every) const {
 }
 
 Task<Status> Worker::checkpoint() {
+  io::NamedTensors of_shards;
+  if (!c_.run_dir.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(
+        of_shards, co_await gather_shard_state(group_, replica_->rule(), replica_->owners(), at_.steps,
+                                               ShardMove::kCheckpoint));
+  }
   if (!writes()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
   const std::string broken = co_await find_not_finite(rt_, replica_->parameters());
@@ -292,6 +301,7 @@ Task<Status> Worker::checkpoint() {
   saved.state["job_sha256"] = plan().job_sha256;
   saved.state["cursor"] = leases_.cursor();
   saved.tensors = replica_->state();
+  for (auto& named : of_shards) saved.tensors.push_back(std::move(named));
   TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));
   if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
   co_return Status();
@@ -323,7 +333,12 @@ Task<Status> Worker::balance() {
       co_await better_owners(rt_, group_, at_.steps, own, replica_->owners(), plan().logical_shards);
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
-  co_return replica_->reassign(std::move(*better), at_.batches, total_batches_);
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors of_shards,
+                         co_await gather_shard_state(group_, replica_->rule(), replica_->owners(), at_.steps,
+                                                     ShardMove::kBalance));
+  TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at_.batches, total_batches_));
+  co_return co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(), of_shards, at_.steps,
+                                         ShardMove::kBalance);
 }
 
 Task<Status> Worker::loop() {
@@ -381,7 +396,7 @@ Summary Worker::summarise() const {
   s.job = c_.job.name;
   s.workers = group_.world();
   s.agreement = plan().agreement;
-  s.codec = plan().buckets.front().codec;
+  s.codec = c_.job.parallel.codec;
   s.transport = group_.world() > 1 ? c_.transport : "none";
   s.device = c_.job.train.device;
   s.precision = c_.job.train.precision;

@@ -1,0 +1,465 @@
+#include "trireme/comm/coded_sum.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "trireme/base/rng.h"
+#include "trireme/runtime/sync.h"
+
+namespace trireme::comm {
+namespace {
+
+using codec::Packer;
+using collective::LeafRun;
+using runtime::Task;
+
+Device& device_of(const runtime::Runtime& rt) { return rt.is_phantom() ? phantom_device() : cpu_device(); }
+
+Result<Tensor> zeros(const runtime::Runtime& rt, std::int64_t rows, std::int64_t elems) {
+  TR_ASSIGN_OR_RETURN(Tensor t, Tensor::allocate(device_of(rt), {DType::kF32, {rows, elems}}));
+  if (!rt.is_phantom()) std::memset(t.raw(), 0, t.type().num_bytes());
+  return t;
+}
+
+// A stretch of what encodings are made of. Fragments that a cut leaves behind travel as they are.
+codec::Packing cut(const codec::Packing& whole, Chunk chunk) {
+  constexpr std::int64_t kLeast = 64;
+  codec::Packing part;
+  const auto add = [&](const codec::Piece& p, bool coded) {
+    const std::int64_t begin = std::max(p.offset, chunk.begin), end = std::min(p.offset + p.count, chunk.end);
+    if (begin >= end) return;
+    (coded && end - begin >= kLeast ? part.coded : part.plain).push_back({begin - chunk.begin, end - begin});
+  };
+  for (const codec::Piece& p : whole.coded) add(p, true);
+  for (const codec::Piece& p : whole.plain) add(p, false);
+  return part;
+}
+
+// Memory that grows and stays.
+struct Room {
+  Tensor bytes;
+  Result<Tensor> take(runtime::Runtime& rt, std::size_t size) {
+    const auto n = static_cast<std::int64_t>(std::max<std::size_t>(size, 1));
+    if (bytes.is_null() || bytes.shape().num_elems() < n) {
+      TR_ASSIGN_OR_RETURN(bytes, Tensor::allocate(device_of(rt), {DType::kU8, {n + n / 8}}));
+    }
+    return Tensor(bytes.buffer(), {DType::kU8, {n}}, 0);
+  }
+};
+
+Tensor first_bytes(const Tensor& t, std::size_t size) {
+  return Tensor(t.buffer(), {DType::kU8, {static_cast<std::int64_t>(size)}}, t.offset_bytes());
+}
+
+int owner_of(const std::vector<LeafRun>& owners, std::int32_t shard) {
+  for (std::size_t r = 0; r < owners.size(); ++r)
+    if (shard >= owners[r].first && shard < owners[r].first + owners[r].count) return static_cast<int>(r);
+  return 0;
+}
+
+// Messages one after the other in one tensor, with their lengths.
+struct Mail {
+  Tensor bytes;
+  std::vector<std::size_t> sizes;
+  std::size_t total() const { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
+};
+
+}  // namespace
+
+class CodedSum::Impl {
+ public:
+  Impl(runtime::Runtime& rt, Group& group, CodedSumOptions options)
+      : rt_(rt), group_(group), o_(std::move(options)) {}
+
+  Status take_shards(LeafRun run) {
+    run_ = run;
+    const auto make = [&](bool wanted, std::int64_t elems, Tensor& to) -> Status {
+      if (!wanted) return {};
+      TR_ASSIGN_OR_RETURN(to, zeros(rt_, run.count, elems));
+      return {};
+    };
+    TR_RETURN_IF_ERROR(make(o_.coding.feedback, o_.num_elems, residual_));
+    TR_RETURN_IF_ERROR(make(o_.coding.momentum > 0, o_.num_elems, velocity_));
+    return make(o_.coding.feedback && o_.reducer == Reducer::kSplit, longest_chunk(), sums_);
+  }
+
+  std::vector<std::pair<std::string, Tensor>> state() const {
+    std::vector<std::pair<std::string, Tensor>> all;
+    if (!residual_.is_null()) all.emplace_back("residual", residual_);
+    if (!velocity_.is_null()) all.emplace_back("velocity", velocity_);
+    if (!sums_.is_null()) all.emplace_back("sums", sums_);
+    return all;
+  }
+
+  Task<Status> sum(CodedCall call, std::vector<Tensor> shards) {
+    TR_CO_RETURN_IF_ERROR(make_packers(call.step));
+    Status status;
+    if (o_.reducer == Reducer::kGather)
+      status = co_await sum_by_gather(call, shards);
+    else
+      status = co_await sum_by_split(call, shards);
+    if (status.code() == Code::kCorrupt && group_.verdict().ok()) group_.fail(call.label, status.message());
+    co_return status;
+  }
+
+  const CodedSumOptions& options() const { return o_; }
+  Stats stats_;
+
+ private:
+  // One sum of messages to be made: which part of the result, by which packer, of which messages.
+  struct Decoding {
+    const Packer* packer;
+    std::vector<ByteView> messages;
+    std::span<float> into;
+  };
+
+  std::int64_t longest_chunk() const { return (o_.num_elems + o_.num_shards - 1) / o_.num_shards; }
+  Chunk chunk(std::int32_t c) const {
+    return {o_.num_elems * c / o_.num_shards, o_.num_elems * (c + 1) / o_.num_shards};
+  }
+
+  Status make_packers(std::int64_t step) {
+    const codec::Options now = o_.coding.options_at(step);
+    if (!packers_.empty() && now.fraction == fraction_) return {};
+    fraction_ = now.fraction;
+    packers_.clear();
+    const bool split = o_.reducer == Reducer::kSplit;
+    for (std::int32_t c = 0; c < (split ? o_.num_shards : 1); ++c) {
+      const Chunk part = split ? chunk(c) : Chunk{0, o_.num_elems};
+      TR_ASSIGN_OR_RETURN(Packer p,
+                          Packer::make(*o_.coding.row, now, o_.coding.momentum, cut(o_.packing, part)));
+      packers_.push_back(std::move(p));
+    }
+    return {};
+  }
+
+  std::span<float> row(const Tensor& of, std::size_t shard, Chunk part) const {
+    if (of.is_null() || rt_.is_phantom()) return {};
+    const auto elems = static_cast<std::size_t>(of.shape().num_elems() / run_.count);
+    return of.values<float>().subspan(shard * elems + static_cast<std::size_t>(part.begin),
+                                      static_cast<std::size_t>(part.size()));
+  }
+
+  // What is to be encoded: of each, values, what its owner keeps, and the key.
+  struct Encoding {
+    const Packer* packer;
+    std::span<const float> values;
+    codec::Carry carry;
+    std::uint64_t key;
+  };
+
+  // All of them, one after the other in `room`.
+  Task<Result<Mail>> encode(std::vector<Encoding> all, Room& room) {
+    Mail mail;
+    std::vector<std::size_t> places;
+    std::size_t most = 0, parts = 0;
+    double work = 0;
+    for (const Encoding& e : all) {
+      places.push_back(most);
+      most += e.packer->max_bytes();
+      parts += e.packer->num_parts();
+      work += e.packer->work_bytes();
+      mail.sizes.push_back(static_cast<std::size_t>(e.packer->usual_bytes()));
+    }
+    TR_CO_ASSIGN_OR_RETURN(mail.bytes, room.take(rt_, most));
+    const TimeNs began = rt_.now();
+    const auto fn = [&](runtime::ComputeContext& context) {
+      const MutByteView out(mail.bytes.raw(), most);
+      context.parallel_for(static_cast<std::int64_t>(parts), [&](std::int64_t begin, std::int64_t end, int) {
+        std::int64_t at = 0;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          const Encoding& e = all[i];
+          for (std::size_t p = 0; p < e.packer->num_parts(); ++p, ++at)
+            if (at >= begin && at < end)
+              e.packer->pack_part(p, e.values, e.carry, e.key, out.subspan(places[i], e.packer->max_bytes()));
+        }
+      });
+      std::size_t end = 0;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        mail.sizes[i] = all[i].packer->finish(out.subspan(places[i], all[i].packer->max_bytes()));
+        if (end != places[i]) std::memmove(out.data() + end, out.data() + places[i], mail.sizes[i]);
+        end += mail.sizes[i];
+      }
+    };
+    runtime::ComputeFn run = fn;
+    co_await rt_.compute({.flops = work / 4, .bytes = work}, std::move(run), width_for(parts), "encode");
+    stats_.encode_ns += rt_.now() - began;
+    stats_.messages += static_cast<std::int64_t>(all.size());
+    stats_.bytes += static_cast<double>(mail.total());
+    co_return mail;
+  }
+
+  int width_for(std::size_t parts) const {
+    return static_cast<int>(
+        std::clamp<std::size_t>(parts, 1, static_cast<std::size_t>(rt_.compute_threads())));
+  }
+
+  Task<Status> decode(std::vector<Decoding> all) {
+    double work = 0;
+    std::size_t parts = 0;
+    for (const Decoding& d : all) {
+      work += d.packer->work_bytes() * static_cast<double>(std::max<std::size_t>(1, d.messages.size()));
+      parts += d.packer->num_parts();
+    }
+    Status failed;
+    const TimeNs began = rt_.now();
+    const auto fn = [&](runtime::ComputeContext& context) {
+      std::vector<std::vector<std::vector<ByteView>>> split(all.size());
+      for (std::size_t i = 0; i < all.size(); ++i)
+        for (const ByteView message : all[i].messages) {
+          auto found = all[i].packer->parts_of(message);
+          if (!found.ok()) {
+            failed = found.status();
+            return;
+          }
+          split[i].push_back(std::move(*found));
+        }
+      std::vector<Status> wrong(static_cast<std::size_t>(context.width()));
+      context.parallel_for(static_cast<std::int64_t>(parts),
+                           [&](std::int64_t begin, std::int64_t end, int slice) {
+                             std::int64_t at = 0;
+                             for (std::size_t i = 0; i < all.size(); ++i)
+                               for (std::size_t p = 0; p < all[i].packer->num_parts(); ++p, ++at) {
+                                 if (at < begin || at >= end) continue;
+                                 Status s = all[i].packer->sum_part(p, split[i], all[i].into);
+                                 if (!s.ok()) wrong[static_cast<std::size_t>(slice)] = std::move(s);
+                               }
+                           });
+      for (Status& s : wrong)
+        if (!s.ok()) failed = std::move(s);
+    };
+    runtime::ComputeFn run = fn;
+    co_await rt_.compute({.flops = work / 4, .bytes = work}, std::move(run), width_for(parts), "decode");
+    stats_.decode_ns += rt_.now() - began;
+    co_return failed;
+  }
+
+  Call call_of(const CodedCall& call, bool sizes, std::uint16_t turn) const {
+    Call c;
+    // Turns of one sum are calls of their own: the slot's high bits are free (slots are below 2^13).
+    c.step = call.step;
+    c.slot = static_cast<std::uint16_t>((sizes ? call.size_slot : call.slot) | turn << 13);
+    c.label = call.label + (sizes ? ", sizes" : "");
+    return c;
+  }
+
+  // Lengths of all ranks' messages, in rank order: `per_shard` for each shard of a rank.
+  Task<Result<std::vector<std::size_t>>> share_sizes(const CodedCall& call,
+                                                     const std::vector<std::size_t>& own,
+                                                     std::size_t per_shard, std::uint16_t turn) {
+    const std::size_t all = per_shard * static_cast<std::size_t>(o_.num_shards);
+    std::vector<std::size_t> sizes(all, own.empty() ? 0 : own[0]);
+    const auto made = [&](std::size_t n) {
+      return Tensor::allocate(device_of(rt_),
+                              {DType::kI64, {static_cast<std::int64_t>(std::max<std::size_t>(n, 1))}});
+    };
+    TR_CO_ASSIGN_OR_RETURN(const Tensor mine, made(own.size()));
+    TR_CO_ASSIGN_OR_RETURN(const Tensor everybodys, made(all));
+    if (!rt_.is_phantom()) std::copy(own.begin(), own.end(), mine.data<std::int64_t>());
+    Call c = call_of(call, true, turn);
+    for (const LeafRun& run : call.owners)
+      c.counts.push_back(run.count * static_cast<std::int64_t>(per_shard));
+    TR_CO_RETURN_IF_ERROR(co_await group_.allgather(std::move(c), mine, everybodys));
+    if (!rt_.is_phantom())
+      for (std::size_t i = 0; i < all; ++i) {
+        const std::int64_t n = everybodys.data<std::int64_t>()[i];
+        if (n < 0 || n > (std::int64_t{1} << 40))
+          co_return error(Code::kCorrupt, "[comm] the length of an encoding: got {}", n);
+        sizes[i] = static_cast<std::size_t>(n);
+      }
+    co_return sizes;
+  }
+
+  // Every shard's message to everybody: lengths and bytes, in shard order.
+  Task<Result<Mail>> gather(const CodedCall& call, Mail own, bool fixed,
+                            const std::vector<std::size_t>& known, std::uint16_t turn, Room& room) {
+    if (group_.world() == 1) co_return own;
+    Mail all;
+    if (fixed) {
+      all.sizes = known;
+    } else {
+      TR_CO_ASSIGN_OR_RETURN(all.sizes, co_await share_sizes(call, own.sizes, 1, turn));
+    }
+    TR_CO_ASSIGN_OR_RETURN(all.bytes, room.take(rt_, all.total()));
+    Call c = call_of(call, false, turn);
+    for (const LeafRun& run : call.owners) {
+      const auto first = all.sizes.begin() + run.first;
+      c.counts.push_back(
+          static_cast<std::int64_t>(std::accumulate(first, first + run.count, std::size_t{0})));
+    }
+    const Tensor block = first_bytes(own.bytes, own.total());
+    TR_CO_RETURN_IF_ERROR(co_await group_.allgather(std::move(c), block, all.bytes));
+    co_return all;
+  }
+
+  std::vector<ByteView> messages_of(const Mail& mail) const {
+    std::vector<ByteView> messages;
+    if (rt_.is_phantom()) return messages;
+    std::size_t at = 0;
+    for (const std::size_t size : mail.sizes) {
+      messages.emplace_back(mail.bytes.raw() + at, size);
+      at += size;
+    }
+    return messages;
+  }
+
+  std::span<float> values_of(const Tensor& t) const {
+    return rt_.is_phantom() ? std::span<float>() : t.values<float>();
+  }
+
+  Encoding encoding_of(const CodedCall& call, const std::vector<Tensor>& shards, std::size_t s,
+                       std::int32_t c) const {
+    const Chunk part = o_.reducer == Reducer::kSplit ? chunk(c) : Chunk{0, o_.num_elems};
+    const auto number = static_cast<std::uint64_t>(run_.first) + s;
+    Encoding e;
+    e.packer = &packers_[static_cast<std::size_t>(c)];
+    if (!rt_.is_phantom())
+      e.values = values_of(shards[s]).subspan(static_cast<std::size_t>(part.begin),
+                                              static_cast<std::size_t>(part.size()));
+    e.carry = {row(residual_, s, part), row(velocity_, s, part)};
+    e.key = mix_key(mix_key(o_.key, call.step, number), static_cast<std::uint64_t>(c));
+    return e;
+  }
+
+  Task<Status> sum_by_gather(const CodedCall& call, const std::vector<Tensor>& shards) {
+    std::vector<Encoding> mine;
+    for (std::size_t s = 0; s < shards.size(); ++s) mine.push_back(encoding_of(call, shards, s, 0));
+    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(mine), out_));
+    const Packer& packer = packers_[0];
+    const std::vector<std::size_t> known(static_cast<std::size_t>(o_.num_shards), packer.max_bytes());
+    TR_CO_ASSIGN_OR_RETURN(const Mail all,
+                           co_await gather(call, std::move(own), packer.is_fixed(), known, 0, in_));
+    std::vector<Decoding> sums(1);
+    sums[0] = {&packer, messages_of(all), values_of(shards[0])};
+    co_return co_await decode(std::move(sums));
+  }
+
+  // Own shards' messages to the owners of their chunks; gives per own chunk the messages of all shards.
+  Task<Result<std::vector<std::vector<ByteView>>>> scatter(const CodedCall& call,
+                                                           const std::vector<Tensor>& shards) {
+    const auto num = static_cast<std::size_t>(o_.num_shards);
+    std::vector<Encoding> mine;
+    for (const LeafRun& to : call.owners)
+      for (std::size_t s = 0; s < shards.size(); ++s)
+        for (std::int32_t c = to.first; c < to.first + to.count; ++c)
+          mine.push_back(encoding_of(call, shards, s, c));
+    TR_CO_ASSIGN_OR_RETURN(const Mail own, co_await encode(std::move(mine), out_));
+    // Lengths by (shard, chunk): a rank's own come in the order in which it sends.
+    std::vector<std::size_t> by_shard;
+    for (std::size_t s = 0; s < shards.size(); ++s)
+      for (std::int32_t c = 0; c < o_.num_shards; ++c) by_shard.push_back(own.sizes[place(call, s, c)]);
+    std::vector<std::size_t> sizes;
+    if (packers_[0].is_fixed()) {
+      for (std::size_t i = 0; i < num * num; ++i) sizes.push_back(packers_[i % num].max_bytes());
+    } else {
+      TR_CO_ASSIGN_OR_RETURN(sizes, co_await share_sizes(call, by_shard, num, 0));
+    }
+    const auto sum_of = [&](const LeafRun& from, const LeafRun& to) {
+      std::size_t sum = 0;
+      for (std::int32_t s = from.first; s < from.first + from.count; ++s)
+        for (std::int32_t c = to.first; c < to.first + to.count; ++c)
+          sum += sizes[static_cast<std::size_t>(s) * num + static_cast<std::size_t>(c)];
+      return sum;
+    };
+    Call turn = call_of(call, false, 0);
+    std::size_t incoming = 0;
+    for (const LeafRun& from : call.owners) {
+      incoming += sum_of(from, run_);
+      for (const LeafRun& to : call.owners)
+        turn.counts.push_back(static_cast<std::int64_t>(sum_of(from, to)));
+    }
+    TR_CO_ASSIGN_OR_RETURN(const Tensor got, in_.take(rt_, incoming));
+    const Tensor block = first_bytes(own.bytes, own.total());
+    if (group_.world() > 1) TR_CO_RETURN_IF_ERROR(co_await group_.all_to_all(std::move(turn), block, got));
+    std::vector<std::vector<ByteView>> chunks(static_cast<std::size_t>(run_.count));
+    if (rt_.is_phantom()) co_return chunks;
+    const std::byte* at = group_.world() > 1 ? got.raw() : own.bytes.raw();
+    for (std::int32_t s = 0; s < o_.num_shards; ++s)
+      for (std::int32_t c = 0; c < run_.count; ++c) {
+        const std::size_t size =
+            sizes[static_cast<std::size_t>(s) * num + static_cast<std::size_t>(run_.first + c)];
+        chunks[static_cast<std::size_t>(c)].emplace_back(at, size);
+        at += size;
+      }
+    co_return chunks;
+  }
+
+  // Where the message of own shard s and chunk c is among those that this rank sends.
+  std::size_t place(const CodedCall& call, std::size_t s, std::int32_t c) const {
+    const LeafRun to = call.owners[static_cast<std::size_t>(owner_of(call.owners, c))];
+    return static_cast<std::size_t>(to.first) * static_cast<std::size_t>(run_.count) +
+           s * static_cast<std::size_t>(to.count) + static_cast<std::size_t>(c - to.first);
+  }
+
+  Task<Status> sum_by_split(const CodedCall& call, const std::vector<Tensor>& shards) {
+    TR_CO_ASSIGN_OR_RETURN(auto chunks, co_await scatter(call, shards));
+    const auto count = static_cast<std::size_t>(run_.count);
+    if (chunk_sums_.is_null() || chunk_sums_.shape().num_elems() < run_.count * longest_chunk()) {
+      TR_CO_ASSIGN_OR_RETURN(chunk_sums_, zeros(rt_, run_.count, longest_chunk()));
+    }
+    std::vector<Decoding> sums(count);
+    std::vector<Encoding> results(count);
+    for (std::size_t c = 0; c < count; ++c) {
+      const auto number = static_cast<std::size_t>(run_.first) + c;
+      const Chunk part{0, chunk(static_cast<std::int32_t>(number)).size()};
+      const std::span<float> sum = row(chunk_sums_, c, part);
+      sums[c] = {&packers_[number], std::move(chunks[c]), sum};
+      results[c] = {&packers_[number],
+                    sum,
+                    {row(sums_, c, part), {}},
+                    mix_key(mix_key(o_.key, call.step, number), ~std::uint64_t{0})};
+    }
+    TR_CO_RETURN_IF_ERROR(co_await decode(std::move(sums)));
+    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(results), out_));
+    std::vector<std::size_t> known;
+    for (const Packer& p : packers_) known.push_back(p.max_bytes());
+    TR_CO_ASSIGN_OR_RETURN(const Mail all,
+                           co_await gather(call, std::move(own), packers_[0].is_fixed(), known, 1, in_));
+    const std::vector<ByteView> messages = messages_of(all);
+    std::vector<Decoding> whole;
+    for (std::int32_t c = 0; c < o_.num_shards; ++c) {
+      Decoding d{&packers_[static_cast<std::size_t>(c)], {}, {}};
+      if (!rt_.is_phantom()) {
+        d.messages.push_back(messages[static_cast<std::size_t>(c)]);
+        d.into = values_of(shards[0]).subspan(static_cast<std::size_t>(chunk(c).begin),
+                                              static_cast<std::size_t>(chunk(c).size()));
+      }
+      whole.push_back(std::move(d));
+    }
+    co_return co_await decode(std::move(whole));
+  }
+
+  runtime::Runtime& rt_;
+  Group& group_;
+  const CodedSumOptions o_;
+  LeafRun run_;
+  Tensor residual_, velocity_, sums_, chunk_sums_;
+  std::vector<Packer> packers_;  // one, or one per chunk
+  double fraction_ = -1;
+  Room out_, in_;
+};
+
+CodedSum::CodedSum(runtime::Runtime& rt, Group& group, CodedSumOptions options)
+    : impl_(std::make_unique<Impl>(rt, group, std::move(options))) {}
+CodedSum::~CodedSum() = default;
+Status CodedSum::take_shards(LeafRun run) { return impl_->take_shards(run); }
+std::vector<std::pair<std::string, Tensor>> CodedSum::state() const { return impl_->state(); }
+bool CodedSum::encodes_at(std::int64_t step) const { return impl_->options().coding.encodes_at(step); }
+Task<Status> CodedSum::sum(CodedCall call, std::vector<Tensor> shards) {
+  return impl_->sum(std::move(call), std::move(shards));
+}
+const CodedSum::Stats& CodedSum::stats() const { return impl_->stats_; }
+
+Reducer cheaper_reducer(double usual_bytes, std::int32_t num_shards, int world, const cost::LinkModel& link) {
+  if (world < 3) return Reducer::kGather;
+  const double others = static_cast<double>(world - 1) / world, per_byte = 1 / link.bytes_per_second,
+               turn = to_seconds(link.latency_ns + link.message_overhead_ns) * (world - 1);
+  const double gather = num_shards * others * usual_bytes * per_byte + turn;
+  const double own = static_cast<double>(num_shards) / world;  // shards of a rank
+  const double split = (own + 1) * others * usual_bytes * per_byte + 2 * turn;
+  return split < gather ? Reducer::kSplit : Reducer::kGather;
+}
+
+}  // namespace trireme::comm
