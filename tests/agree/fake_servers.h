@@ -50,6 +50,15 @@ class FakeClient final : public server::Client {
     read(key, into);
     co_return version(key);
   }
+  // Links of these servers are not coded.
+  Task<Status> push_coded(std::uint32_t key, Tensor values, server::PushNote note,
+                          server::CodedNote) override {
+    return push(key, std::move(values), note);
+  }
+  Task<Result<server::Version>> pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
+                                           std::int64_t) override {
+    return pull(key, std::move(into), clock);
+  }
   Task<Result<server::Version>> push_pull(std::uint32_t key, Tensor values, Tensor into,
                                           server::PushNote note, server::ReadWhen when) override {
     to_.calls.push_back(fmt::format("trade {}@{}", key, note.clock));

@@ -159,6 +159,12 @@ class FirstTwo final : public server::Client {
   Task<Result<Version>> pull(std::uint32_t k, Tensor i, std::int64_t c) override {
     return to_->pull(k, cut(i), c);
   }
+  Task<Status> push_coded(std::uint32_t k, Tensor v, server::PushNote n, server::CodedNote c) override {
+    return to_->push_coded(k, cut(v), n, c);
+  }
+  Task<Result<Version>> pull_coded(std::uint32_t k, Tensor i, std::int64_t c, std::int64_t e) override {
+    return to_->pull_coded(k, cut(i), c, e);
+  }
   Task<Result<Version>> push_pull(std::uint32_t k, Tensor v, Tensor i, server::PushNote n,
                                   server::ReadWhen w) override {
     return to_->push_pull(k, cut(v), cut(i), n, w);

@@ -41,6 +41,7 @@ Result<std::unique_ptr<Server>> server_of(Play& play, Runtime& rt, comm::Group& 
   options.clocks.num_workers = play.cluster.workers;
   options.make_update = play.cluster.make_update;
   options.divide_by_staleness = play.cluster.divide_by_staleness;
+  options.link = play.cluster.link;
   auto made = make_server(rt, group.mailbox(), options);
   if (made.ok()) expect_state_as_described(options, **made);
   return made;
@@ -50,7 +51,7 @@ Task<void> work(Play& play, Runtime& rt, comm::Group& group, int rank) {
   Cluster& c = play.cluster;
   std::vector<int> ranks;
   for (int s = 0; s < c.servers; ++s) ranks.push_back(c.rank_of(s));
-  const auto client = make_client(rt, group.mailbox(), rank, ranks, play.layout, c.keys);
+  const auto client = make_client(rt, group.mailbox(), rank, ranks, play.layout, c.keys, c.link);
   const Worker worker{rt, group, *client, rank};
   c.worker_status[static_cast<std::size_t>(rank)] = co_await c.work(worker);
   --play.workers_left;
@@ -101,6 +102,7 @@ ServerStats Cluster::total() const {
   for (const ServerStats& s : stats) {
     sum.pushes += s.pushes, sum.pulls += s.pulls, sum.updates += s.updates;
     sum.dropped += s.dropped, sum.repeated += s.repeated, sum.pulls_waited += s.pulls_waited;
+    sum.coded_pushes += s.coded_pushes, sum.coded_pulls += s.coded_pulls;
     for (const auto& [staleness, count] : s.staleness) sum.staleness[staleness] += count;
   }
   return sum;

@@ -34,6 +34,7 @@ struct Cluster {
   ConsistencyOptions clocks = {};  // num_workers is filled in
   MakeUpdate make_update = nullptr;
   bool divide_by_staleness = false;
+  LinkCoding link = {};
   runtime::WorldSpec spec = {};  // topology: made
   std::function<runtime::Task<Status>(Worker w)> work;
 

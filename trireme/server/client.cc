@@ -1,117 +1,89 @@
-#include "trireme/server/client.h"
-
 #include <algorithm>
 
 #include "trireme/runtime/sync.h"
-#include "trireme/server/letters.h"
+#include "trireme/server/mail_client.h"
 #include "trireme/server/row_letters.h"
 
 namespace trireme::server {
-namespace {
 
 using comm::Letter;
 using runtime::Task;
 
-net::View view_of(const Tensor& t, const Slice& s) {
-  const auto bytes = static_cast<std::uint64_t>(s.end - s.begin) * sizeof(float);
-  return {t.is_phantom() ? nullptr : t.raw() + s.begin * static_cast<std::int64_t>(sizeof(float)), bytes};
+MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
+                       std::vector<Key> keys, std::vector<VectorCoder> coders, bool codes_pulls)
+    : rt_(rt),
+      mail_(mail),
+      ranks_(std::move(ranks)),
+      layout_(std::move(layout)),
+      keys_(std::move(keys)),
+      coders_(std::move(coders)),
+      codes_pulls_(codes_pulls && !coders_.empty()),
+      pool_(device_of(rt)),
+      had_(keys_.size()) {
+  TR_CHECK(static_cast<int>(ranks_.size()) == layout_.num_servers, "{} servers of {} have a rank",
+           ranks_.size(), layout_.num_servers);
+  slices_.resize(keys_.size());
+  for (const Slice& s : layout_.slices) slices_.at(s.key).push_back(s);
+  updates_.assign(layout_.slices.size(), 0);
+  fewest_.assign(keys_.size(), -1);
+  for (std::size_t k = 0; k < keys_.size(); ++k) {
+    pushes_.push_back(std::make_unique<Line>());
+    pulls_.push_back(std::make_unique<Line>());
+  }
 }
 
-class MailClient final : public Client {
- public:
-  MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
-             std::vector<Key> keys)
-      : rt_(rt), mail_(mail), ranks_(std::move(ranks)), layout_(std::move(layout)), keys_(std::move(keys)) {
-    TR_CHECK(static_cast<int>(ranks_.size()) == layout_.num_servers, "{} servers of {} have a rank",
-             ranks_.size(), layout_.num_servers);
-    slices_.resize(keys_.size());
-    for (const Slice& s : layout_.slices) slices_.at(s.key).push_back(s);
-    updates_.assign(layout_.slices.size(), 0);
-    fewest_.assign(keys_.size(), -1);
-  }
+Task<Status> MailClient::init(std::uint32_t key, Tensor values) {
+  TR_CO_RETURN_IF_ERROR(check(key, values));
+  Letter letter;
+  letter.flags = kInit;
+  co_return co_await send_slices(key, values, letter);
+}
 
-  Task<Status> init(std::uint32_t key, Tensor values) override {
-    TR_CO_RETURN_IF_ERROR(check(key, values));
-    Letter letter;
-    letter.flags = kInit;
-    co_return co_await send_slices(key, values, letter);
-  }
+Task<Status> MailClient::push(std::uint32_t key, Tensor values, PushNote note) {
+  TR_CO_RETURN_IF_ERROR(check(key, values));
+  co_return co_await send_slices(key, values, letter_of(kPush, note));
+}
 
-  Task<Status> push(std::uint32_t key, Tensor values, PushNote note) override {
-    TR_CO_RETURN_IF_ERROR(check(key, values));
-    co_return co_await send_slices(key, values, letter_of(kPush, note));
-  }
+Task<Result<Version>> MailClient::pull(std::uint32_t key, Tensor into, std::int64_t clock) {
+  TR_CO_RETURN_IF_ERROR(check(key, into));
+  Letter letter;
+  letter.flags = kPull;
+  letter.clock = clock;
+  co_return co_await ask_slices(key, Tensor(), into, letter);
+}
 
-  Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) override {
-    TR_CO_RETURN_IF_ERROR(check(key, into));
-    Letter letter;
-    letter.flags = kPull;
-    letter.clock = clock;
-    co_return co_await ask_slices(key, Tensor(), into, letter);
-  }
+Task<Result<Version>> MailClient::push_pull(std::uint32_t key, Tensor values, Tensor into, PushNote note,
+                                            ReadWhen when) {
+  TR_CO_RETURN_IF_ERROR(check(key, values));
+  TR_CO_RETURN_IF_ERROR(check(key, into));
+  Letter letter = letter_of(kPush, note);
+  letter.flags |= when == ReadWhen::kBefore ? kFlagBefore : kFlagAfter;
+  co_return co_await ask_slices(key, values, into, letter);
+}
 
-  Task<Result<Version>> push_pull(std::uint32_t key, Tensor values, Tensor into, PushNote note,
-                                  ReadWhen when) override {
-    TR_CO_RETURN_IF_ERROR(check(key, values));
-    TR_CO_RETURN_IF_ERROR(check(key, into));
-    Letter letter = letter_of(kPush, note);
-    letter.flags |= when == ReadWhen::kBefore ? kFlagBefore : kFlagAfter;
-    co_return co_await ask_slices(key, values, into, letter);
-  }
+Task<Status> MailClient::tick(std::int64_t clock) {
+  Letter letter;
+  letter.flags = kTick;
+  letter.clock = clock;
+  std::vector<Task<Status>> sends;
+  for (int s = 0; s < layout_.num_servers; ++s) sends.push_back(send(s, letter, {}));
+  co_return co_await runtime::when_all(rt_, std::move(sends));
+}
 
-  Task<Status> push_rows(std::uint32_t key, Tensor rows, Tensor values, PushNote note) override;
-  Task<Result<Version>> pull_rows(std::uint32_t key, Tensor rows, Tensor into, std::int64_t clock) override;
+Task<Status> MailClient::finish() {
+  for (Had& had : had_) had.is_known = false;
+  Letter letter;
+  letter.flags = kFinish;
+  co_return co_await ask_servers(letter);
+}
 
-  Task<Status> tick(std::int64_t clock) override {
-    Letter letter;
-    letter.flags = kTick;
-    letter.clock = clock;
-    std::vector<Task<Status>> sends;
-    for (int s = 0; s < layout_.num_servers; ++s) sends.push_back(send(s, letter, {}));
-    co_return co_await runtime::when_all(rt_, std::move(sends));
-  }
-
-  Task<Status> finish() override {
-    Letter letter;
-    letter.flags = kFinish;
-    co_return co_await ask_servers(letter);
-  }
-
-  Task<Status> rejoin(std::int64_t clock) override {
-    Letter letter;
-    letter.flags = kRejoin;
-    letter.clock = clock;
-    co_return co_await ask_servers(letter);
-  }
-
- private:
-  Status check(std::uint32_t key, const Tensor& t) const;
-  Status check_rows(std::uint32_t key, const Tensor& rows, const Tensor& values) const;
-  static Letter letter_of(LetterOf what, const PushNote& note);
-  // How far the slice was when the values of `based_on` were read: slices of one key differ.
-  std::int64_t based_on(const Slice& slice, std::int64_t noted) const {
-    return noted >= 0 && noted == fewest_[slice.key] ? updates_[slice.id] : noted;
-  }
-
-  Task<Status> send(int server, Letter letter, net::View payload) {
-    letter.kind = kind_of_server(server);
-    return mail_.send(ranks_[static_cast<std::size_t>(server)], letter, payload);
-  }
-  Task<Status> ask(int server, Letter letter, net::View payload, net::View into, Letter* answer);
-  Task<Status> send_slices(std::uint32_t key, Tensor values, Letter letter);
-  Task<Result<Version>> ask_slices(std::uint32_t key, Tensor values, Tensor into, Letter letter);
-  Task<Status> ask_servers(Letter letter);
-  Version version_of(std::span<const Slice> slices, std::span<const Letter> answers);
-
-  runtime::Runtime& rt_;
-  comm::Mailbox& mail_;
-  const std::vector<int> ranks_;  // per server
-  const Layout layout_;
-  const std::vector<Key> keys_;
-  std::vector<std::vector<Slice>> slices_;  // per key
-  std::vector<std::int64_t> updates_;       // per slice: of the newest answer
-  std::vector<std::int64_t> fewest_;        // per key: of the slices in the newest answer; -1: none yet
-};
+Task<Status> MailClient::rejoin(std::int64_t clock) {
+  for (Had& had : had_) had.is_known = false;
+  Letter letter;
+  letter.flags = kRejoin;
+  letter.clock = clock;
+  co_return co_await ask_servers(letter);
+}
 
 Status MailClient::check(std::uint32_t key, const Tensor& t) const {
   if (key >= keys_.size()) return error(Code::kInvalid, "[server] key {}: got {} keys", key, keys_.size());
@@ -247,11 +219,13 @@ Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tens
   co_return version;
 }
 
-}  // namespace
-
 std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int /*worker*/,
-                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys) {
-  return std::make_unique<MailClient>(rt, mail, std::move(server_ranks), std::move(layout), std::move(keys));
+                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys,
+                                    const LinkCoding& link) {
+  Result<std::vector<VectorCoder>> coders = slice_coders(link, layout, keys);
+  TR_CHECK(coders.ok(), "a coded link that does not fit: {}", coders.status().to_string());
+  return std::make_unique<MailClient>(rt, mail, std::move(server_ranks), std::move(layout), std::move(keys),
+                                      std::move(*coders), link.pulls);
 }
 
 }  // namespace trireme::server

@@ -10,8 +10,7 @@
 #include <span>
 
 #include "trireme/comm/mailbox.h"
-#include "trireme/server/layout.h"
-#include "trireme/tensor/tensor.h"
+#include "trireme/server/vector_coder.h"
 
 namespace trireme::server {
 
@@ -28,6 +27,13 @@ struct PushNote {
   std::int64_t based_on = -1;  // Version::updates of the pull the gradient was computed on; -1: unknown
 };
 
+// What a coded push takes along, and where a coded pull is in the warm-up.
+struct CodedNote {
+  std::int64_t exchange = 0;  // of this key, counted by the caller over all starts of the job
+  std::uint64_t key = 0;      // of the random draws
+  Tensor residual, velocity;  // f32, laid out as the key; null: none is kept
+};
+
 enum class ReadWhen : std::uint8_t { kBefore, kAfter };  // the update that the push makes
 
 class Client {
@@ -36,8 +42,16 @@ class Client {
   // First values, by one worker; pulls of others wait until they are there.
   virtual runtime::Task<Status> init(std::uint32_t key, Tensor values) = 0;
   virtual runtime::Task<Status> push(std::uint32_t key, Tensor values, PushNote note) = 0;
+  // As push(), in the codec of the link where it encodes this exchange. Residual and velocity are changed;
+  // pushes of one key are packed and leave in the order of the calls.
+  virtual runtime::Task<Status> push_coded(std::uint32_t key, Tensor values, PushNote note,
+                                           CodedNote coded) = 0;
   // `clock`: the one this worker is about to compute.
   virtual runtime::Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) = 0;
+  // As pull(); where the link codes pulls, what comes is the coded difference to what this worker had from
+  // its last pull_coded(), if that was after the last finish() and rejoin(), and whole values otherwise.
+  virtual runtime::Task<Result<Version>> pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
+                                                    std::int64_t exchange) = 0;
   // One message there, one back: the values as they are before or after this very update was applied. Not
   // held back by the consistency rule. `into` may be `values`.
   virtual runtime::Task<Result<Version>> push_pull(std::uint32_t key, Tensor values, Tensor into,
@@ -57,8 +71,10 @@ class Client {
   virtual runtime::Task<Status> rejoin(std::int64_t clock) = 0;
 };
 
-// Worker `worker` over `mail`; server s is rank server_ranks[s].
+// Worker `worker` over `mail`; server s is rank server_ranks[s]. `link` is what the servers have, and fits
+// the layout (slice_coders()).
 std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int worker,
-                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys);
+                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys,
+                                    const LinkCoding& link = {});
 
 }  // namespace trireme::server

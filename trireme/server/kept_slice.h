@@ -42,6 +42,9 @@ struct KeptSlice {
   int live_reads = 0;       // answers under way out of the live values: no update meanwhile
   Loan copy;                // of the values, after `copied_at` batches
   std::int64_t copied_at = -1;
+  // Null where the link is not coded.
+  const VectorCoder* coder = nullptr;
+  std::map<int, Loan> had;  // by worker: what it has of the values, where it said that it keeps them
 
   const StoredSlice& stored() const { return updater->stored(); }
   bool holds_of(int worker) const;

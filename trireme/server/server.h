@@ -12,7 +12,7 @@
 #include "trireme/comm/mailbox.h"
 #include "trireme/exec/executor.h"
 #include "trireme/server/consistency/consistency.h"
-#include "trireme/server/layout.h"
+#include "trireme/server/vector_coder.h"
 
 namespace trireme::server {
 
@@ -45,12 +45,14 @@ struct ServerOptions {
   MakeUpdate make_update;  // null: values are added: w += scale * values
   // soft, async: the rate is divided by the staleness of the push (Zhang, Gupta, Lian, Liu 2016).
   bool divide_by_staleness = false;
+  LinkCoding link;  // of pushes, and pulls
 };
 
 struct ServerStats {
   std::int64_t pushes = 0, pulls = 0, updates = 0, dropped = 0, repeated = 0;
   std::map<std::int64_t, std::int64_t> staleness;  // of applied pushes -> how many
   TimeNs pulls_waited = 0;
+  std::int64_t coded_pushes = 0, coded_pulls = 0;  // of these came and went as coded messages
 };
 
 class Server {

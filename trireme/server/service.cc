@@ -10,12 +10,14 @@ Service::Service(runtime::Runtime& rt, comm::Mailbox& mail, ServerOptions option
     : rt_(rt), mail_(mail), options_(std::move(options)), row_(row), pool_(device_of(rt)) {}
 
 Status Service::make_slices() {
+  TR_ASSIGN_OR_RETURN(coders_, slice_coders(options_.link, options_.layout, options_.keys));
   for (const Slice& s : options_.layout.slices) {
     if (s.server != options_.server) continue;
     auto kept = std::make_unique<KeptSlice>();
     TR_ASSIGN_OR_RETURN(StoredSlice stored, make_stored_slice(device_of(rt_), options_.keys[s.key], s));
     TR_ASSIGN_OR_RETURN(kept->updater, Updater::make(rt_, std::move(stored), options_.make_update, pool_));
     kept->policy = row_.make(options_.clocks);
+    if (!coders_.empty()) kept->coder = &coders_[s.id];
     kept->last_clock.assign(static_cast<std::size_t>(options_.clocks.num_workers), -1);
     by_id_[s.id] = kept.get();
     slices_.push_back(std::move(kept));
@@ -85,6 +87,17 @@ Status Service::check(int peer, const Letter& letter) const {
         "rank have numbers that differ modulo 15?",
         letter.key, options_.server);
   const StoredSlice& slice = it->second->stored();
+  if (what == kPush && (letter.flags & kFlagCoded) != 0) {
+    const VectorCoder* coder = it->second->coder;
+    if (coder == nullptr || letter.bytes == 0 || letter.bytes > coder->max_bytes())
+      return error(
+          Code::kMismatch,
+          "[server] slice {}: got a coded push of {} bytes from rank {}, expected {}; do all ranks "
+          "run one job?",
+          letter.key, letter.bytes, peer,
+          coder == nullptr ? "none: no codec is set here" : fmt::format("1 to {}", coder->max_bytes()));
+    return {};
+  }
   if (what_is(letter) == kPushRows || what_is(letter) == kPullRows) {
     const std::uint64_t per_row =
         !slice.rows
@@ -105,8 +118,10 @@ Result<net::View> Service::place(int peer, const Letter& letter) {
   if (!failure_.ok()) return failure_;
   TR_RETURN_IF_ERROR(check(peer, letter));
   const bool has_rows = what_is(letter) == kPushRows || what_is(letter) == kPullRows;
+  const bool is_coded = (letter.flags & kFlagCoded) != 0;
   const auto elems = static_cast<std::int64_t>(letter.bytes / sizeof(float));
-  TR_ASSIGN_OR_RETURN(Loan loan, has_rows ? pool_.take_at_least(elems) : pool_.take(elems));
+  TR_ASSIGN_OR_RETURN(
+      Loan loan, has_rows || is_coded ? pool_.take_at_least(elems + (is_coded ? 1 : 0)) : pool_.take(elems));
   const net::View view{loan->raw(), letter.bytes};
   arriving_[peer].push_back(std::move(loan));
   return view;
@@ -152,6 +167,7 @@ void Service::on_push(int peer, const Letter& letter) {
     if (!are_rows_inside(push.values, push.num_rows, slice.stored()))
       return fail(error(Code::kMismatch, "[server] rank {} pushed a row outside slice {}", peer, letter.key));
   }
+  if ((letter.flags & kFlagCoded) != 0) push.coded_bytes = letter.bytes;
   push.learning_rate = static_cast<float>(letter.value);
   push.scale = static_cast<float>(letter.value2);
   push.based_on = letter.number;
@@ -286,6 +302,7 @@ void Service::on_lost(int peer) {
   const auto of_peer = [&](const auto& waiting) { return waiting.question.peer == peer; };
   std::erase_if(farewells_, of_peer);
   for (const auto& slice : slices_) {
+    slice->had.erase(peer);
     std::erase_if(slice->pulls, of_peer);
     slice->policy->on_gone(peer);
     release(*slice);

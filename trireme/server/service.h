@@ -61,11 +61,14 @@ class Service : public std::enable_shared_from_this<Service> {
   static runtime::Task<void> serve(std::shared_ptr<Service> self, KeptSlice& slice);
   runtime::Task<Status> apply(KeptSlice& slice, Batch batch);
   runtime::Task<Status> set_values(KeptSlice& slice, Loan values);
-  runtime::Task<Status> update(KeptSlice& slice, std::span<const Push> pushes);
+  runtime::Task<Status> update(KeptSlice& slice, std::span<Push> pushes);
   runtime::Task<Result<Loan>> copy_of(KeptSlice& slice);
   runtime::Task<Status> answer(KeptSlice& slice, Pull pull);
   runtime::Task<Status> answer_pushes(KeptSlice& slice, std::span<const Push> pushes, std::uint16_t flag);
   runtime::Task<Result<Loan>> gather_rows(KeptSlice& slice, const Pull& pull);
+  // Coded messages (service_coded.cc).
+  runtime::Task<Status> decode(KeptSlice& slice, Push& push);
+  runtime::Task<Status> answer_kept(KeptSlice& slice, const Question& question);
   void send_answer(KeptSlice* slice, const Question& to, comm::Letter head, Loan memory, net::View view);
   static runtime::Task<void> reply(std::shared_ptr<Service> self, KeptSlice* live, Question to,
                                    comm::Letter head, Loan memory, net::View view);
@@ -78,6 +81,7 @@ class Service : public std::enable_shared_from_this<Service> {
   const ServerOptions options_;
   const ConsistencyRow& row_;
   BufferPool pool_;
+  std::vector<VectorCoder> coders_;  // per slice of the layout, or none
   std::vector<std::unique_ptr<KeptSlice>> slices_;
   std::map<std::uint32_t, KeptSlice*> by_id_;
   std::map<int, std::deque<Loan>> arriving_;  // per peer: where its payloads go, in order

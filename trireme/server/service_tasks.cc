@@ -49,11 +49,12 @@ Task<Status> Service::set_values(KeptSlice& slice, Loan values) {
   co_return Status();
 }
 
-Task<Status> Service::update(KeptSlice& slice, std::span<const Push> pushes) {
+Task<Status> Service::update(KeptSlice& slice, std::span<Push> pushes) {
   std::vector<Addend> addends;
   float learning_rate = 0;
-  for (const Push& push : pushes) {
+  for (Push& push : pushes) {
     if (push.values == nullptr) continue;
+    if (push.coded_bytes > 0) TR_CO_RETURN_IF_ERROR(co_await decode(slice, push));
     addends.push_back({&push, push.scale});
     learning_rate = push.learning_rate;
   }
@@ -105,6 +106,8 @@ Task<Status> Service::answer(KeptSlice& slice, Pull pull) {
     ++stats_.pulls;
     stats_.pulls_waited += rt_.now() - pull.question.since;
   }
+  if (what_is(pull.question.letter) == kPull && (pull.question.letter.flags & kFlagKeep) != 0)
+    co_return co_await answer_kept(slice, pull.question);
   if (what_is(pull.question.letter) == kPullRows) {
     if (pull.rows == nullptr) {
       send_answer(nullptr, pull.question, head, nullptr, {});

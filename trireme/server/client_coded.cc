@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/base/rng.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/server/mail_client.h"
+#include "trireme/server/stored_slice.h"
+
+namespace trireme::server {
+
+using comm::Letter;
+using runtime::Task;
+
+bool MailClient::encodes(std::uint32_t key, std::int64_t exchange) const {
+  return !coders_.empty() && !slices_[key].empty() && coders_[slices_[key][0].id].encodes_at(exchange);
+}
+
+Task<Status> MailClient::push_coded(std::uint32_t key, Tensor values, PushNote note, CodedNote coded) {
+  if (key < keys_.size() && !encodes(key, coded.exchange))
+    co_return co_await push(key, std::move(values), note);
+  TR_CO_RETURN_IF_ERROR(check(key, values));
+  if (!coded.residual.is_null()) TR_CO_RETURN_IF_ERROR(check(key, coded.residual));
+  if (!coded.velocity.is_null()) TR_CO_RETURN_IF_ERROR(check(key, coded.velocity));
+  Letter letter = letter_of(kPush, note);
+  letter.flags |= kFlagCoded;
+  std::vector<Task<Status>> sends;
+  for (const Slice& s : slices_[key]) {
+    letter.key = s.id;
+    letter.number = based_on(s, note.based_on);  // as it is now, not when it is this push's turn
+    sends.push_back(push_slice(s, values, letter, coded));
+  }
+  co_await pushes_[key]->wait(rt_);
+  const Line::Turn turn(*pushes_[key]);
+  co_return co_await runtime::when_all(rt_, std::move(sends));
+}
+
+Task<Status> MailClient::push_slice(Slice slice, Tensor values, Letter letter, CodedNote coded) {
+  const VectorCoder& coder = coders_[slice.id];
+  TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(VectorCoder::num_elems_for(coder.max_bytes())));
+  ToEncode from;
+  from.values = std::move(values);
+  from.residual = coded.residual;
+  from.velocity = coded.velocity;
+  from.first = slice.begin;
+  from.exchange = coded.exchange;
+  from.key = mix_key(coded.key, slice.id);
+  TR_CO_ASSIGN_OR_RETURN(const std::uint64_t bytes,
+                         co_await encode_vector(rt_, coder, std::move(from), *memory));
+  const net::View message{memory->raw(), bytes};
+  co_return co_await send(slice.server, letter, message);
+}
+
+// One at a time per key: a difference is to what the answer before it left here.
+Task<Result<Version>> MailClient::pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
+                                             std::int64_t exchange) {
+  if (!codes_pulls_) co_return co_await pull(key, std::move(into), clock);
+  TR_CO_RETURN_IF_ERROR(check(key, into));
+  co_await pulls_[key]->wait(rt_);
+  const Line::Turn turn(*pulls_[key]);
+  Had& had = had_[key];
+  if (had.values.is_null()) {
+    const TensorType type{DType::kF32, {keys_[key].num_elems}};
+    TR_CO_ASSIGN_OR_RETURN(had.values, Tensor::allocate(device_of(rt_), type));
+  }
+  Letter letter;
+  letter.flags = kPull | kFlagKeep;
+  if (had.is_known && encodes(key, exchange)) letter.flags |= kFlagCoded;
+  letter.clock = clock;
+  letter.number = exchange;
+  const std::vector<Slice>& slices = slices_[key];
+  std::vector<Letter> answers(slices.size());
+  std::vector<Task<Status>> asks;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    letter.key = slices[i].id;
+    asks.push_back(pull_slice(slices[i], into, letter, &answers[i]));
+  }
+  had.is_known = false;  // until all of it is here
+  TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(asks)));
+  had.is_known = true;
+  const Version version = version_of(slices, answers);
+  fewest_[key] = version.updates;
+  co_return version;
+}
+
+Task<Status> MailClient::pull_slice(Slice slice, Tensor into, Letter letter, Letter* answer) {
+  const Tensor have = had_[slice.key].values, nowhere;
+  if ((letter.flags & kFlagCoded) == 0) {
+    const net::View nothing, to = view_of(into, slice);
+    TR_CO_RETURN_IF_ERROR(co_await ask(slice.server, letter, nothing, to, answer));
+    co_await take_values(slice, into, slice.begin, have, nowhere);
+    co_return Status();
+  }
+  const VectorCoder& coder = coders_[slice.id];
+  const std::int64_t elems = std::max(slice.end - slice.begin, VectorCoder::num_elems_for(coder.max_bytes()));
+  TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(elems));
+  const net::View nothing, room{memory->raw(), static_cast<std::uint64_t>(elems) * sizeof(float)};
+  TR_CO_RETURN_IF_ERROR(co_await ask(slice.server, letter, nothing, room, answer));
+  if ((answer->flags & kFlagCoded) == 0) {  // the server does not know what this worker has
+    co_await take_values(slice, *memory, 0, have, into);
+    co_return Status();
+  }
+  TR_CO_RETURN_IF_ERROR(co_await add_vector(rt_, coder, *memory, answer->bytes, have, slice.begin));
+  co_await take_values(slice, have, slice.begin, nowhere, into);
+  co_return Status();
+}
+
+Task<void> MailClient::take_values(Slice slice, Tensor from, std::int64_t first, Tensor have, Tensor into) {
+  const auto bytes = static_cast<std::size_t>(slice.end - slice.begin) * sizeof(float);
+  runtime::ComputeFn fn = [=](runtime::ComputeContext&) {
+    const float* values = from.data<float>() + first;
+    for (const Tensor& to : {have, into})
+      if (!to.is_null()) std::memcpy(to.data<float>() + slice.begin, values, bytes);
+  };
+  const int copies = have.is_null() || into.is_null() ? 1 : 2;
+  co_await short_pass(rt_, pass_cost(0, (1.0 + copies) * static_cast<double>(bytes)), std::move(fn), "take");
+}
+
+}  // namespace trireme::server

@@ -1,0 +1,86 @@
+// MailClient: the Client over a Mailbox. client.cc has whole vectors and rows, client_coded.cc coded ones.
+#pragma once
+
+#include "trireme/server/buffer_pool.h"
+#include "trireme/server/client.h"
+#include "trireme/server/letters.h"
+#include "trireme/server/line.h"
+
+namespace trireme::server {
+
+// What of a key's vector a slice is.
+inline net::View view_of(const Tensor& t, const Slice& s) {
+  const auto bytes = static_cast<std::uint64_t>(s.end - s.begin) * sizeof(float);
+  return {t.is_phantom() ? nullptr : t.raw() + s.begin * static_cast<std::int64_t>(sizeof(float)), bytes};
+}
+
+class MailClient final : public Client {
+ public:
+  // `coders`: per slice; none: the link is not coded.
+  MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
+             std::vector<Key> keys, std::vector<VectorCoder> coders, bool codes_pulls);
+
+  runtime::Task<Status> init(std::uint32_t key, Tensor values) override;
+  runtime::Task<Status> push(std::uint32_t key, Tensor values, PushNote note) override;
+  runtime::Task<Status> push_coded(std::uint32_t key, Tensor values, PushNote note, CodedNote coded) override;
+  runtime::Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) override;
+  runtime::Task<Result<Version>> pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
+                                            std::int64_t exchange) override;
+  runtime::Task<Result<Version>> push_pull(std::uint32_t key, Tensor values, Tensor into, PushNote note,
+                                           ReadWhen when) override;
+  runtime::Task<Status> push_rows(std::uint32_t key, Tensor rows, Tensor values, PushNote note) override;
+  runtime::Task<Result<Version>> pull_rows(std::uint32_t key, Tensor rows, Tensor into,
+                                           std::int64_t clock) override;
+  runtime::Task<Status> tick(std::int64_t clock) override;
+  runtime::Task<Status> finish() override;
+  runtime::Task<Status> rejoin(std::int64_t clock) override;
+
+ private:
+  // A key whose pulls are coded: the values of the last one, which its servers know.
+  struct Had {
+    Tensor values;  // laid out as the key; null: none yet
+    bool is_known = false;
+  };
+
+  Status check(std::uint32_t key, const Tensor& t) const;
+  Status check_rows(std::uint32_t key, const Tensor& rows, const Tensor& values) const;
+  static comm::Letter letter_of(LetterOf what, const PushNote& note);
+  // How far the slice was when the values of `based_on` were read: slices of one key differ.
+  std::int64_t based_on(const Slice& slice, std::int64_t noted) const {
+    return noted >= 0 && noted == fewest_[slice.key] ? updates_[slice.id] : noted;
+  }
+
+  runtime::Task<Status> send(int server, comm::Letter letter, net::View payload) {
+    letter.kind = kind_of_server(server);
+    return mail_.send(ranks_[static_cast<std::size_t>(server)], letter, payload);
+  }
+  runtime::Task<Status> ask(int server, comm::Letter letter, net::View payload, net::View into,
+                            comm::Letter* answer);
+  runtime::Task<Status> send_slices(std::uint32_t key, Tensor values, comm::Letter letter);
+  runtime::Task<Result<Version>> ask_slices(std::uint32_t key, Tensor values, Tensor into,
+                                            comm::Letter letter);
+  runtime::Task<Status> ask_servers(comm::Letter letter);
+  Version version_of(std::span<const Slice> slices, std::span<const comm::Letter> answers);
+
+  bool encodes(std::uint32_t key, std::int64_t exchange) const;
+  runtime::Task<Status> push_slice(Slice slice, Tensor values, comm::Letter letter, CodedNote coded);
+  runtime::Task<Status> pull_slice(Slice slice, Tensor into, comm::Letter letter, comm::Letter* answer);
+  // The slice of `from`, which begins there with it, to its places in `have` and `into`.
+  runtime::Task<void> take_values(Slice slice, Tensor from, std::int64_t first, Tensor have, Tensor into);
+
+  runtime::Runtime& rt_;
+  comm::Mailbox& mail_;
+  const std::vector<int> ranks_;  // per server
+  const Layout layout_;
+  const std::vector<Key> keys_;
+  const std::vector<VectorCoder> coders_;  // per slice, or none
+  const bool codes_pulls_;
+  std::vector<std::vector<Slice>> slices_;  // per key
+  std::vector<std::int64_t> updates_;       // per slice: of the newest answer
+  std::vector<std::int64_t> fewest_;        // per key: of the slices in the newest answer; -1: none yet
+  BufferPool pool_;                         // messages on their way
+  std::vector<Had> had_;                    // per key
+  std::vector<std::unique_ptr<Line>> pushes_, pulls_;  // per key: coded ones, one after the other
+};
+
+}  // namespace trireme::server
