@@ -59,7 +59,8 @@ Ran run_in(const std::string& dir, const std::vector<std::string>& argv, const W
   // The shell only changes the directory; it is replaced by the program.
   spec.argv = {"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", dir};
   spec.argv.insert(spec.argv.end(), argv.begin(), argv.end());
-  spec.env = {{"XDG_CACHE_HOME", ::testing::TempDir() + "trireme-system-cache"}};
+  spec.env = {{"XDG_CACHE_HOME", ::testing::TempDir() + "trireme-system-cache"},
+              {"TRIREME_KERNELS", "default"}};
   spec.stdout_path = dir + "/.out";
   spec.stderr_path = dir + "/.err";
   std::filesystem::remove(spec.stdout_path);

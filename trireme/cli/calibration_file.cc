@@ -18,6 +18,14 @@ std::string calibration_path() {
   return dir.empty() ? "" : dir + "/calibration.json";
 }
 
+std::optional<std::string> kernel_cache_path() {
+  const char* const named = environment("TRIREME_KERNELS");
+  if (named != nullptr && std::string_view(named) == "default") return std::nullopt;
+  if (named != nullptr && *named != '\0') return named;
+  const std::string dir = state_dir();
+  return dir.empty() ? "" : dir + "/kernels.json";
+}
+
 runtime::Task<Result<std::optional<cost::Calibration>>> read_calibration(runtime::Runtime& rt,
                                                                          std::string path) {
   const bool named = !path.empty();

@@ -14,6 +14,10 @@ std::string state_dir();
 // state_dir()/calibration.json; empty: no such folder.
 std::string calibration_path();
 
+// Where measured kernels are remembered: $TRIREME_KERNELS, or state_dir()/kernels.json ("": nowhere).
+// Nothing: TRIREME_KERNELS is "default", and kernels are not measured.
+std::optional<std::string> kernel_cache_path();
+
 // `path` empty: the stored one, none when there is no such file. A file that is named must be there.
 runtime::Task<Result<std::optional<cost::Calibration>>> read_calibration(runtime::Runtime& rt,
                                                                          std::string path);

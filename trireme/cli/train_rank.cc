@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
@@ -147,6 +148,8 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.run_dir = run.run_dir;
   context.data = *data;
   context.machine.cores = rt.compute_threads();
+  // Another host may lack the fastest kernels of this one: a plan for several names the usual ones.
+  if (run.id.one_host) context.kernel_cache = kernel_cache_path();
   RateSource source;
   source.transport = run.id.world > 1 ? context.transport : "none";
   source.ranks_on_host = run.id.local_world;

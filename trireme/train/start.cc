@@ -6,6 +6,7 @@
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/measured_kernels.h"
 #include "trireme/train/roles.h"
 #include "trireme/train/share_text.h"
 #include "trireme/train/slots.h"
@@ -41,6 +42,16 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext&
   co_return out;
 }
 
+// A plan that nobody made before: the kernels that are fastest here are part of it.
+Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c, PrepareOptions options) {
+  Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(c, options);
+  if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt)) co_return first;
+  TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await with_measured_kernels(*c.rt, *first, *c.kernel_cache));
+  if (plan.kernels == (*first)->plan.kernels) co_return first;
+  options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
+  co_return co_await prepare_on_pool(c, options);
+}
+
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
 Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   StartState state;
@@ -58,8 +69,10 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   }
   if (c.prepared != nullptr) {
     state.prepared = c.prepared;
-  } else {
+  } else if (options.fixed != nullptr) {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
+  } else {
+    TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_anew(c, options));
   }
   if (!c.run_dir.empty()) {
     const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";

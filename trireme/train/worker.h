@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ struct RankContext {
   std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
   // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.
   std::shared_ptr<const Prepared> prepared;
+  // Set: a new plan gets kernels by measurement (measured_kernels.h), remembered in this file ("": nowhere).
+  std::optional<std::string> kernel_cache;
   cost::MachineModel machine;
   cost::LinkModel link;
   // What the plan's prediction is made of; null: machine and link.

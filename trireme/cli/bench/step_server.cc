@@ -8,10 +8,12 @@
 #include "trireme/cli/bench/kernel_times.h"
 #include "trireme/cli/bench/work.h"
 #include "trireme/cli/bench/workloads.h"
+#include "trireme/cli/calibration_file.h"
 #include "trireme/comm/group.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/files.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/measured_kernels.h"
 #include "trireme/train/replica.h"
 
 namespace trireme::cli::bench {
@@ -81,6 +83,11 @@ Task<Status> Steps::prepare() {
   with.transport = "none";
   with.machine.cores = rt_.compute_threads();
   TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
+  if (const std::optional<std::string> cache = kernel_cache_path()) {
+    TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await train::with_measured_kernels(rt_, prepared_, *cache));
+    with.fixed = std::make_shared<const plan::Plan>(std::move(plan));
+    TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
+  }
   for (const model::Parameter& p : prepared_->parameters) num_parameters_ += p.type.shape.num_elems();
   net::ConnectOptions connect;
   auto transport = co_await net::connect_transport(rt_, "inproc", connect);
