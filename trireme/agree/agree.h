@@ -48,6 +48,11 @@ struct StepInfo {
   float learning_rate = 0;
 };
 
+// A parameter of a bucket as a matrix: the first dimension by all others.
+struct Matrix {
+  std::int64_t offset = 0, rows = 0, cols = 0;
+};
+
 // What a rule needs; everything outlives the rule.
 struct RuleContext {
   runtime::Runtime* rt = nullptr;
@@ -64,6 +69,9 @@ struct RuleContext {
   std::vector<std::int64_t> parameter_elems = {};
   // Per bucket, where options.coding has a codec: what of its vectors is encoded.
   std::vector<codec::Packing> packings = {};
+  // Per bucket, where options.low_rank is above 0: what is worth two thin matrices. The rest travels as it
+  // is.
+  std::vector<std::vector<Matrix>> matrices = {};
 };
 
 // Counts for summary.json and for tests that a mechanism was at work.

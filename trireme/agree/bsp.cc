@@ -9,6 +9,7 @@
 // along the same tree (comm/coded_sum.h).
 #include "trireme/agree/bsp.h"
 
+#include "trireme/agree/low_rank.h"
 #include "trireme/base/rng.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/comm/coded_sum.h"
@@ -45,8 +46,12 @@ class Bsp final : public Agreement {
   explicit Bsp(const RuleContext& context) : rt_(*context.rt), group_(*context.workers), context_(context) {}
 
   Status take_shards(LeafRun run) override {
-    const codec::Coding& coding = context_.options.coding;
-    if (coding.row == nullptr) return {};
+    if (context_.options.low_rank > 0) {
+      if (low_rank_.empty())
+        for (std::size_t b = 0; b < context_.weights.size(); ++b) low_rank_.push_back(make_low_rank(b));
+      for (const auto& sum : low_rank_) TR_RETURN_IF_ERROR(sum->take_shards(run));
+    }
+    if (context_.options.coding.row == nullptr) return {};
     if (coded_.empty())
       for (std::size_t b = 0; b < context_.weights.size(); ++b) coded_.push_back(make_sum(b));
     for (const auto& sum : coded_) TR_RETURN_IF_ERROR(sum->take_shards(run));
@@ -55,8 +60,12 @@ class Bsp final : public Agreement {
 
   std::vector<std::pair<std::string, Tensor>> shard_state() const override {
     std::vector<std::pair<std::string, Tensor>> all;
-    for (std::size_t b = 0; b < coded_.size(); ++b)
-      for (auto& [name, tensor] : coded_[b]->state()) all.emplace_back(fmt::format("{}/{}", name, b), tensor);
+    const auto add = [&](const auto& sums) {
+      for (std::size_t b = 0; b < sums.size(); ++b)
+        for (auto& [name, tensor] : sums[b]->state()) all.emplace_back(fmt::format("{}/{}", name, b), tensor);
+    };
+    add(coded_);
+    add(low_rank_);
     return all;
   }
 
@@ -78,6 +87,8 @@ class Bsp final : public Agreement {
   }
 
   Task<Status> exchange(BucketExchange bucket) override {
+    if (!low_rank_.empty() && bucket.step >= context_.options.coding.dense_steps)
+      co_return co_await exchange_low_rank(std::move(bucket));
     if (!coded_.empty() && coded_[bucket.bucket]->encodes_at(bucket.step)) {
       comm::CodedCall call;
       call.step = bucket.step;
@@ -87,6 +98,23 @@ class Bsp final : public Agreement {
       call.owners = std::move(bucket.owners);
       co_return co_await coded_[bucket.bucket]->sum(std::move(call), std::move(bucket.shard_gradients));
     }
+    co_return co_await exchange_dense(std::move(bucket));
+  }
+
+ private:
+  // Two sums of thin matrices.
+  Task<Status> exchange_low_rank(BucketExchange bucket) {
+    LowRank& sum = *low_rank_[bucket.bucket];
+    const std::vector<Tensor> gradients = bucket.shard_gradients;
+    TR_CO_ASSIGN_OR_RETURN(bucket.shard_gradients, co_await sum.project(gradients));
+    TR_CO_RETURN_IF_ERROR(co_await exchange_dense(bucket));
+    TR_CO_ASSIGN_OR_RETURN(bucket.shard_gradients, co_await sum.project_back(gradients));
+    bucket.slot = static_cast<std::uint16_t>(context_.weights.size() + bucket.slot);
+    TR_CO_RETURN_IF_ERROR(co_await exchange_dense(std::move(bucket)));
+    co_return co_await sum.rebuild(gradients);
+  }
+
+  Task<Status> exchange_dense(BucketExchange bucket) {
     const LeafRun run = bucket.owners[static_cast<std::size_t>(group_.rank())];
     const bool fixed = bucket.collective == "fixed-tree";
     std::vector<TreeNode> nodes = collective::maximal_subtrees(run, bucket.num_shards);
@@ -116,7 +144,6 @@ class Bsp final : public Agreement {
     co_return co_await runtime::when_all(rt_, std::move(both));
   }
 
- private:
   // Of the elements from `begin` to `end`; the result is where the first partial is.
   Task<Status> sum(comm::Call call, std::vector<Tensor> partials, std::int64_t begin, std::int64_t end) {
     for (Tensor& t : partials)
@@ -157,9 +184,26 @@ class Bsp final : public Agreement {
     return std::make_unique<comm::CodedSum>(rt_, group_, std::move(o));
   }
 
+  std::unique_ptr<LowRank> make_low_rank(std::size_t bucket) const {
+    LowRankOptions o;
+    o.matrices = context_.matrices[bucket];
+    o.num_elems = context_.weights[bucket].shape().num_elems();
+    o.rank = context_.options.low_rank;
+    o.feedback = context_.options.low_rank_feedback;
+    o.key = mix_key(context_.seed, bucket);
+    std::int64_t end = 0;  // what lies between the matrices travels as it is
+    for (const Matrix& m : o.matrices) {
+      if (m.offset > end) o.plain.push_back({end, m.offset - end});
+      end = m.offset + m.rows * m.cols;
+    }
+    if (end < o.num_elems) o.plain.push_back({end, o.num_elems - end});
+    return std::make_unique<LowRank>(rt_, std::move(o));
+  }
+
   runtime::Runtime& rt_;
   comm::Group& group_;
   const RuleContext context_;
+  std::vector<std::unique_ptr<LowRank>> low_rank_;      // per bucket; none without it
   std::vector<std::unique_ptr<comm::CodedSum>> coded_;  // per bucket; none without a codec
 };
 

@@ -26,7 +26,9 @@ struct RuleOptions {
   bool locked = false;                // hogwild: one at a time
   codec::Coding coding;               // of gradients and changes; rules that carry none are refused one
   bool codec_pull = false;            // servers answer with encoded changes too
-  std::string reducer = "gather";     // bsp with a codec: a row of comm/coded_sum.h
+  std::int64_t low_rank = 0;          // bsp: columns of the factors of PowerSGD; 0: not used
+  bool low_rank_feedback = true;
+  std::string reducer = "gather";  // bsp with a codec: a row of comm/coded_sum.h
 };
 
 }  // namespace trireme::agree
