@@ -251,5 +251,44 @@ TEST(Predict, ShardsOfTwoThreadsRunOneAtATimeOnTwoCores) {
   EXPECT_NEAR(predict_for(1, 1e9, 2).compute_seconds, 8 * 0.01, 1e-3);
 }
 
+TEST(Buckets, OfFactorsStandBesideThoseOfGradientsAndTheLastOneIsNeverOfFactors) {
+  const std::vector<ParameterSize> sizes = {
+      {"w0", 1000, 30, 40}, {"b0", 10}, {"w1", 2000, 50, 60}, {"b1", 20}, {"w2", 3000, 70, 80}};
+  const auto together = make_buckets(sizes, 1 << 20, "fixed-tree");
+  ASSERT_EQ(together.size(), 2U);
+  EXPECT_EQ(together[0].codec, kFactors);
+  EXPECT_EQ(together[0].parameters, (std::vector<std::string>{"w2", "w1", "w0"}));
+  EXPECT_EQ(together[0].factor_offsets, (std::vector<std::int64_t>{0, 80, 160, 224, 288, 320}));
+  EXPECT_EQ(together[0].factor_elems, 368);
+  EXPECT_EQ(together[0].offsets, (std::vector<std::int64_t>{0, 3008, 5008}));
+  EXPECT_EQ(together[1].codec, "none");
+  EXPECT_EQ(together[1].parameters, (std::vector<std::string>{"b1", "b0"}));
+  EXPECT_GE(together[1].metrics_offset, 0);
+  const auto apart = make_buckets(sizes, 1, "fixed-tree");
+  ASSERT_EQ(apart.size(), 5U);
+  for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_EQ(apart[i].slot, i);
+  EXPECT_EQ(apart.back().parameters, (std::vector<std::string>{"b0"}));
+  const auto alone = make_buckets({{"w", 1000, 30, 40}}, 1, "fixed-tree");
+  ASSERT_EQ(alone.size(), 2U) << "the metrics travel as they are";
+  EXPECT_TRUE(alone.back().parameters.empty());
+}
+
+TEST(Plan, WithFactorsComesBackAsItWasAndBadPlacesAreRefused) {
+  Plan p = sample_plan();
+  p.exchange_order.clear();
+  p.overlap = Overlap::kBuckets;
+  p.buckets = make_buckets({{"w", 1000, 30, 40}, {"b", 7}}, 128, "fixed-tree");
+  const Json json = to_json(p);
+  const Result<Plan> back = plan_from_json(json);
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(to_json(*back), json);
+  EXPECT_EQ(back->buckets[0].factor_offsets, p.buckets[0].factor_offsets);
+  for (const Json& places : {Json::array(), Json{0}, Json{0, 1000}, Json{-1, 0}, Json("text")}) {
+    Json bad = json;
+    bad["buckets"][0]["factor_offsets"] = places;
+    EXPECT_EQ(plan_from_json(bad).status().code(), Code::kCorrupt) << places.dump();
+  }
+}
+
 }  // namespace
 }  // namespace trireme::plan

@@ -117,6 +117,12 @@ std::vector<TinyCase> tiny_cases() {
         layers(R"([{"kind": "dense", "out": 16, "activation": "relu"}, {"kind": "dropout", "rate": 0.4},
                    {"kind": "classifier"}])");
   });
+  add("factors", [](TinyCase& c) {
+    c.job.model.layers = layers(
+        R"([{"kind": "dense", "out": 64, "activation": "relu"}, {"kind": "dropout", "rate": 0.4},
+            {"kind": "classifier"}])");
+    c.job.parallel.codec = "factors";
+  });
   add("augmented", [&](TinyCase& c) {
     auto set = std::make_shared<data::Dataset>(*pictures);
     set->augment = {.shift = 1, .crop = 0.8, .flip = true};

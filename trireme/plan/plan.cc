@@ -28,15 +28,24 @@ Result<std::vector<collective::LeafRun>> get_runs(const Json& object, const char
 }
 
 Json bucket_to_json(const Bucket& b) {
-  return {{"slot", b.slot},
-          {"parameters", b.parameters},
-          {"offsets", b.offsets},
-          {"statistics", b.statistics},
-          {"statistic_offsets", b.statistic_offsets},
-          {"num_elems", b.num_elems},
-          {"metrics_offset", b.metrics_offset},
-          {"collective", b.collective},
-          {"codec", b.codec}};
+  Json json = {{"slot", b.slot},
+               {"parameters", b.parameters},
+               {"offsets", b.offsets},
+               {"statistics", b.statistics},
+               {"statistic_offsets", b.statistic_offsets},
+               {"num_elems", b.num_elems},
+               {"metrics_offset", b.metrics_offset},
+               {"collective", b.collective},
+               {"codec", b.codec}};
+  if (b.codec == kFactors) json["factor_offsets"] = b.factor_offsets, json["factor_elems"] = b.factor_elems;
+  return json;
+}
+
+// Every factor begins within the vector; how long it is, the model says.
+bool has_factors(const Bucket& b) {
+  return b.factor_offsets.size() == 2 * b.parameters.size() &&
+         std::all_of(b.factor_offsets.begin(), b.factor_offsets.end(),
+                     [&](std::int64_t at) { return at >= 0 && at < b.factor_elems; });
 }
 
 Result<Bucket> bucket_from_json(const Json& json) {
@@ -50,6 +59,14 @@ Result<Bucket> bucket_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get_whole<std::int64_t>(json, "metrics_offset"));
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
   TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
+  if (b.codec == kFactors) {
+    TR_ASSIGN_OR_RETURN(b.factor_offsets, json_get_wholes<std::int64_t>(json, "factor_offsets"));
+    TR_ASSIGN_OR_RETURN(b.factor_elems, json_get_whole<std::int64_t>(json, "factor_elems"));
+    if (!has_factors(b))
+      return error(Code::kCorrupt,
+                   "[plan] bucket {} has {} places in {} elements for the factors of {} parameters", b.slot,
+                   b.factor_offsets.size(), b.factor_elems, b.parameters.size());
+  }
   if (b.parameters.size() != b.offsets.size() || b.statistics.size() != b.statistic_offsets.size())
     return error(Code::kCorrupt,
                  "[plan] bucket {} has {} parameters but {} offsets, {} statistics but {} offsets", b.slot,
@@ -149,18 +166,37 @@ std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_work
   return runs;
 }
 
+bool factors_pay(std::int64_t factor_elems, std::int64_t gradient_elems, int num_workers) {
+  return num_workers > 1 &&
+         static_cast<double>(factor_elems) * num_workers < 2 * static_cast<double>(gradient_elems);
+}
+
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
                                  const std::string& collective,
                                  const std::vector<ParameterSize>& statistics) {
   std::vector<Bucket> buckets(1);
+  std::size_t open[2] = {0, 0};  // of gradients, of factors (0: none yet)
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (!buckets.back().parameters.empty() && buckets.back().num_elems * 4 >= bucket_bytes)
+    const bool factors = p->u_elems > 0;
+    std::size_t& own = open[factors ? 1 : 0];
+    const std::int64_t elems = factors ? buckets[own].factor_elems : buckets[own].num_elems;
+    if ((factors && own == 0) || (!buckets[own].parameters.empty() && elems * 4 >= bucket_bytes)) {
+      own = buckets.size();
       buckets.emplace_back();
-    Bucket& b = buckets.back();
+    }
+    Bucket& b = buckets[own];
     b.parameters.push_back(p->name);
     b.offsets.push_back(b.num_elems);
     b.num_elems += align_up(p->num_elems);
+    if (!factors) continue;
+    b.codec = kFactors;
+    for (const std::int64_t count : {p->u_elems, p->v_elems}) {
+      b.factor_offsets.push_back(b.factor_elems);
+      b.factor_elems += align_up(count);
+    }
   }
+  const auto last_dense = buckets.begin() + static_cast<std::ptrdiff_t>(open[0]);
+  std::rotate(last_dense, last_dense + 1, buckets.end());
   Bucket& last = buckets.back();
   for (const ParameterSize& s : statistics) {
     last.statistics.push_back(s.name);

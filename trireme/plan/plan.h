@@ -30,7 +30,13 @@ struct Bucket {
   std::int64_t metrics_offset = -1;  // of {loss, correct, stop} in the last bucket; -1 elsewhere
   std::string collective = "fixed-tree";
   std::string codec = "none";
+  // With codec kFactors no gradient travels: a shard has a vector of `factor_elems` with both factors of each
+  // parameter's gradient, at factor_offsets[2 i] and [2 i + 1]. All workers get those of all shards and
+  // multiply. Weights and the sum of the gradients lie as `offsets` say.
+  std::vector<std::int64_t> factor_offsets = {};
+  std::int64_t factor_elems = 0;
 };
+inline constexpr const char* kFactors = "factors";
 
 // What the plan believes a step takes, phase by phase; reported beside what was measured.
 struct Prediction {
@@ -71,11 +77,18 @@ std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_work
 struct ParameterSize {
   std::string name;
   std::int64_t num_elems;
+  std::int64_t u_elems = 0, v_elems = 0;  // above 0: its gradient travels as two factors of a shard
 };
 inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
 
-// Buckets of about `bucket_bytes` over `parameters` (given in order of use); the last one carries the
-// statistics and the metrics.
+// Poseidon's rule among peers (Zhang et al., USENIX ATC 2017): the factors of a worker's K samples, K (M + N)
+// numbers to each of the W - 1 others, pay when they are fewer than the 2 M N (W - 1) / W that it sends to
+// add an M x N gradient up.
+bool factors_pay(std::int64_t factor_elems, std::int64_t gradient_elems, int num_workers);
+
+// Buckets of about `bucket_bytes` over `parameters` (given in order of use); those that travel as factors
+// have buckets of their own. The last one, which never is one of factors, carries the statistics and the
+// metrics.
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
                                  const std::string& collective,
                                  const std::vector<ParameterSize>& statistics = {});

@@ -30,6 +30,22 @@ double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::str
                   price_seconds(plan, spec, "two-shot", rates.comm));
 }
 
+// Everybody gets the factors of all shards.
+double factor_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  if (plan.workers() <= 1) return 0;
+  collective::ScheduleSpec spec{.kind = collective::Kind::kAllgather, .world = plan.workers()};
+  for (const auto& run : plan.owners) spec.counts.push_back(run.count * bucket.factor_elems);
+  spec.count = plan.logical_shards * bucket.factor_elems;
+  spec.peer_memory = rates.direct;
+  const auto algorithm = collective::select_algorithm(spec, rates.comm);
+  return algorithm.ok() ? to_seconds(collective::price_time((*algorithm)->price(spec), rates.comm)) : 0;
+}
+
+double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  if (bucket.codec == kFactors) return factor_seconds(plan, bucket, rates);
+  return exchange_seconds(plan, bucket.num_elems, bucket.collective, rates);
+}
+
 cost::Rates rates_of(const cost::MachineModel& machine, const cost::LinkModel& link) {
   cost::Rates rates;
   rates.machine = machine;
@@ -68,8 +84,7 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
     shape.final_at.push_back((waves - 1) * shard + before[final]);
     // Where weights are shared, sums are not spread: half of the way; and everybody updates a part.
     const double share = plan.shared_weights ? 0.5 : 1;
-    shape.exchange.push_back(
-        share * exchange_seconds(plan, plan.buckets[i].num_elems, plan.buckets[i].collective, rates));
+    shape.exchange.push_back(share * bucket_seconds(plan, plan.buckets[i], rates));
     const double update = to_seconds(cost::compute_time(costs.updates[i], machine, plan.shard_threads));
     shape.update.push_back(plan.shared_weights ? update / plan.workers() : update);
   }

@@ -5,6 +5,7 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/rates.h"
 #include "trireme/plan/step_model.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/job_checker.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/roles.h"
@@ -164,7 +165,7 @@ void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
   for (const CodecKey& key : keys) {
     if (!key.given(p)) continue;
     const bool fits = key.codecs.empty()
-                          ? p.codec != "none"
+                          ? p.codec != "none" && p.codec != "factors"
                           : std::find(key.codecs.begin(), key.codecs.end(), p.codec) != key.codecs.end();
     std::string all;
     for (const std::string_view name : key.codecs) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
@@ -177,6 +178,7 @@ void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
 void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const Job::Parallel& p = job.parallel;
   check_codec_keys(c, p);
+  if (p.codec == "factors") c.expect_ok(can_send_factors(job), "parallel.codec");
   if (p.codec == "none" || p.codec == "factors") return;
   const auto found = codec::find_codec(p.codec);
   c.expect_ok(found.status(), "parallel.codec");

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "trireme/train/batch.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/prepare.h"
 
 namespace trireme::train {
@@ -42,6 +43,7 @@ Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t sa
 Result<std::int64_t> exchange_bytes(const plan::Plan& plan) {
   std::int64_t bytes = 0;
   for (const plan::Bucket& bucket : plan.buckets) {
+    if (bucket.codec == plan::kFactors) continue;  // gathered in place
     collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
                         collective::find_algorithm(collective::Kind::kAllreduce, bucket.collective));
@@ -71,13 +73,15 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
   const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
   const exec::MemoryReport train = p.train->memory();
   std::int64_t buckets = 0, updates = 0;
-  for (const plan::Bucket& b : plan.buckets) buckets += 4 * b.num_elems;
+  for (const plan::Bucket& b : plan.buckets)
+    if (b.codec != plan::kFactors) buckets += 4 * b.num_elems;
   const std::int64_t per_shard = job.train.optimizer.max_batch_multiplier > 1 ? 2 : 1;  // and sums of batches
   for (const Compiled& update : p.updates) updates += arena_of(update);
   for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
   TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
-  const std::int64_t eval_slots = std::max(1, threads / std::max(1, plan.shard_threads));
+  const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
+  const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
   TR_ASSIGN_OR_RETURN(const std::int64_t exchange, exchange_bytes(plan));
   return std::vector<MemoryPart>{
       {"parameters", "weights, frozen ones too", parameters},
@@ -86,7 +90,7 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
       {"values", "activations and their gradients, places shared where lives allow",
        shards * train.values_bytes},
       {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
-      {"buckets", "gradients of parameters, of every shard", shards * per_shard * buckets},
+      {"buckets", "gradients of parameters, of every shard", shards * per_shard * buckets + factors},
       {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
       {"updates", "values of the optimiser's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},

@@ -11,6 +11,7 @@
 #include "trireme/op/ops.h"
 #include "trireme/plan/replica_model.h"
 #include "trireme/train/eval_batch.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/roles.h"
@@ -98,7 +99,11 @@ Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
     ++out.notices_of_bucket[bucket];
   };
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
-    for (const std::string& p : plan.buckets[i].parameters) notify("grad:" + p, p, i);
+    const bool factors = plan.buckets[i].codec == plan::kFactors;
+    for (const std::string& p : plan.buckets[i].parameters) {
+      if (factors) options.bound.push_back("factor:u:" + p);  // there before v is
+      notify((factors ? "factor:v:" : "grad:") + p, p, i);
+    }
     for (const std::string& s : plan.buckets[i].statistics) notify("stat:" + s, "", i);
   }
   out.loss_notice = static_cast<int>(options.notices.size());
@@ -124,7 +129,16 @@ Result<plan::Overlap> possible_overlap(const Job& job, int world) {
   return wanted == plan::Overlap::kFull && (world == 1 || barrier) ? plan::Overlap::kBuckets : wanted;
 }
 
-plan::StepCosts step_costs(const Prepared& p) {
+// All shards' products: after the exchange, before the update.
+void add_products(const Prepared& p, int cores, plan::StepCosts& costs) {
+  const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
+  for (std::size_t i = 0; i < p.products.size(); ++i)
+    for (const Compiled& product : p.products[i])
+      for (int shard = 0; shard < p.plan.logical_shards; shard += at_once)
+        costs.updates[i] += product->cost();
+}
+
+plan::StepCosts step_costs(const Prepared& p, int cores) {
   const exec::Outline outline = p.train->outline();
   plan::StepCosts costs;
   costs.strands = outline.strands;
@@ -136,6 +150,7 @@ plan::StepCosts step_costs(const Prepared& p) {
     last = std::max(last, outline.notice_after[n]);
   }
   for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
+  add_products(p, cores, costs);
   return costs;
 }
 
@@ -162,11 +177,37 @@ Result<graph::Graph> faster(const graph::Graph& graph) {
   return graph::fuse_elementwise(merged);
 }
 
+Status compile_products(const FactoredTrain& factored, bool fixed, Prepared& out) {
+  for (const std::vector<graph::Graph>& graphs : factored.products) {
+    auto& products = out.products.emplace_back();
+    for (const graph::Graph& g : graphs) {
+      exec::CompileOptions options = kernel_options(out.plan, fixed);
+      options.bound = {"grad"};
+      TR_ASSIGN_OR_RETURN(Compiled product, exec::compile(g, std::move(options)));
+      products.push_back(std::move(product));
+    }
+  }
+  return {};
+}
+
+// The kernels of products, where the rule for their op is another one.
+void name_product_kernels(const Prepared& p, std::map<std::string, std::string>& kernels) {
+  for (const auto& products : p.products)
+    for (const Compiled& product : products) {
+      const graph::Graph& g = product->graph();
+      const graph::Node& node = g.node(g.find_output("grad")->node);
+      const std::string op(node.def->name), chosen = product->kernels().at(op);
+      if (kernels.emplace(op, chosen).first->second != chosen) kernels[op + ":" + node.name] = chosen;
+    }
+}
+
 Status compile_all(const Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, build_job_model(job, out.input, plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster(shard.train));
+  TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster(factored.graph));
   TR_RETURN_IF_ERROR(compile_train(train, fixed, out));
+  TR_RETURN_IF_ERROR(compile_products(factored, fixed, out));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
   exec::CompileOptions eval_options = kernel_options(plan, fixed);
   eval_options.fetches = {"loss", "correct"};
@@ -210,7 +251,7 @@ std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const p
   return plan::best_bucket_bytes(4 * elems, startup, per_byte);
 }
 
-plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const Prepared& prepared) {
+Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, const Prepared& prepared) {
   plan::Plan plan;
   plan.job_sha256 = job_sha256(job);
   const bool shards_set = job.train.logical_shards > 0;
@@ -228,6 +269,11 @@ plan::Plan fresh_plan(const Job& job, const PrepareOptions& options, const Prepa
   for (const auto* list : {&prepared.parameters, &prepared.frozen})
     for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
+  if (job.parallel.codec == plan::kFactors) {
+    TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
+                        build_job_model(job, prepared.input, plan.shard_batch));
+    TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, sizes));
+  }
   plan.buckets =
       plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
   plan.kernel_library = kernel::cpu_kernel_library();
@@ -281,7 +327,12 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
   auto out = std::make_shared<Prepared>();
   TR_RETURN_IF_ERROR(as_users_mistake(describe(job, input, *out)));
   const bool fixed = options.fixed != nullptr;
-  out->plan = fixed ? *options.fixed : fresh_plan(job, options, *out);
+  if (job.parallel.codec == plan::kFactors) TR_RETURN_IF_ERROR(can_send_factors(job));
+  if (fixed) {
+    out->plan = *options.fixed;
+  } else {
+    TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out));
+  }
   plan::Plan& plan = out->plan;
   if (plan.job_sha256 != job_sha256(job))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
@@ -299,12 +350,13 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own";
   TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
-  const plan::StepShape shape = plan::step_shape(plan, step_costs(*out), options.machine, options.link);
+  const plan::StepCosts costs = step_costs(*out, options.machine.cores);
+  const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
   if (plan.overlap != plan::Overlap::kFull)
     plan.exchange_order.clear();
   else if (!ordered)
     plan.exchange_order = plan::exchange_order(shape);
-  TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, step_costs(*out), options));
+  TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, costs, options));
   if (fixed) return std::shared_ptr<const Prepared>(out);
   plan.kernels = out->train->kernels();
   std::vector<Compiled> others = out->updates;
@@ -312,6 +364,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::Mod
     if (more != nullptr) others.push_back(more);
   for (const Compiled& more : others)
     for (const auto& [op, kernel] : more->kernels()) plan.kernels.emplace(op, kernel);
+  name_product_kernels(*out, plan.kernels);
   return std::shared_ptr<const Prepared>(out);
 }
 

@@ -29,7 +29,9 @@ struct Prepared {
   // With plan.overlap "full" the train graph has a gate per bucket: its parameters.
   Compiled train, eval;
   std::vector<Compiled> updates;  // one per bucket
-  Compiled statistics_update;     // null: the model has none
+  // Per bucket of factors, per parameter: from its factors "u" and "v" a shard's "grad". Empty for others.
+  std::vector<std::vector<Compiled>> products;
+  Compiled statistics_update;  // null: the model has none
   // Null unless updates wait for all buckets: reads every "grad:<parameter>", gives "finite" (bool) and, with
   // clipping, "grad_norm" and "clip".
   Compiled gate;

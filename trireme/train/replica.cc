@@ -98,56 +98,77 @@ Status Replica::Parts::make_agreed() {
   return {};
 }
 
-// `holds_sum`: its memory is where the sum over ranks is made.
-Result<Shard> Replica::Parts::make_shard(std::int32_t index, bool holds_sum) {
+// Backward writes into the memory of a bucket.
+Status Replica::Parts::bind_gradients(const plan::Bucket& bucket, const Tensor& memory,
+                                      exec::ExecutionOptions& options) {
   const TensorType scalar{DType::kF32, Shape{}};
+  const auto bind = [&](const std::string& output, const TensorType& type, std::int64_t offset) {
+    options.bindings[output] = Tensor(memory.buffer(), type, static_cast<std::size_t>(offset) * 4);
+  };
+  for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
+    TR_ASSIGN_OR_RETURN(const Tensor w, variables.get(bucket.parameters[p]));
+    bind("grad:" + bucket.parameters[p], w.type(), bucket.offsets[p]);
+  }
+  for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
+    TR_ASSIGN_OR_RETURN(const Tensor t, variables.get(bucket.statistics[s]));
+    bind("stat:" + bucket.statistics[s], t.type(), bucket.statistic_offsets[s]);
+  }
+  if (bucket.metrics_offset >= 0) {
+    bind("loss", scalar, bucket.metrics_offset);
+    bind("correct", scalar, bucket.metrics_offset + 1);
+  }
+  return {};
+}
+
+// The shard at place `at`; the first one's memory is where the sum over ranks is made. `memory`: of the one
+// that had the place before, or nothing.
+Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std::vector<Tensor> memory) {
   Shard shard;
   shard.index = index;
+  shard.buckets = std::move(memory);
   exec::ExecutionOptions options;
   options.variables = &variables;
   options.profile = job.train.trace_steps > 0;
-  for (const plan::Bucket& bucket : plan().buckets) {
-    const TensorType vector{DType::kF32, {bucket.num_elems}};
-    TR_ASSIGN_OR_RETURN(Tensor memory,
-                        holds_sum ? group.allocate(vector) : Tensor::allocate(device(), vector));
-    if (memory.raw() != nullptr) std::memset(memory.raw(), 0, vector.num_bytes());
-    const auto bind = [&](const std::string& output, const TensorType& type, std::int64_t offset) {
-      options.bindings[output] = Tensor(memory.buffer(), type, static_cast<std::size_t>(offset) * 4);
-    };
-    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
-      TR_ASSIGN_OR_RETURN(const Tensor w, variables.get(bucket.parameters[p]));
-      bind("grad:" + bucket.parameters[p], w.type(), bucket.offsets[p]);
+  for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
+    const plan::Bucket& bucket = plan().buckets[i];
+    const TensorType vector{DType::kF32, {by_factors(i) ? 0 : bucket.num_elems}};
+    if (i == shard.buckets.size()) {
+      TR_ASSIGN_OR_RETURN(Tensor own, at == 0 ? group.allocate(vector) : Tensor::allocate(device(), vector));
+      if (own.raw() != nullptr) std::memset(own.raw(), 0, vector.num_bytes());
+      shard.buckets.push_back(std::move(own));
     }
-    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
-      TR_ASSIGN_OR_RETURN(const Tensor t, variables.get(bucket.statistics[s]));
-      bind("stat:" + bucket.statistics[s], t.type(), bucket.statistic_offsets[s]);
-    }
-    if (bucket.metrics_offset >= 0) {
-      bind("loss", scalar, bucket.metrics_offset);
-      bind("correct", scalar, bucket.metrics_offset + 1);
+    if (by_factors(i)) {
+      factors->bind(i, index, options.bindings);
+    } else {
+      TR_RETURN_IF_ERROR(bind_gradients(bucket, shard.buckets[i], options));
     }
     if (job.train.optimizer.max_batch_multiplier > 1) {
       TR_ASSIGN_OR_RETURN(Tensor sum, allocate_zeros(device(), vector));
       shard.sums.push_back(std::move(sum));
     }
-    shard.buckets.push_back(std::move(memory));
   }
   TR_ASSIGN_OR_RETURN(shard.execution, exec::make_execution(rt, prepared->train, std::move(options)));
   shard.execution->on_notice(
-      [this, at = shards.size()](int notice, const std::shared_ptr<Event>&) { on_notice(at, notice); });
+      [this, at](int notice, const std::shared_ptr<Event>&) { on_notice(at, notice); });
   return shard;
 }
 
-// The memory of the first shard stays where it is: updates read the sums there.
+// The memory of the first shard stays where it is: updates read the sums there. Factors lie by shard, so a
+// place that gets another shard gets another execution.
 Status Replica::Parts::make_shards() {
   const collective::LeafRun run = owners[static_cast<std::size_t>(group.rank())];
   const auto count = static_cast<std::size_t>(run.count);
   while (shards.size() > count) shards.pop_back();
-  while (shards.size() < count) {
-    TR_ASSIGN_OR_RETURN(Shard shard, make_shard(0, shards.empty()));
-    shards.push_back(std::move(shard));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t index = run.first + static_cast<std::int32_t>(i);
+    if (i == shards.size()) {
+      TR_ASSIGN_OR_RETURN(Shard shard, make_shard(index, i, {}));
+      shards.push_back(std::move(shard));
+    } else if (factors != nullptr && shards[i].index != index) {
+      TR_ASSIGN_OR_RETURN(shards[i], make_shard(index, i, shards[i].buckets));
+    }
+    shards[i].index = index;
   }
-  for (std::size_t i = 0; i < count; ++i) shards[i].index = run.first + static_cast<std::int32_t>(i);
   return {};
 }
 
@@ -223,6 +244,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   for (const plan::Bucket& b : plan.buckets) with.parameter_elems.push_back(parameter_elems(b));
   Replica* first = parts->links.first_local;
   parts->agreement = first != nullptr ? first->rule().for_local_replica() : rule->make(with);
+  TR_ASSIGN_OR_RETURN(parts->factors, FactorExchange::make(rt, group, parts->prepared));
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
   TR_RETURN_IF_ERROR(parts->make_evaluator());

@@ -3,6 +3,7 @@
 
 #include "trireme/runtime/sync.h"
 #include "trireme/train/bucket_queue.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/replica.h"
 
@@ -11,7 +12,7 @@ namespace trireme::train {
 struct Shard {
   std::int32_t index = 0;  // logical shard
   std::unique_ptr<exec::Execution> execution;
-  std::vector<Tensor> buckets;  // f32 vectors, one per bucket: where backward writes
+  std::vector<Tensor> buckets;  // f32 vectors, one per bucket: where backward writes; empty ones: see factors
   std::vector<Tensor> sums;     // of the batches before, where steps have several; same shapes
 };
 
@@ -34,7 +35,8 @@ struct Replica::Parts {
   std::shared_ptr<const Prepared> prepared;
   std::shared_ptr<const data::Dataset> data;
   std::unique_ptr<agree::Agreement> agreement;
-  bool updates_here = true;     // false: parameter servers run the optimiser
+  std::unique_ptr<FactorExchange> factors;  // null: no bucket is one of factors
+  bool updates_here = true;                 // false: parameter servers run the optimiser
   std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
   std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
   exec::Variables variables, agreed_variables;
@@ -71,9 +73,11 @@ struct Replica::Parts {
   bool fills() const { return !shares() || group.rank() == 0; }  // writes what the weights start with
   std::uint16_t rest_slot() const { return static_cast<std::uint16_t>(2 * plan().buckets.size()); }
   bool skips() const { return job.train.nan == "skip" || prepared->scale_update != nullptr; }
-  // A view of shard 0's memory, which holds the sum over all shards and ranks after the exchange.
+  bool by_factors(std::size_t bucket) const { return plan().buckets[bucket].codec == plan::kFactors; }
+  // A view of what holds the sum over all shards and ranks after the exchange: shard 0's memory, mostly.
   Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
-    return Tensor(shards[0].buckets[bucket].buffer(), type, static_cast<std::size_t>(offset) * 4);
+    const Tensor& all = by_factors(bucket) ? factors->gradient(bucket) : shards[0].buckets[bucket];
+    return Tensor(all.buffer(), type, static_cast<std::size_t>(offset) * 4);
   }
   void note(std::string name, const char* category, int track, TimeNs begin) {
     if (spans != nullptr) spans->push_back({std::move(name), category, track, begin, rt.now()});
@@ -85,7 +89,8 @@ struct Replica::Parts {
   Status bind_weights(exec::Variables& to, const std::vector<Tensor>& memory);
   Status make_agreed();
   Status make_shards();  // as many as this rank owns
-  Result<Shard> make_shard(std::int32_t index, bool holds_sum);
+  Result<Shard> make_shard(std::int32_t index, std::size_t at, std::vector<Tensor> memory);
+  Status bind_gradients(const plan::Bucket& bucket, const Tensor& memory, exec::ExecutionOptions& options);
   Status make_feed();
   Status make_evaluator();
   io::NamedTensors named(const exec::Variables& from, bool with_state) const;
@@ -101,6 +106,7 @@ struct Replica::Parts {
   void bucket_is_final(std::size_t bucket);
   void begin_updates();
   void start_exchanges();
+  runtime::Task<Status> exchange(std::size_t bucket);
   runtime::Task<void> run_bucket(std::size_t bucket);
   runtime::Task<Status> update_bucket(std::size_t bucket);
   runtime::Task<Status> meet(std::uint16_t slot);

@@ -70,12 +70,13 @@ void Replica::Parts::bucket_has_ended(std::size_t bucket, const Status& status) 
   if (bucket_ended != nullptr) bucket_ended->set(true);
 }
 
-// Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
-// parameters.
-Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
+// The sum over all shards is there when it ends: of gradients by the rule, of factors' products otherwise.
+Task<Status> Replica::Parts::exchange(std::size_t bucket) {
   const plan::Bucket& planned = plan().buckets[bucket];
+  const auto step = static_cast<std::uint32_t>(exchanging.step);
+  if (by_factors(bucket)) return factors->exchange(bucket, step, owners);
   agree::BucketExchange exchange;
-  exchange.step = static_cast<std::uint32_t>(exchanging.step);
+  exchange.step = step;
   exchange.slot = planned.slot;
   exchange.bucket = bucket;
   exchange.collective = planned.collective;
@@ -86,8 +87,14 @@ Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
     exchange.scattered = parameter_elems(planned);
     exchange.rest_slot = rest_slot();
   }
+  return agreement->exchange(std::move(exchange));
+}
+
+// Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
+// parameters.
+Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   const TimeNs began = rt.now();
-  Status status = co_await agreement->exchange(std::move(exchange));
+  Status status = co_await exchange(bucket);
   const int track = kFirstBucketTrack + static_cast<int>(bucket);
   note(fmt::format("exchange {}", bucket), "exchange", track, began);
   if (!waits()) {

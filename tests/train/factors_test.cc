@@ -1,0 +1,233 @@
+// Gradients that travel as factors: fewer bytes, the same bits.
+#include "trireme/train/factors.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/train/small_jobs.h"
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+#include "trireme/train/balance.h"
+
+namespace trireme::train {
+namespace {
+
+using testing::hash_in_process;
+using testing::hash_virtual;
+using testing::tiny_job;
+using testing::tiny_pictures;
+using testing::VirtualRuns;
+
+// Of its three layers the first two are worth it with up to four workers, the classifier never.
+Job factored_job(int workers, const char* codec = "factors") {
+  Job job = tiny_job();
+  Json layers = Json::array();
+  layers.push_back({{"kind", "conv2d"}, {"out", 2}, {"window", 3}, {"activation", "relu"}});
+  for (int i = 0; i < 2; ++i) layers.push_back({{"kind", "dense"}, {"out", 64}, {"activation", "relu"}});
+  layers.push_back({{"kind", "classifier"}});
+  job.model.layers = std::move(layers);
+  job.parallel.workers = workers;
+  job.parallel.codec = codec;
+  return job;
+}
+
+Summary run_virtual(const Job& job, const std::shared_ptr<const data::Dataset>& data) {
+  VirtualRuns runs;
+  return runs.train(job, data, {.run_dir = ""}).summary();
+}
+
+model::ModelInput tiny_input() { return {Shape{1, 6, 6}, 4, model::ModelTask::kClassify}; }
+
+std::vector<std::string> factored_of(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (const plan::Bucket& b : plan.buckets)
+    if (b.codec == plan::kFactors) names.insert(names.end(), b.parameters.begin(), b.parameters.end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Factors, GiveTheBitsOfGradientsForAnyNumberOfWorkersAndAnyOverlap) {
+  const auto data = tiny_pictures(40, 10, 8);  // the last batch of an epoch is short
+  const std::string expected = hash_virtual(factored_job(1, "none"), data);
+  ASSERT_EQ(expected.size(), 64U);
+  for (const char* overlap : {"none", "buckets", "full"})
+    for (int workers = 1; workers <= 4; ++workers) {
+      Job job = factored_job(workers);
+      job.parallel.overlap = overlap;
+      EXPECT_EQ(hash_virtual(job, data), expected) << overlap << ", " << workers << " workers";
+    }
+}
+
+TEST(Factors, GiveTheBitsOfGradientsWhereEveryWorkerHasOneShard) {
+  const auto data = tiny_pictures(40, 10, 8);
+  for (int workers = 2; workers <= 4; ++workers) {
+    Job dense = factored_job(workers, "none"), factors = factored_job(workers);
+    dense.train.logical_shards = factors.train.logical_shards = 0;
+    EXPECT_EQ(hash_virtual(factors, data), hash_virtual(dense, data)) << workers << " workers";
+  }
+}
+
+// Nodes of the tree wait for each other over several rounds of products, and the last ones lack a half.
+TEST(Factors, AreAddedAlongTheTreeForAnyNumberOfShards) {
+  const auto data = tiny_pictures(84, 4);
+  for (const int shards : {3, 5, 6, 7, 11, 13, 21}) {
+    Job dense = factored_job(3, "none"), factors = factored_job(3);
+    dense.train.batch = factors.train.batch = 21;
+    dense.train.logical_shards = factors.train.logical_shards = shards;
+    dense.train.steps = factors.train.steps = 4;
+    EXPECT_EQ(hash_virtual(factors, data), hash_virtual(dense, data)) << shards << " shards";
+  }
+}
+
+TEST(Factors, GiveTheSameBitsOnThreadsAndOnJitteryLinks) {
+  const auto data = tiny_pictures(40, 10, 8);
+  const std::string expected = hash_virtual(factored_job(1, "none"), data);
+  Job job = factored_job(3);
+  job.parallel.overlap = "full";
+  EXPECT_EQ(hash_in_process(job, data), expected);
+  for (std::uint64_t seed = 2; seed < 6; ++seed) EXPECT_EQ(hash_virtual(job, data, seed), expected) << seed;
+}
+
+TEST(Factors, GoTogetherWithClippingAndSkippedSteps) {
+  const auto data = tiny_pictures(40, 10, 8);
+  const auto with = [](Job job) {
+    job.train.optimizer.clip_norm = 0.5;
+    job.train.nan = "skip";
+    return job;
+  };
+  const std::string expected = hash_virtual(with(factored_job(1, "none")), data);
+  EXPECT_NE(expected, hash_virtual(factored_job(1, "none"), data));
+  EXPECT_EQ(hash_virtual(with(factored_job(3)), data), expected);
+}
+
+TEST(Factors, GoWhereTheirShardsGo) {
+  SimulateOptions options;
+  options.job = factored_job(2);
+  options.job.train.logical_shards = 8;
+  options.job.train.batch = 16;
+  options.job.train.steps = 2 * kBalanceSteps + 4;
+  options.machine.cores = 1;
+  options.machine.flops_per_second_per_core = 1e6;
+  options.cluster.topology = cost::Topology::single_switch(2, options.machine, options.link);
+  options.cluster.topology.machines[1].speed = 0.2;
+  const auto data = tiny_pictures(64, 4);
+  const SimulateReport uneven = simulate_training(options, data);
+  Job dense = options.job;
+  dense.parallel.codec = "none";
+  dense.parallel.workers = 1;
+  const std::string expected = hash_virtual(dense, data);
+  for (const auto& rank : uneven.ranks) {
+    ASSERT_TRUE(rank.ok()) << rank.status().to_string();
+    EXPECT_EQ(rank->parameters_sha256, expected);
+  }
+  ASSERT_EQ(uneven.ranks[0]->per_worker.size(), 2U);
+  EXPECT_GT(uneven.ranks[0]->per_worker[0].samples, 1.3 * uneven.ranks[0]->per_worker[1].samples);
+}
+
+TEST(Factors, OfARunThatIsTakenUpAgainByOtherWorkersGiveTheSameBits) {
+  const auto data = tiny_pictures(40, 10, 8);
+  const std::string expected = hash_virtual(factored_job(1, "none"), data);
+  int workers = 4;
+  for (const std::int64_t stop_at : {2, 5}) {
+    VirtualRuns runs;
+    EXPECT_FALSE(runs.train(factored_job(workers), data, {.stop_at = stop_at}).summary().finished);
+    const Result<Json> json = parse_json(runs.read("run/plan.json"), "plan.json");
+    ASSERT_TRUE(json.ok());
+    EXPECT_EQ(factored_of(*plan::plan_from_json(*json)).size(), 2U) << "the plan says which";
+    workers = 1 + workers % 3;
+    EXPECT_EQ(runs.train(factored_job(workers), data).summary().parameters_sha256, expected);
+    EXPECT_EQ(factored_of(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), ""))).size(), 2U);
+  }
+}
+
+TEST(Factors, AreFewerBytesWhichTheSummaryShows) {
+  const auto data = tiny_pictures(40, 4);
+  Job dense = factored_job(2, "none"), factors = factored_job(2);
+  dense.train.eval_steps = factors.train.eval_steps = 100;
+  const Summary before = run_virtual(dense, data), after = run_virtual(factors, data);
+  EXPECT_EQ(before.codec, "none");
+  EXPECT_EQ(after.codec, "factors");
+  EXPECT_EQ(after.parameters_sha256, before.parameters_sha256);
+  EXPECT_LT(after.bytes_sent_per_step, 0.5 * before.bytes_sent_per_step);
+  EXPECT_LT(after.bytes_sent_per_step, 0.5 * after.bytes_dense_per_step);
+}
+
+TEST(Factors, AreChosenByTheirBytes) {
+  PrepareOptions options;
+  const auto chosen = [&](const Job& job) {
+    options.world = static_cast<int>(job.parallel.workers);
+    const auto prepared = prepare(job, tiny_input(), options);
+    EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
+    return prepared.ok() ? factored_of((*prepared)->plan) : std::vector<std::string>{"?"};
+  };
+  const auto first_two = chosen(factored_job(2));
+  ASSERT_EQ(first_two.size(), 2U);
+  EXPECT_TRUE(chosen(factored_job(1)).empty()) << "nobody to send to";
+  EXPECT_TRUE(chosen(factored_job(2, "none")).empty());
+  Job large = factored_job(2);
+  large.train.batch = 1200;
+  EXPECT_TRUE(chosen(large).empty()) << "the factors of many samples are larger than the product";
+  EXPECT_TRUE(plan::factors_pay(99, 100, 2));
+  EXPECT_FALSE(plan::factors_pay(100, 100, 2));
+  EXPECT_FALSE(plan::factors_pay(99, 100, 3));
+  EXPECT_FALSE(plan::factors_pay(1, 100, 1));
+}
+
+TEST(Factors, AreForeseenByThePlan) {
+  SimulateOptions options;
+  options.machine.flops_per_second_per_core = 2e8;
+  options.machine.op_overhead_ns = 0;
+  options.link.bytes_per_second = 1.25e6;
+  options.phantom = true;
+  double took[2], predicted[2];
+  for (const int factors : {0, 1}) {
+    double ended[2];
+    for (const int more : {0, 1}) {
+      options.job = factored_job(2, factors == 1 ? "factors" : "none");
+      options.job.train.eval_steps = options.job.train.checkpoint_steps = 100;
+      options.job.train.steps = more == 0 ? 4 : 12;
+      const SimulateReport report = simulate_training(options, tiny_pictures(40, 4));
+      ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
+      ended[more] = to_seconds(report.ended_at[0]);
+      predicted[factors] = report.ranks[0]->predicted_step_seconds;
+    }
+    took[factors] = (ended[1] - ended[0]) / 8;
+  }
+  EXPECT_LT(took[1], 0.7 * took[0]);
+  for (const int factors : {0, 1}) EXPECT_NEAR(took[factors], predicted[factors], 0.25 * took[factors]);
+}
+
+TEST(Factors, AreRefusedWhereTheyCannotBe) {
+  const auto refused = [](auto change, const char* fix) {
+    Job job = factored_job(2);
+    change(job);
+    const Status status = check_job(job);
+    EXPECT_EQ(status.code(), Code::kInvalid) << fix;
+    EXPECT_NE(status.message().find(fix), std::string::npos) << status.message();
+  };
+  EXPECT_TRUE(check_job(factored_job(2)).ok()) << check_job(factored_job(2)).to_string();
+  refused([](Job& j) { j.parallel.agreement = "gossip"; }, "parallel.agreement = \"bsp\"");
+  refused([](Job& j) { j.train.optimizer.max_batch_multiplier = 2; }, "max_batch_multiplier = 1");
+  refused([](Job& j) { j.train.precision = "bf16"; }, "train.precision = \"f32\"");
+  refused([](Job& j) { j.parallel.weights = "shared"; }, "use auto");
+  refused([](Job& j) { j.parallel.codec_feedback = true; }, "parallel.codec = \"factors\"");
+}
+
+TEST(Factors, OfAPlanThatDoesNotFitTheModelAreRefused) {
+  PrepareOptions options;
+  options.world = 2;
+  const auto prepared = prepare(factored_job(2), tiny_input(), options);
+  ASSERT_TRUE(prepared.ok());
+  const auto with = [&](auto change) {
+    plan::Plan plan = (*prepared)->plan;
+    for (plan::Bucket& b : plan.buckets)
+      if (b.codec == plan::kFactors) change(b);
+    options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
+    return prepare(factored_job(2), tiny_input(), options).status();
+  };
+  EXPECT_TRUE(with([](plan::Bucket&) {}).ok());
+  EXPECT_EQ(with([](plan::Bucket& b) { b.factor_elems /= 4; }).code(), Code::kCorrupt);
+  EXPECT_EQ(with([](plan::Bucket& b) { b.parameters[0] = "layer1/bias"; }).code(), Code::kCorrupt);
+}
+
+}  // namespace
+}  // namespace trireme::train
