@@ -71,7 +71,8 @@ void add_servers(QuadraticJob& job, int num_servers, Counts* counts) {
   job.make_client = [=](runtime::Runtime& rt, comm::Group& world, int worker) {
     std::vector<int> ranks(static_cast<std::size_t>(num_servers));
     std::iota(ranks.begin(), ranks.end(), num_workers);
-    return server::make_client(rt, world.mailbox(), worker, ranks, layout, keys);
+    const server::LinkCoding link = link_coding_of(*row, rule_options);
+    return server::make_client(rt, world.mailbox(), worker, ranks, layout, keys, link);
   };
 }
 

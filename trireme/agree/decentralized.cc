@@ -1,6 +1,5 @@
 // Asynchronous SGD of peers (Strom, Scalable distributed DNN training using commodity GPU cloud computing,
-// Interspeech 2015, without its compression): the change of a worker's weights by its own steps is broadcast
-// and added by all others,
+// Interspeech 2015): the change of a worker's weights by its own steps is broadcast and added by all others,
 //
 //   w_i <- w_i + u_j,   u_j = w_j(after own steps) - w_j(before),
 //
@@ -40,6 +39,7 @@ class Decentralized final : public Agreement {
   Task<Status> settle(std::vector<Tensor> into) override { return updates_.settle(std::move(into)); }
   Task<Status> finish() override { return updates_.finish(); }
   void on_lost(int worker) override { updates_.on_lost(worker); }
+  std::vector<std::pair<std::string, Tensor>> state() const override { return updates_.state(); }
   RuleReport report() const override { return updates_.report(); }
 
  private:

@@ -296,6 +296,7 @@ class LocalReplica final : public Agreement {
   Task<Status> settle(std::vector<Tensor> into) override { return all_->settle(std::move(into)); }
   void on_lost(int worker) override { all_->link().on_lost(worker); }
   RuleReport report() const override { return all_->report(); }
+  std::vector<std::pair<std::string, Tensor>> state() const override { return all_->link().state(); }
   std::unique_ptr<Agreement> for_local_replica() override { return std::make_unique<LocalReplica>(all_); }
 
  private:

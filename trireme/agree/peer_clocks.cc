@@ -118,10 +118,7 @@ Task<Status> PeerUpdates::ask_meet(int peer) {
 
 Task<Status> PeerUpdates::settle(std::vector<Tensor> into) {
   TR_CO_RETURN_IF_ERROR(co_await prepare());
-  if (unsent_steps_ > 0) {
-    const Result<bool> sent = co_await send(/*wait=*/true);
-    if (!sent.ok()) co_return sent.status();
-  }
+  TR_CO_RETURN_IF_ERROR(co_await send_rest());
   TR_CO_RETURN_IF_ERROR(co_await under_way_.drain());
   at_meeting_ = true;
   answer_asks();
@@ -129,6 +126,7 @@ Task<Status> PeerUpdates::settle(std::vector<Tensor> into) {
   for (int peer = 0; peer < context_.num_workers; ++peer)
     if (is_live(peer)) asks.push_back(ask_meet(peer));
   TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(*rt_, std::move(asks)));
+  TR_CO_RETURN_IF_ERROR(failure_);
   co_return co_await write_agreed(std::move(into));
 }
 
@@ -160,10 +158,7 @@ Task<Status> PeerUpdates::write_agreed(std::vector<Tensor> into) {
 
 Task<Status> PeerUpdates::finish() {
   TR_CO_RETURN_IF_ERROR(co_await prepare());
-  if (unsent_steps_ > 0) {
-    const Result<bool> sent = co_await send(/*wait=*/true);
-    if (!sent.ok()) co_return sent.status();
-  }
+  TR_CO_RETURN_IF_ERROR(co_await send_rest());
   TR_CO_RETURN_IF_ERROR(co_await under_way_.drain());
   finished_ = true;
   answer_asks();

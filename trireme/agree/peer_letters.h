@@ -23,6 +23,9 @@ enum PeerLetter : std::uint16_t {
   kLetterMeet,                             // updates: tell me when you are at the meeting
 };
 
+// Of kLetterUpdate: the vector is encoded.
+inline constexpr std::uint16_t kUpdateCoded = 1;
+
 inline net::View view_of(const Tensor& vector) { return {vector.raw(), vector.type().num_bytes()}; }
 
 // Answers and keeps `payload` until its memory is free (null: no payload). Failures are dropped: a peer that

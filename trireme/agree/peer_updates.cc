@@ -1,4 +1,4 @@
-// What comes in and what goes out; peer_clocks.cc has clocks and meetings.
+// What comes in; peer_send.cc has what goes out, peer_clocks.cc clocks and meetings.
 #include "trireme/agree/peer_updates.h"
 
 #include <algorithm>
@@ -26,22 +26,6 @@ Task<void> take_in(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor sum
   return run_pass(rt, {2, 3, 3}, {std::move(weights), std::move(base), std::move(sum)}, body, "take in");
 }
 
-// update = weights - base, base = weights. From `whole` on the change counts `share`, here too.
-Task<void> take_out(runtime::Runtime& rt, Tensor weights, Tensor base, Tensor update, std::int64_t whole,
-                    float share) {
-  const auto body = [whole, share](float* const* v, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      v[2][i] = v[0][i] - v[1][i];
-      if (i >= whole) {
-        v[2][i] *= share;
-        v[0][i] = v[1][i] + v[2][i];
-      }
-      v[1][i] = v[0][i];
-    }
-  };
-  return run_pass(rt, {1, 2, 2}, {std::move(weights), std::move(base), std::move(update)}, body, "update");
-}
-
 }  // namespace
 
 PeerUpdates::PeerUpdates(const RuleContext& context, Counts counts)
@@ -50,6 +34,7 @@ PeerUpdates::PeerUpdates(const RuleContext& context, Counts counts)
       rt_(context.rt),
       mail_(context.mail),
       pool_(*context.rt, context.weights),
+      residuals_(*context.rt, context.options.coding, context.weights, /*velocities=*/false),
       peers_(static_cast<std::size_t>(context.num_workers)),
       star_(context),
       adding_(*context.rt),
@@ -57,6 +42,7 @@ PeerUpdates::PeerUpdates(const RuleContext& context, Counts counts)
       under_way_(*context.rt) {
   peers_[static_cast<std::size_t>(context.worker)].lost = true;  // not one of the others
   failure_ = make_vectors();
+  if (failure_.ok()) failure_ = make_coders();
   open();
 }
 
@@ -65,6 +51,26 @@ Status PeerUpdates::make_vectors() {
   TR_ASSIGN_OR_RETURN(sum_, new_vectors_like(*rt_, context_.weights));
   if (!rt_->is_phantom())
     for (const Tensor& t : sum_) std::memset(t.raw(), 0, t.type().num_bytes());
+  return {};
+}
+
+Status PeerUpdates::make_coders() {
+  TR_RETURN_IF_ERROR(residuals_.status());
+  if (!residuals_.is_on()) return {};
+  std::vector<Tensor> like;
+  for (std::size_t b = 0; b < context_.weights.size(); ++b) {
+    const std::int64_t elems = context_.weights[b].shape().num_elems();
+    codec::Packing packing = context_.packings.empty()
+                                 ? codec::packing_of({{0, elems}}, {}, residuals_.coding().least_elems)
+                                 : context_.packings[b];
+    TR_ASSIGN_OR_RETURN(server::VectorCoder coder,
+                        server::VectorCoder::make(residuals_.coding(), std::move(packing)));
+    const TensorType type{DType::kF32, {server::VectorCoder::num_elems_for(coder.max_bytes())}};
+    TR_ASSIGN_OR_RETURN(Tensor memory, Tensor::allocate(phantom_device(), type));
+    like.push_back(std::move(memory));
+    coders_.push_back(std::move(coder));
+  }
+  messages_ = std::make_unique<VectorPool>(*rt_, like);
   return {};
 }
 
@@ -91,15 +97,21 @@ PeerUpdates::~PeerUpdates() {
   for (const std::uint16_t kind : {kLetterUpdate, kLetterClock, kLetterMeet}) mail_->handle(kind, {});
   const bool receiving =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.due.empty(); });
-  if (receiving || under_way_.under_way() > 0) pool_.abandon();
+  if (!receiving && under_way_.under_way() == 0) return;
+  pool_.abandon();
+  if (messages_ != nullptr) messages_->abandon();
 }
 
 // ---- what comes in
 
 Result<net::View> PeerUpdates::place_update(int peer, const Letter& letter) {
   const std::size_t buckets = sum_.size();
-  if (peer >= context_.num_workers || letter.key >= buckets ||
-      letter.bytes != sum_[letter.key].type().num_bytes())
+  const bool coded = (letter.flags & kUpdateCoded) != 0;
+  const auto fits = [&] {
+    if (!coded) return letter.bytes == sum_[letter.key].type().num_bytes();
+    return !coders_.empty() && letter.bytes <= coders_[letter.key].max_bytes();
+  };
+  if (peer >= context_.num_workers || letter.key >= buckets || !fits())
     return error(
         Code::kMismatch,
         "[agree] an update of another model: got bucket {} of {} bytes from rank {}, expected one of "
@@ -113,8 +125,8 @@ Result<net::View> PeerUpdates::place_update(int peer, const Letter& letter) {
                  "[agree] too many updates under way: got more than {} vectors from rank {} at once; "
                  "parallel.in_flight differs between workers",
                  most, peer);
-  TR_ASSIGN_OR_RETURN(Tensor vector, pool_.take(letter.key));
-  const net::View view = view_of(vector);
+  TR_ASSIGN_OR_RETURN(Tensor vector, coded ? messages_->take(letter.key) : pool_.take(letter.key));
+  const net::View view{vector.raw(), letter.bytes};
   from.due.emplace_back(letter.key, std::move(vector));
   ++from.held;
   return view;
@@ -152,8 +164,13 @@ Task<Status> PeerUpdates::work() {
 }
 
 Task<void> PeerUpdates::add(Job job) {
-  co_await add_scaled(*rt_, sum_[job.bucket], 1, job.vector);
-  pool_.give(job.bucket, std::move(job.vector));
+  if ((job.letter.flags & kUpdateCoded) != 0) {
+    co_await add_coded(job);
+    messages_->give(job.bucket, std::move(job.vector));
+  } else {
+    co_await add_scaled(*rt_, sum_[job.bucket], 1, job.vector);
+    pool_.give(job.bucket, std::move(job.vector));
+  }
   Peer& from = peers_[static_cast<std::size_t>(job.peer)];
   --from.held;
   if (job.bucket + 1 < sum_.size()) co_return;
@@ -163,6 +180,14 @@ Task<void> PeerUpdates::add(Job job) {
   ++report_.exchanges;
   const Letter taken;
   answers_.start(answer_later(mail_, job.peer, job.letter, taken, {}));
+}
+
+// Who sent it hears that it was taken all the same: this worker's own next operation fails.
+Task<void> PeerUpdates::add_coded(const Job& job) {
+  const Status added =
+      co_await server::add_vector(*rt_, coders_[job.bucket], job.vector, job.letter.bytes, sum_[job.bucket]);
+  if (!added.ok() && failure_.ok())
+    failure_ = error(Code::kCorrupt, "[agree] a coded update of worker {}: {}", job.peer, added.message());
 }
 
 Task<void> PeerUpdates::take_turn() {
@@ -207,74 +232,6 @@ Task<Status> PeerUpdates::apply() {
   co_return failure_;
 }
 
-Task<Result<bool>> PeerUpdates::send(bool wait) {
-  const auto live = std::count_if(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.lost; });
-  if (live == 0) {
-    unsent_steps_ = 0;
-    sent_clock_ = clock_;
-    co_return true;
-  }
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, context_.options.in_flight));
-  if (under_way_.under_way() >= most && !wait) {
-    ++merged_;
-    co_return false;
-  }
-  Status status = co_await under_way_.wait_below(most);
-  if (!status.ok()) co_return status;
-  Result<std::vector<Tensor>> update = pool_.take_all();
-  if (!update.ok()) co_return update.status();
-  for (std::size_t b = 0; b < base_.size(); ++b) {
-    std::int64_t whole = base_[b].shape().num_elems();
-    if (counts_ == Counts::kShare) {
-      whole = 0;
-    } else if (!context_.parameter_elems.empty()) {
-      whole = context_.parameter_elems[b];
-    }
-    co_await take_out(*rt_, context_.weights[b], base_[b], (*update)[b], whole,
-                      1 / static_cast<float>(live + 1));
-  }
-  unsent_steps_ = 0;
-  Letter letter;
-  letter.kind = kLetterUpdate;
-  letter.clock = clock_;
-  letter.number = round_;
-  under_way_.start(broadcast(std::move(*update), letter));
-  co_return true;
-}
-
-Task<Status> PeerUpdates::broadcast(std::vector<Tensor> update, Letter letter) {
-  std::vector<Task<Status>> tasks;
-  for (int peer = 0; peer < context_.num_workers; ++peer)
-    if (is_live(peer)) tasks.push_back(deliver(peer, update, letter));
-  tasks.push_back(say_so_far(letter.clock));  // starts when the letters are on their way
-  Status status = co_await runtime::when_all(*rt_, std::move(tasks));
-  if (!status.ok() && failure_.ok()) failure_ = status;
-  pool_.give_all(std::move(update));
-  co_return status;
-}
-
-// Vectors arrive and are added in order, so the answer to the last one counts for all.
-Task<Status> PeerUpdates::deliver(int peer, const std::vector<Tensor>& update, Letter letter) {
-  std::vector<Task<Status>> tasks;
-  const auto last = static_cast<std::uint32_t>(update.size() - 1);
-  for (letter.key = 0; letter.key < last; ++letter.key)
-    tasks.push_back(mail_->send(peer, letter, view_of(update[letter.key])));
-  const auto ask_last = [](comm::Mailbox* mail, int to, Letter head, net::View view) -> Task<Status> {
-    const Result<Letter> answer = co_await mail->ask(to, head, view, {});
-    co_return answer.status();
-  };
-  tasks.push_back(ask_last(mail_, peer, letter, view_of(update[last])));
-  const Status status = co_await runtime::when_all(*rt_, std::move(tasks));
-  co_return unless_lost(status);
-}
-
-Task<Status> PeerUpdates::say_so_far(std::int64_t clock) {
-  ++sent_;
-  sent_clock_ = clock;
-  answer_asks();
-  co_return Status();
-}
-
 // Memory that a letter of it was to fill is not used again. What came whole still counts.
 void PeerUpdates::on_lost(int peer) {
   if (peer < 0 || peer >= context_.num_workers) return;
@@ -285,6 +242,7 @@ RuleReport PeerUpdates::report() const {
   RuleReport report = report_;
   report.more["updates_sent"] = sent_;
   report.more["updates_merged"] = merged_;
+  if (residuals_.is_on()) report.more["updates_coded"] = coded_;
   report.more["settle_difference"] = settle_difference_->load();
   return report;
 }

@@ -9,6 +9,10 @@
 // Counts::kShare: all of it counts 1 / W, here too, so that the replicas move by the mean of the changes. W:
 // the workers that are alive when the update is made.
 //
+// With a codec an update travels encoded, the same bytes to all. The sender's own weights have all of it at
+// once; what was not sent is part of its next update, and of the last one before a meeting or the end, which
+// is whole. So at a meeting nothing is owed to anybody.
+//
 // Bounds: a worker has `in_flight` updates under way; one is under way until every live peer has added it,
 // which waits for no peer's step. Memory beside the weights: two vectors per bucket, one per update under
 // way, and at most in_flight (W - 1) for what comes in, made as they are needed.
@@ -22,8 +26,10 @@
 #include <deque>
 #include <memory>
 
+#include "trireme/agree/residuals.h"
 #include "trireme/agree/star.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/server/vector_coder.h"
 
 namespace trireme::agree {
 
@@ -45,6 +51,8 @@ class PeerUpdates {
   // Sends the change since the last update. Where `in_flight` are under way: waits for one, or returns false
   // and leaves the change to the next update.
   runtime::Task<Result<bool>> send(bool wait);
+  // What coded updates left, for checkpoints.
+  std::vector<std::pair<std::string, Tensor>> state() const { return residuals_.state(); }
 
   runtime::Task<Status> settle(std::vector<Tensor> into);
   runtime::Task<Status> finish();
@@ -58,6 +66,12 @@ class PeerUpdates {
   RuleReport report() const;
 
  private:
+  // On its way: vectors by bucket, as they are or encoded.
+  struct Update {
+    std::vector<Tensor> vectors;
+    std::vector<std::uint64_t> bytes;
+    bool is_coded = false;
+  };
   struct Peer {
     bool lost = false, finished = false, met = false;
     std::int64_t done = 0;                           // clocks since the last meeting, added here
@@ -76,17 +90,24 @@ class PeerUpdates {
 
   void open();
   Status make_vectors();
+  Status make_coders();
   runtime::Task<Status> prepare();
 
   Result<net::View> place_update(int peer, const comm::Letter& letter);
   void on_update(int peer, const comm::Letter& letter);
   runtime::Task<Status> work();
   runtime::Task<void> add(Job job);
+  runtime::Task<void> add_coded(const Job& job);
   runtime::Task<void> take_turn();  // everything that has come is added; until give_turn() no more is
   void give_turn();
 
-  runtime::Task<Status> broadcast(std::vector<Tensor> update, comm::Letter letter);
-  runtime::Task<Status> deliver(int peer, const std::vector<Tensor>& update, comm::Letter letter);
+  // Everything that this worker owes to the others.
+  runtime::Task<Status> send_rest();
+  runtime::Task<Result<Update>> take_update(std::int64_t num_live, bool whole);
+  runtime::Task<Result<Update>> encode(std::vector<Tensor> changes, std::int64_t exchange);
+  runtime::Task<Result<bool>> send_update(bool wait, bool whole);
+  runtime::Task<Status> broadcast(Update update, comm::Letter letter);
+  runtime::Task<Status> deliver(int peer, const Update& update, comm::Letter letter);
   runtime::Task<Status> say_so_far(std::int64_t clock);
   runtime::Task<Status> ask_clock(int peer, std::int64_t clock);
   runtime::Task<Status> ask_meet(int peer);
@@ -100,6 +121,10 @@ class PeerUpdates {
   runtime::Runtime* rt_;
   comm::Mailbox* mail_;
   VectorPool pool_;
+  Residuals residuals_;
+  std::vector<server::VectorCoder> coders_;  // per bucket; none without a codec
+  std::unique_ptr<VectorPool> messages_;     // memory of encoded updates
+  bool owes_ = false;                        // something was not sent
   Status failure_;
   std::vector<Peer> peers_;
   std::vector<Tensor> base_, sum_;  // the weights without this worker's unsent change; what is to be added
@@ -117,7 +142,7 @@ class PeerUpdates {
   std::vector<std::pair<int, comm::Letter>> clock_asks_, meet_asks_;
 
   RuleReport report_;
-  std::int64_t merged_ = 0;
+  std::int64_t merged_ = 0, coded_ = 0;
   std::shared_ptr<std::atomic<float>> settle_difference_ = std::make_shared<std::atomic<float>>(0.0F);
 
   Star star_;

@@ -61,6 +61,7 @@ class PushPull final : public Agreement {
   }
 
   void on_lost(int worker) override { link_.on_lost(worker); }
+  std::vector<std::pair<std::string, Tensor>> state() const override { return link_.state(); }
 
   RuleReport report() const override {
     RuleReport report = link_.report();

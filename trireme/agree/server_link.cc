@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "trireme/agree/vector_math.h"
+#include "trireme/base/rng.h"
 #include "trireme/comm/letter_kinds.h"
 
 namespace trireme::agree {
@@ -24,7 +25,10 @@ comm::Letter largest_clock(std::span<const comm::Letter> letters) {
 }  // namespace
 
 ServerLink::ServerLink(const RuleContext& context)
-    : context_(context), versions_(context.weights.size()), errands_(*context.rt) {
+    : context_(context),
+      versions_(context.weights.size()),
+      residuals_(*context.rt, context.options.coding, context.weights, /*velocities=*/true),
+      errands_(*context.rt) {
   TR_CHECK(context.servers != nullptr, "a rule over servers needs them");
   if (context.num_workers == 1) return;
   TR_CHECK(context.mail != nullptr, "workers meet by letters");
@@ -40,13 +44,31 @@ std::int64_t ServerLink::parameter_elems(std::size_t bucket) const {
 Task<Status> ServerLink::push(std::size_t bucket, Tensor values, server::PushNote note) {
   note.clock = clock_;
   ++pushes_;
-  co_return co_await servers().push(static_cast<std::uint32_t>(bucket), std::move(values), note);
+  const auto key = static_cast<std::uint32_t>(bucket);
+  if (!residuals_.is_on()) co_return co_await servers().push(key, std::move(values), note);
+  TR_CO_RETURN_IF_ERROR(residuals_.status());
+  server::CodedNote coded;
+  coded.exchange = residuals_.count(bucket);
+  coded.key = mix_key(mix_key(context_.seed, static_cast<std::uint64_t>(coded.exchange)),
+                      static_cast<std::uint64_t>(context_.worker), bucket);
+  coded.residual = residuals_.residual(bucket);
+  coded.velocity = residuals_.velocity(bucket);
+  co_return co_await servers().push_coded(key, std::move(values), note, std::move(coded));
 }
 
 Task<Status> ServerLink::pull(std::size_t bucket, Tensor into, std::int64_t clock) {
   ++pulls_;
+  const auto key = static_cast<std::uint32_t>(bucket);
+  const std::int64_t exchange = residuals_.exchanges(bucket);
   TR_CO_ASSIGN_OR_RETURN(versions_[bucket],
-                         co_await servers().pull(static_cast<std::uint32_t>(bucket), std::move(into), clock));
+                         co_await servers().pull_coded(key, std::move(into), clock, exchange));
+  co_return Status();
+}
+
+Task<Status> ServerLink::pull_whole(std::size_t bucket, Tensor into) {
+  ++pulls_;
+  const auto key = static_cast<std::uint32_t>(bucket);
+  TR_CO_ASSIGN_OR_RETURN(versions_[bucket], co_await servers().pull(key, std::move(into), clock_));
   co_return Status();
 }
 
@@ -76,7 +98,9 @@ Task<Status> ServerLink::settle(std::vector<Tensor> into) {
   TR_CO_RETURN_IF_ERROR(co_await meet());
   // Nobody pushes before the second meeting: all read the same values.
   for (std::size_t b = 0; b < into.size(); ++b) co_await copy(rt(), context_.weights[b], into[b]);
-  TR_CO_RETURN_IF_ERROR(co_await pull_all(into, clock_));
+  std::vector<Task<Status>> pulls;
+  for (std::size_t b = 0; b < into.size(); ++b) pulls.push_back(pull_whole(b, into[b]));
+  TR_CO_RETURN_IF_ERROR(co_await when_all(rt(), std::move(pulls)));
   if (!finished_) {
     TR_CO_RETURN_IF_ERROR(co_await servers().rejoin(clock_));
     away_ = false;

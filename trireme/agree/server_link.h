@@ -8,6 +8,7 @@
 #include "trireme/agree/agree.h"
 #include "trireme/agree/errands.h"
 #include "trireme/agree/meeting.h"
+#include "trireme/agree/residuals.h"
 
 namespace trireme::agree {
 
@@ -15,11 +16,13 @@ class ServerLink {
  public:
   explicit ServerLink(const RuleContext& context);
 
-  // With the present clock, whatever the note says.
+  // With the present clock, whatever the note says; in the rule's codec, where it has one.
   runtime::Task<Status> push(std::size_t bucket, Tensor values, server::PushNote note);
-  // Remembers the version.
+  // Remembers the version. With coded pulls `into` may be a few changes behind the servers.
   runtime::Task<Status> pull(std::size_t bucket, Tensor into, std::int64_t clock);
   runtime::Task<Status> pull_all(std::vector<Tensor> into, std::int64_t clock);
+  // What coded pushes left, for checkpoints.
+  std::vector<std::pair<std::string, Tensor>> state() const { return residuals_.state(); }
   // All buckets of the present clock were pushed; the next pushes have the next clock.
   runtime::Task<Status> tick();
 
@@ -56,7 +59,10 @@ class ServerLink {
 
  private:
   RuleContext context_;
+  runtime::Task<Status> pull_whole(std::size_t bucket, Tensor into);
+
   std::vector<server::Version> versions_;  // of the last pull, per bucket
+  Residuals residuals_;
   std::int64_t clock_ = 0;
   bool away_ = false, finished_ = false;
   RuleReport report_;

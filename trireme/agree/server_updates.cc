@@ -30,6 +30,14 @@ Result<server::UpdateSpec> elastic_update(std::span<const server::StoredPart> pa
   return spec;
 }
 
+server::LinkCoding link_coding_of(const AgreementRow& row, const RuleOptions& options) {
+  server::LinkCoding link;
+  if (row.no_codec != nullptr) return link;
+  link.coding = options.coding;
+  link.pulls = options.codec_pull;
+  return link;
+}
+
 Result<server::ServerOptions> server_options_of(const AgreementRow& row, const RuleOptions& options,
                                                 int num_workers) {
   if (!row.needs_server) return error(Code::kInvalid, "[agree] servers of '{}': the rule has none", row.name);
@@ -42,6 +50,7 @@ Result<server::ServerOptions> server_options_of(const AgreementRow& row, const R
   of.clocks.staleness = options.staleness;
   of.clocks.gather = gather_of(options, num_workers);
   of.clocks.fraction = options.fraction;
+  of.link = link_coding_of(row, options);
   const std::string_view name = row.name;
   of.divide_by_staleness = name == "staleness-aware";
   if (name == "easgd-async")

@@ -15,9 +15,13 @@ int gather_of(const RuleOptions& options, int num_workers);
 // c <- c + alpha (x - c), where x is what was pushed and c what is kept.
 Result<server::UpdateSpec> elastic_update(std::span<const server::StoredPart> parts, double alpha);
 
-// The servers of `row`: consistency, its options, and the update where it is the rule's own. The caller adds
-// which server it is, layout and keys, and as make_update the job's optimiser where the row does not update
-// on the worker. kInvalid: a rule without servers, or options that make no sense.
+// How gradients and weights travel between the workers and the servers of a rule; by the parts of the keys.
+server::LinkCoding link_coding_of(const AgreementRow& row, const RuleOptions& options);
+
+// The servers of `row`: consistency, its options, the codec of the link, and the update where it is the
+// rule's own. The caller adds which server it is, layout and keys, and as make_update the job's optimiser
+// where the row does not update on the worker. kInvalid: a rule without servers, or options that make no
+// sense.
 Result<server::ServerOptions> server_options_of(const AgreementRow& row, const RuleOptions& options,
                                                 int num_workers);
 

@@ -49,6 +49,7 @@ class SspPeer final : public Agreement {
   Task<Status> settle(std::vector<Tensor> into) override { return updates_.settle(std::move(into)); }
   Task<Status> finish() override { return updates_.finish(); }
   void on_lost(int worker) override { updates_.on_lost(worker); }
+  std::vector<std::pair<std::string, Tensor>> state() const override { return updates_.state(); }
 
   RuleReport report() const override {
     RuleReport report = updates_.report();

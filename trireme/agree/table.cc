@@ -26,6 +26,9 @@ constexpr const char* kGossipKeys[] = {"period", "neighbours", "in_flight"};
 constexpr const char* kDecentralizedKeys[] = {"push_steps", "in_flight"};
 constexpr const char* kSspPeerKeys[] = {"staleness", "in_flight"};
 
+constexpr const char* kSendsModels = "it sends whole models, which no residual makes up for";
+constexpr const char* kSendsNothing = "nothing travels between its workers";
+
 constexpr AgreementRow kRules[] = {
     {"bsp",
      "Every step applies the same sum of all logical shards' gradients everywhere.",
@@ -46,17 +49,17 @@ constexpr AgreementRow kRules[] = {
      "Moritz, Nishihara, Stoica, Jordan, SparkNet, 2015; Chen and Huo, block momentum (BMUF), 2016; "
      "Douillard et "
      "al., DiLoCo, 2023",
-     true, false, Pace::kPeriod, true, "", kAveragingKeys, make_averaging},
+     true, false, Pace::kPeriod, true, "", kAveragingKeys, make_averaging, false, false, kSendsModels},
     {"easgd", "Every `period` steps workers and a centre pull at each other; every worker keeps the centre.",
      "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", true, false, Pace::kPeriod,
-     true, "", kEasgdKeys, make_easgd},
+     true, "", kEasgdKeys, make_easgd, false, false, kSendsModels},
     {"conservative", "As averaging, and local steps are held near the last average by a proximal term.",
      "Li, Zhang, Chen, Smola, Efficient mini-batch training for stochastic optimization, KDD 2014", true,
-     false, Pace::kPeriod, true, "", kConservativeKeys, make_conservative},
+     false, Pace::kPeriod, true, "", kConservativeKeys, make_conservative, false, false, kSendsModels},
     {"hogwild", "Workers of one host update one set of weights without locks; `locked`: one at a time.",
      "Recht, Re, Wright, Niu, Hogwild!: a lock-free approach to parallelizing stochastic gradient descent, "
      "2011",
-     false, false, Pace::kFree, true, "", kHogwildKeys, make_hogwild, true},
+     false, false, Pace::kFree, true, "", kHogwildKeys, make_hogwild, true, false, kSendsNothing},
     {"bsp-server",
      "Every clock the servers apply the mean of all workers' gradients; all read the same weights.",
      "Li et al., Scaling distributed machine learning with the parameter server, OSDI 2014",
@@ -66,15 +69,18 @@ constexpr AgreementRow kRules[] = {
      false,
      "bsp",
      {},
-     make_bsp_server},
+     make_bsp_server,
+     false,
+     false,
+     nullptr},
     {"ssp", "Servers apply gradients as they come; the fastest worker is at most `staleness` clocks ahead.",
      "Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, NIPS 2013",
-     false, true, Pace::kBound, false, "ssp", kSspKeys, make_ssp},
+     false, true, Pace::kBound, false, "ssp", kSspKeys, make_ssp, false, false, nullptr},
     {"downpour",
      "Workers push accrued gradients every `push_steps` and fetch weights every `fetch_steps`, waiting for "
      "nobody.",
      "Dean et al., Large scale distributed deep networks, NIPS 2012", false, true, Pace::kFree, false,
-     "async", kDownpourKeys, make_downpour},
+     "async", kDownpourKeys, make_downpour, false, false, nullptr},
     {"staleness-aware",
      "Servers apply gradients as they come, with the rate divided by their staleness.",
      "Zhang, Gupta, Lian, Liu, Staleness-aware async-SGD for distributed deep learning, IJCAI 2016",
@@ -84,30 +90,33 @@ constexpr AgreementRow kRules[] = {
      false,
      "async",
      {},
-     make_staleness_aware},
+     make_staleness_aware,
+     false,
+     false,
+     nullptr},
     {"soft", "Servers apply the mean of `gather` gradients, whoever they are of.",
      "Zhang, Gupta, Lian, Liu, Staleness-aware async-SGD for distributed deep learning, IJCAI 2016", false,
-     true, Pace::kFree, false, "soft", kSoftKeys, make_soft},
+     true, Pace::kFree, false, "soft", kSoftKeys, make_soft, false, false, nullptr},
     {"late", "A clock closes with `fraction` of the workers; late gradients are dropped.",
      "Chen, Monga, Bengio, Jozefowicz, Revisiting distributed synchronous SGD, 2016; Chilimbi et al., "
      "Project Adam, OSDI 2014",
-     false, true, Pace::kBound, false, "late", kLateKeys, make_late, false, true},
+     false, true, Pace::kBound, false, "late", kLateKeys, make_late, false, true, nullptr},
     {"easgd-async", "Every `period` steps a worker and the servers' centre pull at each other, on their own.",
      "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", false, true, Pace::kFree,
-     true, "async", kEasgdKeys, make_easgd_async},
+     true, "async", kEasgdKeys, make_easgd_async, false, false, kSendsModels},
     {"gossip",
      "Every `period` steps a worker sends its model to some `neighbours`; what has come is mixed in, and "
      "nobody waits.",
      "Blot, Picard, Cord, Thome, Gossip training for deep learning, 2016; Lian et al., Can decentralized "
      "algorithms outperform centralized algorithms? (D-PSGD), 2017; Assran, Loizou, Ballas, Rabbat, "
      "Stochastic gradient push, 2019",
-     false, false, Pace::kFree, true, "", kGossipKeys, make_gossip},
+     false, false, Pace::kFree, true, "", kGossipKeys, make_gossip, false, false, kSendsModels},
     {"decentralized", "Workers send what they changed to all others, who add it as it comes; nobody waits.",
      "Strom, Scalable distributed DNN training using commodity GPU cloud computing, Interspeech 2015", false,
-     false, Pace::kFree, true, "", kDecentralizedKeys, make_decentralized},
+     false, Pace::kFree, true, "", kDecentralizedKeys, make_decentralized, false, false, nullptr},
     {"ssp-peer", "As decentralized, and nobody is more than `staleness` clocks ahead of the slowest.",
      "Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, NIPS 2013",
-     false, false, Pace::kBound, true, "", kSspPeerKeys, make_ssp_peer},
+     false, false, Pace::kBound, true, "", kSspPeerKeys, make_ssp_peer, false, false, nullptr},
     {"none",
      "Workers train alone and never talk; the model is worker 0's. The control.",
      "The control of Zinkevich, Weimer, Li, Smola, Parallelized stochastic gradient descent, 2010",
@@ -117,7 +126,10 @@ constexpr AgreementRow kRules[] = {
      true,
      "",
      {},
-     make_none},
+     make_none,
+     false,
+     false,
+     kSendsNothing},
 };
 
 }  // namespace

@@ -100,6 +100,11 @@ std::int64_t Round::next_end(std::int64_t from) const {
   return end;
 }
 
+io::NamedTensors own_state(Replica& replica, const agree::AgreementRow& row) {
+  const bool has_own_weights = row.pace == agree::Pace::kPeriod;
+  return replica_state(has_own_weights ? replica.state() : io::NamedTensors(), replica.rule().state());
+}
+
 MeetingTicket Round::ticket() const {
   MeetingTicket t;
   const bool at_end = end_ >= total_ && coordinator_->desk().is_done(total_);
@@ -111,7 +116,7 @@ MeetingTicket Round::ticket() const {
   }
   const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_;
   if (saves && writes())
-    t.saves = row_.pace == agree::Pace::kPeriod && !rt_.is_phantom() ? kSavesReplicas : kSavesModel;
+    t.saves = !rt_.is_phantom() && !own_state(replica_, row_).empty() ? kSavesReplicas : kSavesModel;
   return t;
 }
 
@@ -222,10 +227,12 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   saved.tensors = model;
   saved.tensors.insert(saved.tensors.end(), servers.begin(), servers.end());
   if (ticket.saves == kSavesReplicas) {
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors replicas,
-                           name_replicas(replica_state(replica_.state(), replica_.rule().state()),
-                                         coordinator.states(), ticket.num_present));
-    for (auto& named : replicas) saved.tensors.push_back(std::move(named));
+    Result<io::NamedTensors> replicas =
+        name_replicas(own_state(replica_, row_), coordinator.states(), ticket.num_present);
+    // Rules that outlive a worker go on without what it had kept, after a restart too.
+    if (!replicas.ok() && row_.pace == agree::Pace::kPeriod) co_return replicas.status();
+    if (replicas.ok())
+      for (auto& named : *replicas) saved.tensors.push_back(std::move(named));
   }
   std::sort(saved.tensors.begin(), saved.tensors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -12,6 +12,10 @@
 
 namespace trireme::train {
 
+// What only this worker has and a checkpoint keeps (replica_checkpoint.h): all of a replica whose weights are
+// its own between meetings, else what its rule keeps.
+io::NamedTensors own_state(Replica& replica, const agree::AgreementRow& row);
+
 class Round {
  public:
   Round(RankContext& context, const StartState& start, Replica& replica, const agree::AgreementRow& row,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "trireme/agree/server_updates.h"
 #include "trireme/comm/mailbox.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/train/coordinator.h"
@@ -98,8 +99,10 @@ Task<Status> LeasedWorker::make_replica() {
   links.leased = true;
   if (roles_.servers > 0) {
     TR_CO_ASSIGN_OR_RETURN(const ServerPlan servers, plan_servers(c_.job, *start_.prepared, roles_));
-    client_ =
-        server::make_client(rt_, mail_, group_.rank(), roles_.server_ranks, servers.layout, servers.keys);
+    const server::LinkCoding link = agree::link_coding_of(row_, rule_options(c_.job));
+    TR_CO_RETURN_IF_ERROR(server::slice_coders(link, servers.layout, servers.keys).status());
+    client_ = server::make_client(rt_, mail_, group_.rank(), roles_.server_ranks, servers.layout,
+                                  servers.keys, link);
     links.servers = client_.get();
   }
   if (row_.shares_weights) {
@@ -140,8 +143,7 @@ Task<Status> LeasedWorker::restore() {
   replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
   if (start_.resumed) {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(workers_, replica_->parameters(), start_.restored));
-    TR_CO_RETURN_IF_ERROR(
-        co_await restore_replicas(workers_, replica_->state(), replica_->rule().state(), start_.restored));
+    TR_CO_RETURN_IF_ERROR(co_await restore_replicas(workers_, own_state(*replica_, row_), start_.restored));
     clock_ = start_.at.batches;
     if (chief() && !rt_.is_phantom())
       TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));
@@ -263,7 +265,7 @@ Task<Status> LeasedWorker::score(const MeetingTicket& ticket, Part part, std::in
 // What only this replica has, for a checkpoint from which all go on as they were.
 Task<Status> LeasedWorker::send_state() {
   std::uint32_t key = 0;
-  const io::NamedTensors mine = replica_state(replica_->state(), replica_->rule().state());
+  const io::NamedTensors mine = own_state(*replica_, row_);
   for (const auto& [name, tensor] : mine) {
     Letter letter;
     letter.kind = kLetterState;

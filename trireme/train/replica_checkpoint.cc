@@ -66,10 +66,7 @@ Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
   return out;
 }
 
-Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors state,
-                              std::vector<std::pair<std::string, Tensor>> rule,
-                              const io::NamedTensors& restored) {
-  const io::NamedTensors mine = replica_state(std::move(state), std::move(rule));
+Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors mine, const io::NamedTensors& restored) {
   TR_CO_ASSIGN_OR_RETURN(const Tensor known, Tensor::allocate(cpu_device(), {DType::kF32, {1}}));
   *known.data<float>() = workers.rank() == 0 && has_replicas(mine, restored, workers.world()) ? 1.0F : 0.0F;
   std::uint32_t index = 0;

@@ -20,10 +20,9 @@ Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
                                        const std::map<std::pair<int, std::uint32_t>, Tensor>& bytes,
                                        int num_workers);
 
-// Rank 0's restored tensors into everybody's own state, where the checkpoint has them for exactly these
-// workers; nothing happens otherwise.
-runtime::Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors state,
-                                       std::vector<std::pair<std::string, Tensor>> rule,
+// Rank 0's restored tensors into everybody's own replica_state, where the checkpoint has them for exactly
+// these workers; nothing happens otherwise.
+runtime::Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors mine,
                                        const io::NamedTensors& restored);
 
 }  // namespace trireme::train
