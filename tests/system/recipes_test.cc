@@ -199,5 +199,53 @@ TEST(PaperRecipes, HogwildWorkersShareTheirWeightsAndSendNone) {
   }
 }
 
+// Bytes per step beside those of the same job without a codec. Messages, so that both are counted.
+double share_sent(const Workspace& w, const std::string& recipe, const Json& coded, int steps) {
+  const Json dense =
+      trained(w, recipe, "dense", steps, {"--transport", "tcp", "--set", "parallel.codec=none"});
+  return coded.value("bytes_sent_per_step", 1e30) / dense.value("bytes_sent_per_step", 1.0);
+}
+
+TEST(PaperRecipes, OneBitSgdEncodesGradientsAndTheirSumsAfterItsDenseSteps) {
+  const Workspace w;
+  const Json s = trained(w, "cntk-1bit", "run", 30, {"--transport", "tcp"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("codec", ""), "1bit");
+  // Of 30 steps 10 are encoded: per bucket 4 messages of chunks and one of the sum of the own chunk.
+  EXPECT_GT(count_of(s, "encoded_messages"), 0);
+  EXPECT_EQ(count_of(s, "encoded_messages") % (10 * (kWorkers + 1)), 0);
+  const Json all =
+      trained(w, "cntk-1bit", "all", 30, {"--transport", "tcp", "--set", "parallel.codec_dense_steps=0"});
+  EXPECT_EQ(count_of(all, "encoded_messages"), 3 * count_of(s, "encoded_messages"));
+  EXPECT_LT(all.value("bytes_sent_per_step", 1e30), 0.5 * s.value("bytes_sent_per_step", 0.0));
+}
+
+TEST(PaperRecipes, SparCmlSumsFewValuesExactly) {
+  const Workspace w;
+  const Json s =
+      trained(w, "sparcml", "run", 30, {"--transport", "tcp", "--set", "parallel.codec_warmup_steps=0"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("codec", ""), "topk");
+  EXPECT_LT(share_sent(w, "sparcml", s, 30), 0.15);
+}
+
+TEST(PaperRecipes, TernGradSendsTwoBitsOfEveryValue) {
+  const Workspace w;
+  const Json s = trained(w, "terngrad", "run", 20, {"--transport", "tcp"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("codec", ""), "terngrad");
+  EXPECT_GT(s["rule"].value("encoded_bytes", 0.0), 0);
+  EXPECT_NEAR(s["rule"].value("encoded_bytes", 0.0) / 20, s.value("bytes_dense_per_step", 0.0) / 16,
+              0.25 * s.value("bytes_dense_per_step", 0.0) / 16);
+}
+
+TEST(PaperRecipes, PowerSgdSendsTwoThinMatrices) {
+  const Workspace w;
+  const Json s = trained(w, "powersgd", "run", 20, {"--transport", "tcp"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("codec", ""), "powersgd");
+  EXPECT_LT(share_sent(w, "powersgd", s, 20), 0.3);
+}
+
 }  // namespace
 }  // namespace trireme::system_test

@@ -70,7 +70,7 @@ TEST(CheckJob, RefusesNamesThatDoNotExistWithThoseThatDo) {
       {{"train.optimizer.schedule=stair", "train.optimizer.milestones=0.5"},
        "got \"stair\", expected one of: constant"},
       {{"parallel.agreement=magic"}, "'magic'; expected one of: bsp"},
-      {{"parallel.codec=topk"}, "key 'parallel.codec': got \"topk\", expected one of: none"},
+      {{"parallel.codec=zip"}, "key 'parallel.codec': got \"zip\", expected one of: none, factors, powersgd"},
       {{"parallel.transport=pigeon"}, "expected one of: auto, shm, tcp, mpi, inproc"},
       {{"parallel.collective=star"}, "fixed-tree"},
       {{"parallel.collective=hierarchical"}, "an algorithm that needs no groups of ranks"},

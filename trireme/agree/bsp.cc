@@ -179,7 +179,10 @@ class Bsp final : public Agreement {
     o.packing = context_.packings[bucket];
     o.num_elems = context_.weights[bucket].shape().num_elems();
     o.num_shards = context_.num_shards;
-    o.reducer = context_.options.reducer == "split" ? comm::Reducer::kSplit : comm::Reducer::kGather;
+    const std::string& reducer = context_.options.reducer;
+    o.reducer = reducer == "split"    ? comm::Reducer::kSplit
+                : reducer == "sparse" ? comm::Reducer::kSparse
+                                      : comm::Reducer::kGather;
     o.key = mix_key(context_.seed, bucket);
     return std::make_unique<comm::CodedSum>(rt_, group_, std::move(o));
   }

@@ -81,11 +81,27 @@ Json list_codecs() {
     rows.push_back({{"name", row.name},
                     {"bound", codec::bound_name(row.bound)},
                     {"needs_feedback", row.needs_feedback},
-                    {"links", Json::array()},  // nothing travels in them yet
+                    {"links", {"sums", "servers", "peers"}},
                     {"wire_id", row.wire_id},
                     {"bytes_per_value", row.bytes({}, 1e6) / 1e6},
                     {"paper", row.paper},
                     {"doc", row.doc}});
+  // Those that are no codecs of single values: other ways to make a sum.
+  rows.push_back({{"name", "powersgd"},
+                  {"bound", "contraction"},
+                  {"needs_feedback", true},
+                  {"links", {"sums"}},
+                  {"paper", "Vogels et al. 2019, PowerSGD"},
+                  {"doc", "A matrix as two thin ones, by one step of a power iteration."}});
+  rows.push_back(
+      {{"name", "factors"},
+       {"bound", "exact"},
+       {"needs_feedback", false},
+       {"links", {"sums"}},
+       {"paper",
+        "Xie et al. 2016, Lighter-communication distributed machine learning via sufficient factor "
+        "broadcasting; Zhang et al. 2017, Poseidon"},
+       {"doc", "Inputs and output gradients of fully connected layers instead of their product."}});
   return rows;
 }
 

@@ -8,6 +8,8 @@ namespace trireme::codec {
 
 std::string_view bound_name(Bound bound) {
   switch (bound) {
+    case Bound::kExact:
+      return "exact";
     case Bound::kRounding:
       return "rounding";
     case Bound::kUnbiased:

@@ -18,6 +18,7 @@ namespace trireme::codec {
 
 // What an encoder may do to the values.
 enum class Bound : std::uint8_t {
+  kExact,        // nothing
   kRounding,     // each value within half a unit of a shorter float, if it is in range
   kUnbiased,     // each value is right on average over the random draws
   kContraction,  // what is lost is shorter than the values: |x - decode(encode(x))| < |x|

@@ -5,6 +5,6 @@
 
 namespace trireme::codec {
 
-extern const CodecRow kFp16, kBf16, kOneBit, kQsgd, kTernGrad, kThreshold, kTopK, kRandomK;
+extern const CodecRow kFp16, kBf16, kOneBit, kQsgd, kTernGrad, kThreshold, kTopK, kRandomK, kNonzero;
 
 }  // namespace trireme::codec

@@ -2,9 +2,11 @@
 
 namespace trireme::codec {
 
-// Wire ids stay what they are: 1 fp16, 2 bf16, 3 1bit, 4 qsgd, 5 terngrad, 6 threshold, 7 topk, 8 randomk.
+// Wire ids stay what they are: 1 fp16, 2 bf16, 3 1bit, 4 qsgd, 5 terngrad, 6 threshold, 7 topk, 8 randomk, 9
+// nonzero.
 std::span<const CodecRow> codec_table() {
-  static const CodecRow kRows[] = {kFp16, kBf16, kOneBit, kQsgd, kTernGrad, kThreshold, kTopK, kRandomK};
+  static const CodecRow kRows[] = {kFp16,      kBf16, kOneBit,  kQsgd,   kTernGrad,
+                                   kThreshold, kTopK, kRandomK, kNonzero};
   return kRows;
 }
 

@@ -125,15 +125,23 @@ class CodedSum::Impl {
     if (!packers_.empty() && now.fraction == fraction_) return {};
     fraction_ = now.fraction;
     packers_.clear();
-    const bool split = o_.reducer == Reducer::kSplit;
+    const bool split = o_.reducer != Reducer::kGather;
+    back_.clear();
     for (std::int32_t c = 0; c < (split ? o_.num_shards : 1); ++c) {
       const Chunk part = split ? chunk(c) : Chunk{0, o_.num_elems};
       TR_ASSIGN_OR_RETURN(Packer p,
                           Packer::make(*o_.coding.row, now, o_.coding.momentum, cut(o_.packing, part)));
       packers_.push_back(std::move(p));
+      if (o_.reducer != Reducer::kSparse) continue;
+      TR_ASSIGN_OR_RETURN(const codec::CodecRow* exact, codec::find_codec("nonzero"));
+      TR_ASSIGN_OR_RETURN(Packer b, Packer::make(*exact, {}, 0, cut(o_.packing, part)));
+      back_.push_back(std::move(b));
     }
     return {};
   }
+
+  // Of sums on their way back.
+  const std::vector<Packer>& back() const { return back_.empty() ? packers_ : back_; }
 
   std::span<float> row(const Tensor& of, std::size_t shard, Chunk part) const {
     if (of.is_null() || rt_.is_phantom()) return {};
@@ -311,7 +319,7 @@ class CodedSum::Impl {
 
   Encoding encoding_of(const CodedCall& call, const std::vector<Tensor>& shards, std::size_t s,
                        std::int32_t c) const {
-    const Chunk part = o_.reducer == Reducer::kSplit ? chunk(c) : Chunk{0, o_.num_elems};
+    const Chunk part = o_.reducer != Reducer::kGather ? chunk(c) : Chunk{0, o_.num_elems};
     const auto number = static_cast<std::uint64_t>(run_.first) + s;
     Encoding e;
     e.packer = &packers_[static_cast<std::size_t>(c)];
@@ -406,7 +414,7 @@ class CodedSum::Impl {
       const Chunk part{0, chunk(static_cast<std::int32_t>(number)).size()};
       const std::span<float> sum = row(chunk_sums_, c, part);
       sums[c] = {&packers_[number], std::move(chunks[c]), sum};
-      results[c] = {&packers_[number],
+      results[c] = {&back()[number],
                     sum,
                     {row(sums_, c, part), {}},
                     mix_key(mix_key(o_.key, call.step, number), ~std::uint64_t{0})};
@@ -414,13 +422,13 @@ class CodedSum::Impl {
     TR_CO_RETURN_IF_ERROR(co_await decode(std::move(sums)));
     TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(results), out_));
     std::vector<std::size_t> known;
-    for (const Packer& p : packers_) known.push_back(p.max_bytes());
+    for (const Packer& p : back()) known.push_back(p.max_bytes());
     TR_CO_ASSIGN_OR_RETURN(const Mail all,
-                           co_await gather(call, std::move(own), packers_[0].is_fixed(), known, 1, in_));
+                           co_await gather(call, std::move(own), back()[0].is_fixed(), known, 1, in_));
     const std::vector<ByteView> messages = messages_of(all);
     std::vector<Decoding> whole;
     for (std::int32_t c = 0; c < o_.num_shards; ++c) {
-      Decoding d{&packers_[static_cast<std::size_t>(c)], {}, {}};
+      Decoding d{&back()[static_cast<std::size_t>(c)], {}, {}};
       if (!rt_.is_phantom()) {
         d.messages.push_back(messages[static_cast<std::size_t>(c)]);
         d.into = values_of(shards[0]).subspan(static_cast<std::size_t>(chunk(c).begin),
@@ -437,6 +445,7 @@ class CodedSum::Impl {
   LeafRun run_;
   Tensor residual_, velocity_, sums_, chunk_sums_;
   std::vector<Packer> packers_;  // one, or one per chunk
+  std::vector<Packer> back_;     // sparse: of sums, one per chunk
   double fraction_ = -1;
   Room out_, in_;
 };

@@ -5,7 +5,10 @@
 // owner of shard c, who sums that chunk, encodes the sum with a residual of its own and sends it to everybody
 // (both sides are encoded: Seide et al. 2014). A rank gets about two encodings, in twice as many turns.
 //
-// In both, decoded values are added in the order of the fixed tree over shards, every shard has its own
+// sparse: as split, but sums travel exactly, as their values that are not zero (codec nonzero): for codecs
+// that send few values (the split allgather of Renggli et al., SparCML, SC 2019).
+//
+// In all three, decoded values are added in the order of the fixed tree over shards, every shard has its own
 // residual, and chunks belong to shards: the result has the same bits for any number of ranks. What is kept
 // from call to call belongs to shards and goes where they go (state(), take_shards()).
 #pragma once
@@ -17,7 +20,7 @@
 
 namespace trireme::comm {
 
-enum class Reducer : std::uint8_t { kGather, kSplit };
+enum class Reducer : std::uint8_t { kGather, kSplit, kSparse };
 
 struct CodedSumOptions {
   codec::Coding coding;

@@ -163,40 +163,59 @@ void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
       {"codec_pull", [](const Job::Parallel& j) { return j.codec_pull.has_value(); }, {}},
   };
   for (const CodecKey& key : keys) {
-    if (!key.given(p)) continue;
-    const bool fits = key.codecs.empty()
-                          ? p.codec != "none" && p.codec != "factors"
-                          : std::find(key.codecs.begin(), key.codecs.end(), p.codec) != key.codecs.end();
+    if (!key.given(p) || p.codec == "none") continue;  // none: a codec is switched off, its keys stay
+    const bool fits =
+        key.codecs.empty() || std::find(key.codecs.begin(), key.codecs.end(), p.codec) != key.codecs.end();
     std::string all;
     for (const std::string_view name : key.codecs) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
     c.expect(fits, key_of(key.name),
-             fmt::format("it not to be set with parallel.codec = \"{}\"; it is for {}", p.codec,
-                         all.empty() ? "codecs" : all));
+             fmt::format("it not to be set with parallel.codec = \"{}\"; it is for {}", p.codec, all));
   }
+}
+
+void check_codec_ranges(JobChecker& c, const Job::Parallel& p) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  expect_steps(c, p.codec_least, "codec_least", 1, kMost);
+  expect_steps(c, p.codec_dense_steps, "codec_dense_steps", 0, kMost);
+  expect_steps(c, p.codec_warmup_steps, "codec_warmup_steps", 0, kMost);
+  expect_steps(c, p.codec_rank, "codec_rank", 1, 64);
+  const std::int64_t bits = p.codec_bits.value_or(4);
+  c.expect(bits == 2 || bits == 4 || bits == 8, "parallel.codec_bits", "2, 4 or 8");
+  const double fraction = p.codec_fraction.value_or(1);
+  c.expect(fraction > 0 && fraction <= 1, "parallel.codec_fraction", "above 0 and at most 1");
+  c.expect(in_range(p.codec_tau.value_or(0), 0, 1e30), "parallel.codec_tau", "between 0 and 1e30");
+  c.expect(in_range(p.codec_clip.value_or(0), 0, 1e6), "parallel.codec_clip", "between 0 and 1000000");
+  c.expect(p.codec_momentum.value_or(0) >= 0 && p.codec_momentum.value_or(0) < 1, "parallel.codec_momentum",
+           "at least 0 and below 1");
+  c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split", "sparse"});
 }
 
 void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const Job::Parallel& p = job.parallel;
+  check_codec_ranges(c, p);
   check_codec_keys(c, p);
   if (p.codec == "factors") c.expect_ok(can_send_factors(job), "parallel.codec");
   if (p.codec == "none" || p.codec == "factors") return;
+  if (p.codec == kPowerSgd) {
+    c.expect(std::string_view(row.name) == "bsp", "parallel.codec",
+             fmt::format("another codec: powersgd makes sums over all workers, and agreement '{}' makes none",
+                         row.name));
+    c.expect(p.codec_momentum.value_or(0) == 0, "parallel.codec_momentum", "0 with powersgd");
+    return;
+  }
+  std::string names = fmt::format("none, factors, {}", kPowerSgd);
+  for (const codec::CodecRow& known : codec::codec_table()) names += fmt::format(", {}", known.name);
   const auto found = codec::find_codec(p.codec);
-  c.expect_ok(found.status(), "parallel.codec");
+  c.expect(found.ok(), "parallel.codec", "one of: " + names);
   if (!found.ok()) return;
   const codec::Coding coding = coding_of(job);
   c.expect_ok((*found)->make(coding.options).status(), "parallel.codec");
   c.expect(row.no_codec == nullptr, "parallel.codec",
            fmt::format("none: agreement '{}': {}", row.name, row.no_codec == nullptr ? "" : row.no_codec));
-  c.expect(in_range(coding.momentum, 0, 1) && coding.momentum < 1, "parallel.codec_momentum",
-           "at least 0 and below 1");
   c.expect(coding.momentum == 0 || job.train.optimizer.kind == "sgd", "parallel.codec_momentum",
            "0, or train.optimizer.kind = sgd: the velocities are the shards' own");
-  expect_steps(c, p.codec_least, "codec_least", 1, std::int64_t{1} << 40);
-  expect_steps(c, p.codec_dense_steps, "codec_dense_steps", 0, std::int64_t{1} << 40);
-  expect_steps(c, p.codec_warmup_steps, "codec_warmup_steps", 0, std::int64_t{1} << 40);
   c.expect(!p.codec_pull.value_or(false) || row.needs_server, "parallel.codec_pull",
            fmt::format("false: agreement '{}' has no servers", row.name));
-  c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split"});
 }
 
 }  // namespace

@@ -158,6 +158,13 @@ agree::RuleOptions rule_options(const Job& job) {
   o.proximity = p.proximity.value_or(o.proximity);
   o.locked = p.locked.value_or(o.locked);
   o.coding = coding_of(job);
+  if (p.codec == kPowerSgd) {
+    o.low_rank = p.codec_rank.value_or(2);
+    o.low_rank_feedback = p.codec_feedback.value_or(true);
+    o.coding.least_elems = p.codec_least.value_or(o.coding.least_elems);
+    o.coding.dense_steps = p.codec_dense_steps.value_or(0);
+  }
+  o.reducer = p.reducer == "auto" ? "gather" : p.reducer;
   o.codec_pull = p.codec_pull.value_or(o.codec_pull);
   return o;
 }

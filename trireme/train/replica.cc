@@ -20,6 +20,35 @@ Result<const Named*> find_named(const std::vector<Named>& list, const std::strin
   return error(Code::kCorrupt, "[plan] a bucket names '{}', which the model does not have", name);
 }
 
+// What of a bucket's vectors codecs take; statistics and metrics travel as they are.
+codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
+                          std::int64_t least_elems) {
+  std::vector<codec::Piece> tensors, plain;
+  for (std::size_t p = 0; p < bucket.parameters.size(); ++p)
+    if (const auto found = find_named(parameters, bucket.parameters[p]); found.ok())
+      tensors.push_back({bucket.offsets[p], (*found)->type.shape.num_elems()});
+  const std::int64_t end = parameter_elems(bucket);
+  if (end < bucket.num_elems) plain.push_back({end, bucket.num_elems - end});
+  return codec::packing_of(tensors, plain, least_elems);
+}
+
+// Parameters that take at most half of their values as two thin matrices.
+std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
+                                       const std::vector<model::Parameter>& parameters,
+                                       const agree::RuleOptions& options) {
+  std::vector<agree::Matrix> all;
+  for (std::size_t p = 0; p < bucket.parameters.size() && options.low_rank > 0; ++p) {
+    const auto found = find_named(parameters, bucket.parameters[p]);
+    if (!found.ok() || (*found)->type.shape.rank() < 2) continue;
+    const std::int64_t count = (*found)->type.shape.num_elems(), rows = (*found)->type.shape[0];
+    if (count < options.coding.least_elems || rows == 0) continue;
+    const agree::Matrix m{bucket.offsets[p], rows, count / rows};
+    if (2 * options.low_rank * (m.rows + m.cols) <= count) all.push_back(m);
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return all;
+}
+
 }  // namespace
 
 // Weights lie as their gradients do, so that rules exchange whole buckets without a copy.
@@ -241,9 +270,16 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.seed = static_cast<std::uint64_t>(job.train.seed);
   with.options = rule_options(job);
   with.weights = parts->weights;
-  for (const plan::Bucket& b : plan.buckets) with.parameter_elems.push_back(parameter_elems(b));
+  with.num_shards = plan.logical_shards;
+  for (const plan::Bucket& b : plan.buckets) {
+    with.parameter_elems.push_back(parameter_elems(b));
+    with.packings.push_back(packing_of(b, parts->prepared->parameters, with.options.coding.least_elems));
+    with.matrices.push_back(matrices_of(b, parts->prepared->parameters, with.options));
+  }
   Replica* first = parts->links.first_local;
   parts->agreement = first != nullptr ? first->rule().for_local_replica() : rule->make(with);
+  if (rule->pace == agree::Pace::kStep)
+    TR_RETURN_IF_ERROR(parts->agreement->take_shards(plan.owners[static_cast<std::size_t>(group.rank())]));
   TR_ASSIGN_OR_RETURN(parts->factors, FactorExchange::make(rt, group, parts->prepared));
   TR_RETURN_IF_ERROR(parts->make_shards());
   TR_RETURN_IF_ERROR(parts->make_updates());
@@ -273,6 +309,8 @@ bool Replica::is_shared(const Tensor& tensor) const {
 
 Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {
   parts_->owners = std::move(owners);
+  TR_RETURN_IF_ERROR(
+      parts_->agreement->take_shards(parts_->owners[static_cast<std::size_t>(parts_->group.rank())]));
   TR_RETURN_IF_ERROR(parts_->make_shards());
   TR_RETURN_IF_ERROR(parts_->make_feed());
   start_feed(first, end);

@@ -422,6 +422,7 @@ Summary Worker::summarise() const {
   s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.per_worker = shares_;
+  s.rule = replica_->rule().report().more;  // of rank 0
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_step_seconds = plan().prediction.step_seconds();

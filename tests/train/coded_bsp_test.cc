@@ -1,0 +1,131 @@
+// Lock step with encoded gradients: the same bits for any number of workers, through interruptions, for every
+// codec and both ways of summing; and fewer bytes.
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+#include "trireme/codec/codec.h"
+
+namespace trireme::train::testing {
+namespace {
+
+Job coded_job(const std::string& codec, const std::string& reducer = "gather") {
+  Job job = tiny_job();
+  job.train.logical_shards = 4;
+  job.parallel.codec = codec;
+  job.parallel.codec_least = 16;  // the model is tiny
+  job.parallel.reducer = reducer;
+  if (codec == "powersgd") job.parallel.codec_rank = 1;
+  if (codec == "topk" || codec == "randomk" || codec == "threshold") job.parallel.codec_fraction = 0.25;
+  return job;
+}
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names;
+  for (const codec::CodecRow& row : codec::codec_table()) names.push_back(row.name);
+  names.push_back("powersgd");
+  return names;
+}
+
+class CodedBsp : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CodedBsp, GivesTheSameBitsForAnyNumberOfWorkers) {
+  for (const char* reducer : {"gather", "split", "sparse"}) {
+    Job job = coded_job(GetParam(), reducer);
+    VirtualRuns runs;
+    const Summary one = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    ASSERT_EQ(one.parameters_sha256.size(), 64U);
+    for (const int workers : {2, 3, 4}) {
+      job.parallel.workers = workers;
+      job.parallel.overlap = workers == 3 ? "none" : "full";
+      const Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+      EXPECT_EQ(got.parameters_sha256, one.parameters_sha256) << reducer << " " << workers;
+      EXPECT_EQ(got.codec, GetParam());
+    }
+  }
+}
+
+TEST_P(CodedBsp, GoesOnWithItsResidualsOnOtherWorkers) {
+  for (const char* reducer : {"gather", "split"}) {
+    Job job = coded_job(GetParam(), reducer);
+    VirtualRuns alone, disturbed;
+    const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+    job.parallel.workers = 3;
+    EXPECT_FALSE(disturbed.train(job, tiny_pictures(40, 10), {.stop_at = 3}).summary().finished);
+    job.parallel.workers = 2;
+    const Summary rest = disturbed.train(job, tiny_pictures(40, 10)).summary();
+    EXPECT_TRUE(rest.finished);
+    EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << reducer;
+    EXPECT_EQ(disturbed.metrics(), alone.metrics());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, CodedBsp, ::testing::ValuesIn(codec_names()),
+                         [](const auto& info) { return info.param == "1bit" ? "OneBit" : info.param; });
+
+// An exact codec sums as no codec does, whichever way the sums are made.
+TEST(CodedBspChoice, ExactEncodingsHaveTheBitsOfTheDenseRun) {
+  Job dense = tiny_job();
+  dense.train.logical_shards = 4;
+  dense.parallel.workers = 3;
+  VirtualRuns runs;
+  const Summary expected = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  for (const char* reducer : {"gather", "split", "sparse"}) {
+    Job job = coded_job("nonzero", reducer);
+    job.parallel.workers = 3;
+    const Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    EXPECT_EQ(got.parameters_sha256, expected.parameters_sha256) << reducer;
+  }
+}
+
+TEST(CodedBspChoice, DenseFirstStepsAreThoseOfTheDenseRun) {
+  Job dense = coded_job("none"), coded = coded_job("topk");
+  dense.parallel.workers = coded.parallel.workers = 2;
+  coded.parallel.codec_dense_steps = 1000;
+  VirtualRuns runs;
+  const Summary a = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const Summary b = runs.train(coded, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
+}
+
+TEST(CodedBspChoice, MomentumCorrectionChangesWhatIsSentAndSurvivesAResume) {
+  Job job = coded_job("topk");
+  job.train.optimizer.kind = "sgd";
+  VirtualRuns plain, alone, disturbed;
+  const Summary without = plain.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  job.parallel.codec_momentum = 0.9;
+  const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+  EXPECT_NE(whole.parameters_sha256, without.parameters_sha256);
+  job.parallel.workers = 2;
+  (void)disturbed.train(job, tiny_pictures(40, 10), {.stop_at = 2}).summary();
+  EXPECT_EQ(disturbed.train(job, tiny_pictures(40, 10)).summary().parameters_sha256, whole.parameters_sha256);
+}
+
+TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
+  const auto expect = [](Job job, const std::string& words) {
+    EXPECT_NE(check_job(job).message().find(words), std::string::npos) << check_job(job).to_string();
+  };
+  Job job = coded_job("topk");
+  job.parallel.codec = "topq";
+  expect(job, "topk");
+  job = coded_job("1bit");
+  job.parallel.codec_fraction = 0.1;
+  expect(job, "topk, randomk, threshold");
+  job = coded_job("topk");
+  job.parallel.codec_fraction = 2;
+  expect(job, "fraction");
+  job = coded_job("topk");
+  job.parallel.agreement = "gossip";
+  job.parallel.workers = 2;
+  job.train.logical_shards = 0;
+  expect(job, "agreement 'gossip'");
+  job = coded_job("topk");
+  job.parallel.codec_momentum = 0.9;
+  job.train.optimizer.kind = "adam";
+  expect(job, "train.optimizer.kind = sgd");
+  job = coded_job("none");  // switched off, its keys may stay
+  EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+}
+
+}  // namespace
+}  // namespace trireme::train::testing
