@@ -23,6 +23,8 @@ constexpr std::int64_t kImagesPerThread = 4;
 constexpr double kLeastFlops = 2e7;  // below: a fraction of a millisecond, whatever kernel
 constexpr double kHopeless = 1.5;    // times the best so far, after one call
 constexpr double kLeastGain = 0.95;  // of the time of the table's choice
+constexpr std::size_t kMoreWorkspace = std::size_t{64}
+                                       << 20;  // bytes beyond the table's choice: speed is not all
 constexpr int kMostCalls = 6;
 constexpr TimeNs kEnough = 20 * kMilli;  // of a row's calls, after three
 
@@ -59,14 +61,19 @@ void cut_images(Contest& c, std::int64_t images) {
   c.attrs.set("input_shape", std::move(dims));
 }
 
+// The first is the table's choice.
 std::vector<std::string> rows_for(const Contest& c, int width) {
   std::vector<std::string> rows;
   const auto outputs = op::infer_types(*c.def, c.inputs, c.attrs);
   if (!outputs.ok()) return rows;
   const op::KernelQuery query{*c.def, c.inputs, *outputs, c.attrs, width};
-  for (const op::KernelRow& row : kernel::cpu_kernels())
-    if (c.def->name == row.op && (row.applicable == nullptr || row.applicable(query)))
-      rows.emplace_back(row.name);
+  std::size_t most_bytes = 0;
+  for (const op::KernelRow& row : kernel::cpu_kernels()) {
+    if (c.def->name != row.op || (row.applicable != nullptr && !row.applicable(query))) continue;
+    const std::size_t bytes = row.workspace_bytes == nullptr ? 0 : row.workspace_bytes(query);
+    if (rows.empty()) most_bytes = bytes + kMoreWorkspace;
+    if (bytes <= most_bytes) rows.emplace_back(row.name);
+  }
   return rows;
 }
 

@@ -335,10 +335,10 @@ constexpr op::KernelRow row(const char* op) {
 constinit const op::KernelRow kConv2dOnednn = row<Kind::kForward, kDirect>("conv2d");
 constinit const op::KernelRow kConv2dInputGradOnednn = row<Kind::kInputGrad, kDirect>("conv2d_input_grad");
 constinit const op::KernelRow kConv2dFilterGradOnednn = row<Kind::kFilterGrad, kDirect>("conv2d_filter_grad");
-constinit const op::KernelRow kConv2dWinograd = row<Kind::kForward, kWinograd>("conv2d");
-constinit const op::KernelRow kConv2dInputGradWinograd =
+constinit const op::KernelRow kConv2dOnednnWinograd = row<Kind::kForward, kWinograd>("conv2d");
+constinit const op::KernelRow kConv2dInputGradOnednnWinograd =
     row<Kind::kInputGrad, kWinograd>("conv2d_input_grad");
-constinit const op::KernelRow kConv2dFilterGradWinograd =
+constinit const op::KernelRow kConv2dFilterGradOnednnWinograd =
     row<Kind::kFilterGrad, kWinograd>("conv2d_filter_grad");
 
 }  // namespace trireme::kernel

@@ -7,13 +7,13 @@ namespace trireme::kernel {
 // gemm.h: the BLAS of this build
 extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
     kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kRnnGemm,
-    kRnnGradGemm;
+    kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd, kConv2dFilterGradWinograd;
 // wide.h: 16-bit floats through the f32 rows above
 extern const op::KernelRow kAttentionWide, kAttentionGradWide, kConv2dWide, kConv2dInputGradWide,
     kConv2dFilterGradWide;
 #ifdef TRIREME_HAVE_ONEDNN
 extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn, kMatmulOnednn,
-    kConv2dWinograd, kConv2dInputGradWinograd, kConv2dFilterGradWinograd;
+    kConv2dOnednnWinograd, kConv2dInputGradOnednnWinograd, kConv2dFilterGradOnednnWinograd;
 #endif
 // simd/loops.h
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,

@@ -37,10 +37,13 @@ std::span<const op::KernelRow> cpu_kernels() {
       kConv2dGemm,
       kConv2dFilterGradGemm,
       kConv2dInputGradGemm,
-#ifdef TRIREME_HAVE_ONEDNN
       kConv2dWinograd,
       kConv2dFilterGradWinograd,
       kConv2dInputGradWinograd,
+#ifdef TRIREME_HAVE_ONEDNN
+      kConv2dOnednnWinograd,
+      kConv2dFilterGradOnednnWinograd,
+      kConv2dInputGradOnednnWinograd,
 #endif
       kConv2dWide,
       kConv2dFilterGradWide,

@@ -25,6 +25,7 @@ const RowLoops& row_loops() { return best_of(kAvx512Rows, kAvx2Rows, kBaselineRo
 const MiscLoops& misc_loops() { return best_of(kAvx512Misc, kAvx2Misc, kBaselineMisc); }
 const CellSet& cell_loops() { return best_of(kAvx512Cells, kAvx2Cells, kBaselineCells); }
 const UpdateLoops& update_loops() { return best_of(kAvx512Updates, kAvx2Updates, kBaselineUpdates); }
+const WinogradLoops& winograd_loops() { return best_of(kAvx512Winograd, kAvx2Winograd, kBaselineWinograd); }
 
 #else
 
@@ -34,6 +35,7 @@ const RowLoops& row_loops() { return kBaselineRows; }
 const UpdateLoops& update_loops() { return kBaselineUpdates; }
 const CellSet& cell_loops() { return kBaselineCells; }
 const MiscLoops& misc_loops() { return kBaselineMisc; }
+const WinogradLoops& winograd_loops() { return kBaselineWinograd; }
 
 #endif
 

@@ -25,6 +25,7 @@ const RowLoops kAvx2Rows = TR_ROW_LOOPS(avx2);
 const UpdateLoops kAvx2Updates = TR_UPDATE_LOOPS(avx2);
 const CellSet kAvx2Cells = TR_CELL_LOOPS(avx2);
 const MiscLoops kAvx2Misc = TR_MISC_LOOPS(avx2);
+const WinogradLoops kAvx2Winograd = TR_WINOGRAD_LOOPS(avx2);
 }  // namespace trireme::kernel
 
 #endif  // __x86_64__

@@ -7,6 +7,7 @@
 #include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/simd/update_loops.h"
+#include "trireme/kernel/cpu/simd/winograd_loops.h"
 
 // A VectorLoops made of the functions that loops.inc defined in namespace `set`.
 #define TR_VECTOR_LOOPS(set)                                                                                 \
@@ -58,6 +59,11 @@
     .dropout = set::dropout, .is_first_maximum = set::is_first_maximum, .add_squares = set::add_squares, \
     .response = set::response                                                                            \
   }
+#define TR_WINOGRAD_LOOPS(set)                                                                \
+  {                                                                                           \
+    .gather = set::gather, .scatter = set::scatter, .data = set::data, .spread = set::spread, \
+    .result = set::result, .filter = set::filter_forth, .filter_back = set::filter_back       \
+  }
 
 namespace trireme::kernel {
 extern const VectorLoops kBaselineLoops;
@@ -66,6 +72,7 @@ extern const RowLoops kBaselineRows;
 extern const UpdateLoops kBaselineUpdates;
 extern const CellSet kBaselineCells;
 extern const MiscLoops kBaselineMisc;
+extern const WinogradLoops kBaselineWinograd;
 #ifdef __x86_64__
 extern const VectorLoops kAvx2Loops, kAvx512Loops;
 extern const FunctionLoops kAvx2Functions, kAvx512Functions;
@@ -73,5 +80,6 @@ extern const RowLoops kAvx2Rows, kAvx512Rows;
 extern const UpdateLoops kAvx2Updates, kAvx512Updates;
 extern const CellSet kAvx2Cells, kAvx512Cells;
 extern const MiscLoops kAvx2Misc, kAvx512Misc;
+extern const WinogradLoops kAvx2Winograd, kAvx512Winograd;
 #endif
 }  // namespace trireme::kernel
