@@ -1,0 +1,41 @@
+#include "tests/train/coded_links.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+
+namespace trireme::train::testing {
+
+Job coded_by_class(const std::string& rule, const std::string& codec) {
+  Job job = tiny_job();
+  job.data.partition = "by-class";
+  job.train.logical_shards = 0;
+  job.train.shard_threads = 1;
+  job.train.batch = 32;
+  job.train.steps = 150;
+  job.train.epochs = 0;
+  job.train.optimizer.kind = "sgd";
+  job.train.optimizer.lr = 0.1;
+  job.train.optimizer.schedule = "constant";
+  job.train.optimizer.warmup = 0;
+  job.parallel.workers = 4;
+  job.parallel.agreement = rule;
+  job.parallel.codec = codec;
+  job.parallel.codec_least = 16;  // the model is tiny
+  if (codec == "topk" || codec == "randomk" || codec == "threshold") job.parallel.codec_fraction = 0.1;
+  return job;
+}
+
+Summary simulate_coded(const Job& job, bool phantom) {
+  SimulateOptions options;
+  options.job = job;
+  options.machine.cores = 1;
+  options.latency_jitter = 4;  // it is not always the same one who is late
+  options.phantom = phantom;
+  const SimulateReport report = simulate_training(options, tiny_pictures(400, 80));
+  for (std::size_t r = 0; r < report.ranks.size(); ++r)
+    EXPECT_TRUE(report.ranks[r].ok()) << "rank " << r << ": " << report.ranks[r].status().to_string();
+  return report.ranks[0].ok() ? *report.ranks[0] : Summary{};
+}
+
+}  // namespace trireme::train::testing

@@ -1,0 +1,96 @@
+// Encoded links of servers and peers with the whole trainer in virtual time.
+#include "tests/train/coded_links.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+
+namespace trireme::train::testing {
+namespace {
+
+TEST(CodedLinks, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
+  const std::pair<const char*, const char*> some[] = {
+      {"downpour", "topk"}, {"bsp-server", "1bit"}, {"decentralized", "threshold"}, {"ssp-peer", "qsgd"}};
+  for (const auto& [rule, codec] : some) {
+    SCOPED_TRACE(fmt::format("{} {}", rule, codec));
+    const Summary s = simulate_coded(coded_by_class(rule, codec));
+    EXPECT_TRUE(s.finished);
+    EXPECT_GE(s.test_accuracy, 0.9) << to_json(s).dump(1);
+  }
+}
+
+TEST(CodedLinks, PullsMayBeEncodedToo) {
+  for (const char* rule : {"bsp-server", "downpour"}) {
+    Job job = coded_by_class(rule, "topk");
+    job.parallel.codec_pull = true;
+    EXPECT_GE(simulate_coded(job).test_accuracy, 0.9) << rule;
+  }
+}
+
+// Meetings are dense.
+TEST(CodedLinks, SendFewerBytes) {
+  for (const char* rule : {"downpour", "decentralized"}) {
+    Job job = coded_by_class(rule, "threshold");
+    job.model.layers[0]["out"] = 2000;
+    job.parallel.workers = 2;
+    job.parallel.codec_fraction = 0.01;
+    job.train.steps = job.train.eval_steps = job.train.checkpoint_steps = 60;
+    const bool has_servers = std::string_view(rule) == "downpour";
+    if (has_servers) job.parallel.codec_pull = true;
+    const double coded = simulate_coded(job).bytes_sent_per_step;
+    const double phantom = simulate_coded(job, /*phantom=*/true).bytes_sent_per_step;
+    job.parallel.codec = "none";
+    job.parallel.codec_fraction.reset();
+    job.parallel.codec_least.reset();
+    job.parallel.codec_pull.reset();
+    const double dense = simulate_coded(job).bytes_sent_per_step;
+    EXPECT_LT(coded, dense / 4) << rule;
+    EXPECT_LT(phantom, dense / 4) << rule;
+  }
+}
+
+Job resumed_job(const std::string& rule, const std::string& codec, int workers) {
+  Job job = coded_by_class(rule, codec);
+  job.data.partition = "random";
+  job.train.steps = 16;
+  job.train.eval_steps = job.train.checkpoint_steps = 4;
+  job.parallel.workers = workers;
+  if (job.parallel.codec_fraction) job.parallel.codec_warmup_steps = 10;
+  return job;
+}
+
+// Of rules that do not depend on who is faster.
+TEST(CodedLinks, ARunThatIsStoppedGoesOnWithItsResiduals) {
+  struct Case {
+    const char *rule, *codec;
+    int workers;
+    bool pulls;
+  };
+  const Case cases[] = {{"downpour", "topk", 1, false},
+                        {"downpour", "randomk", 1, true},
+                        {"bsp-server", "1bit", 2, false},
+                        {"ssp-peer", "threshold", 2, false}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(fmt::format("{} {}", c.rule, c.codec));
+    Job job = resumed_job(c.rule, c.codec, c.workers);
+    if (c.pulls) job.parallel.codec_pull = true;
+    if (std::string_view(c.rule) == "ssp-peer") job.parallel.staleness = 0;
+    VirtualRuns alone, disturbed;
+    const Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
+    EXPECT_TRUE(whole.finished);
+    const Summary half = disturbed.train(job, tiny_pictures(120, 40), {.stop_at = 7}).summary();
+    EXPECT_FALSE(half.finished);
+    EXPECT_LT(half.steps, 16);
+    const Summary rest = disturbed.train(job, tiny_pictures(120, 40)).summary();
+    EXPECT_TRUE(rest.finished);
+    EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256);
+    bool has_state = false;
+    for (const auto& [name, tensor] : alone.checkpoint().tensors)
+      has_state |= name.find("codec/exchanges") != std::string::npos;
+    EXPECT_TRUE(has_state);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::train::testing
