@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
@@ -36,14 +40,6 @@ Summary run_virtual(const Job& job, const std::shared_ptr<const data::Dataset>& 
 }
 
 model::ModelInput tiny_input() { return {Shape{1, 6, 6}, 4, model::ModelTask::kClassify}; }
-
-std::vector<std::string> factored_of(const plan::Plan& plan) {
-  std::vector<std::string> names;
-  for (const plan::Bucket& b : plan.buckets)
-    if (b.codec == plan::kFactors) names.insert(names.end(), b.parameters.begin(), b.parameters.end());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 TEST(Factors, GiveTheBitsOfGradientsForAnyNumberOfWorkersAndAnyOverlap) {
   const auto data = tiny_pictures(40, 10, 8);  // the last batch of an epoch is short
@@ -99,6 +95,54 @@ TEST(Factors, GoTogetherWithClippingAndSkippedSteps) {
   EXPECT_EQ(hash_virtual(with(factored_job(3)), data), expected);
 }
 
+// What is left for the last bucket are the metrics.
+TEST(Factors, MayBeAllThatTravels) {
+  const auto data = tiny_pictures(40, 10);
+  Job dense = factored_job(1, "none");
+  dense.model.layers = *parse_json(
+      R"([{"kind": "dense", "out": 64, "bias": false, "activation": "relu"}, {"kind": "classifier", "bias": false}])",
+      "layers");
+  dense.train.batch = 4;
+  Job factors = dense;
+  factors.parallel.codec = "factors";
+  factors.parallel.workers = 2;
+  for (const char* overlap : {"none", "full"}) {
+    factors.parallel.overlap = overlap;
+    EXPECT_EQ(hash_virtual(factors, data), hash_virtual(dense, data)) << overlap;
+  }
+  PrepareOptions options;
+  options.world = 2;
+  const auto prepared = prepare(factors, tiny_input(), options);
+  ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
+  EXPECT_TRUE((*prepared)->plan.buckets.back().parameters.empty());
+}
+
+TEST(Factors, OfTheRecipeAreThoseOfItsFullyConnectedLayers) {
+  const char* root = std::getenv("TRIREME_SOURCE_DIR");
+  std::ifstream in(std::string(root != nullptr ? root : ".") + "/recipes/poseidon.toml");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  Result<Job> job = parse_job(text, "poseidon.toml");
+  ASSERT_TRUE(job.ok()) << job.status().to_string();
+  job->train.steps = 2;
+  job->train.batch = 16;
+  VirtualRuns runs;
+  const auto data = testing::few_digits(64, 16);
+  const Summary s = runs.train(*job, data).summary();
+  Job dense = *job;
+  dense.parallel.codec = "none";
+  const Summary expected = runs.train(dense, data, {.run_dir = "dense"}).summary();
+  EXPECT_EQ(s.codec, "factors");
+  EXPECT_EQ(s.workers, 4);
+  EXPECT_EQ(s.parameters_sha256, expected.parameters_sha256);
+  EXPECT_LT(s.bytes_sent_per_step, 0.5 * expected.bytes_sent_per_step);
+  EXPECT_LT(s.bytes_sent_per_step, 0.5 * s.bytes_dense_per_step);
+  const plan::Plan plan = *plan::plan_from_json(*parse_json(runs.read("run/plan.json"), "plan.json"));
+  const std::vector<std::string> factored = factored_parameters(plan);
+  EXPECT_FALSE(factored.empty());
+  EXPECT_EQ(s.rule["factored"], Json(factored));
+  for (const std::string& name : factored) EXPECT_EQ(name.find("conv"), std::string::npos) << name;
+}
+
 TEST(Factors, GoWhereTheirShardsGo) {
   SimulateOptions options;
   options.job = factored_job(2);
@@ -132,10 +176,11 @@ TEST(Factors, OfARunThatIsTakenUpAgainByOtherWorkersGiveTheSameBits) {
     EXPECT_FALSE(runs.train(factored_job(workers), data, {.stop_at = stop_at}).summary().finished);
     const Result<Json> json = parse_json(runs.read("run/plan.json"), "plan.json");
     ASSERT_TRUE(json.ok());
-    EXPECT_EQ(factored_of(*plan::plan_from_json(*json)).size(), 2U) << "the plan says which";
+    EXPECT_EQ(factored_parameters(*plan::plan_from_json(*json)).size(), 2U) << "the plan says which";
     workers = 1 + workers % 3;
     EXPECT_EQ(runs.train(factored_job(workers), data).summary().parameters_sha256, expected);
-    EXPECT_EQ(factored_of(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), ""))).size(), 2U);
+    EXPECT_EQ(factored_parameters(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), ""))).size(),
+              2U);
   }
 }
 
@@ -157,7 +202,7 @@ TEST(Factors, AreChosenByTheirBytes) {
     options.world = static_cast<int>(job.parallel.workers);
     const auto prepared = prepare(job, tiny_input(), options);
     EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
-    return prepared.ok() ? factored_of((*prepared)->plan) : std::vector<std::string>{"?"};
+    return prepared.ok() ? factored_parameters((*prepared)->plan) : std::vector<std::string>{"?"};
   };
   const auto first_two = chosen(factored_job(2));
   ASSERT_EQ(first_two.size(), 2U);
@@ -209,7 +254,7 @@ TEST(Factors, AreRefusedWhereTheyCannotBe) {
   refused([](Job& j) { j.train.optimizer.max_batch_multiplier = 2; }, "max_batch_multiplier = 1");
   refused([](Job& j) { j.train.precision = "bf16"; }, "train.precision = \"f32\"");
   refused([](Job& j) { j.parallel.weights = "shared"; }, "use auto");
-  refused([](Job& j) { j.parallel.codec_feedback = true; }, "parallel.codec = \"factors\"");
+  refused([](Job& j) { j.parallel.codec_feedback = true; }, "leave these keys out");
 }
 
 TEST(Factors, OfAPlanThatDoesNotFitTheModelAreRefused) {

@@ -70,7 +70,7 @@ TEST(Recipes, ThoseThatUsersAreToldOfExist) {
     EXPECT_TRUE(names.contains(name)) << name;
   for (const char* paper : {"distbelief-downpour", "parameter-server", "project-adam", "sparknet",
                             "platoon-easgd", "petuum-ssp", "caffe-mpi", "horovod-ring", "hogwild",
-                            "cntk-block-momentum", "cntk-1bit", "sparcml", "terngrad", "powersgd"})
+                            "cntk-block-momentum", "cntk-1bit", "sparcml", "terngrad", "powersgd", "poseidon"})
     EXPECT_TRUE(names.contains(paper)) << paper;
 }
 

@@ -21,6 +21,9 @@ Status can_send_factors(const Job& job) {
   if (job.train.precision != "f32")
     return no(fmt::format("products in {} are rounded after they are made; use train.precision = \"f32\"",
                           job.train.precision));
+  const Job::Parallel& p = job.parallel;
+  if (p.codec_feedback || p.codec_momentum || p.codec_least || p.codec_dense_steps || p.codec_pull)
+    return no("factors are sent as they are, so nothing of codec_* is for them; leave these keys out");
   return {};
 }
 
@@ -40,10 +43,15 @@ Status choose_factors(const graph::Graph& train, const plan::Plan& plan,
   return {};
 }
 
-Result<FactoredTrain> factor_as_planned(const graph::Graph& train, const plan::Plan& plan) {
+std::vector<std::string> factored_parameters(const plan::Plan& plan) {
   std::vector<std::string> names;
   for (const plan::Bucket& b : plan.buckets)
     if (b.codec == plan::kFactors) names.insert(names.end(), b.parameters.begin(), b.parameters.end());
+  return names;
+}
+
+Result<FactoredTrain> factor_as_planned(const graph::Graph& train, const plan::Plan& plan) {
+  const std::vector<std::string> names = factored_parameters(plan);
   FactoredTrain out{train, std::vector<std::vector<graph::Graph>>(plan.buckets.size())};
   if (names.empty()) return out;
   TR_ASSIGN_OR_RETURN(graph::FactoredGraph found, graph::factor_gradients(train, names));

@@ -17,6 +17,9 @@ Status can_send_factors(const Job& job);
 Status choose_factors(const graph::Graph& train, const plan::Plan& plan,
                       std::vector<plan::ParameterSize>& sizes);
 
+// Parameters that travel as factors, in the order of the buckets.
+std::vector<std::string> factored_parameters(const plan::Plan& plan);
+
 // The graph of a shard as the plan's buckets have it; and per bucket, per parameter the product.
 struct FactoredTrain {
   graph::Graph graph;

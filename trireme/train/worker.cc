@@ -9,6 +9,7 @@
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/balance.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/leased_worker.h"
@@ -423,6 +424,7 @@ Summary Worker::summarise() const {
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.per_worker = shares_;
   s.rule = replica_->rule().report().more;  // of rank 0
+  if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_step_seconds = plan().prediction.step_seconds();
