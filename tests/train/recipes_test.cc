@@ -68,9 +68,10 @@ TEST(Recipes, ThoseThatUsersAreToldOfExist) {
   for (const char* name : {"digits", "mnist-mlp", "mnist-lenet", "lenet5", "speech-42m", "alexnet", "vgg",
                            "googlenet", "resnet50", "char-lstm", "char-gpt", "autoencoder", "facebook-1h"})
     EXPECT_TRUE(names.contains(name)) << name;
-  for (const char* paper : {"distbelief-downpour", "parameter-server", "project-adam", "sparknet",
-                            "platoon-easgd", "petuum-ssp", "caffe-mpi", "horovod-ring", "hogwild",
-                            "cntk-block-momentum", "cntk-1bit", "sparcml", "terngrad", "powersgd", "poseidon"})
+  for (const char* paper :
+       {"distbelief-downpour", "parameter-server", "project-adam", "sparknet", "platoon-easgd", "petuum-ssp",
+        "caffe-mpi", "horovod-ring", "hogwild", "cntk-block-momentum", "cntk-1bit", "sparcml", "terngrad",
+        "powersgd", "poseidon"})
     EXPECT_TRUE(names.contains(paper)) << paper;
 }
 
