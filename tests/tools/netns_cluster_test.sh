@@ -25,6 +25,7 @@ if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && command -v tc >/dev/null; t
   expect 2 "no MTU: got 'small'" up 2 1gbit small
   expect 2 "run takes RANK" run
   expect 1 "no host for rank '999'" run 999 true
+  NETNS_CLUSTER=absent expect 1 "no cluster is up" bytes
 elif [ "$(id -u)" != 0 ]; then
   expect 1 "only root" up 2 1gbit
 fi

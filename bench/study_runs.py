@@ -1,4 +1,4 @@
-"""Runs of bench/replicas: each on cores of its own, several beside each other, results told as they come."""
+"""Runs of studies: each on cores of its own, several beside each other, results told as they come."""
 import os, queue, shutil, signal, subprocess, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -7,7 +7,8 @@ CLUSTER = os.path.join(ROOT, "tools", "netns_cluster")
 
 class Run:
     """One command. `line` is made from the run's own folder; `cores` is how many it keeps busy; `alone`: its time is what is measured,
-    so nothing runs beside it; `rate`: of the links of a cluster of namespaces with as many hosts as it has workers."""
+    so nothing runs beside it; `rate`: of the links of a cluster of namespaces with as many hosts as it has workers (its result then
+    has `kernel_bytes`, what the hosts' interfaces sent)."""
 
     def __init__(self, key, line, parse, cores=1, alone=False, rate=None):
         self.keys, self.line, self.parse, self.cores, self.alone, self.rate = [key], line, parse, cores, alone or bool(rate), rate
@@ -15,7 +16,7 @@ class Run:
 
     def outcome(self, timeout, cores, started):
         """(result, None) or (None, why not). `started` gets the process as soon as there is one."""
-        folder = tempfile.mkdtemp(prefix="trireme-replicas-")
+        folder = tempfile.mkdtemp(prefix="trireme-study-")
         begin = time.monotonic()
         try:
             with Namespaces(folder, self.cores if self.rate else 0, self.rate) as hosts:
@@ -23,14 +24,15 @@ class Run:
                                            start_new_session=True, preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
                 started(process)
                 out, err = process.communicate(timeout=timeout)
+                sent = hosts.sent()
             if process.returncode != 0:
                 return None, f"code {process.returncode}: {(err.strip().splitlines() or ['no message'])[-1]}"
-            return dict(self.parse(out), bench_seconds=round(time.monotonic() - begin, 2), bench_command=self.name), None
+            return dict(self.parse(out), **sent, bench_seconds=round(time.monotonic() - begin, 2), bench_command=self.name), None
         except subprocess.TimeoutExpired:
             kill(process)
             process.communicate()
             return None, f"did not end in {timeout} s"
-        except (OSError, ValueError, LookupError) as problem:
+        except (OSError, ValueError, LookupError, subprocess.CalledProcessError) as problem:
             return None, f"{type(problem).__name__}: {problem}"
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -58,6 +60,11 @@ class Namespaces:
         os.chmod(self.folder + "/ssh", 0o755)
         self.options = ["--hosts", self.folder + "/hosts", "--ssh", self.folder + "/ssh", "--insecure"]
         return self
+
+    def sent(self):
+        if not self.hosts:
+            return {}
+        return {"kernel_bytes": int(subprocess.run([CLUSTER, "bytes"], env=self.env, stdout=subprocess.PIPE, text=True, check=True).stdout)}
 
     def __exit__(self, *_):
         if self.hosts:

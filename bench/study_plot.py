@@ -1,9 +1,9 @@
-"""Plots as SVG text, for bench/replicas: lines over numbers, bars over names."""
+"""Plots as SVG text, for the studies: lines over numbers, bars over names."""
 import math
 from html import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 64, 130, 36, 44
-COLOURS = ("#1f5fa8", "#c8442d", "#3a8f4b", "#8a5bb0", "#c78a1b", "#4a4a4a")
+COLOURS = ("#1f5fa8", "#c8442d", "#3a8f4b", "#8a5bb0", "#c78a1b", "#4a4a4a", "#2a9d9d", "#d46a9e", "#7a8f1b", "#7a4a2a")
 
 
 def _open(title, height):

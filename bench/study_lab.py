@@ -1,8 +1,9 @@
-"""What the studies of bench/replicas work with: runs that are kept, and the page."""
-import json, os, re, sys, time
+"""What scripts of studies work with: runs that are kept, the page, the command line. A study is one function and one row of a table
+{name: (function, title)}; the same function asks for what is missing and draws what is there."""
+import argparse, json, os, re, shutil, sys, tempfile, time
 
-from replicas_plot import lines
-from replicas_runs import ROOT, Run, run_all
+from study_plot import lines
+from study_runs import ROOT, Run, run_all
 
 
 class Lab:
@@ -114,3 +115,86 @@ def seconds(s):
 
 def percent(x):
     return f"{100 * x:.1f} %"
+
+
+def arguments(script, doc, options):
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help="default: all")
+    parser.add_argument("--mnist", help="folder of the four IDX files (default: data/mnist)")
+    parser.add_argument("--torch", metavar="PYTHON", help="a Python that has torch: measures PyTorch too")
+    parser.add_argument("--command", default=os.path.join(ROOT, "run"), help="how to start trireme (default: ./run)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="CORES", help="cores for runs beside each other (default 1: one after another)")
+    parser.add_argument("--budget", type=float, default=0, metavar="SECONDS", help="no run starts after it (default: none)")
+    parser.add_argument("--only", default="", metavar="REGEX", help="of the runs of the studies, those whose name (STUDY/RUN) has it")
+    parser.add_argument("--retry", action="store_true", help="make runs again that failed")
+    parser.add_argument("--no-page", action="store_true", help="results only")
+    parser.add_argument("--timeout", type=int, default=0, help="seconds for a run (default: 3600, with --quick 60)")
+    parser.add_argument("--quick", action="store_true", help="everything in small, kept apart")
+    parser.add_argument("--out", help="where results are kept (default: build/SCRIPT.json, with --quick build/SCRIPT-quick.json)")
+    parser.add_argument("--page", help="the page to write (default: docs/studies/SCRIPT.md, with --quick build/SCRIPT-quick.md)")
+    parser.add_argument("--list", action="store_true", help="list the studies and end")
+    parser.add_argument("--draw", action="store_true", help="write the page from what is kept, run nothing")
+    options(parser)
+    args = parser.parse_args()
+    args.timeout = args.timeout or (60 if args.quick else 3600)
+    name = script + "-quick" if args.quick else script
+    args.out = os.path.abspath(args.out or os.path.join(ROOT, "build", name + ".json"))
+    page = os.path.join(ROOT, "build", name + ".md") if args.quick else os.path.join(ROOT, "docs", "studies", name + ".md")
+    args.page = os.path.abspath(args.page or page)
+    args.command = os.path.abspath(args.command)
+    if args.mnist:
+        args.mnist = os.path.abspath(args.mnist)
+    return args
+
+
+def main(script, studies, title, intro, doc, options=lambda parser: None):
+    """bench/SCRIPT: its studies, the head of its page, its options beside those of all."""
+    args = arguments(script, doc, options)
+    if args.list:
+        for name, (_, what) in studies.items():
+            print(f"{name:16} {what}")
+        return 0
+    unknown = [s for s in args.studies if s not in studies]
+    if unknown:
+        sys.exit(f"{script}: no study is called '{unknown[0]}'; there are: {', '.join(studies)}")
+    lab = Lab(args)
+    left = 0
+    lab.folder = tempfile.mkdtemp(prefix="trireme-clusters-")
+    try:
+        if not args.draw:
+            collect(lab, studies)
+            left = lab.make()
+            print(f"{left} runs are left for another go" if left else "no run is left")
+        if not args.no_page:
+            draw(lab, script, studies, title, intro)
+    finally:
+        shutil.rmtree(lab.folder, ignore_errors=True)
+    return 1 if left or lab.failures() else 0
+
+
+def collect(lab, studies):
+    for name, (study, _) in studies.items():
+        lab.study, lab.running = name, not lab.args.studies or name in lab.args.studies
+        study(lab)
+    lab.running = False
+
+
+def draw(lab, script, studies, title, intro):
+    lab.page, lab.drawing, page = [], True, lab.args.page
+    lab.text(f"# {title}")
+    lab.text(intro)
+    if lab.quick:
+        lab.text("**Made with `--quick`: too small to mean anything.**")
+    for name, (study, what) in studies.items():
+        lab.study = name
+        lab.text(f"## {what}")
+        lab.text(f"    bench/{script} --mnist DIR {name}")
+        study(lab)
+    failures = lab.failures()
+    if failures:
+        lab.text("## Runs that failed")
+        lab.table(["run", "why"], [[key, why.replace("|", "/")] for key, why in failures])
+    os.makedirs(os.path.dirname(page), exist_ok=True)
+    with open(page, "w") as file:
+        file.write("\n".join(lab.page).rstrip() + "\n")
+    print(f"written: {page}" + (f"; {len(failures)} runs failed" if failures else ""))
