@@ -89,6 +89,19 @@ TEST(MemoryEstimate, HoldsForWorkersThatExchange) {
   }
 }
 
+// Factors of all shards, the sum of the products, and the products under way.
+TEST(MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
+  const auto data = testing::few_digits(300, 60);
+  Job job = job_of("mnist-mlp", 32);
+  job.parallel.workers = 2;
+  job.train.logical_shards = 4;
+  job.parallel.codec = "factors";
+  const auto estimate = estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
+  ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
+  const auto expected = static_cast<double>(estimate->total_bytes() - estimate->bytes_of("checkpoint"));
+  EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / 2 / expected, 1, 0.05);
+}
+
 TEST(MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
   Job job = job_of("lenet", 60);
   const auto one = estimate_memory(job, kDigits, 1);
