@@ -78,6 +78,29 @@ TEST(CodedBspChoice, ExactEncodingsHaveTheBitsOfTheDenseRun) {
   }
 }
 
+TEST(CodedBspChoice, ThePlanSaysWhatTravelsAndBelievesInFewerSecondsOnASlowLink) {
+  Job job = coded_job("1bit", "auto");
+  job.model.name = "mlp";
+  job.parallel.codec_least.reset();
+  job.parallel.workers = 4;
+  job.parallel.link = "100mbit,50us";
+  VirtualRuns runs;
+  const Summary coded = runs.train(job, tiny_pictures(40, 10), {.run_dir = "coded"}).summary();
+  const Result<Json> plan = parse_json(runs.read("coded/plan.json"), "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ((*plan)["reducer"], "gather");  // four shards
+  EXPECT_EQ((*plan)["buckets"][0]["codec"], "1bit");
+  EXPECT_GT((*plan)["buckets"][0]["message_bytes"].get<double>(), 0);
+  job.train.logical_shards = 8;
+  const Summary more = runs.train(job, tiny_pictures(40, 10), {.run_dir = "more"}).summary();
+  EXPECT_EQ((*parse_json(runs.read("more/plan.json"), "plan.json"))["reducer"], "split");
+  job.train.logical_shards = 4;
+  job.parallel.codec = "none";
+  const Summary dense = runs.train(job, tiny_pictures(40, 10), {.run_dir = "dense"}).summary();
+  EXPECT_LT(coded.prediction.exchange_seconds, dense.prediction.exchange_seconds);
+  EXPECT_GT(more.prediction.exchange_seconds, 0);
+}
+
 TEST(CodedBspChoice, DenseFirstStepsAreThoseOfTheDenseRun) {
   Job dense = coded_job("none"), coded = coded_job("topk");
   dense.parallel.workers = coded.parallel.workers = 2;

@@ -38,6 +38,7 @@ Json bucket_to_json(const Bucket& b) {
                {"collective", b.collective},
                {"codec", b.codec}};
   if (b.codec == kFactors) json["factor_offsets"] = b.factor_offsets, json["factor_elems"] = b.factor_elems;
+  if (b.message_bytes > 0) json["message_bytes"] = b.message_bytes, json["code_bytes"] = b.code_bytes;
   return json;
 }
 
@@ -59,6 +60,8 @@ Result<Bucket> bucket_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get_whole<std::int64_t>(json, "metrics_offset"));
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
   TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
+  b.message_bytes = json.value("message_bytes", 0.0);
+  b.code_bytes = json.value("code_bytes", 0.0);
   if (b.codec == kFactors) {
     TR_ASSIGN_OR_RETURN(b.factor_offsets, json_get_wholes<std::int64_t>(json, "factor_offsets"));
     TR_ASSIGN_OR_RETURN(b.factor_elems, json_get_whole<std::int64_t>(json, "factor_elems"));
@@ -103,6 +106,7 @@ Json to_json(const Plan& p) {
           {"shard_threads", p.shard_threads},
           {"owners", owners},
           {"agreement", p.agreement},
+          {"reducer", p.reducer},
           {"transport", p.transport},
           {"kernel_library", p.kernel_library},
           {"kernels", p.kernels},
@@ -129,6 +133,9 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.shard_threads, json_get_whole<int>(json, "shard_threads"));
   TR_ASSIGN_OR_RETURN(p.owners, get_runs(json, "owners"));
   TR_ASSIGN_OR_RETURN(p.agreement, json_get<std::string>(json, "agreement"));
+  if (json.contains("reducer")) {  // older plans have none
+    TR_ASSIGN_OR_RETURN(p.reducer, json_get<std::string>(json, "reducer"));
+  }
   TR_ASSIGN_OR_RETURN(p.transport, json_get<std::string>(json, "transport"));
   TR_ASSIGN_OR_RETURN(p.kernel_library, json_get<std::string>(json, "kernel_library"));
   TR_ASSIGN_OR_RETURN(p.kernels, json_get<Names>(json, "kernels"));

@@ -35,6 +35,8 @@ struct Bucket {
   // multiply. Weights and the sum of the gradients lie as `offsets` say.
   std::vector<std::int64_t> factor_offsets = {};
   std::int64_t factor_elems = 0;
+  // With another codec: about how long a shard's message is, and bytes moved to make or read one.
+  double message_bytes = 0, code_bytes = 0;
 };
 inline constexpr const char* kFactors = "factors";
 
@@ -54,6 +56,7 @@ struct Plan {
   int shard_threads = 1;
   std::vector<collective::LeafRun> owners;  // per worker, in rank order
   std::string agreement = "bsp";
+  std::string reducer = "gather";  // how encoded gradients are summed: gather, split, sparse, two-sums
   std::string transport = "inproc";
   std::string kernel_library;                  // what the kernels were built with
   std::map<std::string, std::string> kernels;  // op -> kernel
@@ -100,6 +103,9 @@ struct StepCosts {
   std::vector<std::int32_t> final_after;    // per bucket: the strand that makes its gradients final
   std::vector<cost::OpCost> updates;        // per bucket
 };
+
+// Seconds that encoding, the exchange and decoding of a bucket take by plan.reducer; the bucket has a codec.
+double coded_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 
 // Prices a step of the busiest worker. The shards that a worker cannot run at once follow one another: the
 // first ones need the weights, the last ones make the gradients final.

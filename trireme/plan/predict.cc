@@ -41,7 +41,19 @@ double factor_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates&
   return algorithm.ok() ? to_seconds(collective::price_time((*algorithm)->price(spec), rates.comm)) : 0;
 }
 
+// Everybody gets `bytes` for each shard of the others.
+double gather_seconds(const Plan& plan, double bytes, const cost::Rates& rates) {
+  collective::ScheduleSpec spec{.kind = collective::Kind::kAllgather, .world = plan.workers()};
+  const auto elems = static_cast<std::int64_t>(bytes / sizeof(float)) + 1;
+  for (const auto& run : plan.owners) spec.counts.push_back(run.count * elems);
+  spec.count = plan.logical_shards * elems;
+  spec.peer_memory = rates.direct;
+  const auto algorithm = collective::select_algorithm(spec, rates.comm);
+  return algorithm.ok() ? to_seconds(collective::price_time((*algorithm)->price(spec), rates.comm)) : 0;
+}
+
 double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  if (bucket.message_bytes > 0) return coded_seconds(plan, bucket, rates);
   if (bucket.codec == kFactors) return factor_seconds(plan, bucket, rates);
   return exchange_seconds(plan, bucket.num_elems, bucket.collective, rates);
 }
@@ -54,6 +66,31 @@ cost::Rates rates_of(const cost::MachineModel& machine, const cost::LinkModel& l
 }
 
 }  // namespace
+
+double coded_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  std::int32_t own = 1;
+  for (const auto& run : plan.owners) own = std::max(own, run.count);
+  const auto work = [&](double messages) {
+    const double bytes = messages * bucket.code_bytes;
+    const cost::OpCost cost{.flops = bytes / 4, .bytes = bytes};
+    return to_seconds(cost::compute_time(cost, rates.machine, plan.shard_threads));
+  };
+  const int workers = plan.workers();
+  const double message = bucket.message_bytes;
+  if (plan.reducer == "two-sums") {
+    const auto half = static_cast<std::int64_t>(message / 2 / sizeof(float)) + 1;
+    return work(3.0 * own) + 2 * exchange_seconds(plan, half, bucket.collective, rates);
+  }
+  if (plan.reducer == "gather")
+    return work(own + plan.logical_shards) + (workers > 1 ? gather_seconds(plan, message, rates) : 0);
+  // A message of every own shard in parts to all, then a sum in parts from all; sparse sums are longer.
+  const double back = plan.reducer == "sparse" ? std::min(4.0 * static_cast<double>(bucket.num_elems),
+                                                          message * plan.logical_shards)
+                                               : message;
+  return work(2.0 * own + 2) + (workers > 1 ? gather_seconds(plan, message / workers, rates) +
+                                                  gather_seconds(plan, back / plan.logical_shards, rates)
+                                            : 0);
+}
 
 double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
                         const cost::MachineModel& machine, const cost::LinkModel& link) {

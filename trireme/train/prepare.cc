@@ -10,6 +10,7 @@
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
 #include "trireme/plan/replica_model.h"
+#include "trireme/train/coded_buckets.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/factors.h"
 #include "trireme/train/job_parts.h"
@@ -154,6 +155,14 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   return costs;
 }
 
+cost::Rates rates_of(const PrepareOptions& options) {
+  if (options.rates != nullptr) return *options.rates;
+  cost::Rates rates;
+  rates.machine = options.machine;
+  rates.comm = cost::CommModel(options.link, options.machine);
+  return rates;
+}
+
 Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
                                       const PrepareOptions& options) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
@@ -162,12 +171,7 @@ Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, co
   const Roles roles = roles_of(job);
   replicas.servers = roles.servers;
   replicas.colocated = roles.world == roles.workers;
-  if (options.rates != nullptr) {
-    replicas.rates = *options.rates;
-  } else {
-    replicas.rates.machine = options.machine;
-    replicas.rates.comm = cost::CommModel(options.link, options.machine);
-  }
+  replicas.rates = rates_of(options);
   return plan::predict_replicas(plan, costs, replicas);
 }
 
@@ -239,7 +243,9 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
 std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const plan::Plan& plan,
                           const std::vector<plan::ParameterSize>& sizes) {
   constexpr std::int64_t kAlone = 1 << 20;  // one worker: nothing travels, updates start early
+  constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
   if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
+  if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
   if (options.world == 1) return kAlone;
   std::int64_t elems = 0;
   for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
@@ -277,6 +283,9 @@ Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, con
   plan.buckets =
       plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
   plan.kernel_library = kernel::cpu_kernel_library();
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
+  if (rule->pace == agree::Pace::kStep)
+    TR_RETURN_IF_ERROR(code_buckets(job, prepared.parameters, rates_of(options), plan));
   return plan;
 }
 

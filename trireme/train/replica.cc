@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/train/coded_buckets.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/replica_parts.h"
 #include "trireme/train/slots.h"
@@ -18,35 +19,6 @@ Result<const Named*> find_named(const std::vector<Named>& list, const std::strin
   const auto at = std::find_if(list.begin(), list.end(), [&](const Named& n) { return n.name == name; });
   if (at != list.end()) return &*at;
   return error(Code::kCorrupt, "[plan] a bucket names '{}', which the model does not have", name);
-}
-
-// What of a bucket's vectors codecs take; statistics and metrics travel as they are.
-codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
-                          std::int64_t least_elems) {
-  std::vector<codec::Piece> tensors, plain;
-  for (std::size_t p = 0; p < bucket.parameters.size(); ++p)
-    if (const auto found = find_named(parameters, bucket.parameters[p]); found.ok())
-      tensors.push_back({bucket.offsets[p], (*found)->type.shape.num_elems()});
-  const std::int64_t end = parameter_elems(bucket);
-  if (end < bucket.num_elems) plain.push_back({end, bucket.num_elems - end});
-  return codec::packing_of(tensors, plain, least_elems);
-}
-
-// Parameters that take at most half of their values as two thin matrices.
-std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
-                                       const std::vector<model::Parameter>& parameters,
-                                       const agree::RuleOptions& options) {
-  std::vector<agree::Matrix> all;
-  for (std::size_t p = 0; p < bucket.parameters.size() && options.low_rank > 0; ++p) {
-    const auto found = find_named(parameters, bucket.parameters[p]);
-    if (!found.ok() || (*found)->type.shape.rank() < 2) continue;
-    const std::int64_t count = (*found)->type.shape.num_elems(), rows = (*found)->type.shape[0];
-    if (count < options.coding.least_elems || rows == 0) continue;
-    const agree::Matrix m{bucket.offsets[p], rows, count / rows};
-    if (2 * options.low_rank * (m.rows + m.cols) <= count) all.push_back(m);
-  }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
-  return all;
 }
 
 }  // namespace
@@ -269,6 +241,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.servers = parts->links.servers;
   with.seed = static_cast<std::uint64_t>(job.train.seed);
   with.options = rule_options(job);
+  with.options.reducer = plan.reducer;
   with.weights = parts->weights;
   with.num_shards = plan.logical_shards;
   for (const plan::Bucket& b : plan.buckets) {

@@ -1,0 +1,89 @@
+#include "trireme/train/coded_buckets.h"
+
+#include <algorithm>
+
+#include "trireme/agree/low_rank.h"
+#include "trireme/train/job_parts.h"
+#include "trireme/train/own_update.h"
+
+namespace trireme::train {
+namespace {
+
+const model::Parameter* find(const std::vector<model::Parameter>& list, const std::string& name) {
+  const auto at = std::find_if(list.begin(), list.end(), [&](const auto& p) { return p.name == name; });
+  return at == list.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+// What of a bucket's vectors codecs take; statistics and metrics travel as they are.
+codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
+                          std::int64_t least_elems) {
+  std::vector<codec::Piece> tensors, plain;
+  for (std::size_t p = 0; p < bucket.parameters.size(); ++p)
+    if (const model::Parameter* found = find(parameters, bucket.parameters[p]))
+      tensors.push_back({bucket.offsets[p], found->type.shape.num_elems()});
+  const std::int64_t end = parameter_elems(bucket);
+  if (end < bucket.num_elems) plain.push_back({end, bucket.num_elems - end});
+  return codec::packing_of(tensors, plain, least_elems);
+}
+
+// Parameters that take at most half of their values as two thin matrices.
+std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
+                                       const std::vector<model::Parameter>& parameters,
+                                       const agree::RuleOptions& options) {
+  std::vector<agree::Matrix> all;
+  for (std::size_t p = 0; p < bucket.parameters.size() && options.low_rank > 0; ++p) {
+    const model::Parameter* found = find(parameters, bucket.parameters[p]);
+    if (found == nullptr || found->type.shape.rank() < 2) continue;
+    const std::int64_t count = found->type.shape.num_elems(), rows = found->type.shape[0];
+    if (count < options.coding.least_elems || rows == 0) continue;
+    const agree::Matrix m{bucket.offsets[p], rows, count / rows};
+    if (2 * options.low_rank * (m.rows + m.cols) <= count) all.push_back(m);
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return all;
+}
+
+Status code_buckets(const Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
+                    plan::Plan& plan) {
+  const agree::RuleOptions options = rule_options(job);
+  const bool low_rank = options.low_rank > 0;
+  if (!low_rank && options.coding.row == nullptr) return {};
+  for (plan::Bucket& bucket : plan.buckets) {
+    bucket.codec = job.parallel.codec;
+    if (low_rank) {
+      double sent = static_cast<double>(bucket.num_elems);
+      for (const agree::Matrix& m : matrices_of(bucket, parameters, options)) {
+        const double rank = static_cast<double>(std::min({options.low_rank, m.rows, m.cols}));
+        sent += rank * static_cast<double>(m.rows + m.cols) - static_cast<double>(m.rows * m.cols);
+        bucket.code_bytes += 4 * rank * static_cast<double>(m.rows * m.cols);
+      }
+      bucket.message_bytes = 4 * sent;
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(const codec::Packer packer,
+                        codec::Packer::make(*options.coding.row, options.coding.options, 0,
+                                            packing_of(bucket, parameters, options.coding.least_elems)));
+    bucket.message_bytes = packer.usual_bytes();
+    bucket.code_bytes = packer.work_bytes();
+  }
+  plan.reducer = low_rank ? "two-sums" : job.parallel.reducer;
+  if (plan.reducer != "auto") return {};
+  if (job.train.logical_shards > 0) {  // the same choice for any workers: by the messages that everybody gets
+    constexpr std::int32_t kManyShards = 4;
+    plan.reducer = plan.logical_shards > kManyShards ? "split" : "gather";
+    return {};
+  }
+  const auto price = [&](const char* reducer) {
+    plan.reducer = reducer;
+    double seconds = 0;
+    for (const plan::Bucket& b : plan.buckets) seconds += plan::coded_seconds(plan, b, rates);
+    return seconds;
+  };
+  const double gather = price("gather"), split = price("split");
+  plan.reducer = split < gather ? "split" : "gather";
+  return {};
+}
+
+}  // namespace trireme::train
