@@ -136,6 +136,7 @@ CASES = {
     "amsgrad": {"optimiser": adaptive(torch.optim.Adam, amsgrad=True), "rate": cosine(0.01)},
     "adamw": {"optimiser": adaptive(torch.optim.AdamW, decay=0.5), "rate": cosine(0.01)},
     "normed": {"model": normed, "optimiser": sgd(decay=0.2, momentum=0.9)},
+    "factors": {},
     "augmented": {},
     "text": {"model": char_lstm, "optimiser": adaptive(torch.optim.AdamW, decay=0.3), "rate": cosine(0.02), "clip": 0.05},
     "reconstruct": {"model": autoencoder, "optimiser": ADAM, "rate": cosine(0.01)},
