@@ -85,7 +85,7 @@ TEST(CodedPeers, TheSendersWeightsHaveTheWholeChangeAndTheOthersTheLargerPart) {
   // Of (-0.5, -1.25) and (-1, -1.25) the second value, then of (-1.5, -1.25) the first.
   EXPECT_EQ(run.workers[1].trace, (Trace{{0, 0}, {0, -1.25F}, {0, -2.5F}}));
   for (const auto& w : run.workers) EXPECT_EQ(w.settled, (Trace{{-1.5F, -3.75F}})) << "nothing is owed";
-  EXPECT_EQ(run.workers[0].report.more["updates_coded"], 3);
+  EXPECT_EQ(run.workers[0].report.more["encoded_messages"], 3);
   EXPECT_EQ(run.workers[0].report.more["updates_sent"], 4);
 }
 
@@ -103,7 +103,7 @@ TEST(CodedPeers, AgreeAtEveryMeetingAsIfNothingWereEncoded) {
     const QuadraticRun whole = run_well(job);
     for (std::size_t w = 0; w < 3; ++w) {
       EXPECT_EQ(coded.workers[w].settled, whole.workers[0].settled) << rule;
-      EXPECT_GT(coded.workers[w].report.more["updates_coded"].get<int>(), 0);
+      EXPECT_GT(coded.workers[w].report.more["encoded_messages"].get<int>(), 0);
     }
   }
 }

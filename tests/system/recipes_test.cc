@@ -239,6 +239,19 @@ TEST(PaperRecipes, TernGradSendsTwoBitsOfEveryValue) {
               0.25 * s.value("bytes_dense_per_step", 0.0) / 16);
 }
 
+TEST(PaperRecipes, Dl4jPeersSendFewOfTheirChangesAndAllOfThemInTheEnd) {
+  const Workspace w;
+  const Json s = trained(w, "dl4j-threshold", "run", 40, {"--transport", "tcp"});
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("agreement", ""), "decentralized");
+  EXPECT_EQ(s.value("codec", ""), "threshold");
+  EXPECT_GT(count_of(s, "encoded_messages"), 0);
+  const auto updates = static_cast<double>(count_of(s, "updates_sent"));
+  EXPECT_LT(s["rule"].value("encoded_bytes", 1e30) / updates, 0.05 * s.value("bytes_dense_per_step", 0.0));
+  EXPECT_LT(s["rule"].value("settle_difference", 1.0), 1e-3) << "nothing is owed at a meeting";
+  EXPECT_GT(s.value("test_accuracy", 0.0), 0.5);
+}
+
 TEST(PaperRecipes, PowerSgdSendsTwoThinMatrices) {
   const Workspace w;
   const Json s = trained(w, "powersgd", "run", 20, {"--transport", "tcp"});

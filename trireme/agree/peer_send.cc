@@ -117,10 +117,11 @@ Task<Result<PeerUpdates::Update>> PeerUpdates::encode(std::vector<Tensor> change
     TR_CO_ASSIGN_OR_RETURN(const std::uint64_t bytes,
                            co_await server::encode_vector(*rt_, coders_[b], std::move(from), memory));
     update.bytes.push_back(bytes);
+    coded_bytes_ += bytes;
+    ++coded_;
   }
   pool_.give_all(std::move(changes));
   owes_ = !residuals_.residual(0).is_null();
-  ++coded_;
   co_return update;
 }
 

@@ -242,7 +242,10 @@ RuleReport PeerUpdates::report() const {
   RuleReport report = report_;
   report.more["updates_sent"] = sent_;
   report.more["updates_merged"] = merged_;
-  if (residuals_.is_on()) report.more["updates_coded"] = coded_;
+  if (residuals_.is_on()) {
+    report.more["encoded_messages"] = coded_;
+    report.more["encoded_bytes"] = coded_bytes_;
+  }
   report.more["settle_difference"] = settle_difference_->load();
   return report;
 }

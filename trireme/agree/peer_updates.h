@@ -143,6 +143,7 @@ class PeerUpdates {
 
   RuleReport report_;
   std::int64_t merged_ = 0, coded_ = 0;
+  std::uint64_t coded_bytes_ = 0;
   std::shared_ptr<std::atomic<float>> settle_difference_ = std::make_shared<std::atomic<float>>(0.0F);
 
   Star star_;

@@ -49,6 +49,7 @@ Task<Status> ServerLink::push(std::size_t bucket, Tensor values, server::PushNot
   TR_CO_RETURN_IF_ERROR(residuals_.status());
   server::CodedNote coded;
   coded.exchange = residuals_.count(bucket);
+  encoded_ += residuals_.coding().encodes_at(coded.exchange) ? 1 : 0;
   coded.key = mix_key(mix_key(context_.seed, static_cast<std::uint64_t>(coded.exchange)),
                       static_cast<std::uint64_t>(context_.worker), bucket);
   coded.residual = residuals_.residual(bucket);
@@ -136,6 +137,7 @@ RuleReport ServerLink::report() const {
   report.more["waits"] = waits_;
   report.more["waited_seconds"] = static_cast<double>(waited_ns_) * 1e-9;
   report.more["meetings"] = meetings_;
+  if (residuals_.is_on()) report.more["encoded_messages"] = encoded_;
   return report;
 }
 

@@ -66,7 +66,7 @@ class ServerLink {
   std::int64_t clock_ = 0;
   bool away_ = false, finished_ = false;
   RuleReport report_;
-  std::int64_t pushes_ = 0, pulls_ = 0, waits_ = 0, meetings_ = 0;
+  std::int64_t pushes_ = 0, encoded_ = 0, pulls_ = 0, waits_ = 0, meetings_ = 0;
   TimeNs waited_ns_ = 0;
   std::unique_ptr<Meeting> meeting_;  // null: one worker
   Errands errands_;                   // last: they use the rest

@@ -280,7 +280,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.workers = roles.workers;
   s.servers = roles.servers;
   s.agreement = plan.agreement;
-  s.codec = plan.buckets.front().codec;
+  s.codec = c_.job.parallel.codec;
   s.transport = roles.world > 1 ? c_.transport : "none";
   s.device = c_.job.train.device;
   s.precision = c_.job.train.precision;
