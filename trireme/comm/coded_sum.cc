@@ -461,14 +461,4 @@ Task<Status> CodedSum::sum(CodedCall call, std::vector<Tensor> shards) {
 }
 const CodedSum::Stats& CodedSum::stats() const { return impl_->stats_; }
 
-Reducer cheaper_reducer(double usual_bytes, std::int32_t num_shards, int world, const cost::LinkModel& link) {
-  if (world < 3) return Reducer::kGather;
-  const double others = static_cast<double>(world - 1) / world, per_byte = 1 / link.bytes_per_second,
-               turn = to_seconds(link.latency_ns + link.message_overhead_ns) * (world - 1);
-  const double gather = num_shards * others * usual_bytes * per_byte + turn;
-  const double own = static_cast<double>(num_shards) / world;  // shards of a rank
-  const double split = (own + 1) * others * usual_bytes * per_byte + 2 * turn;
-  return split < gather ? Reducer::kSplit : Reducer::kGather;
-}
-
 }  // namespace trireme::comm

@@ -68,7 +68,4 @@ class CodedSum {
   std::unique_ptr<Impl> impl_;
 };
 
-// Which of the two moves fewer bytes in less time: `usual_bytes` is one shard's message.
-Reducer cheaper_reducer(double usual_bytes, std::int32_t num_shards, int world, const cost::LinkModel& link);
-
 }  // namespace trireme::comm

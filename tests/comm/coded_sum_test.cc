@@ -1,0 +1,125 @@
+// Sums of which only encodings travel, on virtual clusters of one to nine ranks.
+#include "trireme/comm/coded_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/comm/ranks.h"
+#include "trireme/base/rng.h"
+
+namespace trireme::comm::testing {
+namespace {
+
+using collective::LeafRun;
+using runtime::Task;
+
+constexpr std::int64_t kElems = 700;
+
+std::vector<LeafRun> runs_of(std::int32_t shards, int world) {
+  std::vector<LeafRun> runs;
+  for (int r = 0; r < world; ++r) {
+    const std::int32_t begin = shards * r / world, end = shards * (r + 1) / world;
+    runs.push_back({begin, end - begin});
+  }
+  return runs;
+}
+
+// Few values, of very different size: another order of additions has other bits.
+std::vector<float> sparse_vector(std::int32_t shard, std::int64_t step) {
+  Philox random(static_cast<std::uint64_t>(shard) + 1, static_cast<std::uint64_t>(step));
+  std::vector<float> v(kElems);
+  for (float& x : v)
+    if (random.next_below(10) == 0)
+      x = std::ldexp(random.next_uniform() - 0.5F, static_cast<int>(random.next_below(16)));
+  // Between the tensors there is nothing.
+  std::fill(v.begin() + 500, v.begin() + 512, 0.0F);
+  std::fill(v.begin() + 532, v.begin() + 540, 0.0F);
+  v[543] = 0;
+  return v;
+}
+
+std::vector<float> tree_sum(std::int32_t shards, std::int64_t step) {
+  std::vector<std::vector<float>> all;
+  for (std::int32_t s = 0; s < shards; ++s) all.push_back(sparse_vector(s, step));
+  for (std::size_t stride = 1; stride < all.size(); stride *= 2)
+    for (std::size_t i = 0; i + stride < all.size(); i += 2 * stride)
+      for (std::size_t k = 0; k < kElems; ++k) all[i][k] += all[i + stride][k];
+  return all[0];
+}
+
+struct Case {
+  std::string codec = "nonzero";
+  Reducer reducer = Reducer::kGather;
+  std::int32_t shards = 1;
+  int world = 1;
+  codec::Options options = {};
+};
+
+// The sums of three steps as rank 0 and the last rank have them; equal, or the test fails.
+std::vector<std::vector<float>> sums_of(const Case& c) {
+  std::vector<std::vector<float>> sums(3);
+  RankOptions options;
+  options.world = c.world;
+  const std::vector<LeafRun> runs = runs_of(c.shards, c.world);
+  const VirtualResult result =
+      run_virtual(options, {}, [&](runtime::Runtime& rt, Group& group) -> Task<void> {
+        CodedSumOptions o;
+        o.coding.row = *codec::find_codec(c.codec);
+        o.coding.options = c.options;
+        o.coding.feedback = o.coding.row->needs_feedback;
+        o.packing = codec::packing_of({{0, 500}, {512, 20}}, {{540, 3}, {544, 156}}, 64);
+        o.num_elems = kElems;
+        o.num_shards = c.shards;
+        o.reducer = c.reducer;
+        CodedSum sum(rt, group, o);
+        const LeafRun own = runs[static_cast<std::size_t>(group.rank())];
+        EXPECT_TRUE(sum.take_shards(own).ok());
+        for (std::uint32_t step = 0; step < 3; ++step) {
+          std::vector<Tensor> shards;
+          for (std::int32_t s = own.first; s < own.first + own.count; ++s)
+            shards.push_back(tensor_of(sparse_vector(s, step)));
+          const Tensor first = shards[0];
+          CodedCall call;
+          call.step = step;
+          call.slot = 3;
+          call.size_slot = 4;
+          call.label = "test";
+          call.owners = runs;
+          const Status status = co_await sum.sum(std::move(call), std::move(shards));
+          EXPECT_TRUE(status.ok()) << status.to_string();
+          const std::vector<float> got = values_of(first);
+          if (sums[step].empty()) sums[step] = got;
+          EXPECT_EQ(got, sums[step]) << "rank " << group.rank();
+        }
+        co_return;
+      });
+  expect_finished(result);
+  return sums;
+}
+
+TEST(CodedSum, OfExactEncodingsEqualsTheDenseTreeInWorldsOfOneToNine) {
+  for (int world = 1; world <= 9; ++world)
+    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse})
+      for (const std::int32_t shards : {world, world + 3}) {
+        const auto sums = sums_of({.reducer = reducer, .shards = shards, .world = world});
+        for (std::int64_t step = 0; step < 3; ++step)
+          ASSERT_EQ(sums[static_cast<std::size_t>(step)], tree_sum(shards, step))
+              << world << " ranks, " << shards;
+      }
+}
+
+TEST(CodedSum, OfLossyEncodingsDoesNotDependOnTheWorld) {
+  for (const char* codec : {"topk", "1bit", "qsgd", "threshold"})
+    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse}) {
+      Case c{.codec = codec, .reducer = reducer, .shards = 6, .world = 1, .options = {.fraction = 0.05}};
+      const auto alone = sums_of(c);
+      for (const int world : {2, 4, 6}) {
+        c.world = world;
+        EXPECT_EQ(sums_of(c), alone) << codec << " " << world;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::comm::testing
