@@ -96,6 +96,8 @@ void add_products(std::vector<Case>& out) {
   for (const auto& [a, b] : batches) out.push_back({"matmul", {a, b}, {}});
   out.push_back({"matmul", {{6, 20, 37}, {33, 20}}, {{"transpose_a", true}, {"transpose_b", true}}});
   out.push_back({"matmul", {{6, 37, 20}, {33, 20}}, {{"transpose_b", true}}});
+  // A result that is cut into pieces: f32 sums of all of it would take 18 MB.
+  out.push_back({"matmul", {{2, 3000}, {2, 1500}}, {{"transpose_a", true}}, DType::kBF16});
   for (const DType half : {DType::kBF16, DType::kF16}) {
     out.push_back({"matmul", {{37, 71}, {53, 71}}, {{"transpose_b", true}}, half});
     out.push_back({"matmul", {{150, 200}, {200, 300}}, {}, half});

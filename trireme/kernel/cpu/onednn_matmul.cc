@@ -80,25 +80,37 @@ class Part {
   bool ok_ = false;
 };
 
-// Slices differ by at most one row or column: two parts serve them all.
+// Every slice is a number of pieces, one after the other: where the result has many elements per product (the
+// gradient of a large weight), oneDNN keeps all of them in f32. Pieces differ by at most one row or column:
+// two parts serve them all.
 class MatmulState final : public op::KernelState {
  public:
   MatmulState(const Product& p, int width)
       : engine_(dnnl::engine::kind::cpu, 0),
         slices_(p.slices(width)),
-        smaller_side_(p.side() / slices_),
+        pieces_(pieces_of(Part(engine_, p, p.side() / slices_), p.side() / slices_)),
+        smaller_side_(p.side() / (slices_ * pieces_)),
         smaller_(engine_, p, smaller_side_),
         larger_(engine_, p, std::min(smaller_side_ + 1, p.side())) {}
   bool ok() const { return smaller_.ok() && larger_.ok(); }
   int slices() const { return slices_; }
+  int pieces() const { return pieces_; }  // of each slice
   std::size_t slice_bytes() const { return std::max(smaller_.workspace_bytes(), larger_.workspace_bytes()); }
   void run(std::int64_t side, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) const {
     (side == smaller_side_ ? smaller_ : larger_).run(engine_, a, b, c, workspace);
   }
 
  private:
+  static int pieces_of(const Part& whole, std::int64_t side) {
+    constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+    constexpr std::int64_t kMinSide = 64;
+    if (whole.workspace_bytes() <= kMostBytes) return 1;
+    const auto wanted = static_cast<std::int64_t>(whole.workspace_bytes() / kMostBytes + 1);
+    return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, side / kMinSide)));
+  }
+
   dnnl::engine engine_;
-  int slices_;
+  int slices_, pieces_;
   std::int64_t smaller_side_;
   Part smaller_, larger_;
 };
@@ -134,16 +146,20 @@ void run(op::KernelArgs& args) {
   TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
   std::byte *a = args.in(0).raw(), *b = args.in(1).raw(), *c = args.out(0).raw();
   constexpr std::int64_t kBytes = 2;
-  for_slices(args.parallel, p.side(), state.slices(), [&](std::int64_t begin, std::int64_t end, int slice) {
-    const std::int64_t a_at = !p.by_rows()    ? 0
-                              : p.transpose_a ? begin
-                                              : begin * p.k,
-                       b_at = p.by_rows()     ? 0
-                              : p.transpose_b ? begin * p.k
-                                              : begin,
-                       c_at = p.by_rows() ? begin * p.n : begin;
-    state.run(end - begin, a + kBytes * a_at, b + kBytes * b_at, c + kBytes * c_at,
-              args.workspace.data() + slice * state.slice_bytes());
+  const int pieces = state.slices() * state.pieces();
+  for_slices(args.parallel, pieces, state.slices(), [&](std::int64_t first, std::int64_t last, int slice) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto [begin, end] = slice_range(p.side(), pieces, static_cast<int>(i));
+      const std::int64_t a_at = !p.by_rows()    ? 0
+                                : p.transpose_a ? begin
+                                                : begin * p.k,
+                         b_at = p.by_rows()     ? 0
+                                : p.transpose_b ? begin * p.k
+                                                : begin,
+                         c_at = p.by_rows() ? begin * p.n : begin;
+      state.run(end - begin, a + kBytes * a_at, b + kBytes * b_at, c + kBytes * c_at,
+                args.workspace.data() + slice * state.slice_bytes());
+    }
   });
 }
 
