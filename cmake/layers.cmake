@@ -42,12 +42,15 @@ endforeach()
 # The same file by file: loops over vectors are fast, and what only meets, judges or waits is small.
 set(trireme_fast model/parameter server/updater server/row_updater train/replica_step train/replica_unit)
 set(trireme_small
-    agree/agree agree/errands agree/gossip_parcels agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/period
-    agree/push_pull agree/server_link agree/server_updates agree/ssp_peer agree/table agree/turns
+    agree/agree agree/decentralized agree/downpour agree/easgd_async agree/errands agree/gossip_parcels agree/local_replicas
+    agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/peer_send agree/peer_updates agree/period agree/push_pull
+    agree/server_link agree/server_updates agree/ssp_peer agree/star agree/table agree/turns
+    base/json comm/calls comm/coded_sum comm/mailbox comm/mailbox_receive
     cost/calibration cost/cost_json cost/field_reader cost/topology_json cost/topology_to_json cost/topology_trees
-    data/leases data/load_cifar data/load_csv data/load_idx data/load_images data/load_npy data/load_text
-    exec/compile exec/profile exec/session_graph runtime/virtual/cluster_json runtime/virtual/process
-    net/call_teller net/control_message net/coordinator net/judge net/membership net/rendezvous net/setup_message net/verdict)
+    data/csv data/leases data/load_cifar data/load_csv data/load_idx data/load_images data/load_npy data/load_text
+    eager/gradients eager/tracer exec/compile exec/profile exec/session exec/session_graph
+    runtime/real/real_files runtime/virtual/cluster_json runtime/virtual/process
+    net/call_teller net/control_message net/coordinator net/judge net/membership net/mpi/mpi_transport net/rendezvous net/setup_message net/shm/rendezvous net/verdict)
 foreach(manner IN ITEMS fast small)
   foreach(name IN LISTS trireme_${manner})
     if(NOT EXISTS "${CMAKE_SOURCE_DIR}/trireme/${name}.cc")
