@@ -1,6 +1,7 @@
 #include "trireme/train/factors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <deque>
@@ -15,16 +16,16 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::int64_t kPieceElems = 2048;  // of an addition: the operands stay in the nearest cache
-constexpr std::size_t kMostLanes = 8;       // products at once: each is as large as the weight
+constexpr std::int64_t kPieceElems = 1024;            // of an addition: sums stay in the nearest cache
+constexpr std::size_t kFewLanes = 4, kMostLanes = 8;  // products at once: each is as large as the weight
 
-// Products of `leaves` consecutive shards, the first one a multiple of the number of lanes, become one node
-// of the fixed tree; nodes that wait for their right half lie on a stack. The node takes up the `merged` top
-// ones, each of which is the left half of the node that comes of it.
+// Products of consecutive shards, the first one a multiple of the number of lanes, become one node of the
+// fixed tree; nodes that wait for their right half lie on a stack. The node takes up the `merged` top ones,
+// each of which is the left half of the node that comes of it.
 struct TreeRound {
   comm::Combine sum;
-  std::vector<float*> lanes;  // products; overwritten
-  std::vector<float*> stack;  // places of nodes that wait, bottom first
+  std::vector<const float*> lanes;  // products
+  std::vector<float*> stack;        // places of nodes that wait, bottom first
   std::size_t waiting = 0, merged = 0;
 
   void run(std::int64_t begin, std::int64_t end) const {
@@ -32,31 +33,46 @@ struct TreeRound {
   }
 
  private:
+  using Piece = std::array<float, kPieceElems>;
+
   void add(float* to, const float* left, const float* right, std::int64_t count) const {
     const auto bytes = [](const float* p) { return reinterpret_cast<const std::byte*>(p); };
     sum.merge(reinterpret_cast<std::byte*>(to), nullptr, bytes(left), bytes(right), count);
   }
   void piece(std::int64_t at, std::int64_t count) const {
-    const auto in = [at](float* p) { return p + at; };
-    float* own = in(merged == 0 ? stack[waiting] : lanes[0]);
-    if (lanes.size() == 1 && merged == 0)
-      std::memcpy(own, in(lanes[0]), static_cast<std::size_t>(count) * sizeof(float));
-    for (std::size_t half = 1; half < lanes.size(); half *= 2)
-      for (std::size_t i = 0; i + half < lanes.size(); i += 2 * half)
-        add(2 * half >= lanes.size() ? own : in(lanes[i]), in(lanes[i]), in(lanes[i + half]), count);
-    const float* right = own;
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+    std::array<Piece, kMostLanes / 2> sums;
+    const std::size_t pairs = (lanes.size() + 1) / 2;
+    for (std::size_t i = 0; i < pairs; ++i)
+      if (2 * i + 1 < lanes.size())
+        add(sums[i].data(), lanes[2 * i] + at, lanes[2 * i + 1] + at, count);
+      else
+        std::memcpy(sums[i].data(), lanes[2 * i] + at, bytes);
+    for (std::size_t half = 1; half < pairs; half *= 2)
+      for (std::size_t i = 0; i + half < pairs; i += 2 * half)
+        add(sums[i].data(), sums[i].data(), sums[i + half].data(), count);
+    const float* right = sums[0].data();
     for (std::size_t i = 0; i < merged; ++i) {
-      float* left = in(stack[waiting - 1 - i]);
+      float* left = stack[waiting - 1 - i] + at;
       add(left, left, right, count);
       right = left;
     }
+    if (merged == 0) std::memcpy(stack[waiting] + at, right, bytes);
   }
 };
 
 std::size_t lanes_of(std::int32_t num_shards, int shards_at_once) {
-  const auto shards = static_cast<std::size_t>(num_shards);
-  const auto wanted = std::bit_floor(static_cast<std::size_t>(std::max(2, shards_at_once)));
-  return std::min({wanted, kMostLanes, std::bit_ceil(shards)});
+  const auto wanted = std::bit_floor(static_cast<std::size_t>(shards_at_once));
+  return std::min(std::clamp(wanted, kFewLanes, kMostLanes),
+                  std::bit_ceil(static_cast<std::size_t>(num_shards)));
+}
+
+// Every product is read, and every node that a sum takes up read and written.
+cost::OpCost adding_cost(std::int64_t elems, std::size_t leaves, std::size_t merged) {
+  const auto n = static_cast<double>(elems);
+  const double adds = static_cast<double>(leaves + merged) - 1;
+  const double passes = static_cast<double>(leaves + 2 * std::max<std::size_t>(1, merged));
+  return {.flops = n * adds, .bytes = 4 * n * passes};
 }
 
 // Nodes that wait at most, beside the one that becomes the sum: in every second round one more waits, except
@@ -216,8 +232,7 @@ Task<void> FactorExchange::Parts::add_round(const TensorType& type, float* sum, 
     for (const Tensor& place : waiting) work.stack.push_back(place.data<float>());
   }
   const std::int64_t count = type.shape.num_elems();
-  const double adds = static_cast<double>(leaves + work.merged) - 1, n = static_cast<double>(count);
-  const cost::OpCost cost{.flops = n * adds, .bytes = 12 * n * std::max(1.0, adds)};
+  const cost::OpCost cost = adding_cost(count, leaves, work.merged);
   runtime::ComputeFn run = [&work, count](runtime::ComputeContext& context) {
     context.parallel_for(count, [&work](std::int64_t begin, std::int64_t end, int) { work.run(begin, end); });
   };
@@ -252,6 +267,19 @@ Task<Status> FactorExchange::exchange(std::size_t bucket, std::uint32_t step,
                                       std::vector<collective::LeafRun> owners) {
   TR_CO_RETURN_IF_ERROR(co_await parts_->gather(bucket, step, owners));
   co_return co_await parts_->multiply(bucket);
+}
+
+cost::OpCost factor_cost(const Prepared& prepared, std::size_t bucket, int shards_at_once) {
+  const auto shards = static_cast<std::size_t>(prepared.plan.logical_shards);
+  const std::size_t lanes = lanes_of(prepared.plan.logical_shards, shards_at_once);
+  const std::size_t at_once = std::min(lanes, static_cast<std::size_t>(shards_at_once));
+  cost::OpCost total;
+  for (const Compiled& product : prepared.products[bucket]) {
+    for (std::size_t first = 0; first < shards; first += at_once) total += product->cost();
+    for (std::size_t first = 0; first < shards; first += lanes)
+      total += adding_cost(gradient_type(product).shape.num_elems(), std::min(lanes, shards - first), 1);
+  }
+  return total;
 }
 
 std::int64_t factor_bytes(const Prepared& prepared, int shards_at_once) {

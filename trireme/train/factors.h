@@ -50,7 +50,8 @@ class FactorExchange {
   std::unique_ptr<Parts> parts_;
 };
 
-// Bytes of FactorExchange on a worker that runs so many shards at once.
+// What FactorExchange computes for a bucket, and holds, on a worker that runs so many shards at once.
+cost::OpCost factor_cost(const Prepared& prepared, std::size_t bucket, int shards_at_once);
 std::int64_t factor_bytes(const Prepared& prepared, int shards_at_once);
 
 }  // namespace trireme::train

@@ -130,15 +130,6 @@ Result<plan::Overlap> possible_overlap(const Job& job, int world) {
   return wanted == plan::Overlap::kFull && (world == 1 || barrier) ? plan::Overlap::kBuckets : wanted;
 }
 
-// All shards' products: after the exchange, before the update.
-void add_products(const Prepared& p, int cores, plan::StepCosts& costs) {
-  const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
-  for (std::size_t i = 0; i < p.products.size(); ++i)
-    for (const Compiled& product : p.products[i])
-      for (int shard = 0; shard < p.plan.logical_shards; shard += at_once)
-        costs.updates[i] += product->cost();
-}
-
 plan::StepCosts step_costs(const Prepared& p, int cores) {
   const exec::Outline outline = p.train->outline();
   plan::StepCosts costs;
@@ -151,7 +142,8 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
     last = std::max(last, outline.notice_after[n]);
   }
   for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
-  add_products(p, cores, costs);
+  const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
+  for (std::size_t i = 0; i < p.products.size(); ++i) costs.updates[i] += factor_cost(p, i, at_once);
   return costs;
 }
 
