@@ -11,14 +11,17 @@ namespace {
 constexpr std::string_view kNames[] = {"none", "buckets", "full"};
 constexpr std::int64_t kMinBucketBytes = 64 << 10, kMaxBucketBytes = 32 << 20;
 
-// Starts exchanges one after the other in `order`; gives when each bucket is there and applied.
+// Starts exchanges one after the other in `order`; gives when each bucket is there and applied. Updates share
+// the worker's cores, so they too come one after the other.
 std::vector<double> arrivals(const StepShape& shape, std::span<const std::int32_t> order,
                              const std::vector<double>& final_at, double& link_free) {
   std::vector<double> there(final_at.size());
+  double applied = 0;
   for (const std::int32_t b : order) {
     const auto i = static_cast<std::size_t>(b);
     link_free = std::max(link_free, final_at[i]) + shape.exchange[i];
-    there[i] = link_free + shape.update[i];
+    applied = std::max(applied, link_free) + shape.update[i];
+    there[i] = applied;
   }
   return there;
 }
