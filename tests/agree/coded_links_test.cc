@@ -77,6 +77,30 @@ TEST(CodedServers, CodedPullsAreBehindAndMeetingsWhole) {
   EXPECT_GT(counts[0].coded_pulls, 2);
 }
 
+// Pushes that overlap are packed one after the other, or servers would drop those that overtake.
+TEST(CodedServers, SeveralRoundsUnderWayAndLocalReplicasLoseNothing) {
+  for (const int replicas : {1, 2}) {
+    SCOPED_TRACE(replicas);
+    QuadraticJob job = noisy_job("downpour", 2, 3);
+    job.bucket_elems = {500, 300};
+    job.gradient = [](const GradientAt& at) { return at.x - static_cast<float>(at.elem % 7); };
+    job.options.coding = coding_of("topk", 0.25);
+    job.options.codec_pull = true;
+    job.options.in_flight = 3;
+    job.options.local_replicas = replicas;
+    job.link.bytes_per_second = 2e6;  // a round takes longer than a step
+    Counts counts;
+    add_servers(job, 2, &counts);
+    const QuadraticRun run = run_well(job);
+    for (const auto& c : counts) {
+      EXPECT_EQ(c.repeated + c.dropped, 0);
+      EXPECT_GT(c.coded_pulls, 0);
+    }
+    for (std::size_t e = 0; e < 800; e += 50)
+      EXPECT_NEAR(run.workers[0].settled.back()[e], static_cast<float>(e % 7), 0.3) << e;
+  }
+}
+
 TEST(CodedPeers, TheSendersWeightsHaveTheWholeChangeAndTheOthersTheLargerPart) {
   QuadraticJob job = one_slope("decentralized", 2);
   job.compute_ns = {kMilli, 1500 * kMicro};
