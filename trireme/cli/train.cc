@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "trireme/agree/agree.h"
+#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/final_table.h"
 #include "trireme/cli/load_data.h"
@@ -186,6 +187,10 @@ Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
     options.faults.push_back(real_faults(args.faults, r));
     options.slow_factors.push_back(slow_factor_of(args.slow, r));
   }
+  options.kernel_cache = kernel_cache_path();
+  options.log_sink = [](std::string_view line) {
+    if (line.starts_with("warning:")) std::fputs(fmt::format("{}\n", line).c_str(), stderr);
+  };
   std::vector<Result<train::Summary>> results = train::train_in_process(options);
   for (const auto& r : results)
     if (!r.ok()) return r.status();

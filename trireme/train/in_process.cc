@@ -30,6 +30,7 @@ std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
       real.fabric = fabric;
       if (at < options.faults.size()) real.faults = options.faults[at];
       if (at < options.slow_factors.size()) real.slow_factor = options.slow_factors[at];
+      if (rank == 0) real.log_sink = options.log_sink;
       const auto rt = runtime::make_real_runtime(real);
       RankContext context;
       context.rt = rt.get();
@@ -41,6 +42,7 @@ std::vector<Result<Summary>> train_in_process(const InProcessOptions& options) {
       context.data = options.data;
       context.machine.cores = real.compute_threads;
       context.rates = options.rates;
+      context.kernel_cache = options.kernel_cache;
       if (rank == 0) context.progress = options.progress;
       if (options.send_logs != nullptr) context.send_log = &(*options.send_logs)[at];
       if (rank == 0 && options.handle_interrupt) stop_on_interrupt(*rt, context.stop);

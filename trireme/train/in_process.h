@@ -1,7 +1,9 @@
 // Ranks as threads of this process, each with a Runtime of its own, joined by the in-process transport.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trireme/runtime/real/real_runtime.h"
@@ -13,7 +15,9 @@ struct InProcessOptions {
   Job job;
   std::string run_dir;
   std::shared_ptr<const data::Dataset> data;
-  std::shared_ptr<const cost::Rates> rates;  // RankContext
+  std::shared_ptr<const cost::Rates> rates;        // RankContext
+  std::optional<std::string> kernel_cache;         // RankContext
+  std::function<void(std::string_view)> log_sink;  // lines of rank 0
   Progress* progress = nullptr;
   bool handle_interrupt = false;  // Ctrl-C: rank 0 asks everybody to checkpoint and stop
   std::vector<std::vector<runtime::RealFault>> faults;             // per rank; may be empty
