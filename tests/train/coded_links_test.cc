@@ -50,6 +50,31 @@ TEST(CodedLinks, SendFewerBytes) {
   }
 }
 
+// Checkpoints go on without what the lost worker had kept, and so does a run that starts from them.
+TEST(CodedLinks, AWorkerThatIsLostTakesItsResidualsAlong) {
+  for (const char* rule : {"downpour", "decentralized"})
+    for (const int lost : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} {}", rule, lost));
+      Job job = coded_by_class(rule, "topk");
+      job.data.partition = "random";
+      job.train.steps = 240;
+      job.train.eval_steps = job.train.checkpoint_steps = 60;
+      job.parallel.workers = 3;
+      runtime::FaultSpec fault;
+      fault.runtime = lost;
+      fault.at = 9 * kMilli;  // steps are from 5 to 14
+      VirtualRuns runs({fault});
+      const RunOutcome first = runs.train(job, tiny_pictures(120, 40), {.stop_at = 200});
+      ASSERT_TRUE(first.ranks[0].ok()) << first.ranks[0].status().to_string();
+      EXPECT_FALSE(first.ranks[0]->finished);
+      EXPECT_EQ(first.ranks[0]->lost_workers, std::vector<int>{lost});
+      const Summary rest = runs.train(job, tiny_pictures(120, 40)).summary();
+      EXPECT_TRUE(rest.finished);
+      EXPECT_GE(rest.steps, 240);
+      EXPECT_GE(rest.test_accuracy, 0.9);
+    }
+}
+
 Job resumed_job(const std::string& rule, const std::string& codec, int workers) {
   Job job = coded_by_class(rule, codec);
   job.data.partition = "random";
