@@ -5,6 +5,8 @@
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/codec/codec.h"
+#include "trireme/cost/rates.h"
+#include "trireme/train/job_parts.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -99,6 +101,40 @@ TEST(CodedBspChoice, ThePlanSaysWhatTravelsAndBelievesInFewerSecondsOnASlowLink)
   const Summary dense = runs.train(job, tiny_pictures(40, 10), {.run_dir = "dense"}).summary();
   EXPECT_LT(coded.prediction.exchange_seconds, dense.prediction.exchange_seconds);
   EXPECT_GT(more.prediction.exchange_seconds, 0);
+}
+
+// Slow links want few bytes, fast ones no work; what is not allowed is not thought of.
+TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
+  const auto chosen = [](const char* link, const char* tolerance, Json* plan = nullptr) {
+    Job job = tiny_job();
+    job.model.name = "mlp";
+    job.train.logical_shards = 4;
+    job.parallel.workers = 4;
+    job.parallel.codec = "auto";
+    job.parallel.codec_tolerance = tolerance;
+    job.parallel.codec_least = 16;
+    VirtualRuns runs({}, *cost::parse_link(link));
+    const Summary s = runs.train(job, tiny_pictures(40, 10)).summary();
+    const Result<Json> read = parse_json(runs.read("run/plan.json"), "plan.json");
+    EXPECT_TRUE(read.ok()) << read.status().to_string();
+    if (plan != nullptr) *plan = *read;
+    EXPECT_EQ((*read)["codec"], s.codec);
+    return s.codec;
+  };
+  Json plan;
+  const std::string slow = chosen("10mbit,1ms", "feedback", &plan);
+  EXPECT_NE(slow, "none");
+  double least = 1e30, of_chosen = 0;
+  for (const Json& choice : plan["codec_choices"]) {
+    least = std::min(least, choice["seconds"].get<double>());
+    if (choice["codec"] == slow) of_chosen = choice["seconds"].get<double>();
+  }
+  EXPECT_EQ(of_chosen, least) << plan["codec_choices"].dump();
+  EXPECT_EQ(plan["codec_choices"].size(), allowed_codecs(coded_job("none")).size() + 5);
+  EXPECT_EQ(plan["codec_choices"][0]["codec"], "none");
+  const std::string careful = chosen("10mbit,1ms", "rounding");
+  EXPECT_TRUE(careful == "fp16" || careful == "bf16" || careful == "factors") << careful;
+  EXPECT_EQ(chosen("1000gbit,1us", "feedback"), "none");
 }
 
 TEST(CodedBspChoice, DenseFirstStepsAreThoseOfTheDenseRun) {

@@ -95,30 +95,43 @@ Status check_order(const Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+Json choices_to_json(const std::vector<CodecChoice>& choices) {
+  Json rows = Json::array();
+  for (const CodecChoice& c : choices)
+    rows.push_back({{"codec", c.codec}, {"reducer", c.reducer}, {"seconds", c.seconds}});
+  return rows;
+}
+
+}  // namespace
+
 Json to_json(const Plan& p) {
   Json owners = Json::array(), buckets = Json::array();
   for (const auto& run : p.owners) owners.push_back({run.first, run.count});
   for (const Bucket& b : p.buckets) buckets.push_back(bucket_to_json(b));
-  return {{"version", p.version},
-          {"job_sha256", p.job_sha256},
-          {"logical_shards", p.logical_shards},
-          {"shard_batch", p.shard_batch},
-          {"shard_threads", p.shard_threads},
-          {"owners", owners},
-          {"agreement", p.agreement},
-          {"reducer", p.reducer},
-          {"transport", p.transport},
-          {"kernel_library", p.kernel_library},
-          {"kernels", p.kernels},
-          {"layouts", p.layouts},
-          {"buckets", buckets},
-          {"shared_weights", p.shared_weights},
-          {"overlap", std::string(overlap_name(p.overlap))},
-          {"exchange_order", p.exchange_order},
-          {"prediction",
-           {{"compute_seconds", p.prediction.compute_seconds},
-            {"exchange_seconds", p.prediction.exchange_seconds},
-            {"update_seconds", p.prediction.update_seconds}}}};
+  Json json = {{"version", p.version},
+               {"job_sha256", p.job_sha256},
+               {"logical_shards", p.logical_shards},
+               {"shard_batch", p.shard_batch},
+               {"shard_threads", p.shard_threads},
+               {"owners", owners},
+               {"agreement", p.agreement},
+               {"reducer", p.reducer},
+               {"transport", p.transport},
+               {"kernel_library", p.kernel_library},
+               {"kernels", p.kernels},
+               {"layouts", p.layouts},
+               {"buckets", buckets},
+               {"shared_weights", p.shared_weights},
+               {"overlap", std::string(overlap_name(p.overlap))},
+               {"exchange_order", p.exchange_order},
+               {"prediction",
+                {{"compute_seconds", p.prediction.compute_seconds},
+                 {"exchange_seconds", p.prediction.exchange_seconds},
+                 {"update_seconds", p.prediction.update_seconds}}}};
+  if (!p.codec.empty()) json["codec"] = p.codec, json["codec_choices"] = choices_to_json(p.choices);
+  return json;
 }
 
 Result<Plan> plan_from_json(const Json& json) {
@@ -133,6 +146,17 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.shard_threads, json_get_whole<int>(json, "shard_threads"));
   TR_ASSIGN_OR_RETURN(p.owners, get_runs(json, "owners"));
   TR_ASSIGN_OR_RETURN(p.agreement, json_get<std::string>(json, "agreement"));
+  if (json.contains("codec")) {
+    TR_ASSIGN_OR_RETURN(p.codec, json_get<std::string>(json, "codec"));
+    TR_ASSIGN_OR_RETURN(const Json rows, json_get<Json>(json, "codec_choices"));
+    for (const Json& row : rows) {
+      CodecChoice c;
+      TR_ASSIGN_OR_RETURN(c.codec, json_get<std::string>(row, "codec"));
+      TR_ASSIGN_OR_RETURN(c.reducer, json_get<std::string>(row, "reducer"));
+      TR_ASSIGN_OR_RETURN(c.seconds, json_get<double>(row, "seconds"));
+      p.choices.push_back(std::move(c));
+    }
+  }
   if (json.contains("reducer")) {  // older plans have none
     TR_ASSIGN_OR_RETURN(p.reducer, json_get<std::string>(json, "reducer"));
   }

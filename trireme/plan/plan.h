@@ -48,6 +48,12 @@ struct Prediction {
   double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds; }
 };
 
+// A codec that was thought of: what all its exchanges of a step take.
+struct CodecChoice {
+  std::string codec, reducer;
+  double seconds = 0;
+};
+
 struct Plan {
   int version = 1;
   std::string job_sha256;  // of the part of the job that decides the result
@@ -64,6 +70,8 @@ struct Plan {
   std::vector<Bucket> buckets;
   // The workers have one set of weights, and each updates its part (one host).
   bool shared_weights = false;
+  std::string codec;                 // chosen for parallel.codec = "auto"; empty: as the job says
+  std::vector<CodecChoice> choices;  // what it was chosen from
   Overlap overlap = Overlap::kBuckets;
   std::vector<std::int32_t> exchange_order;  // kFull: the order in which all workers start their exchanges
   Prediction prediction;
@@ -104,6 +112,8 @@ struct StepCosts {
   std::vector<cost::OpCost> updates;        // per bucket
 };
 
+// Seconds that the exchange of a bucket takes, with what its codec needs.
+double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 // Seconds that encoding, the exchange and decoding of a bucket take by plan.reducer; the bucket has a codec.
 double coded_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 

@@ -52,12 +52,6 @@ double gather_seconds(const Plan& plan, double bytes, const cost::Rates& rates) 
   return algorithm.ok() ? to_seconds(collective::price_time((*algorithm)->price(spec), rates.comm)) : 0;
 }
 
-double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
-  if (bucket.message_bytes > 0) return coded_seconds(plan, bucket, rates);
-  if (bucket.codec == kFactors) return factor_seconds(plan, bucket, rates);
-  return exchange_seconds(plan, bucket.num_elems, bucket.collective, rates);
-}
-
 cost::Rates rates_of(const cost::MachineModel& machine, const cost::LinkModel& link) {
   cost::Rates rates;
   rates.machine = machine;
@@ -66,6 +60,12 @@ cost::Rates rates_of(const cost::MachineModel& machine, const cost::LinkModel& l
 }
 
 }  // namespace
+
+double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  if (bucket.message_bytes > 0) return coded_seconds(plan, bucket, rates);
+  if (bucket.codec == kFactors) return factor_seconds(plan, bucket, rates);
+  return exchange_seconds(plan, bucket.num_elems, bucket.collective, rates);
+}
 
 double coded_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
   std::int32_t own = 1;

@@ -94,6 +94,7 @@ struct Job {
     std::optional<std::int64_t> codec_bits, codec_rank, codec_least, codec_dense_steps, codec_warmup_steps;
     std::optional<bool> codec_feedback, codec_pull;
     std::string reducer = "auto";
+    std::string codec_tolerance = "rounding";
     std::string transport = "auto";
     std::string collective = "fixed-tree";
     std::int64_t bucket_bytes = 0;

@@ -163,7 +163,8 @@ void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
       {"codec_pull", [](const Job::Parallel& j) { return j.codec_pull.has_value(); }, {}},
   };
   for (const CodecKey& key : keys) {
-    if (!key.given(p) || p.codec == "none") continue;  // none: a codec is switched off, its keys stay
+    if (!key.given(p) || p.codec == "none" || p.codec == kAutoCodec)
+      continue;  // none: switched off, its keys stay
     const bool fits =
         key.codecs.empty() || std::find(key.codecs.begin(), key.codecs.end(), p.codec) != key.codecs.end();
     std::string all;
@@ -187,6 +188,7 @@ void check_codec_ranges(JobChecker& c, const Job::Parallel& p) {
   c.expect(in_range(p.codec_clip.value_or(0), 0, 1e6), "parallel.codec_clip", "between 0 and 1000000");
   c.expect(p.codec_momentum.value_or(0) >= 0 && p.codec_momentum.value_or(0) < 1, "parallel.codec_momentum",
            "at least 0 and below 1");
+  c.expect_one_of(p.codec_tolerance, "parallel.codec_tolerance", {"exact", "rounding", "feedback"});
   c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split", "sparse"});
 }
 
@@ -196,6 +198,13 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   check_codec_keys(c, p);
   if (p.codec == "factors") c.expect_ok(can_send_factors(job), "parallel.codec");
   if (p.codec == "none" || p.codec == "factors") return;
+  if (p.codec == kAutoCodec) {
+    c.expect(
+        std::string_view(row.name) == "bsp", "parallel.codec",
+        fmt::format("a codec by its name: only sums of lock step (bsp) have one chosen, agreement is '{}'",
+                    row.name));
+    return;
+  }
   if (p.codec == kPowerSgd) {
     c.expect(std::string_view(row.name) == "bsp", "parallel.codec",
              fmt::format("another codec: powersgd makes sums over all workers, and agreement '{}' makes none",
@@ -203,7 +212,7 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
     c.expect(p.codec_momentum.value_or(0) == 0, "parallel.codec_momentum", "0 with powersgd");
     return;
   }
-  std::string names = fmt::format("none, factors, {}", kPowerSgd);
+  std::string names = fmt::format("none, auto, factors, {}", kPowerSgd);
   for (const codec::CodecRow& known : codec::codec_table()) names += fmt::format(", {}", known.name);
   const auto found = codec::find_codec(p.codec);
   c.expect(found.ok(), "parallel.codec", "one of: " + names);
@@ -214,6 +223,14 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
            fmt::format("none: agreement '{}': {}", row.name, row.no_codec == nullptr ? "" : row.no_codec));
   c.expect(coding.momentum == 0 || job.train.optimizer.kind == "sgd", "parallel.codec_momentum",
            "0, or train.optimizer.kind = sgd: the velocities are the shards' own");
+  c.expect(!p.codec_pull.value_or(false) || coding.row->bound != codec::Bound::kUnbiased,
+           "parallel.codec_pull",
+           fmt::format("false: codec '{}' is right on average only, and what servers send is kept", p.codec));
+  const bool peers =
+      std::find(std::begin(kNeedPeers), std::end(kNeedPeers), row.name) != std::end(kNeedPeers);
+  c.expect(
+      coding.momentum == 0 || !peers, "parallel.codec_momentum",
+      fmt::format("0: under agreement '{}' changes of weights travel, which have their momentum", row.name));
   c.expect(!p.codec_pull.value_or(false) || row.needs_server, "parallel.codec_pull",
            fmt::format("false: agreement '{}' has no servers", row.name));
 }

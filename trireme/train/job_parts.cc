@@ -169,6 +169,16 @@ agree::RuleOptions rule_options(const Job& job) {
   return o;
 }
 
+std::vector<std::string> allowed_codecs(const Job& job) {
+  std::vector<std::string> names{"none", "factors"};
+  const std::string& tolerance = job.parallel.codec_tolerance;
+  if (tolerance == "exact") return names;
+  names.insert(names.end(), {"fp16", "bf16"});
+  if (tolerance == "rounding") return names;
+  names.insert(names.end(), {"qsgd", "1bit", "threshold", "topk", kPowerSgd});
+  return names;
+}
+
 codec::Coding coding_of(const Job& job) {
   const Job::Parallel& p = job.parallel;
   codec::Coding c;

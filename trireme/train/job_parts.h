@@ -31,6 +31,9 @@ model::Schedule schedule_of(const Job& job);
 double peak_rate(const Job::Optimizer& optimizer);
 // What the job's agreement is told.
 agree::RuleOptions rule_options(const Job& job);
+inline constexpr const char* kAutoCodec = "auto";
+// What parallel.codec = "auto" chooses from, by parallel.codec_tolerance; the first is "none".
+std::vector<std::string> allowed_codecs(const Job& job);
 // parallel.codec = "powersgd": sums of low rank (agree/low_rank.h).
 inline constexpr const char* kPowerSgd = "powersgd";
 // What gradients travel in; no row where parallel.codec is none or no codec of single values.

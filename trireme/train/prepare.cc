@@ -281,6 +281,42 @@ Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, con
   return plan;
 }
 
+// parallel.codec = "auto": the plan whose exchanges take least, among the codecs that the job's tolerance
+// allows. Dense ones stay unless another pays beyond what the model may be wrong by.
+Result<plan::Plan> cheapest_plan(const Job& asked, const PrepareOptions& options, const Prepared& prepared) {
+  constexpr double kPays = 0.8;
+  const cost::Rates rates = rates_of(options);
+  plan::Plan best;
+  std::vector<plan::CodecChoice> choices;
+  double least = 0;
+  for (const std::string& codec : allowed_codecs(asked)) {
+    Job job = asked;
+    job.parallel.codec = codec;
+    if (codec == plan::kFactors) {  // the others' keys are not for it
+      Job plain;
+      plain.train = job.train;
+      plain.model = job.model;
+      plain.parallel.workers = job.parallel.workers;
+      plain.parallel.codec = codec;
+      plain.parallel.weights = job.parallel.weights;
+      if (!can_send_factors(plain).ok()) continue;
+    }
+    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared));
+    double seconds = 0;
+    for (const plan::Bucket& b : plan.buckets) seconds += plan::bucket_seconds(plan, b, rates);
+    choices.push_back({codec, codec == "none" || codec == plan::kFactors ? "" : plan.reducer, seconds});
+    const bool first = best.buckets.empty();
+    if (!first && seconds >= (best.codec == "none" ? kPays : 1.0) * least) continue;
+    best = std::move(plan);
+    best.codec = codec;
+    least = seconds;
+    if (options.world == 1) break;  // nothing travels
+  }
+  best.job_sha256 = job_sha256(asked);
+  best.choices = std::move(choices);
+  return best;
+}
+
 // Names that model.init_from gives: of all layers, or of those before model.cut_at; with what batch norm has
 // beside the parameters.
 Result<std::vector<std::string>> inherited_names(const Job& job, const model::ModelInput& input) {
@@ -323,19 +359,23 @@ Status describe(const Job& job, const model::ModelInput& input, Prepared& out) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Prepared>> prepare(const Job& job, const model::ModelInput& input,
+Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::ModelInput& input,
                                                 const PrepareOptions& options) {
   auto out = std::make_shared<Prepared>();
+  Job job = asked;
   TR_RETURN_IF_ERROR(as_users_mistake(describe(job, input, *out)));
   const bool fixed = options.fixed != nullptr;
   if (job.parallel.codec == plan::kFactors) TR_RETURN_IF_ERROR(can_send_factors(job));
   if (fixed) {
     out->plan = *options.fixed;
+  } else if (asked.parallel.codec == kAutoCodec) {
+    TR_ASSIGN_OR_RETURN(out->plan, cheapest_plan(asked, options, *out));
   } else {
     TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out));
   }
   plan::Plan& plan = out->plan;
-  if (plan.job_sha256 != job_sha256(job))
+  if (!plan.codec.empty()) job.parallel.codec = plan.codec;
+  if (plan.job_sha256 != job_sha256(asked))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
   if (options.world > plan.logical_shards)
     return error(

@@ -492,6 +492,8 @@ Task<Result<Summary>> train_rank(RankContext context) {
   KeepUntilLeft keep;
   Result<Summary> result = Status(Code::kInternal, "[train] not started");
   Result<StartState> start = co_await agree_on_start(context, **group);
+  if (start.ok() && !start->prepared->plan.codec.empty())
+    context.job.parallel.codec = start->prepared->plan.codec;  // chosen
   const auto row = agree::find_agreement(context.job.parallel.agreement);
   if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
     result = co_await run_leased(context, **group, std::move(*start), keep);
