@@ -1,31 +1,9 @@
 // Which gradients travel as factors, and the graph that makes them.
 #include <algorithm>
 
-#include "trireme/agree/agree.h"
 #include "trireme/train/factors.h"
 
 namespace trireme::train {
-
-Status can_send_factors(const Job& job) {
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  const auto no = [](const std::string& why) {
-    return error(Code::kInvalid, "[job] parallel.codec = \"factors\": {}", why);
-  };
-  if (rule->pace != agree::Pace::kStep || rule->needs_server || !rule->updates_here)
-    return no(
-        fmt::format("workers multiply the factors of one step, and under agreement '{}' they have none in "
-                    "common; use parallel.agreement = \"bsp\"",
-                    rule->name));
-  if (job.train.optimizer.max_batch_multiplier > 1)
-    return no("factors of several batches cannot be added up; use train.optimizer.max_batch_multiplier = 1");
-  if (job.train.precision != "f32")
-    return no(fmt::format("products in {} are rounded after they are made; use train.precision = \"f32\"",
-                          job.train.precision));
-  const Job::Parallel& p = job.parallel;
-  if (p.codec_feedback || p.codec_momentum || p.codec_least || p.codec_dense_steps || p.codec_pull)
-    return no("factors are sent as they are, so nothing of codec_* is for them; leave these keys out");
-  return {};
-}
 
 Status choose_factors(const graph::Graph& train, const plan::Plan& plan,
                       std::vector<plan::ParameterSize>& sizes) {

@@ -9,9 +9,6 @@
 
 namespace trireme::train {
 
-// kInvalid, with the reason, where the job asks for something that factors cannot do.
-Status can_send_factors(const Job& job);
-
 // Which parameters travel so: their gradient in `train`, the graph of a shard, is a product, and its factors
 // pay (plan::factors_pay). Fills in u_elems and v_elems of `sizes`.
 Status choose_factors(const graph::Graph& train, const plan::Plan& plan,

@@ -5,7 +5,6 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/rates.h"
 #include "trireme/plan/step_model.h"
-#include "trireme/train/factors.h"
 #include "trireme/train/job_checker.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/roles.h"

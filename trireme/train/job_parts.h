@@ -46,4 +46,7 @@ bool waits_for_all(const Job& job);
 // Whether the workers of a job can have one set of weights (own_update.h); the reason if they cannot.
 Status can_share_weights(const Job& job, const std::string& transport, int world);
 
+// kInvalid, with the reason, where the job asks for something that factors cannot do.
+Status can_send_factors(const Job& job);
+
 }  // namespace trireme::train
