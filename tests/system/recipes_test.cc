@@ -234,9 +234,11 @@ TEST(PaperRecipes, TernGradSendsTwoBitsOfEveryValue) {
   const Json s = trained(w, "terngrad", "run", 20, {"--transport", "tcp"});
   ASSERT_TRUE(s.is_object());
   EXPECT_EQ(s.value("codec", ""), "terngrad");
-  EXPECT_GT(s["rule"].value("encoded_bytes", 0.0), 0);
-  EXPECT_NEAR(s["rule"].value("encoded_bytes", 0.0) / 20, s.value("bytes_dense_per_step", 0.0) / 16,
-              0.25 * s.value("bytes_dense_per_step", 0.0) / 16);
+  // Two bits of 32, and short tensors as they are.
+  const double encoded = s["rule"].value("encoded_bytes", 0.0) / 20,
+               dense = s.value("bytes_dense_per_step", 0.0);
+  EXPECT_GT(encoded, dense / 16);
+  EXPECT_LT(encoded, dense / 10);
 }
 
 TEST(PaperRecipes, Dl4jPeersSendFewOfTheirChangesAndAllOfThemInTheEnd) {

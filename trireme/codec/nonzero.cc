@@ -31,7 +31,7 @@ class Nonzero final : public Codec {
     std::size_t written = 0;
     if (k > most || 4 + 4 * k + rice_max_bytes(k, n) >= 4 * n) {
       written = write_header(out, kWireId, kDense, n);
-      std::memcpy(out.data() + written, from.data(), from.size_bytes());
+      if (n > 0) std::memcpy(out.data() + written, from.data(), from.size_bytes());
       written += from.size_bytes();
     } else {
       const unsigned parameter = rice_parameter(k, n);
