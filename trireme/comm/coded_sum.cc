@@ -59,6 +59,12 @@ int owner_of(const std::vector<LeafRun>& owners, std::int32_t shard) {
   return 0;
 }
 
+// The length of a message that is not looked at: fixed, or where nothing is computed.
+std::size_t size_unseen(const Packer& packer) {
+  return packer.is_fixed() ? packer.max_bytes()
+                           : std::min(packer.max_bytes(), static_cast<std::size_t>(packer.usual_bytes()));
+}
+
 // Messages one after the other in one tensor, with their lengths.
 struct Mail {
   Tensor bytes;
@@ -169,7 +175,7 @@ class CodedSum::Impl {
       most += e.packer->max_bytes();
       parts += e.packer->num_parts();
       work += e.packer->work_bytes();
-      mail.sizes.push_back(static_cast<std::size_t>(e.packer->usual_bytes()));
+      mail.sizes.push_back(size_unseen(*e.packer));
     }
     TR_CO_ASSIGN_OR_RETURN(mail.bytes, room.take(rt_, most));
     const TimeNs began = rt_.now();
@@ -253,12 +259,13 @@ class CodedSum::Impl {
     return c;
   }
 
-  // Lengths of all ranks' messages, in rank order: `per_shard` for each shard of a rank.
+  // Lengths of all ranks' messages, in rank order: `per_shard` for each shard of a rank. `sizes`: what they
+  // are where nothing is computed.
   Task<Result<std::vector<std::size_t>>> share_sizes(const CodedCall& call,
                                                      const std::vector<std::size_t>& own,
-                                                     std::size_t per_shard, std::uint16_t turn) {
+                                                     std::size_t per_shard, std::vector<std::size_t> sizes,
+                                                     std::uint16_t turn) {
     const std::size_t all = per_shard * static_cast<std::size_t>(o_.num_shards);
-    std::vector<std::size_t> sizes(all, own.empty() ? 0 : own[0]);
     const auto made = [&](std::size_t n) {
       return Tensor::allocate(device_of(rt_),
                               {DType::kI64, {static_cast<std::int64_t>(std::max<std::size_t>(n, 1))}});
@@ -280,7 +287,8 @@ class CodedSum::Impl {
     co_return sizes;
   }
 
-  // Every shard's message to everybody: lengths and bytes, in shard order.
+  // Every shard's message to everybody: lengths and bytes, in shard order. `known`: lengths where they are
+  // fixed, or nothing is computed.
   Task<Result<Mail>> gather(const CodedCall& call, Mail own, bool fixed,
                             const std::vector<std::size_t>& known, std::uint16_t turn, Room& room) {
     if (group_.world() == 1) co_return own;
@@ -288,7 +296,7 @@ class CodedSum::Impl {
     if (fixed) {
       all.sizes = known;
     } else {
-      TR_CO_ASSIGN_OR_RETURN(all.sizes, co_await share_sizes(call, own.sizes, 1, turn));
+      TR_CO_ASSIGN_OR_RETURN(all.sizes, co_await share_sizes(call, own.sizes, 1, known, turn));
     }
     TR_CO_ASSIGN_OR_RETURN(all.bytes, room.take(rt_, all.total()));
     Call c = call_of(call, false, turn);
@@ -336,7 +344,7 @@ class CodedSum::Impl {
     for (std::size_t s = 0; s < shards.size(); ++s) mine.push_back(encoding_of(call, shards, s, 0));
     TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(mine), out_));
     const Packer& packer = packers_[0];
-    const std::vector<std::size_t> known(static_cast<std::size_t>(o_.num_shards), packer.max_bytes());
+    const std::vector<std::size_t> known(static_cast<std::size_t>(o_.num_shards), size_unseen(packer));
     TR_CO_ASSIGN_OR_RETURN(const Mail all,
                            co_await gather(call, std::move(own), packer.is_fixed(), known, 0, in_));
     std::vector<Decoding> sums(1);
@@ -359,10 +367,9 @@ class CodedSum::Impl {
     for (std::size_t s = 0; s < shards.size(); ++s)
       for (std::int32_t c = 0; c < o_.num_shards; ++c) by_shard.push_back(own.sizes[place(call, s, c)]);
     std::vector<std::size_t> sizes;
-    if (packers_[0].is_fixed()) {
-      for (std::size_t i = 0; i < num * num; ++i) sizes.push_back(packers_[i % num].max_bytes());
-    } else {
-      TR_CO_ASSIGN_OR_RETURN(sizes, co_await share_sizes(call, by_shard, num, 0));
+    for (std::size_t i = 0; i < num * num; ++i) sizes.push_back(size_unseen(packers_[i % num]));
+    if (!packers_[0].is_fixed()) {
+      TR_CO_ASSIGN_OR_RETURN(sizes, co_await share_sizes(call, by_shard, num, sizes, 0));
     }
     const auto sum_of = [&](const LeafRun& from, const LeafRun& to) {
       std::size_t sum = 0;
@@ -422,7 +429,7 @@ class CodedSum::Impl {
     TR_CO_RETURN_IF_ERROR(co_await decode(std::move(sums)));
     TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(results), out_));
     std::vector<std::size_t> known;
-    for (const Packer& p : back()) known.push_back(p.max_bytes());
+    for (const Packer& p : back()) known.push_back(size_unseen(p));
     TR_CO_ASSIGN_OR_RETURN(const Mail all,
                            co_await gather(call, std::move(own), back()[0].is_fixed(), known, 1, in_));
     const std::vector<ByteView> messages = messages_of(all);
