@@ -1,9 +1,8 @@
 // Nonzero: the values that are not zero with their positions, or all values where that is shorter; exact. For
 // sums of sparse vectors (Renggli et al., "SparCML: high-performance sparse communication for machine
 // learning", SC 2019: index-value streams that become dense when fill-in makes it pay).
-#include "trireme/codec/bits.h"
 #include "trireme/codec/rows.h"
-#include "trireme/codec/wire.h"
+#include "trireme/codec/sparse.h"
 
 namespace trireme::codec {
 namespace {
@@ -29,21 +28,13 @@ class Nonzero final : public Codec {
       if (from[i] != 0) chosen.push_back(static_cast<std::uint32_t>(i));
     const std::size_t k = chosen.size(), n = from.size();
     std::size_t written = 0;
-    if (k > most || 4 + 4 * k + rice_max_bytes(k, n) >= 4 * n) {
+    if (k > most || sparse_max_bytes(k, n) >= 4 * n) {
       written = write_header(out, kWireId, kDense, n);
       if (n > 0) std::memcpy(out.data() + written, from.data(), from.size_bytes());
       written += from.size_bytes();
     } else {
-      const unsigned parameter = rice_parameter(k, n);
-      written = write_header(out, kWireId, static_cast<std::uint8_t>(parameter), n);
-      const auto count = static_cast<std::uint32_t>(k);
-      std::memcpy(out.data() + written, &count, sizeof(count));
-      written += sizeof(count);
-      for (const std::uint32_t at : chosen) {
-        std::memcpy(out.data() + written, &from[at], sizeof(float));
-        written += sizeof(float);
-      }
-      written += write_positions(chosen, parameter, out.subspan(written));
+      written = write_header(out, kWireId, static_cast<std::uint8_t>(rice_parameter(k, n)), n);
+      written += write_sparse(from, chosen, out.subspan(written));
     }
     std::fill(kept.begin(), kept.end(), 0.0F);
     return written;
@@ -51,23 +42,14 @@ class Nonzero final : public Codec {
 
   Status add(ByteView encoded, std::span<float> out) const override {
     TR_ASSIGN_OR_RETURN(const Header header, take_header(encoded, kWireId, out.size()));
-    const auto value = [](ByteView in, std::size_t i) {
+    if (header.own != kDense) return add_sparse("nonzero", encoded, header.own, out);
+    if (encoded.size() != 4 * out.size()) return wrong_length("nonzero", encoded.size(), 4 * out.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
       float v = 0;
-      std::memcpy(&v, in.data() + i * sizeof(float), sizeof(v));
-      return v;
-    };
-    if (header.own == kDense) {
-      if (encoded.size() != 4 * out.size()) return wrong_length("nonzero", encoded.size(), 4 * out.size());
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] += value(encoded, i);
-      return {};
+      std::memcpy(&v, encoded.data() + i * sizeof(float), sizeof(v));
+      out[i] += v;
     }
-    std::uint32_t count = 0;
-    if (!take_le(encoded, count) || count > out.size() || encoded.size() / sizeof(float) < count)
-      return corrupt("nonzero", "it is cut off, or has more values than the tensor");
-    const ByteView values = encoded.subspan(0, count * sizeof(float));
-    const bool right = read_positions(encoded.subspan(values.size()), header.own, count, out.size(),
-                                      [&](std::uint32_t i, std::size_t at) { out[at] += value(values, i); });
-    return right ? Status() : corrupt("nonzero", "a position out of range, or bytes left over");
+    return {};
   }
 };
 

@@ -5,8 +5,6 @@
 #include <cstring>
 
 #include "trireme/base/rng.h"
-#include "trireme/codec/loops.h"
-#include "trireme/codec/wire.h"
 
 namespace trireme::codec {
 namespace {

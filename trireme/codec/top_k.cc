@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/codec/bits.h"
 #include "trireme/codec/loops.h"
 #include "trireme/codec/rows.h"
 #include "trireme/codec/select.h"
-#include "trireme/codec/wire.h"
+#include "trireme/codec/sparse.h"
 
 namespace trireme::codec {
 namespace {
@@ -20,7 +19,7 @@ class TopK final : public Codec {
 
   std::size_t max_bytes(std::int64_t count) const override {
     const auto n = static_cast<std::size_t>(count);
-    return sizeof(Header) + 4 + 4 * kept(n) + rice_max_bytes(kept(n), n);
+    return sizeof(Header) + sparse_max_bytes(kept(n), n);
   }
 
   bool has_fixed_size() const override { return false; }
@@ -32,32 +31,17 @@ class TopK final : public Codec {
     const std::span<const float> from = keeps ? std::span<const float>(memory.residual) : values;
     const std::size_t k = kept(values.size());
     const std::vector<std::uint32_t> chosen = largest(from, k);
-    const unsigned parameter = rice_parameter(k, values.size());
-    std::size_t written = write_header(out, kWireId, static_cast<std::uint8_t>(parameter), values.size());
-    const auto count = static_cast<std::uint32_t>(k);
-    std::memcpy(out.data() + written, &count, sizeof(count));
-    written += sizeof(count);
-    for (const std::uint32_t at : chosen) {
-      std::memcpy(out.data() + written, &from[at], sizeof(float));
-      written += sizeof(float);
-      if (keeps) memory.residual[at] = 0;
-    }
-    return written + write_positions(chosen, parameter, out.subspan(written));
+    const std::size_t written = write_header(
+        out, kWireId, static_cast<std::uint8_t>(rice_parameter(k, values.size())), values.size());
+    const std::size_t bytes = written + write_sparse(from, chosen, out.subspan(written));
+    if (keeps)
+      for (const std::uint32_t at : chosen) memory.residual[at] = 0;
+    return bytes;
   }
 
   Status add(ByteView encoded, std::span<float> out) const override {
     TR_ASSIGN_OR_RETURN(const Header header, take_header(encoded, kWireId, out.size()));
-    std::uint32_t count = 0;
-    if (!take_le(encoded, count) || count > out.size() || encoded.size() / sizeof(float) < count)
-      return corrupt("topk", "it is cut off, or has more values than the tensor");
-    const ByteView values = encoded.subspan(0, count * sizeof(float));
-    const bool right = read_positions(encoded.subspan(values.size()), header.own, count, out.size(),
-                                      [&](std::uint32_t i, std::size_t at) {
-                                        float v = 0;
-                                        std::memcpy(&v, values.data() + i * sizeof(float), sizeof(v));
-                                        out[at] += v;
-                                      });
-    return right ? Status() : corrupt("topk", "a position out of range, or bytes left over");
+    return add_sparse("topk", encoded, header.own, out);
   }
 
  private:
