@@ -254,7 +254,8 @@ TEST(Factors, AreRefusedWhereTheyCannotBe) {
   refused([](Job& j) { j.train.optimizer.max_batch_multiplier = 2; }, "max_batch_multiplier = 1");
   refused([](Job& j) { j.train.precision = "bf16"; }, "train.precision = \"f32\"");
   refused([](Job& j) { j.parallel.weights = "shared"; }, "use auto");
-  refused([](Job& j) { j.parallel.codec_feedback = true; }, "leave these keys out");
+  refused([](Job& j) { j.parallel.codec_feedback = true; },
+          "it not to be set with parallel.codec = \"factors\"");
 }
 
 TEST(Factors, OfAPlanThatDoesNotFitTheModelAreRefused) {

@@ -66,7 +66,7 @@ Status LowRank::take_shards(collective::LeafRun run) {
   first_.clear();
   second_.clear();
   for (std::int32_t s = 0; s < run.count; ++s) {
-    TR_ASSIGN_OR_RETURN(Tensor p, new_vector(rt_, std::max<std::int64_t>(1, first_elems())));
+    TR_ASSIGN_OR_RETURN(Tensor p, new_vector(rt_, std::max<std::int64_t>(1, p_elems_ + plain_elems_)));
     TR_ASSIGN_OR_RETURN(Tensor q, new_vector(rt_, std::max<std::int64_t>(1, q_elems_)));
     first_.push_back(std::move(p));
     second_.push_back(std::move(q));

@@ -36,10 +36,6 @@ class LowRank {
   // After the second sum: gradients[0] becomes the sum over all shards.
   runtime::Task<Status> rebuild(std::vector<Tensor> gradients);
 
-  // f32 values that a worker sends per turn, for prices.
-  std::int64_t first_elems() const { return p_elems_ + plain_elems_; }
-  std::int64_t second_elems() const { return q_elems_; }
-
  private:
   struct Place {
     Matrix matrix;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "trireme/agree/low_rank.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
 

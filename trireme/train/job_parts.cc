@@ -172,7 +172,9 @@ agree::RuleOptions rule_options(const Job& job) {
 std::vector<std::string> allowed_codecs(const Job& job) {
   std::vector<std::string> names{"none", "factors"};
   const std::string& tolerance = job.parallel.codec_tolerance;
-  if (tolerance == "exact") return names;
+  // With logical shards the weights depend on the job alone, not on the links and workers that a choice looks
+  // at.
+  if (tolerance == "exact" || job.train.logical_shards > 0) return names;
   names.insert(names.end(), {"fp16", "bf16"});
   if (tolerance == "rounding") return names;
   names.insert(names.end(), {"qsgd", "1bit", "threshold", "topk", kPowerSgd});
@@ -232,9 +234,6 @@ Status can_send_factors(const Job& job) {
   if (job.train.precision != "f32")
     return no(fmt::format("products in {} are rounded after they are made; use train.precision = \"f32\"",
                           job.train.precision));
-  const Job::Parallel& p = job.parallel;
-  if (p.codec_feedback || p.codec_momentum || p.codec_least || p.codec_dense_steps || p.codec_pull)
-    return no("factors are sent as they are, so nothing of codec_* is for them; leave these keys out");
   return {};
 }
 

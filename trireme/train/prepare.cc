@@ -292,15 +292,7 @@ Result<plan::Plan> cheapest_plan(const Job& asked, const PrepareOptions& options
   for (const std::string& codec : allowed_codecs(asked)) {
     Job job = asked;
     job.parallel.codec = codec;
-    if (codec == plan::kFactors) {  // the others' keys are not for it
-      Job plain;
-      plain.train = job.train;
-      plain.model = job.model;
-      plain.parallel.workers = job.parallel.workers;
-      plain.parallel.codec = codec;
-      plain.parallel.weights = job.parallel.weights;
-      if (!can_send_factors(plain).ok()) continue;
-    }
+    if (codec == plan::kFactors && !can_send_factors(job).ok()) continue;
     TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared));
     double seconds = 0;
     for (const plan::Bucket& b : plan.buckets) seconds += plan::bucket_seconds(plan, b, rates);
