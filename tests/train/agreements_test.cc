@@ -13,19 +13,7 @@ namespace {
 constexpr int kWorkers = 4;
 
 Job by_class_job(const std::string& rule) {
-  Job job = testing::tiny_job();
-  job.data.partition = "by-class";
-  job.train.logical_shards = 0;
-  job.train.shard_threads = 1;
-  job.train.batch = 32;
-  job.train.steps = 150;
-  job.train.epochs = 0;
-  job.train.optimizer.kind = "sgd";
-  job.train.optimizer.lr = 0.1;
-  job.train.optimizer.schedule = "constant";
-  job.train.optimizer.warmup = 0;
-  job.parallel.workers = kWorkers;
-  job.parallel.agreement = rule;
+  Job job = testing::by_class_job(rule, kWorkers);
   job.parallel.period = rule == "averaging" || rule == "conservative" || rule == "easgd" ? 2 : 1;
   return job;
 }

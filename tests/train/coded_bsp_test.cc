@@ -2,6 +2,7 @@
 // codec and both ways of summing; and fewer bytes.
 #include <gtest/gtest.h>
 
+#include "tests/train/coded_links.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/codec/codec.h"
@@ -58,6 +59,14 @@ TEST_P(CodedBsp, GoesOnWithItsResidualsOnOtherWorkers) {
     EXPECT_TRUE(rest.finished);
     EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << reducer;
     EXPECT_EQ(disturbed.metrics(), alone.metrics());
+  }
+}
+
+TEST_P(CodedBsp, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
+  for (const char* reducer : {"gather", "split", "sparse"}) {
+    Job job = coded_by_class("bsp", GetParam());
+    job.parallel.reducer = reducer;
+    EXPECT_GE(simulate_coded(job).test_accuracy, 0.9) << reducer;
   }
 }
 

@@ -7,19 +7,7 @@
 namespace trireme::train::testing {
 
 Job coded_by_class(const std::string& rule, const std::string& codec) {
-  Job job = tiny_job();
-  job.data.partition = "by-class";
-  job.train.logical_shards = 0;
-  job.train.shard_threads = 1;
-  job.train.batch = 32;
-  job.train.steps = 150;
-  job.train.epochs = 0;
-  job.train.optimizer.kind = "sgd";
-  job.train.optimizer.lr = 0.1;
-  job.train.optimizer.schedule = "constant";
-  job.train.optimizer.warmup = 0;
-  job.parallel.workers = 4;
-  job.parallel.agreement = rule;
+  Job job = by_class_job(rule, 4);
   job.parallel.codec = codec;
   job.parallel.codec_least = 16;  // the model is tiny
   if (codec == "topk" || codec == "randomk" || codec == "threshold") job.parallel.codec_fraction = 0.1;

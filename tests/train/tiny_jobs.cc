@@ -77,6 +77,23 @@ Job tiny_job() {
   return job;
 }
 
+Job by_class_job(const std::string& rule, int workers) {
+  Job job = tiny_job();
+  job.data.partition = "by-class";
+  job.train.logical_shards = 0;
+  job.train.shard_threads = 1;
+  job.train.batch = 32;
+  job.train.steps = 150;
+  job.train.epochs = 0;
+  job.train.optimizer.kind = "sgd";
+  job.train.optimizer.lr = 0.1;
+  job.train.optimizer.schedule = "constant";
+  job.train.optimizer.warmup = 0;
+  job.parallel.workers = workers;
+  job.parallel.agreement = rule;
+  return job;
+}
+
 std::vector<TinyCase> tiny_cases() {
   std::vector<TinyCase> cases;
   // 4 batches an epoch, the last one of 4 samples: two of its shards are empty or short.

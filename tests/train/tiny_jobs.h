@@ -17,6 +17,8 @@ std::shared_ptr<data::Dataset> tiny_text(std::int64_t num_train, std::int64_t nu
 
 // Two layers, momentum; 10 steps of 12 samples in 4 logical shards.
 Job tiny_job();
+// Worker i sees only the classes of its own part: whether replicas really agree (150 steps of plain SGD).
+Job by_class_job(const std::string& rule, int workers);
 
 struct TinyCase {
   std::string name;  // letters only
