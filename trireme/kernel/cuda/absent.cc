@@ -1,0 +1,22 @@
+// What cuda.h promises, in a build without CUDA.
+#include "trireme/kernel/cuda/cuda.h"
+
+namespace trireme::kernel::cuda {
+
+namespace {
+Status no_cuda() {
+  return Status(
+      Code::kUnavailable,
+      "[cuda] this build has no CUDA: the headers of CUDA 13 and cuDNN 9 were not found when it was made; "
+      "install them and build again, or train with --device cpu");
+}
+}  // namespace
+
+Result<std::shared_ptr<CudaDevice>> open_device(int) { return no_cuda(); }
+CudaDevice* as_cuda(Device*) { return nullptr; }
+Device& as_device(CudaDevice&) { return cpu_device(); }
+std::span<const CudaRow> cuda_kernels() { return {}; }
+Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
+std::string cuda_kernel_library(const CudaDevice&) { return "none"; }
+
+}  // namespace trireme::kernel::cuda

@@ -1,0 +1,72 @@
+#include "trireme/kernel/cuda/modules.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "trireme/kernel/cuda/prelude.h"
+
+namespace trireme::kernel::cuda {
+namespace {
+
+// NVRTC's program, destroyed with its scope.
+struct Program {
+  const Libraries& lib;
+  nvrtcProgram raw = nullptr;
+  ~Program() {
+    if (raw != nullptr) lib.nvrtcDestroyProgram(&raw);
+  }
+};
+
+std::string log_of(const Program& p) {
+  std::size_t size = 0;
+  if (p.lib.nvrtcGetProgramLogSize(p.raw, &size) != NVRTC_SUCCESS || size < 2) return {};
+  std::string log(size, '\0');
+  p.lib.nvrtcGetProgramLog(p.raw, log.data());
+  log.resize(size - 1);
+  return log;
+}
+
+}  // namespace
+
+// -fmad=false is not set: kernels that must round like the host say so with __fmul_rn and the like.
+Result<std::string> CudaDevice::compile(const std::string& text, const std::string& name) const {
+  Program p{*lib_};
+  const std::string whole = std::string(prelude()) + text;
+  TR_RETURN_IF_ERROR(lib_->check(
+      lib_->nvrtcCreateProgram(&p.raw, whole.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr),
+      "reading a kernel's text"));
+  const std::string arch = fmt::format("--gpu-architecture=sm_{}{}", facts_.major, facts_.minor);
+  const std::array<const char*, 3> options{arch.c_str(), "--std=c++17", "-default-device"};
+  const nvrtcResult compiled =
+      lib_->nvrtcCompileProgram(p.raw, static_cast<int>(options.size()), options.data());
+  if (compiled != NVRTC_SUCCESS)
+    return error(Code::kInternal, "[cuda] kernel {} does not compile for {}: {}", name, arch, log_of(p));
+  std::size_t size = 0;
+  TR_RETURN_IF_ERROR(lib_->check(lib_->nvrtcGetCUBINSize(p.raw, &size), "compiling a kernel"));
+  std::string cubin(size, '\0');
+  TR_RETURN_IF_ERROR(lib_->check(lib_->nvrtcGetCUBIN(p.raw, cubin.data()), "compiling a kernel"));
+  return cubin;
+}
+
+Result<const Function*> CudaDevice::function(const std::string& source, const std::string& name) {
+  const std::lock_guard lock(modules_->mutex);
+  const std::pair key(source, name);
+  if (const auto at = modules_->functions.find(key); at != modules_->functions.end()) return &at->second;
+  TR_ASSIGN_OR_RETURN(const std::string cubin, compile(source, name));
+  Function f{nullptr, name};
+  if (!only_compiles()) {
+    enter();
+    CUmodule module = nullptr;
+    TR_RETURN_IF_ERROR(lib_->check(lib_->cuModuleLoadData(&module, cubin.data()), "loading a kernel"));
+    modules_->loaded.push_back(module);
+    TR_RETURN_IF_ERROR(
+        lib_->check(lib_->cuModuleGetFunction(&f.handle, module, name.c_str()), "finding a kernel"));
+    // Every function may use what a block can get: launches that ask for more than 48 KiB need this.
+    (void)lib_->cuFuncSetAttribute(f.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                   static_cast<int>(facts_.shared_bytes_per_block) - 1024 * 16);
+  }
+  return &modules_->functions.emplace(key, std::move(f)).first->second;
+}
+
+}  // namespace trireme::kernel::cuda

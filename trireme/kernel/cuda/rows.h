@@ -1,0 +1,18 @@
+// The make functions of all rows in table.cc, one block per file.
+#pragma once
+
+#include "trireme/kernel/cuda/cuda.h"
+
+namespace trireme::kernel::cuda {
+
+using Made = Result<std::unique_ptr<CudaKernel>>;
+
+// elementwise, fused, array, embedding
+
+// reduce, norm, softmax, loss, update, random
+
+// matmul, conv, attention
+
+// pool, window, recurrent, linalg
+
+}  // namespace trireme::kernel::cuda

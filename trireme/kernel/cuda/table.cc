@@ -1,0 +1,72 @@
+// All CUDA kernels, fastest first for each op. One block of rows per file.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/rows.h"
+
+namespace trireme::kernel::cuda {
+
+// clang-format off
+std::span<const CudaRow> cuda_kernels() {
+  static constexpr CudaRow kRows[] = {
+      // elementwise, fused, array, embedding
+
+      // reduce, norm, softmax, loss, update, random
+
+      // matmul, conv, attention
+
+      // pool, window, recurrent, linalg
+
+      {nullptr, nullptr, nullptr, nullptr},
+  };
+  return std::span(kRows).first(std::size(kRows) - 1);
+}
+// clang-format on
+
+namespace {
+
+bool applies(const CudaRow& row, const CudaQuery& query) {
+  return row.op == query.def.name && (row.applicable == nullptr || row.applicable(query));
+}
+
+std::string types_text(std::span<const TensorType> types) {
+  std::string text;
+  for (const TensorType& t : types) text += fmt::format("{}{}", text.empty() ? "" : ", ", t.to_string());
+  return text;
+}
+
+}  // namespace
+
+Result<const CudaRow*> choose_cuda_kernel(const CudaQuery& query, std::string_view wanted) {
+  for (const CudaRow& row : cuda_kernels())
+    if ((wanted.empty() || wanted == row.name) && applies(row, query)) return &row;
+  if (wanted.empty())
+    return error(Code::kNotFound,
+                 "[kernel] op {} has no CUDA kernel for ({}); train with --device cpu, or leave the op out",
+                 query.def.name, types_text(query.inputs));
+  return error(Code::kNotFound,
+               "[kernel] CUDA kernel of op {}: \"{}\" is not here or does not apply; make the plan anew on "
+               "this machine",
+               query.def.name, wanted);
+}
+
+Result<std::shared_ptr<CudaDevice>> open_device(int ordinal) { return CudaDevice::open(ordinal); }
+
+CudaDevice* as_cuda(Device* device) {
+  return device != nullptr && device->kind() == DeviceKind::kCuda ? static_cast<CudaDevice*>(device)
+                                                                  : nullptr;
+}
+Device& as_device(CudaDevice& device) { return device; }
+
+std::string cuda_kernel_library(const CudaDevice& device) {
+  const Libraries& lib = device.lib();
+  int driver = 0, major = 0, minor = 0;
+  lib.cuDriverGetVersion(&driver);
+  lib.nvrtcVersion(&major, &minor);
+  return fmt::format("cuda={}.{} nvrtc={}.{} cublaslt={} cudnn={} gpu={}", driver / 1000, driver % 1000 / 10,
+                     major, minor, lib.cublasLtGetVersion(), lib.cudnnGetVersion(), device.facts().name);
+}
+
+}  // namespace trireme::kernel::cuda
