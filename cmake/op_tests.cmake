@@ -2,6 +2,7 @@
 #   test_conformance  what every OpDef promises
 #   test_op_counts    costs; links the op layer compiled once more with a counting scalar behind f64
 #   test_op_graphs    graphs of every op: unknown batch
+#   test_kernel_cuda  CUDA kernels against the reference
 #   test_op_records   outputs and gradients recorded from PyTorch; dump_op_cases is what its recorder reads
 file(GLOB_RECURSE trireme_case_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/conformance/*.cc")
 set(trireme_conformance_sources ${trireme_case_sources})
@@ -20,6 +21,16 @@ trireme_add_test(test_conformance conformance quick ${trireme_conformance_source
 
 file(GLOB trireme_graph_case_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/op_graphs/*.cc")
 trireme_add_test(test_op_graphs op_graphs quick ${trireme_graph_case_sources} ${trireme_cases})
+
+# On a GPU the values are compared; elsewhere the texts of the kernels are compiled.
+if(TRIREME_HAVE_CUDA AND NOT TRIREME_SUITE)
+  set(TRIREME_LAYER_OF_kernel_cuda kernel)
+  file(GLOB trireme_cuda_test_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/kernel_cuda/*.cc")
+  trireme_add_test(test_kernel_cuda kernel_cuda quick ${trireme_cuda_test_sources} ${trireme_cases}
+                   "${CMAKE_SOURCE_DIR}/tests/kernel/cases.cc" "${CMAKE_SOURCE_DIR}/tests/kernel/net_cases.cc"
+                   "${CMAKE_SOURCE_DIR}/tests/kernel/runner.cc")
+  target_link_libraries(test_kernel_cuda PRIVATE ${CMAKE_DL_LIBS})
+endif()
 
 # The suites below say nothing new about memory or races.
 if(NOT TRIREME_SUITE)

@@ -87,7 +87,7 @@ foreach(source IN LISTS trireme_test_sources)
   endif()
 endforeach()
 list(REMOVE_DUPLICATES trireme_test_folders)
-list(REMOVE_ITEM trireme_test_folders conformance op_counts op_graphs op_records mpirun net_mpi comm_mpi)
+list(REMOVE_ITEM trireme_test_folders conformance op_counts op_graphs op_records kernel_cuda mpirun net_mpi comm_mpi)
 include(op_tests)
 include(mpi_tests)
 

@@ -1,0 +1,58 @@
+// The shapes that the CPU kernels are tested with, on the GPU: larger than the conformance cases, odd sizes,
+// ties.
+#include <cmath>
+
+#include "tests/kernel/runner.h"
+#include "tests/kernel_cuda/gpu.h"
+
+namespace trireme::kernel::cuda::test {
+namespace {
+
+class CudaKernels : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (!gpu().computes()) GTEST_SKIP() << gpu().why;
+  }
+};
+
+std::vector<double> to_doubles(const Tensor& t) {
+  const op::OpDef& cast = *op::find_op("cast");
+  const op::Attrs attrs = *op::complete_attrs(cast, {{"to", DType::kF64}});
+  const std::vector<Tensor> in{t}, out{*Tensor::allocate(cpu_device(), {DType::kF64, t.shape()})};
+  op::KernelArgs args{in, out, attrs, {}, op::serial()};
+  cast.reference(args);
+  const auto values = out[0].values<double>();
+  return {values.begin(), values.end()};
+}
+
+TEST_P(CudaKernels, ComeToWhatTheReferenceComesTo) {
+  const kernel::test::Case c = kernel::test::all_cases()[static_cast<std::size_t>(GetParam())];
+  const kernel::test::Problem p(c);
+  const OnDevice on(*p.def, p.inputs, p.attrs);
+  if (on.status().code() == Code::kNotFound) GTEST_SKIP() << on.status().message();
+  ASSERT_TRUE(on.status().ok()) << on.status().to_string();
+  const auto got = on.run(kernel::test::make_inputs(p, p.dtype));
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  const kernel::test::Values want = kernel::test::run_reference(p, p.dtype);
+  ASSERT_EQ(got->size() - (p.def->mutated_inputs.empty() ? 0 : 1),
+            want.size() - (p.def->mutated_inputs.empty() ? 0 : 1));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const std::vector<double> values = to_doubles((*got)[i]);
+    double error = 0, size = 1e-30;
+    ASSERT_EQ(values.size(), want[i].size());
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (std::isnan(want[i][k]) && std::isnan(values[k])) continue;
+      error += (values[k] - want[i][k]) * (values[k] - want[i][k]);
+      size += want[i][k] * want[i][k];
+    }
+    const DType out = (*got)[i].dtype();
+    const double most = out == DType::kBF16 ? 8e-3 : out == DType::kF16 ? 1e-3 : 1e-5;
+    EXPECT_LE(std::sqrt(error / size), most) << c.to_string() << " by " << on.row()->name << ", output " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CudaKernels,
+                         ::testing::Range(0, static_cast<int>(kernel::test::all_cases().size())));
+
+}  // namespace
+}  // namespace trireme::kernel::cuda::test
