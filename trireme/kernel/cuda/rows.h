@@ -12,6 +12,8 @@ using Made = Result<std::unique_ptr<CudaKernel>>;
 // reduce, norm, softmax, loss, update, random
 
 // matmul, conv, attention
+Made make_matmul(const CudaQuery& q);
+Made make_matmul_bias_act(const CudaQuery& q);
 
 // pool, window, recurrent, linalg
 

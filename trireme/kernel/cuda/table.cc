@@ -16,6 +16,8 @@ std::span<const CudaRow> cuda_kernels() {
       // reduce, norm, softmax, loss, update, random
 
       // matmul, conv, attention
+      {"matmul", "cublaslt", &make_matmul},
+      {"matmul_bias_act", "cublaslt", &make_matmul_bias_act},
 
       // pool, window, recurrent, linalg
 

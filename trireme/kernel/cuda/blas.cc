@@ -1,0 +1,174 @@
+#include "trireme/kernel/cuda/blas.h"
+
+#include <algorithm>
+
+namespace trireme::kernel::cuda {
+namespace {
+
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
+constexpr unsigned kAlignBytes = 16;  // of one vector load; the bulk copies of Hopper need no more
+
+DType out_type(const ProductSpec& s) { return s.out.value_or(s.dtype); }
+
+cudaDataType_t data_type(DType d) {
+  switch (d) {
+    case DType::kF64:
+      return CUDA_R_64F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    case DType::kF16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+// Sums of f32 and of 16-bit products are f32; only tf32 rounds operands.
+cublasComputeType_t compute_type(const ProductSpec& s) {
+  if (s.dtype == DType::kF64) return CUBLAS_COMPUTE_64F;
+  return s.dtype == DType::kF32 && s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+struct Setup {
+  cublasLtMatmulDescOpaque_t desc{};
+  cublasLtMatrixLayoutOpaque_t a{}, b{}, c{};
+};
+
+Result<cublasLtMatrixLayoutOpaque_t> layout(const Libraries& lib, DType dtype, std::int64_t rows,
+                                            std::int64_t columns, std::int64_t batch, std::int64_t stride) {
+  // A row-major [rows, columns] is a column-major [columns, rows].
+  cublasLtMatrixLayout_t made = nullptr;
+  TR_RETURN_IF_ERROR(lib.check(
+      lib.cublasLtMatrixLayoutCreate(&made, data_type(dtype), static_cast<std::uint64_t>(columns),
+                                     static_cast<std::uint64_t>(rows), std::max<std::int64_t>(columns, 1)),
+      "describing a matrix"));
+  const auto count = static_cast<std::int32_t>(batch);
+  lib.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+  lib.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                       sizeof stride);
+  const cublasLtMatrixLayoutOpaque_t value = *made;
+  lib.cublasLtMatrixLayoutDestroy(made);
+  return value;
+}
+
+Result<cublasLtMatmulDescOpaque_t> description(const Libraries& lib, const ProductSpec& s) {
+  cublasLtMatmulDesc_t made = nullptr;
+  TR_RETURN_IF_ERROR(lib.check(
+      lib.cublasLtMatmulDescCreate(&made, compute_type(s), s.dtype == DType::kF64 ? CUDA_R_64F : CUDA_R_32F),
+      "describing a product"));
+  const auto set = [&](cublasLtMatmulDescAttributes_t what, auto value) {
+    lib.cublasLtMatmulDescSetAttribute(made, what, &value, sizeof value);
+  };
+  // The library's first operand is our second.
+  set(CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (s.bias) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(out_type(s)));
+  }
+  const cublasLtMatmulDescOpaque_t value = *made;
+  lib.cublasLtMatmulDescDestroy(made);
+  return value;
+}
+
+Result<Setup> set_up(const Libraries& lib, const ProductSpec& s) {
+  Setup made;
+  TR_ASSIGN_OR_RETURN(made.desc, description(lib, s));
+  TR_ASSIGN_OR_RETURN(made.a, layout(lib, s.dtype, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k,
+                                     s.batch, s.stride_a));
+  TR_ASSIGN_OR_RETURN(made.b, layout(lib, s.dtype, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
+                                     s.batch, s.stride_b));
+  TR_ASSIGN_OR_RETURN(made.c, layout(lib, out_type(s), s.m, s.n, s.batch, s.stride_c));
+  return made;
+}
+
+bool is_empty(const ProductSpec& s) { return s.m == 0 || s.n == 0 || s.batch == 0; }
+
+bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlignBytes == 0; }
+
+}  // namespace
+
+Result<std::vector<cublasLtMatmulHeuristicResult_t>> product_choices(const CudaDevice& device,
+                                                                     const ProductSpec& spec,
+                                                                     unsigned align_bytes, int most) {
+  device.enter();
+  const Libraries& lib = device.lib();
+  TR_ASSIGN_OR_RETURN(Setup s, set_up(lib, spec));
+  cublasLtMatmulPreference_t preference = nullptr;
+  TR_RETURN_IF_ERROR(lib.check(lib.cublasLtMatmulPreferenceCreate(&preference), "choosing a product"));
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+    lib.cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value);
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kWorkspaceBytes});
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  for (const auto what :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    prefer(what, std::uint32_t{align_bytes});
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+  int count = 0;
+  const cublasStatus_t result = lib.cublasLtMatmulAlgoGetHeuristic(
+      device.blas(), &s.desc, &s.b, &s.a, &s.c, &s.c, preference, most, found.data(), &count);
+  lib.cublasLtMatmulPreferenceDestroy(preference);
+  if (result != CUBLAS_STATUS_SUCCESS && result != CUBLAS_STATUS_NOT_SUPPORTED)
+    TR_RETURN_IF_ERROR(lib.check(result, "choosing a product"));
+  found.resize(static_cast<std::size_t>(count));
+  std::erase_if(found, [](const auto& f) { return f.state != CUBLAS_STATUS_SUCCESS; });
+  return found;
+}
+
+Result<Product> Product::make(const CudaDevice& device, const ProductSpec& spec) {
+  Product p;
+  p.spec_ = spec;
+  if (device.only_compiles() || is_empty(spec) || spec.k == 0) return p;
+  device.enter();
+  TR_ASSIGN_OR_RETURN(const Setup s, set_up(device.lib(), spec));
+  p.desc_ = s.desc, p.a_ = s.a, p.b_ = s.b, p.c_ = s.c;
+  const auto choose = [&](unsigned align_bytes, std::optional<cublasLtMatmulAlgo_t>& to) -> Status {
+    TR_ASSIGN_OR_RETURN(const auto choices, product_choices(device, spec, align_bytes, 1));
+    if (choices.empty()) return {};
+    to = choices[0].algo;
+    p.workspace_bytes_ = std::max(p.workspace_bytes_, choices[0].workspaceSize);
+    return {};
+  };
+  TR_RETURN_IF_ERROR(choose(kAlignBytes, p.aligned_));
+  TR_RETURN_IF_ERROR(choose(static_cast<unsigned>(dtype_size(spec.dtype)), p.unaligned_));
+  if (!p.aligned_) p.aligned_ = p.unaligned_;
+  if (!p.aligned_)
+    return error(Code::kInvalid,
+                 "[cuda] cuBLASLt has no algorithm for a product of {} [{}, {}] by [{}, {}], batch {}",
+                 dtype_name(spec.dtype), spec.m, spec.k, spec.k, spec.n, spec.batch);
+  return p;
+}
+
+Status Product::enqueue(CudaStream& stream, const void* a, const void* b, void* c, const void* bias,
+                        std::byte* workspace) const {
+  if (is_empty(spec_)) return {};
+  const CudaDevice& device = stream.device();
+  const Libraries& lib = device.lib();
+  device.enter();
+  if (!aligned_) {                   // nothing to add up
+    if (spec_.beta != 0) return {};  // 1 wherever it is used
+    const auto elems = static_cast<std::size_t>((spec_.batch - 1) * spec_.stride_c + spec_.m * spec_.n);
+    return lib.check(lib.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(c), 0,
+                                         elems * dtype_size(out_type(spec_)), stream.raw()),
+                     "clearing an empty product");
+  }
+  cublasLtMatmulDescOpaque_t desc = desc_;  // the address of the bias is part of it
+  cublasLtMatrixLayoutOpaque_t la = a_, lb = b_, lc = c_;
+  if (spec_.bias)
+    TR_RETURN_IF_ERROR(lib.check(
+        lib.cublasLtMatmulDescSetAttribute(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+        "setting the bias of a product"));
+  const bool fits = is_aligned(a) && is_aligned(b) && is_aligned(c);
+  const cublasLtMatmulAlgo_t* algo = fits || !unaligned_ ? &*aligned_ : &*unaligned_;
+  const float alpha = static_cast<float>(spec_.alpha), beta = static_cast<float>(spec_.beta);
+  const bool wide = spec_.dtype == DType::kF64;
+  return lib.check(
+      lib.cublasLtMatmul(device.blas(), &desc, wide ? static_cast<const void*>(&spec_.alpha) : &alpha, b, &lb,
+                         a, &la, wide ? static_cast<const void*>(&spec_.beta) : &beta, c, &lc, c, &lc, algo,
+                         workspace, workspace_bytes_, stream.raw()),
+      "multiplying matrices");
+}
+
+}  // namespace trireme::kernel::cuda

@@ -1,0 +1,57 @@
+// Products of matrices through cuBLASLt. Row-major operands: cuBLASLt is column-major and reads them as their
+// transposes, so C = op(A) op(B) is asked for as C^T = op(B)^T op(A)^T.
+//
+// The algorithm is chosen when a Product is made and never changes: with the same library and GPU the same
+// inputs give the same bits (split sums go through the workspace in a separate step, never through atomics).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "trireme/kernel/cuda/device.h"
+
+namespace trireme::kernel::cuda {
+
+// C [m, n] = alpha op(A) op(B) + beta C, then the epilogue; `batch` times, strides in elements. op(A) is [m,
+// k].
+struct ProductSpec {
+  DType dtype = DType::kF32;      // of A and B: floating
+  std::optional<DType> out = {};  // of C: that of A, or f32 for 16-bit operands
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  double alpha = 1, beta = 0;
+  bool bias = false;  // + bias [n] on every row, of the type of C
+  bool relu = false;  // after the bias; only with it
+  bool tf32 = false;  // f32 operands may be rounded to 10 bits of mantissa
+};
+
+// What cuBLASLt can do for a spec, best first by its own estimate. Addresses are multiples of `align_bytes`.
+Result<std::vector<cublasLtMatmulHeuristicResult_t>> product_choices(const CudaDevice& device,
+                                                                     const ProductSpec& spec,
+                                                                     unsigned align_bytes, int most);
+
+// Const after it is made; used by several threads at once, each with its own stream and workspace.
+class Product {
+ public:
+  // kInvalid where cuBLASLt has no algorithm. Sizes may be 0; with k = 0 there is no epilogue. On a device
+  // that only compiles a Product can be made, not run.
+  static Result<Product> make(const CudaDevice& device, const ProductSpec& spec);
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  // `bias` is read only where the spec has one.
+  Status enqueue(CudaStream& stream, const void* a, const void* b, void* c, const void* bias,
+                 std::byte* workspace) const;
+
+ private:
+  ProductSpec spec_;
+  // Semi-opaque values without ownership: copied and kept without a handle.
+  cublasLtMatmulDescOpaque_t desc_{};
+  cublasLtMatrixLayoutOpaque_t a_{}, b_{}, c_{};
+  // For addresses that are multiples of 16 bytes, and for any.
+  std::optional<cublasLtMatmulAlgo_t> aligned_, unaligned_;
+  std::size_t workspace_bytes_ = 0;
+};
+
+}  // namespace trireme::kernel::cuda

@@ -1,0 +1,46 @@
+#include "trireme/kernel/cuda/matmul_epilogue.h"
+
+#include <fmt/format.h>
+
+namespace trireme::kernel::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Rounds after the product and after the bias, as two ops would. I: what indices fit into, divisions by 64
+// bits are slow.
+constexpr const char* kText = R"cuda(
+extern "C" __global__ void bias_relu(T* y, const T* bias, i64 n, I channels, I inner) {
+  for (i64 i = first_index(); i < n; i += grid_step()) {
+    const I c = inner == 1 ? (I)i % channels : (I)i / inner % channels;
+    const acc_t<T> v = load_acc(y[i]) + load_acc(bias[c]);
+    y[i] = store_acc<T>(kRelu && v < 0 ? (acc_t<T>)0 : v);
+  }
+}
+)cuda";
+
+bool is_small(const TensorType& y) { return y.shape.num_elems() < (std::int64_t{1} << 31); }
+
+}  // namespace
+
+Result<BiasRelu> BiasRelu::make(CudaDevice& device, const TensorType& y, std::int64_t channels,
+                                std::int64_t inner, bool relu) {
+  BiasRelu made;
+  const std::string text = fmt::format("typedef {} T;\ntypedef {} I;\nconstexpr bool kRelu = {};\n{}",
+                                       cuda_type(y.dtype), is_small(y) ? "u32" : "i64", relu, kText);
+  TR_ASSIGN_OR_RETURN(made.function_, device.function(text, "bias_relu"));
+  made.small_ = is_small(y), made.elems_ = y.shape.num_elems(), made.channels_ = channels,
+  made.inner_ = inner;
+  return made;
+}
+
+Status BiasRelu::enqueue(CudaStream& stream, void* y, const void* bias) const {
+  if (elems_ == 0) return {};
+  if (small_)
+    return launch(stream, *function_, {blocks_for(elems_, kThreads, 4)}, {kThreads}, 0, y, bias, elems_,
+                  static_cast<unsigned>(channels_), static_cast<unsigned>(inner_));
+  return launch(stream, *function_, {blocks_for(elems_, kThreads, 4)}, {kThreads}, 0, y, bias, elems_,
+                channels_, inner_);
+}
+
+}  // namespace trireme::kernel::cuda
