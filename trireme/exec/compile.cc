@@ -151,12 +151,35 @@ Result<std::string> wanted_kernel(const Node& node, const CompileOptions& option
   return std::string();
 }
 
+// Workspaces of a GPU are aligned to this many bytes.
+constexpr std::int64_t kWorkspaceAlign = 256;
+
+Status choose_cuda_kernel(const Node& node, std::span<const TensorType> in, const CompileOptions& options,
+                          const std::string& wanted, NodePlan& plan) {
+  const kernel::cuda::CudaQuery query{
+      *node.def, in, node.outputs, node.attrs, *kernel::cuda::as_cuda(options.device.get()), options.tf32};
+  const auto named = [&](const Status& status) {
+    return status.with_prefix(fmt::format("[exec] node '{}': ", node.name));
+  };
+  const Result<const kernel::cuda::CudaRow*> row = kernel::cuda::choose_cuda_kernel(query, wanted);
+  if (!row.ok()) return named(row.status());
+  plan.kernel = (*row)->name;
+  Result<std::unique_ptr<kernel::cuda::CudaKernel>> made = (*row)->make(query);
+  if (!made.ok()) return named(made.status());
+  plan.cuda = std::move(*made);
+  const auto bytes = static_cast<std::int64_t>(plan.cuda->workspace_bytes());
+  plan.workspace_bytes = bytes > 0 ? bytes + kWorkspaceAlign : 0;
+  return {};
+}
+
 Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& options, NodePlan& plan) {
   const Node& node = graph.node(id);
   std::vector<TensorType> in;
   for (const Value v : node.inputs) in.push_back(graph.type(v));
   const op::KernelQuery query{*node.def, in, node.outputs, node.attrs, options.width};
   TR_ASSIGN_OR_RETURN(const std::string wanted, wanted_kernel(node, options));
+  if (kernel::cuda::as_cuda(options.device.get()) != nullptr)
+    return choose_cuda_kernel(node, in, options, wanted, plan);
   Result<kernel::Choice> choice = kernel::choose_cpu_kernel(query, wanted);
   if (!choice.ok()) return choice.status().with_prefix(fmt::format("[exec] node '{}': ", node.name));
   plan.kernel = choice->name();
@@ -274,7 +297,7 @@ std::map<std::string, std::string> CompiledPlan::kernels() const {
   std::map<std::string, std::string> chosen;
   for (std::int32_t i = 0; i < program.size(); ++i) {
     const NodePlan& n = node_plan(i);
-    if (n.run == nullptr) continue;
+    if (n.kernel.empty()) continue;
     const std::string op_name(program.node(i).def->name);
     const auto [at, added] = chosen.try_emplace(op_name, n.kernel);
     if (!added && at->second != n.kernel) chosen.emplace(op_name + ":" + program.node(i).name, n.kernel);
@@ -291,7 +314,7 @@ std::string CompiledPlan::to_text() const {
                         strand.num_before, fmt::join(strand.after, ", "), fmt::join(strand.notices, ", "));
     for (const std::int32_t i : strand.nodes) {
       text += fmt::format("  %{} {} ({})", i, program.node(i).name, program.node(i).def->name);
-      if (node_plan(i).run) text += fmt::format(" by {}", node_plan(i).kernel);
+      if (!node_plan(i).kernel.empty()) text += fmt::format(" by {}", node_plan(i).kernel);
       for (const auto& p : places.places[static_cast<std::size_t>(i)]) {
         text += p.offset >= 0 ? fmt::format(" @{}", p.offset) : std::string(" @outside");
         if (!p.alias_of.is_null()) text += fmt::format(" =%{}", p.alias_of.node);

@@ -11,6 +11,7 @@
 #include "trireme/exec/partition.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/storage.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::exec {
 
@@ -18,8 +19,9 @@ using graph::Value;
 
 // How one node runs.
 struct NodePlan {
-  op::KernelFn run = nullptr;  // null: a host op, or nothing
-  std::string kernel;          // its name
+  op::KernelFn run = nullptr;                      // null: a host op, or nothing
+  std::string kernel;                              // its name
+  std::unique_ptr<kernel::cuda::CudaKernel> cuda;  // on a GPU, instead of `run`
   std::unique_ptr<op::KernelState> state;
   std::int64_t workspace_offset = -1;  // in the arena
   std::int64_t workspace_bytes = 0;
@@ -39,6 +41,7 @@ struct CompiledPlan final : public CompiledGraph {
   std::map<std::string, std::string> kernels() const override;
   int num_strands() const override { return static_cast<int>(part.strands.size()); }
   Outline outline() const override;
+  kernel::cuda::CudaDevice* gpu() const { return kernel::cuda::as_cuda(options.device.get()); }
   MemoryReport memory() const override;
   std::string to_text() const override;
 

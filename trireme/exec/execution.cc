@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "trireme/exec/compiled.h"
+#include "trireme/exec/device_run.h"
 #include "trireme/exec/executor.h"
 #include "trireme/exec/node_times.h"
 
@@ -63,6 +64,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
 
   void begin();
   void start(std::int32_t strand);
+  void start_on_device(std::int32_t strand);
   void run_calls(std::int32_t strand, runtime::ComputeContext& context);
   void run_timed(std::int32_t strand);
   void note_end(std::int32_t strand);              // of the profile
@@ -88,6 +90,9 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::vector<std::int32_t> notice_waiting;
   Function<void(int, std::shared_ptr<Event>)> listener;
   std::unique_ptr<NodeTimes> times;  // null: nobody asked for a profile
+  std::unique_ptr<DeviceRun> gpu;    // null: kernels run on the host
+  std::vector<std::int32_t>
+      on_device;  // strands for the GPU, which runs one after the other; the first is there now
 
   // Work lists of a run; their capacity is set once.
   std::vector<std::int32_t> ready, due;
@@ -108,6 +113,7 @@ void RunState::begin() {
   ready.clear();
   due.clear();
   next_ready = next_due = 0;
+  if (gpu) gpu->begin();
   if (times) times->run_begins(rt.now());
   held_since = -1;
   held_ns = 0;
@@ -135,12 +141,40 @@ void RunState::start(std::int32_t strand) {
     rt.spawn(run_host(shared_from_this(), strand));
     return;
   }
+  if (gpu != nullptr) {
+    on_device.push_back(strand);
+    if (on_device.size() == 1) start_on_device(strand);
+    return;
+  }
   rt.start_compute({.cost = s.cost,
                     .width = plan->options.width,
                     .label = "strand",
                     .fn = [self = shared_from_this(),
                            strand](runtime::ComputeContext& context) { self->run_calls(strand, context); },
                     .done = [self = shared_from_this(), strand] { self->ended(strand, {}); }});
+}
+
+// A thread of the pool waits for the GPU: the loop stays free.
+void RunState::start_on_device(std::int32_t strand) {
+  runtime::ComputeFn fn = [self = shared_from_this(), strand](runtime::ComputeContext&) {
+    self->gpu->run(strand, self->times.get(), self->rt);
+  };
+  Callback done = [self = shared_from_this(), strand] {
+    std::vector<std::int32_t>& queue = self->on_device;
+    queue.erase(queue.begin());
+    const Status result = self->gpu->result();
+    if (!result.ok() || !self->status.ok()) {  // those behind it never start
+      self->in_flight -= static_cast<int>(queue.size());
+      queue.clear();
+    }
+    if (!queue.empty()) self->start_on_device(queue.front());
+    self->ended(strand, result);
+  };
+  rt.start_compute({.cost = plan->part.strands[static_cast<std::size_t>(strand)].cost,
+                    .width = 1,
+                    .label = "strand",
+                    .fn = std::move(fn),
+                    .done = std::move(done)});
 }
 
 void RunState::run_calls(std::int32_t strand, runtime::ComputeContext& context) {
@@ -313,6 +347,9 @@ class ExecutionImpl final : public Execution {
     if (s.running)
       return error(Code::kInvalid, "[exec] input '{}' fed while the graph runs; wait for run()", input);
     const auto index = static_cast<std::size_t>(at - inputs.begin());
+    if (s.gpu != nullptr) {
+      TR_ASSIGN_OR_RETURN(value, s.gpu->take_input(index, value));
+    }
     for (const auto& [slot, v] : s.plan->input_slots[index])
       s.slots[slot] = s.value_at(v, value.buffer(), value.offset_bytes());
     s.values[at->value] = std::move(value);
@@ -350,7 +387,7 @@ class ExecutionImpl final : public Execution {
     if (!s.has_values)
       return error(Code::kInvalid,
                    "[exec] output '{}' has no value: the graph was not run, or the run failed", output);
-    return value_of(*found);
+    return s.gpu != nullptr ? s.gpu->on_host(value_of(*found)) : value_of(*found);
   }
 
   void on_notice(Function<void(int, std::shared_ptr<Event>)> listener) override {
@@ -384,6 +421,9 @@ Status take_variables(RunState& s, const Variables* variables) {
     TR_ASSIGN_OR_RETURN(Tensor tensor, variables->get(e.name));
     TR_RETURN_IF_ERROR(
         check_tensor("variable", e.name, tensor, s.plan->program.type(e.value), s.rt.is_phantom()));
+    if (s.gpu != nullptr) {
+      TR_ASSIGN_OR_RETURN(tensor, s.gpu->take_variable(e.value, tensor));
+    }
     s.values[e.value] = std::move(tensor);
   }
   return {};
@@ -400,9 +440,12 @@ Status take_bindings(RunState& s, const std::map<std::string, Tensor>& bindings)
     const auto at = bindings.find(e.name);
     if (at == bindings.end())
       return error(Code::kNotFound, "[exec] no memory for the bound output '{}'", e.name);
-    const Tensor& tensor = at->second;
+    Tensor tensor = at->second;
     const TensorType& type = s.plan->program.type(*s.plan->program.find_output(e.name));
     TR_RETURN_IF_ERROR(check_tensor("binding", e.name, tensor, type, s.rt.is_phantom()));
+    if (s.gpu != nullptr) {
+      TR_ASSIGN_OR_RETURN(tensor, s.gpu->take_bound(e.value, tensor));
+    }
     s.values[e.value] = s.value_at(e.value, tensor.buffer(), tensor.offset_bytes());
   }
   return {};
@@ -455,7 +498,7 @@ Status make_strands(RunState& s, const HostOps& host_ops) {
     }
     state.first_call = s.calls.size();
     for (const std::int32_t node : strand.nodes) {
-      if (s.rt.is_phantom()) break;
+      if (s.rt.is_phantom() || s.gpu != nullptr) break;
       const NodePlan& p = s.plan->node_plan(node);
       std::span<std::byte> workspace;
       if (p.workspace_bytes > 0)
@@ -483,7 +526,13 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
   auto state = std::make_shared<RunState>(rt, std::move(plan));
   RunState& s = *state;
   const auto bytes = static_cast<std::size_t>(s.plan->arena_bytes());
-  if (rt.is_phantom()) {
+  if (s.plan->gpu() != nullptr) {
+    if (rt.is_virtual())
+      return error(Code::kInvalid,
+                   "[exec] a graph compiled for a GPU cannot run in virtual time; compile it for the host");
+    s.gpu = std::make_unique<DeviceRun>(*s.plan);
+    TR_ASSIGN_OR_RETURN(s.arena, s.plan->options.device->allocate(bytes));
+  } else if (rt.is_phantom()) {
     s.arena = Buffer::phantom(phantom_device(), bytes);
   } else {
     Device& device = options.device ? *options.device : cpu_device();
@@ -495,6 +544,10 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
   place_values(s);
   fill_slots(s);
   TR_RETURN_IF_ERROR(make_strands(s, options.host_ops));
+  if (s.gpu != nullptr)
+    for (const Strand& strand : s.plan->part.strands)
+      for (const std::int32_t node : strand.nodes)
+        if (!strand.is_host) s.gpu->add_call(node, s.inputs_of(node), s.outputs_of(node), s.arena);
   s.notice_waiting.resize(s.plan->part.notice_before.size());
   s.ready.reserve(s.strands.size());
   s.due.reserve(s.notice_waiting.size());

@@ -71,6 +71,11 @@ struct CompileOptions {
   std::map<std::string, std::string> kernels = {};
   bool strict_kernels = false;  // every op must be named in `kernels`
   std::vector<VariableGate> gates = {};
+  // The GPU whose kernels run the graph; null: the host. Executions then keep their arena there, and tensors
+  // of the host (variables, feeds, bound outputs) are copied in before they are read and out after they are
+  // written.
+  std::shared_ptr<Device> device = nullptr;
+  bool tf32 = false;  // on a GPU: f32 products may round their operands to tf32
 };
 
 // When things of a run come, for predictions: the costs of its strands in order, and the strands that the
@@ -113,7 +118,7 @@ class Execution {
   virtual void cancel(Status why) = 0;
   // How long nothing of the last run could run because gates were closed.
   virtual TimeNs held_ns() const = 0;
-  // A fetched output after run(); valid until the next run.
+  // A fetched output after run(), in host memory; valid until the next run.
   virtual Result<Tensor> fetch(std::string_view output) const = 0;
   // Called on the loop during run() with the index into CompileOptions::notices. The event (may be null) is
   // the point in the device's stream where the value is there.

@@ -1,5 +1,6 @@
 // What cuda.h promises, in a build without CUDA.
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/session.h"
 
 namespace trireme::kernel::cuda {
 
@@ -17,6 +18,18 @@ CudaDevice* as_cuda(Device*) { return nullptr; }
 Device& as_device(CudaDevice&) { return cpu_device(); }
 std::span<const CudaRow> cuda_kernels() { return {}; }
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
+// Never made: there is no device.
+class CudaStream {};
+Session::Session(CudaDevice&) {}
+Session::~Session() = default;
+Status Session::enqueue(const CudaKernel&, std::span<const Tensor>, std::span<const Tensor>, std::byte*) {
+  return no_cuda();
+}
+Status Session::copy(const Buffer&, const Buffer&) { return no_cuda(); }
+Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>&) { return no_cuda(); }
+Status Session::launch(Replay&) { return no_cuda(); }
+Status Session::synchronize() { return no_cuda(); }
+
 std::string cuda_kernel_library(const CudaDevice&) { return "none"; }
 
 }  // namespace trireme::kernel::cuda

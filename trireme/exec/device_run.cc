@@ -1,0 +1,209 @@
+#include "trireme/exec/device_run.h"
+
+#include <algorithm>
+#include <map>
+
+#include "trireme/exec/node_times.h"
+#include "trireme/kernel/cuda/session.h"
+
+namespace trireme::exec {
+
+namespace cuda = kernel::cuda;
+
+namespace {
+
+// A tensor of the host and its copy on the device.
+struct Pair {
+  Tensor host, device;
+  bool fresh = false;  // copied in during this run
+};
+
+struct Call {
+  std::int32_t node;
+  const cuda::CudaKernel* kernel;
+  std::span<const Tensor> in, out;
+  std::byte* workspace;
+};
+
+struct StrandWork {
+  std::vector<Call> calls;
+  std::vector<Pair*> reads, writes;
+  int runs = 0;
+  std::unique_ptr<cuda::Replay> replay;
+};
+
+constexpr std::size_t kAlign = 256;
+
+}  // namespace
+
+struct DeviceRun::Parts {
+  explicit Parts(const CompiledPlan& p)
+      : plan(p),
+        session(*p.gpu()),
+        roots(graph::storage_roots(p.program, p.pinned)),
+        inputs(p.inputs.size()) {
+    strands.resize(p.part.strands.size());
+  }
+  Status copy(const Tensor& from, const Tensor& to) {
+    const std::size_t bytes = from.type().num_bytes();
+    return session.copy(from.buffer().slice(from.offset_bytes(), bytes),
+                        to.buffer().slice(to.offset_bytes(), bytes));
+  }
+  StrandWork& work_of(std::int32_t node) {
+    return strands[static_cast<std::size_t>(plan.part.strand_of[static_cast<std::size_t>(node)])];
+  }
+  Result<Pair*> pair_for(const Tensor& host) {
+    auto pair = std::make_unique<Pair>();
+    pair->host = host;
+    TR_ASSIGN_OR_RETURN(pair->device, Tensor::allocate(*plan.options.device, host.type()));
+    return pairs.emplace_back(std::move(pair)).get();
+  }
+  void read_by_strands(Value value, Pair* pair);
+  void written_by_strands(Value value, Pair* pair);
+  Status run_calls(StrandWork& work);
+  Status run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt);
+  Status run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt);
+
+  const CompiledPlan& plan;
+  cuda::Session session;
+  graph::ValueMap<Value> roots;
+  std::vector<std::unique_ptr<Pair>> pairs;
+  std::vector<Pair*> inputs;  // null: given on the device, or not yet
+  std::vector<StrandWork> strands;
+  std::map<const std::byte*, Tensor> bound;  // device address -> the caller's memory on the host
+  Status last;
+};
+
+// Every strand with a node that reads the value or a view of it.
+void DeviceRun::Parts::read_by_strands(Value value, Pair* pair) {
+  for (std::size_t s = 0; s < strands.size(); ++s)
+    for (const std::int32_t node : plan.part.strands[s].nodes)
+      for (const Value v : plan.program.node(node).inputs)
+        if (roots[v] == value && (strands[s].reads.empty() || strands[s].reads.back() != pair))
+          strands[s].reads.push_back(pair);
+}
+
+void DeviceRun::Parts::written_by_strands(Value value, Pair* pair) {
+  for (std::size_t s = 0; s < strands.size(); ++s)
+    for (const std::int32_t id : plan.part.strands[s].nodes) {
+      const graph::Node& node = plan.program.node(id);
+      for (const int i : node.def->mutated_inputs)
+        if (roots[node.inputs[static_cast<std::size_t>(i)]] == value &&
+            (strands[s].writes.empty() || strands[s].writes.back() != pair))
+          strands[s].writes.push_back(pair);
+    }
+}
+
+Status DeviceRun::Parts::run_calls(StrandWork& work) {
+  for (const Call& c : work.calls) TR_RETURN_IF_ERROR(session.enqueue(*c.kernel, c.in, c.out, c.workspace));
+  return {};
+}
+
+// Waits for every kernel, so that its time is its own.
+Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt) {
+  TR_RETURN_IF_ERROR(session.synchronize());
+  TimeNs begin = rt.now();
+  for (const Call& c : work.calls) {
+    TR_RETURN_IF_ERROR(session.enqueue(*c.kernel, c.in, c.out, c.workspace));
+    TR_RETURN_IF_ERROR(session.synchronize());
+    const TimeNs end = rt.now();
+    times.add(c.node, begin, end);
+    begin = end;
+  }
+  return {};
+}
+
+Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt) {
+  for (Pair* p : work.reads)
+    if (!std::exchange(p->fresh, true)) TR_RETURN_IF_ERROR(copy(p->host, p->device));
+  if (times != nullptr) {
+    TR_RETURN_IF_ERROR(run_timed(work, *times, rt));
+  } else if (work.replay == nullptr && (work.runs == 0 || work.calls.size() < 2)) {
+    TR_RETURN_IF_ERROR(
+        run_calls(work));  // libraries load their code when first called, which cannot be captured
+  } else {
+    if (work.replay == nullptr) {
+      TR_ASSIGN_OR_RETURN(work.replay, session.capture([&] { return run_calls(work); }));
+    }
+    TR_RETURN_IF_ERROR(session.launch(*work.replay));
+  }
+  ++work.runs;
+  for (Pair* p : work.writes) {
+    p->fresh = true;
+    TR_RETURN_IF_ERROR(copy(p->device, p->host));
+  }
+  return session.synchronize();
+}
+
+DeviceRun::DeviceRun(const CompiledPlan& plan) : parts_(std::make_unique<Parts>(plan)) {}
+DeviceRun::~DeviceRun() = default;
+
+Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
+  Parts& p = *parts_;
+  const Value value = p.plan.inputs[index].value;
+  if (tensor.buffer().device().kind() == DeviceKind::kCuda) {
+    // What was captured holds the address of the tensor before.
+    for (std::size_t s = 0; s < p.strands.size(); ++s)
+      for (const Call& c : p.strands[s].calls)
+        for (const Value v : p.plan.program.node(c.node).inputs)
+          if (p.roots[v] == value) p.strands[s].replay.reset();
+    return tensor;
+  }
+  Pair*& pair = p.inputs[index];
+  if (pair == nullptr) {
+    TR_ASSIGN_OR_RETURN(pair, p.pair_for(tensor));
+    p.read_by_strands(value, pair);
+  }
+  pair->host = tensor;
+  return pair->device;
+}
+
+Result<Tensor> DeviceRun::take_variable(Value value, const Tensor& tensor) {
+  if (tensor.buffer().device().kind() == DeviceKind::kCuda) return tensor;
+  TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
+  parts_->read_by_strands(value, pair);
+  parts_->written_by_strands(value, pair);
+  return pair->device;
+}
+
+Result<Tensor> DeviceRun::take_bound(Value value, const Tensor& tensor) {
+  if (tensor.buffer().device().kind() == DeviceKind::kCuda) return tensor;
+  TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
+  parts_->work_of(value.node).writes.push_back(pair);
+  parts_->bound[pair->device.raw()] = tensor;
+  return pair->device;
+}
+
+void DeviceRun::add_call(std::int32_t node, std::span<const Tensor> in, std::span<const Tensor> out,
+                         const Buffer& arena) {
+  const NodePlan& plan = parts_->plan.node_plan(node);
+  std::byte* workspace = nullptr;
+  if (plan.workspace_bytes > 0) {
+    const auto at = reinterpret_cast<std::uintptr_t>(arena.data() + plan.workspace_offset);
+    workspace = reinterpret_cast<std::byte*>((at + kAlign - 1) / kAlign * kAlign);
+  }
+  parts_->work_of(node).calls.push_back({node, plan.cuda.get(), in, out, workspace});
+}
+
+void DeviceRun::begin() {
+  for (const auto& pair : parts_->pairs) pair->fresh = false;
+}
+
+void DeviceRun::run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt) {
+  parts_->last = parts_->run_strand(parts_->strands[static_cast<std::size_t>(strand)], times, rt);
+}
+
+Status DeviceRun::result() const { return parts_->last; }
+
+Result<Tensor> DeviceRun::on_host(const Tensor& value) {
+  if (value.buffer().device().kind() != DeviceKind::kCuda) return value;
+  const auto at = parts_->bound.find(value.raw());
+  if (at != parts_->bound.end() && value.type().num_bytes() == at->second.type().num_bytes())
+    return Tensor(at->second.buffer(), value.type(), at->second.offset_bytes());
+  TR_ASSIGN_OR_RETURN(Tensor host, Tensor::allocate(cpu_device(), value.type()));
+  TR_RETURN_IF_ERROR(parts_->copy(value, host));
+  TR_RETURN_IF_ERROR(parts_->session.synchronize());
+  return host;
+}
+
+}  // namespace trireme::exec

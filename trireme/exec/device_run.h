@@ -1,0 +1,46 @@
+// How an Execution runs on a GPU: strands one after the other on one stream, each waited for by the thread
+// that enqueued it. Internal to exec.
+//
+// Tensors of the host have a copy on the device: variables and inputs are copied in by the first strand of a
+// run that reads them, bound outputs and written variables are copied out by the strand that writes them. The
+// kernels of a strand are captured into a graph in the second run and replayed from then on.
+//
+// take_*(), add_call() and begin() are called on the loop while nothing runs; run() on one thread at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trireme/exec/compiled.h"
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::exec {
+
+class NodeTimes;
+
+class DeviceRun {
+ public:
+  explicit DeviceRun(const CompiledPlan& plan);
+  ~DeviceRun();
+
+  // The tensor that kernels see: itself where it is on the device, else its copy there.
+  Result<Tensor> take_input(std::size_t index, const Tensor& tensor);  // again with every feed
+  Result<Tensor> take_variable(Value value, const Tensor& tensor);
+  Result<Tensor> take_bound(Value value, const Tensor& tensor);
+  // In the order of strands and their nodes. The spans stay valid, their tensors may change with feeds.
+  void add_call(std::int32_t node, std::span<const Tensor> in, std::span<const Tensor> out,
+                const Buffer& arena);
+
+  void begin();
+  void run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt);
+  Status result() const;  // of the last run()
+  // A value on the host: the caller's memory where it is bound there, else a copy.
+  Result<Tensor> on_host(const Tensor& value);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trireme::exec

@@ -1,0 +1,39 @@
+#include "trireme/kernel/cuda/session.h"
+
+#include "trireme/kernel/cuda/device.h"
+
+namespace trireme::kernel::cuda {
+namespace {
+
+struct GraphReplay final : public Replay {
+  explicit GraphReplay(std::unique_ptr<CudaGraph> g) : graph(std::move(g)) {}
+  std::unique_ptr<CudaGraph> graph;
+};
+
+}  // namespace
+
+Session::Session(CudaDevice& device) : stream_(device.make_cuda_stream()) {}
+Session::~Session() = default;
+
+Status Session::enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
+                        std::byte* workspace) {
+  return kernel.enqueue({in, out, workspace, *stream_});
+}
+
+Status Session::copy(const Buffer& from, const Buffer& to) {
+  return stream_->device().copy(from, to, stream_.get());
+}
+
+Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>& work) {
+  TR_RETURN_IF_ERROR(stream_->begin_capture());
+  const Status done = work();
+  Result<std::unique_ptr<CudaGraph>> graph = stream_->end_capture();  // also ends a capture that failed
+  TR_RETURN_IF_ERROR(done);
+  if (!graph.ok()) return graph.status();
+  return std::unique_ptr<Replay>(std::make_unique<GraphReplay>(std::move(*graph)));
+}
+
+Status Session::launch(Replay& replay) { return static_cast<GraphReplay&>(replay).graph->launch(*stream_); }
+Status Session::synchronize() { return stream_->synchronize(); }
+
+}  // namespace trireme::kernel::cuda

@@ -1,0 +1,36 @@
+// Session: one stream of a GPU for whoever runs kernels, without a CUDA header.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "trireme/kernel/cuda/cuda.h"
+
+namespace trireme::kernel::cuda {
+
+// Captured work of a Session.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+};
+
+// Used by one thread at a time.
+class Session {
+ public:
+  explicit Session(CudaDevice& device);
+  ~Session();
+
+  Status enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
+                 std::byte* workspace);
+  // Between host and device, or on the device; in order with kernels.
+  Status copy(const Buffer& from, const Buffer& to);
+  // What `work` enqueues, to be launched again and again.
+  Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work);
+  Status launch(Replay& replay);
+  Status synchronize();  // all of it has ended
+
+ private:
+  std::unique_ptr<CudaStream> stream_;
+};
+
+}  // namespace trireme::kernel::cuda
