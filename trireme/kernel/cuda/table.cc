@@ -14,12 +14,28 @@ std::span<const CudaRow> cuda_kernels() {
       // elementwise, fused, array, embedding
 
       // reduce, norm, softmax, loss, update, random
+      {"sum", "nvrtc", &make_reduce},
+      {"mean", "nvrtc", &make_reduce},
+      {"max", "nvrtc", &make_reduce},
+      {"min", "nvrtc", &make_reduce},
+      {"prod", "nvrtc", &make_reduce},
+      {"all", "nvrtc", &make_reduce},
+      {"any", "nvrtc", &make_reduce},
+      {"logsumexp", "nvrtc", &make_reduce},
+      {"argmax", "nvrtc", &make_arg_reduce},
+      {"argmin", "nvrtc", &make_arg_reduce},
 
       // matmul, conv, attention
       {"matmul", "cublaslt", &make_matmul},
       {"matmul_bias_act", "cublaslt", &make_matmul_bias_act},
 
       // pool, window, recurrent, linalg
+      {"max_pool2d", "nvrtc", &make_max_pool2d},
+      {"max_pool2d_grad", "nvrtc", &make_max_pool2d_grad},
+      {"max_pool2d_grad_grad", "nvrtc", &make_max_pool2d_grad_grad},
+      {"avg_pool2d", "nvrtc", &make_avg_pool2d},
+      {"avg_pool2d_grad", "nvrtc", &make_avg_pool2d_grad},
+      {"l2_pool2d", "nvrtc", &make_l2_pool2d},
 
       {nullptr, nullptr, nullptr, nullptr},
   };
