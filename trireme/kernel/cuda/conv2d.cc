@@ -1,0 +1,142 @@
+// conv2d, its gradients, conv2d_transpose and conv2d_bias_act through cuDNN; plain loops for what it does not
+// take.
+#include <array>
+
+#include "trireme/kernel/cuda/conv_direct.h"
+#include "trireme/kernel/cuda/matmul_epilogue.h"
+#include "trireme/kernel/cuda/rows.h"
+
+namespace trireme::kernel::cuda {
+namespace {
+
+using op::detail::ConvGeometry;
+using Plan = std::shared_ptr<const DnnPlan>;
+
+constexpr int kOutput = -1;
+// Which operand of the op plays which part of the convolution: an input, or the output.
+struct Parts {
+  DnnPass pass;
+  int x, filter, y;
+};
+constexpr Parts kForward{DnnPass::forward, 0, 1, kOutput};
+constexpr Parts kInputGrad{DnnPass::input_grad, kOutput, 0, 1};
+constexpr Parts kFilterGrad{DnnPass::filter_grad, 0, kOutput, 1};
+constexpr Parts kTranspose{DnnPass::input_grad, kOutput, 1, 0};  // of the convolution that takes y to x
+
+const TensorType& type_of(const CudaQuery& q, int part) {
+  return part == kOutput ? q.outputs[0] : q.inputs[static_cast<std::size_t>(part)];
+}
+void* address_of(const CudaArgs& a, int part) { return part == kOutput ? a.out(0).raw() : a.in(part).raw(); }
+
+// Tensors of the graph, named by it.
+struct Names {
+  std::int64_t x, filter, y, bias = -1;
+};
+
+struct Planned {
+  Plan plan;
+  Names names;
+};
+
+DnnWindow window_of(const ConvGeometry& g) {
+  return {{g.stride_h, g.stride_w}, {g.pad_h, g.pad_w}, {g.pad_h, g.pad_w}, {g.dilation_h, g.dilation_w}};
+}
+
+enum class Finish : std::uint8_t { none, bias, bias_relu };
+
+// + bias, then perhaps relu, on f32 values that are never in memory.
+std::int64_t add_finish(DnnGraph& graph, const Dims& y, const Dims& strides, DType dtype, Finish finish,
+                        std::int64_t sums, Names& names) {
+  const Dims channels{1, y[1], 1, 1};
+  names.bias = graph.tensor(dtype, channels, {y[1], 1, 1, 1});
+  const bool relu = finish == Finish::bias_relu;
+  names.y = graph.tensor(dtype, y, strides);
+  const std::int64_t shifted = relu ? graph.between(CUDNN_DATA_FLOAT, y, strides) : names.y;
+  graph.pointwise(CUDNN_POINTWISE_ADD, std::array{sums, names.bias}, shifted);
+  if (relu) graph.pointwise(CUDNN_POINTWISE_RELU_FWD, std::array{shifted}, names.y);
+  return names.y;
+}
+
+Result<Planned> plan_conv(const CudaQuery& q, DnnPass pass, const ConvGeometry& g, Finish finish) {
+  const DType dtype = q.outputs[0].dtype, compute = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const Dims x{g.n, g.c, g.h, g.w}, filter{g.o, g.cg, g.kh, g.kw}, y{g.n, g.o, g.oh, g.ow};
+  DnnGraph graph(q.device.lib());
+  Names names{graph.tensor(dtype, x, row_major(x)), graph.tensor(dtype, filter, row_major(filter)), 0};
+  if (finish == Finish::none) {
+    names.y = graph.tensor(dtype, y, row_major(y));
+    graph.convolution(pass, names.x, names.filter, names.y, window_of(g), compute);
+  } else {
+    const std::int64_t sums = graph.between(CUDNN_DATA_FLOAT, y, row_major(y));
+    graph.convolution(pass, names.x, names.filter, sums, window_of(g), compute);
+    add_finish(graph, y, row_major(y), dtype, finish, sums, names);
+  }
+  TR_ASSIGN_OR_RETURN(const CudaDevice::Planning planning, q.device.planning_handle());
+  const DnnOptions options{.full_f32 = dtype == DType::kF32 && !q.tf32};
+  TR_ASSIGN_OR_RETURN(auto plans, graph.plans({.handle = planning.handle}, options));
+  return Planned{std::move(plans[0]), names};
+}
+
+bool is_empty(const CudaQuery& q, const Parts& parts) {
+  for (const int part : {parts.x, parts.filter, parts.y})
+    if (type_of(q, part).shape.num_elems() == 0) return true;
+  return false;
+}
+
+std::unique_ptr<CudaKernel> run_plan(const Planned& p, const Parts& parts, int bias) {
+  const auto enqueue = [p, parts, bias](const CudaArgs& args) {
+    const std::array all{DnnBinding{p.names.x, address_of(args, parts.x)},
+                         DnnBinding{p.names.filter, address_of(args, parts.filter)},
+                         DnnBinding{p.names.y, address_of(args, parts.y)},
+                         DnnBinding{p.names.bias, bias > 0 ? address_of(args, bias) : nullptr}};
+    return p.plan->enqueue(args.stream, std::span(all).first(bias > 0 ? 4 : 3), args.workspace);
+  };
+  return make_kernel(enqueue, p.plan->workspace_bytes());
+}
+
+Made make_direct(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
+  TR_ASSIGN_OR_RETURN(const DirectConv conv, DirectConv::make(q.device, parts.pass, q.outputs[0].dtype, g));
+  return make_kernel([conv, parts](const CudaArgs& args) {
+    return conv.enqueue(args.stream, address_of(args, parts.x), address_of(args, parts.filter),
+                        address_of(args, parts.y));
+  });
+}
+
+Made make_conv(const CudaQuery& q, const Parts& parts, bool by_library) {
+  TR_ASSIGN_OR_RETURN(const ConvGeometry g,
+                      op::detail::conv_geometry(type_of(q, parts.x), type_of(q, parts.filter), q.attrs));
+  if (by_library && !q.device.only_compiles() && !is_empty(q, parts)) {
+    auto planned = plan_conv(q, parts.pass, g, Finish::none);
+    if (planned.ok()) return run_plan(*planned, parts, 0);
+  }
+  return make_direct(q, parts, g);
+}
+
+}  // namespace
+
+Made make_conv2d(const CudaQuery& q) { return make_conv(q, kForward, true); }
+Made make_conv2d_input_grad(const CudaQuery& q) { return make_conv(q, kInputGrad, true); }
+Made make_conv2d_filter_grad(const CudaQuery& q) { return make_conv(q, kFilterGrad, true); }
+Made make_conv2d_transpose(const CudaQuery& q) { return make_conv(q, kTranspose, true); }
+Made make_conv2d_direct(const CudaQuery& q) { return make_conv(q, kForward, false); }
+Made make_conv2d_input_grad_direct(const CudaQuery& q) { return make_conv(q, kInputGrad, false); }
+Made make_conv2d_filter_grad_direct(const CudaQuery& q) { return make_conv(q, kFilterGrad, false); }
+Made make_conv2d_transpose_direct(const CudaQuery& q) { return make_conv(q, kTranspose, false); }
+
+// Fused where cuDNN fuses; else the convolution, then a pass over y.
+Made make_conv2d_bias_act(const CudaQuery& q) {
+  const bool relu = q.attrs.get_bool("relu");
+  TR_ASSIGN_OR_RETURN(const ConvGeometry g, op::detail::conv_geometry(q.inputs[0], q.inputs[1], q.attrs));
+  if (!q.device.only_compiles() && !is_empty(q, kForward)) {
+    auto planned = plan_conv(q, DnnPass::forward, g, relu ? Finish::bias_relu : Finish::bias);
+    if (planned.ok()) return run_plan(*planned, kForward, 2);
+  }
+  TR_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaKernel> conv, make_conv(q, kForward, true));
+  TR_ASSIGN_OR_RETURN(const BiasRelu finish, BiasRelu::make(q.device, q.outputs[0], g.o, g.oh * g.ow, relu));
+  const auto enqueue = [conv, finish](const CudaArgs& args) -> Status {
+    TR_RETURN_IF_ERROR(conv->enqueue(args));
+    return finish.enqueue(args.stream, args.out(0).raw(), args.in(2).raw());
+  };
+  return make_kernel(enqueue, conv->workspace_bytes());
+}
+
+}  // namespace trireme::kernel::cuda
