@@ -8,6 +8,9 @@ namespace trireme::kernel::cuda {
 using Made = Result<std::unique_ptr<CudaKernel>>;
 
 // elementwise, fused, array, embedding
+Made make_elementwise(const CudaQuery& q);
+Made make_bias_add(const CudaQuery& q);
+Made make_fused(const CudaQuery& q);
 
 // reduce, norm, softmax, loss, update, random
 Made make_reduce(const CudaQuery& query);
@@ -16,6 +19,15 @@ Made make_arg_reduce(const CudaQuery& query);
 // matmul, conv, attention
 Made make_matmul(const CudaQuery& q);
 Made make_matmul_bias_act(const CudaQuery& q);
+Made make_conv2d(const CudaQuery& q);
+Made make_conv2d_input_grad(const CudaQuery& q);
+Made make_conv2d_filter_grad(const CudaQuery& q);
+Made make_conv2d_transpose(const CudaQuery& q);
+Made make_conv2d_direct(const CudaQuery& q);
+Made make_conv2d_input_grad_direct(const CudaQuery& q);
+Made make_conv2d_filter_grad_direct(const CudaQuery& q);
+Made make_conv2d_transpose_direct(const CudaQuery& q);
+Made make_conv2d_bias_act(const CudaQuery& q);
 
 // pool, window, recurrent, linalg
 Made make_max_pool2d(const CudaQuery& query);

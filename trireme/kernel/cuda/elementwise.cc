@@ -1,0 +1,328 @@
+#include "trireme/kernel/cuda/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace trireme::kernel::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+// Below this many blocks a thread takes one vector only: spreading the work matters more.
+constexpr std::int64_t kManyBlocks = 512;
+
+// How a view is read or written by a thread that has V consecutive elements of the loop.
+enum class Access {
+  kFlat,    // the loop's own order: V elements at once
+  kScalar,  // one element for the whole loop
+  kRun,     // V elements at once, somewhere
+  kSame,    // one element for all V
+  kEach     // element by element
+};
+
+std::vector<Group> merged(std::span<const Group> groups) {
+  std::vector<Group> out;
+  for (const Group& g : groups) {
+    if (g.size == 1) continue;
+    if (!out.empty() && out.back().stride == g.stride * g.size && out.back().stride >= 0) {
+      out.back() = {out.back().size * g.size, g.stride};
+    } else {
+      out.push_back(g);
+    }
+  }
+  return out;
+}
+
+Access access_of(std::span<const Group> groups, int vector) {
+  if (groups.empty()) return Access::kFlat;
+  if (groups.size() == 1 && groups[0].stride == 1) return Access::kFlat;
+  if (groups.size() == 1 && groups[0].stride == 0) return Access::kScalar;
+  if (groups.back().size % vector != 0) return Access::kEach;
+  if (groups.back().stride == 0) return Access::kSame;
+  if (groups.back().stride != 1) return Access::kEach;
+  for (const Group& g : groups.first(groups.size() - 1))
+    if (g.stride % vector != 0) return Access::kEach;
+  return Access::kRun;
+}
+
+std::int64_t span_of(std::span<const Group> groups) {
+  std::int64_t last = 0;
+  for (const Group& g : groups) last += (g.size - 1) * std::abs(g.stride);
+  return last;
+}
+
+// The offset of element i: sizes and strides are constants, so that divisions become multiplications.
+std::string offset_text(std::span<const Group> groups) {
+  std::string sum;
+  std::int64_t inner = 1;
+  for (std::size_t k = groups.size(); k-- > 0; inner *= groups[k].size) {
+    const Group& g = groups[k];
+    if (g.stride == 0) continue;
+    std::string at = inner == 1 ? "i" : fmt::format("i / (index){}", inner);
+    if (k > 0) at += fmt::format(" % (index){}", g.size);
+    if (g.stride < 0) at = fmt::format("({} - {})", g.size - 1, at);
+    if (std::abs(g.stride) != 1) at = fmt::format("({}) * (index){}", at, std::abs(g.stride));
+    sum = sum.empty() ? at : at + " + " + sum;
+  }
+  return sum.empty() ? "0" : sum;
+}
+
+struct Place {
+  const Scalar& scalar;
+  std::vector<Group> groups = {};
+  Access access = Access::kFlat;
+};
+
+struct Writer {
+  const Loop& loop;
+  std::vector<Place> in, out;
+  int vector = 1, unroll = 1;
+  bool narrow = true;
+
+  std::string text() const;
+
+ private:
+  std::string offsets() const;
+  std::string steps() const;
+  std::string parameters() const;
+  std::string loads() const;
+  std::string compute() const;
+  std::string stores() const;
+};
+
+constexpr const char* kAccessText = R"cuda(
+template <class T> inline Pack<T, V> load(const T* p, index at, index i, index n, bool whole) {
+  if (whole) return *(const Pack<T, V>*)(p + at);
+  Pack<T, V> x;
+#pragma unroll
+  for (int k = 0; k < V; ++k)
+    if (i + k < n) x.v[k] = p[at + k];
+  return x;
+}
+template <class T> inline void store(T* p, const Pack<T, V>& y, index at, index i, index n, bool whole) {
+  if (whole) {
+    *(Pack<T, V>*)(p + at) = y;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < V; ++k)
+    if (i + k < n) p[at + k] = y.v[k];
+}
+)cuda";
+
+std::string Writer::offsets() const {
+  std::string text;
+  const auto add = [&text](const char* name, std::size_t k, const Place& p) {
+    if (p.access == Access::kFlat || p.access == Access::kScalar) return;
+    text += fmt::format("inline index {}{}(index i) {{ return {}; }}\n", name, k, offset_text(p.groups));
+  };
+  for (std::size_t k = 0; k < in.size(); ++k) add("at", k, in[k]);
+  for (std::size_t k = 0; k < out.size(); ++k) add("to", k, out[k]);
+  return text;
+}
+
+// One function per step: the body sees its operands as a, b, c.
+std::string Writer::steps() const {
+  std::string text;
+  std::vector<const Scalar*> scalars;
+  for (const Place& p : in) scalars.push_back(&p.scalar);
+  for (std::size_t s = 0; s < loop.steps.size(); ++s) {
+    const LoopStep& step = loop.steps[s];
+    std::string names, types = fmt::format("typedef {} R;", step.result.compute);
+    for (std::size_t k = 0; k < step.operands.size(); ++k) {
+      const std::string& type = scalars[static_cast<std::size_t>(step.operands[k])]->compute;
+      const char low = static_cast<char>('a' + k), high = static_cast<char>('A' + k);
+      names += fmt::format("{}{} {}", k == 0 ? "" : ", ", type, low);
+      types += fmt::format(" typedef {} {};", type, high);
+    }
+    text += fmt::format("inline {} step{}({}) {{\n  {}\n  {}\n}}\n", step.result.compute, s, names, types,
+                        step.body);
+    scalars.push_back(&step.result);
+  }
+  return text;
+}
+
+std::string Writer::parameters() const {
+  std::string text;
+  for (std::size_t k = 0; k < in.size(); ++k) text += fmt::format("const {}* p{}, ", in[k].scalar.memory, k);
+  for (std::size_t k = 0; k < out.size(); ++k) text += fmt::format("{}* q{}, ", out[k].scalar.memory, k);
+  return text + "index n, int aligned";
+}
+
+std::string Writer::loads() const {
+  std::string before, each;
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    const std::string& type = in[k].scalar.memory;
+    switch (in[k].access) {
+      case Access::kScalar:
+        before += fmt::format("  const {} x{} = p{}[0];\n", type, k, k);
+        continue;
+      case Access::kSame:
+        before += fmt::format("  {} x{}[U];\n", type, k);
+        each += fmt::format("    x{0}[u] = p{0}[i < n ? at{0}(i) : 0];\n", k);
+        continue;
+      case Access::kFlat:
+        each += fmt::format("    x{0}[u] = load(p{0}, i, i, n, whole);\n", k);
+        break;
+      case Access::kRun:
+        each += fmt::format("    x{0}[u] = load(p{0}, i < n ? at{0}(i) : 0, i, n, whole);\n", k);
+        break;
+      case Access::kEach:
+        each += fmt::format(
+            "#pragma unroll\n    for (int k = 0; k < V; ++k)\n"
+            "      if (i + k < n) x{0}[u].v[k] = p{0}[at{0}(i + k)];\n",
+            k);
+        break;
+    }
+    before += fmt::format("  Pack<{}, V> x{}[U];\n", type, k);
+  }
+  return fmt::format(
+      "{}#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n"
+      "    const bool whole = aligned && i + V <= n;\n{}  }}\n",
+      before, kThreads, each);
+}
+
+std::string Writer::compute() const {
+  std::string text;
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    const char* which = in[k].access == Access::kScalar ? ""
+                        : in[k].access == Access::kSame ? "[u]"
+                                                        : "[u].v[k]";
+    text += fmt::format("      const {} r{} = {};\n", in[k].scalar.compute, k,
+                        in[k].scalar.load(fmt::format("x{}{}", k, which)));
+  }
+  for (std::size_t s = 0; s < loop.steps.size(); ++s) {
+    const LoopStep& step = loop.steps[s];
+    std::string operands;
+    for (const int r : step.operands) operands += fmt::format("{}r{}", operands.empty() ? "" : ", ", r);
+    text += fmt::format("      const {} r{} = {};\n", step.result.compute, in.size() + s,
+                        step.result.rounded(fmt::format("step{}({})", s, operands)));
+  }
+  for (std::size_t k = 0; k < out.size(); ++k)
+    text += fmt::format("      y{}.v[k] = {};\n", k,
+                        out[k].scalar.store(fmt::format("r{}", loop.outputs[k].from)));
+  return text;
+}
+
+std::string Writer::stores() const {
+  std::string text;
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    if (out[k].access == Access::kFlat) {
+      text += fmt::format("    store(q{0}, y{0}, i, i, n, whole);\n", k);
+    } else if (out[k].access == Access::kRun) {
+      text += fmt::format("    store(q{0}, y{0}, i < n ? to{0}(i) : 0, i, n, whole);\n", k);
+    } else {
+      text += fmt::format(
+          "#pragma unroll\n    for (int k = 0; k < V; ++k)\n"
+          "      if (i + k < n) q{0}[to{0}(i + k)] = y{0}.v[k];\n",
+          k);
+    }
+  }
+  return text;
+}
+
+std::string Writer::text() const {
+  std::string packs;
+  for (std::size_t k = 0; k < out.size(); ++k)
+    packs += fmt::format("    Pack<{}, V> y{};\n", out[k].scalar.memory, k);
+  return fmt::format(
+      "typedef {} index;\nconstexpr int V = {}, U = {};\n{}{}{}{}\n"
+      "extern \"C\" __global__ void __launch_bounds__({}) loop({}) {{\n"
+      "  const index first = ((index)blockIdx.x * (U * {}) + threadIdx.x) * V;\n{}"
+      "#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n"
+      "    const bool whole = aligned && i + V <= n;\n{}"
+      "#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n{}    }}\n{}  }}\n}}\n",
+      narrow ? "u32" : "u64", vector, unroll, kAccessText, expression_support(), offsets(), steps(), kThreads,
+      parameters(), kThreads, loads(), kThreads, packs, compute(), stores());
+}
+
+// Vectors of 16 bytes of the widest element that has its own place for every i.
+int vector_size(const Loop& loop) {
+  int widest = 1;
+  for (const Loop::Output& o : loop.outputs) widest = std::max(widest, o.to.scalar.size);
+  for (const View& v : loop.inputs) {
+    const std::vector<Group> groups = merged(v.groups);
+    if (groups.size() != 1 || groups[0].stride != 0) widest = std::max(widest, v.scalar.size);
+  }
+  return 16 / widest;
+}
+
+// Loads in flight: about four vectors per thread.
+int unroll_of(const Writer& w, std::int64_t n) {
+  int vectors = 0;
+  for (const Place& p : w.in) vectors += p.access == Access::kScalar || p.access == Access::kSame ? 0 : 1;
+  const int most = vectors <= 1 ? 4 : vectors <= 3 ? 2 : 1;
+  return n / (std::int64_t{kThreads} * w.vector * most) >= kManyBlocks ? most : 1;
+}
+
+}  // namespace
+
+View flat_view(const Scalar& scalar, std::int64_t n) { return {scalar, {{n, 1}}}; }
+
+View broadcast_view(const Scalar& scalar, const Shape& shape, const Shape& loop) {
+  View view{scalar, {}};
+  const auto strides = row_major_strides(shape);
+  for (int d = 0; d < loop.rank(); ++d) {
+    const int own = d - (loop.rank() - shape.rank());
+    const bool moves = own >= 0 && shape[own] != 1;
+    view.groups.push_back({loop[d], moves ? strides[static_cast<std::size_t>(own)] : 0});
+  }
+  return view;
+}
+
+Result<LoopKernel> make_loop(CudaDevice& device, const Loop& loop) {
+  LoopKernel kernel;
+  if (loop.n == 0) return kernel;
+  Writer w{loop, {}, {}, vector_size(loop)};
+  std::int64_t last = loop.n;
+  const auto place = [&](const View& v) {
+    Place p{v.scalar, merged(v.groups)};
+    p.access = access_of(p.groups, w.vector);
+    last = std::max(last, span_of(p.groups));
+    const bool whole = p.access == Access::kFlat || p.access == Access::kRun;
+    kernel.alignments_.push_back(whole ? static_cast<unsigned>(v.scalar.size * w.vector) : 0);
+    return p;
+  };
+  for (const View& v : loop.inputs) w.in.push_back(place(v));
+  for (const Loop::Output& o : loop.outputs) w.out.push_back(place(o.to));
+  kernel.narrow_ = w.narrow = last < (std::int64_t{1} << 31);
+  w.unroll = unroll_of(w, loop.n);
+  kernel.n_ = loop.n;
+  kernel.blocks_ = blocks_for(loop.n, kThreads, w.vector * w.unroll, 0x7fffffffU);
+  TR_ASSIGN_OR_RETURN(kernel.function_, device.function(w.text(), "loop"));
+  return kernel;
+}
+
+Status LoopKernel::run(CudaStream& stream, std::span<std::byte* const> pointers) const {
+  if (n_ == 0) return ok_status();
+  TR_CHECK(pointers.size() == alignments_.size());
+  std::vector<std::byte*> own(pointers.begin(), pointers.end());
+  int aligned = 1;
+  std::vector<void*> args;
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    if (alignments_[k] != 0 && reinterpret_cast<std::uintptr_t>(own[k]) % alignments_[k] != 0) aligned = 0;
+    args.push_back(static_cast<void*>(&own[k]));
+  }
+  std::int64_t wide = n_;
+  auto thin = static_cast<std::uint32_t>(n_);
+  args.push_back(narrow_ ? static_cast<void*>(&thin) : static_cast<void*>(&wide));
+  args.push_back(&aligned);
+  return launch_raw(stream, *function_, {blocks_}, {kThreads}, 0, args.data());
+}
+
+Result<std::unique_ptr<CudaKernel>> make_loop_kernel(CudaDevice& device, const Loop& loop) {
+  TR_ASSIGN_OR_RETURN(LoopKernel kernel, make_loop(device, loop));
+  return make_kernel([kernel = std::move(kernel), inputs = loop.inputs.size()](const CudaArgs& a) -> Status {
+    std::vector<std::byte*> pointers;
+    for (const Tensor& t : a.inputs.first(inputs)) pointers.push_back(t.raw());
+    for (const Tensor& t : a.outputs) pointers.push_back(t.raw());
+    return kernel.run(a.stream, pointers);
+  });
+}
+
+std::unique_ptr<CudaKernel> make_nothing() {
+  return make_kernel([](const CudaArgs&) -> Status { return ok_status(); });
+}
+
+}  // namespace trireme::kernel::cuda

@@ -1,0 +1,68 @@
+// Loops over elements: one kernel text that reads every input once, computes in registers and writes every
+// output once. Single elementwise ops, fused groups and all ops that only move elements are such loops.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/expressions.h"
+
+namespace trireme::kernel::cuda {
+
+// Part of an index: `size` values, `stride` elements apart in memory. A stride of 0 repeats, a negative one
+// runs backwards from the far end (the address stays that of the lowest element).
+struct Group {
+  std::int64_t size, stride;
+};
+
+// Where element i of the loop (row-major over the groups, outermost first) lies in memory.
+struct View {
+  Scalar scalar;
+  std::vector<Group> groups;
+};
+View flat_view(const Scalar& scalar, std::int64_t n);
+// `shape` under NumPy broadcasting to `loop`.
+View broadcast_view(const Scalar& scalar, const Shape& shape, const Shape& loop);
+
+// Registers as in op/fused/program.h: inputs first, then the results of steps.
+struct LoopStep {
+  std::string body;  // of a function of the operands a, b, c
+  std::vector<int> operands;
+  Scalar result;
+};
+struct Loop {
+  std::int64_t n = 0;  // elements
+  std::vector<View> inputs = {};
+  std::vector<LoopStep> steps = {};
+  struct Output {
+    int from;  // a register
+    View to;   // no element twice
+  };
+  std::vector<Output> outputs = {};
+};
+
+// A compiled loop. Empty where there is nothing to do.
+class LoopKernel {
+ public:
+  // Inputs, then outputs. An output may be an input of the same view.
+  Status run(CudaStream& stream, std::span<std::byte* const> pointers) const;
+
+ private:
+  friend Result<LoopKernel> make_loop(CudaDevice& device, const Loop& loop);
+  const Function* function_ = nullptr;
+  std::int64_t n_ = 0;
+  bool narrow_ = true;  // 32-bit indices
+  unsigned blocks_ = 0;
+  std::vector<unsigned> alignments_;  // bytes, per pointer, for whole vectors; 0: any
+};
+Result<LoopKernel> make_loop(CudaDevice& device, const Loop& loop);
+
+// A loop that writes output 0 from the inputs as they are.
+Result<std::unique_ptr<CudaKernel>> make_loop_kernel(CudaDevice& device, const Loop& loop);
+std::unique_ptr<CudaKernel> make_nothing();
+
+}  // namespace trireme::kernel::cuda

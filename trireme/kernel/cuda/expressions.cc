@@ -1,0 +1,196 @@
+#include "trireme/kernel/cuda/expressions.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <limits>
+
+#include "trireme/kernel/cuda/device.h"
+#include "trireme/op/detail/convert.h"
+
+namespace trireme::kernel::cuda {
+namespace {
+
+using op::detail::convert;
+
+bool is_half(DType d) { return d == DType::kBF16 || d == DType::kF16; }
+
+// $name is an attribute: a double of type A, or true and false.
+struct Row {
+  std::string_view op;
+  const char* body;
+  bool in_dtype = false;  // attributes are rounded to the operand's dtype first
+};
+
+// Products go through times() and sums of integers through wrap(): see expression_support().
+constexpr Row kRows[] = {
+    {"abs", "return magnitude(a);"},
+    {"add", "return (A)(wrap(a) + wrap(b));"},
+    {"bias_add", "return (A)(wrap(a) + wrap(b));"},
+    {"ceil", "return ceil(a);"},
+    {"clip",
+     "const A low = $low, high = $high, v = a < low ? low : a;\n"
+     "  return v > high ? high : v;",
+     true},
+    {"cos", "return cos(a);"},
+    {"div", "return a / b;"},
+    {"elu", "return a > 0 ? a : times($alpha, expm1(a));"},
+    {"equal", "return a == b;"},
+    {"erf", "return erf(a);"},
+    {"exp", "return exp(a);"},
+    {"expm1", "return expm1(a);"},
+    {"floor", "return floor(a);"},
+    {"gelu",
+     "const A half_a = times((A)0.5, a);\n"
+     "  if ($tanh) {\n"
+     "    const A u = times((A)0.79788456080286535588, a + times((A)0.044715, times(times(a, a), a)));\n"
+     "    return times(half_a, 1 + tanh(u));\n"
+     "  }\n"
+     "  return times(half_a, 1 + erf(times((A)0.70710678118654752440, a)));"},
+    {"greater", "return a > b;"},
+    {"greater_equal", "return a >= b;"},
+    {"is_finite", "return a - a == 0;"},
+    {"is_nan", "return a != a;"},
+    {"leaky_relu", "return a > 0 ? a : times($slope, a);"},
+    {"less", "return a < b;"},
+    {"less_equal", "return a <= b;"},
+    {"log", "return log(a);"},
+    {"log1p", "return log1p(a);"},
+    {"logical_and", "return a && b;"},
+    {"logical_not", "return !a;"},
+    {"logical_or", "return a || b;"},
+    {"maximum", "return a > b || a != a ? a : b;"},
+    {"minimum", "return a < b || a != a ? a : b;"},
+    {"mul", "return times(a, b);"},
+    {"neg", "return (A)(-wrap(a));"},
+    {"not_equal", "return a != b;"},
+    {"pow", "return pow(a, b);"},
+    {"reciprocal", "return 1 / a;"},
+    {"relu", "return a < 0 ? (A)0 : a;"},
+    {"relu_grad", "return b > 0 ? a : (A)0;"},
+    {"round", "return rint(a);"},
+    {"rsqrt", "return 1 / sqrt(a);"},
+    {"scale", "return times($factor, a);", true},
+    {"select", "return a ? b : c;"},
+    {"sigmoid", "return 1 / (1 + exp(-a));"},
+    {"sign", "return a > 0 ? (A)1 : a < 0 ? (A)-1 : a;"},
+    {"silu", "return a / (1 + exp(-a));"},
+    {"sin", "return sin(a);"},
+    {"softplus", "return log1p(exp(-magnitude(a))) + (a < 0 ? (A)0 : a);"},
+    {"sqrt", "return sqrt(a);"},
+    {"square", "return times(a, a);"},
+    {"squared_difference", "const A d = (A)(wrap(a) - wrap(b));\n  return times(d, d);"},
+    {"sub", "return (A)(wrap(a) - wrap(b));"},
+    {"tanh", "return tanh(a);"},
+};
+
+// Bits rather than digits: exact, and infinities need no name.
+std::string float_bits(float v) {
+  return fmt::format("__int_as_float({:#x})", std::bit_cast<std::uint32_t>(v));
+}
+std::string double_bits(double v) {
+  return fmt::format("__longlong_as_double({:#x}ll)", std::bit_cast<std::uint64_t>(v));
+}
+
+std::string attribute(const Row& row, const op::AttrValue& value, DType dtype) {
+  if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
+  const double v = std::get<double>(value);
+  if (!row.in_dtype) return "(A)" + double_bits(v);
+  // scale rounds its factor by way of f32, clip its bounds once.
+  return literal(dtype, row.op == "scale" && is_half(dtype) ? static_cast<double>(static_cast<float>(v)) : v);
+}
+
+}  // namespace
+
+Scalar scalar_of(DType dtype) {
+  const std::string name = cuda_type(dtype);
+  const int size = static_cast<int>(dtype_size(dtype));
+  return is_half(dtype) ? Scalar{name, "float", size, true} : Scalar{name, name, size, false};
+}
+
+Scalar word_of(DType dtype) {
+  const int size = static_cast<int>(dtype_size(dtype));
+  const char* name = size == 1 ? "u8" : size == 2 ? "u16" : size == 4 ? "u32" : "u64";
+  return {name, name, size, false};
+}
+
+std::string literal(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kBool:
+      return convert<bool>(value) ? "true" : "false";
+    case DType::kU8:
+      return fmt::format("(u8){}", +convert<std::uint8_t>(value));
+    case DType::kI32:
+      return fmt::format("(i32){:#x}u", static_cast<std::uint32_t>(convert<std::int32_t>(value)));
+    case DType::kI64:
+      return fmt::format("(i64){:#x}ull", static_cast<std::uint64_t>(convert<std::int64_t>(value)));
+    case DType::kF64:
+      return double_bits(value);
+    case DType::kF32:
+      return float_bits(static_cast<float>(value));
+    case DType::kBF16:
+      return float_bits(convert<BFloat16>(value));
+    default:
+      return float_bits(convert<Float16>(value));
+  }
+}
+
+// A product that feeds a sum would become one fused multiply-add: not what the ops one by one give. The
+// intrinsics of times() are never merged.
+std::string_view expression_support() {
+  return R"cuda(
+inline float wrap(float v) { return v; }
+inline double wrap(double v) { return v; }
+inline u64 wrap(i64 v) { return (u64)v; }
+inline u32 wrap(i32 v) { return (u32)v; }
+inline u8 wrap(u8 v) { return v; }
+inline float times(float a, float b) { return __fmul_rn(a, b); }
+inline double times(double a, double b) { return __dmul_rn(a, b); }
+inline i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+inline i32 times(i32 a, i32 b) { return (i32)((u32)a * (u32)b); }
+inline u8 times(u8 a, u8 b) { return (u8)(a * b); }
+inline float magnitude(float v) { return fabsf(v); }
+inline double magnitude(double v) { return fabs(v); }
+inline i64 magnitude(i64 v) { return v < 0 ? (i64)(0 - (u64)v) : v; }
+inline i32 magnitude(i32 v) { return v < 0 ? (i32)(0 - (u32)v) : v; }
+inline u8 magnitude(u8 v) { return v; }
+// Towards zero, with the last bit set where that is not exact: rounding to 16 bits afterwards rounds once.
+inline float to_odd(double v) {
+  const float f = (float)v;
+  const double back = (double)f;
+  if (v != v || back == v) return f;
+  u32 bits = __float_as_uint(f);
+  if (fabs(back) > fabs(v)) --bits;
+  return __uint_as_float(bits | 1u);
+}
+)cuda";
+}
+
+std::string cast_expression(DType from, DType to) {
+  if (to == DType::kBool) return "return a != 0;";
+  const bool wide = from == DType::kF64 || !is_floating(from);
+  if (is_half(to)) return wide ? "return to_odd((double)a);" : "return a;";
+  if (!is_floating(from) || is_floating(to)) return "return (R)a;";
+  const double inf = std::numeric_limits<double>::infinity();
+  return fmt::format(
+      "const R most = {}, least = {};\n"
+      "  return a != a ? (R)0 : a >= (A)most ? most : a <= (A)least ? least : (R)a;",
+      literal(to, inf), literal(to, -inf));
+}
+
+Result<std::string> expression(const op::OpDef& def, const op::Attrs& attrs, std::span<const DType> operands,
+                               DType result) {
+  if (def.name == "cast") return cast_expression(operands[0], result);
+  for (const Row& row : kRows) {
+    if (row.op != def.name) continue;
+    std::string body = row.body;
+    for (const auto& [name, value] : attrs.items()) {
+      const std::size_t at = body.find("$" + name);
+      if (at != std::string::npos) body.replace(at, name.size() + 1, attribute(row, value, operands[0]));
+    }
+    return body;
+  }
+  return error(Code::kNotFound, "[kernel] op {} has no CUDA expression", def.name);
+}
+
+}  // namespace trireme::kernel::cuda
