@@ -28,6 +28,8 @@ Made make_conv2d_input_grad_direct(const CudaQuery& q);
 Made make_conv2d_filter_grad_direct(const CudaQuery& q);
 Made make_conv2d_transpose_direct(const CudaQuery& q);
 Made make_conv2d_bias_act(const CudaQuery& q);
+Made make_attention(const CudaQuery& q);
+Made make_attention_grad(const CudaQuery& q);
 
 // pool, window, recurrent, linalg
 Made make_max_pool2d(const CudaQuery& query);

@@ -88,6 +88,8 @@ std::span<const CudaRow> cuda_kernels() {
       {"conv2d_filter_grad", "nvrtc", &make_conv2d_filter_grad_direct},
       {"conv2d_transpose", "nvrtc", &make_conv2d_transpose_direct},
       {"conv2d_bias_act", "cudnn", &make_conv2d_bias_act},
+      {"attention", "cublaslt", &make_attention},
+      {"attention_grad", "cublaslt", &make_attention_grad},
 
       // pool, window, recurrent, linalg
       {"max_pool2d", "nvrtc", &make_max_pool2d},
