@@ -38,5 +38,14 @@ Made make_max_pool2d_grad_grad(const CudaQuery& query);
 Made make_avg_pool2d(const CudaQuery& query);
 Made make_avg_pool2d_grad(const CudaQuery& query);
 Made make_l2_pool2d(const CudaQuery& query);
+Made make_window_sum(const CudaQuery& query);
+Made make_local_response_norm(const CudaQuery& query);
+Made make_gaussian_blur2d(const CudaQuery& query);
+Made make_local_contrast_norm(const CudaQuery& query);
+Made make_locally_connected2d(const CudaQuery& query);
+Made make_locally_connected2d_input_grad(const CudaQuery& query);
+Made make_locally_connected2d_filter_grad(const CudaQuery& query);
+Made make_inverse(const CudaQuery& query);
+Made make_determinant(const CudaQuery& query);
 
 }  // namespace trireme::kernel::cuda

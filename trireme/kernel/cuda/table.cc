@@ -98,6 +98,15 @@ std::span<const CudaRow> cuda_kernels() {
       {"avg_pool2d", "nvrtc", &make_avg_pool2d},
       {"avg_pool2d_grad", "nvrtc", &make_avg_pool2d_grad},
       {"l2_pool2d", "nvrtc", &make_l2_pool2d},
+      {"window_sum", "nvrtc", &make_window_sum},
+      {"local_response_norm", "nvrtc", &make_local_response_norm},
+      {"gaussian_blur2d", "nvrtc", &make_gaussian_blur2d},
+      {"local_contrast_norm", "nvrtc", &make_local_contrast_norm},
+      {"locally_connected2d", "nvrtc", &make_locally_connected2d},
+      {"locally_connected2d_input_grad", "nvrtc", &make_locally_connected2d_input_grad},
+      {"locally_connected2d_filter_grad", "nvrtc", &make_locally_connected2d_filter_grad},
+      {"inverse", "nvrtc", &make_inverse},
+      {"determinant", "nvrtc", &make_determinant},
 
       {nullptr, nullptr, nullptr, nullptr},
   };
