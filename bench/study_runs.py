@@ -2,13 +2,14 @@
 import os, queue, shutil, signal, subprocess, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LOOPBACK = "loopback"
 CLUSTER = os.path.join(ROOT, "tools", "netns_cluster")
 
 
 class Run:
     """One command. `line` is made from the run's own folder; `cores` is how many it keeps busy; `alone`: its time is what is measured,
-    so nothing runs beside it; `rate`: of the links of a cluster of namespaces with as many hosts as it has workers (its result then
-    has `kernel_bytes`, what the hosts' interfaces sent)."""
+    so nothing runs beside it; `rate`: of the links of a cluster of namespaces with as many hosts as it has workers, or "loopback": this
+    host's own (its result then has `kernel_bytes`, what the interfaces sent)."""
 
     def __init__(self, key, line, parse, cores=1, alone=False, rate=None):
         self.keys, self.line, self.parse, self.cores, self.alone, self.rate = [key], line, parse, cores, alone or bool(rate), rate
@@ -19,7 +20,7 @@ class Run:
         folder = tempfile.mkdtemp(prefix="trireme-study-")
         begin = time.monotonic()
         try:
-            with Namespaces(folder, self.cores if self.rate else 0, self.rate) as hosts:
+            with Loopback() if self.rate == LOOPBACK else Namespaces(folder, self.cores if self.rate else 0, self.rate) as hosts:
                 process = subprocess.Popen(self.line(folder) + hosts.options, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
                                            start_new_session=True, preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
                 started(process)
@@ -69,6 +70,24 @@ class Namespaces:
     def __exit__(self, *_):
         if self.hosts:
             subprocess.run([CLUSTER, "down"], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Loopback:
+    """This host alone; what its loopback interface carries meanwhile."""
+
+    def __enter__(self):
+        self.options, self.before = [], self.count()
+        return self
+
+    def count(self):
+        with open("/sys/class/net/lo/statistics/tx_bytes") as file:
+            return int(file.read())
+
+    def sent(self):
+        return {"kernel_bytes": self.count() - self.before}
+
+    def __exit__(self, *_):
+        pass
 
 
 def kill(process):
