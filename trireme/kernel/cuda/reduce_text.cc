@@ -101,13 +101,13 @@ struct Row {
       }
     }
   }
-  // f(pack, index of its first element) for the packs of this thread, in order.
-  template <class F> __device__ __forceinline__ void each(F f) const {
+  // f(pack, index of its first element, its place in `kept` or 0) for the packs of this thread, in order.
+  template <class F> __device__ __forceinline__ void each_placed(F f) const {
     if constexpr (kKept) {
 #pragma unroll
       for (int u = 0; u < kKeep; ++u) {
         const int i = (u * kThreads + row_lane()) * kPack;
-        if (i < n) f(kept[u], i);
+        if (i < n) f(kept[u], i, u);
       }
     } else {
       constexpr int kStep = kThreads * kPack;
@@ -115,13 +115,16 @@ struct Row {
       for (; i + 3 * kStep < n; i += 4 * kStep) {  // four loads in flight
         const Packed a = load_pack(from + i, aligned), b = load_pack(from + i + kStep, aligned);
         const Packed c = load_pack(from + i + 2 * kStep, aligned), d = load_pack(from + i + 3 * kStep, aligned);
-        f(a, i);
-        f(b, i + kStep);
-        f(c, i + 2 * kStep);
-        f(d, i + 3 * kStep);
+        f(a, i, 0);
+        f(b, i + kStep, 0);
+        f(c, i + 2 * kStep, 0);
+        f(d, i + 3 * kStep, 0);
       }
-      for (; i < n; i += kStep) f(load_pack(from + i, aligned), i);
+      for (; i < n; i += kStep) f(load_pack(from + i, aligned), i, 0);
     }
+  }
+  template <class F> __device__ __forceinline__ void each(F f) const {
+    each_placed([&](const Packed& p, int i, int) { f(p, i); });
   }
 };
 )cuda";

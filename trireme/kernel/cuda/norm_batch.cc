@@ -1,0 +1,247 @@
+// batch_norm, its gradient and batch_norm_inference over x [N, C, plane]. Formulas: op/nn/norm.h.
+//
+// A channel's elements are cut into parts; a block adds up one part, and whoever needs the sums of the
+// channel adds those of its parts, in one order. Sums are of x minus the channel's first element: the
+// variance comes from one read of x without cancelling (Chan, Golub and LeVeque, "Algorithms for computing
+// the sample variance", 1983, shifted data).
+#include <algorithm>
+
+#include "trireme/kernel/cuda/norm.h"
+#include "trireme/kernel/cuda/reduce_text.h"
+#include "trireme/op/detail/infer.h"
+
+namespace trireme::kernel::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Block (channel, part). total: elements of a channel; part: those of a block, a multiple of kPack.
+constexpr const char* kPlanesText = R"cuda(
+struct Planes { i64 channels, plane, total, part, num_parts; };
+// f(offset of a pack in x) for the packs of this thread.
+template <class F> __device__ __forceinline__ void each_pack(const Planes& s, i64 channel, i64 which, F f) {
+  const i64 begin = which * s.part, end = begin + s.part < s.total ? begin + s.part : s.total;
+  const I plane = (I)s.plane;
+  const i64 image = s.channels * s.plane, base = channel * s.plane;
+#pragma unroll 4
+  for (i64 e = begin + (i64)threadIdx.x * kPack; e < end; e += (i64)blockDim.x * kPack) {
+    const I sample = (I)e / plane;
+    f((i64)sample * image + base + ((I)e - sample * plane));
+  }
+}
+struct Sums { A a, b; };
+__device__ __forceinline__ void put_sums(A* parts, A a, A b) {
+  a = block_sum(a);
+  b = block_sum(b);
+  if (threadIdx.x != 0) return;
+  parts[2 * (i64)blockIdx.x] = a;
+  parts[2 * (i64)blockIdx.x + 1] = b;
+}
+// num_parts is at most blockDim.x.
+__device__ __forceinline__ Sums get_sums(const A* parts, i64 channel, i64 num_parts) {
+  const i64 at = 2 * (channel * num_parts + threadIdx.x);
+  const bool mine = threadIdx.x < num_parts;
+  const A a = block_sum(mine ? parts[at] : (A)0), b = block_sum(mine ? parts[at + 1] : (A)0);
+  return {a, b};
+}
+)cuda";
+
+constexpr const char* kForwardText = R"cuda(
+extern "C" __global__ void norm_sums(const T* x, A* parts, Planes s) {
+  const i64 channel = blockIdx.x / s.num_parts;
+  const bool aligned = is_aligned(x);
+  const A shift = s.total > 0 ? load_acc(x[channel * s.plane]) : (A)0;
+  A sum = 0, square = 0;
+  each_pack(s, channel, blockIdx.x % s.num_parts, [&](i64 at) {
+    const Packed p = load_pack(x + at, aligned);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A off = load_acc(p.v[v]) - shift;
+      sum += off;
+      square += off * off;
+    }
+  });
+  put_sums(parts, sum, square);
+}
+
+extern "C" __global__ void norm_apply(const T* x, const A* parts, const T* scale, const T* bias, T* y, T* means,
+                                      T* vars, Planes s, double eps) {
+  const i64 channel = blockIdx.x / s.num_parts, which = blockIdx.x % s.num_parts;
+  const bool aligned = is_aligned(x) && is_aligned(y);
+  A mean = 0, var = 0;
+  if (s.total > 0) {
+    const Sums sums = get_sums(parts, channel, s.num_parts);
+    const A off = sums.a / (A)s.total;
+    mean = load_acc(x[channel * s.plane]) + off;
+    var = sums.b / (A)s.total - off * off;
+    if (var < 0) var = 0;
+  }
+  if (which == 0 && threadIdx.x == 0) {
+    means[channel] = store_acc<T>(mean);
+    vars[channel] = store_acc<T>(var);
+  }
+  const A inv = (A)1 / root_of(var + (A)eps), gain = load_acc(scale[channel]), shift = load_acc(bias[channel]);
+  each_pack(s, channel, which, [&](i64 at) {
+    const Packed p = load_pack(x + at, aligned);
+    Packed out;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean) * inv * gain + shift);
+    store_pack(y + at, out, aligned);
+  });
+}
+)cuda";
+
+constexpr const char* kGradText = R"cuda(
+extern "C" __global__ void norm_sums(const T* x, const T* means, const T* dy, A* parts, Planes s) {
+  const i64 channel = blockIdx.x / s.num_parts;
+  const bool aligned = is_aligned(x) && is_aligned(dy);
+  const A mean = load_acc(means[channel]);
+  A sum = 0, dot = 0;
+  each_pack(s, channel, blockIdx.x % s.num_parts, [&](i64 at) {
+    const Packed p = load_pack(x + at, aligned), d = load_pack(dy + at, aligned);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A dv = load_acc(d.v[v]);
+      sum += dv;
+      dot += dv * (load_acc(p.v[v]) - mean);
+    }
+  });
+  put_sums(parts, sum, dot);
+}
+
+extern "C" __global__ void norm_apply(const T* x, const A* parts, const T* scale, const T* means, const T* vars,
+                                      const T* dy, T* dx, T* dscale, T* dbias, Planes s, double eps) {
+  const i64 channel = blockIdx.x / s.num_parts, which = blockIdx.x % s.num_parts;
+  const bool aligned = is_aligned(x) && is_aligned(dy) && is_aligned(dx);
+  const A inv = (A)1 / root_of(load_acc(vars[channel]) + (A)eps);
+  const A mean = load_acc(means[channel]), gain = load_acc(scale[channel]);
+  const Sums sums = get_sums(parts, channel, s.num_parts);
+  const A all = sums.a, with = sums.b * inv;
+  if (which == 0 && threadIdx.x == 0) {
+    dscale[channel] = store_acc<T>(with);
+    dbias[channel] = store_acc<T>(all);
+  }
+  const A sum = all * gain / (A)s.total, dot = with * gain / (A)s.total;
+  each_pack(s, channel, which, [&](i64 at) {
+    const Packed p = load_pack(x + at, aligned), d = load_pack(dy + at, aligned);
+    Packed out;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A xh = (load_acc(p.v[v]) - mean) * inv;
+      out.v[v] = store_acc<T>(inv * (load_acc(d.v[v]) * gain - sum - xh * dot));
+    }
+    store_pack(dx + at, out, aligned);
+  });
+}
+)cuda";
+
+constexpr const char* kInferenceText = R"cuda(
+extern "C" __global__ void norm_given(const T* x, const T* scale, const T* bias, const T* means, const T* vars, T* y,
+                                      i64 n, i64 channels, i64 plane, double eps) {
+  const bool aligned = is_aligned(x) && is_aligned(y);
+  for (i64 k = first_index(); k * kPack < n; k += grid_step()) {
+    const i64 i = k * kPack;
+    const I c = (I)i / (I)plane % (I)channels;
+    const A mean = load_acc(means[c]), shift = load_acc(bias[c]);
+    const A gain = load_acc(scale[c]) / root_of(load_acc(vars[c]) + (A)eps);
+    const Packed p = load_pack(x + i, aligned);
+    Packed out;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean) * gain + shift);
+    store_pack(y + i, out, aligned);
+  }
+}
+)cuda";
+
+struct Planes {  // as in the text
+  std::int64_t channels, plane, total, part, num_parts;
+};
+
+struct PlanesPlan {
+  Planes s{};
+  int pack = 1;
+  std::int64_t images = 1;
+  const char* index = "";
+  unsigned blocks() const { return static_cast<unsigned>(s.channels * s.num_parts); }
+};
+
+// Some 2,048 blocks, of at least a pack per thread.
+PlanesPlan plan_planes(const TensorType& x) {
+  PlanesPlan p;
+  p.images = x.shape[0];
+  p.s.channels = x.shape[1];
+  p.s.plane = 1;
+  for (int d = 2; d < x.shape.rank(); ++d) p.s.plane *= x.shape[d];
+  p.s.total = p.images * p.s.plane;
+  p.pack = pack_width(x.dtype, p.s.plane);
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t most = std::min<std::int64_t>(kThreads, p.s.total / (kThreads * p.pack));
+  const std::int64_t wanted = std::clamp<std::int64_t>(
+      ceil_div(2048, std::max<std::int64_t>(p.s.channels, 1)), 1, std::max<std::int64_t>(most, 1));
+  p.s.part = std::max<std::int64_t>(ceil_div(ceil_div(p.s.total, wanted), p.pack) * p.pack, 1);
+  p.s.num_parts = std::max<std::int64_t>(ceil_div(p.s.total, p.s.part), 1);
+  p.index = x.shape.num_elems() < (std::int64_t{1} << 31) ? "using I = u32;\n" : "using I = i64;\n";
+  return p;
+}
+
+std::size_t acc_bytes(DType dtype) { return dtype == DType::kF64 ? sizeof(double) : sizeof(float); }
+
+}  // namespace
+
+Made make_batch_norm(const CudaQuery& q) {
+  const TensorType& x = q.inputs[0];
+  const PlanesPlan p = plan_planes(x);
+  if (p.s.plane == 1) return make_batch_norm_rows(q, p.images, p.s.channels);
+  const std::string text =
+      typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kForwardText});
+  TR_ASSIGN_OR_RETURN(const Function* sums, q.device.function(text, "norm_sums"));
+  TR_ASSIGN_OR_RETURN(const Function* apply, q.device.function(text, "norm_apply"));
+  const double eps = q.attrs.get_float("eps");
+  return make_kernel(
+      [=](const CudaArgs& a) -> Status {
+        if (p.s.channels == 0) return ok_status();
+        void *in = a.in(0).raw(), *parts = a.workspace;
+        if (p.s.total > 0)
+          TR_RETURN_IF_ERROR(launch(a.stream, *sums, {p.blocks()}, {kThreads}, 0, in, parts, p.s));
+        return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, a.in(1).raw(), a.in(2).raw(),
+                      a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
+      },
+      2 * p.blocks() * acc_bytes(x.dtype));
+}
+
+Made make_batch_norm_grad(const CudaQuery& q) {
+  const TensorType& x = q.inputs[0];
+  const PlanesPlan p = plan_planes(x);
+  if (p.s.plane == 1) return make_batch_norm_grad_rows(q, p.images, p.s.channels);
+  const std::string text =
+      typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kGradText});
+  TR_ASSIGN_OR_RETURN(const Function* sums, q.device.function(text, "norm_sums"));
+  TR_ASSIGN_OR_RETURN(const Function* apply, q.device.function(text, "norm_apply"));
+  const double eps = q.attrs.get_float("eps");
+  return make_kernel(
+      [=](const CudaArgs& a) -> Status {
+        if (p.s.channels == 0) return ok_status();
+        void *in = a.in(0).raw(), *mean = a.in(2).raw(), *dy = a.in(4).raw(), *parts = a.workspace;
+        TR_RETURN_IF_ERROR(launch(a.stream, *sums, {p.blocks()}, {kThreads}, 0, in, mean, dy, parts, p.s));
+        return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, a.in(1).raw(), mean,
+                      a.in(3).raw(), dy, a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
+      },
+      2 * p.blocks() * acc_bytes(x.dtype));
+}
+
+Made make_batch_norm_inference(const CudaQuery& q) {
+  const TensorType& x = q.inputs[0];
+  const PlanesPlan p = plan_planes(x);
+  const std::string text = typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kInferenceText});
+  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "norm_given"));
+  const double eps = q.attrs.get_float("eps");
+  const std::int64_t n = x.shape.num_elems();
+  return make_kernel([=](const CudaArgs& a) -> Status {
+    if (n == 0) return ok_status();
+    return launch(a.stream, *f, {blocks_for(n, kThreads, p.pack)}, {kThreads}, 0, a.in(0).raw(),
+                  a.in(1).raw(), a.in(2).raw(), a.in(3).raw(), a.in(4).raw(), a.out(0).raw(), n, p.s.channels,
+                  p.s.plane, eps);
+  });
+}
+
+}  // namespace trireme::kernel::cuda
