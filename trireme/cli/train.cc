@@ -243,6 +243,7 @@ int run_train(TrainArgs& args) {
 void apply_options(const TrainArgs& args, train::Job& job) {
   if (args.servers >= 0) job.parallel.servers = args.servers;
   if (!args.transport.empty()) job.parallel.transport = args.transport;
+  if (!args.device.empty()) job.train.device = args.device;
 }
 
 std::vector<std::string> passed_on(const TrainArgs& args) {
@@ -284,6 +285,7 @@ std::function<int()> add_train(CLI::App& app) {
   app.add_option("--servers", args->servers,
                  "Number of parameter servers, each a process of its own (overrides parallel.servers)")
       ->check(CLI::Range(0, 65536));
+  app.add_option("--device", args->device, "Where to compute: cpu, cuda, auto (overrides train.device)");
   app.add_option("--transport", args->transport,
                  "How ranks exchange: auto, shm, tcp, mpi, inproc (overrides parallel.transport)");
   app.add_option("--coordinator", args->coordinator,

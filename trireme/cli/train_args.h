@@ -21,6 +21,7 @@ struct TrainArgs {
   int workers = 0;          // 0: as the job says
   int servers = -1;         // -1: as the job says
   std::string transport;    // "": as the job says
+  std::string device;       // empty: as the job says
   std::string coordinator;  // "": as the launcher says
   std::string hosts;        // "": this host alone; a file
   std::string ssh = "ssh -o BatchMode=yes -o ConnectTimeout=10";

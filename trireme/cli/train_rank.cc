@@ -146,6 +146,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.rt = &rt;
   context.job = *job;
   context.run_dir = run.run_dir;
+  context.local_rank = run.id.local_rank;
   context.data = *data;
   context.machine.cores = rt.compute_threads();
   // Another host may lack the fastest kernels of this one: a plan for several names the usual ones.

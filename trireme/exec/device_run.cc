@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "trireme/exec/node_times.h"
 #include "trireme/kernel/cuda/session.h"
@@ -37,14 +38,16 @@ constexpr std::size_t kAlign = 256;
 }  // namespace
 
 struct DeviceRun::Parts {
-  explicit Parts(const CompiledPlan& p)
+  Parts(const CompiledPlan& p, const DeviceMirror* m)
       : plan(p),
+        mirror(m),
         session(*p.gpu()),
+        side(*p.gpu()),
         roots(graph::storage_roots(p.program, p.pinned)),
         inputs(p.inputs.size()) {
     strands.resize(p.part.strands.size());
   }
-  Status copy(const Tensor& from, const Tensor& to) {
+  static Status copy(cuda::Session& session, const Tensor& from, const Tensor& to) {
     const std::size_t bytes = from.type().num_bytes();
     return session.copy(from.buffer().slice(from.offset_bytes(), bytes),
                         to.buffer().slice(to.offset_bytes(), bytes));
@@ -64,8 +67,16 @@ struct DeviceRun::Parts {
   Status run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt);
   Status run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt);
 
+  // The tensor on the device that stands for it already, if any.
+  std::optional<Tensor> resident(const Tensor& t) const {
+    if (t.buffer().device().kind() == DeviceKind::kCuda) return t;
+    return mirror != nullptr ? mirror->find(t) : std::nullopt;
+  }
+
   const CompiledPlan& plan;
+  const DeviceMirror* mirror;
   cuda::Session session;
+  cuda::Session side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<Pair*> inputs;  // null: given on the device, or not yet
@@ -115,7 +126,7 @@ Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const run
 
 Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt) {
   for (Pair* p : work.reads)
-    if (!std::exchange(p->fresh, true)) TR_RETURN_IF_ERROR(copy(p->host, p->device));
+    if (!std::exchange(p->fresh, true)) TR_RETURN_IF_ERROR(copy(session, p->host, p->device));
   if (times != nullptr) {
     TR_RETURN_IF_ERROR(run_timed(work, *times, rt));
   } else if (work.replay == nullptr && (work.runs == 0 || work.calls.size() < 2)) {
@@ -130,24 +141,25 @@ Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const ru
   ++work.runs;
   for (Pair* p : work.writes) {
     p->fresh = true;
-    TR_RETURN_IF_ERROR(copy(p->device, p->host));
+    TR_RETURN_IF_ERROR(copy(session, p->device, p->host));
   }
   return session.synchronize();
 }
 
-DeviceRun::DeviceRun(const CompiledPlan& plan) : parts_(std::make_unique<Parts>(plan)) {}
+DeviceRun::DeviceRun(const CompiledPlan& plan, const DeviceMirror* mirror)
+    : parts_(std::make_unique<Parts>(plan, mirror)) {}
 DeviceRun::~DeviceRun() = default;
 
 Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
   Parts& p = *parts_;
   const Value value = p.plan.inputs[index].value;
-  if (tensor.buffer().device().kind() == DeviceKind::kCuda) {
+  if (const std::optional<Tensor> there = p.resident(tensor)) {
     // What was captured holds the address of the tensor before.
     for (std::size_t s = 0; s < p.strands.size(); ++s)
       for (const Call& c : p.strands[s].calls)
         for (const Value v : p.plan.program.node(c.node).inputs)
           if (p.roots[v] == value) p.strands[s].replay.reset();
-    return tensor;
+    return *there;
   }
   Pair*& pair = p.inputs[index];
   if (pair == nullptr) {
@@ -159,7 +171,7 @@ Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
 }
 
 Result<Tensor> DeviceRun::take_variable(Value value, const Tensor& tensor) {
-  if (tensor.buffer().device().kind() == DeviceKind::kCuda) return tensor;
+  if (const std::optional<Tensor> there = parts_->resident(tensor)) return *there;
   TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
   parts_->read_by_strands(value, pair);
   parts_->written_by_strands(value, pair);
@@ -167,7 +179,7 @@ Result<Tensor> DeviceRun::take_variable(Value value, const Tensor& tensor) {
 }
 
 Result<Tensor> DeviceRun::take_bound(Value value, const Tensor& tensor) {
-  if (tensor.buffer().device().kind() == DeviceKind::kCuda) return tensor;
+  if (const std::optional<Tensor> there = parts_->resident(tensor)) return *there;
   TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
   parts_->work_of(value.node).writes.push_back(pair);
   parts_->bound[pair->device.raw()] = tensor;
@@ -201,9 +213,14 @@ Result<Tensor> DeviceRun::on_host(const Tensor& value) {
   if (at != parts_->bound.end() && value.type().num_bytes() == at->second.type().num_bytes())
     return Tensor(at->second.buffer(), value.type(), at->second.offset_bytes());
   TR_ASSIGN_OR_RETURN(Tensor host, Tensor::allocate(cpu_device(), value.type()));
-  TR_RETURN_IF_ERROR(parts_->copy(value, host));
-  TR_RETURN_IF_ERROR(parts_->session.synchronize());
+  TR_RETURN_IF_ERROR(Parts::copy(parts_->side, value, host));
+  TR_RETURN_IF_ERROR(parts_->side.synchronize());
   return host;
+}
+
+Status DeviceRun::to_device(const Tensor& host, const Tensor& device) {
+  TR_RETURN_IF_ERROR(Parts::copy(parts_->side, host, device));
+  return parts_->side.synchronize();
 }
 
 }  // namespace trireme::exec

@@ -21,7 +21,7 @@ class NodeTimes;
 
 class DeviceRun {
  public:
-  explicit DeviceRun(const CompiledPlan& plan);
+  DeviceRun(const CompiledPlan& plan, const DeviceMirror* mirror);
   ~DeviceRun();
 
   // The tensor that kernels see: itself where it is on the device, else its copy there.
@@ -35,8 +35,10 @@ class DeviceRun {
   void begin();
   void run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt);
   Status result() const;  // of the last run()
-  // A value on the host: the caller's memory where it is bound there, else a copy.
+  // A value on the host: the caller's memory where it is bound there, else a copy. On the loop, while a
+  // strand may run: the value must be written already.
   Result<Tensor> on_host(const Tensor& value);
+  Status to_device(const Tensor& host, const Tensor& device);  // likewise
 
  private:
   struct Parts;

@@ -79,6 +79,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
     if (--notice_waiting[static_cast<std::size_t>(notice)] == 0) due.push_back(notice);
   }
   static Task<void> run_host(std::shared_ptr<RunState> self, std::int32_t strand);
+  static Task<Status> run_beside_device(RunState& self, HostOp& host, std::int32_t node);
 
   runtime::Runtime& rt;
   std::shared_ptr<const CompiledPlan> plan;
@@ -210,9 +211,30 @@ void RunState::note_end(std::int32_t strand) {
 Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t strand) {
   const std::int32_t node = self->plan->part.strands[static_cast<std::size_t>(strand)].nodes[0];
   HostOp& host = *self->strands[static_cast<std::size_t>(strand)].host;
-  Status status =
-      co_await host.start(self->plan->program.node(node), self->inputs_of(node), self->outputs_of(node));
+  const graph::Node& what = self->plan->program.node(node);
+  Status status;
+  if (self->gpu != nullptr)
+    status = co_await run_beside_device(*self, host, node);
+  else
+    status = co_await host.start(what, self->inputs_of(node), self->outputs_of(node));
   self->ended(strand, std::move(status));
+}
+
+// Host ops work on the host: copies of their operands.
+Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, std::int32_t node) {
+  std::vector<Tensor> in, out;
+  for (const Tensor& t : self.inputs_of(node)) {
+    TR_CO_ASSIGN_OR_RETURN(Tensor copy, self.gpu->on_host(t));
+    in.push_back(std::move(copy));
+  }
+  for (const Tensor& t : self.outputs_of(node)) {
+    TR_CO_ASSIGN_OR_RETURN(Tensor own, Tensor::allocate(cpu_device(), t.type()));
+    out.push_back(std::move(own));
+  }
+  TR_CO_RETURN_IF_ERROR(co_await host.start(self.plan->program.node(node), in, out));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    TR_CO_RETURN_IF_ERROR(self.gpu->to_device(out[i], self.outputs_of(node)[i]));
+  co_return Status();
 }
 
 void RunState::ended(std::int32_t strand, Status result) {
@@ -530,7 +552,7 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
     if (rt.is_virtual())
       return error(Code::kInvalid,
                    "[exec] a graph compiled for a GPU cannot run in virtual time; compile it for the host");
-    s.gpu = std::make_unique<DeviceRun>(*s.plan);
+    s.gpu = std::make_unique<DeviceRun>(*s.plan, options.mirror);
     TR_ASSIGN_OR_RETURN(s.arena, s.plan->options.device->allocate(bytes));
   } else if (rt.is_phantom()) {
     s.arena = Buffer::phantom(phantom_device(), bytes);

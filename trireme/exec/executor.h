@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/exec/device_mirror.h"
 #include "trireme/exec/host_op.h"
 #include "trireme/exec/memory_report.h"
 #include "trireme/exec/profile.h"
@@ -133,6 +134,7 @@ struct ExecutionOptions {
   HostOps host_ops = {};                        // implementations for the host ops in the graph
   Device* device = nullptr;                     // where the arena lives; null: the host's memory
   bool profile = false;                         // time every node; costs two clock readings each
+  DeviceMirror* mirror = nullptr;  // on a GPU: tensors of the host that are there already; used by feed() too
 };
 
 // On a phantom Runtime the arena is phantom and no kernel runs; time advances by the strands' costs.

@@ -23,7 +23,8 @@ struct EvaluatorOptions {
   std::int64_t batch = 0;                            // of the graph
   exec::Variables* variables = nullptr;
   std::shared_ptr<const data::Dataset> data;
-  int slots = 1;  // batches at once
+  int slots = 1;                         // batches at once
+  exec::DeviceMirror* mirror = nullptr;  // of the variables, where they stay on a GPU
 };
 
 class Evaluator {

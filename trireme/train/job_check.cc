@@ -66,8 +66,10 @@ void check_train(JobChecker& c, const Job::Train& t) {
   c.expect(t.trace_steps >= 0 && t.trace_steps <= 10000, "train.trace_steps", "between 0 and 10000");
   c.expect(in_range(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
   c.expect_one_of(t.nan, "train.nan", {"stop", "skip"});
-  c.expect_one_of(t.device, "train.device", {"cpu"});
-  c.expect_one_of(t.precision, "train.precision", {"f32", "bf16", "f16"});
+  c.expect_one_of(t.device, "train.device", {"cpu", "cuda", "auto"});
+  c.expect_one_of(t.precision, "train.precision", {"f32", "tf32", "bf16", "f16"});
+  c.expect(t.precision != "tf32" || t.device != "cpu", "train.precision",
+           "f32: tf32 is a format of GPUs (train.device)");
 }
 
 // What the op of the optimiser says about the attributes: names, ranges, what goes together.

@@ -63,8 +63,8 @@ const JobKey kKeys[] = {
     TR_KEY("train.events", bool, train.events, false, "Write TensorBoard event files."),
     TR_KEY("train.target_accuracy", double, train.target_accuracy, true, "Stop when an evaluation reaches this accuracy, like 0.99; 0: never."),
     TR_KEY("train.nan", Text, train.nan, true, "When the loss or a gradient is not a number: stop, or skip the step."),
-    TR_KEY("train.device", Text, train.device, true, "cpu."),
-    TR_KEY("train.precision", Text, train.precision, true, "Of products: f32, bf16, or f16 (with loss scaling); weights and sums stay f32."),
+    TR_KEY("train.device", Text, train.device, true, "cpu, cuda (an NVIDIA GPU), or auto: cuda where there is one."),
+    TR_KEY("train.precision", Text, train.precision, true, "Of products: f32, tf32 (on a GPU: f32 with operands rounded to 10 bits), bf16, or f16 (with loss scaling); weights and sums stay f32."),
 
     TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw or lars (trireme inspect optimizers)."),
     TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate; not set: 0.1 for sgd, momentum, nesterov and lars, 0.01 for adagrad and rmsprop, 0.001 for adam and adamw."),

@@ -282,7 +282,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.agreement = plan.agreement;
   s.codec = c_.job.parallel.codec;
   s.transport = roles.world > 1 ? c_.transport : "none";
-  s.device = c_.job.train.device;
+  s.device = c_.device != nullptr ? "cuda" : "cpu";
   s.precision = c_.job.train.precision;
   s.task = start_.prepared->input.task;
   s.steps = at_.steps;

@@ -6,6 +6,7 @@
 #include "trireme/agree/traffic.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
@@ -67,9 +68,12 @@ Result<graph::Graph> scale_update_graph() {
   return g;
 }
 
-exec::CompileOptions kernel_options(const plan::Plan& plan, bool fixed) {
+exec::CompileOptions kernel_options(const Job& job, const Prepared& p, bool fixed) {
+  const plan::Plan& plan = p.plan;
   exec::CompileOptions options;
   options.width = plan.shard_threads;
+  options.device = p.device;
+  options.tf32 = job.train.precision == "tf32";
   if (fixed) {
     options.kernels = plan.kernels;
     options.strict_kernels = true;
@@ -89,12 +93,13 @@ bool gates_come_first(const exec::CompiledGraph& compiled, const Prepared& p) {
   return last_gate <= first_gradient;
 }
 
-Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
+Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
-  exec::CompileOptions options = kernel_options(plan, fixed);
+  exec::CompileOptions options = kernel_options(job, out, fixed);
   out.notices_of_bucket.assign(plan.buckets.size(), 0);
   const auto notify = [&](std::string output, std::string variable, std::size_t bucket) {
     options.bound.push_back(output);
+    if (out.device != nullptr) return;  // one strand, captured whole: buckets leave when it has ended
     options.notices.push_back({std::move(output), std::move(variable)});
     out.bucket_of_notice.push_back(static_cast<int>(bucket));
     ++out.notices_of_bucket[bucket];
@@ -110,6 +115,7 @@ Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
   out.loss_notice = static_cast<int>(options.notices.size());
   notify("loss", "", plan.buckets.size() - 1);
   notify("correct", "", plan.buckets.size() - 1);
+  if (out.device != nullptr) out.loss_notice = -1;
   if (plan.overlap == plan::Overlap::kFull)
     for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters});
   TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
@@ -122,7 +128,8 @@ Status compile_train(const graph::Graph& graph, bool fixed, Prepared& out) {
 
 // What the job asks for, as far as it can be done: where updates wait for all gradients, one worker has
 // nothing to hide, and other rules have steps of their own.
-Result<plan::Overlap> possible_overlap(const Job& job, int world) {
+Result<plan::Overlap> possible_overlap(const Job& job, int world, bool on_gpu) {
+  if (on_gpu) return plan::Overlap::kNone;
   TR_ASSIGN_OR_RETURN(const plan::Overlap wanted, plan::find_overlap(job.parallel.overlap));
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   if (rule->pace != agree::Pace::kStep) return plan::Overlap::kBuckets;
@@ -173,11 +180,11 @@ Result<graph::Graph> faster(const graph::Graph& graph) {
   return graph::fuse_elementwise(merged);
 }
 
-Status compile_products(const FactoredTrain& factored, bool fixed, Prepared& out) {
+Status compile_products(const Job& job, const FactoredTrain& factored, bool fixed, Prepared& out) {
   for (const std::vector<graph::Graph>& graphs : factored.products) {
     auto& products = out.products.emplace_back();
     for (const graph::Graph& g : graphs) {
-      exec::CompileOptions options = kernel_options(out.plan, fixed);
+      exec::CompileOptions options = kernel_options(job, out, fixed);
       options.bound = {"grad"};
       TR_ASSIGN_OR_RETURN(Compiled product, exec::compile(g, std::move(options)));
       products.push_back(std::move(product));
@@ -202,15 +209,23 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, build_job_model(job, out.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
   TR_ASSIGN_OR_RETURN(const graph::Graph train, faster(factored.graph));
-  TR_RETURN_IF_ERROR(compile_train(train, fixed, out));
-  TR_RETURN_IF_ERROR(compile_products(factored, fixed, out));
+  TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
+  TR_RETURN_IF_ERROR(compile_products(job, factored, fixed, out));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
-  exec::CompileOptions eval_options = kernel_options(plan, fixed);
+  exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
   TR_ASSIGN_OR_RETURN(const graph::Graph test, faster(eval.eval));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
+  // What works on summed gradients is where they are.
+  const bool on_host = out.device != nullptr && !out.resident;
   const auto compile = [&](const graph::Graph& g, Compiled& to) -> Status {
-    TR_ASSIGN_OR_RETURN(to, exec::compile(g, kernel_options(plan, fixed)));
+    exec::CompileOptions options = kernel_options(job, out, fixed);
+    if (on_host) {
+      options.device = nullptr;
+      options.kernels.clear();
+      options.strict_kernels = false;
+    }
+    TR_ASSIGN_OR_RETURN(to, exec::compile(g, std::move(options)));
     return {};
   };
   for (const plan::Bucket& bucket : plan.buckets) {
@@ -234,11 +249,12 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
 
 std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const plan::Plan& plan,
                           const std::vector<plan::ParameterSize>& sizes) {
-  constexpr std::int64_t kAlone = 1 << 20;  // one worker: nothing travels, updates start early
+  constexpr std::int64_t kAlone = 1 << 20;                // one worker: nothing travels, updates start early
+  constexpr std::int64_t kWhole = std::int64_t{1} << 40;  // on a GPU: all updates in one launch
   constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
   if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
   if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
-  if (options.world == 1) return kAlone;
+  if (options.world == 1) return options.device != nullptr ? kWhole : kAlone;
   std::int64_t elems = 0;
   for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
   const auto seconds = [&](std::int64_t count) {
@@ -274,7 +290,9 @@ Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, con
   }
   plan.buckets =
       plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
-  plan.kernel_library = kernel::cpu_kernel_library();
+  plan.kernel_library = options.device != nullptr
+                            ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))
+                            : kernel::cpu_kernel_library();
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
   if (rule->pace == agree::Pace::kStep)
     TR_RETURN_IF_ERROR(code_buckets(job, prepared.parameters, rates_of(options), plan));
@@ -332,6 +350,13 @@ Result<std::vector<std::string>> inherited_names(const Job& job, const model::Mo
   return names;
 }
 
+// Whether gradients and weights need not be seen by the host: one worker with one shard, whose steps are a
+// batch each.
+bool can_stay_on_gpu(const Job& job, const plan::Plan& plan, int world) {
+  return world == 1 && plan.logical_shards == 1 && plan.agreement == "bsp" && job.parallel.codec == "none" &&
+         job.train.optimizer.max_batch_multiplier == 1;
+}
+
 // A name that the model does not have is the user's mistake.
 Status as_users_mistake(const Status& status) {
   return status.code() == Code::kNotFound ? Status(Code::kInvalid, status.message()) : status;
@@ -378,10 +403,12 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   const bool ordered = fixed && plan.workers() == options.world && !plan.exchange_order.empty();
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
   plan.transport = options.transport;
-  TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world));
+  out->device = options.device;
+  out->resident = out->device != nullptr && can_stay_on_gpu(job, plan, options.world);
+  TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world, out->device != nullptr));
   const Status shares = can_share_weights(job, options.transport, options.world);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
-  plan.shared_weights = shares.ok() && job.parallel.weights != "own";
+  plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;
   TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
   const plan::StepCosts costs = step_costs(*out, options.machine.cores);
   const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
@@ -392,9 +419,12 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, costs, options));
   if (fixed) return std::shared_ptr<const Prepared>(out);
   plan.kernels = out->train->kernels();
-  std::vector<Compiled> others = out->updates;
-  for (const Compiled& more : {out->eval, out->statistics_update, out->gate, out->scale_update})
-    if (more != nullptr) others.push_back(more);
+  std::vector<Compiled> others = {out->eval};
+  if (out->device == nullptr || out->resident) {
+    others.insert(others.end(), out->updates.begin(), out->updates.end());
+    for (const Compiled& more : {out->statistics_update, out->gate, out->scale_update})
+      if (more != nullptr) others.push_back(more);
+  }
   for (const Compiled& more : others)
     for (const auto& [op, kernel] : more->kernels()) plan.kernels.emplace(op, kernel);
   name_product_kernels(*out, plan.kernels);

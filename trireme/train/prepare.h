@@ -18,6 +18,10 @@ using Compiled = std::shared_ptr<const exec::CompiledGraph>;
 
 struct Prepared {
   plan::Plan plan;
+  // The GPU that the graphs are compiled for; null: the host.
+  std::shared_ptr<Device> device;
+  // Weights, gradients and optimiser state stay on the GPU: nobody on the host adds or sends gradients.
+  bool resident = false;
   model::ModelInput input;
   std::vector<model::Parameter> parameters;  // trained ones, in order of use
   std::vector<model::Parameter> frozen;
@@ -56,6 +60,7 @@ struct PrepareOptions {
   cost::LinkModel link;
   // What the prediction is made of, where more is known than machine and link.
   std::shared_ptr<const cost::Rates> rates;
+  std::shared_ptr<Device> device;  // a GPU to compile for; null: the host
   // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
   std::shared_ptr<const plan::Plan> fixed;
 };

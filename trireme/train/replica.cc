@@ -99,6 +99,13 @@ Status Replica::Parts::make_agreed() {
   return {};
 }
 
+Status Replica::Parts::make_mirror() {
+  if (!prepared->resident) return {};
+  mirror = std::make_unique<exec::DeviceMirror>(prepared->device);
+  for (const std::string& name : variables.names()) TR_RETURN_IF_ERROR(mirror->add(*variables.get(name)));
+  return mirror->upload_all();
+}
+
 // Backward writes into the memory of a bucket.
 Status Replica::Parts::bind_gradients(const plan::Bucket& bucket, const Tensor& memory,
                                       exec::ExecutionOptions& options) {
@@ -130,12 +137,14 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
   exec::ExecutionOptions options;
   options.variables = &variables;
   options.profile = job.train.trace_steps > 0;
+  options.mirror = mirror.get();
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     const plan::Bucket& bucket = plan().buckets[i];
     const TensorType vector{DType::kF32, {by_factors(i) ? 0 : bucket.num_elems}};
     if (i == shard.buckets.size()) {
       TR_ASSIGN_OR_RETURN(Tensor own, at == 0 ? group.allocate(vector) : Tensor::allocate(device(), vector));
       if (own.raw() != nullptr) std::memset(own.raw(), 0, vector.num_bytes());
+      if (mirror != nullptr) TR_RETURN_IF_ERROR(mirror->add(own));
       shard.buckets.push_back(std::move(own));
     }
     if (by_factors(i)) {
@@ -195,6 +204,8 @@ Status Replica::Parts::make_evaluator() {
   options.variables = links.leased ? &agreed_variables : &variables;
   options.data = data;
   options.slots = std::max(1, rt.compute_threads() / std::max(1, plan().shard_threads));
+  if (prepared->device != nullptr) options.slots = 1;
+  options.mirror = mirror.get();
   TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
   const std::int64_t most =
       std::max(evaluator->num_batches(Part::kTest), evaluator->num_batches(Part::kValidation));
@@ -204,7 +215,12 @@ Status Replica::Parts::make_evaluator() {
 
 io::NamedTensors Replica::Parts::named(const exec::Variables& from, bool with_state) const {
   io::NamedTensors out;
-  const auto add = [&](const std::string& name) { out.emplace_back(name, *from.get(name)); };
+  const auto add = [&](const std::string& name) {
+    out.emplace_back(name, *from.get(name));
+    if (mirror == nullptr) return;
+    const Status copied = mirror->download(out.back().second);
+    TR_CHECK(copied.ok(), "{}", copied.to_string());
+  };
   for (const auto* list : {&prepared->parameters, &prepared->frozen})
     for (const model::Parameter& p : *list) add(p.name);
   for (const model::Statistic& s : prepared->statistics) add(s.name);
@@ -236,6 +252,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.num_workers = group.world();
   parts->updates_here = rule->updates_here;
   TR_RETURN_IF_ERROR(parts->make_variables());
+  TR_RETURN_IF_ERROR(parts->make_mirror());
   TR_RETURN_IF_ERROR(parts->make_agreed());
   with.mail = parts->links.mail;
   with.servers = parts->links.servers;
@@ -331,6 +348,7 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
 
 io::NamedTensors Replica::parameters() const { return parts_->named(parts_->variables, false); }
 io::NamedTensors Replica::state() const { return parts_->named(parts_->variables, true); }
+Status Replica::publish() { return parts_->mirror != nullptr ? parts_->mirror->upload_all() : Status(); }
 const SampleOrder& Replica::order() const { return parts_->feed->order(); }
 const data::PrefetchCounters& Replica::feed_counters() const { return parts_->feed->counters(); }
 std::vector<exec::Profile> Replica::profiles() const {

@@ -113,8 +113,10 @@ class Replica {
   io::NamedTensors agreed() const;  // as parameters()
   std::span<const Tensor> weights() const;
 
+  // Whoever wrote into parameters() or state() says so; before the next step.
+  Status publish();
   // What the model is: parameters, frozen ones, running statistics; and with the optimiser's state. In name
-  // order. Views of the live memory.
+  // order. Views of the live memory, which on a GPU is its copy on the host as of this call.
   io::NamedTensors parameters() const;
   io::NamedTensors state() const;
 

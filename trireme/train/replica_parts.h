@@ -40,7 +40,8 @@ struct Replica::Parts {
   std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
   std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
   exec::Variables variables, agreed_variables;
-  std::vector<collective::LeafRun> owners;  // of logical shards, per worker
+  std::unique_ptr<exec::DeviceMirror> mirror;  // null unless the model stays on a GPU
+  std::vector<collective::LeafRun> owners;     // of logical shards, per worker
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
   exec::Variables own_variables;                          // shared weights: this worker's slices
@@ -84,6 +85,7 @@ struct Replica::Parts {
   }
 
   // replica.cc
+  Status make_mirror();  // of all variables
   Status make_weights();
   Status make_variables();
   Status bind_weights(exec::Variables& to, const std::vector<Tensor>& memory);
@@ -103,6 +105,7 @@ struct Replica::Parts {
   // replica_step.cc
   void begin_step(const StepInput& input);
   void on_notice(std::size_t shard, int notice);
+  Status look_at_loss(std::size_t shard);
   void bucket_is_final(std::size_t bucket);
   void begin_updates();
   void start_exchanges();

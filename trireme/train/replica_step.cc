@@ -41,6 +41,18 @@ void Replica::Parts::on_notice(std::size_t shard, int notice) {
   if (--pending[bucket] == 0 && broken_shard < 0) bucket_is_final(bucket);
 }
 
+// On a GPU the loss is looked at after the whole backward pass, before anything leaves.
+Status Replica::Parts::look_at_loss(std::size_t shard) {
+  const plan::Bucket& last = plan().buckets.back();
+  const Tensor& bucket = shards[shard].buckets.back();
+  const Tensor metrics(bucket.buffer(), {DType::kF32, {2}},
+                       bucket.offset_bytes() + static_cast<std::size_t>(last.metrics_offset) * 4);
+  if (mirror != nullptr) TR_RETURN_IF_ERROR(mirror->download(metrics));
+  if (!skips() && !std::isfinite(*metrics.data<float>()) && broken_shard < 0)
+    broken_shard = static_cast<int>(shard);
+  return {};
+}
+
 void Replica::Parts::bucket_is_final(std::size_t bucket) {
   if (queue.empty()) begin_updates();
   TR_CHECK(exchanging.step == now.step && !travelling[bucket],
@@ -70,11 +82,15 @@ void Replica::Parts::bucket_has_ended(std::size_t bucket, const Status& status) 
   if (bucket_ended != nullptr) bucket_ended->set(true);
 }
 
+// One shard on a GPU: its gradient is the sum.
+Task<Status> nothing_to_exchange() { co_return Status(); }
+
 // The sum over all shards is there when it ends: of gradients by the rule, of factors' products otherwise.
 Task<Status> Replica::Parts::exchange(std::size_t bucket) {
   const plan::Bucket& planned = plan().buckets[bucket];
   const auto step = static_cast<std::uint32_t>(exchanging.step);
   if (by_factors(bucket)) return factors->exchange(bucket, step, owners);
+  if (mirror != nullptr) return nothing_to_exchange();
   agree::BucketExchange exchange;
   exchange.step = step;
   exchange.slot = planned.slot;
@@ -131,6 +147,7 @@ Task<Status> Replica::Parts::run_shard(std::size_t shard) {
     for (std::size_t b = 0; b < travelling.size(); ++b)
       if (!travelling[b]) shards[shard].execution->open(static_cast<int>(b));
   if (status.ok()) status = co_await shards[shard].execution->run();
+  if (status.ok() && prepared->device != nullptr) status = look_at_loss(shard);
   note(fmt::format("shard {}", shards[shard].index), "compute", static_cast<int>(shard), began);
   co_return status;
 }
@@ -249,6 +266,7 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
 
 Task<Status> Replica::Parts::explain_broken_loss() {
   std::string what;
+  if (mirror != nullptr) TR_CO_RETURN_IF_ERROR(mirror->download_all());
   auto found = co_await find_first_broken(rt, prepared->train->graph(), variables, prepared->input,
                                           batch[static_cast<std::size_t>(broken_shard)]);
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;

@@ -58,6 +58,7 @@ Status Replica::Parts::make_updates() {
   const auto make = [&](const Compiled& compiled) {
     exec::ExecutionOptions options;
     options.variables = &variables;
+    options.mirror = mirror.get();
     return exec::make_execution(rt, compiled, std::move(options));
   };
   const std::pair<const char*, const Tensor*> scalars[] = {

@@ -5,6 +5,7 @@
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/measured_kernels.h"
 #include "trireme/train/roles.h"
@@ -27,7 +28,29 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   options.machine = c.machine;
   options.link = c.link;
   options.rates = c.rates;
+  options.device = c.device;
   return options;
+}
+
+// The GPU that the job asks for. In virtual time costs are all there is: no GPU.
+Task<Status> open_device(RankContext& c) {
+  if (c.job.train.device == "cpu" || c.rt->is_virtual() || c.rt->is_phantom() || c.device != nullptr)
+    co_return Status();
+  Result<std::shared_ptr<kernel::cuda::CudaDevice>> opened = Status(Code::kInternal, "[train] not opened");
+  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
+  co_await c.rt->compute(
+      work, [&](runtime::ComputeContext&) { opened = kernel::cuda::open_device(c.local_rank); }, 1,
+      "open GPU");
+  if (!opened.ok()) {
+    if (c.job.train.device == "auto") {
+      c.rt->log(fmt::format("training on the host: {}", opened.status().message()));
+      co_return Status();
+    }
+    co_return opened.status();
+  }
+  Device* const device = &kernel::cuda::as_device(**opened);
+  c.device = std::shared_ptr<Device>(std::move(*opened), device);
+  co_return Status();
 }
 
 // Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
@@ -45,7 +68,8 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext&
 // A plan that nobody made before: the kernels that are fastest here are part of it.
 Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c, PrepareOptions options) {
   Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(c, options);
-  if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt)) co_return first;
+  if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt) || c.device != nullptr)
+    co_return first;
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await with_measured_kernels(*c.rt, *first, *c.kernel_cache));
   if (plan.kernels == (*first)->plan.kernels) co_return first;
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
@@ -55,6 +79,7 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c,
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
 Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   StartState state;
+  TR_CO_RETURN_IF_ERROR(co_await open_device(c));
   PrepareOptions options = prepare_options(c, group);
   const std::string plan_path = c.run_dir + "/plan.json";
   if (!c.run_dir.empty()) {
@@ -152,6 +177,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   if (state.prepared != nullptr) co_return state;
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
+  TR_CO_RETURN_IF_ERROR(co_await open_device(c));
   PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));

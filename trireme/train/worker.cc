@@ -111,6 +111,7 @@ Task<Status> Worker::restore() {
                                                  replica_->parameters(), start_.restored, is_shared));
   }
   start_.restored.clear();
+  TR_CO_RETURN_IF_ERROR(replica_->publish());
   if (!replica_->shares_weights()) co_return Status();
   comm::Call ready;  // rank 0 has written them
   ready.slot = kSlotSharedReady;
@@ -141,6 +142,7 @@ Task<Status> Worker::begin() {
   per_epoch_ = replica_->order().batches_per_epoch();
   total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
   replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
+  TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(co_await restore());
   replica_->start_feed(at_.batches, total_batches_);
   if (chief() && c_.progress != nullptr) {
@@ -399,7 +401,7 @@ Summary Worker::summarise() const {
   s.agreement = plan().agreement;
   s.codec = c_.job.parallel.codec;
   s.transport = group_.world() > 1 ? c_.transport : "none";
-  s.device = c_.job.train.device;
+  s.device = start_.prepared->device != nullptr ? "cuda" : "cpu";
   s.precision = c_.job.train.precision;
   s.task = start_.prepared->input.task;
   s.steps = at_.steps;

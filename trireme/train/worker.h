@@ -63,8 +63,10 @@ struct RankContext {
   std::string transport = "inproc";
   net::ConnectOptions connect;                // rank, world, where to meet
   std::unique_ptr<net::Transport> connected;  // not null: this one is used, nobody connects
+  int local_rank = 0;                         // among the ranks of this host
   std::string run_dir;                        // empty: nothing is read or written
   std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
+  std::shared_ptr<Device> device;             // opened as train.device says; null: the host
   // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.
   std::shared_ptr<const Prepared> prepared;
   // Set: a new plan gets kernels by measurement (measured_kernels.h), remembered in this file ("": nowhere).
