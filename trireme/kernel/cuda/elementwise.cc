@@ -91,20 +91,15 @@ struct Writer {
   std::string stores() const;
 };
 
+// `whole` is the same for a block: its loads then stand one after another, all in flight before the first
+// use.
 constexpr const char* kAccessText = R"cuda(
-template <class T> inline Pack<T, V> load(const T* p, index at, index i, index n, bool whole) {
-  if (whole) return *(const Pack<T, V>*)(p + at);
-  Pack<T, V> x;
+template <class T> inline void load(Pack<T, V>& x, const T* p, index at, index i, index n) {
 #pragma unroll
   for (int k = 0; k < V; ++k)
     if (i + k < n) x.v[k] = p[at + k];
-  return x;
 }
-template <class T> inline void store(T* p, const Pack<T, V>& y, index at, index i, index n, bool whole) {
-  if (whole) {
-    *(Pack<T, V>*)(p + at) = y;
-    return;
-  }
+template <class T> inline void store(T* p, const Pack<T, V>& y, index at, index i, index n) {
 #pragma unroll
   for (int k = 0; k < V; ++k)
     if (i + k < n) p[at + k] = y.v[k];
@@ -151,22 +146,26 @@ std::string Writer::parameters() const {
 }
 
 std::string Writer::loads() const {
-  std::string before, each;
+  std::string before, whole, part, each;
+  const auto vectors = [&](std::size_t k, const std::string& at) {
+    whole += fmt::format("      x{0}[u] = *(const Pack<{1}, V>*)(p{0} + {2});\n", k, in[k].scalar.memory, at);
+    part += fmt::format("      load(x{0}[u], p{0}, {1}, i, n);\n", k, at);
+  };
   for (std::size_t k = 0; k < in.size(); ++k) {
     const std::string& type = in[k].scalar.memory;
     switch (in[k].access) {
       case Access::kScalar:
-        before += fmt::format("  const {} x{} = p{}[0];\n", type, k, k);
+        before += fmt::format("  const {0} x{1} = p{1}[0];\n", type, k);
         continue;
       case Access::kSame:
         before += fmt::format("  {} x{}[U];\n", type, k);
         each += fmt::format("    x{0}[u] = p{0}[i < n ? at{0}(i) : 0];\n", k);
         continue;
       case Access::kFlat:
-        each += fmt::format("    x{0}[u] = load(p{0}, i, i, n, whole);\n", k);
+        vectors(k, "i");
         break;
       case Access::kRun:
-        each += fmt::format("    x{0}[u] = load(p{0}, i < n ? at{0}(i) : 0, i, n, whole);\n", k);
+        vectors(k, fmt::format("at{}(i)", k));
         break;
       case Access::kEach:
         each += fmt::format(
@@ -177,10 +176,14 @@ std::string Writer::loads() const {
     }
     before += fmt::format("  Pack<{}, V> x{}[U];\n", type, k);
   }
-  return fmt::format(
-      "{}#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n"
-      "    const bool whole = aligned && i + V <= n;\n{}  }}\n",
-      before, kThreads, each);
+  const auto loop_over = [](const char* head, const std::string& body) {
+    return body.empty() ? body
+                        : fmt::format(
+                              "  {}\n#pragma unroll\n    for (int u = 0; u < U; ++u) {{\n"
+                              "      const index i = first + u * {} * V;\n{}    }}\n",
+                              head, kThreads, body);
+  };
+  return before + loop_over("if (whole)", whole) + loop_over("else", part) + loop_over("", each);
 }
 
 std::string Writer::compute() const {
@@ -208,16 +211,17 @@ std::string Writer::compute() const {
 std::string Writer::stores() const {
   std::string text;
   for (std::size_t k = 0; k < out.size(); ++k) {
-    if (out[k].access == Access::kFlat) {
-      text += fmt::format("    store(q{0}, y{0}, i, i, n, whole);\n", k);
-    } else if (out[k].access == Access::kRun) {
-      text += fmt::format("    store(q{0}, y{0}, i < n ? to{0}(i) : 0, i, n, whole);\n", k);
-    } else {
+    if (out[k].access == Access::kEach) {
       text += fmt::format(
           "#pragma unroll\n    for (int k = 0; k < V; ++k)\n"
           "      if (i + k < n) q{0}[to{0}(i + k)] = y{0}.v[k];\n",
           k);
+      continue;
     }
+    const std::string at = out[k].access == Access::kFlat ? "i" : fmt::format("to{}(i)", k);
+    text += fmt::format(
+        "    if (whole) *(Pack<{1}, V>*)(q{0} + {2}) = y{0};\n    else store(q{0}, y{0}, {2}, i, n);\n", k,
+        out[k].scalar.memory, at);
   }
   return text;
 }
@@ -229,12 +233,12 @@ std::string Writer::text() const {
   return fmt::format(
       "typedef {} index;\nconstexpr int V = {}, U = {};\n{}{}{}{}\n"
       "extern \"C\" __global__ void __launch_bounds__({}) loop({}) {{\n"
-      "  const index first = ((index)blockIdx.x * (U * {}) + threadIdx.x) * V;\n{}"
-      "#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n"
-      "    const bool whole = aligned && i + V <= n;\n{}"
+      "  const index start = (index)blockIdx.x * (U * {} * V), first = start + threadIdx.x * V;\n"
+      "  const bool whole = aligned && start + U * {} * V <= n;\n{}"
+      "#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n{}"
       "#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n{}    }}\n{}  }}\n}}\n",
       narrow ? "u32" : "u64", vector, unroll, kAccessText, expression_support(), offsets(), steps(), kThreads,
-      parameters(), kThreads, loads(), kThreads, packs, compute(), stores());
+      parameters(), kThreads, kThreads, loads(), kThreads, packs, compute(), stores());
 }
 
 // Vectors of 16 bytes of the widest element that has its own place for every i.

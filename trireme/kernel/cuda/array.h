@@ -1,0 +1,31 @@
+// What ops that move elements share.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "trireme/kernel/cuda/elementwise.h"
+#include "trireme/kernel/cuda/rows.h"
+
+namespace trireme::kernel::cuda {
+
+// from[i] -> to[i] for every i; elements are moved and never looked at.
+Result<LoopKernel> make_copy(CudaDevice& device, DType dtype, std::vector<Group> from, std::vector<Group> to);
+// Every element gets `value`, as `cast` converts it.
+Result<LoopKernel> make_fill_loop(CudaDevice& device, DType dtype, double value, std::int64_t n);
+std::vector<Group> groups_of(const Shape& shape);  // row-major
+
+Status clear_memory(CudaStream& stream, std::byte* p, std::size_t bytes);  // to zeros
+Status copy_memory(CudaStream& stream, const std::byte* from, std::byte* to, std::size_t bytes);
+
+// `text` with every $name replaced.
+std::string with(std::string text, const std::vector<std::pair<std::string_view, std::string>>& values);
+
+// A transposition through shared memory, where x and y run along different dimensions: groups as of View,
+// over the elements of y. Null where a plain loop is as good.
+Result<std::unique_ptr<CudaKernel>> make_tiled_transpose(CudaDevice& device, DType dtype,
+                                                         const std::vector<Group>& groups);
+
+}  // namespace trireme::kernel::cuda
