@@ -178,10 +178,10 @@ void DnnGraph::convolution(DnnPass pass, std::int64_t x, std::int64_t filter, st
 }
 
 void DnnGraph::pointwise(cudnnPointwiseMode_t mode, std::span<const std::int64_t> inputs, std::int64_t y,
-                         std::int64_t axis) {
+                         cudnnDataType_t compute, std::int64_t axis) {
   DnnDescriptor& p = add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   p.set_one(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
-  p.set_one(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  p.set_one(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, compute);
   if (axis >= 0) p.set_one(CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, axis);
   p.finalize();
   DnnDescriptor& op = add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);

@@ -96,9 +96,9 @@ class DnnGraph {
   // x, filter, y: operands of the convolution whose pass it is. Groups follow from the channels.
   void convolution(DnnPass pass, std::int64_t x, std::int64_t filter, std::int64_t y, const DnnWindow& window,
                    DType compute);
-  // y = mode(x) or mode(x, b) or, for selection, t ? x : b; computed in f32.
+  // y = mode(x) or mode(x, b) or, for selection, t ? x : b. Indices are counted along `axis`.
   void pointwise(cudnnPointwiseMode_t mode, std::span<const std::int64_t> inputs, std::int64_t y,
-                 std::int64_t axis = -1);
+                 cudnnDataType_t compute = CUDNN_DATA_FLOAT, std::int64_t axis = -1);
   void matmul(std::int64_t a, std::int64_t b, std::int64_t c);
   void reduction(cudnnReduceTensorOp_t mode, std::int64_t x, std::int64_t y);
   void reshape(std::int64_t x, std::int64_t y);

@@ -76,6 +76,10 @@ Made make_conv2d_transpose_direct(const CudaQuery& q);
 Made make_conv2d_bias_act(const CudaQuery& q);
 Made make_attention(const CudaQuery& q);
 Made make_attention_grad(const CudaQuery& q);
+bool attention_fuses(const CudaQuery& q);
+bool attention_grad_fuses(const CudaQuery& q);
+Made make_attention_fused(const CudaQuery& q);
+Made make_attention_grad_fused(const CudaQuery& q);
 
 // pool, window, recurrent, linalg
 Made make_max_pool2d(const CudaQuery& query);

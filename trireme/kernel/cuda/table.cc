@@ -145,6 +145,8 @@ std::span<const CudaRow> cuda_kernels() {
       {"conv2d_filter_grad", "nvrtc", &make_conv2d_filter_grad_direct},
       {"conv2d_transpose", "nvrtc", &make_conv2d_transpose_direct},
       {"conv2d_bias_act", "cudnn", &make_conv2d_bias_act},
+      {"attention", "cudnn", &make_attention_fused, &attention_fuses},
+      {"attention_grad", "cudnn", &make_attention_grad_fused, &attention_grad_fuses},
       {"attention", "cublaslt", &make_attention},
       {"attention_grad", "cublaslt", &make_attention_grad},
 
