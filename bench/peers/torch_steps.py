@@ -1,4 +1,4 @@
-"""PyTorch's side of `trireme bench train`: torch_steps.py WORKLOAD MODE DTYPE THREADS BATCH SOCKET.
+"""PyTorch's side of `trireme bench train`: torch_steps.py WORKLOAD MODE DTYPE THREADS BATCH DEVICE SOCKET.
 
 Training steps (forward, backward, optimiser) of one model on data made up once, in one process, eager or compiled with
 the loss inside the compiled function. Does what the driver asks for over its socket (trireme/cli/bench/step_side.h has
@@ -128,7 +128,7 @@ def make_models(torch):
             self.head.weight = self.tokens.weight
 
         def forward(self, x):
-            h = self.tokens(x) + self.positions(torch.arange(x.shape[1]))
+            h = self.tokens(x) + self.positions(torch.arange(x.shape[1], device=x.device))
             for block in self.blocks:
                 h = block(h)
             return self.head(self.norm(h))
@@ -146,8 +146,8 @@ def make_models(torch):
     def images(n, channels, size, classes):
         return torch.randn(n, channels, size, size), torch.randint(classes, (n,))
 
-    def texts(n, context):
-        return torch.randint(65, (n, context)), torch.randint(65, (n, context))
+    def texts(n, context, words=65):
+        return torch.randint(words, (n, context)), torch.randint(words, (n, context))
 
     return {
         "lenet": (lenet, lambda n: images(n, 1, 28, 10), "sgd"),
@@ -156,12 +156,13 @@ def make_models(torch):
         "resnet50": (resnet50, lambda n: images(n, 3, 224, 1000), "sgd"),
         "gpt": (Gpt, lambda n: texts(n, 256), "adamw"),
         "lstm": (Lstm, lambda n: texts(n, 128), "adamw"),
+        "gpt2": (lambda: Gpt(50304, 1024, 768, 12, 12), lambda n: texts(n, 1024, 50257), "adamw"),
     }
 
 
-def make_step(torch, workload, mode, dtype, batch):
+def make_step(torch, workload, mode, dtype, batch, device):
     build, data, optimiser = make_models(torch)[workload]
-    model, (x, y) = build(), data(batch)
+    model, (x, y) = build().to(device), [t.to(device) for t in data(batch)]
     if x.dim() == 4 and x.shape[1] > 1:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     if optimiser == "sgd":
@@ -170,13 +171,15 @@ def make_step(torch, workload, mode, dtype, batch):
         update = torch.optim.AdamW(model.parameters(), 0.0001, fused=True)
 
     def loss_of(x, y):
-        logits = model(x).float()
+        logits = model(x)
+        if device == "cpu":
+            logits = logits.float()
         return torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
 
     forward = torch.compile(loss_of) if mode == "compile" else loss_of
 
     def step():
-        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=dtype == "bf16"):
             loss = forward(x, y)
         update.zero_grad(set_to_none=True)
         loss.backward()
@@ -185,28 +188,46 @@ def make_step(torch, workload, mode, dtype, batch):
     return step
 
 
+def time_steps(torch, step, count, device):
+    """Nanoseconds of each; on a GPU between events of its own clock, so that steps may queue up."""
+    if device == "cuda":
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            step()
+            mark.record()
+        torch.cuda.synchronize()
+        return [int(a.elapsed_time(b) * 1e6) for a, b in zip(marks, marks[1:])]
+    times = []
+    for _ in range(count):
+        begin = time.monotonic_ns()
+        step()
+        times.append(time.monotonic_ns() - begin)
+    return times
+
+
 def main():
-    workload, mode, dtype, threads, batch, path = sys.argv[1:7]
+    workload, mode, dtype, threads, batch, device, path = sys.argv[1:8]
     driver = Driver(path)
     try:
         import torch
 
         torch.set_num_threads(int(threads))
         torch.manual_seed(1)
-        step = make_step(torch, workload, mode, dtype, int(batch))
+        if device == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype != "f32"
+            torch.backends.cudnn.benchmark = True
+        step = make_step(torch, workload, mode, dtype, int(batch), device)
         start_peak()
         before = status_bytes("VmRSS")
         driver.send_line(f"ready {torch.__version__}")
         while (text := driver.next_line()) != "quit":
             if text == "memory":
-                driver.send_line(f"memory {status_bytes('VmHWM') - before}")
+                peak = torch.cuda.max_memory_allocated() if device == "cuda" else status_bytes("VmHWM") - before
+                driver.send_line(f"memory {peak}")
                 continue
-            times = []
             gc.disable()
-            for _ in range(int(text.split()[1])):
-                begin = time.monotonic_ns()
-                step()
-                times.append(time.monotonic_ns() - begin)
+            times = time_steps(torch, step, int(text.split()[1]), device)
             gc.enable()
             driver.send_line(" ".join(["times"] + [str(t) for t in times]))
     except EOFError:

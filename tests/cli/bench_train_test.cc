@@ -13,7 +13,7 @@ TEST(BenchWorkloads, AreJobsWhoseModelsTakeTheirSamples) {
   std::set<std::string> names;
   for (const Workload& w : workload_table()) {
     EXPECT_TRUE(names.insert(w.name).second) << w.name;
-    const Result<train::Job> job = make_job(w, "f32", /*quick=*/true);
+    const Result<train::Job> job = make_job(w, "f32", "cpu", /*quick=*/true);
     ASSERT_TRUE(job.ok()) << job.status().message();
     EXPECT_EQ(train::check_job(*job).message(), "") << w.name;
     const auto samples = make_samples(*job);
@@ -26,9 +26,10 @@ TEST(BenchWorkloads, AreJobsWhoseModelsTakeTheirSamples) {
 }
 
 TEST(BenchWorkloads, AreChosenByName) {
-  EXPECT_EQ(parse_workloads("")->size(), workload_table().size());
-  EXPECT_STREQ((*parse_workloads("lstm,lenet"))[0]->name, "lstm");
-  const Status unknown = parse_workloads("lenet,vgg").status();
+  EXPECT_EQ(parse_workloads("", "cpu")->size() + 1, workload_table().size());
+  EXPECT_EQ(parse_workloads("", "cuda")->size(), 4U);
+  EXPECT_STREQ((*parse_workloads("lstm,lenet", "cpu"))[0]->name, "lstm");
+  const Status unknown = parse_workloads("lenet,vgg", "cpu").status();
   EXPECT_EQ(unknown.code(), Code::kInvalid);
   EXPECT_NE(unknown.message().find("'vgg'"), std::string::npos) << unknown.message();
   EXPECT_NE(unknown.message().find("resnet50"), std::string::npos) << unknown.message();

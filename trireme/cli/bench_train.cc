@@ -24,16 +24,17 @@ struct BenchTrainArgs {
   bench::TrainBenchOptions options;
 };
 
-Status parse_dtypes(std::string text, bool json, std::vector<std::string>& out) {
-  const bool all = text.empty();
-  if (all) text = "f32,bf16";
+Status parse_dtypes(std::string text, const std::string& device, bool json, std::vector<std::string>& out) {
+  const bool all = text.empty() && device != "cuda";
+  if (text.empty()) text = all ? "f32,bf16" : "bf16";
   out.clear();
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string dtype = text.substr(at, end - at);
     at = end + 1;
-    if (dtype != "f32" && dtype != "bf16")
-      return error(Code::kInvalid, "[bench] no such dtype: got '{}', expected f32, bf16", dtype);
+    if (dtype != "f32" && dtype != "bf16" && dtype != "tf32" && dtype != "f16")
+      return error(Code::kInvalid,
+                   "[bench] no such dtype: got '{}', expected f32, bf16 (on a GPU also tf32, f16)", dtype);
     if (all && dtype == "bf16" && !bench::has_bf16_units()) {
       std::fputs("bf16 is left out: this processor has no units for it (--dtype bf16 measures it anyway)\n",
                  json ? stderr : stdout);
@@ -46,14 +47,14 @@ Status parse_dtypes(std::string text, bool json, std::vector<std::string>& out) 
 
 Status complete(BenchTrainArgs& args) {
   bench::TrainBenchOptions& o = args.options;
-  TR_ASSIGN_OR_RETURN(o.workloads, bench::parse_workloads(args.workloads));
-  TR_RETURN_IF_ERROR(parse_dtypes(args.dtypes, args.json, o.dtypes));
+  TR_ASSIGN_OR_RETURN(o.workloads, bench::parse_workloads(args.workloads, o.device));
+  TR_RETURN_IF_ERROR(parse_dtypes(args.dtypes, o.device, args.json, o.dtypes));
   if (!args.against.empty() && args.against != "torch")
     return error(Code::kInvalid, "[bench] nothing to measure against by that name: got '{}', expected torch",
                  args.against);
   o.torch = !args.against.empty();
   o.compile = !args.no_compile;
-  o.ceiling = args.kernels || !args.no_ceiling;
+  o.ceiling = (args.kernels || !args.no_ceiling) && o.device == "cpu";
   if (args.kernels) o.rounds = 0;
   if (o.threads <= 0) o.threads = runtime::num_cores();
   o.binary = runtime::executable_path();
@@ -145,6 +146,7 @@ void add_common(CLI::App& app, const std::shared_ptr<BenchTrainArgs>& args) {
   for (const bench::Workload& w : bench::workload_table())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", w.name);
   app.add_option("--workloads", args->workloads, "Which, separated by commas (default: all): " + names);
+  app.add_option("--device", args->options.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--dtype", args->dtypes,
                  "f32, bf16 or both (default: bf16 where the processor has units for it)");
   app.add_option("--threads", args->options.threads, "Threads of every side (default: all cores)")
@@ -214,6 +216,7 @@ std::function<int()> add_bench_steps(CLI::App& app) {
   app.add_option("--driver", args->options.driver, "Socket of the trireme bench that measures")->required();
   app.add_option("--workload", args->options.workload, "Which")->required();
   app.add_option("--dtype", args->options.dtype, "f32, bf16");
+  app.add_option("--device", args->options.device, "cpu, cuda");
   app.add_option("--threads", args->threads, "Compute threads")->check(CLI::PositiveNumber);
   app.add_flag("--quick", args->options.quick, "A small batch");
   app.add_flag("--profile", args->options.profile, "Time every node");

@@ -44,7 +44,8 @@ struct DeviceRun::Parts {
         session(*p.gpu()),
         side(*p.gpu()),
         roots(graph::storage_roots(p.program, p.pinned)),
-        inputs(p.inputs.size()) {
+        inputs(p.inputs.size()),
+        input_at(p.inputs.size()) {
     strands.resize(p.part.strands.size());
   }
   static Status copy(cuda::Session& session, const Tensor& from, const Tensor& to) {
@@ -79,7 +80,8 @@ struct DeviceRun::Parts {
   cuda::Session side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
-  std::vector<Pair*> inputs;  // null: given on the device, or not yet
+  std::vector<Pair*> inputs;               // null: given on the device, or not yet
+  std::vector<const std::byte*> input_at;  // those given on the device
   std::vector<StrandWork> strands;
   std::map<const std::byte*, Tensor> bound;  // device address -> the caller's memory on the host
   Status last;
@@ -154,6 +156,7 @@ Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
   Parts& p = *parts_;
   const Value value = p.plan.inputs[index].value;
   if (const std::optional<Tensor> there = p.resident(tensor)) {
+    if (std::exchange(p.input_at[index], there->raw()) == there->raw()) return *there;
     // What was captured holds the address of the tensor before.
     for (std::size_t s = 0; s < p.strands.size(); ++s)
       for (const Call& c : p.strands[s].calls)

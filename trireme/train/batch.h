@@ -1,6 +1,8 @@
 // BatchTensors: the memory that feeds one Execution of a model graph.
 #pragma once
 
+#include <array>
+
 #include "trireme/data/dataset.h"
 #include "trireme/exec/executor.h"
 #include "trireme/model/zoo.h"
@@ -10,6 +12,9 @@ namespace trireme::train {
 struct BatchTensors {
   Tensor x;  // "images" or "tokens"
   Tensor labels, weights, sample_ids, key, step, loss_scale;
+  std::array<const Tensor*, 7> all() const {
+    return {&x, &labels, &weights, &sample_ids, &key, &step, &loss_scale};
+  }
 };
 
 Result<BatchTensors> allocate_batch(Device& device, const model::ModelInput& input, std::int64_t n);

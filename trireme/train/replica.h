@@ -62,6 +62,8 @@ struct ReplicaLinks {
   Tensor shared_states = {};  // in lock step: of the optimiser (state_layout)
   // Not null: this is one more local replica of that one's worker, by the same rule.
   Replica* first_local = nullptr;
+  // Every step has the first batch again, which is made and copied once: to time steps and nothing else.
+  bool one_batch = false;
   // Works on single units (run_unit) and judges the model that the rule has agreed on, not its own.
   bool leased = false;
 };

@@ -116,6 +116,7 @@ struct Replica::Parts {
   void bucket_has_ended(std::size_t bucket, const Status& status);
   runtime::Task<Status> run_shard(std::size_t shard);
   runtime::Task<Status> run_batches(StepOutput& out);
+  Status keep_batch();  // on the GPU
   runtime::Task<void> add_to_sums(bool first, bool last);
   void scale_weights();
   runtime::Task<Status> wait_for_metrics();

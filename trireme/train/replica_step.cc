@@ -189,20 +189,33 @@ Task<void> Replica::Parts::add_to_sums(bool first, bool last) {
   }
 }
 
+Status Replica::Parts::keep_batch() {
+  for (const BatchTensors& b : batch)
+    for (const Tensor* t : b.all()) {
+      if (t->is_null() || t->type().num_bytes() == 0) continue;
+      TR_RETURN_IF_ERROR(mirror->add(*t));
+      TR_RETURN_IF_ERROR(mirror->upload(*t));
+    }
+  return {};
+}
+
 Task<Status> Replica::Parts::run_batches(StepOutput& out) {
   for (std::int64_t i = 0; i < now.num_batches; ++i) {
     const TimeNs asked = rt.now();
-    auto next = co_await feed->next();
-    if (!next.ok()) co_return next.status();
-    out.data_ns += rt.now() - asked;
-    if (out.data_ns > 0) note("wait for data", "data", 0, asked);
-    batch = *next;
-    scale_weights();
+    if (!links.one_batch || batch.empty()) {
+      auto next = co_await feed->next();
+      if (!next.ok()) co_return next.status();
+      out.data_ns += rt.now() - asked;
+      if (out.data_ns > 0) note("wait for data", "data", 0, asked);
+      batch = *next;
+      scale_weights();
+      if (links.one_batch && mirror != nullptr) TR_CO_RETURN_IF_ERROR(keep_batch());
+    }
     std::vector<Task<Status>> running;
     for (std::size_t s = 0; s < shards.size(); ++s) running.push_back(run_shard(s));
     TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt, std::move(running)));
     if (broken_shard >= 0) co_return Status();  // the batch is still needed
-    feed->release();
+    if (!links.one_batch) feed->release();
     if (now.num_batches > 1) co_await add_to_sums(i == 0, i + 1 == now.num_batches);
   }
   co_return Status();

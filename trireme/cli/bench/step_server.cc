@@ -10,6 +10,7 @@
 #include "trireme/cli/bench/workloads.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/comm/group.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/files.h"
 #include "trireme/train/job_parts.h"
@@ -60,6 +61,7 @@ class Steps {
   StepServerOptions options_;
   train::Job job_;
   std::shared_ptr<const data::Dataset> data_;
+  std::shared_ptr<kernel::cuda::CudaDevice> gpu_;  // null: the host
   std::shared_ptr<const train::Prepared> prepared_;
   std::unique_ptr<comm::Group> group_;
   std::unique_ptr<train::Replica> replica_;
@@ -70,8 +72,8 @@ class Steps {
 
 // As `train_rank` does for one worker.
 Task<Status> Steps::prepare() {
-  TR_CO_ASSIGN_OR_RETURN(const auto workloads, parse_workloads(options_.workload));
-  TR_CO_ASSIGN_OR_RETURN(job_, make_job(*workloads.front(), options_.dtype, options_.quick));
+  TR_CO_ASSIGN_OR_RETURN(const auto workloads, parse_workloads(options_.workload, options_.device));
+  TR_CO_ASSIGN_OR_RETURN(job_, make_job(*workloads.front(), options_.dtype, options_.device, options_.quick));
   if (options_.profile) {
     job_.train.trace_steps = 1;
     job_.parallel.overlap = "none";
@@ -82,8 +84,12 @@ Task<Status> Steps::prepare() {
   with.compute_threads = rt_.compute_threads();
   with.transport = "none";
   with.machine.cores = rt_.compute_threads();
+  if (options_.device == "cuda") {
+    TR_CO_ASSIGN_OR_RETURN(gpu_, kernel::cuda::open_device(0));
+    with.device = std::shared_ptr<Device>(gpu_, &kernel::cuda::as_device(*gpu_));
+  }
   TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
-  if (const std::optional<std::string> cache = kernel_cache_path()) {
+  if (const std::optional<std::string> cache = kernel_cache_path(); cache && gpu_ == nullptr) {
     TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await train::with_measured_kernels(rt_, prepared_, *cache));
     with.fixed = std::make_shared<const plan::Plan>(std::move(plan));
     TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
@@ -101,8 +107,12 @@ Task<Status> Steps::make_replica() {
   const std::string restart = "5";  // the peak of the resident set starts anew
   (void)co_await rt_.files().write("/proc/self/clear_refs", as_bytes(restart));
   resident_before_ = co_await status_bytes(rt_, "VmRSS");
-  TR_CO_ASSIGN_OR_RETURN(replica_, train::Replica::make(rt_, *group_, job_, prepared_, data_));
+  train::ReplicaLinks links;
+  links.one_batch = gpu_ != nullptr;  // as PyTorch's side, whose batch is on the GPU
+  TR_CO_ASSIGN_OR_RETURN(replica_,
+                         train::Replica::make(rt_, *group_, job_, prepared_, data_, std::move(links)));
   replica_->initialise(static_cast<std::uint64_t>(job_.train.seed));
+  TR_CO_RETURN_IF_ERROR(replica_->publish());
   replica_->start_feed(0, kEndless);
   co_return Status();
 }
@@ -128,7 +138,9 @@ Task<Result<std::vector<TimeNs>>> Steps::run(std::int64_t count) {
 }
 
 // What a step needs beyond weights and one batch, as with PyTorch, which has made just these before step 1.
+// On a GPU: all of it, likewise.
 Task<Result<std::int64_t>> Steps::memory() {
+  if (gpu_ != nullptr) co_return static_cast<std::int64_t>(kernel::cuda::peak_bytes(*gpu_));
   const std::int64_t peak = co_await status_bytes(rt_, "VmHWM");
   const std::int64_t batch = job_.train.batch * (data_->sample_elems() + data_->label_elems());
   co_return std::max<std::int64_t>(0, peak - resident_before_ - 4 * (num_parameters_ + batch));

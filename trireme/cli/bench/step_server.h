@@ -18,7 +18,7 @@ namespace trireme::cli::bench {
 
 struct StepServerOptions {
   std::string driver;  // socket
-  std::string workload, dtype = "f32";
+  std::string workload, dtype = "f32", device = "cpu";
   bool quick = false;
   // Nodes are timed and updates come after backward, so that their times do not overlap.
   bool profile = false;

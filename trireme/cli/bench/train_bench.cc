@@ -67,8 +67,9 @@ class Bench {
 StepSideSpec Bench::own_spec(const TrainRow& row, bool profile) {
   StepSideSpec spec;
   spec.name = profile ? "ours-profile" : "ours";
-  spec.argv = {o_.binary, "bench-steps", "--workload", row.workload->name,
-               "--dtype", row.dtype,     "--threads",  std::to_string(o_.threads)};
+  spec.argv = {o_.binary,  "bench-steps", "--workload", row.workload->name,
+               "--dtype",  row.dtype,     "--threads",  std::to_string(o_.threads),
+               "--device", o_.device};
   if (o_.quick) spec.argv.emplace_back("--quick");
   if (profile) spec.argv.emplace_back("--profile");
   spec.argv.emplace_back("--driver");
@@ -84,7 +85,8 @@ StepSideSpec Bench::torch_spec(const TrainRow& row, std::string mode) {
                std::move(mode),
                row.dtype,
                std::to_string(o_.threads),
-               std::to_string(row.batch)};
+               std::to_string(row.batch),
+               o_.device};
   return spec;
 }
 
@@ -170,7 +172,8 @@ Task<Result<TrainRow>> Bench::row(const Workload& workload, std::string dtype) {
   TrainRow row;
   row.workload = &workload;
   row.dtype = std::move(dtype);
-  row.batch = batch_of(workload, o_.quick);
+  row.device = o_.device;
+  row.batch = batch_of(workload, o_.device, o_.quick);
   if (o_.rounds > 0) {
     TR_CO_ASSIGN_OR_RETURN(Measured ours, co_await start(row, own_spec(row, false)));
     std::optional<Measured> eager, compiled;

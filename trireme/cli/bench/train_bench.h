@@ -21,6 +21,7 @@ struct TrainBenchOptions {
   bool quick = false;
   bool torch = false, compile = true;  // PyTorch eager; and compiled
   bool ceiling = true, profile = false;
+  std::string device = "cpu";  // or cuda
   std::string binary, python, script;
   double patience_seconds = 1800;  // for one answer: compiling takes minutes
 };
@@ -34,7 +35,7 @@ StepTiming summarise_rounds(std::vector<double> rounds_ms);
 
 struct TrainRow {
   const Workload* workload = nullptr;
-  std::string dtype;
+  std::string dtype, device;
   std::int64_t batch = 0;
   StepTiming ours;
   std::optional<StepTiming> eager, compile;

@@ -93,7 +93,7 @@ std::string kernels_text(const TrainRow& row) {
 
 Json to_json(const TrainRow& row, int threads) {
   Json json{{"workload", row.workload->name},
-            {"device", "cpu"},
+            {"device", row.device},
             {"dtype", row.dtype},
             {"threads", threads},
             {"batch", row.batch},

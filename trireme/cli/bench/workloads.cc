@@ -19,14 +19,20 @@ constexpr const char* kLstm[] = {"model.name=char-lstm", "model.options={width=5
                                  "data.path=made-up",    "data.context=128",
                                  "data.kind=text",       "train.optimizer.kind=adamw"};
 
+constexpr const char* kGpt2[] = {"model.name=char-gpt", "model.options={width=768, layers=12, heads=12}",
+                                 "data.kind=text",      "data.path=made-up",
+                                 "data.context=1024",   "train.optimizer.kind=adamw"};
+
 constexpr Workload kWorkloads[] = {
-    {"lenet", "Convolutions of 32 and 64 channels, 512 hidden units.", 256, kLenet},
-    {"speech", "DistBelief's acoustic model of 42 million parameters.", 1024, kSpeech},
-    {"alexnet", "AlexNet in one tower, 224 x 224.", 64, kAlexnet},
-    {"resnet50", "ResNet-50, 224 x 224.", 32, kResnet50},
-    {"gpt", "GPT of 6 layers, 384 wide, 256 tokens of context.", 16, kGpt},
-    {"lstm", "Two LSTMs of 512 units, 128 tokens of context.", 32, kLstm},
+    {"lenet", "Convolutions of 32 and 64 channels, 512 hidden units.", 256, 0, kLenet},
+    {"speech", "DistBelief's acoustic model of 42 million parameters.", 1024, 4096, kSpeech},
+    {"alexnet", "AlexNet in one tower, 224 x 224.", 64, 1024, kAlexnet},
+    {"resnet50", "ResNet-50, 224 x 224.", 32, 256, kResnet50},
+    {"gpt", "GPT of 6 layers, 384 wide, 256 tokens of context.", 16, 0, kGpt},
+    {"lstm", "Two LSTMs of 512 units, 128 tokens of context.", 32, 0, kLstm},
+    {"gpt2", "GPT-2 of 124 million parameters, 1024 tokens of context, vocabulary of 50304.", 0, 32, kGpt2},
 };
+constexpr std::int64_t kCharacters = 65, kWords = 50304;
 
 constexpr std::int64_t kQuickShare = 16;
 constexpr std::uint64_t kSeed = 7;
@@ -35,11 +41,12 @@ void make_texts(const train::Job& job, Philox& random, data::Dataset& set) {
   set.sample_shape = Shape{job.data.context};
   set.dtype = DType::kI32;
   set.label_kind = data::Labels::kNext;
-  set.num_classes = 65;
+  set.num_classes = job.name == "gpt2" ? kWords : kCharacters;
   set.stream.context = set.stream.stride = job.data.context;
   set.stream.train_tokens = set.num_train * job.data.context + 1;
   set.stream.tokens.resize(static_cast<std::size_t>(set.stream.train_tokens + job.data.context + 1));
-  for (std::uint16_t& token : set.stream.tokens) token = static_cast<std::uint16_t>(random.next_below(65));
+  for (std::uint16_t& token : set.stream.tokens)
+    token = static_cast<std::uint16_t>(random.next_below(static_cast<std::uint32_t>(set.num_classes)));
 }
 
 void make_features(const model::ModelInput& input, Philox& random, data::Dataset& set) {
@@ -57,10 +64,10 @@ void make_features(const model::ModelInput& input, Philox& random, data::Dataset
 
 std::span<const Workload> workload_table() { return kWorkloads; }
 
-Result<std::vector<const Workload*>> parse_workloads(std::string_view names) {
+Result<std::vector<const Workload*>> parse_workloads(std::string_view names, std::string_view device) {
   std::vector<const Workload*> found;
   for (const Workload& w : kWorkloads)
-    if (names.empty()) found.push_back(&w);
+    if (names.empty() && (device == "cuda" ? w.cuda_batch : w.batch) > 0) found.push_back(&w);
   while (!names.empty()) {
     const std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(names.size(), name.size() + 1));
@@ -77,16 +84,21 @@ Result<std::vector<const Workload*>> parse_workloads(std::string_view names) {
   return found;
 }
 
-std::int64_t batch_of(const Workload& workload, bool quick) {
-  return quick ? std::max<std::int64_t>(2, workload.batch / kQuickShare) : workload.batch;
+std::int64_t batch_of(const Workload& workload, std::string_view device, bool quick) {
+  const std::int64_t usual = std::max(workload.batch, workload.cuda_batch);  // where there is one only
+  const std::int64_t own = device == "cuda" ? workload.cuda_batch : workload.batch,
+                     batch = own > 0 ? own : usual;
+  return quick ? std::max<std::int64_t>(2, batch / kQuickShare) : batch;
 }
 
-Result<train::Job> make_job(const Workload& workload, std::string_view dtype, bool quick) {
+Result<train::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
+                            bool quick) {
   train::Job job;
   job.name = workload.name;
   job.data.kind = "synthetic";
   for (const char* key : workload.keys) TR_RETURN_IF_ERROR(train::set_job_key(job, key));
-  job.train.batch = batch_of(workload, quick);
+  job.train.batch = batch_of(workload, device, quick);
+  job.train.device = device;
   job.train.precision = dtype;
   job.train.optimizer.lr = job.train.optimizer.kind == "adamw" ? 1e-4 : 1e-3;
   if (job.train.optimizer.kind == "momentum") job.train.optimizer.momentum = 0.9;

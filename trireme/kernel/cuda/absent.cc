@@ -16,6 +16,7 @@ Status no_cuda() {
 Result<std::shared_ptr<CudaDevice>> open_device(int) { return no_cuda(); }
 CudaDevice* as_cuda(Device*) { return nullptr; }
 Device& as_device(CudaDevice&) { return cpu_device(); }
+std::size_t peak_bytes(const CudaDevice&) { return 0; }
 std::span<const CudaRow> cuda_kernels() { return {}; }
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
 // Never made: there is no device.

@@ -24,6 +24,8 @@ Result<std::shared_ptr<CudaDevice>> open_device(int ordinal);
 CudaDevice* as_cuda(Device* device);
 Device& as_device(CudaDevice& device);
 
+std::size_t peak_bytes(const CudaDevice& device);  // the most that was allocated at once
+
 // What is known when a kernel is chosen.
 struct CudaQuery {
   const op::OpDef& def;

@@ -213,6 +213,7 @@ CudaDevice* as_cuda(Device* device) {
                                                                   : nullptr;
 }
 Device& as_device(CudaDevice& device) { return device; }
+std::size_t peak_bytes(const CudaDevice& device) { return device.peak_bytes(); }
 
 std::string cuda_kernel_library(const CudaDevice& device) {
   const Libraries& lib = device.lib();
