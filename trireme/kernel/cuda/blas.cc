@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "trireme/kernel/cuda/blas_plain.h"
+
 namespace trireme::kernel::cuda {
 namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 constexpr unsigned kAlignBytes = 16;  // of one vector load; the bulk copies of Hopper need no more
-
-DType out_type(const ProductSpec& s) { return s.out.value_or(s.dtype); }
 
 cudaDataType_t data_type(DType d) {
   switch (d) {
@@ -64,7 +64,7 @@ Result<cublasLtMatmulDescOpaque_t> description(const Libraries& lib, const Produ
   set(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (s.bias) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(out_type(s)));
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(s.dtype));
   }
   const cublasLtMatmulDescOpaque_t value = *made;
   lib.cublasLtMatmulDescDestroy(made);
@@ -78,8 +78,14 @@ Result<Setup> set_up(const Libraries& lib, const ProductSpec& s) {
                                      s.batch, s.stride_a));
   TR_ASSIGN_OR_RETURN(made.b, layout(lib, s.dtype, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
                                      s.batch, s.stride_b));
-  TR_ASSIGN_OR_RETURN(made.c, layout(lib, out_type(s), s.m, s.n, s.batch, s.stride_c));
+  TR_ASSIGN_OR_RETURN(made.c, layout(lib, s.dtype, s.m, s.n, s.batch, s.stride_c));
   return made;
+}
+
+Status set_bias(const Libraries& lib, cublasLtMatmulDescOpaque_t& desc, const void* bias) {
+  return lib.check(
+      lib.cublasLtMatmulDescSetAttribute(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+      "setting the bias of a product");
 }
 
 bool is_empty(const ProductSpec& s) { return s.m == 0 || s.n == 0 || s.batch == 0; }
@@ -94,6 +100,9 @@ Result<std::vector<cublasLtMatmulHeuristicResult_t>> product_choices(const CudaD
   device.enter();
   const Libraries& lib = device.lib();
   TR_ASSIGN_OR_RETURN(Setup s, set_up(lib, spec));
+  // Never read: an address that is aligned just so.
+  const auto somewhere = (std::uintptr_t{1} << 20U) + align_bytes;
+  if (spec.bias) TR_RETURN_IF_ERROR(set_bias(lib, s.desc, reinterpret_cast<const void*>(somewhere)));
   cublasLtMatmulPreference_t preference = nullptr;
   TR_RETURN_IF_ERROR(lib.check(lib.cublasLtMatmulPreferenceCreate(&preference), "choosing a product"));
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
@@ -117,53 +126,45 @@ Result<std::vector<cublasLtMatmulHeuristicResult_t>> product_choices(const CudaD
   return found;
 }
 
-Result<Product> Product::make(const CudaDevice& device, const ProductSpec& spec) {
+Result<Product> Product::make(CudaDevice& device, const ProductSpec& spec) {
   Product p;
   p.spec_ = spec;
-  if (device.only_compiles() || is_empty(spec) || spec.k == 0) return p;
-  device.enter();
-  TR_ASSIGN_OR_RETURN(const Setup s, set_up(device.lib(), spec));
-  p.desc_ = s.desc, p.a_ = s.a, p.b_ = s.b, p.c_ = s.c;
-  const auto choose = [&](unsigned align_bytes, std::optional<cublasLtMatmulAlgo_t>& to) -> Status {
-    TR_ASSIGN_OR_RETURN(const auto choices, product_choices(device, spec, align_bytes, 1));
-    if (choices.empty()) return {};
-    to = choices[0].algo;
-    p.workspace_bytes_ = std::max(p.workspace_bytes_, choices[0].workspaceSize);
-    return {};
-  };
-  TR_RETURN_IF_ERROR(choose(kAlignBytes, p.aligned_));
-  TR_RETURN_IF_ERROR(choose(static_cast<unsigned>(dtype_size(spec.dtype)), p.unaligned_));
-  if (!p.aligned_) p.aligned_ = p.unaligned_;
-  if (!p.aligned_)
-    return error(Code::kInvalid,
-                 "[cuda] cuBLASLt has no algorithm for a product of {} [{}, {}] by [{}, {}], batch {}",
-                 dtype_name(spec.dtype), spec.m, spec.k, spec.k, spec.n, spec.batch);
+  if (is_empty(spec)) return p;
+  if (spec.k > 0 && !device.only_compiles()) {
+    device.enter();
+    TR_ASSIGN_OR_RETURN(const Setup s, set_up(device.lib(), spec));
+    p.desc_ = s.desc, p.a_ = s.a, p.b_ = s.b, p.c_ = s.c;
+    const auto choose = [&](unsigned align_bytes, std::optional<cublasLtMatmulAlgo_t>& to) -> Status {
+      TR_ASSIGN_OR_RETURN(const auto choices, product_choices(device, spec, align_bytes, 1));
+      if (choices.empty()) return {};
+      to = choices[0].algo;
+      p.workspace_bytes_ = std::max(p.workspace_bytes_, choices[0].workspaceSize);
+      return {};
+    };
+    TR_RETURN_IF_ERROR(choose(kAlignBytes, p.aligned_));
+    TR_RETURN_IF_ERROR(choose(static_cast<unsigned>(dtype_size(spec.dtype)), p.unaligned_));
+    if (!p.aligned_) p.aligned_ = p.unaligned_;
+  }
+  if (!p.aligned_) {
+    TR_ASSIGN_OR_RETURN(p.plain_, plain_product(device, spec));
+  }
   return p;
 }
 
 Status Product::enqueue(CudaStream& stream, const void* a, const void* b, void* c, const void* bias,
                         std::byte* workspace) const {
   if (is_empty(spec_)) return {};
+  if (plain_ != nullptr) return enqueue_plain(stream, *plain_, spec_, a, b, c);
   const CudaDevice& device = stream.device();
   const Libraries& lib = device.lib();
   device.enter();
-  if (!aligned_) {                   // nothing to add up
-    if (spec_.beta != 0) return {};  // 1 wherever it is used
-    const auto elems = static_cast<std::size_t>((spec_.batch - 1) * spec_.stride_c + spec_.m * spec_.n);
-    return lib.check(lib.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(c), 0,
-                                         elems * dtype_size(out_type(spec_)), stream.raw()),
-                     "clearing an empty product");
-  }
   cublasLtMatmulDescOpaque_t desc = desc_;  // the address of the bias is part of it
   cublasLtMatrixLayoutOpaque_t la = a_, lb = b_, lc = c_;
-  if (spec_.bias)
-    TR_RETURN_IF_ERROR(lib.check(
-        lib.cublasLtMatmulDescSetAttribute(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
-        "setting the bias of a product"));
-  const bool fits = is_aligned(a) && is_aligned(b) && is_aligned(c);
+  if (spec_.bias) TR_RETURN_IF_ERROR(set_bias(lib, desc, bias));
+  const bool fits = is_aligned(a) && is_aligned(b) && is_aligned(c) && (!spec_.bias || is_aligned(bias));
   const cublasLtMatmulAlgo_t* algo = fits || !unaligned_ ? &*aligned_ : &*unaligned_;
-  const float alpha = static_cast<float>(spec_.alpha), beta = static_cast<float>(spec_.beta);
   const bool wide = spec_.dtype == DType::kF64;
+  const float alpha = static_cast<float>(spec_.alpha), beta = static_cast<float>(spec_.beta);
   return lib.check(
       lib.cublasLtMatmul(device.blas(), &desc, wide ? static_cast<const void*>(&spec_.alpha) : &alpha, b, &lb,
                          a, &la, wide ? static_cast<const void*>(&spec_.beta) : &beta, c, &lc, c, &lc, algo,

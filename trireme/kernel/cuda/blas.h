@@ -16,13 +16,12 @@ namespace trireme::kernel::cuda {
 // C [m, n] = alpha op(A) op(B) + beta C, then the epilogue; `batch` times, strides in elements. op(A) is [m,
 // k].
 struct ProductSpec {
-  DType dtype = DType::kF32;      // of A and B: floating
-  std::optional<DType> out = {};  // of C: that of A, or f32 for 16-bit operands
+  DType dtype = DType::kF32;  // of all: floating
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
   double alpha = 1, beta = 0;
-  bool bias = false;  // + bias [n] on every row, of the type of C
+  bool bias = false;  // + bias [n] on every row
   bool relu = false;  // after the bias; only with it
   bool tf32 = false;  // f32 operands may be rounded to 10 bits of mantissa
 };
@@ -35,10 +34,12 @@ Result<std::vector<cublasLtMatmulHeuristicResult_t>> product_choices(const CudaD
 // Const after it is made; used by several threads at once, each with its own stream and workspace.
 class Product {
  public:
-  // kInvalid where cuBLASLt has no algorithm. Sizes may be 0; with k = 0 there is no epilogue. On a device
-  // that only compiles a Product can be made, not run.
-  static Result<Product> make(const CudaDevice& device, const ProductSpec& spec);
+  // Sizes may be 0.
+  static Result<Product> make(CudaDevice& device, const ProductSpec& spec);
 
+  // False: by loops of our own (blas_plain.h), for what cuBLASLt has no algorithm for; these leave out the
+  // epilogue.
+  bool by_library() const { return plain_ == nullptr; }
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   // `bias` is read only where the spec has one.
   Status enqueue(CudaStream& stream, const void* a, const void* b, void* c, const void* bias,
@@ -46,6 +47,7 @@ class Product {
 
  private:
   ProductSpec spec_;
+  const Function* plain_ = nullptr;
   // Semi-opaque values without ownership: copied and kept without a handle.
   cublasLtMatmulDescOpaque_t desc_{};
   cublasLtMatrixLayoutOpaque_t a_{}, b_{}, c_{};

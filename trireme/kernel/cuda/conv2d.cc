@@ -82,15 +82,59 @@ bool is_empty(const CudaQuery& q, const Parts& parts) {
   return false;
 }
 
-std::unique_ptr<CudaKernel> run_plan(const Planned& p, const Parts& parts, int bias) {
-  const auto enqueue = [p, parts, bias](const CudaArgs& args) {
-    const std::array all{DnnBinding{p.names.x, address_of(args, parts.x)},
-                         DnnBinding{p.names.filter, address_of(args, parts.filter)},
-                         DnnBinding{p.names.y, address_of(args, parts.y)},
-                         DnnBinding{p.names.bias, bias > 0 ? address_of(args, bias) : nullptr}};
-    return p.plan->enqueue(args.stream, std::span(all).first(bias > 0 ? 4 : 3), args.workspace);
+// cuDNN wants operands at multiples of 16 bytes. Activations are; weights and their gradients may lie
+// anywhere in a bucket, and then go through the workspace.
+class Stage {
+ public:
+  Stage(CudaStream& stream, std::byte* memory) : stream_(stream), memory_(memory) {}
+  void* in(void* address, std::size_t bytes) {
+    void* const here = place(address);
+    if (here != address) copy(here, address, bytes);
+    return here;
+  }
+  void* place(void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) % 16 == 0 ? address : memory_;
+  }
+  void out(void* address, std::size_t bytes) {
+    if (place(address) != address) copy(address, memory_, bytes);
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  void copy(void* to, void* from, std::size_t bytes) {
+    const Libraries& lib = stream_.device().lib();
+    stream_.device().enter();
+    const CUresult result = lib.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
+                                              reinterpret_cast<CUdeviceptr>(from), bytes, stream_.raw());
+    if (result != CUDA_SUCCESS) status_ = lib.check(result, "copying weights to an aligned place");
+  }
+  CudaStream& stream_;
+  std::byte* memory_;
+  Status status_;
+};
+
+std::size_t whole_lines(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+std::unique_ptr<CudaKernel> run_plan(const CudaQuery& q, const Planned& p, const Parts& parts, int bias) {
+  const std::size_t filter_bytes = type_of(q, parts.filter).num_bytes();
+  const std::size_t bias_bytes = bias > 0 ? type_of(q, bias).num_bytes() : 0;
+  const std::size_t own_bytes = whole_lines(p.plan->workspace_bytes());
+  const auto enqueue = [=](const CudaArgs& args) -> Status {
+    Stage weights(args.stream, args.workspace + own_bytes);
+    Stage shifts(args.stream, args.workspace + own_bytes + whole_lines(filter_bytes));
+    void* const filter = address_of(args, parts.filter);
+    const bool writes = parts.filter == kOutput;
+    const std::array all{
+        DnnBinding{p.names.x, address_of(args, parts.x)},
+        DnnBinding{p.names.filter, writes ? weights.place(filter) : weights.in(filter, filter_bytes)},
+        DnnBinding{p.names.y, address_of(args, parts.y)},
+        DnnBinding{p.names.bias, bias > 0 ? shifts.in(address_of(args, bias), bias_bytes) : nullptr}};
+    TR_RETURN_IF_ERROR(p.plan->enqueue(args.stream, std::span(all).first(bias > 0 ? 4 : 3), args.workspace));
+    if (writes) weights.out(filter, filter_bytes);
+    TR_RETURN_IF_ERROR(weights.status());
+    return shifts.status();
   };
-  return make_kernel(enqueue, p.plan->workspace_bytes());
+  return make_kernel(enqueue, own_bytes + whole_lines(filter_bytes) + whole_lines(bias_bytes));
 }
 
 Made make_direct(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
@@ -106,7 +150,7 @@ Made make_conv(const CudaQuery& q, const Parts& parts, bool by_library) {
                       op::detail::conv_geometry(type_of(q, parts.x), type_of(q, parts.filter), q.attrs));
   if (by_library && !q.device.only_compiles() && !is_empty(q, parts)) {
     auto planned = plan_conv(q, parts.pass, g, Finish::none);
-    if (planned.ok()) return run_plan(*planned, parts, 0);
+    if (planned.ok()) return run_plan(q, *planned, parts, 0);
   }
   return make_direct(q, parts, g);
 }
@@ -128,7 +172,7 @@ Made make_conv2d_bias_act(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const ConvGeometry g, op::detail::conv_geometry(q.inputs[0], q.inputs[1], q.attrs));
   if (!q.device.only_compiles() && !is_empty(q, kForward)) {
     auto planned = plan_conv(q, DnnPass::forward, g, relu ? Finish::bias_relu : Finish::bias);
-    if (planned.ok()) return run_plan(*planned, kForward, 2);
+    if (planned.ok()) return run_plan(q, *planned, kForward, 2);
   }
   TR_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaKernel> conv, make_conv(q, kForward, true));
   TR_ASSIGN_OR_RETURN(const BiasRelu finish, BiasRelu::make(q.device, q.outputs[0], g.o, g.oh * g.ow, relu));

@@ -104,19 +104,17 @@ Made make_matmul(const CudaQuery& q) {
 // The bias lies along the columns, which is where cuBLASLt adds one. What it does not take gets a kernel of
 // its own.
 Made make_matmul_bias_act(const CudaQuery& q) {
-  ProductSpec spec = plan_for(q).spec;
+  const ProductSpec spec = plan_for(q).spec;
   const bool relu = q.attrs.get_bool("relu");
-  if (spec.k > 0 && spec.dtype != DType::kF64 && !q.device.only_compiles()) {
-    ProductSpec fused = spec;
-    fused.bias = true, fused.relu = relu;
-    auto product = Product::make(q.device, fused);
-    if (product.ok()) {
-      const auto enqueue = [p = *product](const CudaArgs& args) {
-        return p.enqueue(args.stream, args.in(0).raw(), args.in(1).raw(), args.out(0).raw(), args.in(2).raw(),
-                         args.workspace);
-      };
-      return make_kernel(enqueue, product->workspace_bytes());
-    }
+  ProductSpec fused_spec = spec;
+  fused_spec.bias = true, fused_spec.relu = relu;
+  TR_ASSIGN_OR_RETURN(const Product fused, Product::make(q.device, fused_spec));
+  if (fused.by_library()) {
+    const auto enqueue = [fused](const CudaArgs& args) {
+      return fused.enqueue(args.stream, args.in(0).raw(), args.in(1).raw(), args.out(0).raw(),
+                           args.in(2).raw(), args.workspace);
+    };
+    return make_kernel(enqueue, fused.workspace_bytes());
   }
   TR_ASSIGN_OR_RETURN(const Product product, Product::make(q.device, spec));
   TR_ASSIGN_OR_RETURN(const BiasRelu finish, BiasRelu::make(q.device, q.outputs[0], spec.n, 1, relu));
