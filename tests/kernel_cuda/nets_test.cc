@@ -133,6 +133,7 @@ class CudaNets : public ::testing::TestWithParam<int> {
 TEST_P(CudaNets, ComeToWhatTheReferenceComesTo) {
   const Case c = cases()[static_cast<std::size_t>(GetParam())];
   const kernel::test::Problem p(c);
+  if (!gpu().computes() && p.dtype != DType::kF32) return;  // one dtype shows whether a text compiles
   const OnDevice on(*p.def, p.inputs, p.attrs);
   ASSERT_TRUE(on.status().ok()) << c.to_string() << ": " << on.status().to_string();
   if (!gpu().computes()) return;

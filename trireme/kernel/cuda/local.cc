@@ -25,6 +25,9 @@ template <class S> __device__ A blurred(const S* plane, int h, int w, int i, int
   return total;
 }
 
+)cuda";
+
+constexpr const char* kBlur = R"cuda(
 extern "C" __global__ void blur(const T* __restrict__ x, T* __restrict__ y, i64 planes, int h, int w) {
   const i64 pixels = (i64)h * w;
   for (i64 at = first_index(); at < planes * pixels; at += grid_step()) {
@@ -33,6 +36,9 @@ extern "C" __global__ void blur(const T* __restrict__ x, T* __restrict__ y, i64 
   }
 }
 
+)cuda";
+
+constexpr const char* kMeans = R"cuda(
 // Means over channels of x [samples, channels, h, w].
 extern "C" __global__ void contrast_means(const T* __restrict__ x, A* __restrict__ means, i64 samples, i64 channels,
                                           i64 pixels) {
@@ -44,6 +50,9 @@ extern "C" __global__ void contrast_means(const T* __restrict__ x, A* __restrict
   }
 }
 
+)cuda";
+
+constexpr const char* kSquares = R"cuda(
 // Blurred means, and the mean square of what is left of x without them.
 extern "C" __global__ void contrast_squares(const T* __restrict__ x, const A* __restrict__ means,
                                             A* __restrict__ local, A* __restrict__ squares, i64 samples, i64 channels,
@@ -63,6 +72,9 @@ extern "C" __global__ void contrast_squares(const T* __restrict__ x, const A* __
   }
 }
 
+)cuda";
+
+constexpr const char* kResult = R"cuda(
 extern "C" __global__ void contrast_result(const T* __restrict__ x, const A* __restrict__ local,
                                            const A* __restrict__ squares, T* __restrict__ y, i64 samples, i64 channels,
                                            int h, int w, double threshold) {
@@ -106,13 +118,18 @@ __device__ i64 position_reading(i64 at, i64 k, i64 stride, i64 pad, i64 dilation
   return from < 0 || from % stride != 0 || from / stride >= out ? -1 : from / stride;
 }
 
+)cuda";
+
+constexpr const char* kForward = R"cuda(
 extern "C" __global__ void connected(const T* __restrict__ x, const T* __restrict__ filter, T* __restrict__ y) {
   for (i64 at = first_index(); at < kN * kO * kOh * kOw; at += grid_step()) {
     const i64 n = at % kN, ow = at / kN % kOw, oh = at / (kN * kOw) % kOh, o = at / (kN * kOw * kOh);
     const T* image = x + (n * kChannels + o / (kO / kGroups) * kC) * kH * kW;
     const T* taps = filter + ((oh * kOw + ow) * kO + o) * kFilter;
     A total = 0;
+#pragma unroll 1
     for (i64 c = 0; c < kC; ++c) {
+#pragma unroll 1
       for (i64 kh = 0; kh < kKh; ++kh) {
         const i64 ih = oh * kStrideH - kPadH + kh * kDilationH;
         if (ih < 0 || ih >= kH) continue;
@@ -127,6 +144,9 @@ extern "C" __global__ void connected(const T* __restrict__ x, const T* __restric
   }
 }
 
+)cuda";
+
+constexpr const char* kInputGrad = R"cuda(
 extern "C" __global__ void connected_input_grad(const T* __restrict__ filter, const T* __restrict__ dy,
                                                 T* __restrict__ dx) {
   constexpr i64 kPerGroup = kO / kGroups;
@@ -134,7 +154,9 @@ extern "C" __global__ void connected_input_grad(const T* __restrict__ filter, co
     const i64 n = at % kN, iw = at / kN % kW, ih = at / (kN * kW) % kH, channel = at / (kN * kW * kH);
     const i64 first = channel / kC * kPerGroup, c = channel % kC;
     A total = 0;
+#pragma unroll 1
     for (i64 o = first; o < first + kPerGroup; ++o) {
+#pragma unroll 1
       for (i64 kh = 0; kh < kKh; ++kh) {
         const i64 oh = position_reading(ih, kh, kStrideH, kPadH, kDilationH, kOh);
         if (oh < 0) continue;
@@ -150,6 +172,9 @@ extern "C" __global__ void connected_input_grad(const T* __restrict__ filter, co
   }
 }
 
+)cuda";
+
+constexpr const char* kFilterGrad = R"cuda(
 extern "C" __global__ void connected_filter_grad(const T* __restrict__ x, const T* __restrict__ dy,
                                                  T* __restrict__ df) {
   for (i64 at = first_index(); at < kOh * kOw * kO * kFilter; at += grid_step()) {
@@ -168,7 +193,8 @@ extern "C" __global__ void connected_filter_grad(const T* __restrict__ x, const 
 }
 )cuda";
 
-Made make_connected(const CudaQuery& q, const TensorType& x, const TensorType& filter, const char* name) {
+Made make_connected(const CudaQuery& q, const TensorType& x, const TensorType& filter, const char* text,
+                    const char* name) {
   TR_ASSIGN_OR_RETURN(const op::detail::ConvGeometry g, op::detail::local_geometry(x, filter, q.attrs));
   const std::int64_t n = q.outputs[0].shape.num_elems();
   if (n == 0) return make_kernel([](const CudaArgs&) -> Status { return ok_status(); });
@@ -179,7 +205,7 @@ Made make_connected(const CudaQuery& q, const TensorType& x, const TensorType& f
       "constexpr i64 kDilationH = {}, kDilationW = {}, kGroups = {};\n",
       cuda_type(x.dtype), g.n, g.c, g.h, g.w, g.o, g.cg, g.kh, g.kw, g.oh, g.ow, g.stride_h, g.stride_w,
       g.pad_h, g.pad_w, g.dilation_h, g.dilation_w, g.groups);
-  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(head + kConnectedText, name));
+  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(head + kConnectedText + text, name));
   return make_kernel([=](const CudaArgs& a) -> Status {
     return launch(a.stream, *f, grid(n), {kThreads}, 0, a.in(0).raw(), a.in(1).raw(), a.out(0).raw());
   });
@@ -189,7 +215,7 @@ Made make_connected(const CudaQuery& q, const TensorType& x, const TensorType& f
 
 Made make_gaussian_blur2d(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const std::string text, blur_text(q));
-  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "blur"));
+  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text + kBlur, "blur"));
   const Shape s = q.inputs[0].shape;
   const std::int64_t n = s.num_elems(), planes = s[0] * s[1];
   const int h = static_cast<int>(s[2]), w = static_cast<int>(s[3]);
@@ -201,9 +227,9 @@ Made make_gaussian_blur2d(const CudaQuery& q) {
 
 Made make_local_contrast_norm(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const std::string text, blur_text(q));
-  TR_ASSIGN_OR_RETURN(const Function* means, q.device.function(text, "contrast_means"));
-  TR_ASSIGN_OR_RETURN(const Function* squares, q.device.function(text, "contrast_squares"));
-  TR_ASSIGN_OR_RETURN(const Function* result, q.device.function(text, "contrast_result"));
+  TR_ASSIGN_OR_RETURN(const Function* means, q.device.function(text + kMeans, "contrast_means"));
+  TR_ASSIGN_OR_RETURN(const Function* squares, q.device.function(text + kSquares, "contrast_squares"));
+  TR_ASSIGN_OR_RETURN(const Function* result, q.device.function(text + kResult, "contrast_result"));
   const Shape s = q.inputs[0].shape;
   const std::int64_t samples = s[0], channels = s[1], pixels = s[2] * s[3], all = s.num_elems();
   const int h = static_cast<int>(s[2]), w = static_cast<int>(s[3]);
@@ -224,13 +250,13 @@ Made make_local_contrast_norm(const CudaQuery& q) {
 }
 
 Made make_locally_connected2d(const CudaQuery& q) {
-  return make_connected(q, q.inputs[0], q.inputs[1], "connected");
+  return make_connected(q, q.inputs[0], q.inputs[1], kForward, "connected");
 }
 Made make_locally_connected2d_input_grad(const CudaQuery& q) {
-  return make_connected(q, q.outputs[0], q.inputs[0], "connected_input_grad");
+  return make_connected(q, q.outputs[0], q.inputs[0], kInputGrad, "connected_input_grad");
 }
 Made make_locally_connected2d_filter_grad(const CudaQuery& q) {
-  return make_connected(q, q.inputs[0], q.outputs[0], "connected_filter_grad");
+  return make_connected(q, q.inputs[0], q.outputs[0], kFilterGrad, "connected_filter_grad");
 }
 
 }  // namespace trireme::kernel::cuda
