@@ -17,7 +17,7 @@ class CudaKernels : public ::testing::TestWithParam<int> {
 
 std::vector<double> to_doubles(const Tensor& t) {
   const op::OpDef& cast = *op::find_op("cast");
-  const op::Attrs attrs = *op::complete_attrs(cast, {{"to", DType::kF64}});
+  const op::Attrs attrs = *op::complete_attrs(cast, {{"dtype", DType::kF64}});
   const std::vector<Tensor> in{t}, out{*Tensor::allocate(cpu_device(), {DType::kF64, t.shape()})};
   op::KernelArgs args{in, out, attrs, {}, op::serial()};
   cast.reference(args);
