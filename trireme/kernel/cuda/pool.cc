@@ -32,20 +32,24 @@ extern "C" __global__ void pool_windows(const T* __restrict__ x, const T* __rest
   // Small windows are walked whole, large ones as far as they lie inside.
   const Int a0 = kSmall || top > 0 ? 0 : -top, a1 = kSmall || h - top > kWindowH ? kWindowH : h - top;
   const Int b0 = kSmall || left > 0 ? 0 : -left, b1 = kSmall || w - left > kWindowW ? kWindowW : w - left;
+  // What lies outside never wins, so a window of nothing else than -inf keeps its first element.
+  const A low = -(A)__int_as_float(0x7f800000), outside = kMode <= kWhere ? low : A(0);
+  const Int first_row = top > 0 ? top : 0, first_column = left > 0 ? left : 0;
+  const Int first = kSmall ? (first_row - top) * kWindowW + first_column - left : first_row * w + first_column;
   for (i64 p = at / per_plane; p < s.planes; p += s.group) {
     const T* plane = x + p * s.h * s.w;
-    A best = 0, total = 0;
-    Int where = -1;  // of the first maximum: its tap in a small window, else its place in the plane
+    A best = low, total = 0;
+    Int where = first;  // of the first maximum: its tap in a small window, else its place in the plane
 #pragma unroll kUnroll
     for (Int a = a0; a < a1; ++a) {
 #pragma unroll kUnroll
       for (Int b = b0; b < b1; ++b) {
         const Int r = top + a, c = left + b;
         const bool inside = !kPadded || (r >= 0 && r < h && c >= 0 && c < w);
-        const A e = inside ? (A)load_acc(plane[r * w + c]) : A(0);
+        const A e = inside ? (A)load_acc(plane[r * w + c]) : outside;
         if (kMode == kAverage) total += e;
         if (kMode == kRoot) total += e * e;
-        if (kMode <= kWhere && inside && (where < 0 || (best == best && (e > best || e != e)))) {
+        if (kMode <= kWhere && best == best && !(e <= best)) {  // larger, or the first NaN
           best = e;
           where = kSmall ? a * kWindowW + b : r * w + c;
         }
