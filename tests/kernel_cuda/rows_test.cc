@@ -75,7 +75,11 @@ void add_variables(std::vector<OpCase>& t) {
   const Input w{Fill::kReal, {100003}}, s{Fill::kPositive, {100003}}, none{Fill::kPositive, {0}};
   const Input lr{Fill::kUnit, {}}, step{Fill::kLabels, {}};
   t.push_back({&op::kApplyAdamw, "", {w, s, s, none, w, lr, step}});
-  t.push_back({&op::kApplyMomentum, "", {w, s, w, lr}});
+  t.push_back({&op::kApplySgd, "", {w, w, lr}, {{"weight_decay", 0.01}}});
+  t.push_back({&op::kApplyMomentum, "", {w, s, w, lr}, {{"weight_decay", 0.01}}});
+  t.push_back({&op::kApplyAdagrad, "", {w, s, w, lr, step}});
+  t.push_back({&op::kApplyRmsprop, "", {w, s, s, s, w, lr}, {{"centered", true}, {"momentum", 0.9}}});
+  t.push_back({&op::kApplyRunningVariance, "", {w, s, {Fill::kPositive, {}}}});
   t.push_back({&op::kApplyLars, "", {w, s, w, lr}, {{"trust", 0.5}}});
   t.push_back({&op::kAssignAdd, "", {w, w}});
 }
@@ -151,6 +155,25 @@ TEST_P(CudaRows, ComeToWhatTheReferenceComesTo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaRows, ::testing::Range(0, static_cast<int>(cases().size())));
+
+// Plain sums, products, quotients and roots are rounded one by one, as on the host.
+TEST_P(CudaRows, StepsHaveTheBitsOfTheReference) {
+  const OpCase& c = cases()[static_cast<std::size_t>(GetParam())];
+  const bool plain = !c.def->mutated_inputs.empty() && c.def != &op::kApplyLars;
+  const bool raw = c.def == &op::kApplyAdamw;  // powers of beta are the host's library's
+  if (!plain) return;
+  op::Attrs attrs = *op::complete_attrs(*c.def, c.attrs);
+  if (raw) attrs.set("bias_correction", false);
+  const auto inputs = op::testing::make_inputs(c, DType::kF32);
+  const OnDevice on(*c.def, op::testing::types_of(inputs), attrs);
+  const auto got = on.run(inputs);
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  const auto want = op::testing::fresh(inputs);
+  ASSERT_TRUE(op::testing::run_op(*c.def, want, attrs).ok());
+  for (std::size_t i = 0; i < c.def->mutated_inputs.size(); ++i)
+    op::testing::expect_same_bits((*got)[i + 1], want[static_cast<std::size_t>(c.def->mutated_inputs[i])],
+                                  fmt::format("{} {}, input {}", c.def->name, c.note, i));
+}
 
 // ---- Values that are not finite
 // -----------------------------------------------------------------------------

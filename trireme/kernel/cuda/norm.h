@@ -15,5 +15,6 @@ std::string_view sum_parts_text();
 // looked at.
 Made make_batch_norm_rows(const CudaQuery& query, std::int64_t rows, std::int64_t channels);
 Made make_batch_norm_grad_rows(const CudaQuery& query, std::int64_t rows, std::int64_t channels);
+Made make_batch_norm_inference_rows(const CudaQuery& query, std::int64_t rows, std::int64_t channels);
 
 }  // namespace trireme::kernel::cuda

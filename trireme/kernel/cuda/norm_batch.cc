@@ -232,6 +232,7 @@ Made make_batch_norm_grad(const CudaQuery& q) {
 Made make_batch_norm_inference(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
   const PlanesPlan p = plan_planes(x);
+  if (p.s.plane == 1) return make_batch_norm_inference_rows(q, p.images, p.s.channels);
   const std::string text = typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kInferenceText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "norm_given"));
   const double eps = q.attrs.get_float("eps");

@@ -211,10 +211,12 @@ Made make_layer_norm_grad(const CudaQuery& q) {
     TR_ASSIGN_OR_RETURN(params, q.device.function(text, "norm_params"));
   }
   TR_ASSIGN_OR_RETURN(const Function* sum, q.device.function(text, "sum_parts"));
-  // Two or four blocks for each multiprocessor of the GPUs that this is made for; a constant, so that sums do
-  // not depend on the GPU.
+  // Two to eight blocks for each multiprocessor of the GPUs that this is made for; a constant, so that sums
+  // do not depend on the GPU.
   const bool by_warp = plan.threads == 32;
-  const unsigned blocks = blocks_for(s.rows, by_warp ? 8 : 1, 1, by_warp ? 264 : 528);
+  const int per_multiprocessor = by_warp ? 2 : std::clamp(768 / plan.threads, 2, 8);
+  const unsigned blocks =
+      blocks_for(s.rows, by_warp ? 8 : 1, 1, 132U * static_cast<unsigned>(per_multiprocessor));
   const std::int64_t parts = s.rows == 0 ? 0 : plan.kept ? blocks : std::min<std::int64_t>(s.rows, 64);
   const std::size_t acc = q.inputs[0].dtype == DType::kF64 ? sizeof(double) : sizeof(float);
   return make_kernel(

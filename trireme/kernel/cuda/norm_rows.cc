@@ -1,6 +1,7 @@
-// batch_norm and its gradient over [rows, channels], channels fastest: batches of vectors, and images with
-// the channels last. A thread has kPack neighbouring channels and walks down rows, so what belongs to a
-// channel is read once; blocks x over channels, blocks y over parts of the rows. Sums as in norm_batch.cc.
+// batch_norm, its gradient and batch_norm_inference over [rows, channels], channels fastest: batches of
+// vectors, and images with the channels last. A thread has kPack neighbouring channels and walks down rows,
+// so what belongs to a channel is read once; blocks x over channels, blocks y over parts of the rows. Sums as
+// in norm_batch.cc.
 #include <algorithm>
 
 #include "trireme/kernel/cuda/norm.h"
@@ -188,6 +189,29 @@ extern "C" __global__ void column_apply(const T* x, const A* table, const T* sca
 }
 )cuda";
 
+constexpr const char* kInferenceText = R"cuda(
+extern "C" __global__ void column_apply(const T* x, const T* scale, const T* bias, const T* means, const T* vars, T* y,
+                                        Columns s, double eps) {
+  const i64 c = channel_index();
+  if (c >= s.channels) return;
+  const bool aligned = is_aligned(x) && is_aligned(y);
+  A gain[kPack], shift[kPack], mean[kPack], var[kPack];
+  load_values(gain, scale + c);
+  load_values(shift, bias + c);
+  load_values(mean, means + c);
+  load_values(var, vars + c);
+#pragma unroll
+  for (int v = 0; v < kPack; ++v) gain[v] = gain[v] / root_of(var[v] + (A)eps);
+  each_row(s, [&](i64 at) {
+    const Packed p = load_pack(x + at, aligned);
+    Packed out;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean[v]) * gain[v] + shift[v]);
+    store_pack(y + at, out, aligned);
+  });
+}
+)cuda";
+
 struct Columns {  // as in the text
   std::int64_t rows, channels, part, num_parts;
 };
@@ -221,8 +245,10 @@ Result<ColumnsPlan> plan_columns(const CudaQuery& q, std::int64_t rows, std::int
   p.grid.y = static_cast<unsigned>(p.s.num_parts);
   const std::string text =
       typed_text(dtype, {{"kPack", p.pack}, {"kAcross", across}}, {pack_text(), kColumnsText, body});
-  TR_ASSIGN_OR_RETURN(p.sums, q.device.function(text, "column_sums"));
-  TR_ASSIGN_OR_RETURN(p.stats, q.device.function(text, "column_stats"));
+  if (body != kInferenceText) {
+    TR_ASSIGN_OR_RETURN(p.sums, q.device.function(text, "column_sums"));
+    TR_ASSIGN_OR_RETURN(p.stats, q.device.function(text, "column_stats"));
+  }
   TR_ASSIGN_OR_RETURN(p.apply, q.device.function(text, "column_apply"));
   return p;
 }
@@ -263,6 +289,16 @@ Made make_batch_norm_grad_rows(const CudaQuery& q, std::int64_t rows, std::int64
         return launch(a.stream, *p.apply, p.grid, p.block, 0, x, table, scale, mean, dy, a.out(0).raw(), p.s);
       },
       p.bytes());
+}
+
+Made make_batch_norm_inference_rows(const CudaQuery& q, std::int64_t rows, std::int64_t channels) {
+  TR_ASSIGN_OR_RETURN(const ColumnsPlan p, plan_columns(q, rows, channels, kInferenceText));
+  const double eps = q.attrs.get_float("eps");
+  return make_kernel([=](const CudaArgs& a) -> Status {
+    if (p.s.rows * p.s.channels == 0) return ok_status();
+    return launch(a.stream, *p.apply, p.grid, p.block, 0, a.in(0).raw(), a.in(1).raw(), a.in(2).raw(),
+                  a.in(3).raw(), a.in(4).raw(), a.out(0).raw(), p.s, eps);
+  });
 }
 
 }  // namespace trireme::kernel::cuda

@@ -37,7 +37,8 @@ struct RowPlan {
   static constexpr int kWarps = 4;
 };
 RowPlan plan_row(DType dtype, std::int64_t n);
-// struct Row with each(f), each_placed(f), row_index(), row_lane(), row_sum, row_max. Wants kPack, kThreads, kKeep, kKept.
+// struct Row with each(f), each_placed(f), row_index(), row_lane(), row_sum, row_max. Wants kPack, kThreads,
+// kKeep, kKept.
 std::string_view row_text();
 
 }  // namespace trireme::kernel::cuda
