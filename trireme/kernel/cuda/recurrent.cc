@@ -43,7 +43,7 @@ class Recurrent final : public CudaKernel {
  private:
   // Arrays in the computing type for one call: inputs themselves, or places in the workspace.
   struct Arrays {
-    std::byte *x, *w_ih, *w_hh, *b_ih, *b_hh, *xi, *hi, *h, *c, *dxi, *dhi, *dx, *dh, *dc, *dw_ih, *dw_hh;
+    std::byte *x, *w_ih, *w_hh, *b_ih, *b_hh, *xi, *hi, *h, *c, *dx, *dh, *dc, *dw_ih, *dw_hh;
   };
 
   Status find_functions(CudaDevice& device, const std::string& head);
@@ -55,6 +55,8 @@ class Recurrent final : public CudaKernel {
   Status forward(const CudaArgs& a, const Arrays& r) const;
   Status back(const CudaArgs& a, const Arrays& r) const;
   Status sum_rows(const CudaArgs& a, std::byte* from, std::byte* to) const;
+  // Gates of gru see products of x and of h apart; those of the others their sum, which is made in one array.
+  bool apart() const { return s_.gates == 3; }
   std::size_t bytes(std::int64_t n) const { return static_cast<std::size_t>(n) * acc_bytes_; }
   std::byte* at(std::byte* array, std::int64_t elems) const { return array + bytes(elems); }
   Status multiply(const CudaArgs& a, const Product& p, std::byte* left, std::byte* right,
@@ -70,7 +72,7 @@ class Recurrent final : public CudaKernel {
   Product from_x_, from_h_, to_h_, to_x_, to_w_ih_, to_w_hh_;
   Places places_;
   std::size_t products_ = 0, x_ = 0, w_ih_ = 0, w_hh_ = 0, xi_ = 0, hi_ = 0, h_ = 0, c_ = 0;
-  std::size_t dxi_ = 0, dhi_ = 0, dx_ = 0, dh_ = 0, dc_ = 0, dw_ih_ = 0, dw_hh_ = 0;
+  std::size_t dx_ = 0, dh_ = 0, dc_ = 0, dw_ih_ = 0, dw_hh_ = 0;
 };
 
 Made Recurrent::make(const CudaQuery& q, const char* cell, int gates, bool backward) {
@@ -111,7 +113,7 @@ Status Recurrent::make_products(const CudaQuery& q) {
     return Product::make(q.device, spec);
   };
   TR_ASSIGN_OR_RETURN(from_x_, product(s_.samples(), s_.rows(), s_.size, false, true, false));
-  TR_ASSIGN_OR_RETURN(from_h_, product(s_.batch, s_.rows(), s_.units, false, true, false));
+  TR_ASSIGN_OR_RETURN(from_h_, product(s_.batch, s_.rows(), s_.units, false, true, !apart()));
   if (!backward_) return ok_status();
   TR_ASSIGN_OR_RETURN(to_h_, product(s_.batch, s_.units, s_.rows(), false, false, true));
   TR_ASSIGN_OR_RETURN(to_x_, product(s_.samples(), s_.size, s_.rows(), false, false, false));
@@ -129,7 +131,7 @@ void Recurrent::lay_out() {
   const auto take = [&](std::int64_t n) { return places_.take(bytes(n)); };
   products_ = places_.take(most);
   xi_ = take(s_.samples() * s_.rows());
-  hi_ = take((backward_ ? s_.samples() : s_.batch) * s_.rows());
+  if (apart()) hi_ = take((backward_ ? s_.samples() : s_.batch) * s_.rows());
   const std::int64_t states = (s_.steps + 1) * s_.state();
   if (backward_ || !wide_) h_ = take(states);
   if (s_.has_cell) c_ = take(backward_ ? states : s_.state());
@@ -138,10 +140,7 @@ void Recurrent::lay_out() {
     w_ih_ = take(s_.rows() * s_.size);
     w_hh_ = take(s_.rows() * s_.units);
   }
-  if (!backward_) return;
-  dxi_ = take(s_.samples() * s_.rows());
-  dhi_ = s_.gates == 3 ? take(s_.samples() * s_.rows()) : dxi_;  // gates of the others see the sum of both
-  if (wide_) return;
+  if (!backward_ || wide_) return;
   dx_ = take(s_.samples() * s_.size);
   dh_ = take(s_.state());
   if (s_.has_cell) dc_ = take(s_.state());
@@ -169,9 +168,8 @@ Result<Recurrent::Arrays> Recurrent::arrays_of(const CudaArgs& a) const {
   TR_ASSIGN_OR_RETURN(r.w_ih, widened(a, w, w_ih_));
   TR_ASSIGN_OR_RETURN(r.w_hh, widened(a, w + 1, w_hh_));
   r.b_ih = a.in(w + 2).raw(), r.b_hh = a.in(w + 3).raw();
-  r.xi = place(xi_), r.hi = place(hi_), r.h = place(h_), r.c = place(c_);
+  r.xi = place(xi_), r.hi = place(apart() ? hi_ : xi_), r.h = place(h_), r.c = place(c_);
   if (!backward_) return r;
-  r.dxi = place(dxi_), r.dhi = place(dhi_);
   r.dx = wide_ ? a.out(0).raw() : place(dx_);
   r.dh = wide_ ? a.out(1).raw() : place(dh_);
   r.dc = !s_.has_cell ? nullptr : wide_ ? a.out(2).raw() : place(dc_);
@@ -210,7 +208,7 @@ Status Recurrent::forward(const CudaArgs& a, const Arrays& r) const {
   const std::size_t step_bytes = static_cast<std::size_t>(state) * dtype_size(a.in(0).dtype());
   for (std::int64_t t = 0; t < s_.steps; ++t) {
     std::byte* xi = at(r.xi, t * s_.batch * s_.rows());
-    std::byte* hi = backward_ ? at(r.hi, t * s_.batch * s_.rows()) : r.hi;
+    std::byte* hi = !apart() ? xi : backward_ ? at(r.hi, t * s_.batch * s_.rows()) : r.hi;
     std::byte* next_h = stored ? at(h, state) : y;
     std::byte* next_c = s_.has_cell && backward_ ? at(c, state) : c;
     TR_RETURN_IF_ERROR(multiply(a, from_h_, h, r.w_hh, hi));
@@ -242,19 +240,18 @@ Status Recurrent::back(const CudaArgs& a, const Arrays& r) const {
   if (s_.has_cell) TR_RETURN_IF_ERROR(load(given + 2, r.dc));
   const std::size_t step_bytes = static_cast<std::size_t>(state) * dtype_size(a.in(0).dtype());
   for (std::int64_t t = s_.steps - 1; t >= 0 && state > 0; --t) {
-    std::byte *dxi = at(r.dxi, t * gates), *dhi = at(r.dhi, t * gates);
-    TR_RETURN_IF_ERROR(launch(a.stream, *back_, blocks(state), {kThreads}, 0, at(r.xi, t * gates),
-                              at(r.hi, t * gates), r.b_ih, r.b_hh, at(r.h, t * state),
-                              s_.has_cell ? at(r.c, t * state) : nullptr,
-                              a.in(given).raw() + static_cast<std::size_t>(t) * step_bytes, r.dh, r.dc, dxi,
-                              dhi, s_.batch, s_.units));
-    TR_RETURN_IF_ERROR(multiply(a, to_h_, dhi, r.w_hh, r.dh));
+    std::byte *xi = at(r.xi, t * gates), *hi = at(r.hi, t * gates);
+    std::byte* dy = a.in(given).raw() + static_cast<std::size_t>(t) * step_bytes;
+    TR_RETURN_IF_ERROR(launch(a.stream, *back_, blocks(state), {kThreads}, 0, xi, hi, r.b_ih, r.b_hh,
+                              at(r.h, t * state), s_.has_cell ? at(r.c, t * state) : nullptr, dy, r.dh, r.dc,
+                              s_.batch, s_.units));
+    TR_RETURN_IF_ERROR(multiply(a, to_h_, hi, r.w_hh, r.dh));
   }
-  TR_RETURN_IF_ERROR(multiply(a, to_x_, r.dxi, r.w_ih, r.dx));
-  TR_RETURN_IF_ERROR(multiply(a, to_w_ih_, r.dxi, r.x, r.dw_ih));
-  TR_RETURN_IF_ERROR(multiply(a, to_w_hh_, r.dhi, r.h, r.dw_hh));
-  TR_RETURN_IF_ERROR(sum_rows(a, r.dxi, a.out(w + 2).raw()));
-  TR_RETURN_IF_ERROR(sum_rows(a, r.dhi, a.out(w + 3).raw()));
+  TR_RETURN_IF_ERROR(multiply(a, to_x_, r.xi, r.w_ih, r.dx));
+  TR_RETURN_IF_ERROR(multiply(a, to_w_ih_, r.xi, r.x, r.dw_ih));
+  TR_RETURN_IF_ERROR(multiply(a, to_w_hh_, r.hi, r.h, r.dw_hh));
+  TR_RETURN_IF_ERROR(sum_rows(a, r.xi, a.out(w + 2).raw()));
+  TR_RETURN_IF_ERROR(sum_rows(a, r.hi, a.out(w + 3).raw()));
   if (wide_) return ok_status();
   std::byte* results[] = {r.dx, r.dh, r.dc, r.dw_ih, r.dw_hh};
   const int outputs[] = {0, 1, 2, w, w + 1};
