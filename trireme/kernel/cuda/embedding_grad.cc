@@ -22,7 +22,7 @@ namespace {
 
 using op::detail::idx;
 
-constexpr std::int64_t kChunk = 32;
+constexpr std::int64_t kChunk = 32;  // one position per lane
 constexpr unsigned kMostBlocks = 0x7fffffff;
 
 constexpr const char* kSortText = R"cuda(
@@ -78,9 +78,10 @@ typedef $id Id;
 typedef $memory T;
 typedef $compute A;
 constexpr int V = $vector;
-constexpr u32 CHUNK = $chunk, WIDTH = $width, COUNT = $count, COLUMNS = $columns;
+constexpr u32 CHUNK = 32, WIDTH = $width, COUNT = $count, COLUMNS = $columns;
 constexpr u32 TILES = (COLUMNS + 31) / 32;
 constexpr i64 ROWS = $rows;
+typedef $raw Raw;  // a vector as it comes from memory: taken apart only when it is added
 struct alignas(sizeof(A) * V > 16 ? 16 : sizeof(A) * V) Sums { A v[V]; };
 inline A plus(A a, A b) { return (A)(wrap(a) + wrap(b)); }
 inline void finish(T* y, const Sums& sums, i64 id, u32 column) {
@@ -95,24 +96,37 @@ inline Sums* part(Sums* parts, u32 slot, bool is_first, u32 column) {
   return parts + ((u64)(slot / CHUNK) * 2 + is_first) * COLUMNS + column;
 }
 
+// A lane has a column, and one of the chunk's positions for the others; 8 rows are on their way at a time.
 extern "C" __global__ void __launch_bounds__(256) add(const T* updates, const Id* ids, const u32* counts,
                                                       const u32* starts, const u32* sorted, const u32* cursor,
                                                       Sums* parts, T* y) {
   const u32 tile = blockIdx.x % TILES, slot = blockIdx.x / TILES * 8 + threadIdx.x / 32;
-  const u32 column = tile * 32 + threadIdx.x % 32;
-  if (slot >= *cursor || column >= COLUMNS) return;
+  const u32 lane = threadIdx.x % 32, column = tile * 32 + lane;
+  if (slot >= *cursor) return;
   const i64 id = ids[sorted[slot]];
   const u32 at = slot - starts[id], size = counts[id];
   if (at % CHUNK != 0) return;
-  const Pack<T, V>* from = (const Pack<T, V>*)updates + (i64)(column / WIDTH) * COUNT * WIDTH + column % WIDTH;
-  const u32 left = size - at, most = left < CHUNK ? left : CHUNK;
+  const u32 most = size - at < CHUNK ? size - at : CHUNK;
+  const u32 position = lane < most ? sorted[slot + lane] : 0;
+  const u32 near = column < COLUMNS ? column : COLUMNS - 1;
+  const Raw* from = (const Raw*)updates + (i64)(near / WIDTH) * COUNT * WIDTH + near % WIDTH;
   Sums sums = {};
-#pragma unroll 8
-  for (u32 e = 0; e < most; ++e) {
-    const Pack<T, V> x = from[(i64)sorted[slot + e] * WIDTH];
+  for (u32 e = 0; e < most; e += 8) {
+    Raw x[8] = {};
 #pragma unroll
-    for (int k = 0; k < V; ++k) sums.v[k] = plus(sums.v[k], load_acc(x.v[k]));
+    for (int t = 0; t < 8; ++t) {
+      const u32 row = __shfl_sync(0xffffffffu, position, e + t);
+      if (e + t < most) x[t] = from[(i64)row * WIDTH];
+    }
+#pragma unroll
+    for (int t = 0; t < 8; ++t) {
+      if (e + t >= most) break;
+      const Pack<T, V> v = *(const Pack<T, V>*)&x[t];
+#pragma unroll
+      for (int k = 0; k < V; ++k) sums.v[k] = plus(sums.v[k], load_acc(v.v[k]));
+    }
   }
+  if (column >= COLUMNS) return;
   if (size <= CHUNK) finish(y, sums, id, column);
   else *part(parts, slot, at == 0, column) = sums;
 }
@@ -127,11 +141,17 @@ extern "C" __global__ void __launch_bounds__(256) join(const Id* ids, const u32*
   const u32 start = starts[id], size = counts[id];
   if (size <= CHUNK || slot - start >= CHUNK) return;
   Sums sums = *part(parts, start, true, column);
-#pragma unroll 4
-  for (u32 at = CHUNK; at < size; at += CHUNK) {
-    const Sums more = *part(parts, start + at, false, column);
+  for (u32 at = CHUNK; at < size; at += 4 * CHUNK) {
+    Sums more[4];
 #pragma unroll
-    for (int k = 0; k < V; ++k) sums.v[k] = plus(sums.v[k], more.v[k]);
+    for (int t = 0; t < 4; ++t)
+      if (at + t * CHUNK < size) more[t] = *part(parts, start + at + t * CHUNK, false, column);
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      if (at + t * CHUNK >= size) break;
+#pragma unroll
+      for (int k = 0; k < V; ++k) sums.v[k] = plus(sums.v[k], more[t].v[k]);
+    }
   }
   finish(y, sums, id, column);
 }
@@ -150,16 +170,16 @@ struct AddPair {
 Result<AddPair> make_adders(CudaDevice& device, const Scatter& s, std::int64_t vector) {
   const Scalar scalar = scalar_of(s.dtype);
   const std::int64_t width = s.inner / vector, columns = s.outer * width;
-  const std::string text =
-      std::string(expression_support()) + with(kAddText, {{"id", cuda_type(s.id)},
-                                                          {"memory", scalar.memory},
-                                                          {"compute", scalar.compute},
-                                                          {"vector", std::to_string(vector)},
-                                                          {"chunk", std::to_string(kChunk)},
-                                                          {"width", std::to_string(width)},
-                                                          {"count", std::to_string(s.count)},
-                                                          {"columns", std::to_string(columns)},
-                                                          {"rows", std::to_string(s.rows)}});
+  const std::string text = std::string(expression_support()) +
+                           with(kAddText, {{"id", cuda_type(s.id)},
+                                           {"memory", scalar.memory},
+                                           {"compute", scalar.compute},
+                                           {"vector", std::to_string(vector)},
+                                           {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(s.dtype).memory},
+                                           {"width", std::to_string(width)},
+                                           {"count", std::to_string(s.count)},
+                                           {"columns", std::to_string(columns)},
+                                           {"rows", std::to_string(s.rows)}});
   AddPair out{nullptr, nullptr, static_cast<unsigned>((columns + 31) / 32)};
   TR_ASSIGN_OR_RETURN(out.add, device.function(text, "add"));
   TR_ASSIGN_OR_RETURN(out.join, device.function(text, "join"));
