@@ -18,6 +18,7 @@ typedef $sum A;
 constexpr int V = $vector;
 constexpr u32 BATCH = $batch, CHANNELS = $channels, WIDTH = $width, PARTS = $parts;
 constexpr u32 EACH = (BATCH + PARTS - 1) / PARTS;
+typedef $raw Raw;  // a vector as it comes from memory: taken apart only when it is added
 inline T finish(A v) { return $finish; }
 
 // inner is 1: a lane has V channels, the 8 warps of a block take turns with the rows of its part.
@@ -27,11 +28,17 @@ extern "C" __global__ void __launch_bounds__(256) columns(const T* x, A* parts, 
   const u32 begin = blockIdx.y * EACH, end = begin + EACH < BATCH ? begin + EACH : BATCH;
   A sums[V] = {};
   if (channel < CHANNELS) {
-#pragma unroll 4
-    for (u32 row = begin + warp; row < end; row += 8) {
-      const Pack<T, V> v = *(const Pack<T, V>*)(x + (u64)row * CHANNELS + channel);
+    for (u32 row = begin + warp; row < end; row += 32) {
+      Raw rows[4] = {};
 #pragma unroll
-      for (int k = 0; k < V; ++k) sums[k] += (A)load_acc(v.v[k]);
+      for (int t = 0; t < 4; ++t)
+        if (row + t * 8 < end) rows[t] = *(const Raw*)(x + (u64)(row + t * 8) * CHANNELS + channel);
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        const Pack<T, V> v = *(const Pack<T, V>*)&rows[t];  // zeros beyond the end
+#pragma unroll
+        for (int k = 0; k < V; ++k) sums[k] += (A)load_acc(v.v[k]);
+      }
     }
   }
 #pragma unroll
@@ -52,13 +59,22 @@ extern "C" __global__ void __launch_bounds__(256) columns(const T* x, A* parts, 
 extern "C" __global__ void __launch_bounds__(256) planes(const T* x, A* parts, T* y) {
   const u32 channel = blockIdx.x, begin = blockIdx.y * EACH;
   const u32 images = begin >= BATCH ? 0 : begin + EACH < BATCH ? EACH : BATCH - begin;
-  const Pack<T, V>* from = (const Pack<T, V>*)x;
+  const Raw* from = (const Raw*)x;
   A sum = 0;
-#pragma unroll 4
-  for (u32 i = threadIdx.x; i < images * WIDTH; i += 256) {
-    const Pack<T, V> v = from[((u64)(begin + i / WIDTH) * CHANNELS + channel) * WIDTH + i % WIDTH];
+  for (u32 first = threadIdx.x; first < images * WIDTH; first += 1024) {
+    Raw some[4] = {};
 #pragma unroll
-    for (int k = 0; k < V; ++k) sum += (A)load_acc(v.v[k]);
+    for (int t = 0; t < 4; ++t) {
+      const u32 i = first + t * 256;
+      if (i < images * WIDTH)
+        some[t] = from[((u64)(begin + i / WIDTH) * CHANNELS + channel) * WIDTH + i % WIDTH];
+    }
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      const Pack<T, V> v = *(const Pack<T, V>*)&some[t];
+#pragma unroll
+      for (int k = 0; k < V; ++k) sum += (A)load_acc(v.v[k]);
+    }
   }
   sum = block_sum(sum);
   if (threadIdx.x != 0) return;
@@ -92,6 +108,7 @@ Result<Variant> make_variant(CudaDevice& device, const Sizes& s, DType dtype, st
   const bool columns = s.inner == 1;
   const std::string text = with(kText, {{"memory", scalar.memory},
                                         {"sum", whole ? "u64" : scalar.compute},
+                                        {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(dtype).memory},
                                         {"vector", std::to_string(vector)},
                                         {"batch", std::to_string(s.batch)},
                                         {"channels", std::to_string(s.channels)},
