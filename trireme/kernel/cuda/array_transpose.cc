@@ -37,6 +37,35 @@ extern "C" __global__ void __launch_bounds__(256) turn(const Word* x, Word* y) {
 }
 )cuda";
 
+// The same for 16-bit elements where everything comes in pairs: 32 lanes move 64 elements of a row at once.
+constexpr const char* kPairText = R"cuda(
+constexpr int SIDE = 64;
+constexpr u32 ROWS = $rows, COLS = $cols, ACROSS = (COLS + SIDE - 1) / SIDE, DOWN = (ROWS + SIDE - 1) / SIDE;
+inline i64 from(u32 i) { return $from; }
+inline i64 to(u32 i) { return $to; }
+extern "C" __global__ void __launch_bounds__(256) turn(const u16* x, u16* y) {
+  __shared__ u32 tile[SIDE][SIDE / 2 + 1];
+  const u32 block = blockIdx.x, batch = block / (ACROSS * DOWN);
+  const u32 col = block % ACROSS * SIDE, row = block / ACROSS % DOWN * SIDE;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  x += from(batch);
+  y += to(batch);
+#pragma unroll
+  for (int r = warp; r < SIDE; r += 8)
+    if (row + r < ROWS && col + 2 * lane < COLS)
+      tile[r][lane] = *(const u32*)(x + (i64)(row + r) * $xrow + col + 2 * lane);
+  __syncthreads();
+#pragma unroll
+  for (int c = warp; c < SIDE / 2; c += 8) {
+    if (row + 2 * lane >= ROWS || col + 2 * c >= COLS) continue;
+    const u32 above = tile[2 * lane][c], below = tile[2 * lane + 1][c];
+    u16* at = y + (i64)(col + 2 * c) * $ycol + row + 2 * lane;
+    *(u32*)at = (above & 0xffffu) | below << 16;
+    *(u32*)(at + $ycol) = above >> 16 | (below & 0xffff0000u);
+  }
+}
+)cuda";
+
 std::string batch_offset(const std::vector<Group>& groups) {
   std::string sum = "0";
   std::int64_t inner = 1;
@@ -77,19 +106,30 @@ Made make_tiled_transpose(CudaDevice& device, DType dtype, const std::vector<Gro
       batch *= g.size;
     }
   }
-  const std::string text = with(kText, {{"word", word_of(dtype).memory},
-                                        {"rows", std::to_string(row.size)},
-                                        {"cols", std::to_string(col.size)},
-                                        {"from", batch_offset(from)},
-                                        {"to", batch_offset(to)},
-                                        {"xrow", std::to_string(row.stride)},
-                                        {"ycol", std::to_string(col_stride)}});
-  TR_ASSIGN_OR_RETURN(const Function* turn, device.function(text, "turn"));
+  const auto compiled = [&](const char* text) {
+    return device.function(with(text, {{"word", word_of(dtype).memory},
+                                       {"rows", std::to_string(row.size)},
+                                       {"cols", std::to_string(col.size)},
+                                       {"from", batch_offset(from)},
+                                       {"to", batch_offset(to)},
+                                       {"xrow", std::to_string(row.stride)},
+                                       {"ycol", std::to_string(col_stride)}}),
+                           "turn");
+  };
+  const auto even = [](const std::vector<Group>& groups) {
+    return std::all_of(groups.begin(), groups.end(), [](const Group& g) { return g.stride % 2 == 0; });
+  };
+  const bool pairs = dtype_size(dtype) == 2 && row.size % 2 == 0 && col.size % 2 == 0 &&
+                     row.stride % 2 == 0 && col_stride % 2 == 0 && even(from) && even(to);
+  TR_ASSIGN_OR_RETURN(const Function* plain, compiled(kText));
+  TR_ASSIGN_OR_RETURN(const Function* fast, compiled(pairs ? kPairText : kText));
   constexpr std::int64_t kSide = 64;
   const auto blocks =
       static_cast<unsigned>(((row.size + kSide - 1) / kSide) * ((col.size + kSide - 1) / kSide) * batch);
-  return make_kernel([turn, blocks](const CudaArgs& a) -> Status {
-    return launch(a.stream, *turn, {blocks}, {256}, 0, a.in(0).raw(), a.out(0).raw());
+  return make_kernel([plain, fast, blocks](const CudaArgs& a) -> Status {
+    std::byte *x = a.in(0).raw(), *y = a.out(0).raw();
+    const auto addresses = reinterpret_cast<std::uintptr_t>(x) | reinterpret_cast<std::uintptr_t>(y);
+    return launch(a.stream, addresses % 4 == 0 ? *fast : *plain, {blocks}, {256}, 0, x, y);
   });
 }
 
