@@ -220,6 +220,24 @@ TEST_F(CudaLoops, ChannelsAndRunningSumsAreAddedUp) {
     }
 }
 
+// Beyond 2^31 elements indices have 64 bits. Made only: nobody has the memory.
+TEST(CudaTexts, OfHugeTensorsCompile) {
+  if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;
+  const std::int64_t n = (std::int64_t{1} << 30) + 3;
+  const auto expect_made = [](const op::OpDef& def, const std::vector<TensorType>& in, op::Attrs attrs = {}) {
+    const OnDevice on(def, in, attrs);
+    EXPECT_TRUE(on.status().ok()) << def.name << ": " << on.status().to_string();
+  };
+  const TensorType matrix{DType::kBF16, {4, n}}, row{DType::kBF16, {n}}, few{DType::kI64, {5}};
+  expect_made(op::kAdd, {matrix, row});
+  expect_made(op::kRelu, {matrix});
+  expect_made(op::kTranspose, {matrix});
+  expect_made(op::kSlice, {matrix}, {{"begin", Ints{0, 1}}, {"end", Ints{0, 0}}});
+  expect_made(op::kConcat, {matrix, matrix}, one("axis", std::int64_t{1}));
+  expect_made(op::kGather, {matrix, few});
+  expect_made(op::kBroadcastTo, {row}, one("shape", Ints{4, n}));
+}
+
 // ---- Values at the edges
 // ---------------------------------------------------------------------------------------
 
