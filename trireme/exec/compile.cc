@@ -4,6 +4,7 @@
 
 #include "trireme/exec/compiled.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/rewrite.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/ops.h"
 
@@ -154,8 +155,19 @@ Result<std::string> wanted_kernel(const Node& node, const CompileOptions& option
 // Workspaces of a GPU are aligned to this many bytes.
 constexpr std::int64_t kWorkspaceAlign = 256;
 
+// Kernels made so far: equal nodes share one, since making one may take long.
+using CudaKernels = std::map<std::string, std::shared_ptr<const kernel::cuda::CudaKernel>>;
+
+std::string kernel_key(const Node& node, std::span<const TensorType> in, const char* row) {
+  std::string key = fmt::format("{}|{}|", node.def->name, row);
+  for (const TensorType& t : in) key += t.to_string() + ",";
+  for (const TensorType& t : node.outputs) key += t.to_string() + ",";
+  graph::append_attrs(key, node.attrs);
+  return key;
+}
+
 Status choose_cuda_kernel(const Node& node, std::span<const TensorType> in, const CompileOptions& options,
-                          const std::string& wanted, NodePlan& plan) {
+                          const std::string& wanted, CudaKernels& made_before, NodePlan& plan) {
   const kernel::cuda::CudaQuery query{
       *node.def, in, node.outputs, node.attrs, *kernel::cuda::as_cuda(options.device.get()), options.tf32};
   const auto named = [&](const Status& status) {
@@ -164,22 +176,27 @@ Status choose_cuda_kernel(const Node& node, std::span<const TensorType> in, cons
   const Result<const kernel::cuda::CudaRow*> row = kernel::cuda::choose_cuda_kernel(query, wanted);
   if (!row.ok()) return named(row.status());
   plan.kernel = (*row)->name;
-  Result<std::unique_ptr<kernel::cuda::CudaKernel>> made = (*row)->make(query);
-  if (!made.ok()) return named(made.status());
-  plan.cuda = std::move(*made);
+  std::shared_ptr<const kernel::cuda::CudaKernel>& shared = made_before[kernel_key(node, in, (*row)->name)];
+  if (shared == nullptr) {
+    Result<std::unique_ptr<kernel::cuda::CudaKernel>> made = (*row)->make(query);
+    if (!made.ok()) return named(made.status());
+    shared = std::move(*made);
+  }
+  plan.cuda = shared;
   const auto bytes = static_cast<std::int64_t>(plan.cuda->workspace_bytes());
   plan.workspace_bytes = bytes > 0 ? bytes + kWorkspaceAlign : 0;
   return {};
 }
 
-Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& options, NodePlan& plan) {
+Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& options,
+                     CudaKernels& made_before, NodePlan& plan) {
   const Node& node = graph.node(id);
   std::vector<TensorType> in;
   for (const Value v : node.inputs) in.push_back(graph.type(v));
   const op::KernelQuery query{*node.def, in, node.outputs, node.attrs, options.width};
   TR_ASSIGN_OR_RETURN(const std::string wanted, wanted_kernel(node, options));
   if (kernel::cuda::as_cuda(options.device.get()) != nullptr)
-    return choose_cuda_kernel(node, in, options, wanted, plan);
+    return choose_cuda_kernel(node, in, options, wanted, made_before, plan);
   Result<kernel::Choice> choice = kernel::choose_cpu_kernel(query, wanted);
   if (!choice.ok()) return choice.status().with_prefix(fmt::format("[exec] node '{}': ", node.name));
   plan.kernel = choice->name();
@@ -236,10 +253,11 @@ Status plan_nodes(CompiledPlan& plan) {
                                .workspace_bytes = std::vector<std::int64_t>(plan.nodes.size(), 0),
                                .strand = plan.part.strand_of,
                                .strand_order = plan.part.lane_order};
+  CudaKernels made;
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     NodePlan& node = plan.nodes[static_cast<std::size_t>(i)];
     if (plan.part.strand_of[static_cast<std::size_t>(i)] < 0 || graph.node(i).def->has(op::kHostOp)) continue;
-    TR_RETURN_IF_ERROR(choose_kernel(graph, i, plan.options, node));
+    TR_RETURN_IF_ERROR(choose_kernel(graph, i, plan.options, made, node));
     request.workspace_bytes[static_cast<std::size_t>(i)] = node.workspace_bytes;
   }
   TR_ASSIGN_OR_RETURN(graph::MemoryResult memory, graph::plan_memory(graph, request));

@@ -19,9 +19,9 @@ using graph::Value;
 
 // How one node runs.
 struct NodePlan {
-  op::KernelFn run = nullptr;                      // null: a host op, or nothing
-  std::string kernel;                              // its name
-  std::unique_ptr<kernel::cuda::CudaKernel> cuda;  // on a GPU, instead of `run`
+  op::KernelFn run = nullptr;                            // null: a host op, or nothing
+  std::string kernel;                                    // its name
+  std::shared_ptr<const kernel::cuda::CudaKernel> cuda;  // on a GPU, instead of `run`; equal nodes share it
   std::unique_ptr<op::KernelState> state;
   std::int64_t workspace_offset = -1;  // in the arena
   std::int64_t workspace_bytes = 0;

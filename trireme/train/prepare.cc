@@ -175,8 +175,14 @@ Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, co
 }
 
 // The same bits in less time: exact passes only.
-Result<graph::Graph> faster(const graph::Graph& graph) {
-  TR_ASSIGN_OR_RETURN(const graph::Graph merged, graph::merge_common(graph));
+Result<graph::Graph> faster(const graph::Graph& graph, bool on_gpu) {
+  TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(graph));
+  if (on_gpu) {
+    std::set<std::string, std::less<>> adaptable;
+    for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels())
+      if (row.adaptable) adaptable.insert(row.op);
+    TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
+  }
   return graph::fuse_elementwise(merged);
 }
 
@@ -208,13 +214,13 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, build_job_model(job, out.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster(factored.graph));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster(factored.graph, out.device != nullptr));
   TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
   TR_RETURN_IF_ERROR(compile_products(job, factored, fixed, out));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
-  TR_ASSIGN_OR_RETURN(const graph::Graph test, faster(eval.eval));
+  TR_ASSIGN_OR_RETURN(const graph::Graph test, faster(eval.eval, out.device != nullptr));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
   // What works on summed gradients is where they are.
   const bool on_host = out.device != nullptr && !out.resident;

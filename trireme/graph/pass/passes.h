@@ -4,6 +4,7 @@
 // rounds.
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,6 +53,11 @@ Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes);
 // f32 through the casts. Tolerant.
 Result<Graph> lower_precision(const Graph& graph, DType dtype);
 
+// 16-bit values travel as they are: casts to and from f32 become part of the ops named in `ops`, which read
+// and write either (op `adapted`), and of the fused groups that fuse_elementwise makes after it. Run it after
+// gradients and merge_common. Exact.
+Result<Graph> absorb_casts(const Graph& graph, const std::set<std::string, std::less<>>& ops);
+
 // A graph whose inputs have the size kUnknownDim is a template for any batch. Puts `batch` in its place, in
 // input shapes, in attributes that state shapes (OpDef::shape_attr) and so in all types: a*? + c becomes
 // a*batch + c. Fails, naming the node, where an attribute still depends on the unknown size. Exact.
@@ -67,13 +73,14 @@ enum class Exactness : std::uint8_t { kExact, kTolerant };
 
 // What the passes of the table take beside the graph; each reads its own.
 struct PassOptions {
-  std::vector<std::string> keep_outputs = {};  // dead_code: empty keeps all
-  std::int64_t fold_bytes = 4096;              // fold
-  std::int64_t memory_limit_bytes = 0;         // recompute: 0 leaves the graph as it is
-  DType dtype = DType::kBF16;                  // lower_precision
-  std::int64_t batch = 0;                      // specialise: 0 leaves the graph as it is
-  cost::MachineModel machine = {};             // schedule_receives
-  cost::LinkModel link = {};                   // schedule_receives
+  std::vector<std::string> keep_outputs = {};         // dead_code: empty keeps all
+  std::int64_t fold_bytes = 4096;                     // fold
+  std::int64_t memory_limit_bytes = 0;                // recompute: 0 leaves the graph as it is
+  DType dtype = DType::kBF16;                         // lower_precision
+  std::set<std::string, std::less<>> adaptable = {};  // absorb_casts
+  std::int64_t batch = 0;                             // specialise: 0 leaves the graph as it is
+  cost::MachineModel machine = {};                    // schedule_receives
+  cost::LinkModel link = {};                          // schedule_receives
 };
 
 struct PassRow {

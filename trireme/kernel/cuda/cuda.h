@@ -18,7 +18,8 @@ namespace trireme::kernel::cuda {
 class CudaDevice;  // device.h
 class CudaStream;
 
-// Opens GPU `ordinal` of this machine. kUnavailable: no driver, no GPU, a library that is missing (by name).
+// Opens GPU `ordinal` of this machine, counted round: ranks beyond the number of GPUs share them.
+// kUnavailable: no driver, no GPU, a library that is missing (by name).
 Result<std::shared_ptr<CudaDevice>> open_device(int ordinal);
 // `device` as what it is; null where it is another kind.
 CudaDevice* as_cuda(Device* device);
@@ -62,6 +63,9 @@ struct CudaRow {
   const char* name;  // "nvrtc", "cudnn", "cublaslt": stable, written to plans
   Result<std::unique_ptr<CudaKernel>> (*make)(const CudaQuery&);
   bool (*applicable)(const CudaQuery&) = nullptr;  // null: always
+  // Takes operands of other floating dtypes than the op would have (op `adapted`), and computes as if they
+  // were cast.
+  bool adaptable = false;
 };
 
 // All rows, fastest first for each op. Empty in a build without CUDA.

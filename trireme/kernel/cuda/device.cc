@@ -85,10 +85,9 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal) {
   TR_RETURN_IF_ERROR(lib->check(lib->cuInit(0), "starting the NVIDIA driver"));
   int count = 0;
   TR_RETURN_IF_ERROR(lib->check(lib->cuDeviceGetCount(&count), "counting GPUs"));
-  if (ordinal < 0 || ordinal >= count)
-    return error(Code::kUnavailable,
-                 "[cuda] GPU {} does not exist: this machine has {}; train with --device cpu", ordinal,
-                 count);
+  if (count == 0)
+    return Status(Code::kUnavailable, "[cuda] this machine has no GPU; train with --device cpu");
+  ordinal %= count;
   std::shared_ptr<CudaDevice> device(new CudaDevice(lib));
   TR_RETURN_IF_ERROR(lib->check(lib->cuDeviceGet(&device->device_, ordinal), "opening a GPU"));
   TR_RETURN_IF_ERROR(read_facts(*lib, device->device_, device->facts_));

@@ -1,12 +1,19 @@
 // All CUDA kernels, fastest first for each op. One block of rows per file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "trireme/kernel/cuda/device.h"
 #include "trireme/kernel/cuda/rows.h"
+#include "trireme/op/fused/adapted.h"
 
 namespace trireme::kernel::cuda {
+
+namespace {
+Made make_adapted(const CudaQuery& query);
+bool can_adapt(const CudaQuery& query);
+}  // namespace
 
 // clang-format off
 std::span<const CudaRow> cuda_kernels() {
@@ -173,6 +180,8 @@ std::span<const CudaRow> cuda_kernels() {
       {"gru", "nvrtc", &make_gru},
       {"gru_grad", "nvrtc", &make_gru_grad},
 
+      {"adapted", "nvrtc", &make_adapted, &can_adapt},
+
       {nullptr, nullptr, nullptr, nullptr},
   };
   return std::span(kRows).first(std::size(kRows) - 1);
@@ -180,6 +189,38 @@ std::span<const CudaRow> cuda_kernels() {
 // clang-format on
 
 namespace {
+
+// The row of the op within that takes these operands; the query is then the op's own, with their real dtypes.
+Made make_adapted(const CudaQuery& query) {
+  TR_ASSIGN_OR_RETURN(const op::detail::Adapted a, op::detail::parse_adapted(query.attrs.get_text("program")));
+  // Kernels may keep references to attributes: they live as long as the kernel does.
+  auto attrs = std::make_unique<op::Attrs>(a.attrs);
+  const CudaQuery own{*a.def, query.inputs, query.outputs, *attrs, query.device, query.tf32};
+  for (const CudaRow& row : cuda_kernels()) {
+    if (row.op != a.def->name || !row.adaptable || (row.applicable != nullptr && !row.applicable(own))) continue;
+    TR_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, row.make(own));
+    class Adapted final : public CudaKernel {
+     public:
+      Adapted(std::unique_ptr<op::Attrs> attrs, std::unique_ptr<CudaKernel> kernel)
+          : attrs_(std::move(attrs)), kernel_(std::move(kernel)) {}
+      std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+      Status enqueue(const CudaArgs& args) const override { return kernel_->enqueue(args); }
+
+     private:
+      std::unique_ptr<op::Attrs> attrs_;
+      std::unique_ptr<CudaKernel> kernel_;
+    };
+    return std::unique_ptr<CudaKernel>(std::make_unique<Adapted>(std::move(attrs), std::move(kernel)));
+  }
+  return error(Code::kNotFound, "[kernel] op {} has no CUDA kernel for operands of other dtypes", a.def->name);
+}
+
+bool can_adapt(const CudaQuery& query) {
+  const auto a = op::detail::parse_adapted(query.attrs.get_text("program"));
+  if (!a.ok()) return false;
+  const auto rows = cuda_kernels();
+  return std::any_of(rows.begin(), rows.end(), [&](const CudaRow& r) { return r.op == a->def->name && r.adaptable; });
+}
 
 bool applies(const CudaRow& row, const CudaQuery& query) {
   return row.op == query.def.name && (row.applicable == nullptr || row.applicable(query));
