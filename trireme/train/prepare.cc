@@ -182,6 +182,7 @@ Result<graph::Graph> faster(const graph::Graph& graph, bool on_gpu) {
     for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels())
       if (row.adaptable) adaptable.insert(row.op);
     TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
+    TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
   }
   return graph::fuse_elementwise(merged);
 }

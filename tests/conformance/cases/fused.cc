@@ -29,14 +29,10 @@ void add_fused(std::vector<OpCase>& all) {
   t.push_back({&kMatmulBiasAct, "empty", {{kReal, {0, 4}}, {kReal, {4, 5}}, {kReal, {5}}}});
   t.push_back({&kFused, "several blocks", {{kReal, {7, 100}}, {kReal, {100}}, {kReal, {7, 1}}}, chain});
   const auto adapted = [](const char* text) { return Attrs{{"program", std::string(text)}}; };
-  t.push_back({&kAdapted,
-               "to f32",
-               {{kReal, {3, 4}}, {kReal, {4}}, {kReal, {4}}},
-               adapted(R"({"op":"layer_norm","attrs":{},"in":[null,null,null],"out":["f32",null,"f32"]})")});
-  t.push_back({&kAdapted,
-               "no rows",
-               {{kReal, {0, 4}}, {kReal, {4}}, {kReal, {4}}},
-               adapted(R"({"op":"layer_norm","attrs":{},"in":[null,null,null],"out":["f32",null,null]})")});
+  const Attrs wide =
+      adapted(R"({"op":"layer_norm","attrs":{},"in":["f32","f32","f32"],"out":[null,null,null]})");
+  t.push_back({&kAdapted, "wide", {{kReal, {3, 4}}, {kReal, {4}}, {kReal, {4}}}, wide, true});
+  t.push_back({&kAdapted, "wide, no rows", {{kReal, {0, 4}}, {kReal, {4}}, {kReal, {4}}}, wide, true});
   for (OpCase& c : t) {
     c.half_slack = 16;  // every part rounds to 16 bits
     all.push_back(std::move(c));

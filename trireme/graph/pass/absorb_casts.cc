@@ -30,8 +30,7 @@ class Absorber {
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i) TR_RETURN_IF_ERROR(visit(i));
-    TR_ASSIGN_OR_RETURN(const Graph whole, rewriter_.finish());
-    return eliminate_dead_code(whole, {});
+    return rewriter_.finish();
   }
 
  private:

@@ -55,7 +55,8 @@ Result<Graph> lower_precision(const Graph& graph, DType dtype);
 
 // 16-bit values travel as they are: casts to and from f32 become part of the ops named in `ops`, which read
 // and write either (op `adapted`), and of the fused groups that fuse_elementwise makes after it. Run it after
-// gradients and merge_common. Exact.
+// gradients and merge_common, and eliminate_dead_code after it: casts that nobody reads are still there.
+// Exact.
 Result<Graph> absorb_casts(const Graph& graph, const std::set<std::string, std::less<>>& ops);
 
 // A graph whose inputs have the size kUnknownDim is a template for any batch. Puts `batch` in its place, in
