@@ -99,6 +99,32 @@ void add_recurrent(std::vector<Case>& out, const std::string& op, std::int64_t g
   }
 }
 
+// Operands of other dtypes than the op has: program, shapes, which inputs are bf16.
+void add_adapted(std::vector<Case>& out, const std::string& op, const std::string& attrs,
+                 const std::string& casts, std::vector<Shape> in, const std::vector<int>& low) {
+  Case c{"adapted",
+         std::move(in),
+         {{"program", R"({"op":")" + op + R"(","attrs":{)" + attrs + "}," + casts + "}"}}};
+  for (const int i : low) c.special[i] = {.dtype = DType::kBF16};
+  out.push_back(std::move(c));
+}
+
+void add_mixed(std::vector<Case>& out) {
+  const std::string pool = R"("window_h":3,"window_w":3,"stride_h":2,"stride_w":2,"pad_h":1,"pad_w":1)";
+  const std::string norm = R"("size":5,"alpha":0.5,"beta":0.75,"k":2.0)";
+  const Shape x{2, 3, 14, 14}, y{2, 3, 7, 7};
+  add_adapted(out, "max_pool2d", pool, R"("in":[null],"out":["bf16"])", {x}, {});
+  add_adapted(out, "max_pool2d_grad", pool, R"("in":[null,"f32","f32"],"out":["bf16"])", {x, y, y}, {1, 2});
+  add_adapted(out, "max_pool2d_grad", pool, R"("in":["f32",null,null],"out":[null])", {x, y, y}, {0});
+  add_adapted(out, "max_pool2d_grad_grad", pool, R"("in":["f32",null,null],"out":["bf16"])", {x, y, x}, {0});
+  add_adapted(out, "avg_pool2d", pool, R"("in":["f32"],"out":[null])", {x}, {0});
+  add_adapted(out, "avg_pool2d_grad", pool + R"(,"input_shape":[2,3,14,14])", R"("in":["f32"],"out":[null])",
+              {y}, {0});
+  add_adapted(out, "local_response_norm", norm, R"("in":["f32"],"out":[null])", {{2, 40, 6, 7}}, {0});
+  add_adapted(out, "window_sum", R"("axis":1,"before":2,"after":1)", R"("in":[null],"out":["bf16"])",
+              {{2, 9, 3}}, {});
+}
+
 std::vector<Case> cases() {
   std::vector<Case> out;
   add_pools(out);
@@ -108,6 +134,7 @@ std::vector<Case> cases() {
     add_recurrent(out, "rnn", 1, {{"nonlinearity", std::string(kind)}});
   add_recurrent(out, "lstm", 4, {});
   add_recurrent(out, "gru", 3, {});
+  add_mixed(out);
   return out;
 }
 
@@ -149,10 +176,11 @@ TEST_P(CudaNets, ComeToWhatTheReferenceComesTo) {
       error += (values[k] - want[i][k]) * (values[k] - want[i][k]);
       size += want[i][k] * want[i][k];
     }
-    const double most = p.dtype == DType::kBF16  ? 2e-3
-                        : p.dtype == DType::kF16 ? 3e-4
-                        : p.dtype == DType::kF64 ? 1e-10
-                                                 : 1e-5;
+    const DType dtype = (*got)[i].dtype();
+    const double most = dtype == DType::kBF16  ? 2e-3
+                        : dtype == DType::kF16 ? 3e-4
+                        : dtype == DType::kF64 ? 1e-10
+                                               : 1e-5;
     EXPECT_LE(std::sqrt(error / size), most) << c.to_string() << ", output " << i;
   }
 }

@@ -21,9 +21,8 @@ struct Sizes {  // as the texts have it
 // A thread has one window position and takes it in every group-th plane: its place is divided out once.
 constexpr const char* kWindows = R"cuda(
 struct Sizes { i64 planes, h, w, oh, ow, group; };
-typedef acc_t<T> A;
 
-extern "C" __global__ void pool_windows(const T* __restrict__ x, const T* __restrict__ picked, T* __restrict__ out,
+extern "C" __global__ void pool_windows(const In* __restrict__ x, const Given* __restrict__ picked, Out* __restrict__ out,
                                         Where* __restrict__ places, Sizes s, double eps) {
   const Int h = (Int)s.h, w = (Int)s.w, ow = (Int)s.ow, per_plane = (Int)(s.oh * s.ow);
   const i64 at = first_index();
@@ -37,7 +36,7 @@ extern "C" __global__ void pool_windows(const T* __restrict__ x, const T* __rest
   const Int first_row = top > 0 ? top : 0, first_column = left > 0 ? left : 0;
   const Int first = kSmall ? (first_row - top) * kWindowW + first_column - left : first_row * w + first_column;
   for (i64 p = at / per_plane; p < s.planes; p += s.group) {
-    const T* plane = x + p * s.h * s.w;
+    const In* plane = x + p * s.h * s.w;
     A best = low, total = 0;
     Int where = first;  // of the first maximum: its tap in a small window, else its place in the plane
 #pragma unroll kUnroll
@@ -56,18 +55,18 @@ extern "C" __global__ void pool_windows(const T* __restrict__ x, const T* __rest
       }
     }
     const i64 to = p * per_plane + place;
-    if (kMode == kMax) out[to] = store_acc<T>(best);
+    if (kMode == kMax) out[to] = store_acc<Out>(best);
     if (kMode == kWhere) places[to] = (Where)where;
     if (kMode == kPick) {
       const Int r = kSmall ? top + where / kWindowW : where / w;
       const Int c = kSmall ? left + where % kWindowW : where % w;
-      out[to] = picked[p * s.h * s.w + r * w + c];
+      out[to] = store_acc<Out>(load_acc(picked[p * s.h * s.w + r * w + c]));
     }
-    if (kMode == kRoot) out[to] = store_acc<T>(sqrt(total + (A)eps));
+    if (kMode == kRoot) out[to] = store_acc<Out>(sqrt(total + (A)eps));
     if (kMode == kAverage) {
       const i64 rows = (top + kWindowH < h ? top + kWindowH : h) - (top > 0 ? top : 0);
       const i64 columns = (left + kWindowW < w ? left + kWindowW : w) - (left > 0 ? left : 0);
-      out[to] = store_acc<T>(total / (A)(kWholeCount ? (i64)kWindowH * kWindowW : rows * columns));
+      out[to] = store_acc<Out>(total / (A)(kWholeCount ? (i64)kWindowH * kWindowW : rows * columns));
     }
   }
 }
@@ -77,9 +76,8 @@ extern "C" __global__ void pool_windows(const T* __restrict__ x, const T* __rest
 // patch of one stride by one stride of dx, since the windows over it are then at constant distances.
 constexpr const char* kSpread = R"cuda(
 struct Sizes { i64 planes, h, w, oh, ow, group; };
-typedef acc_t<T> A;
 
-__device__ A share(const T* dy, i64 at, Int row, Int column, Int h, Int w) {
+__device__ A share(const Given* dy, i64 at, Int row, Int column, Int h, Int w) {
   const A d = load_acc(dy[at]);
   if (kMode == kMax) return d;
   const Int top = row * kStrideH - kPadH, left = column * kStrideW - kPadW;
@@ -89,7 +87,7 @@ __device__ A share(const T* dy, i64 at, Int row, Int column, Int h, Int w) {
 }
 
 #if PATCHES
-extern "C" __global__ void pool_spread(const Where* __restrict__ where, const T* __restrict__ dy, T* __restrict__ dx,
+extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Given* __restrict__ dy, Out* __restrict__ dx,
                                        Sizes s, int packed) {
   // Windows over rows 0 ... kStrideH - 1 of a patch, counted from the window that begins at its row -kPadH.
   constexpr int kFirstH = -((kWindowH - 1 - kPadH) / kStrideH), kLastH = (kStrideH - 1 + kPadH) / kStrideH;
@@ -123,15 +121,15 @@ extern "C" __global__ void pool_spread(const Where* __restrict__ where, const T*
         }
       }
     }
-    T* to = dx + p * s.h * s.w + (i64)pr * kStrideH * w + (i64)pc * kStrideW;
+    Out* to = dx + p * s.h * s.w + (i64)pr * kStrideH * w + (i64)pc * kStrideW;
 #pragma unroll
     for (int r = 0; r < kStrideH; ++r) {
       if (pr * kStrideH + r >= h) continue;
-      Pack<T, kPack> row[kStrideW / kPack];
+      Pack<Out, kPack> row[kStrideW / kPack];
 #pragma unroll
-      for (int c = 0; c < kStrideW; ++c) row[c / kPack].v[c % kPack] = store_acc<T>(sums[r][c]);
+      for (int c = 0; c < kStrideW; ++c) row[c / kPack].v[c % kPack] = store_acc<Out>(sums[r][c]);
       if (packed) {
-        *(Pack<T, kPack>*)(to + (i64)r * w) = row[0];
+        *(Pack<Out, kPack>*)(to + (i64)r * w) = row[0];
         continue;
       }
 #pragma unroll
@@ -141,7 +139,7 @@ extern "C" __global__ void pool_spread(const Where* __restrict__ where, const T*
   }
 }
 #else
-extern "C" __global__ void pool_spread(const Where* __restrict__ where, const T* __restrict__ dy, T* __restrict__ dx,
+extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Given* __restrict__ dy, Out* __restrict__ dx,
                                        Sizes s, int) {
   const Int h = (Int)s.h, w = (Int)s.w, oh = (Int)s.oh, ow = (Int)s.ow, per_plane = h * w;
   const i64 at = first_index();
@@ -162,7 +160,7 @@ extern "C" __global__ void pool_spread(const Where* __restrict__ where, const T*
         sum += share(dy, window, row, column, h, w);
       }
     }
-    dx[p * s.h * s.w + place] = store_acc<T>(sum);
+    dx[p * s.h * s.w + place] = store_acc<Out>(sum);
   }
 }
 #endif
@@ -177,7 +175,9 @@ bool is_small(const PoolGeometry& g) {
 // A patch of dx lies below few windows: the text that unrolls them stays short.
 bool has_patches(const PoolGeometry& g) { return is_small(g) && g.stride_h <= 4 && g.stride_w <= 4; }
 
-std::string constants(const CudaQuery& q, const PoolGeometry& g, const char* mode) {
+// `given`: dtype of the operand that goes with windows or images. Operands may differ in dtype (op
+// `adapted`).
+std::string constants(const CudaQuery& q, const PoolGeometry& g, const char* mode, DType given) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 30;  // sums of two sizes stay below 2^31
   const bool narrow = g.h * g.w < kHalf && g.oh * g.ow < kHalf && g.h + g.pad_h < kHalf &&
                       g.w + g.pad_w < kHalf && g.window_h < kHalf && g.window_w < kHalf &&
@@ -185,8 +185,10 @@ std::string constants(const CudaQuery& q, const PoolGeometry& g, const char* mod
   const bool small = is_small(g);
   const auto* include_pad = q.attrs.find("count_include_pad");
   std::string text = kModes;
-  text += fmt::format("typedef {} T; typedef {} Int; typedef {} Where;\n", cuda_type(q.inputs[0].dtype),
-                      narrow ? "int" : "i64", small ? "u8" : "i64");
+  text += fmt::format("typedef {} In; typedef {} Given; typedef {} Out; typedef {} A;\n",
+                      cuda_type(q.inputs[0].dtype), cuda_type(given), cuda_type(q.outputs[0].dtype),
+                      q.inputs[0].dtype == DType::kF64 ? "double" : "float");
+  text += fmt::format("typedef {} Int; typedef {} Where;\n", narrow ? "int" : "i64", small ? "u8" : "i64");
   text += fmt::format(
       "constexpr Int kWindowH = {}, kWindowW = {}, kStrideH = {}, kStrideW = {}, kPadH = {}, kPadW = {};\n",
       g.window_h, g.window_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w);
@@ -208,15 +210,17 @@ Dim grid(const Sizes& s, std::int64_t threads_per_plane) {
   return {blocks_for(s.group * threads_per_plane, kThreads, 1, std::numeric_limits<std::int32_t>::max())};
 }
 
-// `picked`: the input that is read at the maxima, or -1.
-Made make_windows(const CudaQuery& q, const char* mode, int picked, double eps) {
+// `picked`: the third input is read at the maxima.
+Made make_windows(const CudaQuery& q, const char* mode, bool picked, double eps) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.inputs[0], q.attrs));
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
-  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(constants(q, g, mode) + kWindows, "pool_windows"));
+  const DType given = q.inputs[picked ? 2 : 0].dtype;
+  TR_ASSIGN_OR_RETURN(const Function* f,
+                      q.device.function(constants(q, g, mode, given) + kWindows, "pool_windows"));
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (sizes.planes == 0) return ok_status();
     return launch(a.stream, *f, grid(sizes, sizes.oh * sizes.ow), {kThreads}, 0, a.in(0).raw(),
-                  picked < 0 ? kNone : a.in(picked).raw(), a.out(0).raw(), kNone, sizes, eps);
+                  picked ? a.in(2).raw() : kNone, a.out(0).raw(), kNone, sizes, eps);
   });
 }
 
@@ -240,18 +244,19 @@ Result<Spread> make_spread(const CudaQuery& q, const PoolGeometry& g, const char
       patches ? ((g.h + g.stride_h - 1) / g.stride_h) * ((g.w + g.stride_w - 1) / g.stride_w) : g.h * g.w;
   const bool even = patches && g.w % g.stride_w == 0 && (g.stride_w == 2 || g.stride_w == 4);
   const std::string head = fmt::format("#define PATCHES {}\n", patches ? 1 : 0);
-  TR_ASSIGN_OR_RETURN(const Function* f,
-                      q.device.function(head + constants(q, g, mode) + kSpread, "pool_spread"));
-  const auto size = static_cast<std::int64_t>(dtype_size(q.inputs[0].dtype));
+  TR_ASSIGN_OR_RETURN(
+      const Function* f,
+      q.device.function(head + constants(q, g, mode, q.inputs.back().dtype) + kSpread, "pool_spread"));
+  const auto size = static_cast<std::int64_t>(dtype_size(q.outputs[0].dtype));
   return Spread{f, sizes_of(g, per_plane), per_plane, even ? size * g.stride_w : 0};
 }
 
 }  // namespace
 
-Made make_max_pool2d(const CudaQuery& q) { return make_windows(q, "kMax", -1, 0); }
-Made make_max_pool2d_grad_grad(const CudaQuery& q) { return make_windows(q, "kPick", 2, 0); }
-Made make_avg_pool2d(const CudaQuery& q) { return make_windows(q, "kAverage", -1, 0); }
-Made make_l2_pool2d(const CudaQuery& q) { return make_windows(q, "kRoot", -1, q.attrs.get_float("eps")); }
+Made make_max_pool2d(const CudaQuery& q) { return make_windows(q, "kMax", false, 0); }
+Made make_max_pool2d_grad_grad(const CudaQuery& q) { return make_windows(q, "kPick", true, 0); }
+Made make_avg_pool2d(const CudaQuery& q) { return make_windows(q, "kAverage", false, 0); }
+Made make_l2_pool2d(const CudaQuery& q) { return make_windows(q, "kRoot", false, q.attrs.get_float("eps")); }
 
 Made make_avg_pool2d_grad(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.outputs[0], q.attrs));
@@ -267,8 +272,9 @@ Made make_avg_pool2d_grad(const CudaQuery& q) {
 Made make_max_pool2d_grad(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.inputs[0], q.attrs));
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
-  TR_ASSIGN_OR_RETURN(const Function* find,
-                      q.device.function(constants(q, g, "kWhere") + kWindows, "pool_windows"));
+  TR_ASSIGN_OR_RETURN(
+      const Function* find,
+      q.device.function(constants(q, g, "kWhere", q.inputs[0].dtype) + kWindows, "pool_windows"));
   TR_ASSIGN_OR_RETURN(const Spread spread, make_spread(q, g, "kMax"));
   const auto windows = static_cast<std::size_t>(sizes.planes * g.oh * g.ow);
   const auto enqueue = [=](const CudaArgs& a) -> Status {

@@ -13,7 +13,7 @@ namespace {
 // read once. Otherwise each element of y reads its own window: for long windows, and where n is the fastest
 // dimension.
 constexpr const char* kText = R"cuda(
-typedef acc_t<T> A;
+typedef acc_t<In> A;
 struct Sizes { i64 outer, n, inner, chunk; };
 
 __device__ A part(A v) { return kNorm ? v * v : v; }
@@ -26,14 +26,14 @@ __device__ float three_quarters(float s) {
 }
 
 // What becomes of an element and the sum over its window.
-__device__ T result(A v, A sum, double k, double factor, double beta) {
-  if (!kNorm) return store_acc<T>(sum);
+__device__ Out result(A v, A sum, double k, double factor, double beta) {
+  if (!kNorm) return store_acc<Out>(sum);
   const A s = (A)k + (A)factor * sum;
-  return store_acc<T>(kThreeQuarters ? v * three_quarters(s) : v / pow(s, (A)beta));
+  return store_acc<Out>(kThreeQuarters ? v * three_quarters(s) : v / pow(s, (A)beta));
 }
 
 #if STREAM
-extern "C" __global__ void window_sum(const T* __restrict__ x, T* __restrict__ y, Sizes s, i64, i64, double k,
+extern "C" __global__ void window_sum(const In* __restrict__ x, Out* __restrict__ y, Sizes s, i64, i64, double k,
                                       double factor, double beta) {
   const i64 at = first_index(), chunks = (s.n + s.chunk - 1) / s.chunk;
   if (at >= s.outer * chunks * s.inner) return;
@@ -57,12 +57,12 @@ extern "C" __global__ void window_sum(const T* __restrict__ x, T* __restrict__ y
   }
 }
 #else
-extern "C" __global__ void window_sum(const T* __restrict__ x, T* __restrict__ y, Sizes s, i64 before, i64 after,
+extern "C" __global__ void window_sum(const In* __restrict__ x, Out* __restrict__ y, Sizes s, i64 before, i64 after,
                                       double k, double factor, double beta) {
   for (i64 at = first_index(); at < s.outer * s.n * s.inner; at += grid_step()) {
     const i64 i = at / s.inner % s.n;
     const i64 begin = i < before ? 0 : i - before, end = s.n - i <= after ? s.n : i + after + 1;
-    const T* row = x + at - i * s.inner;
+    const In* row = x + at - i * s.inner;
     A sum = 0;
     for (i64 j = begin; j < end; ++j) sum += part(load_acc(row[j * s.inner]));
     y[at] = result(load_acc(x[at]), sum, k, factor, beta);
@@ -98,10 +98,10 @@ Made make_window(const CudaQuery& q, const Window& w) {
   const bool stream =
       s.inner >= 32 && w.before < kLongest && w.after < kLongest && w.before + w.after < kLongest;
   const std::string head = fmt::format(
-      "#define STREAM {}\ntypedef {} T;\nconstexpr int kBefore = {}, kAfter = {};\n"
+      "#define STREAM {}\ntypedef {} In; typedef {} Out;\nconstexpr int kBefore = {}, kAfter = {};\n"
       "constexpr bool kNorm = {}, kThreeQuarters = {};\n",
-      stream ? 1 : 0, cuda_type(q.inputs[0].dtype), stream ? w.before : 0, stream ? w.after : 0, w.norm,
-      w.beta == 0.75);
+      stream ? 1 : 0, cuda_type(q.inputs[0].dtype), cuda_type(q.outputs[0].dtype), stream ? w.before : 0,
+      stream ? w.after : 0, w.norm, w.beta == 0.75);
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(head + kText, "window_sum"));
   const std::int64_t n = s.outer * s.n * s.inner;
   const std::int64_t threads = stream && n > 0 ? s.outer * ((s.n + s.chunk - 1) / s.chunk) * s.inner : n;
