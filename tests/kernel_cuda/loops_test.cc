@@ -3,11 +3,13 @@
 // edges.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
+#include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel::cuda::test {
@@ -218,6 +220,46 @@ TEST_F(CudaLoops, ChannelsAndRunningSumsAreAddedUp) {
       expect_bits(op::kCumsum, {grid(d, {3, 1000}, 13)}, one("reverse", reverse));
       expect_bits(op::kCumsum, {grid(d, {7, 300, 5}, 14)}, {{"axis", std::int64_t{1}}, {"reverse", reverse}});
     }
+}
+
+// The op `adapted`: the kernel reads and writes other dtypes than the op has.
+TEST_F(CudaLoops, OperandsAreCastOnTheWay) {
+  const auto f32 = std::optional(DType::kF32), low = std::optional(DType::kBF16);
+  const std::optional<DType> own;
+  const auto expect_adapted = [&](const op::OpDef& def, const op::Attrs& attrs, const std::vector<Tensor>& in,
+                                  std::vector<std::optional<DType>> from,
+                                  std::vector<std::optional<DType>> to) {
+    const op::detail::Adapted adapted{&def, *op::complete_attrs(def, attrs), std::move(from), std::move(to)};
+    expect_bits(op::kAdapted, in, one("program", *op::detail::adapted_text(adapted)));
+  };
+  const auto narrow = [](const Shape& shape) { return grid(DType::kBF16, shape, 20); };
+  const auto wide = [](const Shape& shape) {  // with bits that 16 cannot hold
+    return (*op::testing::run_op(op::kScale, {grid(DType::kF32, shape, 21)},
+                                 *op::complete_attrs(op::kScale, one("factor", 0.7123))))[0];
+  };
+  for (const Shape& x : {Shape{3000, 40}, Shape{70, 5, 13, 13}, Shape{6, 8, 32, 32}, Shape{33, 7}}) {
+    expect_adapted(op::kBiasGrad, {}, {narrow(x)}, {f32}, {own});
+    expect_adapted(op::kBiasAdd, {}, {narrow(x), wide({x[1]})}, {f32, own}, {own});
+    expect_adapted(op::kBiasAdd, {}, {narrow(x), narrow({x[1]})}, {f32, f32}, {low});
+  }
+  for (const Shape& y : {Shape{50, 24}, Shape{50, 5}}) {
+    const Tensor at = ids({600}, 50, 22);
+    const op::Attrs shape = one("shape", Ints{y[0], y[1]});
+    expect_adapted(op::kEmbeddingGrad, shape, {narrow({600, y[1]}), at}, {f32, own}, {own});
+    expect_adapted(op::kEmbedding, {}, {narrow(y), at}, {f32, own}, {own});
+    expect_adapted(op::kEmbedding, {}, {wide(y), at}, {own, own}, {low});
+  }
+  const op::Attrs turned = one("order", Ints{0, 2, 1}), last = one("axis", std::int64_t{1});
+  for (const Shape& x : {Shape{3, 70, 130}, Shape{4, 6, 3}}) {
+    expect_adapted(op::kTranspose, turned, {narrow(x)}, {f32}, {own});
+    expect_adapted(op::kTranspose, turned, {wide(x)}, {own}, {low});
+  }
+  expect_adapted(op::kConcat, last, {narrow({9, 16}), wide({9, 24})}, {f32, own}, {own});
+  expect_adapted(op::kConcat, last, {narrow({9, 16}), wide({9, 5})}, {f32, own}, {low});
+  op::Attrs cut = last;
+  cut.set("sizes", Ints{16, 8});
+  expect_adapted(op::kSplit, cut, {wide({9, 24})}, {own}, {low, own});
+  expect_adapted(op::kSlice, {{"begin", Ints{0, 8}}, {"end", Ints{0, 16}}}, {narrow({9, 24})}, {f32}, {own});
 }
 
 // Beyond 2^31 elements indices have 64 bits. Made only: nobody has the memory.

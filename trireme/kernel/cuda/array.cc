@@ -27,8 +27,9 @@ Made make_single(const CudaQuery& q, std::vector<Group> from, std::int64_t first
   const TensorType& y = q.outputs[0];
   if (y.shape.num_elems() == 0) return make_nothing();
   Copy copy;
-  TR_ASSIGN_OR_RETURN(copy.kernel, make_copy(q.device, y.dtype, std::move(from), groups_of(y.shape)));
-  copy.from_bytes = first * size_of(y.dtype);
+  TR_ASSIGN_OR_RETURN(
+      copy.kernel, make_copy(q.device, {q.inputs[0].dtype, std::move(from)}, {y.dtype, groups_of(y.shape)}));
+  copy.from_bytes = first * size_of(q.inputs[0].dtype);
   return make_kernel([copy = std::move(copy)](const CudaArgs& a) -> Status {
     return run_copy(a.stream, copy, a.in(0), a.out(0));
   });
@@ -58,9 +59,9 @@ Result<std::vector<Copy>> piece_copies(CudaDevice& device, const TensorType& who
     if (piece.shape.num_elems() > 0) {
       std::vector<Group> part;
       for (int d = 0; d < piece.shape.rank(); ++d) part.push_back({piece.shape[d], strides[idx(d)]});
-      std::vector<Group> own = groups_of(piece.shape);
-      if (!into_whole) std::swap(part, own);
-      TR_ASSIGN_OR_RETURN(copy.kernel, make_copy(device, whole.dtype, std::move(own), std::move(part)));
+      Elements from{piece.dtype, groups_of(piece.shape)}, to{whole.dtype, std::move(part)};
+      if (!into_whole) std::swap(from, to);
+      TR_ASSIGN_OR_RETURN(copy.kernel, make_copy(device, from, to));
       (into_whole ? copy.to_bytes : copy.from_bytes) = at * strides[idx(axis)] * size_of(whole.dtype);
     }
     at += piece.shape[axis];
@@ -78,13 +79,17 @@ std::vector<Group> groups_of(const Shape& shape) {
   return groups;
 }
 
-Result<LoopKernel> make_copy(CudaDevice& device, DType dtype, std::vector<Group> from,
-                             std::vector<Group> to) {
+Result<LoopKernel> make_copy(CudaDevice& device, Elements from, Elements to) {
   Loop loop{.n = 1};
-  for (const Group& g : to) loop.n *= g.size;
-  const Scalar word = word_of(dtype);
-  loop.inputs.push_back({word, std::move(from)});
-  loop.outputs.push_back({0, {word, std::move(to)}});
+  for (const Group& g : to.groups) loop.n *= g.size;
+  const bool moved = from.dtype == to.dtype;
+  loop.inputs.push_back({moved ? word_of(from.dtype) : scalar_of(from.dtype), std::move(from.groups)});
+  int made = 0;
+  if (!moved) {
+    loop.steps.push_back({cast_expression(from.dtype, to.dtype), {0}, scalar_of(to.dtype)});
+    made = 1;
+  }
+  loop.outputs.push_back({made, {moved ? word_of(to.dtype) : scalar_of(to.dtype), std::move(to.groups)}});
   return make_loop(device, loop);
 }
 
@@ -144,7 +149,8 @@ Made make_transpose(const CudaQuery& q) {
     const std::int64_t from = order.empty() ? x.rank() - 1 - d : order[idx(d)];
     groups.push_back({x[static_cast<int>(from)], strides[idx(from)]});
   }
-  TR_ASSIGN_OR_RETURN(auto tiled, make_tiled_transpose(q.device, q.inputs[0].dtype, groups));
+  TR_ASSIGN_OR_RETURN(auto tiled,
+                      make_tiled_transpose(q.device, {q.inputs[0].dtype, groups}, q.outputs[0].dtype));
   if (tiled != nullptr) return tiled;
   return make_single(q, std::move(groups));
 }
@@ -179,8 +185,8 @@ Made make_slice_grad(const CudaQuery& q) {
   Copy copy;
   if (q.inputs[0].shape.num_elems() > 0) {
     TR_ASSIGN_OR_RETURN(auto slice, slice_groups(dx, q.attrs));
-    TR_ASSIGN_OR_RETURN(copy.kernel,
-                        make_copy(q.device, dx.dtype, groups_of(q.inputs[0].shape), slice.first));
+    TR_ASSIGN_OR_RETURN(copy.kernel, make_copy(q.device, {q.inputs[0].dtype, groups_of(q.inputs[0].shape)},
+                                               {dx.dtype, slice.first}));
     copy.to_bytes = slice.second * size_of(dx.dtype);
   }
   const std::size_t bytes = q.inputs[0] == dx ? 0 : dx.num_bytes();  // all of it is written
@@ -202,7 +208,8 @@ Made make_pad(const CudaQuery& q) {
       inside.push_back({x.shape[d], strides[idx(d)]});
       copy.to_bytes += q.attrs.get_ints("low")[idx(d)] * strides[idx(d)] * size_of(y.dtype);
     }
-    TR_ASSIGN_OR_RETURN(copy.kernel, make_copy(q.device, y.dtype, groups_of(x.shape), std::move(inside)));
+    TR_ASSIGN_OR_RETURN(copy.kernel,
+                        make_copy(q.device, {x.dtype, groups_of(x.shape)}, {y.dtype, std::move(inside)}));
   }
   return make_kernel([border = std::move(border), copy = std::move(copy)](const CudaArgs& a) -> Status {
     std::byte* const whole[] = {a.out(0).raw()};

@@ -11,8 +11,14 @@
 
 namespace trireme::kernel::cuda {
 
-// from[i] -> to[i] for every i; elements are moved and never looked at.
-Result<LoopKernel> make_copy(CudaDevice& device, DType dtype, std::vector<Group> from, std::vector<Group> to);
+// Elements as they lie at some place.
+struct Elements {
+  DType dtype;
+  std::vector<Group> groups;
+};
+// from[i] -> to[i] for every i. Elements of one dtype are moved and never looked at; else they are cast, from
+// one floating dtype to another.
+Result<LoopKernel> make_copy(CudaDevice& device, Elements from, Elements to);
 // Every element gets `value`, as `cast` converts it.
 Result<LoopKernel> make_fill_loop(CudaDevice& device, DType dtype, double value, std::int64_t n);
 std::vector<Group> groups_of(const Shape& shape);  // row-major
@@ -25,7 +31,6 @@ std::string with(std::string text, const std::vector<std::pair<std::string_view,
 
 // A transposition through shared memory, where x and y run along different dimensions: groups as of View,
 // over the elements of y. Null where a plain loop is as good.
-Result<std::unique_ptr<CudaKernel>> make_tiled_transpose(CudaDevice& device, DType dtype,
-                                                         const std::vector<Group>& groups);
+Result<std::unique_ptr<CudaKernel>> make_tiled_transpose(CudaDevice& device, const Elements& x, DType y);
 
 }  // namespace trireme::kernel::cuda

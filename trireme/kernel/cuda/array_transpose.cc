@@ -14,11 +14,12 @@ namespace {
 // elements, YCOL apart in y); every other index is part of the batch.
 constexpr const char* kText = R"cuda(
 typedef $word Word;
+typedef $out Out;
 constexpr int SIDE = 64;
 constexpr u32 ROWS = $rows, COLS = $cols, ACROSS = (COLS + SIDE - 1) / SIDE, DOWN = (ROWS + SIDE - 1) / SIDE;
 inline i64 from(u32 i) { return $from; }
 inline i64 to(u32 i) { return $to; }
-extern "C" __global__ void __launch_bounds__(256) turn(const Word* x, Word* y) {
+extern "C" __global__ void __launch_bounds__(256) turn(const Word* x, Out* y) {
   __shared__ Word tile[SIDE][SIDE + 1];
   const u32 block = blockIdx.x, batch = block / (ACROSS * DOWN);
   const u32 col = block % ACROSS * SIDE, row = block / ACROSS % DOWN * SIDE;
@@ -33,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) turn(const Word* x, Word* y) {
 #pragma unroll
   for (int k = 0; k < SIDE; k += 256 / SIDE)
     if (row + lane < ROWS && col + first + k < COLS)
-      y[(i64)(col + first + k) * $ycol + row + lane] = tile[lane][first + k];
+      y[(i64)(col + first + k) * $ycol + row + lane] = $moved;
 }
 )cuda";
 
@@ -76,10 +77,10 @@ std::string batch_offset(const std::vector<Group>& groups) {
 
 }  // namespace
 
-Made make_tiled_transpose(CudaDevice& device, DType dtype, const std::vector<Group>& groups) {
+Made make_tiled_transpose(CudaDevice& device, const Elements& x, DType y) {
   std::vector<Group> dims;  // of y, merged where x runs on
   std::int64_t n = 1;
-  for (const Group& g : groups) {
+  for (const Group& g : x.groups) {
     n *= g.size;
     if (g.size == 1) continue;
     if (!dims.empty() && dims.back().stride == g.stride * g.size) {
@@ -106,8 +107,12 @@ Made make_tiled_transpose(CudaDevice& device, DType dtype, const std::vector<Gro
       batch *= g.size;
     }
   }
+  const bool moved = x.dtype == y;
+  const Scalar in = moved ? word_of(y) : scalar_of(x.dtype), out = moved ? in : scalar_of(y);
   const auto compiled = [&](const char* text) {
-    return device.function(with(text, {{"word", word_of(dtype).memory},
+    return device.function(with(text, {{"word", in.memory},
+                                       {"out", out.memory},
+                                       {"moved", out.store(in.load("tile[lane][first + k]"))},
                                        {"rows", std::to_string(row.size)},
                                        {"cols", std::to_string(col.size)},
                                        {"from", batch_offset(from)},
@@ -119,17 +124,17 @@ Made make_tiled_transpose(CudaDevice& device, DType dtype, const std::vector<Gro
   const auto even = [](const std::vector<Group>& groups) {
     return std::all_of(groups.begin(), groups.end(), [](const Group& g) { return g.stride % 2 == 0; });
   };
-  const bool pairs = dtype_size(dtype) == 2 && row.size % 2 == 0 && col.size % 2 == 0 &&
-                     row.stride % 2 == 0 && col_stride % 2 == 0 && even(from) && even(to);
+  const bool pairs = moved && in.size == 2 && row.size % 2 == 0 && col.size % 2 == 0 && row.stride % 2 == 0 &&
+                     col_stride % 2 == 0 && even(from) && even(to);
   TR_ASSIGN_OR_RETURN(const Function* plain, compiled(kText));
   TR_ASSIGN_OR_RETURN(const Function* fast, compiled(pairs ? kPairText : kText));
   constexpr std::int64_t kSide = 64;
   const auto blocks =
       static_cast<unsigned>(((row.size + kSide - 1) / kSide) * ((col.size + kSide - 1) / kSide) * batch);
   return make_kernel([plain, fast, blocks](const CudaArgs& a) -> Status {
-    std::byte *x = a.in(0).raw(), *y = a.out(0).raw();
-    const auto addresses = reinterpret_cast<std::uintptr_t>(x) | reinterpret_cast<std::uintptr_t>(y);
-    return launch(a.stream, addresses % 4 == 0 ? *fast : *plain, {blocks}, {256}, 0, x, y);
+    std::byte *from = a.in(0).raw(), *to = a.out(0).raw();
+    const auto addresses = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+    return launch(a.stream, addresses % 4 == 0 ? *fast : *plain, {blocks}, {256}, 0, from, to);
   });
 }
 

@@ -15,31 +15,35 @@ namespace {
 constexpr const char* kText = R"cuda(
 typedef $memory T;
 typedef $sum A;
-constexpr int V = $vector;
-constexpr u32 BATCH = $batch, CHANNELS = $channels, WIDTH = $width, PARTS = $parts;
-constexpr u32 EACH = (BATCH + PARTS - 1) / PARTS;
+typedef $result Y;
 typedef $raw Raw;  // a vector as it comes from memory: taken apart only when it is added
-inline T finish(A v) { return $finish; }
+constexpr int V = $vector, U = 4;
+constexpr u32 BATCH = $batch, CHANNELS = $channels, INNER = $inner, WIDTH = $width, PARTS = $parts;
+constexpr u32 EACH = (BATCH + PARTS - 1) / PARTS;
+inline Y finish(A v) { return $finish; }
+inline void add(A* sums, const Raw& raw) {
+  const Pack<T, V> v = *(const Pack<T, V>*)&raw;
+#pragma unroll
+  for (int k = 0; k < V; ++k) sums[k] += (A)load_acc(v.v[k]);
+}
 
 // inner is 1: a lane has V channels, the 8 warps of a block take turns with the rows of its part.
-extern "C" __global__ void __launch_bounds__(256) columns(const T* x, A* parts, T* y) {
+extern "C" __global__ void __launch_bounds__(256, 4) columns(const T* x, A* parts, Y* y) {
   __shared__ A warps[8][32 * V];
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, channel = (blockIdx.x * 32 + lane) * V;
   const u32 begin = blockIdx.y * EACH, end = begin + EACH < BATCH ? begin + EACH : BATCH;
   A sums[V] = {};
   if (channel < CHANNELS) {
-    for (u32 row = begin + warp; row < end; row += 32) {
-      Raw rows[4] = {};
+    u32 row = begin + warp;
+    for (; row + (U - 1) * 8 < end; row += U * 8) {
+      const T* from = x + (u64)row * CHANNELS + channel;
+      Raw rows[U];
 #pragma unroll
-      for (int t = 0; t < 4; ++t)
-        if (row + t * 8 < end) rows[t] = *(const Raw*)(x + (u64)(row + t * 8) * CHANNELS + channel);
+      for (int t = 0; t < U; ++t) rows[t] = *(const Raw*)(from + (u64)t * 8 * CHANNELS);
 #pragma unroll
-      for (int t = 0; t < 4; ++t) {
-        const Pack<T, V> v = *(const Pack<T, V>*)&rows[t];  // zeros beyond the end
-#pragma unroll
-        for (int k = 0; k < V; ++k) sums[k] += (A)load_acc(v.v[k]);
-      }
+      for (int t = 0; t < U; ++t) add(sums, rows[t]);
     }
+    for (; row < end; row += 8) add(sums, *(const Raw*)(x + (u64)row * CHANNELS + channel));
   }
 #pragma unroll
   for (int k = 0; k < V; ++k) warps[warp][k * 32 + lane] = sums[k];
@@ -55,39 +59,81 @@ extern "C" __global__ void __launch_bounds__(256) columns(const T* x, A* parts, 
   }
 }
 
+inline void finish_block(const A* sums, A* parts, Y* y) {
+  A sum = 0;
+#pragma unroll
+  for (int k = 0; k < V; ++k) sum += sums[k];
+  sum = block_sum(sum);
+  if (threadIdx.x != 0) return;
+  if (PARTS == 1) y[blockIdx.x] = finish(sum);
+  else parts[(u64)blockIdx.y * CHANNELS + blockIdx.x] = sum;
+}
+
 // inner is WIDTH vectors: a block has one channel of its part of the batch.
-extern "C" __global__ void __launch_bounds__(256) planes(const T* x, A* parts, T* y) {
+extern "C" __global__ void __launch_bounds__(256, 4) planes(const T* x, A* parts, Y* y) {
   const u32 channel = blockIdx.x, begin = blockIdx.y * EACH;
   const u32 images = begin >= BATCH ? 0 : begin + EACH < BATCH ? EACH : BATCH - begin;
   const Raw* from = (const Raw*)x;
-  A sum = 0;
-  for (u32 first = threadIdx.x; first < images * WIDTH; first += 1024) {
-    Raw some[4] = {};
+  A sums[V] = {};
+  for (u32 first = threadIdx.x; first < images * WIDTH; first += U * 256) {
+    Raw some[U] = {};
 #pragma unroll
-    for (int t = 0; t < 4; ++t) {
+    for (int t = 0; t < U; ++t) {
       const u32 i = first + t * 256;
       if (i < images * WIDTH)
         some[t] = from[((u64)(begin + i / WIDTH) * CHANNELS + channel) * WIDTH + i % WIDTH];
     }
 #pragma unroll
-    for (int t = 0; t < 4; ++t) {
-      const Pack<T, V> v = *(const Pack<T, V>*)&some[t];
-#pragma unroll
-      for (int k = 0; k < V; ++k) sum += (A)load_acc(v.v[k]);
-    }
+    for (int t = 0; t < U; ++t) add(sums, some[t]);  // zeros beyond the end
   }
-  sum = block_sum(sum);
-  if (threadIdx.x != 0) return;
-  if (PARTS == 1) y[channel] = finish(sum);
-  else parts[(u64)blockIdx.y * CHANNELS + channel] = sum;
+  finish_block(sums, parts, y);
 }
 
-extern "C" __global__ void __launch_bounds__(256) join(const A* parts, T* y) {
-  const u32 c = first_index();
-  if (c >= CHANNELS) return;
+// inner is no whole number of vectors: those that a plane of INNER elements touches, WIDTH at most, without what
+// belongs to its neighbours. Behind the last whole vector of x element by element.
+extern "C" __global__ void __launch_bounds__(256, 4) shifted(const T* x, A* parts, Y* y) {
+  const u32 channel = blockIdx.x, begin = blockIdx.y * EACH;
+  const u32 images = begin >= BATCH ? 0 : begin + EACH < BATCH ? EACH : BATCH - begin;
+  constexpr u64 WHOLE = (u64)BATCH * CHANNELS * INNER / V;
+  A sums[V] = {};
+  for (u32 first = threadIdx.x; first < images * WIDTH; first += U * 256) {
+    Raw some[U] = {};
+    u32 at[U];
+#pragma unroll
+    for (int t = 0; t < U; ++t) {
+      const u32 i = first + t * 256;
+      const u64 start = ((u64)(begin + i / WIDTH) * CHANNELS + channel) * INNER, vector = start / V + i % WIDTH;
+      at[t] = (u32)(vector * V - start);  // wraps around where the vector begins before the plane
+      if (i < images * WIDTH && vector < WHOLE && vector * V < start + INNER) some[t] = ((const Raw*)x)[vector];
+      if (i < images * WIDTH && vector == WHOLE)
+        for (u64 e = vector * V; e < start + INNER; ++e)
+          if (e >= start) sums[0] += (A)load_acc(x[e]);
+    }
+#pragma unroll
+    for (int t = 0; t < U; ++t) {
+      const Pack<T, V> v = *(const Pack<T, V>*)&some[t];
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (at[t] + k < INNER) sums[k] += (A)load_acc(v.v[k]);
+    }
+  }
+  finish_block(sums, parts, y);
+}
+
+// 32 channels per block, the parts in eight turns.
+extern "C" __global__ void __launch_bounds__(256) join(const A* parts, Y* y) {
+  __shared__ A turns[8][32];
+  const u32 lane = threadIdx.x % 32, turn = threadIdx.x / 32, c = blockIdx.x * 32 + lane;
   A total = 0;
+  if (c < CHANNELS) {
 #pragma unroll 8
-  for (u32 p = 0; p < PARTS; ++p) total += parts[(u64)p * CHANNELS + c];
+    for (u32 p = turn; p < PARTS; p += 8) total += parts[(u64)p * CHANNELS + c];
+  }
+  turns[turn][lane] = total;
+  __syncthreads();
+  if (turn != 0 || c >= CHANNELS) return;
+#pragma unroll
+  for (int t = 1; t < 8; ++t) total += turns[t][lane];
   y[c] = finish(total);
 }
 )cuda";
@@ -96,27 +142,36 @@ struct Sizes {
   std::int64_t batch, channels, inner;
 };
 
+// columns, planes or shifted; a vector has `vector` elements.
 struct Variant {
   const Function *sum, *join;
   unsigned blocks;
 };
 
-Result<Variant> make_variant(CudaDevice& device, const Sizes& s, DType dtype, std::int64_t vector,
+// dy may be narrower than the result: sums are formed in the wider of the two.
+Scalar sum_scalar(DType x, DType y) {
+  if (!is_floating(x)) return {"u64", "u64", 8, false};
+  return scalar_of(x == DType::kF64 || y == DType::kF64 ? DType::kF64 : DType::kF32);
+}
+
+Result<Variant> make_variant(CudaDevice& device, const Sizes& s, DType x, DType y, std::int64_t vector,
                              std::int64_t parts) {
-  const Scalar scalar = scalar_of(dtype);
-  const bool whole = !is_floating(dtype);
-  const bool columns = s.inner == 1;
-  const std::string text = with(kText, {{"memory", scalar.memory},
-                                        {"sum", whole ? "u64" : scalar.compute},
-                                        {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(dtype).memory},
+  const Scalar result = scalar_of(y);
+  const bool columns = s.inner == 1, shifted = !columns && s.inner % vector != 0;
+  const std::int64_t width = columns ? 1 : shifted ? s.inner / vector + 2 : s.inner / vector;
+  const std::string text = with(kText, {{"memory", scalar_of(x).memory},
+                                        {"sum", sum_scalar(x, y).memory},
+                                        {"result", result.memory},
+                                        {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(x).memory},
                                         {"vector", std::to_string(vector)},
                                         {"batch", std::to_string(s.batch)},
                                         {"channels", std::to_string(s.channels)},
-                                        {"width", std::to_string(columns ? 1 : s.inner / vector)},
+                                        {"inner", std::to_string(s.inner)},
+                                        {"width", std::to_string(width)},
                                         {"parts", std::to_string(parts)},
-                                        {"finish", scalar.is_half ? scalar.store("v") : "(T)v"}});
+                                        {"finish", result.is_half ? result.store("(float)v") : "(Y)v"}});
   Variant out{};
-  TR_ASSIGN_OR_RETURN(out.sum, device.function(text, columns ? "columns" : "planes"));
+  TR_ASSIGN_OR_RETURN(out.sum, device.function(text, columns ? "columns" : shifted ? "shifted" : "planes"));
   TR_ASSIGN_OR_RETURN(out.join, device.function(text, "join"));
   out.blocks = static_cast<unsigned>(columns ? (s.channels + 32 * vector - 1) / (32 * vector) : s.channels);
   return out;
@@ -126,6 +181,7 @@ Result<Variant> make_variant(CudaDevice& device, const Sizes& s, DType dtype, st
 
 Made make_bias_grad(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
+  const DType y = q.outputs[0].dtype;
   const std::int64_t n = x.shape.num_elems();
   const std::size_t bytes = q.outputs[0].num_bytes();
   if (n == 0)
@@ -137,25 +193,25 @@ Made make_bias_grad(const CudaQuery& q) {
                  "[kernel] op bias_grad on the GPU: got {}, expected fewer than 2^32 elements",
                  x.to_string());
   const std::int64_t vector = 16 / static_cast<std::int64_t>(dtype_size(x.dtype));
-  const bool whole = (s.inner == 1 ? s.channels : s.inner) % vector == 0;
+  const bool whole = s.inner == 1 ? s.channels % vector == 0 : s.inner % vector == 0 || s.inner >= 4 * vector;
   // About a thousand blocks, none with less than a few rounds of its threads.
   const std::int64_t across = s.inner == 1 ? (s.channels + 32 * vector - 1) / (32 * vector) : s.channels;
   const std::int64_t most = s.inner == 1 ? s.batch / 32 : s.batch * s.inner / 4096;
   const std::int64_t parts =
       std::clamp<std::int64_t>(1024 / across, 1, std::clamp<std::int64_t>(most, 1, s.batch));
-  TR_ASSIGN_OR_RETURN(const Variant slow, make_variant(q.device, s, x.dtype, 1, parts));
-  TR_ASSIGN_OR_RETURN(const Variant fast, make_variant(q.device, s, x.dtype, whole ? vector : 1, parts));
-  const std::size_t sum_bytes = x.dtype == DType::kF64 || !is_floating(x.dtype) ? 8 : 4;
+  TR_ASSIGN_OR_RETURN(const Variant slow, make_variant(q.device, s, x.dtype, y, 1, parts));
+  TR_ASSIGN_OR_RETURN(const Variant fast, make_variant(q.device, s, x.dtype, y, whole ? vector : 1, parts));
+  const auto sum_bytes = static_cast<std::size_t>(sum_scalar(x.dtype, y).size);
   const std::uintptr_t alignment = whole ? 16 : 1;
   const auto channels = s.channels;
   return make_kernel(
       [slow, fast, parts, alignment, channels](const CudaArgs& a) -> Status {
-        std::byte *from = a.in(0).raw(), *sums = a.workspace, *y = a.out(0).raw();
+        std::byte *from = a.in(0).raw(), *sums = a.workspace, *to = a.out(0).raw();
         const Variant& v = reinterpret_cast<std::uintptr_t>(from) % alignment == 0 ? fast : slow;
         TR_RETURN_IF_ERROR(
-            launch(a.stream, *v.sum, {v.blocks, static_cast<unsigned>(parts)}, {256}, 0, from, sums, y));
+            launch(a.stream, *v.sum, {v.blocks, static_cast<unsigned>(parts)}, {256}, 0, from, sums, to));
         if (parts == 1) return ok_status();
-        return launch(a.stream, *v.join, {blocks_for(channels, 256)}, {256}, 0, sums, y);
+        return launch(a.stream, *v.join, {blocks_for(channels, 32)}, {256}, 0, sums, to);
       },
       parts == 1 ? 0 : static_cast<std::size_t>(parts * s.channels) * sum_bytes);
 }

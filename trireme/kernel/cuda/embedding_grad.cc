@@ -76,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(256) rank(const Id* ids, const u32*
 constexpr const char* kAddText = R"cuda(
 typedef $id Id;
 typedef $memory T;
+typedef $result Y;
 typedef $compute A;
 constexpr int V = $vector;
 constexpr u32 CHUNK = 32, WIDTH = $width, COUNT = $count, COLUMNS = $columns;
@@ -84,11 +85,11 @@ constexpr i64 ROWS = $rows;
 typedef $raw Raw;  // a vector as it comes from memory: taken apart only when it is added
 struct alignas(sizeof(A) * V > 16 ? 16 : sizeof(A) * V) Sums { A v[V]; };
 inline A plus(A a, A b) { return (A)(wrap(a) + wrap(b)); }
-inline void finish(T* y, const Sums& sums, i64 id, u32 column) {
-  Pack<T, V> out;
+inline void finish(Y* y, const Sums& sums, i64 id, u32 column) {
+  Pack<Y, V> out;
 #pragma unroll
-  for (int k = 0; k < V; ++k) out.v[k] = store_acc<T>(sums.v[k]);
-  ((Pack<T, V>*)y)[((i64)(column / WIDTH) * ROWS + id) * WIDTH + column % WIDTH] = out;
+  for (int k = 0; k < V; ++k) out.v[k] = store_acc<Y>(sums.v[k]);
+  ((Pack<Y, V>*)y)[((i64)(column / WIDTH) * ROWS + id) * WIDTH + column % WIDTH] = out;
 }
 // Sums of chunks: a stretch of CHUNK slots holds the starts of at most two chunks of runs that have several, the
 // first chunk of one run and a later one of another.
@@ -99,7 +100,7 @@ inline Sums* part(Sums* parts, u32 slot, bool is_first, u32 column) {
 // A lane has a column, and one of the chunk's positions for the others; 8 rows are on their way at a time.
 extern "C" __global__ void __launch_bounds__(256) add(const T* updates, const Id* ids, const u32* counts,
                                                       const u32* starts, const u32* sorted, const u32* cursor,
-                                                      Sums* parts, T* y) {
+                                                      Sums* parts, Y* y) {
   const u32 tile = blockIdx.x % TILES, slot = blockIdx.x / TILES * 8 + threadIdx.x / 32;
   const u32 lane = threadIdx.x % 32, column = tile * 32 + lane;
   if (slot >= *cursor) return;
@@ -133,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(256) add(const T* updates, const Id
 
 // Every run of several chunks has a slot that is a multiple of CHUNK; the first one stands for it.
 extern "C" __global__ void __launch_bounds__(256) join(const Id* ids, const u32* counts, const u32* starts,
-                                                       const u32* sorted, const u32* cursor, Sums* parts, T* y) {
+                                                       const u32* sorted, const u32* cursor, Sums* parts, Y* y) {
   const u32 tile = blockIdx.x % TILES, slot = (blockIdx.x / TILES * 8 + threadIdx.x / 32) * CHUNK;
   const u32 column = tile * 32 + threadIdx.x % 32;
   if (slot >= *cursor || column >= COLUMNS) return;
@@ -159,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(256) join(const Id* ids, const u32*
 
 struct Scatter {
   std::int64_t outer = 1, count = 0, rows = 0, inner = 1;
-  DType dtype = DType::kF32, id = DType::kI64;
+  DType dtype = DType::kF32, result = DType::kF32, id = DType::kI64;
 };
 
 struct AddPair {
@@ -173,6 +174,7 @@ Result<AddPair> make_adders(CudaDevice& device, const Scatter& s, std::int64_t v
   const std::string text = std::string(expression_support()) +
                            with(kAddText, {{"id", cuda_type(s.id)},
                                            {"memory", scalar.memory},
+                                           {"result", cuda_type(s.result)},
                                            {"compute", scalar.compute},
                                            {"vector", std::to_string(vector)},
                                            {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(s.dtype).memory},
@@ -200,7 +202,8 @@ class ScatterAdd final : public CudaKernel {
     const bool whole = s.inner % vector == 0;
     TR_ASSIGN_OR_RETURN(kernel->slow_, make_adders(device, s, 1));
     TR_ASSIGN_OR_RETURN(kernel->fast_, make_adders(device, s, whole ? vector : 1));
-    kernel->alignment_ = whole ? 16 : 1;
+    // A vector of results may be the longer one.
+    kernel->alignment_ = whole ? std::max<std::size_t>(16, idx(vector) * dtype_size(s.result)) : 1;
     return std::unique_ptr<CudaKernel>(std::move(kernel));
   }
 
@@ -253,7 +256,8 @@ Made make_scatter(const CudaQuery& q, int axis) {
   const std::size_t bytes = y.num_bytes();
   if (bytes == 0) return make_nothing();
   Scatter s{.count = q.inputs[1].shape.num_elems(), .rows = y.shape[axis]};
-  s.dtype = y.dtype;
+  s.dtype = q.inputs[0].dtype;
+  s.result = y.dtype;
   s.id = q.inputs[1].dtype;
   for (int d = 0; d < y.shape.rank(); ++d)
     if (d != axis) (d < axis ? s.outer : s.inner) *= y.shape[d];

@@ -32,18 +32,19 @@ Made make_elementwise(const CudaQuery& q) {
   return make_loop_kernel(q.device, loop);
 }
 
-// The bias lies along dimension 1.
+// The bias lies along dimension 1. Operands of several dtypes are those of an f32 op between casts.
 Made make_bias_add(const CudaQuery& q) {
-  const TensorType& y = q.outputs[0];
-  const Scalar scalar = scalar_of(y.dtype);
+  const TensorType &x = q.inputs[0], &b = q.inputs[1], &y = q.outputs[0];
   const std::int64_t n = y.shape.num_elems(), channels = y.shape[1], batch = y.shape[0];
   const std::int64_t inner = n == 0 ? 0 : n / (batch * channels);
   Loop loop{.n = n};
-  loop.inputs = {flat_view(scalar, n), {scalar, {{batch, 0}, {channels, 1}, {inner, 0}}}};
-  const DType dtypes[] = {y.dtype, y.dtype};
-  TR_ASSIGN_OR_RETURN(LoopStep step, step_of(q.def, q.attrs, dtypes, y.dtype, {0, 1}));
+  loop.inputs = {flat_view(scalar_of(x.dtype), n),
+                 {scalar_of(b.dtype), {{batch, 0}, {channels, 1}, {inner, 0}}}};
+  const DType dtype = x.dtype == y.dtype && b.dtype == y.dtype ? y.dtype : DType::kF32;
+  const DType dtypes[] = {dtype, dtype};
+  TR_ASSIGN_OR_RETURN(LoopStep step, step_of(q.def, q.attrs, dtypes, dtype, {0, 1}));
   loop.steps.push_back(std::move(step));
-  loop.outputs.push_back({2, flat_view(scalar, n)});
+  loop.outputs.push_back({2, flat_view(scalar_of(y.dtype), n)});
   return make_loop_kernel(q.device, loop);
 }
 

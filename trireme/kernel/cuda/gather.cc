@@ -1,6 +1,8 @@
 // Rows by their indices: gather and embedding. Out of range gives zeros.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trireme/kernel/cuda/array.h"
 #include "trireme/op/array/array.h"
 
@@ -9,48 +11,63 @@ namespace {
 
 // y[o, j, :] = x[o, ids[j], :]: rows of WIDTH vectors; sizes are constants, so divisions are multiplications.
 constexpr const char* kText = R"cuda(
-typedef $vector Vector;
+typedef $from From;
+typedef $to To;
 typedef $index index;
 constexpr index WIDTH = $width, COUNT = $count;
 constexpr i64 ROWS = $rows;
-extern "C" __global__ void __launch_bounds__(256) gather(const Vector* x, const $id* ids, Vector* y, index n) {
+template <class A, class B, int V> inline Pack<B, V> cast(const Pack<A, V>& v) {
+  Pack<B, V> y;
+#pragma unroll
+  for (int k = 0; k < V; ++k) y.v[k] = from_f<B>(to_f(v.v[k]));
+  return y;
+}
+extern "C" __global__ void __launch_bounds__(256) gather(const From* x, const $id* ids, To* y, index n) {
   const index i = first_index();
   if (i < n) {
     const index row = i / WIDTH, at = i % WIDTH;
     const i64 id = ids[row % COUNT];
-    Vector v = {};
+    From v = {};
     if (id >= 0 && id < ROWS) v = x[((i64)(row / COUNT) * ROWS + id) * WIDTH + at];
-    y[i] = v;
+    y[i] = $moved;
   }
 }
 )cuda";
 
+// `vector` elements at a time.
+Result<const Function*> make_function(const CudaQuery& q, int axis, std::int64_t row, std::int64_t vector) {
+  const DType from = q.inputs[0].dtype, to = q.outputs[0].dtype;
+  const auto pack = [vector](DType d) { return fmt::format("Pack<{}, {}>", cuda_type(d), vector); };
+  const bool same = from == to;
+  const std::string whole = vector > 1 ? "Pack<u32, 4>" : word_of(from).memory;
+  return q.device.function(
+      with(kText, {{"from", same ? whole : pack(from)},
+                   {"to", same ? whole : pack(to)},
+                   {"moved", same ? "v" : fmt::format("cast<{}, {}>(v)", cuda_type(from), cuda_type(to))},
+                   {"index", q.outputs[0].num_bytes() < std::size_t{1} << 31 ? "u32" : "u64"},
+                   {"width", std::to_string(row / vector)},
+                   {"count", std::to_string(q.inputs[1].shape.num_elems())},
+                   {"rows", std::to_string(q.inputs[0].shape[axis])},
+                   {"id", cuda_type(q.inputs[1].dtype)}}),
+      "gather");
+}
+
 Made make_rows(const CudaQuery& q, int axis) {
   const TensorType &x = q.inputs[0], &y = q.outputs[0];
   if (y.num_bytes() == 0) return make_nothing();
-  const auto size = static_cast<std::int64_t>(dtype_size(x.dtype));
-  std::int64_t row_bytes = size;
-  for (int d = axis + 1; d < x.shape.rank(); ++d) row_bytes *= x.shape[d];
-  const std::int64_t count = q.inputs[1].shape.num_elems();
+  std::int64_t row = 1;
+  for (int d = axis + 1; d < x.shape.rank(); ++d) row *= x.shape[d];
   // Whole vectors where rows are made of them, else elements; pointers may be less aligned than that.
+  std::int64_t vector = 16 / static_cast<std::int64_t>(std::max(dtype_size(x.dtype), dtype_size(y.dtype)));
+  if (row % vector != 0) vector = 1;
+  TR_ASSIGN_OR_RETURN(const Function* fast, make_function(q, axis, row, vector));
+  TR_ASSIGN_OR_RETURN(const Function* slow, make_function(q, axis, row, 1));
+  const std::int64_t elems = y.shape.num_elems();
   const bool narrow = y.num_bytes() < std::size_t{1} << 31;
-  const auto function = [&](std::int64_t bytes) {
-    return q.device.function(with(kText, {{"vector", bytes == 16 ? "Pack<u32, 4>" : word_of(x.dtype).memory},
-                                          {"index", narrow ? "u32" : "u64"},
-                                          {"width", std::to_string(row_bytes / bytes)},
-                                          {"count", std::to_string(count)},
-                                          {"rows", std::to_string(x.shape[axis])},
-                                          {"id", cuda_type(q.inputs[1].dtype)}}),
-                             "gather");
-  };
-  const std::int64_t vector = row_bytes % 16 == 0 ? 16 : size;
-  TR_ASSIGN_OR_RETURN(const Function* fast, function(vector));
-  TR_ASSIGN_OR_RETURN(const Function* slow, function(size));
-  const auto bytes = static_cast<std::int64_t>(y.num_bytes());
-  return make_kernel([fast, slow, bytes, vector, size, narrow](const CudaArgs& a) -> Status {
+  return make_kernel([fast, slow, elems, vector, narrow](const CudaArgs& a) -> Status {
     const auto address = [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.raw()); };
-    const bool aligned = (address(a.in(0)) | address(a.out(0))) % static_cast<std::uintptr_t>(vector) == 0;
-    const std::int64_t n = bytes / (aligned ? vector : size);
+    const bool aligned = (address(a.in(0)) | address(a.out(0))) % 16 == 0;
+    const std::int64_t n = elems / (aligned ? vector : 1);
     const Function& f = aligned ? *fast : *slow;
     const Dim grid{blocks_for(n, 256, 1, 0x7fffffffU)};
     const auto run = [&](auto count) {
