@@ -6,6 +6,7 @@
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
+#include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel::cuda::test {
@@ -174,6 +175,70 @@ TEST_P(CudaRows, StepsHaveTheBitsOfTheReference) {
     op::testing::expect_same_bits((*got)[i + 1], want[static_cast<std::size_t>(c.def->mutated_inputs[i])],
                                   fmt::format("{} {}, input {}", c.def->name, c.note, i));
 }
+
+// ---- Operands of other dtypes
+// -------------------------------------------------------------------------------
+
+// An op in f32 with the inputs and outputs of the masks in bf16.
+struct Mixed {
+  OpCase c;
+  unsigned narrow_in, narrow_out;
+};
+
+std::vector<Mixed> mixed() {
+  const Input x{Fill::kReal, {300, 104}}, row{Fill::kReal, {104}}, stats{Fill::kPositive, {300}};
+  const Input image{Fill::kReal, {6, 5, 4, 6}}, c{Fill::kReal, {5}}, var{Fill::kPositive, {5}};
+  const Input wide{Fill::kPositive, {104}}, labels{Fill::kLabels, {300}}, weights{Fill::kWeights, {300}};
+  return {
+      {{&op::kLayerNorm, "", {x, row, row}}, 0, 1},
+      {{&op::kLayerNorm, "", {x, row, row}}, 7, 0},
+      {{&op::kLayerNormGrad, "", {x, row, stats, stats, x}}, 16, 0},
+      {{&op::kLayerNormGrad, "", {x, row, stats, stats, x}}, 1, 7},
+      {{&op::kBatchNorm, "", {image, c, c}}, 1, 1},
+      {{&op::kBatchNorm, "", {x, row, row}}, 1, 1},
+      {{&op::kBatchNormGrad, "", {image, c, c, var, image}}, 17, 1},
+      {{&op::kBatchNormGrad, "", {x, row, row, wide, x}}, 16, 1},
+      {{&op::kBatchNormInference, "", {image, c, c, c, var}}, 1, 1},
+      {{&op::kBatchNormInference, "", {x, row, row, row, wide}}, 1, 0},
+      {{&op::kSoftmaxCrossEntropy, "", {x, labels, weights}}, 1, 0},
+      {{&op::kSoftmaxCrossEntropyGrad, "", {x, labels, weights, stats}}, 1, 1},
+      {{&op::kSoftmaxCrossEntropyGrad, "", {x, labels, weights, stats}}, 0, 1},
+      {{&op::kCorrect, "", {x, labels, weights}}, 1, 0},
+      {{&op::kSum, "", {x}, axes({1}, false)}, 1, 0},
+      {{&op::kMean, "", {x}, axes({0}, false)}, 1, 0},
+      {{&op::kLogsumexp, "", {x}, axes({0}, false)}, 0, 1},
+  };
+}
+
+class CudaMixed : public CudaRows {};
+
+TEST_P(CudaMixed, ComeToWhatCastsAroundTheOpComeTo) {
+  const Mixed m = mixed()[static_cast<std::size_t>(GetParam())];
+  op::detail::Adapted adapted{m.c.def, *op::complete_attrs(*m.c.def, m.c.attrs), {}, {}};
+  auto in = op::testing::make_inputs(m.c, DType::kF32);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const bool narrow = (m.narrow_in >> i & 1U) != 0;
+    adapted.in.push_back(narrow ? std::optional(DType::kF32) : std::nullopt);
+    if (narrow) in[i] = op::testing::converted(in[i], DType::kBF16);
+  }
+  for (int i = 0; i < m.c.def->num_outputs; ++i)
+    adapted.out.push_back((m.narrow_out >> i & 1U) != 0 ? std::optional(DType::kBF16) : std::nullopt);
+  const op::Attrs attrs{{"program", *op::detail::adapted_text(adapted)}};
+  const OnDevice on(op::kAdapted, op::testing::types_of(in), attrs);
+  ASSERT_TRUE(on.status().ok()) << on.status().to_string();
+  const auto got = on.run(in);
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  const auto want = *op::testing::run_op(op::kAdapted, in, attrs);
+  ASSERT_EQ(got->size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ((*got)[i].type(), want[i].type());
+    const double most = want[i].dtype() == DType::kF32 ? 2e-5 : 1e-3;  // few roundings fall to the other side
+    EXPECT_LE(distance(op::testing::to_doubles((*got)[i]), op::testing::to_doubles(want[i])), most)
+        << m.c.def->name << ", output " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, CudaMixed, ::testing::Range(0, static_cast<int>(mixed().size())));
 
 // ---- Values that are not finite
 // -----------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 // has a sample. What weights and bad labels mean is in op/nn/sample_loss.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trireme/kernel/cuda/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 
@@ -15,13 +17,13 @@ namespace {
 constexpr const char* kEntropyText = R"cuda(
 __device__ __forceinline__ A lowest() { return sizeof(A) == 8 ? (A)-1.7976931348623157e308 : (A)-3.402823466e38f; }
 
-__device__ __forceinline__ A log_sum_exp(const Row& row) {
+template <class R> __device__ __forceinline__ A log_sum_exp(const R& row) {
   A top = lowest(), sum = 0;
-  row.each([&](const Packed& p, int) {
-    A here = load_acc(p.v[0]);
+  row.scan([&](const Packed& p, int) {
+    A here = widen(p.v[0]);
 #pragma unroll
     for (int v = 1; v < kPack; ++v) {
-      const A a = load_acc(p.v[v]);
+      const A a = widen(p.v[v]);
       here = a > here ? a : here;
     }
     if (here > top) {
@@ -29,101 +31,114 @@ __device__ __forceinline__ A log_sum_exp(const Row& row) {
       top = here;
     }
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) sum += exp_of(load_acc(p.v[v]) - top);
+    for (int v = 0; v < kPack; ++v) sum += exp_of(widen(p.v[v]) - top);
   });
   const A all = row_max(top);
   sum = row_sum(sum * exp_of(top - all));
   return sum != 0 && all < inf() ? all + log_of(sum) : nan();
 }
 
-extern "C" __global__ void entropy(const T* logits, const L* labels, const float* weights, T* out, i64 rows, i64 n) {
+extern "C" __global__ void entropy(const T* logits, const L* labels, const float* weights, O* out, i64 rows, i64 n) {
   const i64 r = row_index();
   if (r >= rows) return;
   const float weight = weights[r];
   const i64 label = labels[r];
   if (weight == 0 || label < 0 || label >= n) {
-    if (row_lane() == 0) out[r] = store_acc<T>(weight == 0 ? (A)0 : nan());
+    if (row_lane() == 0) out[r] = narrow<O>(weight == 0 ? (A)0 : nan());
     return;
   }
-  const Row row(logits + r * n, n);
+  const T* from = logits + r * n;
+  const A lse = is_aligned(logits) ? log_sum_exp(Row<T, true>(from, n)) : log_sum_exp(Row<T, false>(from, n));
+  if (row_lane() == 0) out[r] = narrow<O>((A)weight * (lse - widen(from[label])));
+}
+)cuda";
+
+constexpr const char* kEntropyGradText = R"cuda(
+template <bool kAligned> __device__ __forceinline__ void grad_row(const T* from, O* to, int label, A factor, i64 n) {
+  const Row<T, kAligned> row(from, n);
   const A lse = log_sum_exp(row);
-  if (row_lane() == 0) out[r] = store_acc<T>((A)weight * (lse - load_acc(logits[r * n + label])));
+  row.each([&](const Packed& p, int i) {
+    Pack<O, kPack> d;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v)
+      d.v[v] = narrow<O>(factor * (exp_of(widen(p.v[v]) - lse) - (A)(i + v == label ? 1 : 0)));
+    store_pack<kAligned>(to + i, d);
+  });
 }
 
-extern "C" __global__ void entropy_grad(const T* logits, const L* labels, const float* weights, const T* dlosses,
-                                        T* out, i64 rows, i64 n) {
+extern "C" __global__ void __launch_bounds__(kByWarp ? 128 : kThreads)
+    entropy_grad(const T* logits, const L* labels, const float* weights, const U* dlosses, O* out, i64 rows, i64 n) {
   const i64 r = row_index();
   if (r >= rows) return;
   const float weight = weights[r];
   const i64 label = labels[r];
-  T* to = out + r * n;
-  const bool aligned = is_aligned(to);
+  O* to = out + r * n;
+  const bool aligned = is_aligned(logits) && is_aligned(out);
   if (weight == 0 || label < 0 || label >= n) {
-    Packed fill;
-    for (int v = 0; v < kPack; ++v) fill.v[v] = store_acc<T>(weight == 0 ? (A)0 : nan());
+    Pack<O, kPack> fill;
+    for (int v = 0; v < kPack; ++v) fill.v[v] = narrow<O>(weight == 0 ? (A)0 : nan());
     for (int i = row_lane() * kPack; i < (int)n; i += kThreads * kPack) store_pack(to + i, fill, aligned);
     return;
   }
-  const Row row(logits + r * n, n);
-  const A lse = log_sum_exp(row), factor = (A)weight * load_acc(dlosses[r]);
-  row.each([&](const Packed& p, int i) {
-    Packed d;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v)
-      d.v[v] = store_acc<T>(factor * (exp_of(load_acc(p.v[v]) - lse) - (A)(i + v == (int)label ? 1 : 0)));
-    store_pack(to + i, d, aligned);
-  });
+  const A factor = (A)weight * widen(dlosses[r]);
+  if (aligned) grad_row<true>(logits + r * n, to, (int)label, factor, n);
+  else grad_row<false>(logits + r * n, to, (int)label, factor, n);
 }
 )cuda";
 
 // The first maximum; NaN never wins over what came before it, and nothing wins over NaN in front.
 constexpr const char* kCorrectText = R"cuda(
+template <class R> __device__ __forceinline__ int first_maximum(const R& row) {
+  A best = -inf();
+  int at = row.n;
+  row.scan([&](const Packed& p, int i) {
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A a = widen(p.v[v]);
+      if (a > best || (a == best && at == row.n)) {
+        best = a;
+        at = i + v;
+      }
+    }
+  });
+  const A all = row_max(best);
+  return -row_max(-(best == all ? at : row.n));
+}
+
 extern "C" __global__ void correct(const T* logits, const L* labels, const float* weights, float* out, i64 rows, i64 n) {
   const i64 r = row_index();
   if (r >= rows) return;
-  const Row row(logits + r * n, n);
-  A best = -inf();
-  row.each([&](const Packed& p, int) {
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A a = load_acc(p.v[v]);
-      best = a > best ? a : best;
-    }
-  });
-  best = row_max(best);
-  int at = (int)n;
-  row.each([&](const Packed& p, int i) {
-#pragma unroll
-    for (int v = 0; v < kPack; ++v)
-      if (load_acc(p.v[v]) == best && i + v < at) at = i + v;
-  });
-  at = -row_max(-at);
-  const A front = load_acc(logits[r * n]);
+  const T* from = logits + r * n;
+  int at = is_aligned(logits) ? first_maximum(Row<T, true>(from, n)) : first_maximum(Row<T, false>(from, n));
+  const A front = widen(from[0]);
   if (front != front || at == (int)n) at = 0;
   if (row_lane() == 0) out[r] = at == labels[r] && weights[r] > 0 ? 1.0f : 0.0f;
 }
 )cuda";
 
 constexpr const char* kSquaredText = R"cuda(
+template <bool kAligned> __device__ __forceinline__ A squared_row(const T* prediction, const T* target, i64 n) {
+  A total = 0;
+  Row<T, kAligned>(prediction, n).scan([&](const Packed& p, int i) {
+    const Packed t = load_pack<kAligned>(target + i);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A off = load_acc(p.v[v]) - load_acc(t.v[v]);
+      total += off * off;
+    }
+  });
+  return row_sum(total);
+}
+
 extern "C" __global__ void squared(const T* prediction, const T* target, const float* weights, T* out, i64 rows, i64 n) {
   const i64 r = row_index();
   if (r >= rows) return;
   const float weight = weights[r];
+  const T *a = prediction + r * n, *b = target + r * n;
+  const bool aligned = is_aligned(prediction) && is_aligned(target);
   A total = 0;
-  if (weight != 0) {  // the same for all threads of a row
-    const T* other = target + r * n;
-    const bool aligned = is_aligned(other);
-    const Row row(prediction + r * n, n);
-    row.each([&](const Packed& p, int i) {
-      const Packed t = load_pack(other + i, aligned);
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) {
-        const A off = load_acc(p.v[v]) - load_acc(t.v[v]);
-        total += off * off;
-      }
-    });
-    total = row_sum(total) * (A)weight;
-  }
+  if (weight != 0)  // the same for all threads of a row
+    total = (aligned ? squared_row<true>(a, b, n) : squared_row<false>(a, b, n)) * (A)weight;
   if (row_lane() == 0) out[r] = store_acc<T>(total);
 }
 
@@ -152,28 +167,30 @@ struct Loss {
   std::int64_t rows = 0, n = 1;
 };
 
-// `body` for samples of n elements; labels, where there are some, are input 1.
-Result<Loss> loss_of(const CudaQuery& q, std::string_view body, const char* name) {
+// `body` for samples of n elements; labels, where there are some, are input 1. `again`: it passes over a row
+// more than once.
+Result<Loss> loss_of(const CudaQuery& q, std::initializer_list<std::string_view> body, const char* name,
+                     bool again) {
   Loss loss;
   const TensorType& x = q.inputs[0];
   loss.rows = x.shape[0];
   for (int d = 1; d < x.shape.rank(); ++d) loss.n *= x.shape[d];
-  loss.plan = plan_row(x.dtype, loss.n);
-  const DType labels = q.inputs[1].dtype;
-  const std::string index = fmt::format("using L = {};\n", is_floating(labels) ? "i64" : cuda_type(labels));
-  const std::string text = typed_text(x.dtype,
-                                      {{"kPack", loss.plan.pack},
-                                       {"kThreads", loss.plan.threads},
-                                       {"kKeep", loss.plan.keep},
-                                       {"kKept", loss.plan.kept}},
-                                      {index, pack_text(), row_text(), body});
+  const DType out = q.outputs[0].dtype, labels = q.inputs[1].dtype;
+  const bool large = q.outputs[0].shape == x.shape;  // a gradient
+  loss.plan = plan_row(x.dtype, std::max(dtype_size(x.dtype), large ? dtype_size(out) : 0), loss.n, again);
+  const std::string types = fmt::format("using L = {};\n", is_floating(labels) ? "i64" : cuda_type(labels));
+  std::string text(types + row_constants(loss.plan));
+  for (const std::string_view part : {pack_text(), row_text()}) text += part;
+  for (const std::string_view part : body) text += part;
+  text = typed_text({{"X", x.dtype}, {"O", out}, {"U", q.inputs.size() > 3 ? q.inputs[3].dtype : out}},
+                    {{"kPack", loss.plan.pack}}, {text});
   TR_ASSIGN_OR_RETURN(loss.f, q.device.function(text, name));
   return loss;
 }
 
 // One value per sample from input 0 and what goes with it.
 Made make_value(const CudaQuery& q, std::string_view body, const char* name) {
-  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, body, name));
+  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, {body}, name, false));
   return make_kernel([loss](const CudaArgs& a) -> Status {
     if (loss.rows == 0) return ok_status();
     return launch(a.stream, *loss.f, {loss.plan.blocks(loss.rows)},
@@ -189,17 +206,17 @@ Made make_correct(const CudaQuery& q) { return make_value(q, kCorrectText, "corr
 Made make_squared_error(const CudaQuery& q) { return make_value(q, kSquaredText, "squared"); }
 
 Made make_softmax_cross_entropy_grad(const CudaQuery& q) {
-  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, kEntropyText, "entropy_grad"));
+  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, {kEntropyText, kEntropyGradText}, "entropy_grad", true));
   return make_kernel([loss](const CudaArgs& a) -> Status {
     if (loss.rows == 0) return ok_status();
     return launch(a.stream, *loss.f, {loss.plan.blocks(loss.rows)},
-                  {static_cast<unsigned>(loss.plan.block())}, 0, a.in(0).raw(), a.in(1).raw(), a.in(2).raw(),
-                  a.in(3).raw(), a.out(0).raw(), loss.rows, loss.n);
+                  {static_cast<unsigned>(loss.plan.block())}, loss.plan.shared_bytes, a.in(0).raw(),
+                  a.in(1).raw(), a.in(2).raw(), a.in(3).raw(), a.out(0).raw(), loss.rows, loss.n);
   });
 }
 
 Made make_squared_error_grad(const CudaQuery& q) {
-  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, kSquaredText, "squared_grad"));
+  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, {kSquaredText}, "squared_grad", false));
   return make_kernel([loss](const CudaArgs& a) -> Status {
     const std::int64_t n = loss.rows * loss.n;
     if (n == 0) return ok_status();

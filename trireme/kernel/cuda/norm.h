@@ -1,14 +1,21 @@
-// What layer norm and the two layouts of batch norm share.
+// What layer norm and batch norm share, and batch norm over channels that are last in memory.
 #pragma once
 
-#include <string_view>
+#include <cstdint>
+#include <string>
 
+#include "trireme/kernel/cuda/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {
 
-// sum_parts: [num_parts][2][n] partial sums -> dscale [n], dbias [n], added in a fixed order.
-std::string_view sum_parts_text();
+// Bytes of an element of the widest operand that has the shape of x.
+std::size_t widest_bytes(const CudaQuery& query);
+
+// A text with the types of the operands: T x, S scale, B bias, M mean, V var, Y y; of a gradient D dy, X dx,
+// G dscale, H dbias.
+std::string norm_text(const CudaQuery& query, std::initializer_list<Constant> constants,
+                      std::initializer_list<std::string_view> parts);
 
 // Batch norm over [rows, channels], channels fastest: x [N,C] and, with rows = N * H * W, images whose
 // channels are last in memory. Types of the query's statistics and parameters hold; the shape of x is not

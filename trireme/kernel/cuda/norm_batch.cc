@@ -18,16 +18,26 @@ constexpr int kThreads = 256;
 // Block (channel, part). total: elements of a channel; part: those of a block, a multiple of kPack.
 constexpr const char* kPlanesText = R"cuda(
 struct Planes { i64 channels, plane, total, part, num_parts; };
-// f(offset of a pack in x) for the packs of this thread.
-template <class F> __device__ __forceinline__ void each_pack(const Planes& s, i64 channel, i64 which, F f) {
+// use(load(offset), offset) for the packs of this thread, in order; four loads are in flight.
+template <class Load, class Use>
+__device__ __forceinline__ void each_pack(const Planes& s, i64 channel, i64 which, Load load, Use use) {
   const i64 begin = which * s.part, end = begin + s.part < s.total ? begin + s.part : s.total;
   const I plane = (I)s.plane;
-  const i64 image = s.channels * s.plane, base = channel * s.plane;
-#pragma unroll 4
-  for (i64 e = begin + (i64)threadIdx.x * kPack; e < end; e += (i64)blockDim.x * kPack) {
+  const i64 image = s.channels * s.plane, base = channel * s.plane, step = (i64)blockDim.x * kPack;
+  const auto offset = [&](i64 e) {
     const I sample = (I)e / plane;
-    f((i64)sample * image + base + ((I)e - sample * plane));
+    return (i64)sample * image + base + ((I)e - sample * plane);
+  };
+  i64 e = begin + (i64)threadIdx.x * kPack;
+  for (; e + 3 * step < end; e += 4 * step) {
+    i64 at[4];
+    decltype(load(e)) p[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) p[u] = load(at[u] = offset(e + u * step));
+#pragma unroll
+    for (int u = 0; u < 4; ++u) use(p[u], at[u]);
   }
+  for (; e < end; e += step) use(load(offset(e)), offset(e));
 }
 struct Sums { A a, b; };
 __device__ __forceinline__ void put_sums(A* parts, A a, A b) {
@@ -47,107 +57,132 @@ __device__ __forceinline__ Sums get_sums(const A* parts, i64 channel, i64 num_pa
 )cuda";
 
 constexpr const char* kForwardText = R"cuda(
-extern "C" __global__ void norm_sums(const T* x, A* parts, Planes s) {
+template <bool kAligned> __device__ __forceinline__ void sums_of(const T* x, A* parts, const Planes& s) {
   const i64 channel = blockIdx.x / s.num_parts;
-  const bool aligned = is_aligned(x);
-  const A shift = s.total > 0 ? load_acc(x[channel * s.plane]) : (A)0;
+  const A shift = widen(x[channel * s.plane]);
   A sum = 0, square = 0;
-  each_pack(s, channel, blockIdx.x % s.num_parts, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned);
+  each_pack(
+      s, channel, blockIdx.x % s.num_parts, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      [&](const Packed& p, i64) {
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A off = load_acc(p.v[v]) - shift;
-      sum += off;
-      square += off * off;
-    }
-  });
+        for (int v = 0; v < kPack; ++v) {
+          const A off = widen(p.v[v]) - shift;
+          sum += off;
+          square += off * off;
+        }
+      });
   put_sums(parts, sum, square);
 }
+extern "C" __global__ void norm_sums(const T* x, A* parts, Planes s) {
+  if (is_aligned(x)) sums_of<true>(x, parts, s);
+  else sums_of<false>(x, parts, s);
+}
 
-extern "C" __global__ void norm_apply(const T* x, const A* parts, const T* scale, const T* bias, T* y, T* means,
-                                      T* vars, Planes s, double eps) {
-  const i64 channel = blockIdx.x / s.num_parts, which = blockIdx.x % s.num_parts;
-  const bool aligned = is_aligned(x) && is_aligned(y);
+template <bool kAligned>
+__device__ __forceinline__ void apply(const T* x, Y* y, const Planes& s, A mean, A inv, A gain, A shift) {
+  each_pack(
+      s, blockIdx.x / s.num_parts, blockIdx.x % s.num_parts, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      [&](const Packed& p, i64 at) {
+        Pack<Y, kPack> out;
+#pragma unroll
+        for (int v = 0; v < kPack; ++v) out.v[v] = narrow<Y>((widen(p.v[v]) - mean) * inv * gain + shift);
+        store_pack<kAligned>(y + at, out);
+      });
+}
+extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const B* bias, Y* y, M* means,
+                                      V* vars, Planes s, double eps) {
+  const i64 channel = blockIdx.x / s.num_parts;
   A mean = 0, var = 0;
   if (s.total > 0) {
     const Sums sums = get_sums(parts, channel, s.num_parts);
     const A off = sums.a / (A)s.total;
-    mean = load_acc(x[channel * s.plane]) + off;
+    mean = widen(x[channel * s.plane]) + off;
     var = sums.b / (A)s.total - off * off;
     if (var < 0) var = 0;
   }
-  if (which == 0 && threadIdx.x == 0) {
-    means[channel] = store_acc<T>(mean);
-    vars[channel] = store_acc<T>(var);
+  if (blockIdx.x % s.num_parts == 0 && threadIdx.x == 0) {
+    means[channel] = narrow<M>(mean);
+    vars[channel] = narrow<V>(var);
   }
-  const A inv = (A)1 / root_of(var + (A)eps), gain = load_acc(scale[channel]), shift = load_acc(bias[channel]);
-  each_pack(s, channel, which, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned);
-    Packed out;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean) * inv * gain + shift);
-    store_pack(y + at, out, aligned);
-  });
+  const A inv = (A)1 / root_of(var + (A)eps), gain = widen(scale[channel]), shift = widen(bias[channel]);
+  if (is_aligned(x) && is_aligned(y)) apply<true>(x, y, s, mean, inv, gain, shift);
+  else apply<false>(x, y, s, mean, inv, gain, shift);
 }
 )cuda";
 
 constexpr const char* kGradText = R"cuda(
-extern "C" __global__ void norm_sums(const T* x, const T* means, const T* dy, A* parts, Planes s) {
+struct Pair { Packed x; Pack<D, kPack> dy; };
+template <bool kAligned> __device__ __forceinline__ Pair load_pair(const T* x, const D* dy) {
+  return {load_pack<kAligned>(x), load_pack<kAligned>(dy)};
+}
+template <bool kAligned>
+__device__ __forceinline__ void sums_of(const T* x, const M* means, const D* dy, A* parts, const Planes& s) {
   const i64 channel = blockIdx.x / s.num_parts;
-  const bool aligned = is_aligned(x) && is_aligned(dy);
-  const A mean = load_acc(means[channel]);
+  const A mean = widen(means[channel]);
   A sum = 0, dot = 0;
-  each_pack(s, channel, blockIdx.x % s.num_parts, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned), d = load_pack(dy + at, aligned);
+  each_pack(
+      s, channel, blockIdx.x % s.num_parts, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      [&](const Pair& p, i64) {
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A dv = load_acc(d.v[v]);
-      sum += dv;
-      dot += dv * (load_acc(p.v[v]) - mean);
-    }
-  });
+        for (int v = 0; v < kPack; ++v) {
+          const A dv = widen(p.dy.v[v]);
+          sum += dv;
+          dot += dv * (widen(p.x.v[v]) - mean);
+        }
+      });
   put_sums(parts, sum, dot);
 }
+extern "C" __global__ void norm_sums(const T* x, const M* means, const D* dy, A* parts, Planes s) {
+  if (is_aligned(x) && is_aligned(dy)) sums_of<true>(x, means, dy, parts, s);
+  else sums_of<false>(x, means, dy, parts, s);
+}
 
-extern "C" __global__ void norm_apply(const T* x, const A* parts, const T* scale, const T* means, const T* vars,
-                                      const T* dy, T* dx, T* dscale, T* dbias, Planes s, double eps) {
-  const i64 channel = blockIdx.x / s.num_parts, which = blockIdx.x % s.num_parts;
-  const bool aligned = is_aligned(x) && is_aligned(dy) && is_aligned(dx);
-  const A inv = (A)1 / root_of(load_acc(vars[channel]) + (A)eps);
-  const A mean = load_acc(means[channel]), gain = load_acc(scale[channel]);
+template <bool kAligned>
+__device__ __forceinline__ void apply(const T* x, const D* dy, X* dx, const Planes& s, A mean, A inv, A gain, A sum,
+                                      A dot) {
+  each_pack(
+      s, blockIdx.x / s.num_parts, blockIdx.x % s.num_parts,
+      [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      [&](const Pair& p, i64 at) {
+        Pack<X, kPack> out;
+#pragma unroll
+        for (int v = 0; v < kPack; ++v) {
+          const A xh = (widen(p.x.v[v]) - mean) * inv;
+          out.v[v] = narrow<X>(inv * (widen(p.dy.v[v]) * gain - sum - xh * dot));
+        }
+        store_pack<kAligned>(dx + at, out);
+      });
+}
+extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const M* means, const V* vars,
+                                      const D* dy, X* dx, G* dscale, H* dbias, Planes s, double eps) {
+  const i64 channel = blockIdx.x / s.num_parts;
+  const A inv = (A)1 / root_of(widen(vars[channel]) + (A)eps);
+  const A mean = widen(means[channel]), gain = widen(scale[channel]);
   const Sums sums = get_sums(parts, channel, s.num_parts);
   const A all = sums.a, with = sums.b * inv;
-  if (which == 0 && threadIdx.x == 0) {
-    dscale[channel] = store_acc<T>(with);
-    dbias[channel] = store_acc<T>(all);
+  if (blockIdx.x % s.num_parts == 0 && threadIdx.x == 0) {
+    dscale[channel] = narrow<G>(with);
+    dbias[channel] = narrow<H>(all);
   }
   const A sum = all * gain / (A)s.total, dot = with * gain / (A)s.total;
-  each_pack(s, channel, which, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned), d = load_pack(dy + at, aligned);
-    Packed out;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A xh = (load_acc(p.v[v]) - mean) * inv;
-      out.v[v] = store_acc<T>(inv * (load_acc(d.v[v]) * gain - sum - xh * dot));
-    }
-    store_pack(dx + at, out, aligned);
-  });
+  if (is_aligned(x) && is_aligned(dy) && is_aligned(dx)) apply<true>(x, dy, dx, s, mean, inv, gain, sum, dot);
+  else apply<false>(x, dy, dx, s, mean, inv, gain, sum, dot);
 }
 )cuda";
 
 constexpr const char* kInferenceText = R"cuda(
-extern "C" __global__ void norm_given(const T* x, const T* scale, const T* bias, const T* means, const T* vars, T* y,
+extern "C" __global__ void norm_given(const T* x, const S* scale, const B* bias, const M* means, const V* vars, Y* y,
                                       i64 n, i64 channels, i64 plane, double eps) {
   const bool aligned = is_aligned(x) && is_aligned(y);
   for (i64 k = first_index(); k * kPack < n; k += grid_step()) {
     const i64 i = k * kPack;
     const I c = (I)i / (I)plane % (I)channels;
-    const A mean = load_acc(means[c]), shift = load_acc(bias[c]);
-    const A gain = load_acc(scale[c]) / root_of(load_acc(vars[c]) + (A)eps);
+    const A mean = widen(means[c]), shift = widen(bias[c]);
+    const A gain = widen(scale[c]) / root_of(widen(vars[c]) + (A)eps);
     const Packed p = load_pack(x + i, aligned);
-    Packed out;
+    Pack<Y, kPack> out;
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean) * gain + shift);
+    for (int v = 0; v < kPack; ++v) out.v[v] = narrow<Y>((widen(p.v[v]) - mean) * gain + shift);
     store_pack(y + i, out, aligned);
   }
 }
@@ -166,14 +201,15 @@ struct PlanesPlan {
 };
 
 // Some 2,048 blocks, of at least a pack per thread.
-PlanesPlan plan_planes(const TensorType& x) {
+// `bytes`: of an element of the widest large operand.
+PlanesPlan plan_planes(const TensorType& x, std::size_t bytes) {
   PlanesPlan p;
   p.images = x.shape[0];
   p.s.channels = x.shape[1];
   p.s.plane = 1;
   for (int d = 2; d < x.shape.rank(); ++d) p.s.plane *= x.shape[d];
   p.s.total = p.images * p.s.plane;
-  p.pack = pack_width(x.dtype, p.s.plane);
+  p.pack = pack_width(bytes, p.s.plane);
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t most = std::min<std::int64_t>(kThreads, p.s.total / (kThreads * p.pack));
   const std::int64_t wanted = std::clamp<std::int64_t>(
@@ -184,16 +220,14 @@ PlanesPlan plan_planes(const TensorType& x) {
   return p;
 }
 
-std::size_t acc_bytes(DType dtype) { return dtype == DType::kF64 ? sizeof(double) : sizeof(float); }
-
 }  // namespace
 
 Made make_batch_norm(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
-  const PlanesPlan p = plan_planes(x);
+  const PlanesPlan p = plan_planes(x, widest_bytes(q));
   if (p.s.plane == 1) return make_batch_norm_rows(q, p.images, p.s.channels);
   const std::string text =
-      typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kForwardText});
+      norm_text(q, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kForwardText});
   TR_ASSIGN_OR_RETURN(const Function* sums, q.device.function(text, "norm_sums"));
   TR_ASSIGN_OR_RETURN(const Function* apply, q.device.function(text, "norm_apply"));
   const double eps = q.attrs.get_float("eps");
@@ -206,15 +240,14 @@ Made make_batch_norm(const CudaQuery& q) {
         return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, a.in(1).raw(), a.in(2).raw(),
                       a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
       },
-      2 * p.blocks() * acc_bytes(x.dtype));
+      2 * p.blocks() * sizeof(double));
 }
 
 Made make_batch_norm_grad(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
-  const PlanesPlan p = plan_planes(x);
+  const PlanesPlan p = plan_planes(x, widest_bytes(q));
   if (p.s.plane == 1) return make_batch_norm_grad_rows(q, p.images, p.s.channels);
-  const std::string text =
-      typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kGradText});
+  const std::string text = norm_text(q, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kGradText});
   TR_ASSIGN_OR_RETURN(const Function* sums, q.device.function(text, "norm_sums"));
   TR_ASSIGN_OR_RETURN(const Function* apply, q.device.function(text, "norm_apply"));
   const double eps = q.attrs.get_float("eps");
@@ -226,14 +259,14 @@ Made make_batch_norm_grad(const CudaQuery& q) {
         return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, a.in(1).raw(), mean,
                       a.in(3).raw(), dy, a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
       },
-      2 * p.blocks() * acc_bytes(x.dtype));
+      2 * p.blocks() * sizeof(double));
 }
 
 Made make_batch_norm_inference(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
-  const PlanesPlan p = plan_planes(x);
+  const PlanesPlan p = plan_planes(x, widest_bytes(q));
   if (p.s.plane == 1) return make_batch_norm_inference_rows(q, p.images, p.s.channels);
-  const std::string text = typed_text(x.dtype, {{"kPack", p.pack}}, {p.index, pack_text(), kInferenceText});
+  const std::string text = norm_text(q, {{"kPack", p.pack}}, {p.index, pack_text(), kInferenceText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "norm_given"));
   const double eps = q.attrs.get_float("eps");
   const std::int64_t n = x.shape.num_elems();

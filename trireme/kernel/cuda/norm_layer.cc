@@ -14,40 +14,48 @@ namespace trireme::kernel::cuda {
 namespace {
 
 constexpr const char* kForwardText = R"cuda(
-extern "C" __global__ void layer_norm(const T* x, const T* scale, const T* bias, T* y, T* means, T* vars, i64 rows,
-                                      i64 n, double eps) {
-  const i64 r = row_index();
-  if (r >= rows) return;
-  const Row row(x + r * n, n);
+template <bool kAligned>
+__device__ __forceinline__ void norm_row(const T* x, const S* scale, const B* bias, Y* y, M* mean_to, V* var_to, i64 n,
+                                         double eps) {
+  const Row<T, kAligned> row(x, n);
   A mean = 0, var = 0;
-  row.each([&](const Packed& p, int) {
+  row.scan([&](const Packed& p, int) {
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) mean += load_acc(p.v[v]);
+    for (int v = 0; v < kPack; ++v) mean += widen(p.v[v]);
   });
   mean = n > 0 ? row_sum(mean) / (A)n : (A)0;
   row.each([&](const Packed& p, int) {
 #pragma unroll
     for (int v = 0; v < kPack; ++v) {
-      const A off = load_acc(p.v[v]) - mean;
+      const A off = widen(p.v[v]) - mean;
       var += off * off;
     }
   });
   var = n > 0 ? row_sum(var) / (A)n : (A)0;
   if (row_lane() == 0) {
-    means[r] = store_acc<T>(mean);
-    vars[r] = store_acc<T>(var);
+    *mean_to = narrow<M>(mean);
+    *var_to = narrow<V>(var);
   }
   const A inv = (A)1 / root_of(var + (A)eps);
-  T* to = y + r * n;
-  const bool params = is_aligned(scale) && is_aligned(bias), aligned = is_aligned(to);
   row.each([&](const Packed& p, int i) {
-    const Packed s = load_pack(scale + i, params), b = load_pack(bias + i, params);
-    Packed out;
+    const auto s = load_pack<kAligned>(scale + i);
+    const auto b = load_pack<kAligned>(bias + i);
+    Pack<Y, kPack> out;
 #pragma unroll
     for (int v = 0; v < kPack; ++v)
-      out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean) * inv * load_acc(s.v[v]) + load_acc(b.v[v]));
-    store_pack(to + i, out, aligned);
+      out.v[v] = narrow<Y>((widen(p.v[v]) - mean) * inv * widen(s.v[v]) + widen(b.v[v]));
+    store_pack<kAligned>(y + i, out);
   });
+}
+
+extern "C" __global__ void layer_norm(const T* x, const S* scale, const B* bias, Y* y, M* means, V* vars, i64 rows,
+                                      i64 n, double eps) {
+  const i64 r = row_index();
+  if (r >= rows) return;
+  if (is_aligned(x) && is_aligned(scale) && is_aligned(bias) && is_aligned(y))
+    norm_row<true>(x + r * n, scale, bias, y + r * n, means + r, vars + r, n, eps);
+  else
+    norm_row<false>(x + r * n, scale, bias, y + r * n, means + r, vars + r, n, eps);
 }
 )cuda";
 
@@ -55,47 +63,66 @@ extern "C" __global__ void layer_norm(const T* x, const T* scale, const T* bias,
 // written.
 constexpr const char* kGradText = R"cuda(
 constexpr int kWarps = 8;  // rows at once in a block that has a row per warp
-extern "C" __global__ void __launch_bounds__(kByWarp ? kWarps * 32 : kThreads)
-    layer_norm_grad(const T* x, const T* scale, const T* means, const T* vars, const T* dy, T* dx, A* parts, i64 rows,
-                    i64 n, double eps) {
+struct Columns {
   A dscale[kKeep][kPack], dbias[kKeep][kPack];
+};
+
+template <bool kAligned>
+__device__ __forceinline__ void grad_row(const T* x, const S* scale, A mean, A inv, const D* dy, X* dx, i64 n,
+                                         Columns& columns) {
+  const Row<T, kAligned> row(x, n);
+  const Row<D, kAligned> up(dy, n);
+  A sum = 0, dot = 0;
+  row.each_placed([&](const Packed& p, int i, int u) {
+    const auto s = load_pack<kAligned>(scale + i);
+    const auto d = kKept ? up.kept[u] : load_pack<kAligned>(dy + i);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A xh = (widen(p.v[v]) - mean) * inv, dv = widen(d.v[v]), g = dv * widen(s.v[v]);
+      sum += g;
+      dot += g * xh;
+      if (kKept) {
+        columns.dscale[u][v] += dv * xh;
+        columns.dbias[u][v] += dv;
+      }
+    }
+  });
+  sum = row_sum(sum) / (A)n;
+  dot = row_sum(dot) / (A)n;
+  row.each_placed([&](const Packed& p, int i, int u) {
+    const auto s = load_pack<kAligned>(scale + i);
+    const auto d = kKept ? up.kept[u] : load_pack<kAligned>(dy + i);
+    Pack<X, kPack> out;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A xh = (widen(p.v[v]) - mean) * inv, g = widen(d.v[v]) * widen(s.v[v]);
+      out.v[v] = narrow<X>(inv * (g - sum - xh * dot));
+    }
+    store_pack<kAligned>(dx + i, out);
+  });
+}
+
+template <bool kAligned>
+__device__ __forceinline__ void grad_rows(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx,
+                                          i64 rows, i64 n, double eps, Columns& columns) {
+  for (i64 r = row_index(); r < rows; r += (i64)gridDim.x * (kByWarp ? kWarps : 1)) {
+    const A inv = (A)1 / root_of(widen(vars[r]) + (A)eps);
+    grad_row<kAligned>(x + r * n, scale, widen(means[r]), inv, dy + r * n, dx + r * n, n, columns);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kByWarp ? kWarps * 32 : kThreads)
+    layer_norm_grad(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx, A* parts, i64 rows,
+                    i64 n, double eps) {
+  Columns columns;
 #pragma unroll
   for (int u = 0; u < kKeep; ++u)
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) dscale[u][v] = dbias[u][v] = 0;
-  const bool params = is_aligned(scale);
-  for (i64 r = row_index(); r < rows; r += (i64)gridDim.x * (kByWarp ? kWarps : 1)) {
-    const Row row(x + r * n, n), up(dy + r * n, n);
-    const A mean = load_acc(means[r]), inv = (A)1 / root_of(load_acc(vars[r]) + (A)eps);
-    A sum = 0, dot = 0;
-    row.each_placed([&](const Packed& p, int i, int u) {
-      const Packed s = load_pack(scale + i, params), d = kKept ? up.kept[u] : load_pack(up.from + i, up.aligned);
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) {
-        const A xh = (load_acc(p.v[v]) - mean) * inv, dv = load_acc(d.v[v]), g = dv * load_acc(s.v[v]);
-        sum += g;
-        dot += g * xh;
-        if (kKept) {
-          dscale[u][v] += dv * xh;
-          dbias[u][v] += dv;
-        }
-      }
-    });
-    sum = row_sum(sum) / (A)n;
-    dot = row_sum(dot) / (A)n;
-    T* to = dx + r * n;
-    const bool aligned = is_aligned(to);
-    row.each_placed([&](const Packed& p, int i, int u) {
-      const Packed s = load_pack(scale + i, params), d = kKept ? up.kept[u] : load_pack(up.from + i, up.aligned);
-      Packed out;
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) {
-        const A xh = (load_acc(p.v[v]) - mean) * inv, g = load_acc(d.v[v]) * load_acc(s.v[v]);
-        out.v[v] = store_acc<T>(inv * (g - sum - xh * dot));
-      }
-      store_pack(to + i, out, aligned);
-    });
-  }
+    for (int v = 0; v < kPack; ++v) columns.dscale[u][v] = columns.dbias[u][v] = 0;
+  if (is_aligned(x) && is_aligned(scale) && is_aligned(dy) && is_aligned(dx))
+    grad_rows<true>(x, scale, means, vars, dy, dx, rows, n, eps, columns);
+  else
+    grad_rows<false>(x, scale, means, vars, dy, dx, rows, n, eps, columns);
   if (!kKept) return;
   A* mine = parts + (i64)blockIdx.x * 2 * n;
   if constexpr (kByWarp) {  // the warps of a block add theirs in order
@@ -108,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(kByWarp ? kWarps * 32 : kThreads)
 #pragma unroll
         for (int v = 0; v < kPack; ++v) {
           const int c = (u * 32 + row_lane()) * kPack + v;
-          sums[0][c] = w == 0 ? dscale[u][v] : sums[0][c] + dscale[u][v];
-          sums[1][c] = w == 0 ? dbias[u][v] : sums[1][c] + dbias[u][v];
+          sums[0][c] = w == 0 ? columns.dscale[u][v] : sums[0][c] + columns.dscale[u][v];
+          sums[1][c] = w == 0 ? columns.dbias[u][v] : sums[1][c] + columns.dbias[u][v];
         }
     }
     __syncthreads();
@@ -124,27 +151,42 @@ extern "C" __global__ void __launch_bounds__(kByWarp ? kWarps * 32 : kThreads)
       for (int v = 0; v < kPack; ++v) {
         const int c = (u * kThreads + row_lane()) * kPack + v;
         if (c < n) {
-          mine[c] = dscale[u][v];
-          mine[n + c] = dbias[u][v];
+          mine[c] = columns.dscale[u][v];
+          mine[n + c] = columns.dbias[u][v];
         }
       }
   }
 }
 
 // For long rows: threads x along columns, blocks y over parts of the rows.
-extern "C" __global__ void norm_params(const T* x, const T* means, const T* vars, const T* dy, A* parts, i64 rows,
+extern "C" __global__ void norm_params(const T* x, const M* means, const V* vars, const D* dy, A* parts, i64 rows,
                                        i64 n, double eps) {
   const i64 c = first_index(), each = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * each;
   if (c >= n) return;
   const i64 end = begin + each < rows ? begin + each : rows;
   A dscale = 0, dbias = 0;
   for (i64 r = begin; r < end; ++r) {
-    const A inv = (A)1 / root_of(load_acc(vars[r]) + (A)eps), d = load_acc(dy[r * n + c]);
-    dscale += d * ((load_acc(x[r * n + c]) - load_acc(means[r])) * inv);
+    const A inv = (A)1 / root_of(widen(vars[r]) + (A)eps), d = widen(dy[r * n + c]);
+    dscale += d * ((widen(x[r * n + c]) - widen(means[r])) * inv);
     dbias += d;
   }
   parts[blockIdx.y * 2 * n + c] = dscale;
   parts[blockIdx.y * 2 * n + n + c] = dbias;
+}
+
+// Threads x along 2 n columns, threads y over parts.
+extern "C" __global__ void sum_parts(const A* parts, G* dscale, H* dbias, i64 n, i64 num_parts) {
+  __shared__ A sums[32][33];
+  const i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
+  A sum = 0;
+  if (c < 2 * n)
+    for (i64 k = threadIdx.y; k < num_parts; k += 32) sum += parts[k * 2 * n + c];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= 2 * n) return;
+  for (int k = 1; k < 32; ++k) sum += sums[k][threadIdx.x];
+  if (c < n) dscale[c] = narrow<G>(sum);
+  else dbias[c - n] = narrow<H>(sum);
 }
 )cuda";
 
@@ -159,52 +201,29 @@ Rows rows_of(const CudaQuery& q) {
   return out;
 }
 
-std::string text_of(const CudaQuery& q, const RowPlan& plan, std::string_view body) {
-  return typed_text(
-      q.inputs[0].dtype,
-      {{"kPack", plan.pack}, {"kThreads", plan.threads}, {"kKeep", plan.keep}, {"kKept", plan.kept}},
-      {pack_text(), row_text(), body, sum_parts_text()});
-}
-
 }  // namespace
-
-// Threads x along 2 n columns, threads y over parts.
-std::string_view sum_parts_text() {
-  return R"cuda(
-extern "C" __global__ void sum_parts(const A* parts, T* dscale, T* dbias, i64 n, i64 num_parts) {
-  __shared__ A sums[32][33];
-  const i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
-  A sum = 0;
-  if (c < 2 * n)
-    for (i64 k = threadIdx.y; k < num_parts; k += 32) sum += parts[k * 2 * n + c];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= 2 * n) return;
-  for (int k = 1; k < 32; ++k) sum += sums[k][threadIdx.x];
-  if (c < n) dscale[c] = store_acc<T>(sum);
-  else dbias[c - n] = store_acc<T>(sum);
-}
-)cuda";
-}
 
 Made make_layer_norm(const CudaQuery& q) {
   const Rows s = rows_of(q);
-  const RowPlan plan = plan_row(q.inputs[0].dtype, s.n);
+  const RowPlan plan = plan_row(q.inputs[0].dtype, widest_bytes(q), s.n, true);
   const double eps = q.attrs.get_float("eps");
-  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text_of(q, plan, kForwardText), "layer_norm"));
+  const std::string text =
+      norm_text(q, {{"kPack", plan.pack}}, {row_constants(plan), pack_text(), row_text(), kForwardText});
+  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "layer_norm"));
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (s.rows == 0) return ok_status();
-    return launch(a.stream, *f, {plan.blocks(s.rows)}, {static_cast<unsigned>(plan.block())}, 0,
-                  a.in(0).raw(), a.in(1).raw(), a.in(2).raw(), a.out(0).raw(), a.out(1).raw(), a.out(2).raw(),
-                  s.rows, s.n, eps);
+    return launch(a.stream, *f, {plan.blocks(s.rows)}, {static_cast<unsigned>(plan.block())},
+                  plan.shared_bytes, a.in(0).raw(), a.in(1).raw(), a.in(2).raw(), a.out(0).raw(),
+                  a.out(1).raw(), a.out(2).raw(), s.rows, s.n, eps);
   });
 }
 
 Made make_layer_norm_grad(const CudaQuery& q) {
   const Rows s = rows_of(q);
-  const RowPlan plan = plan_row(q.inputs[0].dtype, s.n);
+  const RowPlan plan = plan_row(q.inputs[0].dtype, widest_bytes(q), s.n, false);
   const double eps = q.attrs.get_float("eps");
-  const std::string text = text_of(q, plan, kGradText);
+  const std::string text =
+      norm_text(q, {{"kPack", plan.pack}}, {row_constants(plan), pack_text(), row_text(), kGradText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "layer_norm_grad"));
   const Function* params = nullptr;
   if (!plan.kept) {
@@ -218,7 +237,6 @@ Made make_layer_norm_grad(const CudaQuery& q) {
   const unsigned blocks =
       blocks_for(s.rows, by_warp ? 8 : 1, 1, 132U * static_cast<unsigned>(per_multiprocessor));
   const std::int64_t parts = s.rows == 0 ? 0 : plan.kept ? blocks : std::min<std::int64_t>(s.rows, 64);
-  const std::size_t acc = q.inputs[0].dtype == DType::kF64 ? sizeof(double) : sizeof(float);
   return make_kernel(
       [=](const CudaArgs& a) -> Status {
         if (s.n == 0) return ok_status();
@@ -234,7 +252,7 @@ Made make_layer_norm_grad(const CudaQuery& q) {
         return launch(a.stream, *sum, {blocks_for(2 * s.n, 32)}, {32, 32}, 0, work, a.out(1).raw(),
                       a.out(2).raw(), s.n, parts);
       },
-      static_cast<std::size_t>(parts * 2 * s.n) * acc);
+      static_cast<std::size_t>(parts * 2 * s.n) * sizeof(double));
 }
 
 }  // namespace trireme::kernel::cuda

@@ -14,17 +14,24 @@ constexpr const char* kColumnsText = R"cuda(
 struct Columns { i64 rows, channels, part, num_parts; };
 constexpr int kDown = 256 / kAcross;  // threads y; kAcross: threads x
 __device__ __forceinline__ i64 channel_index() { return ((i64)blockIdx.x * kAcross + threadIdx.x) * kPack; }
-// f(offset of a pack) for the rows of this thread.
-template <class F> __device__ __forceinline__ void each_row(const Columns& s, F f) {
+// use(load(offset), offset) for the rows of this thread, in order; four loads are in flight.
+template <class Load, class Use>
+__device__ __forceinline__ void each_row(const Columns& s, Load load, Use use) {
   const i64 begin = (i64)blockIdx.y * s.part, end = begin + s.part < s.rows ? begin + s.part : s.rows;
   i64 at = (begin + threadIdx.y) * s.channels + channel_index();
   const i64 stop = end * s.channels, step = kDown * s.channels;
-#pragma unroll 4
-  for (; at < stop; at += step) f(at);
-}
-__device__ __forceinline__ void load_values(A* to, const T* from) {
+  for (; at + 3 * step < stop; at += 4 * step) {
+    decltype(load(at)) p[4];
 #pragma unroll
-  for (int v = 0; v < kPack; ++v) to[v] = load_acc(from[v]);
+    for (int u = 0; u < 4; ++u) p[u] = load(at + u * step);
+#pragma unroll
+    for (int u = 0; u < 4; ++u) use(p[u], at + u * step);
+  }
+  for (; at < stop; at += step) use(load(at), at);
+}
+template <class E> __device__ __forceinline__ void load_values(A* to, const E* from) {
+#pragma unroll
+  for (int v = 0; v < kPack; ++v) to[v] = widen(from[v]);
 }
 // Adds up over threads y; parts: [num_parts][2][channels].
 __device__ __forceinline__ void put_sums(A* parts, const Columns& s, const A* a, const A* b) {
@@ -67,130 +74,150 @@ __device__ __forceinline__ bool get_sums(const A* parts, const Columns& s, i64 c
 
 // table: mean and inv per channel.
 constexpr const char* kForwardText = R"cuda(
+template <bool kAligned> __device__ __forceinline__ void add_rows(const T* x, const Columns& s, A* sum, A* square) {
+  A shift[kPack];
+  load_values(shift, x + channel_index());
+  each_row(
+      s, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      [&](const Packed& p, i64) {
+#pragma unroll
+        for (int v = 0; v < kPack; ++v) {
+          const A off = widen(p.v[v]) - shift[v];
+          sum[v] += off;
+          square[v] += off * off;
+        }
+      });
+}
 extern "C" __global__ void column_sums(const T* x, A* parts, Columns s) {
-  A shift[kPack], sum[kPack], square[kPack];
+  A sum[kPack], square[kPack];
 #pragma unroll
   for (int v = 0; v < kPack; ++v) sum[v] = square[v] = 0;
   if (channel_index() < s.channels) {
-    const bool aligned = is_aligned(x);
-    load_values(shift, x + channel_index());
-    each_row(s, [&](i64 at) {
-      const Packed p = load_pack(x + at, aligned);
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) {
-        const A off = load_acc(p.v[v]) - shift[v];
-        sum[v] += off;
-        square[v] += off * off;
-      }
-    });
+    if (is_aligned(x)) add_rows<true>(x, s, sum, square);
+    else add_rows<false>(x, s, sum, square);
   }
   put_sums(parts, s, sum, square);
 }
 
-extern "C" __global__ void column_stats(const T* x, const A* parts, A* table, T* means, T* vars, Columns s, double eps) {
+extern "C" __global__ void column_stats(const T* x, const A* parts, A* table, M* means, V* vars, Columns s, double eps) {
   const i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
   A sum, square, mean = 0, var = 0;
   if (!get_sums(parts, s, c, sum, square)) return;
   if (s.rows > 0) {
     const A off = sum / (A)s.rows;
-    mean = load_acc(x[c]) + off;
+    mean = widen(x[c]) + off;
     var = square / (A)s.rows - off * off;
     if (var < 0) var = 0;
   }
-  means[c] = store_acc<T>(mean);
-  vars[c] = store_acc<T>(var);
+  means[c] = narrow<M>(mean);
+  vars[c] = narrow<V>(var);
   table[c] = mean;
   table[s.channels + c] = (A)1 / root_of(var + (A)eps);
 }
 
-extern "C" __global__ void column_apply(const T* x, const A* table, const T* scale, const T* bias, T* y, Columns s) {
+template <bool kAligned>
+__device__ __forceinline__ void apply(const T* x, const A* table, const S* scale, const B* bias, Y* y, const Columns& s) {
   const i64 c = channel_index();
-  if (c >= s.channels) return;
-  const bool aligned = is_aligned(x) && is_aligned(y);
   A gain[kPack], shift[kPack], mean[kPack], inv[kPack];
   load_values(gain, scale + c);
   load_values(shift, bias + c);
+  load_values(mean, table + c);
+  load_values(inv, table + s.channels + c);
+  each_row(
+      s, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      [&](const Packed& p, i64 at) {
+        Pack<Y, kPack> out;
 #pragma unroll
-  for (int v = 0; v < kPack; ++v) {
-    mean[v] = table[c + v];
-    inv[v] = table[s.channels + c + v];
-  }
-  each_row(s, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned);
-    Packed out;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v)
-      out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean[v]) * inv[v] * gain[v] + shift[v]);
-    store_pack(y + at, out, aligned);
-  });
+        for (int v = 0; v < kPack; ++v)
+          out.v[v] = narrow<Y>((widen(p.v[v]) - mean[v]) * inv[v] * gain[v] + shift[v]);
+        store_pack<kAligned>(y + at, out);
+      });
+}
+extern "C" __global__ void column_apply(const T* x, const A* table, const S* scale, const B* bias, Y* y, Columns s) {
+  if (channel_index() >= s.channels) return;
+  if (is_aligned(x) && is_aligned(y)) apply<true>(x, table, scale, bias, y, s);
+  else apply<false>(x, table, scale, bias, y, s);
 }
 )cuda";
 
-// table: inv scale, mean(g), mean(g xh) inv per channel, so that dx = (g - table 1 - (x - mean) table 2) with
-// g = dy scale, all times inv.
+// table: inv, mean(g), mean(g xh) inv per channel, so that dx = inv (g - table 1 - (x - mean) table 2), g =
+// dy scale.
 constexpr const char* kGradText = R"cuda(
-extern "C" __global__ void column_sums(const T* x, const T* means, const T* dy, A* parts, Columns s) {
-  A mean[kPack], sum[kPack], dot[kPack];
+struct Pair { Packed x; Pack<D, kPack> dy; };
+template <bool kAligned> __device__ __forceinline__ Pair load_pair(const T* x, const D* dy) {
+  return {load_pack<kAligned>(x), load_pack<kAligned>(dy)};
+}
+template <bool kAligned>
+__device__ __forceinline__ void add_rows(const T* x, const M* means, const D* dy, const Columns& s, A* sum, A* dot) {
+  A mean[kPack];
+  load_values(mean, means + channel_index());
+  each_row(
+      s, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      [&](const Pair& p, i64) {
+#pragma unroll
+        for (int v = 0; v < kPack; ++v) {
+          const A dv = widen(p.dy.v[v]);
+          sum[v] += dv;
+          dot[v] += dv * (widen(p.x.v[v]) - mean[v]);
+        }
+      });
+}
+extern "C" __global__ void column_sums(const T* x, const M* means, const D* dy, A* parts, Columns s) {
+  A sum[kPack], dot[kPack];
 #pragma unroll
   for (int v = 0; v < kPack; ++v) sum[v] = dot[v] = 0;
   if (channel_index() < s.channels) {
-    const bool aligned = is_aligned(x) && is_aligned(dy);
-    load_values(mean, means + channel_index());
-    each_row(s, [&](i64 at) {
-      const Packed p = load_pack(x + at, aligned), d = load_pack(dy + at, aligned);
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) {
-        const A dv = load_acc(d.v[v]);
-        sum[v] += dv;
-        dot[v] += dv * (load_acc(p.v[v]) - mean[v]);
-      }
-    });
+    if (is_aligned(x) && is_aligned(dy)) add_rows<true>(x, means, dy, s, sum, dot);
+    else add_rows<false>(x, means, dy, s, sum, dot);
   }
   put_sums(parts, s, sum, dot);
 }
 
-extern "C" __global__ void column_stats(const A* parts, const T* scale, const T* vars, A* table, T* dscale, T* dbias,
+extern "C" __global__ void column_stats(const A* parts, const S* scale, const V* vars, A* table, G* dscale, H* dbias,
                                         Columns s, double eps) {
   const i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
   A sum, dot;
   if (!get_sums(parts, s, c, sum, dot)) return;
-  const A inv = (A)1 / root_of(load_acc(vars[c]) + (A)eps), gain = load_acc(scale[c]);
+  const A inv = (A)1 / root_of(widen(vars[c]) + (A)eps), gain = widen(scale[c]);
   dot *= inv;
-  dscale[c] = store_acc<T>(dot);
-  dbias[c] = store_acc<T>(sum);
+  dscale[c] = narrow<G>(dot);
+  dbias[c] = narrow<H>(sum);
   table[c] = inv;
   table[s.channels + c] = sum * gain / (A)s.rows;
   table[2 * s.channels + c] = dot * gain / (A)s.rows * inv;
 }
 
-extern "C" __global__ void column_apply(const T* x, const A* table, const T* scale, const T* means, const T* dy, T* dx,
-                                        Columns s) {
+template <bool kAligned>
+__device__ __forceinline__ void apply(const T* x, const A* table, const S* scale, const M* means, const D* dy, X* dx,
+                                      const Columns& s) {
   const i64 c = channel_index();
-  if (c >= s.channels) return;
-  const bool aligned = is_aligned(x) && is_aligned(dy) && is_aligned(dx);
   A gain[kPack], mean[kPack], inv[kPack], sum[kPack], dot[kPack];
   load_values(gain, scale + c);
   load_values(mean, means + c);
+  load_values(inv, table + c);
+  load_values(sum, table + s.channels + c);
+  load_values(dot, table + 2 * s.channels + c);
+  each_row(
+      s, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      [&](const Pair& p, i64 at) {
+        Pack<X, kPack> out;
 #pragma unroll
-  for (int v = 0; v < kPack; ++v) {
-    inv[v] = table[c + v];
-    sum[v] = table[s.channels + c + v];
-    dot[v] = table[2 * s.channels + c + v];
-  }
-  each_row(s, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned), d = load_pack(dy + at, aligned);
-    Packed out;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v)
-      out.v[v] = store_acc<T>(
-          inv[v] * (load_acc(d.v[v]) * gain[v] - sum[v] - (load_acc(p.v[v]) - mean[v]) * dot[v]));
-    store_pack(dx + at, out, aligned);
-  });
+        for (int v = 0; v < kPack; ++v)
+          out.v[v] = narrow<X>(
+              inv[v] * (widen(p.dy.v[v]) * gain[v] - sum[v] - (widen(p.x.v[v]) - mean[v]) * dot[v]));
+        store_pack<kAligned>(dx + at, out);
+      });
+}
+extern "C" __global__ void column_apply(const T* x, const A* table, const S* scale, const M* means, const D* dy, X* dx,
+                                        Columns s) {
+  if (channel_index() >= s.channels) return;
+  if (is_aligned(x) && is_aligned(dy) && is_aligned(dx)) apply<true>(x, table, scale, means, dy, dx, s);
+  else apply<false>(x, table, scale, means, dy, dx, s);
 }
 )cuda";
 
 constexpr const char* kInferenceText = R"cuda(
-extern "C" __global__ void column_apply(const T* x, const T* scale, const T* bias, const T* means, const T* vars, T* y,
+extern "C" __global__ void column_apply(const T* x, const S* scale, const B* bias, const M* means, const V* vars, Y* y,
                                         Columns s, double eps) {
   const i64 c = channel_index();
   if (c >= s.channels) return;
@@ -202,13 +229,14 @@ extern "C" __global__ void column_apply(const T* x, const T* scale, const T* bia
   load_values(var, vars + c);
 #pragma unroll
   for (int v = 0; v < kPack; ++v) gain[v] = gain[v] / root_of(var[v] + (A)eps);
-  each_row(s, [&](i64 at) {
-    const Packed p = load_pack(x + at, aligned);
-    Packed out;
+  each_row(
+      s, [&](i64 at) { return load_pack(x + at, aligned); },
+      [&](const Packed& p, i64 at) {
+        Pack<Y, kPack> out;
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) out.v[v] = store_acc<T>((load_acc(p.v[v]) - mean[v]) * gain[v] + shift[v]);
-    store_pack(y + at, out, aligned);
-  });
+        for (int v = 0; v < kPack; ++v) out.v[v] = narrow<Y>((widen(p.v[v]) - mean[v]) * gain[v] + shift[v]);
+        store_pack(y + at, out, aligned);
+      });
 }
 )cuda";
 
@@ -219,11 +247,11 @@ struct Columns {  // as in the text
 struct ColumnsPlan {
   Columns s{};
   int pack = 1;
-  std::size_t acc = sizeof(float);
   Dim grid, block;
   const Function *sums = nullptr, *stats = nullptr, *apply = nullptr;
   std::int64_t table_at() const { return s.num_parts * 2 * s.channels; }  // in the workspace, in elements
-  std::size_t bytes() const { return static_cast<std::size_t>(table_at() + 3 * s.channels) * acc; }
+  std::size_t bytes() const { return static_cast<std::size_t>(table_at() + 3 * s.channels) * sizeof(double); }
+  std::size_t table_bytes() const { return static_cast<std::size_t>(table_at()) * sizeof(double); }
   Dim stats_grid() const { return {blocks_for(s.channels, 32)}; }
 };
 
@@ -231,9 +259,7 @@ struct ColumnsPlan {
 Result<ColumnsPlan> plan_columns(const CudaQuery& q, std::int64_t rows, std::int64_t channels,
                                  std::string_view body) {
   ColumnsPlan p;
-  const DType dtype = q.inputs[0].dtype;
-  p.pack = pack_width(dtype, channels);
-  if (dtype == DType::kF64) p.acc = sizeof(double);
+  p.pack = pack_width(widest_bytes(q), channels);
   int across = 1;
   while (across < 32 && across * p.pack < channels) across *= 2;
   p.block = {static_cast<unsigned>(across), static_cast<unsigned>(256 / across)};
@@ -244,7 +270,7 @@ Result<ColumnsPlan> plan_columns(const CudaQuery& q, std::int64_t rows, std::int
   p.s.num_parts = std::max<std::int64_t>((rows + p.s.part - 1) / p.s.part, 1);
   p.grid.y = static_cast<unsigned>(p.s.num_parts);
   const std::string text =
-      typed_text(dtype, {{"kPack", p.pack}, {"kAcross", across}}, {pack_text(), kColumnsText, body});
+      norm_text(q, {{"kPack", p.pack}, {"kAcross", across}}, {pack_text(), kColumnsText, body});
   if (body != kInferenceText) {
     TR_ASSIGN_OR_RETURN(p.sums, q.device.function(text, "column_sums"));
     TR_ASSIGN_OR_RETURN(p.stats, q.device.function(text, "column_stats"));
@@ -264,7 +290,7 @@ Made make_batch_norm_rows(const CudaQuery& q, std::int64_t rows, std::int64_t ch
         Columns s = p.s;
         if (s.rows == 0) s.num_parts = 0;
         void *x = a.in(0).raw(), *parts = a.workspace;
-        void* table = a.workspace + static_cast<std::size_t>(p.table_at()) * p.acc;
+        void* table = a.workspace + p.table_bytes();
         if (s.rows > 0) TR_RETURN_IF_ERROR(launch(a.stream, *p.sums, p.grid, p.block, 0, x, parts, s));
         TR_RETURN_IF_ERROR(launch(a.stream, *p.stats, p.stats_grid(), {32, 32}, 0, x, parts, table,
                                   a.out(1).raw(), a.out(2).raw(), s, eps));
@@ -282,7 +308,7 @@ Made make_batch_norm_grad_rows(const CudaQuery& q, std::int64_t rows, std::int64
       [=](const CudaArgs& a) -> Status {
         if (p.s.channels == 0) return ok_status();
         void *x = a.in(0).raw(), *scale = a.in(1).raw(), *mean = a.in(2).raw(), *dy = a.in(4).raw();
-        void *parts = a.workspace, *table = a.workspace + static_cast<std::size_t>(p.table_at()) * p.acc;
+        void *parts = a.workspace, *table = a.workspace + p.table_bytes();
         TR_RETURN_IF_ERROR(launch(a.stream, *p.sums, p.grid, p.block, 0, x, mean, dy, parts, p.s));
         TR_RETURN_IF_ERROR(launch(a.stream, *p.stats, p.stats_grid(), {32, 32}, 0, parts, scale,
                                   a.in(3).raw(), table, a.out(1).raw(), a.out(2).raw(), p.s, eps));

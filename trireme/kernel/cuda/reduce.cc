@@ -54,7 +54,6 @@ __device__ void ends(float& low, float& high) { high = __int_as_float(0x7f800000
 __device__ void ends(double& low, double& high) { high = __int_as_float(0x7f800000); low = -high; }
 __device__ A lowest() { A low, high; ends(low, high); return low; }
 __device__ A highest() { A low, high; ends(low, high); return high; }
-using Out = T;
 using State = A;
 __device__ __forceinline__ State join(State a, State b);
 __device__ __forceinline__ State take(State s, A v, i64) { return join(s, v); }
@@ -62,7 +61,6 @@ __device__ __forceinline__ State take(State s, A v, i64) { return join(s, v); }
 
 // top is the largest so far (NaN wins), sum that of exp(v - top) where top is finite.
 constexpr const char* kLogSumText = R"cuda(
-using Out = T;
 struct State { A top, sum; };
 __device__ __forceinline__ State first() { return {-inf(), 0}; }
 __device__ __forceinline__ State take(State s, A v, i64) {
@@ -77,13 +75,12 @@ __device__ __forceinline__ State join(State a, State b) {
   return {top, a.sum * exp_of(a.top - top) + b.sum * exp_of(b.top - top)};
 }
 __device__ __forceinline__ Out last(State s, i64) {
-  return store_acc<T>(is_finite(s.top) ? s.top + log_of(s.sum) : s.top);
+  return narrow<Out>(is_finite(s.top) ? s.top + log_of(s.sum) : s.top);
 }
 )cuda";
 
 // The best so far: the first of ties, the first NaN if any. at < 0: nothing yet.
 constexpr const char* kArgText = R"cuda(
-using Out = i64;
 struct State { A v; i64 at; };
 __device__ __forceinline__ State first() { return {0, -1}; }
 __device__ __forceinline__ State join(State a, State b) {
@@ -123,33 +120,38 @@ __device__ __forceinline__ void put(void* to, I at, State s, i64 count, bool who
   else static_cast<State*>(to)[at] = s;
 }
 
+// The folded elements from threadIdx (or its packs) on: f(packs of four loads), so that these are in flight together.
+template <bool kAligned, class F>
+__device__ __forceinline__ void fold_range(const T* base, const Dims& folded, I r, I end, I step, F f) {
+  for (; r + 3 * step < end; r += 4 * step) {
+    Packed p[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) p[u] = load_pack<kAligned>(base + offset_of<kFoldedDims>(folded, r + u * step));
+#pragma unroll
+    for (int u = 0; u < 4; ++u) f(p[u], r + u * step);
+  }
+  for (; r < end; r += step) f(load_pack<kAligned>(base + offset_of<kFoldedDims>(folded, r)), r);
+}
+template <class F>
+__device__ __forceinline__ void fold_part(const T* x, I base, const Dims& folded, I first, I step, i64 count, i64 part, F f) {
+  const I begin = (I)blockIdx.y * (I)part;
+  const I end = begin + (I)part < (I)count ? begin + (I)part : (I)count;
+  if (is_aligned(x)) fold_range<true>(x + base, folded, begin + first, end, step, f);
+  else fold_range<false>(x + base, folded, begin + first, end, step, f);
+}
+
 // Threads x along the folded elements, threads y over results; blocks y over parts of `part` elements.
 extern "C" __global__ void fold_rows(const T* x, void* out, Dims kept, Dims folded, i64 results, i64 count, i64 part) {
   __shared__ State tree[256];
   const I o = (I)blockIdx.x * blockDim.y + threadIdx.y;
   const bool mine = o < (I)results;
   State s = first();
-  if (mine) {
-    const T* base = x + offset_of<kKeptDims>(kept, o);
-    const bool aligned = is_aligned(x);
-    const I begin = (I)blockIdx.y * (I)part, step = (I)blockDim.x * kPack;
-    const I end = begin + (I)part < (I)count ? begin + (I)part : (I)count;
-    I r = begin + (I)threadIdx.x * kPack;
-    for (; r + 3 * step < end; r += 4 * step) {
-      Packed p[4];
+  if (mine)
+    fold_part(x, offset_of<kKeptDims>(kept, o), folded, (I)threadIdx.x * kPack, (I)blockDim.x * kPack, count, part,
+              [&](const Packed& p, I r) {
 #pragma unroll
-      for (int u = 0; u < 4; ++u) p[u] = load_pack(base + offset_of<kFoldedDims>(folded, r + u * step), aligned);
-#pragma unroll
-      for (int u = 0; u < 4; ++u)
-#pragma unroll
-        for (int v = 0; v < kPack; ++v) s = take(s, load_acc(p[u].v[v]), r + u * step + v);
-    }
-    for (; r < end; r += step) {
-      const Packed p = load_pack(base + offset_of<kFoldedDims>(folded, r), aligned);
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) s = take(s, load_acc(p.v[v]), r + v);
-    }
-  }
+                for (int v = 0; v < kPack; ++v) s = take(s, load_acc(p.v[v]), r + v);
+              });
   const int t = threadIdx.y * blockDim.x + threadIdx.x;
   tree[t] = s;
   merge_tree(tree, t, threadIdx.x, blockDim.x, 1);
@@ -164,27 +166,12 @@ extern "C" __global__ void fold_columns(const T* x, void* out, Dims kept, Dims f
   State s[kPack];
 #pragma unroll
   for (int v = 0; v < kPack; ++v) s[v] = first();
-  if (mine) {
-    const T* base = x + offset_of<kKeptDims>(kept, o);
-    const bool aligned = is_aligned(x);
-    const I begin = (I)blockIdx.y * (I)part, step = blockDim.y;
-    const I end = begin + (I)part < (I)count ? begin + (I)part : (I)count;
-    I r = begin + threadIdx.y;
-    for (; r + 3 * step < end; r += 4 * step) {
-      Packed p[4];
+  if (mine)
+    fold_part(x, offset_of<kKeptDims>(kept, o), folded, threadIdx.y, blockDim.y, count, part,
+              [&](const Packed& p, I r) {
 #pragma unroll
-      for (int u = 0; u < 4; ++u) p[u] = load_pack(base + offset_of<kFoldedDims>(folded, r + u * step), aligned);
-#pragma unroll
-      for (int u = 0; u < 4; ++u)
-#pragma unroll
-        for (int v = 0; v < kPack; ++v) s[v] = take(s[v], load_acc(p[u].v[v]), r + u * step);
-    }
-    for (; r < end; r += step) {
-      const Packed p = load_pack(base + offset_of<kFoldedDims>(folded, r), aligned);
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) s[v] = take(s[v], load_acc(p.v[v]), r);
-    }
-  }
+                for (int v = 0; v < kPack; ++v) s[v] = take(s[v], load_acc(p.v[v]), r);
+              });
   const int t = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
   for (int v = 0; v < kPack; ++v) {
@@ -294,9 +281,12 @@ Made make_fold(const CudaQuery& q, const op::detail::Axes& axes, std::string_vie
                std::size_t state_bytes) {
   const FoldPlan p = plan_fold(q.inputs[0], axes);
   const bool small = q.inputs[0].shape.num_elems() < (std::int64_t{1} << 30);
+  const DType out = q.outputs[0].dtype == DType::kBool ? DType::kU8 : q.outputs[0].dtype;
+  const std::string types =
+      fmt::format("using I = {};\nusing Out = {};\n", small ? "u32" : "i64", cuda_type(out));
   const std::string text = typed_text(
       q.inputs[0].dtype, {{"kPack", p.pack}, {"kKeptDims", p.num_kept}, {"kFoldedDims", p.num_folded}},
-      {small ? "using I = u32;\n" : "using I = i64;\n", pack_text(), fold, kFoldText});
+      {types, pack_text(), fold, kFoldText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, p.by_rows ? "fold_rows" : "fold_columns"));
   const Function* merge = nullptr;
   if (p.parts > 1) {
@@ -328,7 +318,7 @@ Made make_reduce(const CudaQuery& q) {
     const std::string text = fmt::format(
         "{}__device__ __forceinline__ State first() {{ return {}; }}\n"
         "__device__ __forceinline__ State join(State a, State b) {{ return {}; }}\n"
-        "__device__ __forceinline__ Out last(State a, i64 count) {{ return store_acc<T>({}); }}\n",
+        "__device__ __forceinline__ Out last(State a, i64 count) {{ return narrow<Out>({}); }}\n",
         kNumberText, fold.first, fold.join, fold.last);
     return make_fold(q, axes, text, sizeof(double));
   }

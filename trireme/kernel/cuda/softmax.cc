@@ -1,5 +1,5 @@
 // softmax and log_softmax along any dimension. Along the last one a warp or a block shares a row, which stays
-// in registers up to some 16,000 elements; along another one a thread walks down a column.
+// in registers or in shared memory; along another one a thread walks down a column.
 #include "trireme/op/nn/softmax.h"
 #include "trireme/kernel/cuda/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
@@ -14,12 +14,10 @@ __device__ __forceinline__ T result(A v, A top, A total) {
 )cuda";
 
 constexpr const char* kRowsText = R"cuda(
-extern "C" __global__ void softmax_rows(const T* x, T* y, i64 rows, i64 n) {
-  const i64 r = row_index();
-  if (r >= rows) return;
-  const Row row(x + r * n, n);
+template <bool kAligned> __device__ __forceinline__ void softmax_row(const T* x, T* y, i64 n) {
+  const Row<T, kAligned> row(x, n);
   A top = -inf(), total = 0;
-  row.each([&](const Packed& p, int) {
+  row.scan([&](const Packed& p, int) {
 #pragma unroll
     for (int v = 0; v < kPack; ++v) top = Max::of(top, load_acc(p.v[v]));
   });
@@ -30,14 +28,19 @@ extern "C" __global__ void softmax_rows(const T* x, T* y, i64 rows, i64 n) {
   });
   total = row_sum(total);
   if (kLog) total = log_of(total);
-  T* to = y + r * n;
-  const bool aligned = is_aligned(to);
   row.each([&](const Packed& p, int i) {
     Packed out;
 #pragma unroll
     for (int v = 0; v < kPack; ++v) out.v[v] = result(load_acc(p.v[v]), top, total);
-    store_pack(to + i, out, aligned);
+    store_pack<kAligned>(y + i, out);
   });
+}
+
+extern "C" __global__ void softmax_rows(const T* x, T* y, i64 rows, i64 n) {
+  const i64 r = row_index();
+  if (r >= rows) return;
+  if (is_aligned(x) && is_aligned(y)) softmax_row<true>(x + r * n, y + r * n, n);
+  else softmax_row<false>(x + r * n, y + r * n, n);
 }
 )cuda";
 
@@ -78,19 +81,14 @@ Made make_softmax(const CudaQuery& q) {
     if (d > axis) inner *= x.shape[d];
   }
   if (inner != 1) return make_columns(q, outer, n, inner);
-  const RowPlan plan = plan_row(x.dtype, n);
-  const std::string text = typed_text(x.dtype,
-                                      {{"kPack", plan.pack},
-                                       {"kThreads", plan.threads},
-                                       {"kKeep", plan.keep},
-                                       {"kKept", plan.kept},
-                                       {"kLog", q.def.name == "log_softmax"}},
-                                      {pack_text(), row_text(), kResultText, kRowsText});
+  const RowPlan plan = plan_row(x.dtype, dtype_size(x.dtype), n, true);
+  const std::string text = typed_text(x.dtype, {{"kPack", plan.pack}, {"kLog", q.def.name == "log_softmax"}},
+                                      {row_constants(plan), pack_text(), row_text(), kResultText, kRowsText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "softmax_rows"));
   return make_kernel([f, plan, outer, n](const CudaArgs& a) -> Status {
     if (outer * n == 0) return ok_status();
-    return launch(a.stream, *f, {plan.blocks(outer)}, {static_cast<unsigned>(plan.block())}, 0, a.in(0).raw(),
-                  a.out(0).raw(), outer, n);
+    return launch(a.stream, *f, {plan.blocks(outer)}, {static_cast<unsigned>(plan.block())},
+                  plan.shared_bytes, a.in(0).raw(), a.out(0).raw(), outer, n);
   });
 }
 
