@@ -262,6 +262,31 @@ TEST_F(CudaLoops, OperandsAreCastOnTheWay) {
   expect_adapted(op::kSlice, {{"begin", Ints{0, 8}}, {"end", Ints{0, 16}}}, {narrow({9, 24})}, {f32}, {own});
 }
 
+// Random ops are no `adapted` ops, but the kernel takes two dtypes all the same.
+TEST_F(CudaLoops, DropoutCastsOnTheWay) {
+  const op::Attrs attrs = *op::complete_attrs(op::kDropout, one("stream", std::int64_t{3}));
+  for (const std::int64_t n : {1000, 1001}) {
+    const std::vector<std::int64_t> one_key{5}, samples{7, 1, 4};
+    std::vector<Tensor> in{grid(DType::kBF16, {3, n}, 23), Tensor::from<std::int64_t>(one_key, {}),
+                           Tensor::from<std::int64_t>(one_key, {}), Tensor::from<std::int64_t>(samples, {3})};
+    const std::vector<TensorType> types = op::testing::types_of(in), made{{DType::kF32, {3, n}}};
+    const CudaQuery query{op::kDropout, types, made, attrs, *gpu().device};
+    const auto row = choose_cuda_kernel(query);
+    ASSERT_TRUE(row.ok() && (*row)->adaptable);
+    const auto kernel = (*row)->make(query);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    std::vector<Tensor> on;
+    for (const Tensor& t : in) on.push_back(to_device(t));
+    const std::vector<Tensor> out{to_device(grid(DType::kF32, {3, n}, 24))};
+    CudaStream stream(*gpu().device);
+    ASSERT_TRUE((*kernel)->enqueue({on, out, nullptr, stream}).ok());
+    ASSERT_TRUE(stream.synchronize().ok());
+    in[0] = op::testing::converted(in[0], DType::kF32);
+    op::testing::expect_same_bits(to_host(out[0]), (*op::testing::run_op(op::kDropout, in, attrs))[0],
+                                  "dropout");
+  }
+}
+
 // Beyond 2^31 elements indices have 64 bits. Made only: nobody has the memory.
 TEST(CudaTexts, OfHugeTensorsCompile) {
   if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;

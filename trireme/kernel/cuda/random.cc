@@ -2,6 +2,8 @@
 // elements on every device.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trireme/kernel/cuda/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 
@@ -67,7 +69,7 @@ __device__ __forceinline__ double number(const u32* words, int j, double probabi
 
 // Packs lie within a sample (kPack divides its size) and within a block of words or on several whole ones.
 constexpr const char* kDropoutText = R"cuda(
-extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, const i64* ids, T* y, i64 samples,
+extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, const i64* ids, Y* y, i64 samples,
                                    i64 size, i64 stream, double rate) {
   const u64 mixed = stream_key(key, step, stream);
   const float threshold = (float)rate;
@@ -78,7 +80,8 @@ extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, 
     const i64 i = k * kPack;
     const I s = (I)i / (I)size, j = (I)i - s * (I)size;
     const u64 id = ids[s];
-    Packed p = load_pack(x + i, aligned);
+    const Packed p = load_pack(x + i, aligned);
+    Pack<Y, kPack> out;
     constexpr int kGroup = kPack < 4 ? kPack : 4;
 #pragma unroll
     for (int g = 0; g < kPack; g += kGroup) {
@@ -93,10 +96,10 @@ extern "C" __global__ void dropout(const T* x, const i64* key, const i64* step, 
           word = at == 0 ? words[0] : at == 1 ? words[1] : at == 2 ? words[2] : words[3];
         }
         const A value = load_acc(p.v[g + v]);
-        p.v[g + v] = to_uniform(word) >= threshold ? store_acc<T>(value / keep) : store_acc<T>((A)0);
+        out.v[g + v] = store_acc<Y>(to_uniform(word) >= threshold ? value / keep : (A)0);
       }
     }
-    store_pack(y + i, p, aligned);
+    store_pack(y + i, out, aligned);
   }
 }
 )cuda";
@@ -202,10 +205,11 @@ Made make_dropout(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
   const std::int64_t samples = x.shape[0], size = size_of_sample(x.shape), stream = q.attrs.get_int("stream");
   const double rate = q.attrs.get_float("rate");
-  const int pack = pack_width(x.dtype, size);
+  const DType y = q.outputs[0].dtype;
+  const int pack = pack_width(std::max(dtype_size(x.dtype), dtype_size(y)), size);
   const char* index = samples * size < (std::int64_t{1} << 31) ? "using I = u32;\n" : "using I = u64;\n";
-  const std::string text =
-      typed_text(x.dtype, {{"kPack", pack}}, {index, pack_text(), kStreamText, kDropoutText});
+  const std::string text = typed_text({{"X", x.dtype}, {"Y", y}}, {{"kPack", pack}},
+                                      {index, pack_text(), kStreamText, kDropoutText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "dropout"));
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (samples * size == 0) return ok_status();

@@ -128,7 +128,7 @@ std::span<const CudaRow> cuda_kernels() {
       {"apply_adam", "nvrtc", &make_apply_adam},
       {"apply_lars", "nvrtc", &make_apply_lars},
       {"assign", "nvrtc", &make_assign},
-      {"dropout", "nvrtc", &make_dropout},
+      {"dropout", "nvrtc", &make_dropout, nullptr, true},
       {"permutation", "nvrtc", &make_permutation},
       {"shuffle", "nvrtc", &make_shuffle},
       {"log_softmax", "nvrtc", &make_softmax},
