@@ -176,6 +176,24 @@ TEST_P(CudaRows, StepsHaveTheBitsOfTheReference) {
                                   fmt::format("{} {}, input {}", c.def->name, c.note, i));
 }
 
+// Nothing is allocated: the texts of tensors with more than 2^31 elements have indices of 64 bits.
+TEST(CudaRowTexts, OfHugeTensorsCompile) {
+  if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;
+  const TensorType x{DType::kBF16, {3 << 20, 1024}}, image{DType::kBF16, {1 << 12, 64, 112, 112}};
+  const TensorType c{DType::kBF16, {64}}, scalar{DType::kI64, {}}, ids{DType::kI64, {3 << 20}};
+  const auto compiles = [](const op::OpDef& def, const std::vector<TensorType>& in, const op::Attrs& attrs) {
+    const OnDevice on(def, in, attrs);
+    EXPECT_TRUE(on.status().ok()) << on.status().to_string();
+  };
+  compiles(op::kSum, {x}, axes({0}, false));
+  compiles(op::kSum, {x}, axes({1}, false));
+  compiles(op::kArgmax, {x}, {});
+  compiles(op::kBatchNorm, {image, c, c}, {});
+  compiles(op::kBatchNormGrad, {image, c, c, c, image}, {});
+  compiles(op::kBatchNormInference, {image, c, c, c, c}, {});
+  compiles(op::kDropout, {x, scalar, scalar, ids}, {{"stream", std::int64_t{1}}});
+}
+
 // ---- Operands of other dtypes
 // -------------------------------------------------------------------------------
 

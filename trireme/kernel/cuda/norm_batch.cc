@@ -39,6 +39,8 @@ __device__ __forceinline__ void each_pack(const Planes& s, i64 channel, i64 whic
   }
   for (; e < end; e += step) use(load(offset(e)), offset(e));
 }
+// The second kernel goes backwards: what the first one read last is still in the cache.
+__device__ __forceinline__ i64 backwards() { return (i64)gridDim.x - 1 - blockIdx.x; }
 struct Sums { A a, b; };
 __device__ __forceinline__ void put_sums(A* parts, A a, A b) {
   a = block_sum(a);
@@ -81,7 +83,7 @@ extern "C" __global__ void norm_sums(const T* x, A* parts, Planes s) {
 template <bool kAligned>
 __device__ __forceinline__ void apply(const T* x, Y* y, const Planes& s, A mean, A inv, A gain, A shift) {
   each_pack(
-      s, blockIdx.x / s.num_parts, blockIdx.x % s.num_parts, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      s, backwards() / s.num_parts, backwards() % s.num_parts, [&](i64 at) { return load_pack<kAligned>(x + at); },
       [&](const Packed& p, i64 at) {
         Pack<Y, kPack> out;
 #pragma unroll
@@ -91,7 +93,7 @@ __device__ __forceinline__ void apply(const T* x, Y* y, const Planes& s, A mean,
 }
 extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const B* bias, Y* y, M* means,
                                       V* vars, Planes s, double eps) {
-  const i64 channel = blockIdx.x / s.num_parts;
+  const i64 channel = backwards() / s.num_parts;
   A mean = 0, var = 0;
   if (s.total > 0) {
     const Sums sums = get_sums(parts, channel, s.num_parts);
@@ -100,7 +102,7 @@ extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale
     var = sums.b / (A)s.total - off * off;
     if (var < 0) var = 0;
   }
-  if (blockIdx.x % s.num_parts == 0 && threadIdx.x == 0) {
+  if (backwards() % s.num_parts == 0 && threadIdx.x == 0) {
     means[channel] = narrow<M>(mean);
     vars[channel] = narrow<V>(var);
   }
@@ -141,7 +143,7 @@ template <bool kAligned>
 __device__ __forceinline__ void apply(const T* x, const D* dy, X* dx, const Planes& s, A mean, A inv, A gain, A sum,
                                       A dot) {
   each_pack(
-      s, blockIdx.x / s.num_parts, blockIdx.x % s.num_parts,
+      s, backwards() / s.num_parts, backwards() % s.num_parts,
       [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
       [&](const Pair& p, i64 at) {
         Pack<X, kPack> out;
@@ -155,12 +157,12 @@ __device__ __forceinline__ void apply(const T* x, const D* dy, X* dx, const Plan
 }
 extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const M* means, const V* vars,
                                       const D* dy, X* dx, G* dscale, H* dbias, Planes s, double eps) {
-  const i64 channel = blockIdx.x / s.num_parts;
+  const i64 channel = backwards() / s.num_parts;
   const A inv = (A)1 / root_of(widen(vars[channel]) + (A)eps);
   const A mean = widen(means[channel]), gain = widen(scale[channel]);
   const Sums sums = get_sums(parts, channel, s.num_parts);
   const A all = sums.a, with = sums.b * inv;
-  if (blockIdx.x % s.num_parts == 0 && threadIdx.x == 0) {
+  if (backwards() % s.num_parts == 0 && threadIdx.x == 0) {
     dscale[channel] = narrow<G>(with);
     dbias[channel] = narrow<H>(all);
   }

@@ -14,10 +14,10 @@ constexpr const char* kColumnsText = R"cuda(
 struct Columns { i64 rows, channels, part, num_parts; };
 constexpr int kDown = 256 / kAcross;  // threads y; kAcross: threads x
 __device__ __forceinline__ i64 channel_index() { return ((i64)blockIdx.x * kAcross + threadIdx.x) * kPack; }
-// use(load(offset), offset) for the rows of this thread, in order; four loads are in flight.
+// use(load(offset), offset) for the rows of this thread in part `which`, in order; four loads are in flight.
 template <class Load, class Use>
-__device__ __forceinline__ void each_row(const Columns& s, Load load, Use use) {
-  const i64 begin = (i64)blockIdx.y * s.part, end = begin + s.part < s.rows ? begin + s.part : s.rows;
+__device__ __forceinline__ void each_row(const Columns& s, i64 which, Load load, Use use) {
+  const i64 begin = which * s.part, end = begin + s.part < s.rows ? begin + s.part : s.rows;
   i64 at = (begin + threadIdx.y) * s.channels + channel_index();
   const i64 stop = end * s.channels, step = kDown * s.channels;
   for (; at + 3 * step < stop; at += 4 * step) {
@@ -29,6 +29,8 @@ __device__ __forceinline__ void each_row(const Columns& s, Load load, Use use) {
   }
   for (; at < stop; at += step) use(load(at), at);
 }
+// The second walk goes backwards: what the first one read last is still in the cache.
+__device__ __forceinline__ i64 backwards() { return (i64)gridDim.y - 1 - blockIdx.y; }
 template <class E> __device__ __forceinline__ void load_values(A* to, const E* from) {
 #pragma unroll
   for (int v = 0; v < kPack; ++v) to[v] = widen(from[v]);
@@ -78,7 +80,7 @@ template <bool kAligned> __device__ __forceinline__ void add_rows(const T* x, co
   A shift[kPack];
   load_values(shift, x + channel_index());
   each_row(
-      s, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      s, blockIdx.y, [&](i64 at) { return load_pack<kAligned>(x + at); },
       [&](const Packed& p, i64) {
 #pragma unroll
         for (int v = 0; v < kPack; ++v) {
@@ -124,7 +126,7 @@ __device__ __forceinline__ void apply(const T* x, const A* table, const S* scale
   load_values(mean, table + c);
   load_values(inv, table + s.channels + c);
   each_row(
-      s, [&](i64 at) { return load_pack<kAligned>(x + at); },
+      s, backwards(), [&](i64 at) { return load_pack<kAligned>(x + at); },
       [&](const Packed& p, i64 at) {
         Pack<Y, kPack> out;
 #pragma unroll
@@ -152,7 +154,7 @@ __device__ __forceinline__ void add_rows(const T* x, const M* means, const D* dy
   A mean[kPack];
   load_values(mean, means + channel_index());
   each_row(
-      s, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      s, blockIdx.y, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
       [&](const Pair& p, i64) {
 #pragma unroll
         for (int v = 0; v < kPack; ++v) {
@@ -198,7 +200,7 @@ __device__ __forceinline__ void apply(const T* x, const A* table, const S* scale
   load_values(sum, table + s.channels + c);
   load_values(dot, table + 2 * s.channels + c);
   each_row(
-      s, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      s, backwards(), [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
       [&](const Pair& p, i64 at) {
         Pack<X, kPack> out;
 #pragma unroll
@@ -230,7 +232,7 @@ extern "C" __global__ void column_apply(const T* x, const S* scale, const B* bia
 #pragma unroll
   for (int v = 0; v < kPack; ++v) gain[v] = gain[v] / root_of(var[v] + (A)eps);
   each_row(
-      s, [&](i64 at) { return load_pack(x + at, aligned); },
+      s, backwards(), [&](i64 at) { return load_pack(x + at, aligned); },
       [&](const Packed& p, i64 at) {
         Pack<Y, kPack> out;
 #pragma unroll
