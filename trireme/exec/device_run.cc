@@ -9,7 +9,7 @@
 
 namespace trireme::exec {
 
-namespace cuda = kernel::cuda;
+namespace gpu = kernel::cuda;
 
 namespace {
 
@@ -21,7 +21,7 @@ struct Pair {
 
 struct Call {
   std::int32_t node;
-  const cuda::CudaKernel* kernel;
+  const gpu::CudaKernel* kernel;
   std::span<const Tensor> in, out;
   std::byte* workspace;
 };
@@ -30,7 +30,7 @@ struct StrandWork {
   std::vector<Call> calls;
   std::vector<Pair*> reads, writes;
   int runs = 0;
-  std::unique_ptr<cuda::Replay> replay;
+  std::unique_ptr<gpu::Replay> replay;
 };
 
 constexpr std::size_t kAlign = 256;
@@ -48,7 +48,7 @@ struct DeviceRun::Parts {
         input_at(p.inputs.size()) {
     strands.resize(p.part.strands.size());
   }
-  static Status copy(cuda::Session& session, const Tensor& from, const Tensor& to) {
+  static Status copy(gpu::Session& session, const Tensor& from, const Tensor& to) {
     const std::size_t bytes = from.type().num_bytes();
     return session.copy(from.buffer().slice(from.offset_bytes(), bytes),
                         to.buffer().slice(to.offset_bytes(), bytes));
@@ -76,8 +76,8 @@ struct DeviceRun::Parts {
 
   const CompiledPlan& plan;
   const DeviceMirror* mirror;
-  cuda::Session session;
-  cuda::Session side;  // for copies that the loop waits for
+  gpu::Session session;
+  gpu::Session side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<Pair*> inputs;               // null: given on the device, or not yet

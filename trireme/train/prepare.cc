@@ -181,6 +181,7 @@ Result<graph::Graph> faster(const graph::Graph& graph, bool on_gpu) {
     std::set<std::string, std::less<>> adaptable;
     for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels())
       if (row.adaptable) adaptable.insert(row.op);
+    TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
   }

@@ -1,8 +1,10 @@
 // Casts next to ops that can read or write another dtype by themselves become part of them (op `adapted`),
-// and every run of elementwise ops gets its own copy of a widening cast, so that fusion turns it into a load.
-// 16-bit values then travel as they are. Exact: the same roundings happen at the same places.
+// casts go past ops that only move elements, and every run of elementwise ops gets its own copy of a widening
+// cast, so that fusion turns it into a load. 16-bit values then travel as they are. Exact: the same roundings
+// of the same values.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
@@ -24,44 +26,114 @@ class Absorber {
         movable_(movable_nodes(graph, /*may_be_random=*/false)),
         users_(users_of(graph)),
         is_output_(graph, false),
-        copy_at_(graph, -1) {
+        wanted_(graph),
+        low_(graph),
+        cast_at_(graph, -1) {
     for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
+    for (std::int32_t i = graph.size() - 1; i >= 0; --i)
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
+        wanted_[Value{i, k}] = wanted_as({i, k});
   }
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i) TR_RETURN_IF_ERROR(visit(i));
+    for (const auto& [name, v] : graph_.outputs()) TR_RETURN_IF_ERROR(full(v).status());
     return rewriter_.finish();
   }
 
  private:
-  // From 16 bits to f32.
-  bool widens(Value v) const {
-    const Node& node = graph_.node(v.node);
-    return node.def == &op::kCast && node.outputs[0].dtype == DType::kF32 &&
-           is_low(graph_.type(node.inputs[0]).dtype);
+  bool movable(std::int32_t id) const { return movable_[static_cast<std::size_t>(id)]; }
+  bool moves(std::int32_t id) const {
+    const OpDef* def = graph_.node(id).def;
+    return movable(id) &&
+           (def == &op::kReshape || def == &op::kTranspose || def == &op::kSplit || def == &op::kConcat);
   }
-  // What all readers make of a f32 value; nothing where somebody wants it as it is.
-  std::optional<DType> narrowed_to(Value v) const {
+  bool is_cast(std::int32_t id, bool to_low) const {
+    const Node& node = graph_.node(id);
+    if (!movable(id) || node.def != &op::kCast) return false;
+    const DType from = graph_.type(node.inputs[0]).dtype, to = node.outputs[0].dtype;
+    return to_low ? from == DType::kF32 && is_low(to) : to == DType::kF32 && is_low(from);
+  }
+
+  // The 16-bit dtype that all readers make of a f32 value, at once or after moving it; nothing where somebody
+  // wants it as it is. Readers come later and are known.
+  std::optional<DType> wanted_as(Value v) const {
     if (is_output_[v] || graph_.type(v).dtype != DType::kF32 || users_[v].empty()) return std::nullopt;
     std::optional<DType> to;
+    const auto agree = [&](std::optional<DType> d) {
+      if (!d || (to && *to != *d)) return false;
+      to = d;
+      return true;
+    };
     for (const std::int32_t user : users_[v]) {
       const Node& node = graph_.node(user);
-      const DType dtype = node.outputs[0].dtype;
-      if (node.def != &op::kCast || !is_low(dtype) || (to && *to != dtype) || is_output_[Value{user, 0}])
-        return std::nullopt;
-      to = dtype;
+      if (is_cast(user, true)) {
+        if (!agree(node.outputs[0].dtype)) return std::nullopt;
+        continue;
+      }
+      if (!moves(user)) return std::nullopt;
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
+        if (!agree(wanted_[Value{user, k}])) return std::nullopt;
     }
     return to;
   }
 
   Status visit(std::int32_t id) {
     const Node& node = graph_.node(id);
-    if (!rewriter_.at(Value{id, 0}).is_null()) return {};  // a cast that its producer does
-    const bool movable = movable_[static_cast<std::size_t>(id)];
-    if (movable && ops_.contains(node.def->name)) return adapt(id);
-    if (movable && op::detail::is_fusable(*node.def)) return with_own_casts(id);
-    if (!node.def->has(op::kFeed)) ++run_;
-    return rewriter_.copy(id).status();
+    if (is_cast(id, false)) {  // made where somebody reads it
+      low_[Value{id, 0}] = rewriter_.at(node.inputs[0]);
+      return {};
+    }
+    if (is_cast(id, true) && low_dtype(node.inputs[0]) == node.outputs[0].dtype) {
+      rewriter_.map({id, 0}, low_[node.inputs[0]]);
+      return {};
+    }
+    if (moves(id)) return move(id);
+    if (movable(id) && ops_.contains(node.def->name)) return adapt(id);
+    const bool elementwise = movable(id) && op::detail::is_fusable(*node.def);
+    if (!elementwise && !node.def->has(op::kFeed)) ++run_;
+    std::vector<Value> inputs;
+    for (const Value v : node.inputs) {
+      TR_ASSIGN_OR_RETURN(const Value now, full(v));
+      inputs.push_back(now);
+    }
+    TR_RETURN_IF_ERROR(rewriter_.copy(id, std::move(inputs), node.attrs).status());
+    return narrow_outputs(id);
+  }
+
+  // Right behind the node that makes them, where fusion finds them.
+  Status narrow_outputs(std::int32_t id) {
+    const Node& node = graph_.node(id);
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
+      if (const std::optional<DType> to = wanted_[Value{id, k}])
+        TR_RETURN_IF_ERROR(low({id, k}, *to).status());
+    return {};
+  }
+
+  // A move of 16-bit values where all its operands are there in 16 bits, or its results are wanted so.
+  Status move(std::int32_t id) {
+    const Node& node = graph_.node(id);
+    constexpr DType kAsItIs = DType::kF32;
+    DType as = wanted_[Value{id, 0}].value_or(kAsItIs);
+    for (std::size_t k = 1; k < node.outputs.size(); ++k)
+      if (wanted_[Value{id, static_cast<std::int32_t>(k)}].value_or(kAsItIs) != as) as = kAsItIs;
+    const std::optional<DType> first = low_dtype(node.inputs[0]);
+    if (first &&
+        std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return low_dtype(v) == first; }))
+      as = *first;
+    if (node.def != &op::kReshape) ++run_;
+    std::vector<Value> inputs;
+    for (const Value v : node.inputs) {
+      Result<Value> now = as != kAsItIs ? low(v, as) : full(v);
+      if (!now.ok()) return now.status();
+      inputs.push_back(*now);
+    }
+    TR_ASSIGN_OR_RETURN(const Value made, rewriter_.copy(id, std::move(inputs), node.attrs));
+    for (std::int32_t k = 0; as != kAsItIs && k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
+      low_[Value{id, k}] = {made.node, k};
+      rewriter_.map({id, k}, {});
+    }
+    return {};
   }
 
   Status adapt(std::int32_t id) {
@@ -69,59 +141,69 @@ class Absorber {
     const Node& node = graph_.node(id);
     op::detail::Adapted adapted{node.def, node.attrs, {}, {}};
     std::vector<Value> inputs;
+    bool changed = false;
     for (const Value v : node.inputs) {
-      const bool from_low = widens(v);
-      inputs.push_back(rewriter_.at(from_low ? graph_.node(v.node).inputs[0] : v));
+      const bool from_low = !low_[v].is_null() && rewriter_.at(v).is_null();
       adapted.in.push_back(from_low ? std::optional(DType::kF32) : std::nullopt);
+      inputs.push_back(from_low ? Value(low_[v]) : rewriter_.at(v));
+      changed |= from_low;
     }
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
-      adapted.out.push_back(narrowed_to({id, k}));
-    const auto is_set = [](const std::optional<DType>& d) { return d.has_value(); };
-    if (std::none_of(adapted.in.begin(), adapted.in.end(), is_set) &&
-        std::none_of(adapted.out.begin(), adapted.out.end(), is_set))
-      return rewriter_.copy(id).status();
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
+      adapted.out.push_back(wanted_[Value{id, k}]);
+      changed |= adapted.out.back().has_value();
+    }
+    if (!changed) return rewriter_.copy(id, std::move(inputs), node.attrs).status();
     TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
     TR_ASSIGN_OR_RETURN(const Value v, rewriter_.add_in_place_of(id, op::kAdapted, std::move(inputs),
                                                                  {{"program", std::move(text)}}));
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
-      const Value made{v.node, k};
-      rewriter_.map({id, k}, made);
       if (adapted.out[static_cast<std::size_t>(k)])
-        for (const std::int32_t user : users_[Value{id, k}]) rewriter_.map({user, 0}, made);
+        low_[Value{id, k}] = {v.node, k};
+      else
+        rewriter_.map({id, k}, {v.node, k});
     }
     return {};
   }
 
-  // An elementwise op reads widened values through a cast of its run, which shares it.
-  Status with_own_casts(std::int32_t id) {
-    const Node& node = graph_.node(id);
-    std::vector<Value> inputs;
-    for (const Value v : node.inputs) {
-      if (!widens(v)) {
-        inputs.push_back(rewriter_.at(v));
-        continue;
-      }
-      if (copy_at_[v] != run_) {
-        const Node& cast = graph_.node(v.node);
-        std::vector<Value> from{rewriter_.at(cast.inputs[0])};
-        TR_ASSIGN_OR_RETURN(copies_[v.node],
-                            rewriter_.add(op::kCast, std::move(from), cast.attrs, cast.name, cast.site));
-        copy_at_[v] = run_;
-      }
-      inputs.push_back(copies_[v.node]);
+  std::optional<DType> low_dtype(Value v) const {
+    if (low_[v].is_null()) return std::nullopt;
+    return rewriter_.to().type(low_[v]).dtype;
+  }
+  // The value in 16 bits.
+  Result<Value> low(Value v, DType dtype) {
+    if (low_dtype(v) != dtype) {
+      TR_ASSIGN_OR_RETURN(const Value wide, full(v));
+      TR_ASSIGN_OR_RETURN(low_[v], cast(v, wide, dtype));
     }
-    return rewriter_.copy(id, std::move(inputs), node.attrs).status();
+    return Value(low_[v]);
+  }
+  // The value in f32; a cast of it is shared by the run of elementwise ops under way.
+  Result<Value> full(Value v) {
+    const bool kept = !rewriter_.at(v).is_null() && cast_at_[v] < 0;
+    if (!kept && (rewriter_.at(v).is_null() || cast_at_[v] != run_)) {
+      TR_ASSIGN_OR_RETURN(const Value wide, cast(v, low_[v], DType::kF32));
+      rewriter_.map(v, wide);
+      cast_at_[v] = run_;
+    }
+    return rewriter_.at(v);
+  }
+  Result<Value> cast(Value old, Value from, DType to) {
+    const Node& node = graph_.node(old.node);
+    std::vector<Value> inputs{from};
+    return rewriter_.add(op::kCast, std::move(inputs), {{"dtype", to}},
+                         fmt::format("{}/{}", node.name, dtype_name(to)), node.site);
   }
 
   const Graph& graph_;
   const std::set<std::string, std::less<>>& ops_;
-  Rewriter rewriter_;
+  mutable Rewriter rewriter_;
   std::vector<bool> movable_;
   ValueMap<std::vector<std::int32_t>> users_;
   ValueMap<bool> is_output_;
-  std::int32_t run_ = 0;                  // of elementwise ops, counted
-  ValueMap<std::int32_t> copy_at_;        // the run that has a copy of a widening cast
-  std::map<std::int32_t, Value> copies_;  // by the cast's node
+  ValueMap<std::optional<DType>> wanted_;
+  ValueMap<Value> low_;             // in the new graph; null: not in 16 bits
+  std::int32_t run_ = 0;            // of elementwise ops, counted
+  ValueMap<std::int32_t> cast_at_;  // the run that a value was cast to f32 for; -1: it was made in f32
 };
 
 }  // namespace

@@ -53,6 +53,10 @@ Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes);
 // f32 through the casts. Tolerant.
 Result<Graph> lower_precision(const Graph& graph, DType dtype);
 
+// Elementwise ops are computed in the shape that their operand had before it was reshaped, so that fusion
+// finds them side by side. Run it after gradients and before fuse_elementwise. Exact.
+Result<Graph> hoist_reshapes(const Graph& graph);
+
 // 16-bit values travel as they are: casts to and from f32 become part of the ops named in `ops`, which read
 // and write either (op `adapted`), and of the fused groups that fuse_elementwise makes after it. Run it after
 // gradients and merge_common, and eliminate_dead_code after it: casts that nobody reads are still there.

@@ -25,6 +25,8 @@ std::span<const PassRow> pass_table() {
               [](const Graph& g, const PassOptions& o) { return fold_constants(g, o.fold_bytes); }},
       PassRow{"fuse_epilogues", "Makes matmul or conv2d, bias_add and relu one node. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return fuse_epilogues(g); }},
+      PassRow{"hoist_reshapes", "Computes elementwise ops before reshapes instead of after. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return hoist_reshapes(g); }},
       PassRow{"absorb_casts", "Makes casts of 16-bit values part of the ops beside them. After gradients.",
               Exactness::kExact,
               [](const Graph& g, const PassOptions& o) { return absorb_casts(g, o.adaptable); }},

@@ -172,9 +172,13 @@ Status CudaDevice::copy(const Buffer& from, const Buffer& to, Stream* stream) {
   TR_CHECK(from.size_bytes() <= to.size_bytes());
   if (from.size_bytes() == 0) return {};
   enter();
-  if (stream == nullptr)
-    return lib_->check(lib_->cuMemcpy(address(to.data()), address(from.data()), from.size_bytes()),
-                       "copying memory");
+  if (stream == nullptr) {
+    TR_RETURN_IF_ERROR(lib_->check(
+        lib_->cuMemcpy(address(to.data()), address(from.data()), from.size_bytes()), "copying memory"));
+    // From pageable memory it may return while the last bytes are on their way, and our streams do not wait
+    // for it.
+    return lib_->check(lib_->cuStreamSynchronize(nullptr), "copying memory");
+  }
   auto* own = static_cast<CudaStream*>(stream);
   return lib_->check(
       lib_->cuMemcpyAsync(address(to.data()), address(from.data()), from.size_bytes(), own->raw()),
