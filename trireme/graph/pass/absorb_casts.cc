@@ -98,15 +98,19 @@ class Absorber {
       inputs.push_back(now);
     }
     TR_RETURN_IF_ERROR(rewriter_.copy(id, std::move(inputs), node.attrs).status());
-    return narrow_outputs(id);
+    return narrow_outputs(id, elementwise);
   }
 
   // Right behind the node that makes them, where fusion finds them.
-  Status narrow_outputs(std::int32_t id) {
+  Status narrow_outputs(std::int32_t id, bool elementwise) {
     const Node& node = graph_.node(id);
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
       if (const std::optional<DType> to = wanted_[Value{id, k}])
         TR_RETURN_IF_ERROR(low({id, k}, *to).status());
+    if (!elementwise || wanted_[Value{id, 0}]) return {};
+    // Some readers want it in 16 bits: a group can write both at once.
+    for (const std::int32_t user : users_[Value{id, 0}])
+      if (is_cast(user, true)) TR_RETURN_IF_ERROR(low({id, 0}, graph_.node(user).outputs[0].dtype).status());
     return {};
   }
 
