@@ -1,11 +1,12 @@
 # What reads data files: zlib always; libpng and libturbojpeg where they are found (without one, such pictures are refused
-# with a message that names the package). By path, like OpenBLAS, so that the installed package needs nothing new.
+# with a message that names the package). By path, like OpenBLAS, so that the installed package needs nothing new. Static where
+# they can be: a part of each is used.
 find_path(TRIREME_ZLIB_INCLUDE zlib.h REQUIRED)
-find_library(TRIREME_ZLIB NAMES z REQUIRED)
+find_library(TRIREME_ZLIB NAMES libz.a z REQUIRED)
 find_path(TRIREME_PNG_INCLUDE png.h)
-find_library(TRIREME_PNG NAMES png16 png)
+find_library(TRIREME_PNG NAMES libpng16.a png16 png)
 find_path(TRIREME_TURBOJPEG_INCLUDE turbojpeg.h)
-find_library(TRIREME_TURBOJPEG NAMES turbojpeg)
+find_library(TRIREME_TURBOJPEG NAMES libturbojpeg.a turbojpeg)
 
 function(trireme_data_library name file include_dir library define)
   if(NOT include_dir OR NOT library)
@@ -22,6 +23,7 @@ function(trireme_data_library name file include_dir library define)
   endforeach()
 endfunction()
 set(TRIREME_EXTERNAL_data "")
-trireme_data_library(zlib inflate.cc "${TRIREME_ZLIB_INCLUDE}" "${TRIREME_ZLIB}" TRIREME_HAVE_ZLIB)
 trireme_data_library(png "image_png.cc;image_encode.cc" "${TRIREME_PNG_INCLUDE}" "${TRIREME_PNG}" TRIREME_HAVE_PNG)
 trireme_data_library(turbojpeg image_jpeg.cc "${TRIREME_TURBOJPEG_INCLUDE}" "${TRIREME_TURBOJPEG}" TRIREME_HAVE_TURBOJPEG)
+# Last: a static libpng calls it.
+trireme_data_library(zlib inflate.cc "${TRIREME_ZLIB_INCLUDE}" "${TRIREME_ZLIB}" TRIREME_HAVE_ZLIB)

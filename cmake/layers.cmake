@@ -47,15 +47,18 @@ endforeach()
 # The same file by file: loops over vectors are fast, and what only meets, judges or waits is small.
 set(trireme_fast model/parameter server/updater server/row_updater train/replica_step train/replica_unit)
 set(trireme_small
-    agree/agree agree/decentralized agree/downpour agree/easgd_async agree/errands agree/gossip_parcels agree/local_replicas
+    agree/agree agree/averaging agree/conservative agree/decentralized agree/downpour agree/easgd agree/easgd_async agree/errands
+    agree/gossip agree/gossip_parcels agree/hogwild agree/local_replicas
     agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/peer_send agree/peer_updates agree/period agree/push_pull
     agree/server_link agree/server_updates agree/ssp_peer agree/star agree/table agree/turns
     base/json comm/calls comm/coded_sum comm/mailbox comm/mailbox_receive
     cost/calibration cost/cost_json cost/field_reader cost/topology_json cost/topology_to_json cost/topology_trees
-    data/csv data/leases data/load_cifar data/load_csv data/load_idx data/load_images data/load_npy data/load_text
+    data/cifar data/csv data/dataset data/idx data/leases data/load_cifar data/load_csv data/load_digits data/load_idx data/load_images
+    data/load_npy data/load_text data/npy data/npy_header data/partition data/split data/zip
     eager/gradients eager/tracer exec/compile exec/profile exec/session exec/session_graph
-    runtime/real/real_files runtime/virtual/cluster_json runtime/virtual/process
-    net/call_teller net/control_message net/coordinator net/judge net/membership net/mpi/mpi_transport net/rendezvous net/setup_message net/shm/rendezvous net/verdict)
+    runtime/real/executable runtime/real/log_file runtime/real/real_files runtime/real/real_processes runtime/virtual/cluster_json
+    runtime/virtual/disk runtime/virtual/files runtime/virtual/paths runtime/virtual/process
+    net/call_teller net/control_message net/coordinator net/judge net/membership net/mpi/mpi_receive net/mpi/mpi_transport net/mpi/session net/recording net/rendezvous net/setup_message net/shm/rendezvous net/tcp/mesh net/verdict)
 foreach(manner IN ITEMS fast small)
   foreach(name IN LISTS trireme_${manner})
     if(NOT EXISTS "${CMAKE_SOURCE_DIR}/trireme/${name}.cc")
@@ -83,6 +86,11 @@ endif()
 if(EXISTS "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
   add_executable(trireme "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
   target_link_options(trireme PRIVATE -Wl,--gc-sections)  # inline functions that nobody calls
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -Wl,-z,pack-relative-relocs TRIREME_PACKS_RELOCATIONS)  # glibc 2.36
+  if(TRIREME_PACKS_RELOCATIONS)
+    target_link_options(trireme PRIVATE -Wl,-z,pack-relative-relocs)
+  endif()
   target_link_libraries(trireme PRIVATE trireme_cli)
 endif()
 
