@@ -28,7 +28,8 @@ class Absorber {
         is_output_(graph, false),
         wanted_(graph),
         low_(graph),
-        cast_at_(graph, -1) {
+        cast_at_(graph, -1),
+        remade_at_(graph, -1) {
     for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
     for (std::int32_t i = graph.size() - 1; i >= 0; --i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
@@ -98,7 +99,22 @@ class Absorber {
       inputs.push_back(now);
     }
     TR_RETURN_IF_ERROR(rewriter_.copy(id, std::move(inputs), node.attrs).status());
+    if (elementwise && is_cheap(node)) remade_at_[Value{id, 0}] = run_;
     return narrow_outputs(id, elementwise);
+  }
+
+  // Of one 16-bit value and vectors: a later run of elementwise ops computes it again from these, which takes
+  // half the bytes of keeping it.
+  bool is_cheap(const Node& node) const {
+    if (node.outputs[0].dtype != DType::kF32) return false;
+    int wide = 0;
+    for (const Value v : node.inputs) {
+      if (graph_.type(v).shape == node.outputs[0].shape)
+        wide += is_cast(v.node, false) ? 1 : 2;
+      else if (graph_.type(v).shape.rank() > 1 || !graph_.node(v.node).def->has(op::kFeed))
+        return false;
+    }
+    return wide == 1 && node.inputs.size() > 1;
   }
 
   // Right behind the node that makes them, where fusion finds them.
@@ -183,6 +199,18 @@ class Absorber {
   }
   // The value in f32; a cast of it is shared by the run of elementwise ops under way.
   Result<Value> full(Value v) {
+    if (remade_at_[v] >= 0 && remade_at_[v] != run_ && !is_output_[v]) {
+      const Node& node = graph_.node(v.node);
+      std::vector<Value> inputs;
+      for (const Value in : node.inputs) {
+        TR_ASSIGN_OR_RETURN(const Value now, full(in));
+        inputs.push_back(now);
+      }
+      TR_ASSIGN_OR_RETURN(const Value again,
+                          rewriter_.add(*node.def, std::move(inputs), node.attrs, node.name, node.site));
+      rewriter_.map(v, again);
+      remade_at_[v] = run_;
+    }
     const bool kept = !rewriter_.at(v).is_null() && cast_at_[v] < 0;
     if (!kept && (rewriter_.at(v).is_null() || cast_at_[v] != run_)) {
       TR_ASSIGN_OR_RETURN(const Value wide, cast(v, low_[v], DType::kF32));
@@ -205,9 +233,10 @@ class Absorber {
   ValueMap<std::vector<std::int32_t>> users_;
   ValueMap<bool> is_output_;
   ValueMap<std::optional<DType>> wanted_;
-  ValueMap<Value> low_;             // in the new graph; null: not in 16 bits
-  std::int32_t run_ = 0;            // of elementwise ops, counted
-  ValueMap<std::int32_t> cast_at_;  // the run that a value was cast to f32 for; -1: it was made in f32
+  ValueMap<Value> low_;               // in the new graph; null: not in 16 bits
+  std::int32_t run_ = 0;              // of elementwise ops, counted
+  ValueMap<std::int32_t> cast_at_;    // the run that a value was cast to f32 for; -1: it was made in f32
+  ValueMap<std::int32_t> remade_at_;  // the run that a cheap value was computed for; -1: it is not cheap
 };
 
 }  // namespace
