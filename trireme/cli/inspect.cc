@@ -6,6 +6,7 @@
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/codec/codec.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/op.h"
 
@@ -19,12 +20,16 @@ Json list_ops() {
     if (def->reference != nullptr) kernels.push_back("reference");
     for (const op::KernelRow& row : kernel::cpu_kernels())
       if (def->name == row.op) kernels.push_back(row.name);
+    Json devices = Json::array({def->has(op::kHostOp) ? "host" : "cpu"});
+    const auto gpu = kernel::cuda::cuda_kernels();
+    if (std::any_of(gpu.begin(), gpu.end(), [&](const auto& row) { return def->name == row.op; }))
+      devices.push_back("cuda");
     rows.push_back({{"name", def->name},
                     {"family", def->family},
                     {"has_grad", def->grad != nullptr},
                     {"has_cost", def->cost != nullptr},
                     {"has_layout", def->layout != nullptr},
-                    {"devices", def->has(op::kHostOp) ? Json::array({"host"}) : Json::array({"cpu"})},
+                    {"devices", devices},
                     {"kernels", kernels},
                     {"doc", def->doc}});
   }

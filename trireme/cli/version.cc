@@ -3,6 +3,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/cli/commands.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 
 namespace trireme::cli {
@@ -14,12 +15,16 @@ std::function<int()> add_version(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "As JSON");
   return [json] {
-    const Json out = {
-        {"version", kVersion}, {"kernels", kernel::cpu_kernel_library()}, {"compiler", __VERSION__}};
+    const Result<std::shared_ptr<kernel::cuda::CudaDevice>> gpu = kernel::cuda::open_device(0);
+    const std::string cuda = gpu.ok() ? kernel::cuda::cuda_kernel_library(**gpu) : gpu.status().message();
+    const Json out = {{"version", kVersion},
+                      {"kernels", kernel::cpu_kernel_library()},
+                      {"gpu", cuda},
+                      {"compiler", __VERSION__}};
     if (*json) std::fputs((out.dump(2) + "\n").c_str(), stdout);
     if (!*json)
-      std::fputs(fmt::format("trireme {}\nkernels {}\ncompiler {}\n", kVersion, kernel::cpu_kernel_library(),
-                             __VERSION__)
+      std::fputs(fmt::format("trireme {}\nkernels {}\ngpu {}\ncompiler {}\n", kVersion,
+                             kernel::cpu_kernel_library(), cuda, __VERSION__)
                      .c_str(),
                  stdout);
     return kExitOk;
