@@ -17,13 +17,12 @@ namespace {
 struct Pair {
   Tensor host, device;
   bool fresh = false;  // copied in during this run
+  bool in_use = true;  // false: an input that was fed from the device since
 };
 
-struct Call {
+struct Call : gpu::Session::Call {
   std::int32_t node;
-  const gpu::CudaKernel* kernel;
-  std::span<const Tensor> in, out;
-  std::byte* workspace;
+  bool with_last = false;  // in one launch with the call before
 };
 
 struct StrandWork {
@@ -80,8 +79,8 @@ struct DeviceRun::Parts {
   gpu::Session side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
-  std::vector<Pair*> inputs;               // null: given on the device, or not yet
-  std::vector<const std::byte*> input_at;  // those given on the device
+  std::vector<Pair*> inputs;               // null: never given on the host
+  std::vector<const std::byte*> input_at;  // where each is on the device
   std::vector<StrandWork> strands;
   std::map<const std::byte*, Tensor> bound;  // device address -> the caller's memory on the host
   Status last;
@@ -128,7 +127,7 @@ Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const run
 
 Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt) {
   for (Pair* p : work.reads)
-    if (!std::exchange(p->fresh, true)) TR_RETURN_IF_ERROR(copy(session, p->host, p->device));
+    if (p->in_use && !std::exchange(p->fresh, true)) TR_RETURN_IF_ERROR(copy(session, p->host, p->device));
   if (times != nullptr) {
     TR_RETURN_IF_ERROR(run_timed(work, *times, rt));
   } else if (work.replay == nullptr && (work.runs == 0 || work.calls.size() < 2)) {
@@ -155,22 +154,27 @@ DeviceRun::~DeviceRun() = default;
 Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
   Parts& p = *parts_;
   const Value value = p.plan.inputs[index].value;
-  if (const std::optional<Tensor> there = p.resident(tensor)) {
-    if (std::exchange(p.input_at[index], there->raw()) == there->raw()) return *there;
-    // What was captured holds the address of the tensor before.
-    for (std::size_t s = 0; s < p.strands.size(); ++s)
-      for (const Call& c : p.strands[s].calls)
-        for (const Value v : p.plan.program.node(c.node).inputs)
-          if (p.roots[v] == value) p.strands[s].replay.reset();
-    return *there;
-  }
   Pair*& pair = p.inputs[index];
-  if (pair == nullptr) {
-    TR_ASSIGN_OR_RETURN(pair, p.pair_for(tensor));
-    p.read_by_strands(value, pair);
+  std::optional<Tensor> there = p.resident(tensor);
+  const bool on_device = there.has_value();
+  if (!on_device) {
+    if (pair == nullptr) {
+      TR_ASSIGN_OR_RETURN(pair, p.pair_for(tensor));
+      p.read_by_strands(value, pair);
+    }
+    there = pair->device;
   }
-  pair->host = tensor;
-  return pair->device;
+  if (pair != nullptr) {
+    pair->in_use = !on_device;
+    pair->host = on_device ? Tensor() : tensor;
+  }
+  if (std::exchange(p.input_at[index], there->raw()) == there->raw()) return *there;
+  // What was captured holds the address of the tensor before.
+  for (StrandWork& work : p.strands)
+    for (const Call& c : work.calls)
+      for (const Value v : p.plan.program.node(c.node).inputs)
+        if (p.roots[v] == value) work.replay.reset();
+  return *there;
 }
 
 Result<Tensor> DeviceRun::take_variable(Value value, const Tensor& tensor) {
@@ -197,7 +201,11 @@ void DeviceRun::add_call(std::int32_t node, std::span<const Tensor> in, std::spa
     const auto at = reinterpret_cast<std::uintptr_t>(arena.data() + plan.workspace_offset);
     workspace = reinterpret_cast<std::byte*>((at + kAlign - 1) / kAlign * kAlign);
   }
-  parts_->work_of(node).calls.push_back({node, plan.cuda.get(), in, out, workspace});
+  std::vector<Call>& calls = parts_->work_of(node).calls;
+  // Ops that only write variables of their own do not need each other.
+  const bool writes = !parts_->plan.program.node(node).def->mutated_inputs.empty();
+  const bool with_last = writes && !calls.empty() && calls.back().kernel->goes_with(*plan.cuda);
+  calls.push_back({{plan.cuda.get(), in, out, workspace}, node, with_last});
 }
 
 void DeviceRun::begin() {

@@ -26,6 +26,7 @@ Session::~Session() = default;
 Status Session::enqueue(const CudaKernel&, std::span<const Tensor>, std::span<const Tensor>, std::byte*) {
   return no_cuda();
 }
+Status Session::enqueue_all(std::span<const Call>) { return no_cuda(); }
 Status Session::copy(const Buffer&, const Buffer&) { return no_cuda(); }
 Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>&) { return no_cuda(); }
 Status Session::launch(Replay&) { return no_cuda(); }

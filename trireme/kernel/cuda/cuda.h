@@ -56,6 +56,16 @@ class CudaKernel {
   virtual ~CudaKernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual Status enqueue(const CudaArgs& args) const = 0;
+  // Small kernels of one kind in one launch: kernels[i] on args[i], none of which needs another's results.
+  // Called on the first, for kernels that all go with it.
+  virtual bool goes_with(const CudaKernel&) const { return false; }
+  virtual Status enqueue_all(std::span<const CudaKernel* const> kernels,
+                             std::span<const CudaArgs> args) const {
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (Status status = kernels[i]->enqueue(args[i]); !status.ok()) return status;
+    }
+    return {};
+  }
 };
 
 struct CudaRow {

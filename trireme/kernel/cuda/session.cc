@@ -1,5 +1,7 @@
 #include "trireme/kernel/cuda/session.h"
 
+#include <vector>
+
 #include "trireme/kernel/cuda/device.h"
 
 namespace trireme::kernel::cuda {
@@ -18,6 +20,16 @@ Session::~Session() = default;
 Status Session::enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
                         std::byte* workspace) {
   return kernel.enqueue({in, out, workspace, *stream_});
+}
+
+Status Session::enqueue_all(std::span<const Call> calls) {
+  std::vector<const CudaKernel*> kernels;
+  std::vector<CudaArgs> args;
+  for (const Call& c : calls) {
+    kernels.push_back(c.kernel);
+    args.push_back({c.in, c.out, c.workspace, *stream_});
+  }
+  return kernels.front()->enqueue_all(kernels, args);
 }
 
 Status Session::copy(const Buffer& from, const Buffer& to) {

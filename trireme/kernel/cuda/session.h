@@ -22,6 +22,13 @@ class Session {
 
   Status enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
                  std::byte* workspace);
+  // Kernels that go with the first, in one launch where it can be.
+  struct Call {
+    const CudaKernel* kernel;
+    std::span<const Tensor> in, out;
+    std::byte* workspace;
+  };
+  Status enqueue_all(std::span<const Call> calls);
   // Between host and device, or on the device; in order with kernels.
   Status copy(const Buffer& from, const Buffer& to);
   // What `work` enqueues, to be launched again and again.

@@ -43,8 +43,7 @@ __device__ __forceinline__ Number largest(Number a, Number b) { return a.v < b.v
 // move(w, states, g, factors), which changes w and the states.
 constexpr const char* kStepText = R"cuda(
 struct Pointers { T* at[5]; };  // param, states, grad; null: unused
-extern "C" __global__ void __launch_bounds__(256)
-    step(const Pointers to, const Rate* lr, const i64* count, const A* extra, const Scalars s, i64 n) {
+__device__ __forceinline__ Factors shared_factors(const Rate* lr, const i64* count, const A* extra, const Scalars& s) {
   __shared__ Factors shared;
   if (threadIdx.x == 0) {
     const double rate = kHasRate ? (double)load_acc(*lr) : 0;
@@ -53,13 +52,16 @@ extern "C" __global__ void __launch_bounds__(256)
     shared = factors(s, rate, t, extra);
   }
   __syncthreads();
-  const Factors f = shared;
+  return shared;
+}
+// Elements `first`, `first + stride`... counted in packs.
+__device__ __forceinline__ void move_all(const Pointers& to, const Factors& f, i64 n, i64 first, i64 stride) {
   bool aligned = true;
 #pragma unroll
   for (int k = 0; k < 5; ++k) aligned = aligned && is_aligned(to.at[k]);
   // Without alignment, and behind the last whole pack, element by element.
   const i64 packs = aligned ? n / kPack : 0;
-  for (i64 k = first_index(); k < packs; k += grid_step()) {
+  for (i64 k = first; k < packs; k += stride) {
     const i64 i = k * kPack;
     Packed p[5];
 #pragma unroll
@@ -81,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int j = 0; j < 4; ++j)
       if (kUsed & 1 << j) store_pack(to.at[j] + i, p[j], true);
   }
-  for (i64 i = packs * kPack + first_index(); i < n; i += grid_step()) {
+  for (i64 i = packs * kPack + first; i < n; i += stride) {
     Number w = load_acc(to.at[0][i]), state[3];
 #pragma unroll
     for (int j = 1; j < 4; ++j)
@@ -92,6 +94,20 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int j = 1; j < 4; ++j)
       if (kUsed & 1 << j) to.at[j][i] = store_acc<T>(state[j - 1].v);
   }
+}
+extern "C" __global__ void __launch_bounds__(256)
+    step(const Pointers to, const Rate* lr, const i64* count, const A* extra, const Scalars s, i64 n) {
+  move_all(to, shared_factors(lr, count, extra, s), n, first_index(), grid_step());
+}
+// Several tensors in one launch: blocks first[i]... before first[i + 1] have tensor i.
+struct Many { Pointers to[40]; i64 n[40]; u32 first[41]; };
+extern "C" __global__ void __launch_bounds__(256)
+    steps(const __grid_constant__ Many many, const Rate* lr, const i64* count, const Scalars s) {
+  int i = 0;
+  while (blockIdx.x >= many.first[i + 1]) ++i;
+  const u32 own = blockIdx.x - many.first[i], blocks = many.first[i + 1] - many.first[i];
+  move_all(many.to[i], shared_factors(lr, count, nullptr, s), many.n[i], (i64)own * blockDim.x + threadIdx.x,
+           (i64)blocks * blockDim.x);
 }
 )cuda";
 
@@ -253,6 +269,13 @@ struct Pointers {  // as in the text
 };
 struct Scalars {
   double v[5] = {};
+  friend bool operator==(const Scalars&, const Scalars&) = default;
+};
+constexpr int kMostTensors = 40;
+struct Many {
+  Pointers to[kMostTensors] = {};
+  std::int64_t n[kMostTensors] = {};
+  unsigned first[kMostTensors + 1] = {};
 };
 
 // Where the inputs of an op are; -1: not there.
@@ -261,7 +284,7 @@ struct Inputs {
 };
 
 struct Step {
-  const Function* f = nullptr;
+  const Function *f = nullptr, *many = nullptr;
   std::string text = {};
   Inputs in = {};
   Scalars scalars = {};
@@ -269,18 +292,66 @@ struct Step {
   std::int64_t n = 0;
   int pack = 1;
 
-  Status enqueue(const CudaArgs& a, void* extra) const {
-    if (n == 0) return ok_status();
+  Pointers pointers(const CudaArgs& a) const {
     Pointers to;
     to.at[0] = a.in(0).raw();
     to.at[4] = a.in(in.grad).raw();
     for (int k = 0; k < in.states; ++k)
       if (used[k]) to.at[k + 1] = a.in(k + 1).raw();
-    void* lr = in.lr < 0 ? nullptr : a.in(in.lr).raw();
-    void* count = in.step < 0 ? nullptr : a.in(in.step).raw();
-    return launch(a.stream, *f, {blocks_for(n, kThreads, pack, kMostBlocks)}, {kThreads}, 0, to, lr, count,
-                  extra, scalars, n);
+    return to;
   }
+  void* lr(const CudaArgs& a) const { return in.lr < 0 ? nullptr : a.in(in.lr).raw(); }
+  void* count(const CudaArgs& a) const { return in.step < 0 ? nullptr : a.in(in.step).raw(); }
+  Status enqueue(const CudaArgs& a, void* extra) const {
+    if (n == 0) return ok_status();
+    return launch(a.stream, *f, {blocks_for(n, kThreads, pack, kMostBlocks)}, {kThreads}, 0, pointers(a),
+                  lr(a), count(a), extra, scalars, n);
+  }
+};
+
+class StepKernel final : public CudaKernel {
+ public:
+  explicit StepKernel(Step step) : step_(std::move(step)) {}
+  Status enqueue(const CudaArgs& a) const override {
+    return step_.enqueue(a, step_.in.extra < 0 ? nullptr : a.in(step_.in.extra).raw());
+  }
+  // The same text, the same constants. Rates are looked at with the arguments.
+  bool goes_with(const CudaKernel& other) const override {
+    const auto* step = dynamic_cast<const StepKernel*>(&other);
+    return step != nullptr && step_.in.extra < 0 && step->step_.f == step_.f &&
+           step->step_.scalars == step_.scalars;
+  }
+  Status enqueue_all(std::span<const CudaKernel* const> kernels,
+                     std::span<const CudaArgs> args) const override {
+    constexpr int kPacks = 4;  // of every thread
+    Many many;
+    int count = 0;
+    const auto send = [&](const CudaArgs& a) -> Status {
+      if (count == 0) return {};
+      const unsigned blocks = many.first[count];
+      for (int i = count; i < kMostTensors; ++i) many.first[i + 1] = blocks;
+      count = 0;
+      return launch(a.stream, *step_.many, {blocks}, {kThreads}, 0, many, step_.lr(args[0]),
+                    step_.count(args[0]), step_.scalars);
+    };
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      const Step& step = static_cast<const StepKernel*>(kernels[i])->step_;
+      if (step.n == 0) continue;
+      if (step.lr(args[i]) != step_.lr(args[0]) || step.count(args[i]) != step_.count(args[0])) {
+        TR_RETURN_IF_ERROR(step.enqueue(args[i], nullptr));
+        continue;
+      }
+      many.to[count] = step.pointers(args[i]);
+      many.n[count] = step.n;
+      many.first[count + 1] =
+          many.first[count] + blocks_for(step.n, kThreads, kPacks * step.pack, kMostBlocks);
+      if (++count == kMostTensors) TR_RETURN_IF_ERROR(send(args[i]));
+    }
+    return kernels.empty() ? Status() : send(args.back());
+  }
+
+ private:
+  Step step_;
 };
 
 Result<Step> make_step(const CudaQuery& q, const Inputs& in, const Scalars& scalars, std::string_view flags,
@@ -300,14 +371,15 @@ Result<Step> make_step(const CudaQuery& q, const Inputs& in, const Scalars& scal
       dtype, {{"kPack", step.pack}, {"kUsed", used}, {"kHasRate", in.lr >= 0}, {"kHasStep", in.step >= 0}},
       {head, pack_text(), kNumberText, body, kStepText});
   TR_ASSIGN_OR_RETURN(step.f, q.device.function(step.text, "step"));
+  if (in.extra < 0) {
+    TR_ASSIGN_OR_RETURN(step.many, q.device.function(step.text, "steps"));
+  }
   return step;
 }
 
 Made made(Result<Step> step) {
   TR_RETURN_IF_ERROR(step.status());
-  return make_kernel([s = *std::move(step)](const CudaArgs& a) -> Status {
-    return s.enqueue(a, s.in.extra < 0 ? nullptr : a.in(s.in.extra).raw());
-  });
+  return std::unique_ptr<CudaKernel>(std::make_unique<StepKernel>(*std::move(step)));
 }
 
 std::string flag(const char* name, bool value) {
