@@ -2,6 +2,7 @@
 #include <array>
 
 #include "trireme/op/ops.h"
+#include "trireme/op/sequence/attention_qkv.h"
 
 namespace trireme::op {
 
@@ -32,6 +33,8 @@ std::span<const OpDef* const> op_table() {
       &kAttention,
       &kAttentionGrad,
       &kAttentionGradGrad,
+      &kAttentionQkv,
+      &kAttentionQkvGrad,
       &kAvgPool2d,
       &kAvgPool2dGrad,
       &kBatchNorm,

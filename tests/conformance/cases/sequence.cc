@@ -1,6 +1,7 @@
 // Embedding, attention and recurrent networks.
 #include "tests/conformance/cases/cases.h"
 #include "trireme/op/ops.h"
+#include "trireme/op/sequence/attention_qkv.h"
 
 namespace trireme::op::testing {
 namespace {
@@ -56,6 +57,22 @@ void add_attention(std::vector<OpCase>& t) {
   }
 }
 
+void add_packed_attention(std::vector<OpCase>& t) {
+  const auto add = [&](const char* note, const Shape& qkv, std::int64_t heads, bool causal, double scale) {
+    const Attrs attrs{{"heads", heads}, {"causal", causal}, {"scale", scale}};
+    const Shape y{qkv[0], qkv[1], qkv[2] / 3};
+    t.push_back({&kAttentionQkv, note, {{kReal, qkv}}, attrs});
+    t.push_back({&kAttentionQkvGrad,
+                 note,
+                 {{kReal, qkv}, {kReal, y}, {kWeights, {qkv[0], heads, qkv[1]}}, {kReal, y}},
+                 attrs});
+  };
+  add("heads", {2, 3, 12}, 2, false, 0);
+  add("causal", {2, 5, 18}, 3, true, 0.3);
+  add("no samples", {0, 3, 6}, 1, false, 0);
+  add("no tokens", {2, 0, 6}, 1, true, 0);
+}
+
 // The inputs of the forward op, then the gradients of its outputs, then directions for its inputs.
 std::vector<Input> recurrent_inputs(std::int64_t gates, bool cell, Shape x, std::int64_t units, int parts) {
   const std::int64_t rows = gates * units;
@@ -99,6 +116,7 @@ void add_recurrent(std::vector<OpCase>& t, std::vector<const OpDef*> ops, std::i
 void add_sequence(std::vector<OpCase>& t) {
   add_embedding(t);
   add_attention(t);
+  add_packed_attention(t);
   add_recurrent(t, {&kRnn, &kRnnGrad, &kRnnGradGrad}, 1, {}, "");
   add_recurrent(t, {&kRnn, &kRnnGrad, &kRnnGradGrad}, 1, one("nonlinearity", std::string("relu")), "relu ");
   add_recurrent(t, {&kLstm, &kLstmGrad, &kLstmGradGrad}, 4, {}, "");
