@@ -1,11 +1,12 @@
-// attention and attention_grad through the fused engines of cuDNN: 16-bit floats, features in multiples of 8
-// up to 128.
+// attention, attention_qkv and their gradients through the fused engines of cuDNN: 16-bit floats, features in
+// multiples of 8 up to 128.
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "trireme/kernel/cuda/attention_graph.h"
 #include "trireme/kernel/cuda/rows.h"
+#include "trireme/op/sequence/attention_qkv.h"
 
 namespace trireme::kernel::cuda {
 namespace {
@@ -21,16 +22,21 @@ std::size_t whole_lines(std::int64_t elems, DType dtype) {
   return (static_cast<std::size_t>(elems) * dtype_size(dtype) + 255) / 256 * 256;
 }
 
-bool takes(const CudaQuery& q) {
+bool takes(const CudaQuery& q, const AttentionSizes& s) {
   const DType dtype = q.inputs[0].dtype;
   if ((dtype != DType::kBF16 && dtype != DType::kF16) || q.device.only_compiles()) return false;
-  const AttentionSizes s(q.inputs[0], q.inputs[1], q.inputs[2], q.attrs);
   const auto fits = [](std::int64_t features) {
     return features > 0 && features <= 128 && features % 8 == 0;
   };
   return s.batch * s.heads > 0 && s.queries > 0 && s.keys > 0 && s.queries * s.keys > 1 && fits(s.depth) &&
          fits(s.width) && q.device.lib().cudnnGetVersion() >= kOldestVersion;
 }
+bool takes_grad(const CudaQuery& q, const AttentionSizes& s) {
+  return takes(q, s) && (s.keys % 128 == 0 || q.device.lib().cudnnGetVersion() >= kVersionOfAnyKeys);
+}
+
+AttentionSizes sizes_of(const CudaQuery& q) { return {q.inputs[0], q.inputs[1], q.inputs[2], q.attrs}; }
+AttentionSizes packed_sizes_of(const CudaQuery& q) { return op::detail::packed_sizes(q.inputs[0], q.attrs); }
 
 // Host numbers that the plans read when they are enqueued.
 struct Numbers {
@@ -38,9 +44,11 @@ struct Numbers {
 };
 void* host(const float& number) { return const_cast<float*>(&number); }  // cuDNN only reads it
 
-// Scratch of a backward pass in the workspace; a forward pass alone has only `rest`.
-struct Scratch {
-  std::byte *y = nullptr, *stats = nullptr, *sums = nullptr, *rest = nullptr;
+// Device memory of the operands, by the names of AttentionTensors. Null: the graph has no such tensor.
+struct Operands {
+  std::byte *q, *k, *v, *y;
+  std::byte *dy = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  std::byte *stats = nullptr, *sums = nullptr;
 };
 
 struct Pass {
@@ -54,72 +62,115 @@ struct Pass {
     return Pass{std::move(plans[0]), graph.tensors, {.scale = static_cast<float>(scale)}};
   }
 
-  // The results of a backward pass are the op's outputs; y is one without it.
-  Status enqueue(const CudaArgs& args, const Scratch& scratch) const {
-    std::array<DnnBinding, 13> all{};
-    std::size_t count = 0;
-    const auto bind = [&](std::int64_t tensor, void* address) {
-      if (tensor >= 0) all[count++] = {tensor, address};
-    };
-    bind(t.q, args.in(0).raw());
-    bind(t.k, args.in(1).raw());
-    bind(t.v, args.in(2).raw());
-    bind(t.y, scratch.y != nullptr ? scratch.y : args.out(0).raw());
-    if (t.dy >= 0) {
-      bind(t.dy, args.in(3).raw());
-      bind(t.dq, args.out(0).raw());
-      bind(t.dk, args.out(1).raw());
-      bind(t.dv, args.out(2).raw());
-    }
-    bind(t.stats, scratch.stats);
-    bind(t.sums, scratch.sums);
-    bind(t.scale, host(numbers.scale));
-    bind(t.lowest, host(numbers.lowest));
-    bind(t.one, host(numbers.one));
-    return plan->enqueue(args.stream, std::span(all).first(count), scratch.rest);
+  Status enqueue(CudaStream& stream, const Operands& o, std::byte* workspace) const {
+    const std::array<DnnBinding, 13> known{{{t.q, o.q},
+                                            {t.k, o.k},
+                                            {t.v, o.v},
+                                            {t.y, o.y},
+                                            {t.dy, o.dy},
+                                            {t.dq, o.dq},
+                                            {t.dk, o.dk},
+                                            {t.dv, o.dv},
+                                            {t.stats, o.stats},
+                                            {t.sums, o.sums},
+                                            {t.scale, host(numbers.scale)},
+                                            {t.lowest, host(numbers.lowest)},
+                                            {t.one, host(numbers.one)}}};
+    std::array<DnnBinding, 13> used{};
+    const auto end = std::copy_if(known.begin(), known.end(), used.begin(),
+                                  [](const DnnBinding& b) { return b.tensor >= 0; });
+    return plan->enqueue(stream, std::span(used.begin(), end), workspace);
   }
 };
 
 }  // namespace
 
-bool attention_fuses(const CudaQuery& q) { return takes(q); }
-
-bool attention_grad_fuses(const CudaQuery& q) {
-  return takes(q) &&
-         (q.inputs[1].shape[2] % 128 == 0 || q.device.lib().cudnnGetVersion() >= kVersionOfAnyKeys);
-}
+bool attention_fuses(const CudaQuery& q) { return takes(q, sizes_of(q)); }
+bool attention_grad_fuses(const CudaQuery& q) { return takes_grad(q, sizes_of(q)); }
+bool attention_qkv_fuses(const CudaQuery& q) { return takes(q, packed_sizes_of(q)); }
+bool attention_qkv_grad_fuses(const CudaQuery& q) { return takes_grad(q, packed_sizes_of(q)); }
 
 Made make_attention_fused(const CudaQuery& q) {
-  const AttentionSizes s(q.inputs[0], q.inputs[1], q.inputs[2], q.attrs);
-  const auto made = Pass::make(q, attention_forward(q.device.lib(), s, q.inputs[0].dtype, false), s.scale);
+  const AttentionSizes s = sizes_of(q);
+  const auto made = Pass::make(
+      q, attention_forward(q.device.lib(), s, q.inputs[0].dtype, AttentionLayout::apart, false), s.scale);
   if (!made.ok()) return make_attention(q);
   const auto enqueue = [pass = *made](const CudaArgs& args) {
-    return pass.enqueue(args, {.rest = args.workspace});
+    return pass.enqueue(
+        args.stream,
+        {.q = args.in(0).raw(), .k = args.in(1).raw(), .v = args.in(2).raw(), .y = args.out(0).raw()},
+        args.workspace);
   };
   return make_kernel(enqueue, made->plan->workspace_bytes());
 }
 
 // There are no saved results: y and the statistics of the rows are made again first.
 Made make_attention_grad_fused(const CudaQuery& q) {
-  const AttentionSizes s(q.inputs[0], q.inputs[1], q.inputs[2], q.attrs);
+  const AttentionSizes s = sizes_of(q);
   const DType dtype = q.inputs[0].dtype;
-  const auto forward = Pass::make(q, attention_forward(q.device.lib(), s, dtype, true), s.scale);
+  constexpr auto kApart = AttentionLayout::apart;
+  const auto forward = Pass::make(q, attention_forward(q.device.lib(), s, dtype, kApart, true), s.scale);
   if (!forward.ok()) return make_attention_grad(q);
-  const auto backward = Pass::make(q, attention_backward(q.device.lib(), s, dtype), s.scale);
+  const auto backward = Pass::make(q, attention_backward(q.device.lib(), s, dtype, kApart), s.scale);
   if (!backward.ok()) return make_attention_grad(q);
   const std::int64_t rows = s.batch * s.heads * s.queries;
   const std::size_t y_bytes = whole_lines(rows * s.width, dtype), row_bytes = whole_lines(rows, DType::kF32);
   const auto enqueue = [f = *forward, b = *backward, y_bytes, row_bytes](const CudaArgs& args) -> Status {
-    Scratch scratch{.y = args.workspace};
-    scratch.stats = scratch.y + y_bytes;
-    scratch.sums = scratch.stats + row_bytes;
-    scratch.rest = scratch.sums + row_bytes;
-    TR_RETURN_IF_ERROR(f.enqueue(args, scratch));
-    return b.enqueue(args, scratch);
+    Operands o{.q = args.in(0).raw(), .k = args.in(1).raw(), .v = args.in(2).raw(), .y = args.workspace};
+    o.stats = o.y + y_bytes;
+    o.sums = o.stats + row_bytes;
+    std::byte* const rest = o.sums + row_bytes;
+    TR_RETURN_IF_ERROR(f.enqueue(args.stream, o, rest));
+    o.dy = args.in(3).raw();
+    o.dq = args.out(0).raw(), o.dk = args.out(1).raw(), o.dv = args.out(2).raw();
+    return b.enqueue(args.stream, o, rest);
   };
   return make_kernel(enqueue,
                      y_bytes + 2 * row_bytes +
                          std::max(forward->plan->workspace_bytes(), backward->plan->workspace_bytes()));
+}
+
+// ---- Packed
+// ---------------------------------------------------------------------------------------------------
+
+namespace {
+// Bytes from q to k, and from k to v, in a row.
+std::size_t part_bytes(const AttentionSizes& s, DType dtype) {
+  return static_cast<std::size_t>(s.heads * s.depth) * dtype_size(dtype);
+}
+}  // namespace
+
+Made make_attention_qkv_fused(const CudaQuery& q) {
+  const AttentionSizes s = packed_sizes_of(q);
+  const DType dtype = q.inputs[0].dtype;
+  const auto made =
+      Pass::make(q, attention_forward(q.device.lib(), s, dtype, AttentionLayout::packed, true), s.scale);
+  if (!made.ok()) return make_attention_qkv(q);
+  const auto enqueue = [pass = *made, part = part_bytes(s, dtype)](const CudaArgs& args) {
+    std::byte* const x = args.in(0).raw();
+    Operands o{.q = x, .k = x + part, .v = x + 2 * part, .y = args.out(0).raw()};
+    o.stats = args.out(1).raw();
+    return pass.enqueue(args.stream, o, args.workspace);
+  };
+  return make_kernel(enqueue, made->plan->workspace_bytes());
+}
+
+Made make_attention_qkv_grad_fused(const CudaQuery& q) {
+  const AttentionSizes s = packed_sizes_of(q);
+  const DType dtype = q.inputs[0].dtype;
+  const auto made =
+      Pass::make(q, attention_backward(q.device.lib(), s, dtype, AttentionLayout::packed), s.scale);
+  if (!made.ok()) return make_attention_qkv_grad(q);
+  const std::size_t row_bytes = whole_lines(s.batch * s.heads * s.queries, DType::kF32);
+  const auto enqueue = [pass = *made, part = part_bytes(s, dtype), row_bytes](const CudaArgs& args) {
+    std::byte *const x = args.in(0).raw(), *const dx = args.out(0).raw();
+    Operands o{.q = x, .k = x + part, .v = x + 2 * part, .y = args.in(1).raw()};
+    o.stats = args.in(2).raw(), o.dy = args.in(3).raw();
+    o.dq = dx, o.dk = dx + part, o.dv = dx + 2 * part;
+    o.sums = args.workspace;
+    return pass.enqueue(args.stream, o, args.workspace + row_bytes);
+  };
+  return make_kernel(enqueue, row_bytes + made->plan->workspace_bytes());
 }
 
 }  // namespace trireme::kernel::cuda

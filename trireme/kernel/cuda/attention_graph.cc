@@ -12,15 +12,18 @@ cudnnDataType_t narrow_type(DType d) { return d == DType::kF16 ? CUDNN_DATA_HALF
 // Tensors by the role of their dimensions: a, b of [B, H, a, b].
 class Pieces {
  public:
-  Pieces(DnnGraph& graph, const AttentionSizes& s, DType dtype) : graph_(graph), s_(s), dtype_(dtype) {}
+  Pieces(DnnGraph& graph, const AttentionSizes& s, DType dtype, AttentionLayout layout)
+      : graph_(graph), s_(s), dtype_(dtype), layout_(layout) {}
 
   Dims dims(std::int64_t a, std::int64_t b) const { return {s_.batch, s_.heads, a, b}; }
-  std::int64_t operand(std::int64_t a, std::int64_t b) {
-    return graph_.tensor(dtype_, dims(a, b), row_major(dims(a, b)));
+  // `parts` operands share the rows of tokens where they are packed: q, k, v do.
+  std::int64_t operand(std::int64_t a, std::int64_t b, std::int64_t parts) {
+    return graph_.tensor(dtype_, dims(a, b), strides(a, b, parts));
   }
   // Memory [B, H, a, b] seen as [B, H, b, a].
-  std::int64_t turned_operand(std::int64_t a, std::int64_t b) {
-    return graph_.tensor(dtype_, dims(b, a), turned(a, b));
+  std::int64_t turned_operand(std::int64_t a, std::int64_t b, std::int64_t parts) {
+    const Dims s = strides(a, b, parts);
+    return graph_.tensor(dtype_, dims(b, a), {s[0], s[1], s[3], s[2]});
   }
   std::int64_t row_numbers() {
     return graph_.tensor(DType::kF32, dims(s_.queries, 1), row_major(dims(s_.queries, 1)));
@@ -55,23 +58,29 @@ class Pieces {
 
  private:
   Dims turned(std::int64_t a, std::int64_t b) const { return {s_.heads * a * b, a * b, 1, b}; }
+  Dims strides(std::int64_t a, std::int64_t b, std::int64_t parts) const {
+    if (layout_ == AttentionLayout::apart) return row_major(dims(a, b));
+    const std::int64_t token = parts * s_.heads * b;
+    return {a * token, b, token, 1};
+  }
   DnnGraph& graph_;
   const AttentionSizes& s_;
   DType dtype_;
+  AttentionLayout layout_;
 };
 
 }  // namespace
 
 AttentionGraph attention_forward(const Libraries& lib, const AttentionSizes& s, DType dtype,
-                                 bool with_stats) {
+                                 AttentionLayout layout, bool with_stats) {
   AttentionGraph made{DnnGraph(lib)};
   DnnGraph& g = made.graph;
   AttentionTensors& f = made.tensors;
-  Pieces p(g, s, dtype);
-  f.q = p.operand(s.queries, s.depth);
-  f.k = p.turned_operand(s.keys, s.depth);
-  f.v = p.operand(s.keys, s.width);
-  f.y = p.operand(s.queries, s.width);
+  Pieces p(g, s, dtype, layout);
+  f.q = p.operand(s.queries, s.depth, 3);
+  f.k = p.turned_operand(s.keys, s.depth, 3);
+  f.v = p.operand(s.keys, s.width, 3);
+  f.y = p.operand(s.queries, s.width, 1);
   f.scale = g.scalar(4);
   const std::int64_t products = p.scores();
   g.matmul(f.q, f.k, products);
@@ -95,15 +104,16 @@ AttentionGraph attention_forward(const Libraries& lib, const AttentionSizes& s, 
   return made;
 }
 
-AttentionGraph attention_backward(const Libraries& lib, const AttentionSizes& s, DType dtype) {
+AttentionGraph attention_backward(const Libraries& lib, const AttentionSizes& s, DType dtype,
+                                  AttentionLayout layout) {
   AttentionGraph made{DnnGraph(lib)};
   DnnGraph& g = made.graph;
   AttentionTensors& b = made.tensors;
-  Pieces p(g, s, dtype);
-  b.q = p.operand(s.queries, s.depth), b.dq = p.operand(s.queries, s.depth);
-  b.k = p.turned_operand(s.keys, s.depth), b.dk = p.operand(s.keys, s.depth);
-  b.v = p.turned_operand(s.keys, s.width), b.dv = p.operand(s.keys, s.width);
-  b.y = p.operand(s.queries, s.width), b.dy = p.operand(s.queries, s.width);
+  Pieces p(g, s, dtype, layout);
+  b.q = p.operand(s.queries, s.depth, 3), b.dq = p.operand(s.queries, s.depth, 3);
+  b.k = p.turned_operand(s.keys, s.depth, 3), b.dk = p.operand(s.keys, s.depth, 3);
+  b.v = p.turned_operand(s.keys, s.width, 3), b.dv = p.operand(s.keys, s.width, 3);
+  b.y = p.operand(s.queries, s.width, 1), b.dy = p.operand(s.queries, s.width, 1);
   b.stats = p.row_numbers(), b.sums = p.row_numbers();
   b.scale = g.scalar(4), b.one = g.scalar(4);
 

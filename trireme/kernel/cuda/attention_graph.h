@@ -20,10 +20,14 @@ struct AttentionGraph {
   AttentionTensors tensors = {};
 };
 
+// Where the operands are: [B, H, T, D] each, or as in op/sequence/attention_qkv.h.
+enum class AttentionLayout : std::uint8_t { apart, packed };
+
 // (q, k, v) -> y and, where asked for, stats.
 AttentionGraph attention_forward(const Libraries& lib, const op::detail::AttentionSizes& s, DType dtype,
-                                 bool with_stats);
+                                 AttentionLayout layout, bool with_stats);
 // (q, k, v, y, stats, dy) -> dq, dk, dv.
-AttentionGraph attention_backward(const Libraries& lib, const op::detail::AttentionSizes& s, DType dtype);
+AttentionGraph attention_backward(const Libraries& lib, const op::detail::AttentionSizes& s, DType dtype,
+                                  AttentionLayout layout);
 
 }  // namespace trireme::kernel::cuda

@@ -80,6 +80,12 @@ bool attention_fuses(const CudaQuery& q);
 bool attention_grad_fuses(const CudaQuery& q);
 Made make_attention_fused(const CudaQuery& q);
 Made make_attention_grad_fused(const CudaQuery& q);
+bool attention_qkv_fuses(const CudaQuery& q);
+bool attention_qkv_grad_fuses(const CudaQuery& q);
+Made make_attention_qkv_fused(const CudaQuery& q);
+Made make_attention_qkv_grad_fused(const CudaQuery& q);
+Made make_attention_qkv(const CudaQuery& q);
+Made make_attention_qkv_grad(const CudaQuery& q);
 
 // pool, window, recurrent, linalg
 Made make_max_pool2d(const CudaQuery& query);
