@@ -125,8 +125,45 @@ void add_mixed(std::vector<Case>& out) {
               {{2, 9, 3}}, {});
 }
 
+// The channels last in memory: x [N,H,W,C] and filters [O,KH,KW,C], of whole packs of channels and of others.
+void add_channels_last(std::vector<Case>& out) {
+  const std::string pool = R"("window_h":3,"window_w":2,"stride_h":2,"stride_w":1,"pad_h":1,"pad_w":0)";
+  const auto add = [&](const std::string& op, const std::string& attrs, std::vector<Shape> in) {
+    const std::string casts = in.size() == 1   ? R"("in":[null],"out":[null])"
+                              : in.size() == 2 ? R"("in":[null,null],"out":[null])"
+                                               : R"("in":[null,null,null],"out":[null])";
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64}) {
+      add_adapted(out, op, attrs, casts + R"(,"channels_last":true)", in, {});
+      out.back().dtype = dtype;
+    }
+  };
+  for (const std::int64_t c : {16, 6, 1}) {
+    const Shape x{2, 9, 7, c}, y{2, 5, 6, c};
+    const std::string shape = fmt::format(R"(,"input_shape":[2,{},9,7])", c);
+    add("max_pool2d", pool, {x});
+    add("max_pool2d_grad", pool, {x, y, y});
+    add("max_pool2d_grad_grad", pool, {x, y, x});
+    add("avg_pool2d", pool + R"(,"count_include_pad":false)", {x});
+    add("avg_pool2d_grad", pool + shape, {y});
+    add("l2_pool2d", pool, {x});
+    add("max_pool2d_grad", R"("window_h":9,"window_w":7,"stride_h":1,"stride_w":1)",
+        {x, {2, 1, 1, c}, {2, 1, 1, c}});
+  }
+  const std::string conv = R"("stride_h":2,"stride_w":1,"pad_h":1,"pad_w":2,"dilation_w":2)";
+  for (const std::int64_t groups : {1, 2}) {
+    const Shape x{2, 9, 7, 8}, filter{16, 3, 2, 8 / groups}, y{2, 5, 9, 16};
+    const std::string attrs = fmt::format(R"({},"groups":{})", conv, groups);
+    add("conv2d", attrs, {x, filter});
+    add("conv2d_input_grad", attrs + R"(,"input_shape":[2,8,9,7])", {filter, y});
+    add("conv2d_filter_grad", attrs + fmt::format(R"(,"filter_shape":[16,{},3,2])", 8 / groups), {x, y});
+  }
+  const std::string casts = R"("in":[null,"f32","f32"],"out":["bf16"],"channels_last":true)";
+  add_adapted(out, "max_pool2d_grad", pool, casts, {{2, 9, 7, 8}, {2, 5, 6, 8}, {2, 5, 6, 8}}, {1, 2});
+}
+
 std::vector<Case> cases() {
   std::vector<Case> out;
+  add_channels_last(out);
   add_pools(out);
   add_windows(out);
   add_matrices(out);

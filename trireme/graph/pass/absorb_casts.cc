@@ -90,7 +90,10 @@ class Absorber {
       return {};
     }
     if (moves(id)) return move(id);
-    if (movable(id) && ops_.contains(node.def->name)) return adapt(id);
+    if (movable(id)) {
+      TR_ASSIGN_OR_RETURN(const std::optional<op::detail::Adapted> adapted, adaptable(node));
+      if (adapted) return adapt(id, *adapted);
+    }
     const bool elementwise = movable(id) && op::detail::is_fusable(*node.def);
     if (!elementwise && !node.def->has(op::kFeed)) ++run_;
     std::vector<Value> inputs;
@@ -138,8 +141,8 @@ class Absorber {
     for (std::size_t k = 1; k < node.outputs.size(); ++k)
       if (wanted_[Value{id, static_cast<std::int32_t>(k)}].value_or(kAsItIs) != as) as = kAsItIs;
     const std::optional<DType> first = low_dtype(node.inputs[0]);
-    if (first &&
-        std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return low_dtype(v) == first; }))
+    if (first && std::all_of(node.inputs.begin(), node.inputs.end(),
+                             [&](Value v) { return low_dtype(v) == first && is_made_low(v); }))
       as = *first;
     if (node.def != &op::kReshape) ++run_;
     std::vector<Value> inputs;
@@ -156,10 +159,25 @@ class Absorber {
     return {};
   }
 
-  Status adapt(std::int32_t id) {
+  // The node as an op between casts that are still to come; nothing where it has none, or has them already.
+  Result<std::optional<op::detail::Adapted>> adaptable(const Node& node) const {
+    std::optional<op::detail::Adapted> made;
+    if (ops_.contains(node.def->name)) made = op::detail::Adapted{node.def, node.attrs, {}, {}};
+    if (node.def != &op::kAdapted) return made;
+    TR_ASSIGN_OR_RETURN(op::detail::Adapted own, op::detail::parse_adapted(node.attrs.get_text("program")));
+    const auto casts = [](const auto& list) {
+      return std::any_of(list.begin(), list.end(), [](const auto& dtype) { return dtype.has_value(); });
+    };
+    if (casts(own.in) || casts(own.out) || !ops_.contains(own.def->name)) return made;
+    own.in.clear();
+    own.out.clear();
+    made = std::move(own);
+    return made;
+  }
+
+  Status adapt(std::int32_t id, op::detail::Adapted adapted) {
     ++run_;
     const Node& node = graph_.node(id);
-    op::detail::Adapted adapted{node.def, node.attrs, {}, {}};
     std::vector<Value> inputs;
     bool changed = false;
     for (const Value v : node.inputs) {
@@ -188,6 +206,10 @@ class Absorber {
   std::optional<DType> low_dtype(Value v) const {
     if (low_[v].is_null()) return std::nullopt;
     return rewriter_.to().type(low_[v]).dtype;
+  }
+  // Whether the 16 bits are all there is of it; else they are a rounded copy.
+  bool is_made_low(Value v) const {
+    return !low_[v].is_null() && (rewriter_.at(v).is_null() || cast_at_[v] >= 0);
   }
   // The value in 16 bits.
   Result<Value> low(Value v, DType dtype) {

@@ -57,6 +57,12 @@ Result<Graph> lower_precision(const Graph& graph, DType dtype);
 // finds them side by side. Run it after gradients and before fuse_elementwise. Exact.
 Result<Graph> hoist_reshapes(const Graph& graph);
 
+// Convolutions and poolings named in `ops`, and norms, biases and elementwise ops between them, work on
+// images whose channels are last in memory; values of four dimensions are turned around where other ops read
+// them. Run it after gradients and merge_common, and eliminate_dead_code after it. Tolerant: sums run in
+// another order.
+Result<Graph> channels_last(const Graph& graph, const std::set<std::string, std::less<>>& ops);
+
 // 16-bit values travel as they are: casts to and from f32 become part of the ops named in `ops`, which read
 // and write either (op `adapted`), and of the fused groups that fuse_elementwise makes after it. Run it after
 // gradients and merge_common, and eliminate_dead_code after it: casts that nobody reads are still there.
@@ -82,6 +88,7 @@ struct PassOptions {
   std::int64_t fold_bytes = 4096;                     // fold
   std::int64_t memory_limit_bytes = 0;                // recompute: 0 leaves the graph as it is
   DType dtype = DType::kBF16;                         // lower_precision
+  std::set<std::string, std::less<>> turnable = {};   // channels_last
   std::set<std::string, std::less<>> adaptable = {};  // absorb_casts
   std::int64_t batch = 0;                             // specialise: 0 leaves the graph as it is
   cost::MachineModel machine = {};                    // schedule_receives

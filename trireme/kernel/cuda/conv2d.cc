@@ -1,10 +1,11 @@
 // conv2d, its gradients, conv2d_transpose and conv2d_bias_act through cuDNN; plain loops for what it does not
-// take.
+// take. Images with the channels last that it does not take are turned around for it.
 #include <array>
 
 #include "trireme/kernel/cuda/conv_direct.h"
 #include "trireme/kernel/cuda/matmul_epilogue.h"
 #include "trireme/kernel/cuda/rows.h"
+#include "trireme/kernel/cuda/turned.h"
 
 namespace trireme::kernel::cuda {
 namespace {
@@ -60,15 +61,18 @@ std::int64_t add_finish(DnnGraph& graph, const Dims& y, const Dims& strides, DTy
 Result<Planned> plan_conv(const CudaQuery& q, DnnPass pass, const ConvGeometry& g, Finish finish) {
   const DType dtype = q.outputs[0].dtype, compute = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   const Dims x{g.n, g.c, g.h, g.w}, filter{g.o, g.cg, g.kh, g.kw}, y{g.n, g.o, g.oh, g.ow};
+  const auto strides = [&](const Dims& dims) {
+    return q.channels_last ? channels_last(dims) : row_major(dims);
+  };
   DnnGraph graph(q.device.lib());
-  Names names{graph.tensor(dtype, x, row_major(x)), graph.tensor(dtype, filter, row_major(filter)), 0};
+  Names names{graph.tensor(dtype, x, strides(x)), graph.tensor(dtype, filter, strides(filter)), 0};
   if (finish == Finish::none) {
-    names.y = graph.tensor(dtype, y, row_major(y));
+    names.y = graph.tensor(dtype, y, strides(y));
     graph.convolution(pass, names.x, names.filter, names.y, window_of(g), compute);
   } else {
-    const std::int64_t sums = graph.between(CUDNN_DATA_FLOAT, y, row_major(y));
+    const std::int64_t sums = graph.between(CUDNN_DATA_FLOAT, y, strides(y));
     graph.convolution(pass, names.x, names.filter, sums, window_of(g), compute);
-    add_finish(graph, y, row_major(y), dtype, finish, sums, names);
+    add_finish(graph, y, strides(y), dtype, finish, sums, names);
   }
   TR_ASSIGN_OR_RETURN(const CudaDevice::Planning planning, q.device.planning_handle());
   const DnnOptions options{.full_f32 = dtype == DType::kF32 && !q.tf32};
@@ -138,7 +142,7 @@ std::unique_ptr<CudaKernel> run_plan(const CudaQuery& q, const Planned& p, const
 }
 
 Made make_direct(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
-  TR_ASSIGN_OR_RETURN(const DirectConv conv, DirectConv::make(q.device, parts.pass, q.outputs[0].dtype, g));
+  TR_ASSIGN_OR_RETURN(const DirectConv conv, DirectConv::make(q, parts.pass, g));
   return make_kernel([conv, parts](const CudaArgs& args) {
     return conv.enqueue(args.stream, address_of(args, parts.x), address_of(args, parts.filter),
                         address_of(args, parts.y));
@@ -151,6 +155,12 @@ Made make_conv(const CudaQuery& q, const Parts& parts, bool by_library) {
   if (by_library && !q.device.only_compiles() && !is_empty(q, parts)) {
     auto planned = plan_conv(q, parts.pass, g, Finish::none);
     if (planned.ok()) return run_plan(q, *planned, parts, 0);
+    if (q.channels_last) {
+      CudaQuery plain = q;
+      plain.channels_last = false;
+      TR_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, make_conv(plain, parts, true));
+      return make_turned(q, std::move(kernel));
+    }
   }
   return make_direct(q, parts, g);
 }

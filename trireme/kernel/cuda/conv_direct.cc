@@ -14,6 +14,11 @@ struct Geometry {
   i64 n, c, h, w, o, cg, kh, kw, oh, ow, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
 };
 
+// Where element (a, b, r, s) of [.., channels, height, width] lies, b of `channels`.
+inline i64 place(i64 a, i64 b, i64 r, i64 s, i64 channels, i64 height, i64 width) {
+  return kLast ? ((a * height + r) * width + s) * channels + b : ((a * channels + b) * height + r) * width + s;
+}
+
 extern "C" __global__ void conv_forward(const T* x, const T* filter, T* y, Geometry g) {
   const i64 total = g.n * g.o * g.oh * g.ow;
   for (i64 i = first_index(); i < total; i += grid_step()) {
@@ -27,11 +32,11 @@ extern "C" __global__ void conv_forward(const T* x, const T* filter, T* y, Geome
         for (i64 kw = 0; kw < g.kw; ++kw) {
           const i64 iw = ow * g.stride_w - g.pad_w + kw * g.dilation_w;
           if (iw < 0 || iw >= g.w) continue;
-          sum += load_acc(filter[((o * g.cg + c) * g.kh + kh) * g.kw + kw]) *
-                 load_acc(x[((n * g.c + c0 + c) * g.h + ih) * g.w + iw]);
+          sum += load_acc(filter[place(o, c, kh, kw, g.cg, g.kh, g.kw)]) *
+                 load_acc(x[place(n, c0 + c, ih, iw, g.c, g.h, g.w)]);
         }
       }
-    y[i] = store_acc<T>(sum);
+    y[place(n, o, oh, ow, g.o, g.oh, g.ow)] = store_acc<T>(sum);
   }
 }
 
@@ -48,11 +53,11 @@ extern "C" __global__ void conv_input_grad(T* x, const T* filter, const T* y, Ge
         for (i64 kw = 0; kw < g.kw; ++kw) {
           const i64 right = iw + g.pad_w - kw * g.dilation_w, ow = right / g.stride_w;
           if (right < 0 || right % g.stride_w != 0 || ow >= g.ow) continue;
-          sum += load_acc(filter[((o * g.cg + c % g.cg) * g.kh + kh) * g.kw + kw]) *
-                 load_acc(y[((n * g.o + o) * g.oh + oh) * g.ow + ow]);
+          sum += load_acc(filter[place(o, c % g.cg, kh, kw, g.cg, g.kh, g.kw)]) *
+                 load_acc(y[place(n, o, oh, ow, g.o, g.oh, g.ow)]);
         }
       }
-    x[i] = store_acc<T>(sum);
+    x[place(n, c, ih, iw, g.c, g.h, g.w)] = store_acc<T>(sum);
   }
 }
 
@@ -67,18 +72,18 @@ extern "C" __global__ void conv_filter_grad(const T* x, T* filter, const T* y, G
       const i64 ih = at / g.ow * g.stride_h - g.pad_h + kh * g.dilation_h;
       const i64 iw = at % g.ow * g.stride_w - g.pad_w + kw * g.dilation_w;
       if (ih < 0 || ih >= g.h || iw < 0 || iw >= g.w) continue;
-      sum += load_acc(x[((n * g.c + channel) * g.h + ih) * g.w + iw]) * load_acc(y[(n * g.o + o) * pixels + at]);
+      sum += load_acc(x[place(n, channel, ih, iw, g.c, g.h, g.w)]) *
+             load_acc(y[place(n, o, at / g.ow, at % g.ow, g.o, g.oh, g.ow)]);
     }
     sum = block_sum(sum);
-    if (threadIdx.x == 0) filter[i] = store_acc<T>(sum);
+    if (threadIdx.x == 0) filter[place(o, c, kh, kw, g.cg, g.kh, g.kw)] = store_acc<T>(sum);
   }
 }
 )cuda";
 
 }  // namespace
 
-Result<DirectConv> DirectConv::make(CudaDevice& device, DnnPass pass, DType dtype,
-                                    const op::detail::ConvGeometry& g) {
+Result<DirectConv> DirectConv::make(const CudaQuery& q, DnnPass pass, const op::detail::ConvGeometry& g) {
   static_assert(sizeof g == 17 * sizeof(std::int64_t), "the kernels' Geometry follows ConvGeometry");
   DirectConv made;
   made.pass_ = pass, made.geometry_ = g;
@@ -86,7 +91,9 @@ Result<DirectConv> DirectConv::make(CudaDevice& device, DnnPass pass, DType dtyp
                      : pass == DnnPass::input_grad ? "conv_input_grad"
                                                    : "conv_filter_grad";
   TR_ASSIGN_OR_RETURN(made.function_,
-                      device.function(fmt::format("typedef {} T;\n{}", cuda_type(dtype), kText), name));
+                      q.device.function(fmt::format("typedef {} T;\nconstexpr bool kLast = {};\n{}",
+                                                    cuda_type(q.outputs[0].dtype), q.channels_last, kText),
+                                        name));
   return made;
 }
 

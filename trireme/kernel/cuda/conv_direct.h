@@ -8,9 +8,9 @@ namespace trireme::kernel::cuda {
 
 class DirectConv {
  public:
-  static Result<DirectConv> make(CudaDevice& device, DnnPass pass, DType dtype,
-                                 const op::detail::ConvGeometry& g);
-  // Writes the operand that the pass is named for: y, x or the filter. Row-major, sizes may be 0.
+  // The query names the device, the dtype and the order of dimensions in memory.
+  static Result<DirectConv> make(const CudaQuery& query, DnnPass pass, const op::detail::ConvGeometry& g);
+  // Writes the operand that the pass is named for: y, x or the filter. Sizes may be 0.
   Status enqueue(CudaStream& stream, void* x, void* filter, void* y) const;
 
  private:

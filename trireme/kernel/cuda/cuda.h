@@ -35,6 +35,9 @@ struct CudaQuery {
   const op::Attrs& attrs;
   CudaDevice& device;
   bool tf32 = false;  // f32 products may round their operands to 10 bits of mantissa
+  // Operands of four dimensions lie in memory as [N,H,W,C] (filters as [O,KH,KW,C]); their types stay
+  // [N,C,H,W].
+  bool channels_last = false;
 };
 
 // Operands of one call: row-major device memory. Mutated inputs and outputs as op::KernelArgs has them.
@@ -76,6 +79,7 @@ struct CudaRow {
   // Takes operands of other floating dtypes than the op would have (op `adapted`), and computes as if they
   // were cast.
   bool adaptable = false;
+  bool channels_last = false;  // takes queries that say so
 };
 
 // All rows, fastest first for each op. Empty in a build without CUDA.

@@ -1,7 +1,9 @@
-// Pooling over windows of x [N,C,H,W] and its gradients: every element of a result is one thread's sum in the
-// order of the reference kernels. Windows, strides and padding are constants of the text, so that the taps of
-// small windows are loaded side by side.
+// Pooling over windows of x [N,C,H,W], also with the channels last in memory, and its gradients: every
+// element of a result is one thread's sum in the order of the reference kernels. Windows, strides and padding
+// are constants of the text, so that the taps of small windows are loaded side by side.
 #include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/pool_last.h"
+#include "trireme/kernel/cuda/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/nn/pool2d.h"
 
@@ -210,9 +212,83 @@ Dim grid(const Sizes& s, std::int64_t threads_per_plane) {
   return {blocks_for(s.group * threads_per_plane, kThreads, 1, std::numeric_limits<std::int32_t>::max())};
 }
 
+// ---- Channels last
+
+struct LastPlan {  // Sizes with images for planes, and packs of channels for the group
+  Sizes sizes{};
+  std::int64_t pack = 1;
+  std::string constants;
+};
+
+// Whether every operand lies at a multiple of a pack of its elements.
+bool is_aligned(const CudaArgs& a, std::int64_t pack) {
+  const auto fits = [&](const Tensor& t) {
+    return reinterpret_cast<std::uintptr_t>(t.raw()) %
+               (static_cast<std::uintptr_t>(pack) * dtype_size(t.dtype())) ==
+           0;
+  };
+  return std::all_of(a.inputs.begin(), a.inputs.end(), fits) &&
+         std::all_of(a.outputs.begin(), a.outputs.end(), fits);
+}
+
+LastPlan plan_last(const CudaQuery& q, const PoolGeometry& g) {
+  std::size_t widest = is_small(g) ? 1 : sizeof(std::int64_t) * 2;
+  for (const auto list : {q.inputs, q.outputs})
+    for (const TensorType& t : list) widest = std::max(widest, dtype_size(t.dtype));
+  LastPlan p;
+  p.pack = pack_width(widest, std::max<std::int64_t>(g.c, 1));
+  p.sizes = {g.n, g.h, g.w, g.oh, g.ow, g.c / p.pack};
+  const bool narrow = g.n * g.c * std::max(g.h * g.w, g.oh * g.ow) < std::int64_t{1} << 31;
+  p.constants = fmt::format("constexpr int kPack = {};\ntypedef {} Flat;\n", p.pack, narrow ? "u32" : "u64");
+  return p;
+}
+
+Dim grid_last(const Sizes& s, std::int64_t places) {
+  return {blocks_for(s.planes * places * s.group, kThreads)};
+}
+
+Made make_windows_last(const CudaQuery& q, const PoolGeometry& g, const char* mode, bool picked, double eps) {
+  const LastPlan p = plan_last(q, g);
+  const std::string text = constants(q, g, mode, q.inputs[picked ? 2 : 0].dtype) + p.constants;
+  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text + kPoolWindowsLast, "pool_windows"));
+  return make_kernel([f, picked, eps, sizes = p.sizes, pack = p.pack](const CudaArgs& a) -> Status {
+    const Dim blocks = grid_last(sizes, sizes.oh * sizes.ow);
+    if (sizes.planes * sizes.group == 0) return ok_status();
+    return launch(a.stream, *f, blocks, {kThreads}, 0, a.in(0).raw(), picked ? a.in(2).raw() : kNone,
+                  a.out(0).raw(), kNone, sizes, eps, static_cast<int>(is_aligned(a, pack)));
+  });
+}
+
+// The gradient of averages, or of maxima, which are found anew.
+Made make_spread_last(const CudaQuery& q, const PoolGeometry& g, bool maxima) {
+  const LastPlan p = plan_last(q, g);
+  const auto compiled = [&](const char* mode, const char* body, const char* name) {
+    return q.device.function(constants(q, g, mode, q.inputs.back().dtype) + p.constants + body, name);
+  };
+  const Function* find = nullptr;
+  if (maxima) {
+    TR_ASSIGN_OR_RETURN(find, compiled("kWhere", kPoolWindowsLast, "pool_windows"));
+  }
+  TR_ASSIGN_OR_RETURN(const Function* spread,
+                      compiled(maxima ? "kMax" : "kAverage", kPoolSpreadLast, "pool_spread"));
+  const auto windows = static_cast<std::size_t>(g.n * g.c * g.oh * g.ow);
+  const auto enqueue = [find, spread, sizes = p.sizes, pack = p.pack](const CudaArgs& a) -> Status {
+    if (sizes.planes * sizes.group == 0) return ok_status();
+    const int aligned = is_aligned(a, pack);
+    if (find != nullptr)
+      TR_RETURN_IF_ERROR(launch(a.stream, *find, grid_last(sizes, sizes.oh * sizes.ow), {kThreads}, 0,
+                                a.in(0).raw(), kNone, kNone, a.workspace, sizes, 0.0, aligned));
+    return launch(a.stream, *spread, grid_last(sizes, sizes.h * sizes.w), {kThreads}, 0,
+                  find != nullptr ? a.workspace : kNone, a.inputs.back().raw(), a.out(0).raw(), sizes,
+                  aligned);
+  };
+  return make_kernel(enqueue, maxima ? windows * (is_small(g) ? 1 : sizeof(std::int64_t)) : 0);
+}
+
 // `picked`: the third input is read at the maxima.
 Made make_windows(const CudaQuery& q, const char* mode, bool picked, double eps) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.inputs[0], q.attrs));
+  if (q.channels_last) return make_windows_last(q, g, mode, picked, eps);
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
   const DType given = q.inputs[picked ? 2 : 0].dtype;
   TR_ASSIGN_OR_RETURN(const Function* f,
@@ -260,6 +336,7 @@ Made make_l2_pool2d(const CudaQuery& q) { return make_windows(q, "kRoot", false,
 
 Made make_avg_pool2d_grad(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.outputs[0], q.attrs));
+  if (q.channels_last) return make_spread_last(q, g, false);
   TR_ASSIGN_OR_RETURN(const Spread spread, make_spread(q, g, "kAverage"));
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (spread.sizes.planes == 0) return ok_status();
@@ -271,6 +348,7 @@ Made make_avg_pool2d_grad(const CudaQuery& q) {
 // the workspace.
 Made make_max_pool2d_grad(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.inputs[0], q.attrs));
+  if (q.channels_last) return make_spread_last(q, g, true);
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
   TR_ASSIGN_OR_RETURN(
       const Function* find,

@@ -143,13 +143,13 @@ std::span<const CudaRow> cuda_kernels() {
       // matmul, conv, attention
       {"matmul", "cublaslt", &make_matmul},
       {"matmul_bias_act", "cublaslt", &make_matmul_bias_act},
-      {"conv2d", "cudnn", &make_conv2d},
-      {"conv2d_input_grad", "cudnn", &make_conv2d_input_grad},
-      {"conv2d_filter_grad", "cudnn", &make_conv2d_filter_grad},
+      {"conv2d", "cudnn", &make_conv2d, nullptr, false, true},
+      {"conv2d_input_grad", "cudnn", &make_conv2d_input_grad, nullptr, false, true},
+      {"conv2d_filter_grad", "cudnn", &make_conv2d_filter_grad, nullptr, false, true},
       {"conv2d_transpose", "cudnn", &make_conv2d_transpose},
-      {"conv2d", "nvrtc", &make_conv2d_direct},
-      {"conv2d_input_grad", "nvrtc", &make_conv2d_input_grad_direct},
-      {"conv2d_filter_grad", "nvrtc", &make_conv2d_filter_grad_direct},
+      {"conv2d", "nvrtc", &make_conv2d_direct, nullptr, false, true},
+      {"conv2d_input_grad", "nvrtc", &make_conv2d_input_grad_direct, nullptr, false, true},
+      {"conv2d_filter_grad", "nvrtc", &make_conv2d_filter_grad_direct, nullptr, false, true},
       {"conv2d_transpose", "nvrtc", &make_conv2d_transpose_direct},
       {"conv2d_bias_act", "cudnn", &make_conv2d_bias_act},
       {"attention", "cudnn", &make_attention_fused, &attention_fuses},
@@ -158,12 +158,12 @@ std::span<const CudaRow> cuda_kernels() {
       {"attention_grad", "cublaslt", &make_attention_grad},
 
       // pool, window, recurrent, linalg
-      {"max_pool2d", "nvrtc", &make_max_pool2d, nullptr, true},
-      {"max_pool2d_grad", "nvrtc", &make_max_pool2d_grad, nullptr, true},
-      {"max_pool2d_grad_grad", "nvrtc", &make_max_pool2d_grad_grad, nullptr, true},
-      {"avg_pool2d", "nvrtc", &make_avg_pool2d, nullptr, true},
-      {"avg_pool2d_grad", "nvrtc", &make_avg_pool2d_grad, nullptr, true},
-      {"l2_pool2d", "nvrtc", &make_l2_pool2d, nullptr, true},
+      {"max_pool2d", "nvrtc", &make_max_pool2d, nullptr, true, true},
+      {"max_pool2d_grad", "nvrtc", &make_max_pool2d_grad, nullptr, true, true},
+      {"max_pool2d_grad_grad", "nvrtc", &make_max_pool2d_grad_grad, nullptr, true, true},
+      {"avg_pool2d", "nvrtc", &make_avg_pool2d, nullptr, true, true},
+      {"avg_pool2d_grad", "nvrtc", &make_avg_pool2d_grad, nullptr, true, true},
+      {"l2_pool2d", "nvrtc", &make_l2_pool2d, nullptr, true, true},
       {"window_sum", "nvrtc", &make_window_sum, nullptr, true},
       {"local_response_norm", "nvrtc", &make_local_response_norm, nullptr, true},
       {"gaussian_blur2d", "nvrtc", &make_gaussian_blur2d},
@@ -190,14 +190,32 @@ std::span<const CudaRow> cuda_kernels() {
 
 namespace {
 
+// Whether the row takes the operands of the op within.
+bool takes(const CudaRow& row, const op::detail::Adapted& a) {
+  const auto casts = [](const auto& list) {
+    return std::any_of(list.begin(), list.end(), [](const auto& dtype) { return dtype.has_value(); });
+  };
+  return row.op == a.def->name && (row.adaptable || !(casts(a.in) || casts(a.out))) &&
+         (row.channels_last || !a.channels_last);
+}
+
+std::vector<TensorType> types_for(const op::detail::Adapted& a, std::span<const TensorType> given) {
+  std::vector<TensorType> types(given.begin(), given.end());
+  if (a.channels_last)
+    for (TensorType& t : types) t.shape = op::detail::channels_second(t.shape);
+  return types;
+}
+
 // The row of the op within that takes these operands; the query is then the op's own, with their real dtypes.
 Made make_adapted(const CudaQuery& query) {
-  TR_ASSIGN_OR_RETURN(const op::detail::Adapted a, op::detail::parse_adapted(query.attrs.get_text("program")));
+  TR_ASSIGN_OR_RETURN(const op::detail::Adapted a,
+                      op::detail::parse_adapted(query.attrs.get_text("program")));
   // Kernels may keep references to attributes: they live as long as the kernel does.
   auto attrs = std::make_unique<op::Attrs>(a.attrs);
-  const CudaQuery own{*a.def, query.inputs, query.outputs, *attrs, query.device, query.tf32};
+  const std::vector<TensorType> inputs = types_for(a, query.inputs), outputs = types_for(a, query.outputs);
+  const CudaQuery own{*a.def, inputs, outputs, *attrs, query.device, query.tf32, a.channels_last};
   for (const CudaRow& row : cuda_kernels()) {
-    if (row.op != a.def->name || !row.adaptable || (row.applicable != nullptr && !row.applicable(own))) continue;
+    if (!takes(row, a) || (row.applicable != nullptr && !row.applicable(own))) continue;
     TR_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, row.make(own));
     class Adapted final : public CudaKernel {
      public:
@@ -212,14 +230,16 @@ Made make_adapted(const CudaQuery& query) {
     };
     return std::unique_ptr<CudaKernel>(std::make_unique<Adapted>(std::move(attrs), std::move(kernel)));
   }
-  return error(Code::kNotFound, "[kernel] op {} has no CUDA kernel for operands of other dtypes", a.def->name);
+  return error(Code::kNotFound,
+               "[kernel] op {} has no CUDA kernel for operands of other dtypes or in another order",
+               a.def->name);
 }
 
 bool can_adapt(const CudaQuery& query) {
   const auto a = op::detail::parse_adapted(query.attrs.get_text("program"));
   if (!a.ok()) return false;
   const auto rows = cuda_kernels();
-  return std::any_of(rows.begin(), rows.end(), [&](const CudaRow& r) { return r.op == a->def->name && r.adaptable; });
+  return std::any_of(rows.begin(), rows.end(), [&](const CudaRow& r) { return takes(r, *a); });
 }
 
 bool applies(const CudaRow& row, const CudaQuery& query) {
