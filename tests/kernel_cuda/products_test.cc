@@ -72,6 +72,21 @@ void add_attention(std::vector<Case>& out, DType dtype) {
   }
 }
 
+void add_packed_attention(std::vector<Case>& out, DType dtype) {
+  const auto add = [&](std::int64_t tokens, std::int64_t heads, std::int64_t depth) {
+    const Shape qkv{2, tokens, 3 * heads * depth}, y{2, tokens, heads * depth}, stats{2, heads, tokens};
+    for (const bool causal : {false, true}) {
+      const op::Attrs attrs{{"heads", heads}, {"causal", causal}};
+      out.push_back({"attention_qkv", {qkv}, attrs, dtype});
+      out.push_back({"attention_qkv_grad", {qkv, y, stats, y}, attrs, dtype, {{2, {.dtype = DType::kF32}}}});
+    }
+  };
+  add(128, 3, 64);
+  add(200, 2, 32);
+  add(70, 3, 16);
+  add(33, 2, 20);
+}
+
 std::vector<Case> cases() {
   std::vector<Case> out;
   for (const DType dtype : kFloatTypes) {
@@ -81,6 +96,7 @@ std::vector<Case> cases() {
     add_conv(out, dtype, {24, 9, 16, 1, 2, 0, 1});
     add_conv(out, dtype, {8, 11, 8, 3, 1, 1, 4});
     add_attention(out, dtype);
+    add_packed_attention(out, dtype);
   }
   return out;
 }

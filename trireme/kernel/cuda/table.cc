@@ -156,6 +156,10 @@ std::span<const CudaRow> cuda_kernels() {
       {"attention_grad", "cudnn", &make_attention_grad_fused, &attention_grad_fuses},
       {"attention", "cublaslt", &make_attention},
       {"attention_grad", "cublaslt", &make_attention_grad},
+      {"attention_qkv", "cudnn", &make_attention_qkv_fused, &attention_qkv_fuses},
+      {"attention_qkv_grad", "cudnn", &make_attention_qkv_grad_fused, &attention_qkv_grad_fuses},
+      {"attention_qkv", "nvrtc", &make_attention_qkv},
+      {"attention_qkv_grad", "nvrtc", &make_attention_qkv_grad},
 
       // pool, window, recurrent, linalg
       {"max_pool2d", "nvrtc", &make_max_pool2d, nullptr, true, true},
