@@ -335,6 +335,21 @@ Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, con
   return plan;
 }
 
+// What factors cost beyond what backward would have computed: products of all shards instead of the own ones,
+// and their sum in a pass of its own.
+double product_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const cost::Rates& rates) {
+  if (bucket.codec != plan::kFactors) return 0;
+  std::int32_t own = 1;
+  for (const auto& run : plan.owners) own = std::max(own, run.count);
+  const auto elems = static_cast<double>(bucket.num_elems), shards = static_cast<double>(plan.logical_shards);
+  const double bytes = sizeof(float) * elems;
+  const cost::OpCost products{.flops = 2.0 * static_cast<double>(plan.shard_batch) * elems * (shards - own),
+                              .bytes = bytes * (shards - own)};
+  const cost::OpCost sum{.flops = elems * (shards - 1), .bytes = bytes * (shards + 1)};
+  return to_seconds(cost::compute_time(products, rates.machine, plan.shard_threads)) +
+         to_seconds(cost::compute_time(sum, rates.machine, plan.shard_threads));
+}
+
 // parallel.codec = "auto": the plan whose exchanges take least, among the codecs that the job's tolerance
 // allows. Dense ones stay unless another pays beyond what the model may be wrong by.
 Result<plan::Plan> cheapest_plan(const Job& asked, const PrepareOptions& options, const Prepared& prepared) {
@@ -349,7 +364,8 @@ Result<plan::Plan> cheapest_plan(const Job& asked, const PrepareOptions& options
     if (codec == plan::kFactors && !can_send_factors(job).ok()) continue;
     TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared));
     double seconds = 0;
-    for (const plan::Bucket& b : plan.buckets) seconds += plan::bucket_seconds(plan, b, rates);
+    for (const plan::Bucket& b : plan.buckets)
+      seconds += plan::bucket_seconds(plan, b, rates) + product_seconds(plan, b, rates);
     choices.push_back({codec, codec == "none" || codec == plan::kFactors ? "" : plan.reducer, seconds});
     const bool first = best.buckets.empty();
     if (!first && seconds >= (best.codec == "none" ? kPays : 1.0) * least) continue;
