@@ -176,7 +176,7 @@ Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, co
   return plan::predict_replicas(plan, costs, replicas);
 }
 
-// The same in less time: exact passes, and on a GPU the order in memory that 16-bit convolutions are fast in.
+// The same in less time: exact passes, and on a GPU the forms that 16-bit values are fast in.
 Result<graph::Graph> faster(const Job& job, const graph::Graph& graph, bool on_gpu) {
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(graph));
   if (on_gpu) {
@@ -186,6 +186,7 @@ Result<graph::Graph> faster(const Job& job, const graph::Graph& graph, bool on_g
       if (row.channels_last) turnable.insert(row.op);
     }
     if (job.train.precision == "bf16" || job.train.precision == "f16") {
+      TR_ASSIGN_OR_RETURN(merged, graph::narrow_masks(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::channels_last(merged, turnable));
     }
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));

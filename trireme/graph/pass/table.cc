@@ -26,6 +26,8 @@ std::span<const PassRow> pass_table() {
               [](const Graph& g, const PassOptions& o) { return fold_constants(g, o.fold_bytes); }},
       PassRow{"fuse_epilogues", "Makes matmul or conv2d, bias_add and relu one node. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return fuse_epilogues(g); }},
+      PassRow{"narrow_masks", "Lets gradients of relu read the bf16 copy of its output. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_masks(g); }},
       PassRow{"channels_last", "Keeps images between convolutions with the channels last. After gradients.",
               Exactness::kTolerant,
               [](const Graph& g, const PassOptions& o) { return channels_last(g, o.turnable); }},

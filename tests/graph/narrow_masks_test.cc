@@ -1,0 +1,66 @@
+// Two layers with a relu between them in mixed precision: the gradient of relu reads what the product read.
+#include <gtest/gtest.h>
+
+#include "tests/graph/same_outputs.h"
+#include "trireme/base/rng.h"
+#include "trireme/graph/builder.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+struct Layers {
+  Graph graph;
+  Feeds feeds;
+  explicit Layers(DType low) {
+    Graph plain;
+    Builder b(plain);
+    Philox rng(11);
+    const auto variable = [&](const std::string& name, const Shape& s) {
+      Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
+      for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
+      feeds.emplace(name, t);
+      return b.variable(name, DType::kF32, s);
+    };
+    const Value x = variable("x", {6, 8}), w1 = variable("w1", {8, 16});
+    const Value h = b.relu(b.add(b.matmul(x, w1), variable("shift", {6, 16})));
+    const Value y = b.matmul(h, variable("w2", {16, 4}));
+    b.output("loss", b.sum(b.mul(y, y)));
+    TR_CHECK(b.status().ok(), "{}", b.status().to_string());
+    graph = *lower_precision(plain, low);
+    std::vector<Value> wrt;
+    for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
+    const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
+    std::size_t i = 0;
+    for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+    graph = *merge_common(*eliminate_dead_code(graph, {}));
+  }
+};
+
+// Nodes that read the output of relu.
+int readers_of_relu(const Graph& graph) {
+  int n = 0;
+  for (std::int32_t i = 0; i < graph.size(); ++i)
+    for (const Value v : graph.node(i).inputs) n += graph.node(v.node).def == &op::kRelu ? 1 : 0;
+  return n;
+}
+
+TEST(NarrowMasks, LeaveTheProductsCopyAsTheOnlyReaderOfRelu) {
+  const Layers layers(DType::kBF16);
+  const Graph narrow = *narrow_masks(layers.graph);
+  ASSERT_TRUE(verify(narrow).ok());
+  EXPECT_EQ(readers_of_relu(layers.graph), 2);
+  EXPECT_EQ(readers_of_relu(narrow), 1) << narrow.to_text();
+  expect_same_results(narrow, layers.graph, layers.feeds, 0, "narrow");
+  const Graph fused = *fuse_elementwise(*eliminate_dead_code(*absorb_casts(narrow, {}), {}));
+  expect_same_results(fused, layers.graph, layers.feeds, 0, "fused");
+}
+
+TEST(NarrowMasks, LeaveF16WhoseZeroIsTooLarge) {
+  const Layers layers(DType::kF16);
+  EXPECT_EQ(narrow_masks(layers.graph)->to_text(), layers.graph.to_text());
+}
+
+}  // namespace
+}  // namespace trireme::graph
