@@ -7,11 +7,15 @@ find_package(rapidcheck QUIET)
 
 # Folders that test a layer under another name: TRIREME_LAYER_OF_<folder>.
 set(TRIREME_LAYER_OF_fuzz train)  # what the targets read, and nothing of the commands
+set(TRIREME_LAYER_OF_exec_cuda exec)
+set(TRIREME_LAYER_OF_train_cuda train)
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
 set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
 set(TRIREME_TEST_LINKS_model exec)  # small models are run
+# Files of other folders that the tests of a folder share: TRIREME_TEST_SOURCES_<folder>.
+set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc)
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
 set(trireme_prefix "")
@@ -88,6 +92,9 @@ foreach(source IN LISTS trireme_test_sources)
 endforeach()
 list(REMOVE_DUPLICATES trireme_test_folders)
 list(REMOVE_ITEM trireme_test_folders conformance op_counts op_graphs op_records kernel_cuda mpirun net_mpi comm_mpi)
+if(NOT TRIREME_HAVE_CUDA OR TRIREME_SUITE)
+  list(REMOVE_ITEM trireme_test_folders exec_cuda train_cuda)
+endif()
 include(op_tests)
 include(mpi_tests)
 
@@ -103,6 +110,7 @@ foreach(folder IN LISTS trireme_test_folders)
   endif()
   set(shared ${sources})
   list(FILTER shared EXCLUDE REGEX "_test\\.cc$")
+  list(APPEND shared ${TRIREME_TEST_SOURCES_${folder}})
   list(FILTER shared EXCLUDE REGEX "^fuzz/")  # programs of their own: cmake/fuzz.cmake
   foreach(list IN ITEMS long short shared)
     list(TRANSFORM ${list} PREPEND "${CMAKE_SOURCE_DIR}/tests/")

@@ -1,7 +1,6 @@
 #include "trireme/exec/device_run.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "trireme/exec/node_times.h"
@@ -82,7 +81,6 @@ struct DeviceRun::Parts {
   std::vector<Pair*> inputs;               // null: never given on the host
   std::vector<const std::byte*> input_at;  // where each is on the device
   std::vector<StrandWork> strands;
-  std::map<const std::byte*, Tensor> bound;  // device address -> the caller's memory on the host
   Status last;
 };
 
@@ -189,7 +187,6 @@ Result<Tensor> DeviceRun::take_bound(Value value, const Tensor& tensor) {
   if (const std::optional<Tensor> there = parts_->resident(tensor)) return *there;
   TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
   parts_->work_of(value.node).writes.push_back(pair);
-  parts_->bound[pair->device.raw()] = tensor;
   return pair->device;
 }
 
@@ -220,9 +217,12 @@ Status DeviceRun::result() const { return parts_->last; }
 
 Result<Tensor> DeviceRun::on_host(const Tensor& value) {
   if (value.buffer().device().kind() != DeviceKind::kCuda) return value;
-  const auto at = parts_->bound.find(value.raw());
-  if (at != parts_->bound.end() && value.type().num_bytes() == at->second.type().num_bytes())
-    return Tensor(at->second.buffer(), value.type(), at->second.offset_bytes());
+  // The host's own is up to date: strands copy out what they write. A feed that no strand reads is only
+  // there.
+  for (const auto& pair : parts_->pairs)
+    if (pair->in_use && pair->device.raw() == value.raw() &&
+        pair->device.type().num_bytes() == value.type().num_bytes())
+      return Tensor(pair->host.buffer(), value.type(), pair->host.offset_bytes());
   TR_ASSIGN_OR_RETURN(Tensor host, Tensor::allocate(cpu_device(), value.type()));
   TR_RETURN_IF_ERROR(Parts::copy(parts_->side, value, host));
   TR_RETURN_IF_ERROR(parts_->side.synchronize());

@@ -35,8 +35,8 @@ class DeviceRun {
   void begin();
   void run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt);
   Status result() const;  // of the last run()
-  // A value on the host: the caller's memory where it is bound there, else a copy. On the loop, while a
-  // strand may run: the value must be written already.
+  // A value on the host: the caller's memory where it is fed or bound there, else a copy. On the loop, while
+  // a strand may run: the value must be written already.
   Result<Tensor> on_host(const Tensor& value);
   Status to_device(const Tensor& host, const Tensor& device);  // likewise
 

@@ -9,6 +9,7 @@
 #include <coroutine>
 #include <cstring>
 
+#include "trireme/base/units.h"
 #include "trireme/exec/compiled.h"
 #include "trireme/exec/device_run.h"
 #include "trireme/exec/executor.h"
@@ -538,6 +539,45 @@ Status make_strands(RunState& s, const HostOps& host_ops) {
   return {};
 }
 
+// Says what the memory is for: all of an Execution, and the largest values of its arena.
+Status does_not_fit(const Status& why, const CompiledPlan& plan) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::pair<std::size_t, Value>> values;
+  for (std::int32_t i = 0; i < plan.program.size(); ++i)
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(plan.program.node(i).outputs.size()); ++k)
+      if (const Value v{i, k}; plan.place(v).offset >= 0)
+        values.emplace_back(plan.program.type(v).num_bytes(), v);
+  std::stable_sort(values.begin(), values.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  values.resize(std::min(values.size(), kNamed));
+  std::string largest;
+  for (const auto& [bytes, v] : values)
+    largest += fmt::format("{}'{}' {} with {}", largest.empty() ? "" : ", ", plan.program.node(v.node).name,
+                           plan.program.type(v).to_string(), format_bytes(bytes));
+  const MemoryReport m = plan.memory();
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  return why.with_prefix(fmt::format(
+      "[exec] the graph needs {} in all (values {}, workspaces {}, variables {}, feeds {}, bound {}; "
+      "largest values: {}): ",
+      text(m.total_bytes()), text(m.values_bytes), text(m.workspace_bytes), text(m.variables_bytes),
+      text(m.feeds_bytes), text(m.bound_bytes), largest));
+}
+
+// Memory for everything, and tensors in it.
+Status take_memory(RunState& s, const ExecutionOptions& options) {
+  const auto bytes = static_cast<std::size_t>(s.plan->arena_bytes());
+  if (s.gpu != nullptr) {
+    TR_ASSIGN_OR_RETURN(s.arena, s.plan->options.device->allocate(bytes));
+  } else if (s.rt.is_phantom()) {
+    s.arena = Buffer::phantom(phantom_device(), bytes);
+  } else {
+    Device& device = options.device ? *options.device : cpu_device();
+    TR_ASSIGN_OR_RETURN(s.arena, device.allocate(bytes));
+  }
+  TR_RETURN_IF_ERROR(take_variables(s, options.variables));
+  return take_bindings(s, options.bindings);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
@@ -547,22 +587,15 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
   TR_CHECK(plan != nullptr, "a CompiledGraph that compile() did not make");
   auto state = std::make_shared<RunState>(rt, std::move(plan));
   RunState& s = *state;
-  const auto bytes = static_cast<std::size_t>(s.plan->arena_bytes());
   if (s.plan->gpu() != nullptr) {
     if (rt.is_virtual())
       return error(Code::kInvalid,
                    "[exec] a graph compiled for a GPU cannot run in virtual time; compile it for the host");
     s.gpu = std::make_unique<DeviceRun>(*s.plan, options.mirror);
-    TR_ASSIGN_OR_RETURN(s.arena, s.plan->options.device->allocate(bytes));
-  } else if (rt.is_phantom()) {
-    s.arena = Buffer::phantom(phantom_device(), bytes);
-  } else {
-    Device& device = options.device ? *options.device : cpu_device();
-    TR_ASSIGN_OR_RETURN(s.arena, device.allocate(bytes));
   }
+  if (const Status taken = take_memory(s, options); !taken.ok())
+    return taken.code() == Code::kExhausted ? does_not_fit(taken, *s.plan) : taken;
   if (options.profile) s.times = std::make_unique<NodeTimes>(*s.plan);
-  TR_RETURN_IF_ERROR(take_variables(s, options.variables));
-  TR_RETURN_IF_ERROR(take_bindings(s, options.bindings));
   place_values(s);
   fill_slots(s);
   TR_RETURN_IF_ERROR(make_strands(s, options.host_ops));
