@@ -71,5 +71,30 @@ TEST(AbsorbCasts, LeavesWhatSomebodyWantsAsItIs) {
   expect_same_results(after, seen, block.feeds, 0, "absorbed");
 }
 
+// relu's gradient of a 16-bit value has nothing that 16 bits do not hold, whatever reads it next.
+TEST(AbsorbCasts, KeepsWhatReluChoosesIn16Bits) {
+  Graph graph;
+  Builder b(graph);
+  Feeds feeds;
+  Philox rng(9);
+  for (const auto& [name, shape] :
+       {std::pair<std::string, Shape>{"dy", {4, 8}}, {"y", {4, 8}}, {"scale", {8}}, {"shift", {8}}}) {
+    Tensor t = *Tensor::allocate(cpu_device(), {kF32, shape});
+    for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
+    feeds.emplace(name, t);
+  }
+  const Value low = b.add_node(op::kCast, {b.variable("dy", kF32, {4, 8})}, {{"dtype", DType::kBF16}});
+  const Value dy = b.add_node(op::kCast, {low}, {{"dtype", kF32}});
+  const Value chosen = b.add_node(op::kReluGrad, {dy, b.variable("y", kF32, {4, 8})});
+  const Value scale = b.variable("scale", kF32, {8}), shift = b.variable("shift", kF32, {8});
+  b.output("rows", b.add_node(op::kLayerNorm, {chosen, scale, shift}, {{"num_axes", std::int64_t{1}}}));
+  ASSERT_TRUE(b.status().ok()) << b.status().to_string();
+  const Graph after = *eliminate_dead_code(*absorb_casts(graph, {"layer_norm"}), {});
+  const Node& norm = after.node(after.find_output("rows")->node);
+  ASSERT_EQ(norm.def, &op::kAdapted);
+  EXPECT_EQ(after.type(norm.inputs[0]).dtype, DType::kBF16) << after.to_text();
+  expect_same_results(after, graph, feeds, 0, "chosen");
+}
+
 }  // namespace
 }  // namespace trireme::graph

@@ -96,12 +96,19 @@ class Absorber {
     }
     const bool elementwise = movable(id) && op::detail::is_fusable(*node.def);
     if (!elementwise && !node.def->has(op::kFeed)) ++run_;
+    std::optional<DType> chosen_from;
+    if (elementwise && chooses(node)) chosen_from = low_dtype(node.inputs[0]);
     std::vector<Value> inputs;
     for (const Value v : node.inputs) {
       TR_ASSIGN_OR_RETURN(const Value now, full(v));
       inputs.push_back(now);
     }
     TR_RETURN_IF_ERROR(rewriter_.copy(id, std::move(inputs), node.attrs).status());
+    if (chosen_from) {
+      TR_RETURN_IF_ERROR(low({id, 0}, *chosen_from).status());
+      rewriter_.map({id, 0}, {});
+      return {};
+    }
     if (elementwise && is_cheap(node)) remade_at_[Value{id, 0}] = run_;
     return narrow_outputs(id, elementwise);
   }
@@ -118,6 +125,12 @@ class Absorber {
         return false;
     }
     return wide == 1 && node.inputs.size() > 1;
+  }
+
+  // Whether every element is one of input 0 that was made in 16 bits, or 0: 16 bits then hold the result.
+  bool chooses(const Node& node) const {
+    return (node.def == &op::kRelu || node.def == &op::kReluGrad) && node.outputs[0].dtype == DType::kF32 &&
+           is_made_low(node.inputs[0]);
   }
 
   // Right behind the node that makes them, where fusion finds them.
