@@ -53,6 +53,18 @@ Task<Status> open_device(RankContext& c) {
   co_return Status();
 }
 
+// A run goes on where it began: kernels and bits of the host and of a GPU differ.
+Status check_place(const plan::Plan& plan, bool on_gpu) {
+  const bool of_gpu = plan.kernel_library.starts_with("cuda=");
+  if (of_gpu == on_gpu) return {};
+  const auto text = [](bool gpu) { return gpu ? "on a GPU" : "on the host"; };
+  return error(
+      Code::kInvalid,
+      "[plan] the plan of this run was made {} ({}), and this start would train {}; go on with --device "
+      "{}, or use a new run folder",
+      text(of_gpu), plan.kernel_library, text(on_gpu), of_gpu ? "cuda" : "cpu");
+}
+
 // Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
 Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext& c,
                                                               const PrepareOptions& options) {
@@ -87,6 +99,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
     if (bytes.ok()) {
       TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(as_text(*bytes), plan_path));
       TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(json));
+      if (!c.rt->is_virtual()) TR_CO_RETURN_IF_ERROR(check_place(plan, c.device != nullptr));
       options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
     } else if (bytes.status().code() != Code::kNotFound) {
       co_return bytes.status();
