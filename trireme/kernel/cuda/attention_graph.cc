@@ -20,6 +20,10 @@ class Pieces {
   std::int64_t operand(std::int64_t a, std::int64_t b, std::int64_t parts) {
     return graph_.tensor(dtype_, dims(a, b), strides(a, b, parts));
   }
+  // The same memory again, inside the graph.
+  std::int64_t seen_operand(std::int64_t a, std::int64_t b, std::int64_t parts) {
+    return graph_.between(narrow_type(dtype_), dims(a, b), strides(a, b, parts));
+  }
   // Memory [B, H, a, b] seen as [B, H, b, a].
   std::int64_t turned_operand(std::int64_t a, std::int64_t b, std::int64_t parts) {
     const Dims s = strides(a, b, parts);
@@ -144,7 +148,7 @@ AttentionGraph attention_backward(const Libraries& lib, const AttentionSizes& s,
   g.reshape(scaled, turned_ds);
   g.matmul(turned_ds, b.q, b.dk);
 
-  const std::int64_t keys = p.virtual_of(narrow_type(dtype), p.dims(s.keys, s.depth));
+  const std::int64_t keys = p.seen_operand(s.keys, s.depth, 3);
   g.reshape(b.k, keys);
   g.matmul(scaled, keys, b.dq);
   return made;
