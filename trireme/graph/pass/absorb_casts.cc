@@ -90,11 +90,11 @@ class Absorber {
       return {};
     }
     if (moves(id)) return move(id);
-    if (movable(id)) {
+    const bool elementwise = movable(id) && op::detail::is_fusable(*node.def);
+    if (movable(id) && !elementwise) {  // fusion does more for those
       TR_ASSIGN_OR_RETURN(const std::optional<op::detail::Adapted> adapted, adaptable(node));
       if (adapted) return adapt(id, *adapted);
     }
-    const bool elementwise = movable(id) && op::detail::is_fusable(*node.def);
     if (!elementwise && !node.def->has(op::kFeed)) ++run_;
     std::optional<DType> chosen_from;
     if (elementwise && chooses(node)) chosen_from = low_dtype(node.inputs[0]);
