@@ -25,7 +25,5 @@ if(NOT TRIREME_CUDA STREQUAL "OFF")
   endif()
 endif()
 if(TRIREME_HAVE_CUDA)
-  add_library(trireme_cuda_headers INTERFACE)
-  target_include_directories(trireme_cuda_headers SYSTEM INTERFACE "${TRIREME_CUDA_INCLUDE}" "${TRIREME_CUDNN_INCLUDE}")
-  list(APPEND TRIREME_EXTERNAL_kernel trireme_cuda_headers)
+  set(TRIREME_CUDA_INCLUDES "${TRIREME_CUDA_INCLUDE}" "${TRIREME_CUDNN_INCLUDE}")  # of kernel/cuda and its tests only
 endif()

@@ -75,6 +75,9 @@ if(TRIREME_SANITIZE MATCHES "undefined")
   target_compile_options(trireme_op PRIVATE -O0)  # a third of the time to compile
 endif()
 
+if(TRIREME_HAVE_CUDA)
+  target_include_directories(trireme_kernel SYSTEM PRIVATE ${TRIREME_CUDA_INCLUDES})
+endif()
 if(TARGET trireme_onednn)
   get_target_property(kind trireme_kernel TYPE)
   if(NOT kind STREQUAL "INTERFACE_LIBRARY")
