@@ -5,17 +5,16 @@
 #include "trireme/agree/agree.h"
 #include "trireme/agree/traffic.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
-#include "trireme/op/sequence/attention_qkv.h"
 #include "trireme/plan/replica_model.h"
 #include "trireme/train/coded_buckets.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/factors.h"
+#include "trireme/train/faster_graph.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/roles.h"
@@ -176,45 +175,6 @@ Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, co
   return plan::predict_replicas(plan, costs, replicas);
 }
 
-// The same in less time: exact passes, and on a GPU the forms that 16-bit values are fast in.
-Result<graph::Graph> faster(const Job& job, const graph::Graph& graph, bool on_gpu) {
-  TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(graph));
-  if (on_gpu) {
-    std::set<std::string, std::less<>> adaptable, turnable;
-    for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels()) {
-      if (row.adaptable) adaptable.insert(row.op);
-      if (row.channels_last) turnable.insert(row.op);
-    }
-    if (job.train.precision == "bf16" || job.train.precision == "f16") {
-      TR_ASSIGN_OR_RETURN(merged, graph::narrow_masks(merged));
-      TR_ASSIGN_OR_RETURN(merged, graph::channels_last(merged, turnable));
-    }
-    TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));
-    TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
-    TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
-  }
-  return graph::fuse_elementwise(merged);
-}
-
-// Attention works on the rows of its projection where the GPU has fused kernels for all of it.
-Result<graph::Graph> packed(const graph::Graph& graph, Device* device) {
-  kernel::cuda::CudaDevice* const gpu = kernel::cuda::as_cuda(device);
-  if (gpu == nullptr) return graph;
-  TR_ASSIGN_OR_RETURN(graph::Graph made, graph::merge_common(graph));
-  TR_ASSIGN_OR_RETURN(made, graph::pack_attention(made));
-  for (std::int32_t i = 0; i < made.size(); ++i) {
-    const graph::Node& node = made.node(i);
-    if (node.def != &op::kAttentionQkv && node.def != &op::kAttentionQkvGrad) continue;
-    std::vector<TensorType> inputs;
-    for (const graph::Value v : node.inputs) inputs.push_back(made.type(v));
-    TR_ASSIGN_OR_RETURN(
-        const kernel::cuda::CudaRow* row,
-        kernel::cuda::choose_cuda_kernel({*node.def, inputs, node.outputs, node.attrs, *gpu}));
-    if (row->name != std::string_view("cudnn")) return graph;
-  }
-  return graph::eliminate_dead_code(made, {});
-}
-
 Status compile_products(const Job& job, const FactoredTrain& factored, bool fixed, Prepared& out) {
   for (const std::vector<graph::Graph>& graphs : factored.products) {
     auto& products = out.products.emplace_back();
@@ -243,15 +203,13 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, build_job_model(job, out.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
-  TR_ASSIGN_OR_RETURN(const graph::Graph whole, packed(factored.graph, out.device.get()));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster(job, whole, out.device != nullptr));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster_graph(job, factored.graph, out.device.get()));
   TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
   TR_RETURN_IF_ERROR(compile_products(job, factored, fixed, out));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
-  TR_ASSIGN_OR_RETURN(const graph::Graph whole_eval, packed(eval.eval, out.device.get()));
-  TR_ASSIGN_OR_RETURN(const graph::Graph test, faster(job, whole_eval, out.device != nullptr));
+  TR_ASSIGN_OR_RETURN(const graph::Graph test, faster_graph(job, eval.eval, out.device.get()));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
   // What works on summed gradients is where they are.
   const bool on_host = out.device != nullptr && !out.resident;

@@ -1,0 +1,216 @@
+#include "trireme/exec/run_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::exec {
+
+using runtime::Task;
+
+void RunState::begin() {
+  running = true;
+  has_values = true;
+  status = {};
+  ready.clear();
+  due.clear();
+  next_ready = next_due = 0;
+  if (gpu) gpu->begin();
+  if (times) times->run_begins(rt.now());
+  held_since = -1;
+  held_ns = 0;
+  closed_gates = 0;
+  for (std::size_t s = 0; s < strands.size(); ++s) strands[s].waiting = plan->part.strands[s].num_before;
+  for (std::size_t g = 0; g < gate_open.size(); ++g) {
+    const std::vector<std::int32_t>& waiting = plan->part.gate_strands[g];
+    if (gate_open[g] == 0 && !waiting.empty()) ++closed_gates;
+    for (const std::int32_t s : waiting) strands[static_cast<std::size_t>(s)].waiting -= gate_open[g];
+  }
+  for (std::size_t s = 0; s < strands.size(); ++s)
+    if (strands[s].waiting == 0) ready.push_back(static_cast<std::int32_t>(s));
+  for (std::size_t n = 0; n < notice_waiting.size(); ++n) {
+    notice_waiting[n] = plan->part.notice_before[n];
+    if (notice_waiting[n] == 0) due.push_back(static_cast<std::int32_t>(n));
+  }
+  settle();
+}
+
+void RunState::start(std::int32_t strand) {
+  ++in_flight;
+  if (times) times->strand_begins(strand, rt.now());
+  const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
+  if (s.is_host) {
+    rt.spawn(run_host(shared_from_this(), strand));
+    return;
+  }
+  if (gpu != nullptr) {
+    on_device.push_back(strand);
+    if (on_device.size() == 1) start_on_device(strand);
+    return;
+  }
+  rt.start_compute({.cost = s.cost,
+                    .width = plan->options.width,
+                    .label = "strand",
+                    .fn = [self = shared_from_this(),
+                           strand](runtime::ComputeContext& context) { self->run_calls(strand, context); },
+                    .done = [self = shared_from_this(), strand] { self->ended(strand, {}); }});
+}
+
+// A thread of the pool waits for the GPU: the loop stays free.
+void RunState::start_on_device(std::int32_t strand) {
+  runtime::ComputeFn fn = [self = shared_from_this(), strand](runtime::ComputeContext&) {
+    self->gpu->run(strand, self->times.get(), self->rt);
+  };
+  Callback done = [self = shared_from_this(), strand] {
+    std::vector<std::int32_t>& queue = self->on_device;
+    queue.erase(queue.begin());
+    const Status result = self->gpu->result();
+    if (!result.ok() || !self->status.ok()) {  // those behind it never start
+      self->in_flight -= static_cast<int>(queue.size());
+      queue.clear();
+    }
+    if (!queue.empty()) self->start_on_device(queue.front());
+    self->ended(strand, result);
+  };
+  rt.start_compute({.cost = plan->part.strands[static_cast<std::size_t>(strand)].cost,
+                    .width = 1,
+                    .label = "strand",
+                    .fn = std::move(fn),
+                    .done = std::move(done)});
+}
+
+void RunState::run_calls(std::int32_t strand, runtime::ComputeContext& context) {
+  StrandState& s = strands[static_cast<std::size_t>(strand)];
+  s.parallel.context = &context;
+  if (times && !rt.is_virtual()) {
+    run_timed(strand);
+  } else {
+    if (times) times->strand_begins(strand, rt.now());
+    for (std::size_t i = s.first_call; i < s.end_call; ++i) calls[i].run(calls[i].args);
+  }
+  s.parallel.context = nullptr;
+}
+
+// On the thread that computes: a real Runtime's now() is only a reading of the clock.
+void RunState::run_timed(std::int32_t strand) {
+  const StrandState& s = strands[static_cast<std::size_t>(strand)];
+  const std::vector<std::int32_t>& nodes = plan->part.strands[static_cast<std::size_t>(strand)].nodes;
+  TimeNs begin = rt.now();
+  for (std::size_t i = s.first_call; i < s.end_call; ++i) {
+    calls[i].run(calls[i].args);
+    const TimeNs end = rt.now();
+    times->add(nodes[i - s.first_call], begin, end);
+    begin = end;
+  }
+}
+
+void RunState::note_end(std::int32_t strand) {
+  const bool timed = !plan->part.strands[static_cast<std::size_t>(strand)].is_host && !rt.is_virtual();
+  if (!timed) times->add_strand(strand, times->strand_begin(strand), rt.now());
+}
+
+Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t strand) {
+  const std::int32_t node = self->plan->part.strands[static_cast<std::size_t>(strand)].nodes[0];
+  HostOp& host = *self->strands[static_cast<std::size_t>(strand)].host;
+  const graph::Node& what = self->plan->program.node(node);
+  Status status;
+  if (self->gpu != nullptr)
+    status = co_await run_beside_device(*self, host, node);
+  else
+    status = co_await host.start(what, self->inputs_of(node), self->outputs_of(node));
+  self->ended(strand, std::move(status));
+}
+
+// Host ops work on the host: copies of their operands.
+Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, std::int32_t node) {
+  std::vector<Tensor> in, out;
+  for (const Tensor& t : self.inputs_of(node)) {
+    TR_CO_ASSIGN_OR_RETURN(Tensor copy, self.gpu->on_host(t));
+    in.push_back(std::move(copy));
+  }
+  for (const Tensor& t : self.outputs_of(node)) {
+    TR_CO_ASSIGN_OR_RETURN(Tensor own, Tensor::allocate(cpu_device(), t.type()));
+    out.push_back(std::move(own));
+  }
+  TR_CO_RETURN_IF_ERROR(co_await host.start(self.plan->program.node(node), in, out));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    TR_CO_RETURN_IF_ERROR(self.gpu->to_device(out[i], self.outputs_of(node)[i]));
+  co_return Status();
+}
+
+void RunState::ended(std::int32_t strand, Status result) {
+  --in_flight;
+  if (times) note_end(strand);
+  if (!result.ok() && status.ok()) status = std::move(result);
+  if (status.ok()) {
+    const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
+    for (const std::int32_t next : s.after)
+      if (--strands[static_cast<std::size_t>(next)].waiting == 0) ready.push_back(next);
+    for (const std::int32_t n : s.notices) give_notice(n);
+  }
+  settle();
+}
+
+// Starts what is ready, then tells what is final, until neither is left. A host op that ends at once and a
+// listener that ends one get here again: the outermost call does the work.
+void RunState::settle() {
+  if (settling) return;
+  start_ready();
+  end_if_done();
+}
+
+void RunState::start_ready() {
+  if (settling) return;
+  settling = true;
+  while (status.ok() && (next_ready < ready.size() || next_due < due.size())) {
+    if (next_ready < ready.size()) {
+      start(ready[next_ready++]);
+    } else {
+      const std::int32_t notice = due[next_due++];
+      if (listener) listener(notice, nullptr);
+    }
+  }
+  settling = false;
+}
+
+void RunState::end_if_done() {
+  if (!running || settling || in_flight > 0) return;
+  if (status.ok() && closed_gates > 0) {
+    if (held_since < 0) held_since = rt.now();
+    return;
+  }
+  end_hold();
+  running = false;
+  std::fill(gate_open.begin(), gate_open.end(), 0);
+  if (times) times->run_ends(rt.now(), status.ok());
+  if (waiter) std::exchange(waiter, nullptr).resume();
+}
+
+void RunState::end_hold() {
+  if (held_since >= 0) held_ns += rt.now() - held_since;
+  held_since = -1;
+}
+
+// The run never ends inside this call: its end resumes whoever awaits it.
+void RunState::open(std::int32_t gate) {
+  const auto g = static_cast<std::size_t>(gate);
+  TR_CHECK(g < gate_open.size(), "gate {} of {}", gate, gate_open.size());
+  if (gate_open[g] != 0) return;
+  gate_open[g] = 1;
+  if (!running || !status.ok() || plan->part.gate_strands[g].empty()) return;
+  --closed_gates;
+  for (const std::int32_t s : plan->part.gate_strands[g])
+    if (--strands[static_cast<std::size_t>(s)].waiting == 0) ready.push_back(s);
+  start_ready();
+  if (in_flight > 0)
+    end_hold();
+  else
+    rt.post([self = shared_from_this()] { self->end_if_done(); });
+}
+
+void RunState::cancel(Status why) {
+  if (!running || !status.ok()) return;
+  status = std::move(why);
+  rt.post([self = shared_from_this()] { self->end_if_done(); });
+}
+
+}  // namespace trireme::exec

@@ -1,0 +1,108 @@
+// The state of one Execution: what runs, what waits, what memory it has. Internal to exec.
+//
+// All bookkeeping happens on the loop; strands run on compute requests and touch only their own kernel calls
+// and memory, so nothing here is locked. Requests and host ops hold the RunState by shared_ptr: an Execution
+// that goes while work is under way (its Runtime stops, its task is destroyed) leaves memory that is still
+// written in place until that work has ended.
+#pragma once
+
+#include <coroutine>
+#include <memory>
+#include <vector>
+
+#include "trireme/exec/compiled.h"
+#include "trireme/exec/device_run.h"
+#include "trireme/exec/executor.h"
+#include "trireme/exec/node_times.h"
+
+namespace trireme::exec {
+
+// A strand's threads as kernels see them. The context changes with every request, the address does not.
+class StrandParallel final : public op::Parallel {
+ public:
+  explicit StrandParallel(int width) : width_(width) {}
+  int width() const override { return width_; }
+  void parallel_for(std::int64_t n,
+                    const std::function<void(std::int64_t, std::int64_t, int)>& body) override {
+    context->parallel_for(n, body);
+  }
+  runtime::ComputeContext* context = nullptr;
+
+ private:
+  int width_;
+};
+
+struct KernelCall {
+  op::KernelFn run;
+  op::KernelArgs args;
+};
+
+struct StrandState {
+  explicit StrandState(int width) : parallel(width) {}
+  StrandParallel parallel;
+  std::size_t first_call = 0, end_call = 0;
+  std::int32_t waiting = 0;
+  HostOp* host = nullptr;
+};
+
+struct RunState : std::enable_shared_from_this<RunState> {
+  RunState(runtime::Runtime& runtime, std::shared_ptr<const CompiledPlan> compiled)
+      : rt(runtime), plan(std::move(compiled)), values(plan->program) {}
+
+  Tensor value_at(Value v, const Buffer& buffer, std::size_t offset) const {
+    return Tensor(buffer, plan->program.type(v), offset);
+  }
+  std::span<const Tensor> inputs_of(std::int32_t node) const {
+    return {&slots[plan->node_plan(node).first_slot], plan->program.node(node).inputs.size()};
+  }
+  std::span<const Tensor> outputs_of(std::int32_t node) const {
+    const graph::Node& n = plan->program.node(node);
+    return {&slots[plan->node_plan(node).first_slot] + n.inputs.size(), n.outputs.size()};
+  }
+
+  void begin();
+  void start(std::int32_t strand);
+  void start_on_device(std::int32_t strand);
+  void run_calls(std::int32_t strand, runtime::ComputeContext& context);
+  void run_timed(std::int32_t strand);
+  void note_end(std::int32_t strand);              // of the profile
+  void ended(std::int32_t strand, Status status);  // bookkeeping, then settle()
+  void settle();
+  void start_ready();
+  void end_if_done();
+  void end_hold();
+  void open(std::int32_t gate);
+  void cancel(Status why);
+  void give_notice(std::int32_t notice) {
+    if (--notice_waiting[static_cast<std::size_t>(notice)] == 0) due.push_back(notice);
+  }
+  static runtime::Task<void> run_host(std::shared_ptr<RunState> self, std::int32_t strand);
+  static runtime::Task<Status> run_beside_device(RunState& self, HostOp& host, std::int32_t node);
+
+  runtime::Runtime& rt;
+  std::shared_ptr<const CompiledPlan> plan;
+  Buffer arena;
+  graph::ValueMap<Tensor> values;
+  std::vector<Tensor> slots;
+  std::vector<KernelCall> calls;  // strand after strand; empty on a phantom Runtime
+  std::vector<StrandState> strands;
+  std::vector<std::int32_t> notice_waiting;
+  Function<void(int, std::shared_ptr<Event>)> listener;
+  std::unique_ptr<NodeTimes> times;  // null: nobody asked for a profile
+  std::unique_ptr<DeviceRun> gpu;    // null: kernels run on the host
+  std::vector<std::int32_t>
+      on_device;  // strands for the GPU, which runs one after the other; the first is there now
+
+  // Work lists of a run; their capacity is set once.
+  std::vector<std::int32_t> ready, due;
+  std::size_t next_ready = 0, next_due = 0;
+  int in_flight = 0;
+  bool running = false, settling = false, has_values = false;
+  std::vector<char> gate_open;
+  int closed_gates = 0;  // of this run, that strands wait for
+  TimeNs held_since = -1, held_ns = 0;
+  Status status;
+  std::coroutine_handle<> waiter;
+};
+
+}  // namespace trireme::exec

@@ -1,0 +1,14 @@
+// What is done to a graph of the trainer before it is compiled: passes that keep its results and cost less
+// time.
+#pragma once
+
+#include "trireme/graph/graph.h"
+#include "trireme/tensor/device.h"
+#include "trireme/train/job.h"
+
+namespace trireme::train {
+
+// On the host exact passes only; on a GPU (`device` not null) also the forms that 16-bit values are fast in.
+Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device);
+
+}  // namespace trireme::train
