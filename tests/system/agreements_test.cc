@@ -44,7 +44,8 @@ Words by_class(const std::string& rule, const std::string& transport) {
     sets.emplace_back("parallel.period=1");
   // Not for easgd: there the centre moves by the sum of all pulls, and diverges from 2 / workers on.
   if (rule == "easgd-async") sets.emplace_back("parallel.elasticity=0.5");
-  // Updates of peers arrive in bursts where cores are busy: at twice this rate one run in a hundred ends far off.
+  // Updates of peers arrive in bursts where cores are busy: at twice this rate one run in a hundred ends far
+  // off.
   if (rule == "ssp-peer") sets.emplace_back("train.optimizer.lr=0.15");
   return train(rule, sets, {"--quiet", "--workers", "4"});
 }
