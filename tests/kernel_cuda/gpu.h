@@ -21,6 +21,9 @@ struct Gpu {
 // Opened once per process: contexts are slow to make.
 const Gpu& gpu();
 
+// The ops that have no CUDA kernel: second gradients of attention and recurrent networks.
+bool is_left_out(const op::OpDef& def);
+
 // Copies between host and device, waiting for them.
 Tensor to_device(const Tensor& host);
 Tensor to_host(const Tensor& device);

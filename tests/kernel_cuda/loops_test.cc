@@ -9,6 +9,7 @@
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
+#include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
@@ -40,9 +41,7 @@ Tensor ids(const Shape& shape, std::int64_t rows, unsigned seed, DType dtype = D
 
 class CudaLoops : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!gpu().computes()) GTEST_SKIP() << gpu().why;
-  }
+  void SetUp() override { TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why); }
 
   static std::vector<Tensor> run(const op::OpDef& def, const std::vector<Tensor>& in,
                                  const op::Attrs& attrs) {
@@ -289,7 +288,7 @@ TEST_F(CudaLoops, DropoutCastsOnTheWay) {
 
 // Beyond 2^31 elements indices have 64 bits. Made only: nobody has the memory.
 TEST(CudaTexts, OfHugeTensorsCompile) {
-  if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;
+  TR_NEEDS_GPU(gpu().device != nullptr ? "" : gpu().why);
   const std::int64_t n = (std::int64_t{1} << 30) + 3;
   const auto expect_made = [](const op::OpDef& def, const std::vector<TensorType>& in, op::Attrs attrs = {}) {
     const OnDevice on(def, in, attrs);

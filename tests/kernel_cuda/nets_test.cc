@@ -3,12 +3,16 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/conformance/op_cases.h"
 #include "tests/kernel/runner.h"
 #include "tests/kernel_cuda/gpu.h"
+#include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/tensor/half.h"
 
 namespace trireme::kernel::cuda::test {
 namespace {
+
+using op::testing::to_doubles;
 
 using kernel::test::Case;
 using Ints = std::vector<std::int64_t>;
@@ -175,23 +179,9 @@ std::vector<Case> cases() {
   return out;
 }
 
-template <typename T>
-std::vector<double> values_of(const Tensor& t) {
-  std::vector<double> out;
-  for (const T v : t.values<T>()) out.push_back(static_cast<double>(v));
-  return out;
-}
-std::vector<double> to_doubles(const Tensor& t) {
-  if (t.dtype() == DType::kF64) return values_of<double>(t);
-  if (t.dtype() == DType::kBF16) return values_of<BFloat16>(t);
-  return t.dtype() == DType::kF16 ? values_of<Float16>(t) : values_of<float>(t);
-}
-
 class CudaNets : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;
-  }
+  void SetUp() override { TR_NEEDS_GPU(gpu().device != nullptr ? "" : gpu().why); }
 };
 
 TEST_P(CudaNets, ComeToWhatTheReferenceComesTo) {
@@ -225,7 +215,7 @@ TEST_P(CudaNets, ComeToWhatTheReferenceComesTo) {
 INSTANTIATE_TEST_SUITE_P(Cases, CudaNets, ::testing::Range(0, static_cast<int>(cases().size())));
 
 TEST(CudaPooling, TakesTheFirstNaNAndWindowsOfMinusInfinity) {
-  if (!gpu().computes()) GTEST_SKIP() << gpu().why;
+  TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why);
   const float nan = std::numeric_limits<float>::quiet_NaN(), low = -std::numeric_limits<float>::infinity();
   const auto tensor = [](const Shape& shape, std::vector<float> values) {
     Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, shape});

@@ -3,12 +3,16 @@
 // compile.
 #include <cmath>
 
+#include "tests/conformance/op_cases.h"
 #include "tests/kernel/runner.h"
 #include "tests/kernel_cuda/gpu.h"
+#include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/tensor/half.h"
 
 namespace trireme::kernel::cuda::test {
 namespace {
+
+using op::testing::to_doubles;
 
 using kernel::test::Case;
 using kernel::test::Problem;
@@ -107,18 +111,6 @@ double most_distance(DType dtype) {
   return dtype == DType::kF64 ? 1e-10 : 1e-5;
 }
 
-template <typename T>
-std::vector<double> values_of(const Tensor& t) {
-  std::vector<double> out;
-  for (const T v : t.values<T>()) out.push_back(static_cast<double>(v));
-  return out;
-}
-std::vector<double> to_doubles(const Tensor& t) {
-  if (t.dtype() == DType::kF64) return values_of<double>(t);
-  if (t.dtype() == DType::kBF16) return values_of<BFloat16>(t);
-  return t.dtype() == DType::kF16 ? values_of<Float16>(t) : values_of<float>(t);
-}
-
 double distance(const std::vector<double>& got, const std::vector<double>& want) {
   double error = 0, size = 1e-30;
   for (std::size_t k = 0; k < want.size(); ++k) {
@@ -153,9 +145,7 @@ Result<std::vector<Tensor>> run(const CudaKernel& kernel, const Problem& p, std:
 
 class CudaProducts : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;
-  }
+  void SetUp() override { TR_NEEDS_GPU(gpu().device != nullptr ? "" : gpu().why); }
 };
 
 TEST_P(CudaProducts, ComeToWhatTheReferenceComesToByEveryRow) {
@@ -189,9 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, CudaProducts, ::testing::Range(0, static_cast<in
 
 class CudaLibraries : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!gpu().computes()) GTEST_SKIP() << gpu().why;
-  }
+  void SetUp() override { TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why); }
 };
 
 // Addresses of weights in a bucket are multiples of their elements only.

@@ -6,6 +6,7 @@
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
+#include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
@@ -109,9 +110,7 @@ const std::vector<OpCase>& cases() {
 
 class CudaRows : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    if (!gpu().computes()) GTEST_SKIP() << gpu().why;
-  }
+  void SetUp() override { TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why); }
 };
 
 // What the op writes by its reference, on typed inputs in f64.
@@ -178,7 +177,7 @@ TEST_P(CudaRows, StepsHaveTheBitsOfTheReference) {
 
 // Nothing is allocated: the texts of tensors with more than 2^31 elements have indices of 64 bits.
 TEST(CudaRowTexts, OfHugeTensorsCompile) {
-  if (gpu().device == nullptr) GTEST_SKIP() << gpu().why;
+  TR_NEEDS_GPU(gpu().device != nullptr ? "" : gpu().why);
   const TensorType x{DType::kBF16, {3 << 20, 1024}}, image{DType::kBF16, {1 << 12, 64, 112, 112}};
   const TensorType c{DType::kBF16, {64}}, scalar{DType::kI64, {}}, ids{DType::kI64, {3 << 20}};
   const auto compiles = [](const op::OpDef& def, const std::vector<TensorType>& in, const op::Attrs& attrs) {
@@ -266,9 +265,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class CudaValues : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!gpu().computes()) GTEST_SKIP() << gpu().why;
-  }
+  void SetUp() override { TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why); }
   // The op on the GPU and by its reference: the same numbers, NaN where it has NaN.
   static void expect_as_reference(const op::OpDef& def, const std::vector<Tensor>& in, op::Attrs attrs = {}) {
     const OnDevice on(def, op::testing::types_of(in), attrs);
