@@ -29,5 +29,6 @@ endif()
 
 find_program(TRIREME_CCACHE ccache)
 if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${TRIREME_CCACHE}")
+  # Paths below the source folder count from the build folder, so that another clone finds what this one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "env;CCACHE_BASEDIR=${CMAKE_SOURCE_DIR};CCACHE_NOHASHDIR=1;${TRIREME_CCACHE}")
 endif()
