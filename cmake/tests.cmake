@@ -126,6 +126,11 @@ foreach(folder IN LISTS trireme_test_folders)
   endif()
 endforeach()
 
+if(TRIREME_HAVE_CUDA AND NOT TRIREME_SUITE)
+  include(gpu_emulator)
+  trireme_add_emulated_test(test_exec_cuda exec_cuda)
+endif()
+
 if(NOT TRIREME_SUITE)
   file(GLOB trireme_script_tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/tools/*.sh")
   foreach(script IN LISTS trireme_script_tests)
