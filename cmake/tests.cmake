@@ -9,6 +9,7 @@ find_package(rapidcheck QUIET)
 set(TRIREME_LAYER_OF_fuzz train)  # what the targets read, and nothing of the commands
 set(TRIREME_LAYER_OF_exec_cuda exec)
 set(TRIREME_LAYER_OF_train_cuda train)
+set(TRIREME_LAYER_OF_comm_cuda comm)
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
@@ -16,6 +17,7 @@ set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
 set(TRIREME_TEST_LINKS_model exec)  # small models are run
 # Files of other folders that the tests of a folder share: TRIREME_TEST_SOURCES_<folder>.
 set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc)
+set(TRIREME_TEST_SOURCES_comm_cuda comm/ranks.cc)
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
 set(trireme_prefix "")
@@ -96,7 +98,7 @@ endforeach()
 list(REMOVE_DUPLICATES trireme_test_folders)
 list(REMOVE_ITEM trireme_test_folders conformance op_counts op_graphs op_records kernel_cuda mpirun net_mpi comm_mpi)
 if(NOT TRIREME_HAVE_CUDA OR TRIREME_SUITE)
-  list(REMOVE_ITEM trireme_test_folders exec_cuda train_cuda)
+  list(REMOVE_ITEM trireme_test_folders exec_cuda train_cuda comm_cuda)
 endif()
 include(op_tests)
 include(mpi_tests)
@@ -125,6 +127,7 @@ foreach(folder IN LISTS trireme_test_folders)
     trireme_add_test(test_${folder}_long ${folder} full ${long} ${shared})
   endif()
 endforeach()
+include(fake_nccl)
 
 if(TRIREME_HAVE_CUDA AND NOT TRIREME_SUITE)
   include(gpu_emulator)
