@@ -489,7 +489,8 @@ TEST(JobSha256, IgnoresHowTheJobIsRun) {
                                               "train.trace_steps", "train.events", "parallel.workers",
                                               "parallel.servers", "parallel.colocate", "parallel.transport",
                                               "parallel.overlap", "parallel.deadline_ms",
-                                              "parallel.check_steps", "parallel.weights", "parallel.link"}));
+                                              "parallel.check_steps", "parallel.weights", "parallel.link",
+                                              "parallel.device_collectives"}));
 }
 
 }  // namespace

@@ -103,6 +103,7 @@ struct Job {
     std::int64_t check_steps = 0;
     std::string link;  // between hosts: "1gbit,50us"; empty: as calibrated, or assumed
     std::string weights = "auto";
+    std::string device_collectives = "auto";
   } parallel;
 
   // Where keys were given, for messages: "job.toml:3:9". Not part of what is asked for.

@@ -247,6 +247,10 @@ void check_parallel(JobChecker& c, const Job& job) {
   c.expect(p.deadline_ms >= 100, "parallel.deadline_ms", "100 or more");
   if (!p.link.empty()) c.expect_ok(cost::parse_link(p.link).status(), "parallel.link");
   c.expect_one_of(p.weights, "parallel.weights", {"auto", "shared", "own"});
+  c.expect_one_of(p.device_collectives, "parallel.device_collectives", {"auto", "mapped", "nccl", "staged"});
+  c.expect(p.device_collectives != "nccl" || job.train.logical_shards == 0, "parallel.device_collectives",
+           "auto, mapped or staged where train.logical_shards is set: NCCL adds in an order that depends on "
+           "the number of workers, and logical shards promise the same bits for any");
   c.expect(p.check_steps >= 0, "parallel.check_steps", "0 or more");
   c.expect_ok(collective::find_algorithm(collective::Kind::kAllreduce, p.collective).status(),
               "parallel.collective");

@@ -141,6 +141,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank silent for this long is lost."),
     TR_KEY("parallel.link", Text, parallel.link, false, "What lies between hosts, for plans and predictions: BANDWIDTH[,LATENCY[,OVERHEAD]] as 1gbit,50us; empty: as calibrated, or assumed."),
     TR_KEY("parallel.weights", Text, parallel.weights, false, "Where lock-step workers have the weights: shared (once in the memory of the host, each worker updates its part), own (a copy each), auto (shared where it can be)."),
+    TR_KEY("parallel.device_collectives", Text, parallel.device_collectives, false, "How lock-step workers add gradients that are on GPUs: mapped (workers of one host read each other's GPU memory), nccl, staged (through the memory of the host), auto: nccl where every worker has a GPU of its own and train.logical_shards is not set, else mapped, else staged."),
     TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
 };
 #undef TR_KEY

@@ -246,6 +246,7 @@ std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const p
                           const std::vector<plan::ParameterSize>& sizes) {
   constexpr std::int64_t kAlone = 1 << 20;                // one worker: nothing travels, updates start early
   constexpr std::int64_t kWhole = std::int64_t{1} << 40;  // on a GPU: all updates in one launch
+  constexpr std::int64_t kGpuLeast = 64 << 20;            // meetings and launches cost more than bytes there
   constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
   if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
   if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
@@ -257,7 +258,8 @@ std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const p
   };
   const double startup = seconds(1);
   const double per_byte = (seconds(elems) - startup) / (4.0 * static_cast<double>(elems) + 1);
-  return plan::best_bucket_bytes(4 * elems, startup, per_byte);
+  const std::int64_t best = plan::best_bucket_bytes(4 * elems, startup, per_byte);
+  return options.device != nullptr ? std::max(best, kGpuLeast) : best;
 }
 
 Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, const Prepared& prepared) {
@@ -361,10 +363,11 @@ Result<std::vector<std::string>> inherited_names(const Job& job, const model::Mo
   return names;
 }
 
-// Whether gradients and weights need not be seen by the host: one worker with one shard, whose steps are a
-// batch each.
-bool can_stay_on_gpu(const Job& job, const plan::Plan& plan, int world) {
-  return world == 1 && plan.logical_shards == 1 && plan.agreement == "bsp" && job.parallel.codec == "none" &&
+// Whether the model and its updates stay on GPUs, and at most gradients pass through the host: lock step,
+// with gradients as they are and steps of a batch each. It does not depend on the number of workers, nor do
+// the bits.
+bool can_stay_on_gpu(const Job& job, const plan::Plan& plan) {
+  return plan.agreement == "bsp" && job.parallel.codec == "none" &&
          job.train.optimizer.max_batch_multiplier == 1;
 }
 
@@ -415,7 +418,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   plan.owners = plan::even_runs(plan.logical_shards, options.world);
   plan.transport = options.transport;
   out->device = options.device;
-  out->resident = out->device != nullptr && can_stay_on_gpu(job, plan, options.world);
+  out->resident = out->device != nullptr && can_stay_on_gpu(job, plan);
   TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world, out->device != nullptr));
   const Status shares = can_share_weights(job, options.transport, options.world);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);

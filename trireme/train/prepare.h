@@ -20,7 +20,7 @@ struct Prepared {
   plan::Plan plan;
   // The GPU that the graphs are compiled for; null: the host.
   std::shared_ptr<Device> device;
-  // Weights, gradients and optimiser state stay on the GPU: nobody on the host adds or sends gradients.
+  // Weights, gradients and optimiser state stay on the GPU; at most gradients pass through the host.
   bool resident = false;
   model::ModelInput input;
   std::vector<model::Parameter> parameters;  // trained ones, in order of use

@@ -142,9 +142,15 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
     const plan::Bucket& bucket = plan().buckets[i];
     const TensorType vector{DType::kF32, {by_factors(i) ? 0 : bucket.num_elems}};
     if (i == shard.buckets.size()) {
-      TR_ASSIGN_OR_RETURN(Tensor own, at == 0 ? group.allocate(vector) : Tensor::allocate(device(), vector));
+      const bool staged = links.device_sum == nullptr;
+      TR_ASSIGN_OR_RETURN(Tensor own,
+                          at == 0 && staged ? group.allocate(vector) : Tensor::allocate(device(), vector));
       if (own.raw() != nullptr) std::memset(own.raw(), 0, vector.num_bytes());
-      if (mirror != nullptr) TR_RETURN_IF_ERROR(mirror->add(own));
+      if (mirror != nullptr) {
+        TR_RETURN_IF_ERROR(staged ? mirror->add(own)
+                                  : mirror->add(own, links.device_sum->memory(at, i).buffer()));
+        if (vector.num_bytes() > 0) TR_RETURN_IF_ERROR(mirror->upload(own));
+      }
       shard.buckets.push_back(std::move(own));
     }
     if (by_factors(i)) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/agree/agree.h"
+#include "trireme/comm/device_sum.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/train/batch_feed.h"
 #include "trireme/train/evaluator.h"
@@ -60,6 +61,8 @@ struct ReplicaLinks {
   // start with.
   std::vector<Tensor> shared_weights = {};
   Tensor shared_states = {};  // in lock step: of the optimiser (state_layout)
+  // Not null: adds gradients on GPUs; the owners of shards stay who they are.
+  std::shared_ptr<comm::DeviceSum> device_sum = nullptr;
   // Not null: this is one more local replica of that one's worker, by the same rule.
   Replica* first_local = nullptr;
   // Every step has the first batch again, which is made and copied once: to time steps and nothing else.

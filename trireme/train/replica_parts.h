@@ -106,9 +106,12 @@ struct Replica::Parts {
   void begin_step(const StepInput& input);
   void on_notice(std::size_t shard, int notice);
   Status look_at_loss(std::size_t shard);
+  Tensor metrics_of(std::size_t shard) const;
+  runtime::Task<Status> exchange_on_gpu(std::size_t bucket);
   void bucket_is_final(std::size_t bucket);
   void begin_updates();
   void start_exchanges();
+  agree::BucketExchange exchange_of(std::size_t bucket) const;
   runtime::Task<Status> exchange(std::size_t bucket);
   runtime::Task<void> run_bucket(std::size_t bucket);
   runtime::Task<Status> update_bucket(std::size_t bucket);

@@ -41,13 +41,23 @@ void Replica::Parts::on_notice(std::size_t shard, int notice) {
   if (--pending[bucket] == 0 && broken_shard < 0) bucket_is_final(bucket);
 }
 
+// Loss, correct count, and the wish to stop.
+Tensor Replica::Parts::metrics_of(std::size_t shard) const {
+  const Tensor& bucket = shards[shard].buckets.back();
+  return Tensor(bucket.buffer(), {DType::kF32, {3}},
+                bucket.offset_bytes() + static_cast<std::size_t>(plan().buckets.back().metrics_offset) * 4);
+}
+
 // On a GPU the loss is looked at after the whole backward pass, before anything leaves.
 Status Replica::Parts::look_at_loss(std::size_t shard) {
-  const plan::Bucket& last = plan().buckets.back();
-  const Tensor& bucket = shards[shard].buckets.back();
-  const Tensor metrics(bucket.buffer(), {DType::kF32, {2}},
-                       bucket.offset_bytes() + static_cast<std::size_t>(last.metrics_offset) * 4);
-  if (mirror != nullptr) TR_RETURN_IF_ERROR(mirror->download(metrics));
+  const Tensor metrics = metrics_of(shard);
+  if (mirror != nullptr) {
+    TR_RETURN_IF_ERROR(mirror->download(metrics));
+    if (now.stop_wanted && shard == 0) {
+      metrics.data<float>()[2] = 1;
+      TR_RETURN_IF_ERROR(mirror->upload(metrics));
+    }
+  }
   if (!skips() && !std::isfinite(*metrics.data<float>()) && broken_shard < 0)
     broken_shard = static_cast<int>(shard);
   return {};
@@ -82,17 +92,49 @@ void Replica::Parts::bucket_has_ended(std::size_t bucket, const Status& status) 
   if (bucket_ended != nullptr) bucket_ended->set(true);
 }
 
-// One shard on a GPU: its gradient is the sum.
-Task<Status> nothing_to_exchange() { co_return Status(); }
+// The sum is made on GPUs, or on the host by the rule; one shard has nothing to add.
+Task<Status> Replica::Parts::exchange_on_gpu(std::size_t bucket) {
+  if (plan().logical_shards == 1 && links.device_sum == nullptr) co_return Status();
+  if (links.device_sum != nullptr) {
+    comm::DeviceCall call;
+    call.step = static_cast<std::uint32_t>(exchanging.step);
+    call.ready_slot = plan().buckets[bucket].slot;
+    call.done_slot = static_cast<std::uint16_t>(plan().buckets.size() + bucket);
+    call.label = fmt::format("bucket {}", bucket);
+    call.vector = bucket;
+    TR_CO_RETURN_IF_ERROR(co_await links.device_sum->sum(std::move(call)));
+  } else {
+    const cost::OpCost work{.bytes = 4.0 * static_cast<double>(plan().buckets[bucket].num_elems)};
+    Status copied;
+    runtime::ComputeFn down = [&](runtime::ComputeContext&) {
+      for (const Shard& shard : shards)
+        if (copied.ok()) copied = mirror->download(shard.buckets[bucket]);
+    };
+    co_await rt.compute(work, std::move(down), 1, "gradients to the host");
+    TR_CO_RETURN_IF_ERROR(copied);
+    TR_CO_RETURN_IF_ERROR(co_await agreement->exchange(exchange_of(bucket)));
+    runtime::ComputeFn up = [&](runtime::ComputeContext&) {
+      copied = mirror->upload(shards[0].buckets[bucket]);
+    };
+    co_await rt.compute(work, std::move(up), 1, "gradients to the GPU");
+    co_return copied;
+  }
+  if (bucket + 1 == plan().buckets.size()) co_return mirror->download(metrics_of(0));
+  co_return Status();
+}
 
 // The sum over all shards is there when it ends: of gradients by the rule, of factors' products otherwise.
 Task<Status> Replica::Parts::exchange(std::size_t bucket) {
-  const plan::Bucket& planned = plan().buckets[bucket];
   const auto step = static_cast<std::uint32_t>(exchanging.step);
   if (by_factors(bucket)) return factors->exchange(bucket, step, owners);
-  if (mirror != nullptr) return nothing_to_exchange();
+  if (mirror != nullptr) return exchange_on_gpu(bucket);
+  return agreement->exchange(exchange_of(bucket));
+}
+
+agree::BucketExchange Replica::Parts::exchange_of(std::size_t bucket) const {
+  const plan::Bucket& planned = plan().buckets[bucket];
   agree::BucketExchange exchange;
-  exchange.step = step;
+  exchange.step = static_cast<std::uint32_t>(exchanging.step);
   exchange.slot = planned.slot;
   exchange.bucket = bucket;
   exchange.collective = planned.collective;
@@ -103,7 +145,7 @@ Task<Status> Replica::Parts::exchange(std::size_t bucket) {
     exchange.scattered = parameter_elems(planned);
     exchange.rest_slot = rest_slot();
   }
-  return agreement->exchange(std::move(exchange));
+  return exchange;
 }
 
 // Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
@@ -266,6 +308,8 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
     *reinterpret_cast<std::uint8_t*>(finite.raw()) = all_good ? 1 : 0;
   }
   if (scale_update != nullptr) TR_CO_RETURN_IF_ERROR(co_await scale_update->run());
+  if (scale_update != nullptr && mirror != nullptr)  // batches are fed with it
+    TR_CO_RETURN_IF_ERROR(mirror->download(*variables.get(kLossScale)));
   out.applied = all_good || !skips();
   if (!out.applied) co_return Status();
   const TimeNs began = rt.now();

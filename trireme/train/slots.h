@@ -20,5 +20,6 @@ inline constexpr std::uint16_t kSlotRestoreReplica = 0xFF11;
 inline constexpr std::uint16_t kSlotShareWeights = 0xFF12;
 
 inline constexpr std::uint16_t kSlotSharedReady = 0xFF13;
+inline constexpr std::uint16_t kSlotDevices = 0xFF14;
 
 }  // namespace trireme::train

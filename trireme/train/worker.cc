@@ -9,6 +9,7 @@
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/balance.h"
+#include "trireme/train/device_exchange.h"
 #include "trireme/train/factors.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
@@ -31,10 +32,11 @@ using runtime::Task;
 // One rank's run. Rank 0 also keeps the lease book, the metrics and the checkpoints.
 class Worker {
  public:
-  Worker(RankContext& context, comm::Group& group, StartState start)
+  Worker(RankContext& context, comm::Group& group, StartState start, KeepUntilLeft& keep)
       : c_(context),
         rt_(*context.rt),
         group_(group),
+        keep_(keep),
         start_(std::move(start)),
         schedule_(schedule_of(context.job)),
         leases_(start_.prepared->plan.logical_shards),
@@ -75,11 +77,13 @@ class Worker {
   RankContext& c_;
   runtime::Runtime& rt_;
   comm::Group& group_;
+  KeepUntilLeft& keep_;
   StartState start_;
   model::Schedule schedule_;
   data::LeaseBook leases_;
   MetricsLog metrics_;
   io::CheckpointWriter writer_;
+  std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
   std::unique_ptr<Replica> replica_;
   Position at_;  // what is completed
   std::int64_t total_batches_ = 0, per_epoch_ = 1;
@@ -136,6 +140,9 @@ Task<Status> Worker::share_model(ReplicaLinks& links) {
 Task<Status> Worker::begin() {
   ReplicaLinks links;
   TR_CO_RETURN_IF_ERROR(co_await share_model(links));
+  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await make_device_exchange(c_, group_, *start_.prepared));
+  if (device_sum_ != nullptr) keep_.push_back(device_sum_->keep_mapped());
+  links.device_sum = device_sum_;
   auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
@@ -321,8 +328,8 @@ Task<Status> Worker::drain() {
 
 // Whether shards could be given to others, now.
 bool Worker::balances() const {
-  return group_.world() > 1 && plan().logical_shards > group_.world() && !ended() && measured_steps_ > 0 &&
-         measured_steps_ % kBalanceSteps == 0;
+  return group_.world() > 1 && plan().logical_shards > group_.world() && device_sum_ == nullptr && !ended() &&
+         measured_steps_ > 0 && measured_steps_ % kBalanceSteps == 0;
 }
 
 Task<Status> Worker::balance() {
@@ -426,6 +433,8 @@ Summary Worker::summarise() const {
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.per_worker = shares_;
   s.rule = replica_->rule().report().more;  // of rank 0
+  if (start_.prepared->resident && group_.world() > 1)
+    s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
   if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
@@ -450,6 +459,7 @@ Task<Result<Summary>> Worker::run() {
   if (status.ok()) status = co_await loop();
   const Status finished = co_await finish();  // a checkpoint under way is worth its end, whatever happened
   if (status.ok()) status = finished;
+  if (status.ok() && device_sum_ != nullptr) status = co_await device_sum_->close();
   if (!status.ok()) co_return status;
   if (group_.world() > 1) {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await gather_shares(rt_, group_, own_share()));
@@ -500,7 +510,7 @@ Task<Result<Summary>> train_rank(RankContext context) {
   if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
     result = co_await run_leased(context, **group, std::move(*start), keep);
   } else if (start.ok()) {
-    Worker worker(context, **group, std::move(*start));
+    Worker worker(context, **group, std::move(*start), keep);
     result = co_await worker.run();
   } else {
     result = start.status();

@@ -1,6 +1,8 @@
 // What cuda.h promises, in a build without CUDA.
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/session.h"
+#include "trireme/kernel/cuda/shared_memory.h"
+#include "trireme/kernel/cuda/vector_sum.h"
 
 namespace trireme::kernel::cuda {
 
@@ -31,6 +33,16 @@ Status Session::copy(const Buffer&, const Buffer&) { return no_cuda(); }
 Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>&) { return no_cuda(); }
 Status Session::launch(Replay&) { return no_cuda(); }
 Status Session::synchronize() { return no_cuda(); }
+std::shared_ptr<Event> Session::record() { return nullptr; }
+void Session::enter() const {}
+void* Session::raw_stream() const { return nullptr; }
+Result<std::uint64_t> gpu_number(const CudaDevice&) { return no_cuda(); }
+Result<Buffer> allocate_shareable(CudaDevice&, std::size_t) { return no_cuda(); }
+Result<MemoryHandle> share_memory(const CudaDevice&, const Buffer&) { return no_cuda(); }
+Result<Buffer> map_memory(CudaDevice&, const MemoryHandle&, std::size_t) { return no_cuda(); }
+Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice&, int, std::span<const Addition>, int) {
+  return no_cuda();
+}
 
 std::string cuda_kernel_library(const CudaDevice&) { return "none"; }
 

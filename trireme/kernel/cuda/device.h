@@ -55,6 +55,7 @@ class CudaDevice final : public Device {
 
   const DeviceFacts& facts() const { return facts_; }
   const Libraries& lib() const { return *lib_; }
+  CUdevice raw() const { return device_; }
   cublasLtHandle_t blas() const { return blas_; }  // thread-safe
   // For making cuDNN plans, under its lock: planning is not thread-safe on one handle.
   struct Planning {

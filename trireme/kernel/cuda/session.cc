@@ -47,5 +47,8 @@ Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>& 
 
 Status Session::launch(Replay& replay) { return static_cast<GraphReplay&>(replay).graph->launch(*stream_); }
 Status Session::synchronize() { return stream_->synchronize(); }
+std::shared_ptr<Event> Session::record() { return stream_->record(); }
+void Session::enter() const { stream_->device().enter(); }
+void* Session::raw_stream() const { return stream_->raw(); }
 
 }  // namespace trireme::kernel::cuda

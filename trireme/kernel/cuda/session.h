@@ -34,7 +34,11 @@ class Session {
   // What `work` enqueues, to be launched again and again.
   Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work);
   Status launch(Replay& replay);
-  Status synchronize();  // all of it has ended
+  Status synchronize();             // all of it has ended
+  std::shared_ptr<Event> record();  // the end of what is enqueued so far; null: reached
+  void enter() const;               // the calling thread works on this GPU from now on
+  void* raw_stream() const;         // CUstream, for libraries
+  CudaStream& stream() { return *stream_; }
 
  private:
   std::unique_ptr<CudaStream> stream_;

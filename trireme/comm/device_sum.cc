@@ -1,0 +1,182 @@
+#include "trireme/comm/device_sum.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/comm/device_parts.h"
+#include "trireme/kernel/cuda/shared_memory.h"
+
+namespace trireme::comm {
+
+namespace gpu = kernel::cuda;
+using runtime::Task;
+
+namespace {
+
+// Steps of the setup slot.
+enum SetupStep : std::uint32_t { kGpus, kTell, kMap, kUseMapped };
+
+// What a rank tells the others about itself.
+struct Told {
+  std::uint64_t gpu = 0;
+  std::uint64_t address = 0;  // of its memory, for ranks of one process
+  gpu::MemoryHandle handle;   // for those of others
+};
+
+// One record of every rank, in rank order.
+template <typename T>
+Task<Result<std::vector<T>>> tell(Group& group, const DeviceSumOptions& options, std::uint32_t step, T own) {
+  const auto bytes = static_cast<std::int64_t>(sizeof(T));
+  TR_CO_ASSIGN_OR_RETURN(const Tensor mine, Tensor::allocate(cpu_device(), {DType::kU8, {bytes}}));
+  const TensorType all_type{DType::kU8, {bytes * group.world()}};
+  TR_CO_ASSIGN_OR_RETURN(const Tensor all, Tensor::allocate(cpu_device(), all_type));
+  std::memcpy(mine.raw(), &own, sizeof(T));
+  Call call;
+  call.step = step;
+  call.slot = options.setup_slot;
+  call.label = "GPU memory";
+  TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), mine, all));
+  std::vector<T> out(static_cast<std::size_t>(group.world()));
+  std::memcpy(out.data(), all.raw(), out.size() * sizeof(T));
+  co_return out;
+}
+
+// Alone and mapped: every rank has the memory of all.
+class MappedSum final : public DeviceSumBase {
+ public:
+  MappedSum(runtime::Runtime& rt, Group& group, const DeviceSumOptions& options, std::vector<Buffer> memories,
+            std::unique_ptr<gpu::VectorSum> kernel)
+      : DeviceSumBase(rt, group, options, memories[static_cast<std::size_t>(group.rank())]),
+        memories_(std::move(memories)),
+        kernel_(std::move(kernel)) {}
+
+  std::string_view way() const override { return group_.world() == 1 ? "alone" : "mapped"; }
+
+ private:
+  Task<Status> sum_now(const DeviceCall& call) override {
+    std::vector<const float*> inputs;
+    std::vector<float*> outputs;
+    for (std::size_t r = 0; r < memories_.size(); ++r) {
+      const auto at = [&](std::size_t shard) {
+        return reinterpret_cast<float*>(memories_[r].data() + layout_.at(shard, call.vector));
+      };
+      outputs.push_back(at(0));
+      for (std::int32_t i = 0; i < options_.leaf_runs[r].count; ++i)
+        inputs.push_back(at(static_cast<std::size_t>(i)));
+    }
+    const bool others = group_.world() > 1;
+    if (!others && inputs.size() == 1) co_return Status();
+    const Chunk part =
+        chunk_of(options_.vector_elems[call.vector], sizeof(float), group_.rank(), group_.world());
+    if (others) TR_CO_RETURN_IF_ERROR(co_await meet(call, call.ready_slot, "is there"));
+    TR_CO_RETURN_IF_ERROR(co_await add(*kernel_, std::move(inputs), std::move(outputs), part));
+    if (others) co_return co_await meet(call, call.done_slot, "is summed");
+    co_return Status();
+  }
+
+  const std::vector<Buffer> memories_;  // of every rank
+  const std::unique_ptr<gpu::VectorSum> kernel_;
+};
+
+std::size_t bytes_of(const DeviceSumOptions& options, int rank) {
+  const auto shards = static_cast<std::size_t>(options.leaf_runs[static_cast<std::size_t>(rank)].count);
+  return ShardLayout(options.vector_elems).shard_bytes * shards;
+}
+
+// This rank's memory, and what the others must know of it.
+Status make_own(const DeviceSumOptions& options, int rank, int world, Buffer& memory, Told& told) {
+  gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
+  TR_ASSIGN_OR_RETURN(memory, gpu::allocate_shareable(device, bytes_of(options, rank)));
+  told.address = reinterpret_cast<std::uint64_t>(memory.data());
+  if (options.one_process || world == 1) return {};
+  TR_ASSIGN_OR_RETURN(told.handle, gpu::share_memory(device, memory));
+  return {};
+}
+
+Status map_others(const DeviceSumOptions& options, int rank, const std::vector<Told>& told,
+                  std::vector<Buffer>& memories) {
+  gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
+  for (std::size_t r = 0; r < told.size(); ++r) {
+    if (static_cast<int>(r) == rank) continue;
+    const std::size_t bytes = bytes_of(options, static_cast<int>(r));
+    if (options.one_process) {
+      memories[r] = Buffer::wrap(*options.device, reinterpret_cast<std::byte*>(told[r].address), bytes);
+      continue;
+    }
+    TR_ASSIGN_OR_RETURN(memories[r], gpu::map_memory(device, told[r].handle, bytes));
+  }
+  return {};
+}
+
+// Maps nothing that some rank cannot: all ranks get the memory of all, or the same failure.
+Task<Result<std::unique_ptr<DeviceSum>>> make_mapped(runtime::Runtime& rt, Group& group,
+                                                     const DeviceSumOptions& options) {
+  const int rank = group.rank(), world = group.world();
+  std::vector<Buffer> memories(static_cast<std::size_t>(world));
+  Told own;
+  std::unique_ptr<gpu::VectorSum> kernel;
+  Status made;
+  runtime::ComputeFn make = [&](runtime::ComputeContext&) {
+    const auto work = [&]() -> Status {
+      TR_RETURN_IF_ERROR(make_own(options, rank, world, memories[static_cast<std::size_t>(rank)], own));
+      const std::vector<gpu::Addition> order = tree_additions({0, options.num_leaves}, options.num_leaves);
+      TR_ASSIGN_OR_RETURN(kernel, gpu::make_vector_sum(*gpu::as_cuda(options.device.get()),
+                                                       options.num_leaves, order, world));
+      return {};
+    };
+    made = work();
+  };
+  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
+  co_await rt.compute(work, std::move(make), 1, "share GPU memory");
+  if (world > 1) {
+    TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kMap, made));
+    TR_CO_ASSIGN_OR_RETURN(const std::vector<Told> told, co_await tell(group, options, kTell, own));
+    const Status mapped = map_others(options, rank, told, memories);
+    TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kUseMapped, mapped));
+  }
+  TR_CO_RETURN_IF_ERROR(made);
+  co_return std::unique_ptr<DeviceSum>(
+      std::make_unique<MappedSum>(rt, group, options, std::move(memories), std::move(kernel)));
+}
+
+// Whether no two ranks have the same GPU. Ranks of several hosts are asked nothing: NCCL itself says so.
+Task<Result<bool>> have_own_gpus(Group& group, const DeviceSumOptions& options) {
+  if (!options.one_host) co_return true;
+  TR_CO_ASSIGN_OR_RETURN(const std::uint64_t mine, gpu::gpu_number(*gpu::as_cuda(options.device.get())));
+  TR_CO_ASSIGN_OR_RETURN(std::vector<std::uint64_t> all, co_await tell(group, options, kGpus, mine));
+  std::sort(all.begin(), all.end());
+  co_return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<DeviceSum>>> make_device_sum(runtime::Runtime& rt, Group& group,
+                                                         DeviceSumOptions options) {
+  const bool automatic = options.way == "auto";
+  bool nccl = options.way == "nccl";
+  if (group.world() == 1 && !nccl) co_return co_await make_mapped(rt, group, options);
+  if (automatic && !options.same_bits) {
+    TR_CO_ASSIGN_OR_RETURN(nccl, co_await have_own_gpus(group, options));
+  }
+  const auto give_up = [&](const Status& why, const char* next) {
+    rt.log(fmt::format("{}; {}", why.message(), next));
+  };
+  if (nccl) {
+    auto sum = co_await make_nccl_sum(rt, group, options);
+    if (sum.ok() || !automatic || !group.verdict().ok()) co_return sum;
+    give_up(sum.status(), "gradients are added without NCCL");
+  }
+  if (options.one_host) {
+    auto sum = co_await make_mapped(rt, group, options);
+    if (sum.ok() || !automatic || !group.verdict().ok()) co_return sum;
+    give_up(sum.status(), "gradients pass through the memory of the host");
+  } else if (!automatic) {
+    co_return error(
+        Code::kInvalid,
+        "[comm] parallel.device_collectives = \"mapped\": GPU memory is mapped by ranks of one host, "
+        "and these may be on several; use parallel.transport = \"shm\", or auto");
+  }
+  co_return std::unique_ptr<DeviceSum>();
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,16 @@
+// How the workers of a lock-step job add gradients that are on GPUs (parallel.device_collectives).
+#pragma once
+
+#include "trireme/comm/device_sum.h"
+#include "trireme/train/prepare.h"
+#include "trireme/train/worker.h"
+
+namespace trireme::train {
+
+// Every worker calls it. Null: the model does not stay on a GPU, one shard has nothing to add, or gradients
+// pass through the host.
+runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(const RankContext& context,
+                                                                             comm::Group& group,
+                                                                             const Prepared& prepared);
+
+}  // namespace trireme::train
