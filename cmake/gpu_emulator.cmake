@@ -32,5 +32,5 @@ function(trireme_add_emulated_test name folder)
   add_dependencies(${name} gpu_emulator)
   add_test(NAME ${name}.emulated COMMAND ${name} --gtest_brief=1 ${ARGN})
   set_tests_properties(${name}.emulated PROPERTIES LABELS "${folder};quick" TIMEOUT ${trireme_test_timeout_s}
-    ENVIRONMENT "${trireme_test_environment};LD_LIBRARY_PATH=${TRIREME_GPU_EMULATOR};TRIREME_NEEDS_GPU=1")
+    ENVIRONMENT "${trireme_test_environment};LD_LIBRARY_PATH=${TRIREME_GPU_EMULATOR}:${TRIREME_FAKE_NCCL};TRIREME_NEEDS_GPU=1")
 endfunction()

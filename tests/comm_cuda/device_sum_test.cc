@@ -132,12 +132,22 @@ TEST(DeviceSum, VectorsOfFewElementsAreAddedToo) {
   expect_sums({3, 4, "mapped", {1, 3, 16, 17}}, "mapped");
 }
 
-// The library of the machine, where it has one: with one rank it is all that a single GPU can run.
-TEST(DeviceSum, NcclWorksAlone) {
+bool is_emulated() {
+  const auto opened = kernel::cuda::open_device(0);
+  return opened.ok() && kernel::cuda::as_device(**opened).name() == "emulated GPU";
+}
+
+// The library of the machine, where it has one: one rank is all that NCCL runs on a single GPU. The emulator
+// comes with the made-up one, which takes more. Two ranks add in the tree's order.
+TEST(DeviceSum, NcclAddsWhatRanksHaveAdded) {
   TR_NEEDS_GPU(why_no_gpu());
   const auto library = NcclLibrary::load();
   if (!library.ok()) GTEST_SKIP() << library.status().message();
   expect_sums({1, 1, "nccl"}, "nccl");
+  expect_sums({1, 4, "nccl"}, "nccl");
+  if (!is_emulated()) return;
+  expect_sums({2, 2, "nccl"}, "nccl");
+  expect_sums({2, 4, "nccl"}, "nccl");
 }
 
 TEST(DeviceSum, NcclThatIsMissingIsAnErrorWhereItWasAskedFor) {

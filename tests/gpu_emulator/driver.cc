@@ -1,6 +1,9 @@
 // The driver: devices, contexts, memory, copies. Streams are in streams.cc, modules and launches in
 // modules.cc.
 #include <cuda.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +25,7 @@ namespace {
 
 constexpr int kMostDevices = 8;
 constexpr std::size_t kAlign = 512;
+constexpr std::size_t kPage = 2 << 20;
 
 std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -42,6 +46,8 @@ thread_local CUcontext current_context = nullptr;
 struct Allocation {
   std::size_t bytes = 0;
   CUcontext context = nullptr;  // null: page-locked memory of the host
+  int file = -1;                // whole pages of a device: other processes may map them
+  bool mapped = false;          // of another process
 };
 std::map<std::uintptr_t, Allocation>& allocations() {
   static auto* all = new std::map<std::uintptr_t, Allocation>;
@@ -67,18 +73,47 @@ CUresult free_memory(std::uintptr_t at, bool of_device) {
   const auto found = allocations().find(at);
   if (found == allocations().end() || (found->second.context != nullptr) != of_device)
     return CUDA_ERROR_INVALID_VALUE;
+  if (found->second.mapped) return CUDA_ERROR_INVALID_VALUE;
   run_everything();  // as the driver waits before it frees
-  if (of_device) found->second.context->used_bytes -= found->second.bytes;
+  const Allocation a = found->second;
+  if (of_device) a.context->used_bytes -= a.bytes;
   allocations().erase(found);
-  std::free(reinterpret_cast<void*>(at));
+  if (a.file < 0) {
+    std::free(reinterpret_cast<void*>(at));
+  } else {
+    munmap(reinterpret_cast<void*>(at), a.bytes);
+    close(a.file);
+  }
   return CUDA_SUCCESS;
 }
 
+bool may_share() { return setting("GPU_EMULATOR_IPC", 1) != 0; }
+
+void* map_file(int file, std::size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+// What a handle holds: a file that other processes find below /proc.
+struct Handle {
+  pid_t process;
+  int file;
+  std::size_t bytes;
+};
+static_assert(sizeof(Handle) <= sizeof(CUipcMemHandle));
+
 CUresult take_memory(void** p, std::size_t bytes, CUcontext context) {
-  *p = std::aligned_alloc(kAlign, (std::max<std::size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign);
+  int file = -1;
+  if (context != nullptr && bytes % kPage == 0 && may_share()) {
+    file = memfd_create("emulated GPU memory", MFD_CLOEXEC);
+    const bool sized = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0;
+    *p = sized ? map_file(file, bytes) : nullptr;
+  } else {
+    *p = std::aligned_alloc(kAlign, (std::max<std::size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign);
+  }
   if (*p == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   std::memset(*p, 0xFF, bytes);  // NaN: what is read before it is written shows
-  allocations()[reinterpret_cast<std::uintptr_t>(*p)] = {bytes, context};
+  allocations()[reinterpret_cast<std::uintptr_t>(*p)] = {bytes, context, file, false};
   return CUDA_SUCCESS;
 }
 
@@ -111,7 +146,7 @@ CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice) {
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice device) {
   switch (what) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = 9;
@@ -124,6 +159,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice) {
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+      *value = device;
       break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
       *value = 32;
@@ -218,9 +256,41 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUs
   return CUDA_SUCCESS;
 }
 
-CUresult cuIpcGetMemHandle(CUipcMemHandle*, CUdeviceptr) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult cuIpcOpenMemHandle(CUdeviceptr*, CUipcMemHandle, unsigned) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult cuIpcCloseMemHandle(CUdeviceptr) { return CUDA_ERROR_NOT_SUPPORTED; }
+// Memory that several processes see. Less than whole pages is not shared, though the driver would.
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr p) {
+  GPU_EMULATOR_LOCKED;
+  if (!gpu_emulator::may_share()) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto found = gpu_emulator::allocations().find(p);
+  if (found == gpu_emulator::allocations().end() || found->second.file < 0) return CUDA_ERROR_INVALID_VALUE;
+  const gpu_emulator::Handle told{getpid(), found->second.file, found->second.bytes};
+  std::memset(handle, 0, sizeof *handle);
+  std::memcpy(handle, &told, sizeof told);
+  return CUDA_SUCCESS;
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr* p, CUipcMemHandle handle, unsigned) {
+  GPU_EMULATOR_LOCKED;
+  gpu_emulator::Handle told;
+  std::memcpy(&told, &handle, sizeof told);
+  if (told.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as the driver has it
+  const std::string path = "/proc/" + std::to_string(told.process) + "/fd/" + std::to_string(told.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_INVALID_VALUE;
+  void* const at = gpu_emulator::map_file(file, told.bytes);
+  close(file);
+  if (at == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *p = reinterpret_cast<CUdeviceptr>(at);
+  gpu_emulator::allocations()[*p] = {told.bytes, current_context, -1, true};
+  return CUDA_SUCCESS;
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr p) {
+  GPU_EMULATOR_LOCKED;
+  const auto found = gpu_emulator::allocations().find(p);
+  if (found == gpu_emulator::allocations().end() || !found->second.mapped) return CUDA_ERROR_INVALID_VALUE;
+  gpu_emulator::run_everything();
+  munmap(gpu_emulator::pointer(p), found->second.bytes);
+  gpu_emulator::allocations().erase(found);
+  return CUDA_SUCCESS;
+}
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
   switch (error) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -56,8 +57,9 @@ std::string hash_of(const std::string& text) {
 
 // The compiler's messages; empty where it made `to`.
 std::string compile(const std::string& text, const std::string& to, const std::string& libraries) {
-  const std::string own = to + "." + std::to_string(getpid()), source = own + ".cc", made = own + ".so",
-                    log = own + ".log";
+  static std::atomic<int> number{0};  // threads of one process may compile the same text
+  const std::string own = to + "." + std::to_string(getpid()) + "-" + std::to_string(number++),
+                    source = own + ".cc", made = own + ".so", log = own + ".log";
   std::ofstream(source, std::ios::binary) << text;
   const std::string command = std::string(GPU_EMULATOR_COMPILER) + " " + kFlags + " '" + source + "' -o '" +
                               made + "' -x none '" + libraries + "/libcuda.so.1' > '" + log + "' 2>&1";

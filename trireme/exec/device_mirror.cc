@@ -11,13 +11,7 @@ Status DeviceMirror::add(const Tensor& host) {
   const Buffer& memory = host.buffer();
   if (memory.size_bytes() == 0 || pairs_.contains(memory.data())) return {};
   TR_ASSIGN_OR_RETURN(Buffer copy, device_->allocate(memory.size_bytes()));
-  return add(host, std::move(copy));
-}
-
-Status DeviceMirror::add(const Tensor& host, Buffer copy) {
-  const Buffer& memory = host.buffer();
-  TR_CHECK(copy.size_bytes() == memory.size_bytes(), "a copy of another size");
-  if (memory.size_bytes() > 0) pairs_.emplace(memory.data(), Pair{memory, std::move(copy)});
+  pairs_.emplace(memory.data(), Pair{memory, std::move(copy)});
   return {};
 }
 

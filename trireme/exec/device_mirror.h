@@ -17,7 +17,6 @@ class DeviceMirror {
   // From now on the memory of `host` (its whole Buffer, so all views of it) has a copy on the device, with
   // undefined contents. kExhausted where it does not fit.
   Status add(const Tensor& host);
-  Status add(const Tensor& host, Buffer copy);  // there, in memory that somebody else made; of the same size
   std::optional<Tensor> find(const Tensor& host) const;  // the same view of the copy
   // Between the copies; for tensors that were added. They wait until it is done.
   Status upload(const Tensor& host) const;

@@ -24,6 +24,8 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(con
   options.setup_slot = kSlotDevices;
   TR_CO_ASSIGN_OR_RETURN(std::unique_ptr<comm::DeviceSum> sum,
                          co_await comm::make_device_sum(*context.rt, group, std::move(options)));
+  if (sum != nullptr && group.rank() == 0 && group.world() > 1)
+    context.rt->log(fmt::format("gradients of {} workers are added on GPUs: {}", group.world(), sum->way()));
   co_return std::shared_ptr<comm::DeviceSum>(std::move(sum));
 }
 

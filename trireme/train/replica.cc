@@ -128,6 +128,18 @@ Status Replica::Parts::bind_gradients(const plan::Bucket& bucket, const Tensor& 
   return {};
 }
 
+// The next bucket of a shard on the GPU, where it can be added to others', with the zeros of the host.
+Status Replica::Parts::add_on_gpu(Shard& shard, std::size_t at) const {
+  const Tensor& host = shard.buckets[shard.on_gpu.size()];
+  if (links.device_sum != nullptr) {
+    shard.on_gpu.push_back(links.device_sum->memory(at, shard.on_gpu.size()));
+  } else {
+    TR_ASSIGN_OR_RETURN(Tensor there, Tensor::allocate(*prepared->device, host.type()));
+    shard.on_gpu.push_back(std::move(there));
+  }
+  return copy_on_gpu(host, shard.on_gpu.back());
+}
+
 // The shard at place `at`; the first one's memory is where the sum over ranks is made. `memory`: of the one
 // that had the place before, or nothing.
 Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std::vector<Tensor> memory) {
@@ -142,21 +154,18 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
     const plan::Bucket& bucket = plan().buckets[i];
     const TensorType vector{DType::kF32, {by_factors(i) ? 0 : bucket.num_elems}};
     if (i == shard.buckets.size()) {
-      const bool staged = links.device_sum == nullptr;
+      const bool summed_here = at == 0 && links.device_sum == nullptr;
       TR_ASSIGN_OR_RETURN(Tensor own,
-                          at == 0 && staged ? group.allocate(vector) : Tensor::allocate(device(), vector));
+                          summed_here ? group.allocate(vector) : Tensor::allocate(device(), vector));
       if (own.raw() != nullptr) std::memset(own.raw(), 0, vector.num_bytes());
-      if (mirror != nullptr) {
-        TR_RETURN_IF_ERROR(staged ? mirror->add(own)
-                                  : mirror->add(own, links.device_sum->memory(at, i).buffer()));
-        if (vector.num_bytes() > 0) TR_RETURN_IF_ERROR(mirror->upload(own));
-      }
       shard.buckets.push_back(std::move(own));
     }
     if (by_factors(i)) {
       factors->bind(i, index, options.bindings);
     } else {
-      TR_RETURN_IF_ERROR(bind_gradients(bucket, shard.buckets[i], options));
+      if (mirror != nullptr) TR_RETURN_IF_ERROR(add_on_gpu(shard, at));
+      TR_RETURN_IF_ERROR(
+          bind_gradients(bucket, mirror != nullptr ? shard.on_gpu[i] : shard.buckets[i], options));
     }
     if (job.train.optimizer.max_batch_multiplier > 1) {
       TR_ASSIGN_OR_RETURN(Tensor sum, allocate_zeros(device(), vector));

@@ -13,6 +13,7 @@ struct Shard {
   std::int32_t index = 0;  // logical shard
   std::unique_ptr<exec::Execution> execution;
   std::vector<Tensor> buckets;  // f32 vectors, one per bucket: where backward writes; empty ones: see factors
+  std::vector<Tensor> on_gpu;   // the same on the GPU, where the model stays there: backward writes here
   std::vector<Tensor> sums;     // of the batches before, where steps have several; same shapes
 };
 
@@ -77,7 +78,9 @@ struct Replica::Parts {
   bool by_factors(std::size_t bucket) const { return plan().buckets[bucket].codec == plan::kFactors; }
   // A view of what holds the sum over all shards and ranks after the exchange: shard 0's memory, mostly.
   Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
-    const Tensor& all = by_factors(bucket) ? factors->gradient(bucket) : shards[0].buckets[bucket];
+    const Tensor& all = by_factors(bucket)  ? factors->gradient(bucket)
+                        : mirror != nullptr ? shards[0].on_gpu[bucket]
+                                            : shards[0].buckets[bucket];
     return Tensor(all.buffer(), type, static_cast<std::size_t>(offset) * 4);
   }
   void note(std::string name, const char* category, int track, TimeNs begin) {
@@ -93,6 +96,14 @@ struct Replica::Parts {
   Status make_shards();  // as many as this rank owns
   Result<Shard> make_shard(std::int32_t index, std::size_t at, std::vector<Tensor> memory);
   Status bind_gradients(const plan::Bucket& bucket, const Tensor& memory, exec::ExecutionOptions& options);
+  Status add_on_gpu(Shard& shard, std::size_t at) const;
+  // Between the host and the GPU, waiting until it is done.
+  Status copy_on_gpu(const Tensor& from, const Tensor& to) const {
+    const std::size_t bytes = from.type().num_bytes();
+    if (bytes == 0) return {};
+    return prepared->device->copy(from.buffer().slice(from.offset_bytes(), bytes),
+                                  to.buffer().slice(to.offset_bytes(), bytes), nullptr);
+  }
   Status make_feed();
   Status make_evaluator();
   io::NamedTensors named(const exec::Variables& from, bool with_state) const;
@@ -106,7 +117,7 @@ struct Replica::Parts {
   void begin_step(const StepInput& input);
   void on_notice(std::size_t shard, int notice);
   Status look_at_loss(std::size_t shard);
-  Tensor metrics_of(std::size_t shard) const;
+  Tensor metrics_of(const Tensor& last_bucket) const;
   runtime::Task<Status> exchange_on_gpu(std::size_t bucket);
   void bucket_is_final(std::size_t bucket);
   void begin_updates();

@@ -42,20 +42,21 @@ void Replica::Parts::on_notice(std::size_t shard, int notice) {
 }
 
 // Loss, correct count, and the wish to stop.
-Tensor Replica::Parts::metrics_of(std::size_t shard) const {
-  const Tensor& bucket = shards[shard].buckets.back();
-  return Tensor(bucket.buffer(), {DType::kF32, {3}},
-                bucket.offset_bytes() + static_cast<std::size_t>(plan().buckets.back().metrics_offset) * 4);
+Tensor Replica::Parts::metrics_of(const Tensor& last_bucket) const {
+  return Tensor(
+      last_bucket.buffer(), {DType::kF32, {3}},
+      last_bucket.offset_bytes() + static_cast<std::size_t>(plan().buckets.back().metrics_offset) * 4);
 }
 
 // On a GPU the loss is looked at after the whole backward pass, before anything leaves.
 Status Replica::Parts::look_at_loss(std::size_t shard) {
-  const Tensor metrics = metrics_of(shard);
+  const Tensor metrics = metrics_of(shards[shard].buckets.back());
   if (mirror != nullptr) {
-    TR_RETURN_IF_ERROR(mirror->download(metrics));
+    const Tensor there = metrics_of(shards[shard].on_gpu.back());
+    TR_RETURN_IF_ERROR(copy_on_gpu(there, metrics));
     if (now.stop_wanted && shard == 0) {
       metrics.data<float>()[2] = 1;
-      TR_RETURN_IF_ERROR(mirror->upload(metrics));
+      TR_RETURN_IF_ERROR(copy_on_gpu(metrics, there));
     }
   }
   if (!skips() && !std::isfinite(*metrics.data<float>()) && broken_shard < 0)
@@ -108,19 +109,19 @@ Task<Status> Replica::Parts::exchange_on_gpu(std::size_t bucket) {
     Status copied;
     runtime::ComputeFn down = [&](runtime::ComputeContext&) {
       for (const Shard& shard : shards)
-        if (copied.ok()) copied = mirror->download(shard.buckets[bucket]);
+        if (copied.ok()) copied = copy_on_gpu(shard.on_gpu[bucket], shard.buckets[bucket]);
     };
     co_await rt.compute(work, std::move(down), 1, "gradients to the host");
     TR_CO_RETURN_IF_ERROR(copied);
     TR_CO_RETURN_IF_ERROR(co_await agreement->exchange(exchange_of(bucket)));
     runtime::ComputeFn up = [&](runtime::ComputeContext&) {
-      copied = mirror->upload(shards[0].buckets[bucket]);
+      copied = copy_on_gpu(shards[0].buckets[bucket], shards[0].on_gpu[bucket]);
     };
     co_await rt.compute(work, std::move(up), 1, "gradients to the GPU");
     co_return copied;
   }
-  if (bucket + 1 == plan().buckets.size()) co_return mirror->download(metrics_of(0));
-  co_return Status();
+  if (bucket + 1 < plan().buckets.size()) co_return Status();
+  co_return copy_on_gpu(metrics_of(shards[0].on_gpu.back()), metrics_of(shards[0].buckets.back()));
 }
 
 // The sum over all shards is there when it ends: of gradients by the rule, of factors' products otherwise.
