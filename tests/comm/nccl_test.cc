@@ -1,5 +1,5 @@
 // Nccl against a made-up library (tests/fake_nccl): what calls give, and how they end when they go wrong.
-#include "trireme/comm/nccl.h"
+#include "trireme/comm/nccl/nccl.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// A library with the functions of NCCL that comm/nccl_library.h looks up, for tests without a GPU: "device
+// A library with the functions of NCCL that comm/nccl/library.h looks up, for tests without a GPU: "device
 // memory" is memory of the host, and a call is done by a thread of its communicator, through a file in
 // /dev/shm that ranks of one process or of several map. It checks what NCCL would hang or break on: another
 // kind of call, another count, a second call before the first was taken.

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "trireme/comm/device_sum.h"
-#include "trireme/comm/nccl.h"
+#include "trireme/comm/nccl/nccl.h"
 #include "trireme/kernel/cuda/session.h"
 #include "trireme/kernel/cuda/vector_sum.h"
 #include "trireme/runtime/sync.h"

@@ -1,4 +1,4 @@
-#include "trireme/comm/nccl_library.h"
+#include "trireme/comm/nccl/library.h"
 
 #include <dlfcn.h>
 

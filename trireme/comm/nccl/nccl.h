@@ -14,7 +14,7 @@
 #include <string>
 
 #include "trireme/collective/schedule.h"
-#include "trireme/comm/nccl_library.h"
+#include "trireme/comm/nccl/library.h"
 #include "trireme/runtime/runtime.h"
 #include "trireme/tensor/tensor.h"
 

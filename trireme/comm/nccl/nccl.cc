@@ -1,4 +1,4 @@
-#include "trireme/comm/nccl.h"
+#include "trireme/comm/nccl/nccl.h"
 
 #include <algorithm>
 #include <utility>
