@@ -26,7 +26,8 @@ namespace {
 // "GPUEMU01", the length in 8 bytes, a shared library: modules.cc reads it.
 constexpr std::string_view kMagic = "GPUEMU01";
 constexpr const char* kFlags =
-    "-std=c++17 -O1 -fPIC -shared -Wl,-Bsymbolic -fvisibility=hidden -fno-gnu-unique -fno-exceptions -fno-rtti "
+    "-std=c++17 -O1 -fPIC -shared -Wl,-Bsymbolic -fvisibility=hidden -fno-gnu-unique -fno-exceptions "
+    "-fno-rtti "
     "-fno-threadsafe-statics "
     "-fno-asynchronous-unwind-tables -fno-strict-aliasing -ffp-contract=off -fno-math-errno -nostdlib -w -x "
     "c++";
