@@ -8,6 +8,7 @@
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/op/fused/adapted.h"
+#include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel::cuda::test {
@@ -64,12 +65,17 @@ void add_rows(std::vector<OpCase>& t) {
 
 void add_channels(std::vector<OpCase>& t) {
   for (const Shape& shape : {Shape{6, 5, 14, 14}, Shape{40, 3, 56, 56}, Shape{30, 4, 7, 7}, Shape{3000, 40},
-                             Shape{500, 3}, Shape{70, 300}}) {
+                             Shape{500, 3}, Shape{70, 300}, Shape{900, 512}}) {
     const Input x{Fill::kReal, shape}, c{Fill::kReal, {shape[1]}}, var{Fill::kPositive, {shape[1]}};
     const std::string note = shape.to_string();
     t.push_back({&op::kBatchNorm, note, {x, c, c}});
     t.push_back({&op::kBatchNormGrad, note, {x, c, c, var, x}});
     t.push_back({&op::kBatchNormInference, note, {x, c, c, c, var}});
+    t.push_back({&op::kBatchNormRelu, note, {x, c, c}});
+    t.push_back({&op::kBatchNormRelu, note + " residual", {x, c, c, x}});
+    t.push_back({&op::kBatchNormReluGrad, note, {x, c, c, c, var, x}});
+    t.push_back({&op::kBatchNormAddReluGrad, note, {x, c, c, var, x, x}});
+    t.push_back({&op::kBatchNormAddReluGrad, note + " of two", {x, c, c, var, x, x, x}});
   }
 }
 
@@ -190,6 +196,9 @@ TEST(CudaRowTexts, OfHugeTensorsCompile) {
   compiles(op::kBatchNorm, {image, c, c}, {});
   compiles(op::kBatchNormGrad, {image, c, c, c, image}, {});
   compiles(op::kBatchNormInference, {image, c, c, c, c}, {});
+  compiles(op::kBatchNormRelu, {image, c, c, image}, {});
+  compiles(op::kBatchNormReluGrad, {image, c, c, c, c, image}, {});
+  compiles(op::kBatchNormAddReluGrad, {image, c, c, c, image, image, image}, {});
   compiles(op::kDropout, {x, scalar, scalar, ids}, {{"stream", std::int64_t{1}}});
 }
 
@@ -217,6 +226,14 @@ std::vector<Mixed> mixed() {
       {{&op::kBatchNormGrad, "", {x, row, row, wide, x}}, 16, 1},
       {{&op::kBatchNormInference, "", {image, c, c, c, var}}, 1, 1},
       {{&op::kBatchNormInference, "", {x, row, row, row, wide}}, 1, 0},
+      {{&op::kBatchNormRelu, "", {x, row, row}}, 1, 1},
+      {{&op::kBatchNormRelu, "", {x, row, row, x}}, 9, 1},
+      {{&op::kBatchNormRelu, "", {image, c, c, image}}, 1, 1},
+      {{&op::kBatchNormReluGrad, "", {x, row, row, row, wide, x}}, 33, 1},
+      {{&op::kBatchNormReluGrad, "", {image, c, c, c, var, image}}, 33, 1},
+      {{&op::kBatchNormAddReluGrad, "", {x, row, row, wide, x, x}}, 49, 1},
+      {{&op::kBatchNormAddReluGrad, "", {x, row, row, wide, x, x, x}}, 113, 1},
+      {{&op::kBatchNormAddReluGrad, "", {image, c, c, var, image, image, image}}, 1, 1},
       {{&op::kSoftmaxCrossEntropy, "", {x, labels, weights}}, 1, 0},
       {{&op::kSoftmaxCrossEntropyGrad, "", {x, labels, weights, stats}}, 1, 1},
       {{&op::kSoftmaxCrossEntropyGrad, "", {x, labels, weights, stats}}, 0, 1},

@@ -1,6 +1,7 @@
 // The family of all ops, in name order. One row per op/<family>/<op>.cc.
 #include <array>
 
+#include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
 
@@ -38,8 +39,11 @@ std::span<const OpDef* const> op_table() {
       &kAvgPool2d,
       &kAvgPool2dGrad,
       &kBatchNorm,
+      &kBatchNormAddReluGrad,
       &kBatchNormGrad,
       &kBatchNormInference,
+      &kBatchNormRelu,
+      &kBatchNormReluGrad,
       &kBernoulli,
       &kBiasAdd,
       &kBiasGrad,

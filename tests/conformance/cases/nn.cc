@@ -1,5 +1,6 @@
 // Pooling, biases, losses.
 #include "tests/conformance/cases/cases.h"
+#include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {
@@ -92,6 +93,22 @@ void add_averages(std::vector<OpCase>& t) {
   add("no samples", {0, 3, 4, 4}, {0, 3, 2, 2}, pool(2, 2, 0));
 }
 
+void add_norms_with_relu(std::vector<OpCase>& t, const Shape& x) {
+  constexpr double kSlack = 64;  // every part rounds to 16 bits
+  const std::string note = x.to_string();
+  const Input image{kReal, x}, vector{kReal, {x[1]}}, positive{kPositive, {x[1]}};
+  const Attrs eps = one("eps", 0.125);
+  const auto add = [&](const OpDef& def, const std::string& what, std::vector<Input> inputs) {
+    t.push_back(
+        {.def = &def, .note = note + what, .inputs = std::move(inputs), .attrs = eps, .half_slack = kSlack});
+  };
+  add(kBatchNormRelu, "", {image, vector, vector});
+  add(kBatchNormRelu, " with a residual", {image, vector, vector, image});
+  add(kBatchNormReluGrad, "", {image, vector, vector, vector, positive, image});
+  add(kBatchNormAddReluGrad, "", {image, vector, vector, positive, image, image});
+  add(kBatchNormAddReluGrad, " of two", {image, vector, vector, positive, image, image, image});
+}
+
 void add_batch_norms(std::vector<OpCase>& t) {
   for (const Shape& x : {Shape{4, 3}, Shape{2, 3, 2, 2}, Shape{1, 2}, Shape{0, 3, 2}}) {
     const std::string note = x.to_string();
@@ -102,6 +119,7 @@ void add_batch_norms(std::vector<OpCase>& t) {
         {&kBatchNormGrad, note, {{kReal, x}, {kReal, c}, {kReal, c}, {kPositive, c}, {kReal, x}}, eps});
     t.push_back(
         {&kBatchNormInference, note, {{kReal, x}, {kReal, c}, {kReal, c}, {kReal, c}, {kPositive, c}}, eps});
+    add_norms_with_relu(t, x);
   }
   for (const Shape& s : {Shape{3}, Shape{0}}) {
     t.push_back({&kApplyRunningAverage, s.to_string(), {{kReal, s}, {kReal, s}}});

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 
 #include "trireme/base/json.h"
 #include "trireme/cli/bench/kernel_times.h"
+#include "trireme/cli/bench/profile_rows.h"
 #include "trireme/cli/bench/work.h"
 #include "trireme/cli/bench/workloads.h"
 #include "trireme/cli/calibration_file.h"
@@ -24,6 +24,7 @@ using runtime::Task;
 
 constexpr TimeNs kArrival = 60 * kSecond;
 constexpr TimeNs kIdle = 4 * 3600 * kSecond;  // others are measured meanwhile
+constexpr std::size_t kMostKinds = 40;        // that a profile names
 constexpr std::int64_t kEndless = std::int64_t{1} << 40;
 
 // A number of /proc/self/status, in bytes; 0 where there is none.
@@ -146,45 +147,6 @@ Task<Result<std::int64_t>> Steps::memory() {
   co_return std::max<std::int64_t>(0, peak - resident_before_ - 4 * (num_parameters_ + batch));
 }
 
-double per_step_ms(TimeNs total, std::int64_t steps) {
-  return to_seconds(total) * 1e3 / static_cast<double>(steps);
-}
-
-// What the nodes of one op and kernel took together.
-Json by_op(const exec::Profile& before, const exec::Profile& after, std::int64_t steps) {
-  struct Sum {
-    std::string op, kernel;
-    int nodes = 0;
-    TimeNs ns = 0;
-    double flops = 0, bytes = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Sum> sums;
-  for (std::size_t i = 0; i < after.nodes.size(); ++i) {
-    const exec::NodeProfile& node = after.nodes[i];
-    Sum& sum = sums[{node.op, node.kernel}];
-    sum.op = node.op;
-    sum.kernel = node.kernel;
-    ++sum.nodes;
-    sum.ns += node.total_ns - (i < before.nodes.size() ? before.nodes[i].total_ns : 0);
-    sum.flops += node.flops;
-    sum.bytes += node.bytes;
-  }
-  std::vector<Sum> rows;
-  for (auto& [key, sum] : sums) rows.push_back(std::move(sum));
-  std::stable_sort(rows.begin(), rows.end(), [](const Sum& a, const Sum& b) { return a.ns > b.ns; });
-  Json ops = Json::array();
-  for (const Sum& sum : rows) {
-    const double ms = per_step_ms(sum.ns, steps);
-    ops.push_back({{"op", sum.op},
-                   {"kernel", sum.kernel},
-                   {"nodes", sum.nodes},
-                   {"ms", ms},
-                   {"gflops", ms > 0 ? sum.flops * 1e-6 / ms : 0},
-                   {"gbytes_per_second", ms > 0 ? sum.bytes * 1e-6 / ms : 0}});
-  }
-  return ops;
-}
-
 Task<Result<Json>> Steps::profile(std::int64_t count) {
   const auto current = [this] {
     std::vector<exec::Profile> all = replica_->profiles();
@@ -196,6 +158,7 @@ Task<Result<Json>> Steps::profile(std::int64_t count) {
   Result<std::vector<TimeNs>> times = co_await run(count);
   if (!times.ok()) co_return times.status();
   const exec::Profile after = current();
+  const graph::Graph& graph = prepared_->train->graph();
   TimeNs step_ns = 0;
   for (const TimeNs t : *times) step_ns += t;
   const TimeNs kernel_ns = after.node_ns() - before.node_ns();
@@ -208,7 +171,8 @@ Task<Result<Json>> Steps::profile(std::int64_t count) {
                  {"data_ms", per_step_ms(totals_.data_ns, count)},
                  {"overhead_ms", step_ms - kernel_ms - update_ms},
                  {"nodes", after.nodes.size()},
-                 {"ops", by_op(before, after, count)}};
+                 {"ops", profile_by_op(graph, before, after, count)},
+                 {"kinds", profile_by_kind(graph, before, after, count, kMostKinds)}};
 }
 
 Result<std::int64_t> count_of(std::string_view line) {

@@ -59,15 +59,19 @@ std::string profile_text(const TrainRow& row) {
   };
   std::string text = fmt::format("{} {}: {} ms a step, {} nodes\n", row.workload->name, row.dtype,
                                  ms_text(step), p.value("nodes", 0));
-  for (const Json& op : p.at("ops"))
-    text += fmt::format(
-        "  {:<34} {:>10} ms {:>6.1f} %  {:>8.1f} GFLOP/s {:>7.1f} GB/s\n",
+  const auto line = [&](const Json& op) {
+    return fmt::format(
+        "  {:<34} {:>10} ms {:>6.1f} %  {:>8.1f} GFLOP/s {:>7.1f} GB/s  {}\n",
         fmt::format("{} x {} ({})", op.value("nodes", 0), op.value("op", ""), op.value("kernel", "")),
         ms_text(op.value("ms", 0.0)), 100 * op.value("ms", 0.0) / step, op.value("gflops", 0.0),
-        op.value("gbytes_per_second", 0.0));
+        op.value("gbytes_per_second", 0.0), op.value("types", ""));
+  };
+  for (const Json& op : p.at("ops")) text += line(op);
   text += part("updates", p.value("update_ms", 0.0));
   text += part("waiting for data", p.value("data_ms", 0.0));
   text += part("around the kernels", p.value("overhead_ms", 0.0));
+  text += "  by types, the slowest:\n";
+  for (const Json& kind : p.at("kinds")) text += line(kind);
   return text;
 }
 

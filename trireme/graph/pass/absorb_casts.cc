@@ -194,7 +194,7 @@ class Absorber {
     std::vector<Value> inputs;
     bool changed = false;
     for (const Value v : node.inputs) {
-      const bool from_low = !low_[v].is_null() && rewriter_.at(v).is_null();
+      const bool from_low = is_made_low(v);
       adapted.in.push_back(from_low ? std::optional(DType::kF32) : std::nullopt);
       inputs.push_back(from_low ? Value(low_[v]) : rewriter_.at(v));
       changed |= from_low;

@@ -9,6 +9,7 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/adapted.h"
+#include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/fused/program.h"
 #include "trireme/op/ops.h"
 
@@ -18,8 +19,15 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 
 // Ops on [N,C,H,W] that do the same on [N * H * W, C].
-constexpr std::array kByChannel = {&op::kBiasAdd,       &op::kBiasGrad,           &op::kBatchNorm,
-                                   &op::kBatchNormGrad, &op::kBatchNormInference, &op::kLocalResponseNorm};
+constexpr std::array kByChannel = {&op::kBiasAdd,
+                                   &op::kBiasGrad,
+                                   &op::kBatchNorm,
+                                   &op::kBatchNormGrad,
+                                   &op::kBatchNormRelu,
+                                   &op::kBatchNormReluGrad,
+                                   &op::kBatchNormAddReluGrad,
+                                   &op::kBatchNormInference,
+                                   &op::kLocalResponseNorm};
 constexpr std::array kAlongAxis = {&op::kConcat, &op::kSplit, &op::kWindowSum};  // the same along dimension 1
 constexpr std::array kOverPlanes = {&op::kMean, &op::kSum, &op::kCount};
 constexpr std::array kConvolutions = {&op::kConv2d, &op::kConv2dInputGrad, &op::kConv2dFilterGrad};

@@ -1,5 +1,5 @@
-// Constant folding: nodes that depend on constants alone are evaluated once, here, with reference kernels.
-// Only elementwise and array ops: their fast kernels give the reference's bits, so folding does too.
+// Constant folding: nodes that depend on constants or types alone are evaluated once, here, with reference
+// kernels. Only elementwise and array ops: their fast kernels give the reference's bits, so folding does too.
 #include <algorithm>
 #include <cstring>
 
@@ -71,8 +71,23 @@ class Folder {
       if (t.shape.num_elems() > max_bytes_ || static_cast<std::int64_t>(t.num_bytes()) > max_bytes_)
         return false;
     for (const Value v : node.inputs) {
-      if (constants_[v].is_null()) return false;
-      in.push_back(constants_[v]);
+      if (!constants_[v].is_null()) {
+        in.push_back(constants_[v]);
+        continue;
+      }
+      const TensorType& type = graph_.type(v);
+      if (!node.def->has(op::kTypesOnly) || !is_known(type.shape)) return false;
+      in.emplace_back(Buffer::phantom(cpu_device(), type.num_bytes()), type);
+    }
+    return true;
+  }
+  // Not a size that stands for any batch, or was made from one.
+  static bool is_known(const Shape& shape) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    std::int64_t elems = 1;
+    for (const std::int64_t d : shape.dims()) {
+      if (d >= kUnknownDim / 2 || elems >= kMost) return false;
+      elems *= d;
     }
     return true;
   }

@@ -2,6 +2,7 @@
 // (or must not come before them) later, memory last.
 #include <array>
 
+#include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
 
@@ -26,6 +27,10 @@ std::span<const PassRow> pass_table() {
               [](const Graph& g, const PassOptions& o) { return fold_constants(g, o.fold_bytes); }},
       PassRow{"fuse_epilogues", "Makes matmul or conv2d, bias_add and relu one node. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return fuse_epilogues(g); }},
+      PassRow{"fuse_norms", "Makes batch_norm, a residual and relu one node. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return fuse_norms(g); }},
+      PassRow{"narrow_norms", "Keeps what batch norms make of 16-bit images in 16 bits. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_norms(g); }},
       PassRow{"narrow_masks", "Lets gradients of relu read the bf16 copy of its output. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_masks(g); }},
       PassRow{"channels_last", "Keeps images between convolutions with the channels last. After gradients.",

@@ -80,19 +80,30 @@ extern "C" __global__ void norm_sums(const T* x, A* parts, Planes s) {
   else sums_of<false>(x, parts, s);
 }
 
+struct Given { Packed x; Pack<R, kPack> residual; };
 template <bool kAligned>
-__device__ __forceinline__ void apply(const T* x, Y* y, const Planes& s, A mean, A inv, A gain, A shift) {
+__device__ __forceinline__ void apply(const T* x, const R* residual, Y* y, const Planes& s, A mean, A gain, A shift) {
   each_pack(
-      s, backwards() / s.num_parts, backwards() % s.num_parts, [&](i64 at) { return load_pack<kAligned>(x + at); },
-      [&](const Packed& p, i64 at) {
+      s, backwards() / s.num_parts, backwards() % s.num_parts,
+      [&](i64 at) {
+        Given p;
+        p.x = load_pack<kAligned>(x + at);
+        if (kResidual) p.residual = load_pack<kAligned>(residual + at);
+        return p;
+      },
+      [&](const Given& p, i64 at) {
         Pack<Y, kPack> out;
 #pragma unroll
-        for (int v = 0; v < kPack; ++v) out.v[v] = narrow<Y>((widen(p.v[v]) - mean) * inv * gain + shift);
+        for (int v = 0; v < kPack; ++v) {
+          A value = normed(widen(p.x.v[v]) - mean, gain, shift);
+          if (kResidual) value += widen(p.residual.v[v]);
+          out.v[v] = narrow<Y>(kRelu ? relu_of(value) : value);
+        }
         store_pack<kAligned>(y + at, out);
       });
 }
-extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const B* bias, Y* y, M* means,
-                                      V* vars, Planes s, double eps) {
+extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const B* bias, const R* residual,
+                                      Y* y, M* means, V* vars, Planes s, double eps) {
   const i64 channel = backwards() / s.num_parts;
   A mean = 0, var = 0;
   if (s.total > 0) {
@@ -106,69 +117,110 @@ extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale
     means[channel] = narrow<M>(mean);
     vars[channel] = narrow<V>(var);
   }
-  const A inv = (A)1 / root_of(var + (A)eps), gain = widen(scale[channel]), shift = widen(bias[channel]);
-  if (is_aligned(x) && is_aligned(y)) apply<true>(x, y, s, mean, inv, gain, shift);
-  else apply<false>(x, y, s, mean, inv, gain, shift);
+  const A gain = gain_of(var, scale[channel], eps), shift = widen(bias[channel]);
+  if (is_aligned(x) && is_aligned(residual) && is_aligned(y)) apply<true>(x, residual, y, s, mean, gain, shift);
+  else apply<false>(x, residual, y, s, mean, gain, shift);
 }
 )cuda";
 
+// dy counts where y is positive; of a norm with a residual that is dresidual, which the first walk writes and
+// the second one reads.
 constexpr const char* kGradText = R"cuda(
-struct Pair { Packed x; Pack<D, kPack> dy; };
-template <bool kAligned> __device__ __forceinline__ Pair load_pair(const T* x, const D* dy) {
-  return {load_pack<kAligned>(x), load_pack<kAligned>(dy)};
+struct Channel { A mean, gain, shift; };
+struct Given { Packed x; Pack<D, kPack> dy; Pack<E, kPack> second; Pack<K, kPack> y; };
+__device__ __forceinline__ Channel channel_of(i64 c, const S* scale, const B* bias, const M* means, const V* vars,
+                                              double eps) {
+  Channel r;
+  r.mean = widen(means[c]);
+  r.gain = gain_of(widen(vars[c]), scale[c], eps);
+  r.shift = kRelu && !kFromY ? widen(bias[c]) : (A)0;
+  return r;
 }
 template <bool kAligned>
-__device__ __forceinline__ void sums_of(const T* x, const M* means, const D* dy, A* parts, const Planes& s) {
-  const i64 channel = blockIdx.x / s.num_parts;
-  const A mean = widen(means[channel]);
+__device__ __forceinline__ void sums_of(const T* x, const K* y, const D* dy, const E* second, Z* dresidual, A* parts,
+                                        const Planes& s, const Channel& of) {
   A sum = 0, dot = 0;
   each_pack(
-      s, channel, blockIdx.x % s.num_parts, [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
-      [&](const Pair& p, i64) {
+      s, blockIdx.x / s.num_parts, blockIdx.x % s.num_parts,
+      [&](i64 at) {
+        Given p;
+        p.x = load_pack<kAligned>(x + at);
+        p.dy = load_pack<kAligned>(dy + at);
+        if (kTwo) p.second = load_pack<kAligned>(second + at);
+        if (kFromY) p.y = load_pack<kAligned>(y + at);
+        return p;
+      },
+      [&](const Given& p, i64 at) {
+        Pack<Z, kPack> out;
 #pragma unroll
         for (int v = 0; v < kPack; ++v) {
-          const A dv = widen(p.dy.v[v]);
-          sum += dv;
-          dot += dv * (widen(p.x.v[v]) - mean);
+          const A off = widen(p.x.v[v]) - of.mean;
+          A d = widen(p.dy.v[v]);
+          if (kTwo) d += widen(p.second.v[v]);
+          if (kFromY) {
+            out.v[v] = narrow<Z>(widen(p.y.v[v]) > 0 ? d : (A)0);
+            d = widen(out.v[v]);
+          } else if (kRelu) {
+            d = normed(off, of.gain, of.shift) > 0 ? d : (A)0;
+          }
+          sum += d;
+          dot += d * off;
         }
+        if (kFromY) store_pack<kAligned>(dresidual + at, out);
       });
   put_sums(parts, sum, dot);
 }
-extern "C" __global__ void norm_sums(const T* x, const M* means, const D* dy, A* parts, Planes s) {
-  if (is_aligned(x) && is_aligned(dy)) sums_of<true>(x, means, dy, parts, s);
-  else sums_of<false>(x, means, dy, parts, s);
+extern "C" __global__ void norm_sums(const T* x, const S* scale, const B* bias, const M* means, const V* vars,
+                                     const K* y, const D* dy, const E* second, Z* dresidual, A* parts, Planes s,
+                                     double eps) {
+  const Channel of = channel_of(blockIdx.x / s.num_parts, scale, bias, means, vars, eps);
+  if (is_aligned(x) && is_aligned(y) && is_aligned(dy) && is_aligned(second) && is_aligned(dresidual))
+    sums_of<true>(x, y, dy, second, dresidual, parts, s, of);
+  else
+    sums_of<false>(x, y, dy, second, dresidual, parts, s, of);
 }
 
+template <bool kMasked> struct Seen { typedef D Type; };
+template <> struct Seen<true> { typedef Z Type; };
+typedef Seen<kFromY != 0>::Type Q;
+struct Pair { Packed x; Pack<Q, kPack> dy; };
 template <bool kAligned>
-__device__ __forceinline__ void apply(const T* x, const D* dy, X* dx, const Planes& s, A mean, A inv, A gain, A sum,
+__device__ __forceinline__ void apply(const T* x, const Q* dy, X* dx, const Planes& s, const Channel& of, A sum,
                                       A dot) {
   each_pack(
       s, backwards() / s.num_parts, backwards() % s.num_parts,
-      [&](i64 at) { return load_pair<kAligned>(x + at, dy + at); },
+      [&](i64 at) {
+        Pair p;
+        p.x = load_pack<kAligned>(x + at);
+        p.dy = load_pack<kAligned>(dy + at);
+        return p;
+      },
       [&](const Pair& p, i64 at) {
         Pack<X, kPack> out;
 #pragma unroll
         for (int v = 0; v < kPack; ++v) {
-          const A xh = (widen(p.x.v[v]) - mean) * inv;
-          out.v[v] = narrow<X>(inv * (widen(p.dy.v[v]) * gain - sum - xh * dot));
+          const A off = widen(p.x.v[v]) - of.mean;
+          A d = widen(p.dy.v[v]);
+          if (kRelu && !kFromY) d = normed(off, of.gain, of.shift) > 0 ? d : (A)0;
+          out.v[v] = narrow<X>(fma_of(d, of.gain, -fma_of(off, dot, sum)));
         }
         store_pack<kAligned>(dx + at, out);
       });
 }
-extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const M* means, const V* vars,
-                                      const D* dy, X* dx, G* dscale, H* dbias, Planes s, double eps) {
+extern "C" __global__ void norm_apply(const T* x, const A* parts, const S* scale, const B* bias, const M* means,
+                                      const V* vars, const Q* dy, X* dx, G* dscale, H* dbias, Planes s, double eps) {
   const i64 channel = backwards() / s.num_parts;
+  const Channel of = channel_of(channel, scale, bias, means, vars, eps);
   const A inv = (A)1 / root_of(widen(vars[channel]) + (A)eps);
-  const A mean = widen(means[channel]), gain = widen(scale[channel]);
   const Sums sums = get_sums(parts, channel, s.num_parts);
   const A all = sums.a, with = sums.b * inv;
   if (backwards() % s.num_parts == 0 && threadIdx.x == 0) {
     dscale[channel] = narrow<G>(with);
     dbias[channel] = narrow<H>(all);
   }
-  const A sum = all * gain / (A)s.total, dot = with * gain / (A)s.total;
-  if (is_aligned(x) && is_aligned(dy) && is_aligned(dx)) apply<true>(x, dy, dx, s, mean, inv, gain, sum, dot);
-  else apply<false>(x, dy, dx, s, mean, inv, gain, sum, dot);
+  const A sum = all * of.gain / (A)s.total, dot = with * of.gain / (A)s.total * inv;
+  if (is_aligned(x) && is_aligned(dy) && is_aligned(dx)) apply<true>(x, dy, dx, s, of, sum, dot);
+  else apply<false>(x, dy, dx, s, of, sum, dot);
 }
 )cuda";
 
@@ -184,7 +236,7 @@ extern "C" __global__ void norm_given(const T* x, const S* scale, const B* bias,
     const Packed p = load_pack(x + i, aligned);
     Pack<Y, kPack> out;
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) out.v[v] = narrow<Y>((widen(p.v[v]) - mean) * gain + shift);
+    for (int v = 0; v < kPack; ++v) out.v[v] = narrow<Y>(normed(widen(p.v[v]) - mean, gain, shift));
     store_pack(y + i, out, aligned);
   }
 }
@@ -228,10 +280,10 @@ Made make_batch_norm(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
   const PlanesPlan p = plan_planes(x, widest_bytes(q));
   if (p.s.plane == 1) return make_batch_norm_rows(q, p.images, p.s.channels);
-  const std::string text =
-      norm_text(q, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kForwardText});
+  const std::string text = batch_norm_text(q, {{"kPack", p.pack}}, {p.index, kPlanesText, kForwardText});
   TR_ASSIGN_OR_RETURN(const Function* sums, q.device.function(text, "norm_sums"));
   TR_ASSIGN_OR_RETURN(const Function* apply, q.device.function(text, "norm_apply"));
+  const int residual = batch_norm_parts(q).residual;
   const double eps = q.attrs.get_float("eps");
   return make_kernel(
       [=](const CudaArgs& a) -> Status {
@@ -240,7 +292,7 @@ Made make_batch_norm(const CudaQuery& q) {
         if (p.s.total > 0)
           TR_RETURN_IF_ERROR(launch(a.stream, *sums, {p.blocks()}, {kThreads}, 0, in, parts, p.s));
         return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, a.in(1).raw(), a.in(2).raw(),
-                      a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
+                      input_at(a, residual), a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
       },
       2 * p.blocks() * sizeof(double));
 }
@@ -249,17 +301,22 @@ Made make_batch_norm_grad(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
   const PlanesPlan p = plan_planes(x, widest_bytes(q));
   if (p.s.plane == 1) return make_batch_norm_grad_rows(q, p.images, p.s.channels);
-  const std::string text = norm_text(q, {{"kPack", p.pack}}, {p.index, pack_text(), kPlanesText, kGradText});
+  const std::string text = batch_norm_text(q, {{"kPack", p.pack}}, {p.index, kPlanesText, kGradText});
   TR_ASSIGN_OR_RETURN(const Function* sums, q.device.function(text, "norm_sums"));
   TR_ASSIGN_OR_RETURN(const Function* apply, q.device.function(text, "norm_apply"));
+  const BatchNormParts of = batch_norm_parts(q);
   const double eps = q.attrs.get_float("eps");
   return make_kernel(
       [=](const CudaArgs& a) -> Status {
         if (p.s.channels == 0) return ok_status();
-        void *in = a.in(0).raw(), *mean = a.in(2).raw(), *dy = a.in(4).raw(), *parts = a.workspace;
-        TR_RETURN_IF_ERROR(launch(a.stream, *sums, {p.blocks()}, {kThreads}, 0, in, mean, dy, parts, p.s));
-        return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, a.in(1).raw(), mean,
-                      a.in(3).raw(), dy, a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s, eps);
+        void *in = a.in(0).raw(), *scale = a.in(1).raw(), *bias = input_at(a, of.bias), *parts = a.workspace;
+        void *mean = input_at(a, of.mean), *var = input_at(a, of.var), *dy = input_at(a, of.dy);
+        void* const masked = of.y >= 0 ? a.out(3).raw() : nullptr;
+        TR_RETURN_IF_ERROR(launch(a.stream, *sums, {p.blocks()}, {kThreads}, 0, in, scale, bias, mean, var,
+                                  input_at(a, of.y), dy, input_at(a, of.second), masked, parts, p.s, eps));
+        return launch(a.stream, *apply, {p.blocks()}, {kThreads}, 0, in, parts, scale, bias, mean, var,
+                      masked != nullptr ? masked : dy, a.out(0).raw(), a.out(1).raw(), a.out(2).raw(), p.s,
+                      eps);
       },
       2 * p.blocks() * sizeof(double));
 }
@@ -268,7 +325,7 @@ Made make_batch_norm_inference(const CudaQuery& q) {
   const TensorType& x = q.inputs[0];
   const PlanesPlan p = plan_planes(x, widest_bytes(q));
   if (p.s.plane == 1) return make_batch_norm_inference_rows(q, p.images, p.s.channels);
-  const std::string text = norm_text(q, {{"kPack", p.pack}}, {p.index, pack_text(), kInferenceText});
+  const std::string text = batch_norm_text(q, {{"kPack", p.pack}}, {p.index, kInferenceText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "norm_given"));
   const double eps = q.attrs.get_float("eps");
   const std::int64_t n = x.shape.num_elems();
