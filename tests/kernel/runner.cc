@@ -83,6 +83,8 @@ Tensor fill_special(const TensorType& type, const Special& special, std::uint32_
       const std::int64_t v = special.low + (state >> 8) % (special.limit - special.low);
       if (type.dtype == DType::kI32)
         t.data<std::int32_t>()[i] = static_cast<std::int32_t>(v);
+      else if (type.dtype == DType::kU8)
+        t.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(v);
       else
         t.data<std::int64_t>()[i] = v;
     }

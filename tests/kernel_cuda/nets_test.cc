@@ -150,6 +150,11 @@ void add_channels_last(std::vector<Case>& out) {
     add("avg_pool2d", pool + R"(,"count_include_pad":false)", {x});
     add("avg_pool2d_grad", pool + shape, {y});
     add("l2_pool2d", pool, {x});
+    add("max_pool2d_places_grad", pool + shape, {y, y});
+    for (std::size_t k = out.size() - 4; k < out.size(); ++k)
+      out[k].special[1] = {.dtype = DType::kU8, .low = 0, .limit = 7};
+    add_adapted(out, "max_pool2d_places", pool, R"("in":["f32"],"out":["bf16",null],"channels_last":true)",
+                {x}, {0});
     add("max_pool2d_grad", R"("window_h":9,"window_w":7,"stride_h":1,"stride_w":1)",
         {x, {2, 1, 1, c}, {2, 1, 1, c}});
   }

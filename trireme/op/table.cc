@@ -2,6 +2,7 @@
 #include <array>
 
 #include "trireme/op/fused/batch_norm_relu.h"
+#include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
 
@@ -118,6 +119,8 @@ std::span<const OpDef* const> op_table() {
       &kMaxPool2d,
       &kMaxPool2dGrad,
       &kMaxPool2dGradGrad,
+      &kMaxPool2dPlaces,
+      &kMaxPool2dPlacesGrad,
       &kMaximum,
       &kMean,
       &kMin,

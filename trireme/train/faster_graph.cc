@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "trireme/graph/pass/keep_places.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
@@ -44,6 +45,7 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::merge_common(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
+    TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
     if (job.train.precision == "bf16" || job.train.precision == "f16") {
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_norms(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_masks(merged));

@@ -1,6 +1,7 @@
 // Pooling, biases, losses.
 #include "tests/conformance/cases/cases.h"
 #include "trireme/op/fused/batch_norm_relu.h"
+#include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {
@@ -32,6 +33,14 @@ void add_pools(std::vector<OpCase>& t) {
                "overlapping padded",
                {{kDistinct, wide}, {kReal, wide_y}, {kReal, wide}},
                pool(3, 1, 1)});
+  const auto add_places = [&](const std::string& note, const Shape& in, const Shape& out, Attrs attrs) {
+    t.push_back({&kMaxPool2dPlaces, note, {{kDistinct, in}}, attrs});
+    attrs.set("input_shape", Ints(in.dims().begin(), in.dims().end()));
+    t.push_back({&kMaxPool2dPlacesGrad, note, {{kReal, out}, {kBytes, out}}, attrs, true});
+  };
+  add_places("plain", x, y, pool(2, 2, 0));
+  add_places("overlapping padded", wide, wide_y, pool(3, 1, 1));
+  add_places("no samples", none, none_y, pool(2, 2, 0));
 }
 
 void add_losses(std::vector<OpCase>& t) {

@@ -9,12 +9,15 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/adapted.h"
+#include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/fused/program.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
 namespace {
 
+// Its elements are elements of x.
+bool is_max_pool(const OpDef& def) { return &def == &op::kMaxPool2d || &def == &op::kMaxPool2dPlaces; }
 bool is_low(DType d) { return d == DType::kBF16 || d == DType::kF16; }
 
 class Absorber {
@@ -201,6 +204,7 @@ class Absorber {
     }
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
       adapted.out.push_back(wanted_[Value{id, k}]);
+      if (k == 0 && is_max_pool(*adapted.def) && adapted.in[0]) adapted.out[0] = low_dtype(node.inputs[0]);
       changed |= adapted.out.back().has_value();
     }
     if (!changed) return rewriter_.copy(id, std::move(inputs), node.attrs).status();

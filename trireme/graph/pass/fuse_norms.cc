@@ -20,7 +20,8 @@ struct Forward {
 };
 struct Backward {
   const Forward* forward;
-  std::int32_t relu_grad, norm_grad, add = -1;  // add: of two gradients of y
+  std::int32_t relu_grad, norm_grad;
+  std::int32_t add = -1, cast = -1;  // of two gradients of y, and of their sum in 16 bits
 };
 
 class NormFuser {
@@ -105,9 +106,13 @@ class NormFuser {
     if (f.residual.is_null() && !only_for({id, 0}, *user)) return;
     Backward b{&f, id, *user};
     const Value dy = graph_.node(id).inputs[0];
-    if (!f.residual.is_null() && is_sum_for(dy, id) && !changes(graph_.node(dy.node).inputs, dy.node, id)) {
-      b.add = dy.node;
-      gone_[static_cast<std::size_t>(b.add)] = true;
+    const bool is_cast = is(dy.node, op::kCast) && only_for(dy, id);
+    const Value sum = is_cast ? graph_.node(dy.node).inputs[0] : dy;
+    if (!f.residual.is_null() && is_sum_for(sum, is_cast ? dy.node : id) &&
+        !changes(graph_.node(sum.node).inputs, sum.node, id)) {
+      b.add = sum.node;
+      gone_[static_cast<std::size_t>(sum.node)] = true;
+      if (is_cast) gone_[static_cast<std::size_t>(b.cast = dy.node)] = true;
     }
     gone_[static_cast<std::size_t>(b.norm_grad)] = true;
     backward_.emplace(id, b);
@@ -129,20 +134,27 @@ class NormFuser {
     const std::vector<Value>& norm = graph_.node(f.norm).inputs;
     const Value mean{f.norm, 1}, var{f.norm, 2}, dy = graph_.node(b.relu_grad).inputs[0];
     const bool plain = f.residual.is_null();
-    std::vector<Value> inputs = plain ? std::vector<Value>{norm[0], norm[1], norm[2], mean, var}
-                                      : std::vector<Value>{norm[0], norm[1], mean, var, {f.relu, 0}};
-    if (b.add < 0) inputs.push_back(dy);
-    if (b.add >= 0) {
-      const std::vector<Value>& parts = graph_.node(b.add).inputs;
-      inputs.insert(inputs.end(), parts.begin(), parts.end());
+    std::vector<Value> inputs =
+        rewriter_.at(plain ? std::vector<Value>{norm[0], norm[1], norm[2], mean, var}
+                           : std::vector<Value>{norm[0], norm[1], mean, var, {f.relu, 0}});
+    for (const Value part : b.add < 0 ? std::vector<Value>{dy} : graph_.node(b.add).inputs) {
+      Result<Value> now = b.cast < 0 ? Result<Value>(rewriter_.at(part)) : cast_as(b.cast, part);
+      if (!now.ok()) return now.status();
+      inputs.push_back(*now);
     }
     TR_ASSIGN_OR_RETURN(
         const Value made,
         rewriter_.add_in_place_of(b.norm_grad, plain ? op::kBatchNormReluGrad : op::kBatchNormAddReluGrad,
-                                  rewriter_.at(inputs), graph_.node(f.norm).attrs));
+                                  std::move(inputs), graph_.node(f.norm).attrs));
     for (const std::int32_t k : {0, 1, 2}) rewriter_.map({b.norm_grad, k}, {made.node, k});
     if (!plain) rewriter_.map({b.relu_grad, 0}, {made.node, 3});
     return {};
+  }
+
+  Result<Value> cast_as(std::int32_t id, Value part) {
+    const Node& cast = graph_.node(id);
+    std::vector<Value> inputs{rewriter_.at(part)};
+    return rewriter_.add(op::kCast, std::move(inputs), cast.attrs, cast.name, cast.site);
   }
 
   const Graph& graph_;

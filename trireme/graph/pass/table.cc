@@ -2,6 +2,7 @@
 // (or must not come before them) later, memory last.
 #include <array>
 
+#include "trireme/graph/pass/keep_places.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
@@ -31,6 +32,8 @@ std::span<const PassRow> pass_table() {
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return fuse_norms(g); }},
       PassRow{"narrow_norms", "Keeps what batch norms make of 16-bit images in 16 bits. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_norms(g); }},
+      PassRow{"keep_places", "Keeps where maxima of pooling are instead of their images. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return keep_places(g); }},
       PassRow{"narrow_masks", "Lets gradients of relu read the bf16 copy of its output. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_masks(g); }},
       PassRow{"channels_last", "Keeps images between convolutions with the channels last. After gradients.",

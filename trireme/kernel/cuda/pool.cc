@@ -5,7 +5,7 @@
 #include "trireme/kernel/cuda/pool_last.h"
 #include "trireme/kernel/cuda/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
-#include "trireme/op/nn/pool2d.h"
+#include "trireme/op/fused/max_pool2d_places.h"
 
 namespace trireme::kernel::cuda {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using op::detail::PoolGeometry;
 
 // What a text of windows does with the elements of one, or a text of spreading with its gradient.
-constexpr const char* kModes = "enum { kMax, kPick, kWhere, kAverage, kRoot };\n";
+constexpr const char* kModes = "enum { kMax, kPick, kBoth, kWhere, kAverage, kRoot };\n";
 
 struct Sizes {  // as the texts have it
   std::int64_t planes, h, w, oh, ow;
@@ -57,8 +57,8 @@ extern "C" __global__ void pool_windows(const In* __restrict__ x, const Given* _
       }
     }
     const i64 to = p * per_plane + place;
-    if (kMode == kMax) out[to] = store_acc<Out>(best);
-    if (kMode == kWhere) places[to] = (Where)where;
+    if (kMode == kMax || kMode == kBoth) out[to] = store_acc<Out>(best);
+    if (kMode == kBoth || kMode == kWhere) places[to] = (Where)where;
     if (kMode == kPick) {
       const Int r = kSmall ? top + where / kWindowW : where / w;
       const Int c = kSmall ? left + where % kWindowW : where % w;
@@ -168,12 +168,10 @@ extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Gi
 #endif
 )cuda";
 
-constexpr std::int64_t kSmallTaps = 49, kThreads = 256;
+constexpr std::int64_t kSmallTaps = op::detail::kMostPlaces, kThreads = 256;
 constexpr std::byte* kNone = nullptr;
 
-bool is_small(const PoolGeometry& g) {
-  return g.window_h <= kSmallTaps && g.window_w <= kSmallTaps && g.window_h * g.window_w <= kSmallTaps;
-}
+bool is_small(const PoolGeometry& g) { return op::detail::has_places(g); }
 // A patch of dx lies below few windows: the text that unrolls them stays short.
 bool has_patches(const PoolGeometry& g) { return is_small(g) && g.stride_h <= 4 && g.stride_w <= 4; }
 
@@ -189,7 +187,7 @@ std::string constants(const CudaQuery& q, const PoolGeometry& g, const char* mod
   std::string text = kModes;
   text += fmt::format("typedef {} In; typedef {} Given; typedef {} Out; typedef {} A;\n",
                       cuda_type(q.inputs[0].dtype), cuda_type(given), cuda_type(q.outputs[0].dtype),
-                      q.inputs[0].dtype == DType::kF64 ? "double" : "float");
+                      q.inputs[0].dtype == DType::kF64 || given == DType::kF64 ? "double" : "float");
   text += fmt::format("typedef {} Int; typedef {} Where;\n", narrow ? "int" : "i64", small ? "u8" : "i64");
   text += fmt::format(
       "constexpr Int kWindowH = {}, kWindowW = {}, kStrideH = {}, kStrideW = {}, kPadH = {}, kPadW = {};\n",
@@ -247,6 +245,9 @@ Dim grid_last(const Sizes& s, std::int64_t places) {
   return {blocks_for(s.planes * places * s.group, kThreads)};
 }
 
+// Where the maxima are put, of an op that gives them.
+std::byte* places_of(const CudaArgs& a) { return a.outputs.size() > 1 ? a.out(1).raw() : kNone; }
+
 Made make_windows_last(const CudaQuery& q, const PoolGeometry& g, const char* mode, bool picked, double eps) {
   const LastPlan p = plan_last(q, g);
   const std::string text = constants(q, g, mode, q.inputs[picked ? 2 : 0].dtype) + p.constants;
@@ -255,34 +256,40 @@ Made make_windows_last(const CudaQuery& q, const PoolGeometry& g, const char* mo
     const Dim blocks = grid_last(sizes, sizes.oh * sizes.ow);
     if (sizes.planes * sizes.group == 0) return ok_status();
     return launch(a.stream, *f, blocks, {kThreads}, 0, a.in(0).raw(), picked ? a.in(2).raw() : kNone,
-                  a.out(0).raw(), kNone, sizes, eps, static_cast<int>(is_aligned(a, pack)));
+                  a.out(0).raw(), places_of(a), sizes, eps, static_cast<int>(is_aligned(a, pack)));
   });
 }
 
-// The gradient of averages, or of maxima, which are found anew.
-Made make_spread_last(const CudaQuery& q, const PoolGeometry& g, bool maxima) {
+// dy is the last input of floating numbers.
+DType dy_dtype(const CudaQuery& q) {
+  return q.inputs[q.inputs.back().dtype == DType::kU8 ? 0 : q.inputs.size() - 1].dtype;
+}
+
+// The gradient of averages, or of maxima, which are found anew or given.
+enum class Of : std::uint8_t { averages, maxima, places };
+Made make_spread_last(const CudaQuery& q, const PoolGeometry& g, Of of) {
   const LastPlan p = plan_last(q, g);
   const auto compiled = [&](const char* mode, const char* body, const char* name) {
-    return q.device.function(constants(q, g, mode, q.inputs.back().dtype) + p.constants + body, name);
+    return q.device.function(constants(q, g, mode, dy_dtype(q)) + p.constants + body, name);
   };
   const Function* find = nullptr;
-  if (maxima) {
+  if (of == Of::maxima) {
     TR_ASSIGN_OR_RETURN(find, compiled("kWhere", kPoolWindowsLast, "pool_windows"));
   }
   TR_ASSIGN_OR_RETURN(const Function* spread,
-                      compiled(maxima ? "kMax" : "kAverage", kPoolSpreadLast, "pool_spread"));
+                      compiled(of == Of::averages ? "kAverage" : "kMax", kPoolSpreadLast, "pool_spread"));
   const auto windows = static_cast<std::size_t>(g.n * g.c * g.oh * g.ow);
-  const auto enqueue = [find, spread, sizes = p.sizes, pack = p.pack](const CudaArgs& a) -> Status {
+  const auto enqueue = [of, find, spread, sizes = p.sizes, pack = p.pack](const CudaArgs& a) -> Status {
     if (sizes.planes * sizes.group == 0) return ok_status();
     const int aligned = is_aligned(a, pack);
     if (find != nullptr)
       TR_RETURN_IF_ERROR(launch(a.stream, *find, grid_last(sizes, sizes.oh * sizes.ow), {kThreads}, 0,
                                 a.in(0).raw(), kNone, kNone, a.workspace, sizes, 0.0, aligned));
     return launch(a.stream, *spread, grid_last(sizes, sizes.h * sizes.w), {kThreads}, 0,
-                  find != nullptr ? a.workspace : kNone, a.inputs.back().raw(), a.out(0).raw(), sizes,
-                  aligned);
+                  of == Of::places ? a.in(1).raw() : a.workspace, a.in(of == Of::maxima ? 2 : 0).raw(),
+                  a.out(0).raw(), sizes, aligned);
   };
-  return make_kernel(enqueue, maxima ? windows * (is_small(g) ? 1 : sizeof(std::int64_t)) : 0);
+  return make_kernel(enqueue, find != nullptr ? windows * (is_small(g) ? 1 : sizeof(std::int64_t)) : 0);
 }
 
 // `picked`: the third input is read at the maxima.
@@ -296,7 +303,7 @@ Made make_windows(const CudaQuery& q, const char* mode, bool picked, double eps)
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (sizes.planes == 0) return ok_status();
     return launch(a.stream, *f, grid(sizes, sizes.oh * sizes.ow), {kThreads}, 0, a.in(0).raw(),
-                  picked ? a.in(2).raw() : kNone, a.out(0).raw(), kNone, sizes, eps);
+                  picked ? a.in(2).raw() : kNone, a.out(0).raw(), places_of(a), sizes, eps);
   });
 }
 
@@ -320,9 +327,8 @@ Result<Spread> make_spread(const CudaQuery& q, const PoolGeometry& g, const char
       patches ? ((g.h + g.stride_h - 1) / g.stride_h) * ((g.w + g.stride_w - 1) / g.stride_w) : g.h * g.w;
   const bool even = patches && g.w % g.stride_w == 0 && (g.stride_w == 2 || g.stride_w == 4);
   const std::string head = fmt::format("#define PATCHES {}\n", patches ? 1 : 0);
-  TR_ASSIGN_OR_RETURN(
-      const Function* f,
-      q.device.function(head + constants(q, g, mode, q.inputs.back().dtype) + kSpread, "pool_spread"));
+  TR_ASSIGN_OR_RETURN(const Function* f,
+                      q.device.function(head + constants(q, g, mode, dy_dtype(q)) + kSpread, "pool_spread"));
   const auto size = static_cast<std::int64_t>(dtype_size(q.outputs[0].dtype));
   return Spread{f, sizes_of(g, per_plane), per_plane, even ? size * g.stride_w : 0};
 }
@@ -330,13 +336,14 @@ Result<Spread> make_spread(const CudaQuery& q, const PoolGeometry& g, const char
 }  // namespace
 
 Made make_max_pool2d(const CudaQuery& q) { return make_windows(q, "kMax", false, 0); }
+Made make_max_pool2d_places(const CudaQuery& q) { return make_windows(q, "kBoth", false, 0); }
 Made make_max_pool2d_grad_grad(const CudaQuery& q) { return make_windows(q, "kPick", true, 0); }
 Made make_avg_pool2d(const CudaQuery& q) { return make_windows(q, "kAverage", false, 0); }
 Made make_l2_pool2d(const CudaQuery& q) { return make_windows(q, "kRoot", false, q.attrs.get_float("eps")); }
 
 Made make_avg_pool2d_grad(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.outputs[0], q.attrs));
-  if (q.channels_last) return make_spread_last(q, g, false);
+  if (q.channels_last) return make_spread_last(q, g, Of::averages);
   TR_ASSIGN_OR_RETURN(const Spread spread, make_spread(q, g, "kAverage"));
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (spread.sizes.planes == 0) return ok_status();
@@ -344,11 +351,21 @@ Made make_avg_pool2d_grad(const CudaQuery& q) {
   });
 }
 
+Made make_max_pool2d_places_grad(const CudaQuery& q) {
+  TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.outputs[0], q.attrs));
+  if (q.channels_last) return make_spread_last(q, g, Of::places);
+  TR_ASSIGN_OR_RETURN(const Spread spread, make_spread(q, g, "kMax"));
+  return make_kernel([=](const CudaArgs& a) -> Status {
+    if (spread.sizes.planes == 0) return ok_status();
+    return spread(a, a.in(1).raw(), a.in(0).raw());
+  });
+}
+
 // Finds the maxima anew: y would not say which of equal elements comes first. A byte per window goes through
 // the workspace.
 Made make_max_pool2d_grad(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const PoolGeometry g, op::detail::pool_geometry(q.inputs[0], q.attrs));
-  if (q.channels_last) return make_spread_last(q, g, true);
+  if (q.channels_last) return make_spread_last(q, g, Of::maxima);
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
   TR_ASSIGN_OR_RETURN(
       const Function* find,

@@ -66,12 +66,12 @@ extern "C" __global__ void pool_windows(const In* __restrict__ x, const Given* _
       }
     }
     const i64 to = (i64)window * channels + channel;
-    if (kMode == kWhere) {
+    if (kMode == kBoth || kMode == kWhere) {
       Pack<Where, kPack> found;
 #pragma unroll
       for (int k = 0; k < kPack; ++k) found.v[k] = (Where)where[k];
       store_pack(places + to, found, aligned);
-      continue;
+      if (kMode == kWhere) continue;
     }
     const i64 rows = (top + kWindowH < h ? top + kWindowH : h) - first_row;
     const i64 columns = (left + kWindowW < w ? left + kWindowW : w) - first_column;
@@ -79,7 +79,7 @@ extern "C" __global__ void pool_windows(const In* __restrict__ x, const Given* _
     Pack<Out, kPack> made;
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
-      if (kMode == kMax) made.v[k] = store_acc<Out>(best[k]);
+      if (kMode == kMax || kMode == kBoth) made.v[k] = store_acc<Out>(best[k]);
       if (kMode == kRoot) made.v[k] = store_acc<Out>(sqrt(total[k] + (A)eps));
       if (kMode == kAverage) made.v[k] = store_acc<Out>(total[k] / count);
       if (kMode == kPick) {

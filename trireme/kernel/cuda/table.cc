@@ -5,6 +5,7 @@
 #include <array>
 
 #include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/pool_last.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/fused/adapted.h"
 
@@ -167,6 +168,8 @@ std::span<const CudaRow> cuda_kernels() {
       // pool, window, recurrent, linalg
       {"max_pool2d", "nvrtc", &make_max_pool2d, nullptr, true, true},
       {"max_pool2d_grad", "nvrtc", &make_max_pool2d_grad, nullptr, true, true},
+      {"max_pool2d_places", "nvrtc", &make_max_pool2d_places, nullptr, true, true},
+      {"max_pool2d_places_grad", "nvrtc", &make_max_pool2d_places_grad, nullptr, true, true},
       {"max_pool2d_grad_grad", "nvrtc", &make_max_pool2d_grad_grad, nullptr, true, true},
       {"avg_pool2d", "nvrtc", &make_avg_pool2d, nullptr, true, true},
       {"avg_pool2d_grad", "nvrtc", &make_avg_pool2d_grad, nullptr, true, true},
