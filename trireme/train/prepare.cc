@@ -11,6 +11,7 @@
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
 #include "trireme/plan/replica_model.h"
+#include "trireme/train/bucket_notices.h"
 #include "trireme/train/coded_buckets.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/factors.h"
@@ -94,13 +95,34 @@ bool gates_come_first(const exec::CompiledGraph& compiled, const Prepared& p) {
   return last_gate <= first_gradient;
 }
 
+// On a GPU: compiled with a cut per bucket, or in one piece where the order of the nodes has changed since.
+Status compile_in_buckets(const graph::Graph& graph, exec::CompileOptions options, Prepared& out) {
+  out.loss_notice = -1;
+  options.notices = bucket_notices(graph, out.plan);
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
+  const auto same = [](const exec::Notice& a, const exec::Notice& b) {
+    return a.output == b.output && a.variable == b.variable;
+  };
+  const std::vector<exec::Notice> kept = bucket_notices(out.train->graph(), out.plan);
+  if (std::equal(kept.begin(), kept.end(), options.notices.begin(), same)) {
+    for (std::size_t i = 0; i < out.plan.buckets.size(); ++i)
+      out.bucket_of_notice.push_back(static_cast<int>(i));
+    out.notices_of_bucket.assign(out.plan.buckets.size(), 1);
+    return {};
+  }
+  out.plan.overlap = plan::Overlap::kNone;
+  options.notices.clear();
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
+  return {};
+}
+
 Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   exec::CompileOptions options = kernel_options(job, out, fixed);
   out.notices_of_bucket.assign(plan.buckets.size(), 0);
   const auto notify = [&](std::string output, std::string variable, std::size_t bucket) {
     options.bound.push_back(output);
-    if (out.device != nullptr) return;  // one strand, captured whole: buckets leave when it has ended
+    if (out.device != nullptr) return;  // as few strands as can be, each captured whole
     options.notices.push_back({std::move(output), std::move(variable)});
     out.bucket_of_notice.push_back(static_cast<int>(bucket));
     ++out.notices_of_bucket[bucket];
@@ -117,6 +139,8 @@ Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prep
   notify("loss", "", plan.buckets.size() - 1);
   notify("correct", "", plan.buckets.size() - 1);
   if (out.device != nullptr) out.loss_notice = -1;
+  if (out.device != nullptr && plan.overlap == plan::Overlap::kBuckets)
+    return compile_in_buckets(graph, std::move(options), out);
   if (plan.overlap == plan::Overlap::kFull)
     for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters});
   TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
@@ -129,9 +153,12 @@ Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prep
 
 // What the job asks for, as far as it can be done: where updates wait for all gradients, one worker has
 // nothing to hide, and other rules have steps of their own.
-Result<plan::Overlap> possible_overlap(const Job& job, int world, bool on_gpu) {
-  if (on_gpu) return plan::Overlap::kNone;
+Result<plan::Overlap> possible_overlap(const Job& job, int world, const Prepared& p) {
   TR_ASSIGN_OR_RETURN(const plan::Overlap wanted, plan::find_overlap(job.parallel.overlap));
+  if (p.device != nullptr) {
+    const bool can = p.resident && world > 1 && p.plan.buckets.size() > 1;
+    return can && wanted != plan::Overlap::kNone ? plan::Overlap::kBuckets : plan::Overlap::kNone;
+  }
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   if (rule->pace != agree::Pace::kStep) return plan::Overlap::kBuckets;
   const bool barrier = waits_for_all(job) || rule->needs_server;
@@ -419,7 +446,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   plan.transport = options.transport;
   out->device = options.device;
   out->resident = out->device != nullptr && can_stay_on_gpu(job, plan);
-  TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world, out->device != nullptr));
+  TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world, *out));
   const Status shares = can_share_weights(job, options.transport, options.world);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;

@@ -57,7 +57,9 @@ struct Replica::Parts {
   std::span<const BatchTensors> batch;
   bool exchange_early = true;  // buckets leave while backward runs
   int broken_shard = -1;       // its loss is not a number
-  std::vector<int> pending;    // notices left per bucket
+  std::vector<bool> looked;    // on a GPU: at the loss of each shard
+  Status look_failure;
+  std::vector<int> pending;  // notices left per bucket
 
   // Exchanges; with full overlap those of a step end while the next one runs.
   std::vector<bool> travelling;  // final, not applied yet

@@ -15,6 +15,8 @@ void Replica::Parts::begin_step(const StepInput& input) {
   now = input;
   exchange_early = input.num_batches == 1 && plan().overlap != plan::Overlap::kNone;
   broken_shard = -1;
+  looked.assign(shards.size(), false);
+  look_failure = {};
   pending = prepared->notices_of_bucket;
   for (int& n : pending) n *= static_cast<int>(shards.size());
 }
@@ -37,6 +39,8 @@ void Replica::Parts::on_notice(std::size_t shard, int notice) {
     if (!std::isfinite(loss) && broken_shard < 0) broken_shard = static_cast<int>(shard);
   }
   if (!exchange_early) return;
+  if (mirror != nullptr && !looked[shard] && look_failure.ok()) look_failure = look_at_loss(shard);
+  if (!look_failure.ok()) return;
   const auto bucket = static_cast<std::size_t>(prepared->bucket_of_notice[static_cast<std::size_t>(notice)]);
   if (--pending[bucket] == 0 && broken_shard < 0) bucket_is_final(bucket);
 }
@@ -48,8 +52,9 @@ Tensor Replica::Parts::metrics_of(const Tensor& last_bucket) const {
       last_bucket.offset_bytes() + static_cast<std::size_t>(plan().buckets.back().metrics_offset) * 4);
 }
 
-// On a GPU the loss is looked at after the whole backward pass, before anything leaves.
+// On a GPU the loss is looked at once, before anything leaves.
 Status Replica::Parts::look_at_loss(std::size_t shard) {
+  looked[shard] = true;
   const Tensor metrics = metrics_of(shards[shard].buckets.back());
   if (mirror != nullptr) {
     const Tensor there = metrics_of(shards[shard].on_gpu.back());
@@ -190,7 +195,8 @@ Task<Status> Replica::Parts::run_shard(std::size_t shard) {
     for (std::size_t b = 0; b < travelling.size(); ++b)
       if (!travelling[b]) shards[shard].execution->open(static_cast<int>(b));
   if (status.ok()) status = co_await shards[shard].execution->run();
-  if (status.ok() && prepared->device != nullptr) status = look_at_loss(shard);
+  if (status.ok()) status = look_failure;
+  if (status.ok() && prepared->device != nullptr && !looked[shard]) status = look_at_loss(shard);
   note(fmt::format("shard {}", shards[shard].index), "compute", static_cast<int>(shard), began);
   co_return status;
 }
