@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/kernel/cuda/shared_memory.h"
 #include "trireme/train/coded_buckets.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/replica_parts.h"
@@ -136,6 +137,9 @@ Status Replica::Parts::add_on_gpu(Shard& shard, std::size_t at) const {
   } else {
     TR_ASSIGN_OR_RETURN(Tensor there, Tensor::allocate(*prepared->device, host.type()));
     shard.on_gpu.push_back(std::move(there));
+    if (plan().logical_shards > 1)
+      shard.locked.push_back(kernel::cuda::lock_pages(*kernel::cuda::as_cuda(prepared->device.get()),
+                                                      host.raw(), host.type().num_bytes()));
   }
   return copy_on_gpu(host, shard.on_gpu.back());
 }

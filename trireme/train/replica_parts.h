@@ -14,7 +14,8 @@ struct Shard {
   std::unique_ptr<exec::Execution> execution;
   std::vector<Tensor> buckets;  // f32 vectors, one per bucket: where backward writes; empty ones: see factors
   std::vector<Tensor> on_gpu;   // the same on the GPU, where the model stays there: backward writes here
-  std::vector<Tensor> sums;     // of the batches before, where steps have several; same shapes
+  std::vector<std::shared_ptr<void>> locked;  // pages of buckets that pass through the host
+  std::vector<Tensor> sums;                   // of the batches before, where steps have several; same shapes
 };
 
 struct Replica::Parts {

@@ -433,8 +433,11 @@ Summary Worker::summarise() const {
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.per_worker = shares_;
   s.rule = replica_->rule().report().more;  // of rank 0
-  if (start_.prepared->resident && group_.world() > 1)
+  if (start_.prepared->resident && group_.world() > 1) {
+    const std::int32_t shards = replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
+    s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
+  }
   if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;

@@ -1,5 +1,7 @@
 #include "trireme/kernel/cuda/shared_memory.h"
 
+#include <dlfcn.h>
+
 #include <cstring>
 
 #include "trireme/kernel/cuda/device.h"
@@ -14,7 +16,28 @@ Status unavailable(const Status& status) {
   return status.ok() ? status : Status(Code::kUnavailable, status.message());
 }
 
+// Not among the functions that must be there: without it copies are slower.
+template <typename F>
+F find_in_driver(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return driver != nullptr ? reinterpret_cast<F>(dlsym(driver, name)) : nullptr;
+}
+
 }  // namespace
+
+std::shared_ptr<void> lock_pages(CudaDevice& device, std::byte* memory, std::size_t bytes) {
+  using Lock = CUresult (*)(void*, std::size_t, unsigned);
+  using Unlock = CUresult (*)(void*);
+  const auto lock = find_in_driver<Lock>("cuMemHostRegister_v2");
+  const auto unlock = find_in_driver<Unlock>("cuMemHostUnregister");
+  if (memory == nullptr || bytes == 0 || lock == nullptr || unlock == nullptr) return nullptr;
+  device.enter();
+  if (lock(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) return nullptr;
+  return std::shared_ptr<void>(memory, [&device, unlock](void* p) {
+    device.enter();
+    unlock(p);
+  });
+}
 
 Result<std::uint64_t> gpu_number(const CudaDevice& device) {
   const Libraries& lib = device.lib();

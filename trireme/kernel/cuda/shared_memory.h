@@ -1,4 +1,5 @@
-// Memory of a GPU that several processes of one host see (CUDA IPC), without a CUDA header.
+// Memory of a GPU that several processes of one host see (CUDA IPC), and memory of the host that a GPU
+// reaches directly, without a CUDA header.
 #pragma once
 
 #include <array>
@@ -24,5 +25,9 @@ Result<MemoryHandle> share_memory(const CudaDevice& device, const Buffer& whole)
 // What another process told: not this one, which has the memory already. It is unmapped with the last Buffer;
 // its owner keeps it until then. kUnavailable: other namespaces, GPUs that do not reach each other.
 Result<Buffer> map_memory(CudaDevice& device, const MemoryHandle& handle, std::size_t bytes);
+
+// Page-locks memory of the host as long as what it returns lives: copies are several times as fast. Null
+// where it cannot be, which is no failure.
+std::shared_ptr<void> lock_pages(CudaDevice& device, std::byte* memory, std::size_t bytes);
 
 }  // namespace trireme::kernel::cuda
