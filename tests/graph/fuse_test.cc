@@ -4,6 +4,7 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/same_outputs.h"
 #include "trireme/graph/builder.h"
+#include "trireme/graph/pass/fuse_and_join.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/fused/program.h"
 
@@ -156,6 +157,36 @@ TEST(Fuse, ABiasComputedByTheSameGroupStaysOutside) {
   const Graph fused = *fuse_elementwise(g);
   ASSERT_TRUE(verify(fused).ok()) << verify(fused).to_string();
   expect_same_results(fused, g, {{"x", random_f32(1, {3, 3, 3})}, {"v", random_f32(2, {3})}}, 0, "bias");
+}
+
+TEST(FuseAndJoin, ResultsOfOneShapeThatNobodyReadsComeTogether) {
+  Graph graph;
+  Builder b(graph);
+  Feeds feeds;
+  const Value share = b.input("share", kF32, {});
+  feeds.emplace("share", random_f32(1, {}));
+  for (int i = 0; i < 6; ++i) {
+    const Shape shape{i % 2 == 0 ? 4 : 6};
+    const std::string name = fmt::format("v{}", i);
+    feeds.emplace(name, random_f32(static_cast<std::uint64_t>(i) + 2, shape));
+    b.output("scaled " + name, b.mul(b.variable(name, kF32, shape), share));
+  }
+  ASSERT_TRUE(b.status().ok());
+  const Graph joined = *fuse_and_join(graph);
+  ASSERT_TRUE(verify(joined).ok()) << verify(joined).to_string();
+  EXPECT_EQ(count_ops(joined, "fused"), 2) << joined.to_text();
+  EXPECT_EQ(count_ops(joined, "mul"), 0);
+  expect_same_results(joined, graph, feeds, 0, "joined");
+}
+
+TEST(FuseAndJoin, KeepsTheBitsOfRandomGraphs) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const RandomGraph r = random_graph(seed, 40, /*with_hosts=*/seed % 2 == 1, Flavour::kRich);
+    const Graph after = *fuse_and_join(r.graph);
+    ASSERT_TRUE(verify(after).ok()) << verify(after).to_string() << "\n" << after.to_text();
+    expect_same_results(after, r.graph, r.feeds, 0, fmt::format("seed {}", seed));
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST(FuseEpilogues, ProductBiasAndReluBecomeOneNodeInATrainingGraph) {

@@ -43,6 +43,7 @@ void with_type(DType dtype, Fn fn) {
   if (dtype == DType::kF64) return fn(double{});
   if (dtype == DType::kF32) return fn(float{});
   if (dtype == DType::kBF16) return fn(BFloat16(0));
+  if (dtype == DType::kU8) return fn(std::uint8_t{});
   TR_CHECK(dtype == DType::kF16, "no operands of {}", dtype_name(dtype));
   fn(Float16(0));
 }

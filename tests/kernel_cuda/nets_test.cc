@@ -166,6 +166,9 @@ void add_channels_last(std::vector<Case>& out) {
     add("conv2d_input_grad", attrs + R"(,"input_shape":[2,8,9,7])", {filter, y});
     add("conv2d_filter_grad", attrs + fmt::format(R"(,"filter_shape":[16,{},3,2])", 8 / groups), {x, y});
   }
+  const Shape thin{2, 9, 7, 3}, thin_filter{16, 3, 2, 3}, thin_y{2, 5, 9, 16};  // padded for cuDNN
+  add("conv2d", conv, {thin, thin_filter});
+  add("conv2d_filter_grad", conv + R"(,"filter_shape":[16,3,3,2])", {thin, thin_y});
   const std::string casts = R"("in":[null,"f32","f32"],"out":["bf16"],"channels_last":true)";
   add_adapted(out, "max_pool2d_grad", pool, casts, {{2, 9, 7, 8}, {2, 5, 6, 8}, {2, 5, 6, 8}}, {1, 2});
 }

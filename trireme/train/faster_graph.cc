@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "trireme/graph/pass/fuse_and_join.h"
 #include "trireme/graph/pass/keep_places.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
@@ -54,6 +55,7 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
+    return graph::fuse_and_join(merged);
   }
   return graph::fuse_elementwise(merged);
 }

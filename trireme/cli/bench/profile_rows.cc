@@ -91,4 +91,12 @@ Json profile_by_kind(const graph::Graph& graph, const exec::Profile& before, con
   return rows_of(graph, before, after, steps, true, most);
 }
 
+Json profile_memory(const exec::MemoryReport& m) {
+  return {{"values", m.values_bytes},
+          {"workspaces", m.workspace_bytes},
+          {"weights", m.variables_bytes},
+          {"inputs", m.feeds_bytes},
+          {"gradients", m.bound_bytes}};
+}
+
 }  // namespace trireme::cli::bench

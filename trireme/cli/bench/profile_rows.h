@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trireme/base/json.h"
+#include "trireme/exec/memory_report.h"
 #include "trireme/exec/profile.h"
 #include "trireme/graph/graph.h"
 
@@ -16,5 +17,8 @@ Json profile_by_op(const graph::Graph& graph, const exec::Profile& before, const
 // The same for nodes of one op and equal types; the first `most`.
 Json profile_by_kind(const graph::Graph& graph, const exec::Profile& before, const exec::Profile& after,
                      std::int64_t steps, std::size_t most);
+
+// What a training step has in memory beside the optimiser's state, in bytes.
+Json profile_memory(const exec::MemoryReport& memory);
 
 }  // namespace trireme::cli::bench

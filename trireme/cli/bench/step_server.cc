@@ -171,6 +171,7 @@ Task<Result<Json>> Steps::profile(std::int64_t count) {
                  {"data_ms", per_step_ms(totals_.data_ns, count)},
                  {"overhead_ms", step_ms - kernel_ms - update_ms},
                  {"nodes", after.nodes.size()},
+                 {"memory", profile_memory(prepared_->train->memory())},
                  {"ops", profile_by_op(graph, before, after, count)},
                  {"kinds", profile_by_kind(graph, before, after, count, kMostKinds)}};
 }

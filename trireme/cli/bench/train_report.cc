@@ -70,7 +70,10 @@ std::string profile_text(const TrainRow& row) {
   text += part("updates", p.value("update_ms", 0.0));
   text += part("waiting for data", p.value("data_ms", 0.0));
   text += part("around the kernels", p.value("overhead_ms", 0.0));
-  text += "  by types, the slowest:\n";
+  text += "  memory, MiB:";
+  for (const auto& [name, bytes] : p.at("memory").items())
+    text += fmt::format(" {} {:.0f}", name, bytes.get<double>() / (1 << 20));
+  text += "\n  by types, the slowest:\n";
   for (const Json& kind : p.at("kinds")) text += line(kind);
   return text;
 }

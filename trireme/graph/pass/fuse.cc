@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "trireme/graph/pass/fuse_and_join.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/program.h"
@@ -33,9 +34,10 @@ class Fuser {
     for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
   }
 
-  Result<Graph> run() {
+  Result<Graph> run(bool join_results) {
     for (std::int32_t i = 0; i < graph_.size(); ++i)
       if (is_candidate(i)) grow(i);
+    if (join_results) join();
     for (std::int32_t i = 0; i < graph_.size(); ++i) {
       const std::int32_t g = group_of_[static_cast<std::size_t>(i)];
       const Members* members = g < 0 ? nullptr : &groups_[static_cast<std::size_t>(g)];
@@ -87,6 +89,33 @@ class Fuser {
     const auto own = static_cast<std::int32_t>(groups_.size());
     for (const std::int32_t m : mine) group_of_[static_cast<std::size_t>(m)] = own;
     groups_.push_back(std::move(mine));
+  }
+
+  // Small results that no node reads, alone in their groups, come to the last one of their shape.
+  void join() {
+    constexpr std::int64_t kMostElems = 1 << 21;
+    std::vector<std::int32_t> open;  // groups, one of each shape
+    for (std::int32_t id = 0; id < graph_.size(); ++id) {
+      const std::int32_t own = group_of_[static_cast<std::size_t>(id)];
+      if (own < 0 || groups_[static_cast<std::size_t>(own)].size() > 1 || !users_[Value{id, 0}].empty() ||
+          shape(id).num_elems() > kMostElems)
+        continue;
+      const auto same = std::find_if(open.begin(), open.end(), [&](std::int32_t g) {
+        return shape(groups_[static_cast<std::size_t>(g)].back()) == shape(id);
+      });
+      if (same == open.end()) {
+        open.push_back(own);
+        continue;
+      }
+      Members both = groups_[static_cast<std::size_t>(*same)];
+      both.push_back(id);
+      if (!is_sound(both)) {
+        *same = own;
+        continue;
+      }
+      group_of_[static_cast<std::size_t>(id)] = *same;
+      groups_[static_cast<std::size_t>(*same)] = std::move(both);
+    }
   }
 
   bool is_sound(const Members& members) const {
@@ -202,6 +231,7 @@ class Fuser {
 
 }  // namespace
 
-Result<Graph> fuse_elementwise(const Graph& graph) { return Fuser(graph).run(); }
+Result<Graph> fuse_elementwise(const Graph& graph) { return Fuser(graph).run(/*join_results=*/false); }
+Result<Graph> fuse_and_join(const Graph& graph) { return Fuser(graph).run(/*join_results=*/true); }
 
 }  // namespace trireme::graph

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "trireme/kernel/cuda/conv_direct.h"
+#include "trireme/kernel/cuda/conv_padded.h"
 #include "trireme/kernel/cuda/matmul_epilogue.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/kernel/cuda/turned.h"
@@ -141,6 +142,36 @@ std::unique_ptr<CudaKernel> run_plan(const CudaQuery& q, const Planned& p, const
   return make_kernel(enqueue, own_bytes + whole_lines(filter_bytes) + whole_lines(bias_bytes));
 }
 
+// Whether images are so thin that they are worth padding. Gradients of such images are seldom asked for.
+bool is_thin(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
+  return q.channels_last && g.cg == g.c && parts.pass != DnnPass::input_grad &&
+         ChannelPadding::pays(q.outputs[0].dtype, g.c);
+}
+
+// The same convolution of images and filters with more channels, all of them 0.
+Made make_padded(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
+  ConvGeometry wide = g;
+  wide.c = wide.cg = ChannelPadding::kWide;
+  TR_ASSIGN_OR_RETURN(const Planned p, plan_conv(q, parts.pass, wide, Finish::none));
+  TR_ASSIGN_OR_RETURN(const ChannelPadding pad, ChannelPadding::make(q.device, q.outputs[0].dtype, g.c));
+  const std::int64_t pixels = g.n * g.h * g.w, taps = g.o * g.kh * g.kw;
+  const std::size_t pixel_bytes = ChannelPadding::kWide * dtype_size(q.outputs[0].dtype);
+  const std::size_t own_bytes = whole_lines(p.plan->workspace_bytes());
+  const std::size_t image_bytes = whole_lines(static_cast<std::size_t>(pixels) * pixel_bytes);
+  const auto enqueue = [=](const CudaArgs& args) -> Status {
+    std::byte *const image = args.workspace + own_bytes, *const filter = image + image_bytes;
+    void* const narrow = address_of(args, parts.filter);
+    TR_RETURN_IF_ERROR(pad.widen(args.stream, address_of(args, parts.x), image, pixels));
+    if (parts.filter != kOutput) TR_RETURN_IF_ERROR(pad.widen(args.stream, narrow, filter, taps));
+    const std::array all{DnnBinding{p.names.x, image}, DnnBinding{p.names.filter, filter},
+                         DnnBinding{p.names.y, address_of(args, parts.y)}};
+    TR_RETURN_IF_ERROR(p.plan->enqueue(args.stream, all, args.workspace));
+    return parts.filter == kOutput ? pad.narrow(args.stream, filter, narrow, taps) : ok_status();
+  };
+  return make_kernel(enqueue,
+                     own_bytes + image_bytes + whole_lines(static_cast<std::size_t>(taps) * pixel_bytes));
+}
+
 Made make_direct(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
   TR_ASSIGN_OR_RETURN(const DirectConv conv, DirectConv::make(q, parts.pass, g));
   return make_kernel([conv, parts](const CudaArgs& args) {
@@ -153,6 +184,10 @@ Made make_conv(const CudaQuery& q, const Parts& parts, bool by_library) {
   TR_ASSIGN_OR_RETURN(const ConvGeometry g,
                       op::detail::conv_geometry(type_of(q, parts.x), type_of(q, parts.filter), q.attrs));
   if (by_library && !q.device.only_compiles() && !is_empty(q, parts)) {
+    if (is_thin(q, parts, g)) {
+      Made padded = make_padded(q, parts, g);
+      if (padded.ok()) return padded;
+    }
     auto planned = plan_conv(q, parts.pass, g, Finish::none);
     if (planned.ok()) return run_plan(q, *planned, parts, 0);
     if (q.channels_last) {

@@ -6,7 +6,8 @@ const char* const kNormColumnsText = R"cuda(
 struct Columns { i64 rows, channels, part, num_parts; };
 constexpr int kDown = 256 / kAcross;  // threads y; kAcross: threads x
 __device__ __forceinline__ i64 channel_index() { return ((i64)blockIdx.x * kAcross + threadIdx.x) * kPack; }
-// use(load(offset), offset) for the rows of this thread in part `which`, in order; kAhead loads are in flight.
+// use(load(offset), offset) for the rows of this thread in part `which`, in order; kAhead loads are in flight. One is best where the walk
+// writes too (measured): more threads fit.
 template <int kAhead, class Load, class Use>
 __device__ __forceinline__ void each_row(const Columns& s, i64 which, Load load, Use use) {
   const i64 begin = which * s.part, end = begin + s.part < s.rows ? begin + s.part : s.rows;
@@ -30,31 +31,34 @@ template <class E> __device__ __forceinline__ void load_values(A* to, const E* f
 }
 // Adds up over threads y; parts: [num_parts][2][channels].
 __device__ __forceinline__ void put_sums(A* parts, const Columns& s, const A* a, const A* b) {
-  __shared__ A sums[2][kDown][kAcross * kPack];
+  constexpr int kValues = kAcross * kPack;
+  __shared__ A sums[2][kDown][kValues];
 #pragma unroll
   for (int v = 0; v < kPack; ++v) {
-    sums[0][threadIdx.y][v * kAcross + threadIdx.x] = a[v];
-    sums[1][threadIdx.y][v * kAcross + threadIdx.x] = b[v];
+    sums[0][threadIdx.y][threadIdx.x * kPack + v] = a[v];
+    sums[1][threadIdx.y][threadIdx.x * kPack + v] = b[v];
   }
   __syncthreads();
-  const i64 c = channel_index();
-  if (threadIdx.y > 1 || c >= s.channels) return;
-#pragma unroll
-  for (int v = 0; v < kPack; ++v) {
+  const i64 first = (i64)blockIdx.x * kValues;
+  for (int i = threadIdx.y * kAcross + threadIdx.x; i < 2 * kValues; i += 256) {
+    const int which = i / kValues, k = i % kValues;
     A total = 0;
-    for (int k = 0; k < kDown; ++k) total += sums[threadIdx.y][k][v * kAcross + threadIdx.x];
-    parts[((i64)blockIdx.y * 2 + threadIdx.y) * s.channels + c + v] = total;
+#pragma unroll
+    for (int d = 0; d < kDown; ++d) total += sums[which][d][k];
+    if (first + k < s.channels) parts[((i64)blockIdx.y * 2 + which) * s.channels + first + k] = total;
   }
 }
 // The sums of a channel over all parts, for threads y = 0; threads x along channels, threads y over parts.
 __device__ __forceinline__ bool get_sums(const A* parts, const Columns& s, i64 c, A& a, A& b) {
   __shared__ A sums[2][32][33];
   a = b = 0;
-  if (c < s.channels)
+  if (c < s.channels) {
+#pragma unroll 8
     for (i64 k = threadIdx.y; k < s.num_parts; k += 32) {
       a += parts[k * 2 * s.channels + c];
       b += parts[(k * 2 + 1) * s.channels + c];
     }
+  }
   sums[0][threadIdx.y][threadIdx.x] = a;
   sums[1][threadIdx.y][threadIdx.x] = b;
   __syncthreads();
@@ -72,7 +76,7 @@ const char* const kNormForwardText = R"cuda(
 template <bool kAligned> __device__ __forceinline__ void add_rows(const T* x, const Columns& s, A* sum, A* square) {
   A shift[kPack];
   load_values(shift, x + channel_index());
-  each_row<4>(
+  each_row<2>(
       s, backwards(), [&](i64 at) { return load_pack<kAligned>(x + at); },
       [&](const Packed& p, i64) {
 #pragma unroll
@@ -120,7 +124,7 @@ __device__ __forceinline__ void apply(const T* x, const A* table, const B* bias,
   load_values(shift, bias + c);
   load_values(mean, table + c);
   load_values(gain, table + s.channels + c);
-  each_row<kResidual ? 2 : 4>(
+  each_row<1>(
       s, blockIdx.y,
       [&](i64 at) {
         Given p;
@@ -151,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(256)
 // table 2. dy: where y is positive; of a norm with a residual that is dresidual, which the first walk writes
 // and the second one reads.
 const char* const kNormGradText = R"cuda(
-constexpr int kAhead = kFromY ? 2 : 4;
+constexpr int kAhead = kFromY ? 1 : 2;
 struct Given { Packed x; Pack<D, kPack> dy; Pack<E, kPack> second; Pack<K, kPack> y; };
 template <bool kAligned>
 __device__ __forceinline__ void add_rows(const T* x, const S* scale, const B* bias, const M* means, const V* vars,
@@ -237,7 +241,7 @@ __device__ __forceinline__ void apply(const T* x, const A* table, const B* bias,
   load_values(gain, table + c);
   load_values(sum, table + s.channels + c);
   load_values(dot, table + 2 * s.channels + c);
-  each_row<4>(
+  each_row<1>(
       s, blockIdx.y,
       [&](i64 at) {
         Pair p;
@@ -278,7 +282,7 @@ extern "C" __global__ void column_apply(const T* x, const S* scale, const B* bia
   load_values(var, vars + c);
 #pragma unroll
   for (int v = 0; v < kPack; ++v) gain[v] = gain[v] / root_of(var[v] + (A)eps);
-  each_row<4>(
+  each_row<1>(
       s, blockIdx.y, [&](i64 at) { return load_pack(x + at, aligned); },
       [&](const Packed& p, i64 at) {
         Pack<Y, kPack> out;

@@ -88,7 +88,8 @@ __device__ A share(const Given* dy, i64 at, Int row, Int column, Int h, Int w) {
   return d / (A)(kWholeCount ? (i64)kWindowH * kWindowW : rows * columns);
 }
 
-#if PATCHES
+)cuda";
+constexpr const char* kSpreadPatches = R"cuda(
 extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Given* __restrict__ dy, Out* __restrict__ dx,
                                        Sizes s, int packed) {
   // Windows over rows 0 ... kStrideH - 1 of a patch, counted from the window that begins at its row -kPadH.
@@ -140,7 +141,8 @@ extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Gi
     }
   }
 }
-#else
+)cuda";
+constexpr const char* kSpreadPlain = R"cuda(
 extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Given* __restrict__ dy, Out* __restrict__ dx,
                                        Sizes s, int) {
   const Int h = (Int)s.h, w = (Int)s.w, oh = (Int)s.oh, ow = (Int)s.ow, per_plane = h * w;
@@ -165,7 +167,6 @@ extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Gi
     dx[p * s.h * s.w + place] = store_acc<Out>(sum);
   }
 }
-#endif
 )cuda";
 
 constexpr std::int64_t kSmallTaps = op::detail::kMostPlaces, kThreads = 256;
@@ -326,9 +327,9 @@ Result<Spread> make_spread(const CudaQuery& q, const PoolGeometry& g, const char
   const std::int64_t per_plane =
       patches ? ((g.h + g.stride_h - 1) / g.stride_h) * ((g.w + g.stride_w - 1) / g.stride_w) : g.h * g.w;
   const bool even = patches && g.w % g.stride_w == 0 && (g.stride_w == 2 || g.stride_w == 4);
-  const std::string head = fmt::format("#define PATCHES {}\n", patches ? 1 : 0);
+  const std::string text = constants(q, g, mode, dy_dtype(q)) + kSpread;
   TR_ASSIGN_OR_RETURN(const Function* f,
-                      q.device.function(head + constants(q, g, mode, dy_dtype(q)) + kSpread, "pool_spread"));
+                      q.device.function(text + (patches ? kSpreadPatches : kSpreadPlain), "pool_spread"));
   const auto size = static_cast<std::int64_t>(dtype_size(q.outputs[0].dtype));
   return Spread{f, sizes_of(g, per_plane), per_plane, even ? size * g.stride_w : 0};
 }
