@@ -27,10 +27,11 @@ trireme_emulated_library(emulated_blas libcublasLt.so.13 ${emulator}/blas.cc)
 target_link_libraries(emulated_blas PRIVATE emulated_cuda)
 trireme_emulated_library(emulated_dnn libcudnn.so.9 ${emulator}/dnn.cc)
 
-# `name` once more, on the emulator; there is always a GPU then.
+# `name` once more, on the emulator; there is always a GPU then. The host's side of comparisons goes without tiles
+# (AMX): guests that have no GPU often announce them and do not pass them on.
 function(trireme_add_emulated_test name folder)
   add_dependencies(${name} gpu_emulator)
   add_test(NAME ${name}.emulated COMMAND ${name} --gtest_brief=1 ${ARGN})
   set_tests_properties(${name}.emulated PROPERTIES LABELS "${folder};quick" TIMEOUT ${trireme_test_timeout_s}
-    ENVIRONMENT "${trireme_test_environment};LD_LIBRARY_PATH=${TRIREME_GPU_EMULATOR}:${TRIREME_FAKE_NCCL};TRIREME_NEEDS_GPU=1")
+    ENVIRONMENT "${trireme_test_environment};LD_LIBRARY_PATH=${TRIREME_GPU_EMULATOR}:${TRIREME_FAKE_NCCL};TRIREME_NEEDS_GPU=1;GPU_EMULATOR_MEMORY_BYTES=268435456;ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16")
 endfunction()

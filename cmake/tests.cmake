@@ -16,7 +16,7 @@ set(TRIREME_LAYER_OF_comm_cuda comm)
 set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
 set(TRIREME_TEST_LINKS_model exec)  # small models are run
 # Files of other folders that the tests of a folder share: TRIREME_TEST_SOURCES_<folder>.
-set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc)
+set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc train/trained_runs.cc)
 set(TRIREME_TEST_SOURCES_comm_cuda comm/ranks.cc)
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
@@ -135,6 +135,7 @@ if(TRIREME_HAVE_CUDA AND NOT TRIREME_SUITE)
   trireme_add_emulated_test(test_comm_cuda comm_cuda)
   add_dependencies(test_comm_cuda fake_nccl)
   add_dependencies(test_system gpu_emulator fake_nccl)
+  trireme_add_emulated_test(test_train_cuda train_cuda)
 endif()
 
 if(NOT TRIREME_SUITE)

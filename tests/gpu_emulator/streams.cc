@@ -209,6 +209,11 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode*, size_t* count) {
+  *count = graph->work->size();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
   *exec = new CUgraphExec_st{graph->work};
   return CUDA_SUCCESS;

@@ -2,8 +2,8 @@
 
 #include <cctype>
 #include <regex>
+#include <set>
 #include <string_view>
-#include <vector>
 
 namespace gpu_emulator {
 namespace {
@@ -91,13 +91,13 @@ std::string with_calls_for_ptx(const std::string& text) {
   return out + text.substr(done);
 }
 
-// Names of extern "C" __global__ functions.
-std::vector<std::string> entries(const std::string& text) {
+// Names of extern "C" __global__ functions; one that stands in two branches of an #if is one.
+std::set<std::string> entries(const std::string& text) {
   static const std::regex kEntry(
       R"(extern\s+"C"\s+__global__\s+(?:void\s+)?(?:__launch_bounds__\s*\([^)]*\)\s*)?(?:void\s+)?(\w+)\s*\()");
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (auto at = std::sregex_iterator(text.begin(), text.end(), kEntry); at != std::sregex_iterator(); ++at)
-    names.push_back((*at)[1]);
+    names.insert((*at)[1]);
   return names;
 }
 

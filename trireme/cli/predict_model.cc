@@ -19,6 +19,8 @@ void add_trained_options(CLI::App& app, TrainedArgs& args) {
   app.add_option("--checkpoint", args.source.checkpoint,
                  "Another checkpoint than the newest of the run: a step-<n> folder or a .safetensors file");
   app.add_option("--data.path", args.data_path, "Where the data is now: short for --set data.path=PATH");
+  app.add_option("--device", args.source.device,
+                 "Where to compute: cpu, cuda, auto (default: where the run was trained)");
   app.add_option("--set", args.source.sets, "Override a key of the job's [data]: data.limit_test=100")
       ->type_name("KEY=VALUE");
 }

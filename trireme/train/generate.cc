@@ -34,6 +34,7 @@ class Window {
     TR_ASSIGN_OR_RETURN(const auto compiled, compile_forward(model, 1, {"logits"}));
     exec::ExecutionOptions with;
     with.variables = model.variables.get();
+    with.mirror = model.mirror.get();
     TR_ASSIGN_OR_RETURN(w.execution_, exec::make_execution(rt, compiled, std::move(with)));
     TR_ASSIGN_OR_RETURN(w.batch_, allocate_batch(cpu_device(), model.input, 1));
     TR_RETURN_IF_ERROR(feed_batch(*w.execution_, compiled->graph(), model.input, w.batch_));

@@ -5,7 +5,9 @@
 
 #include "trireme/io/reader.h"
 #include "trireme/train/batch.h"
+#include "trireme/train/faster_graph.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/open_device.h"
 
 namespace trireme::train {
 namespace {
@@ -166,7 +168,38 @@ void note_progress(LoadedModel& out, bool from_run, const std::string& path) {
         fmt::format("this is the model after step {} of {}, not the last one", out.step, out.last_step));
 }
 
+bool is_of_gpu(const LoadedModel& model) {
+  return model.plan != nullptr && model.plan->kernel_library.starts_with("cuda=");
+}
+
+// A model of a GPU is judged there where it can be: losses then have the bits of training.
+Task<Status> take_device(Runtime& rt, const ModelSource& source, LoadedModel& out) {
+  std::string wanted = source.device;
+  if (!wanted.empty() && wanted != "cpu" && wanted != "cuda" && wanted != "auto")
+    co_return error(Code::kInvalid, "[model] --device: got '{}', expected cpu, cuda or auto", wanted);
+  const bool asked = !wanted.empty();
+  if (!asked) wanted = is_of_gpu(out) ? "cuda" : "cpu";
+  auto device = co_await open_device(rt, wanted, 0);
+  if (!device.ok() && asked) co_return device.status();
+  if (!device.ok())
+    out.notes.push_back(
+        fmt::format("it was trained on a GPU and runs on the host here, where results differ by rounding: {}",
+                    device.status().message()));
+  if (!device.ok() || *device == nullptr) co_return Status();
+  out.device = std::move(*device);
+  out.mirror = std::make_shared<exec::DeviceMirror>(out.device);
+  for (const std::string& name : out.variables->names()) {
+    const Tensor variable = *out.variables->get(name);
+    TR_CO_RETURN_IF_ERROR(out.mirror->add(variable));
+  }
+  co_return out.mirror->upload_all();
+}
+
 }  // namespace
+
+int LoadedModel::slots(const Runtime& rt) const {
+  return device != nullptr ? 1 : std::max(1, rt.compute_threads() / std::max(1, threads));
+}
 
 Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
   LoadedModel out;
@@ -189,6 +222,7 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
   TR_CO_RETURN_IF_ERROR(take_variables(graphs.eval, *weights, *out.variables));
   out.parameters = std::move(graphs.parameters);
   out.parameters.insert(out.parameters.end(), graphs.frozen.begin(), graphs.frozen.end());
+  TR_CO_RETURN_IF_ERROR(co_await take_device(rt, source, out));
   out.threads = out.plan != nullptr ? out.plan->shard_threads : rt.compute_threads();
   co_return out;
 }
@@ -197,16 +231,22 @@ Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedM
                                                                    std::int64_t batch,
                                                                    std::vector<std::string> outputs) {
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, build_job_model(model.job, model.input, batch));
+  graph::Graph graph = graphs.eval;
+  if (model.device != nullptr) {
+    TR_ASSIGN_OR_RETURN(graph, faster_graph(model.job, graphs.eval, model.device.get()));
+  }
   exec::CompileOptions options;
   options.fetches = std::move(outputs);
   options.width = model.threads;
-  if (model.plan != nullptr) {
+  options.device = model.device;
+  options.tf32 = model.job.train.precision == "tf32";
+  if (model.plan != nullptr && is_of_gpu(model) == (model.device != nullptr)) {
     exec::CompileOptions as_planned = options;
     as_planned.kernels = model.plan->kernels;
-    auto compiled = exec::compile(graphs.eval, std::move(as_planned));
+    auto compiled = exec::compile(graph, std::move(as_planned));
     if (compiled.ok()) return compiled;
   }
-  return exec::compile(graphs.eval, std::move(options));
+  return exec::compile(graph, std::move(options));
 }
 
 }  // namespace trireme::train

@@ -20,6 +20,7 @@ struct ModelSource {
   std::string checkpoint;         // empty: the newest whole one of `path`
   std::vector<std::string> sets;  // "data.path=..."; keys of [data] only
   std::string cache_dir;          // of drawn and decoded samples; empty: none
+  std::string device;             // cpu, cuda or auto; empty: where it was trained, if there is a GPU
 };
 
 struct LoadedModel {
@@ -32,13 +33,17 @@ struct LoadedModel {
   std::vector<model::Parameter> parameters;    // trained and frozen, in order of use
   std::shared_ptr<const plan::Plan> plan;      // of the run; null: there is none
   std::unique_ptr<exec::Variables> variables;  // what the evaluation graph reads
+  std::shared_ptr<Device> device;              // a GPU to run on; null: the host
+  std::shared_ptr<exec::DeviceMirror> mirror;  // of the variables, on the GPU
   std::vector<std::string> notes;              // what the user should know
 
-  int threads = 1;  // of a batch
+  int threads = 1;                              // of a batch
+  int slots(const runtime::Runtime& rt) const;  // batches at once
 };
 
 // Errors: kInvalid: no run folder, keys that may not be set, a job that makes no sense, tensors that do not
-// fit its model. kNotFound: no checkpoint yet, or missing data. kCorrupt: damaged files.
+// fit its model. kNotFound: no checkpoint yet, or missing data. kCorrupt: damaged files. kUnavailable: a GPU
+// was asked for and there is none.
 runtime::Task<Result<LoadedModel>> load_model(runtime::Runtime& rt, ModelSource source);
 
 // The evaluation graph for batches of `batch` samples with the given outputs ("loss", "correct", "logits").

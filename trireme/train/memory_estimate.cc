@@ -11,6 +11,7 @@ namespace trireme::train {
 namespace {
 
 constexpr std::int64_t kLargestBatch = 1 << 24;  // nobody asks for more
+constexpr std::int64_t kPage = 2 << 20;          // of GPU memory
 
 std::int64_t bytes_of_type(const TensorType& type) { return static_cast<std::int64_t>(type.num_bytes()); }
 
@@ -99,6 +100,38 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
   };
 }
 
+// In the words of Replica and DeviceRun. A model that is resident is there once; otherwise every execution
+// has copies of what it reads and writes.
+Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) {
+  const std::int64_t shards = p.plan.owners.front().count * job.parallel.local_replicas.value_or(1);
+  const exec::MemoryReport train = p.train->memory(), eval = p.eval->memory();
+  std::int64_t model = 0, buckets = 0, updates = 0;
+  if (p.resident) {
+    model = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen) + bytes_of_variables(p.states) +
+            bytes_of_variables(p.statistics);
+    for (const plan::Bucket& b : p.plan.buckets) buckets += 4 * b.num_elems;
+    buckets *= shards;
+    // Gradients that are added on GPUs lie in whole pages, which other processes may map.
+    if (p.plan.logical_shards > 1 && job.parallel.device_collectives != "staged")
+      buckets = (buckets + kPage - 1) / kPage * kPage;
+    for (const Compiled& update : p.updates) updates += arena_of(update);
+    for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
+  } else {
+    model = shards * train.variables_bytes + eval.variables_bytes;
+    buckets = shards * train.bound_bytes;
+  }
+  return std::vector<MemoryPart>{
+      {"model", "weights, optimiser state and running statistics that are on the GPU", model},
+      {"values", "activations and their gradients, places shared where lives allow",
+       shards * train.values_bytes},
+      {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
+      {"buckets", "gradients of parameters, of every shard", buckets},
+      {"batches", "samples of the step", shards * train.feeds_bytes},
+      {"updates", "values of the optimiser's step", updates},
+      {"evaluation", "values and samples of evaluating", eval.arena_bytes() + eval.feeds_bytes},
+  };
+}
+
 }  // namespace
 
 std::int64_t MemoryEstimate::total_bytes() const {
@@ -118,9 +151,17 @@ Result<MemoryEstimate> estimate_memory(const Job& job, const model::ModelInput& 
   options.world = static_cast<int>(job.parallel.workers);
   options.compute_threads = threads;
   TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
-  const plan::Plan& plan = prepared->plan;
+  return estimate_prepared(job, *prepared, threads);
+}
+
+Result<MemoryEstimate> estimate_prepared(const Job& job, const Prepared& prepared, int threads) {
+  const plan::Plan& plan = prepared.plan;
   MemoryEstimate out{plan.shard_batch, plan.owners.front().count, plan.shard_threads, {}};
-  TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, *prepared, threads));
+  if (prepared.device != nullptr) {
+    TR_ASSIGN_OR_RETURN(out.parts, gpu_parts_of(job, prepared));
+  } else {
+    TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, prepared, threads));
+  }
   return out;
 }
 

@@ -7,13 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/json.h"
 #include "trireme/model/zoo.h"
 #include "trireme/train/job.h"
 
 namespace trireme::train {
+
+struct Prepared;  // prepare.h
 
 struct MemoryPart {
   std::string_view name, doc;
@@ -31,6 +35,17 @@ struct MemoryEstimate {
 
 // Of the job's busiest worker, which has `threads` compute threads.
 Result<MemoryEstimate> estimate_memory(const Job& job, const model::ModelInput& input, int threads);
+
+// Of a worker whose graphs are compiled: what it holds on its GPU where it has one, else on the host.
+Result<MemoryEstimate> estimate_prepared(const Job& job, const Prepared& prepared, int threads);
+
+// Before anything is allocated: kExhausted where the job needs more than its GPU has free, with what is
+// needed by part, the largest tensor and what to change. Fine where there is no GPU.
+Status check_gpu_memory(const Job& job, const Prepared& prepared);
+
+// {"predicted_bytes", "measured_bytes"}: the estimate, and the most that this worker's GPU memory came to so
+// far. None where there is no GPU.
+std::optional<Json> gpu_memory(const Job& job, const Prepared& prepared);
 
 // The largest train.batch whose estimate is at most `memory_bytes`; a multiple of the logical shards. 0: not
 // even one sample per shard fits.

@@ -24,7 +24,8 @@ Task<Status> run_forward(runtime::Runtime& rt, const LoadedModel& model, const S
   options.input = model.input;
   options.variables = model.variables.get();
   options.data = samples.data;
-  options.slots = std::max(1, rt.compute_threads() / std::max(1, model.threads));
+  options.slots = model.slots(rt);
+  options.mirror = model.mirror.get();
   const std::int64_t first = range_of(*samples.data, samples.part).first;
   const std::int64_t batches = (count + options.batch - 1) / options.batch;
   TR_CO_ASSIGN_OR_RETURN(const auto evaluator, Evaluator::make(rt, std::move(options)));

@@ -77,7 +77,8 @@ Task<Result<Score>> score_model(runtime::Runtime& rt, const LoadedModel& model, 
   options.input = model.input;
   options.variables = model.variables.get();
   options.data = model.data;
-  options.slots = std::max(1, rt.compute_threads() / std::max(1, model.threads));
+  options.slots = model.slots(rt);
+  options.mirror = model.mirror.get();
   TR_CO_ASSIGN_OR_RETURN(const auto evaluator, Evaluator::make(rt, std::move(options)));
   const std::int64_t batches = evaluator->num_batches(part);
   std::vector<float> sums(static_cast<std::size_t>(2 * batches));

@@ -5,9 +5,10 @@
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
-#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/measured_kernels.h"
+#include "trireme/train/memory_estimate.h"
+#include "trireme/train/open_device.h"
 #include "trireme/train/roles.h"
 #include "trireme/train/share_text.h"
 #include "trireme/train/slots.h"
@@ -33,23 +34,9 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
 }
 
 // The GPU that the job asks for. In virtual time costs are all there is: no GPU.
-Task<Status> open_device(RankContext& c) {
-  if (c.job.train.device == "cpu" || c.rt->is_virtual() || c.rt->is_phantom() || c.device != nullptr)
-    co_return Status();
-  Result<std::shared_ptr<kernel::cuda::CudaDevice>> opened = Status(Code::kInternal, "[train] not opened");
-  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
-  co_await c.rt->compute(
-      work, [&](runtime::ComputeContext&) { opened = kernel::cuda::open_device(c.local_rank); }, 1,
-      "open GPU");
-  if (!opened.ok()) {
-    if (c.job.train.device == "auto") {
-      c.rt->log(fmt::format("training on the host: {}", opened.status().message()));
-      co_return Status();
-    }
-    co_return opened.status();
-  }
-  Device* const device = &kernel::cuda::as_device(**opened);
-  c.device = std::shared_ptr<Device>(std::move(*opened), device);
+Task<Status> take_device(RankContext& c) {
+  if (c.rt->is_virtual() || c.rt->is_phantom() || c.device != nullptr) co_return Status();
+  TR_CO_ASSIGN_OR_RETURN(c.device, co_await open_device(*c.rt, c.job.train.device, c.local_rank));
   co_return Status();
 }
 
@@ -91,7 +78,7 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c,
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
 Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   StartState state;
-  TR_CO_RETURN_IF_ERROR(co_await open_device(c));
+  TR_CO_RETURN_IF_ERROR(co_await take_device(c));
   PrepareOptions options = prepare_options(c, group);
   const std::string plan_path = c.run_dir + "/plan.json";
   if (!c.run_dir.empty()) {
@@ -112,6 +99,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   } else {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_anew(c, options));
   }
+  TR_CO_RETURN_IF_ERROR(check_gpu_memory(c.job, *state.prepared));
   if (!c.run_dir.empty()) {
     const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
@@ -190,10 +178,11 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   if (state.prepared != nullptr) co_return state;
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
-  TR_CO_RETURN_IF_ERROR(co_await open_device(c));
+  TR_CO_RETURN_IF_ERROR(co_await take_device(c));
   PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
+  TR_CO_RETURN_IF_ERROR(check_gpu_memory(c.job, *state.prepared));
   co_return state;
 }
 

@@ -14,6 +14,7 @@
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/leased_worker.h"
+#include "trireme/train/memory_estimate.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/replica_check.h"
@@ -438,6 +439,7 @@ Summary Worker::summarise() const {
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
   }
+  if (const std::optional<Json> memory = gpu_memory(c_.job, *start_.prepared)) s.rule["gpu_memory"] = *memory;
   if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;

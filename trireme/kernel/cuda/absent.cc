@@ -1,5 +1,6 @@
 // What cuda.h promises, in a build without CUDA.
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/memory_info.h"
 #include "trireme/kernel/cuda/session.h"
 #include "trireme/kernel/cuda/shared_memory.h"
 #include "trireme/kernel/cuda/vector_sum.h"
@@ -44,6 +45,8 @@ Result<Buffer> map_memory(CudaDevice&, const MemoryHandle&, std::size_t) { retur
 Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice&, int, std::span<const Addition>, int) {
   return no_cuda();
 }
+
+MemoryInfo memory_info(const CudaDevice&) { return {}; }
 
 std::string cuda_kernel_library(const CudaDevice&) { return "none"; }
 

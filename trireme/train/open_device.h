@@ -1,0 +1,17 @@
+// Where a job computes: the GPU that a device key or option asks for.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/runtime/runtime.h"
+#include "trireme/tensor/device.h"
+
+namespace trireme::train {
+
+// `wanted`: cpu, cuda or auto (a GPU where there is one, else a line in the log that says why not). Null: the
+// host. GPUs are counted round, so `ordinal` may be a local rank.
+runtime::Task<Result<std::shared_ptr<Device>>> open_device(runtime::Runtime& rt, std::string wanted,
+                                                           int ordinal);
+
+}  // namespace trireme::train
