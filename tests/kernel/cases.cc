@@ -187,6 +187,7 @@ std::vector<Case> all_cases() {
   add_epilogues(out);
   add_fused(out);
   add_net_cases(out);
+  add_adapted_cases(out);
   return out;
 }
 

@@ -27,6 +27,7 @@ struct Case {
 };
 
 std::vector<Case> all_cases();
-void add_net_cases(std::vector<Case>& out);  // those of net_cases.cc, which are among all_cases()
+void add_net_cases(std::vector<Case>& out);      // those of net_cases.cc, which are among all_cases()
+void add_adapted_cases(std::vector<Case>& out);  // those of adapted_cases.cc, likewise
 
 }  // namespace trireme::kernel::test

@@ -227,6 +227,12 @@ void add_recurrent(std::vector<Case>& out) {
     in.insert(in.end(), {y, state});
     if (op == "lstm") in.push_back(state);
     out.push_back({op + "_grad", in, attrs});
+    if (op != "lstm") return;
+    in.resize(7);
+    out.push_back({"lstm_kept", in, attrs});
+    out.push_back({"lstm_kept_grad",
+                   {x, state, in[3], in[4], y, {x[0], x[1], gates * units}, y, y, state, state},
+                   attrs});
   };
   for (const auto& [x, units] : std::vector<std::pair<Shape, std::int64_t>>{{{1, 1, 1}, 1},
                                                                             {{4, 3, 5}, 7},

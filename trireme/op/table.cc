@@ -5,6 +5,7 @@
 #include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
+#include "trireme/op/sequence/lstm_kept.h"
 
 namespace trireme::op {
 
@@ -113,6 +114,8 @@ std::span<const OpDef* const> op_table() {
       &kLstm,
       &kLstmGrad,
       &kLstmGradGrad,
+      &kLstmKept,
+      &kLstmKeptGrad,
       &kMatmul,
       &kMatmulBiasAct,
       &kMax,

@@ -3,10 +3,12 @@
 #include <set>
 
 #include "trireme/graph/pass/fuse_and_join.h"
+#include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/kernel/adaptable.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/op/sequence/attention_qkv.h"
 
@@ -32,22 +34,42 @@ Result<graph::Graph> packed(const graph::Graph& graph, Device* device) {
   return graph::eliminate_dead_code(made, {});
 }
 
+// Whose kernels take other dtypes than their op has, and images with the channels last.
+struct Ops {
+  std::set<std::string, std::less<>> adaptable, turnable;
+};
+Ops gpu_ops() {
+  Ops ops;
+  for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels()) {
+    if (row.adaptable) ops.adaptable.insert(row.op);
+    if (row.channels_last) ops.turnable.insert(row.op);
+  }
+  return ops;
+}
+Ops cpu_ops(const Job& job) {
+  if (job.train.precision != "bf16") return {};
+  return {kernel::adaptable_cpu_ops(), kernel::channels_last_cpu_ops()};
+}
+
 }  // namespace
 
 Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device) {
   TR_ASSIGN_OR_RETURN(const graph::Graph whole, packed(graph, device));
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
-  if (device != nullptr) {
-    std::set<std::string, std::less<>> adaptable, turnable;
-    for (const kernel::cuda::CudaRow& row : kernel::cuda::cuda_kernels()) {
-      if (row.adaptable) adaptable.insert(row.op);
-      if (row.channels_last) turnable.insert(row.op);
-    }
+  if (device == nullptr) {
+    TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
+  }
+  const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
+  const Ops ops = device != nullptr ? gpu_ops() : cpu_ops(job);
+  if (device != nullptr || !ops.adaptable.empty()) {
+    const auto& [adaptable, turnable] = ops;
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::merge_common(merged));
-    TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
-    TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
-    if (job.train.precision == "bf16" || job.train.precision == "f16") {
+    if (device != nullptr) {
+      TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
+    }
+    if (low) {
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_norms(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_masks(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::channels_last(merged, turnable));
@@ -55,7 +77,7 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
-    return graph::fuse_and_join(merged);
+    if (device != nullptr) return graph::fuse_and_join(merged);
   }
   return graph::fuse_elementwise(merged);
 }

@@ -8,7 +8,8 @@
 
 namespace trireme::train {
 
-// On the host exact passes only; on a GPU (`device` not null) also the forms that 16-bit values are fast in.
+// On a GPU (`device` not null), and for bf16 on a processor with units for it, with the forms that 16-bit
+// values are fast in.
 Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device);
 
 }  // namespace trireme::train

@@ -2,6 +2,7 @@
 #include "tests/conformance/cases/cases.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
+#include "trireme/op/sequence/lstm_kept.h"
 
 namespace trireme::op::testing {
 namespace {
@@ -111,6 +112,22 @@ void add_recurrent(std::vector<OpCase>& t, std::vector<const OpDef*> ops, std::i
     add("no features", {2, 1, 0}, 2);
   }
 }
+
+void add_kept_lstm(std::vector<OpCase>& t) {
+  const auto add = [&](const char* note, const Shape& x, std::int64_t units) {
+    const Shape state{x[1], units}, y{x[0], x[1], units};
+    t.push_back({&kLstmKept, note, recurrent_inputs(4, true, x, units, 1)});
+    std::vector<Input> in;
+    for (const Shape& s : {x, state, Shape{4 * units, x[2]}, Shape{4 * units, units}, y,
+                           Shape{x[0], x[1], 4 * units}, y, y, state, state})
+      in.push_back({kReal, s});
+    t.push_back({&kLstmKeptGrad, note, in});
+  };
+  add("sequence", {3, 2, 2}, 2);
+  add("one step", {1, 1, 3}, 1);
+  add("no steps", {0, 2, 2}, 2);
+  add("no samples", {2, 0, 2}, 2);
+}
 }  // namespace
 
 void add_sequence(std::vector<OpCase>& t) {
@@ -121,6 +138,7 @@ void add_sequence(std::vector<OpCase>& t) {
   add_recurrent(t, {&kRnn, &kRnnGrad, &kRnnGradGrad}, 1, one("nonlinearity", std::string("relu")), "relu ");
   add_recurrent(t, {&kLstm, &kLstmGrad, &kLstmGradGrad}, 4, {}, "");
   add_recurrent(t, {&kGru, &kGruGrad, &kGruGradGrad}, 3, {}, "");
+  add_kept_lstm(t);
 }
 
 }  // namespace trireme::op::testing

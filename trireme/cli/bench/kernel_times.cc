@@ -8,6 +8,7 @@
 
 #include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::cli::bench {
@@ -20,7 +21,9 @@ constexpr TimeNs kPerKernel = 250 * kMilli;
 constexpr std::string_view kHeavyFamilies[] = {
     "conv2d", "matmul", "attention", "lstm", "gru", "rnn", "max_pool2d", "avg_pool2d", "locally_connected2d"};
 
-bool is_heavy(std::string_view op) {
+bool is_heavy(const graph::Node& node) {
+  std::string op = op::detail::shown_name(*node.def, node.attrs);
+  if (const std::size_t space = op.find(' '); space != std::string::npos) op.erase(0, space + 1);
   return std::any_of(std::begin(kHeavyFamilies), std::end(kHeavyFamilies),
                      [&](std::string_view family) { return op.starts_with(family); });
 }
@@ -71,7 +74,7 @@ std::vector<Case> heavy_cases(const graph::Graph& g, double& other_bytes) {
     const graph::Node& node = g.node(id);
     if (node.def->has(op::kFeed)) continue;
     const cost::OpCost cost = graph::node_cost(g, id);
-    if (!is_heavy(node.def->name)) {
+    if (!is_heavy(node)) {
       if (node.def->name != op::kReshape.name) other_bytes += cost.bytes;
       continue;
     }
@@ -198,7 +201,7 @@ Json row_of(const Case& c, const std::vector<Timed>& times, double peak, double 
   Json others = Json::array();
   for (std::size_t i = 1; i < times.size(); ++i)
     others.push_back({{"kernel", times[i].kernel}, {"ms", times[i].ms}});
-  return {{"op", std::string(c.node->def->name)},
+  return {{"op", op::detail::shown_name(*c.node->def, c.node->attrs)},
           {"kernel", times.front().kernel},
           {"shapes", shapes_of(c)},
           {"node", c.node->name},

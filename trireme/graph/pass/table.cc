@@ -2,6 +2,7 @@
 // (or must not come before them) later, memory last.
 #include <array>
 
+#include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
@@ -41,6 +42,8 @@ std::span<const PassRow> pass_table() {
               [](const Graph& g, const PassOptions& o) { return channels_last(g, o.turnable); }},
       PassRow{"pack_attention", "Lets attention work on the rows of its projection. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return pack_attention(g); }},
+      PassRow{"keep_gates", "Keeps the gates of lstm for its gradient. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return keep_gates(g); }},
       PassRow{"hoist_reshapes", "Computes elementwise ops before reshapes instead of after. After gradients.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return hoist_reshapes(g); }},
       PassRow{"absorb_casts", "Makes casts of 16-bit values part of the ops beside them. After gradients.",

@@ -38,6 +38,8 @@ struct StepKernel {
   Tail tail = Tail::kNone;
   float factor = 1;
   UnaryLoop function = nullptr;
+  void (*widen)(const std::uint16_t*, float*, std::int64_t) = nullptr;   // of a cast to f32
+  void (*narrow)(const float*, std::uint16_t*, std::int64_t) = nullptr;  // of a cast from f32
   op::KernelFn general = nullptr;
   // Set on the first step of a run.
   ChainLoop loop = nullptr;
@@ -61,6 +63,15 @@ StepKernel vector_kernel(const op::detail::FusedStep& step) {
     k.factor = static_cast<float>(step.attrs.get_float("factor"));
   }
   return k;
+}
+
+// The loop behind the row of a cast between f32 and a 16-bit dtype.
+void set_conversion(DType from, DType to, StepKernel& k) {
+  const VectorLoops& loops = vector_loops();
+  if (to == DType::kF32 && from == DType::kBF16) k.widen = loops.bf16_to_f32;
+  if (to == DType::kF32 && from == DType::kF16) k.widen = loops.f16_to_f32;
+  if (from == DType::kF32 && to == DType::kBF16) k.narrow = loops.f32_to_bf16;
+  if (from == DType::kF32 && to == DType::kF16) k.narrow = loops.f32_to_f16;
 }
 
 class FusedState final : public op::KernelState {
@@ -121,6 +132,7 @@ class FusedState final : public op::KernelState {
         kernel = vector_kernel(step);
         kernel.function = function_of(*step.def, step.attrs);
       }
+      if (step.def == &op::kCast) set_conversion(in[0].dtype, out.dtype, kernel);
       kernel.general = plain ? choice->row->run : step.def->reference;
       kernels_.push_back(kernel);
     }
@@ -262,6 +274,9 @@ class Slice {
       return kernel.loop(f32(step.operands.front()), f32(step.operands.back()), kernel.first, kernel.second,
                          f32(r), n);
     if (kernel.function != nullptr) return kernel.function(f32(step.operands.front()), f32(r), n);
+    const auto half = [&](int reg) { return reinterpret_cast<std::uint16_t*>(place_[idx(reg)]); };
+    if (kernel.widen != nullptr) return kernel.widen(half(step.operands.front()), f32(r), n);
+    if (kernel.narrow != nullptr) return kernel.narrow(f32(step.operands.front()), half(r), n);
     std::array<Tensor, op::detail::kMaxStepOperands> operands;
     for (std::size_t i = 0; i < step.operands.size(); ++i) operands[i] = view(step.operands[i], n);
     const Tensor out = view(r, n);

@@ -24,6 +24,8 @@ void gemm(const Gemm& g) {
 }
 
 // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": name and version only.
+bool has_bf16_units() { return false; }
+
 std::string gemm_library() {
   const std::string config = openblas_get_config();
   const std::size_t space = config.find(' ', config.find(' ') + 1);

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -12,6 +16,25 @@
 #include "trireme/kernel/cpu/one_thread.h"
 
 namespace trireme::kernel {
+
+#ifdef __x86_64__
+namespace {
+
+bool hides_tiles() {
+  constexpr unsigned kTiles = 0x1D;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(kTiles, 0, &a, &b, &c, &d) == 0 || a == 0;
+}
+
+}  // namespace
+#endif
+
+void hold_instruction_set() {
+#ifdef __x86_64__
+  [[maybe_unused]] static const bool held =
+      hides_tiles() && dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16) == dnnl_success;
+#endif
+}
 
 bool gemm_usable() { return true; }
 void gemm_prepare() {}
@@ -31,6 +54,12 @@ void gemm(const Gemm& g) {
                  at_least_one(g.lda), g.b, at_least_one(g.ldb), g.beta, g.c, at_least_one(g.ldc));
   TR_CHECK(status == dnnl_success, "oneDNN sgemm {}x{}x{}: status {}", g.m, g.n, g.k,
            static_cast<int>(status));
+}
+
+bool has_bf16_units() {
+  hold_instruction_set();
+  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
 }
 
 std::string gemm_library() {

@@ -1,14 +1,21 @@
 // matmul of bf16 matrices from oneDNN, which multiplies them with the processor's own units (AMX,
 // avx512_bf16), adds up in f32 and rounds once. One single-threaded primitive per slice, as in
 // onednn_conv2d.cc. Without such units widening to f32 (matmul.cc) is as fast.
+//
+// With a cast to f32 behind it (op `adapted`: the gradient of a weight) the result is written in f32, piece
+// by piece, and rounded to bf16 there.
 #ifdef TRIREME_HAVE_ONEDNN
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/library.h"
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::kernel {
 namespace {
@@ -49,12 +56,12 @@ Product product_of(const Shape& a, const Shape& b, const Shape& c, const op::Att
 // A part of the product that has `side` rows, or columns; operands keep the strides of the whole.
 class Part {
  public:
-  Part(const dnnl::engine& engine, const Product& p, std::int64_t side) {
+  Part(const dnnl::engine& engine, const Product& p, std::int64_t side, bool wide) {
     const std::int64_t m = p.by_rows() ? side : p.m, n = p.by_rows() ? p.n : side;
     const auto bf16 = memory::data_type::bf16;
     a_ = memory::desc({m, p.k}, bf16, p.transpose_a ? memory::dims{1, p.m} : memory::dims{p.k, 1});
     b_ = memory::desc({p.k, n}, bf16, p.transpose_b ? memory::dims{1, p.k} : memory::dims{p.n, 1});
-    c_ = memory::desc({m, n}, bf16, memory::dims{p.n, 1});
+    c_ = memory::desc({m, n}, wide ? memory::data_type::f32 : bf16, memory::dims{p.n, 1});
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::matmul::primitive_desc pd(engine, a_, b_, c_, attr, /*allow_empty=*/true);
@@ -85,13 +92,15 @@ class Part {
 // two parts serve them all.
 class MatmulState final : public op::KernelState {
  public:
-  MatmulState(const Product& p, int width)
+  MatmulState(const Product& p, int width, bool wide)
       : engine_(dnnl::engine::kind::cpu, 0),
+        wide_(wide),
         slices_(p.slices(width)),
-        pieces_(pieces_of(Part(engine_, p, p.side() / slices_), p.side() / slices_)),
+        pieces_(pieces_of(Part(engine_, p, p.side() / slices_, wide), p, p.side() / slices_)),
         smaller_side_(p.side() / (slices_ * pieces_)),
-        smaller_(engine_, p, smaller_side_),
-        larger_(engine_, p, std::min(smaller_side_ + 1, p.side())) {}
+        smaller_(engine_, p, smaller_side_, wide),
+        larger_(engine_, p, std::min(smaller_side_ + 1, p.side()), wide) {}
+  bool wide() const { return wide_; }
   bool ok() const { return smaller_.ok() && larger_.ok(); }
   int slices() const { return slices_; }
   int pieces() const { return pieces_; }  // of each slice
@@ -101,37 +110,37 @@ class MatmulState final : public op::KernelState {
   }
 
  private:
-  static int pieces_of(const Part& whole, std::int64_t side) {
-    constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+  // What is rounded behind the product is still in the cache then.
+  int pieces_of(const Part& whole, const Product& p, std::int64_t side) const {
+    constexpr std::size_t kMostBytes = std::size_t{8} << 20, kHotBytes = std::size_t{1} << 20;
     constexpr std::int64_t kMinSide = 64;
-    if (whole.workspace_bytes() <= kMostBytes) return 1;
-    const auto wanted = static_cast<std::int64_t>(whole.workspace_bytes() / kMostBytes + 1);
-    return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, side / kMinSide)));
+    const auto result = static_cast<std::size_t>(side * (p.by_rows() ? p.n : p.m)) * sizeof(float);
+    const std::size_t wanted =
+        std::max(whole.workspace_bytes() / kMostBytes, wide_ ? result / kHotBytes : std::size_t{0}) + 1;
+    return static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(wanted), 1,
+                                                     std::max<std::int64_t>(1, side / kMinSide)));
   }
 
   dnnl::engine engine_;
+  bool wide_;
   int slices_, pieces_;
   std::int64_t smaller_side_;
   Part smaller_, larger_;
 };
 
-bool has_units() {
-  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return (static_cast<unsigned>(isa) & static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16)) ==
-         static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-}
-
 std::unique_ptr<MatmulState> make_state(const op::KernelQuery& q) {
   const OneThread one_thread;
   return std::make_unique<MatmulState>(
-      product_of(q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, q.attrs), q.width);
+      product_of(q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, q.attrs), q.width,
+      q.outputs[0].dtype == DType::kF32);
 }
 
-bool applicable(const op::KernelQuery& q) {
-  if (!all_of_dtype(q, DType::kBF16) || !fits_int32(q) || !has_units()) return false;
+bool can_multiply(const op::KernelQuery& q) {
+  if (!fits_int32(q) || !has_bf16_units()) return false;
   const Product p = product_of(q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, q.attrs);
   return p.one && p.m * p.n * p.k > 0 && make_state(q)->ok();
 }
+bool applicable(const op::KernelQuery& q) { return all_of_dtype(q, DType::kBF16) && can_multiply(q); }
 
 std::size_t workspace_bytes(const op::KernelQuery& q) {
   const auto state = make_state(q);
@@ -140,12 +149,22 @@ std::size_t workspace_bytes(const op::KernelQuery& q) {
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return make_state(q); }
 
-void run(op::KernelArgs& args) {
-  const auto& state = static_cast<const MatmulState&>(*args.state);
-  const Product p = product_of(args.in(0).shape(), args.in(1).shape(), args.out(0).shape(), args.attrs);
+// To bf16 and back, in place.
+void round(float* values, std::int64_t n) {
+  constexpr std::int64_t kBlock = 512;
+  std::uint16_t low[kBlock];
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    const std::int64_t count = std::min(kBlock, n - i);
+    vector_loops().f32_to_bf16(values + i, low, count);
+    vector_loops().bf16_to_f32(low, values + i, count);
+  }
+}
+
+void multiply(const op::KernelArgs& args, const MatmulState& state, const Product& p) {
   TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
   std::byte *a = args.in(0).raw(), *b = args.in(1).raw(), *c = args.out(0).raw();
   constexpr std::int64_t kBytes = 2;
+  const std::int64_t c_bytes = state.wide() ? 4 : kBytes;
   const int pieces = state.slices() * state.pieces();
   for_slices(args.parallel, pieces, state.slices(), [&](std::int64_t first, std::int64_t last, int slice) {
     for (std::int64_t i = first; i < last; ++i) {
@@ -157,10 +176,45 @@ void run(op::KernelArgs& args) {
                                 : p.transpose_b ? begin * p.k
                                                 : begin,
                          c_at = p.by_rows() ? begin * p.n : begin;
-      state.run(end - begin, a + kBytes * a_at, b + kBytes * b_at, c + kBytes * c_at,
+      state.run(end - begin, a + kBytes * a_at, b + kBytes * b_at, c + c_bytes * c_at,
                 args.workspace.data() + slice * state.slice_bytes());
+      if (!state.wide()) continue;
+      float* const made = reinterpret_cast<float*>(c) + c_at;
+      if (p.by_rows()) round(made, (end - begin) * p.n);
+      for (std::int64_t row = 0; !p.by_rows() && row < p.m; ++row) round(made + row * p.n, end - begin);
     }
   });
+}
+
+void run(op::KernelArgs& args) {
+  multiply(args, static_cast<const MatmulState&>(*args.state),
+           product_of(args.in(0).shape(), args.in(1).shape(), args.out(0).shape(), args.attrs));
+}
+
+// Op `adapted`: f32 from bf16 operands.
+bool can_widen(const op::KernelQuery& q) {
+  const auto inner = Inner::of(q);
+  return inner && inner->adapted.def == &op::kMatmul && q.inputs[0].dtype == DType::kBF16 &&
+         q.inputs[1].dtype == DType::kBF16 && q.outputs[0].dtype == DType::kF32 && !inner->adapted.in[0] &&
+         !inner->adapted.in[1] && can_multiply(inner->query(q.width));
+}
+
+class WideState final : public op::KernelState {
+ public:
+  explicit WideState(const op::KernelQuery& q)
+      : inner_(*Inner::of(q)), state_(make_state(inner_.query(q.width))) {}
+  const MatmulState& state() const { return *state_; }
+  const op::Attrs& attrs() const { return inner_.adapted.attrs; }
+
+ private:
+  Inner inner_;
+  std::unique_ptr<MatmulState> state_;
+};
+
+void run_wide(op::KernelArgs& args) {
+  const auto& wide = static_cast<const WideState&>(*args.state);
+  multiply(args, wide.state(),
+           product_of(args.in(0).shape(), args.in(1).shape(), args.out(0).shape(), wide.attrs()));
 }
 
 }  // namespace
@@ -171,6 +225,15 @@ constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
                                             .applicable = applicable,
                                             .workspace_bytes = workspace_bytes,
                                             .prepare = prepare};
+const op::KernelRow kAdaptedMatmulOnednn{
+    .op = "adapted",
+    .name = "onednn_matmul",
+    .run = run_wide,
+    .applicable = can_widen,
+    .workspace_bytes = [](const op::KernelQuery& q) { return workspace_bytes(Inner::of(q)->query(q.width)); },
+    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
+      return std::make_unique<WideState>(q);
+    }};
 
 }  // namespace trireme::kernel
 

@@ -6,14 +6,16 @@
 namespace trireme::kernel {
 // gemm.h: the BLAS of this build
 extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
-    kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kRnnGemm,
-    kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd, kConv2dFilterGradWinograd;
+    kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kLstmKeptGemm,
+    kLstmKeptGradGemm, kRnnGemm, kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd,
+    kConv2dFilterGradWinograd;
 // wide.h: 16-bit floats through the f32 rows above
 extern const op::KernelRow kAttentionWide, kAttentionGradWide, kConv2dWide, kConv2dInputGradWide,
     kConv2dFilterGradWide;
 #ifdef TRIREME_HAVE_ONEDNN
 extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn, kMatmulOnednn,
-    kConv2dOnednnWinograd, kConv2dInputGradOnednnWinograd, kConv2dFilterGradOnednnWinograd;
+    kConv2dOnednnWinograd, kConv2dInputGradOnednnWinograd, kConv2dFilterGradOnednnWinograd, kAdaptedOnednn,
+    kAdaptedMatmulOnednn;
 #endif
 // simd/loops.h
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
@@ -36,6 +38,11 @@ extern const op::KernelRow kErfVector, kExpVector, kLogVector, kSoftplusVector, 
 extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInferenceVector,
     kLayerNormVector, kLayerNormGradVector, kLogSoftmaxVector, kSoftmaxVector, kSoftmaxCrossEntropyVector,
     kSoftmaxCrossEntropyGradVector;
+// simd/channel_loops.h
+extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormInferenceRows, kAdaptedRows,
+    kAdaptedWindows;
+// casts and transposes around another row
+extern const op::KernelRow kAdaptedStaged;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel

@@ -8,6 +8,13 @@ std::span<const op::KernelRow> cpu_kernels() {
   // clang-format off
   static const op::KernelRow rows[] = {
       kAbsVector,
+#ifdef TRIREME_HAVE_ONEDNN
+      kAdaptedOnednn,
+      kAdaptedMatmulOnednn,
+#endif
+      kAdaptedRows,
+      kAdaptedWindows,
+      kAdaptedStaged,
       kAddVector,
       kApplyAdagradVector,
       kApplyAdamVector,
@@ -25,6 +32,9 @@ std::span<const op::KernelRow> cpu_kernels() {
       kBatchNormVector,
       kBatchNormGradVector,
       kBatchNormInferenceVector,
+      kBatchNormRows,
+      kBatchNormGradRows,
+      kBatchNormInferenceRows,
       kBiasAddVector,
       kBiasGradVector,
       kCastVector,
@@ -67,6 +77,8 @@ std::span<const op::KernelRow> cpu_kernels() {
       kLogSoftmaxVector,
       kLstmGemm,
       kLstmGradGemm,
+      kLstmKeptGemm,
+      kLstmKeptGradGemm,
 #ifdef TRIREME_HAVE_ONEDNN
       kMatmulOnednn,
 #endif

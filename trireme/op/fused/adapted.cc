@@ -64,6 +64,12 @@ Result<Adapted> parse_adapted(std::string_view text) {
   return a;
 }
 
+std::string shown_name(const OpDef& def, const Attrs& attrs) {
+  if (&def != &kAdapted) return std::string(def.name);
+  const auto a = parse_adapted(attrs.get_text("program"));
+  return a.ok() ? fmt::format("{} {}", def.name, a->def->name) : std::string(def.name);
+}
+
 Shape channels_second(const Shape& s) { return s.rank() == 4 ? Shape{s[0], s[3], s[1], s[2]} : s; }
 
 Result<std::vector<TensorType>> types_within(const Adapted& a, std::span<const TensorType> in) {

@@ -25,8 +25,8 @@ class Recurrence {
     b_hh = scratch.take(rows_);
     // The forward op needs the gates of one sample at a time only.
     const std::int64_t kept = backward ? steps_ * batch_ : 1;
-    xi_ = scratch.take(kept * rows_);
-    hi_ = scratch.take(kept * rows_);
+    gates_x = scratch.take(kept * rows_);
+    gates_h = scratch.take(kept * rows_);
     keeps_gates_ = backward;
     if (!backward) return;
     dy = scratch.take(steps_ * state());
@@ -64,6 +64,7 @@ class Recurrence {
   }
 
   N *x, *h, *c, *w_ih, *w_hh, *b_ih, *b_hh;
+  N *gates_x, *gates_h;  // of every step and sample, where there is a backward pass
   N *dy = nullptr, *dh = nullptr, *dc = nullptr;
   N *dx = nullptr, *dw_ih = nullptr, *dw_hh = nullptr, *db_ih = nullptr, *db_hh = nullptr;
 
@@ -74,7 +75,7 @@ class Recurrence {
 
   void step(std::int64_t t, std::int64_t b) {
     const N *in = x + (t * batch_ + b) * size_, *old_h = h + t * state() + b * units_;
-    N *xi = gates(xi_, t, b), *hi = gates(hi_, t, b);
+    N *xi = gates(gates_x, t, b), *hi = gates(gates_h, t, b);
     for (std::int64_t g = 0; g < rows_; ++g) {
       N from_x = b_ih[g], from_h = b_hh[g];
       for (std::int64_t i = 0; i < size_; ++i) from_x += w_ih[g * size_ + i] * in[i];
@@ -92,7 +93,7 @@ class Recurrence {
 
   void step_back(std::int64_t t, std::int64_t b) {
     N *dh_b = dh + b * units_, *dc_b = dc + b * units_;
-    const N *xi = gates(xi_, t, b), *hi = gates(hi_, t, b);
+    const N *xi = gates(gates_x, t, b), *hi = gates(gates_h, t, b);
     for (std::int64_t j = 0; j < units_; ++j) {
       const std::int64_t at = t * state() + b * units_ + j;
       const CellState<N> d = Cell::template back<N>(xi + j, hi + j, units_, {h[at], c[at]},
@@ -118,7 +119,7 @@ class Recurrence {
 
   std::int64_t steps_, batch_, size_, units_, rows_;
   bool keeps_gates_ = false;
-  N *xi_, *hi_, *dxi_ = nullptr, *dhi_ = nullptr;
+  N *dxi_ = nullptr, *dhi_ = nullptr;
 };
 
 template <typename T, Pass kPass>

@@ -26,6 +26,7 @@ const MiscLoops& misc_loops() { return best_of(kAvx512Misc, kAvx2Misc, kBaseline
 const CellSet& cell_loops() { return best_of(kAvx512Cells, kAvx2Cells, kBaselineCells); }
 const UpdateLoops& update_loops() { return best_of(kAvx512Updates, kAvx2Updates, kBaselineUpdates); }
 const WinogradLoops& winograd_loops() { return best_of(kAvx512Winograd, kAvx2Winograd, kBaselineWinograd); }
+const ChannelLoops& channel_loops() { return best_of(kAvx512Channels, kAvx2Channels, kBaselineChannels); }
 
 #else
 
@@ -36,6 +37,7 @@ const UpdateLoops& update_loops() { return kBaselineUpdates; }
 const CellSet& cell_loops() { return kBaselineCells; }
 const MiscLoops& misc_loops() { return kBaselineMisc; }
 const WinogradLoops& winograd_loops() { return kBaselineWinograd; }
+const ChannelLoops& channel_loops() { return kBaselineChannels; }
 
 #endif
 

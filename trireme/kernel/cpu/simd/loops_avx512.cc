@@ -27,6 +27,7 @@ const UpdateLoops kAvx512Updates = TR_UPDATE_LOOPS(avx512);
 const CellSet kAvx512Cells = TR_CELL_LOOPS(avx512);
 const MiscLoops kAvx512Misc = TR_MISC_LOOPS(avx512);
 const WinogradLoops kAvx512Winograd = TR_WINOGRAD_LOOPS(avx512);
+const ChannelLoops kAvx512Channels = TR_CHANNEL_LOOPS(avx512);
 }  // namespace trireme::kernel
 
 #endif  // __x86_64__

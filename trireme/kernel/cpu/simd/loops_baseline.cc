@@ -13,4 +13,5 @@ const UpdateLoops kBaselineUpdates = TR_UPDATE_LOOPS(baseline);
 const CellSet kBaselineCells = TR_CELL_LOOPS(baseline);
 const MiscLoops kBaselineMisc = TR_MISC_LOOPS(baseline);
 const WinogradLoops kBaselineWinograd = TR_WINOGRAD_LOOPS(baseline);
+const ChannelLoops kBaselineChannels = TR_CHANNEL_LOOPS(baseline);
 }  // namespace trireme::kernel

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trireme/kernel/cpu/simd/cell_loops.h"
+#include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/misc_loops.h"
@@ -64,6 +65,17 @@
     .gather = set::gather, .scatter = set::scatter, .data = set::data, .spread = set::spread, \
     .result = set::result, .filter = set::filter_forth, .filter_back = set::filter_back       \
   }
+#define TR_CHANNEL_LOOPS(set)                                                                      \
+  {                                                                                                \
+    .sums = {set::sums_f, set::sums_h}, .off_squares = {set::off_squares_f, set::off_squares_h},   \
+    .affine = {{set::affine_ff, set::affine_fh}, {set::affine_hf, set::affine_hh}},                \
+    .grad_sums = {{set::grad_sums_ff, set::grad_sums_fh}, {set::grad_sums_hf, set::grad_sums_hh}}, \
+    .affine_grad = {{{set::affine_grad_fff, set::affine_grad_ffh},                                 \
+                     {set::affine_grad_fhf, set::affine_grad_fhh}},                                \
+                    {{set::affine_grad_hff, set::affine_grad_hfh},                                 \
+                     {set::affine_grad_hhf, set::affine_grad_hhh}}},                               \
+    .compete = set::compete, .add_where = set::add_where                                           \
+  }
 
 namespace trireme::kernel {
 extern const VectorLoops kBaselineLoops;
@@ -73,6 +85,7 @@ extern const UpdateLoops kBaselineUpdates;
 extern const CellSet kBaselineCells;
 extern const MiscLoops kBaselineMisc;
 extern const WinogradLoops kBaselineWinograd;
+extern const ChannelLoops kBaselineChannels;
 #ifdef __x86_64__
 extern const VectorLoops kAvx2Loops, kAvx512Loops;
 extern const FunctionLoops kAvx2Functions, kAvx512Functions;
@@ -81,5 +94,6 @@ extern const UpdateLoops kAvx2Updates, kAvx512Updates;
 extern const CellSet kAvx2Cells, kAvx512Cells;
 extern const MiscLoops kAvx2Misc, kAvx512Misc;
 extern const WinogradLoops kAvx2Winograd, kAvx512Winograd;
+extern const ChannelLoops kAvx2Channels, kAvx512Channels;
 #endif
 }  // namespace trireme::kernel

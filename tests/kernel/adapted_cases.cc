@@ -1,0 +1,132 @@
+// Cases of op `adapted`: bf16 operands, and images with the channels last.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tests/kernel/cases.h"
+
+namespace trireme::kernel::test {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+std::string program(std::string_view op, std::string_view attrs, int inputs, std::string_view out,
+                    bool casts = true, bool channels_last = false) {
+  std::vector<std::string> in(static_cast<std::size_t>(inputs), casts ? "\"f32\"" : "null");
+  return fmt::format(R"({{"op":"{}","attrs":{{{}}},"in":[{}],"out":[{}],"channels_last":{}}})", op, attrs,
+                     fmt::join(in, ","), out, channels_last);
+}
+
+struct Conv {
+  std::int64_t n, c, h, o, k, stride = 1, pad = 0, groups = 1;
+};
+
+void add_conv(std::vector<Case>& out, const Conv& v, DType dtype = DType::kBF16) {
+  const std::string attrs = fmt::format(
+      R"("stride_h":{0},"stride_w":{0},"pad_h":{1},"pad_w":{1},"groups":{2})", v.stride, v.pad, v.groups);
+  const std::int64_t c = v.c / v.groups, size = (v.h + 2 * v.pad - v.k) / v.stride + 1;
+  const Shape x{v.n, v.h, v.h, v.c}, filter{v.o, v.k, v.k, c}, y{v.n, size, size, v.o};
+  const std::string of_x = fmt::format(R"({},"input_shape":[{},{},{},{}])", attrs, v.n, v.c, v.h, v.h),
+                    of_filter = fmt::format(R"({},"filter_shape":[{},{},{},{}])", attrs, v.o, c, v.k, v.k);
+  const auto add = [&](std::string_view op, std::string_view text, Shape a, Shape b) {
+    out.push_back({"adapted",
+                   {std::move(a), std::move(b)},
+                   {{"program", program(op, text, 2, "null", false, true)}},
+                   dtype});
+  };
+  add("conv2d", attrs, x, filter);
+  add("conv2d_input_grad", of_x, filter, y);
+  add("conv2d_filter_grad", of_filter, x, y);
+}
+
+void add_norm(std::vector<Case>& out, std::int64_t rows, std::int64_t c, bool low_x, bool low_dy,
+              bool low_out) {
+  const Shape x{rows, c}, v{c};
+  const Special low{.dtype = DType::kBF16}, positive{.positive = true};
+  const auto first = [&](int others) {
+    std::string text = low_out ? "\"bf16\"" : "null";
+    for (int i = 0; i < others; ++i) text += ",null";
+    return text;
+  };
+  const auto add = [&](std::string_view op, std::vector<Shape> shapes, int outputs,
+                       std::map<int, Special> special) {
+    const auto inputs = static_cast<int>(shapes.size());
+    out.push_back({"adapted",
+                   std::move(shapes),
+                   {{"program", program(op, "", inputs, first(outputs - 1))}},
+                   DType::kF32,
+                   std::move(special)});
+  };
+  std::map<int, Special> lows, grads{{3, positive}}, given{{4, positive}}, bias;
+  if (low_x) lows[0] = grads[0] = given[0] = bias[0] = low;
+  if (low_dy) grads[4] = low;
+  add("batch_norm", {x, v, v}, 3, lows);
+  add("batch_norm_grad", {x, v, v, v, x}, 3, grads);
+  add("batch_norm_inference", {x, v, v, v, v}, 1, given);
+  if (!low_out) add("bias_grad", {x}, 1, bias);
+}
+
+void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::int64_t stride,
+              std::int64_t pad, DType dtype) {
+  const std::string attrs =
+      fmt::format(R"("window_h":{0},"window_w":{0},"stride_h":{1},"stride_w":{1},"pad_h":{2},"pad_w":{2})",
+                  window, stride, pad);
+  const auto size = [&](std::int64_t in) { return (in + 2 * pad - window) / stride + 1; };
+  const Shape y{x[0], size(x[1]), size(x[2]), x[3]};
+  out.push_back({"adapted", {x}, {{"program", program("max_pool2d", attrs, 1, "null", false, true)}}, dtype});
+  out.push_back({"adapted",
+                 {x, y, y},
+                 {{"program", program("max_pool2d_grad", attrs, 3, "null", false, true)}},
+                 dtype});
+}
+
+}  // namespace
+
+void add_adapted_cases(std::vector<Case>& out) {
+  add_conv(out, {.n = 3, .c = 3, .h = 17, .o = 32, .k = 5, .stride = 2, .pad = 2});
+  add_conv(out, {.n = 5, .c = 32, .h = 9, .o = 64, .k = 3, .pad = 1});
+  add_conv(out, {.n = 2, .c = 64, .h = 8, .o = 48, .k = 3, .stride = 2, .pad = 1});
+  add_conv(out, {.n = 4, .c = 64, .h = 6, .o = 96, .k = 1});
+  add_conv(out, {.n = 3, .c = 32, .h = 7, .o = 64, .k = 1, .stride = 2});
+  add_conv(out, {.n = 1, .c = 160, .h = 4, .o = 192, .k = 3, .pad = 1});  // cut over output channels
+  add_conv(out, {.n = 7, .c = 192, .h = 5, .o = 128, .k = 3, .pad = 1});  // and over images
+  add_conv(out, {.n = 3, .c = 32, .h = 6, .o = 64, .k = 3, .pad = 1, .groups = 2});
+  add_conv(out, {.n = 3, .c = 5, .h = 6, .o = 7, .k = 3});
+  add_conv(out, {.n = 2, .c = 4, .h = 6, .o = 6, .k = 3}, DType::kF32);
+  for (const bool x : {false, true})
+    for (const bool dy : {false, true})
+      for (const bool y : {false, true}) add_norm(out, 133, 37, x, dy, y);
+  add_norm(out, 2, 3, true, true, true);
+  add_norm(out, 5000, 64, true, true, true);
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    add_pool(out, {3, 13, 12, 20}, 3, 2, 0, dtype);
+    add_pool(out, {2, 8, 9, 33}, 3, 2, 1, dtype);
+    add_pool(out, {20, 8, 8, 64}, 2, 1, 0, dtype);
+    add_pool(out, {2, 5, 5, 3}, 3, 1, 1, dtype);
+  }
+  for (const bool transposed : {false, true}) {
+    const std::string attrs = transposed ? R"("transpose_a":true)" : R"("transpose_b":true)";
+    for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{300, 1200}, {700, 130}})
+      out.push_back({"adapted",
+                     {transposed ? Shape{40, m} : Shape{m, 40}, transposed ? Shape{40, n} : Shape{n, 40}},
+                     {{"program", program("matmul", attrs, 2, "\"f32\"", false)}},
+                     DType::kF32,
+                     {{0, {.dtype = DType::kBF16}}, {1, {.dtype = DType::kBF16}}}});
+  }
+  const std::map<int, Special> low{{0, {.dtype = DType::kBF16}}};
+  out.push_back({"adapted",
+                 {{300, 40}, {40}, {40}},
+                 {{"program", program("layer_norm", "", 3, "\"bf16\",null,null")}},
+                 DType::kF32,
+                 low});
+  for (const Shape& s : {Shape{133, 37}, Shape{5000, 64}}) {
+    out.push_back({"batch_norm", {s, {s[1]}, {s[1]}}, {}});
+    out.push_back({"batch_norm_grad", {s, {s[1]}, {s[1]}, {s[1]}, s}, {}});
+    out.push_back({"batch_norm_inference",
+                   {s, {s[1]}, {s[1]}, {s[1]}, {s[1]}},
+                   {},
+                   DType::kF32,
+                   {{4, {.positive = true}}}});
+  }
+}
+
+}  // namespace trireme::kernel::test

@@ -1,0 +1,18 @@
+#include "trireme/kernel/adaptable.h"
+
+#include "trireme/kernel/cpu/library.h"
+
+namespace trireme::kernel {
+
+OpNames adaptable_cpu_ops() {
+  if (!has_bf16_units()) return {};
+  return {"batch_norm", "batch_norm_grad", "batch_norm_inference", "bias_grad",
+          "matmul",     "max_pool2d",      "max_pool2d_grad"};
+}
+
+OpNames channels_last_cpu_ops() {
+  if (!has_bf16_units()) return {};
+  return {"conv2d", "conv2d_input_grad", "conv2d_filter_grad", "max_pool2d", "max_pool2d_grad"};
+}
+
+}  // namespace trireme::kernel

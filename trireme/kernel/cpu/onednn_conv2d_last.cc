@@ -1,0 +1,355 @@
+// The three convolutions of bf16 images with the channels last (op `adapted`), from oneDNN: images are read
+// and written where they are, which is the order that the processor's bf16 units want. As in
+// onednn_conv2d.cc, single-threaded primitives of slices; the width fixes the bits.
+//
+// Filters, which oneDNN wants in blocks, are reordered once for all slices. A filter gradient is cut over
+// images and over output channels: parts over images are added in f32 (a whole gradient for each, where the
+// filter is large), parts over channels read all of x. What moves fewest bytes is taken.
+#ifdef TRIREME_HAVE_ONEDNN
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "trireme/kernel/cpu/conv_shape.h"
+#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/one_thread.h"
+#include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::kernel {
+namespace {
+
+using dnnl::memory;
+using Type = memory::data_type;
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+enum class Kind { kForward, kInputGrad, kFilterGrad };
+
+memory::dims filter_dims(const ConvShape& s) {
+  return s.groups == 1 ? memory::dims{s.o, s.c, s.kh, s.kw}
+                       : memory::dims{s.groups, s.group_o(), s.group_c(), s.kh, s.kw};
+}
+// [O,KH,KW,C / groups], as it is in the graph.
+memory::desc plain_filter(const ConvShape& s) {
+  const std::int64_t c = s.group_c(), one = s.taps();
+  if (s.groups == 1) return {filter_dims(s), Type::bf16, memory::dims{one, 1, s.kw * c, c}};
+  return {filter_dims(s), Type::bf16, memory::dims{s.group_o() * one, one, 1, s.kw * c, c}};
+}
+
+// A primitive for some images, and some output channels.
+class Part {
+ public:
+  // The filter is in the order `filter`, or in any where that is empty.
+  Part(const dnnl::engine& engine, Kind kind, const ConvShape& s, const memory::desc& filter) {
+    const auto image = memory::format_tag::nhwc;
+    const memory::desc x({s.n, s.c, s.h, s.w}, Type::bf16, image),
+        y({s.n, s.o, s.oh, s.ow}, Type::bf16, image);
+    const memory::desc any(filter_dims(s), Type::bf16, memory::format_tag::any),
+        any_f32(filter_dims(s), Type::f32, memory::format_tag::any);
+    const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1};
+    const memory::dims pad_l{s.pad_h, s.pad_w};
+    const memory::dims pad_r{(s.oh - 1) * s.stride_h + (s.kh - 1) * s.dilation_h + 1 - s.h - s.pad_h,
+                             (s.ow - 1) * s.stride_w + (s.kw - 1) * s.dilation_w + 1 - s.w - s.pad_w};
+    const dnnl::primitive_attr attr = user_scratchpad();
+    x_ = x, y_ = y;
+    const bool forth = kind == Kind::kForward;
+    const dnnl::convolution_forward::primitive_desc forward(
+        engine, dnnl::prop_kind::forward_training, kDirect, x, forth && !filter.is_zero() ? filter : any, y,
+        strides, dilates, pad_l, pad_r, attr, /*allow_empty=*/true);
+    if (!forward) return;
+    if (forth) {
+      if (adopt(forward)) conv_ = dnnl::convolution_forward(forward), filter_ = forward.weights_desc();
+    } else if (kind == Kind::kInputGrad) {
+      const dnnl::convolution_backward_data::primitive_desc pd(engine, kDirect, x,
+                                                               filter.is_zero() ? any : filter, y, strides,
+                                                               dilates, pad_l, pad_r, forward, attr, true);
+      if (adopt(pd)) conv_ = dnnl::convolution_backward_data(pd), filter_ = pd.weights_desc();
+    } else {
+      const dnnl::convolution_backward_weights::primitive_desc pd(
+          engine, kDirect, x, filter.is_zero() ? any_f32 : filter, y, strides, dilates, pad_l, pad_r, forward,
+          attr, true);
+      if (adopt(pd)) conv_ = dnnl::convolution_backward_weights(pd), filter_ = pd.diff_weights_desc();
+    }
+  }
+
+  bool ok() const { return ok_; }
+  std::size_t scratch_bytes() const { return round_up(scratch_.get_size()); }
+  const memory::desc& filter() const { return filter_; }
+  void run(const dnnl::engine& engine, Kind kind, std::byte* x, std::byte* filter, std::byte* y,
+           std::byte* scratch) const {
+    const OneThread one_thread;
+    dnnl::stream stream(engine);
+    constexpr int kArgs[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                 {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                 {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+    const auto& names = kArgs[static_cast<int>(kind)];
+    conv_.execute(stream, {{names[0], memory(x_, engine, x)},
+                           {names[1], memory(filter_, engine, filter)},
+                           {names[2], memory(y_, engine, y)},
+                           {DNNL_ARG_SCRATCHPAD, memory(scratch_, engine, scratch)}});
+  }
+
+ private:
+  // oneDNN's plain loops are slower than any other way.
+  template <typename Pd>
+  bool adopt(const Pd& pd) {
+    if (!pd) return false;
+    const std::string_view name = pd.impl_info_str();
+    if (name.starts_with("ref") || name.starts_with("gemm:ref")) return false;
+    scratch_ = pd.scratchpad_desc();
+    return ok_ = true;
+  }
+
+  bool ok_ = false;
+  dnnl::primitive conv_;
+  memory::desc x_, y_, filter_, scratch_;
+};
+
+// Moves a filter between the graph's order and a primitive's, output channels cut into pieces of whole
+// blocks.
+class FilterMove {
+ public:
+  // `shape` has as many output channels as `blocked`; they are `stride`d in the graph as the filter is.
+  FilterMove(const dnnl::engine& engine, const ConvShape& s, const memory::desc& blocked, bool to_plain,
+             int width)
+      : o_(s.o) {
+    const memory::desc plain = plain_filter(s);
+    std::int64_t block = 1;
+    const memory::dims blocks = blocked.get_inner_blks(), at = blocked.get_inner_idxs();
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      if (at[i] == 0) block *= blocks[i];
+    const bool whole = s.groups > 1 || s.o % block != 0;
+    const std::int64_t units = whole ? 1 : s.o / block;
+    pieces_ = num_slices(units, s.o * s.taps(), width);
+    for (int i = 0; i < pieces_; ++i) {
+      const auto [first, last] = slice_range(units, pieces_, i);
+      memory::desc from = blocked, to = plain;
+      if (pieces_ > 1) {
+        const memory::dims dims{(last - first) * block, s.c, s.kh, s.kw}, offset{first * block, 0, 0, 0};
+        from = blocked.submemory_desc(dims, offset, /*allow_empty=*/true);
+        to = plain.submemory_desc(dims, offset, true);
+      }
+      if (from.is_zero() || to.is_zero()) return;
+      if (!to_plain) std::swap(from, to);
+      const dnnl::reorder::primitive_desc pd(engine, from, engine, to, user_scratchpad(), true);
+      if (!pd) return;
+      moves_.push_back({from, to, pd.scratchpad_desc(), dnnl::reorder(pd)});
+      scratch_bytes_ = std::max(scratch_bytes_, round_up(moves_.back().scratch.get_size()));
+    }
+    ok_ = true;
+  }
+
+  bool ok() const { return ok_; }
+  int pieces() const { return pieces_; }
+  std::size_t scratch_bytes() const { return scratch_bytes_; }  // of a piece
+  void run(const dnnl::engine& engine, int piece, std::byte* from, std::byte* to, std::byte* scratch) const {
+    const OneThread one_thread;
+    dnnl::stream stream(engine);
+    const Move& move = moves_[static_cast<std::size_t>(piece)];
+    move.reorder.execute(stream, {{DNNL_ARG_FROM, memory(move.from, engine, from)},
+                                  {DNNL_ARG_TO, memory(move.to, engine, to)},
+                                  {DNNL_ARG_SCRATCHPAD, memory(move.scratch, engine, scratch)}});
+  }
+
+ private:
+  struct Move {
+    memory::desc from, to, scratch;
+    dnnl::reorder reorder;
+  };
+  std::int64_t o_;
+  int pieces_ = 1;
+  bool ok_ = false;
+  std::vector<Move> moves_;
+  std::size_t scratch_bytes_ = 0;
+};
+
+ConvShape cut(ConvShape s, std::int64_t images, std::int64_t channels) {
+  s.n = images, s.o = channels;
+  return s;
+}
+
+// Parts of the images times parts of the output channels.
+struct Cut {
+  int images = 1, channels = 1;
+  int count() const { return images * channels; }
+
+  static Cut of(Kind kind, const ConvShape& s, int width) {
+    const int slices = conv_slices(s, width);
+    if (kind != Kind::kFilterGrad || s.groups > 1) return {slices, 1};
+    constexpr std::int64_t kUnit = 32;  // output channels that are computed together
+    const int most = num_slices(s.n * (s.o / kUnit + 1), s.macs() / 32, width);
+    Cut best{slices, 1};
+    double least = std::numeric_limits<double>::infinity();
+    for (int channels = 1; channels <= most; ++channels) {
+      if (most % channels != 0 || s.o % (channels * kUnit) != 0) continue;
+      const auto images = static_cast<int>(std::min<std::int64_t>(most / channels, s.n));
+      const auto o = static_cast<double>(s.o / channels), n = static_cast<double>(s.n) / images;
+      // Sums are written, read and added; images are read and turned around.
+      const double bytes =
+          12 * o * static_cast<double>(s.taps()) +
+          6 * n * (static_cast<double>(s.c * s.h * s.w) + o * static_cast<double>(s.oh * s.ow));
+      const double busy = bytes * most / (images * channels);
+      if (busy < least) least = busy, best = {images, channels};
+    }
+    return best;
+  }
+};
+
+class LastState final : public op::KernelState {
+ public:
+  LastState(Kind kind, const ConvShape& s, int width)
+      : kind_(kind),
+        s_(s),
+        cut_(Cut::of(kind, s, width)),
+        engine_(dnnl::engine::kind::cpu, 0),
+        smaller_(engine_, kind, part(s.n / cut_.images), {}),
+        larger_(engine_, kind, part(std::min(s.n, s.n / cut_.images + 1)), smaller_.filter()) {
+    if (!smaller_.ok() || !larger_.ok()) return;
+    move_.emplace(engine_, part(1), smaller_.filter(), kind == Kind::kFilterGrad, width);
+    ok_ = move_->ok();
+    scratch_bytes_ = std::max({smaller_.scratch_bytes(), larger_.scratch_bytes(), move_->scratch_bytes()});
+    filter_bytes_ = round_up(smaller_.filter().get_size());
+    if (cut_.channels > 1)
+      dy_bytes_ = round_up(static_cast<std::size_t>(most_images() * part(1).o * s.oh * s.ow) * 2);
+  }
+
+  bool ok() const { return ok_; }
+  // Filters first: one, or one for every part; then what each of the slices has for itself.
+  std::size_t workspace_bytes() const {
+    return filters() * filter_bytes_ + static_cast<std::size_t>(slices()) * (scratch_bytes_ + dy_bytes_);
+  }
+  void run(op::KernelArgs& args) const {
+    if (kind_ == Kind::kFilterGrad) return run_filter_grad(args);
+    std::byte* const given = args.in(kind_ == Kind::kForward ? 1 : 0).raw();
+    std::byte* const x = (kind_ == Kind::kForward ? args.in(0) : args.out(0)).raw();
+    std::byte* const y = (kind_ == Kind::kForward ? args.out(0) : args.in(1)).raw();
+    std::byte* const filter = args.workspace.data();
+    for_slices(args.parallel, move_->pieces(), move_->pieces(), [&](std::int64_t, std::int64_t, int i) {
+      move_->run(engine_, i, given, filter, own(args, i));
+    });
+    for_slices(args.parallel, s_.n, cut_.images, [&](std::int64_t begin, std::int64_t end, int i) {
+      of(end - begin).run(engine_, kind_, x + begin * x_bytes(), filter, y + begin * y_bytes(), own(args, i));
+    });
+  }
+
+ private:
+  ConvShape part(std::int64_t images) const { return cut(s_, images, s_.o / cut_.channels); }
+  std::int64_t most_images() const { return (s_.n + cut_.images - 1) / cut_.images; }
+  std::size_t filters() const {
+    return kind_ == Kind::kFilterGrad ? static_cast<std::size_t>(cut_.count()) : 1;
+  }
+  int slices() const { return std::max(cut_.count(), move_->pieces() * cut_.channels); }
+  const Part& of(std::int64_t images) const { return images == s_.n / cut_.images ? smaller_ : larger_; }
+  std::int64_t x_bytes() const { return 2 * s_.c * s_.h * s_.w; }  // of an image
+  std::int64_t y_bytes() const { return 2 * s_.o * s_.oh * s_.ow; }
+  std::byte* own(const op::KernelArgs& args, int slice) const {
+    return args.workspace.data() + filters() * filter_bytes_ +
+           static_cast<std::size_t>(slice) * (scratch_bytes_ + dy_bytes_);
+  }
+
+  // Slice i is part i / channels of the images and part i % channels of the channels.
+  void run_filter_grad(op::KernelArgs& args) const {
+    std::byte *const x = args.in(0).raw(), *const dy = args.in(1).raw(), *const out = args.out(0).raw();
+    const auto partial = [&](int i) {
+      return args.workspace.data() + static_cast<std::size_t>(i) * filter_bytes_;
+    };
+    for_slices(args.parallel, cut_.count(), cut_.count(), [&](std::int64_t, std::int64_t, int i) {
+      const auto [begin, end] = slice_range(s_.n, cut_.images, i / cut_.channels);
+      std::byte* from = dy + begin * y_bytes();
+      if (cut_.channels > 1)
+        from = gather(from, end - begin, i % cut_.channels, own(args, i) + scratch_bytes_);
+      of(end - begin).run(engine_, kind_, x + begin * x_bytes(), partial(i), from, own(args, i));
+    });
+    const auto floats = static_cast<std::int64_t>(smaller_.filter().get_size() / sizeof(float));
+    const auto values = [&](int i) { return reinterpret_cast<float*>(partial(i)); };
+    // In the order of the images, whatever thread adds.
+    for_elems(args.parallel, cut_.images > 1 ? floats * cut_.channels : 0,
+              [&](std::int64_t first, std::int64_t last) {
+                while (first < last) {
+                  const auto channel = static_cast<int>(first / floats);
+                  const std::int64_t at = first % floats, n = std::min(last - first, floats - at);
+                  for (int i = 1; i < cut_.images; ++i)
+                    vector_loops().add(values(channel) + at, values(i * cut_.channels + channel) + at,
+                                       values(channel) + at, n);
+                  first += n;
+                }
+              });
+    const int pieces = move_->pieces() * cut_.channels;
+    const std::int64_t part_bytes = 2 * part(1).o * s_.taps();
+    const int at_once = std::min(pieces, args.parallel.width());
+    for_slices(args.parallel, pieces, at_once, [&](std::int64_t first, std::int64_t last, int i) {
+      for (std::int64_t p = first; p < last; ++p) {
+        const auto channel = static_cast<int>(p / move_->pieces());
+        move_->run(engine_, static_cast<int>(p % move_->pieces()), partial(channel),
+                   out + channel * part_bytes, own(args, i));
+      }
+    });
+  }
+
+  // Part `channel` of the channels of some images, dense.
+  std::byte* gather(const std::byte* dy, std::int64_t images, int channel, std::byte* to) const {
+    const std::int64_t bytes = 2 * part(1).o, pixel = 2 * s_.o;
+    for (std::int64_t p = 0; p < images * s_.oh * s_.ow; ++p)
+      std::memcpy(to + p * bytes, dy + p * pixel + channel * bytes, static_cast<std::size_t>(bytes));
+    return to;
+  }
+
+  Kind kind_;
+  ConvShape s_;
+  Cut cut_;
+  dnnl::engine engine_;
+  Part smaller_, larger_;
+  std::optional<FilterMove> move_;
+  bool ok_ = false;
+  std::size_t scratch_bytes_ = 0, filter_bytes_ = 0, dy_bytes_ = 0;
+};
+
+std::unique_ptr<LastState> make_state(const op::KernelQuery& q) {
+  const auto inner = Inner::of(q);
+  if (!inner || !inner->adapted.channels_last || !all_of_dtype(q, DType::kBF16) || !fits_int32(q))
+    return nullptr;
+  const op::OpDef* const def = inner->adapted.def;
+  const op::Attrs& attrs = inner->adapted.attrs;
+  Kind kind{};
+  ConvShape s{};
+  if (def == &op::kConv2d)
+    kind = Kind::kForward, s = forward_shape(inner->inputs, inner->outputs, attrs);
+  else if (def == &op::kConv2dInputGrad)
+    kind = Kind::kInputGrad, s = input_grad_shape(inner->inputs, inner->outputs, attrs);
+  else if (def == &op::kConv2dFilterGrad)
+    kind = Kind::kFilterGrad, s = filter_grad_shape(inner->inputs, inner->outputs, attrs);
+  else
+    return nullptr;
+  if (s.macs() == 0 || !method_allows(attrs, "direct")) return nullptr;
+  const OneThread one_thread;  // primitives are made for the number of threads that they find
+  auto state = std::make_unique<LastState>(kind, s, q.width);
+  if (!state->ok()) state.reset();
+  return state;
+}
+
+}  // namespace
+
+const op::KernelRow kAdaptedOnednn{
+    .op = "adapted",
+    .name = "onednn",
+    .run = [](op::KernelArgs& args) { static_cast<const LastState&>(*args.state).run(args); },
+    .applicable = [](const op::KernelQuery& q) { return make_state(q) != nullptr; },
+    .workspace_bytes = [](const op::KernelQuery& q) { return make_state(q)->workspace_bytes(); },
+    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> { return make_state(q); }};
+
+}  // namespace trireme::kernel
+
+#endif  // TRIREME_HAVE_ONEDNN
