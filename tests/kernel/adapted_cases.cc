@@ -112,6 +112,8 @@ void add_adapted_cases(std::vector<Case>& out) {
                      DType::kF32,
                      {{0, {.dtype = DType::kBF16}}, {1, {.dtype = DType::kBF16}}}});
   }
+  for (const Shape& s : {Shape{7}, Shape{3, 700}}) out.push_back({"add", {s, s}, {}, DType::kBF16});
+  out.push_back({"bias_grad", {{2500, 40}}, {}});
   const std::map<int, Special> low{{0, {.dtype = DType::kBF16}}};
   out.push_back({"adapted",
                  {{300, 40}, {40}, {40}},

@@ -81,8 +81,9 @@ void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::
 }
 
 void add_products(std::vector<Case>& out) {
-  for (const Ints& mnk : {Ints{37, 53, 71}, Ints{1, 1, 1}, Ints{10, 130, 257}, Ints{130, 10, 128},
-                          Ints{3, 4, 0}, Ints{0, 4, 3}, Ints{150, 300, 200}, Ints{1, 700, 300}})
+  for (const Ints& mnk :
+       {Ints{37, 53, 71}, Ints{1, 1, 1}, Ints{10, 130, 257}, Ints{130, 10, 128}, Ints{3, 4, 0}, Ints{0, 4, 3},
+        Ints{150, 300, 200}, Ints{1, 700, 300}, Ints{300, 310, 600}})
     for (const bool a : {false, true})
       for (const bool b : {false, true})
         out.push_back({"matmul",

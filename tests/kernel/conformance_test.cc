@@ -100,6 +100,18 @@ TEST(KernelConformance, EveryRowAgreesWithTheReferenceInDoublePrecisionAtEveryWi
     });
 }
 
+// Where there are many threads, products and steps of recurrences are cut in other ways.
+TEST(KernelConformance, ProductsAndRecurrencesAgreeWithTheReferenceOnManyThreads) {
+  constexpr int kMany = 8;
+  for_each_pair(kMany, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
+    const std::string_view op = row.op;
+    if (op != "matmul" && !op.starts_with("lstm") && op != "adapted") return;
+    SCOPED_TRACE(what);
+    expect_close(Prepared(problem, row, kMany).run(*make_backwards(kMany)),
+                 run_reference(problem, DType::kF64), tolerance(problem, row));
+  });
+}
+
 TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReference) {
   const std::set<std::string> exact{"abs",
                                     "add",

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "trireme/op/fused/adapted.h"
-
 namespace trireme::exec {
 
 NodeTimes::NodeTimes(const CompiledPlan& plan)
@@ -59,7 +57,7 @@ Profile NodeTimes::profile() const {
     const graph::Node& node = plan_.program.node(i);
     const cost::OpCost cost = graph::node_cost(plan_.program, i);
     out.nodes.push_back({.name = node.name,
-                         .op = op::detail::shown_name(*node.def, node.attrs),
+                         .op = std::string(node.def->name),
                          .kernel = plan_.node_plan(i).kernel,
                          .strand = strand,
                          .calls = row.calls,

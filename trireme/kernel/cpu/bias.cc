@@ -1,6 +1,9 @@
 // bias_add and bias_grad along dimension 1 of [n, c, inner...].
+#include <algorithm>
+
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
+#include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -35,9 +38,36 @@ void run_add(op::KernelArgs& args) {
              });
 }
 
+// Many rows of channels: rows in chunks, which do not depend on the width; chunks are added in their order.
+constexpr std::int64_t kChunkRows = 256, kLeastChunks = 8;
+std::int64_t chunks_of(const BiasShape& s) {
+  const std::int64_t chunks = s.inner == 1 ? (s.n + kChunkRows - 1) / kChunkRows : 0;
+  return chunks < kLeastChunks ? 0 : chunks;
+}
+std::size_t grad_bytes(const op::KernelQuery& q) {
+  const BiasShape s = bias_shape(q.inputs[0].shape);
+  return static_cast<std::size_t>(chunks_of(s) * s.c) * sizeof(float);
+}
+void run_grad_by_chunks(op::KernelArgs& args, const BiasShape& s, std::int64_t chunks) {
+  const float* dy = f32_in(args, 0);
+  auto* const parts = reinterpret_cast<float*>(args.workspace.data());
+  for_slices(args.parallel, chunks, num_slices(chunks, s.n * s.c, args.parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               for (std::int64_t i = begin; i < end; ++i)
+                 channel_loops().sums[0](dy + i * kChunkRows * s.c,
+                                         std::min(kChunkRows, s.n - i * kChunkRows), s.c, parts + i * s.c);
+             });
+  for (std::int64_t c = 0; c < s.c; ++c) {
+    double total = 0;
+    for (std::int64_t i = 0; i < chunks; ++i) total += static_cast<double>(parts[i * s.c + c]);
+    f32_out(args, 0)[c] = static_cast<float>(total);
+  }
+}
+
 // Channels are cut over slices, so that every width gives the same bits.
 void run_grad(op::KernelArgs& args) {
   const BiasShape s = bias_shape(args.in(0).shape());
+  if (const std::int64_t chunks = chunks_of(s); chunks > 0) return run_grad_by_chunks(args, s, chunks);
   const float* dy = f32_in(args, 0);
   float* out = f32_out(args, 0);
   const VectorLoops& loops = vector_loops();
@@ -61,7 +91,10 @@ void run_grad(op::KernelArgs& args) {
 }  // namespace
 
 const op::KernelRow kBiasAddVector{.op = "bias_add", .name = "vector", .run = run_add, .applicable = all_f32};
-const op::KernelRow kBiasGradVector{
-    .op = "bias_grad", .name = "vector", .run = run_grad, .applicable = all_f32};
+const op::KernelRow kBiasGradVector{.op = "bias_grad",
+                                    .name = "vector",
+                                    .run = run_grad,
+                                    .applicable = all_f32,
+                                    .workspace_bytes = grad_bytes};
 
 }  // namespace trireme::kernel

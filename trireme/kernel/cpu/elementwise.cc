@@ -1,4 +1,6 @@
 // Elementwise arithmetic: one operand, or two that may broadcast.
+#include <algorithm>
+
 #include "trireme/kernel/cpu/broadcast.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
@@ -25,6 +27,32 @@ void run_binary(op::KernelArgs& args) {
       loop(a + at_a, b + at_b, out + at, n);
     });
   });
+}
+
+// Of bf16: widened, added and rounded, a block at a time.
+void run_add_bf16(op::KernelArgs& args) {
+  TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
+  const auto halves = [](const Tensor& t) { return reinterpret_cast<std::uint16_t*>(t.raw()); };
+  const std::uint16_t *a = halves(args.in(0)), *b = halves(args.in(1));
+  std::uint16_t* out = halves(args.out(0));
+  const VectorLoops& loops = vector_loops();
+  for_elems(args.parallel, args.out(0).shape().num_elems(), [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t kBlock = 512;
+    float left[kBlock], right[kBlock];
+    for (std::int64_t at = begin; at < end; at += kBlock) {
+      const std::int64_t n = std::min(kBlock, end - at);
+      loops.bf16_to_f32(a + at, left, n);
+      loops.bf16_to_f32(b + at, right, n);
+      loops.add(left, right, left, n);
+      loops.f32_to_bf16(left, out + at, n);
+    }
+  });
+}
+void run_add(op::KernelArgs& args) {
+  (args.out(0).dtype() == DType::kBF16 ? run_add_bf16 : run_binary<&FunctionLoops::add>)(args);
+}
+bool can_add(const op::KernelQuery& q) {
+  return all_f32(q) || (all_of_dtype(q, DType::kBF16) && q.inputs[0].shape == q.inputs[1].shape);
 }
 
 void run_relu_grad(op::KernelArgs& args) {
@@ -61,7 +89,7 @@ bool equal_shapes(const op::KernelQuery& q) { return all_f32(q) && q.inputs[0].s
 
 }  // namespace
 
-const op::KernelRow kAddVector = binary_row<&FunctionLoops::add>("add");
+const op::KernelRow kAddVector{.op = "add", .name = "vector", .run = run_add, .applicable = can_add};
 const op::KernelRow kSubVector = binary_row<&FunctionLoops::sub>("sub");
 const op::KernelRow kMulVector = binary_row<&FunctionLoops::mul>("mul");
 const op::KernelRow kDivVector = binary_row<&FunctionLoops::div>("div");

@@ -20,13 +20,6 @@ bool applicable(const op::KernelQuery& q) {
 // Elements that an operand takes in the workspace: whole cache lines.
 std::int64_t padded(std::int64_t elems) { return (elems + 15) / 16 * 16; }
 
-std::size_t workspace_bytes(const op::KernelQuery& q) {
-  if (!is_half(q.inputs[0].dtype)) return 0;
-  const std::int64_t elems = padded(q.inputs[0].shape.num_elems()) + padded(q.inputs[1].shape.num_elems()) +
-                             q.outputs[0].shape.num_elems();
-  return static_cast<std::size_t>(elems) * sizeof(float);
-}
-
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
   gemm_prepare();
   return nullptr;
@@ -46,11 +39,11 @@ struct Parts {
 constexpr std::int64_t kEdge = 16;  // parts begin at multiples of a register block of the library
 std::int64_t blocks_of(std::int64_t side) { return (side + kEdge - 1) / kEdge; }
 
+constexpr int kMany = 8;  // threads among which one is likely to be held up
 Parts parts_of(const Gemm& whole, int width) {
   const int slices =
       num_slices(blocks_of(whole.m) * blocks_of(whole.n), whole.m * whole.n * whole.k / kWorkPerElem, width);
   if (slices == 1) return {};
-  constexpr int kMany = 8;  // threads among which one is likely to be held up
   const std::int64_t wanted = slices >= kMany ? 2 * slices : slices;
   Parts best;
   double least = std::numeric_limits<double>::infinity();
@@ -64,7 +57,34 @@ Parts parts_of(const Gemm& whole, int width) {
   return best;
 }
 
-void multiply_part(const Gemm& whole, const Parts& parts, std::int64_t index) {
+// Where there are many parts, rows of B lie far apart for each, which costs the library up to a third of its
+// speed: a part then copies some rows of its columns at a time to where they are dense.
+constexpr std::int64_t kPanelRows = 512;
+bool has_panels(const Gemm& whole, const Parts& parts) {
+  return parts.threads >= kMany && parts.columns > 1 && !whole.transpose_b && whole.m >= 256 &&
+         whole.k >= kPanelRows / 2;
+}
+// Elements of the panel of one thread; 0: there is none.
+std::int64_t panel_elems(const Gemm& whole, const Parts& parts) {
+  if (!has_panels(whole, parts)) return 0;
+  return std::min(kPanelRows, whole.k) * ((blocks_of(whole.n) + parts.columns - 1) / parts.columns) * kEdge;
+}
+
+void multiply_by_panels(const Gemm& part, float* panel) {
+  for (std::int64_t k = 0; k < part.k; k += kPanelRows) {
+    Gemm some = part;
+    some.k = std::min(kPanelRows, part.k - k);
+    for (std::int64_t row = 0; row < some.k; ++row)
+      std::copy_n(part.b + (k + row) * part.ldb, part.n, panel + row * part.n);
+    some.a += part.transpose_a ? k * part.lda : k;
+    some.b = panel;
+    some.ldb = part.n;
+    if (k > 0) some.beta = 1;
+    gemm(some);
+  }
+}
+
+void multiply_part(const Gemm& whole, const Parts& parts, std::int64_t index, float* panel) {
   const auto range = [](std::int64_t side, std::int64_t count, std::int64_t i) {
     const SliceRange r = slice_range(blocks_of(side), static_cast<int>(count), static_cast<int>(i));
     return SliceRange{r.begin * kEdge, std::min(r.end * kEdge, side)};
@@ -77,18 +97,21 @@ void multiply_part(const Gemm& whole, const Parts& parts, std::int64_t index) {
   part.a += whole.transpose_a ? rows.begin : rows.begin * whole.lda;
   part.b += whole.transpose_b ? columns.begin * whole.ldb : columns.begin;
   part.c += rows.begin * whole.ldc + columns.begin;
+  if (panel != nullptr) return multiply_by_panels(part, panel);
   gemm(part);
 }
 
-void multiply_one(op::Parallel& parallel, const Gemm& whole) {
+// `panels`: panel_elems() for every thread.
+void multiply_one(op::Parallel& parallel, const Gemm& whole, float* panels) {
   const Parts parts = parts_of(whole, parallel.width());
   if (parts.count() == 1) return gemm(whole);
   std::atomic<std::int64_t> next = 0;
-  for_slices(parallel, parts.threads, parts.threads, [&](std::int64_t, std::int64_t, int) {
+  const std::int64_t elems = panel_elems(whole, parts);
+  for_slices(parallel, parts.threads, parts.threads, [&](std::int64_t, std::int64_t, int thread) {
     for (;;) {
       const std::int64_t index = next.fetch_add(1, std::memory_order_relaxed);
       if (index >= parts.count()) return;
-      multiply_part(whole, parts, index);
+      multiply_part(whole, parts, index, elems > 0 ? panels + thread * elems : nullptr);
     }
   });
 }
@@ -105,24 +128,53 @@ std::int64_t matrix_at(std::int64_t index, const Shape& result, const Shape& ope
   return at;
 }
 
-// `first` has the operands' first elements.
-void multiply(op::KernelArgs& args, Gemm first) {
-  const Shape &a = args.in(0).shape(), &b = args.in(1).shape(), &c = args.out(0).shape();
-  first.transpose_a = args.attrs.get_bool("transpose_a");
-  first.transpose_b = args.attrs.get_bool("transpose_b");
-  first.m = c.dim(-2);
-  first.n = first.ldc = c.dim(-1);
-  first.k = a.dim(first.transpose_a ? -2 : -1);
-  first.lda = a.dim(-1);
-  first.ldb = b.dim(-1);
+// The sizes of one product, and how many there are.
+struct Products {
+  Gemm first;
   std::int64_t batch = 1;
-  for (int d = 0; d < c.rank() - 2; ++d) batch *= c[d];
-  // One right factor for all: the rows of the batch are the rows of one matrix.
-  if (!first.transpose_a && b.num_elems() == b.dim(-1) * b.dim(-2) && a.rank() == c.rank()) {
-    first.m *= batch;
-    batch = batch > 0 ? 1 : 0;
+
+  Products(const Shape& a, const Shape& b, const Shape& c, const op::Attrs& attrs) {
+    first.transpose_a = attrs.get_bool("transpose_a");
+    first.transpose_b = attrs.get_bool("transpose_b");
+    first.m = c.dim(-2);
+    first.n = first.ldc = c.dim(-1);
+    first.k = a.dim(first.transpose_a ? -2 : -1);
+    first.lda = a.dim(-1);
+    first.ldb = b.dim(-1);
+    for (int d = 0; d < c.rank() - 2; ++d) batch *= c[d];
+    // One right factor for all: the rows of the batch are the rows of one matrix.
+    if (!first.transpose_a && b.num_elems() == b.dim(-1) * b.dim(-2) && a.rank() == c.rank()) {
+      first.m *= batch;
+      batch = batch > 0 ? 1 : 0;
+    }
   }
-  if (batch == 1) return multiply_one(args.parallel, first);
+};
+
+// 16-bit operands in f32, then the panels.
+std::int64_t wide_elems(const op::KernelQuery& q) {
+  if (!is_half(q.inputs[0].dtype)) return 0;
+  return padded(q.inputs[0].shape.num_elems()) + padded(q.inputs[1].shape.num_elems()) +
+         padded(q.outputs[0].shape.num_elems());
+}
+std::size_t workspace_bytes(const op::KernelQuery& q) {
+  const Products p(q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, q.attrs);
+  std::int64_t elems = wide_elems(q);
+  if (p.batch == 1) {
+    const Parts parts = parts_of(p.first, q.width);
+    elems += parts.threads * panel_elems(p.first, parts);
+  }
+  return static_cast<std::size_t>(elems) * sizeof(float);
+}
+
+// From the operands' first elements; `panels` is what is left of the workspace.
+void multiply(op::KernelArgs& args, const float* a_first, const float* b_first, float* c_first,
+              float* panels) {
+  const Shape &a = args.in(0).shape(), &b = args.in(1).shape(), &c = args.out(0).shape();
+  auto [first, batch] = Products(a, b, c, args.attrs);
+  first.a = a_first;
+  first.b = b_first;
+  first.c = c_first;
+  if (batch == 1) return multiply_one(args.parallel, first, panels);
   const std::int64_t work = batch * first.m * first.n * first.k;
   const int slices = num_slices(batch, work / kWorkPerElem, args.parallel.width());
   for_slices(args.parallel, batch, slices, [&](std::int64_t begin, std::int64_t end, int) {
@@ -144,7 +196,8 @@ const std::uint16_t* halves(const Tensor& t) {
 void run(op::KernelArgs& args) {
   const DType dtype = args.out(0).dtype();
   if (dtype == DType::kF32) {
-    return multiply(args, {.a = f32_in(args, 0), .b = f32_in(args, 1), .beta = 0, .c = f32_out(args, 0)});
+    return multiply(args, f32_in(args, 0), f32_in(args, 1), f32_out(args, 0),
+                    reinterpret_cast<float*>(args.workspace.data()));
   }
   const VectorLoops& loops = vector_loops();
   const bool bf16 = dtype == DType::kBF16;
@@ -158,7 +211,7 @@ void run(op::KernelArgs& args) {
     });
     wide += padded(args.in(i).shape().num_elems());
   }
-  multiply(args, {.a = at[0], .b = at[1], .beta = 0, .c = wide});
+  multiply(args, at[0], at[1], wide, wide + padded(args.out(0).shape().num_elems()));
   auto* to = reinterpret_cast<std::uint16_t*>(args.out(0).raw());
   for_elems(args.parallel, args.out(0).shape().num_elems(), [&](std::int64_t begin, std::int64_t end) {
     (bf16 ? loops.f32_to_bf16 : loops.f32_to_f16)(wide + begin, to + begin, end - begin);
