@@ -60,6 +60,17 @@ TEST_F(GpuWorkers, EndInTheSameBitsHoweverManyTheyAreAndHoweverGradientsAreAdded
   EXPECT_EQ(summary("staged")["parameters_sha256"], hash);
 }
 
+TEST_F(GpuWorkers, AKilledWorkerIsNamedAndOthersGoOnToTheSameBits) {
+  const std::string shards = "train.logical_shards=4", every_step = "train.checkpoint_steps=1";
+  ASSERT_EQ(train("whole", 1, {shards, every_step}).code, 0);
+  const Ran killed = train("run", 2, {shards, every_step, "--fault", "1:kill@collective:14"});
+  EXPECT_NE(killed.code, 0);
+  EXPECT_THAT(killed.err,
+              AllOf(HasSubstr("rank 1 was lost in barrier bucket 0"), HasSubstr("connection closed")));
+  expect_run(train("run", 3, {shards, every_step}), "run", "mapped");
+  EXPECT_EQ(summary("run")["parameters_sha256"], summary("whole")["parameters_sha256"]);
+}
+
 TEST_F(GpuWorkers, PassThroughTheHostWhereMemoryCannotBeMappedAndSaySo) {
   const Ran ran = train("run", 2, {}, {"GPU_EMULATOR_IPC=0"});
   expect_run(ran, "run", "staged");
