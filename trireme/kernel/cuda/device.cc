@@ -137,11 +137,11 @@ Result<Buffer> CudaDevice::allocate(std::size_t bytes) {
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     std::size_t free = 0, total = 0;
     lib_->cuMemGetInfo(&free, &total);
-    return error(Code::kExhausted,
-                 "[cuda] {} of GPU memory asked for, {} of {} are free; use a smaller train.batch, "
-                 "train.recompute, or a "
-                 "narrower train.precision",
-                 bytes, free, total);
+    return error(
+        Code::kExhausted,
+        "[cuda] {} of GPU memory asked for, {} of {} are free; use a smaller train.batch or a narrower "
+        "train.precision",
+        bytes, free, total);
   }
   TR_RETURN_IF_ERROR(lib_->check(result, "allocating GPU memory"));
   book_->add(bytes);
