@@ -7,6 +7,7 @@
 
 #include "tests/runtime/virtual_ranks.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/runtime/urgent.h"
 
 namespace trireme::runtime {
 namespace {
@@ -52,6 +53,28 @@ TEST(VirtualMailbox, TwoMessagesOfOneMachineShareItsUpLinkInOrder) {
   const TimeNs first_end = kOverhead + 1000, second_end = first_end + kOverhead + 500;
   EXPECT_EQ(ranks[1]->seen, (std::vector<Seen>{{first_end + kLatency, 0, 1}}));
   EXPECT_EQ(ranks[2]->seen, (std::vector<Seen>{{second_end + kLatency, 3, 2}}));
+}
+
+TEST(VirtualMailbox, UrgentPacketsPassBetweenThePacketsOfLargeOnesAndKeepTheirOrder) {
+  for (const double jitter : {0.0, 0.5}) {
+    WorldSpec spec = byte_per_ns(2);
+    spec.latency_jitter = jitter;
+    auto world = make_virtual_world(spec);
+    auto ranks = make_ranks(*world, {0, 1});
+    ranks[0]->box->send(1, phantom(1'000'000, 1));
+    for (const std::uint64_t word : {2, 3, 4}) {
+      Packet urgent = phantom(52, word);
+      mark_urgent(urgent);
+      ranks[0]->box->send(1, std::move(urgent));
+    }
+    ranks[0]->box->send(1, phantom(52, 5));
+    world->run(kForever);
+    std::vector<std::uint64_t> words;
+    for (const Seen& s : ranks[1]->seen) words.push_back(s.word);
+    EXPECT_EQ(words, (std::vector<std::uint64_t>{2, 3, 4, 1, 5})) << jitter;
+    EXPECT_LT(ranks[1]->seen[2].at, 6 * 1500 + 2 * kLatency) << "a packet on every link, not a message";
+    EXPECT_GT(ranks[1]->seen[4].at, 1'000'000 + 300) << "what they take is taken from the others";
+  }
 }
 
 TEST(VirtualMailbox, IncastQueuesAtTheDownLinkInOrderOfArrival) {

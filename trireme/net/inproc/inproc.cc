@@ -7,6 +7,7 @@
 #include "trireme/net/endpoint_transport.h"
 #include "trireme/runtime/network.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/runtime/urgent.h"
 
 namespace trireme::net {
 namespace {
@@ -82,6 +83,7 @@ class InprocTransport final : public EndpointTransport {
              bytes.size());
     runtime::Packet packet;
     packet.header[3] = kControl;
+    runtime::mark_urgent(packet);  // as TCP's connection for control messages, which data does not hold up
     packet.bytes = bytes.size();
     if (!bytes.empty()) packet.payload = copy(bytes.data(), bytes.size());
     bytes_sent_ += bytes.size() + sizeof(packet.header);

@@ -54,6 +54,15 @@ struct Link {
     free_at = first + cost::transfer_time(bytes, model);
     return {first, free_at};
   }
+  // An urgent message waits for the packet that is on its way, and for no more; what waits ends as much
+  // later.
+  Use take_urgent(TimeNs now, std::uint64_t bytes) {
+    if (free_at <= now) return take(now, bytes);
+    const TimeNs first = urgent_start(now) + model.message_overhead_ns;
+    const TimeNs end = first + cost::transfer_time(bytes, model);
+    free_at += end - first + model.message_overhead_ns;
+    return {first, end};
+  }
   // A later hop, for a message that arrives from `first_byte` to `last_byte`. The link is taken for the bytes
   // alone, so what comes in slower than it goes out leaves room for others; it ends when the link has done
   // its bytes and the last one is there, and begins as much earlier as it took to come in, or takes to go
@@ -65,7 +74,19 @@ struct Link {
     last_begun = std::max({last_begun, first_byte, end - std::max(work, last_byte - first_byte)});
     return {last_begun, end};
   }
+  Use pass_urgent(TimeNs first_byte, TimeNs last_byte, std::uint64_t bytes) {
+    if (free_at <= first_byte) return pass(first_byte, last_byte, bytes);
+    const TimeNs work = cost::transfer_time(bytes, model), first = urgent_start(first_byte);
+    free_at += work;
+    return {first, std::max(first + work, last_byte)};
+  }
   TimeNs last_begun = 0;
+
+ private:
+  TimeNs urgent_start(TimeNs now) const {
+    constexpr std::uint64_t kPacketBytes = 1500;
+    return now + std::min(free_at - now, cost::transfer_time(kPacketBytes, model));
+  }
 };
 
 struct Machine {
@@ -111,7 +132,8 @@ struct Message {
 // Where a message is; apart from the rest, since this is what every hop touches.
 struct Flight {
   TimeNs last_byte = 0;  // when its last byte can be at `at` at the earliest
-  std::uint64_t wire_bytes = 0;
+  std::uint64_t wire_bytes : 63 = 0;
+  std::uint64_t urgent : 1 = 0;
   std::int32_t source = 0, target = 0;  // machines
   std::int32_t at = 0;                  // the vertex of the topology where its first byte arrives next
   std::int32_t node = 0;                // index of the Runtime it is for
@@ -308,7 +330,7 @@ class Core final : public VirtualWorld {
   void release_message(std::uint32_t index);
   void notify_closed(MailboxState& closed, MailboxState& peer, TimeNs when);
   void hear_closed(MailboxState& closed, MailboxState& peer);
-  TimeNs in_order(const MailboxState& from, const MailboxState& to, TimeNs first, TimeNs flight);
+  TimeNs in_order(const Message& message, TimeNs first, TimeNs flight);
 
   WorldSpec spec_;
   EventQueue queue_;

@@ -1,4 +1,5 @@
 // Mailboxes: who may send to whom, what waits, who hears of a close. paths.cc carries the packets.
+#include "trireme/runtime/urgent.h"
 #include "trireme/runtime/virtual/core.h"
 
 namespace trireme::runtime::virt {
@@ -116,6 +117,7 @@ std::uint32_t Core::take_message(MailboxState& from, MailboxState& to, Packet pa
   flight.target = to.node->machine_index;
   flight.node = to.node->index;
   flight.wire_bytes = kWireHeaderBytes + packet.bytes;
+  flight.urgent = is_urgent(packet) ? 1 : 0;
   m.order = num_messages_;
   m.record = -1;
   m.close_at = -1;
@@ -153,10 +155,13 @@ void Core::lose_connection(MailboxState& a, MailboxState& b, TimeNs when) {
 }
 
 // Jitter and faults must not let a packet overtake an earlier one between the same two mailboxes: its first
-// byte arrives after the other's last. `flight` is the time from its first byte to its last.
-TimeNs Core::in_order(const MailboxState& from, const MailboxState& to, TimeNs first, TimeNs flight) {
+// byte arrives after the other's last. `flight` is the time from its first byte to its last. Urgent ones have
+// an order of their own.
+TimeNs Core::in_order(const Message& message, TimeNs first, TimeNs flight) {
   if (!jitters_ && !chance_.any()) return first;
-  TimeNs& last = last_arrival_[pair_key(from, to)];
+  constexpr std::uint64_t kUrgentOnes = std::uint64_t{1} << 63;  // ids are not negative
+  const std::uint64_t pair = pair_key(*message.from, *message.to);
+  TimeNs& last = last_arrival_[is_urgent(message.packet) ? pair | kUrgentOnes : pair];
   first = std::max(last, first);
   last = first + flight;
   return first;
@@ -207,12 +212,19 @@ void Core::close_mailbox(MailboxState& box) {
   std::erase(box.node->mailboxes, &box);
   if (box.node->muted_until > now()) return;
 
-  std::unordered_map<const MailboxState*, Message*> last_under_way;
+  // The close is heard after everything that was sent: of data and urgent messages, after what comes last.
+  std::unordered_map<const MailboxState*, std::uint32_t> last_under_way;
+  const auto comes_later = [&](std::uint32_t a, std::uint32_t b) {
+    const bool local = flights_[a].source == flights_[a].target;
+    if (is_urgent(messages_[a].packet) == is_urgent(messages_[b].packet) || local)
+      return messages_[a].order > messages_[b].order;
+    return flights_[a].last_byte > flights_[b].last_byte;
+  };
   if (box.num_under_way > 0)
-    for (Message& m : messages_) {
-      if (m.from != &box) continue;
-      Message*& last = last_under_way[m.to];
-      if (last == nullptr || last->order < m.order) last = &m;
+    for (std::uint32_t i = 0; i < messages_.size(); ++i) {
+      if (messages_[i].from != &box) continue;
+      const auto [last, first] = last_under_way.emplace(messages_[i].to, i);
+      if (!first && comes_later(i, last->second)) last->second = i;
     }
   for (const auto& peer : boxes_) {
     if (!peer->open || peer.get() == &box) continue;
@@ -223,7 +235,7 @@ void Core::close_mailbox(MailboxState& box) {
       when += chance_.decide(now(), source, target, /*raw=*/false, routes_).extra;
     }
     if (const auto last = last_under_way.find(peer.get()); last != last_under_way.end())
-      last->second->close_at = when;
+      messages_[last->second].close_at = when;
     else
       notify_closed(box, *peer, when);
   }

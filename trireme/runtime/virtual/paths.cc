@@ -1,6 +1,6 @@
 // The links of the topology. A message takes the links of its way one after the other, each FIFO. Switches
 // cut through: the next link begins with the first byte, and ends no earlier than the last byte can be there.
-// Ranks of one machine use its local link instead.
+// Ranks of one machine use its local link instead. Urgent messages pass between the packets of others.
 #include "trireme/runtime/virtual/core.h"
 
 namespace trireme::runtime::virt {
@@ -9,17 +9,19 @@ TimeNs Core::launch(std::uint32_t index, TimeNs extra, bool ordered) {
   const Message& m = messages_[index];
   Flight& f = flights_[index];
   const auto place = [&](TimeNs first, TimeNs duration) {
-    return ordered ? in_order(*m.from, *m.to, first, duration) : first;
+    return ordered ? in_order(m, first, duration) : first;
   };
   if (f.source == f.target) {
     Link& link = machine(f.source).local;
-    const Link::Use use = link.take(now(), f.wire_bytes);
+    const Link::Use use =
+        f.urgent != 0 ? link.take_urgent(now(), f.wire_bytes) : link.take(now(), f.wire_bytes);
     queue_.push(place(use.end + jittered(link.model.latency_ns), 0), {EventKind::kDeliver, index});
     return use.end;
   }
   const auto link = static_cast<std::size_t>(routes_.next(f.source, f.source, f.target));
   Link& wire = wires_[link];
-  const Link::Use use = wire.take(now(), f.wire_bytes);
+  const Link::Use use =
+      f.urgent != 0 ? wire.take_urgent(now(), f.wire_bytes) : wire.take(now(), f.wire_bytes);
   const TimeNs duration = use.end - use.first_byte;
   // Jitter and delays of the whole way are spent here, so that packets cannot change their order later on.
   extra += extra_latency(f.source, f.target);
@@ -38,7 +40,8 @@ void Core::arrive(std::uint32_t index) {
   note(f.node, 0x40);
   const auto link = static_cast<std::size_t>(routes_.next(f.at, f.source, f.target));
   Link& wire = wires_[link];
-  const Link::Use use = wire.pass(now(), f.last_byte, f.wire_bytes);
+  const Link::Use use = f.urgent != 0 ? wire.pass_urgent(now(), f.last_byte, f.wire_bytes)
+                                      : wire.pass(now(), f.last_byte, f.wire_bytes);
   f.at = routes_.links()[link].to;
   f.last_byte = use.end + wire.model.latency_ns;
   if (f.at == f.target)
