@@ -96,7 +96,10 @@ std::vector<std::vector<float>> sums_of(const Case& c) {
           if (sums[step].empty()) sums[step] = got;
           EXPECT_EQ(got, sums[step]) << "rank " << group.rank();
         }
-        co_return;
+        Call end;  // nobody goes while others may still ask
+        end.step = 4;
+        const Status met = co_await group.barrier(std::move(end));
+        EXPECT_TRUE(met.ok()) << met.to_string();
       });
   expect_finished(result);
   return sums;
@@ -104,7 +107,7 @@ std::vector<std::vector<float>> sums_of(const Case& c) {
 
 TEST(CodedSum, OfExactEncodingsEqualsTheDenseTreeInWorldsOfOneToNine) {
   for (int world = 1; world <= 9; ++world)
-    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse})
+    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse, Reducer::kDoubling})
       for (const std::int32_t shards : {world, world + 3}) {
         const auto sums = sums_of({.reducer = reducer, .shards = shards, .world = world});
         for (std::int64_t step = 0; step < 3; ++step)
@@ -115,7 +118,7 @@ TEST(CodedSum, OfExactEncodingsEqualsTheDenseTreeInWorldsOfOneToNine) {
 
 TEST(CodedSum, OfLossyEncodingsDoesNotDependOnTheWorld) {
   for (const char* codec : {"topk", "1bit", "qsgd", "threshold"})
-    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse}) {
+    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse, Reducer::kDoubling}) {
       Case c{.codec = codec, .reducer = reducer, .shards = 6, .world = 1, .options = {.fraction = 0.05}};
       const auto alone = sums_of(c);
       for (const int world : {2, 4, 6}) {
@@ -125,9 +128,23 @@ TEST(CodedSum, OfLossyEncodingsDoesNotDependOnTheWorld) {
     }
 }
 
+// The same messages in the same order: gathered or in rounds.
+TEST(CodedSum, ByDoublingHasTheBitsOfTheGatheredSum) {
+  for (const char* codec : {"topk", "randomk", "threshold", "fp16", "terngrad"})
+    for (const int world : {2, 3, 5, 6, 8}) {
+      Case c{.codec = codec,
+             .shards = 7 + world % 2,
+             .world = std::min(world, 7),
+             .options = {.fraction = 0.05}};
+      const auto gathered = sums_of(c);
+      c.reducer = Reducer::kDoubling;
+      EXPECT_EQ(sums_of(c), gathered) << codec << ", " << world;
+    }
+}
+
 TEST(CodedSum, OfPhantomsMovesSizesOnly) {
   for (const codec::CodecRow& row : codec::codec_table())
-    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse})
+    for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse, Reducer::kDoubling})
       for (const int world : {1, 3, 4})
         sums_of({.codec = row.name, .reducer = reducer, .shards = 6, .world = world, .phantom = true});
 }

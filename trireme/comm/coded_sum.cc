@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <numeric>
 
 #include "trireme/base/rng.h"
+#include "trireme/comm/coded_work.h"
+#include "trireme/comm/doubling_sum.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::comm {
@@ -14,14 +14,6 @@ namespace {
 using codec::Packer;
 using collective::LeafRun;
 using runtime::Task;
-
-Device& device_of(const runtime::Runtime& rt) { return rt.is_phantom() ? phantom_device() : cpu_device(); }
-
-Result<Tensor> zeros(const runtime::Runtime& rt, std::int64_t rows, std::int64_t elems) {
-  TR_ASSIGN_OR_RETURN(Tensor t, Tensor::allocate(device_of(rt), {DType::kF32, {rows, elems}}));
-  if (!rt.is_phantom()) std::memset(t.raw(), 0, t.type().num_bytes());
-  return t;
-}
 
 // A stretch of what encodings are made of. Fragments that a cut leaves behind travel as they are.
 codec::Packing cut(const codec::Packing& whole, Chunk chunk) {
@@ -37,47 +29,22 @@ codec::Packing cut(const codec::Packing& whole, Chunk chunk) {
   return part;
 }
 
-// Memory that grows and stays.
-struct Room {
-  Tensor bytes;
-  Result<Tensor> take(runtime::Runtime& rt, std::size_t size) {
-    const auto n = static_cast<std::int64_t>(std::max<std::size_t>(size, 1));
-    if (bytes.is_null() || bytes.shape().num_elems() < n) {
-      TR_ASSIGN_OR_RETURN(bytes, Tensor::allocate(device_of(rt), {DType::kU8, {n + n / 8}}));
-    }
-    return Tensor(bytes.buffer(), {DType::kU8, {n}}, 0);
-  }
-};
-
-Tensor first_bytes(const Tensor& t, std::size_t size) {
-  return Tensor(t.buffer(), {DType::kU8, {static_cast<std::int64_t>(size)}}, t.offset_bytes());
-}
-
 int owner_of(const std::vector<LeafRun>& owners, std::int32_t shard) {
   for (std::size_t r = 0; r < owners.size(); ++r)
     if (shard >= owners[r].first && shard < owners[r].first + owners[r].count) return static_cast<int>(r);
   return 0;
 }
 
-// The length of a message that is not looked at: fixed, or where nothing is computed.
-std::size_t size_unseen(const Packer& packer) {
-  return packer.is_fixed() ? packer.max_bytes()
-                           : std::min(packer.max_bytes(), static_cast<std::size_t>(packer.usual_bytes()));
-}
-
-// Messages one after the other in one tensor, with their lengths.
-struct Mail {
-  Tensor bytes;
-  std::vector<std::size_t> sizes;
-  std::size_t total() const { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
-};
-
 }  // namespace
 
 class CodedSum::Impl {
  public:
   Impl(runtime::Runtime& rt, Group& group, CodedSumOptions options)
-      : rt_(rt), group_(group), o_(std::move(options)) {}
+      : rt_(rt),
+        group_(group),
+        o_(std::move(options)),
+        work_(rt, stats_),
+        doubling_(rt, group, work_, o_.num_shards, o_.num_elems) {}
 
   Status take_shards(LeafRun run) {
     run_ = run;
@@ -104,6 +71,8 @@ class CodedSum::Impl {
     Status status;
     if (o_.reducer == Reducer::kGather)
       status = co_await sum_by_gather(call, shards);
+    else if (o_.reducer == Reducer::kDoubling)
+      status = co_await sum_by_doubling(call, shards);
     else
       status = co_await sum_by_split(call, shards);
     if (status.code() == Code::kCorrupt && group_.verdict().ok()) group_.fail(call.label, status.message());
@@ -114,31 +83,27 @@ class CodedSum::Impl {
   Stats stats_;
 
  private:
-  // One sum of messages to be made: which part of the result, by which packer, of which messages.
-  struct Decoding {
-    const Packer* packer;
-    std::vector<ByteView> messages;
-    std::span<float> into;
-  };
-
   std::int64_t longest_chunk() const { return (o_.num_elems + o_.num_shards - 1) / o_.num_shards; }
   Chunk chunk(std::int32_t c) const {
     return {o_.num_elems * c / o_.num_shards, o_.num_elems * (c + 1) / o_.num_shards};
   }
+
+  // Whether shards' vectors travel in chunks.
+  bool cuts() const { return o_.reducer == Reducer::kSplit || o_.reducer == Reducer::kSparse; }
 
   Status make_packers(std::int64_t step) {
     const codec::Options now = o_.coding.options_at(step);
     if (!packers_.empty() && now.fraction == fraction_) return {};
     fraction_ = now.fraction;
     packers_.clear();
-    const bool split = o_.reducer != Reducer::kGather;
+    const bool split = cuts();
     back_.clear();
     for (std::int32_t c = 0; c < (split ? o_.num_shards : 1); ++c) {
       const Chunk part = split ? chunk(c) : Chunk{0, o_.num_elems};
       TR_ASSIGN_OR_RETURN(Packer p,
                           Packer::make(*o_.coding.row, now, o_.coding.momentum, cut(o_.packing, part)));
       packers_.push_back(std::move(p));
-      if (o_.reducer != Reducer::kSparse) continue;
+      if (o_.reducer != Reducer::kSparse && o_.reducer != Reducer::kDoubling) continue;
       TR_ASSIGN_OR_RETURN(const codec::CodecRow* exact, codec::find_codec("nonzero"));
       TR_ASSIGN_OR_RETURN(Packer b, Packer::make(*exact, {}, 0, cut(o_.packing, part)));
       back_.push_back(std::move(b));
@@ -154,100 +119,6 @@ class CodedSum::Impl {
     const auto elems = static_cast<std::size_t>(of.shape().num_elems() / run_.count);
     return of.values<float>().subspan(shard * elems + static_cast<std::size_t>(part.begin),
                                       static_cast<std::size_t>(part.size()));
-  }
-
-  // What is to be encoded: of each, values, what its owner keeps, and the key.
-  struct Encoding {
-    const Packer* packer;
-    std::span<const float> values;
-    codec::Carry carry;
-    std::uint64_t key;
-  };
-
-  // All of them, one after the other in `room`.
-  Task<Result<Mail>> encode(std::vector<Encoding> all, Room& room) {
-    Mail mail;
-    std::vector<std::size_t> places;
-    std::size_t most = 0, parts = 0;
-    double work = 0;
-    for (const Encoding& e : all) {
-      places.push_back(most);
-      most += e.packer->max_bytes();
-      parts += e.packer->num_parts();
-      work += e.packer->work_bytes();
-      mail.sizes.push_back(size_unseen(*e.packer));
-    }
-    TR_CO_ASSIGN_OR_RETURN(mail.bytes, room.take(rt_, most));
-    const TimeNs began = rt_.now();
-    const auto fn = [&](runtime::ComputeContext& context) {
-      const MutByteView out(mail.bytes.raw(), most);
-      context.parallel_for(static_cast<std::int64_t>(parts), [&](std::int64_t begin, std::int64_t end, int) {
-        std::int64_t at = 0;
-        for (std::size_t i = 0; i < all.size(); ++i) {
-          const Encoding& e = all[i];
-          for (std::size_t p = 0; p < e.packer->num_parts(); ++p, ++at)
-            if (at >= begin && at < end)
-              e.packer->pack_part(p, e.values, e.carry, e.key, out.subspan(places[i], e.packer->max_bytes()));
-        }
-      });
-      std::size_t end = 0;
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        mail.sizes[i] = all[i].packer->finish(out.subspan(places[i], all[i].packer->max_bytes()));
-        if (end != places[i]) std::memmove(out.data() + end, out.data() + places[i], mail.sizes[i]);
-        end += mail.sizes[i];
-      }
-    };
-    runtime::ComputeFn run = fn;
-    co_await rt_.compute({.flops = work / 4, .bytes = work}, std::move(run), width_for(parts), "encode");
-    stats_.encode_ns += rt_.now() - began;
-    stats_.messages += static_cast<std::int64_t>(all.size());
-    stats_.bytes += static_cast<double>(mail.total());
-    co_return mail;
-  }
-
-  int width_for(std::size_t parts) const {
-    return static_cast<int>(
-        std::clamp<std::size_t>(parts, 1, static_cast<std::size_t>(rt_.compute_threads())));
-  }
-
-  Task<Status> decode(std::vector<Decoding> all) {
-    double work = 0;
-    std::size_t parts = 0;
-    for (const Decoding& d : all) {
-      work += d.packer->work_bytes() * static_cast<double>(std::max<std::size_t>(1, d.messages.size()));
-      parts += d.packer->num_parts();
-    }
-    Status failed;
-    const TimeNs began = rt_.now();
-    const auto fn = [&](runtime::ComputeContext& context) {
-      std::vector<std::vector<std::vector<ByteView>>> split(all.size());
-      for (std::size_t i = 0; i < all.size(); ++i)
-        for (const ByteView message : all[i].messages) {
-          auto found = all[i].packer->parts_of(message);
-          if (!found.ok()) {
-            failed = found.status();
-            return;
-          }
-          split[i].push_back(std::move(*found));
-        }
-      std::vector<Status> wrong(static_cast<std::size_t>(context.width()));
-      context.parallel_for(static_cast<std::int64_t>(parts),
-                           [&](std::int64_t begin, std::int64_t end, int slice) {
-                             std::int64_t at = 0;
-                             for (std::size_t i = 0; i < all.size(); ++i)
-                               for (std::size_t p = 0; p < all[i].packer->num_parts(); ++p, ++at) {
-                                 if (at < begin || at >= end) continue;
-                                 Status s = all[i].packer->sum_part(p, split[i], all[i].into);
-                                 if (!s.ok()) wrong[static_cast<std::size_t>(slice)] = std::move(s);
-                               }
-                           });
-      for (Status& s : wrong)
-        if (!s.ok()) failed = std::move(s);
-    };
-    runtime::ComputeFn run = fn;
-    co_await rt_.compute({.flops = work / 4, .bytes = work}, std::move(run), width_for(parts), "decode");
-    stats_.decode_ns += rt_.now() - began;
-    co_return failed;
   }
 
   Call call_of(const CodedCall& call, bool sizes, std::uint16_t turn) const {
@@ -327,7 +198,7 @@ class CodedSum::Impl {
 
   Encoding encoding_of(const CodedCall& call, const std::vector<Tensor>& shards, std::size_t s,
                        std::int32_t c) const {
-    const Chunk part = o_.reducer != Reducer::kGather ? chunk(c) : Chunk{0, o_.num_elems};
+    const Chunk part = cuts() ? chunk(c) : Chunk{0, o_.num_elems};
     const auto number = static_cast<std::uint64_t>(run_.first) + s;
     Encoding e;
     e.packer = &packers_[static_cast<std::size_t>(c)];
@@ -342,14 +213,22 @@ class CodedSum::Impl {
   Task<Status> sum_by_gather(const CodedCall& call, const std::vector<Tensor>& shards) {
     std::vector<Encoding> mine;
     for (std::size_t s = 0; s < shards.size(); ++s) mine.push_back(encoding_of(call, shards, s, 0));
-    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(mine), out_));
+    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await work_.encode(std::move(mine), out_));
     const Packer& packer = packers_[0];
     const std::vector<std::size_t> known(static_cast<std::size_t>(o_.num_shards), size_unseen(packer));
     TR_CO_ASSIGN_OR_RETURN(const Mail all,
                            co_await gather(call, std::move(own), packer.is_fixed(), known, 0, in_));
     std::vector<Decoding> sums(1);
     sums[0] = {&packer, messages_of(all), values_of(shards[0])};
-    co_return co_await decode(std::move(sums));
+    co_return co_await work_.decode(std::move(sums));
+  }
+
+  Task<Status> sum_by_doubling(const CodedCall& call, const std::vector<Tensor>& shards) {
+    std::vector<Encoding> mine;
+    for (std::size_t s = 0; s < shards.size(); ++s) mine.push_back(encoding_of(call, shards, s, 0));
+    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await work_.encode(std::move(mine), out_));
+    DoublingCall doubling{call.step, call.slot, call.owners, &packers_[0], &back_[0]};
+    co_return co_await doubling_.sum(std::move(doubling), std::move(own), shards[0]);
   }
 
   // Own shards' messages to the owners of their chunks; gives per own chunk the messages of all shards.
@@ -361,7 +240,7 @@ class CodedSum::Impl {
       for (std::size_t s = 0; s < shards.size(); ++s)
         for (std::int32_t c = to.first; c < to.first + to.count; ++c)
           mine.push_back(encoding_of(call, shards, s, c));
-    TR_CO_ASSIGN_OR_RETURN(const Mail own, co_await encode(std::move(mine), out_));
+    TR_CO_ASSIGN_OR_RETURN(const Mail own, co_await work_.encode(std::move(mine), out_));
     // Lengths by (shard, chunk): a rank's own come in the order in which it sends.
     std::vector<std::size_t> by_shard;
     for (std::size_t s = 0; s < shards.size(); ++s)
@@ -426,8 +305,8 @@ class CodedSum::Impl {
                     {row(sums_, c, part), {}},
                     mix_key(mix_key(o_.key, call.step, number), ~std::uint64_t{0})};
     }
-    TR_CO_RETURN_IF_ERROR(co_await decode(std::move(sums)));
-    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await encode(std::move(results), out_));
+    TR_CO_RETURN_IF_ERROR(co_await work_.decode(std::move(sums)));
+    TR_CO_ASSIGN_OR_RETURN(Mail own, co_await work_.encode(std::move(results), out_));
     std::vector<std::size_t> known;
     for (const Packer& p : back()) known.push_back(size_unseen(p));
     TR_CO_ASSIGN_OR_RETURN(const Mail all,
@@ -443,7 +322,7 @@ class CodedSum::Impl {
       }
       whole.push_back(std::move(d));
     }
-    co_return co_await decode(std::move(whole));
+    co_return co_await work_.decode(std::move(whole));
   }
 
   runtime::Runtime& rt_;
@@ -455,7 +334,16 @@ class CodedSum::Impl {
   std::vector<Packer> back_;     // sparse: of sums, one per chunk
   double fraction_ = -1;
   Room out_, in_;
+  CodedWork work_;
+  DoublingSum doubling_;
 };
+
+Reducer reducer_of(std::string_view name) {
+  return name == "split"      ? Reducer::kSplit
+         : name == "sparse"   ? Reducer::kSparse
+         : name == "doubling" ? Reducer::kDoubling
+                              : Reducer::kGather;
+}
 
 CodedSum::CodedSum(runtime::Runtime& rt, Group& group, CodedSumOptions options)
     : impl_(std::make_unique<Impl>(rt, group, std::move(options))) {}

@@ -8,9 +8,13 @@
 // sparse: as split, but sums travel exactly, as their values that are not zero (codec nonzero): for codecs
 // that send few values (the split allgather of Renggli et al., SparCML, SC 2019).
 //
-// In all three, decoded values are added in the order of the fixed tree over shards, every shard has its own
-// residual, and chunks belong to shards: the result has the same bits for any number of ranks. What is kept
-// from call to call belongs to shards and goes where they go (state(), take_shards()).
+// doubling: whole vectors, in rounds: ranks that know the sum of one half of a node of the tree over shards
+// trade it for the other half's with ranks that know that one, as values that are not zero, or dense where
+// that is shorter (recursive doubling of the same paper). A rank gets one message a round; exact sums.
+//
+// In all of them, decoded values are added in the order of the fixed tree over shards, every shard has its
+// own residual, and chunks belong to shards: the result has the same bits for any number of ranks. What is
+// kept from call to call belongs to shards and goes where they go (state(), take_shards()).
 #pragma once
 
 #include <memory>
@@ -20,7 +24,10 @@
 
 namespace trireme::comm {
 
-enum class Reducer : std::uint8_t { kGather, kSplit, kSparse };
+enum class Reducer : std::uint8_t { kGather, kSplit, kSparse, kDoubling };
+
+// By its name in plans; anything else is gather.
+Reducer reducer_of(std::string_view name);
 
 struct CodedSumOptions {
   codec::Coding coding;
