@@ -49,7 +49,7 @@ constexpr AgreementRow kRules[] = {
      "Moritz, Nishihara, Stoica, Jordan, SparkNet, 2015; Chen and Huo, block momentum (BMUF), 2016; "
      "Douillard et "
      "al., DiLoCo, 2023",
-     true, false, Pace::kPeriod, true, "", kAveragingKeys, make_averaging, false, false, kSendsModels},
+     true, false, Pace::kPeriod, true, "", kAveragingKeys, make_averaging, false, false, nullptr},
     {"easgd", "Every `period` steps workers and a centre pull at each other; every worker keeps the centre.",
      "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", true, false, Pace::kPeriod,
      true, "", kEasgdKeys, make_easgd, false, false, kSendsModels},
