@@ -290,5 +290,65 @@ TEST(Plan, WithFactorsComesBackAsItWasAndBadPlacesAreRefused) {
   }
 }
 
+TEST(Buckets, OfCodecsStandBesideTheRestAndTheLastIsOneOfTheRest) {
+  std::vector<ParameterSize> sizes{{"a", 100}, {"b", 100}, {"c", 100}, {"d", 100}};
+  sizes[1].codec = sizes[3].codec = "topk";
+  sizes[2].codec = "fp16";
+  const std::vector<Bucket> buckets = make_buckets(sizes, 1 << 20, "ring");
+  ASSERT_EQ(buckets.size(), 3U);
+  EXPECT_EQ(buckets[0].codec, "topk");
+  EXPECT_EQ(buckets[0].parameters, (std::vector<std::string>{"d", "b"}));
+  EXPECT_EQ(buckets[1].codec, "fp16");
+  EXPECT_EQ(buckets[2].codec, "none");
+  EXPECT_EQ(buckets[2].parameters, (std::vector<std::string>{"a"}));
+  EXPECT_GE(buckets[2].metrics_offset, 0);
+}
+
+TEST(Plan, WithReducersOfItsBucketsAndAChoiceComesBack) {
+  Plan plan = sample_plan();
+  plan.buckets[0].codec = "topk";
+  plan.buckets[0].message_bytes = 12;
+  plan.buckets[0].code_bytes = 34;
+  plan.buckets[0].reducer = "sparse";
+  plan.codec = kMixed;
+  plan.choices = {{"none", "", 2, 3}, {kMixed, "", 1, 2}};
+  plan.chosen_at = 200;
+  const Json json = to_json(plan);
+  const auto back = plan_from_json(json);
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(to_json(*back), json);
+  for (const char* key : {"reducer", "message_bytes", "code_bytes"}) {
+    Json wrong = json;
+    wrong["buckets"][0][key] = Json::array();
+    EXPECT_EQ(plan_from_json(wrong).status().code(), Code::kCorrupt) << key;
+  }
+}
+
+TEST(BucketBytesSent, AreThoseOfTheCollectiveOrOfTheMessages) {
+  Plan plan;
+  plan.logical_shards = 4;
+  plan.owners = even_runs(4, 4);
+  Bucket bucket;
+  bucket.num_elems = 1000;
+  bucket.collective = "ring";
+  const cost::Rates rates;
+  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 2 * 4000 * 0.75, 40);
+  bucket.codec = "topk";
+  bucket.message_bytes = 400;
+  bucket.reducer = "gather";
+  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3 * 404, 16);
+  bucket.reducer = "split";
+  EXPECT_LT(bucket_bytes_sent(plan, bucket, rates), 2 * 404);
+  bucket.reducer = "doubling";
+  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 400 + 800, 1e-6);
+  bucket.message_bytes = 3000;
+  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3000 + 4000, 1e-6) << "sums have filled up";
+  plan.logical_shards = 3;
+  plan.owners = even_runs(3, 3);
+  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3000 + 2 * 4000, 1e-6) << "the third serves two";
+  plan.owners = even_runs(3, 1);
+  EXPECT_EQ(bucket_bytes_sent(plan, bucket, rates), 0);
+}
+
 }  // namespace
 }  // namespace trireme::plan

@@ -115,5 +115,35 @@ TEST(PredictReplicas, CopiesToPeersMayNotOverrunTheLink) {
   EXPECT_NEAR(w.step(), 1, kClose) << "what does not fit is left out";
 }
 
+TEST(PredictReplicas, EncodedPushesAndPullsTakeLessOfTheLinks) {
+  World w(4, Path::kServers);
+  const double dense = w.step();
+  w.plan.buckets[0].codec = "1bit";
+  w.plan.buckets[0].message_bytes = 1e9 / 32;
+  const double pushed = w.step();
+  w.replicas.codes_pulls = true;
+  const double both = w.step();
+  EXPECT_NEAR(dense - pushed, 4 * (1 - 1.0 / 32), 0.01) << "the server's link in, four times";
+  EXPECT_NEAR(pushed - both, 4 * (1 - 1.0 / 32), 0.01) << "and out";
+  w.replicas.codes_pulls = false;
+  w.plan.buckets[0].code_bytes = 3e9;
+  w.replicas.rates.machine.bytes_per_second = 1e10;
+  EXPECT_GT(w.step(), pushed + 0.3) << "encoding is work";
+  World peers(4, Path::kPeers);
+  peers.replicas.traffic.copies = 3;
+  EXPECT_NEAR(peers.step(), 3, kClose);
+  peers.plan.buckets[0].message_bytes = 1e9 / 32;
+  EXPECT_NEAR(peers.step(), 1, kClose) << "hidden behind the step";
+}
+
+TEST(TradeOf, CountsWhatABucketSendsAndWaitsFor) {
+  World w(4, Path::kServers);
+  w.plan.buckets[0].message_bytes = 1e8;
+  const BucketTrade trade = trade_of(w.plan, w.plan.buckets[0], w.replicas);
+  EXPECT_EQ(trade.bytes_out, 1e8);
+  EXPECT_EQ(trade.bytes_in, 1e9);
+  EXPECT_NEAR(trade.seconds, 0.4 + 4, 0.01);
+}
+
 }  // namespace
 }  // namespace trireme::plan

@@ -68,6 +68,13 @@ TEST(StepSeconds, UpdatesDelayTheNextStep) {
   EXPECT_DOUBLE_EQ(step_seconds(s, exchange_order(s), Overlap::kFull), 6.25);
 }
 
+TEST(StepSeconds, EncodingIsNotHiddenWhereTheCoresAreBusy) {
+  StepShape shape{.needed_at = {0}, .final_at = {1}, .exchange = {0.1}, .update = {0}, .compute = 2};
+  EXPECT_NEAR(step_seconds(shape, {}, Overlap::kBuckets), 2, 1e-9);
+  shape.coding = 0.5;
+  EXPECT_NEAR(step_seconds(shape, {}, Overlap::kBuckets), 2.5, 1e-9);
+}
+
 TEST(Overlap, NamesComeBack) {
   for (const Overlap o : {Overlap::kNone, Overlap::kBuckets, Overlap::kFull})
     EXPECT_EQ(*find_overlap(overlap_name(o)), o);

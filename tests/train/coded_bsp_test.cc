@@ -32,7 +32,7 @@ std::vector<std::string> codec_names() {
 class CodedBsp : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CodedBsp, GivesTheSameBitsForAnyNumberOfWorkers) {
-  for (const char* reducer : {"gather", "split", "sparse"}) {
+  for (const char* reducer : {"gather", "split", "sparse", "doubling"}) {
     Job job = coded_job(GetParam(), reducer);
     VirtualRuns runs;
     const Summary one = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
@@ -63,7 +63,7 @@ TEST_P(CodedBsp, GoesOnWithItsResidualsOnOtherWorkers) {
 }
 
 TEST_P(CodedBsp, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
-  for (const char* reducer : {"gather", "split", "sparse"}) {
+  for (const char* reducer : {"gather", "split", "sparse", "doubling"}) {
     Job job = coded_by_class("bsp", GetParam());
     job.parallel.reducer = reducer;
     EXPECT_GE(simulate_coded(job).test_accuracy, 0.9) << reducer;
@@ -80,7 +80,7 @@ TEST(CodedBspChoice, ExactEncodingsHaveTheBitsOfTheDenseRun) {
   dense.parallel.workers = 3;
   VirtualRuns runs;
   const Summary expected = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
-  for (const char* reducer : {"gather", "split", "sparse"}) {
+  for (const char* reducer : {"gather", "split", "sparse", "doubling"}) {
     Job job = coded_job("nonzero", reducer);
     job.parallel.workers = 3;
     const Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
@@ -134,19 +134,20 @@ TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
   EXPECT_NE(slow, "none");
   double least = 1e30, of_chosen = 0;
   for (const Json& choice : plan["codec_choices"]) {
-    least = std::min(least, choice["seconds"].get<double>());
-    if (choice["codec"] == slow) of_chosen = choice["seconds"].get<double>();
+    least = std::min(least, choice["step_seconds"].get<double>());
+    if (choice["codec"] == slow) of_chosen = choice["step_seconds"].get<double>();
   }
   EXPECT_EQ(of_chosen, least) << plan["codec_choices"].dump();
-  EXPECT_EQ(plan["codec_choices"].size(), 9U);
+  EXPECT_GE(plan["codec_choices"].size(), 9U);
   EXPECT_EQ(plan["codec_choices"][0]["codec"], "none");
   const std::string careful = chosen("10mbit,1ms", "rounding");
-  EXPECT_TRUE(careful == "fp16" || careful == "bf16" || careful == "factors") << careful;
+  EXPECT_TRUE(careful == "fp16" || careful == "bf16" || careful == "factors" || careful == "mixed")
+      << careful;
   EXPECT_EQ(chosen("1000gbit,1us", "feedback"), "none");
   // The bits belong to the job there, and links and workers do not.
   const std::string exact = chosen("10mbit,1ms", "feedback", &plan, 4);
-  EXPECT_TRUE(exact == "none" || exact == "factors") << exact;
-  EXPECT_LE(plan["codec_choices"].size(), 2U);
+  EXPECT_TRUE(exact == "none" || exact == "factors" || exact == "mixed") << exact;
+  EXPECT_LE(plan["codec_choices"].size(), 3U);
 }
 
 TEST(CodedBspChoice, DenseFirstStepsAreThoseOfTheDenseRun) {

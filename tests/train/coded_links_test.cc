@@ -117,5 +117,56 @@ TEST(CodedLinks, ARunThatIsStoppedGoesOnWithItsResiduals) {
   }
 }
 
+// Means of weights: changes since the last agreed model travel, and what was left out comes later.
+TEST(CodedAveraging, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
+  for (const char* codec : {"topk", "1bit", "fp16"})
+    for (const char* reducer : {"gather", "split", "doubling"}) {
+      Job job = coded_by_class("averaging", codec);
+      job.parallel.period = 2;
+      job.parallel.reducer = reducer;
+      const Summary s = simulate_coded(job);
+      EXPECT_GE(s.test_accuracy, 0.9) << codec << " " << reducer;
+      EXPECT_GT(s.rule.value("encoded_bytes", 0.0), 0) << codec;
+    }
+}
+
+TEST(CodedAveraging, OfAnExactCodecIsTheMeanAndSendsFewerBytesOtherwise) {
+  Job job = coded_by_class("averaging", "none");
+  job.parallel.codec_least.reset();
+  job.model.layers[0]["out"] = 2000;
+  job.parallel.period = 1;
+  job.train.steps = job.train.eval_steps = job.train.checkpoint_steps = 60;
+  const Summary dense = simulate_coded(job);
+  job.parallel.codec = "nonzero";
+  const Summary exact = simulate_coded(job);
+  EXPECT_NEAR(exact.test_loss, dense.test_loss, 1e-3);
+  job.parallel.codec = "topk";
+  job.parallel.codec_fraction = 0.01;
+  EXPECT_LT(simulate_coded(job).bytes_sent_per_step, dense.bytes_sent_per_step / 4);
+  EXPECT_LT(simulate_coded(job, /*phantom=*/true).bytes_sent_per_step, dense.bytes_sent_per_step / 4);
+}
+
+TEST(CodedAveraging, ARunThatIsStoppedGoesOnWithItsResiduals) {
+  for (const char* outer : {"average", "nesterov"}) {
+    Job job = resumed_job("averaging", "topk", 2);
+    job.parallel.period = 2;
+    job.parallel.outer = outer;
+    VirtualRuns alone, disturbed;
+    const Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
+    EXPECT_FALSE(disturbed.train(job, tiny_pictures(120, 40), {.stop_at = 7}).summary().finished);
+    const Summary rest = disturbed.train(job, tiny_pictures(120, 40)).summary();
+    EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << outer;
+  }
+}
+
+TEST(CodedAveraging, TheOthersThatSendModelsRefuse) {
+  for (const char* rule : {"easgd", "conservative", "gossip"}) {
+    Job job = coded_by_class(rule, "topk");
+    job.train.epochs = 1;
+    EXPECT_NE(check_job(job).message().find("no residual makes up"), std::string::npos)
+        << rule << ": " << check_job(job).message();
+  }
+}
+
 }  // namespace
 }  // namespace trireme::train::testing

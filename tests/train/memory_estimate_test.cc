@@ -68,6 +68,26 @@ TEST(MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
+  const auto data = testing::few_digits(300, 60);
+  Job job = job_of("mnist-mlp", 64);
+  job.parallel.workers = 2;
+  const auto estimated = [&] {
+    const auto estimate = estimate_memory(job, kDigits, 1);
+    EXPECT_TRUE(estimate.ok()) << estimate.status().to_string();
+    return estimate.ok() ? *estimate : MemoryEstimate{};
+  };
+  EXPECT_EQ(estimated().bytes_of("codec"), 0);
+  for (const char* codec : {"1bit", "topk"}) {
+    job.parallel.codec = codec;
+    const MemoryEstimate estimate = estimated();
+    EXPECT_GE(estimate.bytes_of("codec"), 4 * 669'706) << "a residual";
+    EXPECT_EQ(estimate.bytes_of("exchange"), 0) << codec;
+  }
+  job.parallel.codec = "fp16";
+  EXPECT_LT(estimated().bytes_of("codec"), 4 * 2 * 669'706) << "no residual, messages of half the bytes";
+}
+
 // All ranks of a process together. How many buckets are under way at once is a matter of time, and so is
 // which run's scratch grows to the largest bucket's; it grows by a new buffer before the old one goes. Of two
 // buckets that is at most twice the largest and the other one: no more than twice the estimate.

@@ -69,7 +69,9 @@ struct RuleContext {
   std::vector<std::int64_t> parameter_elems = {};
   // Per bucket, where options.coding has a codec: what of its vectors is encoded.
   std::vector<codec::Packing> packings = {};
-  // Per bucket, where options.low_rank is above 0: what is worth two thin matrices. The rest travels as it
+  // Per bucket, in lock step: `options` with the codec and reducer of its own. Empty: `options` for all.
+  std::vector<RuleOptions> bucket_options = {};
+  // Per bucket, where its low_rank is above 0: what is worth two thin matrices. The rest travels as it
   // is.
   std::vector<std::vector<Matrix>> matrices = {};
 };

@@ -46,15 +46,16 @@ class Bsp final : public Agreement {
   explicit Bsp(const RuleContext& context) : rt_(*context.rt), group_(*context.workers), context_(context) {}
 
   Status take_shards(LeafRun run) override {
-    if (context_.options.low_rank > 0) {
-      if (low_rank_.empty())
-        for (std::size_t b = 0; b < context_.weights.size(); ++b) low_rank_.push_back(make_low_rank(b));
-      for (const auto& sum : low_rank_) TR_RETURN_IF_ERROR(sum->take_shards(run));
-    }
-    if (context_.options.coding.row == nullptr) return {};
-    if (coded_.empty())
-      for (std::size_t b = 0; b < context_.weights.size(); ++b) coded_.push_back(make_sum(b));
-    for (const auto& sum : coded_) TR_RETURN_IF_ERROR(sum->take_shards(run));
+    if (low_rank_.empty())
+      for (std::size_t b = 0; b < context_.weights.size(); ++b) {
+        const RuleOptions& o = options(b);
+        low_rank_.push_back(o.low_rank > 0 ? make_low_rank(b) : nullptr);
+        coded_.push_back(o.coding.row != nullptr ? make_sum(b) : nullptr);
+      }
+    for (const auto& sum : low_rank_)
+      if (sum != nullptr) TR_RETURN_IF_ERROR(sum->take_shards(run));
+    for (const auto& sum : coded_)
+      if (sum != nullptr) TR_RETURN_IF_ERROR(sum->take_shards(run));
     return {};
   }
 
@@ -62,7 +63,9 @@ class Bsp final : public Agreement {
     std::vector<std::pair<std::string, Tensor>> all;
     const auto add = [&](const auto& sums) {
       for (std::size_t b = 0; b < sums.size(); ++b)
-        for (auto& [name, tensor] : sums[b]->state()) all.emplace_back(fmt::format("{}/{}", name, b), tensor);
+        if (sums[b] != nullptr)
+          for (auto& [name, tensor] : sums[b]->state())
+            all.emplace_back(fmt::format("{}/{}", name, b), tensor);
     };
     add(coded_);
     add(low_rank_);
@@ -72,13 +75,16 @@ class Bsp final : public Agreement {
   RuleReport report() const override {
     RuleReport r;
     double messages = 0, bytes = 0, encode = 0, decode = 0;
+    bool coded = false;
     for (const auto& sum : coded_) {
+      if (sum == nullptr) continue;
+      coded = true;
       messages += static_cast<double>(sum->stats().messages);
       bytes += sum->stats().bytes;
       encode += to_seconds(sum->stats().encode_ns);
       decode += to_seconds(sum->stats().decode_ns);
     }
-    if (coded_.empty()) return r;
+    if (!coded) return r;
     r.more = {{"encoded_messages", messages},
               {"encoded_bytes", bytes},
               {"encode_seconds", encode},
@@ -87,9 +93,10 @@ class Bsp final : public Agreement {
   }
 
   Task<Status> exchange(BucketExchange bucket) override {
-    if (!low_rank_.empty() && bucket.step >= context_.options.coding.dense_steps)
+    const std::size_t b = bucket.bucket;
+    if (!low_rank_.empty() && low_rank_[b] != nullptr && bucket.step >= options(b).coding.dense_steps)
       co_return co_await exchange_low_rank(std::move(bucket));
-    if (!coded_.empty() && coded_[bucket.bucket]->encodes_at(bucket.step)) {
+    if (!coded_.empty() && coded_[b] != nullptr && coded_[b]->encodes_at(bucket.step)) {
       comm::CodedCall call;
       call.step = bucket.step;
       call.slot = bucket.slot;
@@ -102,6 +109,10 @@ class Bsp final : public Agreement {
   }
 
  private:
+  const RuleOptions& options(std::size_t bucket) const {
+    return context_.bucket_options.empty() ? context_.options : context_.bucket_options[bucket];
+  }
+
   // Two sums of thin matrices.
   Task<Status> exchange_low_rank(BucketExchange bucket) {
     LowRank& sum = *low_rank_[bucket.bucket];
@@ -175,14 +186,11 @@ class Bsp final : public Agreement {
 
   std::unique_ptr<comm::CodedSum> make_sum(std::size_t bucket) const {
     comm::CodedSumOptions o;
-    o.coding = context_.options.coding;
+    o.coding = options(bucket).coding;
     o.packing = context_.packings[bucket];
     o.num_elems = context_.weights[bucket].shape().num_elems();
     o.num_shards = context_.num_shards;
-    const std::string& reducer = context_.options.reducer;
-    o.reducer = reducer == "split"    ? comm::Reducer::kSplit
-                : reducer == "sparse" ? comm::Reducer::kSparse
-                                      : comm::Reducer::kGather;
+    o.reducer = comm::reducer_of(options(bucket).reducer);
     o.key = mix_key(context_.seed, bucket);
     return std::make_unique<comm::CodedSum>(rt_, group_, std::move(o));
   }
@@ -191,8 +199,8 @@ class Bsp final : public Agreement {
     LowRankOptions o;
     o.matrices = context_.matrices[bucket];
     o.num_elems = context_.weights[bucket].shape().num_elems();
-    o.rank = context_.options.low_rank;
-    o.feedback = context_.options.low_rank_feedback;
+    o.rank = options(bucket).low_rank;
+    o.feedback = options(bucket).low_rank_feedback;
     o.key = mix_key(context_.seed, bucket);
     std::int64_t end = 0;  // what lies between the matrices travels as it is
     for (const Matrix& m : o.matrices) {
@@ -206,8 +214,8 @@ class Bsp final : public Agreement {
   runtime::Runtime& rt_;
   comm::Group& group_;
   const RuleContext context_;
-  std::vector<std::unique_ptr<LowRank>> low_rank_;      // per bucket; none without it
-  std::vector<std::unique_ptr<comm::CodedSum>> coded_;  // per bucket; none without a codec
+  std::vector<std::unique_ptr<LowRank>> low_rank_;      // per bucket; null without it
+  std::vector<std::unique_ptr<comm::CodedSum>> coded_;  // per bucket; null without a codec
 };
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace trireme::cli {
 std::function<int()> add_train(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);
 std::function<int()> add_predict(CLI::App& app);
+std::function<int()> add_plan(CLI::App& app);
 std::function<int()> add_simulate(CLI::App& app);
 std::function<int()> add_checkpoint(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);

@@ -9,6 +9,8 @@ constexpr Command kCommands[] = {
     {"eval", "Measure a trained model: loss, accuracy, which classes it confuses.", add_eval},
     {"predict", "Use a trained model: classes of samples, a text that goes on, pictures drawn again.",
      add_predict},
+    {"plan", "Explain what a job's gradients would travel in, and what else would cost; trains nothing.",
+     add_plan},
     {"simulate", "Rehearse a job on a virtual cluster, in virtual time, with the real code.", add_simulate},
     {"calibrate", "Measure this host: links, additions, memory, arithmetic. Prices are made of it.",
      add_calibrate},

@@ -39,6 +39,7 @@ Json bucket_to_json(const Bucket& b) {
                {"codec", b.codec}};
   if (b.codec == kFactors) json["factor_offsets"] = b.factor_offsets, json["factor_elems"] = b.factor_elems;
   if (b.message_bytes > 0) json["message_bytes"] = b.message_bytes, json["code_bytes"] = b.code_bytes;
+  if (!b.reducer.empty()) json["reducer"] = b.reducer;
   return json;
 }
 
@@ -60,8 +61,13 @@ Result<Bucket> bucket_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get_whole<std::int64_t>(json, "metrics_offset"));
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
   TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
-  b.message_bytes = json.value("message_bytes", 0.0);
-  b.code_bytes = json.value("code_bytes", 0.0);
+  if (json.contains("message_bytes")) {
+    TR_ASSIGN_OR_RETURN(b.message_bytes, json_get<double>(json, "message_bytes"));
+    TR_ASSIGN_OR_RETURN(b.code_bytes, json_get<double>(json, "code_bytes"));
+  }
+  if (json.contains("reducer")) {
+    TR_ASSIGN_OR_RETURN(b.reducer, json_get<std::string>(json, "reducer"));
+  }
   if (b.codec == kFactors) {
     TR_ASSIGN_OR_RETURN(b.factor_offsets, json_get_wholes<std::int64_t>(json, "factor_offsets"));
     TR_ASSIGN_OR_RETURN(b.factor_elems, json_get_whole<std::int64_t>(json, "factor_elems"));
@@ -100,7 +106,10 @@ namespace {
 Json choices_to_json(const std::vector<CodecChoice>& choices) {
   Json rows = Json::array();
   for (const CodecChoice& c : choices)
-    rows.push_back({{"codec", c.codec}, {"reducer", c.reducer}, {"seconds", c.seconds}});
+    rows.push_back({{"codec", c.codec},
+                    {"reducer", c.reducer},
+                    {"seconds", c.seconds},
+                    {"step_seconds", c.step_seconds}});
   return rows;
 }
 
@@ -130,7 +139,11 @@ Json to_json(const Plan& p) {
                 {{"compute_seconds", p.prediction.compute_seconds},
                  {"exchange_seconds", p.prediction.exchange_seconds},
                  {"update_seconds", p.prediction.update_seconds}}}};
-  if (!p.codec.empty()) json["codec"] = p.codec, json["codec_choices"] = choices_to_json(p.choices);
+  if (!p.codec.empty()) {
+    json["codec"] = p.codec;
+    json["codec_choices"] = choices_to_json(p.choices);
+    json["codec_chosen_at"] = p.chosen_at;
+  }
   return json;
 }
 
@@ -148,12 +161,18 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.agreement, json_get<std::string>(json, "agreement"));
   if (json.contains("codec")) {
     TR_ASSIGN_OR_RETURN(p.codec, json_get<std::string>(json, "codec"));
+    if (json.contains("codec_chosen_at")) {  // older plans have none
+      TR_ASSIGN_OR_RETURN(p.chosen_at, json_get_whole<std::int64_t>(json, "codec_chosen_at"));
+    }
     TR_ASSIGN_OR_RETURN(const Json rows, json_get<Json>(json, "codec_choices"));
     for (const Json& row : rows) {
       CodecChoice c;
       TR_ASSIGN_OR_RETURN(c.codec, json_get<std::string>(row, "codec"));
       TR_ASSIGN_OR_RETURN(c.reducer, json_get<std::string>(row, "reducer"));
       TR_ASSIGN_OR_RETURN(c.seconds, json_get<double>(row, "seconds"));
+      if (row.contains("step_seconds")) {  // older plans have none
+        TR_ASSIGN_OR_RETURN(c.step_seconds, json_get<double>(row, "step_seconds"));
+      }
       p.choices.push_back(std::move(c));
     }
   }
@@ -206,12 +225,14 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
                                  const std::string& collective,
                                  const std::vector<ParameterSize>& statistics) {
   std::vector<Bucket> buckets(1);
-  std::size_t open[2] = {0, 0};  // of gradients, of factors (0: none yet)
+  std::map<std::string, std::size_t> open{{"", 0}};
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     const bool factors = p->u_elems > 0;
-    std::size_t& own = open[factors ? 1 : 0];
+    const auto [at, fresh] = open.emplace(factors ? kFactors : p->codec, buckets.size());
+    std::size_t& own = at->second;
+    if (fresh) buckets.emplace_back();
     const std::int64_t elems = factors ? buckets[own].factor_elems : buckets[own].num_elems;
-    if ((factors && own == 0) || (!buckets[own].parameters.empty() && elems * 4 >= bucket_bytes)) {
+    if (!buckets[own].parameters.empty() && elems * 4 >= bucket_bytes) {
       own = buckets.size();
       buckets.emplace_back();
     }
@@ -219,6 +240,7 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
     b.parameters.push_back(p->name);
     b.offsets.push_back(b.num_elems);
     b.num_elems += align_up(p->num_elems);
+    if (!p->codec.empty()) b.codec = p->codec;
     if (!factors) continue;
     b.codec = kFactors;
     for (const std::int64_t count : {p->u_elems, p->v_elems}) {
@@ -226,7 +248,7 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
       b.factor_elems += align_up(count);
     }
   }
-  const auto last_dense = buckets.begin() + static_cast<std::ptrdiff_t>(open[0]);
+  const auto last_dense = buckets.begin() + static_cast<std::ptrdiff_t>(open[""]);
   std::rotate(last_dense, last_dense + 1, buckets.end());
   Bucket& last = buckets.back();
   for (const ParameterSize& s : statistics) {

@@ -35,8 +35,10 @@ struct Bucket {
   // multiply. Weights and the sum of the gradients lie as `offsets` say.
   std::vector<std::int64_t> factor_offsets = {};
   std::int64_t factor_elems = 0;
-  // With another codec: about how long a shard's message is, and bytes moved to make or read one.
+  // With another codec: about how long a shard's message is, and bytes moved to make or read one; how the
+  // messages are summed (empty: as plan.reducer says).
   double message_bytes = 0, code_bytes = 0;
+  std::string reducer = {};
 };
 inline constexpr const char* kFactors = "factors";
 
@@ -48,11 +50,12 @@ struct Prediction {
   double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds; }
 };
 
-// A codec that was thought of: what all its exchanges of a step take.
+// A codec that was thought of: what all its exchanges of a step take, and the step with them.
 struct CodecChoice {
   std::string codec, reducer;
-  double seconds = 0;
+  double seconds = 0, step_seconds = 0;
 };
+inline constexpr const char* kMixed = "mixed";  // of Plan::codec: buckets have codecs of their own
 
 struct Plan {
   int version = 1;
@@ -72,6 +75,7 @@ struct Plan {
   bool shared_weights = false;
   std::string codec;                 // chosen for parallel.codec = "auto"; empty: as the job says
   std::vector<CodecChoice> choices;  // what it was chosen from
+  std::int64_t chosen_at = 0;        // before this step; above 0: chosen again by what was measured
   Overlap overlap = Overlap::kBuckets;
   std::vector<std::int32_t> exchange_order;  // kFull: the order in which all workers start their exchanges
   Prediction prediction;
@@ -89,6 +93,7 @@ struct ParameterSize {
   std::string name;
   std::int64_t num_elems;
   std::int64_t u_elems = 0, v_elems = 0;  // above 0: its gradient travels as two factors of a shard
+  std::string codec = {};                 // parameters of different ones share no bucket; empty: the rest
 };
 inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
 
@@ -97,9 +102,9 @@ inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
 // add an M x N gradient up.
 bool factors_pay(std::int64_t factor_elems, std::int64_t gradient_elems, int num_workers);
 
-// Buckets of about `bucket_bytes` over `parameters` (given in order of use); those that travel as factors
-// have buckets of their own. The last one, which never is one of factors, carries the statistics and the
-// metrics.
+// Buckets of about `bucket_bytes` over `parameters` (given in order of use); those that travel as factors or
+// in a codec of their own have buckets of their own. The last one, which is one of the rest, carries the
+// statistics and the metrics.
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
                                  const std::string& collective,
                                  const std::vector<ParameterSize>& statistics = {});
@@ -114,8 +119,12 @@ struct StepCosts {
 
 // Seconds that the exchange of a bucket takes, with what its codec needs.
 double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
-// Seconds that encoding, the exchange and decoding of a bucket take by plan.reducer; the bucket has a codec.
+// Seconds that encoding, the exchange and decoding of a bucket take by its reducer; the bucket has a codec.
 double coded_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
+// Of these, what the worker computes itself.
+double code_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
+// Bytes that the busiest worker sends for a bucket.
+double bucket_bytes_sent(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
 
 // Prices a step of the busiest worker. The shards that a worker cannot run at once follow one another: the
 // first ones need the weights, the last ones make the gradients final.

@@ -11,22 +11,73 @@ using Path = cost::Traffic::Path;
 
 // Seconds of each bucket on its way to the servers, and back, when all workers send it.
 struct ServerWay {
-  double in = 0, out = 0;  // of the busiest link
-  double alone = 0;        // there and back for one worker that nobody disturbs
-  double apply = 0;        // what the busiest server computes
+  double in = 0, out = 0;      // of the busiest link
+  double there = 0, back = 0;  // for one worker that nobody disturbs
+  double apply = 0;            // what the busiest server computes
+  double alone() const { return there + back; }
 };
+
+// What travels and is computed for some buckets.
+struct Load {
+  double dense = 0, push = 0, pull = 0;  // bytes of the values, and as they travel
+  double code = 0;                       // bytes moved to make or read the message
+
+  Load& operator+=(const Load& o) {
+    dense += o.dense;
+    push += o.push;
+    pull += o.pull;
+    code += o.code;
+    return *this;
+  }
+};
+
+Load load_of(const Bucket& bucket, bool codes_pulls) {
+  Load load;
+  load.dense = 4.0 * static_cast<double>(bucket.num_elems);
+  load.push = bucket.message_bytes > 0 ? bucket.message_bytes : load.dense;
+  load.pull = codes_pulls ? load.push : load.dense;
+  load.code = bucket.code_bytes;
+  return load;
+}
+
+double memory_seconds(double bytes, const cost::MachineModel& machine) {
+  return bytes / (machine.bytes_per_second * machine.speed);
+}
+
+// `pushing`: workers that send at the same time.
+ServerWay way_of(const Load& load, double pushing, const Replicas& r) {
+  const cost::LinkModel& link = r.rates.comm.link;
+  const double servers = std::max(1, r.servers);
+  // On a machine of both, the worker's own share does not travel.
+  const double remote = r.colocated ? 1 / servers : 0, own = r.colocated ? 1 : 0;
+  const auto busiest = [&](double bytes) {
+    return std::max(bytes / servers * (pushing - own), bytes * (1 - remote)) / link.bytes_per_second +
+           pushing * to_seconds(link.message_overhead_ns);
+  };
+  const double latency = to_seconds(link.latency_ns + link.message_overhead_ns);
+  ServerWay way;
+  way.in = busiest(load.push);
+  way.out = busiest(load.pull);
+  way.there = load.push * (1 - remote) / link.bytes_per_second + latency;
+  way.back = load.pull * (1 - remote) / link.bytes_per_second + latency;
+  // Every push is read, and the sum and the values are read and written.
+  const double touched = (std::max(load.dense, load.code) * pushing + 4 * load.dense) / servers;
+  way.apply =
+      memory_seconds(touched, r.rates.machine) + (pushing + 1) * to_seconds(r.rates.machine.op_overhead_ns);
+  return way;
+}
 
 class Model {
  public:
   Model(const Plan& plan, const StepCosts& costs, const Replicas& r)
       : plan_(plan), r_(r), shape_(step_shape(plan, costs, r.rates)) {
     for (const double seconds : shape_.update) update_ += seconds;
-    for (const Bucket& bucket : plan.buckets) bytes_ += 4.0 * static_cast<double>(bucket.num_elems);
+    for (const Bucket& bucket : plan.buckets) all_ += load_of(bucket, r.codes_pulls);
   }
 
   Prediction predict() const {
     Prediction p;
-    p.compute_seconds = shape_.compute / pace();
+    p.compute_seconds = shape_.compute / pace() + coding();
     p.update_seconds = r_.traffic.updates_here ? update_ / pace() : 0;
     double step = p.compute_seconds + p.update_seconds + passes();
     switch (r_.traffic.path) {
@@ -50,7 +101,14 @@ class Model {
   double workers() const { return plan_.workers(); }
   // How many workers a step waits for.
   double quorum() const { return std::max(1.0, std::ceil(r_.traffic.quorum * workers() - 1e-9)); }
-  double bucket_bytes(std::size_t i) const { return 4.0 * static_cast<double>(plan_.buckets[i].num_elems); }
+  Load load(std::size_t i) const { return load_of(plan_.buckets[i], r_.codes_pulls); }
+  // A worker's own encodings of a step, and what it decodes of encoded pulls.
+  double coding() const {
+    const bool coded = r_.traffic.path == Path::kServers || r_.traffic.path == Path::kPeers;
+    return coded
+               ? memory_seconds(all_.code * (r_.codes_pulls ? 2 : 1), r_.rates.machine) / every(0, 0) / pace()
+               : 0;
+  }
 
   // Speed of the worker that a step waits for, or the mean of those that go alone.
   double pace() const {
@@ -65,7 +123,7 @@ class Model {
   double passes() const {
     if (r_.traffic.passes == 0) return 0;
     cost::OpCost cost;
-    cost.bytes = r_.traffic.passes * bytes_;
+    cost.bytes = r_.traffic.passes * all_.dense;
     return to_seconds(cost::compute_time(cost, r_.rates.machine, plan_.shard_threads)) / every(0, 0) / pace();
   }
 
@@ -81,24 +139,6 @@ class Model {
     return r_.traffic.hidden ? std::max(step, exchange / steps) : step + exchange / steps;
   }
 
-  // `pushing`: workers that send at the same time.
-  ServerWay way_of(double bytes, double pushing) const {
-    const double servers = std::max(1, r_.servers), link = r_.rates.comm.link.bytes_per_second;
-    // On a machine of both, the worker's own share does not travel.
-    const double remote = r_.colocated ? 1 / servers : 0, own = r_.colocated ? 1 : 0;
-    const double to_one = bytes / servers * (pushing - own), from_one = bytes * (1 - remote);
-    const double latency = to_seconds(r_.rates.comm.link.latency_ns + r_.rates.comm.link.message_overhead_ns);
-    ServerWay way;
-    way.in = way.out =
-        std::max(to_one, from_one) / link + pushing * to_seconds(r_.rates.comm.link.message_overhead_ns);
-    way.alone = 2 * (from_one / link + latency);
-    // Every push is read, and the sum and the values are read and written.
-    const double touched = bytes / servers * (pushing + 4);
-    way.apply = touched / (r_.rates.machine.bytes_per_second * r_.rates.machine.speed) +
-                (pushing + 1) * to_seconds(r_.rates.machine.op_overhead_ns);
-    return way;
-  }
-
   // Far from each other the larger bound counts; where they are alike, workers also wait in line.
   static double queued(double cycle, double bound) {
     constexpr double kSharpness = 4;
@@ -106,11 +146,11 @@ class Model {
   }
 
   double with_servers(double step) const {
-    const ServerWay all = way_of(bytes_, workers());
+    const ServerWay all = way_of(all_, workers(), r_);
     const double often = 1 / every(0, 0), busiest = std::max(all.in, all.out);
     // All began together and trade at the same steps, so they meet at the servers.
     if (r_.traffic.hidden && r_.traffic.every > 1)
-      return step + std::max({0.0, all.alone - shape_.compute, busiest - shape_.compute}) * often;
+      return step + std::max({0.0, all.alone() - shape_.compute, busiest - shape_.compute}) * often;
     if (r_.traffic.hidden) return std::max(step, busiest * often);
     if (!r_.traffic.alone && !r_.traffic.slack) return lock_step(often);
     const double bound = (busiest + all.apply) * often;
@@ -125,9 +165,9 @@ class Model {
   double cycle(double often) const {
     double there = 0, latest = shape_.compute / pace();
     for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
-      const ServerWay way = way_of(bucket_bytes(i), workers());
-      there = std::max(there, shape_.final_at[i] / pace()) + way.alone / 2;
-      latest = std::max(latest, there + way.alone / 2 + way.apply / workers());
+      const ServerWay way = way_of(load(i), workers(), r_);
+      there = std::max(there, shape_.final_at[i] / pace()) + way.there;
+      latest = std::max(latest, there + way.back + way.apply / workers());
     }
     const double compute = shape_.compute / pace();
     return compute + (latest - compute) * often;
@@ -137,7 +177,7 @@ class Model {
   double lock_step(double often) const {
     double in = 0, applied = 0, out = 0;
     for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
-      const ServerWay way = way_of(bucket_bytes(i), quorum());
+      const ServerWay way = way_of(load(i), quorum(), r_);
       in = std::max(in, shape_.final_at[i] / pace()) + way.in;
       applied = std::max(in, applied) + way.apply;
       out = std::max(applied, out) + way.out;
@@ -149,13 +189,14 @@ class Model {
 
   double with_peers(double step) const {
     if (r_.traffic.skips) return step;
-    return std::max(step, r_.traffic.copies * bytes_ / r_.rates.comm.link.bytes_per_second / every(0, 0));
+    return std::max(step, r_.traffic.copies * all_.push / r_.rates.comm.link.bytes_per_second / every(0, 0));
   }
 
   const Plan& plan_;
   const Replicas& r_;
   StepShape shape_;
-  double update_ = 0, bytes_ = 0;
+  double update_ = 0;
+  Load all_;
 };
 
 }  // namespace
@@ -168,6 +209,22 @@ Prediction predict_replicas(const Plan& plan, const StepCosts& costs, const Repl
     return predict(plan, step_shape(plan, costs, rates));
   }
   return Model(plan, costs, replicas).predict();
+}
+
+BucketTrade trade_of(const Plan& plan, const Bucket& bucket, const Replicas& replicas) {
+  const Load load = load_of(bucket, replicas.codes_pulls);
+  BucketTrade trade;
+  if (replicas.traffic.path == Path::kPeers) {
+    trade.bytes_out = replicas.traffic.copies * load.push;
+    trade.seconds = trade.bytes_out / replicas.rates.comm.link.bytes_per_second +
+                    memory_seconds(load.code * (1 + replicas.traffic.copies), replicas.rates.machine);
+  } else if (replicas.traffic.path == Path::kServers) {
+    const ServerWay way = way_of(load, plan.workers(), replicas);
+    trade.bytes_out = load.push;
+    trade.bytes_in = load.pull;
+    trade.seconds = way.in + way.out + way.apply + memory_seconds(load.code, replicas.rates.machine);
+  }
+  return trade;
 }
 
 }  // namespace trireme::plan

@@ -17,9 +17,17 @@ struct Replicas {
   cost::Traffic traffic;
   cost::Rates rates;
   int servers = 0;
-  bool colocated = false;  // servers live on machines of workers
+  bool colocated = false;    // servers live on machines of workers
+  bool codes_pulls = false;  // servers answer with encoded changes
 };
 
 Prediction predict_replicas(const Plan& plan, const StepCosts& costs, const Replicas& replicas);
+
+// What a bucket alone sends from a worker (and to it, from servers), and how long all workers' copies of it
+// keep the busiest link and the processors. For rules with servers or peers.
+struct BucketTrade {
+  double bytes_out = 0, bytes_in = 0, seconds = 0;
+};
+BucketTrade trade_of(const Plan& plan, const Bucket& bucket, const Replicas& replicas);
 
 }  // namespace trireme::plan

@@ -89,7 +89,7 @@ double step_seconds(const StepShape& shape, std::span<const std::int32_t> order,
     if (overlap != Overlap::kFull)
       for (const double t : there) start = std::max(start, t);
   }
-  return (start - half_way) / (kSteps - kSteps / 2);
+  return std::max(shape.compute + shape.coding, (start - half_way) / (kSteps - kSteps / 2));
 }
 
 std::int64_t best_bucket_bytes(std::int64_t total_bytes, double startup_seconds, double seconds_per_byte) {

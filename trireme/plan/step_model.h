@@ -36,6 +36,8 @@ struct StepShape {
   std::vector<double> exchange;   // how long it occupies the links
   std::vector<double> update;
   double compute = 0;  // forward and backward
+  // Encoding, decoding and products of factors, on the cores that forward and backward keep busy.
+  double coding = 0;
 };
 
 // Exchanges that run at the same time, where their order is fixed. One would leave the link idle while its

@@ -44,29 +44,74 @@ std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
   return all;
 }
 
+agree::RuleOptions bucket_options(const Job& job, const plan::Plan& plan, const plan::Bucket& bucket) {
+  Job own = job;
+  own.parallel.codec = bucket.codec;
+  agree::RuleOptions options = rule_options(own);
+  options.reducer = bucket.reducer.empty() ? plan.reducer : bucket.reducer;
+  return options;
+}
+
+namespace {
+
+// How long the messages of a bucket are, and what making one costs; its codec is set.
+Status measure(const Job& job, const std::vector<model::Parameter>& parameters, const plan::Plan& plan,
+               plan::Bucket& bucket) {
+  const agree::RuleOptions options = bucket_options(job, plan, bucket);
+  if (options.low_rank > 0) {
+    double sent = static_cast<double>(bucket.num_elems);
+    for (const agree::Matrix& m : matrices_of(bucket, parameters, options)) {
+      const double rank = static_cast<double>(std::min({options.low_rank, m.rows, m.cols}));
+      sent += rank * static_cast<double>(m.rows + m.cols) - static_cast<double>(m.rows * m.cols);
+      bucket.code_bytes += 4 * rank * static_cast<double>(m.rows * m.cols);
+    }
+    bucket.message_bytes = 4 * sent;
+    return {};
+  }
+  if (options.coding.row == nullptr) return {};
+  TR_ASSIGN_OR_RETURN(const codec::Packer packer,
+                      codec::Packer::make(*options.coding.row, options.coding.options, 0,
+                                          packing_of(bucket, parameters, options.coding.least_elems)));
+  bucket.message_bytes = packer.usual_bytes();
+  bucket.code_bytes = packer.work_bytes();
+  return {};
+}
+
+// To choose from. Sums of few values stay short for a while, and need not be encoded again.
+std::vector<const char*> reducers_for(const std::string& codec) {
+  if (codec == "topk" || codec == "randomk" || codec == "threshold")
+    return {"gather", "split", "sparse", "doubling"};
+  return {"gather", "split"};
+}
+
+}  // namespace
+
+void choose_reducer(const Job& job, const plan::Plan& plan, plan::Bucket& bucket, const cost::Rates& rates) {
+  bucket.reducer = bucket.codec == kPowerSgd ? "two-sums" : job.parallel.reducer;
+  if (bucket.reducer != "auto") return;
+  double least = 0;
+  std::string best;
+  for (const char* reducer : reducers_for(bucket.codec)) {
+    bucket.reducer = reducer;
+    const double seconds = plan::coded_seconds(plan, bucket, rates);
+    if (best.empty() || seconds < least) best = reducer, least = seconds;
+  }
+  bucket.reducer = best;
+}
+
 Status code_buckets(const Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
                     plan::Plan& plan) {
+  const bool mixed = job.parallel.codec == plan::kMixed;
   const agree::RuleOptions options = rule_options(job);
   const bool low_rank = options.low_rank > 0;
-  if (!low_rank && options.coding.row == nullptr) return {};
+  if (!mixed && !low_rank && options.coding.row == nullptr) return {};
   for (plan::Bucket& bucket : plan.buckets) {
-    bucket.codec = job.parallel.codec;
-    if (low_rank) {
-      double sent = static_cast<double>(bucket.num_elems);
-      for (const agree::Matrix& m : matrices_of(bucket, parameters, options)) {
-        const double rank = static_cast<double>(std::min({options.low_rank, m.rows, m.cols}));
-        sent += rank * static_cast<double>(m.rows + m.cols) - static_cast<double>(m.rows * m.cols);
-        bucket.code_bytes += 4 * rank * static_cast<double>(m.rows * m.cols);
-      }
-      bucket.message_bytes = 4 * sent;
-      continue;
-    }
-    TR_ASSIGN_OR_RETURN(const codec::Packer packer,
-                        codec::Packer::make(*options.coding.row, options.coding.options, 0,
-                                            packing_of(bucket, parameters, options.coding.least_elems)));
-    bucket.message_bytes = packer.usual_bytes();
-    bucket.code_bytes = packer.work_bytes();
+    if (!mixed) bucket.codec = job.parallel.codec;
+    if (bucket.codec == plan::kFactors) continue;
+    TR_RETURN_IF_ERROR(measure(job, parameters, plan, bucket));
+    if (mixed && bucket.message_bytes > 0) choose_reducer(job, plan, bucket, rates);
   }
+  if (mixed) return {};
   plan.reducer = low_rank ? "two-sums" : job.parallel.reducer;
   if (plan.reducer != "auto") return {};
   if (job.train.logical_shards > 0) {  // the same choice for any workers: by the messages that everybody gets
@@ -74,14 +119,15 @@ Status code_buckets(const Job& job, const std::vector<model::Parameter>& paramet
     plan.reducer = plan.logical_shards > kManyShards ? "split" : "gather";
     return {};
   }
-  const auto price = [&](const char* reducer) {
+  double least = 0;
+  std::string best;
+  for (const char* reducer : reducers_for(job.parallel.codec)) {
     plan.reducer = reducer;
     double seconds = 0;
     for (const plan::Bucket& b : plan.buckets) seconds += plan::coded_seconds(plan, b, rates);
-    return seconds;
-  };
-  const double gather = price("gather"), split = price("split");
-  plan.reducer = split < gather ? "split" : "gather";
+    if (best.empty() || seconds < least) best = reducer, least = seconds;
+  }
+  plan.reducer = best;
   return {};
 }
 

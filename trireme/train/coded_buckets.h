@@ -16,8 +16,14 @@ std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
                                        const std::vector<model::Parameter>& parameters,
                                        const agree::RuleOptions& options);
 
-// Lock step with a codec: notes in the buckets of a fresh plan how long their messages are, and in the plan
-// how they are summed: as the job says, or by what costs less.
+// What a bucket's exchange is told: the job's options with the bucket's own codec and reducer.
+agree::RuleOptions bucket_options(const Job& job, const plan::Plan& plan, const plan::Bucket& bucket);
+
+// How the messages of a bucket with a codec are summed in lock step: as the job says, or by what costs less.
+void choose_reducer(const Job& job, const plan::Plan& plan, plan::Bucket& bucket, const cost::Rates& rates);
+
+// Notes in the buckets of a fresh plan what they travel in (all in the job's codec; where it is plan::kMixed,
+// as they say) and how long their messages are, and how these are summed.
 Status code_buckets(const Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
                     plan::Plan& plan);
 

@@ -190,7 +190,7 @@ void check_codec_ranges(JobChecker& c, const Job::Parallel& p) {
   c.expect(p.codec_momentum.value_or(0) >= 0 && p.codec_momentum.value_or(0) < 1, "parallel.codec_momentum",
            "at least 0 and below 1");
   c.expect_one_of(p.codec_tolerance, "parallel.codec_tolerance", {"exact", "rounding", "feedback"});
-  c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split", "sparse"});
+  c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split", "sparse", "doubling"});
 }
 
 void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
@@ -199,11 +199,14 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   check_codec_keys(c, p);
   if (p.codec == "factors") c.expect_ok(can_send_factors(job), "parallel.codec");
   if (p.codec == "none" || p.codec == "factors") return;
+  const std::string no_codec =
+      fmt::format("none: agreement '{}': {}", row.name, row.no_codec == nullptr ? "" : row.no_codec);
   if (p.codec == kAutoCodec) {
-    c.expect(
-        std::string_view(row.name) == "bsp", "parallel.codec",
-        fmt::format("a codec by its name: only sums of lock step (bsp) have one chosen, agreement is '{}'",
-                    row.name));
+    c.expect(row.no_codec == nullptr, "parallel.codec", no_codec);
+    c.expect(!p.codec_pull.value_or(false) || row.needs_server, "parallel.codec_pull",
+             fmt::format("false: agreement '{}' has no servers", row.name));
+    c.expect(p.codec_momentum.value_or(0) == 0, "parallel.codec_momentum",
+             "0 with codec = \"auto\", which may send gradients as they are");
     return;
   }
   if (p.codec == kPowerSgd) {
@@ -220,8 +223,7 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   if (!found.ok()) return;
   const codec::Coding coding = coding_of(job);
   c.expect_ok((*found)->make(coding.options).status(), "parallel.codec");
-  c.expect(row.no_codec == nullptr, "parallel.codec",
-           fmt::format("none: agreement '{}': {}", row.name, row.no_codec == nullptr ? "" : row.no_codec));
+  c.expect(row.no_codec == nullptr, "parallel.codec", no_codec);
   c.expect(coding.momentum == 0 || job.train.optimizer.kind == "sgd", "parallel.codec_momentum",
            "0, or train.optimizer.kind = sgd: the velocities are the shards' own");
   c.expect(!p.codec_pull.value_or(false) || coding.row->bound != codec::Bound::kUnbiased,
@@ -229,8 +231,9 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
            fmt::format("false: codec '{}' is right on average only, and what servers send is kept", p.codec));
   const bool peers =
       std::find(std::begin(kNeedPeers), std::end(kNeedPeers), row.name) != std::end(kNeedPeers);
+  const bool changes = peers || row.pace == agree::Pace::kPeriod;
   c.expect(
-      coding.momentum == 0 || !peers, "parallel.codec_momentum",
+      coding.momentum == 0 || !changes, "parallel.codec_momentum",
       fmt::format("0: under agreement '{}' changes of weights travel, which have their momentum", row.name));
   c.expect(!p.codec_pull.value_or(false) || row.needs_server, "parallel.codec_pull",
            fmt::format("false: agreement '{}' has no servers", row.name));

@@ -133,7 +133,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.codec_dense_steps", MaybeInt, parallel.codec_dense_steps, true, "First steps whose gradients are not encoded (0)."),
     TR_KEY("parallel.codec_warmup_steps", MaybeInt, parallel.codec_warmup_steps, true, "Steps over which codec_fraction falls from a quarter to its value (0)."),
     TR_KEY("parallel.codec_pull", MaybeBool, parallel.codec_pull, true, "Servers send encoded changes, not whole weights (false)."),
-    TR_KEY("parallel.reducer", Text, parallel.reducer, true, "How encoded gradients are summed: gather (everybody gets everything), split (each sums a part and encodes the sum), sparse (each sums a part and sends its values that are not zero), auto: by cost."),
+    TR_KEY("parallel.reducer", Text, parallel.reducer, true, "How encoded gradients are summed: gather (everybody gets everything), split (each sums a part and encodes the sum), sparse (each sums a part and sends its values that are not zero), doubling (pairs trade sums of what is not zero, in rounds), auto: by cost."),
     TR_KEY("parallel.transport", Text, parallel.transport, false, "shm (processes of one host), tcp, mpi (under mpirun), inproc (threads of one process), auto."),
     TR_KEY("parallel.collective", Text, parallel.collective, true, "fixed-tree (same bits for any worker count), ring, or another of `inspect collectives`."),
     TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Gradients that travel together; 0: chosen by the cost model."),

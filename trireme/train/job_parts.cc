@@ -170,14 +170,20 @@ agree::RuleOptions rule_options(const Job& job) {
 }
 
 std::vector<std::string> allowed_codecs(const Job& job) {
-  std::vector<std::string> names{"none", "factors"};
+  const auto rule = agree::find_agreement(job.parallel.agreement);
+  const bool lock_step = rule.ok() && (*rule)->pace == agree::Pace::kStep;
   const std::string& tolerance = job.parallel.codec_tolerance;
+  std::vector<std::string> names{"none"};
+  if (lock_step) names.push_back("factors");
   // With logical shards the weights depend on the job alone, not on the links and workers that a choice looks
   // at.
   if (tolerance == "exact" || job.train.logical_shards > 0) return names;
   names.insert(names.end(), {"fp16", "bf16"});
   if (tolerance == "rounding") return names;
-  names.insert(names.end(), {"qsgd", "1bit", "threshold", "topk", kPowerSgd});
+  // What servers send is kept, so what is right on average only has no place there.
+  if (!job.parallel.codec_pull.value_or(false)) names.push_back("qsgd");
+  names.insert(names.end(), {"1bit", "threshold", "topk"});
+  if (lock_step) names.push_back(kPowerSgd);
   return names;
 }
 

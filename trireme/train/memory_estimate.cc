@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "trireme/train/batch.h"
+#include "trireme/train/coded_buckets.h"
 #include "trireme/train/factors.h"
 #include "trireme/train/prepare.h"
 
@@ -41,10 +42,11 @@ Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t sa
 
 // Scratch of the first rank, which has as many shards as any, as if all buckets were under way at once, each
 // in a run of its own. How many really are is a matter of time.
-Result<std::int64_t> exchange_bytes(const plan::Plan& plan) {
+Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps) {
   std::int64_t bytes = 0;
   for (const plan::Bucket& bucket : plan.buckets) {
-    if (bucket.codec == plan::kFactors) continue;  // gathered in place
+    if (bucket.codec == plan::kFactors) continue;                // gathered in place
+    if (bucket.message_bytes > 0 && dense_steps == 0) continue;  // see codec_bytes
     collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
                         collective::find_algorithm(collective::Kind::kAllreduce, bucket.collective));
@@ -58,6 +60,29 @@ Result<std::int64_t> exchange_bytes(const plan::Plan& plan) {
     bytes += 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0});
   }
   return bytes;
+}
+
+// What encoders keep from step to step, and messages on their way out and in. Messages are counted as they
+// usually are; the rooms of sums in rounds are those of dense ones.
+std::int64_t codec_bytes(const Job& job, const plan::Plan& plan, std::int64_t shards) {
+  double bytes = 0;
+  for (const plan::Bucket& b : plan.buckets) {
+    if (b.message_bytes <= 0) continue;
+    const agree::RuleOptions options = bucket_options(job, plan, b);
+    const double dense = 4.0 * static_cast<double>(b.num_elems), own = static_cast<double>(shards),
+                 all = plan.logical_shards;
+    const bool keeps = options.low_rank > 0 ? options.low_rank_feedback : options.coding.feedback;
+    if (keeps) bytes += own * dense;
+    if (options.coding.momentum > 0) bytes += own * dense;
+    bytes += own * b.message_bytes;
+    if (options.reducer == "gather") bytes += all * b.message_bytes;
+    if (options.reducer == "split") bytes += 2 * b.message_bytes + own * (keeps ? 2 : 1) * dense / all;
+    if (options.reducer == "sparse")
+      bytes += b.message_bytes + own * dense / all + std::min(dense, all * b.message_bytes);
+    if (options.reducer == "two-sums") bytes += own * b.message_bytes;
+    for (int known = 1; options.reducer == "doubling" && known < plan.workers(); known *= 2) bytes += dense;
+  }
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::int64_t bytes_of_variables(const auto& list) {
@@ -83,7 +108,8 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
   const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
   const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
-  TR_ASSIGN_OR_RETURN(const std::int64_t exchange, exchange_bytes(plan));
+  TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
+                      exchange_bytes(plan, job.parallel.codec_dense_steps.value_or(0)));
   return std::vector<MemoryPart>{
       {"parameters", "weights, frozen ones too", parameters},
       {"optimizer", "its state", states},
@@ -96,6 +122,7 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
       {"updates", "values of the optimiser's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
+      {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, plan, shards)},
       {"checkpoint", "the copy that is written while training goes on", parameters + states + statistics},
   };
 }

@@ -63,6 +63,10 @@ void MetricsLog::add_evaluation(const Evaluation& row) {
   events_->add_scalar(part + "/accuracy", row.step, row.accuracy);
 }
 
+void MetricsLog::add_codec(std::int64_t step, const std::string& codec, const std::string& why) {
+  if (active_) pending_ += Json{{"step", step}, {"codec", codec}, {"why", why}}.dump() + "\n";
+}
+
 Task<Status> MetricsLog::flush() {
   if (events_) TR_CO_RETURN_IF_ERROR(co_await events_->flush());
   if (!active_ || pending_.empty()) co_return Status();

@@ -32,6 +32,8 @@ class MetricsLog {
   runtime::Task<Status> open(std::int64_t last_step);
   void add_step(const Step& row);
   void add_evaluation(const Evaluation& row);
+  // From this step on gradients travel otherwise.
+  void add_codec(std::int64_t step, const std::string& codec, const std::string& why);
   runtime::Task<Status> flush();
 
  private:

@@ -2,23 +2,19 @@
 
 #include <algorithm>
 
-#include "trireme/agree/agree.h"
-#include "trireme/agree/traffic.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
-#include "trireme/plan/replica_model.h"
 #include "trireme/train/bucket_notices.h"
-#include "trireme/train/coded_buckets.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/factors.h"
 #include "trireme/train/faster_graph.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/make_plan.h"
 #include "trireme/train/own_update.h"
-#include "trireme/train/roles.h"
 
 namespace trireme::train {
 namespace {
@@ -151,20 +147,6 @@ Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prep
   return {};
 }
 
-// What the job asks for, as far as it can be done: where updates wait for all gradients, one worker has
-// nothing to hide, and other rules have steps of their own.
-Result<plan::Overlap> possible_overlap(const Job& job, int world, const Prepared& p) {
-  TR_ASSIGN_OR_RETURN(const plan::Overlap wanted, plan::find_overlap(job.parallel.overlap));
-  if (p.device != nullptr) {
-    const bool can = p.resident && world > 1 && p.plan.buckets.size() > 1;
-    return can && wanted != plan::Overlap::kNone ? plan::Overlap::kBuckets : plan::Overlap::kNone;
-  }
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  if (rule->pace != agree::Pace::kStep) return plan::Overlap::kBuckets;
-  const bool barrier = waits_for_all(job) || rule->needs_server;
-  return wanted == plan::Overlap::kFull && (world == 1 || barrier) ? plan::Overlap::kBuckets : wanted;
-}
-
 plan::StepCosts step_costs(const Prepared& p, int cores) {
   const exec::Outline outline = p.train->outline();
   plan::StepCosts costs;
@@ -180,26 +162,6 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
   for (std::size_t i = 0; i < p.products.size(); ++i) costs.updates[i] += factor_cost(p, i, at_once);
   return costs;
-}
-
-cost::Rates rates_of(const PrepareOptions& options) {
-  if (options.rates != nullptr) return *options.rates;
-  cost::Rates rates;
-  rates.machine = options.machine;
-  rates.comm = cost::CommModel(options.link, options.machine);
-  return rates;
-}
-
-Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
-                                      const PrepareOptions& options) {
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  plan::Replicas replicas;
-  replicas.traffic = agree::traffic_of(*rule, rule_options(job), plan.workers());
-  const Roles roles = roles_of(job);
-  replicas.servers = roles.servers;
-  replicas.colocated = roles.world == roles.workers;
-  replicas.rates = rates_of(options);
-  return plan::predict_replicas(plan, costs, replicas);
 }
 
 Status compile_products(const Job& job, const FactoredTrain& factored, bool fixed, Prepared& out) {
@@ -269,104 +231,6 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   return {};
 }
 
-std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const plan::Plan& plan,
-                          const std::vector<plan::ParameterSize>& sizes) {
-  constexpr std::int64_t kAlone = 1 << 20;                // one worker: nothing travels, updates start early
-  constexpr std::int64_t kWhole = std::int64_t{1} << 40;  // on a GPU: all updates in one launch
-  constexpr std::int64_t kGpuLeast = 64 << 20;            // meetings and launches cost more than bytes there
-  constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
-  if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
-  if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
-  if (options.world == 1) return options.device != nullptr ? kWhole : kAlone;
-  std::int64_t elems = 0;
-  for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
-  const auto seconds = [&](std::int64_t count) {
-    return plan::exchange_seconds(plan, count, job.parallel.collective, options.machine, options.link);
-  };
-  const double startup = seconds(1);
-  const double per_byte = (seconds(elems) - startup) / (4.0 * static_cast<double>(elems) + 1);
-  const std::int64_t best = plan::best_bucket_bytes(4 * elems, startup, per_byte);
-  return options.device != nullptr ? std::max(best, kGpuLeast) : best;
-}
-
-Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, const Prepared& prepared) {
-  plan::Plan plan;
-  plan.job_sha256 = job_sha256(job);
-  const bool shards_set = job.train.logical_shards > 0;
-  plan.logical_shards = static_cast<std::int32_t>(shards_set ? job.train.logical_shards : options.world);
-  plan.shard_batch = (job.train.batch + plan.logical_shards - 1) / plan.logical_shards;
-  const auto local_replicas = static_cast<int>(job.parallel.local_replicas.value_or(1));
-  plan.shard_threads = job.train.shard_threads > 0 ? static_cast<int>(job.train.shard_threads)
-                       : shards_set                ? 1
-                                                   : std::max(1, options.compute_threads / local_replicas);
-  plan.agreement = job.parallel.agreement;
-  std::vector<plan::ParameterSize> sizes, statistics;
-  for (const model::Parameter& p : prepared.parameters) sizes.push_back({p.name, p.type.shape.num_elems()});
-  for (const model::Statistic& s : prepared.statistics)
-    statistics.push_back({s.name, s.type.shape.num_elems()});
-  for (const auto* list : {&prepared.parameters, &prepared.frozen})
-    for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
-  plan.owners = plan::even_runs(plan.logical_shards, options.world);
-  if (job.parallel.codec == plan::kFactors) {
-    TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
-                        build_job_model(job, prepared.input, plan.shard_batch));
-    TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, sizes));
-  }
-  plan.buckets =
-      plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
-  plan.kernel_library = options.device != nullptr
-                            ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))
-                            : kernel::cpu_kernel_library();
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
-  if (rule->pace == agree::Pace::kStep)
-    TR_RETURN_IF_ERROR(code_buckets(job, prepared.parameters, rates_of(options), plan));
-  return plan;
-}
-
-// What factors cost beyond what backward would have computed: products of all shards instead of the own ones,
-// and their sum in a pass of its own.
-double product_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const cost::Rates& rates) {
-  if (bucket.codec != plan::kFactors) return 0;
-  std::int32_t own = 1;
-  for (const auto& run : plan.owners) own = std::max(own, run.count);
-  const auto elems = static_cast<double>(bucket.num_elems), shards = static_cast<double>(plan.logical_shards);
-  const double bytes = sizeof(float) * elems;
-  const cost::OpCost products{.flops = 2.0 * static_cast<double>(plan.shard_batch) * elems * (shards - own),
-                              .bytes = bytes * (shards - own)};
-  const cost::OpCost sum{.flops = elems * (shards - 1), .bytes = bytes * (shards + 1)};
-  return to_seconds(cost::compute_time(products, rates.machine, plan.shard_threads)) +
-         to_seconds(cost::compute_time(sum, rates.machine, plan.shard_threads));
-}
-
-// parallel.codec = "auto": the plan whose exchanges take least, among the codecs that the job's tolerance
-// allows. Dense ones stay unless another pays beyond what the model may be wrong by.
-Result<plan::Plan> cheapest_plan(const Job& asked, const PrepareOptions& options, const Prepared& prepared) {
-  constexpr double kPays = 0.8;
-  const cost::Rates rates = rates_of(options);
-  plan::Plan best;
-  std::vector<plan::CodecChoice> choices;
-  double least = 0;
-  for (const std::string& codec : allowed_codecs(asked)) {
-    Job job = asked;
-    job.parallel.codec = codec;
-    if (codec == plan::kFactors && !can_send_factors(job).ok()) continue;
-    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared));
-    double seconds = 0;
-    for (const plan::Bucket& b : plan.buckets)
-      seconds += plan::bucket_seconds(plan, b, rates) + product_seconds(plan, b, rates);
-    choices.push_back({codec, codec == "none" || codec == plan::kFactors ? "" : plan.reducer, seconds});
-    const bool first = best.buckets.empty();
-    if (!first && seconds >= (best.codec == "none" ? kPays : 1.0) * least) continue;
-    best = std::move(plan);
-    best.codec = codec;
-    least = seconds;
-    if (options.world == 1) break;  // nothing travels
-  }
-  best.job_sha256 = job_sha256(asked);
-  best.choices = std::move(choices);
-  return best;
-}
-
 // Names that model.init_from gives: of all layers, or of those before model.cut_at; with what batch norm has
 // beside the parameters.
 Result<std::vector<std::string>> inherited_names(const Job& job, const model::ModelInput& input) {
@@ -417,6 +281,28 @@ Status describe(const Job& job, const model::ModelInput& input, Prepared& out) {
 
 }  // namespace
 
+Result<ParameterCosts> costs_by_parameter(const Job& asked, const PrepareOptions& options,
+                                          const Prepared& prepared) {
+  Job job = asked;
+  job.parallel.codec = "none";
+  job.parallel.bucket_bytes = 1;
+  Prepared alone;
+  alone.parameters = prepared.parameters;
+  alone.statistics = prepared.statistics;
+  TR_ASSIGN_OR_RETURN(alone.plan, fresh_plan(job, options, prepared));
+  alone.plan.overlap = plan::Overlap::kFull;
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
+                      build_job_model(job, prepared.input, alone.plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster_graph(job, shard.train, nullptr));
+  TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
+  for (const plan::Bucket& bucket : alone.plan.buckets) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, prepared.parameters));
+    TR_ASSIGN_OR_RETURN(Compiled update, exec::compile(g, kernel_options(job, alone, false)));
+    alone.updates.push_back(std::move(update));
+  }
+  return by_parameter(alone.plan, step_costs(alone, options.machine.cores));
+}
+
 Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::ModelInput& input,
                                                 const PrepareOptions& options) {
   auto out = std::make_shared<Prepared>();
@@ -427,7 +313,8 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   if (fixed) {
     out->plan = *options.fixed;
   } else if (asked.parallel.codec == kAutoCodec) {
-    TR_ASSIGN_OR_RETURN(out->plan, cheapest_plan(asked, options, *out));
+    TR_ASSIGN_OR_RETURN(const ParameterCosts costs, costs_by_parameter(asked, options, *out));
+    TR_ASSIGN_OR_RETURN(out->plan, cheapest_plan(asked, options, *out, costs));
   } else {
     TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out));
   }
@@ -446,11 +333,14 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   plan.transport = options.transport;
   out->device = options.device;
   out->resident = out->device != nullptr && can_stay_on_gpu(job, plan);
-  TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options.world, *out));
+  const bool gpu_buckets = out->resident && options.world > 1 && plan.buckets.size() > 1;
+  TR_ASSIGN_OR_RETURN(plan.overlap,
+                      possible_overlap(job, options.world, out->device != nullptr, gpu_buckets));
   const Status shares = can_share_weights(job, options.transport, options.world);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;
-  TR_RETURN_IF_ERROR(compile_all(job, fixed, *out));
+  const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet
+  TR_RETURN_IF_ERROR(compile_all(job, named, *out));
   const plan::StepCosts costs = step_costs(*out, options.machine.cores);
   const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
   if (plan.overlap != plan::Overlap::kFull)
@@ -458,7 +348,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   else if (!ordered)
     plan.exchange_order = plan::exchange_order(shape);
   TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, costs, options));
-  if (fixed) return std::shared_ptr<const Prepared>(out);
+  if (named) return std::shared_ptr<const Prepared>(out);
   plan.kernels = out->train->kernels();
   std::vector<Compiled> others = {out->eval};
   if (out->device == nullptr || out->resident) {

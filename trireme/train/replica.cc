@@ -278,16 +278,19 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.seed = static_cast<std::uint64_t>(job.train.seed);
   with.options = rule_options(job);
   with.options.reducer = plan.reducer;
+  const bool lock_step = rule->pace == agree::Pace::kStep;
   with.weights = parts->weights;
   with.num_shards = plan.logical_shards;
   for (const plan::Bucket& b : plan.buckets) {
     with.parameter_elems.push_back(parameter_elems(b));
-    with.packings.push_back(packing_of(b, parts->prepared->parameters, with.options.coding.least_elems));
-    with.matrices.push_back(matrices_of(b, parts->prepared->parameters, with.options));
+    agree::RuleOptions own = lock_step ? bucket_options(job, plan, b) : with.options;
+    with.packings.push_back(packing_of(b, parts->prepared->parameters, own.coding.least_elems));
+    with.matrices.push_back(matrices_of(b, parts->prepared->parameters, own));
+    if (lock_step) with.bucket_options.push_back(std::move(own));
   }
   Replica* first = parts->links.first_local;
   parts->agreement = first != nullptr ? first->rule().for_local_replica() : rule->make(with);
-  if (rule->pace == agree::Pace::kStep)
+  if (lock_step)
     TR_RETURN_IF_ERROR(parts->agreement->take_shards(plan.owners[static_cast<std::size_t>(group.rank())]));
   TR_ASSIGN_OR_RETURN(parts->factors, FactorExchange::make(rt, group, parts->prepared));
   TR_RETURN_IF_ERROR(parts->make_shards());
@@ -295,6 +298,16 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   TR_RETURN_IF_ERROR(parts->make_evaluator());
   TR_RETURN_IF_ERROR(parts->make_feed());
   return std::unique_ptr<Replica>(new Replica(std::move(parts)));
+}
+
+Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
+  const auto& buckets = parts_->plan().buckets;
+  parts_->once.resize(buckets.size());
+  for (std::size_t b = 0; b < buckets.size(); ++b)
+    for (std::size_t p = 0; p < buckets[b].parameters.size(); ++p)
+      if (const auto own = kept.find(buckets[b].parameters[p]); own != kept.end())
+        parts_->once[b][buckets[b].offsets[p]] = own->second;
+  return {};
 }
 
 void Replica::initialise(std::uint64_t seed) {

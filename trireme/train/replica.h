@@ -1,6 +1,7 @@
 // Replica: one rank's copy of the model and the memory of its logical shards; runs steps and evaluations.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -94,6 +95,8 @@ class Replica {
   Status reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end);
   const std::vector<collective::LeafRun>& owners() const;
   int shards_at_once() const;  // that run together here
+  // By parameter, f32 vectors: added to the sum of gradients of the next step. The same on all workers.
+  Status add_to_next(const std::map<std::string, Tensor>& kept);
   // Everything under way has arrived and is applied. Call it before the weights are looked at.
   runtime::Task<Status> drain();
   // Over samples shared among the ranks, after drain(); the same numbers everywhere. `step` names the

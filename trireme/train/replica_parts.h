@@ -69,6 +69,8 @@ struct Replica::Parts {
   Status bucket_failure;
   std::unique_ptr<runtime::OneShot<bool>> bucket_ended;  // while somebody waits
 
+  std::vector<std::map<std::int64_t, Tensor>> once;  // per bucket: what is added to its next sum, by offset
+
   const plan::Plan& plan() const { return prepared->plan; }
   Device& device() const { return rt.is_phantom() ? phantom_device() : cpu_device(); }
   bool waits() const { return prepared->gate != nullptr; }
@@ -127,6 +129,7 @@ struct Replica::Parts {
   void start_exchanges();
   agree::BucketExchange exchange_of(std::size_t bucket) const;
   runtime::Task<Status> exchange(std::size_t bucket);
+  void add_once(std::size_t bucket);
   runtime::Task<void> run_bucket(std::size_t bucket);
   runtime::Task<Status> update_bucket(std::size_t bucket);
   runtime::Task<Status> meet(std::uint16_t slot);

@@ -154,11 +154,19 @@ agree::BucketExchange Replica::Parts::exchange_of(std::size_t bucket) const {
   return exchange;
 }
 
+void Replica::Parts::add_once(std::size_t bucket) {
+  for (const auto& [offset, kept] : std::exchange(once[bucket], {})) {
+    const std::span<float> to = summed(bucket, offset, kept.type()).values<float>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += kept.data<float>()[i];
+  }
+}
+
 // Agree on one bucket, then apply it: backward of earlier layers may still run, but nobody reads these
 // parameters.
 Task<void> Replica::Parts::run_bucket(std::size_t bucket) {
   const TimeNs began = rt.now();
   Status status = co_await exchange(bucket);
+  if (status.ok() && !once.empty()) add_once(bucket);
   const int track = kFirstBucketTrack + static_cast<int>(bucket);
   note(fmt::format("exchange {}", bucket), "exchange", track, began);
   if (!waits()) {

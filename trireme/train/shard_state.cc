@@ -1,5 +1,7 @@
 #include "trireme/train/shard_state.h"
 
+#include "trireme/train/batch.h"
+
 namespace trireme::train {
 namespace {
 
@@ -55,7 +57,7 @@ Task<Result<io::NamedTensors>> gather_shard_state(comm::Group& workers, const ag
 
 Task<Status> scatter_shard_state(comm::Group& workers, const agree::Agreement& rule,
                                  const std::vector<LeafRun>& owners, const io::NamedTensors& all,
-                                 std::int64_t step, ShardMove move) {
+                                 std::int64_t step, ShardMove move, bool may_lack) {
   const auto own = rule.shard_state();
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto& [name, tensor] = own[i];
@@ -64,6 +66,11 @@ Task<Status> scatter_shard_state(comm::Group& workers, const agree::Agreement& r
     if (workers.rank() == 0) {
       for (const auto& [saved, t] : all)
         if (saved == "shard/" + name) from = t;
+      const bool lacks = from.is_null() || from.shape().num_elems() != num_shards(owners) * elems;
+      if (may_lack && lacks) {
+        TR_CO_ASSIGN_OR_RETURN(from,
+                               allocate_zeros(cpu_device(), {DType::kF32, {num_shards(owners), elems}}));
+      }
       if (from.is_null() || from.shape().num_elems() != num_shards(owners) * elems)
         co_return error(Code::kCorrupt,
                         "[checkpoint] 'shard/{}' is missing or of another size: expected {} x {}", name,

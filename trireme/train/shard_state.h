@@ -16,9 +16,11 @@ runtime::Task<Result<io::NamedTensors>> gather_shard_state(comm::Group& workers,
                                                            const std::vector<collective::LeafRun>& owners,
                                                            std::int64_t step, ShardMove move);
 
-// From rank 0's `all` to everybody's own, after take_shards(). kCorrupt where something is missing.
+// From rank 0's `all` to everybody's own, after take_shards(). kCorrupt where something is missing, unless it
+// `may_lack` it: then it stays zero.
 runtime::Task<Status> scatter_shard_state(comm::Group& workers, const agree::Agreement& rule,
                                           const std::vector<collective::LeafRun>& owners,
-                                          const io::NamedTensors& all, std::int64_t step, ShardMove move);
+                                          const io::NamedTensors& all, std::int64_t step, ShardMove move,
+                                          bool may_lack = false);
 
 }  // namespace trireme::train

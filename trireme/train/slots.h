@@ -21,5 +21,9 @@ inline constexpr std::uint16_t kSlotShareWeights = 0xFF12;
 
 inline constexpr std::uint16_t kSlotSharedReady = 0xFF13;
 inline constexpr std::uint16_t kSlotDevices = 0xFF14;
+inline constexpr std::uint16_t kSlotStepTimes = 0xFF15;
+inline constexpr std::uint16_t kSlotChoiceSize = 0xFF16;
+inline constexpr std::uint16_t kSlotChoice = 0xFF17;
+inline constexpr std::uint16_t kSlotKeptBack = 0x8000;  // and one per bucket
 
 }  // namespace trireme::train

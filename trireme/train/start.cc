@@ -14,12 +14,7 @@
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
-namespace {
-
 using runtime::Task;
-
-// What a plan weighs on a phantom Runtime, where it is prepared beforehand and only its size travels.
-constexpr std::size_t kPhantomPlanBytes = 4096;
 
 PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   PrepareOptions options;
@@ -32,6 +27,23 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   options.device = c.device;
   return options;
 }
+
+Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(runtime::Runtime& rt, const Job& job,
+                                                              const data::Dataset& data,
+                                                              const PrepareOptions& options) {
+  Result<std::shared_ptr<const Prepared>> out =
+      Status(Code::kInternal, "[train] a phantom rank cannot prepare a plan");
+  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
+  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(job, data));
+  co_await rt.compute(
+      work, [&](runtime::ComputeContext&) { out = prepare(job, input, options); }, 1, "prepare");
+  co_return out;
+}
+
+namespace {
+
+// What a plan weighs on a phantom Runtime, where it is prepared beforehand and only its size travels.
+constexpr std::size_t kPhantomPlanBytes = 4096;
 
 // The GPU that the job asks for. In virtual time costs are all there is: no GPU.
 Task<Status> take_device(RankContext& c) {
@@ -52,27 +64,15 @@ Status check_place(const plan::Plan& plan, bool on_gpu) {
       text(of_gpu), plan.kernel_library, text(on_gpu), of_gpu ? "cuda" : "cpu");
 }
 
-// Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
-Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(const RankContext& c,
-                                                              const PrepareOptions& options) {
-  Result<std::shared_ptr<const Prepared>> out =
-      Status(Code::kInternal, "[train] a phantom rank cannot prepare a plan");
-  const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
-  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(c.job, *c.data));
-  co_await c.rt->compute(
-      work, [&](runtime::ComputeContext&) { out = prepare(c.job, input, options); }, 1, "prepare");
-  co_return out;
-}
-
 // A plan that nobody made before: the kernels that are fastest here are part of it.
 Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c, PrepareOptions options) {
-  Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(c, options);
+  Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
   if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt) || c.device != nullptr)
     co_return first;
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await with_measured_kernels(*c.rt, *first, *c.kernel_cache));
   if (plan.kernels == (*first)->plan.kernels) co_return first;
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-  co_return co_await prepare_on_pool(c, options);
+  co_return co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
 }
 
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
@@ -95,7 +95,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   if (c.prepared != nullptr) {
     state.prepared = c.prepared;
   } else if (options.fixed != nullptr) {
-    TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
+    TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   } else {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_anew(c, options));
   }
@@ -181,7 +181,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   TR_CO_RETURN_IF_ERROR(co_await take_device(c));
   PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-  TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(c, options));
+  TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   TR_CO_RETURN_IF_ERROR(check_gpu_memory(c.job, *state.prepared));
   co_return state;
 }

@@ -48,4 +48,11 @@ runtime::Task<Status> inherit_state(comm::Group& group, std::string_view from,
                                     const std::vector<std::string>& names, io::NamedTensors state,
                                     const io::NamedTensors& source, IsShared is_shared = {});
 
+// What this rank prepares with.
+PrepareOptions prepare_options(const RankContext& context, const comm::Group& group);
+// Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
+runtime::Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(runtime::Runtime& rt, const Job& job,
+                                                                       const data::Dataset& data,
+                                                                       const PrepareOptions& options);
+
 }  // namespace trireme::train

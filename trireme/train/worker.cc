@@ -9,6 +9,7 @@
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/balance.h"
+#include "trireme/train/choose_again.h"
 #include "trireme/train/device_exchange.h"
 #include "trireme/train/factors.h"
 #include "trireme/train/first_broken.h"
@@ -33,8 +34,9 @@ using runtime::Task;
 // One rank's run. Rank 0 also keeps the lease book, the metrics and the checkpoints.
 class Worker {
  public:
-  Worker(RankContext& context, comm::Group& group, StartState start, KeepUntilLeft& keep)
+  Worker(RankContext& context, comm::Group& group, StartState start, Job asked, KeepUntilLeft& keep)
       : c_(context),
+        asked_(std::move(asked)),
         rt_(*context.rt),
         group_(group),
         keep_(keep),
@@ -59,6 +61,10 @@ class Worker {
   Task<Status> drain();
   bool balances() const;
   Task<Status> balance();
+  bool looks_at_codecs() const;
+  void begin_look();
+  Task<Status> look_at_codecs();
+  Task<Status> change_codecs(CodecChange change);
   Task<Status> evaluate(bool at_end, bool logged = true);
   Task<Status> checkpoint();
   Task<Status> write_trace();
@@ -76,6 +82,7 @@ class Worker {
   }
 
   RankContext& c_;
+  const Job asked_;  // with codec "auto" where one was chosen
   runtime::Runtime& rt_;
   comm::Group& group_;
   KeepUntilLeft& keep_;
@@ -94,6 +101,14 @@ class Worker {
   double epoch_loss_ = 0, epoch_correct_ = 0;
   StepOutput totals_;
   TimeNs balanced_ns_ = 0;  // computed before the last look at the speeds
+  CodecKeeper keeper_;
+  struct {
+    std::int64_t steps = 0;
+    TimeNs compute_ns = 0, stepped_ns = 0;
+  } looked_;  // when the codecs were last looked at
+  Json codec_changes_ = Json::array();
+  bool changed_ = false;                 // since the last checkpoint
+  std::int64_t look_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
   EvalOutput test_, validation_;
   TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
@@ -109,7 +124,8 @@ Task<Status> Worker::restore() {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(group_, replica_->state(), start_.restored, is_shared));
     at_ = start_.at;
     TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(),
-                                                       start_.restored, at_.steps, ShardMove::kRestore));
+                                                       start_.restored, at_.steps, ShardMove::kRestore,
+                                                       plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(group_, c_.job.model.init_from, start_.prepared->inherited,
@@ -352,6 +368,76 @@ Task<Status> Worker::balance() {
                                          ShardMove::kBalance);
 }
 
+// Now and then, whether gradients should travel otherwise.
+bool Worker::looks_at_codecs() const {
+  return !rt_.is_phantom() && start_.prepared->device == nullptr &&
+         chooses_again(asked_, plan(), group_.world()) && !ended() && measured_steps_ > 0 &&
+         measured_steps_ % kLookSteps == 0;
+}
+
+void Worker::begin_look() {
+  looked_.steps = measured_steps_;
+  looked_.compute_ns = totals_.compute_ns;
+  looked_.stepped_ns = train_ns_ - totals_.data_ns;
+}
+
+Task<Status> Worker::look_at_codecs() {
+  const auto steps = static_cast<double>(measured_steps_ - looked_.steps);
+  CodecLook look;
+  look.step = at_.steps;
+  look.own.compute_seconds = to_seconds(totals_.compute_ns - looked_.compute_ns) / steps;
+  const TimeNs stepped_ns = train_ns_ - totals_.data_ns;  // whoever waits for samples waits for no link
+  look.own.step_seconds = to_seconds(stepped_ns - looked_.stepped_ns) / steps;
+  look.keeper = &keeper_;
+  look.asked = &asked_;
+  begin_look();
+  auto change = co_await agree_on_codecs(c_, group_, start_.prepared, look);
+  if (!change.ok()) co_return change.status();
+  if (change->prepared == nullptr) co_return Status();
+  co_return co_await change_codecs(std::move(*change));
+}
+
+// The model goes on in the buckets of another plan. What encoders kept back is part of the next update.
+Task<Status> Worker::change_codecs(CodecChange change) {
+  auto kept = co_await kept_back(group_, plan(), start_.prepared->parameters, replica_->rule().shard_state(),
+                                 at_.steps);
+  if (!kept.ok()) co_return kept.status();
+  io::NamedTensors saved;
+  for (const auto& [name, tensor] : replica_->state()) {
+    TR_CO_ASSIGN_OR_RETURN(Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
+    std::memcpy(copy.raw(), tensor.raw(), tensor.type().num_bytes());
+    saved.emplace_back(name, std::move(copy));
+  }
+  codec_changes_.push_back({{"step", at_.steps},
+                            {"from", plan().codec},
+                            {"to", change.prepared->plan.codec},
+                            {"why", change.why}});
+  replica_.reset();
+  start_.prepared = std::move(change.prepared);
+  c_.job.parallel.codec = plan().codec;
+  auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
+  if (!replica.ok()) co_return replica.status();
+  replica_ = std::move(*replica);
+  for (const auto& [name, tensor] : replica_->state())
+    for (const auto& [from, copy] : saved)
+      if (from == name) std::memcpy(tensor.raw(), copy.raw(), tensor.type().num_bytes());
+  TR_CO_RETURN_IF_ERROR(replica_->publish());
+  TR_CO_RETURN_IF_ERROR(replica_->add_to_next(*kept));
+  replica_->start_feed(at_.batches, total_batches_);
+  if (chief()) {
+    rt_.log(
+        fmt::format("from step {} on gradients travel by '{}': {}", at_.steps + 1, plan().codec, change.why));
+    metrics_.add_codec(at_.steps, plan().codec, change.why);
+  }
+  if (writes()) {
+    const std::string text = plan::to_json(plan()).dump(2) + "\n";
+    TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/plan.json", as_bytes(text)));
+  }
+  changed_ = true;
+  look_from_ = measured_steps_ + kWarmSteps;
+  co_return Status();
+}
+
 Task<Status> Worker::loop() {
   started_ = rt_.now();
   // It may end the run: nothing is trained beyond train.target_accuracy.
@@ -364,12 +450,17 @@ Task<Status> Worker::loop() {
     at_.owes_evaluation = due(c_.job.train.eval_steps) || at_end;
     const std::int64_t check_steps = c_.job.parallel.check_steps;
     const bool checks = check_steps > 0 && at_.steps % check_steps == 0 && group_.world() > 1;
-    if (checks || balances() || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
+    if (measured_steps_ == look_from_) begin_look();
+    const bool looks = looks_at_codecs();
+    if (checks || looks || balances() || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
     if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas(rt_, group_, at_.steps, replica_->state()));
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
-    if (due(c_.job.train.checkpoint_steps) || ended()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
+    if (looks) TR_CO_RETURN_IF_ERROR(co_await look_at_codecs());
+    // After a change too: residuals are those of the new plan.
+    if (due(c_.job.train.checkpoint_steps) || ended() || std::exchange(changed_, false))
+      TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
   TR_CO_RETURN_IF_ERROR(co_await write_trace());
   // A run resumed after its last step has nothing left to do but to be graded; the log has its grades.
@@ -441,6 +532,8 @@ Summary Worker::summarise() const {
   }
   if (const std::optional<Json> memory = gpu_memory(c_.job, *start_.prepared)) s.rule["gpu_memory"] = *memory;
   if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
+  if (!codec_changes_.empty()) s.rule["codec_changes"] = codec_changes_;
+  if (s.codec == plan::kMixed) s.rule["codecs"] = codecs_of(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_step_seconds = plan().prediction.step_seconds();
@@ -509,13 +602,14 @@ Task<Result<Summary>> train_rank(RankContext context) {
   KeepUntilLeft keep;
   Result<Summary> result = Status(Code::kInternal, "[train] not started");
   Result<StartState> start = co_await agree_on_start(context, **group);
+  const Job asked = context.job;
   if (start.ok() && !start->prepared->plan.codec.empty())
     context.job.parallel.codec = start->prepared->plan.codec;  // chosen
   const auto row = agree::find_agreement(context.job.parallel.agreement);
   if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
     result = co_await run_leased(context, **group, std::move(*start), keep);
   } else if (start.ok()) {
-    Worker worker(context, **group, std::move(*start), keep);
+    Worker worker(context, **group, std::move(*start), asked, keep);
     result = co_await worker.run();
   } else {
     result = start.status();

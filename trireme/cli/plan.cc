@@ -1,0 +1,97 @@
+// `trireme plan`: what a job would do with its gradients, tensor by tensor, and what everything else would
+// cost. Reads the job, never the data; trains nothing.
+#include <algorithm>
+
+#include "trireme/cli/commands.h"
+#include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/read_rates.h"
+#include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/plan_report.h"
+#include "trireme/train/roles.h"
+
+namespace trireme::cli {
+namespace {
+
+struct PlanArgs {
+  InspectSource model;
+  int workers = 0, servers = -1;  // as the job says
+  std::string link;
+  double gbit = 0, latency_us = -1;  // not given
+  int cores = 0;
+  double gflops_per_core = 0;
+  bool json = false;
+};
+
+Status apply(const PlanArgs& args, train::Job& job) {
+  if (args.workers > 0) job.parallel.workers = args.workers;
+  if (args.servers >= 0) job.parallel.servers = args.servers;
+  if (!args.link.empty() && args.gbit > 0)
+    return error(Code::kInvalid, "[plan] --link and --gbit both say what lies between workers; use one");
+  if (!args.link.empty()) job.parallel.link = args.link;
+  if (args.gbit > 0) job.parallel.link = fmt::format("{}gbit", args.gbit);
+  if (args.latency_us >= 0) {
+    if (args.gbit <= 0) return error(Code::kInvalid, "[plan] --latency-us needs --gbit; or use --link");
+    job.parallel.link += fmt::format(",{}us", args.latency_us);
+  }
+  train::Job checked = job;
+  if (checked.data.path.empty()) checked.data.path = ".";  // the data is not read
+  return train::check_job(checked);
+}
+
+runtime::Task<void> load_rates(runtime::Runtime& rt, const train::Job& job, train::PrepareOptions& out) {
+  const train::Roles roles = train::roles_of(job);
+  RateSource source;
+  // Hosts of their own where a link lies between the workers, otherwise this one.
+  const bool apart = !job.parallel.link.empty();
+  source.transport = roles.world == 1 ? "none" : apart ? "tcp" : "shm";
+  source.ranks_on_host = apart ? 1 : roles.world;
+  source.one_host = !apart;
+  out.rates = co_await read_rates(rt, job, std::move(source));
+}
+
+Status run(const PlanArgs& args) {
+  TR_ASSIGN_OR_RETURN(InspectedModel found, load_inspected(args.model));
+  train::Job& job = found.job;
+  TR_RETURN_IF_ERROR(apply(args, job));
+  runtime::RealOptions real;
+  real.name = "plan";
+  const auto rt = runtime::make_real_runtime(real);
+  train::PrepareOptions options;
+  rt->run(load_rates(*rt, job, options));
+  auto rates = std::make_shared<cost::Rates>(*options.rates);
+  if (args.cores > 0) rates->machine.cores = args.cores;
+  if (args.gflops_per_core > 0) rates->machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
+  options.world = train::roles_of(job).workers;
+  options.compute_threads = std::max(1, rates->machine.cores);
+  options.transport = options.world > 1 ? (job.parallel.link.empty() ? "shm" : "tcp") : "none";
+  options.machine = rates->machine;
+  options.link = rates->comm.link;
+  options.rates = rates;
+  TR_ASSIGN_OR_RETURN(const train::PlanReport report, train::report_plan(job, found.input.input, options));
+  print_text(args.json ? train::to_json(report).dump(2) + "\n" : train::to_text(report));
+  return {};
+}
+
+}  // namespace
+
+std::function<int()> add_plan(CLI::App& app) {
+  auto args = std::make_shared<PlanArgs>();
+  add_inspect_source(app, args->model);
+  app.add_option("--workers", args->workers, "Workers (parallel.workers)")->check(CLI::Range(1, 65536));
+  app.add_option("--servers", args->servers, "Parameter servers (parallel.servers)")
+      ->check(CLI::Range(0, 65536));
+  app.add_option("--link", args->link, "What lies between the workers: 1gbit,50us (parallel.link)");
+  app.add_option("--gbit", args->gbit, "The same by its bandwidth in Gbit/s")->check(CLI::PositiveNumber);
+  app.add_option("--latency-us", args->latency_us, "And its latency")->check(CLI::NonNegativeNumber);
+  app.add_option("--cores", args->cores, "Cores of a worker; default: its share of this host")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core; default: as calibrated")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", args->json, "As JSON");
+  return [args] {
+    const Status status = run(*args);
+    return status.ok() ? kExitOk : print_error(status);
+  };
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,72 @@
+// parallel.codec = "auto" while a run goes on: between runs of steps all workers compare what their steps
+// took with what the plan believed, and where links or machines turn out to be others the choice is made
+// again. Never where train.logical_shards is set: the bits belong to the job there.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "trireme/comm/group.h"
+#include "trireme/train/codec_choice.h"
+#include "trireme/train/worker.h"
+
+namespace trireme::train {
+
+inline constexpr std::int64_t kLookSteps = 64;  // between two looks
+inline constexpr std::int64_t kWarmSteps = 8;   // first ones, which are not measured
+
+// Means over a run of steps, of the slowest worker.
+struct StepTimes {
+  double compute_seconds = 0, step_seconds = 0;
+};
+
+// Rates at which the plan's step would take what was measured: the machine's speed by the computation, that
+// of the links by the rest. What is hidden behind the computation tells nothing about the links, and they
+// stay.
+cost::Rates fitted_rates(const plan::Plan& plan, const plan::StepCosts& costs, const cost::Rates& rates,
+                         const StepTimes& measured);
+
+// Rank 0's memory of what was tried. Pure but for compiling.
+class CodecKeeper {
+ public:
+  struct Verdict {
+    std::optional<plan::Plan> plan;  // another one than before
+    std::string why;
+  };
+  // After a look at `measured`, steps of `prepared`. `options` as the run started with.
+  Result<Verdict> decide(const Job& asked, const Prepared& prepared, PrepareOptions options,
+                         const StepTimes& measured);
+
+ private:
+  std::optional<plan::Plan> better_one(const StepTimes& dense) const;
+
+  std::map<std::string, plan::Plan> tried_;
+  std::map<std::string, double> measured_;   // seconds of a step by codec
+  double link_scale_ = 1, speed_scale_ = 1;  // of the rates that the last choice was made with
+  int changes_ = 0;
+  bool settled_ = false;  // by measurement of both
+};
+
+// Whether a run may change its codecs at all.
+bool chooses_again(const Job& asked, const plan::Plan& plan, int world);
+
+// All workers, between the same two steps: rank 0 decides by the slowest one's times. Null: nothing changes.
+struct CodecLook {
+  std::int64_t step = 0;
+  StepTimes own;
+  CodecKeeper* keeper = nullptr;  // rank 0's
+  const Job* asked = nullptr;
+};
+struct CodecChange {
+  std::shared_ptr<const Prepared> prepared;
+  std::string why;
+};
+runtime::Task<Result<CodecChange>> agree_on_codecs(RankContext& context, comm::Group& group,
+                                                   std::shared_ptr<const Prepared> now, CodecLook look);
+// All workers: what their encoders kept back so far, summed over all, by parameter; for the update of the
+// next step. `state` as Agreement::shard_state().
+runtime::Task<Result<std::map<std::string, Tensor>>> kept_back(
+    comm::Group& group, const plan::Plan& plan, const std::vector<model::Parameter>& parameters,
+    std::vector<std::pair<std::string, Tensor>> state, std::int64_t step);
+
+}  // namespace trireme::train
