@@ -105,7 +105,13 @@ void DeviceRun::Parts::written_by_strands(Value value, Pair* pair) {
 }
 
 Status DeviceRun::Parts::run_calls(StrandWork& work) {
-  for (const Call& c : work.calls) TR_RETURN_IF_ERROR(session.enqueue(*c.kernel, c.in, c.out, c.workspace));
+  std::vector<gpu::Session::Call> together;
+  for (std::size_t i = 0; i < work.calls.size(); ++i) {
+    together.push_back(work.calls[i]);
+    if (i + 1 < work.calls.size() && work.calls[i + 1].with_last) continue;
+    TR_RETURN_IF_ERROR(session.enqueue_all(together));
+    together.clear();
+  }
   return {};
 }
 

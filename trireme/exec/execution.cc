@@ -266,7 +266,8 @@ Status does_not_fit(const Status& why, const CompiledPlan& plan) {
 Status take_memory(RunState& s, const ExecutionOptions& options) {
   const auto bytes = static_cast<std::size_t>(s.plan->arena_bytes());
   if (s.gpu != nullptr) {
-    TR_ASSIGN_OR_RETURN(s.arena, s.plan->options.device->allocate(bytes));
+    TR_ASSIGN_OR_RETURN(s.arena,
+                        (options.device ? options.device : s.plan->options.device.get())->allocate(bytes));
   } else if (s.rt.is_phantom()) {
     s.arena = Buffer::phantom(phantom_device(), bytes);
   } else {

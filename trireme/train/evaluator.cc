@@ -61,6 +61,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::make(runtime::Runtime& rt, Evaluat
     exec::ExecutionOptions with;
     with.variables = o.variables;
     with.mirror = o.mirror;
+    with.device = o.arena;
     TR_ASSIGN_OR_RETURN(auto execution, exec::make_execution(rt, o.graph, std::move(with)));
     TR_ASSIGN_OR_RETURN(BatchTensors batch, allocate_batch(device, o.input, o.batch));
     TR_RETURN_IF_ERROR(feed_batch(*execution, o.graph->graph(), o.input, batch));

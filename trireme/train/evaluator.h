@@ -25,6 +25,7 @@ struct EvaluatorOptions {
   std::shared_ptr<const data::Dataset> data;
   int slots = 1;                         // batches at once
   exec::DeviceMirror* mirror = nullptr;  // of the variables, where they stay on a GPU
+  Device* arena = nullptr;               // where graphs of a GPU work; null: each in memory of its own
 };
 
 class Evaluator {

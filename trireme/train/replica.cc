@@ -103,6 +103,7 @@ Status Replica::Parts::make_agreed() {
 Status Replica::Parts::make_mirror() {
   if (!prepared->resident) return {};
   mirror = std::make_unique<exec::DeviceMirror>(prepared->device);
+  arena = std::make_unique<SharedArena>(prepared->device);
   for (const std::string& name : variables.names()) TR_RETURN_IF_ERROR(mirror->add(*variables.get(name)));
   return mirror->upload_all();
 }
@@ -154,6 +155,7 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
   options.variables = &variables;
   options.profile = job.train.trace_steps > 0;
   options.mirror = mirror.get();
+  if (at == 0) options.device = arena.get();  // shards may run at the same time
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     const plan::Bucket& bucket = plan().buckets[i];
     const TensorType vector{DType::kF32, {by_factors(i) ? 0 : bucket.num_elems}};
@@ -225,6 +227,7 @@ Status Replica::Parts::make_evaluator() {
   options.slots = std::max(1, rt.compute_threads() / std::max(1, plan().shard_threads));
   if (prepared->device != nullptr) options.slots = 1;
   options.mirror = mirror.get();
+  options.arena = arena.get();
   TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
   const std::int64_t most =
       std::max(evaluator->num_batches(Part::kTest), evaluator->num_batches(Part::kValidation));

@@ -6,6 +6,7 @@
 #include "trireme/train/factors.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/replica.h"
+#include "trireme/train/shared_arena.h"
 
 namespace trireme::train {
 
@@ -43,6 +44,7 @@ struct Replica::Parts {
   std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
   exec::Variables variables, agreed_variables;
   std::unique_ptr<exec::DeviceMirror> mirror;  // null unless the model stays on a GPU
+  std::unique_ptr<SharedArena> arena;          // likewise; steps and evaluations take turns
   std::vector<collective::LeafRun> owners;     // of logical shards, per worker
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
