@@ -4,6 +4,7 @@
 #include "tests/graph/same_outputs.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
+#include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
 
@@ -55,6 +56,75 @@ TEST(NarrowMasks, LeaveTheProductsCopyAsTheOnlyReaderOfRelu) {
   expect_same_results(narrow, layers.graph, layers.feeds, 0, "narrow");
   const Graph fused = *fuse_elementwise(*eliminate_dead_code(*absorb_casts(narrow, {}), {}));
   expect_same_results(fused, layers.graph, layers.feeds, 0, "fused");
+}
+
+// Readers of a bias's gradient, before and after: the sum reads what the product reads.
+TEST(NarrowCopies, LetSumsForBiasesReadWhatProductsRead) {
+  Graph plain;
+  Feeds feeds;
+  Builder b(plain);
+  Philox rng(12);
+  const auto variable = [&](const std::string& name, const Shape& s) {
+    Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
+    for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
+    feeds.emplace(name, t);
+    return b.variable(name, DType::kF32, s);
+  };
+  const Value h = b.tanh(b.add_node(
+      op::kBiasAdd, {b.matmul(variable("x", {6, 8}), variable("w", {8, 16})), variable("b", {16})}));
+  b.output("loss", b.sum(b.mul(h, h)));
+  Graph graph = *lower_precision(plain, DType::kBF16);
+  std::vector<Value> wrt;
+  for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
+  const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
+  std::size_t i = 0;
+  for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+  graph = *merge_common(*eliminate_dead_code(graph, {}));
+  const Graph narrow = *absorb_casts(*narrow_copies(graph), {"bias_grad"});
+  ASSERT_TRUE(verify(narrow).ok());
+  EXPECT_EQ(count_ops(narrow, "bias_grad"), 0) << narrow.to_text();
+  EXPECT_EQ(count_ops(narrow, "adapted"), 1) << narrow.to_text();
+  expect_same_results(narrow, graph, feeds, 1e-2, "narrow");
+}
+
+// A convolution, a bias, relu and a pooling, as in AlexNet: the image between them is there in bf16 only.
+TEST(NarrowCopies, LetPoolingReadWhatTheProductMade) {
+  Graph plain;
+  Feeds feeds;
+  Builder b(plain);
+  Philox rng(13);
+  const auto variable = [&](const std::string& name, const Shape& s) {
+    Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
+    for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
+    feeds.emplace(name, t);
+    return b.variable(name, DType::kF32, s);
+  };
+  const Value y = b.relu(b.add_node(
+      op::kBiasAdd, {b.add_node(op::kConv2d, {variable("x", {2, 3, 9, 9}), variable("w", {4, 3, 3, 3})}),
+                     variable("b", {4})}));
+  const std::int64_t three = 3, two = 2;
+  const Value small = b.add_node(
+      op::kMaxPool2d, {y}, {{"window_h", three}, {"window_w", three}, {"stride_h", two}, {"stride_w", two}});
+  b.output("loss", b.sum(b.mul(small, small)));
+  TR_CHECK(b.status().ok(), "{}", b.status().to_string());
+  Graph graph = *lower_precision(plain, DType::kBF16);
+  std::vector<Value> wrt;
+  for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
+  const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
+  std::size_t i = 0;
+  for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+  graph = *merge_common(*eliminate_dead_code(graph, {}));
+  const Graph narrow = *narrow_copies(graph);
+  ASSERT_TRUE(verify(narrow).ok());
+  EXPECT_EQ(readers_of_relu(narrow), 1) << narrow.to_text();
+  expect_same_results(narrow, graph, feeds, 2e-2, "narrow");
+  const Graph absorbed = *fuse_elementwise(
+      *eliminate_dead_code(*absorb_casts(narrow, {"max_pool2d", "max_pool2d_grad", "bias_grad"}), {}));
+  expect_same_results(absorbed, narrow, feeds, 0, "absorbed");
+  for (std::int32_t id = 0; id < absorbed.size(); ++id)  // all images
+    for (const TensorType& type : absorbed.node(id).outputs)
+      EXPECT_TRUE(type.shape.rank() != 4 || type.shape[2] != 7 || type.dtype == DType::kBF16)
+          << absorbed.to_text();
 }
 
 TEST(NarrowMasks, LeaveF16WhoseZeroIsTooLarge) {

@@ -9,6 +9,8 @@
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/fused/batch_norm_relu.h"
+#include "trireme/op/nn/layer_norm_grad_sum.h"
+#include "trireme/op/nn/softmax_cross_entropy_step.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel::cuda::test {
@@ -52,11 +54,16 @@ void add_rows(std::vector<OpCase>& t) {
     t.push_back({&op::kLogSoftmax, note, {logits}});
     t.push_back({&op::kSoftmaxCrossEntropy, note, {logits, labels, weights}});
     t.push_back({&op::kSoftmaxCrossEntropyGrad, note, {logits, labels, weights, {Fill::kReal, {x[0]}}}});
+    t.push_back({&op::kSoftmaxCrossEntropyStep, note, {logits, labels, weights, {Fill::kReal, {x[0]}}}});
     t.push_back({&op::kCorrect, note, {logits, labels, weights}});
     t.push_back({&op::kSquaredError, note, {logits, logits, weights}});
     const Input row{Fill::kReal, {n}}, stats{Fill::kPositive, {x[0]}};
     t.push_back({&op::kLayerNorm, note, {logits, row, row}});
     t.push_back({&op::kLayerNormGrad, note, {logits, row, stats, stats, logits}});
+    t.push_back({&op::kLayerNormGradSum,
+                 note,
+                 {logits, row, stats, stats, logits, logits},
+                 {{"copy", DType::kBF16}}});
   }
   const Input x{Fill::kReal, {2500, 768}}, row{Fill::kReal, {768}}, stats{Fill::kPositive, {2500}};
   t.push_back({&op::kLayerNormGrad, "many rows", {x, row, stats, stats, x}});

@@ -3,6 +3,8 @@
 
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/fused/max_pool2d_places.h"
+#include "trireme/op/nn/layer_norm_grad_sum.h"
+#include "trireme/op/nn/softmax_cross_entropy_step.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
 #include "trireme/op/sequence/lstm_kept.h"
@@ -96,6 +98,7 @@ std::span<const OpDef* const> op_table() {
       &kL2Pool2d,
       &kLayerNorm,
       &kLayerNormGrad,
+      &kLayerNormGradSum,
       &kLeakyRelu,
       &kLess,
       &kLessEqual,
@@ -169,6 +172,7 @@ std::span<const OpDef* const> op_table() {
       &kSoftmax,
       &kSoftmaxCrossEntropy,
       &kSoftmaxCrossEntropyGrad,
+      &kSoftmaxCrossEntropyStep,
       &kSoftplus,
       &kSplit,
       &kSqrt,

@@ -2,12 +2,18 @@
 
 #include <set>
 
+#include "trireme/graph/pass/bias_products.h"
 #include "trireme/graph/pass/fuse_and_join.h"
+#include "trireme/graph/pass/join_losses.h"
+#include "trireme/graph/pass/join_norm_sums.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/scalar_fills.h"
+#include "trireme/graph/pass/widen_products.h"
 #include "trireme/kernel/adaptable.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/op/sequence/attention_qkv.h"
@@ -44,6 +50,7 @@ Ops gpu_ops() {
     if (row.adaptable) ops.adaptable.insert(row.op);
     if (row.channels_last) ops.turnable.insert(row.op);
   }
+  ops.adaptable.erase("matmul");  // only by widen_products
   return ops;
 }
 Ops cpu_ops(const Job& job) {
@@ -66,15 +73,26 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::merge_common(merged));
     if (device != nullptr) {
+      TR_ASSIGN_OR_RETURN(merged, graph::join_losses(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::scalar_fills(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
     }
+    if (low && device != nullptr) {
+      TR_ASSIGN_OR_RETURN(merged, graph::bias_products(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
+      TR_ASSIGN_OR_RETURN(merged, graph::widen_products(merged));
+    }
     if (low) {
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_norms(merged));
-      TR_ASSIGN_OR_RETURN(merged, graph::narrow_masks(merged));
+      TR_ASSIGN_OR_RETURN(merged,
+                          device != nullptr ? graph::narrow_copies(merged) : graph::narrow_masks(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::channels_last(merged, turnable));
     }
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));
+    if (device != nullptr) {
+      TR_ASSIGN_OR_RETURN(merged, graph::join_norm_sums(merged));
+    }
     TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
     if (device != nullptr) return graph::fuse_and_join(merged);

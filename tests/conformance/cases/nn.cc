@@ -2,6 +2,8 @@
 #include "tests/conformance/cases/cases.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/fused/max_pool2d_places.h"
+#include "trireme/op/nn/layer_norm_grad_sum.h"
+#include "trireme/op/nn/softmax_cross_entropy_step.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {
@@ -52,9 +54,13 @@ void add_losses(std::vector<OpCase>& t) {
     std::vector<Input> with_d = in;
     with_d.push_back({kReal, {5}});
     t.push_back({.def = &kSoftmaxCrossEntropyGrad, .note = kind, .inputs = with_d, .skips_work = true});
+    t.push_back({.def = &kSoftmaxCrossEntropyStep, .note = kind, .inputs = with_d, .skips_work = true});
   }
   t.push_back({&kSoftmaxCrossEntropy, "no samples", {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}}});
   t.push_back({&kSoftmaxCrossEntropyGrad,
+               "no samples",
+               {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}, {kReal, {0}}}});
+  t.push_back({&kSoftmaxCrossEntropyStep,
                "no samples",
                {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}, {kReal, {0}}}});
   for (const Shape& s : {Shape{5}, Shape{5, 3}, Shape{4, 2, 3}, Shape{0, 3}}) {
@@ -151,6 +157,18 @@ void add_layer_norms(std::vector<OpCase>& t) {
                  note,
                  {{kReal, v.x}, {kReal, v.params}, {kReal, v.groups}, {kPositive, v.groups}, {kReal, v.x}},
                  attrs});
+    Attrs copies = attrs;
+    copies.set("copy", DType::kBF16);
+    t.push_back({.def = &kLayerNormGradSum,
+                 .note = note,
+                 .inputs = {{kReal, v.x},
+                            {kReal, v.params},
+                            {kReal, v.groups},
+                            {kPositive, v.groups},
+                            {kReal, v.x},
+                            {kReal, v.x}},
+                 .attrs = copies,
+                 .half_slack = 4});  // the gradient, the sum and the copy are rounded
   }
 }
 

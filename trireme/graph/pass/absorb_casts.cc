@@ -52,6 +52,12 @@ class Absorber {
     return movable(id) &&
            (def == &op::kReshape || def == &op::kTranspose || def == &op::kSplit || def == &op::kConcat);
   }
+  // Whether the node gives elements of v, or 0: rounding them before is rounding them after.
+  bool passes(std::int32_t id, Value v) const {
+    const Node& node = graph_.node(id);
+    return movable(id) && (node.def == &op::kRelu || node.def == &op::kReluGrad) && node.inputs[0] == v &&
+           (node.inputs.size() == 1 || node.inputs[1] != v);
+  }
   bool is_cast(std::int32_t id, bool to_low) const {
     const Node& node = graph_.node(id);
     if (!movable(id) || node.def != &op::kCast) return false;
@@ -73,6 +79,10 @@ class Absorber {
       const Node& node = graph_.node(user);
       if (is_cast(user, true)) {
         if (!agree(node.outputs[0].dtype)) return std::nullopt;
+        continue;
+      }
+      if (passes(user, v)) {
+        if (!agree(wanted_[Value{user, 0}])) return std::nullopt;
         continue;
       }
       if (!moves(user)) return std::nullopt;

@@ -12,12 +12,21 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/strand_order.h"
 #include "trireme/graph/storage.h"
+#include "trireme/op/fused/adapted.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::graph {
 namespace {
 
 constexpr std::int64_t kAlign = 64;
 std::int64_t align_up(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+// An adapted op works in place where the op within does.
+bool works_in_place(const Node& node) {
+  if (node.def != &op::kAdapted) return node.def->has(op::kInPlaceOk);
+  const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
+  return adapted.ok() && adapted->def->has(op::kInPlaceOk);
+}
 
 struct Storage {
   std::int64_t bytes = 0;
@@ -94,7 +103,7 @@ class Planner {
   // Output 0 takes over the storage of input 0 when every other access of it has ended before this node.
   void try_in_place(std::int32_t id) {
     const Node& node = graph_.node(id);
-    if (!node.def->has(op::kInPlaceOk) || node.inputs.empty() || is_free(graph_, id, roots_)) return;
+    if (!works_in_place(node) || node.inputs.empty() || is_free(graph_, id, roots_)) return;
     const Value in = node.inputs[0], out{id, 0};
     if (roots_[out] != out || graph_.type(in) != graph_.type(out)) return;
     Storage &from = at(in), &to = at(out);

@@ -2,11 +2,17 @@
 // (or must not come before them) later, memory last.
 #include <array>
 
+#include "trireme/graph/pass/bias_products.h"
+#include "trireme/graph/pass/join_losses.h"
+#include "trireme/graph/pass/join_norm_sums.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/scalar_fills.h"
+#include "trireme/graph/pass/widen_products.h"
 
 namespace trireme::graph {
 
@@ -37,6 +43,9 @@ std::span<const PassRow> pass_table() {
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return keep_places(g); }},
       PassRow{"narrow_masks", "Lets gradients of relu read the bf16 copy of its output. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_masks(g); }},
+      PassRow{"narrow_copies",
+              "Lets pooling and gradients of activations and biases read bf16 copies. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_copies(g); }},
       PassRow{"channels_last", "Keeps images between convolutions with the channels last. After gradients.",
               Exactness::kTolerant,
               [](const Graph& g, const PassOptions& o) { return channels_last(g, o.turnable); }},
@@ -44,8 +53,20 @@ std::span<const PassRow> pass_table() {
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return pack_attention(g); }},
       PassRow{"keep_gates", "Keeps the gates of lstm for its gradient. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return keep_gates(g); }},
+      PassRow{"join_losses", "Reads the logits of a loss once for all that is made of them. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_losses(g); }},
+      PassRow{"bias_products",
+              "Adds biases within products where the sum is read in 16 bits. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return bias_products(g); }},
+      PassRow{"scalar_fills", "Makes tensors of one value scalars where they are broadcast. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return scalar_fills(g); }},
+      PassRow{"widen_products", "Keeps gradients of weights in f32 from the product on. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return widen_products(g); }},
       PassRow{"hoist_reshapes", "Computes elementwise ops before reshapes instead of after. After gradients.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return hoist_reshapes(g); }},
+      PassRow{"join_norm_sums",
+              "Adds the gradient of a residual where a layer norm's is made. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_norm_sums(g); }},
       PassRow{"absorb_casts", "Makes casts of 16-bit values part of the ops beside them. After gradients.",
               Exactness::kExact,
               [](const Graph& g, const PassOptions& o) { return absorb_casts(g, o.adaptable); }},

@@ -15,7 +15,7 @@ constexpr const char* kText = R"cuda(
 typedef acc_t<T> A;
 constexpr int kTile = 16;
 
-extern "C" __global__ void plain_product(const T* a, const T* b, T* c, i64 m, i64 n, i64 k, i64 batch, i64 step_a,
+extern "C" __global__ void plain_product(const T* a, const T* b, C* c, i64 m, i64 n, i64 k, i64 batch, i64 step_a,
                                          i64 step_b, i64 step_c, A alpha, A beta) {
   __shared__ A rows[kTile][kTile + 1], columns[kTile][kTile + 1];
   const int x = threadIdx.x, y = threadIdx.y;
@@ -34,8 +34,8 @@ extern "C" __global__ void plain_product(const T* a, const T* b, T* c, i64 m, i6
         __syncthreads();
       }
       if (i >= m || j >= n) continue;
-      T* to = c + t * step_c + i * n + j;
-      *to = store_acc<T>(beta == 0 ? alpha * sum : alpha * sum + beta * load_acc(*to));
+      C* to = c + t * step_c + i * n + j;
+      *to = store_acc<C>(beta == 0 ? alpha * sum : alpha * sum + beta * load_acc(*to));
     }
   }
 }
@@ -48,9 +48,11 @@ unsigned blocks(std::int64_t n, unsigned each) {
 }  // namespace
 
 Result<const Function*> plain_product(CudaDevice& device, const ProductSpec& spec) {
-  return device.function(fmt::format("typedef {} T;\nconstexpr bool kTransposeA = {}, kTransposeB = {};\n{}",
-                                     cuda_type(spec.dtype), spec.transpose_a, spec.transpose_b, kText),
-                         "plain_product");
+  return device.function(
+      fmt::format("typedef {} T;\ntypedef {} C;\nconstexpr bool kTransposeA = {}, kTransposeB = {};\n{}",
+                  cuda_type(spec.dtype), cuda_type(spec.wide ? DType::kF32 : spec.dtype), spec.transpose_a,
+                  spec.transpose_b, kText),
+      "plain_product");
 }
 
 Status enqueue_plain(CudaStream& stream, const Function& f, const ProductSpec& s, const void* a,

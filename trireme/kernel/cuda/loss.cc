@@ -17,6 +17,13 @@ namespace {
 constexpr const char* kEntropyText = R"cuda(
 __device__ __forceinline__ A lowest() { return sizeof(A) == 8 ? (A)-1.7976931348623157e308 : (A)-3.402823466e38f; }
 
+// Of what the threads of a row have.
+__device__ __forceinline__ A joined_log_sum_exp(A top, A sum) {
+  const A all = row_max(top);
+  sum = row_sum(sum * exp_of(top - all));
+  return sum != 0 && all < inf() ? all + log_of(sum) : nan();
+}
+
 template <class R> __device__ __forceinline__ A log_sum_exp(const R& row) {
   A top = lowest(), sum = 0;
   row.scan([&](const Packed& p, int) {
@@ -33,9 +40,7 @@ template <class R> __device__ __forceinline__ A log_sum_exp(const R& row) {
 #pragma unroll
     for (int v = 0; v < kPack; ++v) sum += exp_of(widen(p.v[v]) - top);
   });
-  const A all = row_max(top);
-  sum = row_sum(sum * exp_of(top - all));
-  return sum != 0 && all < inf() ? all + log_of(sum) : nan();
+  return joined_log_sum_exp(top, sum);
 }
 
 extern "C" __global__ void entropy(const T* logits, const L* labels, const float* weights, O* out, i64 rows, i64 n) {
@@ -116,6 +121,72 @@ extern "C" __global__ void correct(const T* logits, const L* labels, const float
 }
 )cuda";
 
+// Reads a row once, and tells whether its label is the first maximum on the way: whether nothing before it is
+// as large and nothing behind it larger. NaN in front is a maximum, elsewhere it is not. A thread writes only
+// what it has read, so the gradient may take the row's place.
+constexpr const char* kStepText = R"cuda(
+template <bool kAligned>
+__device__ __forceinline__ void step_row(const T* from, O* to, int label, A weight, A d, P* loss, float* correct, i64 n) {
+  const A mine = widen(from[label]), front = widen(from[0]);
+  int beaten = label != 0 && (mine != mine || front != front);
+  const Row<T, kAligned> row(from, n);
+  A top = lowest(), sum = 0;
+  row.scan([&](const Packed& p, int i) {
+    A here = widen(p.v[0]);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      const A a = widen(p.v[v]);
+      here = a > here ? a : here;
+      beaten |= i + v < label ? a >= mine : a > mine;
+    }
+    if (here > top) {
+      sum *= exp_of(top - here);
+      top = here;
+    }
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) sum += exp_of(widen(p.v[v]) - top);
+  });
+  const A lse = joined_log_sum_exp(top, sum), factor = weight * d;
+  beaten = row_max(beaten);
+  if (row_lane() == 0) {
+    *loss = narrow<P>(weight * (lse - mine));
+    *correct = !beaten && weight > 0 ? 1.0f : 0.0f;
+  }
+  row.each([&](const Packed& p, int i) {
+    Pack<O, kPack> g;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v)
+      g.v[v] = narrow<O>(factor * (exp_of(widen(p.v[v]) - lse) - (A)(i + v == label ? 1 : 0)));
+    store_pack<kAligned>(to + i, g);
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(kByWarp ? 128 : kThreads)
+    entropy_step(const T* logits, const L* labels, const float* weights, const U* dlosses, O* out, P* losses,
+                 float* correct, i64 rows, i64 n) {
+  const i64 r = row_index();
+  if (r >= rows) return;
+  const float weight = weights[r];
+  const i64 label = labels[r];
+  O* to = out + r * n;
+  const bool aligned = is_aligned(logits) && is_aligned(out);
+  if (weight == 0 || label < 0 || label >= n) {
+    const A same = weight == 0 ? (A)0 : nan();
+    Pack<O, kPack> fill;
+    for (int v = 0; v < kPack; ++v) fill.v[v] = narrow<O>(same);
+    for (int i = row_lane() * kPack; i < (int)n; i += kThreads * kPack) store_pack(to + i, fill, aligned);
+    if (row_lane() == 0) {
+      losses[r] = narrow<P>(same);
+      correct[r] = 0;
+    }
+    return;
+  }
+  const A d = widen(dlosses[r]);
+  if (aligned) step_row<true>(logits + r * n, to, (int)label, (A)weight, d, losses + r, correct + r, n);
+  else step_row<false>(logits + r * n, to, (int)label, (A)weight, d, losses + r, correct + r, n);
+}
+)cuda";
+
 constexpr const char* kSquaredText = R"cuda(
 template <bool kAligned> __device__ __forceinline__ A squared_row(const T* prediction, const T* target, i64 n) {
   A total = 0;
@@ -182,7 +253,10 @@ Result<Loss> loss_of(const CudaQuery& q, std::initializer_list<std::string_view>
   std::string text(types + row_constants(loss.plan));
   for (const std::string_view part : {pack_text(), row_text()}) text += part;
   for (const std::string_view part : body) text += part;
-  text = typed_text({{"X", x.dtype}, {"O", out}, {"U", q.inputs.size() > 3 ? q.inputs[3].dtype : out}},
+  text = typed_text({{"X", x.dtype},
+                     {"O", out},
+                     {"U", q.inputs.size() > 3 ? q.inputs[3].dtype : out},
+                     {"P", q.outputs.size() > 1 ? q.outputs[1].dtype : out}},
                     {{"kPack", loss.plan.pack}}, {text});
   TR_ASSIGN_OR_RETURN(loss.f, q.device.function(text, name));
   return loss;
@@ -212,6 +286,17 @@ Made make_softmax_cross_entropy_grad(const CudaQuery& q) {
     return launch(a.stream, *loss.f, {loss.plan.blocks(loss.rows)},
                   {static_cast<unsigned>(loss.plan.block())}, loss.plan.shared_bytes, a.in(0).raw(),
                   a.in(1).raw(), a.in(2).raw(), a.in(3).raw(), a.out(0).raw(), loss.rows, loss.n);
+  });
+}
+
+Made make_softmax_cross_entropy_step(const CudaQuery& q) {
+  TR_ASSIGN_OR_RETURN(const Loss loss, loss_of(q, {kEntropyText, kStepText}, "entropy_step", true));
+  return make_kernel([loss](const CudaArgs& a) -> Status {
+    if (loss.rows == 0) return ok_status();
+    return launch(a.stream, *loss.f, {loss.plan.blocks(loss.rows)},
+                  {static_cast<unsigned>(loss.plan.block())}, loss.plan.shared_bytes, a.in(0).raw(),
+                  a.in(1).raw(), a.in(2).raw(), a.in(3).raw(), a.out(0).raw(), a.out(1).raw(), a.out(2).raw(),
+                  loss.rows, loss.n);
   });
 }
 

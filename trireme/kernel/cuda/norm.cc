@@ -32,7 +32,9 @@ std::string norm_text(const CudaQuery& q, std::initializer_list<Constant> consta
                      {"D", in(4)},
                      {"X", out(0)},
                      {"G", out(1)},
-                     {"H", out(2)}},
+                     {"H", out(2)},
+                     {"O", in(q.inputs.size() > 5 ? 5 : 0)},
+                     {"C", out(q.outputs.size() > 3 ? 3 : 0)}},
                     constants, parts);
 }
 

@@ -63,13 +63,16 @@ extern "C" __global__ void layer_norm(const T* x, const S* scale, const B* bias,
 // written.
 constexpr const char* kGradText = R"cuda(
 constexpr int kWarps = 8;  // rows at once in a block that has a row per warp
+// Rounded as by an op of its own, not as part of a multiply-add.
+__device__ __forceinline__ float plus(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
 struct Columns {
   A dscale[kKeep][kPack], dbias[kKeep][kPack];
 };
 
 template <bool kAligned>
-__device__ __forceinline__ void grad_row(const T* x, const S* scale, A mean, A inv, const D* dy, X* dx, i64 n,
-                                         Columns& columns) {
+__device__ __forceinline__ void grad_row(const T* x, const S* scale, A mean, A inv, const D* dy, X* dx, const O* other,
+                                         C* copy, i64 n, Columns& columns) {
   const Row<T, kAligned> row(x, n);
   const Row<D, kAligned> up(dy, n);
   A sum = 0, dot = 0;
@@ -93,36 +96,45 @@ __device__ __forceinline__ void grad_row(const T* x, const S* scale, A mean, A i
     const auto s = load_pack<kAligned>(scale + i);
     const auto d = kKept ? up.kept[u] : load_pack<kAligned>(dy + i);
     Pack<X, kPack> out;
+    Pack<O, kPack> o;
+    Pack<C, kPack> low;
+    if constexpr (kSums) o = load_pack<kAligned>(other + i);
 #pragma unroll
     for (int v = 0; v < kPack; ++v) {
       const A xh = (widen(p.v[v]) - mean) * inv, g = widen(d.v[v]) * widen(s.v[v]);
       out.v[v] = narrow<X>(inv * (g - sum - xh * dot));
+      if constexpr (kSums) {
+        out.v[v] = narrow<X>(plus(widen(out.v[v]), widen(o.v[v])));
+        low.v[v] = narrow<C>(widen(out.v[v]));
+      }
     }
     store_pack<kAligned>(dx + i, out);
+    if constexpr (kSums) store_pack<kAligned>(copy + i, low);
   });
 }
 
 template <bool kAligned>
 __device__ __forceinline__ void grad_rows(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx,
-                                          i64 rows, i64 n, double eps, Columns& columns) {
+                                          const O* other, C* copy, i64 rows, i64 n, double eps, Columns& columns) {
   for (i64 r = row_index(); r < rows; r += (i64)gridDim.x * (kByWarp ? kWarps : 1)) {
     const A inv = (A)1 / root_of(widen(vars[r]) + (A)eps);
-    grad_row<kAligned>(x + r * n, scale, widen(means[r]), inv, dy + r * n, dx + r * n, n, columns);
+    grad_row<kAligned>(x + r * n, scale, widen(means[r]), inv, dy + r * n, dx + r * n, other + r * n,
+                       copy + r * n, n, columns);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(kByWarp ? kWarps * 32 : kThreads)
-    layer_norm_grad(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx, A* parts, i64 rows,
-                    i64 n, double eps) {
+    layer_norm_grad(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx, A* parts,
+                    const O* other, C* copy, i64 rows, i64 n, double eps) {
   Columns columns;
 #pragma unroll
   for (int u = 0; u < kKeep; ++u)
 #pragma unroll
     for (int v = 0; v < kPack; ++v) columns.dscale[u][v] = columns.dbias[u][v] = 0;
-  if (is_aligned(x) && is_aligned(scale) && is_aligned(dy) && is_aligned(dx))
-    grad_rows<true>(x, scale, means, vars, dy, dx, rows, n, eps, columns);
+  if (is_aligned(x) && is_aligned(scale) && is_aligned(dy) && is_aligned(dx) && is_aligned(other) && is_aligned(copy))
+    grad_rows<true>(x, scale, means, vars, dy, dx, other, copy, rows, n, eps, columns);
   else
-    grad_rows<false>(x, scale, means, vars, dy, dx, rows, n, eps, columns);
+    grad_rows<false>(x, scale, means, vars, dy, dx, other, copy, rows, n, eps, columns);
   if (!kKept) return;
   A* mine = parts + (i64)blockIdx.x * 2 * n;
   if constexpr (kByWarp) {  // the warps of a block add theirs in order
@@ -218,12 +230,15 @@ Made make_layer_norm(const CudaQuery& q) {
   });
 }
 
-Made make_layer_norm_grad(const CudaQuery& q) {
+namespace {
+
+// sums: with `other` and a copy of the result.
+Made make_grad(const CudaQuery& q, bool sums) {
   const Rows s = rows_of(q);
   const RowPlan plan = plan_row(q.inputs[0].dtype, widest_bytes(q), s.n, false);
   const double eps = q.attrs.get_float("eps");
-  const std::string text =
-      norm_text(q, {{"kPack", plan.pack}}, {row_constants(plan), pack_text(), row_text(), kGradText});
+  const std::string text = norm_text(q, {{"kPack", plan.pack}, {"kSums", sums}},
+                                     {row_constants(plan), pack_text(), row_text(), kGradText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "layer_norm_grad"));
   const Function* params = nullptr;
   if (!plan.kept) {
@@ -241,11 +256,12 @@ Made make_layer_norm_grad(const CudaQuery& q) {
       [=](const CudaArgs& a) -> Status {
         if (s.n == 0) return ok_status();
         void *x = a.in(0).raw(), *mean = a.in(2).raw(), *var = a.in(3).raw(), *dy = a.in(4).raw();
-        void* work = a.workspace;
+        void *work = a.workspace, *other = sums ? a.in(5).raw() : nullptr,
+             *copy = sums ? a.out(3).raw() : nullptr;
         if (s.rows > 0)
-          TR_RETURN_IF_ERROR(launch(a.stream, *f, {blocks},
-                                    {by_warp ? 256U : static_cast<unsigned>(plan.threads)}, 0, x,
-                                    a.in(1).raw(), mean, var, dy, a.out(0).raw(), work, s.rows, s.n, eps));
+          TR_RETURN_IF_ERROR(
+              launch(a.stream, *f, {blocks}, {by_warp ? 256U : static_cast<unsigned>(plan.threads)}, 0, x,
+                     a.in(1).raw(), mean, var, dy, a.out(0).raw(), work, other, copy, s.rows, s.n, eps));
         if (s.rows > 0 && !plan.kept)
           TR_RETURN_IF_ERROR(launch(a.stream, *params, {blocks_for(s.n, 256), static_cast<unsigned>(parts)},
                                     {256}, 0, x, mean, var, dy, work, s.rows, s.n, eps));
@@ -254,5 +270,10 @@ Made make_layer_norm_grad(const CudaQuery& q) {
       },
       static_cast<std::size_t>(parts * 2 * s.n) * sizeof(double));
 }
+
+}  // namespace
+
+Made make_layer_norm_grad(const CudaQuery& q) { return make_grad(q, false); }
+Made make_layer_norm_grad_sum(const CudaQuery& q) { return make_grad(q, true); }
 
 }  // namespace trireme::kernel::cuda

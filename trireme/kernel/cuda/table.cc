@@ -112,11 +112,13 @@ std::span<const CudaRow> cuda_kernels() {
       {"softmax", "nvrtc", &make_softmax},
       {"softmax_cross_entropy", "nvrtc", &make_softmax_cross_entropy, nullptr, true},
       {"softmax_cross_entropy_grad", "nvrtc", &make_softmax_cross_entropy_grad, nullptr, true},
+      {"softmax_cross_entropy_step", "nvrtc", &make_softmax_cross_entropy_step, nullptr, true},
       {"correct", "nvrtc", &make_correct, nullptr, true},
       {"squared_error", "nvrtc", &make_squared_error},
       {"squared_error_grad", "nvrtc", &make_squared_error_grad},
       {"layer_norm", "nvrtc", &make_layer_norm, nullptr, true},
       {"layer_norm_grad", "nvrtc", &make_layer_norm_grad, nullptr, true},
+      {"layer_norm_grad_sum", "nvrtc", &make_layer_norm_grad_sum, nullptr, true},
       {"batch_norm", "nvrtc", &make_batch_norm, nullptr, true},
       {"batch_norm_grad", "nvrtc", &make_batch_norm_grad, nullptr, true},
       {"batch_norm_relu", "nvrtc", &make_batch_norm, nullptr, true},
@@ -145,7 +147,7 @@ std::span<const CudaRow> cuda_kernels() {
       {"bernoulli", "nvrtc", &make_generator},
 
       // matmul, conv, attention
-      {"matmul", "cublaslt", &make_matmul},
+      {"matmul", "cublaslt", &make_matmul, nullptr, true},
       {"matmul_bias_act", "cublaslt", &make_matmul_bias_act},
       {"conv2d", "cudnn", &make_conv2d, nullptr, false, true},
       {"conv2d_input_grad", "cudnn", &make_conv2d_input_grad, nullptr, false, true},
@@ -223,7 +225,8 @@ Made make_adapted(const CudaQuery& query) {
   // Kernels may keep references to attributes: they live as long as the kernel does.
   auto attrs = std::make_unique<op::Attrs>(a.attrs);
   const std::vector<TensorType> inputs = types_for(a, query.inputs), outputs = types_for(a, query.outputs);
-  const CudaQuery own{*a.def, inputs, outputs, *attrs, query.device, query.tf32, a.channels_last};
+  const CudaQuery own{*a.def,       inputs,     outputs,         *attrs,
+                      query.device, query.tf32, a.channels_last, query.algorithm};
   for (const CudaRow& row : cuda_kernels()) {
     if (!takes(row, a) || (row.applicable != nullptr && !row.applicable(own))) continue;
     TR_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, row.make(own));
@@ -266,7 +269,7 @@ std::string types_text(std::span<const TensorType> types) {
 
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery& query, std::string_view wanted) {
   for (const CudaRow& row : cuda_kernels())
-    if ((wanted.empty() || wanted == row.name) && applies(row, query)) return &row;
+    if ((wanted.empty() || row_of(wanted) == row.name) && applies(row, query)) return &row;
   if (wanted.empty())
     return error(Code::kNotFound,
                  "[kernel] op {} has no CUDA kernel for ({}); train with --device cpu, or leave the op out",

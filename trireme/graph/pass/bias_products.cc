@@ -1,0 +1,86 @@
+#include "trireme/graph/pass/bias_products.h"
+
+#include <algorithm>
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/nn/softmax_cross_entropy_step.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+class BiasProducts {
+ public:
+  explicit BiasProducts(const Graph& graph)
+      : graph_(graph),
+        rewriter_(graph),
+        movable_(movable_nodes(graph, /*may_be_random=*/false)),
+        users_(users_of(graph)),
+        is_output_(graph, false) {
+    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
+  }
+
+  Result<Graph> run() {
+    for (std::int32_t id = 0; id < graph_.size(); ++id) {
+      const std::int32_t product = product_of(id);
+      TR_RETURN_IF_ERROR(product < 0 ? rewriter_.copy(id).status() : join(id, product));
+    }
+    return rewriter_.finish();  // the bare products are dead code
+  }
+
+ private:
+  bool is(std::int32_t id, const OpDef& def) const {
+    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
+  }
+  bool has_one_reader(Value v) const { return !is_output_[v] && users_[v].size() == 1; }
+
+  // The product that a bias is added to by node `id`, or -1.
+  std::int32_t product_of(std::int32_t id) const {
+    if (!is(id, op::kBiasAdd)) return -1;
+    const Value wide = graph_.node(id).inputs[0];
+    if (!is(wide.node, op::kCast) || graph_.type(wide).dtype != DType::kF32 || !has_one_reader(wide))
+      return -1;
+    const Value low = graph_.node(wide.node).inputs[0];
+    const Node& product = graph_.node(low.node);
+    if (!is(low.node, op::kMatmul) || dtype_size(graph_.type(low).dtype) != 2 || !has_one_reader(low) ||
+        graph_.type(product.inputs[0]).shape.rank() != 2 || graph_.type(product.inputs[1]).shape.rank() != 2)
+      return -1;
+    return reads_low({id, 0}, graph_.type(low).dtype) ? low.node : -1;
+  }
+  bool reads_low(Value v, DType low) const {
+    return !is_output_[v] && !users_[v].empty() &&
+           std::all_of(users_[v].begin(), users_[v].end(), [&](std::int32_t user) {
+             if (is(user, op::kCast)) return graph_.node(user).outputs[0].dtype == low;
+             if (is(user, op::kReshape)) return reads_low({user, 0}, low);
+             return is(user, op::kSoftmaxCrossEntropyStep) && graph_.node(user).inputs[0] == v;
+           });
+  }
+
+  Status join(std::int32_t id, std::int32_t product) {
+    const Node &sum = graph_.node(id), &node = graph_.node(product);
+    std::vector<Value> inputs = rewriter_.at(node.inputs), bias{rewriter_.at(sum.inputs[1])};
+    TR_ASSIGN_OR_RETURN(const Value low,
+                        rewriter_.add(op::kCast, std::move(bias), {{"dtype", node.outputs[0].dtype}},
+                                      sum.name + "/bias", sum.site));
+    inputs.push_back(low);
+    std::vector<Value> made(1);
+    TR_ASSIGN_OR_RETURN(made[0],
+                        rewriter_.add_in_place_of(id, op::kMatmulBiasAct, std::move(inputs), node.attrs));
+    TR_ASSIGN_OR_RETURN(const Value wide, rewriter_.add(op::kCast, std::move(made), {{"dtype", DType::kF32}},
+                                                        sum.name + "/f32", sum.site));
+    rewriter_.map({id, 0}, wide);
+    return {};
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  std::vector<bool> movable_;
+  ValueMap<std::vector<std::int32_t>> users_;
+  ValueMap<bool> is_output_;
+};
+
+}  // namespace
+
+Result<Graph> bias_products(const Graph& graph) { return BiasProducts(graph).run(); }
+
+}  // namespace trireme::graph

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "trireme/graph/graph.h"
+
+namespace trireme::graph {
+
+// What narrow_masks does for gradients of relu, and more: gradients of sigmoid, tanh and biases, and max
+// pooling, read the bf16 copy of what a product reads or has made. Run it after gradients and merge_common,
+// and absorb_casts after it. Tolerant.
+Result<Graph> narrow_copies(const Graph& graph);
+
+}  // namespace trireme::graph

@@ -1,0 +1,41 @@
+#include "trireme/graph/pass/scalar_fills.h"
+
+#include <algorithm>
+#include <array>
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+
+Result<Graph> scalar_fills(const Graph& graph) {
+  constexpr std::array kOps{&op::kAdd, &op::kSub, &op::kMul, &op::kDiv, &op::kMaximum, &op::kMinimum};
+  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  ValueMap<Value> scalars(graph);  // in the new graph, of a fill
+  Rewriter rewriter(graph);
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    std::vector<Value> inputs = rewriter.at(node.inputs);
+    const bool takes_scalars =
+        movable[static_cast<std::size_t>(id)] && std::find(kOps.begin(), kOps.end(), node.def) != kOps.end();
+    for (std::size_t i = 0; takes_scalars && i < inputs.size(); ++i) {
+      const Value v = node.inputs[i], other = node.inputs[1 - i];
+      const Node& fill = graph.node(v.node);
+      if (fill.def != &op::kFill || fill.outputs[0].shape.rank() == 0 ||
+          !movable[static_cast<std::size_t>(v.node)] || graph.node(other.node).def == &op::kFill ||
+          graph.type(other).shape != node.outputs[0].shape)
+        continue;
+      if (scalars[v].is_null()) {
+        Attrs attrs = fill.attrs;
+        attrs.set("shape", std::vector<std::int64_t>{});
+        TR_ASSIGN_OR_RETURN(scalars[v],
+                            rewriter.add(op::kFill, {}, std::move(attrs), fill.name + "/scalar", fill.site));
+      }
+      inputs[i] = scalars[v];
+    }
+    TR_RETURN_IF_ERROR(rewriter.copy(id, std::move(inputs), node.attrs).status());
+  }
+  return rewriter.finish();
+}
+
+}  // namespace trireme::graph
