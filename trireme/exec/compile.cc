@@ -158,8 +158,8 @@ constexpr std::int64_t kWorkspaceAlign = 256;
 // Kernels made so far: equal nodes share one, since making one may take long.
 using CudaKernels = std::map<std::string, std::shared_ptr<const kernel::cuda::CudaKernel>>;
 
-std::string kernel_key(const Node& node, std::span<const TensorType> in, const char* row) {
-  std::string key = fmt::format("{}|{}|", node.def->name, row);
+std::string kernel_key(const Node& node, std::span<const TensorType> in, const std::string& kernel) {
+  std::string key = fmt::format("{}|{}|", node.def->name, kernel);
   for (const TensorType& t : in) key += t.to_string() + ",";
   for (const TensorType& t : node.outputs) key += t.to_string() + ",";
   graph::append_attrs(key, node.attrs);
@@ -168,15 +168,16 @@ std::string kernel_key(const Node& node, std::span<const TensorType> in, const c
 
 Status choose_cuda_kernel(const Node& node, std::span<const TensorType> in, const CompileOptions& options,
                           const std::string& wanted, CudaKernels& made_before, NodePlan& plan) {
-  const kernel::cuda::CudaQuery query{
+  kernel::cuda::CudaQuery query{
       *node.def, in, node.outputs, node.attrs, *kernel::cuda::as_cuda(options.device.get()), options.tf32};
+  query.algorithm = kernel::cuda::algorithm_of(wanted);
   const auto named = [&](const Status& status) {
     return status.with_prefix(fmt::format("[exec] node '{}': ", node.name));
   };
   const Result<const kernel::cuda::CudaRow*> row = kernel::cuda::choose_cuda_kernel(query, wanted);
   if (!row.ok()) return named(row.status());
-  plan.kernel = (*row)->name;
-  std::shared_ptr<const kernel::cuda::CudaKernel>& shared = made_before[kernel_key(node, in, (*row)->name)];
+  plan.kernel = kernel::cuda::kernel_name((*row)->name, query.algorithm);
+  std::shared_ptr<const kernel::cuda::CudaKernel>& shared = made_before[kernel_key(node, in, plan.kernel)];
   if (shared == nullptr) {
     Result<std::unique_ptr<kernel::cuda::CudaKernel>> made = (*row)->make(query);
     if (!made.ok()) return named(made.status());

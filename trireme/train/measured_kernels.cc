@@ -1,24 +1,21 @@
 #include "trireme/train/measured_kernels.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
 
-#include "trireme/base/json.h"
 #include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/ops.h"
 #include "trireme/runtime/files.h"
+#include "trireme/train/kernel_cache.h"
+#include "trireme/train/measured_algorithms.h"
 
 namespace trireme::train {
 namespace {
 
 using runtime::Task;
-using Names = std::map<std::string, std::string>;
 
-constexpr const char* kFormat = "trireme kernels 1";
 constexpr std::int64_t kImagesPerThread = 4;
 constexpr double kLeastFlops = 2e7;  // below: a fraction of a millisecond, whatever kernel
 constexpr double kHopeless = 1.5;    // times the best so far, after one call
@@ -40,14 +37,6 @@ struct Contest {
 
 bool is_convolution(const op::OpDef& def) {
   return &def == &op::kConv2d || &def == &op::kConv2dInputGrad || &def == &op::kConv2dFilterGrad;
-}
-
-std::string attribute_text(const op::AttrValue& value) {
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
-    return fmt::format("{}", fmt::join(*list, "x"));
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
-  return "?";
 }
 
 // The same node for at most `images` images.
@@ -92,9 +81,7 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& ma
     if (c.rows.size() < 2) continue;
     cut_images(c, kImagesPerThread * width);
     c.key = fmt::format("{}|{} threads|{}", machine, width, node.def->name);
-    for (const auto& [name, value] : c.attrs.items())
-      c.key += fmt::format(" {}={}", name, attribute_text(value));
-    for (const TensorType& t : c.inputs) c.key += " " + t.to_string();
+    c.key += node_text(c.attrs, c.inputs);
     by_key.try_emplace(c.key, std::move(c)).first->second.nodes.push_back(node.name);
   }
   std::vector<Contest> contests;
@@ -191,36 +178,6 @@ Task<std::string> machine_text(runtime::Runtime& rt) {
   co_return fmt::format("{}|{}", processor, kernel::cpu_kernel_library());
 }
 
-Result<Names> parse_choices(const Bytes& bytes, const std::string& path) {
-  TR_ASSIGN_OR_RETURN(const Json json, parse_json(as_text(bytes), path));
-  TR_ASSIGN_OR_RETURN(const std::string format, json_get<std::string>(json, "format"));
-  if (format != kFormat)
-    return error(Code::kCorrupt, "{}: format is '{}', expected '{}'", path, format, kFormat);
-  return json_get<Names>(json, "kernels");
-}
-
-Task<Names> read_choices(runtime::Runtime& rt, std::string path) {
-  Names none;
-  if (path.empty()) co_return none;
-  const Result<Bytes> bytes = co_await rt.files().read(path);
-  if (!bytes.ok() && bytes.status().code() == Code::kNotFound) co_return none;
-  Result<Names> choices = bytes.ok() ? parse_choices(*bytes, path) : Result<Names>(bytes.status());
-  if (choices.ok()) co_return std::move(*choices);
-  rt.log(fmt::format("warning: remembered kernels are ignored and measured anew: {}",
-                     choices.status().message()));
-  co_return none;
-}
-
-Task<void> write_choices(runtime::Runtime& rt, std::string path, Names choices) {
-  const std::size_t slash = path.rfind('/');
-  Status done;
-  if (slash != std::string::npos && slash > 0) done = co_await rt.files().make_dirs(path.substr(0, slash));
-  const Json json = {{"format", kFormat}, {"kernels", choices}};
-  const std::string text = json.dump(1) + "\n";
-  if (done.ok()) done = co_await rt.files().write_atomic(path, as_bytes(text));
-  if (!done.ok()) rt.log(fmt::format("warning: measured kernels are not remembered: {}", done.message()));
-}
-
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -233,11 +190,13 @@ bool may_measure_kernels(const Job& job, const runtime::Runtime& rt) {
 
 Task<Result<plan::Plan>> with_measured_kernels(runtime::Runtime& rt, std::shared_ptr<const Prepared> prepared,
                                                std::string cache_path) {
+  if (prepared->device != nullptr)
+    co_return co_await with_measured_algorithms(rt, std::move(prepared), std::move(cache_path));
   plan::Plan plan = prepared->plan;
   const std::string machine = co_await machine_text(rt);
   const std::vector<Contest> contests = contests_of(*prepared, machine);
   if (contests.empty()) co_return plan;
-  Names choices = co_await read_choices(rt, cache_path);
+  KernelChoices choices = co_await read_choices(rt, cache_path);
   std::size_t measured = 0;
   const TimeNs began = rt.now();
   for (const Contest& c : contests) {

@@ -14,6 +14,7 @@
 #include "trireme/train/faster_graph.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/make_plan.h"
+#include "trireme/train/measured_algorithms.h"
 #include "trireme/train/own_update.h"
 
 namespace trireme::train {
@@ -198,6 +199,7 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
+  eval_options.kernels = without_algorithms(std::move(eval_options.kernels));
   TR_ASSIGN_OR_RETURN(const graph::Graph test, faster_graph(job, eval.eval, out.device.get()));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
   // What works on summed gradients is where they are.

@@ -67,8 +67,7 @@ Status check_place(const plan::Plan& plan, bool on_gpu) {
 // A plan that nobody made before: the kernels that are fastest here are part of it.
 Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c, PrepareOptions options) {
   Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
-  if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt) || c.device != nullptr)
-    co_return first;
+  if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt)) co_return first;
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await with_measured_kernels(*c.rt, *first, *c.kernel_cache));
   if (plan.kernels == (*first)->plan.kernels) co_return first;
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));

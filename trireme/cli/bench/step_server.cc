@@ -90,7 +90,7 @@ Task<Status> Steps::prepare() {
     with.device = std::shared_ptr<Device>(gpu_, &kernel::cuda::as_device(*gpu_));
   }
   TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
-  if (const std::optional<std::string> cache = kernel_cache_path(); cache && gpu_ == nullptr) {
+  if (const std::optional<std::string> cache = kernel_cache_path()) {
     TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await train::with_measured_kernels(rt_, prepared_, *cache));
     with.fixed = std::make_shared<const plan::Plan>(std::move(plan));
     TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));

@@ -1,5 +1,6 @@
 // What cuda.h promises, in a build without CUDA.
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/measure.h"
 #include "trireme/kernel/cuda/memory_info.h"
 #include "trireme/kernel/cuda/session.h"
 #include "trireme/kernel/cuda/shared_memory.h"
@@ -22,6 +23,8 @@ Device& as_device(CudaDevice&) { return cpu_device(); }
 std::size_t peak_bytes(const CudaDevice&) { return 0; }
 std::span<const CudaRow> cuda_kernels() { return {}; }
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
+bool has_algorithms(const op::OpDef&, const op::Attrs&) { return false; }
+Result<AlgorithmTimes> time_algorithms(const CudaQuery&, const CudaRow&, int) { return no_cuda(); }
 // Never made: there is no device.
 class CudaStream {};
 Session::Session(CudaDevice&) {}

@@ -58,7 +58,8 @@ struct Pass {
 
   static Result<Pass> make(const CudaQuery& q, AttentionGraph graph, double scale) {
     TR_ASSIGN_OR_RETURN(const CudaDevice::Planning planning, q.device.planning_handle());
-    TR_ASSIGN_OR_RETURN(auto plans, graph.graph.plans({.handle = planning.handle}, {}));
+    TR_ASSIGN_OR_RETURN(auto plans,
+                        graph.graph.plans({.handle = planning.handle}, {.algorithm = q.algorithm}));
     return Pass{std::move(plans[0]), graph.tensors, {.scale = static_cast<float>(scale)}};
   }
 
@@ -83,6 +84,11 @@ struct Pass {
   }
 };
 
+// What cuDNN does not take, unless it was one of its algorithms that was asked for.
+Made instead(const CudaQuery& q, const Status& why, Made (*make)(const CudaQuery&)) {
+  return q.algorithm > 0 ? Made(why) : make(q);
+}
+
 }  // namespace
 
 bool attention_fuses(const CudaQuery& q) { return takes(q, sizes_of(q)); }
@@ -94,7 +100,7 @@ Made make_attention_fused(const CudaQuery& q) {
   const AttentionSizes s = sizes_of(q);
   const auto made = Pass::make(
       q, attention_forward(q.device.lib(), s, q.inputs[0].dtype, AttentionLayout::apart, false), s.scale);
-  if (!made.ok()) return make_attention(q);
+  if (!made.ok()) return instead(q, made.status(), make_attention);
   const auto enqueue = [pass = *made](const CudaArgs& args) {
     return pass.enqueue(
         args.stream,
@@ -109,10 +115,12 @@ Made make_attention_grad_fused(const CudaQuery& q) {
   const AttentionSizes s = sizes_of(q);
   const DType dtype = q.inputs[0].dtype;
   constexpr auto kApart = AttentionLayout::apart;
-  const auto forward = Pass::make(q, attention_forward(q.device.lib(), s, dtype, kApart, true), s.scale);
+  CudaQuery first = q;  // an algorithm is one of the backward pass
+  first.algorithm = 0;
+  const auto forward = Pass::make(first, attention_forward(q.device.lib(), s, dtype, kApart, true), s.scale);
   if (!forward.ok()) return make_attention_grad(q);
   const auto backward = Pass::make(q, attention_backward(q.device.lib(), s, dtype, kApart), s.scale);
-  if (!backward.ok()) return make_attention_grad(q);
+  if (!backward.ok()) return instead(q, backward.status(), make_attention_grad);
   const std::int64_t rows = s.batch * s.heads * s.queries;
   const std::size_t y_bytes = whole_lines(rows * s.width, dtype), row_bytes = whole_lines(rows, DType::kF32);
   const auto enqueue = [f = *forward, b = *backward, y_bytes, row_bytes](const CudaArgs& args) -> Status {
@@ -145,7 +153,7 @@ Made make_attention_qkv_fused(const CudaQuery& q) {
   const DType dtype = q.inputs[0].dtype;
   const auto made =
       Pass::make(q, attention_forward(q.device.lib(), s, dtype, AttentionLayout::packed, true), s.scale);
-  if (!made.ok()) return make_attention_qkv(q);
+  if (!made.ok()) return instead(q, made.status(), make_attention_qkv);
   const auto enqueue = [pass = *made, part = part_bytes(s, dtype)](const CudaArgs& args) {
     std::byte* const x = args.in(0).raw();
     Operands o{.q = x, .k = x + part, .v = x + 2 * part, .y = args.out(0).raw()};
@@ -160,7 +168,7 @@ Made make_attention_qkv_grad_fused(const CudaQuery& q) {
   const DType dtype = q.inputs[0].dtype;
   const auto made =
       Pass::make(q, attention_backward(q.device.lib(), s, dtype, AttentionLayout::packed), s.scale);
-  if (!made.ok()) return make_attention_qkv_grad(q);
+  if (!made.ok()) return instead(q, made.status(), make_attention_qkv_grad);
   const std::size_t row_bytes = whole_lines(s.batch * s.heads * s.queries, DType::kF32);
   const auto enqueue = [pass = *made, part = part_bytes(s, dtype), row_bytes](const CudaArgs& args) {
     std::byte *const x = args.in(0).raw(), *const dx = args.out(0).raw();

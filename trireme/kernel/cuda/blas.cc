@@ -78,7 +78,7 @@ Result<Setup> set_up(const Libraries& lib, const ProductSpec& s) {
                                      s.batch, s.stride_a));
   TR_ASSIGN_OR_RETURN(made.b, layout(lib, s.dtype, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
                                      s.batch, s.stride_b));
-  TR_ASSIGN_OR_RETURN(made.c, layout(lib, s.dtype, s.m, s.n, s.batch, s.stride_c));
+  TR_ASSIGN_OR_RETURN(made.c, layout(lib, s.wide ? DType::kF32 : s.dtype, s.m, s.n, s.batch, s.stride_c));
   return made;
 }
 
@@ -134,15 +134,21 @@ Result<Product> Product::make(CudaDevice& device, const ProductSpec& spec) {
     device.enter();
     TR_ASSIGN_OR_RETURN(const Setup s, set_up(device.lib(), spec));
     p.desc_ = s.desc, p.a_ = s.a, p.b_ = s.b, p.c_ = s.c;
-    const auto choose = [&](unsigned align_bytes, std::optional<cublasLtMatmulAlgo_t>& to) -> Status {
-      TR_ASSIGN_OR_RETURN(const auto choices, product_choices(device, spec, align_bytes, 1));
+    const auto choose = [&](unsigned align_bytes, int number,
+                            std::optional<cublasLtMatmulAlgo_t>& to) -> Status {
+      TR_ASSIGN_OR_RETURN(const auto choices, product_choices(device, spec, align_bytes, number + 1));
+      if (number > 0 && std::ssize(choices) <= number)
+        return error(Code::kNotFound,
+                     "[cuda] cuBLASLt names {} algorithms for a product, expected more than {}",
+                     choices.size(), number);
       if (choices.empty()) return {};
-      to = choices[0].algo;
-      p.workspace_bytes_ = std::max(p.workspace_bytes_, choices[0].workspaceSize);
+      const auto& choice = choices[static_cast<std::size_t>(number)];
+      to = choice.algo;
+      p.workspace_bytes_ = std::max(p.workspace_bytes_, choice.workspaceSize);
       return {};
     };
-    TR_RETURN_IF_ERROR(choose(kAlignBytes, p.aligned_));
-    TR_RETURN_IF_ERROR(choose(static_cast<unsigned>(dtype_size(spec.dtype)), p.unaligned_));
+    TR_RETURN_IF_ERROR(choose(kAlignBytes, spec.algorithm, p.aligned_));
+    TR_RETURN_IF_ERROR(choose(static_cast<unsigned>(dtype_size(spec.dtype)), 0, p.unaligned_));
     if (!p.aligned_) p.aligned_ = p.unaligned_;
   }
   if (!p.aligned_) {

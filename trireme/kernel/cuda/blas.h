@@ -17,6 +17,7 @@ namespace trireme::kernel::cuda {
 // k].
 struct ProductSpec {
   DType dtype = DType::kF32;  // of all: floating
+  bool wide = false;          // C is f32, whatever A and B are; not with a bias
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
@@ -24,6 +25,7 @@ struct ProductSpec {
   bool bias = false;  // + bias [n] on every row
   bool relu = false;  // after the bias; only with it
   bool tf32 = false;  // f32 operands may be rounded to 10 bits of mantissa
+  int algorithm = 0;  // of product_choices for aligned operands; others have the first
 };
 
 // What cuBLASLt can do for a spec, best first by its own estimate. Addresses are multiples of `align_bytes`.

@@ -76,7 +76,7 @@ Result<Planned> plan_conv(const CudaQuery& q, DnnPass pass, const ConvGeometry& 
     add_finish(graph, y, strides(y), dtype, finish, sums, names);
   }
   TR_ASSIGN_OR_RETURN(const CudaDevice::Planning planning, q.device.planning_handle());
-  const DnnOptions options{.full_f32 = dtype == DType::kF32 && !q.tf32};
+  const DnnOptions options{.full_f32 = dtype == DType::kF32 && !q.tf32, .algorithm = q.algorithm};
   TR_ASSIGN_OR_RETURN(auto plans, graph.plans({.handle = planning.handle}, options));
   return Planned{std::move(plans[0]), names};
 }
@@ -190,6 +190,7 @@ Made make_conv(const CudaQuery& q, const Parts& parts, bool by_library) {
     }
     auto planned = plan_conv(q, parts.pass, g, Finish::none);
     if (planned.ok()) return run_plan(q, *planned, parts, 0);
+    if (q.algorithm > 0) return planned.status();
     if (q.channels_last) {
       CudaQuery plain = q;
       plain.channels_last = false;
@@ -218,6 +219,7 @@ Made make_conv2d_bias_act(const CudaQuery& q) {
   if (!q.device.only_compiles() && !is_empty(q, kForward)) {
     auto planned = plan_conv(q, DnnPass::forward, g, relu ? Finish::bias_relu : Finish::bias);
     if (planned.ok()) return run_plan(q, *planned, kForward, 2);
+    if (q.algorithm > 0) return planned.status();
   }
   TR_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaKernel> conv, make_conv(q, kForward, true));
   TR_ASSIGN_OR_RETURN(const BiasRelu finish, BiasRelu::make(q.device, q.outputs[0], g.o, g.oh * g.ow, relu));

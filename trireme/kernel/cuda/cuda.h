@@ -6,6 +6,7 @@
 // and without them. See docs/decisions/008-cuda.md.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,7 +39,21 @@ struct CudaQuery {
   // Operands of four dimensions lie in memory as [N,H,W,C] (filters as [O,KH,KW,C]); their types stay
   // [N,C,H,W].
   bool channels_last = false;
+  // Of those that a library has for the op: 0 is the first of its heuristics that can be used, i > 0 the one
+  // that they name after i others. A kernel that cannot use it is not made: kNotFound where the list is
+  // shorter.
+  int algorithm = 0;
 };
+
+// A kernel as plans name it: its row, and the algorithm where it is not 0 ("cublaslt/3").
+inline std::string kernel_name(std::string_view row, int algorithm) {
+  return algorithm == 0 ? std::string(row) : std::string(row) + "/" + std::to_string(algorithm);
+}
+inline std::string_view row_of(std::string_view kernel) { return kernel.substr(0, kernel.find('/')); }
+inline int algorithm_of(std::string_view kernel) {
+  const std::size_t slash = kernel.find('/');
+  return slash == std::string_view::npos ? 0 : std::atoi(std::string(kernel.substr(slash + 1)).c_str());
+}
 
 // Operands of one call: row-major device memory. Mutated inputs and outputs as op::KernelArgs has them.
 struct CudaArgs {
@@ -84,8 +99,8 @@ struct CudaRow {
 
 // All rows, fastest first for each op. Empty in a build without CUDA.
 std::span<const CudaRow> cuda_kernels();
-// The row named `wanted`, or the first applicable one. There is no reference on the device: kNotFound names
-// the op and the dtypes that have no kernel.
+// The row of the kernel named `wanted`, or the first applicable one. There is no reference on the device:
+// kNotFound names the op and the dtypes that have no kernel.
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery& query, std::string_view wanted = "");
 // For plans and `version`: "driver=13.0 nvrtc=13.0 cublaslt=13.1 cudnn=9.14 device=NVIDIA H200", or why there
 // is none.

@@ -58,7 +58,8 @@ struct DnnTarget {
 struct DnnOptions {
   bool full_f32 = false;  // f32 operands keep all their bits: no tensor cores
   std::size_t most_workspace_bytes = std::size_t{1} << 31U;
-  int most = 1;  // plans to make, in cuDNN's order
+  int most = 1;       // plans to make, in cuDNN's order
+  int algorithm = 0;  // > 0: only the one that cuDNN names after so many others
 };
 
 struct DnnBinding {

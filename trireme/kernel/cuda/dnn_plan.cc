@@ -66,9 +66,12 @@ Result<std::vector<std::shared_ptr<const DnnPlan>>> DnnGraph::plans(const DnnTar
   TR_RETURN_IF_ERROR(graph.status());
   std::vector<std::shared_ptr<const DnnPlan>> made;
   int refused = 0;
+  int number = -1;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (!made.empty()) break;
     for (DnnDescriptor& config : suggested(lib_, graph, target, mode)) {
+      ++number;
+      if (options.algorithm > 0 && number != options.algorithm) continue;
       if (!is_precise(lib_, config, options)) {
         ++refused;
         continue;
@@ -90,6 +93,9 @@ Result<std::vector<std::shared_ptr<const DnnPlan>>> DnnGraph::plans(const DnnTar
       if (static_cast<int>(made.size()) == options.most) return made;
     }
   }
+  if (options.algorithm > number)
+    return error(Code::kNotFound, "[cuda] cuDNN names {} algorithms for {} operations, expected more than {}",
+                 number + 1, operations_.size(), options.algorithm);
   if (made.empty())
     return error(
         Code::kUnavailable,

@@ -68,9 +68,11 @@ Plan plan_for(const CudaQuery& q) {
   Plan p;
   ProductSpec& s = p.spec;
   s.dtype = q.inputs[0].dtype;
+  s.wide = q.outputs[0].dtype == DType::kF32;
   s.transpose_a = q.attrs.get_bool("transpose_a"), s.transpose_b = q.attrs.get_bool("transpose_b");
   s.m = c.dim(-2), s.n = c.dim(-1), s.k = a.dim(s.transpose_a ? -2 : -1);
   s.tf32 = q.tf32;
+  s.algorithm = q.algorithm;
   if (c.num_elems() == 0) return p;
   const std::vector<Loop> loops = batch_loops(a, b, c);
   p.offsets = outer_offsets(loops);
@@ -87,14 +89,19 @@ Plan plan_for(const CudaQuery& q) {
 }  // namespace
 
 Made make_matmul(const CudaQuery& q) {
+  const DType a = q.inputs[0].dtype, b = q.inputs[1].dtype, c = q.outputs[0].dtype;
+  if (a != b || (c != a && (c != DType::kF32 || dtype_size(a) != 2)))
+    return error(Code::kNotFound, "[kernel] op matmul has no CUDA kernel for {} and {} to {}", dtype_name(a),
+                 dtype_name(b), dtype_name(c));
   const Plan plan = plan_for(q);
   if (plan.offsets.empty()) return make_kernel([](const CudaArgs&) { return Status(); });
   TR_ASSIGN_OR_RETURN(const Product product, Product::make(q.device, plan.spec));
-  const auto size = static_cast<std::int64_t>(dtype_size(plan.spec.dtype));
-  const auto enqueue = [product, offsets = plan.offsets, size](const CudaArgs& args) -> Status {
+  const auto size = static_cast<std::int64_t>(dtype_size(plan.spec.dtype)),
+             size_c = static_cast<std::int64_t>(dtype_size(q.outputs[0].dtype));
+  const auto enqueue = [product, offsets = plan.offsets, size, size_c](const CudaArgs& args) -> Status {
     for (const Loop& at : offsets)
       TR_RETURN_IF_ERROR(product.enqueue(args.stream, args.in(0).raw() + at.a * size,
-                                         args.in(1).raw() + at.b * size, args.out(0).raw() + at.c * size,
+                                         args.in(1).raw() + at.b * size, args.out(0).raw() + at.c * size_c,
                                          nullptr, args.workspace));
     return {};
   };
@@ -116,6 +123,7 @@ Made make_matmul_bias_act(const CudaQuery& q) {
     };
     return make_kernel(enqueue, fused.workspace_bytes());
   }
+  if (q.algorithm > 0) return Status(Code::kUnavailable, "[cuda] cuBLASLt adds no bias to this product");
   TR_ASSIGN_OR_RETURN(const Product product, Product::make(q.device, spec));
   TR_ASSIGN_OR_RETURN(const BiasRelu finish, BiasRelu::make(q.device, q.outputs[0], spec.n, 1, relu));
   const auto enqueue = [product, finish](const CudaArgs& args) -> Status {
