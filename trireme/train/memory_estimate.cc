@@ -147,6 +147,8 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
     model = shards * train.variables_bytes + eval.variables_bytes;
     buckets = shards * train.bound_bytes;
   }
+  // Evaluations of a resident model work in the arena of its first shard where they fit (shared_arena.h).
+  const bool shared = p.resident && eval.arena_bytes() <= train.arena_bytes();
   return std::vector<MemoryPart>{
       {"model", "weights, optimiser state and running statistics that are on the GPU", model},
       {"values", "activations and their gradients, places shared where lives allow",
@@ -155,7 +157,8 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
       {"buckets", "gradients of parameters, of every shard", buckets},
       {"batches", "samples of the step", shards * train.feeds_bytes},
       {"updates", "values of the optimiser's step", updates},
-      {"evaluation", "values and samples of evaluating", eval.arena_bytes() + eval.feeds_bytes},
+      {"evaluation", "values and samples of evaluating",
+       (shared ? 0 : eval.arena_bytes()) + eval.feeds_bytes},
   };
 }
 
