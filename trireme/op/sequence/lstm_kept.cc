@@ -33,6 +33,13 @@ void run(KernelArgs& a) {
   });
 }
 
+// As lstm, and the two halves of every gate are added once more.
+cost::OpCost cost_of(TypeSpan in, TypeSpan out, const Attrs&) {
+  cost::OpCost cost = recurrent_cost(kind_of<LstmCell>(), Pass::kForward, in, out);
+  cost.flops += static_cast<double>(out[3].shape.num_elems());
+  return cost;
+}
+
 // The batch, as lstm.
 std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
   LayoutOption option = recurrent_layout(kind_of<LstmCell>(), Pass::kForward)[0];
@@ -50,7 +57,7 @@ const OpDef kLstmKept{
     .infer = infer,
     .reference = run,
     .reference_workspace = recurrent_workspace<LstmCell, Pass::kGrad>,
-    .cost = cell_cost<LstmCell, Pass::kForward>,
+    .cost = cost_of,
     .layout = layout};
 
 }  // namespace trireme::op
