@@ -65,8 +65,8 @@ TEST_F(GpuWorkers, AKilledWorkerIsNamedAndOthersGoOnToTheSameBits) {
   ASSERT_EQ(train("whole", 1, {shards, every_step}).code, 0);
   const Ran killed = train("run", 2, {shards, every_step, "--fault", "1:kill@collective:14"});
   EXPECT_NE(killed.code, 0);
-  EXPECT_THAT(killed.err,
-              AllOf(HasSubstr("rank 1 was lost in barrier bucket 0"), HasSubstr("connection closed")));
+  // Rank 0 may notice it in the bucket's barrier or between two of them.
+  EXPECT_THAT(killed.err, AllOf(HasSubstr("rank 1 was lost in"), HasSubstr("connection closed")));
   expect_run(train("run", 3, {shards, every_step}), "run", "mapped");
   EXPECT_EQ(summary("run")["parameters_sha256"], summary("whole")["parameters_sha256"]);
 }
