@@ -60,7 +60,8 @@ Ran run_in(const std::string& dir, const std::vector<std::string>& argv, const W
   spec.argv = {"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", dir};
   spec.argv.insert(spec.argv.end(), argv.begin(), argv.end());
   spec.env = {{"XDG_CACHE_HOME", ::testing::TempDir() + "trireme-system-cache"},
-              {"TRIREME_KERNELS", "default"}};
+              {"TRIREME_KERNELS", "default"},
+              {"TRIREME_GPU_KERNELS", "none"}};
   spec.stdout_path = dir + "/.out";
   spec.stderr_path = dir + "/.err";
   std::filesystem::remove(spec.stdout_path);

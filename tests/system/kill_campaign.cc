@@ -101,6 +101,7 @@ KillReport run_kill_campaign(int kills, std::uint64_t seed) {
   // Drawn once, so that starts are alike.
   setenv("XDG_CACHE_HOME", (::testing::TempDir() + "trireme-system-cache").c_str(), 1);
   setenv("TRIREME_KERNELS", "default", 1);
+  setenv("TRIREME_GPU_KERNELS", "none", 1);
   const std::string log = w / "log";
   const auto run_to_end = [&](const std::string& dir) {
     Group group(arguments(w / dir), log);

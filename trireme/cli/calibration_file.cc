@@ -26,6 +26,14 @@ std::optional<std::string> kernel_cache_path() {
   return dir.empty() ? "" : dir + "/kernels.json";
 }
 
+std::string text_cache_path() {
+  const char* const named = environment("TRIREME_GPU_KERNELS");
+  if (named != nullptr && std::string_view(named) == "none") return "";
+  if (named != nullptr && *named != '\0') return named;
+  const std::string dir = state_dir();
+  return dir.empty() ? "" : dir + "/gpu_kernels.bin";
+}
+
 runtime::Task<Result<std::optional<cost::Calibration>>> read_calibration(runtime::Runtime& rt,
                                                                          std::string path) {
   const bool named = !path.empty();

@@ -1,6 +1,8 @@
 #include <cstdio>
 
+#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
+#include "trireme/kernel/cuda/compiled_texts.h"
 
 namespace {
 
@@ -31,6 +33,7 @@ int main(int argc, char** argv) {
         "error: {}\nSee 'trireme {}--help'.\n", e.what(),
         failed->get_subcommands().empty() ? "" : failed->get_subcommands().front()->get_name() + " ");
   });
+  trireme::kernel::cuda::compiled_texts().set_file(trireme::cli::text_cache_path());
   int code = trireme::cli::kExitOk;
   for (const Command& command : trireme::cli::command_table()) {
     CLI::App* sub = app.add_subcommand(command.name, command.doc);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/train/eval_batch.h"
+#include "trireme/train/open_device.h"
 
 namespace trireme::train {
 namespace {
@@ -21,6 +22,7 @@ Task<Status> run_forward(runtime::Runtime& rt, const LoadedModel& model, const S
   options.batch = std::min(eval_batch_of(model.job), count);
   std::vector<std::string> outputs{"logits"};
   TR_CO_ASSIGN_OR_RETURN(options.graph, compile_forward(model, options.batch, std::move(outputs)));
+  if (model.device != nullptr) co_await keep_texts(rt);
   options.input = model.input;
   options.variables = model.variables.get();
   options.data = samples.data;

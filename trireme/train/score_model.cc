@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/train/eval_batch.h"
+#include "trireme/train/open_device.h"
 
 namespace trireme::train {
 namespace {
@@ -74,6 +75,7 @@ Task<Result<Score>> score_model(runtime::Runtime& rt, const LoadedModel& model, 
   EvaluatorOptions options;
   options.batch = eval_batch_of(model.job);
   TR_CO_ASSIGN_OR_RETURN(options.graph, compile_forward(model, options.batch, std::move(outputs)));
+  if (model.device != nullptr) co_await keep_texts(rt);
   options.input = model.input;
   options.variables = model.variables.get();
   options.data = model.data;

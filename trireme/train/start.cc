@@ -64,6 +64,12 @@ Status check_place(const plan::Plan& plan, bool on_gpu) {
       text(of_gpu), plan.kernel_library, text(on_gpu), of_gpu ? "cuda" : "cpu");
 }
 
+// A plan whose memory the GPU has not is refused before anything is allocated.
+Task<Status> settle_device(const RankContext& c, const Prepared& prepared) {
+  if (c.device != nullptr && c.local_rank == 0) co_await keep_texts(*c.rt);
+  co_return check_gpu_memory(c.job, prepared);
+}
+
 // A plan that nobody made before: the kernels that are fastest here are part of it.
 Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c, PrepareOptions options) {
   Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
@@ -98,7 +104,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   } else {
     TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_anew(c, options));
   }
-  TR_CO_RETURN_IF_ERROR(check_gpu_memory(c.job, *state.prepared));
+  TR_CO_RETURN_IF_ERROR(co_await settle_device(c, *state.prepared));
   if (!c.run_dir.empty()) {
     const std::string text = plan::to_json(state.prepared->plan).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
@@ -181,7 +187,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
-  TR_CO_RETURN_IF_ERROR(check_gpu_memory(c.job, *state.prepared));
+  TR_CO_RETURN_IF_ERROR(co_await settle_device(c, *state.prepared));
   co_return state;
 }
 

@@ -4,10 +4,14 @@
 
 #include <array>
 
+#include "trireme/base/hash.h"
+#include "trireme/kernel/cuda/compiled_texts.h"
 #include "trireme/kernel/cuda/prelude.h"
 
 namespace trireme::kernel::cuda {
 namespace {
+
+constexpr const char *kLanguage = "--std=c++17", *kHostless = "-default-device";
 
 // NVRTC's program, destroyed with its scope.
 struct Program {
@@ -27,6 +31,16 @@ std::string log_of(const Program& p) {
   return log;
 }
 
+// What decides a cubin: the text, the GPU it is for, the compiler and its options.
+std::string key_of(const CudaDevice& device, const std::string& text, const std::string& name) {
+  const DeviceFacts& facts = device.facts();
+  int major = 0, minor = 0;
+  device.lib().nvrtcVersion(&major, &minor);
+  return sha256_hex(
+      as_bytes(fmt::format("{} sm_{}{} nvrtc {}.{} {} {} {}\n{}{}", facts.name, facts.major, facts.minor,
+                           major, minor, kLanguage, kHostless, name, prelude(), text)));
+}
+
 }  // namespace
 
 // -fmad=false is not set: kernels that must round like the host say so with __fmul_rn and the like.
@@ -37,7 +51,7 @@ Result<std::string> CudaDevice::compile(const std::string& text, const std::stri
       lib_->nvrtcCreateProgram(&p.raw, whole.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr),
       "reading a kernel's text"));
   const std::string arch = fmt::format("--gpu-architecture=sm_{}{}", facts_.major, facts_.minor);
-  const std::array<const char*, 3> options{arch.c_str(), "--std=c++17", "-default-device"};
+  const std::array<const char*, 3> options{arch.c_str(), kLanguage, kHostless};
   const nvrtcResult compiled =
       lib_->nvrtcCompileProgram(p.raw, static_cast<int>(options.size()), options.data());
   if (compiled != NVRTC_SUCCESS)
@@ -53,9 +67,8 @@ Result<const Function*> CudaDevice::function(const std::string& source, const st
   const std::lock_guard lock(modules_->mutex);
   const std::pair key(source, name);
   if (const auto at = modules_->functions.find(key); at != modules_->functions.end()) return &at->second;
-  TR_ASSIGN_OR_RETURN(const std::string cubin, compile(source, name));
   Function f{nullptr, name};
-  if (!only_compiles()) {
+  const auto load = [&](const std::string& cubin) -> Status {
     enter();
     CUmodule module = nullptr;
     TR_RETURN_IF_ERROR(lib_->check(lib_->cuModuleLoadData(&module, cubin.data()), "loading a kernel"));
@@ -65,6 +78,18 @@ Result<const Function*> CudaDevice::function(const std::string& source, const st
     // Every function may use what a block can get: launches that ask for more than 48 KiB need this.
     (void)lib_->cuFuncSetAttribute(f.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                    static_cast<int>(facts_.shared_bytes_per_block) - 1024 * 16);
+    return {};
+  };
+  if (only_compiles()) {
+    TR_RETURN_IF_ERROR(compile(source, name).status());
+  } else {
+    const std::string kept = key_of(*this, source, name);
+    const std::optional<std::string> known = compiled_texts().find(kept);
+    if (!known || !load(*known).ok()) {
+      TR_ASSIGN_OR_RETURN(std::string cubin, compile(source, name));
+      TR_RETURN_IF_ERROR(load(cubin));
+      compiled_texts().add(kept, std::move(cubin));
+    }
   }
   return &modules_->functions.emplace(key, std::move(f)).first->second;
 }
