@@ -77,6 +77,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(std::shared_ptr<const Libraries> lib);
   struct Modules;
   Result<std::string> compile(const std::string& text, const std::string& name) const;
+  Result<CUmodule> module_of(const std::string& text, const std::string& name);
 
   std::shared_ptr<const Libraries> lib_;
   CUdevice device_ = 0;

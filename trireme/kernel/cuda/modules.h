@@ -1,4 +1,4 @@
-// Compiled texts of a CudaDevice, by text and entry. Internal to device.cc and modules.cc.
+// Compiled texts of a CudaDevice and their entries. Internal to device.cc and modules.cc.
 #pragma once
 
 #include <map>
@@ -6,7 +6,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "trireme/kernel/cuda/device.h"
 
@@ -15,10 +14,10 @@ namespace trireme::kernel::cuda {
 struct CudaDevice::Modules {
   std::mutex mutex;
   std::map<std::pair<std::string, std::string>, Function> functions;  // by (text, entry); addresses stay
-  std::vector<CUmodule> loaded;
+  std::map<std::string, CUmodule> texts;                              // nullptr where nothing can be loaded
 
   void unload(const Libraries& lib) {
-    for (CUmodule m : loaded) lib.cuModuleUnload(m);
+    for (const auto& [text, module] : texts) lib.cuModuleUnload(module);
   }
 };
 
