@@ -1,0 +1,107 @@
+// What changes while a run goes on: who has which shards, and what gradients travel in.
+#include "trireme/train/lock_step_worker.h"
+
+#include <cstring>
+
+#include "trireme/train/balance.h"
+#include "trireme/train/shard_state.h"
+
+namespace trireme::train {
+using runtime::Task;
+
+// Whether shards could be given to others, now.
+bool LockStepWorker::balances() const {
+  return group_.world() > 1 && plan().logical_shards > group_.world() && device_sum_ == nullptr && !ended() &&
+         measured_steps_ > 0 && measured_steps_ % kBalanceSteps == 0;
+}
+
+Task<Status> LockStepWorker::balance() {
+  const std::int32_t count = replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
+  plan::WorkerSpeed own;
+  own.at_once = replica_->shards_at_once();
+  const std::int32_t waves = (count + own.at_once - 1) / own.at_once;
+  own.wave_seconds = to_seconds(totals_.compute_ns - balanced_ns_) / (waves * kBalanceSteps);
+  balanced_ns_ = totals_.compute_ns;
+  auto better =
+      co_await better_owners(rt_, group_, at_.steps, own, replica_->owners(), plan().logical_shards);
+  if (!better.ok()) co_return better.status();
+  if (better->empty()) co_return Status();
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors of_shards,
+                         co_await gather_shard_state(group_, replica_->rule(), replica_->owners(), at_.steps,
+                                                     ShardMove::kBalance));
+  TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at_.batches, total_batches_));
+  co_return co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(), of_shards, at_.steps,
+                                         ShardMove::kBalance);
+}
+
+// Now and then, whether gradients should travel otherwise.
+bool LockStepWorker::looks_at_codecs() const {
+  return !rt_.is_phantom() && start_.prepared->device == nullptr &&
+         chooses_again(asked_, plan(), group_.world()) && !ended() && measured_steps_ > 0 &&
+         measured_steps_ % kLookSteps == 0;
+}
+
+void LockStepWorker::begin_look() {
+  looked_.steps = measured_steps_;
+  looked_.compute_ns = totals_.compute_ns;
+  looked_.stepped_ns = train_ns_ - totals_.data_ns;
+}
+
+Task<Status> LockStepWorker::look_at_codecs() {
+  const auto steps = static_cast<double>(measured_steps_ - looked_.steps);
+  CodecLook look;
+  look.step = at_.steps;
+  look.own.compute_seconds = to_seconds(totals_.compute_ns - looked_.compute_ns) / steps;
+  const TimeNs stepped_ns = train_ns_ - totals_.data_ns;  // whoever waits for samples waits for no link
+  look.own.step_seconds = to_seconds(stepped_ns - looked_.stepped_ns) / steps;
+  look.keeper = &keeper_;
+  look.asked = &asked_;
+  begin_look();
+  auto change = co_await agree_on_codecs(c_, group_, start_.prepared, look);
+  if (!change.ok()) co_return change.status();
+  if (change->prepared == nullptr) co_return Status();
+  co_return co_await change_codecs(std::move(*change));
+}
+
+// The model goes on in the buckets of another plan. What encoders kept back is part of the next update.
+Task<Status> LockStepWorker::change_codecs(CodecChange change) {
+  auto kept = co_await kept_back(group_, plan(), start_.prepared->parameters, replica_->rule().shard_state(),
+                                 at_.steps);
+  if (!kept.ok()) co_return kept.status();
+  io::NamedTensors saved;
+  for (const auto& [name, tensor] : replica_->state()) {
+    TR_CO_ASSIGN_OR_RETURN(Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
+    std::memcpy(copy.raw(), tensor.raw(), tensor.type().num_bytes());
+    saved.emplace_back(name, std::move(copy));
+  }
+  codec_changes_.push_back({{"step", at_.steps},
+                            {"from", plan().codec},
+                            {"to", change.prepared->plan.codec},
+                            {"why", change.why}});
+  replica_.reset();
+  start_.prepared = std::move(change.prepared);
+  c_.job.parallel.codec = plan().codec;
+  auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
+  if (!replica.ok()) co_return replica.status();
+  replica_ = std::move(*replica);
+  for (const auto& [name, tensor] : replica_->state())
+    for (const auto& [from, copy] : saved)
+      if (from == name) std::memcpy(tensor.raw(), copy.raw(), tensor.type().num_bytes());
+  TR_CO_RETURN_IF_ERROR(replica_->publish());
+  TR_CO_RETURN_IF_ERROR(replica_->add_to_next(*kept));
+  replica_->start_feed(at_.batches, total_batches_);
+  if (chief()) {
+    rt_.log(
+        fmt::format("from step {} on gradients travel by '{}': {}", at_.steps + 1, plan().codec, change.why));
+    metrics_.add_codec(at_.steps, plan().codec, change.why);
+  }
+  if (writes()) {
+    const std::string text = plan::to_json(plan()).dump(2) + "\n";
+    TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/plan.json", as_bytes(text)));
+  }
+  changed_ = true;
+  look_from_ = measured_steps_ + kWarmSteps;
+  co_return Status();
+}
+
+}  // namespace trireme::train
