@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
+#include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
@@ -52,11 +53,7 @@ struct Net {
     b.output("image", sum);
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = low ? *lower_precision(plain, *low) : std::move(plain);
-    std::vector<Value> wrt;
-    for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-    const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-    std::size_t i = 0;
-    for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+    add_gradient_outputs(graph);
     graph = *merge_common(*eliminate_dead_code(graph, {}));
   }
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
+#include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
@@ -46,11 +47,7 @@ struct Classifier {
     if (o.correct) b.output("correct", b.sum(b.add_node(op::kCorrect, {logits, labels, weights})));
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = o.low == DType::kF32 ? plain : *lower_precision(plain, o.low);
-    std::vector<Value> wrt;
-    for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-    const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-    std::size_t i = 0;
-    for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+    add_gradient_outputs(graph);
     graph = *merge_common(*eliminate_dead_code(graph, {}));
   }
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
+#include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
@@ -22,10 +23,7 @@ struct Layers {
     Builder b(graph);
     Philox rng(5);
     const auto variable = [&](const std::string& name, const Shape& s) {
-      Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
-      for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
-      feeds.emplace(name, t);
-      return b.variable(name, DType::kF32, s);
+      return random_variable(b, rng, feeds, name, s);
     };
     Value y = variable("x", {kSteps, kBatch, kUnits});
     for (const std::string layer : {"a", "b"}) {
@@ -38,11 +36,7 @@ struct Layers {
     b.output("loss", b.sum(b.mul(y, y)));
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     if (!gradients) return;
-    std::vector<Value> wrt;
-    for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-    const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-    std::size_t i = 0;
-    for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+    add_gradient_outputs(graph);
     graph = *merge_common(*eliminate_dead_code(graph, {}));
   }
 };

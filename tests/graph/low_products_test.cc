@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
+#include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/bias_products.h"
@@ -26,10 +27,7 @@ struct Net {
     Builder b(plain);
     Philox rng(21);
     const auto variable = [&](const std::string& name, const Shape& s) {
-      Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
-      for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
-      feeds.emplace(name, t);
-      return b.variable(name, DType::kF32, s);
+      return random_variable(b, rng, feeds, name, s);
     };
     const auto layer = [&](Value x, const std::string& name, std::int64_t from, std::int64_t to) {
       const Value y =
@@ -47,11 +45,7 @@ struct Net {
     b.output("loss", b.sum(b.add_node(op::kSoftmaxCrossEntropy, {logits, labels, weights})));
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = *lower_precision(plain, low);
-    std::vector<Value> wrt;
-    for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-    const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-    std::size_t i = 0;
-    for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+    add_gradient_outputs(graph);
     graph = *merge_common(*eliminate_dead_code(graph, {}));
   }
 };

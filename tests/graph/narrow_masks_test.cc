@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
+#include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/narrow_copies.h"
@@ -19,10 +20,7 @@ struct Layers {
     Builder b(plain);
     Philox rng(11);
     const auto variable = [&](const std::string& name, const Shape& s) {
-      Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
-      for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
-      feeds.emplace(name, t);
-      return b.variable(name, DType::kF32, s);
+      return random_variable(b, rng, feeds, name, s);
     };
     const Value x = variable("x", {6, 8}), w1 = variable("w1", {8, 16});
     const Value h = b.relu(b.add(b.matmul(x, w1), variable("shift", {6, 16})));
@@ -30,11 +28,7 @@ struct Layers {
     b.output("loss", b.sum(b.mul(y, y)));
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = *lower_precision(plain, low);
-    std::vector<Value> wrt;
-    for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-    const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-    std::size_t i = 0;
-    for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+    add_gradient_outputs(graph);
     graph = *merge_common(*eliminate_dead_code(graph, {}));
   }
 };
@@ -65,20 +59,13 @@ TEST(NarrowCopies, LetSumsForBiasesReadWhatProductsRead) {
   Builder b(plain);
   Philox rng(12);
   const auto variable = [&](const std::string& name, const Shape& s) {
-    Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
-    for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
-    feeds.emplace(name, t);
-    return b.variable(name, DType::kF32, s);
+    return random_variable(b, rng, feeds, name, s);
   };
   const Value h = b.tanh(b.add_node(
       op::kBiasAdd, {b.matmul(variable("x", {6, 8}), variable("w", {8, 16})), variable("b", {16})}));
   b.output("loss", b.sum(b.mul(h, h)));
   Graph graph = *lower_precision(plain, DType::kBF16);
-  std::vector<Value> wrt;
-  for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-  const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-  std::size_t i = 0;
-  for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+  add_gradient_outputs(graph);
   graph = *merge_common(*eliminate_dead_code(graph, {}));
   const Graph narrow = *absorb_casts(*narrow_copies(graph), {"bias_grad"});
   ASSERT_TRUE(verify(narrow).ok());
@@ -94,10 +81,7 @@ TEST(NarrowCopies, LetPoolingReadWhatTheProductMade) {
   Builder b(plain);
   Philox rng(13);
   const auto variable = [&](const std::string& name, const Shape& s) {
-    Tensor t = *Tensor::allocate(cpu_device(), {DType::kF32, s});
-    for (float& f : t.values<float>()) f = rng.next_uniform() - 0.5F;
-    feeds.emplace(name, t);
-    return b.variable(name, DType::kF32, s);
+    return random_variable(b, rng, feeds, name, s);
   };
   const Value y = b.relu(b.add_node(
       op::kBiasAdd, {b.add_node(op::kConv2d, {variable("x", {2, 3, 9, 9}), variable("w", {4, 3, 3, 3})}),
@@ -108,11 +92,7 @@ TEST(NarrowCopies, LetPoolingReadWhatTheProductMade) {
   b.output("loss", b.sum(b.mul(small, small)));
   TR_CHECK(b.status().ok(), "{}", b.status().to_string());
   Graph graph = *lower_precision(plain, DType::kBF16);
-  std::vector<Value> wrt;
-  for (const auto& [name, v] : graph.variables()) wrt.push_back(v);
-  const auto grads = *add_gradients(graph, *graph.find_output("loss"), wrt);
-  std::size_t i = 0;
-  for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
+  add_gradient_outputs(graph);
   graph = *merge_common(*eliminate_dead_code(graph, {}));
   const Graph narrow = *narrow_copies(graph);
   ASSERT_TRUE(verify(narrow).ok());
