@@ -1,5 +1,6 @@
 // The shapes that the CPU kernels are tested with, on the GPU: larger than the conformance cases, odd sizes,
 // ties.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/conformance/op_cases.h"
@@ -18,6 +19,16 @@ class CudaKernels : public ::testing::TestWithParam<int> {};
 TEST(CudaKernelsHere, AreComparedOnAGpu) {
   TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why);
   EXPECT_FALSE(kernel::test::all_cases().empty());
+}
+
+// The reference of an adapted op rounds what the op itself gives before it is cast: with operands in 16 bits
+// an f32 result may be that far from it, too.
+double bound(const kernel::test::Problem& p, DType out) {
+  const auto any = [&](DType dtype) {
+    const auto has = [&](const TensorType& type) { return type.dtype == dtype; };
+    return out == dtype || (p.def->name == "adapted" && std::any_of(p.inputs.begin(), p.inputs.end(), has));
+  };
+  return any(DType::kBF16) ? 8e-3 : any(DType::kF16) ? 1e-3 : 1e-5;
 }
 
 TEST_P(CudaKernels, ComeToWhatTheReferenceComesTo) {
@@ -42,8 +53,7 @@ TEST_P(CudaKernels, ComeToWhatTheReferenceComesTo) {
       error += (values[k] - want[i][k]) * (values[k] - want[i][k]);
       size += want[i][k] * want[i][k];
     }
-    const DType out = (*got)[first + i].dtype();
-    const double most = out == DType::kBF16 ? 8e-3 : out == DType::kF16 ? 1e-3 : 1e-5;
+    const double most = bound(p, (*got)[first + i].dtype());
     EXPECT_LE(std::sqrt(error / size), most) << c.to_string() << " by " << on.row()->name << ", output " << i;
   }
 }
