@@ -54,7 +54,7 @@ set(trireme_small
     agree/gossip agree/gossip_parcels agree/hogwild agree/local_replicas
     agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/peer_send agree/peer_updates agree/period agree/push_pull
     agree/server_link agree/server_updates agree/ssp_peer agree/star agree/table agree/turns
-    base/json comm/calls comm/coded_sum comm/coded_work comm/device_parts comm/device_sum comm/device_sum_nccl comm/doubling_sum comm/mailbox comm/mailbox_receive comm/nccl/nccl comm/nccl/library
+    base/json comm/calls comm/coded_sum comm/coded_work comm/device_coder comm/device_format comm/device_parts comm/device_sum comm/device_sum_nccl comm/device_sum_staged comm/doubling_sum comm/mailbox comm/mailbox_receive comm/nccl/nccl comm/nccl/library
     cost/calibration cost/cost_json cost/field_reader cost/topology_json cost/topology_to_json cost/topology_trees
     data/cifar data/csv data/dataset data/idx data/leases data/load_cifar data/load_csv data/load_digits data/load_idx data/load_images
     data/load_npy data/load_text data/npy data/npy_header data/partition data/split data/zip

@@ -42,24 +42,26 @@ std::vector<Addition> tree_additions(collective::LeafRun run, std::int32_t num_l
   return adder.additions;
 }
 
-ShardLayout::ShardLayout(const std::vector<std::int64_t>& vector_elems) {
-  for (const std::int64_t elems : vector_elems) {
-    offsets.push_back(shard_bytes);
-    shard_bytes += (static_cast<std::size_t>(elems) * sizeof(float) + kAlign - 1) / kAlign * kAlign;
+Result<ShardLayout> ShardLayout::make(const DeviceSumOptions& options, bool with_messages) {
+  ShardLayout out;
+  for (const std::int64_t elems : options.vector_elems) {
+    out.offsets.push_back(out.shard_bytes);
+    out.shard_bytes += (static_cast<std::size_t>(elems) * sizeof(float) + kAlign - 1) / kAlign * kAlign;
   }
+  for (std::size_t v = 0; with_messages && v < options.vector_elems.size(); ++v) {
+    TR_ASSIGN_OR_RETURN(const std::size_t room, message_room(options, v));
+    out.messages.push_back(out.shard_bytes);
+    out.shard_bytes += room;
+  }
+  return out;
 }
 
-DeviceSumBase::DeviceSumBase(runtime::Runtime& rt, Group& group, DeviceSumOptions options, Buffer memory)
-    : rt_(rt),
-      group_(group),
-      options_(std::move(options)),
-      layout_(options_.vector_elems),
-      session_(gpu()),
-      memory_(std::move(memory)) {}
+DeviceSumBase::DeviceSumBase(runtime::Runtime& rt, Group& group, DeviceSumOptions options, OwnParts own)
+    : rt_(rt), group_(group), options_(std::move(options)), own_(std::move(own)), session_(gpu()) {}
 
 Tensor DeviceSumBase::memory(std::size_t shard, std::size_t vector) const {
   const TensorType type{DType::kF32, {options_.vector_elems[vector]}};
-  return Tensor(memory_.slice(layout_.at(shard, vector), type.num_bytes()), type);
+  return Tensor(own_.memory.slice(own_.layout.at(shard, vector), type.num_bytes()), type);
 }
 
 Task<Status> DeviceSumBase::sum(DeviceCall call) {
@@ -68,7 +70,11 @@ Task<Status> DeviceSumBase::sum(DeviceCall call) {
     waiting_.push_back(&turn);
     co_await turn.wait_until(kForever);  // the calls before end by their own deadlines
   }
-  Status status = co_await sum_now(call);
+  Status status;
+  if (own_.coder != nullptr && own_.coder->encodes_at(call.step))
+    status = co_await sum_coded(call);
+  else
+    status = co_await sum_now(call);
   if (!status.ok() && group_.verdict().ok()) {
     const std::string what = operation_text(collective::Kind::kAllreduce, call.label, call.step);
     group_.fail(what, status.message());
@@ -103,6 +109,55 @@ Task<Status> DeviceSumBase::add(const kernel::cuda::VectorSum& sum, std::vector<
   };
   co_await rt_.compute(work, std::move(run), 1, "add on GPU");
   co_return done;
+}
+
+Task<Status> DeviceSumBase::encode(const DeviceCall& call) {
+  const auto shards = static_cast<std::size_t>(own_run().count);
+  const double elems = static_cast<double>(options_.vector_elems[call.vector]) * static_cast<double>(shards);
+  const cost::OpCost work{.flops = elems, .bytes = 12 * elems};
+  DeviceCoder& coder = *own_.coder;
+  const TimeNs began = rt_.now();
+  lengths_.clear();
+  const auto make = [&]() -> Status {
+    TR_RETURN_IF_ERROR(coder.prepare(call.step, call.vector));
+    for (std::size_t s = 0; s < shards; ++s)
+      TR_RETURN_IF_ERROR(
+          coder.encode(session_, call.vector, s, values(s, call.vector), message_at(s, call.vector)));
+    TR_RETURN_IF_ERROR(session_.synchronize());
+    for (std::size_t s = 0; s < shards; ++s) {
+      TR_ASSIGN_OR_RETURN(const std::size_t length,
+                          coder.length(session_, call.vector, message_at(s, call.vector)));
+      lengths_.push_back(length);
+    }
+    return {};
+  };
+  Status done;
+  runtime::ComputeFn run = [&](runtime::ComputeContext&) { done = make(); };
+  co_await rt_.compute(work, std::move(run), 1, "encode on GPU");
+  coder.stats.encode_ns += rt_.now() - began;
+  for (const std::size_t length : lengths_) coder.stats.bytes += static_cast<double>(length);
+  coder.stats.messages += static_cast<std::int64_t>(lengths_.size());
+  co_return done;
+}
+
+Task<Status> DeviceSumBase::decode(const DeviceCall& call, Messages messages) {
+  const double elems = static_cast<double>(options_.vector_elems[call.vector]);
+  const cost::OpCost work{.flops = elems * static_cast<double>(messages.size()), .bytes = 8 * elems};
+  const TimeNs began = rt_.now();
+  Status done;
+  runtime::ComputeFn run = [&](runtime::ComputeContext&) {
+    done = own_.coder->sum(session_, call.vector, messages, values(0, call.vector));
+  };
+  co_await rt_.compute(work, std::move(run), 1, "decode on GPU");
+  own_.coder->stats.decode_ns += rt_.now() - began;
+  co_return done;
+}
+
+Task<Status> DeviceSumBase::sum_coded(const DeviceCall& call) {
+  TR_CO_RETURN_IF_ERROR(co_await encode(call));
+  TR_CO_ASSIGN_OR_RETURN(Messages messages, co_await trade(call));
+  TR_CO_RETURN_IF_ERROR(co_await decode(call, std::move(messages)));
+  co_return co_await let_go(call);
 }
 
 Task<Status> agree_on(Group& group, const DeviceSumOptions& options, std::uint32_t step, Status own) {

@@ -44,9 +44,9 @@ Task<Result<std::vector<T>>> tell(Group& group, const DeviceSumOptions& options,
 // Alone and mapped: every rank has the memory of all.
 class MappedSum final : public DeviceSumBase {
  public:
-  MappedSum(runtime::Runtime& rt, Group& group, const DeviceSumOptions& options, std::vector<Buffer> memories,
-            std::unique_ptr<gpu::VectorSum> kernel)
-      : DeviceSumBase(rt, group, options, memories[static_cast<std::size_t>(group.rank())]),
+  MappedSum(runtime::Runtime& rt, Group& group, const DeviceSumOptions& options, OwnParts own,
+            std::vector<Buffer> memories, std::unique_ptr<gpu::VectorSum> kernel)
+      : DeviceSumBase(rt, group, options, std::move(own)),
         memories_(std::move(memories)),
         kernel_(std::move(kernel)) {}
 
@@ -58,7 +58,7 @@ class MappedSum final : public DeviceSumBase {
     std::vector<float*> outputs;
     for (std::size_t r = 0; r < memories_.size(); ++r) {
       const auto at = [&](std::size_t shard) {
-        return reinterpret_cast<float*>(memories_[r].data() + layout_.at(shard, call.vector));
+        return reinterpret_cast<float*>(memories_[r].data() + own_.layout.at(shard, call.vector));
       };
       outputs.push_back(at(0));
       for (std::int32_t i = 0; i < options_.leaf_runs[r].count; ++i)
@@ -74,31 +74,49 @@ class MappedSum final : public DeviceSumBase {
     co_return Status();
   }
 
+  std::byte* message_at(std::size_t shard, std::size_t vector) override {
+    return own_.memory.data() + own_.layout.message_at(shard, vector);
+  }
+  Task<Result<Messages>> trade(const DeviceCall& call) override {
+    if (group_.world() > 1) TR_CO_RETURN_IF_ERROR(co_await meet(call, call.ready_slot, "is encoded"));
+    Messages all;
+    for (std::size_t r = 0; r < memories_.size(); ++r)
+      for (std::int32_t i = 0; i < options_.leaf_runs[r].count; ++i)
+        all.push_back(memories_[r].data() + own_.layout.message_at(static_cast<std::size_t>(i), call.vector));
+    co_return all;
+  }
+  Task<Status> let_go(const DeviceCall& call) override {
+    if (group_.world() > 1) co_return co_await meet(call, call.done_slot, "is decoded");
+    co_return Status();
+  }
+
   const std::vector<Buffer> memories_;  // of every rank
   const std::unique_ptr<gpu::VectorSum> kernel_;
 };
 
-std::size_t bytes_of(const DeviceSumOptions& options, int rank) {
-  const auto shards = static_cast<std::size_t>(options.leaf_runs[static_cast<std::size_t>(rank)].count);
-  return ShardLayout(options.vector_elems).shard_bytes * shards;
+std::size_t bytes_of(const DeviceSumOptions& options, const ShardLayout& layout, int rank) {
+  return layout.shard_bytes *
+         static_cast<std::size_t>(options.leaf_runs[static_cast<std::size_t>(rank)].count);
 }
 
 // This rank's memory, and what the others must know of it.
-Status make_own(const DeviceSumOptions& options, int rank, int world, Buffer& memory, Told& told) {
+Status make_own(const DeviceSumOptions& options, int rank, int world, OwnParts& own, Told& told) {
   gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
-  TR_ASSIGN_OR_RETURN(memory, gpu::allocate_shareable(device, bytes_of(options, rank)));
-  told.address = reinterpret_cast<std::uint64_t>(memory.data());
+  TR_ASSIGN_OR_RETURN(own.layout, ShardLayout::make(options, options.coding.row != nullptr));
+  TR_ASSIGN_OR_RETURN(own.coder, DeviceCoder::make(options, rank));
+  TR_ASSIGN_OR_RETURN(own.memory, gpu::allocate_shareable(device, bytes_of(options, own.layout, rank)));
+  told.address = reinterpret_cast<std::uint64_t>(own.memory.data());
   if (options.one_process || world == 1) return {};
-  TR_ASSIGN_OR_RETURN(told.handle, gpu::share_memory(device, memory));
+  TR_ASSIGN_OR_RETURN(told.handle, gpu::share_memory(device, own.memory));
   return {};
 }
 
-Status map_others(const DeviceSumOptions& options, int rank, const std::vector<Told>& told,
-                  std::vector<Buffer>& memories) {
+Status map_others(const DeviceSumOptions& options, const OwnParts& own, int rank,
+                  const std::vector<Told>& told, std::vector<Buffer>& memories) {
   gpu::CudaDevice& device = *gpu::as_cuda(options.device.get());
   for (std::size_t r = 0; r < told.size(); ++r) {
     if (static_cast<int>(r) == rank) continue;
-    const std::size_t bytes = bytes_of(options, static_cast<int>(r));
+    const std::size_t bytes = bytes_of(options, own.layout, static_cast<int>(r));
     if (options.one_process) {
       memories[r] = Buffer::wrap(*options.device, reinterpret_cast<std::byte*>(told[r].address), bytes);
       continue;
@@ -113,12 +131,13 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_mapped(runtime::Runtime& rt, Group
                                                      const DeviceSumOptions& options) {
   const int rank = group.rank(), world = group.world();
   std::vector<Buffer> memories(static_cast<std::size_t>(world));
-  Told own;
+  Told told_own;
+  OwnParts own;
   std::unique_ptr<gpu::VectorSum> kernel;
   Status made;
   runtime::ComputeFn make = [&](runtime::ComputeContext&) {
     const auto work = [&]() -> Status {
-      TR_RETURN_IF_ERROR(make_own(options, rank, world, memories[static_cast<std::size_t>(rank)], own));
+      TR_RETURN_IF_ERROR(make_own(options, rank, world, own, told_own));
       const std::vector<gpu::Addition> order = tree_additions({0, options.num_leaves}, options.num_leaves);
       TR_ASSIGN_OR_RETURN(kernel, gpu::make_vector_sum(*gpu::as_cuda(options.device.get()),
                                                        options.num_leaves, order, world));
@@ -130,13 +149,14 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_mapped(runtime::Runtime& rt, Group
   co_await rt.compute(work, std::move(make), 1, "share GPU memory");
   if (world > 1) {
     TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kMap, made));
-    TR_CO_ASSIGN_OR_RETURN(const std::vector<Told> told, co_await tell(group, options, kTell, own));
-    const Status mapped = map_others(options, rank, told, memories);
+    TR_CO_ASSIGN_OR_RETURN(const std::vector<Told> told, co_await tell(group, options, kTell, told_own));
+    const Status mapped = map_others(options, own, rank, told, memories);
     TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kUseMapped, mapped));
   }
   TR_CO_RETURN_IF_ERROR(made);
-  co_return std::unique_ptr<DeviceSum>(
-      std::make_unique<MappedSum>(rt, group, options, std::move(memories), std::move(kernel)));
+  memories[static_cast<std::size_t>(rank)] = own.memory;
+  co_return std::unique_ptr<DeviceSum>(std::make_unique<MappedSum>(rt, group, options, std::move(own),
+                                                                   std::move(memories), std::move(kernel)));
 }
 
 // Whether no two ranks have the same GPU. Ranks of several hosts are asked nothing: NCCL itself says so.
@@ -152,9 +172,10 @@ Task<Result<bool>> have_own_gpus(Group& group, const DeviceSumOptions& options) 
 
 Task<Result<std::unique_ptr<DeviceSum>>> make_device_sum(runtime::Runtime& rt, Group& group,
                                                          DeviceSumOptions options) {
-  const bool automatic = options.way == "auto";
+  const bool automatic = options.way == "auto", coded = options.coding.row != nullptr;
   bool nccl = options.way == "nccl";
   if (group.world() == 1 && !nccl) co_return co_await make_mapped(rt, group, options);
+  if (coded && options.way == "staged") co_return co_await make_staged_sum(rt, group, options);
   if (automatic && !options.same_bits) {
     TR_CO_ASSIGN_OR_RETURN(nccl, co_await have_own_gpus(group, options));
   }
@@ -176,7 +197,12 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_device_sum(runtime::Runtime& rt, G
         "[comm] parallel.device_collectives = \"mapped\": GPU memory is mapped by ranks of one host, "
         "and these may be on several; use parallel.transport = \"shm\", or auto");
   }
+  if (coded) co_return co_await make_staged_sum(rt, group, options);
   co_return std::unique_ptr<DeviceSum>();
+}
+
+bool codes_on_device(const codec::Coding& coding) {
+  return coding.row != nullptr && has_device_codec(*coding.row);
 }
 
 }  // namespace trireme::comm

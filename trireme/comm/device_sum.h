@@ -8,8 +8,14 @@
 //           rank adds its chunk of all shards and writes it to everybody, all meet again. Nothing passes
 //           through the host.
 //   nccl    a rank adds its own shards, then NCCL does the rest.
-// Alone and mapped add along the fixed tree over shards: the same bits for any number of ranks. NCCL's order
-// depends on the number of ranks.
+//   staged  with a codec only: messages pass through the host.
+// Alone, mapped and staged add along the fixed tree over shards: the same bits for any number of ranks.
+// NCCL's order depends on the number of ranks.
+//
+// With a codec every shard's vector is encoded on its GPU, with a residual that stays there, and every rank
+// sums the messages of all shards: the bytes and the result of CodedSum's gather, to the bit. Mapped ranks
+// read each other's messages where they are; NCCL gathers them, but shorter floats (fp16, bf16) of one shard
+// per rank it adds itself, as such.
 //
 // On the loop of one Runtime. Sums are made one after the other, in the order of their calls, which is the
 // same on every rank. A failure poisons the group.
@@ -20,13 +26,13 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/comm/group.h"
+#include "trireme/comm/coded_sum.h"
 
 namespace trireme::comm {
 
 struct DeviceSumOptions {
   std::shared_ptr<Device> device;  // this rank's GPU
-  std::string way = "auto";        // auto, mapped, nccl
+  std::string way = "auto";        // auto, mapped, nccl; with a codec also staged
   bool one_host = false, one_process = false;
   bool same_bits = true;                       // for any number of ranks: rules out NCCL
   std::vector<std::int64_t> vector_elems;      // f32 vectors, the same on every rank
@@ -35,7 +41,13 @@ struct DeviceSumOptions {
   TimeNs deadline = 2 * kSecond;  // of a call of NCCL that all ranks have come to
   std::uint16_t setup_slot = 0;   // for calls of the group while ways are tried; steps count from 0
   std::string nccl_library = "libnccl.so.2";
+  // A codec that has_device_codec(): what vectors travel in, and what of each is encoded.
+  codec::Coding coding = {};
+  std::vector<codec::Packing> packings = {};
 };
+
+// Whether there are kernels for what a job says about its codec; otherwise gradients are encoded on the host.
+bool codes_on_device(const codec::Coding& coding);
 
 struct DeviceCall {
   std::uint32_t step = 0;
@@ -55,6 +67,11 @@ class DeviceSum {
   // until everybody has left the group.
   virtual runtime::Task<Status> close() = 0;
   virtual std::shared_ptr<void> keep_mapped() const = 0;
+
+  // What encoders keep, on the GPU: "residual/<vector>" (and "velocity/..."), [shards of this rank,
+  // elements]; empty without a codec. Between sums.
+  virtual std::vector<std::pair<std::string, Tensor>> state() const = 0;
+  virtual const CodedSum::Stats* coding() const = 0;  // null without a codec
 };
 
 // Every rank calls it. Null: no way can be had, and why was logged; gradients must pass through the host. A

@@ -1,4 +1,5 @@
 // What cuda.h promises, in a build without CUDA.
+#include "trireme/kernel/cuda/codec.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/measure.h"
 #include "trireme/kernel/cuda/memory_info.h"
@@ -46,6 +47,10 @@ Result<MemoryHandle> share_memory(const CudaDevice&, const Buffer&) { return no_
 std::shared_ptr<void> lock_pages(CudaDevice&, std::byte*, std::size_t) { return nullptr; }
 Result<Buffer> map_memory(CudaDevice&, const MemoryHandle&, std::size_t) { return no_cuda(); }
 Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice&, int, std::span<const Addition>, int) {
+  return no_cuda();
+}
+Result<std::unique_ptr<MessageCoder>> make_message_coder(CudaDevice&, const MessageFormat&, int,
+                                                         std::span<const Addition>) {
   return no_cuda();
 }
 
