@@ -1,9 +1,12 @@
 // The family of all ops, in name order. One row per op/<family>/<op>.cc.
 #include <array>
 
+#include "trireme/op/elementwise/gelu_grad.h"
 #include "trireme/op/fused/batch_norm_relu.h"
+#include "trireme/op/fused/fused_bias_grad.h"
 #include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/nn/layer_norm_grad_sum.h"
+#include "trireme/op/nn/residual_layer_norm.h"
 #include "trireme/op/nn/softmax_cross_entropy_step.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
@@ -83,9 +86,11 @@ std::span<const OpDef* const> op_table() {
       &kFillLike,
       &kFloor,
       &kFused,
+      &kFusedBiasGrad,
       &kGather,
       &kGaussianBlur2d,
       &kGelu,
+      &kGeluGrad,
       &kGreater,
       &kGreaterEqual,
       &kGru,
@@ -148,6 +153,7 @@ std::span<const OpDef* const> op_table() {
       &kRelu,
       &kReluGrad,
       &kReshape,
+      &kResidualLayerNorm,
       &kRestore,
       &kReverse,
       &kRnn,

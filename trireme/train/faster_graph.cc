@@ -4,10 +4,14 @@
 
 #include "trireme/graph/pass/bias_products.h"
 #include "trireme/graph/pass/fuse_and_join.h"
+#include "trireme/graph/pass/join_bias_grads.h"
+#include "trireme/graph/pass/join_gelu_grads.h"
 #include "trireme/graph/pass/join_losses.h"
 #include "trireme/graph/pass/join_norm_sums.h"
+#include "trireme/graph/pass/join_residuals.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/mask_pooled.h"
 #include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
@@ -65,6 +69,9 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
   if (device == nullptr) {
     TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
+  } else {
+    TR_ASSIGN_OR_RETURN(merged, graph::join_gelu_grads(merged));
+    TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
   }
   const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
   const Ops ops = device != nullptr ? gpu_ops() : cpu_ops(job);
@@ -77,6 +84,8 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
       TR_ASSIGN_OR_RETURN(merged, graph::scalar_fills(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::mask_pooled(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
     }
     if (low && device != nullptr) {
       TR_ASSIGN_OR_RETURN(merged, graph::bias_products(merged));
@@ -92,10 +101,14 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));
     if (device != nullptr) {
       TR_ASSIGN_OR_RETURN(merged, graph::join_norm_sums(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::join_residuals(merged));
     }
     TR_ASSIGN_OR_RETURN(merged, graph::absorb_casts(merged, adaptable));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
-    if (device != nullptr) return graph::fuse_and_join(merged);
+    if (device != nullptr) {
+      TR_ASSIGN_OR_RETURN(merged, graph::fuse_and_join(merged));
+      return graph::join_bias_grads(merged);
+    }
   }
   return graph::fuse_elementwise(merged);
 }

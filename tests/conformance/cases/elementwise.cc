@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/conformance/cases/cases.h"
+#include "trireme/op/elementwise/gelu_grad.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {
@@ -42,6 +43,10 @@ void add_unary(std::vector<OpCase>& t) {
   t.push_back({&kGelu, "by tanh", {{kReal, {3, 5}}}, one("tanh", true)});
   t.push_back({&kLeakyRelu, "steep", {{kReal, {7}}}, one("slope", 0.5)});
   t.push_back({&kClip, "above only", {{kReal, {9}}}, one("high", 1.0)});
+  for (const bool tanh : {false, true})
+    t.push_back(
+        {&kGeluGrad, tanh ? "by tanh" : "matrix", {{kReal, {3, 5}}, {kReal, {3, 5}}}, one("tanh", tanh)});
+  t.push_back({&kGeluGrad, "empty", {{kReal, {0}}, {kReal, {0}}}});
   t.push_back({&kReluGrad, "matrix", {{kReal, {3, 4}}, {kReal, {3, 4}}}});
   t.push_back({&kReluGrad, "empty", {{kReal, {0}}, {kReal, {0}}}});
 }

@@ -1,5 +1,6 @@
 // Groups made by the fusion passes.
 #include "tests/conformance/cases/cases.h"
+#include "trireme/op/fused/fused_bias_grad.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {
@@ -14,6 +15,10 @@ void add_fused(std::vector<OpCase>& all) {
   t.push_back({&kFused, "rows and scalars", {{kReal, {3, 4}}, {kReal, {4}}, {kReal, {}}}, chain});
   t.push_back({&kFused, "one element", {{kReal, {1}}, {kReal, {1}}, {kReal, {}}}, chain});
   t.push_back({&kFused, "empty", {{kReal, {0, 3}}, {kReal, {3}}, {kReal, {}}}, chain});
+  t.push_back({&kFusedBiasGrad, "chain", {{kReal, {3, 4}}, {kReal, {3, 4}}, {kReal, {3, 4}}}, chain});
+  t.push_back({&kFusedBiasGrad, "rows and scalars", {{kReal, {3, 4}}, {kReal, {4}}, {kReal, {}}}, chain});
+  t.push_back({&kFusedBiasGrad, "empty", {{kReal, {0, 3}}, {kReal, {3}}, {kReal, {}}}, chain});
+  t.push_back({&kFusedBiasGrad, "columns", {{kReal, {70, 16}}, {kReal, {1, 16}}, {kReal, {70, 1}}}, chain});
   for (const bool relu : {false, true}) {
     const std::string note = relu ? "relu" : "plain";
     t.push_back({&kMatmulBiasAct, note, {{kReal, {3, 4}}, {kReal, {4, 5}}, {kReal, {5}}}, {{"relu", relu}}});

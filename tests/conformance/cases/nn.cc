@@ -3,6 +3,7 @@
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/nn/layer_norm_grad_sum.h"
+#include "trireme/op/nn/residual_layer_norm.h"
 #include "trireme/op/nn/softmax_cross_entropy_step.h"
 #include "trireme/op/ops.h"
 
@@ -157,8 +158,14 @@ void add_layer_norms(std::vector<OpCase>& t) {
                  note,
                  {{kReal, v.x}, {kReal, v.params}, {kReal, v.groups}, {kPositive, v.groups}, {kReal, v.x}},
                  attrs});
+    const Input x{kReal, v.x}, param{kReal, v.params};
+    t.push_back({.def = &kResidualLayerNorm,
+                 .note = note,
+                 .inputs = {x, x, param, param, param},
+                 .attrs = attrs,
+                 .half_slack = 4});  // the sums are rounded before the norm
     Attrs copies = attrs;
-    copies.set("copy", DType::kBF16);
+    copies.set("copy", DType::kF16);  // bf16 would make the sums of columns jump
     t.push_back({.def = &kLayerNormGradSum,
                  .note = note,
                  .inputs = {{kReal, v.x},

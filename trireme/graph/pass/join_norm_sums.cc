@@ -13,6 +13,7 @@ namespace {
 // Nodes that become one, which stands where the sum stood.
 struct Join {
   std::int32_t norm, sum, copy;
+  std::int32_t bias;  // the gradient of a bias that the copy gives, or -1
 };
 
 bool is_low(DType d) { return d == DType::kBF16 || d == DType::kF16; }
@@ -47,7 +48,15 @@ std::map<std::int32_t, Join> find_joins(const Graph& graph) {
     look_at(total);
     for (const std::int32_t user : users[total])
       if (is(user, op::kReshape)) look_at({user, 0});
-    if (copy >= 0) joins.try_emplace(sum, Join{norm, sum, copy});
+    if (copy < 0) continue;
+    Join join{norm, sum, copy, -1};
+    if (graph.node(norm).attrs.get_int("num_axes") == 1)
+      for (const std::int32_t wide : users[{copy, 0}])
+        for (const std::int32_t user : users[{wide, 0}])
+          if (is(wide, op::kCast) && is(user, op::kBiasGrad) && graph.type({wide, 0}).shape.rank() == 2 &&
+              graph.node(user).outputs[0] == graph.node(norm).outputs[1])
+            join.bias = user;
+    joins.try_emplace(sum, join);
   }
   return joins;
 }
@@ -56,9 +65,12 @@ std::map<std::int32_t, Join> find_joins(const Graph& graph) {
 
 Result<Graph> join_norm_sums(const Graph& graph) {
   const std::map<std::int32_t, Join> joins = find_joins(graph);
-  std::vector<bool> is_norm(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> is_part(static_cast<std::size_t>(graph.size()), false);
   std::map<std::int32_t, Value> copies;  // in the new graph, by their casts
-  for (const auto& [sum, join] : joins) is_norm[static_cast<std::size_t>(join.norm)] = true;
+  for (const auto& [sum, join] : joins) {
+    is_part[static_cast<std::size_t>(join.norm)] = true;
+    if (join.bias >= 0) is_part[static_cast<std::size_t>(join.bias)] = true;
+  }
   Rewriter rewriter(graph);
   const auto add_joined = [&](const Join& join) -> Status {
     const Node& norm = graph.node(join.norm);
@@ -73,10 +85,11 @@ Result<Graph> join_norm_sums(const Graph& graph) {
     rewriter.map({join.norm, 1}, {made.node, 1});
     rewriter.map({join.norm, 2}, {made.node, 2});
     copies[join.copy] = {made.node, 3};
+    if (join.bias >= 0) rewriter.map({join.bias, 0}, {made.node, 4});
     return {};
   };
   for (std::int32_t id = 0; id < graph.size(); ++id) {
-    if (is_norm[static_cast<std::size_t>(id)]) continue;
+    if (is_part[static_cast<std::size_t>(id)]) continue;
     if (const auto at = joins.find(id); at != joins.end()) {
       TR_RETURN_IF_ERROR(add_joined(at->second));
     } else if (const auto copy = copies.find(id); copy != copies.end()) {

@@ -3,10 +3,14 @@
 #include <array>
 
 #include "trireme/graph/pass/bias_products.h"
+#include "trireme/graph/pass/join_bias_grads.h"
+#include "trireme/graph/pass/join_gelu_grads.h"
 #include "trireme/graph/pass/join_losses.h"
 #include "trireme/graph/pass/join_norm_sums.h"
+#include "trireme/graph/pass/join_residuals.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/mask_pooled.h"
 #include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
@@ -41,6 +45,9 @@ std::span<const PassRow> pass_table() {
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_norms(g); }},
       PassRow{"keep_places", "Keeps where maxima of pooling are instead of their images. After gradients.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return keep_places(g); }},
+      PassRow{"mask_pooled",
+              "Applies the mask of relu to the gradient of what was pooled. After keep_places.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return mask_pooled(g); }},
       PassRow{"narrow_masks", "Lets gradients of relu read the bf16 copy of its output. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_masks(g); }},
       PassRow{"narrow_copies",
@@ -53,6 +60,8 @@ std::span<const PassRow> pass_table() {
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return pack_attention(g); }},
       PassRow{"keep_gates", "Keeps the gates of lstm for its gradient. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return keep_gates(g); }},
+      PassRow{"join_gelu_grads", "Computes the gradient of gelu in one op. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return join_gelu_grads(g); }},
       PassRow{"join_losses", "Reads the logits of a loss once for all that is made of them. After gradients.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_losses(g); }},
       PassRow{"bias_products",
@@ -67,11 +76,17 @@ std::span<const PassRow> pass_table() {
       PassRow{"join_norm_sums",
               "Adds the gradient of a residual where a layer norm's is made. After gradients.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_norm_sums(g); }},
+      PassRow{"join_residuals",
+              "Adds a branch to its residual where a layer norm reads the sum. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_residuals(g); }},
       PassRow{"absorb_casts", "Makes casts of 16-bit values part of the ops beside them. After gradients.",
               Exactness::kExact,
               [](const Graph& g, const PassOptions& o) { return absorb_casts(g, o.adaptable); }},
       PassRow{"fuse", "Makes elementwise ops of one shape one node. After gradients.", Exactness::kExact,
               [](const Graph& g, const PassOptions&) { return fuse_elementwise(g); }},
+      PassRow{"join_bias_grads",
+              "Adds up the gradient of a bias where a fused group makes its rows. After fuse.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_bias_grads(g); }},
       PassRow{"recompute", "Computes cheap values again instead of keeping them, under a memory limit.",
               Exactness::kExact,
               [](const Graph& g, const PassOptions& o) -> Result<Graph> {

@@ -8,55 +8,45 @@
 #include <algorithm>
 
 #include "trireme/kernel/cuda/array.h"
+#include "trireme/kernel/cuda/column_sums.h"
 
 namespace trireme::kernel::cuda {
 namespace {
 
-constexpr const char* kText = R"cuda(
+constexpr const char* kTypesText = R"cuda(
 typedef $memory T;
 typedef $sum A;
 typedef $result Y;
 typedef $raw Raw;  // a vector as it comes from memory: taken apart only when it is added
-constexpr int V = $vector, U = 4;
-constexpr u32 BATCH = $batch, CHANNELS = $channels, INNER = $inner, WIDTH = $width, PARTS = $parts;
-constexpr u32 EACH = (BATCH + PARTS - 1) / PARTS;
 inline Y finish(A v) { return $finish; }
+)cuda";
+
+constexpr const char* kText = R"cuda(
+constexpr int U = 4;
+constexpr u32 INNER = $inner, WIDTH = $width, BATCH = ROWS;
 inline void add(A* sums, const Raw& raw) {
   const Pack<T, V> v = *(const Pack<T, V>*)&raw;
 #pragma unroll
   for (int k = 0; k < V; ++k) sums[k] += (A)load_acc(v.v[k]);
 }
 
-// inner is 1: a lane has V channels, the 8 warps of a block take turns with the rows of its part.
+// inner is 1.
 extern "C" __global__ void __launch_bounds__(256, 4) columns(const T* x, A* parts, Y* y) {
-  __shared__ A warps[8][32 * V];
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, channel = (blockIdx.x * 32 + lane) * V;
-  const u32 begin = blockIdx.y * EACH, end = begin + EACH < BATCH ? begin + EACH : BATCH;
   A sums[V] = {};
-  if (channel < CHANNELS) {
-    u32 row = begin + warp;
-    for (; row + (U - 1) * 8 < end; row += U * 8) {
-      const T* from = x + (u64)row * CHANNELS + channel;
+  if (channel() < CHANNELS) {
+    const u32 end = end_row();
+    u32 row = first_row();
+    for (; row + (U - 1) * DOWN < end; row += U * DOWN) {
+      const T* from = x + (u64)row * CHANNELS + channel();
       Raw rows[U];
 #pragma unroll
-      for (int t = 0; t < U; ++t) rows[t] = *(const Raw*)(from + (u64)t * 8 * CHANNELS);
+      for (int t = 0; t < U; ++t) rows[t] = *(const Raw*)(from + (u64)t * DOWN * CHANNELS);
 #pragma unroll
       for (int t = 0; t < U; ++t) add(sums, rows[t]);
     }
-    for (; row < end; row += 8) add(sums, *(const Raw*)(x + (u64)row * CHANNELS + channel));
+    for (; row < end; row += DOWN) add(sums, *(const Raw*)(x + (u64)row * CHANNELS + channel()));
   }
-#pragma unroll
-  for (int k = 0; k < V; ++k) warps[warp][k * 32 + lane] = sums[k];
-  __syncthreads();
-  for (u32 i = threadIdx.x; i < 32 * V; i += 256) {
-    A total = 0;
-#pragma unroll
-    for (int w = 0; w < 8; ++w) total += warps[w][i];
-    const u32 c = (blockIdx.x * 32 + i % 32) * V + i / 32;
-    if (c >= CHANNELS) continue;
-    if (PARTS == 1) y[c] = finish(total);
-    else parts[(u64)blockIdx.y * CHANNELS + c] = total;
-  }
+  put_columns(sums, parts, y);
 }
 
 inline void finish_block(const A* sums, A* parts, Y* y) {
@@ -119,23 +109,6 @@ extern "C" __global__ void __launch_bounds__(256, 4) shifted(const T* x, A* part
   }
   finish_block(sums, parts, y);
 }
-
-// 32 channels per block, the parts in eight turns.
-extern "C" __global__ void __launch_bounds__(256) join(const A* parts, Y* y) {
-  __shared__ A turns[8][32];
-  const u32 lane = threadIdx.x % 32, turn = threadIdx.x / 32, c = blockIdx.x * 32 + lane;
-  A total = 0;
-  if (c < CHANNELS) {
-#pragma unroll 8
-    for (u32 p = turn; p < PARTS; p += 8) total += parts[(u64)p * CHANNELS + c];
-  }
-  turns[turn][lane] = total;
-  __syncthreads();
-  if (turn != 0 || c >= CHANNELS) return;
-#pragma unroll
-  for (int t = 1; t < 8; ++t) total += turns[t][lane];
-  y[c] = finish(total);
-}
 )cuda";
 
 struct Sizes {
@@ -154,26 +127,23 @@ Scalar sum_scalar(DType x, DType y) {
   return scalar_of(x == DType::kF64 || y == DType::kF64 ? DType::kF64 : DType::kF32);
 }
 
-Result<Variant> make_variant(CudaDevice& device, const Sizes& s, DType x, DType y, std::int64_t vector,
-                             std::int64_t parts) {
+Result<Variant> make_variant(CudaDevice& device, const Sizes& s, DType x, DType y, const ColumnPlan& plan) {
+  const std::int64_t vector = plan.vector;
   const Scalar result = scalar_of(y);
   const bool columns = s.inner == 1, shifted = !columns && s.inner % vector != 0;
   const std::int64_t width = columns ? 1 : shifted ? s.inner / vector + 2 : s.inner / vector;
-  const std::string text = with(kText, {{"memory", scalar_of(x).memory},
-                                        {"sum", sum_scalar(x, y).memory},
-                                        {"result", result.memory},
-                                        {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(x).memory},
-                                        {"vector", std::to_string(vector)},
-                                        {"batch", std::to_string(s.batch)},
-                                        {"channels", std::to_string(s.channels)},
-                                        {"inner", std::to_string(s.inner)},
-                                        {"width", std::to_string(width)},
-                                        {"parts", std::to_string(parts)},
-                                        {"finish", result.is_half ? result.store("(float)v") : "(Y)v"}});
+  const std::string text = with(kTypesText + column_text(plan) + kText,
+                                {{"memory", scalar_of(x).memory},
+                                 {"sum", sum_scalar(x, y).memory},
+                                 {"result", result.memory},
+                                 {"raw", vector > 1 ? "Pack<u32, 4>" : word_of(x).memory},
+                                 {"inner", std::to_string(s.inner)},
+                                 {"width", std::to_string(width)},
+                                 {"finish", result.is_half ? result.store("(float)v") : "(Y)v"}});
   Variant out{};
   TR_ASSIGN_OR_RETURN(out.sum, device.function(text, columns ? "columns" : shifted ? "shifted" : "planes"));
   TR_ASSIGN_OR_RETURN(out.join, device.function(text, "join"));
-  out.blocks = static_cast<unsigned>(columns ? (s.channels + 32 * vector - 1) / (32 * vector) : s.channels);
+  out.blocks = columns ? plan.across() : static_cast<unsigned>(s.channels);
   return out;
 }
 
@@ -194,13 +164,15 @@ Made make_bias_grad(const CudaQuery& q) {
                  x.to_string());
   const std::int64_t vector = 16 / static_cast<std::int64_t>(dtype_size(x.dtype));
   const bool whole = s.inner == 1 ? s.channels % vector == 0 : s.inner % vector == 0 || s.inner >= 4 * vector;
-  // About a thousand blocks, none with less than a few rounds of its threads.
-  const std::int64_t across = s.inner == 1 ? (s.channels + 32 * vector - 1) / (32 * vector) : s.channels;
-  const std::int64_t most = s.inner == 1 ? s.batch / 32 : s.batch * s.inner / 4096;
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(1024 / across, 1, std::clamp<std::int64_t>(most, 1, s.batch));
-  TR_ASSIGN_OR_RETURN(const Variant slow, make_variant(q.device, s, x.dtype, y, 1, parts));
-  TR_ASSIGN_OR_RETURN(const Variant fast, make_variant(q.device, s, x.dtype, y, whole ? vector : 1, parts));
+  const std::int64_t wide = whole ? vector : 1;
+  ColumnPlan plan = plan_column_sums(s.batch, s.channels, 1, wide);
+  if (s.inner > 1)  // about a thousand blocks, none with less than a few rounds of its threads
+    plan.parts = std::clamp<std::int64_t>(1024 / s.channels, 1,
+                                          std::clamp<std::int64_t>(s.batch * s.inner / 4096, 1, s.batch));
+  const std::int64_t parts = plan.parts;
+  TR_ASSIGN_OR_RETURN(const Variant slow, make_variant(q.device, s, x.dtype, y, plan));
+  plan.vector = wide;
+  TR_ASSIGN_OR_RETURN(const Variant fast, make_variant(q.device, s, x.dtype, y, plan));
   const auto sum_bytes = static_cast<std::size_t>(sum_scalar(x.dtype, y).size);
   const std::uintptr_t alignment = whole ? 16 : 1;
   const auto channels = s.channels;

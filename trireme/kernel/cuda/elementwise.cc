@@ -84,7 +84,6 @@ struct Writer {
 
  private:
   std::string offsets() const;
-  std::string steps() const;
   std::string parameters() const;
   std::string loads() const;
   std::string compute() const;
@@ -118,26 +117,6 @@ std::string Writer::offsets() const {
 }
 
 // One function per step: the body sees its operands as a, b, c.
-std::string Writer::steps() const {
-  std::string text;
-  std::vector<const Scalar*> scalars;
-  for (const Place& p : in) scalars.push_back(&p.scalar);
-  for (std::size_t s = 0; s < loop.steps.size(); ++s) {
-    const LoopStep& step = loop.steps[s];
-    std::string names, types = fmt::format("typedef {} R;", step.result.compute);
-    for (std::size_t k = 0; k < step.operands.size(); ++k) {
-      const std::string& type = scalars[static_cast<std::size_t>(step.operands[k])]->compute;
-      const char low = static_cast<char>('a' + k), high = static_cast<char>('A' + k);
-      names += fmt::format("{}{} {}", k == 0 ? "" : ", ", type, low);
-      types += fmt::format(" typedef {} {};", type, high);
-    }
-    text += fmt::format("inline {} step{}({}) {{\n  {}\n  {}\n}}\n", step.result.compute, s, names, types,
-                        step.body);
-    scalars.push_back(&step.result);
-  }
-  return text;
-}
-
 std::string Writer::parameters() const {
   std::string text;
   for (std::size_t k = 0; k < in.size(); ++k) text += fmt::format("const {}* p{}, ", in[k].scalar.memory, k);
@@ -195,16 +174,9 @@ std::string Writer::compute() const {
     text += fmt::format("      const {} r{} = {};\n", in[k].scalar.compute, k,
                         in[k].scalar.load(fmt::format("x{}{}", k, which)));
   }
-  for (std::size_t s = 0; s < loop.steps.size(); ++s) {
-    const LoopStep& step = loop.steps[s];
-    std::string operands;
-    for (const int r : step.operands) operands += fmt::format("{}r{}", operands.empty() ? "" : ", ", r);
-    text += fmt::format("      const {} r{} = {};\n", step.result.compute, in.size() + s,
-                        step.result.rounded(fmt::format("step{}({})", s, operands)));
-  }
+  text += step_calls(loop);
   for (std::size_t k = 0; k < out.size(); ++k)
-    text += fmt::format("      y{}.v[k] = {};\n", k,
-                        out[k].scalar.store(fmt::format("r{}", loop.outputs[k].from)));
+    text += fmt::format("      y{}.v[k] = {};\n", k, result_text(loop, k));
   return text;
 }
 
@@ -237,8 +209,9 @@ std::string Writer::text() const {
       "  const bool whole = aligned && start + U * {} * V <= n;\n{}"
       "#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n{}"
       "#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n{}    }}\n{}  }}\n}}\n",
-      narrow ? "u32" : "u64", vector, unroll, kAccessText, expression_support(), offsets(), steps(), kThreads,
-      parameters(), kThreads, kThreads, loads(), kThreads, packs, compute(), stores());
+      narrow ? "u32" : "u64", vector, unroll, kAccessText, expression_support(), offsets(),
+      step_functions(loop), kThreads, parameters(), kThreads, kThreads, loads(), kThreads, packs, compute(),
+      stores());
 }
 
 // Vectors of 16 bytes of the widest element that has its own place for every i.
@@ -261,6 +234,47 @@ int unroll_of(const Writer& w, std::int64_t n) {
 }
 
 }  // namespace
+
+std::string step_functions(const Loop& loop) {
+  std::string text;
+  std::vector<const Scalar*> scalars;
+  for (const View& v : loop.inputs) scalars.push_back(&v.scalar);
+  for (std::size_t s = 0; s < loop.steps.size(); ++s) {
+    const LoopStep& step = loop.steps[s];
+    std::string names, types = fmt::format("typedef {} R;", step.result.compute);
+    for (std::size_t k = 0; k < step.operands.size(); ++k) {
+      const std::string& type = scalars[static_cast<std::size_t>(step.operands[k])]->compute;
+      const char low = static_cast<char>('a' + k), high = static_cast<char>('A' + k);
+      names += fmt::format("{}{} {}", k == 0 ? "" : ", ", type, low);
+      types += fmt::format(" typedef {} {};", type, high);
+    }
+    text += fmt::format("inline {} step{}({}) {{\n  {}\n  {}\n}}\n", step.result.compute, s, names, types,
+                        step.body);
+    scalars.push_back(&step.result);
+  }
+  return text;
+}
+
+std::string step_calls(const Loop& loop) {
+  std::string text;
+  for (std::size_t s = 0; s < loop.steps.size(); ++s) {
+    const LoopStep& step = loop.steps[s];
+    const std::size_t made = loop.inputs.size() + s;
+    std::string operands;
+    for (const int r : step.operands) operands += fmt::format("{}r{}", operands.empty() ? "" : ", ", r);
+    text += fmt::format("      const {} m{} = {};\n      const {} r{} = {};\n", step.result.memory, made,
+                        step.result.store(fmt::format("step{}({})", s, operands)), step.result.compute, made,
+                        step.result.load(fmt::format("m{}", made)));
+  }
+  return text;
+}
+
+std::string result_text(const Loop& loop, std::size_t k) {
+  const auto& [from, to] = loop.outputs[k];
+  const int made = from - static_cast<int>(loop.inputs.size());
+  const bool same = made >= 0 && loop.steps[static_cast<std::size_t>(made)].result.memory == to.scalar.memory;
+  return same ? fmt::format("m{}", from) : to.scalar.store(fmt::format("r{}", from));
+}
 
 View flat_view(const Scalar& scalar, std::int64_t n) { return {scalar, {{n, 1}}}; }
 

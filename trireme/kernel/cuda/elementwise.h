@@ -45,6 +45,12 @@ struct Loop {
   std::vector<Output> outputs = {};
 };
 
+// Texts of steps: their functions; then, where r0... are the inputs, calls that give every step its result in
+// registers (r) and as it goes to memory (m), rounded once; and what output k is of those.
+std::string step_functions(const Loop& loop);
+std::string step_calls(const Loop& loop);
+std::string result_text(const Loop& loop, std::size_t k);
+
 // A compiled loop. Empty where there is nothing to do.
 class LoopKernel {
  public:
@@ -60,6 +66,10 @@ class LoopKernel {
   std::vector<unsigned> alignments_;  // bytes, per pointer, for whole vectors; 0: any
 };
 Result<LoopKernel> make_loop(CudaDevice& device, const Loop& loop);
+
+// The loop of a node with a program (op/fused/program.h).
+struct CudaQuery;
+Result<Loop> loop_of_program(const CudaQuery& query);
 
 // A loop that writes output 0 from the inputs as they are.
 Result<std::unique_ptr<CudaKernel>> make_loop_kernel(CudaDevice& device, const Loop& loop);

@@ -41,12 +41,17 @@ constexpr Row kRows[] = {
     {"expm1", "return expm1(a);"},
     {"floor", "return floor(a);"},
     {"gelu",
-     "const A half_a = times((A)0.5, a);\n"
+     "if ($tanh) return times(a, logistic_of((A)1.59576912160573071176 * a * (1 + (A)0.044715 * (a * a))));\n"
+     "  return times(times((A)0.5, a), 1 + erf(times((A)0.70710678118654752440, a)));"},
+    {"gelu_grad",
+     "const A square = b * b;\n"
      "  if ($tanh) {\n"
-     "    const A u = times((A)0.79788456080286535588, a + times((A)0.044715, times(times(a, a), a)));\n"
-     "    return times(half_a, 1 + tanh(u));\n"
+     "    const A share = logistic_of((A)1.59576912160573071176 * b * (1 + (A)0.044715 * square));\n"
+     "    const A slope = (A)1.59576912160573071176 * (1 + (A)0.134145 * square);\n"
+     "    return times(a, share * (1 + b * (1 - share) * slope));\n"
      "  }\n"
-     "  return times(half_a, 1 + erf(times((A)0.70710678118654752440, a)));"},
+     "  const A area = (A)0.5 * (1 + erf((A)0.70710678118654752440 * b));\n"
+     "  return times(a, area + b * exp((A)-0.5 * square) * (A)0.39894228040143267794);"},
     {"greater", "return a > b;"},
     {"greater_equal", "return a >= b;"},
     {"is_finite", "return a - a == 0;"},
@@ -154,6 +159,9 @@ inline double magnitude(double v) { return fabs(v); }
 inline i64 magnitude(i64 v) { return v < 0 ? (i64)(0 - (u64)v) : v; }
 inline i32 magnitude(i32 v) { return v < 0 ? (i32)(0 - (u32)v) : v; }
 inline u8 magnitude(u8 v) { return v; }
+// (1 + tanh(v / 2)) / 2, to some units in the last place: where it is small there is nothing to cancel.
+inline float logistic_of(float v) { return __fdividef(1.0f, 1.0f + __expf(-v)); }
+inline double logistic_of(double v) { return 1 / (1 + exp(-v)); }
 // Towards zero, with the last bit set where that is not exact: rounding to 16 bits afterwards rounds once.
 inline float to_odd(double v) {
   const float f = (float)v;

@@ -48,7 +48,7 @@ Made make_bias_add(const CudaQuery& q) {
   return make_loop_kernel(q.device, loop);
 }
 
-Made make_fused(const CudaQuery& q) {
+Result<Loop> loop_of_program(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const auto program, op::detail::parse_program(q.attrs.get_text("program")));
   TR_ASSIGN_OR_RETURN(const auto types, op::detail::register_types(program, q.inputs));
   const Shape& shape = types.back().shape;
@@ -64,6 +64,11 @@ Made make_fused(const CudaQuery& q) {
   }
   for (const int r : program.outputs)
     loop.outputs.push_back({r, flat_view(scalar_of(types[static_cast<std::size_t>(r)].dtype), loop.n)});
+  return loop;
+}
+
+Made make_fused(const CudaQuery& q) {
+  TR_ASSIGN_OR_RETURN(const Loop loop, loop_of_program(q));
   return make_loop_kernel(q.device, loop);
 }
 

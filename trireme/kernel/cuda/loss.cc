@@ -15,7 +15,51 @@ namespace {
 // finite, so that -inf, a class that is ruled out, adds nothing; a row of nothing else is NaN, as one with
 // +inf.
 constexpr const char* kEntropyText = R"cuda(
-__device__ __forceinline__ A lowest() { return sizeof(A) == 8 ? (A)-1.7976931348623157e308 : (A)-3.402823466e38f; }
+// For 16-bit elements it is far enough from the end of float to be counted in units of log 2.
+__device__ __forceinline__ A lowest() {
+  return sizeof(A) == 8 ? (A)-1.7976931348623157e308 : sizeof(T) == 2 ? (A)-2e38f : (A)-3.402823466e38f;
+}
+// share(x, unit(shift)) is exp(x - shift); of 16-bit elements one multiply-add and one power of 2.
+__device__ __forceinline__ A unit(A shift) { return sizeof(T) == 2 ? shift * (A)1.4426950408889634 : shift; }
+__device__ __forceinline__ A share(A x, A shift) {
+  if constexpr (sizeof(T) == 2) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(x, 1.44269504f, -shift)));
+    return power;
+  } else {
+    return exp_of(x - shift);
+  }
+}
+__device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }  // never NaN if one is not
+__device__ __forceinline__ double larger(double a, double b) { return fmax(a, b); }
+__device__ __forceinline__ A largest(const Packed& p) {
+  A here = widen(p.v[0]);
+#pragma unroll
+  for (int v = 1; v < kPack; ++v) here = larger(here, widen(p.v[v]));
+  return here;
+}
+// The sum of a pack, relative to the largest value so far.
+__device__ __forceinline__ void add_shares(const Packed& p, A here, A& top, A& sum) {
+  if (here > top) {
+    sum *= exp_of(top - here);
+    top = here;
+  }
+  const A shift = unit(top);
+#pragma unroll
+  for (int v = 0; v < kPack; ++v) sum += share(widen(p.v[v]), shift);
+}
+// factor (exp(x - lse) - [label]) for a pack that begins at i; `shift`: unit(lse).
+template <class E> __device__ __forceinline__ Pack<E, kPack> grads(const Packed& p, int i, int label, A factor, A shift) {
+  Pack<E, kPack> d;
+#pragma unroll
+  for (int v = 0; v < kPack; ++v) d.v[v] = narrow<E>(factor * share(widen(p.v[v]), shift));
+  if ((u32)(label - i) < (u32)kPack) {  // one pack of a row
+#pragma unroll
+    for (int v = 0; v < kPack; ++v)
+      if (i + v == label) d.v[v] = narrow<E>(factor * (share(widen(p.v[v]), shift) - (A)1));
+  }
+  return d;
+}
 
 // Of what the threads of a row have.
 __device__ __forceinline__ A joined_log_sum_exp(A top, A sum) {
@@ -26,20 +70,7 @@ __device__ __forceinline__ A joined_log_sum_exp(A top, A sum) {
 
 template <class R> __device__ __forceinline__ A log_sum_exp(const R& row) {
   A top = lowest(), sum = 0;
-  row.scan([&](const Packed& p, int) {
-    A here = widen(p.v[0]);
-#pragma unroll
-    for (int v = 1; v < kPack; ++v) {
-      const A a = widen(p.v[v]);
-      here = a > here ? a : here;
-    }
-    if (here > top) {
-      sum *= exp_of(top - here);
-      top = here;
-    }
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) sum += exp_of(widen(p.v[v]) - top);
-  });
+  row.scan([&](const Packed& p, int) { add_shares(p, largest(p), top, sum); });
   return joined_log_sum_exp(top, sum);
 }
 
@@ -61,14 +92,8 @@ extern "C" __global__ void entropy(const T* logits, const L* labels, const float
 constexpr const char* kEntropyGradText = R"cuda(
 template <bool kAligned> __device__ __forceinline__ void grad_row(const T* from, O* to, int label, A factor, i64 n) {
   const Row<T, kAligned> row(from, n);
-  const A lse = log_sum_exp(row);
-  row.each([&](const Packed& p, int i) {
-    Pack<O, kPack> d;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v)
-      d.v[v] = narrow<O>(factor * (exp_of(widen(p.v[v]) - lse) - (A)(i + v == label ? 1 : 0)));
-    store_pack<kAligned>(to + i, d);
-  });
+  const A shift = unit(log_sum_exp(row));
+  row.each([&](const Packed& p, int i) { store_pack<kAligned>(to + i, grads<O>(p, i, label, factor, shift)); });
 }
 
 extern "C" __global__ void __launch_bounds__(kByWarp ? 128 : kThreads)
@@ -132,19 +157,14 @@ __device__ __forceinline__ void step_row(const T* from, O* to, int label, A weig
   const Row<T, kAligned> row(from, n);
   A top = lowest(), sum = 0;
   row.scan([&](const Packed& p, int i) {
-    A here = widen(p.v[0]);
+    const A here = largest(p);
+    if ((u32)(label - i) >= (u32)kPack) {
+      beaten |= i < label ? here >= mine : here > mine;
+    } else {
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A a = widen(p.v[v]);
-      here = a > here ? a : here;
-      beaten |= i + v < label ? a >= mine : a > mine;
+      for (int v = 0; v < kPack; ++v) beaten |= i + v < label ? widen(p.v[v]) >= mine : widen(p.v[v]) > mine;
     }
-    if (here > top) {
-      sum *= exp_of(top - here);
-      top = here;
-    }
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) sum += exp_of(widen(p.v[v]) - top);
+    add_shares(p, here, top, sum);
   });
   const A lse = joined_log_sum_exp(top, sum), factor = weight * d;
   beaten = row_max(beaten);
@@ -152,13 +172,8 @@ __device__ __forceinline__ void step_row(const T* from, O* to, int label, A weig
     *loss = narrow<P>(weight * (lse - mine));
     *correct = !beaten && weight > 0 ? 1.0f : 0.0f;
   }
-  row.each([&](const Packed& p, int i) {
-    Pack<O, kPack> g;
-#pragma unroll
-    for (int v = 0; v < kPack; ++v)
-      g.v[v] = narrow<O>(factor * (exp_of(widen(p.v[v]) - lse) - (A)(i + v == label ? 1 : 0)));
-    store_pack<kAligned>(to + i, g);
-  });
+  const A shift = unit(lse);
+  row.each([&](const Packed& p, int i) { store_pack<kAligned>(to + i, grads<O>(p, i, label, factor, shift)); });
 }
 
 extern "C" __global__ void __launch_bounds__(kByWarp ? 128 : kThreads)

@@ -34,7 +34,8 @@ std::string norm_text(const CudaQuery& q, std::initializer_list<Constant> consta
                      {"G", out(1)},
                      {"H", out(2)},
                      {"O", in(q.inputs.size() > 5 ? 5 : 0)},
-                     {"C", out(q.outputs.size() > 3 ? 3 : 0)}},
+                     {"C", out(q.outputs.size() > 3 ? 3 : 0)},
+                     {"K", out(q.outputs.size() > 4 ? 4 : 0)}},
                     constants, parts);
 }
 

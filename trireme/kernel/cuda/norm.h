@@ -13,7 +13,7 @@ namespace trireme::kernel::cuda {
 std::size_t widest_bytes(const CudaQuery& query);
 
 // A text with the types of the operands: T x, S scale, B bias, M mean, V var, Y y; of a gradient D dy, X dx,
-// G dscale, H dbias; O other and C copy of layer_norm_grad_sum.
+// G dscale, H dbias; O other, C copy and K its sums of layer_norm_grad_sum.
 std::string norm_text(const CudaQuery& query, std::initializer_list<Constant> constants,
                       std::initializer_list<std::string_view> parts);
 

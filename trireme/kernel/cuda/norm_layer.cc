@@ -1,9 +1,9 @@
 // layer_norm and its gradient. x is [rows, n]; a warp or a block has a row, which stays in registers up to
 // some 16,000 elements. Formulas: op/nn/norm.h.
 //
-// The gradient has every thread add what its columns give to dscale and dbias over many rows; partial sums go
-// to the workspace and a second kernel adds them in a fixed order. Rows too long for registers read x and dy
-// again instead (norm_params).
+// In the gradient a block has a row. Every thread adds what its columns give to dscale and dbias over many
+// rows; partial sums go to the workspace and a second kernel adds them in a fixed order. Rows too long for
+// registers read x and dy again instead (norm_params).
 #include <algorithm>
 
 #include "trireme/kernel/cuda/norm.h"
@@ -59,146 +59,208 @@ extern "C" __global__ void layer_norm(const T* x, const S* scale, const B* bias,
 }
 )cuda";
 
-// parts: [blocks][dscale, dbias][n]. Where rows do not fit into registers kKept is 0 and parts are not
-// written.
+// parts: [blocks][lists][n]; lists: dscale, dbias and, where there is a copy, the sums of its columns.
+// Where rows do not fit into registers kKept is 0 and parts are not written.
 constexpr const char* kGradText = R"cuda(
-constexpr int kWarps = 8;  // rows at once in a block that has a row per warp
+constexpr int kLists = kSums ? 3 : 2;
 // Rounded as by an op of its own, not as part of a multiply-add.
 __device__ __forceinline__ float plus(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
-struct Columns {
-  A dscale[kKeep][kPack], dbias[kKeep][kPack];
-};
+struct Operands { const T* x; const S* scale; const M* means; const V* vars; const D* dy; const O* other; X* dx; C* copy; };
 
-template <bool kAligned>
-__device__ __forceinline__ void grad_row(const T* x, const S* scale, A mean, A inv, const D* dy, X* dx, const O* other,
-                                         C* copy, i64 n, Columns& columns) {
-  const Row<T, kAligned> row(x, n);
-  const Row<D, kAligned> up(dy, n);
-  A sum = 0, dot = 0;
-  row.each_placed([&](const Packed& p, int i, int u) {
-    const auto s = load_pack<kAligned>(scale + i);
-    const auto d = kKept ? up.kept[u] : load_pack<kAligned>(dy + i);
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A xh = (widen(p.v[v]) - mean) * inv, dv = widen(d.v[v]), g = dv * widen(s.v[v]);
-      sum += g;
-      dot += g * xh;
-      if (kKept) {
-        columns.dscale[u][v] += dv * xh;
-        columns.dbias[u][v] += dv;
-      }
+// The sums of two values over a row; `turn` alternates, so that one barrier does.
+__device__ __forceinline__ void add_up(A& a, A& b, int turn) {
+  a = warp_sum(a);
+  b = warp_sum(b);
+  if constexpr (kThreads > 32) {
+    __shared__ A warps[2][2][kThreads / 32];
+    if ((threadIdx.x & 31) == 0) {
+      warps[turn][0][threadIdx.x >> 5] = a;
+      warps[turn][1][threadIdx.x >> 5] = b;
     }
-  });
-  sum = row_sum(sum) / (A)n;
-  dot = row_sum(dot) / (A)n;
-  row.each_placed([&](const Packed& p, int i, int u) {
-    const auto s = load_pack<kAligned>(scale + i);
-    const auto d = kKept ? up.kept[u] : load_pack<kAligned>(dy + i);
-    Pack<X, kPack> out;
-    Pack<O, kPack> o;
-    Pack<C, kPack> low;
-    if constexpr (kSums) o = load_pack<kAligned>(other + i);
+    __syncthreads();
+    a = b = 0;
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      const A xh = (widen(p.v[v]) - mean) * inv, g = widen(d.v[v]) * widen(s.v[v]);
-      out.v[v] = narrow<X>(inv * (g - sum - xh * dot));
-      if constexpr (kSums) {
-        out.v[v] = narrow<X>(plus(widen(out.v[v]), widen(o.v[v])));
-        low.v[v] = narrow<C>(widen(out.v[v]));
-      }
+    for (int w = 0; w < kThreads / 32; ++w) {
+      a += warps[turn][0][w];
+      b += warps[turn][1][w];
     }
-    store_pack<kAligned>(dx + i, out);
-    if constexpr (kSums) store_pack<kAligned>(copy + i, low);
-  });
-}
-
-template <bool kAligned>
-__device__ __forceinline__ void grad_rows(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx,
-                                          const O* other, C* copy, i64 rows, i64 n, double eps, Columns& columns) {
-  for (i64 r = row_index(); r < rows; r += (i64)gridDim.x * (kByWarp ? kWarps : 1)) {
-    const A inv = (A)1 / root_of(widen(vars[r]) + (A)eps);
-    grad_row<kAligned>(x + r * n, scale, widen(means[r]), inv, dy + r * n, dx + r * n, other + r * n,
-                       copy + r * n, n, columns);
   }
 }
+// One element: what dx, its sum with the residual's gradient and the copy are.
+struct Made { X dx; C copy; };
+__device__ __forceinline__ Made made_of(A xh, A g, A sum, A dot, A inv, O other) {
+  Made made;
+  made.dx = narrow<X>(inv * (g - sum - xh * dot));
+  if constexpr (kSums) {
+    made.dx = narrow<X>(plus(widen(made.dx), widen(other)));
+    made.copy = narrow<C>(widen(made.dx));
+  }
+  return made;
+}
 
-extern "C" __global__ void __launch_bounds__(kByWarp ? kWarps * 32 : kThreads)
-    layer_norm_grad(const T* x, const S* scale, const M* means, const V* vars, const D* dy, X* dx, A* parts,
-                    const O* other, C* copy, i64 rows, i64 n, double eps) {
-  Columns columns;
+// What a thread has of a row: the packs lane, lane + kThreads...
+struct Part {
+  Packed x[kKeep];
+  Pack<D, kPack> dy[kKeep];
+  Pack<O, kPack> other[kSums ? kKeep : 1];
+  A mean, inv;
+};
+template <bool kAligned>
+__device__ __forceinline__ void load_part(Part& part, const Operands& o, i64 r, int n, A eps) {
+#pragma unroll
+  for (int u = 0; u < kKeep; ++u) {
+    const int i = (u * kThreads + threadIdx.x) * kPack;
+    if (i >= n) continue;
+    part.x[u] = load_pack<kAligned>(o.x + r * n + i);
+    part.dy[u] = load_pack<kAligned>(o.dy + r * n + i);
+    if constexpr (kSums) part.other[u] = load_pack<kAligned>(o.other + r * n + i);
+  }
+  part.mean = widen(o.means[r]);
+  part.inv = (A)1 / root_of(widen(o.vars[r]) + eps);
+}
+
+// A block has a row, reads the next one meanwhile where registers allow it, and adds up its columns on the way.
+template <bool kAligned>
+__device__ __forceinline__ void grad_rows(const Operands& o, A* parts, i64 rows, int n, A eps) {
+  constexpr bool kAhead = kKeep * kPack <= 8;
+  A lists[kLists][kKeep][kPack];
+  Pack<S, kPack> scale[kKeep];
+#pragma unroll
+  for (int u = 0; u < kKeep; ++u) {
+    const int i = (u * kThreads + threadIdx.x) * kPack;
+    if (i < n) scale[u] = load_pack<kAligned>(o.scale + i);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v)
+#pragma unroll
+      for (int k = 0; k < kLists; ++k) lists[k][u][v] = 0;
+  }
+  Part now, next;
+  int turn = 0;
+  if (kAhead) load_part<kAligned>(next, o, blockIdx.x, n, eps);
+  for (i64 r = blockIdx.x; r < rows; r += gridDim.x, turn ^= 1) {
+    if constexpr (kAhead) {
+      now = next;
+      if (r + gridDim.x < rows) load_part<kAligned>(next, o, r + gridDim.x, n, eps);
+    } else {
+      load_part<kAligned>(now, o, r, n, eps);
+    }
+    A sum = 0, dot = 0;
+#pragma unroll
+    for (int u = 0; u < kKeep; ++u) {
+      if ((u * kThreads + threadIdx.x) * kPack >= n) continue;
+#pragma unroll
+      for (int v = 0; v < kPack; ++v) {
+        const A xh = (widen(now.x[u].v[v]) - now.mean) * now.inv, d = widen(now.dy[u].v[v]);
+        const A g = d * widen(scale[u].v[v]);
+        sum += g;
+        dot += g * xh;
+        lists[0][u][v] += d * xh;
+        lists[1][u][v] += d;
+      }
+    }
+    add_up(sum, dot, turn);
+    sum /= (A)n;
+    dot /= (A)n;
+#pragma unroll
+    for (int u = 0; u < kKeep; ++u) {
+      const int i = (u * kThreads + threadIdx.x) * kPack;
+      if (i >= n) continue;
+      Pack<X, kPack> out;
+      Pack<C, kPack> low;
+#pragma unroll
+      for (int v = 0; v < kPack; ++v) {
+        const A xh = (widen(now.x[u].v[v]) - now.mean) * now.inv;
+        const A g = widen(now.dy[u].v[v]) * widen(scale[u].v[v]);
+        const Made made = made_of(xh, g, sum, dot, now.inv, now.other[kSums ? u : 0].v[v]);
+        out.v[v] = made.dx;
+        low.v[v] = made.copy;
+        if constexpr (kSums) lists[2][u][v] += widen(made.copy);
+      }
+      store_pack<kAligned>(o.dx + r * n + i, out);
+      if constexpr (kSums) store_pack<kAligned>(o.copy + r * n + i, low);
+    }
+  }
 #pragma unroll
   for (int u = 0; u < kKeep; ++u)
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) columns.dscale[u][v] = columns.dbias[u][v] = 0;
-  if (is_aligned(x) && is_aligned(scale) && is_aligned(dy) && is_aligned(dx) && is_aligned(other) && is_aligned(copy))
-    grad_rows<true>(x, scale, means, vars, dy, dx, other, copy, rows, n, eps, columns);
-  else
-    grad_rows<false>(x, scale, means, vars, dy, dx, other, copy, rows, n, eps, columns);
-  if (!kKept) return;
-  A* mine = parts + (i64)blockIdx.x * 2 * n;
-  if constexpr (kByWarp) {  // the warps of a block add theirs in order
-    __shared__ A sums[2][kKeep * 32 * kPack];
-    for (int w = 0; w < kWarps; ++w) {
-      __syncthreads();
-      if (threadIdx.x / 32 != w) continue;
+    for (int v = 0; v < kPack; ++v) {
+      const int c = (u * kThreads + threadIdx.x) * kPack + v;
 #pragma unroll
-      for (int u = 0; u < kKeep; ++u)
-#pragma unroll
-        for (int v = 0; v < kPack; ++v) {
-          const int c = (u * 32 + row_lane()) * kPack + v;
-          sums[0][c] = w == 0 ? columns.dscale[u][v] : sums[0][c] + columns.dscale[u][v];
-          sums[1][c] = w == 0 ? columns.dbias[u][v] : sums[1][c] + columns.dbias[u][v];
-        }
+      for (int k = 0; k < kLists; ++k)
+        if (c < n) parts[((i64)blockIdx.x * kLists + k) * n + c] = lists[k][u][v];
     }
-    __syncthreads();
-    for (int c = threadIdx.x; c < n; c += kWarps * 32) {
-      mine[c] = sums[0][c];
-      mine[n + c] = sums[1][c];
+}
+
+// Rows that are read twice.
+__device__ __forceinline__ void long_rows(const Operands& o, i64 rows, i64 n, A eps) {
+  int turn = 0;
+  for (i64 r = blockIdx.x; r < rows; r += gridDim.x, turn ^= 1) {
+    const T* x = o.x + r * n;
+    const D* dy = o.dy + r * n;
+    const A mean = widen(o.means[r]), inv = (A)1 / root_of(widen(o.vars[r]) + eps);
+    A sum = 0, dot = 0;
+#pragma unroll 4
+    for (i64 i = threadIdx.x; i < n; i += kThreads) {
+      const A g = widen(dy[i]) * widen(o.scale[i]);
+      sum += g;
+      dot += g * ((widen(x[i]) - mean) * inv);
     }
-  } else {
-#pragma unroll
-    for (int u = 0; u < kKeep; ++u)
-#pragma unroll
-      for (int v = 0; v < kPack; ++v) {
-        const int c = (u * kThreads + row_lane()) * kPack + v;
-        if (c < n) {
-          mine[c] = columns.dscale[u][v];
-          mine[n + c] = columns.dbias[u][v];
-        }
-      }
+    add_up(sum, dot, turn);
+    sum /= (A)n;
+    dot /= (A)n;
+#pragma unroll 4
+    for (i64 i = threadIdx.x; i < n; i += kThreads) {
+      const A g = widen(dy[i]) * widen(o.scale[i]), xh = (widen(x[i]) - mean) * inv;
+      const Made made = made_of(xh, g, sum, dot, inv, kSums ? o.other[r * n + i] : O());
+      o.dx[r * n + i] = made.dx;
+      if constexpr (kSums) o.copy[r * n + i] = made.copy;
+    }
   }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
+    layer_norm_grad(const Operands o, A* parts, i64 rows, i64 n, double eps) {
+  if constexpr (!kKept)
+    long_rows(o, rows, n, (A)eps);
+  else if (is_aligned(o.x) && is_aligned(o.scale) && is_aligned(o.dy) && is_aligned(o.dx) && is_aligned(o.other) &&
+           is_aligned(o.copy))
+    grad_rows<true>(o, parts, rows, (int)n, (A)eps);
+  else
+    grad_rows<false>(o, parts, rows, (int)n, (A)eps);
 }
 
 // For long rows: threads x along columns, blocks y over parts of the rows.
-extern "C" __global__ void norm_params(const T* x, const M* means, const V* vars, const D* dy, A* parts, i64 rows,
-                                       i64 n, double eps) {
+extern "C" __global__ void norm_params(const Operands o, A* parts, i64 rows, i64 n, double eps) {
   const i64 c = first_index(), each = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * each;
   if (c >= n) return;
   const i64 end = begin + each < rows ? begin + each : rows;
-  A dscale = 0, dbias = 0;
+  A lists[3] = {0, 0, 0};
   for (i64 r = begin; r < end; ++r) {
-    const A inv = (A)1 / root_of(widen(vars[r]) + (A)eps), d = widen(dy[r * n + c]);
-    dscale += d * ((widen(x[r * n + c]) - widen(means[r])) * inv);
-    dbias += d;
+    const A inv = (A)1 / root_of(widen(o.vars[r]) + (A)eps), d = widen(o.dy[r * n + c]);
+    lists[0] += d * ((widen(o.x[r * n + c]) - widen(o.means[r])) * inv);
+    lists[1] += d;
+    if (kSums) lists[2] += widen(o.copy[r * n + c]);
   }
-  parts[blockIdx.y * 2 * n + c] = dscale;
-  parts[blockIdx.y * 2 * n + n + c] = dbias;
+  for (int k = 0; k < kLists; ++k) parts[(blockIdx.y * kLists + k) * n + c] = lists[k];
 }
 
-// Threads x along 2 n columns, threads y over parts.
-extern "C" __global__ void sum_parts(const A* parts, G* dscale, H* dbias, i64 n, i64 num_parts) {
+// Threads x along the columns of all lists, threads y over parts.
+extern "C" __global__ void sum_parts(const A* parts, G* dscale, H* dbias, K* sums_of_copy, i64 n, i64 num_parts) {
   __shared__ A sums[32][33];
   const i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
   A sum = 0;
-  if (c < 2 * n)
-    for (i64 k = threadIdx.y; k < num_parts; k += 32) sum += parts[k * 2 * n + c];
+  if (c < kLists * n) {
+#pragma unroll 8
+    for (i64 k = threadIdx.y; k < num_parts; k += 32) sum += parts[k * kLists * n + c];
+  }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || c >= 2 * n) return;
+  if (threadIdx.y != 0 || c >= kLists * n) return;
   for (int k = 1; k < 32; ++k) sum += sums[k][threadIdx.x];
   if (c < n) dscale[c] = narrow<G>(sum);
-  else dbias[c - n] = narrow<H>(sum);
+  else if (c < 2 * n) dbias[c - n] = narrow<H>(sum);
+  else sums_of_copy[c - 2 * n] = narrow<K>(sum);
 }
 )cuda";
 
@@ -232,43 +294,70 @@ Made make_layer_norm(const CudaQuery& q) {
 
 namespace {
 
-// sums: with `other` and a copy of the result.
+// As in the text.
+struct Operands {
+  void *x, *scale, *means, *vars, *dy, *other, *dx, *copy;
+};
+
+// Threads of a row: two packs each, as long as there are enough threads.
+struct GradPlan {
+  int pack = 1, threads = 32, keep = 1, blocks = 1;  // blocks: of a multiprocessor at once
+  bool kept = true;
+};
+GradPlan plan_grad(std::size_t widest, std::int64_t n) {
+  constexpr int kMostThreads = 512, kMostPacks = 8, kAtOnce = 576;
+  GradPlan p;
+  p.pack = pack_width(widest, n);
+  const std::int64_t packs = n / p.pack;
+  p.threads = static_cast<int>(std::clamp<std::int64_t>((packs + 63) / 64 * 32, 32, kMostThreads));
+  const std::int64_t keep = (packs + p.threads - 1) / p.threads;
+  p.kept = keep <= kMostPacks;
+  p.keep = p.kept ? static_cast<int>(std::max<std::int64_t>(keep, 1)) : 1;
+  p.blocks = std::clamp(kAtOnce / p.threads, 1, 16);
+  return p;
+}
+
+// sums: with `other`, a copy of the result and the sums of its columns.
 Made make_grad(const CudaQuery& q, bool sums) {
   const Rows s = rows_of(q);
-  const RowPlan plan = plan_row(q.inputs[0].dtype, widest_bytes(q), s.n, false);
+  const GradPlan plan = plan_grad(widest_bytes(q), s.n);
   const double eps = q.attrs.get_float("eps");
-  const std::string text = norm_text(q, {{"kPack", plan.pack}, {"kSums", sums}},
-                                     {row_constants(plan), pack_text(), row_text(), kGradText});
+  const std::string text = norm_text(q,
+                                     {{"kPack", plan.pack},
+                                      {"kThreads", plan.threads},
+                                      {"kKeep", plan.keep},
+                                      {"kKept", plan.kept},
+                                      {"kBlocks", plan.blocks},
+                                      {"kSums", sums}},
+                                     {pack_text(), kGradText});
   TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text, "layer_norm_grad"));
   const Function* params = nullptr;
   if (!plan.kept) {
     TR_ASSIGN_OR_RETURN(params, q.device.function(text, "norm_params"));
   }
   TR_ASSIGN_OR_RETURN(const Function* sum, q.device.function(text, "sum_parts"));
-  // Two to eight blocks for each multiprocessor of the GPUs that this is made for; a constant, so that sums
-  // do not depend on the GPU.
-  const bool by_warp = plan.threads == 32;
-  const int per_multiprocessor = by_warp ? 2 : std::clamp(768 / plan.threads, 2, 8);
-  const unsigned blocks =
-      blocks_for(s.rows, by_warp ? 8 : 1, 1, 132U * static_cast<unsigned>(per_multiprocessor));
+  // As many as the GPUs that this is made for run at once; a constant, so that sums do not depend on the GPU.
+  const unsigned blocks = blocks_for(s.rows, 1, 1, 132U * static_cast<unsigned>(plan.blocks));
   const std::int64_t parts = s.rows == 0 ? 0 : plan.kept ? blocks : std::min<std::int64_t>(s.rows, 64);
+  const std::int64_t lists = sums ? 3 : 2;
   return make_kernel(
       [=](const CudaArgs& a) -> Status {
         if (s.n == 0) return ok_status();
-        void *x = a.in(0).raw(), *mean = a.in(2).raw(), *var = a.in(3).raw(), *dy = a.in(4).raw();
-        void *work = a.workspace, *other = sums ? a.in(5).raw() : nullptr,
-             *copy = sums ? a.out(3).raw() : nullptr;
+        const Operands o{a.in(0).raw(),  a.in(1).raw(),
+                         a.in(2).raw(),  a.in(3).raw(),
+                         a.in(4).raw(),  sums ? a.in(5).raw() : nullptr,
+                         a.out(0).raw(), sums ? a.out(3).raw() : nullptr};
+        void *work = a.workspace, *columns = sums ? a.out(4).raw() : nullptr;
         if (s.rows > 0)
-          TR_RETURN_IF_ERROR(
-              launch(a.stream, *f, {blocks}, {by_warp ? 256U : static_cast<unsigned>(plan.threads)}, 0, x,
-                     a.in(1).raw(), mean, var, dy, a.out(0).raw(), work, other, copy, s.rows, s.n, eps));
+          TR_RETURN_IF_ERROR(launch(a.stream, *f, {blocks}, {static_cast<unsigned>(plan.threads)}, 0, o, work,
+                                    s.rows, s.n, eps));
         if (s.rows > 0 && !plan.kept)
           TR_RETURN_IF_ERROR(launch(a.stream, *params, {blocks_for(s.n, 256), static_cast<unsigned>(parts)},
-                                    {256}, 0, x, mean, var, dy, work, s.rows, s.n, eps));
-        return launch(a.stream, *sum, {blocks_for(2 * s.n, 32)}, {32, 32}, 0, work, a.out(1).raw(),
-                      a.out(2).raw(), s.n, parts);
+                                    {256}, 0, o, work, s.rows, s.n, eps));
+        return launch(a.stream, *sum, {blocks_for(lists * s.n, 32)}, {32, 32}, 0, work, a.out(1).raw(),
+                      a.out(2).raw(), columns, s.n, parts);
       },
-      static_cast<std::size_t>(parts * 2 * s.n) * sizeof(double));
+      static_cast<std::size_t>(parts * lists * s.n) * sizeof(double));
 }
 
 }  // namespace

@@ -323,7 +323,7 @@ class StepKernel final : public CudaKernel {
   }
   Status enqueue_all(std::span<const CudaKernel* const> kernels,
                      std::span<const CudaArgs> args) const override {
-    constexpr int kPacks = 4;  // of every thread
+    constexpr int kPacks = 16;  // of every thread: factors take a block some microseconds
     Many many;
     int count = 0;
     const auto send = [&](const CudaArgs& a) -> Status {

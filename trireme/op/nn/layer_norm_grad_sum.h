@@ -1,5 +1,6 @@
 // layer_norm_grad_sum: the gradient of a layer norm that stands beside a residual, and what is made of it.
-//   (x, scale, mean, var, dy, other) -> dx + other, dscale, dbias, a copy of the sum in another dtype
+//   (x, scale, mean, var, dy, other) -> dx + other, dscale, dbias, a copy of the sum in another dtype, and
+//   what bias_grad makes of that copy
 #pragma once
 
 #include "trireme/op/op.h"
