@@ -1,6 +1,7 @@
 // The family of all ops, in name order. One row per op/<family>/<op>.cc.
 #include <array>
 
+#include "trireme/op/array/cast_all.h"
 #include "trireme/op/elementwise/gelu_grad.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/fused/fused_bias_grad.h"
@@ -57,6 +58,7 @@ std::span<const OpDef* const> op_table() {
       &kBroadcast,
       &kBroadcastTo,
       &kCast,
+      &kCastAll,
       &kCeil,
       &kClip,
       &kConcat,

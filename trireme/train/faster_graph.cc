@@ -5,6 +5,7 @@
 #include "trireme/graph/pass/bias_products.h"
 #include "trireme/graph/pass/fuse_and_join.h"
 #include "trireme/graph/pass/join_bias_grads.h"
+#include "trireme/graph/pass/join_casts.h"
 #include "trireme/graph/pass/join_gelu_grads.h"
 #include "trireme/graph/pass/join_losses.h"
 #include "trireme/graph/pass/join_norm_sums.h"
@@ -107,7 +108,8 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
     if (device != nullptr) {
       TR_ASSIGN_OR_RETURN(merged, graph::fuse_and_join(merged));
-      return graph::join_bias_grads(merged);
+      TR_ASSIGN_OR_RETURN(merged, graph::join_bias_grads(merged));
+      return graph::join_casts(merged);
     }
   }
   return graph::fuse_elementwise(merged);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/conformance/cases/cases.h"
+#include "trireme/op/array/cast_all.h"
 #include "trireme/op/elementwise/gelu_grad.h"
 #include "trireme/op/ops.h"
 
@@ -79,6 +80,10 @@ void add_casts(std::vector<OpCase>& t) {
     t.push_back(
         {&kCast, fmt::format("to {}", dtype_name(to)), {{coarse ? kInts : kReal, {2, 3}}}, one("dtype", to)});
   }
+  t.push_back({&kCastAll,
+               "some",
+               {{kReal, {2, 3}}, {kReal, {0}}, {kReal, {}}, {kReal, {9000}}},
+               one("dtype", DType::kBF16)});
   t.push_back({&kCast, "positive to u8", {{kPositive, {2, 3}}}, one("dtype", DType::kU8)});
   t.push_back({&kCast, "floats to bool", {{kReal, {2, 3}}}, one("dtype", DType::kBool)});
   t.push_back({&kCast, "from bytes", {{kBytes, {5}}}, one("dtype", DType::kF32)});

@@ -4,6 +4,7 @@
 
 #include "trireme/graph/pass/bias_products.h"
 #include "trireme/graph/pass/join_bias_grads.h"
+#include "trireme/graph/pass/join_casts.h"
 #include "trireme/graph/pass/join_gelu_grads.h"
 #include "trireme/graph/pass/join_losses.h"
 #include "trireme/graph/pass/join_norm_sums.h"
@@ -87,6 +88,8 @@ std::span<const PassRow> pass_table() {
       PassRow{"join_bias_grads",
               "Adds up the gradient of a bias where a fused group makes its rows. After fuse.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_bias_grads(g); }},
+      PassRow{"join_casts", "Casts variables to 16 bits in one op. After gradients.", Exactness::kExact,
+              [](const Graph& g, const PassOptions&) { return join_casts(g); }},
       PassRow{"recompute", "Computes cheap values again instead of keeping them, under a memory limit.",
               Exactness::kExact,
               [](const Graph& g, const PassOptions& o) -> Result<Graph> {

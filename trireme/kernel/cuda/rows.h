@@ -10,6 +10,7 @@ using Made = Result<std::unique_ptr<CudaKernel>>;
 // elementwise, fused, array, embedding
 Made make_elementwise(const CudaQuery& q);
 Made make_bias_add(const CudaQuery& q);
+Made make_cast_all(const CudaQuery& q);
 Made make_fused(const CudaQuery& q);
 Made make_fused_bias_grad(const CudaQuery& q);
 Made make_same_elements(const CudaQuery& q);

@@ -71,6 +71,7 @@ std::span<const CudaRow> cuda_kernels() {
       {"sub", "nvrtc", &make_elementwise},
       {"tanh", "nvrtc", &make_elementwise},
       {"bias_add", "nvrtc", &make_bias_add, nullptr, true},
+      {"cast_all", "nvrtc", &make_cast_all},
       {"fused", "nvrtc", &make_fused},
       {"fused_bias_grad", "nvrtc", &make_fused_bias_grad},
       {"reshape", "nvrtc", &make_same_elements},

@@ -1,5 +1,6 @@
 #include "trireme/op/fused/fused_bias_grad.h"
 
+#include "trireme/op/detail/convert.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/fused/program.h"
 #include "trireme/op/ops.h"
@@ -27,7 +28,7 @@ void run(KernelArgs& a) {
     dispatch_float(from.dtype(), [&]<typename X>() {
       for (std::int64_t c = 0; c < columns; ++c) {
         T total = 0;
-        for (std::int64_t r = 0; r < rows; ++r) total += static_cast<T>(from.data<X>()[r * columns + c]);
+        for (std::int64_t r = 0; r < rows; ++r) total += convert<T>(from.data<X>()[r * columns + c]);
         to.data<T>()[c] = total;
       }
     });

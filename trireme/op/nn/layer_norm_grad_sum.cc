@@ -1,5 +1,6 @@
 #include "trireme/op/nn/layer_norm_grad_sum.h"
 
+#include "trireme/op/detail/convert.h"
 #include "trireme/op/nn/layer_norm.h"
 #include "trireme/op/ops.h"
 
@@ -34,7 +35,7 @@ void add_columns(const Tensor& copy, const Tensor& sums) {
       const C* const from = copy.data<C>();
       for (std::int64_t c = 0; c < n; ++c) {
         Acc<T> total = 0;
-        for (std::int64_t r = 0; r < rows; ++r) total += static_cast<Acc<T>>(from[r * n + c]);
+        for (std::int64_t r = 0; r < rows; ++r) total += convert<Acc<T>>(from[r * n + c]);
         sums.data<T>()[c] = static_cast<T>(total);
       }
     });
