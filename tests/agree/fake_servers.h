@@ -55,6 +55,9 @@ class FakeClient final : public server::Client {
                           server::CodedNote) override {
     return push(key, std::move(values), note);
   }
+  Task<Status> push_factors(std::uint32_t, Tensor, server::PushNote) override {
+    co_return error(Code::kInvalid, "not used");
+  }
   Task<Result<server::Version>> pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
                                            std::int64_t) override {
     return pull(key, std::move(into), clock);

@@ -162,6 +162,9 @@ class FirstTwo final : public server::Client {
   Task<Status> push_coded(std::uint32_t k, Tensor v, server::PushNote n, server::CodedNote c) override {
     return to_->push_coded(k, cut(v), n, c);
   }
+  Task<Status> push_factors(std::uint32_t k, Tensor f, server::PushNote n) override {
+    return to_->push_factors(k, f, n);
+  }
   Task<Result<Version>> pull_coded(std::uint32_t k, Tensor i, std::int64_t c, std::int64_t e) override {
     return to_->pull_coded(k, cut(i), c, e);
   }

@@ -42,6 +42,7 @@ Result<std::unique_ptr<Server>> server_of(Play& play, Runtime& rt, comm::Group& 
   options.make_update = play.cluster.make_update;
   options.divide_by_staleness = play.cluster.divide_by_staleness;
   options.link = play.cluster.link;
+  options.make_product = play.cluster.make_product;
   auto made = make_server(rt, group.mailbox(), options);
   if (made.ok()) expect_state_as_described(options, **made);
   return made;
@@ -103,6 +104,7 @@ ServerStats Cluster::total() const {
     sum.pushes += s.pushes, sum.pulls += s.pulls, sum.updates += s.updates;
     sum.dropped += s.dropped, sum.repeated += s.repeated, sum.pulls_waited += s.pulls_waited;
     sum.coded_pushes += s.coded_pushes, sum.coded_pulls += s.coded_pulls;
+    sum.factor_pushes += s.factor_pushes;
     for (const auto& [staleness, count] : s.staleness) sum.staleness[staleness] += count;
   }
   return sum;

@@ -35,6 +35,7 @@ struct Cluster {
   MakeUpdate make_update = nullptr;
   bool divide_by_staleness = false;
   LinkCoding link = {};
+  MakeProduct make_product = nullptr;
   runtime::WorldSpec spec = {};  // topology: made
   std::function<runtime::Task<Status>(Worker w)> work;
 

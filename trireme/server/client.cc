@@ -10,13 +10,15 @@ using comm::Letter;
 using runtime::Task;
 
 MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
-                       std::vector<Key> keys, std::vector<VectorCoder> coders, bool codes_pulls)
+                       std::vector<Key> keys, std::vector<SharedCoder> coders,
+                       std::vector<FactorSlice> factors, bool codes_pulls)
     : rt_(rt),
       mail_(mail),
       ranks_(std::move(ranks)),
       layout_(std::move(layout)),
       keys_(std::move(keys)),
       coders_(std::move(coders)),
+      factors_(std::move(factors)),
       codes_pulls_(codes_pulls && !coders_.empty()),
       pool_(device_of(rt)),
       had_(keys_.size()) {
@@ -222,10 +224,12 @@ Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tens
 std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int /*worker*/,
                                     std::vector<int> server_ranks, Layout layout, std::vector<Key> keys,
                                     const LinkCoding& link) {
-  Result<std::vector<VectorCoder>> coders = slice_coders(link, layout, keys);
+  Result<std::vector<SharedCoder>> coders = slice_coders(link, layout, keys);
   TR_CHECK(coders.ok(), "a coded link that does not fit: {}", coders.status().to_string());
+  Result<std::vector<FactorSlice>> factors = slice_factors(link.factors, layout, keys);
+  TR_CHECK(factors.ok(), "factors that do not fit: {}", factors.status().to_string());
   return std::make_unique<MailClient>(rt, mail, std::move(server_ranks), std::move(layout), std::move(keys),
-                                      std::move(*coders), link.pulls);
+                                      std::move(*coders), std::move(*factors), link.pulls);
 }
 
 }  // namespace trireme::server

@@ -46,6 +46,8 @@ class Client {
   // pushes of one key are packed and leave in the order of the calls.
   virtual runtime::Task<Status> push_coded(std::uint32_t key, Tensor values, PushNote note,
                                            CodedNote coded) = 0;
+  // As push() of the products of `factors`, f32, laid out as the link's FactorKey says; the servers multiply.
+  virtual runtime::Task<Status> push_factors(std::uint32_t key, Tensor factors, PushNote note) = 0;
   // `clock`: the one this worker is about to compute.
   virtual runtime::Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) = 0;
   // As pull(); where the link codes pulls, what comes is the coded difference to what this worker had from
@@ -72,7 +74,7 @@ class Client {
 };
 
 // Worker `worker` over `mail`; server s is rank server_ranks[s]. `link` is what the servers have, and fits
-// the layout (slice_coders()).
+// the layout (slice_coders(), slice_factors()).
 std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int worker,
                                     std::vector<int> server_ranks, Layout layout, std::vector<Key> keys,
                                     const LinkCoding& link = {});

@@ -11,8 +11,13 @@ namespace trireme::server {
 using comm::Letter;
 using runtime::Task;
 
+const VectorCoder* MailClient::coder_of(std::uint32_t key) const {
+  return coders_.empty() || slices_[key].empty() ? nullptr : coders_[slices_[key][0].id].get();
+}
+
 bool MailClient::encodes(std::uint32_t key, std::int64_t exchange) const {
-  return !coders_.empty() && !slices_[key].empty() && coders_[slices_[key][0].id].encodes_at(exchange);
+  const VectorCoder* coder = coder_of(key);
+  return coder != nullptr && coder->encodes_at(exchange);
 }
 
 Task<Status> MailClient::push_coded(std::uint32_t key, Tensor values, PushNote note, CodedNote coded) {
@@ -35,7 +40,7 @@ Task<Status> MailClient::push_coded(std::uint32_t key, Tensor values, PushNote n
 }
 
 Task<Status> MailClient::push_slice(Slice slice, Tensor values, Letter letter, CodedNote coded) {
-  const VectorCoder& coder = coders_[slice.id];
+  const VectorCoder& coder = *coders_[slice.id];
   TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(VectorCoder::num_elems_for(coder.max_bytes())));
   ToEncode from;
   from.values = std::move(values);
@@ -50,10 +55,48 @@ Task<Status> MailClient::push_slice(Slice slice, Tensor values, Letter letter, C
   co_return co_await send(slice.server, letter, message);
 }
 
+Task<Status> MailClient::push_factors(std::uint32_t key, Tensor factors, PushNote note) {
+  const auto is_factored = [&](const Slice& s) { return !factors_.empty() && factors_[s.id].is_on(); };
+  if (key >= keys_.size() || !std::all_of(slices_[key].begin(), slices_[key].end(), is_factored))
+    co_return error(Code::kInvalid, "[server] factors for key {}: expected a key that is pushed as factors",
+                    key);
+  std::int64_t elems = 0;
+  for (const Slice& s : slices_[key])
+    for (const FactorSlice::Piece& p : factors_[s.id].pieces)
+      elems =
+          std::max({elems, p.whole.u_offset + p.whole.rows * p.whole.depth, p.whole.v_offset + p.v_elems()});
+  if (factors.is_null() || factors.dtype() != DType::kF32 || factors.shape().num_elems() < elems ||
+      !factors.is_contiguous())
+    co_return error(Code::kInvalid, "[server] factors of '{}': got {}, expected contiguous f32 [{}] or more",
+                    keys_[key].name, factors.is_null() ? "nothing" : factors.type().to_string(), elems);
+  Letter letter = letter_of(kPush, note);
+  letter.flags |= kFlagFactors;
+  std::vector<Task<Status>> sends;
+  for (const Slice& s : slices_[key]) {
+    letter.key = s.id;
+    letter.number = based_on(s, note.based_on);
+    sends.push_back(push_factor_slice(s, factors, letter));
+  }
+  co_return co_await runtime::when_all(rt_, std::move(sends));
+}
+
+Task<Status> MailClient::push_factor_slice(Slice slice, Tensor factors, Letter letter) {
+  const FactorSlice& own = factors_[slice.id];
+  TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(own.num_elems));
+  runtime::ComputeFn pack = [&](runtime::ComputeContext&) {
+    own.pack(factors.data<float>(), memory->data<float>());
+  };
+  const auto bytes = static_cast<double>(own.num_bytes());
+  co_await short_pass(rt_, pass_cost(0, 2 * bytes), std::move(pack), "pack factors");
+  const net::View message{memory->raw(), own.num_bytes()};
+  co_return co_await send(slice.server, letter, message);
+}
+
 // One at a time per key: a difference is to what the answer before it left here.
 Task<Result<Version>> MailClient::pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
                                              std::int64_t exchange) {
-  if (!codes_pulls_) co_return co_await pull(key, std::move(into), clock);
+  if (!codes_pulls_ || key >= keys_.size() || coder_of(key) == nullptr)
+    co_return co_await pull(key, std::move(into), clock);
   TR_CO_RETURN_IF_ERROR(check(key, into));
   co_await pulls_[key]->wait(rt_);
   const Line::Turn turn(*pulls_[key]);
@@ -90,7 +133,7 @@ Task<Status> MailClient::pull_slice(Slice slice, Tensor into, Letter letter, Let
     co_await take_values(slice, into, slice.begin, have, nowhere);
     co_return Status();
   }
-  const VectorCoder& coder = coders_[slice.id];
+  const VectorCoder& coder = *coders_[slice.id];
   const std::int64_t elems = std::max(slice.end - slice.begin, VectorCoder::num_elems_for(coder.max_bytes()));
   TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(elems));
   const net::View nothing, room{memory->raw(), static_cast<std::uint64_t>(elems) * sizeof(float)};

@@ -43,7 +43,10 @@ struct KeptSlice {
   Loan copy;                // of the values, after `copied_at` batches
   std::int64_t copied_at = -1;
   // Null where the link is not coded.
-  const VectorCoder* coder = nullptr;
+  SharedCoder coder;
+  // Where pushes are factors: what they are of, and the products of its pieces.
+  const FactorSlice* factors = nullptr;
+  std::vector<std::unique_ptr<exec::Execution>> products;
   std::map<int, Loan> had;  // by worker: what it has of the values, where it said that it keeps them
 
   const StoredSlice& stored() const { return updater->stored(); }

@@ -39,6 +39,8 @@ inline constexpr std::uint16_t kFlagBefore = 0x100, kFlagAfter = 0x200;
 // Of push: the values are a coded message (vector_coder.h). Of pull: the worker has the values of its last
 // pull, and a coded message of the difference made in exchange `number` will do. Of its answer: it is one.
 inline constexpr std::uint16_t kFlagCoded = 0x400;
+// Of push: the values are the factors of a product (factor_link.h).
+inline constexpr std::uint16_t kFlagFactors = 0x1000;
 // Of pull: the server shall know from now on that this worker has what it is sent.
 inline constexpr std::uint16_t kFlagKeep = 0x800;
 

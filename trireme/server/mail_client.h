@@ -16,13 +16,15 @@ inline net::View view_of(const Tensor& t, const Slice& s) {
 
 class MailClient final : public Client {
  public:
-  // `coders`: per slice; none: the link is not coded.
+  // `coders`, `factors`: per slice; none: no slice has one.
   MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
-             std::vector<Key> keys, std::vector<VectorCoder> coders, bool codes_pulls);
+             std::vector<Key> keys, std::vector<SharedCoder> coders, std::vector<FactorSlice> factors,
+             bool codes_pulls);
 
   runtime::Task<Status> init(std::uint32_t key, Tensor values) override;
   runtime::Task<Status> push(std::uint32_t key, Tensor values, PushNote note) override;
   runtime::Task<Status> push_coded(std::uint32_t key, Tensor values, PushNote note, CodedNote coded) override;
+  runtime::Task<Status> push_factors(std::uint32_t key, Tensor factors, PushNote note) override;
   runtime::Task<Result<Version>> pull(std::uint32_t key, Tensor into, std::int64_t clock) override;
   runtime::Task<Result<Version>> pull_coded(std::uint32_t key, Tensor into, std::int64_t clock,
                                             std::int64_t exchange) override;
@@ -62,8 +64,11 @@ class MailClient final : public Client {
   runtime::Task<Status> ask_servers(comm::Letter letter);
   Version version_of(std::span<const Slice> slices, std::span<const comm::Letter> answers);
 
+  // The key's coder of any slice; null: it is not coded.
+  const VectorCoder* coder_of(std::uint32_t key) const;
   bool encodes(std::uint32_t key, std::int64_t exchange) const;
   runtime::Task<Status> push_slice(Slice slice, Tensor values, comm::Letter letter, CodedNote coded);
+  runtime::Task<Status> push_factor_slice(Slice slice, Tensor factors, comm::Letter letter);
   runtime::Task<Status> pull_slice(Slice slice, Tensor into, comm::Letter letter, comm::Letter* answer);
   // The slice of `from`, which begins there with it, to its places in `have` and `into`.
   runtime::Task<void> take_values(Slice slice, Tensor from, std::int64_t first, Tensor have, Tensor into);
@@ -73,7 +78,8 @@ class MailClient final : public Client {
   const std::vector<int> ranks_;  // per server
   const Layout layout_;
   const std::vector<Key> keys_;
-  const std::vector<VectorCoder> coders_;  // per slice, or none
+  const std::vector<SharedCoder> coders_;   // per slice, or none
+  const std::vector<FactorSlice> factors_;  // likewise
   const bool codes_pulls_;
   std::vector<std::vector<Slice>> slices_;  // per key
   std::vector<std::int64_t> updates_;       // per slice: of the newest answer

@@ -23,6 +23,7 @@ struct Push {
   // Rows: `values` begins with that many i64 numbers of rows.
   std::int64_t num_rows = kDense;
   std::uint64_t coded_bytes = 0;  // above 0: `values` is a coded message
+  bool is_factors = false;        // `values` are factors, until they are multiplied
   float scale = 1, learning_rate = 0;
   std::int64_t based_on = -1;
   std::optional<Question> asked;

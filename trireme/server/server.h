@@ -45,7 +45,8 @@ struct ServerOptions {
   MakeUpdate make_update;  // null: values are added: w += scale * values
   // soft, async: the rate is divided by the staleness of the push (Zhang, Gupta, Lian, Liu 2016).
   bool divide_by_staleness = false;
-  LinkCoding link;  // of pushes, and pulls
+  LinkCoding link;           // of pushes, and pulls
+  MakeProduct make_product;  // where link.factors has some
 };
 
 struct ServerStats {
@@ -53,6 +54,7 @@ struct ServerStats {
   std::map<std::int64_t, std::int64_t> staleness;  // of applied pushes -> how many
   TimeNs pulls_waited = 0;
   std::int64_t coded_pushes = 0, coded_pulls = 0;  // of these came and went as coded messages
+  std::int64_t factor_pushes = 0;                  // of these came as factors, and were multiplied
 };
 
 class Server {

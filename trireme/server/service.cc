@@ -10,14 +10,20 @@ Service::Service(runtime::Runtime& rt, comm::Mailbox& mail, ServerOptions option
     : rt_(rt), mail_(mail), options_(std::move(options)), row_(row), pool_(device_of(rt)) {}
 
 Status Service::make_slices() {
-  TR_ASSIGN_OR_RETURN(coders_, slice_coders(options_.link, options_.layout, options_.keys));
+  TR_ASSIGN_OR_RETURN(const std::vector<SharedCoder> coders,
+                      slice_coders(options_.link, options_.layout, options_.keys));
+  TR_ASSIGN_OR_RETURN(factors_, slice_factors(options_.link.factors, options_.layout, options_.keys));
   for (const Slice& s : options_.layout.slices) {
     if (s.server != options_.server) continue;
     auto kept = std::make_unique<KeptSlice>();
     TR_ASSIGN_OR_RETURN(StoredSlice stored, make_stored_slice(device_of(rt_), options_.keys[s.key], s));
     TR_ASSIGN_OR_RETURN(kept->updater, Updater::make(rt_, std::move(stored), options_.make_update, pool_));
     kept->policy = row_.make(options_.clocks);
-    if (!coders_.empty()) kept->coder = &coders_[s.id];
+    if (!coders.empty()) kept->coder = coders[s.id];
+    if (!factors_.empty() && factors_[s.id].is_on()) {
+      kept->factors = &factors_[s.id];
+      TR_RETURN_IF_ERROR(make_products(*kept));
+    }
     kept->last_clock.assign(static_cast<std::size_t>(options_.clocks.num_workers), -1);
     by_id_[s.id] = kept.get();
     slices_.push_back(std::move(kept));
@@ -88,7 +94,7 @@ Status Service::check(int peer, const Letter& letter) const {
         letter.key, options_.server);
   const StoredSlice& slice = it->second->stored();
   if (what == kPush && (letter.flags & kFlagCoded) != 0) {
-    const VectorCoder* coder = it->second->coder;
+    const SharedCoder& coder = it->second->coder;
     if (coder == nullptr || letter.bytes == 0 || letter.bytes > coder->max_bytes())
       return error(
           Code::kMismatch,
@@ -96,6 +102,16 @@ Status Service::check(int peer, const Letter& letter) const {
           "run one job?",
           letter.key, letter.bytes, peer,
           coder == nullptr ? "none: no codec is set here" : fmt::format("1 to {}", coder->max_bytes()));
+    return {};
+  }
+  if (what == kPush && (letter.flags & kFlagFactors) != 0) {
+    const FactorSlice* factors = it->second->factors;
+    if (factors == nullptr || letter.bytes != factors->num_bytes())
+      return error(
+          Code::kMismatch,
+          "[server] slice {}: got {} bytes of factors from rank {}, expected {}; do all ranks run one job?",
+          letter.key, letter.bytes, peer,
+          factors == nullptr ? "values: it has no factors here" : fmt::format("{}", factors->num_bytes()));
     return {};
   }
   if (what_is(letter) == kPushRows || what_is(letter) == kPullRows) {
@@ -168,6 +184,7 @@ void Service::on_push(int peer, const Letter& letter) {
       return fail(error(Code::kMismatch, "[server] rank {} pushed a row outside slice {}", peer, letter.key));
   }
   if ((letter.flags & kFlagCoded) != 0) push.coded_bytes = letter.bytes;
+  push.is_factors = (letter.flags & kFlagFactors) != 0;
   push.learning_rate = static_cast<float>(letter.value);
   push.scale = static_cast<float>(letter.value2);
   push.based_on = letter.number;

@@ -21,6 +21,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Service(runtime::Runtime& rt, comm::Mailbox& mail, ServerOptions options, const ConsistencyRow& row);
 
   Status make_slices();
+  Status make_products(KeptSlice& kept);
   void open();   // letters come from here on
   void close();  // no more
 
@@ -68,6 +69,7 @@ class Service : public std::enable_shared_from_this<Service> {
   runtime::Task<Result<Loan>> gather_rows(KeptSlice& slice, const Pull& pull);
   // Coded messages (service_coded.cc).
   runtime::Task<Status> decode(KeptSlice& slice, Push& push);
+  runtime::Task<Status> multiply(KeptSlice& slice, Push& push);
   runtime::Task<Status> answer_kept(KeptSlice& slice, const Question& question);
   void send_answer(KeptSlice* slice, const Question& to, comm::Letter head, Loan memory, net::View view);
   static runtime::Task<void> reply(std::shared_ptr<Service> self, KeptSlice* live, Question to,
@@ -81,7 +83,7 @@ class Service : public std::enable_shared_from_this<Service> {
   const ServerOptions options_;
   const ConsistencyRow& row_;
   BufferPool pool_;
-  std::vector<VectorCoder> coders_;  // per slice of the layout, or none
+  std::vector<FactorSlice> factors_;  // per slice of the layout, or none
   std::vector<std::unique_ptr<KeptSlice>> slices_;
   std::map<std::uint32_t, KeptSlice*> by_id_;
   std::map<int, std::deque<Loan>> arriving_;  // per peer: where its payloads go, in order

@@ -55,6 +55,7 @@ Task<Status> Service::update(KeptSlice& slice, std::span<Push> pushes) {
   for (Push& push : pushes) {
     if (push.values == nullptr) continue;
     if (push.coded_bytes > 0) TR_CO_RETURN_IF_ERROR(co_await decode(slice, push));
+    if (push.is_factors) TR_CO_RETURN_IF_ERROR(co_await multiply(slice, push));
     addends.push_back({&push, push.scale});
     learning_rate = push.learning_rate;
   }

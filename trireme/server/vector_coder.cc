@@ -81,31 +81,49 @@ codec::Packing cut_packing(const codec::Packing& packing, std::int64_t begin, st
   return {cut(packing.coded, begin, end), cut(packing.plain, begin, end)};
 }
 
-Result<std::vector<VectorCoder>> slice_coders(const LinkCoding& link, const Layout& layout,
-                                              std::span<const Key> keys) {
-  std::vector<VectorCoder> coders;
-  if (!link.is_on()) return coders;
-  if (!link.packings.empty() && link.packings.size() != keys.size())
-    return error(Code::kInvalid, "[server] a coded link: got {} packings, expected one for each of {} keys",
-                 link.packings.size(), keys.size());
+namespace {
+
+Status check_link(const LinkCoding& link, std::size_t num_keys) {
+  for (const std::size_t given : {link.packings.size(), link.codings.size()})
+    if (given != 0 && given != num_keys)
+      return error(Code::kInvalid,
+                   "[server] a coded link: got {} codings or packings, expected one for each of {} keys",
+                   given, num_keys);
   // Error of an unbiased codec may be longer than the difference: what a worker has would drift away.
-  if (link.pulls && link.coding.row->bound == codec::Bound::kUnbiased)
-    return error(Code::kInvalid,
-                 "[server] coded pulls: got codec '{}', expected one whose error is shorter than what it "
-                 "encodes (fp16, bf16, 1bit, topk, randomk, threshold)",
-                 link.coding.row->name);
+  for (std::uint32_t key = 0; link.pulls && key < num_keys; ++key)
+    if (const codec::CodecRow* row = link.coding_of(key).row;
+        row != nullptr && row->bound == codec::Bound::kUnbiased)
+      return error(Code::kInvalid,
+                   "[server] coded pulls: got codec '{}', expected one whose error is shorter than what it "
+                   "encodes (fp16, bf16, 1bit, topk, randomk, threshold)",
+                   row->name);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const Layout& layout,
+                                              std::span<const Key> keys) {
+  std::vector<SharedCoder> coders;
+  if (!link.is_on()) return coders;
+  TR_RETURN_IF_ERROR(check_link(link, keys.size()));
   for (const Slice& slice : layout.slices) {
+    const codec::Coding& coding = link.coding_of(slice.key);
+    if (coding.row == nullptr) {
+      coders.emplace_back();
+      continue;
+    }
     codec::Packing of_key;
     if (link.packings.empty()) {
       std::vector<codec::Piece> parts;
       for (const Key::Part& p : parts_of(keys[slice.key])) parts.push_back({p.offset, p.count});
-      of_key = codec::packing_of(parts, {}, link.coding.least_elems);
+      of_key = codec::packing_of(parts, {}, coding.least_elems);
     } else {
       of_key = link.packings[slice.key];
     }
     codec::Packing packing = cut_packing(of_key, slice.begin, slice.end);
-    TR_ASSIGN_OR_RETURN(VectorCoder coder, VectorCoder::make(link.coding, std::move(packing)));
-    coders.push_back(std::move(coder));
+    TR_ASSIGN_OR_RETURN(VectorCoder coder, VectorCoder::make(coding, std::move(packing)));
+    coders.push_back(std::make_shared<const VectorCoder>(std::move(coder)));
   }
   return coders;
 }

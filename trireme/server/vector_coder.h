@@ -8,7 +8,7 @@
 #include "trireme/codec/packer.h"
 #include "trireme/runtime/runtime.h"
 #include "trireme/runtime/task.h"
-#include "trireme/server/layout.h"
+#include "trireme/server/factor_link.h"
 #include "trireme/tensor/tensor.h"
 
 namespace trireme::server {
@@ -16,12 +16,15 @@ namespace trireme::server {
 // How vectors travel between workers and servers.
 struct LinkCoding {
   codec::Coding coding;                  // row null: as they are
+  std::vector<codec::Coding> codings;    // per key, where they differ; none: `coding` for all
   std::vector<codec::Packing> packings;  // per key; none: by the parts of the keys and coding.least_elems
+  std::vector<FactorKey> factors;        // per key: those that are pushed as factors; none: no key is
   // Answers to pulls are coded too: the difference to what the worker has. Servers then keep a vector per
   // worker and slice.
   bool pulls = false;
 
-  bool is_on() const { return coding.row != nullptr; }
+  bool is_on() const { return coding.row != nullptr || !codings.empty(); }
+  const codec::Coding& coding_of(std::uint32_t key) const { return codings.empty() ? coding : codings[key]; }
 };
 
 class VectorCoder {
@@ -47,9 +50,10 @@ class VectorCoder {
   mutable double fraction_ = -1;
 };
 
-// Of the slices of a layout, by their ids; nothing where the link is not coded. kInvalid: a codec or packings
-// that do not fit.
-Result<std::vector<VectorCoder>> slice_coders(const LinkCoding& link, const Layout& layout,
+// Of the slices of a layout, by their ids, null where the key is not coded; nothing where the link is not.
+// kInvalid: a codec or packings that do not fit.
+using SharedCoder = std::shared_ptr<const VectorCoder>;
+Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const Layout& layout,
                                               std::span<const Key> keys);
 
 // The pieces of `packing` that lie in [begin, end), counted from `begin`.
