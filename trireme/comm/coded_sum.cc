@@ -183,7 +183,7 @@ class CodedSum::Impl {
 
   std::vector<ByteView> messages_of(const Mail& mail) const {
     std::vector<ByteView> messages;
-    if (rt_.is_phantom()) return messages;
+    if (rt_.is_phantom()) return std::vector<ByteView>(mail.sizes.size());  // their number has a cost
     std::size_t at = 0;
     for (const std::size_t size : mail.sizes) {
       messages.emplace_back(mail.bytes.raw() + at, size);
@@ -268,7 +268,10 @@ class CodedSum::Impl {
     const Tensor block = first_bytes(own.bytes, own.total());
     if (group_.world() > 1) TR_CO_RETURN_IF_ERROR(co_await group_.all_to_all(std::move(turn), block, got));
     std::vector<std::vector<ByteView>> chunks(static_cast<std::size_t>(run_.count));
-    if (rt_.is_phantom()) co_return chunks;
+    if (rt_.is_phantom()) {
+      for (auto& messages : chunks) messages.resize(static_cast<std::size_t>(o_.num_shards));
+      co_return chunks;
+    }
     const std::byte* at = group_.world() > 1 ? got.raw() : own.bytes.raw();
     for (std::int32_t s = 0; s < o_.num_shards; ++s)
       for (std::int32_t c = 0; c < run_.count; ++c) {

@@ -1,5 +1,6 @@
 // What a plan believes a step takes.
 #include <algorithm>
+#include <cmath>
 
 #include "trireme/plan/plan.h"
 
@@ -94,16 +95,40 @@ double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates&
   return exchange_seconds(plan, bucket.num_elems, bucket.collective, rates);
 }
 
+namespace {
+
+// Products of factors are bound by the processor, sums and the update by memory: one comes after the other.
+double update_seconds(const Plan& plan, const Bucket& bucket, const cost::OpCost& cost,
+                      const cost::MachineModel& machine) {
+  if (bucket.codec != kFactors) return to_seconds(cost::compute_time(cost, machine, plan.shard_threads));
+  const double products = 4.0 * static_cast<double>(bucket.num_elems) * plan.logical_shards;
+  const cost::OpCost multiply{.flops = cost.flops}, rest{.bytes = std::max(0.0, cost.bytes - products)};
+  return to_seconds(cost::compute_time(multiply, machine, plan.shard_threads) +
+                    cost::compute_time(rest, machine, plan.shard_threads));
+}
+
+// Adding what comes of a bucket that travels as it is: a part of its exchange that takes the worker's cores.
+double addition_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
+  if (plan.workers() <= 1 || rates.direct || bucket.message_bytes > 0 || bucket.codec == kFactors) return 0;
+  const auto algorithm = collective::find_algorithm(collective::Kind::kAllreduce, bucket.collective);
+  const collective::ScheduleSpec spec = sum_spec(plan, bucket.num_elems, bucket.collective);
+  if (!algorithm.ok() || !(*algorithm)->applicable(spec).ok()) return 0;
+  return to_seconds(collective::price_parts((*algorithm)->price(spec), rates.comm).additions);
+}
+
+}  // namespace
+
 double code_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates) {
   if (bucket.message_bytes <= 0) return 0;
   std::int32_t own = 1;
   for (const auto& run : plan.owners) own = std::max(own, run.count);
   const std::string& reducer = reducer_of(plan, bucket);
   const auto rounds = static_cast<double>(doubling_rounds(plan, bucket).size());
-  const double messages = reducer == "two-sums"   ? 3.0 * own
-                          : reducer == "gather"   ? own + plan.logical_shards
-                          : reducer == "doubling" ? 2.0 * own + 2 * rounds
-                                                  : 2.0 * own + 2;
+  const double messages = reducer == "two-sums" ? 3.0 * own
+                          : reducer == "gather" ? own + plan.logical_shards
+                          : reducer == "doubling"
+                              ? 2.0 * own + 2 * rounds
+                              : 2.0 * own + static_cast<double>(own) / plan.logical_shards + 1;
   const double bytes = messages * bucket.code_bytes;
   const cost::OpCost cost{.flops = bytes / 4, .bytes = bytes};
   return to_seconds(cost::compute_time(cost, rates.machine, plan.shard_threads));
@@ -169,6 +194,7 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   StepShape shape;
   shape.compute = waves * shard;
   const bool busy = std::min(most, at_once) * std::max(1, plan.shard_threads) >= machine.cores;
+  double cores = 0, links = 0;
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     const auto needed = static_cast<std::size_t>(std::max(0, costs.needed_before[i]));
     const auto final = static_cast<std::size_t>(costs.final_after[i] + 1);
@@ -177,11 +203,17 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
     // Where weights are shared, sums are not spread: half of the way; and everybody updates a part.
     const double share = plan.shared_weights ? 0.5 : 1;
     shape.exchange.push_back(share * bucket_seconds(plan, plan.buckets[i], rates));
-    const double update = to_seconds(cost::compute_time(costs.updates[i], machine, plan.shard_threads));
+    const double update = update_seconds(plan, plan.buckets[i], costs.updates[i], machine);
     shape.update.push_back(plan.shared_weights ? update / plan.workers() : update);
-    if (busy && plan.workers() > 1)
-      shape.coding += plan.buckets[i].codec == kFactors ? update : code_seconds(plan, plan.buckets[i], rates);
+    if (!busy || plan.workers() < 2) continue;
+    const double own =
+        code_seconds(plan, plan.buckets[i], rates) + addition_seconds(plan, plan.buckets[i], rates);
+    cores += shape.update.back() + own;
+    links += std::max(0.0, shape.exchange.back() - own);
   }
+  // Cores and links wait for each other where both are busy; what they add up to is in between, found on the
+  // virtual cluster.
+  if (cores > 0) shape.coding = std::hypot(shape.compute + cores, links) - shape.compute;
   return shape;
 }
 

@@ -20,23 +20,47 @@ struct ServerWay {
 // What travels and is computed for some buckets.
 struct Load {
   double dense = 0, push = 0, pull = 0;  // bytes of the values, and as they travel
-  double code = 0;                       // bytes moved to make or read the message
+  double code = 0;                       // bytes that a worker moves to make the message
+  double read = 0;                       // bytes that a server moves to read it
+  double product = 0;                    // seconds of one core to multiply factors
 
   Load& operator+=(const Load& o) {
     dense += o.dense;
     push += o.push;
     pull += o.pull;
     code += o.code;
+    read += o.read;
+    product += o.product;
     return *this;
   }
 };
 
-Load load_of(const Bucket& bucket, bool codes_pulls) {
+// Every server needs its part of u and all of v.
+double factor_bytes(const Bucket& bucket, int servers) {
+  double elems = 0;
+  for (std::size_t i = 0; i + 1 < bucket.factor_offsets.size(); i += 2) {
+    const std::int64_t u = bucket.factor_offsets[i], v = bucket.factor_offsets[i + 1],
+                       end = i + 2 < bucket.factor_offsets.size() ? bucket.factor_offsets[i + 2]
+                                                                  : bucket.factor_elems;
+    elems += static_cast<double>(v - u) + static_cast<double>(end - v) * std::max(1, servers);
+  }
+  return 4 * elems;
+}
+
+Load load_of(const Plan& plan, const Bucket& bucket, const Replicas& r) {
   Load load;
   load.dense = 4.0 * static_cast<double>(bucket.num_elems);
   load.push = bucket.message_bytes > 0 ? bucket.message_bytes : load.dense;
-  load.pull = codes_pulls ? load.push : load.dense;
+  load.pull = r.codes_pulls ? load.push : load.dense;
   load.code = bucket.code_bytes;
+  load.read = std::max(load.dense, load.code);
+  if (bucket.codec != kFactors) return load;
+  load.push = factor_bytes(bucket, r.servers);
+  load.code = 2 * load.push;
+  load.pull = load.dense;
+  load.read = 3 * load.dense;  // the product is written, then kept beside those of the others
+  const double flops = 2.0 * static_cast<double>(plan.shard_batch) * static_cast<double>(bucket.num_elems);
+  load.product = to_seconds(cost::compute_time({.flops = flops}, r.rates.machine, 1));
   return load;
 }
 
@@ -61,9 +85,9 @@ ServerWay way_of(const Load& load, double pushing, const Replicas& r) {
   way.there = load.push * (1 - remote) / link.bytes_per_second + latency;
   way.back = load.pull * (1 - remote) / link.bytes_per_second + latency;
   // Every push is read, and the sum and the values are read and written.
-  const double touched = (std::max(load.dense, load.code) * pushing + 4 * load.dense) / servers;
-  way.apply =
-      memory_seconds(touched, r.rates.machine) + (pushing + 1) * to_seconds(r.rates.machine.op_overhead_ns);
+  const double touched = (load.read * pushing + 4 * load.dense) / servers;
+  way.apply = memory_seconds(touched, r.rates.machine) + load.product * pushing / servers +
+              (pushing + 1) * to_seconds(r.rates.machine.op_overhead_ns);
   return way;
 }
 
@@ -72,7 +96,7 @@ class Model {
   Model(const Plan& plan, const StepCosts& costs, const Replicas& r)
       : plan_(plan), r_(r), shape_(step_shape(plan, costs, r.rates)) {
     for (const double seconds : shape_.update) update_ += seconds;
-    for (const Bucket& bucket : plan.buckets) all_ += load_of(bucket, r.codes_pulls);
+    for (const Bucket& bucket : plan.buckets) all_ += load_of(plan, bucket, r);
   }
 
   Prediction predict() const {
@@ -101,7 +125,7 @@ class Model {
   double workers() const { return plan_.workers(); }
   // How many workers a step waits for.
   double quorum() const { return std::max(1.0, std::ceil(r_.traffic.quorum * workers() - 1e-9)); }
-  Load load(std::size_t i) const { return load_of(plan_.buckets[i], r_.codes_pulls); }
+  Load load(std::size_t i) const { return load_of(plan_, plan_.buckets[i], r_); }
   // A worker's own encodings of a step, and what it decodes of encoded pulls.
   double coding() const {
     const bool coded = r_.traffic.path == Path::kServers || r_.traffic.path == Path::kPeers;
@@ -212,7 +236,7 @@ Prediction predict_replicas(const Plan& plan, const StepCosts& costs, const Repl
 }
 
 BucketTrade trade_of(const Plan& plan, const Bucket& bucket, const Replicas& replicas) {
-  const Load load = load_of(bucket, replicas.codes_pulls);
+  const Load load = load_of(plan, bucket, replicas);
   BucketTrade trade;
   if (replicas.traffic.path == Path::kPeers) {
     trade.bytes_out = replicas.traffic.copies * load.push;

@@ -36,7 +36,7 @@ struct StepShape {
   std::vector<double> exchange;   // how long it occupies the links
   std::vector<double> update;
   double compute = 0;  // forward and backward
-  // Encoding, decoding and products of factors, on the cores that forward and backward keep busy.
+  // Beyond it, where cores are busy: updates, encoding, decoding, additions, and links that they wait for.
   double coding = 0;
 };
 
