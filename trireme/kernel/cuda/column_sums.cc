@@ -11,8 +11,10 @@ namespace {
 constexpr const char* kText = R"cuda(
 constexpr u32 EACH = (ROWS + PARTS - 1) / PARTS, DOWN = 256 / LANES;
 inline u32 channel() { return (blockIdx.x * LANES + threadIdx.x % LANES) * V; }
-inline u32 first_row() { return blockIdx.y * EACH + threadIdx.x / LANES; }
-inline u32 end_row() { return (blockIdx.y + 1) * EACH < ROWS ? (blockIdx.y + 1) * EACH : ROWS; }
+// Backwards: what was written last is still in the cache.
+inline u32 part() { return PARTS - 1 - blockIdx.y; }
+inline u32 first_row() { return part() * EACH + threadIdx.x / LANES; }
+inline u32 end_row() { return (part() + 1) * EACH < ROWS ? (part() + 1) * EACH : ROWS; }
 
 // What the threads of a block have added up, V columns each.
 inline void put_columns(const A* sums, A* parts, Y* y) {
@@ -28,7 +30,7 @@ inline void put_columns(const A* sums, A* parts, Y* y) {
     const u32 c = (blockIdx.x * LANES + i % LANES) * V + i / LANES;
     if (c >= CHANNELS) continue;
     if (PARTS == 1) y[c] = finish(total);
-    else parts[(u64)blockIdx.y * CHANNELS + c] = total;
+    else parts[(u64)part() * CHANNELS + c] = total;
   }
 }
 

@@ -205,7 +205,9 @@ std::string Writer::text() const {
   return fmt::format(
       "typedef {} index;\nconstexpr int V = {}, U = {};\n{}{}{}{}\n"
       "extern \"C\" __global__ void __launch_bounds__({}) loop({}) {{\n"
-      "  const index start = (index)blockIdx.x * (U * {} * V), first = start + threadIdx.x * V;\n"
+      // Backwards: what was written last is still in the cache.
+      "  const index start = (index)(gridDim.x - 1 - blockIdx.x) * (U * {} * V), first = start + threadIdx.x "
+      "* V;\n"
       "  const bool whole = aligned && start + U * {} * V <= n;\n{}"
       "#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n{}"
       "#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n{}    }}\n{}  }}\n}}\n",

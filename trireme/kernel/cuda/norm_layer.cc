@@ -3,7 +3,8 @@
 //
 // In the gradient a block has a row. Every thread adds what its columns give to dscale and dbias over many
 // rows; partial sums go to the workspace and a second kernel adds them in a fixed order. Rows too long for
-// registers read x and dy again instead (norm_params).
+// registers read x and dy again instead (norm_params). Rows are walked backwards: what the op before has
+// written last is still in the cache, and what the op behind reads first will be.
 #include <algorithm>
 
 #include "trireme/kernel/cuda/norm.h"
@@ -50,8 +51,8 @@ __device__ __forceinline__ void norm_row(const T* x, const S* scale, const B* bi
 
 extern "C" __global__ void layer_norm(const T* x, const S* scale, const B* bias, Y* y, M* means, V* vars, i64 rows,
                                       i64 n, double eps) {
-  const i64 r = row_index();
-  if (r >= rows) return;
+  const i64 r = rows - 1 - row_index();
+  if (r < 0) return;
   if (is_aligned(x) && is_aligned(scale) && is_aligned(bias) && is_aligned(y))
     norm_row<true>(x + r * n, scale, bias, y + r * n, means + r, vars + r, n, eps);
   else
@@ -137,11 +138,12 @@ __device__ __forceinline__ void grad_rows(const Operands& o, A* parts, i64 rows,
   }
   Part now, next;
   int turn = 0;
-  if (kAhead) load_part<kAligned>(next, o, blockIdx.x, n, eps);
-  for (i64 r = blockIdx.x; r < rows; r += gridDim.x, turn ^= 1) {
+  const i64 last = rows - 1 - blockIdx.x;
+  if (kAhead) load_part<kAligned>(next, o, last, n, eps);
+  for (i64 r = last; r >= 0; r -= gridDim.x, turn ^= 1) {
     if constexpr (kAhead) {
       now = next;
-      if (r + gridDim.x < rows) load_part<kAligned>(next, o, r + gridDim.x, n, eps);
+      if (r >= gridDim.x) load_part<kAligned>(next, o, r - gridDim.x, n, eps);
     } else {
       load_part<kAligned>(now, o, r, n, eps);
     }

@@ -66,8 +66,8 @@ __device__ __forceinline__ void norm_row(const T* x, const R* branch, const F* s
 
 extern "C" __global__ void residual_layer_norm(const T* x, const R* branch, const F* shift, const S* scale, const B* bias,
                                                Y* y, M* means, V* vars, Z* sum, i64 rows, i64 n, double eps) {
-  const i64 r = row_index(), at = r * n;
-  if (r >= rows) return;
+  const i64 r = rows - 1 - row_index(), at = r * n;
+  if (r < 0) return;
   if (is_aligned(x) && is_aligned(branch) && is_aligned(shift) && is_aligned(scale) && is_aligned(bias) &&
       is_aligned(y) && is_aligned(sum))
     norm_row<true>(x + at, branch + at, shift, scale, bias, y + at, means + r, vars + r, sum + at, (int)n, (A)eps);
