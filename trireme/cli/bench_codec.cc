@@ -1,4 +1,5 @@
-// `trireme bench codec`: how fast codecs encode and decode on one core, beside memcpy in the same run.
+// `trireme bench codec`: how fast codecs encode and decode on one core or a GPU, beside memcpy in the same
+// run.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -6,28 +7,25 @@
 #include "trireme/base/json.h"
 #include "trireme/base/rng.h"
 #include "trireme/base/units.h"
+#include "trireme/cli/bench/device_codec.h"
 #include "trireme/cli/bench/sizes.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/commands.h"
 #include "trireme/codec/codec.h"
+#include "trireme/comm/device_format.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
 namespace {
 
 struct CodecBenchArgs {
-  std::string codecs, sizes = "64MB";
+  std::string codecs, sizes = "64MB", device = "cpu";
   codec::Options options;
   int repeats = 7;
   bool json = false;
 };
 
-struct Figures {
-  std::string codec;
-  std::uint64_t bytes = 0, encoded = 0;
-  double memcpy_seconds = 1e9, encode_seconds = 1e9, decode_seconds = 1e9;
-  double rate(double seconds) const { return static_cast<double>(bytes) / seconds / 1e9; }
-};
+using Figures = bench::CodecFigures;
 
 // Rounds alternate, so that all meet the same machine; the best of each counts.
 Result<Figures> measure(runtime::Runtime& rt, const codec::CodecRow& row, const CodecBenchArgs& args,
@@ -57,10 +55,11 @@ Result<Figures> measure(runtime::Runtime& rt, const codec::CodecRow& row, const 
   return f;
 }
 
-Result<std::vector<const codec::CodecRow*>> chosen(const std::string& names) {
+Result<std::vector<const codec::CodecRow*>> chosen(const std::string& names, bool on_gpu) {
   std::vector<const codec::CodecRow*> rows;
   if (names.empty())
-    for (const codec::CodecRow& row : codec::codec_table()) rows.push_back(&row);
+    for (const codec::CodecRow& row : codec::codec_table())
+      if (!on_gpu || comm::has_device_codec(row)) rows.push_back(&row);
   for (std::size_t at = 0; at < names.size();) {
     const std::size_t end = std::min(names.find(',', at), names.size());
     TR_ASSIGN_OR_RETURN(const codec::CodecRow* row, codec::find_codec(names.substr(at, end - at)));
@@ -81,7 +80,12 @@ Json to_json(const Figures& f) {
 }
 
 Status measure_all(const CodecBenchArgs& args, runtime::Runtime& rt) {
-  TR_ASSIGN_OR_RETURN(const auto rows, chosen(args.codecs));
+  const bool on_gpu = args.device == "cuda";
+  std::shared_ptr<kernel::cuda::CudaDevice> gpu;
+  if (on_gpu) {
+    TR_ASSIGN_OR_RETURN(gpu, kernel::cuda::open_device(0));
+  }
+  TR_ASSIGN_OR_RETURN(const auto rows, chosen(args.codecs, on_gpu));
   TR_ASSIGN_OR_RETURN(const auto sizes, bench::parse_sizes(args.sizes));
   Json all = Json::array();
   if (!args.json)
@@ -89,7 +93,9 @@ Status measure_all(const CodecBenchArgs& args, runtime::Runtime& rt) {
                 "decode GB/s", "memcpy GB/s", "of memcpy");
   for (const codec::CodecRow* row : rows)
     for (const std::uint64_t bytes : sizes) {
-      TR_ASSIGN_OR_RETURN(const Figures f, measure(rt, *row, args, bytes));
+      TR_ASSIGN_OR_RETURN(const Figures f,
+                          on_gpu ? bench::measure_on_gpu(rt, *gpu, *row, args.options, bytes, args.repeats)
+                                 : measure(rt, *row, args, bytes));
       all.push_back(to_json(f));
       if (args.json) continue;
       std::printf(
@@ -104,7 +110,8 @@ Status measure_all(const CodecBenchArgs& args, runtime::Runtime& rt) {
 }
 
 int run_codec_bench(const CodecBenchArgs& args) {
-  const Status names = chosen(args.codecs).status(), sizes = bench::parse_sizes(args.sizes).status();
+  const Status names = chosen(args.codecs, args.device == "cuda").status(),
+               sizes = bench::parse_sizes(args.sizes).status();
   for (const Status& s : {names, sizes})
     if (!s.ok()) {
       print_error(s);
@@ -122,7 +129,7 @@ int run_codec_bench(const CodecBenchArgs& args) {
 
 std::function<int()> add_bench_codec(CLI::App& bench) {
   CLI::App* app =
-      bench.add_subcommand("codec", "Codecs on one core: encode with error feedback, and decode.");
+      bench.add_subcommand("codec", "Codecs on one core or a GPU: encode with error feedback, and decode.");
   auto args = std::make_shared<CodecBenchArgs>();
   app->add_option("--codecs", args->codecs,
                   "Names, separated by commas (default: all; trireme inspect codecs)");
@@ -130,6 +137,9 @@ std::function<int()> add_bench_codec(CLI::App& bench) {
   app->add_option("--fraction", args->options.fraction, "topk, randomk, threshold: share of the values")
       ->capture_default_str();
   app->add_option("--bits", args->options.bits, "qsgd: 2, 4 or 8")->capture_default_str();
+  app->add_option("--device", args->device, "cpu, or cuda: those that have kernels there")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   app->add_option("--repeats", args->repeats, "Rounds; the best counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/comm/device_sum.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
 
@@ -99,8 +100,13 @@ void choose_reducer(const Job& job, const plan::Plan& plan, plan::Bucket& bucket
   bucket.reducer = best;
 }
 
+bool codes_on_gpu(const Job& job, const std::string& reducer) {
+  return job.parallel.agreement == "bsp" && (reducer == "gather" || reducer == "auto") &&
+         comm::codes_on_device(coding_of(job));
+}
+
 Status code_buckets(const Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
-                    plan::Plan& plan) {
+                    bool on_gpu, plan::Plan& plan) {
   const bool mixed = job.parallel.codec == plan::kMixed;
   const agree::RuleOptions options = rule_options(job);
   const bool low_rank = options.low_rank > 0;
@@ -114,6 +120,10 @@ Status code_buckets(const Job& job, const std::vector<model::Parameter>& paramet
   if (mixed) return {};
   plan.reducer = low_rank ? "two-sums" : job.parallel.reducer;
   if (plan.reducer != "auto") return {};
+  if (on_gpu && codes_on_gpu(job, plan.reducer)) {
+    plan.reducer = "gather";
+    return {};
+  }
   if (job.train.logical_shards > 0) {  // the same choice for any workers: by the messages that everybody gets
     constexpr std::int32_t kManyShards = 4;
     plan.reducer = plan.logical_shards > kManyShards ? "split" : "gather";

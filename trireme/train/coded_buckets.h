@@ -22,9 +22,13 @@ agree::RuleOptions bucket_options(const Job& job, const plan::Plan& plan, const 
 // How the messages of a bucket with a codec are summed in lock step: as the job says, or by what costs less.
 void choose_reducer(const Job& job, const plan::Plan& plan, plan::Bucket& bucket, const cost::Rates& rates);
 
+// Whether the job's gradients are encoded where they are, on GPUs: in lock step, by a codec that has kernels,
+// with all messages to everybody. `reducer` is the job's or the plan's.
+bool codes_on_gpu(const Job& job, const std::string& reducer);
+
 // Notes in the buckets of a fresh plan what they travel in (all in the job's codec; where it is plan::kMixed,
-// as they say) and how long their messages are, and how these are summed.
+// as they say) and how long their messages are, and how these are summed. `on_gpu`: the job computes there.
 Status code_buckets(const Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
-                    plan::Plan& plan);
+                    bool on_gpu, plan::Plan& plan);
 
 }  // namespace trireme::train

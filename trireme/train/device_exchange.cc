@@ -1,8 +1,32 @@
 #include "trireme/train/device_exchange.h"
 
+#include "trireme/train/coded_buckets.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
+namespace {
+
+Status copy_kept(const comm::DeviceSum* sum, const agree::Agreement& rule, bool to_gpu) {
+  if (sum == nullptr) return {};
+  for (const auto& [name, there] : sum->state())
+    for (const auto& [host_name, here] : rule.shard_state()) {
+      if (host_name != name || here.type().num_bytes() == 0) continue;
+      const Buffer host = here.buffer().slice(here.offset_bytes(), here.type().num_bytes());
+      const Buffer gpu = there.buffer().slice(there.offset_bytes(), there.type().num_bytes());
+      TR_RETURN_IF_ERROR(there.buffer().device().copy(to_gpu ? host : gpu, to_gpu ? gpu : host, nullptr));
+    }
+  return {};
+}
+
+}  // namespace
+
+Status fetch_kept(const comm::DeviceSum* sum, const agree::Agreement& rule) {
+  return copy_kept(sum, rule, false);
+}
+Status put_kept(const comm::DeviceSum* sum, const agree::Agreement& rule) {
+  return copy_kept(sum, rule, true);
+}
 
 runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(const RankContext& context,
                                                                              comm::Group& group,
@@ -10,14 +34,20 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(con
   const plan::Plan& plan = prepared.plan;
   const std::string& way = context.job.parallel.device_collectives;
   const bool one_shard = plan.logical_shards == 1 && way != "nccl";
-  if (!prepared.resident || one_shard || way == "staged") co_return std::shared_ptr<comm::DeviceSum>();
+  const bool coded = context.job.parallel.codec != "none";
+  if (!prepared.resident || (!coded && (one_shard || way == "staged")))
+    co_return std::shared_ptr<comm::DeviceSum>();
   comm::DeviceSumOptions options;
   options.device = prepared.device;
   options.way = way;
   options.one_process = context.transport == "inproc";
   options.one_host = options.one_process || context.transport == "shm";
   options.same_bits = context.job.train.logical_shards > 0;
-  for (const plan::Bucket& bucket : plan.buckets) options.vector_elems.push_back(bucket.num_elems);
+  options.coding = coding_of(context.job);
+  for (const plan::Bucket& bucket : plan.buckets) {
+    options.vector_elems.push_back(bucket.num_elems);
+    options.packings.push_back(packing_of(bucket, prepared.parameters, options.coding.least_elems));
+  }
   options.leaf_runs = plan.owners;
   options.num_leaves = plan.logical_shards;
   options.deadline = context.job.parallel.deadline_ms * kMilli;

@@ -13,4 +13,9 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(con
                                                                              comm::Group& group,
                                                                              const Prepared& prepared);
 
+// What encoders on GPUs keep, between them and the rule's own memory on the host, where checkpoints take it
+// from and put it. `sum` may be null. Between steps.
+Status fetch_kept(const comm::DeviceSum* sum, const agree::Agreement& rule);
+Status put_kept(const comm::DeviceSum* sum, const agree::Agreement& rule);
+
 }  // namespace trireme::train

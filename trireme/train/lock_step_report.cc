@@ -33,6 +33,20 @@ WorkerShare LockStepWorker::own_share() const {
   return s;
 }
 
+// Of rank 0, as rules report what they encode on the host.
+void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, Summary& s) const {
+  s.rule["encoded_on"] = "cuda";
+  s.rule["encoded_messages"] = static_cast<double>(coded.messages);
+  s.rule["encoded_bytes"] = coded.bytes;
+  s.rule["encode_seconds"] = to_seconds(coded.encode_ns);
+  s.rule["decode_seconds"] = to_seconds(coded.decode_ns);
+  if (device_sum_->way() != "staged" || coded.messages == 0 || s.bytes_dense_per_step == 0) return;
+  // All shards' messages pass once, down or up.
+  const double buckets = static_cast<double>(plan().buckets.size());
+  const double message = coded.bytes / static_cast<double>(coded.messages);
+  s.rule["host_copies_per_byte"] = message * buckets * plan().logical_shards / s.bytes_dense_per_step;
+}
+
 Summary LockStepWorker::summarise() const {
   Summary s;
   s.job = c_.job.name;
@@ -70,6 +84,8 @@ Summary LockStepWorker::summarise() const {
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
   }
+  if (const comm::CodedSum::Stats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)
+    report_codec_on_gpu(*coded, s);
   if (const std::optional<Json> memory = gpu_memory(c_.job, *start_.prepared)) s.rule["gpu_memory"] = *memory;
   if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
   if (!codec_changes_.empty()) s.rule["codec_changes"] = codec_changes_;

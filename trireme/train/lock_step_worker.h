@@ -67,6 +67,7 @@ class LockStepWorker {
   Status finish_leases();
   WorkerShare own_share() const;
   Summary summarise() const;
+  void report_codec_on_gpu(const comm::CodedSum::Stats& coded, Summary& s) const;
   bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.reached_target; }
   bool due(std::int64_t every) const;
   std::int64_t total_samples() const {

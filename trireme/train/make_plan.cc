@@ -61,6 +61,7 @@ std::int64_t bucket_bytes(const Job& job, const PrepareOptions& options, const p
   constexpr std::int64_t kGpuLeast = 64 << 20;            // meetings and launches cost more than bytes there
   constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
   if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
+  if (options.device != nullptr && codes_on_gpu(job, job.parallel.reducer)) return kGpuLeast;
   if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
   if (options.world == 1) return options.device != nullptr ? kWhole : kAlone;
   std::int64_t elems = 0;
@@ -111,7 +112,8 @@ Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, con
   plan.kernel_library = options.device != nullptr
                             ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))
                             : kernel::cpu_kernel_library();
-  TR_RETURN_IF_ERROR(code_buckets(job, prepared.parameters, rates_of(options), plan));
+  TR_RETURN_IF_ERROR(
+      code_buckets(job, prepared.parameters, rates_of(options), options.device != nullptr, plan));
   return plan;
 }
 

@@ -85,6 +85,27 @@ std::int64_t codec_bytes(const Job& job, const plan::Plan& plan, std::int64_t sh
   return static_cast<std::int64_t>(bytes);
 }
 
+// The same of a resident model (comm/device_coder.h): messages are where they were made, or all shards' of
+// one bucket at a time; top-k has its chosen values beside them, and sums of subtrees of the fixed tree.
+std::int64_t gpu_codec_bytes(const Job& job, const plan::Plan& plan, std::int64_t shards) {
+  const auto all = static_cast<double>(plan.logical_shards), own = static_cast<double>(shards);
+  double kept = 0, messages = 0, largest = 0;
+  for (const plan::Bucket& b : plan.buckets) {
+    if (b.message_bytes <= 0) continue;
+    const agree::RuleOptions options = bucket_options(job, plan, b);
+    const double dense = 4.0 * static_cast<double>(b.num_elems);
+    kept += (options.coding.feedback ? own : 0) * dense + (options.coding.momentum > 0 ? own : 0) * dense;
+    messages += own * b.message_bytes;
+    largest = std::max(largest, b.message_bytes);
+    if (b.codec != "topk") continue;
+    kept += 2 * b.message_bytes;
+    for (std::int32_t subtree = 4; subtree <= plan.logical_shards; subtree *= 2) kept += dense;
+  }
+  const std::string& way = job.parallel.device_collectives;
+  if (way == "staged" || way == "nccl") messages = (all + own) * largest;
+  return static_cast<std::int64_t>(kept + messages);
+}
+
 std::int64_t bytes_of_variables(const auto& list) {
   std::int64_t bytes = 0;
   for (const auto& variable : list) bytes += bytes_of_type(variable.type);
@@ -133,6 +154,7 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
   const std::int64_t shards = p.plan.owners.front().count * job.parallel.local_replicas.value_or(1);
   const exec::MemoryReport train = p.train->memory(), eval = p.eval->memory();
   std::int64_t model = 0, buckets = 0, updates = 0;
+  const std::int64_t codec = p.resident ? gpu_codec_bytes(job, p.plan, shards) : 0;
   if (p.resident) {
     model = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen) + bytes_of_variables(p.states) +
             bytes_of_variables(p.statistics);
@@ -157,6 +179,7 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
       {"buckets", "gradients of parameters, of every shard", buckets},
       {"batches", "samples of the step", shards * train.feeds_bytes},
       {"updates", "values of the optimiser's step", updates},
+      {"codec", "what encoders keep back, and encoded messages", codec},
       {"evaluation", "values and samples of evaluating",
        (shared ? 0 : eval.arena_bytes()) + eval.feeds_bytes},
   };

@@ -9,6 +9,7 @@
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/ops.h"
 #include "trireme/train/bucket_notices.h"
+#include "trireme/train/coded_buckets.h"
 #include "trireme/train/eval_batch.h"
 #include "trireme/train/factors.h"
 #include "trireme/train/faster_graph.h"
@@ -257,11 +258,13 @@ Result<std::vector<std::string>> inherited_names(const Job& job, const model::Mo
 }
 
 // Whether the model and its updates stay on GPUs, and at most gradients pass through the host: lock step,
-// with gradients as they are and steps of a batch each. It does not depend on the number of workers, nor do
-// the bits.
+// with gradients as they are or encoded there and steps of a batch each. It does not depend on the number of
+// workers, nor do the bits.
 bool can_stay_on_gpu(const Job& job, const plan::Plan& plan) {
-  return plan.agreement == "bsp" && job.parallel.codec == "none" &&
-         job.train.optimizer.max_batch_multiplier == 1;
+  const codec::Coding coding = coding_of(job);
+  const bool keeps = coding.feedback || coding.momentum > 0;  // which checkpoints take from the host
+  const bool there = job.parallel.codec == "none" || (codes_on_gpu(job, plan.reducer) && !keeps);
+  return plan.agreement == "bsp" && there && job.train.optimizer.max_batch_multiplier == 1;
 }
 
 // A name that the model does not have is the user's mistake.

@@ -23,6 +23,11 @@ __device__ __forceinline__ void put32(u8* at, u32 v) {
 }
 __device__ __forceinline__ float getf(const u8* at) { return __uint_as_float(get32(at)); }
 __device__ __forceinline__ void putf(u8* at, float v) { put32(at, __float_as_uint(v)); }
+typedef Pack<float, 4> Four;
+__device__ __forceinline__ float add(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ Four add(Four a, Four b) {
+  return {{add(a.v[0], b.v[0]), add(a.v[1], b.v[1]), add(a.v[2], b.v[2]), add(a.v[3], b.v[3])}};
+}
 __device__ __forceinline__ bool is_negative(float v) { return (__float_as_uint(v) >> 31) != 0; }
 
 __device__ __forceinline__ int piece_of_tile(const Piece* p, int num, i64 tile) {
@@ -90,7 +95,8 @@ __device__ __forceinline__ u32 to_half(float v) {
 __device__ __forceinline__ float of_half(u32 bits) { return __uint_as_float(bits << 16); }
 )cuda";
 
-// Pairs of values; a pair of halves is one word where the piece begins at a multiple of 4.
+// Four values at a time where they begin at a multiple of 16 bytes, and their halves at one of 4; else one by
+// one.
 constexpr std::string_view kHalves = R"cuda(
 __device__ __forceinline__ u32 message_length(const Piece& p) { return 8u + 2u * (u32)p.count; }
 
@@ -114,21 +120,22 @@ extern "C" __global__ void encode_message(const Piece* pieces, int num, i64 tile
     u16* to = (u16*)(message + p.place + (framed ? 8 : 0) + 2 * begin);
     const float* from = coded + p.offset + begin;
     float* r = residual ? residual + p.offset + begin : (float*)0;
-    const bool words = ((u64)to & 3) == 0;
-    for (int i = 2 * t; i < n; i += 2 * blockDim.x) {
-      const u32 low = encode_half(from[i], r ? r + i : r);
-      if (i + 1 == n) {
-        to[i] = (u16)low;
-        continue;
-      }
-      const u32 high = encode_half(from[i + 1], r ? r + i + 1 : r);
-      if (words) {
-        ((u32*)to)[i / 2] = low | high << 16;
-      } else {
-        to[i] = (u16)low;
-        to[i + 1] = (u16)high;
+    int done = 0;
+    if ((((u64)from | (u64)r) & 15) == 0 && ((u64)to & 3) == 0) {
+      done = n & ~3;
+      for (int i = 4 * t; i < done; i += 4 * blockDim.x) {
+        const Four v = *(const Four*)(from + i);
+        Four kept;
+        if (r) kept = *(const Four*)(r + i);
+        u32 h[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) h[k] = encode_half(v.v[k], r ? kept.v + k : r);
+        if (r) *(Four*)(r + i) = kept;
+        ((u32*)to)[i / 2] = h[0] | h[1] << 16;
+        ((u32*)to)[i / 2 + 1] = h[2] | h[3] << 16;
       }
     }
+    for (int i = done + t; i < n; i += blockDim.x) to[i] = (u16)encode_half(from[i], r ? r + i : r);
   }
 }
 
@@ -140,23 +147,20 @@ struct LoadHalf {
 struct LoadHalves {
   const Messages& in;
   i64 at;
-  __device__ __forceinline__ Two operator()(int m) const {
-    const u32 w = *(const u32*)(in.m[m] + at);
-    return {__fadd_rn(0.0f, of_half(w & 0xffffu)), __fadd_rn(0.0f, of_half(w >> 16))};
+  __device__ __forceinline__ Four operator()(int m) const {
+    const u32 *w = (const u32*)(in.m[m] + at), a = w[0], b = w[1];
+    return {{__fadd_rn(0.0f, of_half(a & 0xffffu)), __fadd_rn(0.0f, of_half(a >> 16)),
+             __fadd_rn(0.0f, of_half(b & 0xffffu)), __fadd_rn(0.0f, of_half(b >> 16))}};
   }
 };
 __device__ __forceinline__ void sum_coded(const Piece& p, i64 begin, int n, int framed, const Messages& in, float* out) {
   const i64 at = p.place + (framed ? 8 : 0) + 2 * begin;
-  if ((at & 3) == 0) {
-    for (int i = 2 * threadIdx.x; i + 1 < n; i += 2 * blockDim.x) {
-      const Two v = total(LoadHalves{in, at + 2 * i});
-      out[i] = v.a;
-      out[i + 1] = v.b;
-    }
-    if (n % 2 == 1 && threadIdx.x == 0) out[n - 1] = total(LoadHalf{in, at + 2 * (n - 1)});
-  } else {
-    for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = total(LoadHalf{in, at + 2 * i});
+  int done = 0;
+  if ((at & 3) == 0 && ((u64)out & 15) == 0) {
+    done = n & ~3;
+    for (int i = 4 * threadIdx.x; i < done; i += 4 * blockDim.x) *(Four*)(out + i) = total(LoadHalves{in, at + 2 * i});
   }
+  for (int i = done + threadIdx.x; i < n; i += blockDim.x) out[i] = total(LoadHalf{in, at + 2 * i});
 }
 )cuda";
 
@@ -245,9 +249,25 @@ struct LoadSign {
     return __fadd_rn(0.0f, getf(from + (low ? 4 : 0)));
   }
 };
+struct LoadSigns {
+  const Messages& in;
+  i64 at;
+  int i;
+  __device__ __forceinline__ Four operator()(int m) const {
+    const u8* from = in.m[m] + at;
+    const u32 bits = get32(from + 8 + i / 32 * 4) >> (i & 31);
+    const float high = __fadd_rn(0.0f, getf(from)), low = __fadd_rn(0.0f, getf(from + 4));
+    return {{bits & 1 ? low : high, bits & 2 ? low : high, bits & 4 ? low : high, bits & 8 ? low : high}};
+  }
+};
 __device__ __forceinline__ void sum_coded(const Piece& p, i64 begin, int n, int, const Messages& in, float* out) {
   const i64 at = p.place + 8 + begin / TILE * (8 + TILE / 8);
-  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = total(LoadSign{in, at, i});
+  int done = 0;
+  if (((u64)out & 15) == 0) {
+    done = n & ~3;
+    for (int i = 4 * threadIdx.x; i < done; i += 4 * blockDim.x) *(Four*)(out + i) = total(LoadSigns{in, at, i});
+  }
+  for (int i = done + threadIdx.x; i < n; i += blockDim.x) out[i] = total(LoadSign{in, at, i});
 }
 )cuda";
 
@@ -298,10 +318,7 @@ extern "C" __global__ void sum_messages(const Piece* pieces, int num, i64 first,
 // Every value is named, so the order is the one that was asked for.
 std::string total_text(int num_messages, std::span<const Addition> additions) {
   std::string text = fmt::format(
-      "#define MESSAGES {}\nstruct Messages {{ const u8* m[MESSAGES]; }};\nstruct Two {{ float a, b; }};\n"
-      "__device__ __forceinline__ float add(float a, float b) {{ return __fadd_rn(a, b); }}\n"
-      "__device__ __forceinline__ Two add(Two a, Two b) {{ return {{__fadd_rn(a.a, b.a), __fadd_rn(a.b, "
-      "b.b)}}; }}\n"
+      "#define MESSAGES {}\nstruct Messages {{ const u8* m[MESSAGES]; }};\n"
       "template <class L> __device__ __forceinline__ auto total(const L& load) {{\n",
       num_messages);
   const auto name = [&](int operand) {

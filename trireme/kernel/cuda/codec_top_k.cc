@@ -3,7 +3,7 @@
 namespace trireme::kernel::cuda {
 namespace {
 
-constexpr unsigned kWriterThreads = 512;
+constexpr unsigned kWriterThreads = 512, kReaderThreads = 1024;
 
 class TopKCoder final : public CoderBase {
  public:
@@ -145,8 +145,8 @@ class TopKCoder final : public CoderBase {
                   coded_tiles_, out);
   }
   Status add(Session& session, const std::byte* message, float* out) {
-    return launch(session.stream(), *add_message_, {static_cast<unsigned>(num_coded_)}, {kCoderThreads}, 0,
-                  table_, wire_id_, front_, format_.most_bytes, message, out, wrong_);
+    return launch(session.stream(), *add_message_, {static_cast<unsigned>(num_coded_)}, {kReaderThreads}, 0,
+                  table_, wire_id_, front_, format_.most_bytes, message, positions_, out, wrong_);
   }
 
   std::int64_t chunks_ = 0, kept_ = 0, bit_words_ = 0, front_ = 0;

@@ -9,11 +9,10 @@ namespace trireme::kernel::cuda {
 // each knows where its own go, in order of position; of equal ones the first are taken. Positions become bits
 // by a sum over the lengths of their codes.
 //
-// Decoding. Where a code begins is known only from the one before. Every thread has a stretch of the bits and
-// begins where it guesses; a thread whose guess was not where its neighbour ended begins again there, until
-// all agree. Wrong guesses meet the right sequence after a few codes mostly, so few rounds are needed
-// (Weissenberger and Schmidt, "Massively parallel Huffman decoding on GPUs", ICPP 2018); thread t is right
-// after t rounds at the latest.
+// Decoding. Where a code begins is known only from the one before. The bits are cut into 64 stretches, and
+// each is decoded from 16 places at once, at one of which the first code that begins in it begins mostly:
+// codes are about as long as the parameter, and where all are, a wrong beginning never meets the right one.
+// Then one thread goes from stretch to stretch by what the right one of each has come to.
 std::string_view top_k_text() {
   return R"cuda(
 #define CHUNK 16384
@@ -218,72 +217,100 @@ extern "C" __global__ void pack_chosen(const Piece* pieces, u32 wire_id, i64 fro
   }
 }
 
-__device__ __forceinline__ u32 bits_at(const u8* bits, i64 at) {
-  const u8* from = bits + (at >> 3);
-  u64 v = 0;
-#pragma unroll
-  for (int k = 0; k < 5; ++k) v |= (u64)from[k] << 8 * k;
-  return (u32)(v >> (at & 7));
+// Bits of a message by their number, from those of its first word on; 32 at a time.
+__device__ __forceinline__ u32 bits_at(const u32* words, i64 at) {
+  const u64 pair = (u64)words[(at >> 5) + 1] << 32 | words[at >> 5];
+  return (u32)(pair >> (at & 31));
 }
 // One code; false where it goes beyond the end.
-__device__ __forceinline__ bool next_code(const u8* bits, i64 end, int rice, i64& at, i64& gap) {
+__device__ __forceinline__ bool next_code(const u32* words, i64 end, int rice, i64& at, i64& gap) {
   i64 ones = 0;
-  while (at < end) {
-    const u32 rest = ~bits_at(bits, at);
-    const int run = rest ? __ffs((int)rest) - 1 : 32;
+  u32 here = 0;
+  int run = 32;
+  while (at < end && run == 32) {
+    here = bits_at(words, at);
+    run = ~here ? __ffs((int)~here) - 1 : 32;
     ones += run;
     at += run;
-    if (run < 32) break;
   }
   at += 1 + rice;
   if (at > end) return false;
   ones = min(ones, (i64)1 << 30);  // no encoder writes so many; a shift stays in range
-  gap = ones << rice | (rice ? (i64)(bits_at(bits, at - rice) & (u32)((1ull << rice) - 1)) : 0);
+  const u32 low = run + 1 + rice <= 32 ? (run == 31 ? 0 : here >> (run + 1)) : bits_at(words, at - rice);
+  gap = ones << rice | (i64)(low & (u32)((1ull << rice) - 1));
   return true;
 }
-// out += the message's coded pieces. A block per piece.
-extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 front, i64 most, const u8* message, float* out, u32* wrong) {
-  const int index = blockIdx.x, t = threadIdx.x, threads = blockDim.x;
+#define OFFSETS 16
+#define STRETCHES 64
+struct Decoded { i64 end, num, covered; };
+__device__ __forceinline__ Decoded decode_until(const u32* words, i64 end, int rice, i64 at, i64 limit) {
+  Decoded d = {at, 0, 0};
+  for (i64 gap = 0; d.end < limit && next_code(words, end, rice, d.end, gap); ++d.num) d.covered += gap + 1;
+  d.end = min(d.end, end);
+  return d;
+}
+// out += the message's coded pieces. A block of OFFSETS x STRETCHES threads per piece.
+extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 front, i64 most, const u8* message, u32* positions, float* out, u32* wrong) {
+  const int index = blockIdx.x, t = threadIdx.x;
   const Piece p = pieces[index];
   const i64 begin = front + sum_of_lengths(message, index), length = get32(message + 4 * index);
-  bool right = length >= 12 && begin + length <= most;
+  bool right = length >= 12 + 4 * p.kept && begin + length <= most;
   const u8* at = message + (right ? begin : 0);
-  const u32 head = get32(at), count = right ? get32(at + 8) : 0;
+  const u32 head = get32(at);
   const int rice = (int)(head >> 8 & 0xffu);
-  right = right && head == (wire_id | (u32)rice << 8) && get32(at + 4) == (u32)p.count && rice <= 32 &&
-          count <= p.count && 12 + 4 * (i64)count <= length;
+  right = right && head == (wire_id | (u32)rice << 8) && get32(at + 4) == (u32)p.count && get32(at + 8) == (u32)p.kept && rice <= 32;
   if (!right) {
     if (t == 0) *wrong = 1;
     return;
   }
-  const u8 *values = at + 12, *bits = values + 4 * (i64)count;
-  const i64 end = 8 * (length - 12 - 4 * (i64)count), stretch = max((end + threads - 1) / threads, (i64)64);
-  __shared__ i64 ends[1024];
-  const i64 limit = min((t + 1) * stretch, end);
-  i64 start = min(t * stretch, end), covered = 0, num = 0;
-  for (bool again = true; __syncthreads_or(again);) {
-    if (again) {
-      i64 here = start, gap = 0;
-      for (num = covered = 0; here < limit && next_code(bits, end, rice, here, gap); ++num) covered += gap + 1;
-      ends[t] = here < end ? here : end;
+  const u8 *values = at + 12, *bits = values + 4 * p.kept;
+  const u32* words = (const u32*)((u64)bits & ~(u64)3);
+  const i64 first = 8 * (i64)((u64)bits & 3), end = first + 8 * (length - 12 - 4 * p.kept);
+  const i64 stretch = max((end - first + STRETCHES - 1) / STRETCHES, (i64)64);
+  __shared__ Decoded tried[OFFSETS * STRETCHES];
+  __shared__ i64 starts[STRETCHES], ranks[STRETCHES], nexts[STRETCHES];
+  __shared__ int broken;
+  const int own = t / OFFSETS;
+  const i64 from = first + own * stretch, limit = min(from + stretch, end);
+  tried[t] = decode_until(words, end, rice, min(from + t % OFFSETS, end), limit);
+  __syncthreads();
+  if (t == 0) {
+    i64 here = first, rank = 0, next = 0;
+    for (int s = 0; s < STRETCHES; ++s) {
+      const i64 begins = first + s * stretch, ends = min(begins + stretch, end);
+      starts[s] = here;
+      ranks[s] = rank;
+      nexts[s] = next;
+      if (here >= ends) continue;
+      const Decoded d = here - begins < OFFSETS ? tried[s * OFFSETS + (here - begins)] : decode_until(words, end, rice, here, ends);
+      here = d.end;
+      rank += d.num;
+      next += d.covered;
     }
-    __syncthreads();
-    const i64 before = t ? ends[t - 1] : 0;
-    again = before != start;
-    start = before;
+    broken = rank < p.kept;
   }
-  i64 all_num, all_covered;
-  i64 rank = scan_before(num, all_num), next = scan_before(covered, all_covered);
-  if (t == 0 && (all_num < count || (count == 0 && end > 0))) *wrong = 1;
-  float* to = out + p.offset;
-  for (i64 here = start, gap = 0; here < limit && rank < count; ++rank) {
-    if (!next_code(bits, end, rice, here, gap) || (u64)(next += gap) >= (u64)p.count) {
-      *wrong = 1;
-      break;
+  __syncthreads();
+  if (t % OFFSETS == 0) {
+    i64 here = starts[own], rank = ranks[own], next = nexts[own], gap = 0;
+    for (; here < limit && rank < p.kept; ++rank, ++next) {
+      if (!next_code(words, end, rice, here, gap) || (u64)(next += gap) >= (u64)p.count) {
+        broken = 1;
+        break;
+      }
+      positions[p.first + rank] = (u32)next;
+      const i64 rest = end - here;
+      if (rank + 1 == p.kept && (rest >= 8 || (rest > 0 && bits_at(words, here) & ((1u << rest) - 1)))) broken = 1;
     }
-    to[next] = __fadd_rn(to[next], getf(values + 4 * rank));
-    ++next;
-    if (rank + 1 == count && (end - here >= 8 || (end > here && bits_at(bits, here) & ((1u << (end - here)) - 1)))) *wrong = 1;
+  }
+  __syncthreads();
+  if (broken) {
+    if (t == 0) *wrong = 1;
+    return;
+  }
+  float* to = out + p.offset;
+  for (i64 i = t; i < p.kept; i += blockDim.x) {
+    const u32 place = positions[p.first + i];
+    to[place] = __fadd_rn(to[place], getf(values + 4 * i));
   }
 }
 

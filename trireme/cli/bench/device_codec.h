@@ -1,0 +1,22 @@
+// Codecs on a GPU, for `trireme bench codec --device cuda`.
+#pragma once
+
+#include "trireme/codec/codec.h"
+#include "trireme/kernel/cuda/cuda.h"
+#include "trireme/runtime/runtime.h"
+
+namespace trireme::cli::bench {
+
+struct CodecFigures {
+  std::string codec;
+  std::uint64_t bytes = 0, encoded = 0;
+  double memcpy_seconds = 1e9, encode_seconds = 1e9, decode_seconds = 1e9;
+  double rate(double seconds) const { return static_cast<double>(bytes) / seconds / 1e9; }
+};
+
+// Beside copies on the GPU. kInvalid: the codec has no kernels there.
+Result<CodecFigures> measure_on_gpu(runtime::Runtime& rt, kernel::cuda::CudaDevice& gpu,
+                                    const codec::CodecRow& row, const codec::Options& options,
+                                    std::uint64_t bytes, int repeats);
+
+}  // namespace trireme::cli::bench
