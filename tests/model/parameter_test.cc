@@ -21,6 +21,18 @@ Parameter parameter(const Shape& shape, const char* init, Fans fans = {}) {
   return {"layer/weight", {DType::kF32, shape}, start.bound, start.kind};
 }
 
+TEST(Init, PartsAreThoseOfTheWhole) {
+  for (const char* name : {"he", "normal(0.3)", "constant(2)", "uniform(0)"}) {
+    const Parameter p = parameter({1001}, name, {50, 150});
+    const std::vector<float> whole = initial(p);
+    std::vector<float> parts(whole.size());
+    for (std::size_t first = 0; first < parts.size(); first += 37)
+      initialise_part(p, 1, first,
+                      std::span(parts).subspan(first, std::min<std::size_t>(37, parts.size() - first)));
+    EXPECT_EQ(parts, whole) << name;
+  }
+}
+
 TEST(Init, RulesHaveTheVarianceOfTheirPaper) {
   const Fans fans{50, 150};
   const std::pair<const char*, double> variances[] = {

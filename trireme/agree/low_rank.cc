@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "trireme/agree/vector_math.h"
 #include "trireme/base/rng.h"
@@ -58,7 +57,6 @@ Status LowRank::take_shards(collective::LeafRun run) {
   run_ = run;
   const auto make = [&](std::int64_t rows, std::int64_t elems) -> Result<Tensor> {
     TR_ASSIGN_OR_RETURN(Tensor t, new_vector(rt_, rows * elems));
-    if (!rt_.is_phantom()) std::memset(t.raw(), 0, t.type().num_bytes());
     return t.reshape({rows, elems});
   };
   TR_ASSIGN_OR_RETURN(residual_, make(run.count, o_.num_elems));

@@ -2,7 +2,6 @@
 #include "trireme/agree/peer_updates.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "trireme/agree/vector_math.h"
 
@@ -49,8 +48,6 @@ PeerUpdates::PeerUpdates(const RuleContext& context, Counts counts)
 Status PeerUpdates::make_vectors() {
   TR_ASSIGN_OR_RETURN(base_, new_vectors_like(*rt_, context_.weights));
   TR_ASSIGN_OR_RETURN(sum_, new_vectors_like(*rt_, context_.weights));
-  if (!rt_->is_phantom())
-    for (const Tensor& t : sum_) std::memset(t.raw(), 0, t.type().num_bytes());
   return {};
 }
 

@@ -1,21 +1,8 @@
 #include "trireme/agree/residuals.h"
 
-#include <cstring>
-
 #include "trireme/agree/vector_math.h"
 
 namespace trireme::agree {
-namespace {
-
-Result<std::vector<Tensor>> zeros_like(runtime::Runtime& rt, const std::vector<Tensor>& like) {
-  TR_ASSIGN_OR_RETURN(std::vector<Tensor> made, new_vectors_like(rt, like));
-  if (!rt.is_phantom())
-    for (const Tensor& t : made) std::memset(t.raw(), 0, t.type().num_bytes());
-  return made;
-}
-
-}  // namespace
-
 Residuals::Residuals(runtime::Runtime& rt, const codec::Coding& coding, const std::vector<Tensor>& like,
                      bool velocities)
     : coding_(coding) {
@@ -26,10 +13,10 @@ Residuals::Residuals(runtime::Runtime& rt, const codec::Coding& coding, const st
 
 Status Residuals::make(runtime::Runtime& rt, const std::vector<Tensor>& like, bool velocities) {
   if (coding_.feedback) {
-    TR_ASSIGN_OR_RETURN(residual_, zeros_like(rt, like));
+    TR_ASSIGN_OR_RETURN(residual_, new_vectors_like(rt, like));
   }
   if (velocities) {
-    TR_ASSIGN_OR_RETURN(velocity_, zeros_like(rt, like));
+    TR_ASSIGN_OR_RETURN(velocity_, new_vectors_like(rt, like));
   }
   return {};
 }

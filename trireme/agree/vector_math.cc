@@ -1,4 +1,5 @@
 #include "trireme/agree/vector_math.h"
+#include "trireme/tensor/host_zeros.h"
 
 #include <algorithm>
 #include <cstring>
@@ -57,6 +58,13 @@ Task<void> fill(Runtime& rt, Tensor to, float value) {
   return run_pass(rt, {0, 0, 1}, {std::move(to)}, body, "fill");
 }
 
+Task<void> clear(Runtime& rt, Tensor to) {
+  const auto body = [](float* const* v, std::int64_t begin, std::int64_t end) {
+    std::fill(v[0] + begin, v[0] + end, 0.0F);
+  };
+  return run_pass(rt, {0, 0, 0}, {std::move(to)}, body, "clear");
+}
+
 Task<void> copy(Runtime& rt, Tensor from, Tensor to) {
   const auto body = [](float* const* v, std::int64_t begin, std::int64_t end) {
     std::memcpy(v[1] + begin, v[0] + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
@@ -104,7 +112,7 @@ Task<void> add_shards(Runtime& rt, std::vector<Tensor> shard_gradients) {
 }
 
 Result<Tensor> new_vector(Runtime& rt, std::int64_t num_elems) {
-  return Tensor::allocate(rt.is_phantom() ? phantom_device() : cpu_device(), {DType::kF32, Shape{num_elems}});
+  return allocate_zeros(rt.is_phantom() ? phantom_device() : cpu_device(), {DType::kF32, Shape{num_elems}});
 }
 
 Result<std::vector<Tensor>> new_vectors_like(Runtime& rt, const std::vector<Tensor>& like) {

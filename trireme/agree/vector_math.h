@@ -28,6 +28,7 @@ runtime::Task<void> run_pass(runtime::Runtime& rt, PassCost cost, std::vector<Te
                              const char* label, std::int64_t num_elems = -1);
 
 runtime::Task<void> fill(runtime::Runtime& rt, Tensor to, float value);
+runtime::Task<void> clear(runtime::Runtime& rt, Tensor to);  // before a run: takes no virtual time
 runtime::Task<void> copy(runtime::Runtime& rt, Tensor from, Tensor to);
 runtime::Task<void> scale(runtime::Runtime& rt, Tensor x, float factor);                  // x *= factor
 runtime::Task<void> add_scaled(runtime::Runtime& rt, Tensor to, float factor, Tensor x);  // to += factor * x
@@ -36,7 +37,7 @@ runtime::Task<void> mix(runtime::Runtime& rt, Tensor to, float share, Tensor x);
 // The sum of this worker's shard gradients, added in shard order into the first.
 runtime::Task<void> add_shards(runtime::Runtime& rt, std::vector<Tensor> shard_gradients);
 
-// A vector of the rule's own, uninitialised; phantom on a phantom Runtime.
+// A vector of the rule's own, zeros; phantom on a phantom Runtime.
 Result<Tensor> new_vector(runtime::Runtime& rt, std::int64_t num_elems);
 // One per vector of `like`.
 Result<std::vector<Tensor>> new_vectors_like(runtime::Runtime& rt, const std::vector<Tensor>& like);

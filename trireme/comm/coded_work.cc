@@ -1,7 +1,7 @@
 #include "trireme/comm/coded_work.h"
+#include "trireme/tensor/host_zeros.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace trireme::comm {
 
@@ -10,9 +10,7 @@ using runtime::Task;
 Device& device_of(const runtime::Runtime& rt) { return rt.is_phantom() ? phantom_device() : cpu_device(); }
 
 Result<Tensor> zeros(const runtime::Runtime& rt, std::int64_t rows, std::int64_t elems) {
-  TR_ASSIGN_OR_RETURN(Tensor t, Tensor::allocate(device_of(rt), {DType::kF32, {rows, elems}}));
-  if (!rt.is_phantom()) std::memset(t.raw(), 0, t.type().num_bytes());
-  return t;
+  return allocate_zeros(device_of(rt), {DType::kF32, {rows, elems}});
 }
 
 Task<Result<Mail>> CodedWork::encode(std::vector<Encoding> all, Room& room) {

@@ -19,6 +19,7 @@
 #include "trireme/comm/subgroup.h"
 #include "trireme/comm/transport_mailbox.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::comm {
 namespace {
@@ -54,7 +55,7 @@ class TransportGroup final : public Calls,
   Result<Tensor> allocate(const TensorType& type) override {
     const auto bytes = static_cast<std::size_t>(type.shape.num_elems()) * dtype_size(type.dtype);
     auto memory = bytes == 0 || !direct_ ? nullptr : transport_->allocate_exchange(bytes);
-    if (!memory) return Tensor::allocate(rt_.is_phantom() ? phantom_device() : cpu_device(), type);
+    if (!memory) return allocate_zeros(rt_.is_phantom() ? phantom_device() : cpu_device(), type);
     std::byte* at = memory.get();
     return Tensor(Buffer::wrap(cpu_device(), at, bytes, std::move(memory)), type);
   }

@@ -54,13 +54,27 @@ std::array<std::uint32_t, 4> block_of(std::uint64_t key, std::size_t element) {
   return philox4x32(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
 }
 
-// Box and Muller (1958), pairs of words making pairs of elements, as in op `normal`.
-double normal_at(std::uint64_t key, std::size_t element) {
+// Box and Muller (1958), pairs of words making pairs of elements, as in op `normal`: the four of a block.
+std::array<double, 4> normals_of(std::uint64_t key, std::size_t element) {
   constexpr double kTwoPi = 6.283185307179586;
   const auto words = block_of(key, element);
-  const std::size_t first = element & 2U;
-  const double u = (words[first] + 0.5) * 0x1.0p-32, angle = kTwoPi * (words[first + 1] * 0x1.0p-32);
-  return std::sqrt(-2 * std::log(u)) * (element % 2 == 0 ? std::cos(angle) : std::sin(angle));
+  std::array<double, 4> out;
+  for (std::size_t k = 0; k < 4; k += 2) {
+    const double u = (words[k] + 0.5) * 0x1.0p-32, angle = kTwoPi * (words[k + 1] * 0x1.0p-32);
+    const double length = std::sqrt(-2 * std::log(u));
+    out[k] = length * std::cos(angle);
+    out[k + 1] = length * std::sin(angle);
+  }
+  return out;
+}
+
+// fn(element, its value) for elements [first, first + n), each block made once.
+template <typename MakeBlock, typename Fn>
+void for_blocks(std::size_t first, std::size_t n, MakeBlock make, Fn fn) {
+  for (std::size_t i = first; i < first + n;) {
+    const auto block = make(i);
+    for (const std::size_t end = std::min((i / 4 + 1) * 4, first + n); i < end; ++i) fn(i, block[i % 4]);
+  }
 }
 
 // The Gaussian matrix [rows, columns] made orthonormal along its shorter side by Gram and Schmidt, twice per
@@ -70,7 +84,9 @@ void orthogonal(std::uint64_t key, std::int64_t rows, double gain, std::span<flo
   const bool by_rows = m <= n;
   const std::size_t vectors = by_rows ? m : n, length = by_rows ? n : m;
   std::vector<double> basis(vectors * length);
-  for (std::size_t i = 0; i < basis.size(); ++i) basis[i] = normal_at(key, i);
+  for_blocks(
+      0, basis.size(), [&](std::size_t i) { return normals_of(key, i); },
+      [&](std::size_t i, double v) { basis[i] = v; });
   for (std::size_t v = 0; v < vectors; ++v) {
     double* own = &basis[v * length];
     for (std::size_t earlier = 0; earlier < 2 * v; ++earlier) {
@@ -86,14 +102,6 @@ void orthogonal(std::uint64_t key, std::int64_t rows, double gain, std::span<flo
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t row = i / n, column = i % n;
     values[i] = static_cast<float>(gain * basis[by_rows ? i : column * length + row]);
-  }
-}
-
-void uniform(std::uint64_t key, float bound, std::span<float> values) {
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    const auto words = block_of(key, i);
-    for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j)
-      values[j] = bound == 0 ? 0.0F : bound * (2.0F * to_uniform(words[j - i]) - 1.0F);
   }
 }
 
@@ -125,20 +133,28 @@ Result<Init> find_init(std::string_view text, Fans fans) {
 }
 
 void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float> values) {
+  if (parameter.init != InitKind::kOrthogonal) return initialise_part(parameter, seed, 0, values);
+  orthogonal(key_of(parameter, seed), parameter.type.shape.rank() > 0 ? parameter.type.shape[0] : 1,
+             parameter.bound, values);
+}
+
+void initialise_part(const Parameter& parameter, std::uint64_t seed, std::size_t first,
+                     std::span<float> values) {
+  TR_CHECK(parameter.init != InitKind::kOrthogonal, "an orthogonal matrix is made as a whole");
   const std::uint64_t key = key_of(parameter, seed);
-  const double bound = parameter.bound;
-  switch (parameter.init) {
-    case InitKind::kUniform:
-      return uniform(key, static_cast<float>(bound), values);
-    case InitKind::kNormal:
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<float>(bound * normal_at(key, i));
-      return;
-    case InitKind::kConstant:
-      for (float& v : values) v = static_cast<float>(bound);
-      return;
-    case InitKind::kOrthogonal:
-      return orthogonal(key, parameter.type.shape.rank() > 0 ? parameter.type.shape[0] : 1, bound, values);
+  const auto narrow = static_cast<float>(parameter.bound);
+  if (parameter.init == InitKind::kConstant || narrow == 0) {
+    std::fill(values.begin(), values.end(), narrow == 0 ? 0.0F : narrow);
+  } else if (parameter.init == InitKind::kUniform) {
+    for_blocks(
+        first, values.size(), [&](std::size_t i) { return block_of(key, i); },
+        [&](std::size_t i, std::uint32_t word) {
+          values[i - first] = narrow * (2.0F * to_uniform(word) - 1.0F);
+        });
+  } else {
+    for_blocks(
+        first, values.size(), [&](std::size_t i) { return normals_of(key, i); },
+        [&](std::size_t i, double v) { values[i - first] = static_cast<float>(parameter.bound * v); });
   }
 }
 

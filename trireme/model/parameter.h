@@ -47,5 +47,8 @@ std::span<const InitRow> init_table();
 Result<Init> find_init(std::string_view text, Fans fans);
 
 void initialise(const Parameter& parameter, std::uint64_t seed, std::span<float> values);
+// Elements from `first` on, of any initialiser but orthogonal: large tensors are made by several threads.
+void initialise_part(const Parameter& parameter, std::uint64_t seed, std::size_t first,
+                     std::span<float> values);
 
 }  // namespace trireme::model

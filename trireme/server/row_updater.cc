@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "trireme/op/ops.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::server {
 namespace {
@@ -89,9 +90,8 @@ Result<RowUpdater::Bench*> RowUpdater::bench_for(std::size_t num_rows) {
   auto fresh = std::make_unique<Bench>();
   const std::int64_t elems = static_cast<std::int64_t>(padded) * slice_.rows->row;
   const TensorType type{DType::kF32, {elems}};
-  TR_ASSIGN_OR_RETURN(fresh->values, Tensor::allocate(device_of(rt_), type));
+  TR_ASSIGN_OR_RETURN(fresh->values, allocate_zeros(device_of(rt_), type));
   TR_ASSIGN_OR_RETURN(fresh->gradient, Tensor::allocate(device_of(rt_), type));
-  if (!rt_.is_phantom()) std::memset(fresh->values.raw(), 0, type.num_bytes());
   if (make_update_) TR_RETURN_IF_ERROR(add_graph(*fresh, elems));
   bench = std::move(fresh);
   return bench.get();

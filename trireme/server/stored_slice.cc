@@ -1,7 +1,7 @@
 #include "trireme/server/stored_slice.h"
+#include "trireme/tensor/host_zeros.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace trireme::server {
 
@@ -31,8 +31,7 @@ StoredSlice describe_slice(const Key& key, const Slice& slice) {
 
 Result<StoredSlice> make_stored_slice(Device& device, const Key& key, const Slice& slice) {
   StoredSlice s = describe_slice(key, slice);
-  TR_ASSIGN_OR_RETURN(s.values, Tensor::allocate(device, {DType::kF32, {s.num_elems()}}));
-  if (s.values.raw() != nullptr) std::memset(s.values.raw(), 0, s.num_bytes());
+  TR_ASSIGN_OR_RETURN(s.values, allocate_zeros(device, {DType::kF32, {s.num_elems()}}));
   return s;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/op/ops.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::server {
 
@@ -44,8 +45,8 @@ Result<std::unique_ptr<exec::Execution>> make_update_execution(runtime::Runtime&
                                                                const UpdateScalars& scalars) {
   TR_RETURN_IF_ERROR(check_update_inputs(spec.graph, parts));
   for (const UpdateSpec::State& s : spec.states) {
-    TR_ASSIGN_OR_RETURN(Tensor t, Tensor::allocate(device_of(rt), s.type));
-    if (t.raw() != nullptr) {
+    TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device_of(rt), s.type));
+    if (t.raw() != nullptr && s.initial != 0) {
       TR_CHECK(s.type.dtype == DType::kF32, "state '{}' is {}", s.name, s.type.to_string());
       std::fill_n(t.data<float>(), s.type.shape.num_elems(), static_cast<float>(s.initial));
     }

@@ -1,16 +1,8 @@
 #include "trireme/train/batch.h"
 
-#include <cstring>
-
 namespace trireme::train {
 
 using model::ModelTask;
-
-Result<Tensor> allocate_zeros(Device& device, const TensorType& type) {
-  TR_ASSIGN_OR_RETURN(Tensor t, Tensor::allocate(device, type));
-  if (t.raw() != nullptr) std::memset(t.raw(), 0, type.num_bytes());
-  return t;
-}
 
 Result<BatchTensors> allocate_batch(Device& device, const model::ModelInput& input, std::int64_t n) {
   std::vector<std::int64_t> dims{n};

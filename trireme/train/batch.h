@@ -6,6 +6,7 @@
 #include "trireme/data/dataset.h"
 #include "trireme/exec/executor.h"
 #include "trireme/model/zoo.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::train {
 
@@ -25,8 +26,5 @@ Status feed_batch(exec::Execution& execution, const graph::Graph& graph, const m
 
 // Where samples go.
 data::BatchView view_of(const BatchTensors& batch, const model::ModelInput& input);
-
-// Host memory of this type, zeros; phantom on phantom devices.
-Result<Tensor> allocate_zeros(Device& device, const TensorType& type);
 
 }  // namespace trireme::train

@@ -106,12 +106,15 @@ Task<Status> LeasedWorker::make_replica() {
     links.servers = client_.get();
   }
   if (row_.shares_weights) {
-    TR_CO_ASSIGN_OR_RETURN(links.shared_weights, co_await share_weights(workers_, plan()));
+    TR_CO_ASSIGN_OR_RETURN(links.shared_weights, co_await share_weights(rt_, workers_, plan()));
   }
   auto replica = Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
-  co_return make_local_replicas();
+  TR_CO_RETURN_IF_ERROR(make_local_replicas());
+  co_await replica_->clear();
+  for (const auto& local : local_) co_await local->clear();
+  co_return Status();
 }
 
 Status LeasedWorker::make_local_replicas() {
@@ -140,7 +143,7 @@ void LeasedWorker::copy_unshared() {
 }
 
 Task<Status> LeasedWorker::restore() {
-  replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
+  co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
   if (start_.resumed) {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(workers_, replica_->parameters(), start_.restored));
     TR_CO_RETURN_IF_ERROR(co_await restore_replicas(workers_, own_state(*replica_, row_), start_.restored));

@@ -35,9 +35,9 @@ Task<Status> LockStepWorker::restore() {
 // One set of weights and optimiser states for all workers of the host, where the plan has it so and they fit.
 Task<Status> LockStepWorker::share_model(ReplicaLinks& links) {
   if (!plan().shared_weights || rt_.is_phantom()) co_return Status();
-  auto weights = co_await share_weights(group_, plan());
+  auto weights = co_await share_weights(rt_, group_, plan());
   Result<Tensor> states = Tensor();
-  if (weights.ok()) states = co_await share_states(group_, start_.prepared->states);
+  if (weights.ok()) states = co_await share_states(rt_, group_, start_.prepared->states);
   const Status& failed = weights.ok() ? states.status() : weights.status();
   if (failed.code() == Code::kExhausted && c_.job.parallel.weights == "auto") co_return Status();
   TR_CO_RETURN_IF_ERROR(failed);
@@ -57,7 +57,8 @@ Task<Status> LockStepWorker::begin() {
   replica_ = std::move(*replica);
   per_epoch_ = replica_->order().batches_per_epoch();
   total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
-  replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
+  co_await replica_->clear();
+  co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(co_await restore());
   replica_->start_feed(at_.batches, total_batches_);

@@ -77,7 +77,8 @@ Status Replica::Parts::make_variables() {
     }
     const Tensor t(links.shared_states.buffer(), s.type,
                    links.shared_states.offset_bytes() + static_cast<std::size_t>(layout.offsets[i]) * 4);
-    if (fills()) std::fill_n(t.data<float>(), s.type.shape.num_elems(), static_cast<float>(s.initial));
+    if (fills() && s.initial != 0)  // zeros they are
+      std::fill_n(t.data<float>(), s.type.shape.num_elems(), static_cast<float>(s.initial));
     TR_RETURN_IF_ERROR(variables.add(s.name, t));
   }
   if (prepared->scale_update == nullptr) return {};
@@ -162,8 +163,10 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
     if (i == shard.buckets.size()) {
       const bool summed_here = at == 0 && links.device_sum == nullptr;
       TR_ASSIGN_OR_RETURN(Tensor own,
-                          summed_here ? group.allocate(vector) : Tensor::allocate(device(), vector));
-      if (own.raw() != nullptr) std::memset(own.raw(), 0, vector.num_bytes());
+                          summed_here ? group.allocate(vector) : allocate_zeros(device(), vector));
+      // Shared memory is as others left it: initialise() clears it, or what goes to a GPU is cleared here.
+      if (own.raw() != nullptr && summed_here && mirror != nullptr)
+        std::memset(own.raw(), 0, vector.num_bytes());
       shard.buckets.push_back(std::move(own));
     }
     if (by_factors(i)) {
@@ -311,14 +314,6 @@ Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
       if (const auto own = kept.find(buckets[b].parameters[p]); own != kept.end())
         parts_->once[b][buckets[b].offsets[p]] = own->second;
   return {};
-}
-
-void Replica::initialise(std::uint64_t seed) {
-  if (parts_->rt.is_phantom()) return;
-  for (const auto* list : {&parts_->prepared->parameters, &parts_->prepared->frozen})
-    for (const model::Parameter& p : *list)
-      if (parts_->fills() || list == &parts_->prepared->frozen)
-        model::initialise(p, seed, parts_->variables.get(p.name)->values<float>());
 }
 
 bool Replica::shares_weights() const { return parts_->shares(); }

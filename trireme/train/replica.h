@@ -84,8 +84,11 @@ class Replica {
   // In lock step and one set of weights: others see initial or restored values after a barrier.
   bool shares_weights() const;
   bool is_shared(const Tensor& tensor) const;  // of what others see
+  // After make(): clears memory that was others' before. These two on the pool: it takes seconds where there
+  // are millions of values, and the loop has heartbeats to send.
+  runtime::Task<void> clear();
   // Initial values, the same on every rank.
-  void initialise(std::uint64_t seed);
+  runtime::Task<void> initialise(std::uint64_t seed);
   // Batches are made ahead from `first` on; call once before run_step().
   void start_feed(std::int64_t first, std::int64_t end);
   // Ends when the metrics of the step are known. Buckets may still be on their way then: the next step starts

@@ -1,7 +1,6 @@
 #include "trireme/train/share_weights.h"
 
-#include <cstring>
-
+#include "trireme/agree/vector_math.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/slots.h"
 
@@ -13,7 +12,8 @@ namespace {
 constexpr std::uint32_t kStatesStep = 0x10000;  // beside those of the buckets
 }  // namespace
 
-Task<Result<std::vector<Tensor>>> share_weights(comm::Group& workers, const plan::Plan& plan) {
+Task<Result<std::vector<Tensor>>> share_weights(runtime::Runtime& rt, comm::Group& workers,
+                                                const plan::Plan& plan) {
   std::vector<Tensor> out;
   for (const plan::Bucket& bucket : plan.buckets) {
     comm::Call call;
@@ -23,13 +23,14 @@ Task<Result<std::vector<Tensor>>> share_weights(comm::Group& workers, const plan
     const TensorType type{DType::kF32, {bucket.num_elems}};
     Result<Tensor> shared = co_await workers.share(std::move(call), type);
     if (!shared.ok()) co_return shared.status();
-    if (workers.rank() == 0 && shared->raw() != nullptr) std::memset(shared->raw(), 0, type.num_bytes());
+    if (workers.rank() == 0 && shared->raw() != nullptr) co_await agree::clear(rt, *shared);
     out.push_back(std::move(*shared));
   }
   co_return out;
 }
 
-Task<Result<Tensor>> share_states(comm::Group& workers, const std::vector<model::StateVariable>& states) {
+Task<Result<Tensor>> share_states(runtime::Runtime& rt, comm::Group& workers,
+                                  const std::vector<model::StateVariable>& states) {
   const TensorType type{DType::kF32, {state_layout(states).num_elems}};
   if (type.shape.num_elems() == 0) co_return Tensor();
   comm::Call call;
@@ -37,8 +38,7 @@ Task<Result<Tensor>> share_states(comm::Group& workers, const std::vector<model:
   call.slot = kSlotShareWeights;
   call.label = "shared states";
   Result<Tensor> shared = co_await workers.share(std::move(call), type);
-  if (shared.ok() && workers.rank() == 0 && shared->raw() != nullptr)
-    std::memset(shared->raw(), 0, type.num_bytes());
+  if (shared.ok() && workers.rank() == 0 && shared->raw() != nullptr) co_await agree::clear(rt, *shared);
   co_return shared;
 }
 

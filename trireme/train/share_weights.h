@@ -8,10 +8,11 @@
 namespace trireme::train {
 
 // One vector per bucket, the same memory on every worker. kInvalid where workers do not share memory.
-runtime::Task<Result<std::vector<Tensor>>> share_weights(comm::Group& workers, const plan::Plan& plan);
+runtime::Task<Result<std::vector<Tensor>>> share_weights(runtime::Runtime& rt, comm::Group& workers,
+                                                         const plan::Plan& plan);
 
 // The optimiser's states in one vector (state_layout), zeros; null where there are none.
-runtime::Task<Result<Tensor>> share_states(comm::Group& workers,
+runtime::Task<Result<Tensor>> share_states(runtime::Runtime& rt, comm::Group& workers,
                                            const std::vector<model::StateVariable>& states);
 
 }  // namespace trireme::train

@@ -112,7 +112,8 @@ Task<Status> Steps::make_replica() {
   links.one_batch = gpu_ != nullptr;  // as PyTorch's side, whose batch is on the GPU
   TR_CO_ASSIGN_OR_RETURN(replica_,
                          train::Replica::make(rt_, *group_, job_, prepared_, data_, std::move(links)));
-  replica_->initialise(static_cast<std::uint64_t>(job_.train.seed));
+  co_await replica_->clear();
+  co_await replica_->initialise(static_cast<std::uint64_t>(job_.train.seed));
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   replica_->start_feed(0, kEndless);
   co_return Status();
