@@ -59,6 +59,21 @@ TEST(Recompute, MeetsALimitWithTheSameBits) {
   expect_same_results(*after, net.graph, net.feeds, 0, "recompute");
 }
 
+// Gradients in the caller's memory: what counts is the place of the others.
+TEST(Recompute, MeetsALimitOfWhatIsNotPinned) {
+  const Net net(5);
+  const auto left = [](const Graph& g) {
+    MemoryRequest request;
+    for (const auto& [name, v] : g.outputs()) request.pinned.push_back(v);
+    return plan_memory(g, request)->plan.arena_bytes;
+  };
+  const std::int64_t limit = left(net.graph) - 2 * kBytes;
+  const Result<Graph> after = recompute(net.graph, limit, true);
+  ASSERT_TRUE(after.ok()) << after.status().to_string();
+  EXPECT_LE(left(*after), limit);
+  expect_same_results(*after, net.graph, net.feeds, 0, "recompute");
+}
+
 TEST(Recompute, TakesTheSameRandomNumbersAgainAndNeverRecomputesProducts) {
   const Net net(5);
   const Graph after = *recompute(net.graph, arena(net.graph) - 2 * kBytes);

@@ -171,6 +171,28 @@ TEST(MemoryEstimate, TheLargestBatchFitsAndTheNextDoesNot) {
   EXPECT_EQ(*largest_batch(job, kDigits, 1, 1 << 20), 0);
 }
 
+// What a norm gives is kept for the next layer's weights, though what it was made of is kept as well.
+TEST(MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
+  const auto data = testing::few_digits(128, 16);
+  Job job = testing::small_job("mlp", 4, 1);
+  job.train.batch = 128;
+  const Json wide{{"kind", "dense"}, {"out", 128}}, norm{{"kind", "layer_norm"}};
+  job.model.layers = {wide, norm, wide, norm, wide, norm, {{"kind", "classifier"}}};
+  const int threads = runtime::num_cores();
+  const std::string hash = testing::hash_in_process(job, data);
+  ASSERT_EQ(hash.size(), 64U);
+  const std::int64_t limit = estimate_memory(job, kDigits, threads)->total_bytes() - (32 << 10);
+  job.train.memory_limit = std::to_string(limit);
+  const auto limited = estimate_memory(job, kDigits, threads);
+  ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+  EXPECT_LE(limited->total_bytes(), limit);
+  EXPECT_EQ(testing::hash_in_process(job, data), hash);
+  job.train.memory_limit = "1KiB";
+  const Status refused = estimate_memory(job, kDigits, threads).status();
+  EXPECT_EQ(refused.code(), Code::kExhausted);
+  EXPECT_NE(refused.message().find("train.memory_limit: got "), std::string::npos) << refused.message();
+}
+
 TEST(MemoryEstimate, NonsenseIsRefused) {
   Job job = job_of("lenet", 0);
   EXPECT_EQ(estimate_memory(job, kDigits, 1).status().code(), Code::kInvalid);

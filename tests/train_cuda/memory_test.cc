@@ -1,4 +1,5 @@
-// Memory of a GPU: predicted before the run, and refused where it is not there.
+// Memory of a GPU: predicted before the run, refused where it is not there, less of it where a limit asks for
+// that.
 #include <gmock/gmock.h>
 
 #include "tests/kernel_cuda/needs_gpu.h"
@@ -64,10 +65,42 @@ TEST_F(GpuMemory, AJobThatDoesNotFitIsRefusedBeforeItStartsAndTheNextOneTrains) 
     EXPECT_EQ(refused.status().code(), Code::kExhausted);
     EXPECT_THAT(refused.status().message(),
                 AllOf(HasSubstr("of GPU memory"), HasSubstr("values "), HasSubstr("are free"),
-                      HasSubstr("the largest tensor is '"), HasSubstr("train.batch (got 1048576)")));
+                      HasSubstr("the largest tensor is '"), HasSubstr("train.batch (got 1048576)"),
+                      HasSubstr("train.memory_limit = ")));
   }
   const Result<Summary> ran = train(job(1));
   EXPECT_TRUE(ran.ok()) << ran.status().to_string();
+}
+
+std::int64_t bytes_of(const Summary& summary, const char* which) {
+  return summary.rule.at("gpu_memory").at(which).get<std::int64_t>();
+}
+
+// What a norm gives is kept for the next layer's weights, though what it was made of is kept as well.
+TEST_F(GpuMemory, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
+  Job limited = job(1);
+  limited.train.batch = 128;
+  const Json wide{{"kind", "dense"}, {"out", 128}}, norm{{"kind", "layer_norm"}};
+  limited.model.layers = {wide, norm, wide, norm, wide, norm, {{"kind", "classifier"}}};
+  const Result<Summary> free = train(limited);
+  ASSERT_TRUE(free.ok()) << free.status().to_string();
+  const std::int64_t limit = bytes_of(*free, "predicted_bytes") - (32 << 10);
+  limited.train.memory_limit = std::to_string(limit);
+  const Result<Summary> ran = train(limited);
+  ASSERT_TRUE(ran.ok()) << ran.status().to_string();
+  EXPECT_LE(bytes_of(*ran, "predicted_bytes"), limit);
+  EXPECT_LT(bytes_of(*ran, "measured_bytes"), bytes_of(*free, "measured_bytes"));
+  EXPECT_EQ(ran->parameters_sha256, free->parameters_sha256);
+}
+
+TEST_F(GpuMemory, ALimitThatCannotBeKeptIsRefused) {
+  Job limited = job(1);
+  limited.train.memory_limit = "1KiB";
+  const Result<Summary> refused = train(limited);
+  EXPECT_EQ(refused.status().code(), Code::kExhausted);
+  EXPECT_THAT(refused.status().message(),
+              AllOf(HasSubstr("train.memory_limit: got "), HasSubstr("expected at most 1.0 KiB"),
+                    HasSubstr("train.batch")));
 }
 
 }  // namespace

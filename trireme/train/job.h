@@ -76,6 +76,7 @@ struct Job {
     std::string nan = "stop";
     std::string device = "cpu";
     std::string precision = "f32";
+    std::string memory_limit;  // a size; empty: none
     Optimizer optimizer;
   } train;
   struct Parallel {

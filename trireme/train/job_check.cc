@@ -1,4 +1,5 @@
 // What values of a job make sense, as far as one machine without the data can tell.
+#include "trireme/base/units.h"
 #include "trireme/data/partition.h"
 #include "trireme/data/source.h"
 #include "trireme/model/describe.h"
@@ -67,6 +68,9 @@ void check_train(JobChecker& c, const Job::Train& t) {
   c.expect(in_range(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
   c.expect_one_of(t.nan, "train.nan", {"stop", "skip"});
   c.expect_one_of(t.device, "train.device", {"cpu", "cuda", "auto"});
+  const Result<std::uint64_t> limit = parse_bytes(t.memory_limit);
+  c.expect(t.memory_limit.empty() || (limit.ok() && *limit > 0 && *limit < std::uint64_t{1} << 60U),
+           "train.memory_limit", "a size like 8GiB, or nothing");
   c.expect_one_of(t.precision, "train.precision", {"f32", "tf32", "bf16", "f16"});
   c.expect(t.precision != "tf32" || t.device != "cpu", "train.precision",
            "f32: tf32 is a format of GPUs (train.device)");

@@ -65,6 +65,7 @@ const JobKey kKeys[] = {
     TR_KEY("train.nan", Text, train.nan, true, "When the loss or a gradient is not a number: stop, or skip the step."),
     TR_KEY("train.device", Text, train.device, true, "cpu, cuda (an NVIDIA GPU), or auto: cuda where there is one."),
     TR_KEY("train.precision", Text, train.precision, true, "Of products: f32, tf32 (on a GPU: f32 with operands rounded to 10 bits), bf16, or f16 (with loss scaling); weights and sums stay f32."),
+    TR_KEY("train.memory_limit", Text, train.memory_limit, false, "Most memory that a worker may need, like 8GiB; on a GPU, of that GPU: cheap values are computed again instead of kept until it is enough; empty: no limit."),
 
     TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw or lars (trireme inspect optimizers)."),
     TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate; not set: 0.1 for sgd, momentum, nesterov and lars, 0.01 for adagrad and rmsprop, 0.001 for adam and adamw."),

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,11 @@ Result<MemoryEstimate> estimate_prepared(const Job& job, const Prepared& prepare
 // Before anything is allocated: kExhausted where the job needs more than its GPU has free, with what is
 // needed by part, the largest tensor and what to change. Fine where there is no GPU.
 Status check_gpu_memory(const Job& job, const Prepared& prepared);
+
+// train.memory_limit: cheap values of the training graph are computed again until the estimate is at most
+// that. `compile_again` takes the new graph into `prepared`. kExhausted where that is not enough.
+Status keep_below_limit(const Job& job, int threads, const Prepared& prepared,
+                        const std::function<Status(const graph::Graph&)>& compile_again);
 
 // {"predicted_bytes", "measured_bytes"}: the estimate, and the most that this worker's GPU memory came to so
 // far. None where there is no GPU.

@@ -16,6 +16,7 @@
 #include "trireme/train/job_parts.h"
 #include "trireme/train/make_plan.h"
 #include "trireme/train/measured_algorithms.h"
+#include "trireme/train/memory_estimate.h"
 #include "trireme/train/own_update.h"
 
 namespace trireme::train {
@@ -117,6 +118,7 @@ Status compile_in_buckets(const graph::Graph& graph, exec::CompileOptions option
 Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   exec::CompileOptions options = kernel_options(job, out, fixed);
+  out.bucket_of_notice.clear();  // it may be compiled again
   out.notices_of_bucket.assign(plan.buckets.size(), 0);
   const auto notify = [&](std::string output, std::string variable, std::size_t bucket) {
     options.bound.push_back(output);
@@ -346,6 +348,9 @@ Result<std::shared_ptr<const Prepared>> prepare(const Job& asked, const model::M
   plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;
   const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet
   TR_RETURN_IF_ERROR(compile_all(job, named, *out));
+  TR_RETURN_IF_ERROR(keep_below_limit(job, options.compute_threads, *out, [&](const graph::Graph& less) {
+    return compile_train(job, less, named, *out);
+  }));
   const plan::StepCosts costs = step_costs(*out, options.machine.cores);
   const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
   if (plan.overlap != plan::Overlap::kFull)

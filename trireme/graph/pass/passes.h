@@ -45,8 +45,9 @@ Result<Graph> fuse_epilogues(const Graph& graph);
 
 // Computes cheap values (few flops per byte: elementwise, norms, dropout, moves) again where they are read
 // late, instead of keeping them, until plan_memory needs at most `limit_bytes`; most bytes saved per flop
-// come first. kExhausted, with the least that was reached, when that is not enough. Exact.
-Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes);
+// come first. `outputs_are_pinned`: their memory is given from outside and not counted. kExhausted, with the
+// least that was reached, when that is not enough. Exact.
+Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes, bool outputs_are_pinned = false);
 
 // Mixed precision: products (matmul, convolutions, attention...) of f32 values are computed in `dtype` (bf16
 // or f16), everything else and all variables and outputs stay f32. Run it before gradients: they come back as

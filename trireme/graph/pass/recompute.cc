@@ -22,8 +22,11 @@ constexpr double kCheapFlopsPerByte = 4;
 // A graph with its memory plan: what is alive when.
 class Profile {
  public:
-  static Result<Profile> make(const Graph& graph) {
-    TR_ASSIGN_OR_RETURN(const MemoryResult memory, plan_memory(graph, {}));
+  static Result<Profile> make(const Graph& graph, bool outputs_are_pinned) {
+    MemoryRequest request;
+    if (outputs_are_pinned)
+      for (const auto& [name, v] : graph.outputs()) request.pinned.push_back(v);
+    TR_ASSIGN_OR_RETURN(const MemoryResult memory, plan_memory(graph, request));
     return Profile(graph, memory);
   }
 
@@ -208,9 +211,9 @@ class Round {
 
 }  // namespace
 
-Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes) {
+Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes, bool outputs_are_pinned) {
   Graph best = graph;
-  TR_ASSIGN_OR_RETURN(Profile profile, Profile::make(best));
+  TR_ASSIGN_OR_RETURN(Profile profile, Profile::make(best, outputs_are_pinned));
   const std::int64_t before = profile.arena_bytes();
   std::int64_t least = before;
   while (profile.arena_bytes() > limit_bytes) {
@@ -218,7 +221,7 @@ Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes) {
     bool found = false;
     for (const Candidate& c : round.candidates()) {
       TR_ASSIGN_OR_RETURN(Graph next, round.apply(c));
-      TR_ASSIGN_OR_RETURN(Profile now, Profile::make(next));
+      TR_ASSIGN_OR_RETURN(Profile now, Profile::make(next, outputs_are_pinned));
       if (now.height() >= profile.height()) continue;
       best = std::move(next);
       profile = std::move(now);

@@ -1,5 +1,9 @@
-// Memory of a GPU: what it cannot hold is refused before the run; what was predicted beside what it came to.
+// What is done about memory before a run: what a GPU cannot hold is refused, and what a limit asks for is
+// computed again instead of kept. And what was predicted beside what it came to.
+#include <algorithm>
+
 #include "trireme/base/units.h"
+#include "trireme/graph/pass/passes.h"
 #include "trireme/kernel/cuda/memory_info.h"
 #include "trireme/train/memory_estimate.h"
 #include "trireme/train/prepare.h"
@@ -41,9 +45,38 @@ Status check_gpu_memory(const Job& job, const Prepared& prepared) {
   return error(
       Code::kExhausted,
       "[train] the job needs {} of GPU memory ({}), and {} of {} are free; the largest tensor is {}; use a "
-      "smaller train.batch (got {}) or train.precision = \"bf16\"",
+      "smaller train.batch (got {}), train.memory_limit = \"{}MiB\" (values are computed again), or "
+      "train.precision = \"bf16\"",
       text_of(bytes), parts_text(needed), format_bytes(there.free_bytes), format_bytes(there.total_bytes),
-      largest_tensor(prepared.train->graph()), job.train.batch);
+      largest_tensor(prepared.train->graph()), job.train.batch, there.free_bytes >> 20U);
+}
+
+Status keep_below_limit(const Job& job, int threads, const Prepared& prepared,
+                        const std::function<Status(const graph::Graph&)>& compile_again) {
+  constexpr int kRounds = 4;  // what is compiled shares places a little otherwise than the pass believes
+  if (job.train.memory_limit.empty()) return {};
+  TR_ASSIGN_OR_RETURN(const std::uint64_t parsed, parse_bytes(job.train.memory_limit));
+  const auto limit = static_cast<std::int64_t>(parsed);
+  for (int round = 0;; ++round) {
+    TR_ASSIGN_OR_RETURN(const MemoryEstimate now, estimate_prepared(job, prepared, threads));
+    const std::int64_t over = now.total_bytes() - limit, shards = std::max<std::int64_t>(1, now.shards);
+    if (over <= 0) return {};
+    const graph::Graph graph = prepared.train->graph();
+    graph::MemoryRequest bound;  // gradients lie in buckets
+    for (const auto& [name, v] : graph.outputs()) bound.pinned.push_back(v);
+    TR_ASSIGN_OR_RETURN(const graph::MemoryResult memory, graph::plan_memory(graph, bound));
+    const std::int64_t target = memory.plan.arena_bytes - (over + shards - 1) / shards;
+    Result<graph::Graph> less = Status(Code::kExhausted, "nothing more can be computed again");
+    if (round < kRounds && target > 0) less = graph::recompute(graph, target, true);
+    if (!less.ok())
+      return error(
+          Code::kExhausted,
+          "[train] train.memory_limit: got {} predicted ({}), expected at most {}: {}; the largest tensor is "
+          "{}; use a smaller train.batch (got {}) or a higher limit",
+          text_of(now.total_bytes()), parts_text(now), text_of(limit), less.status().message(),
+          largest_tensor(graph), job.train.batch);
+    TR_RETURN_IF_ERROR(compile_again(*less));
+  }
 }
 
 std::optional<Json> gpu_memory(const Job& job, const Prepared& prepared) {
