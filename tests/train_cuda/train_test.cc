@@ -87,6 +87,29 @@ TEST_F(TrainOnGpu, TheSameJobEndsInTheSameBits) {
   EXPECT_EQ(hash_in_process(job("cuda"), data_), once);
 }
 
+// A traced step is waited for, kernel by kernel; others follow each other on the GPU.
+TEST_F(TrainOnGpu, StepsThatAreWaitedForEndInTheSameBits) {
+  TR_NEEDS_GPU(why_no_gpu());
+  Job plain = job("cuda"), clipped = job("cuda"), scaled = job("cuda");
+  clipped.train.optimizer.clip_norm = 0.1;
+  scaled.train.precision = "f16";
+  for (Job* j : {&plain, &clipped, &scaled}) {
+    const std::string alone = hash_in_process(*j, data_);
+    ASSERT_EQ(alone.size(), 64U);
+    j->train.trace_steps = 100;
+    EXPECT_EQ(hash_in_process(*j, data_), alone);
+  }
+}
+
+TEST_F(TrainOnGpu, ALossThatIsNotANumberEndsTheRunAndIsExplained) {
+  TR_NEEDS_GPU(why_no_gpu());
+  Job wild = job("cuda");
+  wild.train.optimizer.lr = 1e30;
+  const Result<Summary> ran = train(wild);
+  EXPECT_THAT(ran.status().message(), AllOf(HasSubstr("the loss is not a number at step "),
+                                            HasSubstr("the first tensor that broke: ")));
+}
+
 TEST_F(TrainOnGpu, OneTwoAndFourWorkersEndInTheSameBits) {
   TR_NEEDS_GPU(why_no_gpu());
   const std::string alone = hash_in_process(job("cuda", 4), data_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "trireme/exec/device_ahead.h"
+#include "trireme/exec/device_queue.h"
 #include "trireme/exec/node_times.h"
 #include "trireme/kernel/cuda/session.h"
 
@@ -36,16 +38,24 @@ constexpr std::size_t kAlign = 256;
 }  // namespace
 
 struct DeviceRun::Parts {
-  Parts(const CompiledPlan& p, const DeviceMirror* m)
+  Parts(const CompiledPlan& p, const ExecutionOptions& o)
       : plan(p),
-        mirror(m),
-        session(*p.gpu()),
+        mirror(o.mirror),
+        ahead(o.ahead),
+        queue(o.queue),
+        own(queue == nullptr ? std::make_unique<gpu::Session>(*p.gpu()) : nullptr),
+        session(queue == nullptr ? *own : queue->session()),
         side(*p.gpu()),
         roots(graph::storage_roots(p.program, p.pinned)),
         inputs(p.inputs.size()),
         input_at(p.inputs.size()) {
     strands.resize(p.part.strands.size());
   }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() { (void)wait_for_queue(); }  // it works in memory that goes now
+
+  Status wait_for_queue() const { return queue == nullptr ? Status() : queue->wait(); }
   static Status copy(gpu::Session& session, const Tensor& from, const Tensor& to) {
     const std::size_t bytes = from.type().num_bytes();
     return session.copy(from.buffer().slice(from.offset_bytes(), bytes),
@@ -62,6 +72,8 @@ struct DeviceRun::Parts {
   }
   void read_by_strands(Value value, Pair* pair);
   void written_by_strands(Value value, Pair* pair);
+  Status copy_in(const Pair& pair);
+  Status forget_replays(Value value);
   Status run_calls(StrandWork& work);
   Status run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt);
   Status run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt);
@@ -74,7 +86,10 @@ struct DeviceRun::Parts {
 
   const CompiledPlan& plan;
   const DeviceMirror* mirror;
-  gpu::Session session;
+  DeviceAhead* ahead;
+  std::shared_ptr<DeviceQueue> queue;
+  std::unique_ptr<gpu::Session> own;  // null: the queue's is used
+  gpu::Session& session;
   gpu::Session side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
@@ -82,6 +97,7 @@ struct DeviceRun::Parts {
   std::vector<const std::byte*> input_at;  // where each is on the device
   std::vector<StrandWork> strands;
   Status last;
+  std::shared_ptr<Event> point;
 };
 
 // Every strand with a node that reads the value or a view of it.
@@ -104,6 +120,16 @@ void DeviceRun::Parts::written_by_strands(Value value, Pair* pair) {
     }
 }
 
+Status DeviceRun::Parts::copy_in(const Pair& pair) {
+  if (ahead != nullptr) {
+    TR_ASSIGN_OR_RETURN(const bool received, ahead->receive(pair.host, pair.device, session));
+    if (received) return {};
+  }
+  TR_RETURN_IF_ERROR(copy(session, pair.host, pair.device));
+  const bool locked = queue != nullptr && ahead != nullptr && ahead->has(pair.host);
+  return locked ? session.synchronize() : Status();  // it is read only now
+}
+
 Status DeviceRun::Parts::run_calls(StrandWork& work) {
   std::vector<gpu::Session::Call> together;
   for (std::size_t i = 0; i < work.calls.size(); ++i) {
@@ -117,6 +143,10 @@ Status DeviceRun::Parts::run_calls(StrandWork& work) {
 
 // Waits for every kernel, so that its time is its own.
 Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt) {
+  if (work.runs == 1 && work.calls.size() > 1) {  // only to count
+    TR_ASSIGN_OR_RETURN(const auto captured, session.capture([&] { return run_calls(work); }));
+    times.add_launches(captured->num_launches());
+  }
   TR_RETURN_IF_ERROR(session.synchronize());
   TimeNs begin = rt.now();
   for (const Call& c : work.calls) {
@@ -130,29 +160,54 @@ Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const run
 }
 
 Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt) {
+  std::unique_lock<std::mutex> turn;
+  if (queue != nullptr) turn = queue->turn(), queue->work_begins();
+  std::size_t launches = work.writes.size();
   for (Pair* p : work.reads)
-    if (p->in_use && !std::exchange(p->fresh, true)) TR_RETURN_IF_ERROR(copy(session, p->host, p->device));
+    if (p->in_use && !std::exchange(p->fresh, true)) {
+      TR_RETURN_IF_ERROR(copy_in(*p));
+      ++launches;
+    }
   if (times != nullptr) {
     TR_RETURN_IF_ERROR(run_timed(work, *times, rt));
   } else if (work.replay == nullptr && (work.runs == 0 || work.calls.size() < 2)) {
     TR_RETURN_IF_ERROR(
         run_calls(work));  // libraries load their code when first called, which cannot be captured
+    launches += work.calls.size();
   } else {
     if (work.replay == nullptr) {
       TR_ASSIGN_OR_RETURN(work.replay, session.capture([&] { return run_calls(work); }));
     }
     TR_RETURN_IF_ERROR(session.launch(*work.replay));
+    launches += work.replay->num_launches();
   }
   ++work.runs;
   for (Pair* p : work.writes) {
     p->fresh = true;
     TR_RETURN_IF_ERROR(copy(session, p->device, p->host));
   }
-  return session.synchronize();
+  if (queue == nullptr) return session.synchronize();
+  queue->work_ends(launches);
+  return {};
 }
 
-DeviceRun::DeviceRun(const CompiledPlan& plan, const DeviceMirror* mirror)
-    : parts_(std::make_unique<Parts>(plan, mirror)) {}
+// What was captured holds the address of the tensor before.
+Status DeviceRun::Parts::forget_replays(Value value) {
+  for (StrandWork& work : strands) {
+    if (work.replay == nullptr) continue;
+    const bool reads = std::any_of(work.calls.begin(), work.calls.end(), [&](const Call& c) {
+      const std::vector<Value>& in = plan.program.node(c.node).inputs;
+      return std::any_of(in.begin(), in.end(), [&](Value v) { return roots[v] == value; });
+    });
+    if (!reads) continue;
+    TR_RETURN_IF_ERROR(wait_for_queue());
+    work.replay.reset();
+  }
+  return {};
+}
+
+DeviceRun::DeviceRun(const CompiledPlan& plan, const ExecutionOptions& options)
+    : parts_(std::make_unique<Parts>(plan, options)) {}
 DeviceRun::~DeviceRun() = default;
 
 Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
@@ -173,11 +228,7 @@ Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
     pair->host = on_device ? Tensor() : tensor;
   }
   if (std::exchange(p.input_at[index], there->raw()) == there->raw()) return *there;
-  // What was captured holds the address of the tensor before.
-  for (StrandWork& work : p.strands)
-    for (const Call& c : work.calls)
-      for (const Value v : p.plan.program.node(c.node).inputs)
-        if (p.roots[v] == value) work.replay.reset();
+  TR_RETURN_IF_ERROR(p.forget_replays(value));
   return *there;
 }
 
@@ -216,13 +267,19 @@ void DeviceRun::begin() {
 }
 
 void DeviceRun::run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt) {
-  parts_->last = parts_->run_strand(parts_->strands[static_cast<std::size_t>(strand)], times, rt);
+  Parts& p = *parts_;
+  p.point = nullptr;
+  p.last = p.run_strand(p.strands[static_cast<std::size_t>(strand)], times, rt);
+  const bool awaited = !p.plan.part.strands[static_cast<std::size_t>(strand)].notices.empty();
+  if (p.queue != nullptr && awaited && p.last.ok()) p.point = p.queue->record();
 }
 
 Status DeviceRun::result() const { return parts_->last; }
+std::shared_ptr<Event> DeviceRun::point() const { return parts_->point; }
 
 Result<Tensor> DeviceRun::on_host(const Tensor& value) {
   if (value.buffer().device().kind() != DeviceKind::kCuda) return value;
+  TR_RETURN_IF_ERROR(parts_->wait_for_queue());
   // The host's own is up to date: strands copy out what they write. A feed that no strand reads is only
   // there.
   for (const auto& pair : parts_->pairs)
@@ -236,6 +293,7 @@ Result<Tensor> DeviceRun::on_host(const Tensor& value) {
 }
 
 Status DeviceRun::to_device(const Tensor& host, const Tensor& device) {
+  TR_RETURN_IF_ERROR(parts_->wait_for_queue());
   TR_RETURN_IF_ERROR(Parts::copy(parts_->side, host, device));
   return parts_->side.synchronize();
 }

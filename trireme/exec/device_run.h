@@ -1,5 +1,5 @@
 // How an Execution runs on a GPU: strands one after the other on one stream, each waited for by the thread
-// that enqueued it. Internal to exec.
+// that enqueued it, or on a DeviceQueue and not waited for. Internal to exec.
 //
 // Tensors of the host have a copy on the device: variables and inputs are copied in by the first strand of a
 // run that reads them, bound outputs and written variables are copied out by the strand that writes them. The
@@ -21,7 +21,7 @@ class NodeTimes;
 
 class DeviceRun {
  public:
-  DeviceRun(const CompiledPlan& plan, const DeviceMirror* mirror);
+  DeviceRun(const CompiledPlan& plan, const ExecutionOptions& options);
   ~DeviceRun();
 
   // The tensor that kernels see: itself where it is on the device, else its copy there.
@@ -35,6 +35,8 @@ class DeviceRun {
   void begin();
   void run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt);
   Status result() const;  // of the last run()
+  // With a queue: the point where that strand has ended, for strands that a notice waits for; else null.
+  std::shared_ptr<Event> point() const;
   // A value on the host: the caller's memory where it is fed or bound there, else a copy. On the loop, while
   // a strand may run: the value must be written already.
   Result<Tensor> on_host(const Tensor& value);

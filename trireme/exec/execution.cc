@@ -291,7 +291,7 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
     if (rt.is_virtual())
       return error(Code::kInvalid,
                    "[exec] a graph compiled for a GPU cannot run in virtual time; compile it for the host");
-    s.gpu = std::make_unique<DeviceRun>(*s.plan, options.mirror);
+    s.gpu = std::make_unique<DeviceRun>(*s.plan, options);
   }
   if (const Status taken = take_memory(s, options); !taken.ok())
     return taken.code() == Code::kExhausted ? does_not_fit(taken, *s.plan) : taken;
@@ -304,6 +304,7 @@ Result<std::unique_ptr<Execution>> make_execution(runtime::Runtime& rt,
       for (const std::int32_t node : strand.nodes)
         if (!strand.is_host) s.gpu->add_call(node, s.inputs_of(node), s.outputs_of(node), s.arena);
   s.notice_waiting.resize(s.plan->part.notice_before.size());
+  s.notice_point.resize(s.notice_waiting.size());
   s.ready.reserve(s.strands.size());
   s.due.reserve(s.notice_waiting.size());
   s.gate_open.assign(s.plan->part.gate_strands.size(), 0);

@@ -27,6 +27,9 @@
 
 namespace trireme::exec {
 
+class DeviceAhead;  // device_ahead.h
+class DeviceQueue;  // device_queue.h
+
 // Persistent tensors by name, shared by runs. A container of its own per model replica; not locked: who
 // writes while others read orders it himself.
 class Variables {
@@ -135,6 +138,11 @@ struct ExecutionOptions {
   Device* device = nullptr;                     // where the arena lives; null: the host's memory
   bool profile = false;                         // time every node; costs two clock readings each
   DeviceMirror* mirror = nullptr;  // on a GPU: tensors of the host that are there already; used by feed() too
+  DeviceAhead* ahead = nullptr;    // on a GPU: feeds that travel there before they are used
+  // On a GPU: not null, and run() ends when its work is on the queue, behind what was put there before.
+  // Values are there when the event of their notice is reached, and after queue->wait(). Feeds in page-locked
+  // memory that do not travel ahead must stay as they are until then, others need not.
+  std::shared_ptr<DeviceQueue> queue = nullptr;
 };
 
 // On a phantom Runtime the arena is phantom and no kernel runs; time advances by the strands' costs.

@@ -50,6 +50,7 @@ Profile NodeTimes::profile() const {
   Profile out;
   out.runs = runs_;
   out.run_ns = run_ns_;
+  out.launches = launches_;
   for (std::int32_t i = 0; i < plan_.program.size(); ++i) {
     const std::int32_t strand = plan_.part.strand_of[static_cast<std::size_t>(i)];
     if (strand < 0) continue;

@@ -22,6 +22,7 @@ class NodeTimes {
     strand_begin_[static_cast<std::size_t>(strand)] = now;
   }
   TimeNs strand_begin(std::int32_t strand) const { return strand_begin_[static_cast<std::size_t>(strand)]; }
+  void add_launches(std::size_t count) { launches_ += static_cast<std::int64_t>(count); }
   void run_begins(TimeNs now) { run_begin_ = now; }
   void run_ends(TimeNs now, bool completed);
 
@@ -37,7 +38,7 @@ class NodeTimes {
   std::vector<Row> rows_;  // per node
   std::vector<TimeNs> strand_begin_;
   TimeNs run_begin_ = 0, run_ns_ = 0;
-  std::int64_t runs_ = 0;
+  std::int64_t runs_ = 0, launches_ = 0;
 };
 
 }  // namespace trireme::exec

@@ -33,6 +33,7 @@ struct Profile {
   std::vector<NodeProfile> nodes;  // in node order; nodes that run nothing are left out
   std::int64_t runs = 0;           // completed
   TimeNs run_ns = 0;               // over the runs, from run() to its end
+  std::int64_t launches = 0;       // on a GPU: kernels and copies of one run, as they are captured
 
   TimeNs node_ns() const;  // sum over nodes: exceeds run_ns where strands overlap
   // Nodes by falling time, then totals by op.

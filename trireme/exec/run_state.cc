@@ -64,12 +64,13 @@ void RunState::start_on_device(std::int32_t strand) {
     std::vector<std::int32_t>& queue = self->on_device;
     queue.erase(queue.begin());
     const Status result = self->gpu->result();
+    std::shared_ptr<Event> point = self->gpu->point();
     if (!result.ok() || !self->status.ok()) {  // those behind it never start
       self->in_flight -= static_cast<int>(queue.size());
       queue.clear();
     }
     if (!queue.empty()) self->start_on_device(queue.front());
-    self->ended(strand, result);
+    self->ended(strand, result, std::move(point));
   };
   rt.start_compute({.cost = plan->part.strands[static_cast<std::size_t>(strand)].cost,
                     .width = 1,
@@ -137,7 +138,7 @@ Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, std::int3
   co_return Status();
 }
 
-void RunState::ended(std::int32_t strand, Status result) {
+void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> point) {
   --in_flight;
   if (times) note_end(strand);
   if (!result.ok() && status.ok()) status = std::move(result);
@@ -145,7 +146,7 @@ void RunState::ended(std::int32_t strand, Status result) {
     const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
     for (const std::int32_t next : s.after)
       if (--strands[static_cast<std::size_t>(next)].waiting == 0) ready.push_back(next);
-    for (const std::int32_t n : s.notices) give_notice(n);
+    for (const std::int32_t n : s.notices) give_notice(n, point);
   }
   settle();
 }
@@ -166,7 +167,7 @@ void RunState::start_ready() {
       start(ready[next_ready++]);
     } else {
       const std::int32_t notice = due[next_due++];
-      if (listener) listener(notice, nullptr);
+      if (listener) listener(notice, notice_point[static_cast<std::size_t>(notice)]);
     }
   }
   settling = false;

@@ -65,16 +65,19 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void start_on_device(std::int32_t strand);
   void run_calls(std::int32_t strand, runtime::ComputeContext& context);
   void run_timed(std::int32_t strand);
-  void note_end(std::int32_t strand);              // of the profile
-  void ended(std::int32_t strand, Status status);  // bookkeeping, then settle()
+  void note_end(std::int32_t strand);  // of the profile
+  // Bookkeeping, then settle(). `point`: where notices of it are true.
+  void ended(std::int32_t strand, Status status, std::shared_ptr<Event> point = nullptr);
   void settle();
   void start_ready();
   void end_if_done();
   void end_hold();
   void open(std::int32_t gate);
   void cancel(Status why);
-  void give_notice(std::int32_t notice) {
-    if (--notice_waiting[static_cast<std::size_t>(notice)] == 0) due.push_back(notice);
+  void give_notice(std::int32_t notice, const std::shared_ptr<Event>& point) {
+    const auto n = static_cast<std::size_t>(notice);
+    if (point != nullptr) notice_point[n] = point;  // the last one: strands come to the GPU in order
+    if (--notice_waiting[n] == 0) due.push_back(notice);
   }
   static runtime::Task<void> run_host(std::shared_ptr<RunState> self, std::int32_t strand);
   static runtime::Task<Status> run_beside_device(RunState& self, HostOp& host, std::int32_t node);
@@ -87,6 +90,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
   std::vector<KernelCall> calls;  // strand after strand; empty on a phantom Runtime
   std::vector<StrandState> strands;
   std::vector<std::int32_t> notice_waiting;
+  std::vector<std::shared_ptr<Event>> notice_point;
   Function<void(int, std::shared_ptr<Event>)> listener;
   std::unique_ptr<NodeTimes> times;  // null: nobody asked for a profile
   std::unique_ptr<DeviceRun> gpu;    // null: kernels run on the host

@@ -16,6 +16,14 @@ constexpr TimeNs kPatience = 600 * kSecond;
 
 struct BatchFeed::State {
   State(runtime::Runtime& r, BatchFeedOptions o) : rt(r), options(std::move(o)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (options.ahead == nullptr) return;
+    for (const auto& slot : slots)
+      for (const BatchTensors& b : slot)
+        for (const Tensor* t : {&b.x, &b.labels}) options.ahead->free(*t);
+  }
 
   runtime::Runtime& rt;
   BatchFeedOptions options;
@@ -23,6 +31,20 @@ struct BatchFeed::State {
 
   std::vector<LeasedBatch> leased;  // [slot]
   LeaseSource source;
+
+  // A thread of the pool waits where a batch made from the same memory is still on its way to the GPU.
+  static Task<Status> settle(State& state, const BatchTensors& batch) {
+    exec::DeviceAhead& ahead = *state.options.ahead;
+    if (ahead.is_settled(batch.x) && ahead.is_settled(batch.labels)) co_return Status();
+    Status status;
+    runtime::ComputeFn wait = [&](runtime::ComputeContext&) {
+      status = ahead.settle(batch.x);
+      if (status.ok()) status = ahead.settle(batch.labels);
+    };
+    const cost::OpCost work;
+    co_await state.rt.compute(work, std::move(wait), 1, "copies ahead");
+    co_return status;
+  }
 
   static Task<Status> make_shard(std::shared_ptr<State> state, Unit unit, int slot, std::size_t at) {
     const BatchFeedOptions& o = state->options;
@@ -36,11 +58,14 @@ struct BatchFeed::State {
     planned.options.augment = true;
     planned.options.seed = o.seed;
     planned.options.epoch = epoch;
+    if (o.ahead != nullptr) TR_CO_RETURN_IF_ERROR(co_await settle(*state, out));
     const data::BatchView view = view_of(out, o.input);
     co_await data::fill_on_pool(state->rt, o.data, std::move(planned), view);
     if (out.x.raw() == nullptr) co_return Status();
     std::fill(view.weights.begin() + samples.num_valid, view.weights.end(), 0.0F);
     std::copy(samples.ids.begin(), samples.ids.end(), out.sample_ids.values<std::int64_t>().begin());
+    if (o.ahead != nullptr)
+      for (const Tensor* t : {&out.x, &out.labels}) TR_CO_RETURN_IF_ERROR(o.ahead->send(*t));
     co_return Status();
   }
 
@@ -75,6 +100,11 @@ Result<std::unique_ptr<BatchFeed>> BatchFeed::make(runtime::Runtime& rt, BatchFe
     auto& slot = state->slots.emplace_back();
     for (std::int32_t i = 0; i < o.shards.count; ++i) {
       TR_ASSIGN_OR_RETURN(BatchTensors b, allocate_batch(device, o.input, o.order.shard_batch()));
+      if (o.ahead != nullptr)
+        for (Tensor* t : {&b.x, &b.labels}) {
+          Result<Tensor> locked = o.ahead->allocate(t->type());
+          if (locked.ok()) *t = std::move(*locked);  // else it is copied when it is used
+        }
       if (b.key.raw() != nullptr) *b.key.data<std::int64_t>() = key;
       slot.push_back(std::move(b));
     }

@@ -10,6 +10,7 @@
 
 #include "trireme/collective/schedule.h"
 #include "trireme/data/prefetch.h"
+#include "trireme/exec/device_ahead.h"
 #include "trireme/train/batch.h"
 #include "trireme/train/lease_desk.h"
 #include "trireme/train/sample_order.h"
@@ -20,9 +21,10 @@ struct BatchFeedOptions {
   model::ModelInput input;
   std::shared_ptr<const data::Dataset> data;
   SampleOrder order;
-  collective::LeafRun shards;  // of this rank
-  std::uint64_t seed = 0;      // of augmentation and dropout
-  int depth = 2;               // batches ahead of the one in use
+  collective::LeafRun shards;                // of this rank
+  std::uint64_t seed = 0;                    // of augmentation and dropout
+  int depth = 2;                             // batches ahead of the one in use
+  std::shared_ptr<exec::DeviceAhead> ahead;  // not null: samples go on to a GPU when they are made
 };
 
 // A unit to work on; none: this worker is to meet the others after round `round`.

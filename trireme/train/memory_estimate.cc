@@ -31,6 +31,12 @@ std::int64_t num_shards(const Job& job) {
   return job.train.logical_shards > 0 ? job.train.logical_shards : job.parallel.workers;
 }
 
+// What DeviceAhead has on a GPU of one batch.
+Result<std::int64_t> ahead_bytes(const model::ModelInput& input, std::int64_t samples) {
+  TR_ASSIGN_OR_RETURN(const BatchTensors b, allocate_batch(phantom_device(), input, samples));
+  return bytes_of_type(b.x.type()) + bytes_of_type(b.labels.type());
+}
+
 // Samples of one batch, with all that goes with them.
 Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t samples) {
   TR_ASSIGN_OR_RETURN(const BatchTensors b, allocate_batch(phantom_device(), input, samples));
@@ -169,6 +175,7 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
     model = shards * train.variables_bytes + eval.variables_bytes;
     buckets = shards * train.bound_bytes;
   }
+  TR_ASSIGN_OR_RETURN(const std::int64_t ahead, ahead_bytes(p.input, p.plan.shard_batch));
   // Evaluations of a resident model work in the arena of its first shard where they fit (shared_arena.h).
   const bool shared = p.resident && eval.arena_bytes() <= train.arena_bytes();
   return std::vector<MemoryPart>{
@@ -177,7 +184,8 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
        shards * train.values_bytes},
       {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
       {"buckets", "gradients of parameters, of every shard", buckets},
-      {"batches", "samples of the step", shards * train.feeds_bytes},
+      {"batches", "samples of the step and of those sent ahead",
+       shards * (train.feeds_bytes + ahead * (job.data.prefetch + 1))},
       {"updates", "values of the optimiser's step", updates},
       {"codec", "what encoders keep back, and encoded messages", codec},
       {"evaluation", "values and samples of evaluating",

@@ -139,6 +139,8 @@ Status compile_train(const Job& job, const graph::Graph& graph, bool fixed, Prep
   notify("loss", "", plan.buckets.size() - 1);
   notify("correct", "", plan.buckets.size() - 1);
   if (out.device != nullptr) out.loss_notice = -1;
+  // The loss is looked at while backward runs.
+  if (out.resident && plan.logical_shards == 1) options.notices = {{"loss", ""}, {"correct", ""}};
   if (out.device != nullptr && plan.overlap == plan::Overlap::kBuckets)
     return compile_in_buckets(graph, std::move(options), out);
   if (plan.overlap == plan::Overlap::kFull)

@@ -101,14 +101,6 @@ Status Replica::Parts::make_agreed() {
   return {};
 }
 
-Status Replica::Parts::make_mirror() {
-  if (!prepared->resident) return {};
-  mirror = std::make_unique<exec::DeviceMirror>(prepared->device);
-  arena = std::make_unique<SharedArena>(prepared->device);
-  for (const std::string& name : variables.names()) TR_RETURN_IF_ERROR(mirror->add(*variables.get(name)));
-  return mirror->upload_all();
-}
-
 // Backward writes into the memory of a bucket.
 Status Replica::Parts::bind_gradients(const plan::Bucket& bucket, const Tensor& memory,
                                       exec::ExecutionOptions& options) {
@@ -127,6 +119,10 @@ Status Replica::Parts::bind_gradients(const plan::Bucket& bucket, const Tensor& 
   if (bucket.metrics_offset >= 0) {
     bind("loss", scalar, bucket.metrics_offset);
     bind("correct", scalar, bucket.metrics_offset + 1);
+    if (gpu_queue != nullptr) {
+      options.bindings["loss"] = Tensor(queued_metrics.buffer(), scalar, 0);
+      options.bindings["correct"] = Tensor(queued_metrics.buffer(), scalar, 4);
+    }
   }
   return {};
 }
@@ -156,6 +152,8 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
   options.variables = &variables;
   options.profile = job.train.trace_steps > 0;
   options.mirror = mirror.get();
+  options.ahead = ahead.get();
+  options.queue = gpu_queue;
   if (at == 0) options.device = arena.get();  // shards may run at the same time
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     const plan::Bucket& bucket = plan().buckets[i];
@@ -182,8 +180,12 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
     }
   }
   TR_ASSIGN_OR_RETURN(shard.execution, exec::make_execution(rt, prepared->train, std::move(options)));
-  shard.execution->on_notice(
-      [this, at](int notice, const std::shared_ptr<Event>&) { on_notice(at, notice); });
+  shard.execution->on_notice([this, at](int notice, const std::shared_ptr<Event>& point) {
+    if (gpu_queue != nullptr)
+      loss_written = point;
+    else
+      on_notice(at, notice);
+  });
   return shard;
 }
 
@@ -216,6 +218,7 @@ Status Replica::Parts::make_feed() {
   if (links.leased) options.shards.count = 1;  // of any unit
   options.seed = static_cast<std::uint64_t>(job.train.seed);
   options.depth = static_cast<int>(job.data.prefetch);
+  options.ahead = ahead;
   TR_ASSIGN_OR_RETURN(feed, BatchFeed::make(rt, std::move(options)));
   return {};
 }
@@ -240,6 +243,10 @@ Status Replica::Parts::make_evaluator() {
 
 io::NamedTensors Replica::Parts::named(const exec::Variables& from, bool with_state) const {
   io::NamedTensors out;
+  if (gpu_queue != nullptr) {
+    const Status ended = gpu_queue->wait();  // mostly it has: drain()
+    TR_CHECK(ended.ok(), "{}", ended.to_string());
+  }
   const auto add = [&](const std::string& name) {
     out.emplace_back(name, *from.get(name));
     if (mirror == nullptr) return;
@@ -387,6 +394,7 @@ std::vector<exec::Profile> Replica::profiles() const {
     if (Result<exec::Profile> p = shard.execution->profile(); p.ok()) all.push_back(std::move(*p));
   return all;
 }
+exec::DeviceQueue* Replica::gpu_queue() const { return parts_->gpu_queue.get(); }
 void Replica::trace_to(std::vector<StepSpan>* spans) { parts_->spans = spans; }
 
 }  // namespace trireme::train

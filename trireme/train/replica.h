@@ -13,6 +13,10 @@
 #include "trireme/train/evaluator.h"
 #include "trireme/train/prepare.h"
 
+namespace trireme::exec {
+class DeviceQueue;
+}
+
 namespace trireme::train {
 
 // What one step needs to know. Everything follows from the job and what is done so far.
@@ -135,6 +139,8 @@ class Replica {
   const data::PrefetchCounters& feed_counters() const;
   // Spans of later steps go there; null: nowhere.
   void trace_to(std::vector<StepSpan>* spans);
+  // On a GPU, where steps follow each other without the host; else null.
+  exec::DeviceQueue* gpu_queue() const;
   // Of this rank's shards; empty unless train.trace_steps is set.
   std::vector<exec::Profile> profiles() const;
 

@@ -1,6 +1,7 @@
 // The inside of a Replica, shared by replica.cc (making, evaluating) and replica_step.cc (one step).
 #pragma once
 
+#include "trireme/exec/device_queue.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/train/bucket_queue.h"
 #include "trireme/train/factors.h"
@@ -43,9 +44,15 @@ struct Replica::Parts {
   std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
   std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
   exec::Variables variables, agreed_variables;
+  std::shared_ptr<exec::DeviceAhead> ahead;    // of samples; null unless they go to a GPU
   std::unique_ptr<exec::DeviceMirror> mirror;  // null unless the model stays on a GPU
   std::unique_ptr<SharedArena> arena;          // likewise; steps and evaluations take turns
-  std::vector<collective::LeafRun> owners;     // of logical shards, per worker
+  // Not null: one shard, whose model stays on a GPU and is added to nobody's. Its steps and updates follow
+  // each other there, and the host waits for nothing but the loss, while backward runs.
+  std::shared_ptr<exec::DeviceQueue> gpu_queue;
+  Tensor queued_metrics;                    // with a queue: loss and correct count, in page-locked memory
+  std::shared_ptr<Event> loss_written;      // of the step under way
+  std::vector<collective::LeafRun> owners;  // of logical shards, per worker
   std::vector<Shard> shards;
   std::unique_ptr<BatchFeed> feed;
   exec::Variables own_variables;                          // shared weights: this worker's slices
@@ -96,6 +103,7 @@ struct Replica::Parts {
 
   // replica.cc
   Status make_mirror();  // of all variables
+  void make_queue();
   Status make_weights();
   Status make_variables();
   Status bind_weights(exec::Variables& to, const std::vector<Tensor>& memory);
@@ -124,6 +132,8 @@ struct Replica::Parts {
   void begin_step(const StepInput& input);
   void on_notice(std::size_t shard, int notice);
   Status look_at_loss(std::size_t shard);
+  runtime::Task<Status> wait_for_loss();   // on the queue
+  runtime::Task<Status> wait_for_queue();  // all that is on it
   Tensor metrics_of(const Tensor& last_bucket) const;
   runtime::Task<Status> exchange_on_gpu(std::size_t bucket);
   void bucket_is_final(std::size_t bucket);

@@ -52,23 +52,6 @@ Tensor Replica::Parts::metrics_of(const Tensor& last_bucket) const {
       last_bucket.offset_bytes() + static_cast<std::size_t>(plan().buckets.back().metrics_offset) * 4);
 }
 
-// On a GPU the loss is looked at once, before anything leaves.
-Status Replica::Parts::look_at_loss(std::size_t shard) {
-  looked[shard] = true;
-  const Tensor metrics = metrics_of(shards[shard].buckets.back());
-  if (mirror != nullptr) {
-    const Tensor there = metrics_of(shards[shard].on_gpu.back());
-    TR_RETURN_IF_ERROR(copy_on_gpu(there, metrics));
-    if (now.stop_wanted && shard == 0) {
-      metrics.data<float>()[2] = 1;
-      TR_RETURN_IF_ERROR(copy_on_gpu(metrics, there));
-    }
-  }
-  if (!skips() && !std::isfinite(*metrics.data<float>()) && broken_shard < 0)
-    broken_shard = static_cast<int>(shard);
-  return {};
-}
-
 void Replica::Parts::bucket_is_final(std::size_t bucket) {
   if (queue.empty()) begin_updates();
   TR_CHECK(exchanging.step == now.step && !travelling[bucket],
@@ -204,7 +187,10 @@ Task<Status> Replica::Parts::run_shard(std::size_t shard) {
       if (!travelling[b]) shards[shard].execution->open(static_cast<int>(b));
   if (status.ok()) status = co_await shards[shard].execution->run();
   if (status.ok()) status = look_failure;
-  if (status.ok() && prepared->device != nullptr && !looked[shard]) status = look_at_loss(shard);
+  if (gpu_queue != nullptr) {
+    if (status.ok()) status = co_await wait_for_loss();
+  } else if (status.ok() && prepared->device != nullptr && !looked[shard])
+    status = look_at_loss(shard);
   note(fmt::format("shard {}", shards[shard].index), "compute", static_cast<int>(shard), began);
   co_return status;
 }
@@ -244,16 +230,6 @@ Task<void> Replica::Parts::add_to_sums(bool first, bool last) {
       co_await rt.compute(work, std::move(add), 1, "add batches");
     }
   }
-}
-
-Status Replica::Parts::keep_batch() {
-  for (const BatchTensors& b : batch)
-    for (const Tensor* t : b.all()) {
-      if (t->is_null() || t->type().num_bytes() == 0) continue;
-      TR_RETURN_IF_ERROR(mirror->add(*t));
-      TR_RETURN_IF_ERROR(mirror->upload(*t));
-    }
-  return {};
 }
 
 Task<Status> Replica::Parts::run_batches(StepOutput& out) {
@@ -310,6 +286,7 @@ Task<Status> Replica::Parts::fail_step(Status status) {
 
 Task<Status> Replica::Parts::apply_all(StepOutput& out) {
   TR_CO_RETURN_IF_ERROR(co_await gate->run());
+  TR_CO_RETURN_IF_ERROR(co_await wait_for_queue());
   bool all_good = true;
   if (!rt.is_phantom()) {
     TR_CO_ASSIGN_OR_RETURN(const Tensor good, gate->fetch("finite"));
@@ -323,6 +300,7 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
     *reinterpret_cast<std::uint8_t*>(finite.raw()) = all_good ? 1 : 0;
   }
   if (scale_update != nullptr) TR_CO_RETURN_IF_ERROR(co_await scale_update->run());
+  if (scale_update != nullptr) TR_CO_RETURN_IF_ERROR(co_await wait_for_queue());
   if (scale_update != nullptr && mirror != nullptr)  // batches are fed with it
     TR_CO_RETURN_IF_ERROR(mirror->download(*variables.get(kLossScale)));
   out.applied = all_good || !skips();
@@ -338,6 +316,7 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
 
 Task<Status> Replica::Parts::explain_broken_loss() {
   std::string what;
+  TR_CO_RETURN_IF_ERROR(co_await wait_for_queue());
   if (mirror != nullptr) TR_CO_RETURN_IF_ERROR(mirror->download_all());
   auto found = co_await find_first_broken(rt, prepared->train->graph(), variables, prepared->input,
                                           batch[static_cast<std::size_t>(broken_shard)]);
@@ -386,6 +365,9 @@ Task<Result<StepOutput>> Replica::run_step(StepInput input) {
   co_return out;
 }
 
-Task<Status> Replica::drain() { return parts_->wait_for_buckets(); }
+Task<Status> Replica::drain() {
+  TR_CO_RETURN_IF_ERROR(co_await parts_->wait_for_buckets());
+  co_return co_await parts_->wait_for_queue();
+}
 
 }  // namespace trireme::train

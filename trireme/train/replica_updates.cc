@@ -59,6 +59,7 @@ Status Replica::Parts::make_updates() {
     exec::ExecutionOptions options;
     options.variables = &variables;
     options.mirror = mirror.get();
+    options.queue = gpu_queue;
     return exec::make_execution(rt, compiled, std::move(options));
   };
   const std::pair<const char*, const Tensor*> scalars[] = {

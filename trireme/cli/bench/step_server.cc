@@ -10,7 +10,9 @@
 #include "trireme/cli/bench/workloads.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/comm/group.h"
+#include "trireme/exec/device_queue.h"
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/launch_cost.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/files.h"
 #include "trireme/train/job_parts.h"
@@ -50,6 +52,7 @@ class Steps {
   Task<Result<std::vector<TimeNs>>> run(std::int64_t count);
   Task<Result<std::int64_t>> memory();
   Task<Result<Json>> profile(std::int64_t count);
+  Task<Result<Json>> gaps(std::int64_t count);  // on a GPU: how long it has nothing to do
   Task<Result<Json>> kernels() { return measure_kernels(rt_, *prepared_, options_.dtype); }
   std::string describe() const {
     return fmt::format("{} parameters in {} tensors", num_parameters_, prepared_->parameters.size());
@@ -130,7 +133,8 @@ Task<Result<std::vector<TimeNs>>> Steps::run(std::int64_t count) {
     const TimeNs begin = rt_.now();
     Result<train::StepOutput> out = co_await replica_->run_step(input);
     if (!out.ok()) co_return out.status();
-    TR_CO_RETURN_IF_ERROR(co_await replica_->drain());
+    // On a GPU a step ends while the one before runs: the time between two ends is that of a step.
+    if (replica_->gpu_queue() == nullptr || i + 1 == count) TR_CO_RETURN_IF_ERROR(co_await replica_->drain());
     times.push_back(rt_.now() - begin);
     totals_.compute_ns += out->compute_ns;
     totals_.exposed_ns += out->exposed_ns;
@@ -177,6 +181,23 @@ Task<Result<Json>> Steps::profile(std::int64_t count) {
                  {"kinds", profile_by_kind(graph, before, after, count, kMostKinds)}};
 }
 
+Task<Result<Json>> Steps::gaps(std::int64_t count) {
+  exec::DeviceQueue* const queue = replica_ != nullptr ? replica_->gpu_queue() : nullptr;
+  if (queue == nullptr)
+    co_return error(Code::kInvalid, "[bench] gaps are asked for before a step, or not of a GPU");
+  TR_CO_ASSIGN_OR_RETURN(const double launch_ns, kernel::cuda::launch_ns(*gpu_));
+  queue->watch();
+  Result<std::vector<TimeNs>> times = co_await run(count);
+  if (!times.ok()) co_return times.status();
+  TR_CO_ASSIGN_OR_RETURN(const exec::DeviceQueue::Watched seen, queue->watched());
+  const auto steps = static_cast<double>(count);
+  co_return Json{{"steps", count},
+                 {"launches", static_cast<double>(seen.launches) / steps},
+                 {"launch_us", launch_ns * 1e-3},
+                 {"busy_ms", seen.busy_ns * 1e-6 / steps},
+                 {"idle_ms", seen.idle_ns * 1e-6 / steps}};
+}
+
 Result<std::int64_t> count_of(std::string_view line) {
   const std::size_t space = line.find(' ');
   std::int64_t count = 0;
@@ -199,6 +220,10 @@ Task<Result<std::string>> answer(Steps& steps, std::string line) {
   if (line.starts_with("profile ")) {
     TR_CO_ASSIGN_OR_RETURN(const Json json, co_await steps.profile(count));
     co_return "profile " + json.dump();
+  }
+  if (line.starts_with("gaps ")) {
+    TR_CO_ASSIGN_OR_RETURN(const Json json, co_await steps.gaps(count));
+    co_return "gaps " + json.dump();
   }
   TR_CO_ASSIGN_OR_RETURN(const std::vector<TimeNs> times, co_await steps.run(count));
   co_return times_line(times);

@@ -5,6 +5,7 @@
 //   driver -> child   "steps N\n"    -> "times NS NS ...\n", one per step
 //                     "memory\n"     -> "memory BYTES\n"
 //                     "profile N\n"  -> "profile JSON\n": where the time of N steps goes
+//                     "gaps N\n"     -> "gaps JSON\n": on a GPU, how long it waits between launches
 //                     "kernels\n"    -> "kernels JSON\n": the best of every heavy kernel of a step, alone
 //                     "quit\n"
 // bench/peers/torch_steps.py speaks the first two.

@@ -180,6 +180,11 @@ Task<Result<TrainRow>> Bench::row(const Workload& workload, std::string dtype) {
     if (o_.torch) co_await start_torch(row, "eager", eager, row.eager_absent);
     if (o_.torch && o_.compile) co_await start_torch(row, "compile", compiled, row.compile_absent);
     TR_CO_RETURN_IF_ERROR(co_await run_rounds(row, ours, eager, compiled));
+    if (o_.profile && row.device == "cuda") {
+      std::string line = fmt::format("gaps {}", ours.steps);
+      TR_CO_ASSIGN_OR_RETURN(const std::string text, co_await ours.side->ask(std::move(line), "gaps"));
+      TR_CO_ASSIGN_OR_RETURN(row.gaps, parse_json(text, "the gaps"));
+    }
     TR_CO_RETURN_IF_ERROR(co_await finish(ours, row.ours));
     if (eager) TR_CO_RETURN_IF_ERROR(co_await finish(*eager, row.eager.emplace()));
     if (compiled) TR_CO_RETURN_IF_ERROR(co_await finish(*compiled, row.compile.emplace()));

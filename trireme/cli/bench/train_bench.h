@@ -41,7 +41,7 @@ struct TrainRow {
   std::optional<StepTiming> eager, compile;
   std::string eager_absent, compile_absent;  // why there is none
   std::string torch_version;
-  Json kernels, profile;  // as step_server.h has them; null: not asked for
+  Json kernels, profile, gaps;  // as step_server.h has them; null: not asked for
 
   // The faster of PyTorch's; null: none was measured.
   const StepTiming* best_torch() const;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "trireme/cli/bench/train_bench.h"
 
 namespace trireme::cli::bench {
@@ -25,6 +27,20 @@ Json ms_or_null(const std::optional<StepTiming>& t) { return t ? Json(t->median_
 Json rounds_of(const StepTiming& t) {
   return {
       {"low_ms", t.low_ms}, {"high_ms", t.high_ms}, {"rounds_ms", t.rounds_ms}, {"peak_bytes", t.peak_bytes}};
+}
+
+// Of steps that are captured and not waited for, beside the profiled ones above it.
+std::string gaps_text(const TrainRow& row) {
+  if (!row.gaps.is_object()) return "";
+  const double busy = row.gaps.value("busy_ms", 0.0), idle = row.gaps.value("idle_ms", 0.0),
+               launches = row.gaps.value("launches", 0.0), launch_us = row.gaps.value("launch_us", 0.0);
+  const double all = std::max(busy + idle, 1e-9);
+  return fmt::format(
+      "  not profiled: {} ms a step on the GPU; it waits for the host {} ms, {:.2f} %; gaps of {:.0f} "
+      "launches "
+      "at most {:.2f} us each, {:.2f} %\n",
+      ms_text(all), ms_text(idle), 100 * idle / all, launches, launch_us,
+      100 * launches * launch_us * 1e-3 / all);
 }
 
 }  // namespace
@@ -70,6 +86,7 @@ std::string profile_text(const TrainRow& row) {
   text += part("updates", p.value("update_ms", 0.0));
   text += part("waiting for data", p.value("data_ms", 0.0));
   text += part("around the kernels", p.value("overhead_ms", 0.0));
+  text += gaps_text(row);
   text += "  memory, MiB:";
   for (const auto& [name, bytes] : p.at("memory").items())
     text += fmt::format(" {} {:.0f}", name, bytes.get<double>() / (1 << 20));
@@ -125,6 +142,7 @@ Json to_json(const TrainRow& row, int threads) {
   if (!row.compile_absent.empty()) json["torch_compile_absent"] = row.compile_absent;
   if (row.kernels.is_object()) json["kernels"] = row.kernels;
   if (row.profile.is_object()) json["profile"] = row.profile;
+  if (row.gaps.is_object()) json["gaps"] = row.gaps;
   return json;
 }
 

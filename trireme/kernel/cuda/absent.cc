@@ -1,6 +1,7 @@
 // What cuda.h promises, in a build without CUDA.
 #include "trireme/kernel/cuda/codec.h"
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/launch_cost.h"
 #include "trireme/kernel/cuda/measure.h"
 #include "trireme/kernel/cuda/memory_info.h"
 #include "trireme/kernel/cuda/session.h"
@@ -28,6 +29,10 @@ bool has_algorithms(const op::OpDef&, const op::Attrs&) { return false; }
 Result<AlgorithmTimes> time_algorithms(const CudaQuery&, const CudaRow&, int) { return no_cuda(); }
 // Never made: there is no device.
 class CudaStream {};
+Status wait_on_host(const Event&) { return no_cuda(); }
+std::shared_ptr<Event> record_with_time(Session&) { return nullptr; }
+Result<double> ns_between(const std::shared_ptr<Event>&, const std::shared_ptr<Event>&) { return no_cuda(); }
+Result<double> launch_ns(CudaDevice&) { return no_cuda(); }
 Session::Session(CudaDevice&) {}
 Session::~Session() = default;
 Status Session::enqueue(const CudaKernel&, std::span<const Tensor>, std::span<const Tensor>, std::byte*) {
@@ -39,6 +44,7 @@ Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>&)
 Status Session::launch(Replay&) { return no_cuda(); }
 Status Session::synchronize() { return no_cuda(); }
 std::shared_ptr<Event> Session::record() { return nullptr; }
+void Session::wait(const std::shared_ptr<Event>&) {}
 void Session::enter() const {}
 void* Session::raw_stream() const { return nullptr; }
 Result<std::uint64_t> gpu_number(const CudaDevice&) { return no_cuda(); }
@@ -55,6 +61,7 @@ Result<std::unique_ptr<MessageCoder>> make_message_coder(CudaDevice&, const Mess
 }
 
 MemoryInfo memory_info(const CudaDevice&) { return {}; }
+Result<Buffer> allocate_pinned(CudaDevice&, std::size_t) { return no_cuda(); }
 
 std::string cuda_kernel_library(const CudaDevice&) { return "none"; }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trireme/kernel/cuda/modules.h"
+#include "trireme/kernel/cuda/session.h"
 
 namespace trireme::kernel::cuda {
 
@@ -36,6 +37,16 @@ class CudaEvent final : public Event {
     device_.enter();
     return device_.lib().cuEventQuery(raw_) != CUDA_ERROR_NOT_READY;
   }
+  Status wait() const {
+    device_.enter();
+    return device_.lib().check(device_.lib().cuEventSynchronize(raw_), "running kernels");
+  }
+  Result<double> ns_until(const CudaEvent& later) const {
+    float ms = 0;
+    TR_RETURN_IF_ERROR(
+        device_.lib().check(device_.lib().cuEventElapsedTime(&ms, raw_, later.raw_), "reading the time"));
+    return static_cast<double>(ms) * 1e6;
+  }
   CUevent raw() const { return raw_; }
 
  private:
@@ -45,7 +56,8 @@ class CudaEvent final : public Event {
 
 class CapturedGraph final : public CudaGraph {
  public:
-  CapturedGraph(const CudaDevice& device, CUgraphExec exec) : device_(device), exec_(exec) {}
+  CapturedGraph(const CudaDevice& device, CUgraphExec exec, std::size_t num_nodes)
+      : device_(device), exec_(exec), num_nodes_(num_nodes) {}
   ~CapturedGraph() override {
     device_.enter();
     device_.lib().cuGraphExecDestroy(exec_);
@@ -54,10 +66,12 @@ class CapturedGraph final : public CudaGraph {
     device_.enter();
     return device_.lib().check(device_.lib().cuGraphLaunch(exec_, stream.raw()), "launching a captured step");
   }
+  std::size_t num_nodes() const override { return num_nodes_; }
 
  private:
   const CudaDevice& device_;
   CUgraphExec exec_;
+  std::size_t num_nodes_;
 };
 
 CUdeviceptr address(const std::byte* p) { return reinterpret_cast<CUdeviceptr>(p); }
@@ -79,6 +93,27 @@ Status read_facts(const Libraries& lib, CUdevice device, DeviceFacts& facts) {
 }
 
 }  // namespace
+
+std::shared_ptr<Event> record_with_time(Session& session) {
+  CudaStream& stream = session.stream();
+  const CudaDevice& device = stream.device();
+  device.enter();
+  CUevent raw = nullptr;
+  if (device.lib().cuEventCreate(&raw, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return nullptr;
+  auto event = std::make_shared<CudaEvent>(device, raw);
+  device.lib().cuEventRecord(raw, stream.raw());
+  return event;
+}
+
+Result<double> ns_between(const std::shared_ptr<Event>& first, const std::shared_ptr<Event>& second) {
+  if (first == nullptr || second == nullptr) return error(Code::kExhausted, "[cuda] no event for a time");
+  const auto &a = static_cast<const CudaEvent&>(*first), &b = static_cast<const CudaEvent&>(*second);
+  TR_RETURN_IF_ERROR(a.wait());
+  TR_RETURN_IF_ERROR(b.wait());
+  return a.ns_until(b);
+}
+
+Status wait_on_host(const Event& point) { return static_cast<const CudaEvent&>(point).wait(); }
 
 Result<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal) {
   TR_ASSIGN_OR_RETURN(auto lib, Libraries::load());
@@ -241,10 +276,12 @@ Result<std::unique_ptr<CudaGraph>> CudaStream::end_capture() {
   CUgraph graph = nullptr;
   TR_RETURN_IF_ERROR(lib.check(lib.cuStreamEndCapture(raw_, &graph), "capturing a step"));
   CUgraphExec exec = nullptr;
+  std::size_t num_nodes = 0;
+  lib.cuGraphGetNodes(graph, nullptr, &num_nodes);
   const CUresult made = lib.cuGraphInstantiate(&exec, graph, 0);
   lib.cuGraphDestroy(graph);
   TR_RETURN_IF_ERROR(lib.check(made, "making a graph of a captured step"));
-  return std::unique_ptr<CudaGraph>(std::make_unique<CapturedGraph>(device_, exec));
+  return std::unique_ptr<CudaGraph>(std::make_unique<CapturedGraph>(device_, exec, num_nodes));
 }
 
 Result<cudnnHandle_t> CudaStream::cudnn() {

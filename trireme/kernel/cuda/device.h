@@ -95,6 +95,7 @@ class CudaGraph {
  public:
   virtual ~CudaGraph() = default;
   virtual Status launch(CudaStream& stream) = 0;
+  virtual std::size_t num_nodes() const = 0;
 };
 
 class CudaStream final : public Stream {

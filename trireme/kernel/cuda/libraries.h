@@ -23,6 +23,7 @@ namespace trireme::kernel::cuda {
   X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) \
   X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemcpy) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) \
   X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuGraphGetNodes) \
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) \
   X(cuEventElapsedTime) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
   X(cuGraphExecDestroy) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) \

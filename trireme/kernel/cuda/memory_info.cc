@@ -12,4 +12,8 @@ MemoryInfo memory_info(const CudaDevice& device) {
   return info;
 }
 
+Result<Buffer> allocate_pinned(CudaDevice& device, std::size_t bytes) {
+  return device.allocate_pinned(bytes);
+}
+
 }  // namespace trireme::kernel::cuda

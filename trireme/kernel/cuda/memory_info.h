@@ -1,4 +1,4 @@
-// How much memory a GPU has.
+// How much memory a GPU has, and memory of the host that it reaches.
 #pragma once
 
 #include "trireme/kernel/cuda/cuda.h"
@@ -10,5 +10,8 @@ struct MemoryInfo {
   std::size_t free_bytes = 0, total_bytes = 0;
 };
 MemoryInfo memory_info(const CudaDevice& device);
+
+// Page-locked memory of the host: copies from and to it run beside kernels, and nobody waits for them.
+Result<Buffer> allocate_pinned(CudaDevice& device, std::size_t bytes);
 
 }  // namespace trireme::kernel::cuda

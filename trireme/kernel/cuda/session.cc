@@ -9,6 +9,7 @@ namespace {
 
 struct GraphReplay final : public Replay {
   explicit GraphReplay(std::unique_ptr<CudaGraph> g) : graph(std::move(g)) {}
+  std::size_t num_launches() const override { return graph->num_nodes(); }
   std::unique_ptr<CudaGraph> graph;
 };
 
@@ -48,6 +49,7 @@ Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>& 
 Status Session::launch(Replay& replay) { return static_cast<GraphReplay&>(replay).graph->launch(*stream_); }
 Status Session::synchronize() { return stream_->synchronize(); }
 std::shared_ptr<Event> Session::record() { return stream_->record(); }
+void Session::wait(const std::shared_ptr<Event>& event) { stream_->wait(event); }
 void Session::enter() const { stream_->device().enter(); }
 void* Session::raw_stream() const { return stream_->raw(); }
 

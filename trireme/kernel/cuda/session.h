@@ -12,7 +12,11 @@ namespace trireme::kernel::cuda {
 class Replay {
  public:
   virtual ~Replay() = default;
+  virtual std::size_t num_launches() const = 0;  // kernels and copies in it
 };
+
+// The host waits until a point of a session is reached.
+Status wait_on_host(const Event& point);
 
 // Used by one thread at a time.
 class Session {
@@ -34,14 +38,19 @@ class Session {
   // What `work` enqueues, to be launched again and again.
   Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work);
   Status launch(Replay& replay);
-  Status synchronize();             // all of it has ended
-  std::shared_ptr<Event> record();  // the end of what is enqueued so far; null: reached
-  void enter() const;               // the calling thread works on this GPU from now on
-  void* raw_stream() const;         // CUstream, for libraries
+  Status synchronize();                            // all of it has ended
+  std::shared_ptr<Event> record();                 // the end of what is enqueued so far; null: reached
+  void wait(const std::shared_ptr<Event>& event);  // what is enqueued from now on comes behind it
+  void enter() const;                              // the calling thread works on this GPU from now on
+  void* raw_stream() const;                        // CUstream, for libraries
   CudaStream& stream() { return *stream_; }
 
  private:
   std::unique_ptr<CudaStream> stream_;
 };
+
+// A point that keeps its time (null: out of memory), and what lies between two such.
+std::shared_ptr<Event> record_with_time(Session& session);
+Result<double> ns_between(const std::shared_ptr<Event>& first, const std::shared_ptr<Event>& second);
 
 }  // namespace trireme::kernel::cuda
