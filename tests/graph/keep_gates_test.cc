@@ -58,5 +58,25 @@ TEST(KeepGates, LeavesAnLstmWithoutGradientAlone) {
   expect_same_results(kept, layers.graph, layers.feeds, 0, "kept");
 }
 
+TEST(KeepReserves, GivesTheGradientsOfTheOpsThatItReplaces) {
+  const Layers layers(true);
+  const Graph kept = *keep_reserves(layers.graph, [](const Node&, std::span<const TensorType>) {
+    return Reserve{.algorithm = 1, .bytes = 24};
+  });
+  ASSERT_TRUE(verify(kept).ok());
+  EXPECT_EQ(count_ops(kept, "recurrent_kept"), 2);
+  EXPECT_EQ(count_ops(kept, "recurrent_kept_grad"), 2);
+  EXPECT_EQ(count_ops(kept, "lstm") + count_ops(kept, "lstm_grad"), 0);
+  expect_same_results(kept, layers.graph, layers.feeds, 0, "kept");
+}
+
+TEST(KeepReserves, LeavesLayersAloneOfWhichNothingIsKept) {
+  const Layers layers(true);
+  const Graph kept = *keep_reserves(
+      layers.graph, [](const Node&, std::span<const TensorType>) -> std::optional<Reserve> { return {}; });
+  EXPECT_EQ(count_ops(kept, "lstm"), 2);
+  EXPECT_EQ(count_ops(kept, "lstm_grad"), 2);
+}
+
 }  // namespace
 }  // namespace trireme::graph

@@ -7,6 +7,7 @@
 #include "tests/kernel/runner.h"
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
+#include "trireme/kernel/cuda/rows.h"
 #include "trireme/tensor/half.h"
 
 namespace trireme::kernel::cuda::test {
@@ -163,6 +164,8 @@ void add_channels_last(std::vector<Case>& out) {
     const Shape x{2, 9, 7, 8}, filter{16, 3, 2, 8 / groups}, y{2, 5, 9, 16};
     const std::string attrs = fmt::format(R"({},"groups":{})", conv, groups);
     add("conv2d", attrs, {x, filter});
+    add("conv2d_bias_act", attrs + R"(,"relu":true)", {x, filter, {16}});
+    add("conv2d_bias_act", attrs + R"(,"relu":false)", {x, {6, 3, 2, 8 / groups}, {6}});
     add("conv2d_input_grad", attrs + R"(,"input_shape":[2,8,9,7])", {filter, y});
     add("conv2d_filter_grad", attrs + fmt::format(R"(,"filter_shape":[16,{},3,2])", 8 / groups), {x, y});
   }
@@ -212,11 +215,13 @@ TEST_P(CudaNets, ComeToWhatTheReferenceComesTo) {
       size += want[i][k] * want[i][k];
     }
     const DType dtype = (*got)[i].dtype();
+    // cuDNN rounds states and gates of recurrent layers to 16 bits at every step.
+    const double slack = on.row()->make == &make_recurrent_dnn ? 8 : 1;
     const double most = dtype == DType::kBF16  ? 2e-3
                         : dtype == DType::kF16 ? 3e-4
                         : dtype == DType::kF64 ? 1e-10
                                                : 1e-5;
-    EXPECT_LE(std::sqrt(error / size), most) << c.to_string() << ", output " << i;
+    EXPECT_LE(std::sqrt(error / size), slack * most) << c.to_string() << ", output " << i;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
 #include "trireme/op/sequence/lstm_kept.h"
+#include "trireme/op/sequence/recurrent_kept.h"
 
 namespace trireme::op {
 
@@ -150,6 +151,8 @@ std::span<const OpDef* const> op_table() {
       &kRange,
       &kRank,
       &kReciprocal,
+      &kRecurrentKept,
+      &kRecurrentKeptGrad,
       &kRecv,
       &kReduceScatter,
       &kRelu,

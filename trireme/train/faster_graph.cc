@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "trireme/graph/pass/bias_convolutions.h"
 #include "trireme/graph/pass/bias_products.h"
 #include "trireme/graph/pass/fuse_and_join.h"
 #include "trireme/graph/pass/join_bias_grads.h"
@@ -12,6 +13,7 @@
 #include "trireme/graph/pass/join_residuals.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/lower_recurrences.h"
 #include "trireme/graph/pass/mask_pooled.h"
 #include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/norms.h"
@@ -21,6 +23,7 @@
 #include "trireme/graph/pass/widen_products.h"
 #include "trireme/kernel/adaptable.h"
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/recurrent_library.h"
 #include "trireme/op/sequence/attention_qkv.h"
 
 namespace trireme::train {
@@ -43,6 +46,27 @@ Result<graph::Graph> packed(const graph::Graph& graph, Device* device) {
     if (row->name != std::string_view("cudnn")) return graph;
   }
   return graph::eliminate_dead_code(made, {});
+}
+
+// Recurrent layers keep for their gradients what their kernels want kept, and work in the job's 16 bits.
+Result<graph::Graph> with_reserves(const graph::Graph& plain, const Job& job, Device* device) {
+  kernel::cuda::CudaDevice* const gpu = kernel::cuda::as_cuda(device);
+  if (gpu == nullptr) return plain;
+  graph::Graph graph = plain;
+  if (job.train.precision == "bf16" || job.train.precision == "f16") {
+    const DType low = job.train.precision == "bf16" ? DType::kBF16 : DType::kF16;
+    TR_ASSIGN_OR_RETURN(graph, graph::lower_recurrences(graph, low));
+    TR_ASSIGN_OR_RETURN(graph, graph::merge_common(graph));
+  }
+  const bool tf32 = job.train.precision == "tf32";
+  return graph::keep_reserves(
+      graph,
+      [&](const graph::Node& node, std::span<const TensorType> inputs) -> std::optional<graph::Reserve> {
+        const auto kept =
+            kernel::cuda::recurrent_reserve({*node.def, inputs, node.outputs, node.attrs, *gpu, tf32});
+        if (!kept) return {};
+        return graph::Reserve{kept->algorithm, kept->bytes};
+      });
 }
 
 // Whose kernels take other dtypes than their op has, and images with the channels last.
@@ -74,6 +98,7 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::join_gelu_grads(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
   }
+  TR_ASSIGN_OR_RETURN(merged, with_reserves(merged, job, device));
   const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
   const Ops ops = device != nullptr ? gpu_ops() : cpu_ops(job);
   if (device != nullptr || !ops.adaptable.empty()) {
@@ -97,6 +122,10 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_norms(merged));
       TR_ASSIGN_OR_RETURN(merged,
                           device != nullptr ? graph::narrow_copies(merged) : graph::narrow_masks(merged));
+      if (device != nullptr) {
+        TR_ASSIGN_OR_RETURN(merged, graph::bias_convolutions(merged));
+        TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
+      }
       TR_ASSIGN_OR_RETURN(merged, graph::channels_last(merged, turnable));
     }
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));

@@ -3,6 +3,7 @@
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
 #include "trireme/op/sequence/lstm_kept.h"
+#include "trireme/op/sequence/recurrent_kept.h"
 
 namespace trireme::op::testing {
 namespace {
@@ -128,6 +129,21 @@ void add_kept_lstm(std::vector<OpCase>& t) {
   add("no steps", {0, 2, 2}, 2);
   add("no samples", {2, 0, 2}, 2);
 }
+
+void add_kept(std::vector<OpCase>& t, const std::string& cell, std::int64_t gates) {
+  const Attrs attrs = one("cell", cell);
+  const auto add = [&](const std::string& note, const Shape& x, std::int64_t units) {
+    const bool has_cell = gates == 4;
+    t.push_back({&kRecurrentKept, cell + note, recurrent_inputs(gates, has_cell, x, units, 1), attrs});
+    std::vector<Input> in = recurrent_inputs(gates, has_cell, x, units, 2);
+    in.insert(in.begin() + (has_cell ? 7 : 6), {{kReal, {x[0], x[1], units}}, {kBytes, {0}}});
+    OpCase c{&kRecurrentKeptGrad, cell + note, in, attrs};
+    c.reads_part = true;  // y is for kernels that kept something
+    t.push_back(std::move(c));
+  };
+  add(" sequence", {3, 2, 2}, 2);
+  add(" no samples", {2, 0, 2}, 2);
+}
 }  // namespace
 
 void add_sequence(std::vector<OpCase>& t) {
@@ -139,6 +155,10 @@ void add_sequence(std::vector<OpCase>& t) {
   add_recurrent(t, {&kLstm, &kLstmGrad, &kLstmGradGrad}, 4, {}, "");
   add_recurrent(t, {&kGru, &kGruGrad, &kGruGradGrad}, 3, {}, "");
   add_kept_lstm(t);
+  add_kept(t, "lstm", 4);
+  add_kept(t, "gru", 3);
+  add_kept(t, "rnn_tanh", 1);
+  add_kept(t, "rnn_relu", 1);
 }
 
 }  // namespace trireme::op::testing

@@ -30,7 +30,8 @@ constexpr std::array kByChannel = {&op::kBiasAdd,
                                    &op::kLocalResponseNorm};
 constexpr std::array kAlongAxis = {&op::kConcat, &op::kSplit, &op::kWindowSum};  // the same along dimension 1
 constexpr std::array kOverPlanes = {&op::kMean, &op::kSum, &op::kCount};
-constexpr std::array kConvolutions = {&op::kConv2d, &op::kConv2dInputGrad, &op::kConv2dFilterGrad};
+constexpr std::array kConvolutions = {&op::kConv2d, &op::kConv2dInputGrad, &op::kConv2dFilterGrad,
+                                      &op::kConv2dBiasAct};
 
 bool is_in(std::span<const OpDef* const> defs, const OpDef* def) {
   return std::find(defs.begin(), defs.end(), def) != defs.end();
@@ -78,7 +79,8 @@ class ChannelsLast {
   bool is_known_last(Value v) const { return !rows_[v].is_null() || !last_[v].is_null(); }
 
   bool all_images(const Node& node) const {
-    return std::all_of(node.inputs.begin(), node.inputs.end(),
+    const auto bias = node.def == &op::kConv2dBiasAct ? 1 : 0;  // the last input
+    return std::all_of(node.inputs.begin(), node.inputs.end() - bias,
                        [&](Value v) { return is_image(graph_.type(v)); }) &&
            std::all_of(node.outputs.begin(), node.outputs.end(), is_image);
   }
@@ -117,8 +119,9 @@ class ChannelsLast {
     adapted.out.resize(node.outputs.size());
     std::vector<Value> inputs;
     for (const Value v : node.inputs) {
-      TR_ASSIGN_OR_RETURN(const Value now, last(v));
-      inputs.push_back(now);
+      Result<Value> now = is_image(graph_.type(v)) ? last(v) : plain(v);
+      if (!now.ok()) return now.status();
+      inputs.push_back(*now);
     }
     TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
     TR_ASSIGN_OR_RETURN(const Value made, rewriter_.add_in_place_of(id, op::kAdapted, std::move(inputs),

@@ -2,6 +2,7 @@
 // (or must not come before them) later, memory last.
 #include <array>
 
+#include "trireme/graph/pass/bias_convolutions.h"
 #include "trireme/graph/pass/bias_products.h"
 #include "trireme/graph/pass/join_bias_grads.h"
 #include "trireme/graph/pass/join_casts.h"
@@ -11,6 +12,7 @@
 #include "trireme/graph/pass/join_residuals.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/lower_recurrences.h"
 #include "trireme/graph/pass/mask_pooled.h"
 #include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/norms.h"
@@ -54,6 +56,9 @@ std::span<const PassRow> pass_table() {
       PassRow{"narrow_copies",
               "Lets pooling and gradients of activations and biases read bf16 copies. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_copies(g); }},
+      PassRow{"bias_convolutions",
+              "Adds biases and relu within convolutions where the sum is read in 16 bits. After gradients.",
+              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return bias_convolutions(g); }},
       PassRow{"channels_last", "Keeps images between convolutions with the channels last. After gradients.",
               Exactness::kTolerant,
               [](const Graph& g, const PassOptions& o) { return channels_last(g, o.turnable); }},
@@ -63,6 +68,14 @@ std::span<const PassRow> pass_table() {
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return keep_gates(g); }},
       PassRow{"join_gelu_grads", "Computes the gradient of gelu in one op. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return join_gelu_grads(g); }},
+      PassRow{"lower_recurrences", "Computes recurrent layers in bf16 or f16. After gradients.",
+              Exactness::kTolerant,
+              [](const Graph& g, const PassOptions& o) { return lower_recurrences(g, o.dtype); }},
+      PassRow{"keep_reserves", "Keeps bytes of a recurrent kernel's own for its gradient. After gradients.",
+              Exactness::kTolerant,
+              [](const Graph& g, const PassOptions&) {
+                return keep_reserves(g, [](const Node&, std::span<const TensorType>) { return Reserve{}; });
+              }},
       PassRow{"join_losses", "Reads the logits of a loss once for all that is made of them. After gradients.",
               Exactness::kExact, [](const Graph& g, const PassOptions&) { return join_losses(g); }},
       PassRow{"bias_products",

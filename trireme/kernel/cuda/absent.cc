@@ -4,6 +4,7 @@
 #include "trireme/kernel/cuda/launch_cost.h"
 #include "trireme/kernel/cuda/measure.h"
 #include "trireme/kernel/cuda/memory_info.h"
+#include "trireme/kernel/cuda/recurrent_library.h"
 #include "trireme/kernel/cuda/session.h"
 #include "trireme/kernel/cuda/shared_memory.h"
 #include "trireme/kernel/cuda/vector_sum.h"
@@ -27,6 +28,8 @@ std::span<const CudaRow> cuda_kernels() { return {}; }
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
 bool has_algorithms(const op::OpDef&, const op::Attrs&) { return false; }
 Result<AlgorithmTimes> time_algorithms(const CudaQuery&, const CudaRow&, int) { return no_cuda(); }
+std::optional<RecurrentReserve> recurrent_reserve(const CudaQuery&) { return {}; }
+bool recurrence_fits(const CudaQuery&) { return false; }
 // Never made: there is no device.
 class CudaStream {};
 Status wait_on_host(const Event&) { return no_cuda(); }

@@ -212,22 +212,39 @@ Made make_conv2d_input_grad_direct(const CudaQuery& q) { return make_conv(q, kIn
 Made make_conv2d_filter_grad_direct(const CudaQuery& q) { return make_conv(q, kFilterGrad, false); }
 Made make_conv2d_transpose_direct(const CudaQuery& q) { return make_conv(q, kTranspose, false); }
 
-// Fused where cuDNN fuses; else the convolution, then a pass over y.
-Made make_conv2d_bias_act(const CudaQuery& q) {
-  const bool relu = q.attrs.get_bool("relu");
-  TR_ASSIGN_OR_RETURN(const ConvGeometry g, op::detail::conv_geometry(q.inputs[0], q.inputs[1], q.attrs));
-  if (!q.device.only_compiles() && !is_empty(q, kForward)) {
-    auto planned = plan_conv(q, DnnPass::forward, g, relu ? Finish::bias_relu : Finish::bias);
-    if (planned.ok()) return run_plan(q, *planned, kForward, 2);
-    if (q.algorithm > 0) return planned.status();
-  }
-  TR_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaKernel> conv, make_conv(q, kForward, true));
-  TR_ASSIGN_OR_RETURN(const BiasRelu finish, BiasRelu::make(q.device, q.outputs[0], g.o, g.oh * g.ow, relu));
+namespace {
+
+// The convolution, then a pass over y.
+Made make_bias_act_apart(const CudaQuery& q, const ConvGeometry& g) {
+  CudaQuery bare = q;
+  bare.inputs = q.inputs.first(2);
+  TR_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaKernel> conv, make_conv(bare, kForward, true));
+  TR_ASSIGN_OR_RETURN(const BiasRelu finish,
+                      BiasRelu::make(q.device, q.outputs[0], g.o, q.channels_last ? 1 : g.oh * g.ow,
+                                     q.attrs.get_bool("relu")));
   const auto enqueue = [conv, finish](const CudaArgs& args) -> Status {
-    TR_RETURN_IF_ERROR(conv->enqueue(args));
+    TR_RETURN_IF_ERROR(conv->enqueue({args.inputs.first(2), args.outputs, args.workspace, args.stream}));
     return finish.enqueue(args.stream, args.out(0).raw(), args.in(2).raw());
   };
   return make_kernel(enqueue, conv->workspace_bytes());
+}
+
+}  // namespace
+
+// Algorithms: cuDNN's for all of it at even numbers, its own for the convolution alone and a pass over y at
+// odd ones. The first is fused where cuDNN fuses.
+Made make_conv2d_bias_act(const CudaQuery& q) {
+  TR_ASSIGN_OR_RETURN(const ConvGeometry g, op::detail::conv_geometry(q.inputs[0], q.inputs[1], q.attrs));
+  CudaQuery half = q;
+  half.algorithm = q.algorithm / 2;
+  if (q.algorithm % 2 == 1 || q.device.only_compiles() || is_empty(q, kForward))
+    return make_bias_act_apart(half, g);
+  const Finish finish = q.attrs.get_bool("relu") ? Finish::bias_relu : Finish::bias;
+  auto planned = plan_conv(half, DnnPass::forward, g, finish);
+  if (planned.ok()) return run_plan(q, *planned, kForward, 2);
+  if (q.algorithm == 0) return make_bias_act_apart(half, g);
+  // Which of the two lists is longer is not known.
+  return error(Code::kUnavailable, "{}", planned.status().message());
 }
 
 }  // namespace trireme::kernel::cuda

@@ -13,7 +13,8 @@ class BiasRelu {
   Status enqueue(CudaStream& stream, void* y, const void* bias) const;
 
  private:
-  const Function* function_ = nullptr;
+  const Function *function_ = nullptr, *rows_ = nullptr;  // rows_: wide_ elements at a time
+  std::int64_t wide_ = 0;
   bool small_ = true;
   std::int64_t elems_ = 0, channels_ = 0, inner_ = 0;
 };

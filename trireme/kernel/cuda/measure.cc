@@ -15,10 +15,23 @@ constexpr double kRoundSeconds = 2e-3;
 constexpr int kRounds = 3, kMostCalls = 10;
 constexpr std::size_t kMoreWorkspace = std::size_t{128} << 20U;  // bytes beyond the first: speed is not all
 
-constexpr std::array<std::string_view, 11> kOps{
-    "matmul",          "matmul_bias_act",  "conv2d",        "conv2d_input_grad",  "conv2d_filter_grad",
-    "conv2d_bias_act", "conv2d_transpose", "attention_qkv", "attention_qkv_grad", "attention",
-    "attention_grad"};
+constexpr std::array<std::string_view, 17> kOps{"matmul",
+                                                "matmul_bias_act",
+                                                "conv2d",
+                                                "conv2d_input_grad",
+                                                "conv2d_filter_grad",
+                                                "conv2d_bias_act",
+                                                "conv2d_transpose",
+                                                "attention_qkv",
+                                                "attention_qkv_grad",
+                                                "attention",
+                                                "attention_grad",
+                                                "lstm",
+                                                "lstm_grad",
+                                                "gru",
+                                                "gru_grad",
+                                                "rnn",
+                                                "rnn_grad"};
 
 // Numbers of both signs around 1 in every floating dtype: zeros would be multiplied at less power.
 constexpr const char* kNoiseText = R"cuda(

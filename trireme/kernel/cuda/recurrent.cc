@@ -1,14 +1,18 @@
-// rnn, lstm, gru and their gradients: products through cuBLASLt, one kernel for the cells of a step.
-// Everything between inputs and outputs is computed and kept in f32 (f64 for f64), as the reference does;
-// 16-bit inputs are widened first.
+// rnn, lstm, gru, their gradients and recurrent_kept: products through cuBLASLt, one kernel for the cells of
+// a step. Everything between inputs and outputs is computed and kept in f32 (f64 for f64), as the reference
+// does; 16-bit inputs are widened first.
+#include "trireme/kernel/cuda/recurrent.h"
+
 #include "trireme/kernel/cuda/blas.h"
 #include "trireme/kernel/cuda/recurrent_text.h"
 #include "trireme/kernel/cuda/rows.h"
+#include "trireme/op/sequence/recurrent_kept.h"
 
 namespace trireme::kernel::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr std::size_t kAlign = 256;
 
 struct Sizes {
   std::int64_t steps, batch, size, units, gates;
@@ -25,7 +29,7 @@ class Places {
  public:
   std::size_t take(std::size_t bytes) {
     const std::size_t at = used_;
-    used_ += (bytes + 255) / 256 * 256;
+    used_ += (bytes + kAlign - 1) / kAlign * kAlign;
     return at;
   }
   std::size_t used() const { return used_; }
@@ -34,20 +38,28 @@ class Places {
   std::size_t used_ = 0;
 };
 
+// Gates and states of all steps, in the order in which they lie in what is kept.
+struct Trace {
+  std::size_t xi = 0, hi = 0, h = 0, c = 0;
+};
+
 class Recurrent final : public CudaKernel {
  public:
-  static Made make(const CudaQuery& q, const char* cell, int gates, bool backward);
+  static Made make(const CudaQuery& q);
+  static std::size_t kept_bytes(const CudaQuery& q);
   std::size_t workspace_bytes() const override { return places_.used(); }
   Status enqueue(const CudaArgs& args) const override;
 
  private:
   // Arrays in the computing type for one call: inputs themselves, or places in the workspace.
   struct Arrays {
-    std::byte *x, *w_ih, *w_hh, *b_ih, *b_hh, *xi, *hi, *h, *c, *dx, *dh, *dc, *dw_ih, *dw_hh;
+    std::byte *x, *w_ih, *w_hh, *b_ih, *b_hh, *xi, *hi, *h, *c, *dxi, *dhi, *dx, *dh, *dc, *dw_ih, *dw_hh;
   };
 
   Status find_functions(CudaDevice& device, const std::string& head);
   Status make_products(const CudaQuery& q);
+  const char* take_query(const CudaQuery& q);  // the cell's name in the texts
+  Trace take_trace(Places& home, bool all) const;
   void lay_out();
   Result<Arrays> arrays_of(const CudaArgs& a) const;
   Result<std::byte*> widened(const CudaArgs& a, int input, std::size_t at) const;
@@ -57,6 +69,9 @@ class Recurrent final : public CudaKernel {
   Status sum_rows(const CudaArgs& a, std::byte* from, std::byte* to) const;
   // Gates of gru see products of x and of h apart; those of the others their sum, which is made in one array.
   bool apart() const { return s_.gates == 3; }
+  bool stores_all() const { return backward_ || keeps_; }
+  int first_given() const { return s_.num_inputs() + (has_kept_ ? 2 : 0); }  // dy, dh_n, dc_n
+  std::byte* trace_of(const CudaArgs& a) const;
   std::size_t bytes(std::int64_t n) const { return static_cast<std::size_t>(n) * acc_bytes_; }
   std::byte* at(std::byte* array, std::int64_t elems) const { return array + bytes(elems); }
   Status multiply(const CudaArgs& a, const Product& p, std::byte* left, std::byte* right,
@@ -66,27 +81,53 @@ class Recurrent final : public CudaKernel {
   static Dim blocks(std::int64_t n) { return {blocks_for(n, kThreads)}; }
 
   Sizes s_{};
-  bool backward_ = false, wide_ = false;  // wide: elements are what is computed in
+  bool backward_ = false, wide_ = false;   // wide: elements are what is computed in
+  bool has_kept_ = false, keeps_ = false;  // of recurrent_kept; keeps: more than nothing
   std::size_t acc_bytes_ = 0;
   const Function *step_ = nullptr, *back_ = nullptr, *sums_ = nullptr, *widen_ = nullptr, *narrow_ = nullptr;
   Product from_x_, from_h_, to_h_, to_x_, to_w_ih_, to_w_hh_;
-  Places places_;
-  std::size_t products_ = 0, x_ = 0, w_ih_ = 0, w_hh_ = 0, xi_ = 0, hi_ = 0, h_ = 0, c_ = 0;
+  Places places_, kept_;
+  Trace trace_;  // in the workspace, or in what is kept
+  std::size_t products_ = 0, x_ = 0, w_ih_ = 0, w_hh_ = 0, dxi_ = 0, dhi_ = 0;
   std::size_t dx_ = 0, dh_ = 0, dc_ = 0, dw_ih_ = 0, dw_hh_ = 0;
 };
 
-Made Recurrent::make(const CudaQuery& q, const char* cell, int gates, bool backward) {
-  auto made = std::make_unique<Recurrent>();
+const char* Recurrent::take_query(const CudaQuery& q) {
   const Shape &x = q.inputs[0].shape, &h0 = q.inputs[1].shape;
   const DType dtype = q.inputs[0].dtype;
-  made->s_ = {x[0], x[1], x[2], h0[1], gates, gates == 4};
-  made->backward_ = backward;
-  made->wide_ = dtype == DType::kF32 || dtype == DType::kF64;
-  made->acc_bytes_ = dtype == DType::kF64 ? sizeof(double) : sizeof(float);
-  TR_RETURN_IF_ERROR(made->find_functions(q.device, cell_constants(cuda_type(dtype), cell, gates)));
+  has_kept_ = q.attrs.find("cell") != nullptr;
+  keeps_ = has_kept_ && q.attrs.get_int("bytes") > 0;
+  backward_ = q.def.name.ends_with("_grad");
+  wide_ = dtype == DType::kF32 || dtype == DType::kF64;
+  acc_bytes_ = dtype == DType::kF64 ? sizeof(double) : sizeof(float);
+  const std::string_view cell =
+      has_kept_ ? std::string_view(q.attrs.get_text("cell")) : op::kept_cell_name(q.def, q.attrs);
+  const int gates = cell == "lstm" ? 4 : cell == "gru" ? 3 : 1;
+  s_ = {x[0], x[1], x[2], h0[1], gates, gates == 4};
+  if (gates > 1) return gates == 4 ? "kLstm" : "kGru";
+  return cell == "rnn_relu" ? "kRelu" : "kTanh";
+}
+
+Made Recurrent::make(const CudaQuery& q) {
+  auto made = std::make_unique<Recurrent>();
+  const char* const cell = made->take_query(q);
+  TR_RETURN_IF_ERROR(made->find_functions(
+      q.device, cell_constants(cuda_type(q.inputs[0].dtype), cell, static_cast<int>(made->s_.gates))));
   TR_RETURN_IF_ERROR(made->make_products(q));
   made->lay_out();
+  const std::int64_t bytes = made->keeps_ ? q.attrs.get_int("bytes") : 0;
+  if (made->keeps_ && static_cast<std::size_t>(bytes) != made->kept_.used() + kAlign)
+    return error(Code::kInvalid, "[cuda] {} keeps {} bytes for its gradient, got {}; make the plan anew",
+                 q.def.name, made->kept_.used() + kAlign, bytes);
   return std::unique_ptr<CudaKernel>(std::move(made));
+}
+
+std::size_t Recurrent::kept_bytes(const CudaQuery& q) {
+  Recurrent layer;
+  layer.take_query(q);
+  Places kept;
+  layer.take_trace(kept, true);
+  return kept.used() + kAlign;
 }
 
 Status Recurrent::find_functions(CudaDevice& device, const std::string& head) {
@@ -124,17 +165,28 @@ Status Recurrent::make_products(const CudaQuery& q) {
 
 // h holds the state before step 0 and after every step, where y (or nobody) does not: all of them for
 // gradients and for 16-bit elements. The forward op needs one c and the products of one step.
+Trace Recurrent::take_trace(Places& home, bool all) const {
+  const std::int64_t states = (s_.steps + 1) * s_.state();
+  const auto take = [&](std::int64_t n) { return home.take(bytes(n)); };
+  Trace t;
+  t.xi = take(s_.samples() * s_.rows());
+  if (apart()) t.hi = take((all ? s_.samples() : s_.batch) * s_.rows());
+  if (all || !wide_) t.h = take(states);
+  if (s_.has_cell) t.c = take(all ? states : s_.state());
+  return t;
+}
+
 void Recurrent::lay_out() {
   std::size_t most = 0;
   for (const Product* p : {&from_x_, &from_h_, &to_h_, &to_x_, &to_w_ih_, &to_w_hh_})
     most = std::max(most, p->workspace_bytes());
   const auto take = [&](std::int64_t n) { return places_.take(bytes(n)); };
   products_ = places_.take(most);
-  xi_ = take(s_.samples() * s_.rows());
-  if (apart()) hi_ = take((backward_ ? s_.samples() : s_.batch) * s_.rows());
-  const std::int64_t states = (s_.steps + 1) * s_.state();
-  if (backward_ || !wide_) h_ = take(states);
-  if (s_.has_cell) c_ = take(backward_ ? states : s_.state());
+  trace_ = take_trace(keeps_ ? kept_ : places_, stores_all());
+  if (keeps_ && backward_) {
+    dxi_ = take(s_.samples() * s_.rows());
+    if (apart()) dhi_ = take(s_.samples() * s_.rows());
+  }
   if (!wide_) {
     x_ = take(s_.samples() * s_.size);
     w_ih_ = take(s_.rows() * s_.size);
@@ -160,6 +212,13 @@ Result<std::byte*> Recurrent::widened(const CudaArgs& a, int input, std::size_t 
   return a.workspace + place;
 }
 
+std::byte* Recurrent::trace_of(const CudaArgs& a) const {
+  if (!keeps_) return a.workspace;
+  std::byte* const kept = backward_ ? a.in(s_.num_inputs() + 1).raw() : a.outputs.back().raw();
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(kept) % kAlign;
+  return beyond == 0 ? kept : kept + (kAlign - beyond);
+}
+
 Result<Recurrent::Arrays> Recurrent::arrays_of(const CudaArgs& a) const {
   const int w = s_.first_weight();
   const auto place = [&](std::size_t p) { return a.workspace + p; };
@@ -168,8 +227,12 @@ Result<Recurrent::Arrays> Recurrent::arrays_of(const CudaArgs& a) const {
   TR_ASSIGN_OR_RETURN(r.w_ih, widened(a, w, w_ih_));
   TR_ASSIGN_OR_RETURN(r.w_hh, widened(a, w + 1, w_hh_));
   r.b_ih = a.in(w + 2).raw(), r.b_hh = a.in(w + 3).raw();
-  r.xi = place(xi_), r.hi = place(apart() ? hi_ : xi_), r.h = place(h_), r.c = place(c_);
+  std::byte* const trace = trace_of(a);
+  r.xi = trace + trace_.xi, r.hi = apart() ? trace + trace_.hi : r.xi;
+  r.h = trace + trace_.h, r.c = trace + trace_.c;
   if (!backward_) return r;
+  r.dxi = keeps_ ? place(dxi_) : r.xi;
+  r.dhi = !apart() ? r.dxi : keeps_ ? place(dhi_) : r.hi;
   r.dx = wide_ ? a.out(0).raw() : place(dx_);
   r.dh = wide_ ? a.out(1).raw() : place(dh_);
   r.dc = !s_.has_cell ? nullptr : wide_ ? a.out(2).raw() : place(dc_);
@@ -190,7 +253,7 @@ Status copy(const CudaArgs& a, const std::byte* from, std::byte* to, std::size_t
 
 Status Recurrent::forward(const CudaArgs& a, const Arrays& r) const {
   const std::int64_t state = s_.state();
-  const bool stored = backward_ || !wide_;  // states lie in h, not in y
+  const bool stored = stores_all() || !wide_;  // states lie in h, not in y
   std::byte *none = nullptr, *y = backward_ ? none : a.out(0).raw();
   TR_RETURN_IF_ERROR(multiply(a, from_x_, r.x, r.w_ih, r.xi));
   std::byte *h = a.in(1).raw(), *c = none;
@@ -208,9 +271,9 @@ Status Recurrent::forward(const CudaArgs& a, const Arrays& r) const {
   const std::size_t step_bytes = static_cast<std::size_t>(state) * dtype_size(a.in(0).dtype());
   for (std::int64_t t = 0; t < s_.steps; ++t) {
     std::byte* xi = at(r.xi, t * s_.batch * s_.rows());
-    std::byte* hi = !apart() ? xi : backward_ ? at(r.hi, t * s_.batch * s_.rows()) : r.hi;
+    std::byte* hi = !apart() ? xi : stores_all() ? at(r.hi, t * s_.batch * s_.rows()) : r.hi;
     std::byte* next_h = stored ? at(h, state) : y;
-    std::byte* next_c = s_.has_cell && backward_ ? at(c, state) : c;
+    std::byte* next_c = s_.has_cell && stores_all() ? at(c, state) : c;
     TR_RETURN_IF_ERROR(multiply(a, from_h_, h, r.w_hh, hi));
     const bool last = !backward_ && t + 1 == s_.steps;
     TR_RETURN_IF_ERROR(launch(a.stream, *step_, blocks(state), {kThreads}, 0, xi, hi, r.b_ih, r.b_hh, h, c,
@@ -231,7 +294,7 @@ Status Recurrent::sum_rows(const CudaArgs& a, std::byte* from, std::byte* to) co
 
 Status Recurrent::back(const CudaArgs& a, const Arrays& r) const {
   const std::int64_t state = s_.state(), gates = s_.batch * s_.rows();
-  const int given = s_.num_inputs(), w = s_.first_weight();  // dy, dh_n, dc_n
+  const int given = first_given(), w = s_.first_weight();
   const auto load = [&](int input, std::byte* to) {
     std::byte* from = a.in(input).raw();
     return wide_ ? copy(a, from, to, bytes(state)) : convert(a, *widen_, from, to, state);
@@ -240,18 +303,18 @@ Status Recurrent::back(const CudaArgs& a, const Arrays& r) const {
   if (s_.has_cell) TR_RETURN_IF_ERROR(load(given + 2, r.dc));
   const std::size_t step_bytes = static_cast<std::size_t>(state) * dtype_size(a.in(0).dtype());
   for (std::int64_t t = s_.steps - 1; t >= 0 && state > 0; --t) {
-    std::byte *xi = at(r.xi, t * gates), *hi = at(r.hi, t * gates);
+    std::byte *xi = at(r.xi, t * gates), *hi = at(r.hi, t * gates), *dhi = at(r.dhi, t * gates);
     std::byte* dy = a.in(given).raw() + static_cast<std::size_t>(t) * step_bytes;
     TR_RETURN_IF_ERROR(launch(a.stream, *back_, blocks(state), {kThreads}, 0, xi, hi, r.b_ih, r.b_hh,
                               at(r.h, t * state), s_.has_cell ? at(r.c, t * state) : nullptr, dy, r.dh, r.dc,
-                              s_.batch, s_.units));
-    TR_RETURN_IF_ERROR(multiply(a, to_h_, hi, r.w_hh, r.dh));
+                              at(r.dxi, t * gates), dhi, s_.batch, s_.units));
+    TR_RETURN_IF_ERROR(multiply(a, to_h_, dhi, r.w_hh, r.dh));
   }
-  TR_RETURN_IF_ERROR(multiply(a, to_x_, r.xi, r.w_ih, r.dx));
-  TR_RETURN_IF_ERROR(multiply(a, to_w_ih_, r.xi, r.x, r.dw_ih));
-  TR_RETURN_IF_ERROR(multiply(a, to_w_hh_, r.hi, r.h, r.dw_hh));
-  TR_RETURN_IF_ERROR(sum_rows(a, r.xi, a.out(w + 2).raw()));
-  TR_RETURN_IF_ERROR(sum_rows(a, r.hi, a.out(w + 3).raw()));
+  TR_RETURN_IF_ERROR(multiply(a, to_x_, r.dxi, r.w_ih, r.dx));
+  TR_RETURN_IF_ERROR(multiply(a, to_w_ih_, r.dxi, r.x, r.dw_ih));
+  TR_RETURN_IF_ERROR(multiply(a, to_w_hh_, r.dhi, r.h, r.dw_hh));
+  TR_RETURN_IF_ERROR(sum_rows(a, r.dxi, a.out(w + 2).raw()));
+  TR_RETURN_IF_ERROR(sum_rows(a, r.dhi, a.out(w + 3).raw()));
   if (wide_) return ok_status();
   std::byte* results[] = {r.dx, r.dh, r.dc, r.dw_ih, r.dw_hh};
   const int outputs[] = {0, 1, 2, w, w + 1};
@@ -269,21 +332,14 @@ Status Recurrent::enqueue(const CudaArgs& a) const {
     return s_.has_cell ? copy(a, a.in(2).raw(), a.out(2).raw(), a.in(2).type().num_bytes()) : ok_status();
   }
   TR_ASSIGN_OR_RETURN(const Arrays r, arrays_of(a));
-  TR_RETURN_IF_ERROR(forward(a, r));
+  if (!backward_ || !keeps_) TR_RETURN_IF_ERROR(forward(a, r));
   return backward_ ? back(a, r) : ok_status();
-}
-
-Made make_rnn_pass(const CudaQuery& q, bool backward) {
-  return Recurrent::make(q, q.attrs.get_text("nonlinearity") == "relu" ? "kRelu" : "kTanh", 1, backward);
 }
 
 }  // namespace
 
-Made make_rnn(const CudaQuery& q) { return make_rnn_pass(q, false); }
-Made make_rnn_grad(const CudaQuery& q) { return make_rnn_pass(q, true); }
-Made make_lstm(const CudaQuery& q) { return Recurrent::make(q, "kLstm", 4, false); }
-Made make_lstm_grad(const CudaQuery& q) { return Recurrent::make(q, "kLstm", 4, true); }
-Made make_gru(const CudaQuery& q) { return Recurrent::make(q, "kGru", 3, false); }
-Made make_gru_grad(const CudaQuery& q) { return Recurrent::make(q, "kGru", 3, true); }
+Made make_recurrent(const CudaQuery& q) { return Recurrent::make(q); }
+
+std::size_t own_reserve_bytes(const CudaQuery& forward) { return Recurrent::kept_bytes(forward); }
 
 }  // namespace trireme::kernel::cuda

@@ -60,8 +60,8 @@ extern "C" __global__ void cell_step(const A* xi, const A* hi, const T* b_ih, co
 
 const char* back_text() {
   return R"cuda(
-extern "C" __global__ void cell_back(A* xi, A* hi, const T* b_ih, const T* b_hh, const A* h, const A* c,
-                                     const T* dy, A* dh, A* dc, i64 batch, i64 units) {
+extern "C" __global__ void cell_back(const A* xi, const A* hi, const T* b_ih, const T* b_hh, const A* h,
+                                     const A* c, const T* dy, A* dh, A* dc, A* dxi, A* dhi, i64 batch, i64 units) {
   for (i64 at = first_index(); at < batch * units; at += grid_step()) {
     const Gates gate(xi, hi, b_ih, b_hh, at / units, at % units, units);
     const A d = dh[at] + (A)load_acc(dy[at]);
@@ -93,8 +93,8 @@ extern "C" __global__ void cell_back(A* xi, A* hi, const T* b_ih, const T* b_hh,
 #pragma unroll
     for (int g = 0; g < kGates; ++g) {
       const i64 to = at / units * kGates * units + g * units + at % units;
-      xi[to] = dx[g];
-      if (kCell == kGru) hi[to] = g == 2 ? dx[g] * through : dx[g];
+      dxi[to] = dx[g];
+      if (kCell == kGru) dhi[to] = g == 2 ? dx[g] * through : dx[g];
     }
   }
 }

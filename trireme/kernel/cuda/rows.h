@@ -108,11 +108,7 @@ Made make_locally_connected2d_input_grad(const CudaQuery& query);
 Made make_locally_connected2d_filter_grad(const CudaQuery& query);
 Made make_inverse(const CudaQuery& query);
 Made make_determinant(const CudaQuery& query);
-Made make_rnn(const CudaQuery& query);
-Made make_rnn_grad(const CudaQuery& query);
-Made make_lstm(const CudaQuery& query);
-Made make_lstm_grad(const CudaQuery& query);
-Made make_gru(const CudaQuery& query);
-Made make_gru_grad(const CudaQuery& query);
+Made make_recurrent(const CudaQuery& query);  // rnn, lstm, gru, recurrent_kept and their gradients
+Made make_recurrent_dnn(const CudaQuery& query);
 
 }  // namespace trireme::kernel::cuda

@@ -6,6 +6,7 @@
 
 #include "trireme/kernel/cuda/device.h"
 #include "trireme/kernel/cuda/pool_last.h"
+#include "trireme/kernel/cuda/recurrent_library.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/fused/adapted.h"
 
@@ -161,7 +162,7 @@ std::span<const CudaRow> cuda_kernels() {
       {"conv2d_input_grad", "nvrtc", &make_conv2d_input_grad_direct, nullptr, false, true},
       {"conv2d_filter_grad", "nvrtc", &make_conv2d_filter_grad_direct, nullptr, false, true},
       {"conv2d_transpose", "nvrtc", &make_conv2d_transpose_direct},
-      {"conv2d_bias_act", "cudnn", &make_conv2d_bias_act},
+      {"conv2d_bias_act", "cudnn", &make_conv2d_bias_act, nullptr, false, true},
       {"attention", "cudnn", &make_attention_fused, &attention_fuses},
       {"attention_grad", "cudnn", &make_attention_grad_fused, &attention_grad_fuses},
       {"attention", "cublaslt", &make_attention},
@@ -189,12 +190,22 @@ std::span<const CudaRow> cuda_kernels() {
       {"locally_connected2d_filter_grad", "nvrtc", &make_locally_connected2d_filter_grad},
       {"inverse", "nvrtc", &make_inverse},
       {"determinant", "nvrtc", &make_determinant},
-      {"rnn", "nvrtc", &make_rnn},
-      {"rnn_grad", "nvrtc", &make_rnn_grad},
-      {"lstm", "nvrtc", &make_lstm},
-      {"lstm_grad", "nvrtc", &make_lstm_grad},
-      {"gru", "nvrtc", &make_gru},
-      {"gru_grad", "nvrtc", &make_gru_grad},
+      {"rnn", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"rnn_grad", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"lstm", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"lstm_grad", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"gru", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"gru_grad", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"rnn", "nvrtc", &make_recurrent},
+      {"rnn_grad", "nvrtc", &make_recurrent},
+      {"lstm", "nvrtc", &make_recurrent},
+      {"lstm_grad", "nvrtc", &make_recurrent},
+      {"gru", "nvrtc", &make_recurrent},
+      {"gru_grad", "nvrtc", &make_recurrent},
+      {"recurrent_kept", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"recurrent_kept_grad", "cudnn", &make_recurrent_dnn, &recurrence_fits},
+      {"recurrent_kept", "nvrtc", &make_recurrent},
+      {"recurrent_kept_grad", "nvrtc", &make_recurrent},
 
       {"adapted", "nvrtc", &make_adapted, &can_adapt},
 

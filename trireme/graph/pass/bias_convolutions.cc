@@ -1,0 +1,95 @@
+#include "trireme/graph/pass/bias_convolutions.h"
+
+#include <algorithm>
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+constexpr std::int64_t kLeastChannels = 8;
+
+struct Chain {
+  std::int32_t convolution = -1, bias = -1;
+  bool relu = false;
+};
+
+class BiasConvolutions {
+ public:
+  explicit BiasConvolutions(const Graph& graph)
+      : graph_(graph),
+        rewriter_(graph),
+        movable_(movable_nodes(graph, /*may_be_random=*/false)),
+        users_(users_of(graph)),
+        is_output_(graph, false) {
+    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
+  }
+
+  Result<Graph> run() {
+    for (std::int32_t id = 0; id < graph_.size(); ++id) {
+      const Chain chain = chain_to(id);
+      TR_RETURN_IF_ERROR(chain.bias < 0 ? rewriter_.copy(id).status() : join(id, chain));
+    }
+    return rewriter_.finish();  // the bare convolutions are dead code
+  }
+
+ private:
+  bool is(std::int32_t id, const OpDef& def) const {
+    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
+  }
+  bool has_one_reader(Value v) const { return !is_output_[v] && users_[v].size() == 1; }
+
+  // What ends in node `id`, whose result is read in 16 bits only.
+  Chain chain_to(std::int32_t id) const {
+    Chain c{.relu = is(id, op::kRelu)};
+    c.bias = c.relu ? graph_.node(id).inputs[0].node : id;
+    if (!is(c.bias, op::kBiasAdd) || (c.relu && !has_one_reader({c.bias, 0}))) return {};
+    const Value wide = graph_.node(c.bias).inputs[0];
+    if (!is(wide.node, op::kCast) || graph_.type(wide).dtype != DType::kF32 || !has_one_reader(wide))
+      return {};
+    const Value low = graph_.node(wide.node).inputs[0];
+    if (!is(low.node, op::kConv2d) || dtype_size(graph_.type(low).dtype) != 2 || !has_one_reader(low))
+      return {};
+    c.convolution = low.node;
+    const Shape& image = graph_.type(graph_.node(low.node).inputs[0]).shape;
+    return image[1] >= kLeastChannels && reads_low({id, 0}, graph_.type(low).dtype) ? c : Chain{};
+  }
+  bool reads_low(Value v, DType low) const {
+    return !is_output_[v] && !users_[v].empty() &&
+           std::all_of(users_[v].begin(), users_[v].end(), [&](std::int32_t user) {
+             return is(user, op::kCast) && graph_.node(user).outputs[0].dtype == low;
+           });
+  }
+
+  Status join(std::int32_t id, const Chain& chain) {
+    const Node &last = graph_.node(id), &node = graph_.node(chain.convolution);
+    std::vector<Value> inputs = rewriter_.at(node.inputs);
+    std::vector<Value> bias{rewriter_.at(graph_.node(chain.bias).inputs[1])};
+    TR_ASSIGN_OR_RETURN(const Value low,
+                        rewriter_.add(op::kCast, std::move(bias), {{"dtype", node.outputs[0].dtype}},
+                                      last.name + "/bias", last.site));
+    inputs.push_back(low);
+    Attrs attrs = node.attrs;
+    attrs.set("relu", chain.relu);
+    std::vector<Value> made(1);
+    TR_ASSIGN_OR_RETURN(
+        made[0], rewriter_.add_in_place_of(id, op::kConv2dBiasAct, std::move(inputs), std::move(attrs)));
+    TR_ASSIGN_OR_RETURN(const Value wide, rewriter_.add(op::kCast, std::move(made), {{"dtype", DType::kF32}},
+                                                        last.name + "/f32", last.site));
+    rewriter_.map({id, 0}, wide);
+    return {};
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  std::vector<bool> movable_;
+  ValueMap<std::vector<std::int32_t>> users_;
+  ValueMap<bool> is_output_;
+};
+
+}  // namespace
+
+Result<Graph> bias_convolutions(const Graph& graph) { return BiasConvolutions(graph).run(); }
+
+}  // namespace trireme::graph
