@@ -2,6 +2,7 @@
 // take. Images with the channels last that it does not take are turned around for it.
 #include <array>
 
+#include "trireme/kernel/cuda/conv_blocks.h"
 #include "trireme/kernel/cuda/conv_direct.h"
 #include "trireme/kernel/cuda/conv_padded.h"
 #include "trireme/kernel/cuda/matmul_epilogue.h"
@@ -172,6 +173,36 @@ Made make_padded(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) 
                      own_bytes + image_bytes + whole_lines(static_cast<std::size_t>(taps) * pixel_bytes));
 }
 
+// The same convolution of blocks of pixels, without strides.
+Made make_blocked(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
+  TR_ASSIGN_OR_RETURN(const ImageBlocks blocks, ImageBlocks::make(q.device, g));
+  TR_ASSIGN_OR_RETURN(const Planned p, plan_conv(q, parts.pass, blocks.blocked(), Finish::none));
+  const std::size_t element = dtype_size(q.outputs[0].dtype);
+  const std::size_t own_bytes = whole_lines(p.plan->workspace_bytes());
+  const std::size_t image_bytes = whole_lines(static_cast<std::size_t>(blocks.image_elems()) * element);
+  const auto enqueue = [=](const CudaArgs& args) -> Status {
+    std::byte *const image = args.workspace + own_bytes, *const filter = image + image_bytes;
+    void* const plain = address_of(args, parts.filter);
+    TR_RETURN_IF_ERROR(blocks.block_image(args.stream, address_of(args, parts.x), image));
+    if (parts.filter != kOutput) TR_RETURN_IF_ERROR(blocks.block_filter(args.stream, plain, filter));
+    const std::array all{DnnBinding{p.names.x, image}, DnnBinding{p.names.filter, filter},
+                         DnnBinding{p.names.y, address_of(args, parts.y)}};
+    TR_RETURN_IF_ERROR(p.plan->enqueue(args.stream, all, args.workspace));
+    return parts.filter == kOutput ? blocks.unblock_filter(args.stream, filter, plain) : ok_status();
+  };
+  return make_kernel(enqueue, own_bytes + image_bytes +
+                                  whole_lines(static_cast<std::size_t>(blocks.filter_elems()) * element));
+}
+
+// Algorithms of thin images: cuDNN's for blocks at even numbers, for padded pixels at odd ones; without
+// strides the latter alone.
+Made make_thin(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
+  if (g.stride_h * g.stride_w == 1) return make_padded(q, parts, g);
+  CudaQuery half = q;
+  half.algorithm = q.algorithm / 2;
+  return q.algorithm % 2 == 0 ? make_blocked(half, parts, g) : make_padded(half, parts, g);
+}
+
 Made make_direct(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
   TR_ASSIGN_OR_RETURN(const DirectConv conv, DirectConv::make(q, parts.pass, g));
   return make_kernel([conv, parts](const CudaArgs& args) {
@@ -185,8 +216,8 @@ Made make_conv(const CudaQuery& q, const Parts& parts, bool by_library) {
                       op::detail::conv_geometry(type_of(q, parts.x), type_of(q, parts.filter), q.attrs));
   if (by_library && !q.device.only_compiles() && !is_empty(q, parts)) {
     if (is_thin(q, parts, g)) {
-      Made padded = make_padded(q, parts, g);
-      if (padded.ok()) return padded;
+      Made thin = make_thin(q, parts, g);
+      if (thin.ok() || q.algorithm > 0) return thin;
     }
     auto planned = plan_conv(q, parts.pass, g, Finish::none);
     if (planned.ok()) return run_plan(q, *planned, parts, 0);
