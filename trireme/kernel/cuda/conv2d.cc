@@ -194,13 +194,13 @@ Made make_blocked(const CudaQuery& q, const Parts& parts, const ConvGeometry& g)
                                   whole_lines(static_cast<std::size_t>(blocks.filter_elems()) * element));
 }
 
-// Algorithms of thin images: cuDNN's for blocks at even numbers, for padded pixels at odd ones; without
-// strides the latter alone.
+// Algorithms of thin images: cuDNN's for padded pixels at even numbers, for blocks at odd ones; without
+// strides the former alone.
 Made make_thin(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {
   if (g.stride_h * g.stride_w == 1) return make_padded(q, parts, g);
   CudaQuery half = q;
   half.algorithm = q.algorithm / 2;
-  return q.algorithm % 2 == 0 ? make_blocked(half, parts, g) : make_padded(half, parts, g);
+  return q.algorithm % 2 == 0 ? make_padded(half, parts, g) : make_blocked(half, parts, g);
 }
 
 Made make_direct(const CudaQuery& q, const Parts& parts, const ConvGeometry& g) {

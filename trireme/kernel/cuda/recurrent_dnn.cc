@@ -74,9 +74,9 @@ Status DnnRecurrent::describe(const RecurrentSpec& s) {
   const int steps = static_cast<int>(s.steps), batch = static_cast<int>(s.batch);
   const int size = static_cast<int>(s.size), units = static_cast<int>(s.units);
   TR_DNN(cudnnCreateRNNDescriptor(&p.layer));
-  TR_DNN(cudnnSetRNNDescriptor_v8(p.layer, s.algorithm, s.cell, CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL,
-                                  CUDNN_LINEAR_INPUT, type, CUDNN_DATA_FLOAT, math, size, units, units, 1,
-                                  p.dropout, CUDNN_RNN_PADDED_IO_DISABLED));
+  TR_DNN(cudnnSetRNNDescriptor_v8(p.layer, CUDNN_RNN_ALGO_STANDARD, s.cell, CUDNN_RNN_DOUBLE_BIAS,
+                                  CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, type, CUDNN_DATA_FLOAT, math,
+                                  size, units, units, 1, p.dropout, CUDNN_RNN_PADDED_IO_DISABLED));
   const std::vector<int> lengths(static_cast<std::size_t>(batch), steps);
   double zero = 0;  // in any dtype
   TR_DNN(cudnnCreateRNNDataDescriptor(&p.x));

@@ -1,7 +1,7 @@
 // rnn, lstm, gru, their gradients and recurrent_kept through cuDNN, for bf16, f16 and tf32. The rest goes to
 // recurrent.cc: f32 products without tensor cores are no faster in cuDNN (docs/studies/gpu.md).
 //
-// Algorithms: 0 cuDNN's standard one, 1 its persistent one, which keeps w_hh on the multiprocessors, 2 ours.
+// Algorithms: 0 cuDNN's, 1 ours.
 #include "trireme/kernel/cuda/recurrent_library.h"
 
 #include "trireme/kernel/cuda/recurrent.h"
@@ -13,7 +13,7 @@
 namespace trireme::kernel::cuda {
 namespace {
 
-constexpr int kOurs = 2;
+constexpr int kOurs = 1;
 constexpr std::size_t kLeastVersion = 90000;
 constexpr std::size_t kAlign = 256;  // of spaces that cuDNN gets
 
@@ -51,14 +51,7 @@ struct Op {
 
 RecurrentSpec spec_of(const CudaQuery& q, const Op& op) {
   const Shape &x = q.inputs[0].shape, &h = q.inputs[1].shape;
-  return {op.mode(),
-          op.algorithm == 1 ? CUDNN_RNN_ALGO_PERSIST_STATIC : CUDNN_RNN_ALGO_STANDARD,
-          q.inputs[0].dtype,
-          q.tf32,
-          x[0],
-          x[1],
-          x[2],
-          h[1]};
+  return {op.mode(), q.inputs[0].dtype, q.tf32, x[0], x[1], x[2], h[1]};
 }
 
 // One node through cuDNN. Workspace: weights, what cuDNN asks for, the reserve and y, where they are needed.
@@ -160,8 +153,7 @@ Made make_recurrent_dnn(const CudaQuery& q) {
   if (op.algorithm == kOurs) return make_recurrent(q);
   const auto layer = DnnRecurrent::make(q.device, spec_of(q, op));
   if (!layer.ok()) {
-    if (op.algorithm > 0 || op.kept_bytes > 0 || layer.status().code() != Code::kUnavailable)
-      return layer.status();
+    if (op.kept_bytes > 0 || layer.status().code() != Code::kUnavailable) return layer.status();
     return make_recurrent(q);
   }
   if (op.kept_bytes > 0 && op.kept_bytes != (*layer)->reserve_bytes() + kAlign)
@@ -177,14 +169,9 @@ Made make_recurrent_dnn(const CudaQuery& q) {
 
 std::optional<RecurrentReserve> recurrent_reserve(const CudaQuery& q) {
   if (q.inputs[0].shape.num_elems() == 0 || q.inputs[1].shape.num_elems() == 0) return {};
-  for (const int algorithm : {1, 0}) {
-    // Of f32 the persistent algorithm is slower than any other.
-    if (!recurrence_fits(q) || (algorithm == 1 && q.inputs[0].dtype == DType::kF32)) continue;
-    CudaQuery wanted = q;
-    wanted.algorithm = algorithm;
-    const auto layer = DnnRecurrent::make(q.device, spec_of(wanted, Op(wanted)));
-    if (!layer.ok()) continue;
-    return RecurrentReserve{algorithm, static_cast<std::int64_t>((*layer)->reserve_bytes() + kAlign)};
+  if (recurrence_fits(q)) {
+    const auto layer = DnnRecurrent::make(q.device, spec_of(q, Op(q)));
+    if (layer.ok()) return RecurrentReserve{0, static_cast<std::int64_t>((*layer)->reserve_bytes() + kAlign)};
   }
   return RecurrentReserve{kOurs, static_cast<std::int64_t>(own_reserve_bytes(q))};
 }
