@@ -96,6 +96,7 @@ Result<train::Job> make_job(const Workload& workload, std::string_view dtype, st
   train::Job job;
   job.name = workload.name;
   job.data.kind = "synthetic";
+  job.data.prefetch = 1;  // PyTorch's side has one batch in all
   for (const char* key : workload.keys) TR_RETURN_IF_ERROR(train::set_job_key(job, key));
   job.train.batch = batch_of(workload, device, quick);
   job.train.device = device;

@@ -14,11 +14,13 @@
 #ifdef TRIREME_HAVE_ONEDNN
 
 #include <array>
-#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <unordered_map>
 
 #include "trireme/kernel/cpu/conv_shape.h"
 #include "trireme/kernel/cpu/one_thread.h"
+#include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -28,55 +30,17 @@ namespace trireme::kernel {
 namespace {
 
 using dnnl::memory;
-using Descs = std::array<memory::desc, 3>;
-
-std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-dnnl::primitive_attr user_scratchpad() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
+using Type = memory::data_type;
+using Kind = ConvKind;
 
 using Algorithm = dnnl::algorithm;
 constexpr Algorithm kDirect = Algorithm::convolution_direct, kWinograd = Algorithm::convolution_winograd;
+constexpr int kImageBytes = 12;  // of an element: read, turned around and read again
 
-// Which convolution: operands in the order of the OpDef, the output last.
-enum class Kind { kForward, kInputGrad, kFilterGrad };
-enum Role { kX, kFilter, kY };
-struct KindInfo {
-  std::array<Role, 3> roles;
-  std::array<int, 3> args;
-  ShapeOfOp shape;
-};
-constexpr KindInfo info(Kind kind) {
-  switch (kind) {
-    case Kind::kForward:
-      return {{kX, kFilter, kY}, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, forward_shape};
-    case Kind::kInputGrad:
-      return {{kFilter, kY, kX}, {DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}, input_grad_shape};
-    default:
-      return {{kX, kY, kFilter}, {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, filter_grad_shape};
-  }
-}
-
-using Types = std::array<memory::data_type, 3>;  // by Role
-
-// Descriptors by Role: row-major, or left to oneDNN.
-Descs descs(const ConvShape& s, const Types& types, bool any) {
-  using Tag = memory::format_tag;
-  const memory::dims filter = s.groups == 1 ? memory::dims{s.o, s.c, s.kh, s.kw}
-                                            : memory::dims{s.groups, s.group_o(), s.group_c(), s.kh, s.kw};
-  return {memory::desc({s.n, s.c, s.h, s.w}, types[kX], any ? Tag::any : Tag::nchw),
-          memory::desc(filter, types[kFilter], any ? Tag::any : (s.groups == 1 ? Tag::oihw : Tag::goihw)),
-          memory::desc({s.n, s.o, s.oh, s.ow}, types[kY], any ? Tag::any : Tag::nchw)};
-}
-
-// What the kernel reads and writes. Filter gradients are added up over slices, so they stay wide.
-Types border_types(Kind kind, bool bf16) {
-  using Type = memory::data_type;
-  const Type low = bf16 ? Type::bf16 : Type::f32;
-  return {low, kind == Kind::kFilterGrad ? Type::f32 : low, low};
+constexpr ShapeOfOp shape_fn(Kind kind) {
+  return kind == Kind::kForward     ? forward_shape
+         : kind == Kind::kInputGrad ? input_grad_shape
+                                    : filter_grad_shape;
 }
 
 // oneDNN's plain loops: slower than any other way.
@@ -86,176 +50,279 @@ bool is_plain(const Pd& pd) {
   return name.starts_with("ref") || name.starts_with("gemm:ref");
 }
 
-// One operand: where the primitive wants another order than row-major, `move` takes it there (or back, for
-// the output).
+// Images: where the primitive wants another order than row-major, `move` takes them there (or back, for a
+// result).
 struct Port {
   memory::desc plain, wanted;
-  bool moved = false;
+  bool moved = false, is_result = false;
   dnnl::reorder move;
   memory::desc move_scratch;
   std::size_t offset = 0, move_scratch_offset = 0;  // in the slice's workspace
 };
 
-// Everything for one number of images.
+// A convolution as it is asked for; `bf16`: computed so, else in f32, whatever the graph has.
+struct Call {
+  Kind kind;
+  Algorithm algorithm;
+  Type border;  // of operands and results
+  bool bf16;
+};
+
+// A primitive for some images and some output channels of `whole`.
 class Plan {
  public:
-  Plan(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16);
+  // The filter is in the order `filter`, or in any where that is empty.
+  Plan(const dnnl::engine& engine, const Call& call, const ConvShape& whole, const ConvShape& s,
+       const memory::desc& filter) {
+    const memory::dims y_strides{whole.o * s.oh * s.ow, s.oh * s.ow, s.ow, 1};
+    x_.plain = {{s.n, s.c, s.h, s.w}, call.border, memory::format_tag::nchw};
+    y_.plain = {{s.n, s.o, s.oh, s.ow}, call.border, y_strides};
+    x_.is_result = call.kind == Kind::kInputGrad;
+    y_.is_result = call.kind == Kind::kForward;
+    make(engine, call, s, filter);
+    if (ok_)
+      for (Port* port : {&x_, &y_}) place(engine, *port);
+  }
+
   bool ok() const { return ok_; }
   std::size_t workspace_bytes() const { return bytes_; }
-  void run(const dnnl::engine& engine, std::byte* a, std::byte* b, std::byte* out,
+  const memory::desc& filter() const { return filter_; }
+  void run(const dnnl::engine& engine, Kind kind, std::byte* x, std::byte* filter, std::byte* y,
            std::byte* workspace) const;
 
  private:
-  void make(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16);
+  void make(const dnnl::engine& engine, const Call& call, const ConvShape& s, const memory::desc& filter);
   template <typename Pd>
-  void adopt(const Pd& pd, const Descs& wanted);
-  void place(const dnnl::engine& engine, Port& port, bool is_output);
+  bool adopt(const Pd& pd, bool bf16) {
+    if (!pd || (bf16 && is_plain(pd))) return false;
+    scratch_ = pd.scratchpad_desc();
+    bytes_ = round_up(scratch_.get_size());
+    return ok_ = true;
+  }
+  void place(const dnnl::engine& engine, Port& port);
 
-  KindInfo info_;
-  Descs plain_;
   bool ok_ = false;
   dnnl::primitive conv_;
-  memory::desc scratch_;
-  std::array<Port, 3> ports_;
-  std::size_t scratch_offset_ = 0, bytes_ = 0;
+  memory::desc scratch_, filter_;
+  Port x_, y_;
+  std::size_t bytes_ = 0;  // the scratchpad comes first
 };
 
-Plan::Plan(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16)
-    : info_(info(kind)), plain_(descs(s, border_types(kind, bf16), false)) {
-  make(engine, kind, algorithm, s, bf16);
-  if (bf16 && !ok_) make(engine, kind, algorithm, s, false);
-}
-
-// bf16: only where it is fast.
-void Plan::make(const dnnl::engine& engine, Kind kind, Algorithm algorithm, const ConvShape& s, bool bf16) {
-  const Descs any = descs(s, border_types(kind, bf16), true);
-  const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1};
-  const memory::dims pad_l{s.pad_h, s.pad_w};
-  // oneDNN checks that the padding on the right gives exactly the output size.
-  const memory::dims pad_r{(s.oh - 1) * s.stride_h + (s.kh - 1) * s.dilation_h + 1 - s.h - s.pad_h,
-                           (s.ow - 1) * s.stride_w + (s.kw - 1) * s.dilation_w + 1 - s.w - s.pad_w};
+// bf16: only where it is fast. Filter gradients are added up over slices, so they stay wide.
+void Plan::make(const dnnl::engine& engine, const Call& call, const ConvShape& s,
+                const memory::desc& filter) {
+  constexpr auto kAny = memory::format_tag::any;
+  const Type low = call.bf16 ? Type::bf16 : Type::f32;
+  const bool back = call.kind == Kind::kFilterGrad;
+  const memory::desc x({s.n, s.c, s.h, s.w}, low, kAny), y({s.n, s.o, s.oh, s.ow}, low, kAny),
+      any(filter_dims(s), low, kAny);
+  const memory::desc own =
+      !filter.is_zero() ? filter : memory::desc(filter_dims(s), back ? Type::f32 : low, kAny);
+  const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1},
+      pad_l{s.pad_h, s.pad_w}, pad_r = right_padding(s);
   const dnnl::primitive_attr attr = user_scratchpad();
-  const dnnl::convolution_forward::primitive_desc forward(engine, dnnl::prop_kind::forward_training,
-                                                          algorithm, any[kX], any[kFilter], any[kY], strides,
-                                                          dilates, pad_l, pad_r, attr,
-                                                          /*allow_empty=*/true);
+  const dnnl::convolution_forward::primitive_desc forward(
+      engine, dnnl::prop_kind::forward_training, call.algorithm, x, call.kind == Kind::kForward ? own : any,
+      y, strides, dilates, pad_l, pad_r, attr, /*allow_empty=*/true);
   if (!forward) return;
-  if (kind == Kind::kForward) {
-    if (bf16 && is_plain(forward)) return;
-    adopt(forward, {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
-    if (ok_) conv_ = dnnl::convolution_forward(forward);
-  } else if (kind == Kind::kInputGrad) {
-    const dnnl::convolution_backward_data::primitive_desc pd(engine, algorithm, any[kX], any[kFilter],
-                                                             any[kY], strides, dilates, pad_l, pad_r, forward,
-                                                             attr, true);
-    if (!pd || (bf16 && is_plain(pd))) return;
-    adopt(pd, {pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc()});
+  if (call.kind == Kind::kForward) {
+    if (!adopt(forward, call.bf16)) return;
+    conv_ = dnnl::convolution_forward(forward);
+    x_.wanted = forward.src_desc(), filter_ = forward.weights_desc(), y_.wanted = forward.dst_desc();
+  } else if (call.kind == Kind::kInputGrad) {
+    const dnnl::convolution_backward_data::primitive_desc pd(engine, call.algorithm, x, own, y, strides,
+                                                             dilates, pad_l, pad_r, forward, attr, true);
+    if (!adopt(pd, call.bf16)) return;
     conv_ = dnnl::convolution_backward_data(pd);
+    x_.wanted = pd.diff_src_desc(), filter_ = pd.weights_desc(), y_.wanted = pd.diff_dst_desc();
   } else {
-    const dnnl::convolution_backward_weights::primitive_desc pd(engine, algorithm, any[kX], any[kFilter],
-                                                                any[kY], strides, dilates, pad_l, pad_r,
-                                                                forward, attr, true);
-    if (!pd || (bf16 && is_plain(pd))) return;
-    adopt(pd, {pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc()});
+    const dnnl::convolution_backward_weights::primitive_desc pd(engine, call.algorithm, x, own, y, strides,
+                                                                dilates, pad_l, pad_r, forward, attr, true);
+    if (!adopt(pd, call.bf16)) return;
     conv_ = dnnl::convolution_backward_weights(pd);
+    x_.wanted = pd.src_desc(), filter_ = pd.diff_weights_desc(), y_.wanted = pd.diff_dst_desc();
   }
-  for (std::size_t i = 0; i < 3; ++i) place(engine, ports_[i], /*is_output=*/i == 2);
 }
 
-template <typename Pd>
-void Plan::adopt(const Pd& pd, const Descs& wanted) {
-  ok_ = true;
-  scratch_ = pd.scratchpad_desc();
-  bytes_ = round_up(scratch_.get_size());
-  for (std::size_t i = 0; i < 3; ++i)
-    ports_[i].plain = plain_[info_.roles[i]], ports_[i].wanted = wanted[info_.roles[i]];
-}
-
-void Plan::place(const dnnl::engine& engine, Port& port, bool is_output) {
+void Plan::place(const dnnl::engine& engine, Port& port) {
   port.moved = port.plain != port.wanted;
   if (!port.moved) return;
   port.offset = bytes_;
   bytes_ += round_up(port.wanted.get_size());
-  const dnnl::reorder::primitive_desc pd(engine, is_output ? port.wanted : port.plain, engine,
-                                         is_output ? port.plain : port.wanted, user_scratchpad());
+  const dnnl::reorder::primitive_desc pd(engine, port.is_result ? port.wanted : port.plain, engine,
+                                         port.is_result ? port.plain : port.wanted, user_scratchpad());
   port.move_scratch = pd.scratchpad_desc();
   port.move_scratch_offset = bytes_;
   bytes_ += round_up(port.move_scratch.get_size());
   port.move = dnnl::reorder(pd);
 }
 
-void Plan::run(const dnnl::engine& engine, std::byte* a, std::byte* b, std::byte* out,
+void Plan::run(const dnnl::engine& engine, Kind kind, std::byte* x, std::byte* filter, std::byte* y,
                std::byte* workspace) const {
   const OneThread one_thread;
   dnnl::stream stream(engine);
-  std::byte* const operands[] = {a, b, out};  // oneDNN does not write its inputs
-  std::unordered_map<int, memory> args{
-      {DNNL_ARG_SCRATCHPAD, memory(scratch_, engine, workspace + scratch_offset_)}};
-  std::array<memory, 3> plain, wanted;
-  const auto move = [&](const Port& port, const memory& from, const memory& to) {
-    port.move.execute(stream, {{DNNL_ARG_FROM, from},
-                               {DNNL_ARG_TO, to},
+  constexpr int kArgs[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                               {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                               {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+  const auto& names = kArgs[static_cast<int>(kind)];
+  std::unordered_map<int, memory> args{{DNNL_ARG_SCRATCHPAD, memory(scratch_, engine, workspace)},
+                                       {names[1], memory(filter_, engine, filter)}};
+  const auto move = [&](const Port& port, std::byte* plain) {
+    const memory there(port.wanted, engine, workspace + port.offset), here(port.plain, engine, plain);
+    port.move.execute(stream, {{DNNL_ARG_FROM, port.is_result ? there : here},
+                               {DNNL_ARG_TO, port.is_result ? here : there},
                                {DNNL_ARG_SCRATCHPAD,
                                 memory(port.move_scratch, engine, workspace + port.move_scratch_offset)}});
   };
-  for (std::size_t i = 0; i < 3; ++i) {
-    const Port& port = ports_[i];
-    plain[i] = memory(port.plain, engine, operands[i]);
-    wanted[i] = port.moved ? memory(port.wanted, engine, workspace + port.offset) : plain[i];
-    if (port.moved && i < 2) move(port, plain[i], wanted[i]);
-    args.emplace(info_.args[i], wanted[i]);
+  const std::array<std::pair<const Port*, std::byte*>, 2> images{{{&x_, x}, {&y_, y}}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& [port, at] = images[i];
+    if (port->moved && !port->is_result) move(*port, at);
+    args.emplace(names[2 * i], port->moved ? memory(port->wanted, engine, workspace + port->offset)
+                                           : memory(port->plain, engine, at));
   }
   conv_.execute(stream, args);
-  if (ports_[2].moved) move(ports_[2], wanted[2], plain[2]);
+  for (const auto& [port, at] : images)
+    if (port->moved && port->is_result) move(*port, at);
 }
 
 // ---- Rows
 // -----------------------------------------------------------------------------------------------------------
-// Slices differ by at most one image: two plans serve them all.
+// Parts differ by at most one image: two plans serve them all. Filters are in the primitives' order once for
+// all parts; partial gradients are added in that order, and the sum is moved.
 class ConvState final : public op::KernelState {
  public:
-  ConvState(Kind kind, Algorithm algorithm, const ConvShape& s, int width, bool bf16)
-      : engine_(dnnl::engine::kind::cpu, 0),
-        bf16_(bf16),
-        slices_(conv_slices(s, width)),
-        smaller_n_(s.n / slices_),
-        filter_bytes_(kind == Kind::kFilterGrad
-                          ? round_up(static_cast<std::size_t>(s.o * s.taps()) * sizeof(float))
-                          : 0),
-        smaller_(engine_, kind, algorithm, with_images(s, smaller_n_), bf16),
-        larger_(engine_, kind, algorithm, with_images(s, smaller_n_ + 1), bf16) {}
+  ConvState(const Call& call, const ConvShape& s, int width)
+      : call_(call),
+        s_(s),
+        cut_(ConvCut::of(call.kind, s, width, kImageBytes)),
+        engine_(dnnl::engine::kind::cpu, 0),
+        smaller_(engine_, call, s, part(s.n / cut_.images), {}),
+        larger_(engine_, call, s, part(std::min(s.n, s.n / cut_.images + 1)), smaller_.filter()) {
+    if (!smaller_.ok() || !larger_.ok()) return;
+    ok_ = true;
+    filter_bytes_ = round_up(smaller_.filter().get_size());
+    slice_bytes_ = std::max(smaller_.workspace_bytes(), larger_.workspace_bytes());
+    const ConvShape one = part(1);
+    const memory::desc plain(filter_dims(one), call.border,
+                             one.groups == 1 ? memory::format_tag::oihw : memory::format_tag::goihw);
+    if (plain == smaller_.filter()) return;
+    move_.emplace(engine_, one, plain, smaller_.filter(), is_sum(), width);
+    ok_ = move_->ok();
+    slice_bytes_ = std::max(slice_bytes_, move_->scratch_bytes());
+  }
 
-  bool ok() const { return smaller_.ok() && larger_.ok(); }
-  bool bf16() const { return bf16_; }
-  int slices() const { return slices_; }
-  // Of the primitives, then a partial filter gradient.
-  std::size_t slice_bytes() const { return partial_offset() + filter_bytes_; }
-  std::size_t partial_offset() const {
-    return std::max(smaller_.workspace_bytes(), larger_.workspace_bytes());
+  bool ok() const { return ok_; }
+  // Filters first, then what each of the slices has for itself.
+  std::size_t workspace_bytes() const {
+    return num_filters() * filter_bytes_ + static_cast<std::size_t>(num_slices()) * slice_bytes_;
   }
-  void run(std::int64_t n, std::byte* a, std::byte* b, std::byte* out, std::byte* workspace) const {
-    (n == smaller_n_ ? smaller_ : larger_).run(engine_, a, b, out, workspace);
-  }
+  void run(op::KernelArgs& args) const { is_sum() ? run_filter_grad(args) : run_images(args); }
 
  private:
-  static ConvShape with_images(ConvShape s, std::int64_t n) {
-    s.n = n;
+  bool is_sum() const { return call_.kind == Kind::kFilterGrad; }
+  ConvShape part(std::int64_t images) const {
+    ConvShape s = s_;
+    s.n = images, s.o /= cut_.channels;
     return s;
   }
+  int pieces() const { return move_ ? move_->pieces() * cut_.channels : 1; }
+  int num_slices() const { return std::max(cut_.count(), pieces()); }
+  // Where no order is to be changed, the first gradients are written where they belong.
+  int first_partial() const { return move_ ? 0 : cut_.channels; }
+  std::size_t num_filters() const {
+    if (!is_sum()) return move_ ? 1 : 0;
+    return static_cast<std::size_t>(cut_.count() - first_partial());
+  }
+  const Plan& of(std::int64_t images) const { return images == s_.n / cut_.images ? smaller_ : larger_; }
+  std::int64_t elem_bytes() const { return call_.border == Type::bf16 ? 2 : 4; }
+  std::byte* own(const op::KernelArgs& args, std::int64_t slice) const {
+    return args.workspace.data() + num_filters() * filter_bytes_ +
+           static_cast<std::size_t>(slice) * slice_bytes_;
+  }
+  // Images [begin, end) of one part of the channels.
+  void run_part(const op::KernelArgs& args, std::byte* x, std::byte* filter, std::byte* y, SliceRange images,
+                int channel, int slice) const {
+    const std::int64_t x_at = images.begin * s_.c * s_.h * s_.w,
+                       y_at = (images.begin * s_.o + channel * part(1).o) * s_.oh * s_.ow;
+    of(images.end - images.begin)
+        .run(engine_, call_.kind, x + elem_bytes() * x_at, filter, y + elem_bytes() * y_at, own(args, slice));
+  }
 
+  void run_images(op::KernelArgs& args) const {
+    const bool forth = call_.kind == Kind::kForward;
+    std::byte* const x = (forth ? args.in(0) : args.out(0)).raw();
+    std::byte* const y = (forth ? args.out(0) : args.in(1)).raw();
+    std::byte* filter = args.in(forth ? 1 : 0).raw();
+    if (move_) {
+      std::byte* const to = args.workspace.data();
+      for_slices(args.parallel, pieces(), pieces(), [&](std::int64_t, std::int64_t, int i) {
+        move_->run(engine_, i, filter, to, own(args, i));
+      });
+      filter = to;
+    }
+    for_slices(args.parallel, s_.n, cut_.images, [&](std::int64_t begin, std::int64_t end, int i) {
+      run_part(args, x, filter, y, {begin, end}, 0, i);
+    });
+  }
+
+  // Slice i is part i / channels of the images and part i % channels of the channels.
+  void run_filter_grad(op::KernelArgs& args) const {
+    std::byte* const out = args.out(0).raw();
+    const std::int64_t part_bytes = elem_bytes() * part(1).o * s_.taps();
+    const auto partial = [&](int i) {
+      if (i < first_partial()) return out + i * part_bytes;
+      return args.workspace.data() + static_cast<std::size_t>(i - first_partial()) * filter_bytes_;
+    };
+    for_slices(args.parallel, cut_.count(), cut_.count(), [&](std::int64_t, std::int64_t, int i) {
+      run_part(args, args.in(0).raw(), partial(i), args.in(1).raw(),
+               slice_range(s_.n, cut_.images, i / cut_.channels), i % cut_.channels, i);
+    });
+    const auto floats = static_cast<std::int64_t>(smaller_.filter().get_size() / sizeof(float));
+    const auto values = [&](int i) { return reinterpret_cast<float*>(partial(i)); };
+    // In the order of the images, whatever thread adds.
+    for_elems(args.parallel, cut_.images > 1 ? floats * cut_.channels : 0,
+              [&](std::int64_t first, std::int64_t last) {
+                while (first < last) {
+                  const auto channel = static_cast<int>(first / floats);
+                  const std::int64_t at = first % floats, n = std::min(last - first, floats - at);
+                  for (int i = 1; i < cut_.images; ++i)
+                    vector_loops().add(values(channel) + at, values(i * cut_.channels + channel) + at,
+                                       values(channel) + at, n);
+                  first += n;
+                }
+              });
+    if (!move_) return;
+    const int at_once = std::min(pieces(), args.parallel.width());
+    for_slices(args.parallel, pieces(), at_once, [&](std::int64_t first, std::int64_t last, int i) {
+      for (std::int64_t p = first; p < last; ++p) {
+        const auto channel = static_cast<int>(p / move_->pieces());
+        move_->run(engine_, static_cast<int>(p % move_->pieces()), partial(channel),
+                   out + channel * part_bytes, own(args, i));
+      }
+    });
+  }
+
+  Call call_;
+  ConvShape s_;
+  ConvCut cut_;
   dnnl::engine engine_;
-  bool bf16_;
-  int slices_;
-  std::int64_t smaller_n_;
-  std::size_t filter_bytes_;
   Plan smaller_, larger_;
+  std::optional<FilterMove> move_;
+  bool ok_ = false;
+  std::size_t filter_bytes_ = 0, slice_bytes_ = 0;
 };
 
 template <Kind kKind, Algorithm kAlgorithm>
 std::unique_ptr<ConvState> make_state(const op::KernelQuery& q) {
   const OneThread one_thread;  // primitives are made for the number of threads that they find
-  return std::make_unique<ConvState>(kKind, kAlgorithm, info(kKind).shape(q.inputs, q.outputs, q.attrs),
-                                     q.width, q.inputs[0].dtype == DType::kBF16);
+  const ConvShape s = shape_fn(kKind)(q.inputs, q.outputs, q.attrs);
+  const bool bf16 = q.inputs[0].dtype == DType::kBF16;
+  Call call{kKind, kAlgorithm, bf16 ? Type::bf16 : Type::f32, bf16};
+  auto state = std::make_unique<ConvState>(call, s, q.width);
+  if (state->ok() || !bf16) return state;
+  call.bf16 = false;
+  return std::make_unique<ConvState>(call, s, q.width);
 }
 
 template <Kind kKind, Algorithm kAlgorithm>
@@ -263,7 +330,7 @@ bool applicable(const op::KernelQuery& q) {
   if (!(all_of_dtype(q, DType::kBF16) || all_f32(q)) || !fits_int32(q) ||
       !method_allows(q.attrs, kAlgorithm == kWinograd ? "winograd" : "direct"))
     return false;
-  const ConvShape s = info(kKind).shape(q.inputs, q.outputs, q.attrs);
+  const ConvShape s = shape_fn(kKind)(q.inputs, q.outputs, q.attrs);
   if (s.macs() == 0) return false;
   // Gradients of few channels are faster by im2col: into one channel, 3x3 of 32 on 28x28, 0.4 ms against 3.5.
   // The other two are not: AlexNet's 11x11 of three channels takes half the time of im2col here, ResNet's 7x7
@@ -277,8 +344,7 @@ bool applicable(const op::KernelQuery& q) {
 
 template <Kind kKind, Algorithm kAlgorithm>
 std::size_t workspace_bytes(const op::KernelQuery& q) {
-  const auto state = make_state<kKind, kAlgorithm>(q);
-  return state->slice_bytes() * static_cast<std::size_t>(state->slices());
+  return make_state<kKind, kAlgorithm>(q)->workspace_bytes();
 }
 
 template <Kind kKind, Algorithm kAlgorithm>
@@ -286,45 +352,16 @@ std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) {
   return make_state<kKind, kAlgorithm>(q);
 }
 
-template <Kind kKind>
 void run(op::KernelArgs& args) {
-  const auto& state = static_cast<const ConvState&>(*args.state);
-  const ConvShape s = shape_of_call(info(kKind).shape, args);
   TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
-  const std::int64_t per_image[] = {s.c * s.h * s.w, 0, s.o * s.oh * s.ow};  // by Role: the filter is whole
-  const auto bytes = static_cast<std::int64_t>(dtype_size(args.out(0).dtype()));
-  const auto at = [&](const Tensor& t, std::size_t operand, std::int64_t image) {
-    return t.raw() + image * per_image[info(kKind).roles[operand]] * bytes;
-  };
-  const auto workspace = [&](int slice) { return args.workspace.data() + slice * state.slice_bytes(); };
-  const auto partial = [&](int slice) { return workspace(slice) + state.partial_offset(); };
-  // The first slice of a filter gradient writes to the output, unless that is rounded at the end.
-  const auto in_place = [&](int slice) {
-    return kKind != Kind::kFilterGrad || (slice == 0 && !state.bf16());
-  };
-  for_slices(args.parallel, s.n, state.slices(), [&](std::int64_t begin, std::int64_t end, int slice) {
-    state.run(end - begin, at(args.in(0), 0, begin), at(args.in(1), 1, begin),
-              in_place(slice) ? at(args.out(0), 2, begin) : partial(slice), workspace(slice));
-  });
-  if (kKind != Kind::kFilterGrad) return;
-  // Partial gradients in slice order, whatever thread adds them.
-  const VectorLoops& loops = vector_loops();
-  auto* const sum = reinterpret_cast<float*>(state.bf16() ? partial(0) : args.out(0).raw());
-  for_elems(args.parallel, s.o * s.taps(), [&](std::int64_t begin, std::int64_t end) {
-    for (int slice = 1; slice < state.slices(); ++slice)
-      loops.add(sum + begin, reinterpret_cast<const float*>(partial(slice)) + begin, sum + begin,
-                end - begin);
-    if (state.bf16())
-      loops.f32_to_bf16(sum + begin, reinterpret_cast<std::uint16_t*>(args.out(0).raw()) + begin,
-                        end - begin);
-  });
+  static_cast<const ConvState&>(*args.state).run(args);
 }
 
 template <Kind kKind, Algorithm kAlgorithm>
 constexpr op::KernelRow row(const char* op) {
   return {.op = op,
           .name = kAlgorithm == kWinograd ? "onednn_winograd" : "onednn",
-          .run = run<kKind>,
+          .run = run,
           .applicable = applicable<kKind, kAlgorithm>,
           .workspace_bytes = workspace_bytes<kKind, kAlgorithm>,
           .prepare = prepare<kKind, kAlgorithm>};

@@ -2,19 +2,18 @@
 // and written where they are, which is the order that the processor's bf16 units want. As in
 // onednn_conv2d.cc, single-threaded primitives of slices; the width fixes the bits.
 //
-// Filters, which oneDNN wants in blocks, are reordered once for all slices. A filter gradient is cut over
-// images and over output channels: parts over images are added in f32 (a whole gradient for each, where the
-// filter is large), parts over channels read all of x. What moves fewest bytes is taken.
+// Filters, which oneDNN wants in blocks, are reordered once for all slices; filter gradients are added in
+// f32.
 #ifdef TRIREME_HAVE_ONEDNN
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "trireme/kernel/cpu/conv_shape.h"
 #include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/one_thread.h"
+#include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -27,21 +26,10 @@ namespace {
 using dnnl::memory;
 using Type = memory::data_type;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+constexpr int kImageBytes = 6;  // of an element: read in bf16, turned around and read again
 
-std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+using Kind = ConvKind;
 
-dnnl::primitive_attr user_scratchpad() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
-
-enum class Kind { kForward, kInputGrad, kFilterGrad };
-
-memory::dims filter_dims(const ConvShape& s) {
-  return s.groups == 1 ? memory::dims{s.o, s.c, s.kh, s.kw}
-                       : memory::dims{s.groups, s.group_o(), s.group_c(), s.kh, s.kw};
-}
 // [O,KH,KW,C / groups], as it is in the graph.
 memory::desc plain_filter(const ConvShape& s) {
   const std::int64_t c = s.group_c(), one = s.taps();
@@ -61,8 +49,7 @@ class Part {
         any_f32(filter_dims(s), Type::f32, memory::format_tag::any);
     const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1};
     const memory::dims pad_l{s.pad_h, s.pad_w};
-    const memory::dims pad_r{(s.oh - 1) * s.stride_h + (s.kh - 1) * s.dilation_h + 1 - s.h - s.pad_h,
-                             (s.ow - 1) * s.stride_w + (s.kw - 1) * s.dilation_w + 1 - s.w - s.pad_w};
+    const memory::dims pad_r = right_padding(s);
     const dnnl::primitive_attr attr = user_scratchpad();
     x_ = x, y_ = y;
     const bool forth = kind == Kind::kForward;
@@ -118,107 +105,23 @@ class Part {
   memory::desc x_, y_, filter_, scratch_;
 };
 
-// Moves a filter between the graph's order and a primitive's, output channels cut into pieces of whole
-// blocks.
-class FilterMove {
- public:
-  // `shape` has as many output channels as `blocked`; they are `stride`d in the graph as the filter is.
-  FilterMove(const dnnl::engine& engine, const ConvShape& s, const memory::desc& blocked, bool to_plain,
-             int width)
-      : o_(s.o) {
-    const memory::desc plain = plain_filter(s);
-    std::int64_t block = 1;
-    const memory::dims blocks = blocked.get_inner_blks(), at = blocked.get_inner_idxs();
-    for (std::size_t i = 0; i < blocks.size(); ++i)
-      if (at[i] == 0) block *= blocks[i];
-    const bool whole = s.groups > 1 || s.o % block != 0;
-    const std::int64_t units = whole ? 1 : s.o / block;
-    pieces_ = num_slices(units, s.o * s.taps(), width);
-    for (int i = 0; i < pieces_; ++i) {
-      const auto [first, last] = slice_range(units, pieces_, i);
-      memory::desc from = blocked, to = plain;
-      if (pieces_ > 1) {
-        const memory::dims dims{(last - first) * block, s.c, s.kh, s.kw}, offset{first * block, 0, 0, 0};
-        from = blocked.submemory_desc(dims, offset, /*allow_empty=*/true);
-        to = plain.submemory_desc(dims, offset, true);
-      }
-      if (from.is_zero() || to.is_zero()) return;
-      if (!to_plain) std::swap(from, to);
-      const dnnl::reorder::primitive_desc pd(engine, from, engine, to, user_scratchpad(), true);
-      if (!pd) return;
-      moves_.push_back({from, to, pd.scratchpad_desc(), dnnl::reorder(pd)});
-      scratch_bytes_ = std::max(scratch_bytes_, round_up(moves_.back().scratch.get_size()));
-    }
-    ok_ = true;
-  }
-
-  bool ok() const { return ok_; }
-  int pieces() const { return pieces_; }
-  std::size_t scratch_bytes() const { return scratch_bytes_; }  // of a piece
-  void run(const dnnl::engine& engine, int piece, std::byte* from, std::byte* to, std::byte* scratch) const {
-    const OneThread one_thread;
-    dnnl::stream stream(engine);
-    const Move& move = moves_[static_cast<std::size_t>(piece)];
-    move.reorder.execute(stream, {{DNNL_ARG_FROM, memory(move.from, engine, from)},
-                                  {DNNL_ARG_TO, memory(move.to, engine, to)},
-                                  {DNNL_ARG_SCRATCHPAD, memory(move.scratch, engine, scratch)}});
-  }
-
- private:
-  struct Move {
-    memory::desc from, to, scratch;
-    dnnl::reorder reorder;
-  };
-  std::int64_t o_;
-  int pieces_ = 1;
-  bool ok_ = false;
-  std::vector<Move> moves_;
-  std::size_t scratch_bytes_ = 0;
-};
-
 ConvShape cut(ConvShape s, std::int64_t images, std::int64_t channels) {
   s.n = images, s.o = channels;
   return s;
 }
-
-// Parts of the images times parts of the output channels.
-struct Cut {
-  int images = 1, channels = 1;
-  int count() const { return images * channels; }
-
-  static Cut of(Kind kind, const ConvShape& s, int width) {
-    const int slices = conv_slices(s, width);
-    if (kind != Kind::kFilterGrad || s.groups > 1) return {slices, 1};
-    constexpr std::int64_t kUnit = 32;  // output channels that are computed together
-    const int most = num_slices(s.n * (s.o / kUnit + 1), s.macs() / 32, width);
-    Cut best{slices, 1};
-    double least = std::numeric_limits<double>::infinity();
-    for (int channels = 1; channels <= most; ++channels) {
-      if (most % channels != 0 || s.o % (channels * kUnit) != 0) continue;
-      const auto images = static_cast<int>(std::min<std::int64_t>(most / channels, s.n));
-      const auto o = static_cast<double>(s.o / channels), n = static_cast<double>(s.n) / images;
-      // Sums are written, read and added; images are read and turned around.
-      const double bytes =
-          12 * o * static_cast<double>(s.taps()) +
-          6 * n * (static_cast<double>(s.c * s.h * s.w) + o * static_cast<double>(s.oh * s.ow));
-      const double busy = bytes * most / (images * channels);
-      if (busy < least) least = busy, best = {images, channels};
-    }
-    return best;
-  }
-};
 
 class LastState final : public op::KernelState {
  public:
   LastState(Kind kind, const ConvShape& s, int width)
       : kind_(kind),
         s_(s),
-        cut_(Cut::of(kind, s, width)),
+        cut_(ConvCut::of(kind, s, width, kImageBytes)),
         engine_(dnnl::engine::kind::cpu, 0),
         smaller_(engine_, kind, part(s.n / cut_.images), {}),
         larger_(engine_, kind, part(std::min(s.n, s.n / cut_.images + 1)), smaller_.filter()) {
     if (!smaller_.ok() || !larger_.ok()) return;
-    move_.emplace(engine_, part(1), smaller_.filter(), kind == Kind::kFilterGrad, width);
+    move_.emplace(engine_, part(1), plain_filter(part(1)), smaller_.filter(), kind == Kind::kFilterGrad,
+                  width);
     ok_ = move_->ok();
     scratch_bytes_ = std::max({smaller_.scratch_bytes(), larger_.scratch_bytes(), move_->scratch_bytes()});
     filter_bytes_ = round_up(smaller_.filter().get_size());
@@ -309,7 +212,7 @@ class LastState final : public op::KernelState {
 
   Kind kind_;
   ConvShape s_;
-  Cut cut_;
+  ConvCut cut_;
   dnnl::engine engine_;
   Part smaller_, larger_;
   std::optional<FilterMove> move_;
