@@ -1,5 +1,5 @@
-// widen_products, bias_products and scalar_fills on a small net in mixed precision: what is rounded less,
-// what is joined, what is not written.
+// widen_products, bias_products, scalar_fills and round_in_products on a small net in mixed precision: what
+// is rounded less, what is joined, what is not written, what is not kept.
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
@@ -10,6 +10,7 @@
 #include "trireme/graph/pass/join_losses.h"
 #include "trireme/graph/pass/narrow_copies.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/round_in_products.h"
 #include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/graph/pass/widen_products.h"
 #include "trireme/op/ops.h"
@@ -57,6 +58,16 @@ TEST(WidenProducts, KeepGradientsOfWeightsInF32) {
   EXPECT_EQ(count_ops(wide, "adapted"), 3) << wide.to_text();  // of both weights and of x
   EXPECT_EQ(count_ops(wide, "matmul"), count_ops(net.graph, "matmul") - 3);
   expect_same_results(wide, net.graph, net.feeds, 5e-3, "wide");
+}
+
+// Only the first layer has fewer rows (6) than columns (16): the second's copy is read by a product of 6 x 4.
+TEST(RoundInProducts, ReadVariablesAndKeepNoCopy) {
+  const Net net;
+  const Graph late = *eliminate_dead_code(*round_in_products(net.graph), {});
+  ASSERT_TRUE(verify(late).ok()) << verify(late).to_string();
+  EXPECT_EQ(count_ops(late, "cast"), count_ops(net.graph, "cast") - 1) << late.to_text();
+  EXPECT_GE(count_ops(late, "adapted"), 1);
+  expect_same_results(late, net.graph, net.feeds, 0, "late");
 }
 
 TEST(BiasProducts, JoinTheLogitsAndLeaveWhatIsReadInF32) {

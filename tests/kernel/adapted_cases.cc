@@ -108,10 +108,21 @@ void add_adapted_cases(std::vector<Case>& out) {
     for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{300, 1200}, {700, 130}})
       out.push_back({"adapted",
                      {transposed ? Shape{40, m} : Shape{m, 40}, transposed ? Shape{40, n} : Shape{n, 40}},
-                     {{"program", program("matmul", attrs, 2, "\"f32\"", false)}},
+                     {{"program", program("matmul", attrs, 2, "null")}},
                      DType::kF32,
                      {{0, {.dtype = DType::kBF16}}, {1, {.dtype = DType::kBF16}}}});
   }
+  // B in f32, rounded where it is read; the last by rows, which leaves it to `staged`.
+  for (const bool transposed : {false, true})
+    for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{64, 1500}, {30, 130}, {300, 70}})
+      out.push_back(
+          {"adapted",
+           {{m, 200}, transposed ? Shape{n, 200} : Shape{200, n}},
+           {{"program",
+             fmt::format(R"({{"op":"matmul","attrs":{{"transpose_b":{}}},"in":[null,"bf16"],"out":[null]}})",
+                         transposed)}},
+           DType::kF32,
+           {{0, {.dtype = DType::kBF16}}}});
   for (const Shape& s : {Shape{7}, Shape{3, 700}}) out.push_back({"add", {s, s}, {}, DType::kBF16});
   out.push_back({"bias_grad", {{2500, 40}}, {}});
   const std::map<int, Special> low{{0, {.dtype = DType::kBF16}}};

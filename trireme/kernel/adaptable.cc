@@ -6,8 +6,8 @@ namespace trireme::kernel {
 
 OpNames adaptable_cpu_ops() {
   if (!has_bf16_units()) return {};
-  return {"batch_norm", "batch_norm_grad", "batch_norm_inference", "bias_grad",
-          "matmul",     "max_pool2d",      "max_pool2d_grad"};
+  return {"batch_norm", "batch_norm_grad", "batch_norm_inference",
+          "bias_grad",  "max_pool2d",      "max_pool2d_grad"};
 }
 
 OpNames channels_last_cpu_ops() {

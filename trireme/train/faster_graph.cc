@@ -19,6 +19,7 @@
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/round_in_products.h"
 #include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/graph/pass/widen_products.h"
 #include "trireme/kernel/adaptable.h"
@@ -116,12 +117,11 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     if (low && device != nullptr) {
       TR_ASSIGN_OR_RETURN(merged, graph::bias_products(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
-      TR_ASSIGN_OR_RETURN(merged, graph::widen_products(merged));
     }
     if (low) {
+      TR_ASSIGN_OR_RETURN(merged, graph::widen_products(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::narrow_norms(merged));
-      TR_ASSIGN_OR_RETURN(merged,
-                          device != nullptr ? graph::narrow_copies(merged) : graph::narrow_masks(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::narrow_copies(merged));
       if (device != nullptr) {
         TR_ASSIGN_OR_RETURN(merged, graph::bias_convolutions(merged));
         TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
@@ -140,6 +140,7 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
       TR_ASSIGN_OR_RETURN(merged, graph::join_bias_grads(merged));
       return graph::join_casts(merged);
     }
+    TR_ASSIGN_OR_RETURN(merged, graph::round_in_products(merged));
   }
   return graph::fuse_elementwise(merged);
 }

@@ -95,12 +95,10 @@ class Absorber {
   Status visit(std::int32_t id) {
     const Node& node = graph_.node(id);
     if (is_cast(id, false)) {
-      if (!rewriter_.at({id, 0}).is_null()) return {};  // widen() was there
       low_[Value{id, 0}] = rewriter_.at(node.inputs[0]);
       // Made where somebody reads it; a result at once, so that nobody keeps the 16 bits until the end.
       return is_output_[Value{id, 0}] ? rewriter_.copy(id).status() : Status();
     }
-    if (const std::int32_t cast = cast_of_product(id); cast >= 0) return widen(id, cast);
     if (is_cast(id, true) && low_dtype(node.inputs[0]) == node.outputs[0].dtype) {
       rewriter_.map({id, 0}, low_[node.inputs[0]]);
       return {};
@@ -127,34 +125,6 @@ class Absorber {
     }
     if (elementwise && is_cheap(node)) remade_at_[Value{id, 0}] = run_;
     return narrow_outputs(id, elementwise);
-  }
-
-  // The cast to f32 that alone reads the 16-bit result of node `id`, and makes a result of the graph of it;
-  // -1: there is none, or the op cannot do it by itself.
-  std::int32_t cast_of_product(std::int32_t id) const {
-    const Node& node = graph_.node(id);
-    const Value made{id, 0};
-    if (node.def != &op::kMatmul || !ops_.contains(node.def->name) || !movable(id) || is_output_[made] ||
-        users_[made].size() != 1)
-      return -1;
-    const std::int32_t user = users_[made][0];
-    return is_cast(user, false) && is_output_[Value{user, 0}] ? user : -1;
-  }
-  Status widen(std::int32_t id, std::int32_t cast) {
-    const Node& node = graph_.node(id);
-    op::detail::Adapted adapted{node.def, node.attrs, {}, {DType::kF32}};
-    adapted.in.resize(node.inputs.size());
-    TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
-    ++run_;
-    std::vector<Value> inputs;
-    for (const Value v : node.inputs) {
-      TR_ASSIGN_OR_RETURN(const Value now, full(v));
-      inputs.push_back(now);
-    }
-    TR_ASSIGN_OR_RETURN(const Value v, rewriter_.add_in_place_of(id, op::kAdapted, std::move(inputs),
-                                                                 {{"program", std::move(text)}}));
-    rewriter_.map({cast, 0}, v);
-    return {};
   }
 
   // Of one 16-bit value and vectors: a later run of elementwise ops computes it again from these, which takes

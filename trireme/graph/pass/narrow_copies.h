@@ -4,8 +4,8 @@
 
 namespace trireme::graph {
 
-// What narrow_masks does for gradients of relu, and more: gradients of sigmoid, tanh and biases, and max
-// pooling, read the bf16 copy of what a product reads or has made. Run it after gradients and merge_common,
+// Gradients of relu, sigmoid, tanh and biases, and max pooling, read the bf16 copy of what a product reads or
+// has made, so that nobody keeps it in f32. Run it after gradients and merge_common,
 // and absorb_casts after it. Tolerant.
 Result<Graph> narrow_copies(const Graph& graph);
 

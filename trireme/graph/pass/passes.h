@@ -58,11 +58,6 @@ Result<Graph> lower_precision(const Graph& graph, DType dtype);
 // finds them side by side. Run it after gradients and before fuse_elementwise. Exact.
 Result<Graph> hoist_reshapes(const Graph& graph);
 
-// Gradients of relu read the bf16 copy of its output where a product reads one, so that nothing keeps it in
-// f32. Run it after gradients and merge_common, and absorb_casts after it. Tolerant: below 2^-134 that copy
-// is 0.
-Result<Graph> narrow_masks(const Graph& graph);
-
 // Convolutions and poolings named in `ops`, and norms, biases and elementwise ops between them, work on
 // images whose channels are last in memory; values of four dimensions are turned around where other ops read
 // them. Run it after gradients and merge_common, and eliminate_dead_code after it. Tolerant: sums run in

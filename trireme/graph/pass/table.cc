@@ -18,6 +18,7 @@
 #include "trireme/graph/pass/norms.h"
 #include "trireme/graph/pass/pack_attention.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/round_in_products.h"
 #include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/graph/pass/widen_products.h"
 
@@ -51,8 +52,6 @@ std::span<const PassRow> pass_table() {
       PassRow{"mask_pooled",
               "Applies the mask of relu to the gradient of what was pooled. After keep_places.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return mask_pooled(g); }},
-      PassRow{"narrow_masks", "Lets gradients of relu read the bf16 copy of its output. After gradients.",
-              Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_masks(g); }},
       PassRow{"narrow_copies",
               "Lets pooling and gradients of activations and biases read bf16 copies. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return narrow_copies(g); }},
@@ -96,6 +95,9 @@ std::span<const PassRow> pass_table() {
       PassRow{"absorb_casts", "Makes casts of 16-bit values part of the ops beside them. After gradients.",
               Exactness::kExact,
               [](const Graph& g, const PassOptions& o) { return absorb_casts(g, o.adaptable); }},
+      PassRow{"round_in_products",
+              "Rounds weights within products instead of keeping rounded copies. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return round_in_products(g); }},
       PassRow{"fuse", "Makes elementwise ops of one shape one node. After gradients.", Exactness::kExact,
               [](const Graph& g, const PassOptions&) { return fuse_elementwise(g); }},
       PassRow{"join_bias_grads",

@@ -2,10 +2,12 @@
 // avx512_bf16), adds up in f32 and rounds once. One single-threaded primitive per slice, as in
 // onednn_conv2d.cc. Without such units widening to f32 (matmul.cc) is as fast.
 //
-// With a cast to f32 behind it (op `adapted`: the gradient of a weight) the result is written in f32, piece
-// by piece, and rounded to bf16 there.
+// Op `adapted`: an f32 product of bf16 operands (the gradient of a weight), and a bf16 product whose B is f32
+// (a weight), of which every piece rounds its part.
 #ifdef TRIREME_HAVE_ONEDNN
 
+#include <limits>
+#include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "trireme/kernel/cpu/inner.h"
@@ -28,18 +30,15 @@ std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  bool one = false;  // a single product
-
-  bool by_rows() const { return m >= n; }
-  std::int64_t side() const { return by_rows() ? m : n; }
-  int slices(int width) const {
-    constexpr std::int64_t kMinSide = 16, kWorkPerElem = 64;
-    return num_slices(side() / kMinSide, m * n * k / kWorkPerElem, width);
-  }
+  bool one = false;     // a single product
+  bool rounds = false;  // B is f32, and rounded
 };
 
-Product product_of(const Shape& a, const Shape& b, const Shape& c, const op::Attrs& attrs) {
+Product product_of(const TensorType& a_type, const TensorType& b_type, const Shape& c,
+                   const op::Attrs& attrs) {
+  const Shape &a = a_type.shape, &b = b_type.shape;
   Product p;
+  p.rounds = b_type.dtype == DType::kF32;
   p.transpose_a = attrs.get_bool("transpose_a");
   p.transpose_b = attrs.get_bool("transpose_b");
   p.m = c.dim(-2);
@@ -53,14 +52,14 @@ Product product_of(const Shape& a, const Shape& b, const Shape& c, const op::Att
   return p;
 }
 
-// A part of the product that has `side` rows, or columns; operands keep the strides of the whole.
+// Some rows and columns of the product; operands keep the strides of the whole, a rounded B is dense.
 class Part {
  public:
-  Part(const dnnl::engine& engine, const Product& p, std::int64_t side, bool wide) {
-    const std::int64_t m = p.by_rows() ? side : p.m, n = p.by_rows() ? p.n : side;
+  Part(const dnnl::engine& engine, const Product& p, std::int64_t m, std::int64_t n, bool wide) {
     const auto bf16 = memory::data_type::bf16;
     a_ = memory::desc({m, p.k}, bf16, p.transpose_a ? memory::dims{1, p.m} : memory::dims{p.k, 1});
-    b_ = memory::desc({p.k, n}, bf16, p.transpose_b ? memory::dims{1, p.k} : memory::dims{p.n, 1});
+    b_ = memory::desc({p.k, n}, bf16,
+                      p.transpose_b ? memory::dims{1, p.k} : memory::dims{p.rounds ? n : p.n, 1});
     c_ = memory::desc({m, n}, wide ? memory::data_type::f32 : bf16, memory::dims{p.n, 1});
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -87,77 +86,114 @@ class Part {
   bool ok_ = false;
 };
 
-// Every slice is a number of pieces, one after the other: where the result has many elements per product (the
-// gradient of a large weight), oneDNN keeps all of them in f32. Pieces differ by at most one row or column:
-// two parts serve them all.
+// Rows x columns of parts. oneDNN packs B for every part, and a transposed A; the rest of A it reads where it
+// is. A rounded B is cut over columns alone, so that each of its elements is rounded once, and into more
+// parts than there are threads, so that what is rounded stays small.
+struct Grid {
+  static constexpr std::int64_t kEdge = 32;  // parts begin at multiples of a tile of the units
+  std::int64_t rows = 1, columns = 1;
+  int threads = 1;
+
+  static std::int64_t blocks(std::int64_t side) { return (side + kEdge - 1) / kEdge; }
+  static SliceRange range(std::int64_t side, std::int64_t count, std::int64_t i) {
+    const SliceRange r = slice_range(blocks(side), static_cast<int>(count), static_cast<int>(i));
+    return {r.begin * kEdge, std::min(r.end * kEdge, side)};
+  }
+  std::int64_t count() const { return rows * columns; }
+
+  static Grid of(const Product& p, int width) {
+    constexpr std::int64_t kWorkPerElem = 64, kMostRounded = std::int64_t{1} << 20;  // elements
+    const std::int64_t row_blocks = p.rounds ? 1 : blocks(p.m), column_blocks = blocks(p.n);
+    Grid best;
+    best.threads = num_slices(row_blocks * column_blocks, p.m * p.n * p.k / kWorkPerElem, width);
+    if (p.rounds) {
+      const std::int64_t pieces = p.n / best.threads * p.k / kMostRounded + 1;
+      best.columns = std::min(best.threads * pieces, column_blocks);
+      return best;
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(best.threads, row_blocks); ++rows) {
+      const std::int64_t columns = std::min((best.threads + rows - 1) / rows, column_blocks);
+      const double share = static_cast<double>((row_blocks + rows - 1) / rows) *
+                           static_cast<double>((column_blocks + columns - 1) / columns);
+      const double packed =
+          static_cast<double>(rows * p.n) + (p.transpose_a ? 1 : 0.25) * static_cast<double>(columns * p.m);
+      // The largest part decides; packing an element costs about 32 products of it.
+      const double kept_busy =
+          share * kEdge * kEdge * static_cast<double>(rows * columns > best.threads ? 2 : 1);
+      const double cost = kept_busy + 32 * packed / best.threads;
+      if (cost < least) least = cost, best.rows = rows, best.columns = columns;
+    }
+    return best;
+  }
+};
+
+// A primitive for every size of a part.
 class MatmulState final : public op::KernelState {
  public:
   MatmulState(const Product& p, int width, bool wide)
-      : engine_(dnnl::engine::kind::cpu, 0),
-        wide_(wide),
-        slices_(p.slices(width)),
-        pieces_(pieces_of(Part(engine_, p, p.side() / slices_, wide), p, p.side() / slices_)),
-        smaller_side_(p.side() / (slices_ * pieces_)),
-        smaller_(engine_, p, smaller_side_, wide),
-        larger_(engine_, p, std::min(smaller_side_ + 1, p.side()), wide) {}
+      : engine_(dnnl::engine::kind::cpu, 0), wide_(wide), grid_(Grid::of(p, width)) {
+    for (std::int64_t i = 0; i < grid_.count(); ++i) {
+      const auto [rows, columns] = sides(p, i);
+      const auto [at, is_new] = parts_.try_emplace(std::pair(rows, columns), engine_, p, rows, columns, wide);
+      ok_ &= at->second.ok();
+      scratch_bytes_ = std::max(scratch_bytes_, at->second.workspace_bytes());
+      if (p.rounds)
+        rounded_bytes_ = std::max(rounded_bytes_, round_up(static_cast<std::size_t>(columns * p.k) * 2));
+    }
+  }
   bool wide() const { return wide_; }
-  bool ok() const { return smaller_.ok() && larger_.ok(); }
-  int slices() const { return slices_; }
-  int pieces() const { return pieces_; }  // of each slice
-  std::size_t slice_bytes() const { return std::max(smaller_.workspace_bytes(), larger_.workspace_bytes()); }
-  void run(std::int64_t side, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) const {
-    (side == smaller_side_ ? smaller_ : larger_).run(engine_, a, b, c, workspace);
+  bool ok() const { return ok_; }
+  const Grid& grid() const { return grid_; }
+  // Of a primitive, then a part of B in bf16.
+  std::size_t slice_bytes() const { return scratch_bytes_ + rounded_bytes_; }
+  std::size_t rounded_offset() const { return scratch_bytes_; }
+  void run(std::int64_t rows, std::int64_t columns, std::byte* a, std::byte* b, std::byte* c,
+           std::byte* workspace) const {
+    parts_.at(std::pair(rows, columns)).run(engine_, a, b, c, workspace);
   }
 
  private:
-  // What is rounded behind the product is still in the cache then.
-  int pieces_of(const Part& whole, const Product& p, std::int64_t side) const {
-    constexpr std::size_t kMostBytes = std::size_t{8} << 20, kHotBytes = std::size_t{1} << 20;
-    constexpr std::int64_t kMinSide = 64;
-    const auto result = static_cast<std::size_t>(side * (p.by_rows() ? p.n : p.m)) * sizeof(float);
-    const std::size_t wanted =
-        std::max(whole.workspace_bytes() / kMostBytes, wide_ ? result / kHotBytes : std::size_t{0}) + 1;
-    return static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(wanted), 1,
-                                                     std::max<std::int64_t>(1, side / kMinSide)));
+  std::pair<std::int64_t, std::int64_t> sides(const Product& p, std::int64_t i) const {
+    const SliceRange rows = Grid::range(p.m, grid_.rows, i / grid_.columns),
+                     columns = Grid::range(p.n, grid_.columns, i % grid_.columns);
+    return {rows.end - rows.begin, columns.end - columns.begin};
   }
 
   dnnl::engine engine_;
-  bool wide_;
-  int slices_, pieces_;
-  std::int64_t smaller_side_;
-  Part smaller_, larger_;
+  bool wide_, ok_ = true;
+  Grid grid_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Part> parts_;
+  std::size_t scratch_bytes_ = 0, rounded_bytes_ = 0;
 };
 
 std::unique_ptr<MatmulState> make_state(const op::KernelQuery& q) {
   const OneThread one_thread;
-  return std::make_unique<MatmulState>(
-      product_of(q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, q.attrs), q.width,
-      q.outputs[0].dtype == DType::kF32);
+  return std::make_unique<MatmulState>(product_of(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs),
+                                       q.width, q.outputs[0].dtype == DType::kF32);
 }
 
 bool can_multiply(const op::KernelQuery& q) {
   if (!fits_int32(q) || !has_bf16_units()) return false;
-  const Product p = product_of(q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, q.attrs);
-  return p.one && p.m * p.n * p.k > 0 && make_state(q)->ok();
+  const Product p = product_of(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs);
+  return p.one && p.m * p.n * p.k > 0 && !(p.rounds && p.m >= p.n) && make_state(q)->ok();
 }
 bool applicable(const op::KernelQuery& q) { return all_of_dtype(q, DType::kBF16) && can_multiply(q); }
 
 std::size_t workspace_bytes(const op::KernelQuery& q) {
   const auto state = make_state(q);
-  return state->slice_bytes() * static_cast<std::size_t>(state->slices());
+  return state->slice_bytes() * static_cast<std::size_t>(state->grid().threads);
 }
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return make_state(q); }
 
-// To bf16 and back, in place.
-void round(float* values, std::int64_t n) {
-  constexpr std::int64_t kBlock = 512;
-  std::uint16_t low[kBlock];
-  for (std::int64_t i = 0; i < n; i += kBlock) {
-    const std::int64_t count = std::min(kBlock, n - i);
-    vector_loops().f32_to_bf16(values + i, low, count);
-    vector_loops().bf16_to_f32(low, values + i, count);
-  }
+// Some columns of B, dense.
+void round_part(const Product& p, const float* b, SliceRange columns, std::byte* to) {
+  auto* const low = reinterpret_cast<std::uint16_t*>(to);
+  const std::int64_t n = columns.end - columns.begin;
+  if (p.transpose_b) return vector_loops().f32_to_bf16(b + columns.begin * p.k, low, n * p.k);
+  for (std::int64_t row = 0; row < p.k; ++row)
+    vector_loops().f32_to_bf16(b + row * p.n + columns.begin, low + row * n, n);
 }
 
 void multiply(const op::KernelArgs& args, const MatmulState& state, const Product& p) {
@@ -165,43 +201,46 @@ void multiply(const op::KernelArgs& args, const MatmulState& state, const Produc
   std::byte *a = args.in(0).raw(), *b = args.in(1).raw(), *c = args.out(0).raw();
   constexpr std::int64_t kBytes = 2;
   const std::int64_t c_bytes = state.wide() ? 4 : kBytes;
-  const int pieces = state.slices() * state.pieces();
-  for_slices(args.parallel, pieces, state.slices(), [&](std::int64_t first, std::int64_t last, int slice) {
-    for (std::int64_t i = first; i < last; ++i) {
-      const auto [begin, end] = slice_range(p.side(), pieces, static_cast<int>(i));
-      const std::int64_t a_at = !p.by_rows()    ? 0
-                                : p.transpose_a ? begin
-                                                : begin * p.k,
-                         b_at = p.by_rows()     ? 0
-                                : p.transpose_b ? begin * p.k
-                                                : begin,
-                         c_at = p.by_rows() ? begin * p.n : begin;
-      state.run(end - begin, a + kBytes * a_at, b + kBytes * b_at, c + c_bytes * c_at,
-                args.workspace.data() + slice * state.slice_bytes());
-      if (!state.wide()) continue;
-      float* const made = reinterpret_cast<float*>(c) + c_at;
-      if (p.by_rows()) round(made, (end - begin) * p.n);
-      for (std::int64_t row = 0; !p.by_rows() && row < p.m; ++row) round(made + row * p.n, end - begin);
+  const Grid& grid = state.grid();
+  const auto multiply_part = [&](std::int64_t i, std::byte* own) {
+    const SliceRange rows = Grid::range(p.m, grid.rows, i / grid.columns),
+                     columns = Grid::range(p.n, grid.columns, i % grid.columns);
+    std::byte* right = b + kBytes * (p.transpose_b ? columns.begin * p.k : columns.begin);
+    if (p.rounds) {
+      right = own + state.rounded_offset();
+      round_part(p, reinterpret_cast<const float*>(b), columns, right);
     }
-  });
+    state.run(rows.end - rows.begin, columns.end - columns.begin,
+              a + kBytes * (p.transpose_a ? rows.begin : rows.begin * p.k), right,
+              c + c_bytes * (rows.begin * p.n + columns.begin), own);
+  };
+  for_slices(
+      args.parallel, grid.count(), grid.threads, [&](std::int64_t first, std::int64_t last, int slice) {
+        for (std::int64_t i = first; i < last; ++i)
+          multiply_part(i, args.workspace.data() + static_cast<std::size_t>(slice) * state.slice_bytes());
+      });
 }
 
 void run(op::KernelArgs& args) {
   multiply(args, static_cast<const MatmulState&>(*args.state),
-           product_of(args.in(0).shape(), args.in(1).shape(), args.out(0).shape(), args.attrs));
+           product_of(args.in(0).type(), args.in(1).type(), args.out(0).shape(), args.attrs));
 }
 
-// Op `adapted`: f32 from bf16 operands.
-bool can_widen(const op::KernelQuery& q) {
+// Op `adapted`: f32 from bf16 operands, or bf16 from bf16 and an f32 that is rounded.
+bool can_adapt(const op::KernelQuery& q) {
   const auto inner = Inner::of(q);
-  return inner && inner->adapted.def == &op::kMatmul && q.inputs[0].dtype == DType::kBF16 &&
-         q.inputs[1].dtype == DType::kBF16 && q.outputs[0].dtype == DType::kF32 && !inner->adapted.in[0] &&
-         !inner->adapted.in[1] && can_multiply(inner->query(q.width));
+  if (!inner || inner->adapted.def != &op::kMatmul || q.inputs[0].dtype != DType::kBF16) return false;
+  const DType right = q.inputs[1].dtype, made = q.outputs[0].dtype;
+  const bool widens = right == DType::kBF16 && made == DType::kF32 && inner->adapted.in[0] == DType::kF32 &&
+                      inner->adapted.in[1] == DType::kF32;
+  const bool rounds = !inner->adapted.in[0] && right == DType::kF32 && inner->adapted.in[1] == DType::kBF16 &&
+                      made == DType::kBF16;
+  return (widens || rounds) && can_multiply(inner->query(q.width));
 }
 
-class WideState final : public op::KernelState {
+class AdaptedState final : public op::KernelState {
  public:
-  explicit WideState(const op::KernelQuery& q)
+  explicit AdaptedState(const op::KernelQuery& q)
       : inner_(*Inner::of(q)), state_(make_state(inner_.query(q.width))) {}
   const MatmulState& state() const { return *state_; }
   const op::Attrs& attrs() const { return inner_.adapted.attrs; }
@@ -211,10 +250,10 @@ class WideState final : public op::KernelState {
   std::unique_ptr<MatmulState> state_;
 };
 
-void run_wide(op::KernelArgs& args) {
-  const auto& wide = static_cast<const WideState&>(*args.state);
-  multiply(args, wide.state(),
-           product_of(args.in(0).shape(), args.in(1).shape(), args.out(0).shape(), wide.attrs()));
+void run_adapted(op::KernelArgs& args) {
+  const auto& inner = static_cast<const AdaptedState&>(*args.state);
+  multiply(args, inner.state(),
+           product_of(args.in(0).type(), args.in(1).type(), args.out(0).shape(), inner.attrs()));
 }
 
 }  // namespace
@@ -228,11 +267,11 @@ constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
 const op::KernelRow kAdaptedMatmulOnednn{
     .op = "adapted",
     .name = "onednn_matmul",
-    .run = run_wide,
-    .applicable = can_widen,
+    .run = run_adapted,
+    .applicable = can_adapt,
     .workspace_bytes = [](const op::KernelQuery& q) { return workspace_bytes(Inner::of(q)->query(q.width)); },
     .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<WideState>(q);
+      return std::make_unique<AdaptedState>(q);
     }};
 
 }  // namespace trireme::kernel

@@ -41,9 +41,9 @@ int readers_of_relu(const Graph& graph) {
   return n;
 }
 
-TEST(NarrowMasks, LeaveTheProductsCopyAsTheOnlyReaderOfRelu) {
+TEST(NarrowCopies, LeaveTheProductsCopyAsTheOnlyReaderOfRelu) {
   const Layers layers(DType::kBF16);
-  const Graph narrow = *narrow_masks(layers.graph);
+  const Graph narrow = *narrow_copies(layers.graph);
   ASSERT_TRUE(verify(narrow).ok());
   EXPECT_EQ(readers_of_relu(layers.graph), 2);
   EXPECT_EQ(readers_of_relu(narrow), 1) << narrow.to_text();
@@ -107,9 +107,9 @@ TEST(NarrowCopies, LetPoolingReadWhatTheProductMade) {
           << absorbed.to_text();
 }
 
-TEST(NarrowMasks, LeaveF16WhoseZeroIsTooLarge) {
+TEST(NarrowCopies, LeaveF16WhoseZeroIsTooLarge) {
   const Layers layers(DType::kF16);
-  EXPECT_EQ(narrow_masks(layers.graph)->to_text(), layers.graph.to_text());
+  EXPECT_EQ(narrow_copies(layers.graph)->to_text(), layers.graph.to_text());
 }
 
 }  // namespace
