@@ -83,6 +83,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kMatmulOnednn,
 #endif
       kMatmulGemm,
+      kMatmulPacked,
       kMatmulBiasActChunks,
       kMaxPool2dVector,
       kMaxPool2dGradVector,
