@@ -19,7 +19,8 @@ set(TRIREME_TEST_LINKS_model exec)  # small models are run
 set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc train/trained_runs.cc)
 set(TRIREME_TEST_SOURCES_comm_cuda comm/ranks.cc)
 
-# In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full.
+# In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full. The build
+# without oneDNN has the folders of its row only, and belongs to --full.
 set(trireme_prefix "")
 set(trireme_quick_folders "*")
 set(trireme_test_timeout_s 600)
@@ -40,6 +41,12 @@ endif()
 add_custom_target(tests_quick)
 
 function(trireme_add_test name folder label)
+  if(TRIREME_SUITE STREQUAL "blas")
+    if(NOT folder IN_LIST trireme_quick_folders)
+      return()
+    endif()
+    set(label full)
+  endif()
   if(NOT trireme_quick_folders STREQUAL "*" AND NOT folder IN_LIST trireme_quick_folders)
     set(label full)
   endif()
@@ -127,7 +134,9 @@ foreach(folder IN LISTS trireme_test_folders)
     trireme_add_test(test_${folder}_long ${folder} full ${long} ${shared})
   endif()
 endforeach()
-include(fake_nccl)
+if(TARGET test_comm)
+  include(fake_nccl)
+endif()
 
 if(TRIREME_HAVE_CUDA AND NOT TRIREME_SUITE)
   include(gpu_emulator)
