@@ -50,7 +50,7 @@ endforeach()
 # The same file by file: loops over vectors are fast, and what only meets, judges or waits is small.
 set(trireme_fast model/parameter server/updater server/row_updater train/replica_step train/replica_unit)
 set(trireme_small
-    agree/agree agree/averaging agree/conservative agree/decentralized agree/downpour agree/easgd agree/easgd_async agree/errands
+    agree/agree agree/averaging agree/coded_changes agree/conservative agree/decentralized agree/downpour agree/easgd agree/easgd_async agree/errands
     agree/gossip agree/gossip_parcels agree/hogwild agree/local_replicas
     agree/meeting agree/none agree/peer_clocks agree/peer_letters agree/peer_send agree/peer_updates agree/period agree/push_pull
     agree/server_link agree/server_updates agree/ssp_peer agree/star agree/table agree/turns

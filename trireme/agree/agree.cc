@@ -4,6 +4,13 @@ namespace trireme::agree {
 
 using runtime::Task;
 
+std::vector<codec::Coding> codings_of(const RuleContext& context) {
+  std::vector<codec::Coding> codings(context.weights.size(), context.options.coding);
+  for (std::size_t b = 0; b < context.bucket_options.size(); ++b)
+    codings[b] = context.bucket_options[b].coding;
+  return codings;
+}
+
 Task<Status> Agreement::begin_step(StepInfo) { co_return Status(); }
 Task<Status> Agreement::end_step(StepInfo) { co_return Status(); }
 Task<Status> Agreement::arrive() { co_return Status(); }

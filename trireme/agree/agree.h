@@ -67,14 +67,20 @@ struct RuleContext {
   // Per bucket: the elements of its vectors that are parameters, alignment included; running statistics and
   // metrics follow. Empty: all of them.
   std::vector<std::int64_t> parameter_elems = {};
-  // Per bucket, where options.coding has a codec: what of its vectors is encoded.
+  // Per bucket, where its coding has a codec: what of its vectors is encoded.
   std::vector<codec::Packing> packings = {};
-  // Per bucket, in lock step: `options` with the codec and reducer of its own. Empty: `options` for all.
+  // Per bucket, under rules over servers: its vectors are not gradients but their factors, which the servers
+  // multiply. Empty: none is.
+  std::vector<bool> factored = {};
+  // Per bucket: `options` with the codec and reducer of its own. Empty: `options` for all.
   std::vector<RuleOptions> bucket_options = {};
   // Per bucket, where its low_rank is above 0: what is worth two thin matrices. The rest travels as it
   // is.
   std::vector<std::vector<Matrix>> matrices = {};
 };
+
+// What the vectors of each bucket travel in.
+std::vector<codec::Coding> codings_of(const RuleContext& context);
 
 // Counts for summary.json and for tests that a mechanism was at work.
 struct RuleReport {

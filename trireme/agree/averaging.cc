@@ -7,16 +7,13 @@
 // with eta = outer_lr, mu = outer_momentum; then every worker goes on from w. Statistics are averages in all
 // three: an extrapolated variance can be negative.
 //
-// The mean is made in place over the live weights, all buckets at once. With a codec, m = w + sum_i d_i / W
-// for d_i = x_i - w, worker i's change since the model agreed on last, of which only encodings travel: what
-// an encoding leaves out stays with the worker and is part of its next change.
+// The mean is made in place over the live weights, all buckets at once; with a codec by changes since the
+// model agreed on last (coded_changes.h).
 #include "trireme/agree/averaging.h"
 
+#include "trireme/agree/coded_changes.h"
 #include "trireme/agree/period.h"
 #include "trireme/agree/vector_math.h"
-#include "trireme/base/rng.h"
-#include "trireme/comm/coded_sum.h"
-#include "trireme/runtime/sync.h"
 
 namespace trireme::agree {
 namespace {
@@ -67,9 +64,7 @@ class Averaging final : public Agreement {
     r.more["outer_steps"] = counters_.rounds();
     r.more["period"] = counters_.period();
     r.more["outer"] = context_.options.outer;
-    double bytes = 0;
-    for (const auto& sum : coded_) bytes += sum->stats().bytes;
-    if (!coded_.empty()) r.more["encoded_bytes"] = bytes;
+    if (coded_ != nullptr) r.more["encoded_bytes"] = coded_->encoded_bytes();
     return r;
   }
 
@@ -79,9 +74,8 @@ class Averaging final : public Agreement {
       all.emplace_back(fmt::format("averaging/agreed/{}", b), agreed_[b]);
     for (std::size_t b = 0; b < velocity_.size(); ++b)
       all.emplace_back(fmt::format("averaging/velocity/{}", b), velocity_[b]);
-    for (std::size_t b = 0; b < coded_.size(); ++b)
-      for (auto& [name, tensor] : coded_[b]->state())
-        all.emplace_back(fmt::format("averaging/codec/{}/{}", name, b), tensor);
+    if (coded_ != nullptr)
+      for (auto& [name, tensor] : coded_->state()) all.emplace_back("averaging/codec/" + name, tensor);
     return all;
   }
 
@@ -106,28 +100,11 @@ class Averaging final : public Agreement {
         auto_ = std::make_unique<AutoPeriod>(rt_, *context_.mail, context_.worker, context_.num_workers);
       }
     }
-    const bool coded = o.coding.row != nullptr && context_.num_workers > 1;
-    if (coded) TR_RETURN_IF_ERROR(make_coded());
-    if (outer_ == Outer::kAverage && !coded) return {};
+    TR_ASSIGN_OR_RETURN(coded_, CodedChanges::make(context_));
+    if (outer_ == Outer::kAverage && coded_ == nullptr) return {};
     TR_ASSIGN_OR_RETURN(agreed_, new_vectors_like(rt_, context_.weights));
     if (outer_ == Outer::kAverage) return {};
     TR_ASSIGN_OR_RETURN(velocity_, new_vectors_like(rt_, context_.weights));
-    return {};
-  }
-
-  Status make_coded() {
-    TR_ASSIGN_OR_RETURN(change_, new_vectors_like(rt_, context_.weights));
-    for (std::size_t b = 0; b < context_.weights.size(); ++b) {
-      comm::CodedSumOptions o;
-      o.coding = context_.options.coding;
-      o.packing = context_.packings[b];
-      o.num_elems = context_.weights[b].shape().num_elems();
-      o.num_shards = context_.num_workers;
-      o.reducer = comm::reducer_of(context_.options.reducer);
-      o.key = mix_key(context_.seed, b);
-      coded_.push_back(std::make_unique<comm::CodedSum>(rt_, *context_.workers, std::move(o)));
-      TR_RETURN_IF_ERROR(coded_.back()->take_shards({context_.worker, 1}));
-    }
     return {};
   }
 
@@ -140,10 +117,8 @@ class Averaging final : public Agreement {
 
   Task<Status> average() {
     const auto round = static_cast<std::uint32_t>(counters_.rounds());
-    if (!coded_.empty() && coded_[0]->encodes_at(round)) {
-      std::vector<Task<Status>> buckets;
-      for (std::size_t b = 0; b < coded_.size(); ++b) buckets.push_back(coded_mean(b, round));
-      TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(buckets)));
+    if (coded_ != nullptr && coded_->encodes_at(round)) {
+      TR_CO_RETURN_IF_ERROR(co_await coded_->mean(round, context_.weights, agreed_));
     } else {
       MeanCall call;
       call.step = round;
@@ -157,27 +132,6 @@ class Averaging final : public Agreement {
       else
         co_await outer_step(b);
     }
-    co_return Status();
-  }
-
-  // The mean of the weights by the encoded changes of all. Slots beyond those of settle().
-  Task<Status> coded_mean(std::size_t b, std::uint32_t round) {
-    co_await subtract(rt_, context_.weights[b], agreed_[b], change_[b]);
-    comm::CodedCall call;
-    call.step = round;
-    call.slot = static_cast<std::uint16_t>(2 * coded_.size() + b);
-    call.size_slot = static_cast<std::uint16_t>(3 * coded_.size() + b);
-    call.label = fmt::format("changes of bucket {}", b);
-    for (int w = 0; w < context_.num_workers; ++w) call.owners.push_back({w, 1});
-    std::vector<Tensor> own{change_[b]};
-    TR_CO_RETURN_IF_ERROR(co_await coded_[b]->sum(std::move(call), std::move(own)));
-    const float share = 1.0F / static_cast<float>(context_.num_workers);
-    PassBody body = [share](float* const* p, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) p[0][i] = p[1][i] + share * p[2][i];
-    };
-    const PassCost cost{2.0, 2, 1};
-    std::vector<Tensor> vectors{context_.weights[b], agreed_[b], change_[b]};
-    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "mean of changes");
     co_return Status();
   }
 
@@ -213,9 +167,8 @@ class Averaging final : public Agreement {
   PeriodCounters counters_;
   Outer outer_ = Outer::kAverage;
   std::unique_ptr<AutoPeriod> auto_;
-  std::vector<Tensor> agreed_, velocity_;               // none for plain averages, velocities for no average
-  std::vector<Tensor> change_;                          // with a codec
-  std::vector<std::unique_ptr<comm::CodedSum>> coded_;  // per bucket; none without a codec
+  std::vector<Tensor> agreed_, velocity_;  // none for plain averages, velocities for no average
+  std::unique_ptr<CodedChanges> coded_;    // null without a codec
   Status failure_;
   std::uint32_t settles_ = 0;
   TimeNs began_ = 0, worked_ns_ = 0;

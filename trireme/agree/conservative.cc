@@ -3,9 +3,11 @@
 //   f_i(x) + gamma/2 |x - w|^2
 // with w the model agreed on last and gamma = proximity, by `period` steps of its optimiser; then w is the
 // mean of the workers' x, and everybody goes on from it. The paper takes the steps on one mini-batch; here
-// each has its own. gamma = 0 is plain averaging. The term is on parameters only.
+// each has its own. gamma = 0 is plain averaging. The term is on parameters only. With a codec the mean is
+// made of encoded changes since w, as averaging's (coded_changes.h).
 #include "trireme/agree/conservative.h"
 
+#include "trireme/agree/coded_changes.h"
 #include "trireme/agree/period.h"
 #include "trireme/agree/vector_math.h"
 
@@ -48,11 +50,16 @@ class Conservative final : public Agreement {
 
   Task<Status> end_step(StepInfo) override {
     if (!counters_.count_step()) co_return Status();
-    MeanCall call;
-    call.step = static_cast<std::uint32_t>(counters_.rounds());
-    call.label = "average of bucket";
-    TR_CO_RETURN_IF_ERROR(
-        co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights));
+    const auto round = static_cast<std::uint32_t>(counters_.rounds());
+    if (coded_ != nullptr && coded_->encodes_at(round)) {
+      TR_CO_RETURN_IF_ERROR(co_await coded_->mean(round, context_.weights, agreed_));
+    } else {
+      MeanCall call;
+      call.step = round;
+      call.label = "average of bucket";
+      TR_CO_RETURN_IF_ERROR(
+          co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights));
+    }
     co_await keep_agreed();
     co_return Status();
   }
@@ -68,6 +75,7 @@ class Conservative final : public Agreement {
     r.more["outer_steps"] = counters_.rounds();
     r.more["period"] = counters_.period();
     r.more["proximity"] = context_.options.proximity;
+    if (coded_ != nullptr) r.more["encoded_bytes"] = coded_->encoded_bytes();
     return r;
   }
 
@@ -75,6 +83,8 @@ class Conservative final : public Agreement {
     std::vector<std::pair<std::string, Tensor>> all{{"conservative/counters", counters_.tensor()}};
     for (std::size_t b = 0; b < agreed_.size(); ++b)
       all.emplace_back(fmt::format("conservative/agreed/{}", b), agreed_[b]);
+    if (coded_ != nullptr)
+      for (auto& [name, tensor] : coded_->state()) all.emplace_back("conservative/codec/" + name, tensor);
     return all;
   }
 
@@ -89,6 +99,7 @@ class Conservative final : public Agreement {
     if (!(o.proximity >= 0))
       return error(Code::kInvalid, "[agree] conservative: parallel.proximity: got {}, expected 0 or more",
                    o.proximity);
+    TR_ASSIGN_OR_RETURN(coded_, CodedChanges::make(context_));
     TR_ASSIGN_OR_RETURN(agreed_, new_vectors_like(rt_, context_.weights));
     return {};
   }
@@ -101,6 +112,7 @@ class Conservative final : public Agreement {
   runtime::Runtime& rt_;
   PeriodCounters counters_;
   std::vector<Tensor> agreed_;
+  std::unique_ptr<CodedChanges> coded_;  // null without a codec
   Status failure_;
   std::uint32_t settles_ = 0;
 };

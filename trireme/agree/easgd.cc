@@ -8,8 +8,13 @@
 //
 // The first line needs nobody, and nobody needs the new centre before the next exchange: the differences are
 // summed while the workers compute on.
+//
+// With a codec C both lines have C(x_i - c) for x_i - c, so that a worker and the centre still pull at each
+// other with the same force. What C leaves out is no residual: it is part of the next difference. A step with
+// an exchange then waits for it.
 #include "trireme/agree/easgd.h"
 
+#include "trireme/agree/coded_changes.h"
 #include "trireme/agree/period.h"
 #include "trireme/agree/vector_math.h"
 #include "trireme/runtime/sync.h"
@@ -40,6 +45,7 @@ class Easgd final : public Agreement {
   Task<Status> end_step(StepInfo) override {
     if (!counters_.count_step()) co_return Status();
     TR_CO_RETURN_IF_ERROR(co_await wait_for_centre());
+    if (coded_ != nullptr && coded_->encodes_at(counters_.rounds())) co_return co_await pull_coded();
     for (std::size_t b = 0; b < centre_.size(); ++b) co_await pull_together(b);
     centre_moved_ = std::make_unique<runtime::OneShot<Status>>(rt_);
     moving_ = move_centre();
@@ -63,6 +69,7 @@ class Easgd final : public Agreement {
     r.more["outer_steps"] = counters_.rounds();
     r.more["period"] = counters_.period();
     r.more["elasticity"] = alpha_;
+    if (coded_ != nullptr) r.more["encoded_bytes"] = coded_->encoded_bytes();
     return r;
   }
 
@@ -79,6 +86,7 @@ class Easgd final : public Agreement {
       return error(Code::kInvalid,
                    "[agree] easgd: parallel.period: got {}, expected at least 1; only averaging chooses it",
                    context_.options.period);
+    TR_ASSIGN_OR_RETURN(coded_, CodedChanges::make(context_, CodedChanges::Rest::kForgotten));
     TR_ASSIGN_OR_RETURN(centre_, new_vectors_like(rt_, context_.weights));
     TR_ASSIGN_OR_RETURN(difference_, new_vectors_like(rt_, context_.weights));
     return {};
@@ -103,6 +111,33 @@ class Easgd final : public Agreement {
     };
     const PassCost cost{3, 2, 2};
     std::vector<Tensor> vectors{context_.weights[b], centre_[b], difference_[b]};
+    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "elastic step");
+  }
+
+  Task<Status> pull_coded() {
+    for (std::size_t b = 0; b < centre_.size(); ++b)
+      co_await subtract(rt_, context_.weights[b], centre_[b], difference_[b]);
+    const auto round = static_cast<std::uint32_t>(counters_.rounds());
+    TR_CO_RETURN_IF_ERROR(co_await coded_->sum(round, difference_));
+    for (std::size_t b = 0; b < centre_.size(); ++b) {
+      co_await pull_by_sent(b);
+      co_await add_scaled(rt_, centre_[b], alpha_, difference_[b]);
+    }
+    co_return Status();
+  }
+
+  // x -= alpha C(x - c), by what C left out of it; the centre is the old one.
+  Task<void> pull_by_sent(std::size_t b) {
+    const float alpha = alpha_;
+    const Tensor rest = coded_->rest(b);
+    std::vector<Tensor> vectors{context_.weights[b], centre_[b]};
+    if (!rest.is_null()) vectors.push_back(rest);
+    const bool lossy = !rest.is_null();
+    PassBody body = [alpha, lossy](float* const* p, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        p[0][i] -= alpha * (p[0][i] - p[1][i] - (lossy ? p[2][i] : 0.0F));
+    };
+    const PassCost cost{4, 3, 1};
     co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "elastic step");
   }
 
@@ -135,6 +170,7 @@ class Easgd final : public Agreement {
   PeriodCounters counters_;
   const float alpha_;
   std::vector<Tensor> centre_, difference_;
+  std::unique_ptr<CodedChanges> coded_;  // null without a codec
   Status failure_;
   std::unique_ptr<runtime::OneShot<Status>> centre_moved_;  // null before the first exchange
   Task<void> moving_;                                       // after what it uses

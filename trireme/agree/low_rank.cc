@@ -91,9 +91,12 @@ double LowRank::work() const {
 }
 
 Task<void> LowRank::for_each(std::size_t shards, Body body, const char* label) {
+  return for_each(shards, work() * static_cast<double>(shards), std::move(body), label);
+}
+
+Task<void> LowRank::for_each(std::size_t shards, double flops, Body body, const char* label) {
   const auto items = static_cast<std::int64_t>(shards * places_.size());
   if (items == 0) co_return;
-  const double flops = work() * static_cast<double>(shards);
   const int width = static_cast<int>(std::clamp<std::int64_t>(items, 1, rt_.compute_threads()));
   runtime::ComputeFn fn = [this, items, body = std::move(body)](runtime::ComputeContext& context) {
     context.parallel_for(items, [&](std::int64_t begin, std::int64_t end, int) {
@@ -134,7 +137,9 @@ Task<Result<std::vector<Tensor>>> LowRank::project_back(std::vector<Tensor> grad
   Body cleaned = [this](std::size_t, const Place& at) {
     make_orthonormal(first_[0].data<float>() + at.p, at.matrix.rows, at.rank);
   };
-  co_await for_each(1, std::move(cleaned), "orthonormal");
+  double flops = 0;
+  for (const Place& p : places_) flops += 4.0 * static_cast<double>(p.matrix.rows * p.rank * p.rank);
+  co_await for_each(1, flops, std::move(cleaned), "orthonormal");
   Body second = [this](std::size_t s, const Place& at) {
     const Matrix& m = at.matrix;
     float* e = residual_.data<float>() + static_cast<std::int64_t>(s) * o_.num_elems + m.offset;

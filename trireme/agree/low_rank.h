@@ -44,6 +44,7 @@ class LowRank {
   using Body = std::function<void(std::size_t, const Place&)>;  // shard, matrix
   double work() const;
   runtime::Task<void> for_each(std::size_t shards, Body body, const char* label);
+  runtime::Task<void> for_each(std::size_t shards, double flops, Body body, const char* label);
 
   runtime::Runtime& rt_;
   LowRankOptions o_;

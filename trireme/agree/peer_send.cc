@@ -89,11 +89,12 @@ Task<Result<PeerUpdates::Update>> PeerUpdates::take_update(std::int64_t num_live
                       1 / static_cast<float>(num_live + 1));
     exchange = residuals_.count(b);
   }
-  if (residuals_.is_on() && !whole && residuals_.coding().encodes_at(exchange))
+  if (residuals_.is_on() && !whole && some_coding().encodes_at(exchange))
     co_return co_await encode(std::move(changes), exchange);
   Update update;
   for (std::size_t b = 0; b < changes.size(); ++b) {
-    if (owes_) co_await add_residual(*rt_, changes[b], residuals_.residual(b));
+    if (owes_ && !residuals_.residual(b).is_null())
+      co_await add_residual(*rt_, changes[b], residuals_.residual(b));
     update.bytes.push_back(changes[b].type().num_bytes());
   }
   owes_ = false;
@@ -121,7 +122,7 @@ Task<Result<PeerUpdates::Update>> PeerUpdates::encode(std::vector<Tensor> change
     ++coded_;
   }
   pool_.give_all(std::move(changes));
-  owes_ = !residuals_.residual(0).is_null();
+  owes_ = residuals_.keeps();
   co_return update;
 }
 

@@ -33,7 +33,7 @@ PeerUpdates::PeerUpdates(const RuleContext& context, Counts counts)
       rt_(context.rt),
       mail_(context.mail),
       pool_(*context.rt, context.weights),
-      residuals_(*context.rt, context.options.coding, context.weights, /*velocities=*/false),
+      residuals_(*context.rt, codings_of(context), context.weights, /*velocities=*/false),
       peers_(static_cast<std::size_t>(context.num_workers)),
       star_(context),
       adding_(*context.rt),
@@ -51,17 +51,26 @@ Status PeerUpdates::make_vectors() {
   return {};
 }
 
+// Where buckets have codecs of their own, one without travels whole in a message like the others'.
+const codec::Coding& PeerUpdates::some_coding() const {
+  std::size_t b = 0;
+  while (b + 1 < context_.weights.size() && !residuals_.is_on(b)) ++b;
+  return residuals_.coding(b);
+}
+
 Status PeerUpdates::make_coders() {
   TR_RETURN_IF_ERROR(residuals_.status());
   if (!residuals_.is_on()) return {};
+  const codec::Coding& any = some_coding();
   std::vector<Tensor> like;
   for (std::size_t b = 0; b < context_.weights.size(); ++b) {
     const std::int64_t elems = context_.weights[b].shape().num_elems();
-    codec::Packing packing = context_.packings.empty()
-                                 ? codec::packing_of({{0, elems}}, {}, residuals_.coding().least_elems)
+    codec::Packing packing = !residuals_.is_on(b) ? codec::Packing{{}, {{0, elems}}}
+                             : context_.packings.empty()
+                                 ? codec::packing_of({{0, elems}}, {}, residuals_.coding(b).least_elems)
                                  : context_.packings[b];
-    TR_ASSIGN_OR_RETURN(server::VectorCoder coder,
-                        server::VectorCoder::make(residuals_.coding(), std::move(packing)));
+    const codec::Coding& coding = residuals_.is_on(b) ? residuals_.coding(b) : any;
+    TR_ASSIGN_OR_RETURN(server::VectorCoder coder, server::VectorCoder::make(coding, std::move(packing)));
     const TensorType type{DType::kF32, {server::VectorCoder::num_elems_for(coder.max_bytes())}};
     TR_ASSIGN_OR_RETURN(Tensor memory, Tensor::allocate(phantom_device(), type));
     like.push_back(std::move(memory));

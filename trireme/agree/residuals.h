@@ -14,17 +14,20 @@ namespace trireme::agree {
 
 class Residuals {
  public:
-  // Zeros, laid out as the vectors of `like`. `velocities`: where the coding has momentum.
-  Residuals(runtime::Runtime& rt, const codec::Coding& coding, const std::vector<Tensor>& like,
+  // Zeros, laid out as the vectors of `like`, which travel as `codings` say. `velocities`: where the coding
+  // has momentum.
+  Residuals(runtime::Runtime& rt, std::vector<codec::Coding> codings, const std::vector<Tensor>& like,
             bool velocities);
   // kExhausted: there was no memory.
   const Status& status() const { return status_; }
 
-  bool is_on() const { return coding_.row != nullptr; }
-  const codec::Coding& coding() const { return coding_; }
+  bool is_on() const;  // some bucket is coded
+  bool is_on(std::size_t bucket) const { return codings_[bucket].row != nullptr; }
+  const codec::Coding& coding(std::size_t bucket) const { return codings_[bucket]; }
+  bool keeps() const;  // some bucket has a residual
   // Null where none is kept.
-  Tensor residual(std::size_t bucket) const { return residual_.empty() ? Tensor() : residual_[bucket]; }
-  Tensor velocity(std::size_t bucket) const { return velocity_.empty() ? Tensor() : velocity_[bucket]; }
+  Tensor residual(std::size_t bucket) const { return residual_[bucket]; }
+  Tensor velocity(std::size_t bucket) const { return velocity_[bucket]; }
   // Exchanges so far, over all starts of the job; count() is the number of the one that begins.
   std::int64_t exchanges(std::size_t bucket) const { return at(bucket); }
   std::int64_t count(std::size_t bucket) { return at(bucket)++; }
@@ -36,7 +39,7 @@ class Residuals {
   Status make(runtime::Runtime& rt, const std::vector<Tensor>& like, bool velocities);
   std::int64_t& at(std::size_t bucket) const { return exchanges_.data<std::int64_t>()[bucket]; }
 
-  codec::Coding coding_;
+  std::vector<codec::Coding> codings_;  // per bucket
   Status status_;
   std::vector<Tensor> residual_, velocity_;
   Tensor exchanges_;  // i64 [buckets], even where the others are phantom

@@ -27,7 +27,7 @@ comm::Letter largest_clock(std::span<const comm::Letter> letters) {
 ServerLink::ServerLink(const RuleContext& context)
     : context_(context),
       versions_(context.weights.size()),
-      residuals_(*context.rt, context.options.coding, context.weights, /*velocities=*/true),
+      residuals_(*context.rt, codings_of(context), context.weights, /*velocities=*/true),
       errands_(*context.rt) {
   TR_CHECK(context.servers != nullptr, "a rule over servers needs them");
   if (context.num_workers == 1) return;
@@ -45,11 +45,13 @@ Task<Status> ServerLink::push(std::size_t bucket, Tensor values, server::PushNot
   note.clock = clock_;
   ++pushes_;
   const auto key = static_cast<std::uint32_t>(bucket);
-  if (!residuals_.is_on()) co_return co_await servers().push(key, std::move(values), note);
+  if (!context_.factored.empty() && context_.factored[bucket])
+    co_return co_await servers().push_factors(key, std::move(values), note);
+  if (!residuals_.is_on(bucket)) co_return co_await servers().push(key, std::move(values), note);
   TR_CO_RETURN_IF_ERROR(residuals_.status());
   server::CodedNote coded;
   coded.exchange = residuals_.count(bucket);
-  encoded_ += residuals_.coding().encodes_at(coded.exchange) ? 1 : 0;
+  encoded_ += residuals_.coding(bucket).encodes_at(coded.exchange) ? 1 : 0;
   coded.key = mix_key(mix_key(context_.seed, static_cast<std::uint64_t>(coded.exchange)),
                       static_cast<std::uint64_t>(context_.worker), bucket);
   coded.residual = residuals_.residual(bucket);

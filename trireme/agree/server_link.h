@@ -16,7 +16,8 @@ class ServerLink {
  public:
   explicit ServerLink(const RuleContext& context);
 
-  // With the present clock, whatever the note says; in the rule's codec, where it has one.
+  // With the present clock, whatever the note says; in the rule's codec, where it has one. Of a bucket that
+  // is factored `values` are its factors.
   runtime::Task<Status> push(std::size_t bucket, Tensor values, server::PushNote note);
   // Remembers the version. With coded pulls `into` may be a few changes behind the servers.
   runtime::Task<Status> pull(std::size_t bucket, Tensor into, std::int64_t clock);

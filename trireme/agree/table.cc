@@ -26,8 +26,14 @@ constexpr const char* kGossipKeys[] = {"period", "neighbours", "in_flight"};
 constexpr const char* kDecentralizedKeys[] = {"push_steps", "in_flight"};
 constexpr const char* kSspPeerKeys[] = {"staleness", "in_flight"};
 
-constexpr const char* kSendsModels = "it sends whole models, which no residual makes up for";
-constexpr const char* kSendsNothing = "nothing travels between its workers";
+constexpr const char* kToACentre =
+    "workers send their models to a centre that only the servers know, so there is no difference to encode; "
+    "use parallel.agreement = easgd, which encodes differences";
+constexpr const char* kToAnyPeer =
+    "whole models go to another peer each time, and nobody would make up for what an encoding left out; use "
+    "parallel.agreement = decentralized or averaging, which encode changes";
+constexpr const char* kSendsNothing =
+    "nothing travels between its workers, so there is nothing to encode; use parallel.codec = none";
 
 constexpr AgreementRow kRules[] = {
     {"bsp",
@@ -52,10 +58,10 @@ constexpr AgreementRow kRules[] = {
      true, false, Pace::kPeriod, true, "", kAveragingKeys, make_averaging, false, false, nullptr},
     {"easgd", "Every `period` steps workers and a centre pull at each other; every worker keeps the centre.",
      "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", true, false, Pace::kPeriod,
-     true, "", kEasgdKeys, make_easgd, false, false, kSendsModels},
+     true, "", kEasgdKeys, make_easgd, false, false, nullptr},
     {"conservative", "As averaging, and local steps are held near the last average by a proximal term.",
      "Li, Zhang, Chen, Smola, Efficient mini-batch training for stochastic optimization, KDD 2014", true,
-     false, Pace::kPeriod, true, "", kConservativeKeys, make_conservative, false, false, kSendsModels},
+     false, Pace::kPeriod, true, "", kConservativeKeys, make_conservative, false, false, nullptr},
     {"hogwild", "Workers of one host update one set of weights without locks; `locked`: one at a time.",
      "Recht, Re, Wright, Niu, Hogwild!: a lock-free approach to parallelizing stochastic gradient descent, "
      "2011",
@@ -103,14 +109,14 @@ constexpr AgreementRow kRules[] = {
      false, true, Pace::kBound, false, "late", kLateKeys, make_late, false, true, nullptr},
     {"easgd-async", "Every `period` steps a worker and the servers' centre pull at each other, on their own.",
      "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", false, true, Pace::kFree,
-     true, "async", kEasgdKeys, make_easgd_async, false, false, kSendsModels},
+     true, "async", kEasgdKeys, make_easgd_async, false, false, kToACentre},
     {"gossip",
      "Every `period` steps a worker sends its model to some `neighbours`; what has come is mixed in, and "
      "nobody waits.",
      "Blot, Picard, Cord, Thome, Gossip training for deep learning, 2016; Lian et al., Can decentralized "
      "algorithms outperform centralized algorithms? (D-PSGD), 2017; Assran, Loizou, Ballas, Rabbat, "
      "Stochastic gradient push, 2019",
-     false, false, Pace::kFree, true, "", kGossipKeys, make_gossip, false, false, kSendsModels},
+     false, false, Pace::kFree, true, "", kGossipKeys, make_gossip, false, false, kToAnyPeer},
     {"decentralized", "Workers send what they changed to all others, who add it as it comes; nobody waits.",
      "Strom, Scalable distributed DNN training using commodity GPU cloud computing, Interspeech 2015", false,
      false, Pace::kFree, true, "", kDecentralizedKeys, make_decentralized, false, false, nullptr},
