@@ -159,13 +159,46 @@ TEST(CodedAveraging, ARunThatIsStoppedGoesOnWithItsResiduals) {
   }
 }
 
-TEST(CodedAveraging, TheOthersThatSendModelsRefuse) {
-  for (const char* rule : {"easgd", "conservative", "gossip"}) {
-    Job job = coded_by_class(rule, "topk");
-    job.train.epochs = 1;
-    EXPECT_NE(check_job(job).message().find("no residual makes up"), std::string::npos)
-        << rule << ": " << check_job(job).message();
-  }
+// The centre moves by what was decoded of the differences, and what was left out is in the next ones.
+TEST(CodedPeriods, EasgdAndConservativeComeToAModelThatKnowsAllAndGoOnAfterAStop) {
+  for (const char* rule : {"easgd", "conservative"})
+    for (const char* codec : {"topk", "1bit", "qsgd"}) {
+      SCOPED_TRACE(fmt::format("{} {}", rule, codec));
+      Job job = coded_by_class(rule, codec);
+      job.parallel.period = 2;
+      job.train.steps = 300;
+      const Summary s = simulate_coded(job);
+      EXPECT_GE(s.test_accuracy, 0.9);
+      EXPECT_GT(s.rule.value("encoded_bytes", 0.0), 0);
+      Job stopped = resumed_job(rule, codec, 2);
+      stopped.parallel.period = 2;
+      VirtualRuns alone, disturbed;
+      const Summary whole = alone.train(stopped, tiny_pictures(120, 40)).summary();
+      EXPECT_FALSE(disturbed.train(stopped, tiny_pictures(120, 40), {.stop_at = 7}).summary().finished);
+      const Summary rest = disturbed.train(stopped, tiny_pictures(120, 40)).summary();
+      EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256);
+    }
+}
+
+TEST(CodedPeriods, EasgdWithAnExactCodecIsEasgd) {
+  Job job = coded_by_class("easgd", "none");
+  job.parallel.codec_least.reset();
+  job.parallel.period = 2;
+  const Summary dense = simulate_coded(job);
+  job.parallel.codec = "nonzero";
+  job.parallel.codec_least = 16;
+  EXPECT_NEAR(simulate_coded(job).test_loss, dense.test_loss, 1e-3);
+}
+
+TEST(CodedPeriods, EasgdRefusesWhatWouldCountTwice) {
+  Job job = coded_by_class("easgd", "topk");
+  job.train.epochs = 1;
+  EXPECT_TRUE(check_job(job).ok()) << check_job(job).message();
+  job.parallel.reducer = "split";
+  EXPECT_NE(check_job(job).message().find("counted twice"), std::string::npos) << check_job(job).message();
+  job.parallel.reducer = "auto";
+  job.parallel.codec_feedback = false;
+  EXPECT_NE(check_job(job).message().find("part of the next difference"), std::string::npos);
 }
 
 }  // namespace

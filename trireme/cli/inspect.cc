@@ -102,10 +102,10 @@ Json list_codecs() {
       {{"name", "factors"},
        {"bound", "exact"},
        {"needs_feedback", false},
-       {"links", {"sums"}},
+       {"links", {"sums", "servers"}},
        {"paper",
         "Xie et al. 2016, Lighter-communication distributed machine learning via sufficient factor "
-        "broadcasting; Zhang et al. 2017, Poseidon"},
+        "broadcasting; Zhang et al. 2017, Poseidon; Chilimbi et al. 2014, Project Adam"},
        {"doc", "Inputs and output gradients of fully connected layers instead of their product."}});
   return rows;
 }

@@ -5,6 +5,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/train/coded_buckets.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/make_plan.h"
 
@@ -13,8 +14,11 @@ namespace {
 
 // What factors cost beyond what backward would have computed: products of all shards instead of the own ones,
 // and their sum in a pass of its own.
-cost::OpCost product_cost(const plan::Plan& plan, const plan::Bucket& bucket) {
-  if (bucket.codec != plan::kFactors) return {};
+struct ProductCost {
+  cost::OpCost products, sum;
+};
+ProductCost product_cost(const plan::Plan& plan, const plan::Bucket& bucket) {
+  if (bucket.codec != plan::kFactors || servers_multiply(plan)) return {};
   std::int32_t own = 1;
   for (const auto& run : plan.owners) own = std::max(own, run.count);
   const auto elems = static_cast<double>(bucket.num_elems), shards = static_cast<double>(plan.logical_shards);
@@ -22,13 +26,21 @@ cost::OpCost product_cost(const plan::Plan& plan, const plan::Bucket& bucket) {
   const cost::OpCost products{.flops = 2.0 * static_cast<double>(plan.shard_batch) * elems * (shards - own),
                               .bytes = bytes * (shards - own)};
   const cost::OpCost sum{.flops = elems * (shards - 1), .bytes = bytes * (shards + 1)};
-  return products + sum;
+  return {products, sum};
 }
 
 double product_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const cost::Rates& rates) {
-  return bucket.codec == plan::kFactors
-             ? to_seconds(cost::compute_time(product_cost(plan, bucket), rates.machine, plan.shard_threads))
-             : 0;
+  if (bucket.codec != plan::kFactors || servers_multiply(plan)) return 0;
+  const ProductCost cost = product_cost(plan, bucket);
+  return to_seconds(cost::compute_time(cost.products, rates.machine, plan.shard_threads) +
+                    cost::compute_time(cost.sum, rates.machine, plan.shard_threads));
+}
+
+// Of the strand that makes a gradient, where servers do.
+void leave_out_product(const plan::Plan& plan, const plan::Bucket& bucket, cost::OpCost& strand) {
+  const double elems = static_cast<double>(bucket.num_elems) / static_cast<double>(bucket.parameters.size());
+  strand.flops = std::max(0.0, strand.flops - 2.0 * static_cast<double>(plan.shard_batch) * elems);
+  strand.bytes = std::max(0.0, strand.bytes - 4 * elems);
 }
 
 // What a bucket adds to an exchange that happens anyway: without what an empty one takes.
@@ -55,9 +67,8 @@ Result<TensorPrice> price_of(const Job& job, const PrepareOptions& options, cons
                              plan::Bucket& bucket) {
   const cost::Rates rates = rates_of(options);
   TensorPrice price{job.parallel.codec, "", 0, 0};
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  if (rule->pace != agree::Pace::kStep) {
-    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
+  TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
+  if (replicas.traffic.path != cost::Traffic::Path::kAllreduce) {
     const plan::BucketTrade trade = plan::trade_of(plan, bucket, replicas);
     price.bytes_sent = trade.bytes_out + trade.bytes_in;
     price.seconds = trade.seconds;
@@ -102,8 +113,11 @@ class Chooser {
     job.parallel.codec = codec;
     TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options_, prepared_, codecs));
     plan::CodecChoice choice{codec, "", 0, 0};
+    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options_));
+    const bool sums = replicas.traffic.path == cost::Traffic::Path::kAllreduce;
     for (const plan::Bucket& b : plan.buckets) {
-      choice.seconds += plan::bucket_seconds(plan, b, rates_) + product_seconds(plan, b, rates_);
+      choice.seconds += sums ? plan::bucket_seconds(plan, b, rates_) + product_seconds(plan, b, rates_)
+                             : plan::trade_of(plan, b, replicas).seconds;
       if (codecs.empty() && b.message_bytes > 0) choice.reducer = plan.reducer;
     }
     const plan::StepCosts costs = step_costs(plan, costs_);
@@ -186,14 +200,18 @@ ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& cost
 plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs) {
   plan::StepCosts out;
   out.strands = costs.strands;
+  const bool elsewhere = servers_multiply(plan);
   for (const plan::Bucket& bucket : plan.buckets) {
     std::int32_t needed = std::numeric_limits<std::int32_t>::max(), final = -1;
-    cost::OpCost update = product_cost(plan, bucket);
+    const ProductCost product = product_cost(plan, bucket);
+    cost::OpCost update = product.products + product.sum;
     for (const std::string& p : bucket.parameters) {
       const ParameterCosts::One& one = costs.parameters.at(p);
       needed = std::min(needed, one.needed_before);
       final = std::max(final, one.final_after);
       update += one.update;
+      if (elsewhere && bucket.codec == plan::kFactors && one.final_after >= 0)
+        leave_out_product(plan, bucket, out.strands[static_cast<std::size_t>(one.final_after)]);
     }
     out.needed_before.push_back(bucket.parameters.empty() ? 0 : needed);
     out.final_after.push_back(bucket.metrics_offset >= 0 ? std::max(final, costs.metrics_after) : final);
@@ -214,8 +232,6 @@ Result<plan::Plan> cheapest_plan(const Job& job, const PrepareOptions& options, 
     if (codec == "none" || (codec == plan::kFactors && !can_send_factors(trial).ok())) continue;
     TR_RETURN_IF_ERROR(chooser.consider(codec, {}));
   }
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  if (rule->pace != agree::Pace::kStep) return chooser.take();
   TR_ASSIGN_OR_RETURN(const std::vector<TensorPrices> tensors, price_tensors(job, options, prepared, codecs));
   const TensorCodecs each = cheapest_each(tensors);
   if (!each.empty()) TR_RETURN_IF_ERROR(chooser.consider(plan::kMixed, each));

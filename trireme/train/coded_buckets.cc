@@ -79,10 +79,14 @@ Status measure(const Job& job, const std::vector<model::Parameter>& parameters, 
 }
 
 // To choose from. Sums of few values stay short for a while, and need not be encoded again.
-std::vector<const char*> reducers_for(const std::string& codec) {
+// Sums that are encoded again keep a residual, which has no place where the next differences contain it
+// (easgd).
+std::vector<const char*> reducers_for(const Job& job, const std::string& codec) {
+  std::vector<const char*> names{"gather"};
+  if (job.parallel.agreement != "easgd") names.push_back("split");
   if (codec == "topk" || codec == "randomk" || codec == "threshold")
-    return {"gather", "split", "sparse", "doubling"};
-  return {"gather", "split"};
+    names.insert(names.end(), {"sparse", "doubling"});
+  return names;
 }
 
 }  // namespace
@@ -92,7 +96,7 @@ void choose_reducer(const Job& job, const plan::Plan& plan, plan::Bucket& bucket
   if (bucket.reducer != "auto") return;
   double least = 0;
   std::string best;
-  for (const char* reducer : reducers_for(bucket.codec)) {
+  for (const char* reducer : reducers_for(job, bucket.codec)) {
     bucket.reducer = reducer;
     const double seconds = plan::coded_seconds(plan, bucket, rates);
     if (best.empty() || seconds < least) best = reducer, least = seconds;
@@ -126,12 +130,13 @@ Status code_buckets(const Job& job, const std::vector<model::Parameter>& paramet
   }
   if (job.train.logical_shards > 0) {  // the same choice for any workers: by the messages that everybody gets
     constexpr std::int32_t kManyShards = 4;
-    plan.reducer = plan.logical_shards > kManyShards ? "split" : "gather";
+    const bool split = plan.logical_shards > kManyShards && job.parallel.agreement != "easgd";
+    plan.reducer = split ? "split" : "gather";
     return {};
   }
   double least = 0;
   std::string best;
-  for (const char* reducer : reducers_for(job.parallel.codec)) {
+  for (const char* reducer : reducers_for(job, job.parallel.codec)) {
     plan.reducer = reducer;
     double seconds = 0;
     for (const plan::Bucket& b : plan.buckets) seconds += plan::coded_seconds(plan, b, rates);

@@ -1,11 +1,22 @@
 // Which gradients travel as factors, and the graph that makes them.
 #include <algorithm>
 
+#include "trireme/agree/agree.h"
 #include "trireme/train/factors.h"
 
 namespace trireme::train {
 
-Status choose_factors(const graph::Graph& train, const plan::Plan& plan,
+bool factors_pay_at_servers(std::int64_t u_elems, std::int64_t v_elems, std::int64_t gradient_elems,
+                            int servers) {
+  return u_elems + v_elems * servers < gradient_elems;
+}
+
+bool servers_multiply(const plan::Plan& plan) {
+  const auto rule = agree::find_agreement(plan.agreement);
+  return rule.ok() && (*rule)->needs_server;
+}
+
+Status choose_factors(const graph::Graph& train, const plan::Plan& plan, int servers,
                       std::vector<plan::ParameterSize>& sizes) {
   std::vector<std::string> names;
   for (const plan::ParameterSize& p : sizes) names.push_back(p.name);
@@ -15,8 +26,9 @@ Status choose_factors(const graph::Graph& train, const plan::Plan& plan,
   for (plan::ParameterSize& p : sizes)
     for (const graph::FactoredGradient& f : found.factored) {
       const std::int64_t u = f.u.shape.num_elems(), v = f.v.shape.num_elems();
-      if (f.parameter == p.name && plan::factors_pay(shards * (u + v), p.num_elems, plan.workers()))
-        p.u_elems = u, p.v_elems = v;
+      const bool pays = servers > 0 ? factors_pay_at_servers(u, v, p.num_elems, servers)
+                                    : plan::factors_pay(shards * (u + v), p.num_elems, plan.workers());
+      if (f.parameter == p.name && pays) p.u_elems = u, p.v_elems = v;
     }
   return {};
 }

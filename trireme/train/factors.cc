@@ -244,7 +244,8 @@ FactorExchange::~FactorExchange() = default;
 
 Result<std::unique_ptr<FactorExchange>> FactorExchange::make(runtime::Runtime& rt, comm::Group& group,
                                                              std::shared_ptr<const Prepared> prepared) {
-  if (scratch_elems(*prepared) == 0) return std::unique_ptr<FactorExchange>();
+  if (scratch_elems(*prepared) == 0 || servers_multiply(prepared->plan))
+    return std::unique_ptr<FactorExchange>();
   auto parts = std::make_unique<Parts>(rt, group, std::move(prepared));
   TR_RETURN_IF_ERROR(parts->make_scratch());
   for (std::size_t i = 0; i < parts->plan().buckets.size(); ++i) TR_RETURN_IF_ERROR(parts->make_bucket(i));
@@ -284,6 +285,11 @@ cost::OpCost factor_cost(const Prepared& prepared, std::size_t bucket, int shard
 
 std::int64_t factor_bytes(const Prepared& prepared, int shards_at_once) {
   const plan::Plan& plan = prepared.plan;
+  if (servers_multiply(plan)) {
+    std::int64_t sent = 0;
+    for (const plan::Bucket& b : plan.buckets) sent += b.codec == plan::kFactors ? b.factor_elems : 0;
+    return 4 * sent;
+  }
   const std::size_t lanes = lanes_of(plan.logical_shards, shards_at_once);
   const std::size_t scratch = lanes + waiting_of(plan.logical_shards, lanes);
   std::int64_t elems = static_cast<std::int64_t>(scratch) * scratch_elems(prepared);

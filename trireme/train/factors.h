@@ -1,6 +1,7 @@
-// Gradients of fully connected layers as their two factors (parallel.codec = "factors", docs/compression.md):
-// every worker gets the factors of all logical shards, multiplies, and adds the products along the fixed tree
-// over shards. Kernels and order are those of gradients that travel themselves, and so are the bits.
+// Gradients of fully connected layers as their two factors (parallel.codec = "factors", docs/compression.md).
+// In lock step every worker gets the factors of all logical shards, multiplies, and adds the products along
+// the fixed tree over shards; under rules over servers these multiply (server_factors.h). Kernels and order
+// are those of gradients that travel themselves, and so are the bits.
 #pragma once
 
 #include "trireme/comm/group.h"
@@ -10,9 +11,17 @@
 namespace trireme::train {
 
 // Which parameters travel so: their gradient in `train`, the graph of a shard, is a product, and its factors
-// pay (plan::factors_pay). Fills in u_elems and v_elems of `sizes`.
-Status choose_factors(const graph::Graph& train, const plan::Plan& plan,
+// pay: among peers, or at as many servers. Fills in u_elems and v_elems of `sizes`.
+Status choose_factors(const graph::Graph& train, const plan::Plan& plan, int servers,
                       std::vector<plan::ParameterSize>& sizes);
+
+// Where `servers` keep a part of the rows each and multiply (Chilimbi et al., Project Adam, OSDI 2014), each
+// needs its rows of u and all of v: K (M + S N) numbers from a worker instead of M N.
+bool factors_pay_at_servers(std::int64_t u_elems, std::int64_t v_elems, std::int64_t gradient_elems,
+                            int servers);
+
+// Whether the products of the plan's factors are made by servers, not by the workers.
+bool servers_multiply(const plan::Plan& plan);
 
 // Parameters that travel as factors, in the order of the buckets.
 std::vector<std::string> factored_parameters(const plan::Plan& plan);

@@ -210,9 +210,11 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
     return;
   }
   if (p.codec == kPowerSgd) {
-    c.expect(std::string_view(row.name) == "bsp", "parallel.codec",
-             fmt::format("another codec: powersgd makes sums over all workers, and agreement '{}' makes none",
-                         row.name));
+    c.expect(
+        std::string_view(row.name) == "bsp", "parallel.codec",
+        fmt::format("another codec, or parallel.agreement = bsp: powersgd is two sums over all workers in "
+                    "every step, and agreement '{}' does not make them",
+                    row.name));
     c.expect(p.codec_momentum.value_or(0) == 0, "parallel.codec_momentum", "0 with powersgd");
     return;
   }
@@ -229,6 +231,13 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   c.expect(!p.codec_pull.value_or(false) || coding.row->bound != codec::Bound::kUnbiased,
            "parallel.codec_pull",
            fmt::format("false: codec '{}' is right on average only, and what servers send is kept", p.codec));
+  if (std::string_view(row.name) == "easgd") {
+    c.expect(p.reducer != "split", "parallel.reducer",
+             "auto, gather, sparse or doubling: with agreement 'easgd' what a sum that is encoded again "
+             "leaves out would be counted twice");
+    c.expect(p.codec_feedback.value_or(true), "parallel.codec_feedback",
+             "it not to be set: with agreement 'easgd' what was not sent is part of the next difference");
+  }
   const bool peers =
       std::find(std::begin(kNeedPeers), std::end(kNeedPeers), row.name) != std::end(kNeedPeers);
   const bool changes = peers || row.pace == agree::Pace::kPeriod;

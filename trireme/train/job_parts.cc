@@ -174,7 +174,7 @@ std::vector<std::string> allowed_codecs(const Job& job) {
   const bool lock_step = rule.ok() && (*rule)->pace == agree::Pace::kStep;
   const std::string& tolerance = job.parallel.codec_tolerance;
   std::vector<std::string> names{"none"};
-  if (lock_step) names.push_back("factors");
+  if (can_send_factors(job).ok()) names.push_back("factors");
   // With logical shards the weights depend on the job alone, not on the links and workers that a choice looks
   // at.
   if (tolerance == "exact" || job.train.logical_shards > 0) return names;
@@ -230,11 +230,17 @@ Status can_send_factors(const Job& job) {
   const auto no = [](const std::string& why) {
     return error(Code::kInvalid, "[job] parallel.codec = \"factors\": {}", why);
   };
-  if (rule->pace != agree::Pace::kStep || rule->needs_server || !rule->updates_here)
+  if (rule->updates_here && rule->pace != agree::Pace::kStep)
     return no(
-        fmt::format("workers multiply the factors of one step, and under agreement '{}' they have none in "
-                    "common; use parallel.agreement = \"bsp\"",
-                    rule->name));
+        fmt::format("they are of a gradient, and agreement '{}' sends none ({}); use parallel.agreement = "
+                    "\"bsp\" or a rule whose servers run the optimiser, such as bsp-server",
+                    rule->name, rule->shares_weights ? "it shares weights" : "what travels are weights"));
+  const Job::Parallel& p = job.parallel;
+  if (p.push_steps.value_or(1) > 1 || p.fetch_steps.value_or(1) > 1 || p.in_flight.value_or(1) > 1 ||
+      p.local_replicas.value_or(1) > 1)
+    return no(
+        "the worker's own steps and sums over steps need the gradient itself; use parallel.push_steps = 1, "
+        "fetch_steps = 1, in_flight = 1 and local_replicas = 1");
   if (job.train.optimizer.max_batch_multiplier > 1)
     return no("factors of several batches cannot be added up; use train.optimizer.max_batch_multiplier = 1");
   if (job.train.precision != "f32")

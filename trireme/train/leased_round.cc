@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "trireme/train/codec_choice.h"
+#include "trireme/train/factors.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/replica_checkpoint.h"
@@ -302,6 +304,8 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   const double complete = row_.completes_with_fraction ? rule_options(c_.job).fraction : 1;
   if (row_.pace != agree::Pace::kFree)
     attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.workers)));
+  if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan);
+  if (s.codec == plan::kMixed) s.rule["codecs"] = codecs_of(plan);
   s.rule["stolen_units"] = coordinator.desk().num_stolen();
   s.rule["dropped_units"] = coordinator.desk().num_dropped();
   s.drift = drift_.count > 0 ? drift_.sum / drift_.count : 0;

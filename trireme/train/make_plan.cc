@@ -38,6 +38,9 @@ Result<plan::Replicas> replicas_of(const Job& job, const plan::Plan& plan, const
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   plan::Replicas replicas;
   replicas.traffic = agree::traffic_of(*rule, rule_options(job), plan.workers());
+  for (const plan::Bucket& b : plan.buckets)  // a sum of encodings is waited for
+    if (b.message_bytes > 0 && replicas.traffic.path == cost::Traffic::Path::kAllreduce)
+      replicas.traffic.hidden = false;
   const Roles roles = roles_of(job);
   replicas.servers = roles.servers;
   replicas.colocated = roles.world == roles.workers;
@@ -99,7 +102,7 @@ Result<plan::Plan> fresh_plan(const Job& job, const PrepareOptions& options, con
   if (job.parallel.codec == plan::kFactors || !codecs.empty()) {
     TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                         build_job_model(job, prepared.input, plan.shard_batch));
-    TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, sizes));
+    TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, roles_of(job).servers, sizes));
   }
   for (plan::ParameterSize& p : sizes)
     if (const auto own = codecs.find(p.name); !codecs.empty()) {

@@ -166,6 +166,7 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   }
   for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
   const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
+  if (servers_multiply(p.plan)) return costs;
   for (std::size_t i = 0; i < p.products.size(); ++i) costs.updates[i] += factor_cost(p, i, at_once);
   return costs;
 }
@@ -176,6 +177,11 @@ Status compile_products(const Job& job, const FactoredTrain& factored, bool fixe
     for (const graph::Graph& g : graphs) {
       exec::CompileOptions options = kernel_options(job, out, fixed);
       options.bound = {"grad"};
+      if (servers_multiply(out.plan) && out.device != nullptr) {  // servers multiply on the host
+        options.device = nullptr;
+        options.kernels.clear();
+        options.strict_kernels = false;
+      }
       TR_ASSIGN_OR_RETURN(Compiled product, exec::compile(g, std::move(options)));
       products.push_back(std::move(product));
     }

@@ -127,6 +127,19 @@ Status Replica::Parts::bind_gradients(const plan::Bucket& bucket, const Tensor& 
   return {};
 }
 
+// The same for factors that servers multiply.
+void Replica::Parts::bind_factors(std::size_t bucket, const Tensor& memory,
+                                  exec::ExecutionOptions& options) const {
+  const plan::Bucket& planned = plan().buckets[bucket];
+  for (std::size_t p = 0; p < planned.parameters.size(); ++p) {
+    const graph::Graph& product = prepared->products[bucket][p]->graph();
+    for (const auto& [name, which] : {std::pair("u", 2 * p), std::pair("v", 2 * p + 1)})
+      options.bindings[fmt::format("factor:{}:{}", name, planned.parameters[p])] =
+          Tensor(memory.buffer(), product.type(*product.find_input(name)),
+                 memory.offset_bytes() + static_cast<std::size_t>(planned.factor_offsets[which]) * 4);
+  }
+}
+
 // The next bucket of a shard on the GPU, where it can be added to others', with the zeros of the host.
 Status Replica::Parts::add_on_gpu(Shard& shard, std::size_t at) const {
   const Tensor& host = shard.buckets[shard.on_gpu.size()];
@@ -157,7 +170,8 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
   if (at == 0) options.device = arena.get();  // shards may run at the same time
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     const plan::Bucket& bucket = plan().buckets[i];
-    const TensorType vector{DType::kF32, {by_factors(i) ? 0 : bucket.num_elems}};
+    const std::int64_t elems = by_factors(i) ? 0 : pushes_factors(i) ? bucket.factor_elems : bucket.num_elems;
+    const TensorType vector{DType::kF32, {elems}};
     if (i == shard.buckets.size()) {
       const bool summed_here = at == 0 && links.device_sum == nullptr;
       TR_ASSIGN_OR_RETURN(Tensor own,
@@ -169,6 +183,8 @@ Result<Shard> Replica::Parts::make_shard(std::int32_t index, std::size_t at, std
     }
     if (by_factors(i)) {
       factors->bind(i, index, options.bindings);
+    } else if (pushes_factors(i)) {
+      bind_factors(i, shard.buckets[i], options);
     } else {
       if (mirror != nullptr) TR_RETURN_IF_ERROR(add_on_gpu(shard, at));
       TR_RETURN_IF_ERROR(
@@ -296,10 +312,11 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
   with.num_shards = plan.logical_shards;
   for (const plan::Bucket& b : plan.buckets) {
     with.parameter_elems.push_back(parameter_elems(b));
-    agree::RuleOptions own = lock_step ? bucket_options(job, plan, b) : with.options;
+    agree::RuleOptions own = bucket_options(job, plan, b);
     with.packings.push_back(packing_of(b, parts->prepared->parameters, own.coding.least_elems));
+    with.factored.push_back(parts->pushes_factors(with.factored.size()));
     with.matrices.push_back(matrices_of(b, parts->prepared->parameters, own));
-    if (lock_step) with.bucket_options.push_back(std::move(own));
+    with.bucket_options.push_back(std::move(own));
   }
   Replica* first = parts->links.first_local;
   parts->agreement = first != nullptr ? first->rule().for_local_replica() : rule->make(with);

@@ -89,7 +89,10 @@ struct Replica::Parts {
   bool fills() const { return !shares() || group.rank() == 0; }  // writes what the weights start with
   std::uint16_t rest_slot() const { return static_cast<std::uint16_t>(2 * plan().buckets.size()); }
   bool skips() const { return job.train.nan == "skip" || prepared->scale_update != nullptr; }
-  bool by_factors(std::size_t bucket) const { return plan().buckets[bucket].codec == plan::kFactors; }
+  // Factors that this worker multiplies, and those that its servers do.
+  bool by_factors(std::size_t bucket) const { return updates_here && is_factored(bucket); }
+  bool pushes_factors(std::size_t bucket) const { return !updates_here && is_factored(bucket); }
+  bool is_factored(std::size_t bucket) const { return plan().buckets[bucket].codec == plan::kFactors; }
   // A view of what holds the sum over all shards and ranks after the exchange: shard 0's memory, mostly.
   Tensor summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
     const Tensor& all = by_factors(bucket)  ? factors->gradient(bucket)
@@ -110,6 +113,7 @@ struct Replica::Parts {
   Status make_agreed();
   Status make_shards();  // as many as this rank owns
   Result<Shard> make_shard(std::int32_t index, std::size_t at, std::vector<Tensor> memory);
+  void bind_factors(std::size_t bucket, const Tensor& memory, exec::ExecutionOptions& options) const;
   Status bind_gradients(const plan::Bucket& bucket, const Tensor& memory, exec::ExecutionOptions& options);
   Status add_on_gpu(Shard& shard, std::size_t at) const;
   // Between the host and the GPU, waiting until it is done.

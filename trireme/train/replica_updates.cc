@@ -68,7 +68,7 @@ Status Replica::Parts::make_updates() {
     std::unique_ptr<exec::Execution> update;
     if (shares()) {
       TR_ASSIGN_OR_RETURN(update, make_own_update(i));
-    } else {
+    } else if (!pushes_factors(i)) {
       TR_ASSIGN_OR_RETURN(update, make(prepared->updates[i]));
       TR_RETURN_IF_ERROR(feed_gradients(*update, std::span(&i, 1)));
     }

@@ -5,8 +5,10 @@
 #include "trireme/agree/server_updates.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/runtime/sync.h"
+#include "trireme/train/coded_buckets.h"
 #include "trireme/train/coordinator.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/server_factors.h"
 #include "trireme/train/server_state.h"
 #include "trireme/train/slots.h"
 
@@ -46,12 +48,20 @@ Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const 
       const auto p = std::find_if(prepared.parameters.begin(), prepared.parameters.end(),
                                   [&](const auto& q) { return q.name == bucket.parameters[i]; });
       TR_CHECK(p != prepared.parameters.end(), "buckets name parameters of the model");
+      const bool factored = bucket.codec == plan::kFactors;
+      const std::int64_t row = factored ? p->type.shape[1] : 1;
       key.parts.push_back(
-          {p->name, bucket.offsets[i], p->type.shape.num_elems(), 1, wants_whole_tensors(job)});
+          {p->name, bucket.offsets[i], p->type.shape.num_elems(), row, wants_whole_tensors(job)});
     }
     out.keys.push_back(std::move(key));
   }
   TR_ASSIGN_OR_RETURN(out.layout, server::make_layout(out.keys, roles.servers));
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
+  out.link = agree::link_coding_of(*row, rule_options(job));
+  out.link.factors = factor_keys(prepared);
+  if (prepared.plan.codec == plan::kMixed)
+    for (const plan::Bucket& bucket : prepared.plan.buckets)
+      out.link.codings.push_back(bucket_options(job, prepared.plan, bucket).coding);
   return out;
 }
 
@@ -64,6 +74,8 @@ Result<server::ServerOptions> job_server_options(const Job& job, const Prepared&
   options.server = server;
   options.layout = std::move(planned.layout);
   options.keys = std::move(planned.keys);
+  options.link = std::move(planned.link);
+  if (!options.link.factors.empty()) options.make_product = product_maker(prepared);
   if (!row->updates_here)
     options.make_update = [job](std::span<const server::StoredPart> parts) { return job_update(job, parts); };
   return options;

@@ -15,6 +15,7 @@ namespace trireme::train {
 struct ServerPlan {
   std::vector<server::Key> keys;
   server::Layout layout;
+  server::LinkCoding link;  // how gradients and weights travel
 };
 Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const Roles& roles);
 
