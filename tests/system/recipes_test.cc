@@ -102,6 +102,21 @@ TEST(PaperRecipes, ProjectAdamHasReplicasOnTheWeightsOfAWorkerAndItsServersInThe
       << "one push for two steps; at the meeting what is left";
 }
 
+TEST(PaperRecipes, ProjectAdamMaySendFactorsThatItsServersMultiply) {
+  const Workspace w;
+  std::vector<std::string> more{"--transport", "tcp"};
+  for (const char* key : {"local_replicas", "push_steps", "fetch_steps", "in_flight"})
+    more.insert(more.end(), {"--set", std::string("parallel.") + key + "=1"});
+  const Json dense = trained(w, "project-adam", "dense", 30, more);
+  more.insert(more.end(), {"--set", "parallel.codec=factors"});
+  const Json s = trained(w, "project-adam", "thin", 30, more);
+  ASSERT_TRUE(s.is_object() && dense.is_object());
+  EXPECT_EQ(s.value("codec", ""), "factors");
+  EXPECT_FALSE(s["rule"]["factored"].empty()) << s["rule"].dump();
+  EXPECT_LT(s.value("bytes_sent_per_step", 1e30), 0.8 * dense.value("bytes_sent_per_step", 0.0))
+      << "pulls are whole";
+}
+
 TEST(PaperRecipes, SparkNetAveragesEveryFiftySteps) {
   const Workspace w;
   const Json s = trained(w, "sparknet", 120);
