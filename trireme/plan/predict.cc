@@ -213,7 +213,11 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   }
   // Cores and links wait for each other where both are busy; what they add up to is in between, found on the
   // virtual cluster.
-  if (cores > 0) shape.coding = std::hypot(shape.compute + cores, links) - shape.compute;
+  constexpr double kTogether = 1.6;
+  if (cores > 0)
+    shape.coding =
+        std::pow(std::pow(shape.compute + cores, kTogether) + std::pow(links, kTogether), 1 / kTogether) -
+        shape.compute;
   return shape;
 }
 
