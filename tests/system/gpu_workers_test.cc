@@ -91,6 +91,58 @@ TEST_F(GpuWorkers, UseNcclWhereEachHasAGpuOfItsOwn) {
               AllOf(HasSubstr("parallel.device_collectives"), HasSubstr("the same bits for any")));
 }
 
+// With steps of growing batches a model does not stay on the GPU: gradients are encoded on the host.
+TEST_F(GpuWorkers, EncodeOnTheGpuWithTheBitsOfTheHost) {
+  for (const std::string codec : {"bf16", "1bit", "topk"}) {
+    const std::vector<std::string> sets = {"train.logical_shards=3", "train.optimizer.schedule=constant",
+                                           "train.steps=3", "parallel.codec=" + codec};
+    const auto with = [&](const std::string& more) {
+      std::vector<std::string> all = sets;
+      all.push_back(more);
+      return all;
+    };
+    ASSERT_EQ(train(codec + "-host", 2, with("train.optimizer.max_batch_multiplier=2")).code, 0);
+    EXPECT_FALSE(summary(codec + "-host")["rule"].contains("encoded_on"));
+    const Json hash = summary(codec + "-host")["parameters_sha256"];
+    ASSERT_EQ(train(codec + "-1", 1, sets).code, 0);
+    EXPECT_EQ(summary(codec + "-1")["parameters_sha256"], hash) << codec;
+    EXPECT_EQ(summary(codec + "-1")["rule"]["encoded_on"], "cuda");
+    expect_run(train(codec + "-3", 3, with("parallel.bucket_bytes=100000")), codec + "-3", "mapped");
+    EXPECT_EQ(summary(codec + "-3")["parameters_sha256"], hash) << codec;
+    expect_run(train(codec + "-2", 2, with("parallel.device_collectives=staged")), codec + "-2", "staged");
+    EXPECT_EQ(summary(codec + "-2")["parameters_sha256"], hash) << codec;
+    const Json &staged = summary(codec + "-2"), &host = summary(codec + "-host");
+    EXPECT_EQ(staged["rule"]["encoded_bytes"], host["rule"]["encoded_bytes"]) << codec;
+    EXPECT_LT(staged["rule"]["host_copies_per_byte"].get<double>(), codec == "bf16" ? 1.6 : 0.2);
+  }
+}
+
+TEST_F(GpuWorkers, TakeResidualsFromACheckpointToOtherWorkers) {
+  const std::vector<std::string> sets = {"train.logical_shards=4", "train.checkpoint_steps=1",
+                                         "train.steps=4", "parallel.codec=1bit"};
+  ASSERT_EQ(train("whole", 1, sets).code, 0);
+  std::vector<std::string> cut = sets;
+  cut.insert(cut.end(), {"--fault", "1:kill@collective:12"});
+  EXPECT_NE(train("run", 2, cut).code, 0);
+  expect_run(train("run", 3, sets), "run", "mapped");
+  EXPECT_EQ(summary("run")["parameters_sha256"], summary("whole")["parameters_sha256"]);
+}
+
+// Halves are added by NCCL itself, messages of others are gathered.
+TEST_F(GpuWorkers, LetNcclCarryWhatIsEncoded) {
+  const std::vector<std::string> two_gpus = {"GPU_EMULATOR_DEVICES=2"};
+  for (const std::string codec : {"1bit", "topk"}) {
+    expect_run(train(codec + "-nccl", 2, {"train.steps=3", "parallel.codec=" + codec}, two_gpus),
+               codec + "-nccl", "nccl");
+    expect_run(train(codec + "-mapped", 2, {"train.steps=3", "parallel.codec=" + codec}), codec + "-mapped",
+               "mapped");
+    EXPECT_EQ(summary(codec + "-nccl")["parameters_sha256"], summary(codec + "-mapped")["parameters_sha256"]);
+  }
+  expect_run(train("bf16", 2, {"parallel.codec=bf16"}, two_gpus), "bf16", "nccl");
+  const Json sent = summary("bf16")["rule"]["encoded_bytes"];
+  EXPECT_NEAR(sent.get<double>() / 5, summary("bf16")["bytes_dense_per_step"].get<double>() / 2, 5'000);
+}
+
 TEST_F(GpuWorkers, AFailureOfNcclEndsAllRanksAndNamesTheCall) {
   const Ran failed = train("error", 2, {}, {"GPU_EMULATOR_DEVICES=2", "FAKE_NCCL=rank=1,call=3,do=error"});
   EXPECT_NE(failed.code, 0);

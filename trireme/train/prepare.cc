@@ -271,9 +271,7 @@ Result<std::vector<std::string>> inherited_names(const Job& job, const model::Mo
 // with gradients as they are or encoded there and steps of a batch each. It does not depend on the number of
 // workers, nor do the bits.
 bool can_stay_on_gpu(const Job& job, const plan::Plan& plan) {
-  const codec::Coding coding = coding_of(job);
-  const bool keeps = coding.feedback || coding.momentum > 0;  // which checkpoints take from the host
-  const bool there = job.parallel.codec == "none" || (codes_on_gpu(job, plan.reducer) && !keeps);
+  const bool there = job.parallel.codec == "none" || codes_on_gpu(job, plan.reducer);
   return plan.agreement == "bsp" && there && job.train.optimizer.max_batch_multiplier == 1;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "trireme/train/device_exchange.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/replica_parts.h"
@@ -85,6 +86,8 @@ void Replica::Parts::bucket_has_ended(std::size_t bucket, const Status& status) 
 Task<Status> Replica::Parts::exchange_on_gpu(std::size_t bucket) {
   if (plan().logical_shards == 1 && links.device_sum == nullptr) co_return Status();
   if (links.device_sum != nullptr) {
+    if (!std::exchange(kept_on_gpu, true))
+      TR_CO_RETURN_IF_ERROR(put_kept(links.device_sum.get(), *agreement));
     comm::DeviceCall call;
     call.step = static_cast<std::uint32_t>(exchanging.step);
     call.ready_slot = plan().buckets[bucket].slot;
@@ -365,9 +368,12 @@ Task<Result<StepOutput>> Replica::run_step(StepInput input) {
   co_return out;
 }
 
+// What encoders on a GPU keep is then with the rule too, where checkpoints look for it.
 Task<Status> Replica::drain() {
   TR_CO_RETURN_IF_ERROR(co_await parts_->wait_for_buckets());
-  co_return co_await parts_->wait_for_queue();
+  TR_CO_RETURN_IF_ERROR(co_await parts_->wait_for_queue());
+  if (!parts_->kept_on_gpu) co_return Status();
+  co_return fetch_kept(parts_->links.device_sum.get(), *parts_->agreement);
 }
 
 }  // namespace trireme::train
