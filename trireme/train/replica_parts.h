@@ -78,7 +78,7 @@ struct Replica::Parts {
   Status bucket_failure;
   std::unique_ptr<runtime::OneShot<bool>> bucket_ended;  // while somebody waits
 
-  bool kept_on_gpu = false;  // what encoders keep, since the first sum there
+  bool kept_on_gpu = false;                          // what encoders keep, since the first sum there
   std::vector<std::map<std::int64_t, Tensor>> once;  // per bucket: what is added to its next sum, by offset
 
   const plan::Plan& plan() const { return prepared->plan; }
