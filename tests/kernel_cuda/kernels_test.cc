@@ -31,12 +31,20 @@ double bound(const kernel::test::Problem& p, DType out) {
   return any(DType::kBF16) ? 8e-3 : any(DType::kF16) ? 1e-3 : 1e-5;
 }
 
+// Products that round an f32 operand as they read it: pass round_in_products makes them on the host only.
+bool is_of_the_host(const kernel::test::Case& c) {
+  if (c.op != "adapted") return false;
+  const std::string text = c.attrs.get_text("program");
+  return text.find(R"("op":"matmul")") != std::string::npos &&
+         text.find(R"("in":[null,"bf16"])") != std::string::npos;
+}
+
 TEST_P(CudaKernels, ComeToWhatTheReferenceComesTo) {
   if (!gpu().computes()) return;
   const kernel::test::Case c = kernel::test::all_cases()[static_cast<std::size_t>(GetParam())];
   const kernel::test::Problem p(c);
   const OnDevice on(*p.def, p.inputs, p.attrs);
-  if (is_left_out(*p.def)) return;
+  if (is_left_out(*p.def) || is_of_the_host(c)) return;
   ASSERT_TRUE(on.status().ok()) << on.status().to_string();
   const auto got = on.run(kernel::test::make_inputs(p, p.dtype));
   ASSERT_TRUE(got.ok()) << got.status().to_string();

@@ -13,15 +13,16 @@ TEST_P(LostWorker, TheOthersGoOnAndTheLossIsTold) {
   const Workspace w;
   std::vector<std::string> args{"train", "--workers", "3", "--run-dir", "run", "--set"};
   for (const char* set :
-       {"train.batch=60", "train.steps=400", "train.checkpoint_steps=20", "train.eval_steps=100",
+       {"train.batch=60", "train.steps=1200", "train.checkpoint_steps=20", "train.eval_steps=100",
         "data.limit_train=600", "data.limit_test=100", "model.name=mlp"})
     args.emplace_back(set);
   args.push_back(std::string("parallel.agreement=") + GetParam());
   int killed = 0;
-  const Ran ran = w.run_until_file(args, "run/metrics.jsonl", [&](runtime::Process& launcher) {
-    killed = pid_of_rank(launcher.pid(), 2);
-    if (killed > 0) kill(killed, SIGKILL);
-  });
+  const Ran ran =
+      w.run_until_file(args, "run/checkpoints/step-000000020/manifest.json", [&](runtime::Process& launcher) {
+        killed = pid_of_rank(launcher.pid(), 2);
+        if (killed > 0) kill(killed, SIGKILL);
+      });
   ASSERT_GT(killed, 0);
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_NE(ran.err.find("worker 2 died by signal 9; the others went on without it"), std::string::npos)

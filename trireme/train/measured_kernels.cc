@@ -20,13 +20,12 @@ constexpr std::int64_t kImagesPerThread = 4;
 constexpr double kLeastFlops = 2e7;  // below: a fraction of a millisecond, whatever kernel
 constexpr double kHopeless = 1.5;    // times the best so far, after one call
 constexpr double kLeastGain = 0.95;  // of the time of the table's choice
-constexpr std::size_t kMoreWorkspace = std::size_t{16}
-                                       << 20;  // bytes beyond the table's choices: speed is not all
+constexpr std::size_t kMoreWorkspace = std::size_t{64}
+                                       << 20;  // bytes beyond the table's choice: speed is not all
 constexpr int kMostCalls = 6;
-constexpr int kMany = 8;                 // threads
 constexpr TimeNs kEnough = 20 * kMilli;  // of a row's calls, after three
 
-// A product, or a convolution with few images, and the rows that take it; the table's choice is the first.
+// A convolution with few images, and the rows that take it; the table's choice is the first.
 struct Contest {
   const op::OpDef* def = nullptr;
   op::Attrs attrs;
@@ -40,15 +39,8 @@ bool is_convolution(const op::OpDef& def) {
   return &def == &op::kConv2d || &def == &op::kConv2dInputGrad || &def == &op::kConv2dFilterGrad;
 }
 
-// Few threads give a library's products little to share, and take long to measure them.
-bool is_contested(const graph::Graph& g, const graph::Node& node, int width) {
-  if (node.def == &op::kMatmul) return width >= kMany && g.type(node.inputs[0]).dtype == DType::kF32;
-  return is_convolution(*node.def);
-}
-
 // The same node for at most `images` images.
 void cut_images(Contest& c, std::int64_t images) {
-  if (!is_convolution(*c.def)) return;
   const auto cut = [&](Shape& s) { s.set(0, std::min(s[0], images)); };
   if (c.def != &op::kConv2dInputGrad) cut(c.inputs[0].shape);
   if (c.def != &op::kConv2d) cut(c.inputs[1].shape);
@@ -58,52 +50,42 @@ void cut_images(Contest& c, std::int64_t images) {
   c.attrs.set("input_shape", std::move(dims));
 }
 
-struct Row {
-  std::string name;
-  std::size_t bytes = 0;  // of workspace
-};
 // The first is the table's choice.
-std::vector<Row> rows_for(const Contest& c, int width) {
-  std::vector<Row> rows;
+std::vector<std::string> rows_for(const Contest& c, int width) {
+  std::vector<std::string> rows;
   const auto outputs = op::infer_types(*c.def, c.inputs, c.attrs);
   if (!outputs.ok()) return rows;
   const op::KernelQuery query{*c.def, c.inputs, *outputs, c.attrs, width};
-  for (const op::KernelRow& row : kernel::cpu_kernels())
-    if (c.def->name == row.op && (row.applicable == nullptr || row.applicable(query)))
-      rows.push_back({row.name, row.workspace_bytes == nullptr ? 0 : row.workspace_bytes(query)});
+  std::size_t most_bytes = 0;
+  for (const op::KernelRow& row : kernel::cpu_kernels()) {
+    if (c.def->name != row.op || (row.applicable != nullptr && !row.applicable(query))) continue;
+    const std::size_t bytes = row.workspace_bytes == nullptr ? 0 : row.workspace_bytes(query);
+    if (rows.empty()) most_bytes = bytes + kMoreWorkspace;
+    if (bytes <= most_bytes) rows.emplace_back(row.name);
+  }
   return rows;
 }
 
-// Equal nodes are one contest.
+// Equal convolutions are one contest.
 std::vector<Contest> contests_of(const Prepared& prepared, const std::string& machine) {
   const graph::Graph& g = prepared.train->graph();
   const int width = prepared.plan.shard_threads;
   std::map<std::string, Contest> by_key;
-  std::map<std::string, std::vector<Row>> rows;
-  std::size_t most_bytes = 0;  // of the table's choices: nodes use one workspace after the other
   for (std::int32_t id = 0; id < g.size(); ++id) {
     const graph::Node& node = g.node(id);
-    if (!is_contested(g, node, width) || graph::node_cost(g, id).flops < kLeastFlops) continue;
+    if (!is_convolution(*node.def) || graph::node_cost(g, id).flops < kLeastFlops) continue;
     Contest c;
     c.def = node.def, c.attrs = node.attrs;
     for (const op::Value v : node.inputs) c.inputs.push_back(g.type(v));
-    const Contest whole = c;
+    c.rows = rows_for(c, width);
+    if (c.rows.size() < 2) continue;
     cut_images(c, kImagesPerThread * width);
     c.key = fmt::format("{}|{} threads|{}", machine, width, node.def->name);
     c.key += node_text(c.attrs, c.inputs);
-    const auto [at, is_new] = by_key.try_emplace(c.key, std::move(c));
-    at->second.nodes.push_back(node.name);
-    if (!is_new) continue;
-    std::vector<Row>& own = rows[at->first] = rows_for(whole, width);
-    if (!own.empty()) most_bytes = std::max(most_bytes, own.front().bytes);
+    by_key.try_emplace(c.key, std::move(c)).first->second.nodes.push_back(node.name);
   }
   std::vector<Contest> contests;
-  for (auto& [key, c] : by_key) {
-    for (const Row& row : rows[key])
-      if (row.bytes <= std::max(most_bytes, rows[key].front().bytes + kMoreWorkspace))
-        c.rows.push_back(row.name);
-    if (c.rows.size() > 1) contests.push_back(std::move(c));
-  }
+  for (auto& [key, c] : by_key) contests.push_back(std::move(c));
   return contests;
 }
 
@@ -228,7 +210,7 @@ Task<Result<plan::Plan>> with_measured_kernels(runtime::Runtime& rt, std::shared
     for (const std::string& node : c.nodes) plan.kernels[fmt::format("{}:{}", c.def->name, node)] = row;
   }
   if (measured > 0) {
-    rt.log(fmt::format("measured the kernels of {} convolutions and products in {:.2f} s", measured,
+    rt.log(fmt::format("measured the kernels of {} convolutions in {:.2f} s", measured,
                        to_seconds(rt.now() - began)));
     if (!cache_path.empty()) co_await write_choices(rt, std::move(cache_path), std::move(choices));
   }

@@ -1,6 +1,5 @@
-// Kernels chosen by measurement: which method computes a convolution, or on many threads an f32 product,
-// fastest depends on its shape, the processor and the threads, so rank 0 tries them once, before the run, and
-// remembers what it found.
+// Kernels chosen by measurement: which method computes a convolution fastest depends on its shape, the
+// processor and the threads, so rank 0 tries them once, before the run, and remembers what it found.
 //
 // What was chosen is written to the plan as an exception of a node ("conv2d:name"), so every rank and every
 // later start of the run computes the same bits. Methods differ in their rounding, so a run whose bits are to
@@ -19,12 +18,11 @@ namespace trireme::train {
 // False where the bits belong to the job, and where time is not measured (virtual Runtimes).
 bool may_measure_kernels(const Job& job, const runtime::Runtime& rt);
 
-// The plan of `prepared` with the fastest kernel of each such node of its training graph, where that is at
-// least 5 % faster than the first of the table, and needs no more workspace than the table's choices do
-// anywhere in the graph, or 16 MiB more than its own. Calls are timed on plan.shard_threads threads and at
-// most four images a thread. `cache_path` names a JSON file of earlier choices, by processor, library,
-// threads, op, attributes and types; empty: nothing is remembered. A file that cannot be read or written
-// costs a line in the log.
+// The plan of `prepared` with the fastest kernel of each convolution of its training graph, where that is at
+// least 5 % faster than the first of the table. Calls are timed on plan.shard_threads threads and at most
+// four images a thread. `cache_path` names a JSON file of earlier choices, by processor, library, threads,
+// op, attributes and types; empty: nothing is remembered. A file that cannot be read or written costs a line
+// in the log.
 runtime::Task<Result<plan::Plan>> with_measured_kernels(runtime::Runtime& rt,
                                                         std::shared_ptr<const Prepared> prepared,
                                                         std::string cache_path);

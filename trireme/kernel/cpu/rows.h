@@ -5,9 +5,9 @@
 
 namespace trireme::kernel {
 // gemm.h: the BLAS of this build
-extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulPacked,
-    kMatmulGemm, kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm,
-    kLstmKeptGemm, kLstmKeptGradGemm, kRnnGemm, kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd,
+extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
+    kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kLstmKeptGemm,
+    kLstmKeptGradGemm, kRnnGemm, kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd,
     kConv2dFilterGradWinograd;
 // wide.h: 16-bit floats through the f32 rows above
 extern const op::KernelRow kAttentionWide, kAttentionGradWide, kConv2dWide, kConv2dInputGradWide,

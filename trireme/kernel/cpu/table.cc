@@ -83,7 +83,6 @@ std::span<const op::KernelRow> cpu_kernels() {
       kMatmulOnednn,
 #endif
       kMatmulGemm,
-      kMatmulPacked,
       kMatmulBiasActChunks,
       kMaxPool2dVector,
       kMaxPool2dGradVector,
