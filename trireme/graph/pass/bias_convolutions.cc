@@ -63,22 +63,12 @@ class BiasConvolutions {
   }
 
   Status join(std::int32_t id, const Chain& chain) {
-    const Node &last = graph_.node(id), &node = graph_.node(chain.convolution);
-    std::vector<Value> inputs = rewriter_.at(node.inputs);
-    std::vector<Value> bias{rewriter_.at(graph_.node(chain.bias).inputs[1])};
-    TR_ASSIGN_OR_RETURN(const Value low,
-                        rewriter_.add(op::kCast, std::move(bias), {{"dtype", node.outputs[0].dtype}},
-                                      last.name + "/bias", last.site));
-    inputs.push_back(low);
+    const Node& node = graph_.node(chain.convolution);
     Attrs attrs = node.attrs;
     attrs.set("relu", chain.relu);
-    std::vector<Value> made(1);
-    TR_ASSIGN_OR_RETURN(
-        made[0], rewriter_.add_in_place_of(id, op::kConv2dBiasAct, std::move(inputs), std::move(attrs)));
-    TR_ASSIGN_OR_RETURN(const Value wide, rewriter_.add(op::kCast, std::move(made), {{"dtype", DType::kF32}},
-                                                        last.name + "/f32", last.site));
-    rewriter_.map({id, 0}, wide);
-    return {};
+    return rewriter_.put_biased(id, op::kConv2dBiasAct, rewriter_.at(node.inputs),
+                                rewriter_.at(graph_.node(chain.bias).inputs[1]), node.outputs[0].dtype,
+                                std::move(attrs));
   }
 
   const Graph& graph_;

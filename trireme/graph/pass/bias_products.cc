@@ -57,19 +57,9 @@ class BiasProducts {
   }
 
   Status join(std::int32_t id, std::int32_t product) {
-    const Node &sum = graph_.node(id), &node = graph_.node(product);
-    std::vector<Value> inputs = rewriter_.at(node.inputs), bias{rewriter_.at(sum.inputs[1])};
-    TR_ASSIGN_OR_RETURN(const Value low,
-                        rewriter_.add(op::kCast, std::move(bias), {{"dtype", node.outputs[0].dtype}},
-                                      sum.name + "/bias", sum.site));
-    inputs.push_back(low);
-    std::vector<Value> made(1);
-    TR_ASSIGN_OR_RETURN(made[0],
-                        rewriter_.add_in_place_of(id, op::kMatmulBiasAct, std::move(inputs), node.attrs));
-    TR_ASSIGN_OR_RETURN(const Value wide, rewriter_.add(op::kCast, std::move(made), {{"dtype", DType::kF32}},
-                                                        sum.name + "/f32", sum.site));
-    rewriter_.map({id, 0}, wide);
-    return {};
+    const Node& node = graph_.node(product);
+    return rewriter_.put_biased(id, op::kMatmulBiasAct, rewriter_.at(node.inputs),
+                                rewriter_.at(graph_.node(id).inputs[1]), node.outputs[0].dtype, node.attrs);
   }
 
   const Graph& graph_;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "trireme/base/bytes.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::graph {
 
@@ -44,6 +45,20 @@ Result<Value> Rewriter::add(const OpDef& def, std::vector<Value> inputs, Attrs a
 Result<Value> Rewriter::add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs,
                                         Attrs attrs) {
   return to_.add(def, std::move(inputs), std::move(attrs), from_.node(id).name, from_.node(id).site);
+}
+
+Status Rewriter::put_biased(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Value bias,
+                            DType low, Attrs attrs) {
+  const Node& old = from_.node(id);
+  std::vector<Value> wide_bias{bias}, made(1);
+  TR_ASSIGN_OR_RETURN(const Value narrow,
+                      add(op::kCast, std::move(wide_bias), {{"dtype", low}}, old.name + "/bias", old.site));
+  inputs.push_back(narrow);
+  TR_ASSIGN_OR_RETURN(made[0], add_in_place_of(id, def, std::move(inputs), std::move(attrs)));
+  TR_ASSIGN_OR_RETURN(const Value wide,
+                      add(op::kCast, std::move(made), {{"dtype", DType::kF32}}, old.name + "/f32", old.site));
+  map({id, 0}, wide);
+  return {};
 }
 
 Result<Graph> Rewriter::finish() {

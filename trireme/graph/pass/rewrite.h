@@ -34,6 +34,10 @@ class Rewriter {
                     std::string_view site);
   // The same with the name of an old node that is not copied itself.
   Result<Value> add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Attrs attrs);
+  // In place of an old node: `def` of `inputs` and of `bias` cast to `low`, its result cast to f32 and mapped
+  // to the old node's.
+  Status put_biased(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Value bias, DType low,
+                    Attrs attrs);
   // The new place of a copied node, or -1.
   std::int32_t moved(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
 
