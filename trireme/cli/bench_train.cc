@@ -187,6 +187,10 @@ std::function<int()> add_bench_train(CLI::App& bench) {
                   "A Python with PyTorch (default: $TRIREME_PYTHON, python3)");
   app->add_option("--peers", args->peers, "Folder of bench_torch_steps.py (default: beside the binary)");
   app->add_flag("--no-compile", args->no_compile, "Leave torch.compile out");
+  app->add_option("--ahead", args->options.ahead,
+                  "Start PyTorch's processes of all lines first, that many at a time; they wait until their "
+                  "line is measured (default: each starts with its line)")
+      ->check(CLI::Range(1, 256));
   app->add_flag("--no-ceiling", args->no_ceiling, "Do not measure every heavy kernel alone");
   app->add_flag("--profile", args->options.profile, "Print where the time of a step goes, by op");
   app->add_option("--rounds", args->options.rounds, "Rounds over the sides")

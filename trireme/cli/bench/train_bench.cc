@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/cli/bench/step_side.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::cli::bench {
 namespace {
@@ -30,8 +31,15 @@ double median_of(std::vector<double> values) {
 struct Measured {
   std::unique_ptr<StepSide> side;
   int steps = 1;  // of a round
+  double warm_ms = 0;
   std::vector<double> rounds_ms;
   std::int64_t peak_bytes = 0;
+};
+
+// A line of the table in the making, with PyTorch's processes where they run already.
+struct Line {
+  TrainRow row;
+  std::optional<Measured> eager, compiled;
 };
 
 class Bench {
@@ -40,14 +48,18 @@ class Bench {
         std::function<void(const std::string&)> say)
       : rt_(rt), o_(std::move(options)), dir_(std::move(dir)), say_(std::move(say)) {}
 
-  Task<Result<TrainRow>> row(const Workload& workload, std::string dtype);
-  const TrainBenchOptions& options() const { return o_; }
+  std::vector<Line> make_lines() const;
+  // PyTorch's processes of all lines, `ahead` at a time, until each has made its first steps.
+  Task<void> start_ahead(std::vector<Line>& lines);
+  Task<Status> measure(Line& line);
 
  private:
   StepSideSpec own_spec(const TrainRow& row, bool profile);
   StepSideSpec torch_spec(const TrainRow& row, std::string mode);
   Task<Result<Measured>> start(const TrainRow& row, StepSideSpec spec);
+  Task<Status> settle(Measured& measured);
   Task<void> start_torch(TrainRow& row, std::string mode, std::optional<Measured>& out, std::string& absent);
+  Task<Status> start_next(std::vector<Line>& lines, std::size_t& next);
   Task<Status> one_round(Measured& measured);
   Task<Status> run_rounds(TrainRow& row, Measured& ours, std::optional<Measured>& eager,
                           std::optional<Measured>& compiled);
@@ -90,7 +102,16 @@ StepSideSpec Bench::torch_spec(const TrainRow& row, std::string mode) {
   return spec;
 }
 
-// Ready, warm, and with the number of steps that fill a round.
+// Warm, and with the number of steps that fill a round.
+Task<Status> Bench::settle(Measured& measured) {
+  Result<std::vector<double>> warm = co_await measured.side->steps_ms(kWarmup);
+  if (!warm.ok()) co_return warm.status();
+  measured.warm_ms = warm->back();
+  const double steps = o_.seconds * 1e3 / std::max(measured.warm_ms, 1e-3);
+  measured.steps = std::clamp(static_cast<int>(steps), 1, kMostSteps);
+  co_return Status();
+}
+
 Task<Result<Measured>> Bench::start(const TrainRow& row, StepSideSpec spec) {
   spec.dir = dir_;
   spec.patience = from_seconds(o_.patience_seconds);
@@ -98,12 +119,9 @@ Task<Result<Measured>> Bench::start(const TrainRow& row, StepSideSpec spec) {
   spec.name = fmt::format("{}-{}", num_sides_++, spec.name);
   Measured measured;
   TR_CO_ASSIGN_OR_RETURN(measured.side, co_await start_step_side(rt_, std::move(spec)));
-  Result<std::vector<double>> warm = co_await measured.side->steps_ms(kWarmup);
-  if (!warm.ok()) co_return warm.status();
-  const double ms = warm->back();
-  measured.steps = std::clamp(static_cast<int>(o_.seconds * 1e3 / std::max(ms, 1e-3)), 1, kMostSteps);
+  TR_CO_RETURN_IF_ERROR(co_await settle(measured));
   tell(row, fmt::format("{} is ready ({}), {:.1f} ms a step, {} in a round", label, measured.side->about(),
-                        ms, measured.steps));
+                        measured.warm_ms, measured.steps));
   co_return measured;
 }
 
@@ -168,29 +186,62 @@ Task<Status> Bench::dissect(TrainRow& row) {
   co_return Status();
 }
 
-Task<Result<TrainRow>> Bench::row(const Workload& workload, std::string dtype) {
-  TrainRow row;
-  row.workload = &workload;
-  row.dtype = std::move(dtype);
-  row.device = o_.device;
-  row.batch = batch_of(workload, o_.device, o_.quick);
+std::vector<Line> Bench::make_lines() const {
+  std::vector<Line> lines;
+  for (const std::string& dtype : o_.dtypes)
+    for (const Workload* workload : o_.workloads) {
+      TrainRow& row = lines.emplace_back().row;
+      row.workload = workload;
+      row.dtype = dtype;
+      row.device = o_.device;
+      row.batch = batch_of(*workload, o_.device, o_.quick);
+    }
+  return lines;
+}
+
+// Takes the sides one by one, as its neighbours do, until none is left.
+Task<Status> Bench::start_next(std::vector<Line>& lines, std::size_t& next) {
+  const std::size_t modes = o_.compile ? 2 : 1;
+  while (next < lines.size() * modes) {
+    const std::size_t side = next++;
+    // Compiled ones first: they take longest.
+    Line& line = lines[side % lines.size()];
+    if (side / lines.size() + 1 < modes) {
+      co_await start_torch(line.row, "compile", line.compiled, line.row.compile_absent);
+    } else {
+      co_await start_torch(line.row, "eager", line.eager, line.row.eager_absent);
+    }
+  }
+  co_return Status();
+}
+
+Task<void> Bench::start_ahead(std::vector<Line>& lines) {
+  std::size_t next = 0;
+  std::vector<Task<Status>> starting;
+  for (int i = 0; i < o_.ahead; ++i) starting.push_back(start_next(lines, next));
+  (void)co_await runtime::when_all(rt_, std::move(starting));  // who could not start is named in its row
+}
+
+Task<Status> Bench::measure(Line& line) {
+  TrainRow& row = line.row;
   if (o_.rounds > 0) {
     TR_CO_ASSIGN_OR_RETURN(Measured ours, co_await start(row, own_spec(row, false)));
-    std::optional<Measured> eager, compiled;
-    if (o_.torch) co_await start_torch(row, "eager", eager, row.eager_absent);
-    if (o_.torch && o_.compile) co_await start_torch(row, "compile", compiled, row.compile_absent);
-    TR_CO_RETURN_IF_ERROR(co_await run_rounds(row, ours, eager, compiled));
+    const bool late = o_.torch && o_.ahead == 0;
+    if (late) co_await start_torch(row, "eager", line.eager, row.eager_absent);
+    if (late && o_.compile) co_await start_torch(row, "compile", line.compiled, row.compile_absent);
+    for (std::optional<Measured>* side : {&line.eager, &line.compiled})
+      if (!late && *side) TR_CO_RETURN_IF_ERROR(co_await settle(**side));
+    TR_CO_RETURN_IF_ERROR(co_await run_rounds(row, ours, line.eager, line.compiled));
     if (o_.profile && row.device == "cuda") {
-      std::string line = fmt::format("gaps {}", ours.steps);
-      TR_CO_ASSIGN_OR_RETURN(const std::string text, co_await ours.side->ask(std::move(line), "gaps"));
+      std::string ask = fmt::format("gaps {}", ours.steps);
+      TR_CO_ASSIGN_OR_RETURN(const std::string text, co_await ours.side->ask(std::move(ask), "gaps"));
       TR_CO_ASSIGN_OR_RETURN(row.gaps, parse_json(text, "the gaps"));
     }
     TR_CO_RETURN_IF_ERROR(co_await finish(ours, row.ours));
-    if (eager) TR_CO_RETURN_IF_ERROR(co_await finish(*eager, row.eager.emplace()));
-    if (compiled) TR_CO_RETURN_IF_ERROR(co_await finish(*compiled, row.compile.emplace()));
+    if (line.eager) TR_CO_RETURN_IF_ERROR(co_await finish(*line.eager, row.eager.emplace()));
+    if (line.compiled) TR_CO_RETURN_IF_ERROR(co_await finish(*line.compiled, row.compile.emplace()));
   }
-  TR_CO_RETURN_IF_ERROR(co_await dissect(row));
-  co_return row;
+  co_return co_await dissect(row);
 }
 
 }  // namespace
@@ -244,16 +295,19 @@ Task<Result<std::vector<TrainRow>>> run_train_bench(runtime::Runtime& rt, TrainB
                                                     std::string dir,
                                                     std::function<void(const std::string&)> say,
                                                     std::function<void(const TrainRow&)> on_row) {
+  const bool ahead = options.torch && options.rounds > 0 && options.ahead > 0;
   Bench bench(rt, std::move(options), std::move(dir), std::move(say));
+  std::vector<Line> lines = bench.make_lines();
+  if (ahead) co_await bench.start_ahead(lines);
   std::vector<TrainRow> rows;
-  for (const std::string& dtype : bench.options().dtypes)
-    for (const Workload* workload : bench.options().workloads) {
-      Result<TrainRow> row = co_await bench.row(*workload, dtype);
-      if (!row.ok())
-        co_return row.status().with_prefix(fmt::format("[bench] {} {}: ", workload->name, dtype));
-      on_row(*row);
-      rows.push_back(std::move(*row));
-    }
+  for (Line& line : lines) {
+    const TrainRow& row = line.row;
+    Status status = co_await bench.measure(line);
+    if (!status.ok())
+      co_return status.with_prefix(fmt::format("[bench] {} {}: ", row.workload->name, row.dtype));
+    on_row(row);
+    rows.push_back(std::move(line.row));
+  }
   co_return rows;
 }
 

@@ -21,6 +21,7 @@ struct TrainBenchOptions {
   bool quick = false;
   bool torch = false, compile = true;  // PyTorch eager; and compiled
   bool ceiling = true, profile = false;
+  int ahead = 0;  // PyTorch's processes that start at once before all lines; 0: each with its line
   std::string device = "cpu";  // or cuda
   std::string binary, python, script;
   double patience_seconds = 1800;  // for one answer: compiling takes minutes
