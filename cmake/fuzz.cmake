@@ -1,4 +1,4 @@
-# Fuzz targets: tests/fuzz/<name>_fuzz.cc becomes fuzz_<name>, with libFuzzer, ASan and UBSan; `fuzz_all` builds them.
+# Fuzz targets: tests/fuzz/<name>_fuzz.cc becomes fuzz_<name> (codec_fuzz.cc one per codec), with libFuzzer, ASan and UBSan; `fuzz_all` builds them.
 # Clang only (preset `fuzz`); tools/fuzz drives it, docs/fuzzing.md explains it.
 #
 # Nothing else is compiled: kernels, transports and runtimes stay out. Libraries from outside are linked statically, so that
@@ -72,18 +72,29 @@ function(trireme_add_fuzz_targets)
   file(STRINGS "${CMAKE_SOURCE_DIR}/tests/fuzz/targets.txt" rows REGEX "^[a-z]")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/fuzz/targets.txt")
   foreach(row IN LISTS rows)
-    if(NOT row MATCHES "^([a-z]+) (parsers|models) [0-9]+ ")
+    if(NOT row MATCHES "^([a-z0-9_]+) (parsers|models) [0-9]+ ")
       message(FATAL_ERROR "tests/fuzz/targets.txt: expected 'name library max_len what', got '${row}'")
     endif()
     set(name ${CMAKE_MATCH_1})
     set(library ${CMAKE_MATCH_2})
-    add_executable(fuzz_${name} "${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cc")
+    set(source ${name})
+    if(name MATCHES "^codec_(.+)$")
+      set(source codec)
+    endif()
+    add_executable(fuzz_${name} "${CMAKE_SOURCE_DIR}/tests/fuzz/${source}_fuzz.cc")
+    if(source STREQUAL codec)
+      target_compile_definitions(fuzz_${name} PRIVATE "FUZZ_CODEC=\"${CMAKE_MATCH_1}\"")
+    endif()
     target_link_libraries(fuzz_${name} PRIVATE trireme_fuzz_${library})
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer,address,undefined -static-libstdc++ -static-libgcc
                         -no-pie)  # a third of the size: no relocations of what sanitizers print
     add_dependencies(fuzz_all fuzz_${name})
-    # What strangers send gets its full time; what this project writes itself (plans, graphs, frames) a third.
+    # What strangers send gets its full time; what this project writes itself (plans, graphs, frames) a third, and
+    # codecs, which are many and fast, less.
     set(share 3)
+    if(source STREQUAL codec)
+      set(share 15)
+    endif()
     if(name MATCHES "^(csv|idx|image|job|npy|safetensors)$")
       set(share 1)
     endif()

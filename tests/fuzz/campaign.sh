@@ -73,11 +73,11 @@ wait
 tar -C "$work" -czf "$results/corpus.tar.gz" --exclude='*.log' --exclude=running --exclude=lock .
 crashed=$(find "$results/crashes" -type f ! -name '*.log' | wc -l)
 {
-  printf '%-12s %14s %10s %9s %8s\n' target inputs core-s per-s crashers
+  printf '%-16s %14s %10s %9s %8s\n' target inputs core-s per-s crashers
   while read -r name _; do
     awk -v t="$name" -v c="$(find "$results/crashes" -name "$name-*" | wc -l)" '
       $1 == t { i += $2; s += $3 }
-      END { printf "%-12s %14d %10d %9d %8d\n", t, i, s, (s > 0 ? i / s : 0), c }' "$counts"
+      END { printf "%-16s %14d %10d %9d %8d\n", t, i, s, (s > 0 ? i / s : 0), c }' "$counts"
   done <targets
 } | tee "$results/table.txt"
 [[ $crashed -eq 0 ]] || { echo "crashers are in $results/crashes" >&2; exit 1; }

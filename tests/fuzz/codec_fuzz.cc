@@ -1,8 +1,10 @@
-// libFuzzer target of the codecs' decoders: the first byte chooses the codec and its options, the second the
-// number of values.
+// libFuzzer targets of the codecs' decoders, codec_<name>: one program per codec, FUZZ_CODEC is its name.
 #include "tests/fuzz/codec_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  trireme::codec::run_codec_target(std::as_bytes(std::span(data, size)));
+  namespace codec = trireme::codec;
+  static const codec::CodecRow& row = **codec::find_codec(FUZZ_CODEC);
+  static const codec::FuzzCodecs codecs = codec::fuzz_codecs(row);
+  codec::run_codec_target(row, codecs, std::as_bytes(std::span(data, size)));
   return 0;
 }

@@ -1,40 +1,63 @@
-// One input of the fuzz target of codecs. Decodes the rest as an encoding; takes it as values too, encodes
-// them, and decodes what came out.
+// One input of the fuzz targets of codecs. The first byte chooses options, the second the number of values;
+// the rest is decoded as an encoding, and taken as values that are encoded and decoded again.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <vector>
 
 #include "trireme/base/bytes.h"
 #include "trireme/base/check.h"
-#include "trireme/codec/codec.h"
+#include "trireme/codec/wire.h"
 
 namespace trireme::codec {
 
-// Whether the bytes were an encoding.
-inline bool run_codec_target(ByteView bytes) {
-  if (bytes.size() < 2) return false;
-  const auto choice = static_cast<std::size_t>(bytes[0]), size = static_cast<std::size_t>(bytes[1]);
-  bytes = bytes.subspan(2);
-  const auto table = codec_table();
+// Low bits of the first byte; kRepair: id and number of values are put right, so that no edit is in vain.
+inline constexpr std::size_t kFuzzOptions = 16, kFuzzRepair = 64;
+
+inline Options fuzz_options(std::size_t choice) {
+  constexpr int kBits[] = {2, 4, 8, 4};
   Options options;
-  options.bits = 2 << (choice / 8 % 3);
-  options.fraction = choice / 24 % 2 == 0 ? 0.05 : 0.7;
-  // The first eight by the low bits, so that inputs keep their meaning; those that came later from 192 on.
-  constexpr std::size_t kFirst = 8, kLater = 192;
-  const std::size_t row = choice < kLater ? choice % kFirst : kFirst + choice % (table.size() - kFirst);
-  auto made = table[row].make(options);
-  TR_CHECK(made.ok());
-  const Codec& codec = **made;
-  std::vector<float> out(size * (1 + choice / 48 % 4));
-  const bool right = codec.decode(bytes, out).ok();
-  std::vector<float> values(std::min<std::size_t>(bytes.size() / 4, 600)), residual(values.size());
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * 4);
+  options.bits = kBits[choice % 4];
+  options.fraction = choice / 4 % 2 == 0 ? 0.05 : 0.7;
+  if (choice / 8 % 2 == 1) options.tau = 0.5;
+  if (choice / 8 % 2 == 1) options.clip_sigmas = 0;
+  return options;
+}
+
+// The codec with each set of options, made once.
+using FuzzCodecs = std::array<std::unique_ptr<Codec>, kFuzzOptions>;
+inline FuzzCodecs fuzz_codecs(const CodecRow& row) {
+  FuzzCodecs codecs;
+  for (std::size_t i = 0; i < kFuzzOptions; ++i) {
+    auto made = row.make(fuzz_options(i));
+    TR_CHECK(made.ok());
+    codecs[i] = std::move(*made);
+  }
+  return codecs;
+}
+
+// Whether the bytes were an encoding.
+inline bool run_codec_target(const CodecRow& row, const FuzzCodecs& codecs, ByteView bytes) {
+  if (bytes.size() < 2) return false;
+  const auto choice = static_cast<std::size_t>(bytes[0]);
+  // Up to 2,800 values: blocks of 1bit and buckets of qsgd are shorter.
+  const std::size_t size =
+      static_cast<std::size_t>(bytes[1]) * (choice / 16 % 4 == 3 ? 11 : 1 + choice / 16 % 4);
+  const Codec& codec = *codecs[choice % kFuzzOptions];
+  Bytes input(bytes.begin() + 2, bytes.end());
+  if ((choice & kFuzzRepair) != 0 && input.size() >= sizeof(Header))
+    write_header(input, row.wire_id, static_cast<std::uint8_t>(input[1]), size);
+  std::vector<float> out(size);
+  const bool right = codec.add(input, out).ok();
+
+  std::vector<float> values(input.size() / 4), residual(values.size());
+  if (!values.empty()) std::memcpy(values.data(), input.data(), values.size() * 4);
   Bytes encoded(codec.max_bytes(static_cast<std::int64_t>(values.size())));
   const std::size_t used = codec.encode(values, {residual}, choice, encoded);
   TR_CHECK(used <= encoded.size());
   encoded.resize(used);
-  const Status decoded = codec.decode(encoded, values);
+  const Status decoded = codec.add(encoded, values);
   TR_CHECK(decoded.ok(), "{}", decoded.to_string());
   return right;
 }

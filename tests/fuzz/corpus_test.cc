@@ -5,18 +5,19 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <sstream>
 
 #include "tests/fuzz/arrays_target.h"
-#include "tests/fuzz/codec_target.h"
 #include "tests/fuzz/csv_target.h"
 #include "tests/fuzz/frame_target.h"
 #include "tests/fuzz/graph_target.h"
 #include "tests/fuzz/image_target.h"
 #include "tests/fuzz/job_target.h"
 #include "tests/fuzz/manifest_target.h"
+#include "tests/fuzz/packer_target.h"
 #include "tests/fuzz/plan_target.h"
 #include "tests/fuzz/safetensors_target.h"
 #include "tests/fuzz/text_target.h"
@@ -28,23 +29,33 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Target {
-  const char* name;
-  bool (*run)(ByteView);
+  std::string name;
+  std::function<bool(ByteView)> run;
 };
 
-constexpr Target kTargets[] = {{"codec", codec::run_codec_target},
-                               {"csv", data::run_csv_target},
-                               {"frame", [](ByteView b) { return net::run_frame_target(b) > 0; }},
-                               {"graph", graph::run_graph_target},
-                               {"idx", data::run_idx_target},
-                               {"image", data::run_image_target},
-                               {"job", train::run_job_target},
-                               {"manifest", io::run_manifest_target},
-                               {"npy", data::run_npy_target},
-                               {"plan", plan::run_plan_target},
-                               {"safetensors", io::run_safetensors_target},
-                               {"text", data::run_text_target},
-                               {"topology", cost::run_topology_target}};
+const Target kTargets[] = {{"csv", data::run_csv_target},
+                           {"frame", [](ByteView b) { return net::run_frame_target(b) > 0; }},
+                           {"graph", graph::run_graph_target},
+                           {"idx", data::run_idx_target},
+                           {"image", data::run_image_target},
+                           {"job", train::run_job_target},
+                           {"manifest", io::run_manifest_target},
+                           {"npy", data::run_npy_target},
+                           {"packer", codec::run_packer_target},
+                           {"plan", plan::run_plan_target},
+                           {"safetensors", io::run_safetensors_target},
+                           {"text", data::run_text_target},
+                           {"topology", cost::run_topology_target}};
+
+// Those above, and one for each codec.
+std::vector<Target> all_targets() {
+  std::vector<Target> targets(std::begin(kTargets), std::end(kTargets));
+  for (const codec::CodecRow& row : codec::codec_table())
+    targets.push_back({std::string("codec_") + row.name, [&row](ByteView bytes) {
+                         return codec::run_codec_target(row, codec::fuzz_codecs(row), bytes);
+                       }});
+  return targets;
+}
 
 fs::path fuzz_folder() {
   const char* root = std::getenv("TRIREME_SOURCE_DIR");
@@ -72,12 +83,15 @@ TEST_P(FuzzCorpus, IsReadAsItsNamesSayAndSmall) {
   EXPECT_LT(total_bytes, 300'000U);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FuzzCorpus, ::testing::ValuesIn(kTargets),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, FuzzCorpus, ::testing::ValuesIn(all_targets()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(FuzzTargets, TableProgramsAndCorporaAreTheSameSet) {
-  std::set<std::string> here, rows, programs, corpora;
-  for (const Target& target : kTargets) here.insert(target.name);
+  std::set<std::string> here, sources, rows, programs, corpora;
+  for (const Target& target : all_targets()) {
+    here.insert(target.name);
+    sources.insert(target.name.starts_with("codec_") ? "codec" : target.name);
+  }
   std::ifstream table(fuzz_folder() / "targets.txt");
   for (std::string line; std::getline(table, line);)
     if (!line.empty() && line[0] != '#') rows.insert(line.substr(0, line.find(' ')));
@@ -88,7 +102,7 @@ TEST(FuzzTargets, TableProgramsAndCorporaAreTheSameSet) {
   for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus"))
     corpora.insert(entry.path().filename().string());
   EXPECT_EQ(rows, here);
-  EXPECT_EQ(programs, here);
+  EXPECT_EQ(programs, sources);
   EXPECT_EQ(corpora, here);
 }
 
