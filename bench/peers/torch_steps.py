@@ -4,7 +4,10 @@ Training steps (forward, backward, optimiser) of one model on data made up once,
 the loss inside the compiled function. Does what the driver asks for over its socket (trireme/cli/bench/step_side.h has
 the lines) and reports the times. The models are those of trireme/cli/bench/workloads.cc, layer by layer.
 """
+import contextlib
+import fcntl
 import gc
+import os
 import socket
 import struct
 import sys
@@ -38,6 +41,47 @@ class Driver:
             self.lines += self.read_exact(count)
         line, self.lines = self.lines.split(b"\n", 1)
         return line.decode()
+
+
+class Turns:
+    """While many sides start at once (--ahead) their first steps take turns, by a lock on a file beside the sockets: threads that wait for
+    each other on cores that others use make a step of a second take half a minute. Compiling goes on side by side."""
+
+    def __init__(self, path):
+        self.file, self.ended = open(path, "w"), False
+
+    @contextlib.contextmanager
+    def turn(self):
+        if self.ended:
+            yield
+            return
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+
+    def wrap(self, function):
+        def wrapped(*args, **kwargs):
+            with self.turn():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+def let_compiled_graphs_take_turns(turns):
+    """Compiled forward and backward graphs are called by one method; where another PyTorch has none, they do not take turns."""
+    try:
+        from torch._inductor.output_code import CompiledFxGraph
+    except ImportError:
+        return lambda: None
+    plain = CompiledFxGraph.__call__
+    CompiledFxGraph.__call__ = turns.wrap(plain)
+
+    def undo():
+        CompiledFxGraph.__call__ = plain
+
+    return undo
 
 
 def status_bytes(key):
@@ -220,6 +264,9 @@ def main():
         step = make_step(torch, workload, mode, dtype, int(batch), device)
         start_peak()
         before = status_bytes("VmRSS")
+        turns = Turns(os.path.join(os.path.dirname(path), "turns"))
+        first_step = step if mode == "compile" else turns.wrap(step)
+        undo = let_compiled_graphs_take_turns(turns) if mode == "compile" else lambda: None
         driver.send_line(f"ready {torch.__version__}")
         while (text := driver.next_line()) != "quit":
             if text == "memory":
@@ -227,8 +274,10 @@ def main():
                 driver.send_line(f"memory {peak}")
                 continue
             gc.disable()
-            times = time_steps(torch, step, int(text.split()[1]), device)
+            times = time_steps(torch, step if turns.ended else first_step, int(text.split()[1]), device)
             gc.enable()
+            turns.ended = True
+            undo()
             driver.send_line(" ".join(["times"] + [str(t) for t in times]))
     except EOFError:
         pass
