@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "tests/net/cluster.h"
 #include "trireme/base/rng.h"
@@ -181,6 +182,38 @@ TEST(Shm, RandomBytesNeverCrash) {
           b.control_header->tail = random.next_u64();
         },
         Code::kCorrupt, seed);
+}
+
+// A rank's loop turns while a large message is on its way, so that it sends heartbeats: both sides move at
+// most 4 MiB and a piece in a turn, however fast the other one is.
+TEST(Shm, LargeMessageLeavesTheLoopItsTurns) {
+  constexpr std::size_t kBytes = 96U << 20;
+  std::string dir = (std::filesystem::temp_directory_path() / "trireme-net-XXXXXX").string();
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  testing::run_real("shm", 2, dir, [](testing::Node& node) -> Task<void> {
+    Log log(node.rt);
+    Bytes data(kBytes);
+    struct Turns {
+      Runtime& rt;
+      int count = 0;
+      bool goes_on = true;
+      void again() {
+        ++count;
+        if (goes_on) rt.post([this] { again(); });
+      }
+    } turns{node.rt};
+    turns.again();
+    const View view{data.data(), data.size()};
+    if (node.rank == 0)
+      node.transport->send(1, testing::identity(1), {}, view, &log, 0);
+    else
+      node.transport->recv(0, testing::identity(1), {}, view, &log, 0);
+    co_await log.until(1);
+    EXPECT_GE(turns.count, 20);
+    turns.goes_on = false;
+    co_await testing::barrier(node);
+  });
+  std::filesystem::remove_all(dir);
 }
 
 TEST(ShmRing, CarriesBytesAroundTheEnd) {

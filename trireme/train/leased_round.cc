@@ -8,6 +8,7 @@
 #include "trireme/train/factors.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/move_state.h"
 #include "trireme/train/replica_checkpoint.h"
 #include "trireme/train/worker_reports.h"
 
@@ -317,7 +318,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;
-  if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_.agreed());
+  s.parameters_sha256 = co_await hash_parameters(rt_, replica_.agreed());
   s.reached_target = at_.reached_target;
   s.finished = ended_;
   s.ok = true;

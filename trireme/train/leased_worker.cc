@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "trireme/agree/server_updates.h"
 #include "trireme/comm/mailbox.h"
@@ -11,6 +10,7 @@
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/leased_round.h"
+#include "trireme/train/move_state.h"
 #include "trireme/train/replica.h"
 #include "trireme/train/replica_checkpoint.h"
 #include "trireme/train/server_role.h"
@@ -55,7 +55,7 @@ class LeasedWorker {
   Task<Status> begin();
   Task<Status> make_replica();
   Status make_local_replicas();
-  void copy_unshared();
+  Task<void> copy_unshared();
   Task<Status> restore();
   Task<Result<Lease>> take();
   Task<Status> loop();
@@ -131,31 +131,31 @@ Status LeasedWorker::make_local_replicas() {
 }
 
 // What is no weight, such as frozen parameters, every replica has for itself.
-void LeasedWorker::copy_unshared() {
-  if (rt_.is_phantom()) return;
+Task<void> LeasedWorker::copy_unshared() {
   const io::NamedTensors from = replica_->parameters();
   for (const auto& replica : local_) {
     const io::NamedTensors to = replica->parameters();
     for (std::size_t i = 0; i < to.size(); ++i)
-      if (to[i].second.raw() != from[i].second.raw())
-        std::memcpy(to[i].second.raw(), from[i].second.raw(), from[i].second.type().num_bytes());
+      if (to[i].second.raw() != from[i].second.raw()) co_await copy_tensor(rt_, from[i].second, to[i].second);
   }
 }
 
 Task<Status> LeasedWorker::restore() {
   co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
   if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(workers_, replica_->parameters(), start_.restored));
-    TR_CO_RETURN_IF_ERROR(co_await restore_replicas(workers_, own_state(*replica_, row_), start_.restored));
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, workers_, replica_->parameters(), start_.restored));
+    TR_CO_RETURN_IF_ERROR(
+        co_await restore_replicas(rt_, workers_, own_state(*replica_, row_), start_.restored));
     clock_ = start_.at.batches;
     if (chief() && !rt_.is_phantom())
       TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
-    TR_CO_RETURN_IF_ERROR(co_await inherit_state(workers_, c_.job.model.init_from, start_.prepared->inherited,
-                                                 replica_->parameters(), start_.restored));
+    TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, workers_, c_.job.model.init_from,
+                                                 start_.prepared->inherited, replica_->parameters(),
+                                                 start_.restored));
   }
   start_.restored.clear();
-  copy_unshared();
+  co_await copy_unshared();
   if (client_ == nullptr || group_.rank() != 0) co_return Status();
   std::vector<Task<Status>> sent;
   for (std::size_t b = 0; b < replica_->weights().size(); ++b)
@@ -389,7 +389,7 @@ Task<Result<Summary>> LeasedWorker::run() {
   s.per_worker = {share_};
   s.finished = ended_;
   s.ok = true;
-  if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_->agreed());
+  s.parameters_sha256 = co_await hash_parameters(rt_, replica_->agreed());
   co_return s;
 }
 

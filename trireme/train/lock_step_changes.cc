@@ -1,9 +1,8 @@
 // What changes while a run goes on: who has which shards, and what gradients travel in.
 #include "trireme/train/lock_step_worker.h"
 
-#include <cstring>
-
 #include "trireme/train/balance.h"
+#include "trireme/train/move_state.h"
 #include "trireme/train/shard_state.h"
 
 namespace trireme::train {
@@ -71,7 +70,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
   io::NamedTensors saved;
   for (const auto& [name, tensor] : replica_->state()) {
     TR_CO_ASSIGN_OR_RETURN(Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
-    std::memcpy(copy.raw(), tensor.raw(), tensor.type().num_bytes());
+    co_await copy_tensor(rt_, tensor, copy);
     saved.emplace_back(name, std::move(copy));
   }
   codec_changes_.push_back({{"step", at_.steps},
@@ -86,7 +85,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
   replica_ = std::move(*replica);
   for (const auto& [name, tensor] : replica_->state())
     for (const auto& [from, copy] : saved)
-      if (from == name) std::memcpy(tensor.raw(), copy.raw(), tensor.type().num_bytes());
+      if (from == name) co_await copy_tensor(rt_, copy, tensor);
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(replica_->add_to_next(*kept));
   replica_->start_feed(at_.batches, total_batches_);

@@ -95,7 +95,6 @@ Summary LockStepWorker::summarise() const {
   s.predicted_step_seconds = plan().prediction.step_seconds();
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / n;
-  if (!rt_.is_phantom()) s.parameters_sha256 = io::parameters_sha256(replica_->parameters());
   s.reached_target = at_.reached_target;
   s.finished = at_.batches >= total_batches_ || at_.reached_target;
   s.ok = true;

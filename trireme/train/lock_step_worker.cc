@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/train/first_broken.h"
+#include "trireme/train/move_state.h"
 #include "trireme/train/replica_check.h"
 #include "trireme/train/shard_state.h"
 
@@ -13,15 +14,16 @@ using runtime::Task;
 Task<Status> LockStepWorker::restore() {
   const IsShared is_shared = [this](const Tensor& t) { return replica_->is_shared(t); };
   if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(group_, replica_->state(), start_.restored, is_shared));
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, replica_->state(), start_.restored, is_shared));
     at_ = start_.at;
     TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(),
                                                        start_.restored, at_.steps, ShardMove::kRestore,
                                                        plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
-    TR_CO_RETURN_IF_ERROR(co_await inherit_state(group_, c_.job.model.init_from, start_.prepared->inherited,
-                                                 replica_->parameters(), start_.restored, is_shared));
+    TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, group_, c_.job.model.init_from,
+                                                 start_.prepared->inherited, replica_->parameters(),
+                                                 start_.restored, is_shared));
   }
   start_.restored.clear();
   TR_CO_RETURN_IF_ERROR(replica_->publish());
@@ -283,7 +285,8 @@ Task<Result<Summary>> LockStepWorker::run() {
   if (group_.world() > 1) {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await gather_shares(rt_, group_, own_share()));
   }
-  const Summary summary = summarise();
+  Summary summary = summarise();
+  summary.parameters_sha256 = co_await hash_parameters(rt_, replica_->parameters());
   if (writes()) {
     const std::string text = to_json(summary).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));

@@ -1,8 +1,8 @@
 #include "trireme/train/replica_checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "trireme/train/move_state.h"
 #include "trireme/train/slots.h"
 
 namespace trireme::train {
@@ -66,7 +66,8 @@ Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
   return out;
 }
 
-Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors mine, const io::NamedTensors& restored) {
+Task<Status> restore_replicas(runtime::Runtime& rt, comm::Group& workers, io::NamedTensors mine,
+                              const io::NamedTensors& restored) {
   TR_CO_ASSIGN_OR_RETURN(const Tensor known, Tensor::allocate(cpu_device(), {DType::kF32, {1}}));
   *known.data<float>() = workers.rank() == 0 && has_replicas(mine, restored, workers.world()) ? 1.0F : 0.0F;
   std::uint32_t index = 0;
@@ -75,10 +76,9 @@ Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors mine, const
   for (int w = 0; w < workers.world(); ++w)
     for (const auto& [name, tensor] : mine) {
       TR_CO_ASSIGN_OR_RETURN(const Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
-      const std::size_t bytes = tensor.type().num_bytes();
-      if (workers.rank() == 0) std::memcpy(copy.raw(), find(restored, name_of(name, w))->raw(), bytes);
+      if (workers.rank() == 0) co_await copy_tensor(rt, *find(restored, name_of(name, w)), copy);
       TR_CO_RETURN_IF_ERROR(co_await spread(workers, index++, copy));
-      if (workers.rank() == w) std::memcpy(tensor.raw(), copy.raw(), bytes);
+      if (workers.rank() == w) co_await copy_tensor(rt, copy, tensor);
     }
   co_return Status();
 }

@@ -22,7 +22,7 @@ Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
 
 // Rank 0's restored tensors into everybody's own replica_state, where the checkpoint has them for exactly
 // these workers; nothing happens otherwise.
-runtime::Task<Status> restore_replicas(comm::Group& workers, io::NamedTensors mine,
+runtime::Task<Status> restore_replicas(runtime::Runtime& rt, comm::Group& workers, io::NamedTensors mine,
                                        const io::NamedTensors& restored);
 
 }  // namespace trireme::train

@@ -1,9 +1,9 @@
 #include "trireme/train/server_state.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "trireme/runtime/sync.h"
+#include "trireme/tensor/host_zeros.h"
 #include "trireme/train/coordinator.h"
 #include "trireme/train/server_role.h"
 
@@ -131,8 +131,7 @@ Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::
   for (const StatePiece& piece : pieces) {
     Tensor& whole = wholes[piece.name];
     if (whole.is_null()) {
-      TR_CO_ASSIGN_OR_RETURN(whole, Tensor::allocate(cpu_device(), piece.whole));
-      std::memset(whole.raw(), 0, whole.type().num_bytes());
+      TR_CO_ASSIGN_OR_RETURN(whole, allocate_zeros(cpu_device(), piece.whole));
     }
     reads.push_back(read(mail, piece, whole));
   }

@@ -1,13 +1,13 @@
 #include "trireme/train/start.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/measured_kernels.h"
 #include "trireme/train/memory_estimate.h"
+#include "trireme/train/move_state.h"
 #include "trireme/train/open_device.h"
 #include "trireme/train/roles.h"
 #include "trireme/train/share_text.h"
@@ -211,8 +211,8 @@ Task<Status> spread(comm::Group& group, std::uint32_t index, std::string name, T
 
 }  // namespace
 
-Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io::NamedTensors& restored,
-                           IsShared is_shared) {
+Task<Status> restore_state(runtime::Runtime& rt, comm::Group& group, io::NamedTensors state,
+                           const io::NamedTensors& restored, IsShared is_shared) {
   std::uint32_t index = 0;
   for (const auto& [name, tensor] : state) {
     if (group.rank() == 0) {
@@ -221,7 +221,7 @@ Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io:
         co_return error(Code::kCorrupt,
                         "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
                         tensor.type().to_string());
-      std::memcpy(tensor.raw(), saved->raw(), tensor.type().num_bytes());
+      co_await copy_tensor(rt, *saved, tensor);
     }
     if (is_shared && is_shared(tensor)) continue;
     TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
@@ -229,8 +229,9 @@ Task<Status> restore_state(comm::Group& group, io::NamedTensors state, const io:
   co_return Status();
 }
 
-Task<Status> inherit_state(comm::Group& group, std::string_view from, const std::vector<std::string>& names,
-                           io::NamedTensors state, const io::NamedTensors& source, IsShared is_shared) {
+Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, std::string_view from,
+                           const std::vector<std::string>& names, io::NamedTensors state,
+                           const io::NamedTensors& source, IsShared is_shared) {
   std::uint32_t index = 0;
   for (const auto& [name, tensor] : state) {
     if (std::find(names.begin(), names.end(), name) == names.end()) continue;
@@ -242,7 +243,7 @@ Task<Status> inherit_state(comm::Group& group, std::string_view from, const std:
                         "models part, set model.cut_at to the first layer that differs",
                         from, given == nullptr ? "nothing" : given->type().to_string(), name,
                         tensor.type().to_string());
-      std::memcpy(tensor.raw(), given->raw(), tensor.type().num_bytes());
+      co_await copy_tensor(rt, *given, tensor);
     }
     if (is_shared && is_shared(tensor)) continue;
     TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));

@@ -39,12 +39,12 @@ using IsShared = std::function<bool(const Tensor&)>;
 
 // Rank 0's restored tensors into `state` (same names, same order) on every rank. What is shared is written by
 // rank 0 alone.
-runtime::Task<Status> restore_state(comm::Group& group, io::NamedTensors state,
+runtime::Task<Status> restore_state(runtime::Runtime& rt, comm::Group& group, io::NamedTensors state,
                                     const io::NamedTensors& restored, IsShared is_shared = {});
 
 // Rank 0's `source` tensors into those of `state` that are named in `names`, on every rank: a model that
 // starts from another one's weights. kInvalid names what does not fit.
-runtime::Task<Status> inherit_state(comm::Group& group, std::string_view from,
+runtime::Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, std::string_view from,
                                     const std::vector<std::string>& names, io::NamedTensors state,
                                     const io::NamedTensors& source, IsShared is_shared = {});
 

@@ -88,7 +88,10 @@ bool Peer::push_some(Outgoing& out, std::uint64_t free) {
 
 bool Peer::push_on_loop() {
   bool progress = false;
-  for (bool asked = false; !outgoing_.empty() && broken_.ok();) {
+  // A receiver that keeps up would let this go on to the end of everything. Not less than a full ring, whose
+  // reader rings when there is room again.
+  const std::uint64_t limit = data_out_.written() + std::max(kBytesPerPoll, data_out_.capacity());
+  for (bool asked = false; !outgoing_.empty() && broken_.ok() && data_out_.written() < limit;) {
     std::uint64_t free = 0;
     if (!data_out_.free_bytes(free)) {
       fail("its read position is outside the ring");

@@ -32,6 +32,8 @@ class RingWriter {
     tail_ += round_up(bytes);
   }
   void publish() { header_->tail.store(tail_, std::memory_order_release); }
+  std::uint64_t written() const { return tail_; }  // since the start
+  std::uint64_t capacity() const { return capacity_; }
   // Asks for a ring of the bell. The caller must look at free_bytes once more afterwards: the flag and the
   // consumer's position are ordered by sequential consistency on both sides, so one of the two sees the
   // other.
