@@ -20,20 +20,15 @@ namespace {
 bool is_max_pool(const OpDef& def) { return &def == &op::kMaxPool2d || &def == &op::kMaxPool2dPlaces; }
 bool is_low(DType d) { return d == DType::kBF16 || d == DType::kF16; }
 
-class Absorber {
+class Absorber : private RewritingPass {
  public:
   Absorber(const Graph& graph, const std::set<std::string, std::less<>>& ops)
-      : graph_(graph),
+      : RewritingPass(graph),
         ops_(ops),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        is_output_(graph, false),
         wanted_(graph),
         low_(graph),
         cast_at_(graph, -1),
         remade_at_(graph, -1) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
     for (std::int32_t i = graph.size() - 1; i >= 0; --i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
         wanted_[Value{i, k}] = wanted_as({i, k});
@@ -46,7 +41,6 @@ class Absorber {
   }
 
  private:
-  bool movable(std::int32_t id) const { return movable_[static_cast<std::size_t>(id)]; }
   bool moves(std::int32_t id) const {
     const OpDef* def = graph_.node(id).def;
     return movable(id) &&
@@ -68,14 +62,14 @@ class Absorber {
   // The 16-bit dtype that all readers make of a f32 value, at once or after moving it; nothing where somebody
   // wants it as it is. Readers come later and are known.
   std::optional<DType> wanted_as(Value v) const {
-    if (is_output_[v] || graph_.type(v).dtype != DType::kF32 || users_[v].empty()) return std::nullopt;
+    if (is_output(v) || graph_.type(v).dtype != DType::kF32 || readers(v).empty()) return std::nullopt;
     std::optional<DType> to;
     const auto agree = [&](std::optional<DType> d) {
       if (!d || (to && *to != *d)) return false;
       to = d;
       return true;
     };
-    for (const std::int32_t user : users_[v]) {
+    for (const std::int32_t user : readers(v)) {
       const Node& node = graph_.node(user);
       if (is_cast(user, true)) {
         if (!agree(node.outputs[0].dtype)) return std::nullopt;
@@ -97,7 +91,7 @@ class Absorber {
     if (is_cast(id, false)) {
       low_[Value{id, 0}] = rewriter_.at(node.inputs[0]);
       // Made where somebody reads it; a result at once, so that nobody keeps the 16 bits until the end.
-      return is_output_[Value{id, 0}] ? rewriter_.copy(id).status() : Status();
+      return is_output(Value{id, 0}) ? rewriter_.copy(id).status() : Status();
     }
     if (is_cast(id, true) && low_dtype(node.inputs[0]) == node.outputs[0].dtype) {
       rewriter_.map({id, 0}, low_[node.inputs[0]]);
@@ -155,7 +149,7 @@ class Absorber {
         TR_RETURN_IF_ERROR(low({id, k}, *to).status());
     if (!elementwise || wanted_[Value{id, 0}]) return {};
     // Some readers want it in 16 bits: a group can write both at once.
-    for (const std::int32_t user : users_[Value{id, 0}])
+    for (const std::int32_t user : readers(Value{id, 0}))
       if (is_cast(user, true)) TR_RETURN_IF_ERROR(low({id, 0}, graph_.node(user).outputs[0].dtype).status());
     return {};
   }
@@ -249,7 +243,7 @@ class Absorber {
   }
   // The value in f32; a cast of it is shared by the run of elementwise ops under way.
   Result<Value> full(Value v) {
-    if (remade_at_[v] >= 0 && remade_at_[v] != run_ && !is_output_[v]) {
+    if (remade_at_[v] >= 0 && remade_at_[v] != run_ && !is_output(v)) {
       const Node& node = graph_.node(v.node);
       std::vector<Value> inputs;
       for (const Value in : node.inputs) {
@@ -276,12 +270,7 @@ class Absorber {
                          fmt::format("{}/{}", node.name, dtype_name(to)), node.site);
   }
 
-  const Graph& graph_;
   const std::set<std::string, std::less<>>& ops_;
-  mutable Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
-  ValueMap<bool> is_output_;
   ValueMap<std::optional<DType>> wanted_;
   ValueMap<Value> low_;               // in the new graph; null: not in 16 bits
   std::int32_t run_ = 0;              // of elementwise ops, counted

@@ -15,16 +15,9 @@ struct Chain {
   bool relu = false;
 };
 
-class BiasConvolutions {
+class BiasConvolutions : private RewritingPass {
  public:
-  explicit BiasConvolutions(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        is_output_(graph, false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit BiasConvolutions(const Graph& graph) : RewritingPass(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t id = 0; id < graph_.size(); ++id) {
@@ -35,11 +28,6 @@ class BiasConvolutions {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
-  bool has_one_reader(Value v) const { return !is_output_[v] && users_[v].size() == 1; }
-
   // What ends in node `id`, whose result is read in 16 bits only.
   Chain chain_to(std::int32_t id) const {
     Chain c{.relu = is(id, op::kRelu)};
@@ -56,8 +44,8 @@ class BiasConvolutions {
     return image[1] >= kLeastChannels && reads_low({id, 0}, graph_.type(low).dtype) ? c : Chain{};
   }
   bool reads_low(Value v, DType low) const {
-    return !is_output_[v] && !users_[v].empty() &&
-           std::all_of(users_[v].begin(), users_[v].end(), [&](std::int32_t user) {
+    return !is_output(v) && !readers(v).empty() &&
+           std::all_of(readers(v).begin(), readers(v).end(), [&](std::int32_t user) {
              return is(user, op::kCast) && graph_.node(user).outputs[0].dtype == low;
            });
   }
@@ -70,12 +58,6 @@ class BiasConvolutions {
                                 rewriter_.at(graph_.node(chain.bias).inputs[1]), node.outputs[0].dtype,
                                 std::move(attrs));
   }
-
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
-  ValueMap<bool> is_output_;
 };
 
 }  // namespace

@@ -9,16 +9,9 @@
 namespace trireme::graph {
 namespace {
 
-class BiasProducts {
+class BiasProducts : private RewritingPass {
  public:
-  explicit BiasProducts(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        is_output_(graph, false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit BiasProducts(const Graph& graph) : RewritingPass(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t id = 0; id < graph_.size(); ++id) {
@@ -29,11 +22,6 @@ class BiasProducts {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
-  bool has_one_reader(Value v) const { return !is_output_[v] && users_[v].size() == 1; }
-
   // The product that a bias is added to by node `id`, or -1.
   std::int32_t product_of(std::int32_t id) const {
     if (!is(id, op::kBiasAdd)) return -1;
@@ -48,8 +36,8 @@ class BiasProducts {
     return reads_low({id, 0}, graph_.type(low).dtype) ? low.node : -1;
   }
   bool reads_low(Value v, DType low) const {
-    return !is_output_[v] && !users_[v].empty() &&
-           std::all_of(users_[v].begin(), users_[v].end(), [&](std::int32_t user) {
+    return !is_output(v) && !readers(v).empty() &&
+           std::all_of(readers(v).begin(), readers(v).end(), [&](std::int32_t user) {
              if (is(user, op::kCast)) return graph_.node(user).outputs[0].dtype == low;
              if (is(user, op::kReshape)) return reads_low({user, 0}, low);
              return is(user, op::kSoftmaxCrossEntropyStep) && graph_.node(user).inputs[0] == v;
@@ -61,12 +49,6 @@ class BiasProducts {
     return rewriter_.put_biased(id, op::kMatmulBiasAct, rewriter_.at(node.inputs),
                                 rewriter_.at(graph_.node(id).inputs[1]), node.outputs[0].dtype, node.attrs);
   }
-
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
-  ValueMap<bool> is_output_;
 };
 
 }  // namespace

@@ -38,17 +38,10 @@ bool is_in(std::span<const OpDef* const> defs, const OpDef* def) {
 }
 bool is_image(const TensorType& type) { return type.shape.rank() == 4; }
 
-class ChannelsLast {
+class ChannelsLast : private RewritingPass {
  public:
   ChannelsLast(const Graph& graph, const std::set<std::string, std::less<>>& ops)
-      : graph_(graph),
-        ops_(ops),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        roots_(storage_roots(graph)),
-        rows_(graph),
-        last_(graph) {}
+      : RewritingPass(graph), ops_(ops), roots_(storage_roots(graph)), rows_(graph), last_(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i) TR_RETURN_IF_ERROR(visit(i));
@@ -59,7 +52,7 @@ class ChannelsLast {
  private:
   Status visit(std::int32_t id) {
     const Node& node = graph_.node(id);
-    if (movable_[static_cast<std::size_t>(id)]) {
+    if (movable(id)) {
       const bool near =
           std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_known_last(v); });
       if (ops_.contains(node.def->name) && (near || is_in(kConvolutions, node.def)) && all_images(node))
@@ -104,7 +97,7 @@ class ChannelsLast {
     const Node& node = graph_.node(id);
     if (node.def != &op::kBroadcastTo || !all_images(node)) return false;
     const Shape& from = graph_.type(node.inputs[0]).shape;
-    const auto& users = users_[Value{id, 0}];
+    const auto& users = readers(Value{id, 0});
     return from[2] * from[3] == 1 && std::any_of(users.begin(), users.end(), [&](std::int32_t user) {
              const Node& reader = graph_.node(user);
              return takes_rows(reader) && std::any_of(reader.inputs.begin(), reader.inputs.end(),
@@ -223,11 +216,7 @@ class ChannelsLast {
                          node.name + "/transpose", node.site);
   }
 
-  const Graph& graph_;
   const std::set<std::string, std::less<>>& ops_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   ValueMap<Value> roots_;
   ValueMap<Value> rows_, last_;  // in the new graph; null: not there (yet)
 };

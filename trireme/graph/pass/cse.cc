@@ -9,11 +9,11 @@ namespace trireme::graph {
 
 Result<Graph> merge_common(const Graph& graph) {
   Rewriter rewriter(graph);
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  const Overview over(graph);
   std::unordered_map<std::string, std::int32_t> seen;  // what a node does -> the new node that does it
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph.node(i);
-    if (!movable[static_cast<std::size_t>(i)]) {
+    if (!over.movable(i)) {
       TR_RETURN_IF_ERROR(rewriter.copy(i).status());
       continue;
     }

@@ -10,16 +10,15 @@
 namespace trireme::graph {
 namespace {
 
-bool is_product(const Graph& graph, Value v, const ValueMap<std::vector<std::int32_t>>& users,
-                const std::vector<bool>& movable) {
+bool is_product(const Graph& graph, Value v, const Overview& over) {
   const Node& node = graph.node(v.node);
   const auto matrix = [&](Value in) {
     return graph.type(in).dtype == DType::kF32 && graph.type(in).shape.rank() == 2;
   };
   const auto named = std::count_if(graph.outputs().begin(), graph.outputs().end(),
                                    [&](const auto& output) { return output.second == v; });
-  return node.def == &op::kMatmul && std::all_of(node.inputs.begin(), node.inputs.end(), matrix) &&
-         users[v].empty() && named == 1 && movable[static_cast<std::size_t>(v.node)];
+  return over.is(v.node, op::kMatmul) && std::all_of(node.inputs.begin(), node.inputs.end(), matrix) &&
+         over.readers(v).empty() && named == 1;
 }
 
 Result<FactoredGradient> factored(const Graph& graph, const std::string& parameter, const Node& node) {
@@ -44,13 +43,12 @@ Result<Value> copy_of(Rewriter& r, const FactoredGradient& f, const char* which,
 }  // namespace
 
 Result<FactoredGraph> factor_gradients(const Graph& graph, std::span<const std::string> parameters) {
-  const auto users = users_of(graph);
-  const std::vector<bool> movable = movable_nodes(graph, false);
+  const Overview over(graph);
   FactoredGraph out;
   std::map<std::int32_t, std::size_t> taken;  // node -> which
   for (const std::string& name : parameters) {
     const std::optional<Value> v = graph.find_output("grad:" + name);
-    if (!v || !is_product(graph, *v, users, movable)) continue;
+    if (!v || !is_product(graph, *v, over)) continue;
     TR_ASSIGN_OR_RETURN(FactoredGradient f, factored(graph, name, graph.node(v->node)));
     taken.emplace(v->node, out.factored.size());
     out.factored.push_back(std::move(f));

@@ -36,16 +36,15 @@ Result<Tensors> evaluate(const Node& node, const Tensors& in) {
   return out;
 }
 
-class Folder {
+class Folder : private RewritingPass {
  public:
   Folder(const Graph& graph, std::int64_t max_bytes)
-      : graph_(graph), max_bytes_(max_bytes), rewriter_(graph), constants_(graph) {}
+      : RewritingPass(graph), max_bytes_(max_bytes), constants_(graph) {}
 
   Result<Graph> run() {
-    const std::vector<bool> movable = movable_nodes(graph_, /*may_be_random=*/false);
     for (std::int32_t i = 0; i < graph_.size(); ++i) {
       Tensors in;
-      if (!movable[static_cast<std::size_t>(i)] || !gather(i, in)) {
+      if (!movable(i) || !gather(i, in)) {
         TR_RETURN_IF_ERROR(rewriter_.copy(i).status());
         continue;
       }
@@ -135,9 +134,7 @@ class Folder {
     return std::pair<const OpDef*, Attrs>{&op::kConstant, std::move(attrs)};
   }
 
-  const Graph& graph_;
   std::int64_t max_bytes_;
-  Rewriter rewriter_;
   ValueMap<Tensor> constants_;  // null: not a constant, or too large
 };
 

@@ -21,18 +21,10 @@ using op::detail::FusedProgram;
 using op::detail::FusedStep;
 using Members = std::vector<std::int32_t>;  // ascending
 
-class Fuser {
+class Fuser : private RewritingPass {
  public:
   explicit Fuser(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        mutations_(graph),
-        is_output_(graph, false),
-        group_of_(static_cast<std::size_t>(graph.size()), -1) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+      : RewritingPass(graph), mutations_(graph), group_of_(static_cast<std::size_t>(graph.size()), -1) {}
 
   Result<Graph> run(bool join_results) {
     for (std::int32_t i = 0; i < graph_.size(); ++i)
@@ -54,7 +46,7 @@ class Fuser {
   // By itself a sound program, so that groups of candidates are too.
   bool is_candidate(std::int32_t id) const {
     const Node& node = graph_.node(id);
-    if (!movable_[static_cast<std::size_t>(id)] || !op::detail::is_fusable(*node.def)) return false;
+    if (!movable(id) || !op::detail::is_fusable(*node.def)) return false;
     if (node.def == &op::kBiasAdd) return true;
     FusedProgram alone{.num_inputs = static_cast<int>(node.inputs.size()), .steps = {}, .outputs = {}};
     std::vector<TensorType> in;
@@ -97,7 +89,7 @@ class Fuser {
     std::vector<std::int32_t> open;  // groups, one of each shape
     for (std::int32_t id = 0; id < graph_.size(); ++id) {
       const std::int32_t own = group_of_[static_cast<std::size_t>(id)];
-      if (own < 0 || groups_[static_cast<std::size_t>(own)].size() > 1 || !users_[Value{id, 0}].empty() ||
+      if (own < 0 || groups_[static_cast<std::size_t>(own)].size() > 1 || !readers(Value{id, 0}).empty() ||
           shape(id).num_elems() > kMostElems)
         continue;
       const auto same = std::find_if(open.begin(), open.end(), [&](std::int32_t g) {
@@ -125,7 +117,7 @@ class Fuser {
     if (!has_free_bias(members)) return false;
     const std::int32_t last = members.back();
     for (const std::int32_t m : members) {
-      for (const std::int32_t user : users_[Value{m, 0}])
+      for (const std::int32_t user : readers(Value{m, 0}))
         if (user < last && !in(members, user)) return false;
       for (const Value v : graph_.node(m).inputs)
         if (!in(members, v.node) && mutations_.between(v, m, last)) return false;
@@ -134,8 +126,8 @@ class Fuser {
   }
 
   bool leaves(const Members& members, std::int32_t m) const {
-    const auto& users = users_[Value{m, 0}];
-    return is_output_[Value{m, 0}] || users.empty() ||
+    const auto& users = readers(Value{m, 0});
+    return is_output(Value{m, 0}) || users.empty() ||
            std::any_of(users.begin(), users.end(), [&](std::int32_t u) { return !in(members, u); });
   }
 
@@ -152,8 +144,8 @@ class Fuser {
   void put_dying_input_first(const Members& members, const TensorType& out,
                              std::vector<Value>& inputs) const {
     const auto dying = std::find_if(inputs.begin(), inputs.end(), [&](Value v) {
-      return graph_.type(v) == out && !graph_.node(v.node).def->has(op::kFeed) && !is_output_[v] &&
-             users_[v].back() <= members.back();
+      return graph_.type(v) == out && !graph_.node(v.node).def->has(op::kFeed) && !is_output(v) &&
+             readers(v).back() <= members.back();
     });
     if (dying != inputs.end()) std::rotate(inputs.begin(), dying, dying + 1);
   }
@@ -180,7 +172,7 @@ class Fuser {
       const Node& node = graph_.node(m);
       if (node.def != &op::kBiasAdd) continue;
       if (in(members, node.inputs[1].node)) return false;
-      for (const std::int32_t other : users_[node.inputs[1]])
+      for (const std::int32_t other : readers(node.inputs[1]))
         if (other != m && in(members, other) && node.outputs[0].shape.rank() != 2) return false;
     }
     return true;
@@ -218,12 +210,7 @@ class Fuser {
     return {};
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
-  ValueMap<bool> is_output_;
   std::vector<std::int32_t>
       group_of_;  // -1: none; a group that was merged into another is not named any more
   std::vector<Members> groups_;

@@ -12,16 +12,9 @@ struct Chain {
   std::int32_t last() const { return relu >= 0 ? relu : bias; }
 };
 
-class Epilogues {
+class Epilogues : private Overview {
  public:
-  explicit Epilogues(const Graph& graph)
-      : graph_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        mutations_(graph),
-        is_output_(graph, false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit Epilogues(const Graph& graph) : Overview(graph), mutations_(graph) {}
 
   Result<Graph> run() {
     std::vector<Chain> ends(static_cast<std::size_t>(graph_.size()));
@@ -49,16 +42,14 @@ class Epilogues {
   // The only reader of node `id`, if it is movable, of op `def` and reads it as input 0.
   std::int32_t only_reader(std::int32_t id, const OpDef& def) const {
     const Value v{id, 0};
-    if (is_output_[v] || users_[v].size() != 1) return -1;
-    const std::int32_t user = users_[v][0];
-    const Node& node = graph_.node(user);
-    const bool fits = node.def == &def && movable_[static_cast<std::size_t>(user)] && node.inputs[0] == v;
-    return fits ? user : -1;
+    if (!has_one_reader(v)) return -1;
+    const std::int32_t user = readers(v)[0];
+    return is(user, def) && graph_.node(user).inputs[0] == v ? user : -1;
   }
 
   Chain chain_from(std::int32_t id) const {
     const Node& node = graph_.node(id);
-    if (!movable_[static_cast<std::size_t>(id)]) return {};
+    if (!movable(id)) return {};
     if (node.def != &op::kConv2d && (node.def != &op::kMatmul || node.outputs[0].shape.rank() != 2))
       return {};
     Chain c{.product = id, .bias = only_reader(id, op::kBiasAdd), .relu = -1};
@@ -83,11 +74,7 @@ class Epilogues {
     return {};
   }
 
-  const Graph& graph_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
-  ValueMap<bool> is_output_;
 };
 
 }  // namespace

@@ -24,18 +24,10 @@ struct Backward {
   std::int32_t add = -1, cast = -1;  // of two gradients of y, and of their sum in 16 bits
 };
 
-class NormFuser {
+class NormFuser : private RewritingPass {
  public:
   explicit NormFuser(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        mutations_(graph),
-        is_output_(graph, false),
-        gone_(static_cast<std::size_t>(graph.size()), false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+      : RewritingPass(graph), mutations_(graph), gone_(static_cast<std::size_t>(graph.size()), false) {}
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i) match(i);
@@ -52,12 +44,6 @@ class NormFuser {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
-  bool only_for(Value v, std::int32_t reader) const {
-    return !is_output_[v] && users_[v] == std::vector<std::int32_t>{reader};
-  }
   bool changes(std::span<const Value> values, std::int32_t first, std::int32_t last) const {
     return std::any_of(values.begin(), values.end(),
                        [&](Value v) { return mutations_.between(v, first, last); });
@@ -98,7 +84,7 @@ class NormFuser {
     const Forward& f = forward_.at(known->second);
     const Node& norm = graph_.node(f.norm);
     const std::vector<Value> seen{norm.inputs[0], norm.inputs[1], {f.norm, 1}, {f.norm, 2}, {id, 0}};
-    const auto& users = users_[Value{id, 0}];
+    const auto& users = readers(Value{id, 0});
     const auto user = std::find_if(users.begin(), users.end(), [&](std::int32_t u) {
       return is(u, op::kBatchNormGrad) && graph_.node(u).inputs == seen && graph_.node(u).attrs == norm.attrs;
     });
@@ -157,12 +143,7 @@ class NormFuser {
     return rewriter_.add(op::kCast, std::move(inputs), cast.attrs, cast.name, cast.site);
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
-  ValueMap<bool> is_output_;
   std::vector<bool> gone_;                        // part of a group that stands elsewhere
   std::map<std::int32_t, Forward> forward_;       // by norm
   std::map<std::int32_t, std::int32_t> norm_of_;  // by relu

@@ -11,13 +11,9 @@
 namespace trireme::graph {
 namespace {
 
-class Hoister {
+class Hoister : private RewritingPass {
  public:
-  explicit Hoister(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        base_(graph) {}
+  explicit Hoister(const Graph& graph) : RewritingPass(graph), base_(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i) TR_RETURN_IF_ERROR(visit(i));
@@ -28,13 +24,12 @@ class Hoister {
  private:
   Status visit(std::int32_t id) {
     const Node& node = graph_.node(id);
-    const bool movable = movable_[static_cast<std::size_t>(id)];
-    if (movable && node.def == &op::kReshape && graph_.node(node.inputs[0].node).def != &op::kVariable) {
+    if (movable(id) && node.def == &op::kReshape && graph_.node(node.inputs[0].node).def != &op::kVariable) {
       const Value from = node.inputs[0];
       base_[Value{id, 0}] = base_[from].is_null() ? rewriter_.at(from) : Value(base_[from]);
       return {};
     }
-    if (movable && node.def != &op::kBiasAdd && op::detail::is_fusable(*node.def)) {
+    if (movable(id) && node.def != &op::kBiasAdd && op::detail::is_fusable(*node.def)) {
       if (const std::optional<Shape> shape = shape_to_use(node)) return compute_in(id, *shape);
     }
     return copy(id);
@@ -109,9 +104,6 @@ class Hoister {
     return rewriter_.at(v);
   }
 
-  const Graph& graph_;
-  mutable Rewriter rewriter_;
-  std::vector<bool> movable_;
   ValueMap<Value> base_;  // in the new graph: the same elements in the shape that they were computed in;
                           // null: as they are
 };

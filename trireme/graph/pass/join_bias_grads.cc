@@ -21,17 +21,13 @@ bool adds_up(const Graph& graph, const Node& node, Value v) {
 
 // Gradients of biases by the groups that make what they read.
 std::map<std::int32_t, std::int32_t> find_pairs(const Graph& graph) {
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
-  const ValueMap<std::vector<std::int32_t>> users = users_of(graph);
+  const Overview over(graph);
   std::map<std::int32_t, std::int32_t> pairs;
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Value first{id, 0};
-    if (graph.node(id).def != &op::kFused || !movable[static_cast<std::size_t>(id)] ||
-        graph.type(first).shape.rank() != 2)
-      continue;
-    for (const std::int32_t user : users[first])
-      if (movable[static_cast<std::size_t>(user)] && adds_up(graph, graph.node(user), first))
-        pairs.try_emplace(id, user);
+    if (!over.is(id, op::kFused) || graph.type(first).shape.rank() != 2) continue;
+    for (const std::int32_t user : over.readers(first))
+      if (over.movable(user) && adds_up(graph, graph.node(user), first)) pairs.try_emplace(id, user);
   }
   return pairs;
 }

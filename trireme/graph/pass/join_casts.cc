@@ -14,12 +14,12 @@ using Casts = std::vector<std::int32_t>;  // ascending
 
 // Casts of variables to 16 bits, by dtype, that can stand where the first of them stands.
 std::map<DType, Casts> find_casts(const Graph& graph) {
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  const Overview over(graph);
   const Mutations mutations(graph);
   std::map<DType, Casts> casts;
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    if (node.def != &op::kCast || !movable[static_cast<std::size_t>(id)]) continue;
+    if (!over.is(id, op::kCast)) continue;
     const Value from = node.inputs[0];
     const Node& variable = graph.node(from.node);
     const DType to = node.outputs[0].dtype;

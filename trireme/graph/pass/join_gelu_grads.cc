@@ -38,10 +38,9 @@ bool same_attrs(const Attrs& a, const Attrs& b) {
   return one == other;
 }
 
-class Joiner {
+class Joiner : private RewritingPass {
  public:
-  explicit Joiner(const Graph& graph)
-      : graph_(graph), rewriter_(graph), movable_(movable_nodes(graph, /*may_be_random=*/false)) {}
+  explicit Joiner(const Graph& graph) : RewritingPass(graph) {}
 
   Result<Graph> run() {
     TR_RETURN_IF_ERROR(find());
@@ -69,7 +68,7 @@ class Joiner {
   Status find() {
     for (std::int32_t gelu = 0; gelu < graph_.size(); ++gelu) {
       const Node& node = graph_.node(gelu);
-      if (node.def != &op::kGelu || !movable_[static_cast<std::size_t>(gelu)]) continue;
+      if (!is(gelu, op::kGelu)) continue;
       TR_ASSIGN_OR_RETURN(const Pattern pattern, pattern_of(graph_.type(node.inputs[0]), node.attrs));
       const Node& root = pattern.graph.node(pattern.root.node);
       for (std::int32_t id = 0; id < graph_.size(); ++id) {
@@ -88,17 +87,14 @@ class Joiner {
       return *dy == got;
     }
     const Node &a = p.graph.node(want.node), &b = graph_.node(got.node);
-    if (a.def != b.def || want.index != got.index || !movable_[static_cast<std::size_t>(got.node)] ||
-        a.outputs != b.outputs || a.inputs.size() != b.inputs.size() || !same_attrs(a.attrs, b.attrs))
+    if (a.def != b.def || want.index != got.index || !movable(got.node) || a.outputs != b.outputs ||
+        a.inputs.size() != b.inputs.size() || !same_attrs(a.attrs, b.attrs))
       return false;
     for (std::size_t i = 0; i < a.inputs.size(); ++i)
       if (!matches(p, a.inputs[i], b.inputs[i], x, dy)) return false;
     return true;
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
   std::map<std::int32_t, Found> found_;  // by the last node of the gradient
 };
 

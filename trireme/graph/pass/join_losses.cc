@@ -16,12 +16,10 @@ struct Loss {
   std::int32_t first() const { return correct < 0 ? losses : std::min(losses, correct); }
 };
 
-class Joiner {
+class Joiner : private RewritingPass {
  public:
   explicit Joiner(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
+      : RewritingPass(graph),
         loss_of_(static_cast<std::size_t>(graph.size()), -1),
         done_(static_cast<std::size_t>(graph.size()), false) {
     find();
@@ -33,15 +31,12 @@ class Joiner {
   }
 
  private:
-  bool movable(std::int32_t id) const { return movable_[static_cast<std::size_t>(id)]; }
-
   void find() {
-    const ValueMap<std::vector<std::int32_t>> users = users_of(graph_);
     for (std::int32_t i = 0; i < graph_.size(); ++i) {
-      if (graph_.node(i).def != &op::kSoftmaxCrossEntropyGrad || !movable(i)) continue;
+      if (!is(i, op::kSoftmaxCrossEntropyGrad)) continue;
       Loss loss{.grad = i};
       const auto of = std::span(graph_.node(i).inputs).first(3);
-      for (const std::int32_t user : users[of[0]]) {
+      for (const std::int32_t user : readers(of[0])) {
         const Node& node = graph_.node(user);
         if (!movable(user) || loss_of_[static_cast<std::size_t>(user)] >= 0 || node.inputs.size() != 3 ||
             !std::equal(of.begin(), of.end(), node.inputs.begin()))
@@ -96,9 +91,6 @@ class Joiner {
     return {};
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
   std::vector<Loss> found_;
   std::vector<std::int32_t> loss_of_;  // by node; -1: none
   std::vector<bool> done_;

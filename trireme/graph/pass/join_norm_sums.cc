@@ -19,41 +19,37 @@ struct Join {
 bool is_low(DType d) { return d == DType::kBF16 || d == DType::kF16; }
 
 std::map<std::int32_t, Join> find_joins(const Graph& graph) {
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
-  const ValueMap<std::vector<std::int32_t>> users = users_of(graph);
-  const auto is = [&](std::int32_t id, const OpDef& def) {
-    return graph.node(id).def == &def && movable[static_cast<std::size_t>(id)];
-  };
-  ValueMap<bool> is_output(graph, false);
-  for (const auto& [name, v] : graph.outputs()) is_output[v] = true;
+  const Overview over(graph);
   std::map<std::int32_t, Join> joins;  // by the sum
   for (std::int32_t norm = 0; norm < graph.size(); ++norm) {
     const Value dx{norm, 0};
-    if (!is(norm, op::kLayerNormGrad) || is_output[dx] || users[dx].size() != 1) continue;
-    const std::int32_t sum = users[dx][0];
+    if (!over.is(norm, op::kLayerNormGrad) || !over.has_one_reader(dx)) continue;
+    const std::int32_t sum = over.readers(dx)[0];
     const auto& parts = graph.node(sum).inputs;
     const Value total{sum, 0};
-    if (!is(sum, op::kAdd) || parts[0] == parts[1] || graph.type(parts[0]) != graph.type(parts[1])) continue;
+    if (!over.is(sum, op::kAdd) || parts[0] == parts[1] || graph.type(parts[0]) != graph.type(parts[1]))
+      continue;
     // Whatever reads the norm's other results comes later than the sum.
     const auto is_early = [&](std::int32_t user) { return user < sum; };
-    if (std::any_of(users[{norm, 1}].begin(), users[{norm, 1}].end(), is_early) ||
-        std::any_of(users[{norm, 2}].begin(), users[{norm, 2}].end(), is_early))
+    if (std::any_of(over.readers({norm, 1}).begin(), over.readers({norm, 1}).end(), is_early) ||
+        std::any_of(over.readers({norm, 2}).begin(), over.readers({norm, 2}).end(), is_early))
       continue;
     // A cast of the sum, or of it in another shape.
     std::int32_t copy = -1;
     const auto look_at = [&](Value v) {
-      for (const std::int32_t user : users[v])
-        if (copy < 0 && is(user, op::kCast) && is_low(graph.node(user).outputs[0].dtype)) copy = user;
+      for (const std::int32_t user : over.readers(v))
+        if (copy < 0 && over.is(user, op::kCast) && is_low(graph.node(user).outputs[0].dtype)) copy = user;
     };
     look_at(total);
-    for (const std::int32_t user : users[total])
-      if (is(user, op::kReshape)) look_at({user, 0});
+    for (const std::int32_t user : over.readers(total))
+      if (over.is(user, op::kReshape)) look_at({user, 0});
     if (copy < 0) continue;
     Join join{norm, sum, copy, -1};
     if (graph.node(norm).attrs.get_int("num_axes") == 1)
-      for (const std::int32_t wide : users[{copy, 0}])
-        for (const std::int32_t user : users[{wide, 0}])
-          if (is(wide, op::kCast) && is(user, op::kBiasGrad) && graph.type({wide, 0}).shape.rank() == 2 &&
+      for (const std::int32_t wide : over.readers({copy, 0}))
+        for (const std::int32_t user : over.readers({wide, 0}))
+          if (over.is(wide, op::kCast) && over.is(user, op::kBiasGrad) &&
+              graph.type({wide, 0}).shape.rank() == 2 &&
               graph.node(user).outputs[0] == graph.node(norm).outputs[1])
             join.bias = user;
     joins.try_emplace(sum, join);

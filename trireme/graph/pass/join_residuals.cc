@@ -16,17 +16,9 @@ struct Join {
   Value x;  // what the branch is added to
 };
 
-class Joiner {
+class Joiner : private RewritingPass {
  public:
-  explicit Joiner(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        mutations_(graph),
-        is_output_(graph, false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit Joiner(const Graph& graph) : RewritingPass(graph), mutations_(graph) {}
 
   Result<Graph> run() {
     find();
@@ -39,10 +31,6 @@ class Joiner {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
-
   void find() {
     for (std::int32_t sum = 0; sum < graph_.size(); ++sum) {
       if (!is(sum, op::kAdd)) continue;
@@ -62,13 +50,13 @@ class Joiner {
   // A branch with its bias, of which nobody else reads the sum: rows, so that the bias lies along the last
   // dimension.
   bool is_shifted(Value v) const {
-    return is(v.node, op::kBiasAdd) && !is_output_[v] && users_[v].size() == 1 &&
-           graph_.type(v).shape.rank() == 2 && !is_part_.contains(v.node);
+    return is(v.node, op::kBiasAdd) && has_one_reader(v) && graph_.type(v).shape.rank() == 2 &&
+           !is_part_.contains(v.node);
   }
   // The layer norm over the last dimension that reads the sum, or the sum in another shape; -1: none.
   std::int32_t norm_of(std::int32_t sum) const {
     const auto among = [&](Value v) -> std::int32_t {
-      for (const std::int32_t user : users_[v])
+      for (const std::int32_t user : readers(v))
         if (is(user, op::kLayerNorm) && graph_.node(user).inputs[0] == v && !is_part_.contains(user) &&
             graph_.node(user).attrs.get_int("num_axes") == 1 && comes_early(user, sum))
           return user;
@@ -77,7 +65,7 @@ class Joiner {
     const Value total{sum, 0};
     if (graph_.type(total).shape.rank() != 2) return -1;
     std::int32_t norm = among(total);
-    for (const std::int32_t user : users_[total]) {
+    for (const std::int32_t user : readers(total)) {
       const Value seen{user, 0};
       if (norm < 0 && is(user, op::kReshape) && graph_.type(seen).shape.rank() > 0 &&
           graph_.type(seen).shape.dim(-1) == graph_.type(total).shape[1])
@@ -121,12 +109,7 @@ class Joiner {
     return {};
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
-  ValueMap<bool> is_output_;
   std::map<std::int32_t, Join> joins_;  // by the sum
   std::set<std::int32_t> is_part_;
 };

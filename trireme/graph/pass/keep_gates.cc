@@ -22,13 +22,13 @@ struct Ops {
 
 // The forward node of every gradient that has one.
 std::map<std::int32_t, std::int32_t> pairs_of(const Graph& graph, const Ops& ops) {
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  const Overview over(graph);
   const Mutations mutations(graph);
   std::map<std::int32_t, std::int32_t> pairs;
   std::vector<std::int32_t> forwards;
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    if (!movable[static_cast<std::size_t>(id)]) continue;
+    if (!over.movable(id)) continue;
     if (node.def == ops.forward) forwards.push_back(id);
     if (node.def != ops.grad) continue;
     for (const std::int32_t forward : forwards) {

@@ -11,17 +11,14 @@ namespace trireme::graph {
 
 Result<Graph> keep_places(const Graph& graph) {
   Rewriter rewriter(graph);
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  const Overview over(graph);
   const Mutations mutations(graph);
-  const auto is = [&](std::int32_t id, const OpDef& def) {
-    return graph.node(id).def == &def && movable[static_cast<std::size_t>(id)];
-  };
   // The pooling that a gradient belongs to, or -1.
   const auto pool_of = [&](std::int32_t id) -> std::int32_t {
-    if (!is(id, op::kMaxPool2dGrad)) return -1;
+    if (!over.is(id, op::kMaxPool2dGrad)) return -1;
     const Node& grad = graph.node(id);
     const std::int32_t pool = grad.inputs[1].node;
-    if (!is(pool, op::kMaxPool2d) || graph.node(pool).inputs[0] != grad.inputs[0] ||
+    if (!over.is(pool, op::kMaxPool2d) || graph.node(pool).inputs[0] != grad.inputs[0] ||
         graph.node(pool).attrs != grad.attrs || mutations.between(grad.inputs[0], pool, id))
       return -1;
     const auto g = op::detail::pool_geometry(graph.type(grad.inputs[0]), grad.attrs);

@@ -35,11 +35,11 @@ Status lower(const Graph& graph, std::int32_t id, DType dtype, Rewriter& rewrite
 }  // namespace
 
 Result<Graph> lower_recurrences(const Graph& graph, DType dtype) {
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  const Overview over(graph);
   Rewriter rewriter(graph);
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    const bool lowers = movable[static_cast<std::size_t>(id)] &&
+    const bool lowers = over.movable(id) &&
                         std::find(kRecurrences.begin(), kRecurrences.end(), node.def) != kRecurrences.end() &&
                         node.outputs[0].dtype == DType::kF32;
     TR_RETURN_IF_ERROR(lowers ? lower(graph, id, dtype, rewriter) : rewriter.copy(id).status());

@@ -9,18 +9,9 @@
 namespace trireme::graph {
 namespace {
 
-class Masker {
+class Masker : private RewritingPass {
  public:
-  explicit Masker(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        mutations_(graph),
-        is_output_(graph, false),
-        masked_(graph) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit Masker(const Graph& graph) : RewritingPass(graph), mutations_(graph), masked_(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t id = 0; id < graph_.size(); ++id) TR_RETURN_IF_ERROR(visit(id));
@@ -28,14 +19,11 @@ class Masker {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
   // The pooling whose gradient node `id` masks by what was pooled, or -1.
   std::int32_t pool_of(std::int32_t id) const {
     if (!is(id, op::kReluGrad)) return -1;
     const Value dy = graph_.node(id).inputs[0], y = graph_.node(id).inputs[1];
-    if (!is(dy.node, op::kMaxPool2dPlacesGrad) || is_output_[dy] || users_[dy].size() != 1) return -1;
+    if (!is(dy.node, op::kMaxPool2dPlacesGrad) || !has_one_reader(dy)) return -1;
     const std::int32_t pool = graph_.node(dy.node).inputs[1].node;
     return is(pool, op::kMaxPool2dPlaces) && graph_.node(pool).inputs[0] == y &&
                    !mutations_.between(y, pool, id)
@@ -62,12 +50,7 @@ class Masker {
     return rewriter_.copy(id).status();
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
-  ValueMap<bool> is_output_;
   ValueMap<Value> masked_;  // pooled gradients in the new graph, by what was made of them
 };
 

@@ -19,14 +19,9 @@ namespace {
 
 constexpr DType kLow = DType::kBF16;
 
-class Narrower {
+class Narrower : private RewritingPass {
  public:
-  explicit Narrower(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        low_(graph) {}
+  explicit Narrower(const Graph& graph) : RewritingPass(graph), low_(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t id = 0; id < graph_.size(); ++id) {
@@ -37,9 +32,6 @@ class Narrower {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
   template <std::size_t N>
   bool is_one_of(std::int32_t id, const std::array<const OpDef*, N>& defs) const {
     return std::any_of(defs.begin(), defs.end(), [&](const OpDef* def) { return is(id, *def); });
@@ -92,7 +84,7 @@ class Narrower {
   }
   // The cast of v to bf16 among the nodes before `end`.
   std::optional<std::int32_t> find_copy(Value v, std::int32_t end) const {
-    for (const std::int32_t user : users_[v])
+    for (const std::int32_t user : readers(v))
       if (user < end && is(user, op::kCast) && graph_.node(user).outputs[0].dtype == kLow) return user;
     return std::nullopt;
   }
@@ -111,10 +103,6 @@ class Narrower {
     return {};
   }
 
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   ValueMap<Value> low_;  // copies in the new graph; null: none yet
 };
 

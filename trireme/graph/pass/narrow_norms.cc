@@ -24,16 +24,9 @@ constexpr Images kNorms[] = {{&op::kBatchNorm, 3, 0},
                              {&op::kBatchNormReluGrad, 5, -1},
                              {&op::kBatchNormAddReluGrad, 4, 3}};
 
-class Narrower {
+class Narrower : private RewritingPass {
  public:
-  explicit Narrower(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        is_output_(graph, false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit Narrower(const Graph& graph) : RewritingPass(graph) {}
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i) TR_RETURN_IF_ERROR(visit(i));
@@ -45,7 +38,7 @@ class Narrower {
     const Node& node = graph_.node(id);
     const auto* norm = std::find_if(std::begin(kNorms), std::end(kNorms),
                                     [&](const Images& n) { return n.def == node.def; });
-    const bool is_norm = norm != std::end(kNorms) && movable_[static_cast<std::size_t>(id)];
+    const bool is_norm = norm != std::end(kNorms) && movable(id);
     const DType low = is_norm ? narrow_dtype(graph_, node.inputs[0]) : DType::kF32;
     if (low == DType::kF32) return rewriter_.copy(id).status();
     std::vector<Value> inputs = rewriter_.at(node.inputs);
@@ -54,7 +47,7 @@ class Narrower {
     }
     TR_RETURN_IF_ERROR(rewriter_.copy(id, std::move(inputs), node.attrs).status());
     const Value image{id, std::max(norm->output, 0)};
-    if (norm->output < 0 || is_output_[image] || only_narrowed(image, low)) return {};
+    if (norm->output < 0 || is_output(image) || only_narrowed(image, low)) return {};
     TR_ASSIGN_OR_RETURN(const Value now, rounded(rewriter_.at(image), low, node));
     rewriter_.map(image, now);
     return {};
@@ -68,7 +61,7 @@ class Narrower {
     return from == DType::kBF16 || from == DType::kF16 ? from : DType::kF32;
   }
   bool only_narrowed(Value v, DType low) const {
-    const auto& users = users_[v];
+    const auto& users = readers(v);
     return std::all_of(users.begin(), users.end(), [&](std::int32_t user) {
       const Node& node = graph_.node(user);
       return node.def == &op::kCast && node.outputs[0].dtype == low;
@@ -85,12 +78,6 @@ class Narrower {
     return rewriter_.add(op::kCast, std::move(inputs), {{"dtype", to}},
                          fmt::format("{}/{}", norm.name, dtype_name(to)), norm.site);
   }
-
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
-  ValueMap<bool> is_output_;
 };
 
 }  // namespace

@@ -24,19 +24,13 @@ struct Match {
   Value dy;                             // [B, T, H, D]
 };
 
-class Packer {
+class Packer : private RewritingPass {
  public:
   explicit Packer(const Graph& graph)
-      : graph_(graph),
-        rewriter_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
+      : RewritingPass(graph),
         mutations_(graph),
-        is_output_(graph, false),
         at_(static_cast<std::size_t>(graph.size()), -1),
-        gone_(static_cast<std::size_t>(graph.size()), false) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+        gone_(static_cast<std::size_t>(graph.size()), false) {}
 
   Result<Graph> run() {
     for (std::int32_t i = 0; i < graph_.size(); ++i)
@@ -53,9 +47,6 @@ class Packer {
   }
 
  private:
-  bool is(std::int32_t id, const OpDef& def) const {
-    return graph_.node(id).def == &def && movable_[static_cast<std::size_t>(id)];
-  }
   // Swaps tokens and heads.
   bool turns(std::int32_t id) const {
     return is(id, op::kTranspose) &&
@@ -102,10 +93,7 @@ class Packer {
   }
 
   // The only reader of v, or -1.
-  std::int32_t reader(Value v) const {
-    if (is_output_[v] || users_[v].size() != 1) return -1;
-    return users_[v][0];
-  }
+  std::int32_t reader(Value v) const { return has_one_reader(v) ? readers(v)[0] : -1; }
   // The concat that output `part` of the gradient goes to, as its input `part`, or -1. `path`: the nodes
   // before it.
   std::int32_t concat_of(Value v, std::int32_t part, std::vector<std::int32_t>& path) const {
@@ -135,7 +123,7 @@ class Packer {
     const TensorType& type = graph_.type(node.inputs[0]);
     int casts = 0;
     m.dy = unturned(node.inputs[3], casts);
-    if (m.dy.is_null() || casts > 1 || !movable_[static_cast<std::size_t>(m.grad)]) return false;
+    if (m.dy.is_null() || casts > 1 || !movable(m.grad)) return false;
     for (std::int32_t i = 0; i < 3; ++i) {
       const std::int32_t concat = concat_of({m.grad, i}, i, path);
       if (concat < 0 || (i > 0 && concat != m.concat)) return false;
@@ -155,11 +143,11 @@ class Packer {
     const Node& node = graph_.node(id);
     Match m;
     m.attention = id;
-    if (!movable_[static_cast<std::size_t>(id)] || is_output_[{id, 0}] || !find_rows(node.inputs, m)) return;
-    m.turned = users_[{id, 0}];
+    if (!movable(id) || is_output({id, 0}) || !find_rows(node.inputs, m)) return;
+    m.turned = readers({id, 0});
     if (!std::all_of(m.turned.begin(), m.turned.end(), [&](std::int32_t i) { return turns(i); })) return;
     std::vector<std::int32_t> path;
-    for (const std::int32_t user : users_[node.inputs[0]]) {
+    for (const std::int32_t user : readers(node.inputs[0])) {
       const Node& other = graph_.node(user);
       const bool same = other.def == &op::kAttentionGrad && other.attrs == node.attrs &&
                         std::equal(node.inputs.begin(), node.inputs.end(), other.inputs.begin());
@@ -227,12 +215,7 @@ class Packer {
   struct Packed {  // in the new graph
     Value qkv, y;
   };
-  const Graph& graph_;
-  Rewriter rewriter_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
-  ValueMap<bool> is_output_;
   std::vector<Match> matches_;
   std::vector<Packed> packed_;
   std::vector<std::int32_t> at_;  // per node that is replaced: its match, or -1

@@ -92,14 +92,10 @@ struct Candidate {
   double flops = 0;
 };
 
-class Round {
+class Round : private Overview {
  public:
   Round(const Graph& graph, const Profile& profile)
-      : graph_(graph),
-        profile_(profile),
-        movable_(movable_nodes(graph, /*may_be_random=*/true)),
-        users_(users_of(graph)),
-        mutations_(graph) {}
+      : Overview(graph, /*may_be_random=*/true), profile_(profile), mutations_(graph) {}
 
   // Best first.
   std::vector<Candidate> candidates() {
@@ -130,14 +126,14 @@ class Round {
     return std::max({cost.flops, cost.bytes / 4, 1.0});  // moving an element counts as one
   }
   bool is_cheap(std::int32_t id) const {
-    if (!movable_[static_cast<std::size_t>(id)] || graph_.node(id).inputs.empty()) return false;
+    if (!movable(id) || graph_.node(id).inputs.empty()) return false;
     const cost::OpCost cost = node_cost(graph_, id);
     return cost.flops <= kCheapFlopsPerByte * cost.bytes;
   }
 
   std::optional<Candidate> candidate(Value v) const {
     const std::int32_t peak = profile_.peak();
-    const auto& users = users_[v];
+    const auto& users = readers(v);
     const auto late = std::upper_bound(users.begin(), users.end(), peak);
     if (!profile_.in_arena(v) || late == users.end() || profile_.last_access(v) >= graph_.size()) return {};
     Candidate c;
@@ -168,7 +164,7 @@ class Round {
     if (!recipe.insert(id).second) return true;
     for (const Value v : graph_.node(id).inputs) {
       if (mutations_.between(v, id, reader)) return false;
-      const auto& users = users_[v];
+      const auto& users = readers(v);
       const bool there =
           !profile_.in_arena(v) || users.back() >= reader || profile_.last_access(v) >= graph_.size();
       if (there) continue;
@@ -202,10 +198,7 @@ class Round {
     return {};
   }
 
-  const Graph& graph_;
   const Profile& profile_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
   Mutations mutations_;
 };
 

@@ -90,6 +90,14 @@ ValueMap<std::vector<std::int32_t>> users_of(const Graph& graph) {
   return users;
 }
 
+Overview::Overview(const Graph& graph, bool may_be_random)
+    : graph_(graph),
+      movable_(movable_nodes(graph, may_be_random)),
+      users_(users_of(graph)),
+      is_output_(graph, false) {
+  for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
+}
+
 Mutations::Mutations(const Graph& graph) : roots_(storage_roots(graph)), changed_at_(graph) {
   for (std::int32_t i = 0; i < graph.size(); ++i)
     for (const int m : graph.node(i).def->mutated_inputs)

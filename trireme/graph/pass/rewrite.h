@@ -22,6 +22,7 @@ class Rewriter {
 
   const Graph& from() const { return from_; }
   Graph& to() { return to_; }
+  const Graph& to() const { return to_; }
   Value at(Value old) const { return values_[old]; }  // null: not there (yet)
   std::vector<Value> at(std::span<const Value> old) const;
 
@@ -57,6 +58,36 @@ std::vector<bool> movable_nodes(const Graph& graph, bool may_be_random);
 
 // Nodes that read each Value, ascending, once each.
 ValueMap<std::vector<std::int32_t>> users_of(const Graph& graph);
+
+// What passes ask about the graph that they look at: what may move, who reads, what is an output.
+class Overview {
+ public:
+  explicit Overview(const Graph& graph, bool may_be_random = false);
+
+  bool movable(std::int32_t id) const { return movable_[static_cast<std::size_t>(id)]; }
+  bool is(std::int32_t id, const OpDef& def) const { return graph_.node(id).def == &def && movable(id); }
+  const std::vector<std::int32_t>& readers(Value v) const { return users_[v]; }
+  bool is_output(Value v) const { return is_output_[v]; }
+  // Nobody else reads it, and it is no output of the graph.
+  bool has_one_reader(Value v) const { return !is_output_[v] && users_[v].size() == 1; }
+  bool only_for(Value v, std::int32_t reader) const { return has_one_reader(v) && users_[v][0] == reader; }
+
+ protected:
+  const Graph& graph_;
+
+ private:
+  std::vector<bool> movable_;
+  ValueMap<std::vector<std::int32_t>> users_;
+  ValueMap<bool> is_output_;
+};
+
+// A pass with state of its own.
+class RewritingPass : protected Overview {
+ protected:
+  explicit RewritingPass(const Graph& graph) : Overview(graph), rewriter_(graph) {}
+
+  Rewriter rewriter_;
+};
 
 // Nodes that change the storage of a variable, ascending, by storage root (see storage_roots).
 class Mutations {

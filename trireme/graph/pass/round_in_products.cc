@@ -9,16 +9,9 @@
 namespace trireme::graph {
 namespace {
 
-class Rounder {
+class Rounder : private Overview {
  public:
-  explicit Rounder(const Graph& graph)
-      : graph_(graph),
-        movable_(movable_nodes(graph, /*may_be_random=*/false)),
-        users_(users_of(graph)),
-        is_output_(graph, false),
-        mutations_(graph) {
-    for (const auto& [name, v] : graph.outputs()) is_output_[v] = true;
-  }
+  explicit Rounder(const Graph& graph) : Overview(graph), mutations_(graph) {}
 
   Result<Graph> run() {
     Rewriter rewriter(graph_);
@@ -47,11 +40,11 @@ class Rounder {
   bool is_spare(std::int32_t id) const {
     const Node& node = graph_.node(id);
     const Value copy{id, 0};
-    if (node.def != &op::kCast || !movable_[static_cast<std::size_t>(id)] || is_output_[copy] ||
+    if (node.def != &op::kCast || !movable(id) || is_output(copy) ||
         graph_.node(weight_of(id).node).def != &op::kVariable || dtype_size(node.outputs[0].dtype) != 2 ||
         graph_.type(weight_of(id)).dtype != DType::kF32 || node.outputs[0].shape.rank() != 2)
       return false;
-    const auto& users = users_[copy];
+    const auto& users = readers(copy);
     return !users.empty() && std::all_of(users.begin(), users.end(), [&](std::int32_t user) {
       return can_round(user, copy) && !mutations_.between(weight_of(id), id, user);
     });
@@ -59,18 +52,14 @@ class Rounder {
 
   bool can_round(std::int32_t id, Value copy) const {
     const Node& node = graph_.node(id);
-    if (node.def != &op::kMatmul || !movable_[static_cast<std::size_t>(id)] || node.inputs[1] != copy ||
-        node.inputs[0] == copy || node.attrs.get_bool("transpose_a"))
+    if (node.def != &op::kMatmul || !movable(id) || node.inputs[1] != copy || node.inputs[0] == copy ||
+        node.attrs.get_bool("transpose_a"))
       return false;
     const Shape& made = node.outputs[0].shape;
     const std::int64_t columns = made.dim(-1);
     return columns > 0 && made.num_elems() / columns < columns;
   }
 
-  const Graph& graph_;
-  std::vector<bool> movable_;
-  ValueMap<std::vector<std::int32_t>> users_;
-  ValueMap<bool> is_output_;
   Mutations mutations_;
 };
 

@@ -10,20 +10,19 @@ namespace trireme::graph {
 
 Result<Graph> scalar_fills(const Graph& graph) {
   constexpr std::array kOps{&op::kAdd, &op::kSub, &op::kMul, &op::kDiv, &op::kMaximum, &op::kMinimum};
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
+  const Overview over(graph);
   ValueMap<Value> scalars(graph);  // in the new graph, of a fill
   Rewriter rewriter(graph);
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     std::vector<Value> inputs = rewriter.at(node.inputs);
     const bool takes_scalars =
-        movable[static_cast<std::size_t>(id)] && std::find(kOps.begin(), kOps.end(), node.def) != kOps.end();
+        over.movable(id) && std::find(kOps.begin(), kOps.end(), node.def) != kOps.end();
     for (std::size_t i = 0; takes_scalars && i < inputs.size(); ++i) {
       const Value v = node.inputs[i], other = node.inputs[1 - i];
       const Node& fill = graph.node(v.node);
-      if (fill.def != &op::kFill || fill.outputs[0].shape.rank() == 0 ||
-          !movable[static_cast<std::size_t>(v.node)] || graph.node(other.node).def == &op::kFill ||
-          graph.type(other).shape != node.outputs[0].shape)
+      if (!over.is(v.node, op::kFill) || fill.outputs[0].shape.rank() == 0 ||
+          graph.node(other.node).def == &op::kFill || graph.type(other).shape != node.outputs[0].shape)
         continue;
       if (scalars[v].is_null()) {
         Attrs attrs = fill.attrs;

@@ -7,20 +7,15 @@
 namespace trireme::graph {
 
 Result<Graph> widen_products(const Graph& graph) {
-  const std::vector<bool> movable = movable_nodes(graph, /*may_be_random=*/false);
-  const ValueMap<std::vector<std::int32_t>> users = users_of(graph);
-  ValueMap<bool> is_output(graph, false);
-  for (const auto& [name, v] : graph.outputs()) is_output[v] = true;
+  const Overview over(graph);
   // The cast that alone reads the product, or -1.
   const auto cast_of = [&](std::int32_t id) -> std::int32_t {
     const Value v{id, 0};
-    if (graph.node(id).def != &op::kMatmul || !movable[static_cast<std::size_t>(id)] || is_output[v] ||
-        dtype_size(graph.type(v).dtype) != 2 || users[v].size() != 1)
+    if (!over.is(id, op::kMatmul) || dtype_size(graph.type(v).dtype) != 2 || !over.has_one_reader(v))
       return -1;
-    const std::int32_t user = users[v][0];
-    const Node& cast = graph.node(user);
-    const bool fits = cast.def == &op::kCast && movable[static_cast<std::size_t>(user)] &&
-                      cast.outputs[0].dtype == DType::kF32 && is_output[Value{user, 0}];
+    const std::int32_t user = over.readers(v)[0];
+    const bool fits = over.is(user, op::kCast) && graph.node(user).outputs[0].dtype == DType::kF32 &&
+                      over.is_output({user, 0});
     return fits ? user : -1;
   };
   Rewriter rewriter(graph);
