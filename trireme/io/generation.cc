@@ -55,12 +55,6 @@ Task<Status> remove_unnamed(Runtime& rt, std::string path, const Manifest& manif
   co_return Status();
 }
 
-Result<NamedTensors> decode_checked(const Manifest& manifest, std::size_t file, ByteView bytes) {
-  TR_ASSIGN_OR_RETURN(NamedTensors tensors, decode_safetensors(bytes));
-  TR_RETURN_IF_ERROR(check_tensors(manifest, file, tensors));
-  return tensors;
-}
-
 }  // namespace
 
 std::string generation_name(std::int64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
@@ -99,6 +93,13 @@ Task<std::string> hash_on_pool(Runtime& rt, ByteView bytes, Owner owner) {
     co_await on_pool(rt, part.size(), std::move(fn));
   }
   co_return hash->hex_digest();
+}
+
+Task<Result<NamedTensors>> decode_on_pool(Runtime& rt, std::shared_ptr<const Bytes> bytes) {
+  const auto tensors = std::make_shared<Result<NamedTensors>>(NamedTensors());
+  runtime::ComputeFn fn = [tensors, bytes](ComputeContext&) { *tensors = decode_safetensors(*bytes); };
+  co_await on_pool(rt, 2 * bytes->size(), std::move(fn));
+  co_return std::move(*tensors);
 }
 
 Task<Result<ManifestFile>> put_file(Runtime& rt, std::string path, std::string name, ByteView bytes,
@@ -147,8 +148,9 @@ Task<Result<NamedTensors>> load_file(Runtime& rt, std::string path, const Manife
   if (sha256 != said.sha256)
     co_return error(Code::kCorrupt, "[checkpoint] {} does not have the hash that its manifest names",
                     file_path);
-  Result<NamedTensors> tensors = decode_checked(manifest, file, *bytes);
-  if (!tensors.ok()) co_return tensors.status().with_prefix(file_path + ": ");
+  Result<NamedTensors> tensors = co_await decode_on_pool(rt, bytes);
+  const Status whole = tensors.ok() ? check_tensors(manifest, file, *tensors) : tensors.status();
+  if (!whole.ok()) co_return whole.with_prefix(file_path + ": ");
   co_return tensors;
 }
 

@@ -28,6 +28,9 @@ using Owner = std::shared_ptr<const void>;
 // SHA-256 on the pool, a few MiB per request: a training step never waits long for a thread.
 runtime::Task<std::string> hash_on_pool(runtime::Runtime& rt, ByteView bytes, Owner owner);
 
+// decode_safetensors on the pool.
+runtime::Task<Result<NamedTensors>> decode_on_pool(runtime::Runtime& rt, std::shared_ptr<const Bytes> bytes);
+
 // Hashes and writes one file of the generation in folder `path`.
 runtime::Task<Result<ManifestFile>> put_file(runtime::Runtime& rt, std::string path, std::string name,
                                              ByteView bytes, Owner owner);

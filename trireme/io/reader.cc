@@ -62,9 +62,10 @@ struct Loaded {
 };
 
 Task<Result<Loaded>> load_file_alone(Runtime& rt, std::string path) {
-  const Result<Bytes> bytes = co_await rt.files().read(path);
+  Result<Bytes> bytes = co_await rt.files().read(path);
   if (!bytes.ok()) co_return bytes.status();
-  Result<NamedTensors> tensors = decode_safetensors(*bytes);
+  Result<NamedTensors> tensors =
+      co_await decode_on_pool(rt, std::make_shared<const Bytes>(std::move(*bytes)));
   if (!tensors.ok()) co_return tensors.status().with_prefix(path + ": ");
   Loaded loaded;
   loaded.path = path;

@@ -45,8 +45,9 @@ Task<Result<Summary>> train_rank(RankContext context) {
   if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
     result = co_await run_leased(context, **group, std::move(*start), keep);
   } else if (start.ok()) {
-    LockStepWorker worker(context, **group, std::move(*start), asked, keep);
-    result = co_await worker.run();
+    const auto worker = std::make_shared<LockStepWorker>(context, **group, std::move(*start), asked, keep);
+    keep.push_back(worker);
+    result = co_await worker->run();
   } else {
     result = start.status();
   }
