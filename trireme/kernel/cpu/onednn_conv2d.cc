@@ -13,7 +13,6 @@
 // Where oneDNN has no fast code for bf16 (the processor, or few channels) the reorders widen to f32 and back.
 #ifdef TRIREME_HAVE_ONEDNN
 
-#include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <unordered_map>
@@ -23,8 +22,6 @@
 #include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
-#include "trireme/kernel/cpu/simd/loops.h"
-#include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {
 namespace {
@@ -41,13 +38,6 @@ constexpr ShapeOfOp shape_fn(Kind kind) {
   return kind == Kind::kForward     ? forward_shape
          : kind == Kind::kInputGrad ? input_grad_shape
                                     : filter_grad_shape;
-}
-
-// oneDNN's plain loops: slower than any other way.
-template <typename Pd>
-bool is_plain(const Pd& pd) {
-  const std::string_view name = pd.impl_info_str();
-  return name.starts_with("ref") || name.starts_with("gemm:ref");
 }
 
 // Images: where the primitive wants another order than row-major, `move` takes them there (or back, for a
@@ -161,10 +151,7 @@ void Plan::run(const dnnl::engine& engine, Kind kind, std::byte* x, std::byte* f
                std::byte* workspace) const {
   const OneThread one_thread;
   dnnl::stream stream(engine);
-  constexpr int kArgs[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                               {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-                               {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-  const auto& names = kArgs[static_cast<int>(kind)];
+  const std::array<int, 3> names = conv_args(kind);
   std::unordered_map<int, memory> args{{DNNL_ARG_SCRATCHPAD, memory(scratch_, engine, workspace)},
                                        {names[1], memory(filter_, engine, filter)}};
   const auto move = [&](const Port& port, std::byte* plain) {
@@ -266,7 +253,6 @@ class ConvState final : public op::KernelState {
     });
   }
 
-  // Slice i is part i / channels of the images and part i % channels of the channels.
   void run_filter_grad(op::KernelArgs& args) const {
     std::byte* const out = args.out(0).raw();
     const std::int64_t part_bytes = elem_bytes() * part(1).o * s_.taps();
@@ -279,28 +265,10 @@ class ConvState final : public op::KernelState {
                slice_range(s_.n, cut_.images, i / cut_.channels), i % cut_.channels, i);
     });
     const auto floats = static_cast<std::int64_t>(smaller_.filter().get_size() / sizeof(float));
-    const auto values = [&](int i) { return reinterpret_cast<float*>(partial(i)); };
-    // In the order of the images, whatever thread adds.
-    for_elems(args.parallel, cut_.images > 1 ? floats * cut_.channels : 0,
-              [&](std::int64_t first, std::int64_t last) {
-                while (first < last) {
-                  const auto channel = static_cast<int>(first / floats);
-                  const std::int64_t at = first % floats, n = std::min(last - first, floats - at);
-                  for (int i = 1; i < cut_.images; ++i)
-                    vector_loops().add(values(channel) + at, values(i * cut_.channels + channel) + at,
-                                       values(channel) + at, n);
-                  first += n;
-                }
-              });
-    if (!move_) return;
-    const int at_once = std::min(pieces(), args.parallel.width());
-    for_slices(args.parallel, pieces(), at_once, [&](std::int64_t first, std::int64_t last, int i) {
-      for (std::int64_t p = first; p < last; ++p) {
-        const auto channel = static_cast<int>(p / move_->pieces());
-        move_->run(engine_, static_cast<int>(p % move_->pieces()), partial(channel),
-                   out + channel * part_bytes, own(args, i));
-      }
-    });
+    add_partials(args.parallel, cut_, floats, partial);
+    if (move_)
+      move_sums(args.parallel, engine_, cut_, *move_, partial, out, part_bytes,
+                [&](int i) { return own(args, i); });
   }
 
   Call call_;

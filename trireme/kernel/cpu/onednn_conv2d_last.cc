@@ -6,7 +6,6 @@
 // f32.
 #ifdef TRIREME_HAVE_ONEDNN
 
-#include <algorithm>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -16,8 +15,6 @@
 #include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
-#include "trireme/kernel/cpu/simd/loops.h"
-#include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
@@ -79,10 +76,7 @@ class Part {
            std::byte* scratch) const {
     const OneThread one_thread;
     dnnl::stream stream(engine);
-    constexpr int kArgs[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                 {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-                                 {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-    const auto& names = kArgs[static_cast<int>(kind)];
+    const std::array<int, 3> names = conv_args(kind);
     conv_.execute(stream, {{names[0], memory(x_, engine, x)},
                            {names[1], memory(filter_, engine, filter)},
                            {names[2], memory(y_, engine, y)},
@@ -90,12 +84,9 @@ class Part {
   }
 
  private:
-  // oneDNN's plain loops are slower than any other way.
   template <typename Pd>
   bool adopt(const Pd& pd) {
-    if (!pd) return false;
-    const std::string_view name = pd.impl_info_str();
-    if (name.starts_with("ref") || name.starts_with("gemm:ref")) return false;
+    if (!pd || is_plain(pd)) return false;
     scratch_ = pd.scratchpad_desc();
     return ok_ = true;
   }
@@ -163,7 +154,6 @@ class LastState final : public op::KernelState {
            static_cast<std::size_t>(slice) * (scratch_bytes_ + dy_bytes_);
   }
 
-  // Slice i is part i / channels of the images and part i % channels of the channels.
   void run_filter_grad(op::KernelArgs& args) const {
     std::byte *const x = args.in(0).raw(), *const dy = args.in(1).raw(), *const out = args.out(0).raw();
     const auto partial = [&](int i) {
@@ -177,29 +167,9 @@ class LastState final : public op::KernelState {
       of(end - begin).run(engine_, kind_, x + begin * x_bytes(), partial(i), from, own(args, i));
     });
     const auto floats = static_cast<std::int64_t>(smaller_.filter().get_size() / sizeof(float));
-    const auto values = [&](int i) { return reinterpret_cast<float*>(partial(i)); };
-    // In the order of the images, whatever thread adds.
-    for_elems(args.parallel, cut_.images > 1 ? floats * cut_.channels : 0,
-              [&](std::int64_t first, std::int64_t last) {
-                while (first < last) {
-                  const auto channel = static_cast<int>(first / floats);
-                  const std::int64_t at = first % floats, n = std::min(last - first, floats - at);
-                  for (int i = 1; i < cut_.images; ++i)
-                    vector_loops().add(values(channel) + at, values(i * cut_.channels + channel) + at,
-                                       values(channel) + at, n);
-                  first += n;
-                }
-              });
-    const int pieces = move_->pieces() * cut_.channels;
-    const std::int64_t part_bytes = 2 * part(1).o * s_.taps();
-    const int at_once = std::min(pieces, args.parallel.width());
-    for_slices(args.parallel, pieces, at_once, [&](std::int64_t first, std::int64_t last, int i) {
-      for (std::int64_t p = first; p < last; ++p) {
-        const auto channel = static_cast<int>(p / move_->pieces());
-        move_->run(engine_, static_cast<int>(p % move_->pieces()), partial(channel),
-                   out + channel * part_bytes, own(args, i));
-      }
-    });
+    add_partials(args.parallel, cut_, floats, partial);
+    move_sums(args.parallel, engine_, cut_, *move_, partial, out, 2 * part(1).o * s_.taps(),
+              [&](int i) { return own(args, i); });
   }
 
   // Part `channel` of the channels of some images, dense.

@@ -2,15 +2,21 @@
 
 #include "trireme/kernel/cpu/onednn_parts.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "trireme/kernel/cpu/one_thread.h"
-#include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {
 
 using dnnl::memory;
+
+std::array<int, 3> conv_args(ConvKind kind) {
+  constexpr std::array<std::array<int, 3>, 3> kArgs{
+      {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+       {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+       {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}}};
+  return kArgs[static_cast<std::size_t>(kind)];
+}
 
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attr;

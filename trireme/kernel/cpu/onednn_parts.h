@@ -1,17 +1,32 @@
-// What convolutions by oneDNN share: how the work is cut over threads, and filters on their way between the
-// graph's order and a primitive's.
+// What convolutions by oneDNN share: how the work is cut over threads, filters on their way between the
+// graph's order and a primitive's, and the sums of their gradients.
 #pragma once
 
 #ifdef TRIREME_HAVE_ONEDNN
 
+#include <algorithm>
+#include <array>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
 #include <vector>
 
 #include "trireme/kernel/cpu/conv_shape.h"
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {
 
 enum class ConvKind { kForward, kInputGrad, kFilterGrad };
+
+// oneDNN's names of x, filter and y.
+std::array<int, 3> conv_args(ConvKind kind);
+
+// oneDNN's plain loops: slower than any other way.
+template <typename Pd>
+bool is_plain(const Pd& pd) {
+  const std::string_view name = pd.impl_info_str();
+  return name.starts_with("ref") || name.starts_with("gemm:ref");
+}
 
 inline std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 dnnl::primitive_attr user_scratchpad();
@@ -53,6 +68,39 @@ class FilterMove {
   std::vector<Move> moves_;
   std::size_t scratch_bytes_ = 0;
 };
+
+// Of filter gradients slice i is part i / channels of the images and part i % channels of the channels, and
+// partial(i) has `floats` numbers. Those of one part of the channels are added into the first, in the order
+// of the images, whatever thread adds.
+template <typename Partial>
+void add_partials(op::Parallel& parallel, const ConvCut& cut, std::int64_t floats, const Partial& partial) {
+  const auto values = [&](int i) { return reinterpret_cast<float*>(partial(i)); };
+  for_elems(parallel, cut.images > 1 ? floats * cut.channels : 0, [&](std::int64_t first, std::int64_t last) {
+    while (first < last) {
+      const auto channel = static_cast<int>(first / floats);
+      const std::int64_t at = first % floats, n = std::min(last - first, floats - at);
+      for (int i = 1; i < cut.images; ++i)
+        vector_loops().add(values(channel) + at, values(i * cut.channels + channel) + at,
+                           values(channel) + at, n);
+      first += n;
+    }
+  });
+}
+
+// Moves those sums to `out`, `part_bytes` apart; scratch(i) is that of the i-th thread.
+template <typename Partial, typename Scratch>
+void move_sums(op::Parallel& parallel, const dnnl::engine& engine, const ConvCut& cut, const FilterMove& move,
+               const Partial& partial, std::byte* out, std::int64_t part_bytes, const Scratch& scratch) {
+  const int pieces = move.pieces() * cut.channels;
+  const int at_once = std::min(pieces, parallel.width());
+  for_slices(parallel, pieces, at_once, [&](std::int64_t first, std::int64_t last, int i) {
+    for (std::int64_t p = first; p < last; ++p) {
+      const auto channel = static_cast<int>(p / move.pieces());
+      move.run(engine, static_cast<int>(p % move.pieces()), partial(channel), out + channel * part_bytes,
+               scratch(i));
+    }
+  });
+}
 
 }  // namespace trireme::kernel
 
