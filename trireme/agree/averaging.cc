@@ -12,7 +12,6 @@
 #include "trireme/agree/averaging.h"
 
 #include "trireme/agree/coded_changes.h"
-#include "trireme/agree/period.h"
 #include "trireme/agree/vector_math.h"
 
 namespace trireme::agree {
@@ -58,24 +57,15 @@ class Averaging final : public Agreement {
   }
 
   RuleReport report() const override {
-    RuleReport r;
-    r.exchanges = counters_.rounds();
-    if (context_.worker != 0) return r;  // reports are added up; these are the same everywhere
-    r.more["outer_steps"] = counters_.rounds();
-    r.more["period"] = counters_.period();
-    r.more["outer"] = context_.options.outer;
-    if (coded_ != nullptr) r.more["encoded_bytes"] = coded_->encoded_bytes();
+    RuleReport r = report_rounds(context_, counters_, coded_.get());
+    if (context_.worker == 0) r.more["outer"] = context_.options.outer;
     return r;
   }
 
   std::vector<std::pair<std::string, Tensor>> state() const override {
-    std::vector<std::pair<std::string, Tensor>> all{{"averaging/counters", counters_.tensor()}};
-    for (std::size_t b = 0; b < agreed_.size(); ++b)
-      all.emplace_back(fmt::format("averaging/agreed/{}", b), agreed_[b]);
+    auto all = state_of_rounds("averaging", counters_, agreed_, coded_.get());
     for (std::size_t b = 0; b < velocity_.size(); ++b)
       all.emplace_back(fmt::format("averaging/velocity/{}", b), velocity_[b]);
-    if (coded_ != nullptr)
-      for (auto& [name, tensor] : coded_->state()) all.emplace_back("averaging/codec/" + name, tensor);
     return all;
   }
 
@@ -116,16 +106,7 @@ class Averaging final : public Agreement {
   }
 
   Task<Status> average() {
-    const auto round = static_cast<std::uint32_t>(counters_.rounds());
-    if (coded_ != nullptr && coded_->encodes_at(round)) {
-      TR_CO_RETURN_IF_ERROR(co_await coded_->mean(round, context_.weights, agreed_));
-    } else {
-      MeanCall call;
-      call.step = round;
-      call.label = "average of bucket";
-      TR_CO_RETURN_IF_ERROR(
-          co_await mean_over_workers(rt_, *context_.workers, std::move(call), context_.weights));
-    }
+    TR_CO_RETURN_IF_ERROR(co_await mean_of_weights(context_, counters_, coded_.get(), agreed_));
     for (std::size_t b = 0; b < agreed_.size(); ++b) {
       if (outer_ == Outer::kAverage)
         co_await copy(rt_, context_.weights[b], agreed_[b]);

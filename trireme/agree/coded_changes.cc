@@ -123,4 +123,39 @@ std::vector<std::pair<std::string, Tensor>> CodedChanges::state() const {
   return all;
 }
 
+Task<Status> mean_of_weights(const RuleContext& context, const PeriodCounters& counters, CodedChanges* coded,
+                             std::vector<Tensor> agreed) {
+  const auto round = static_cast<std::uint32_t>(counters.rounds());
+  if (coded != nullptr && coded->encodes_at(round))
+    co_return co_await coded->mean(round, context.weights, std::move(agreed));
+  MeanCall call;
+  call.step = round;
+  call.label = "average of bucket";
+  co_return co_await mean_over_workers(*context.rt, *context.workers, std::move(call), context.weights);
+}
+
+RuleReport report_rounds(const RuleContext& context, const PeriodCounters& counters,
+                         const CodedChanges* coded) {
+  RuleReport r;
+  r.exchanges = counters.rounds();
+  if (context.worker != 0) return r;  // reports are added up; these are the same everywhere
+  r.more["outer_steps"] = counters.rounds();
+  r.more["period"] = counters.period();
+  if (coded != nullptr) r.more["encoded_bytes"] = coded->encoded_bytes();
+  return r;
+}
+
+std::vector<std::pair<std::string, Tensor>> state_of_rounds(std::string_view rule,
+                                                            const PeriodCounters& counters,
+                                                            const std::vector<Tensor>& agreed,
+                                                            const CodedChanges* coded) {
+  std::vector<std::pair<std::string, Tensor>> all{{fmt::format("{}/counters", rule), counters.tensor()}};
+  for (std::size_t b = 0; b < agreed.size(); ++b)
+    all.emplace_back(fmt::format("{}/agreed/{}", rule, b), agreed[b]);
+  if (coded != nullptr)
+    for (auto& [name, tensor] : coded->state())
+      all.emplace_back(fmt::format("{}/codec/{}", rule, name), tensor);
+  return all;
+}
+
 }  // namespace trireme::agree

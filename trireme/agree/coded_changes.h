@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trireme/agree/agree.h"
+#include "trireme/agree/period.h"
 #include "trireme/comm/coded_sum.h"
 
 namespace trireme::agree {
@@ -41,5 +42,17 @@ class CodedChanges {
   std::vector<std::unique_ptr<comm::CodedSum>> sums_;  // per bucket; null: it travels as it is
   std::vector<Tensor> changes_;                        // of mean()
 };
+
+// What rules share that average the workers' weights every `period` steps; `coded` is null without a codec.
+// weights := their mean, by encoded changes since `agreed` in rounds that encode.
+runtime::Task<Status> mean_of_weights(const RuleContext& context, const PeriodCounters& counters,
+                                      CodedChanges* coded, std::vector<Tensor> agreed);
+RuleReport report_rounds(const RuleContext& context, const PeriodCounters& counters,
+                         const CodedChanges* coded);
+// "<rule>/counters", "<rule>/agreed/<bucket>" and what the codec keeps.
+std::vector<std::pair<std::string, Tensor>> state_of_rounds(std::string_view rule,
+                                                            const PeriodCounters& counters,
+                                                            const std::vector<Tensor>& agreed,
+                                                            const CodedChanges* coded);
 
 }  // namespace trireme::agree

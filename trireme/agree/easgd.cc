@@ -15,7 +15,6 @@
 #include "trireme/agree/easgd.h"
 
 #include "trireme/agree/coded_changes.h"
-#include "trireme/agree/period.h"
 #include "trireme/agree/vector_math.h"
 #include "trireme/runtime/sync.h"
 
@@ -63,13 +62,8 @@ class Easgd final : public Agreement {
   Task<Status> finish() override { co_return co_await wait_for_centre(); }
 
   RuleReport report() const override {
-    RuleReport r;
-    r.exchanges = counters_.rounds();
-    if (context_.worker != 0) return r;  // reports are added up; these are the same everywhere
-    r.more["outer_steps"] = counters_.rounds();
-    r.more["period"] = counters_.period();
-    r.more["elasticity"] = alpha_;
-    if (coded_ != nullptr) r.more["encoded_bytes"] = coded_->encoded_bytes();
+    RuleReport r = report_rounds(context_, counters_, coded_.get());
+    if (context_.worker == 0) r.more["elasticity"] = alpha_;
     return r;
   }
 

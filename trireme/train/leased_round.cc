@@ -39,19 +39,7 @@ Task<Status> Round::begin() {
     at_ = start_.at;
     TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
   }
-  if (c_.progress != nullptr) {
-    Progress::Start start;
-    start.run_dir = c_.run_dir;
-    start.first_batch = at_.batches;
-    start.first_step = at_.steps;
-    start.total_batches = total_;
-    start.batches_per_epoch = per_epoch_;
-    for (const auto* list : {&start_.prepared->parameters, &start_.prepared->frozen})
-      for (const auto& p : *list) start.num_parameters += p.type.shape.num_elems();
-    start.plan = &start_.prepared->plan;
-    start.task = start_.prepared->input.task;
-    c_.progress->on_start(start);
-  }
+  tell_start(c_, *start_.prepared, at_, total_, per_epoch_);
   if (writes()) co_return co_await metrics_.open(at_.steps);
   co_return Status();
 }

@@ -64,19 +64,7 @@ Task<Status> LockStepWorker::begin() {
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(co_await restore());
   replica_->start_feed(at_.batches, total_batches_);
-  if (chief() && c_.progress != nullptr) {
-    Progress::Start start;
-    start.run_dir = c_.run_dir;
-    start.first_batch = at_.batches;
-    start.first_step = at_.steps;
-    start.total_batches = total_batches_;
-    start.batches_per_epoch = per_epoch_;
-    for (const auto* list : {&start_.prepared->parameters, &start_.prepared->frozen})
-      for (const auto& p : *list) start.num_parameters += p.type.shape.num_elems();
-    start.plan = &plan();
-    start.task = start_.prepared->input.task;
-    c_.progress->on_start(start);
-  }
+  if (chief()) tell_start(c_, *start_.prepared, at_, total_batches_, per_epoch_);
   if (writes()) co_return co_await metrics_.open(at_.steps);
   co_return Status();
 }

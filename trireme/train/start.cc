@@ -251,4 +251,20 @@ Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, std::string
   co_return Status();
 }
 
+void tell_start(const RankContext& context, const Prepared& prepared, const Position& at,
+                std::int64_t total_batches, std::int64_t batches_per_epoch) {
+  if (context.progress == nullptr) return;
+  Progress::Start start;
+  start.run_dir = context.run_dir;
+  start.first_batch = at.batches;
+  start.first_step = at.steps;
+  start.total_batches = total_batches;
+  start.batches_per_epoch = batches_per_epoch;
+  for (const auto* list : {&prepared.parameters, &prepared.frozen})
+    for (const auto& p : *list) start.num_parameters += p.type.shape.num_elems();
+  start.plan = &prepared.plan;
+  start.task = prepared.input.task;
+  context.progress->on_start(start);
+}
+
 }  // namespace trireme::train

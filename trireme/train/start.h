@@ -48,6 +48,10 @@ runtime::Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, st
                                     const std::vector<std::string>& names, io::NamedTensors state,
                                     const io::NamedTensors& source, IsShared is_shared = {});
 
+// Whoever shows the run hears how it starts, or goes on at `at`. On rank 0.
+void tell_start(const RankContext& context, const Prepared& prepared, const Position& at,
+                std::int64_t total_batches, std::int64_t batches_per_epoch);
+
 // What this rank prepares with.
 PrepareOptions prepare_options(const RankContext& context, const comm::Group& group);
 // Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
