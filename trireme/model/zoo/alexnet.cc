@@ -9,6 +9,8 @@ constexpr PoolSpec kPool{.window = 3, .stride = 2};
 
 Value classifier(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
   graph::Builder& b = l.graph();
+  l.set_init(
+      "normal(0.01)");  // as in the paper of 2012; values that suit convolutions are too large after pooling
   x = l.dropout("drop6", x, o.get("dropout"));
   x = b.relu(l.dense("fc6", x, scaled(4096, o)));
   x = l.dropout("drop7", x, o.get("dropout"));

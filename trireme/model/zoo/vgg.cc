@@ -16,6 +16,9 @@ Value vgg(LayerBuilder& l, Value x, const ModelInput& in, const Options& o, std:
     x = l.max_pool(x, {});
     channels = std::min<std::int64_t>(2 * channels, 512);
   }
+  // Pooling takes the largest of many values, so what reaches the fully connected layers is large: with the
+  // initial values that suit convolutions the first loss is four times that of guessing, and training breaks.
+  l.set_init("normal(0.01)");
   x = l.dropout("drop1", b.relu(l.dense("fc1", x, scaled(4096, o))), o.get("dropout"));
   x = l.dropout("drop2", b.relu(l.dense("fc2", x, scaled(4096, o))), o.get("dropout"));
   return l.dense("fc3", x, in.num_classes);
