@@ -11,12 +11,13 @@ namespace {
 
 constexpr const char* kOps[] = {"conv2d", "conv2d_input_grad", "conv2d_filter_grad"};
 
-// A 3x3 convolution of `channels` channels into 32 of two or more images.
-Case conv_case(const std::string& op, std::int64_t channels, const std::string& method) {
+// A convolution of `channels` channels into 32 of two or more images, taps x taps.
+Case conv_case(const std::string& op, std::int64_t channels, const std::string& method,
+               std::int64_t taps = 3) {
   using Ints = std::vector<std::int64_t>;
-  const Ints x{3, channels, 9, 14}, filter{32, channels, 3, 3};
+  const Ints x{3, channels, 9, 14}, filter{32, channels, taps, taps};
   const Shape y{3, 32, 9, 14};
-  op::Attrs attrs{{"method", method}, {"pad_h", std::int64_t{1}}, {"pad_w", std::int64_t{1}}};
+  op::Attrs attrs{{"method", method}, {"pad_h", taps / 2}, {"pad_w", taps / 2}};
   if (op == "conv2d") return {op, {Shape(x), Shape(filter)}, attrs};
   const bool input = op == "conv2d_input_grad";
   attrs.set(input ? "input_shape" : "filter_shape", input ? x : filter);
@@ -63,14 +64,16 @@ TEST(ConvMethod, EveryMethodGivesTheSameWithinItsRounding) {
   const std::pair<const char*, double> methods[] = {
       {"direct", 1.2e-7}, {"im2col", 1.2e-7}, {"winograd", 2e-6}};
   for (const std::string op : kOps) {
-    const Values want = run_reference(Problem(conv_case(op, 32, "auto")), DType::kF64);
-    for (const auto& [method, rounding] : methods) {
-      const Case c = conv_case(op, 32, method);
-      const Values got = values_by(c, 2);
-      double worst = 0;
-      for (std::size_t i = 0; i < want[0].size(); ++i)
-        worst = std::max(worst, std::abs(got[0][i] - want[0][i]));
-      EXPECT_LE(worst, rounding * terms(c)) << op << " by " << method;
+    for (const std::int64_t taps : {3, 5}) {
+      const Values want = run_reference(Problem(conv_case(op, 32, "auto", taps)), DType::kF64);
+      for (const auto& [method, rounding] : methods) {
+        const Case c = conv_case(op, 32, method, taps);
+        const Values got = values_by(c, 2);
+        double worst = 0;
+        for (std::size_t i = 0; i < want[0].size(); ++i)
+          worst = std::max(worst, std::abs(got[0][i] - want[0][i]));
+        EXPECT_LE(worst, rounding * terms(c)) << op << " " << taps << " by " << method;
+      }
     }
   }
 }

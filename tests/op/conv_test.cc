@@ -56,7 +56,8 @@ TEST(Conv2d, RefusesWinogradForFiltersThatItDoesNotTake) {
   EXPECT_TRUE(
       infer_types(kConv2d, std::array{x, f}, *complete_attrs(kConv2d, {{"method", "winograd"}})).ok());
   const std::string why = "[op conv2d] attribute 'method': got 'winograd' for filter f32";
-  expect_refused(kConv2d, {x, f32_type({6, 4, 5, 5})}, {{"method", "winograd"}}, why);
+  expect_refused(kConv2d, {x, f32_type({6, 4, 4, 4})}, {{"method", "winograd"}}, why);
+  expect_refused(kConv2d, {x, f32_type({6, 4, 5, 3})}, {{"method", "winograd"}}, why);
   expect_refused(kConv2d, {x, f}, {{"method", "winograd"}, {"stride_w", 2}}, why);
   expect_refused(kConv2d, {x, f}, {{"method", "winograd"}, {"pad_h", 3}}, why);
 }

@@ -82,6 +82,7 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& ma
     cut_images(c, kImagesPerThread * width);
     c.key = fmt::format("{}|{} threads|{}", machine, width, node.def->name);
     c.key += node_text(c.attrs, c.inputs);
+    for (const std::string& row : c.rows) c.key += "|" + row;  // a choice among others is none among these
     by_key.try_emplace(c.key, std::move(c)).first->second.nodes.push_back(node.name);
   }
   std::vector<Contest> contests;

@@ -22,6 +22,10 @@ void add_conv2d(std::vector<OpCase>& t) {
   t.push_back({&kConv2d, "by im2col", {{kReal, shape(x)}, {kReal, shape(f)}}, one("method", "im2col")});
   t.push_back(
       {&kConv2d, "by winograd", {{kReal, shape(x)}, {kReal, {6, 4, 3, 3}}}, one("method", "winograd")});
+  t.push_back({&kConv2d,
+               "5x5 by winograd",
+               {{kReal, {2, 4, 6, 5}}, {kReal, {6, 4, 5, 5}}},
+               one("method", "winograd")});
   t.push_back({&kConv2d, "strided padded", {{kReal, shape(x)}, {kReal, shape(f)}}, conv(2, 1, 1, 1)});
   t.push_back({&kConv2d, "dilated groups", {{kReal, shape(x)}, {kReal, shape(fg)}}, conv(1, 1, 2, 2)});
   t.push_back({&kConv2d, "one pixel", {{kReal, {1, 1, 1, 1}}, {kReal, {1, 1, 1, 1}}}});
@@ -46,6 +50,7 @@ void add_conv2d_grads(std::vector<OpCase>& t) {
   add("plain", {2, 6, 3, 3}, f, {}, x);
   add("by im2col", {2, 6, 3, 3}, f, one("method", "im2col"), x);
   add("by winograd", {2, 6, 3, 2}, {6, 4, 3, 3}, one("method", "winograd"), x);
+  add("5x5 by winograd", {2, 6, 2, 1}, {6, 4, 5, 5}, one("method", "winograd"), {2, 4, 6, 5});
   add("strided padded", {2, 6, 3, 5}, f, conv(2, 1, 1, 1), x);
   add("dilated groups", {2, 6, 3, 5}, fg, conv(1, 1, 2, 2), x);
   add("more padding than image", {1, 1, 7, 4}, {1, 1, 1, 1}, conv(1, 3, 1, 1), {1, 1, 1, 2});

@@ -33,8 +33,8 @@ double pairs(std::int64_t in, std::int64_t out, std::int64_t k, std::int64_t str
 }
 
 bool takes_winograd(const ConvGeometry& g) {
-  return g.kh == 3 && g.kw == 3 && g.stride_h == 1 && g.stride_w == 1 && g.dilation_h == 1 &&
-         g.dilation_w == 1 && g.groups == 1 && g.pad_h <= 2 && g.pad_w <= 2;
+  return (g.kh == 3 || g.kh == 5) && g.kw == g.kh && g.stride_h == 1 && g.stride_w == 1 &&
+         g.dilation_h == 1 && g.dilation_w == 1 && g.groups == 1 && g.pad_h < g.kh && g.pad_w < g.kw;
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ AttrSpec result_shape_attr(std::string_view name) {
 std::vector<AttrSpec> conv_attrs(std::string_view shape_attr) {
   std::vector<AttrSpec> specs = window_attrs();
   specs.push_back(
-      {"method", std::string("auto"), "how it is computed: auto, direct, im2col or winograd (3x3 filters)"});
+      {"method", std::string("auto"), "how it is computed: auto, direct, im2col or winograd (3x3, 5x5)"});
   if (!shape_attr.empty()) specs.push_back(result_shape_attr(shape_attr));
   return specs;
 }
@@ -116,10 +116,11 @@ Result<ConvGeometry> conv_geometry(const TensorType& x, const TensorType& filter
                  g.groups);
   }
   if (attrs.find("method") != nullptr && attrs.get_text("method") == "winograd" && !takes_winograd(g)) {
-    return error(Code::kInvalid,
-                 "attribute 'method': got 'winograd' for filter {}, expected 3x3 with stride 1, dilation 1, "
-                 "one group and padding up to 2; use auto",
-                 filter.to_string());
+    return error(
+        Code::kInvalid,
+        "attribute 'method': got 'winograd' for filter {}, expected 3x3 or 5x5 with stride 1, dilation "
+        "1, one group and padding below the filter's side; use auto",
+        filter.to_string());
   }
   TR_ASSIGN_OR_RETURN(g.oh, out_size("height", g.h, g.kh, g.stride_h, g.pad_h, g.dilation_h));
   TR_ASSIGN_OR_RETURN(g.ow, out_size("width", g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w));

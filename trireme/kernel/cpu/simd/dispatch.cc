@@ -25,7 +25,10 @@ const RowLoops& row_loops() { return best_of(kAvx512Rows, kAvx2Rows, kBaselineRo
 const MiscLoops& misc_loops() { return best_of(kAvx512Misc, kAvx2Misc, kBaselineMisc); }
 const CellSet& cell_loops() { return best_of(kAvx512Cells, kAvx2Cells, kBaselineCells); }
 const UpdateLoops& update_loops() { return best_of(kAvx512Updates, kAvx2Updates, kBaselineUpdates); }
-const WinogradLoops& winograd_loops() { return best_of(kAvx512Winograd, kAvx2Winograd, kBaselineWinograd); }
+const WinogradLoops& winograd_loops(std::int64_t taps) {
+  const WinogradSet& set = best_of(kAvx512Winograd, kAvx2Winograd, kBaselineWinograd);
+  return taps == 3 ? set.three : set.five;
+}
 const ChannelLoops& channel_loops() { return best_of(kAvx512Channels, kAvx2Channels, kBaselineChannels); }
 
 #else
@@ -36,7 +39,9 @@ const RowLoops& row_loops() { return kBaselineRows; }
 const UpdateLoops& update_loops() { return kBaselineUpdates; }
 const CellSet& cell_loops() { return kBaselineCells; }
 const MiscLoops& misc_loops() { return kBaselineMisc; }
-const WinogradLoops& winograd_loops() { return kBaselineWinograd; }
+const WinogradLoops& winograd_loops(std::int64_t taps) {
+  return taps == 3 ? kBaselineWinograd.three : kBaselineWinograd.five;
+}
 const ChannelLoops& channel_loops() { return kBaselineChannels; }
 
 #endif

@@ -25,7 +25,7 @@ const RowLoops kAvx2Rows = TR_ROW_LOOPS(avx2);
 const UpdateLoops kAvx2Updates = TR_UPDATE_LOOPS(avx2);
 const CellSet kAvx2Cells = TR_CELL_LOOPS(avx2);
 const MiscLoops kAvx2Misc = TR_MISC_LOOPS(avx2);
-const WinogradLoops kAvx2Winograd = TR_WINOGRAD_LOOPS(avx2);
+const WinogradSet kAvx2Winograd = TR_WINOGRAD_SET(avx2);
 const ChannelLoops kAvx2Channels = TR_CHANNEL_LOOPS(avx2);
 }  // namespace trireme::kernel
 

@@ -2,6 +2,9 @@
 #include "trireme/kernel/cpu/simd/sets.h"
 
 #ifdef __x86_64__
+#include <immintrin.h>
+
+#define TR_AVX512
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"))), \
@@ -26,7 +29,7 @@ const RowLoops kAvx512Rows = TR_ROW_LOOPS(avx512);
 const UpdateLoops kAvx512Updates = TR_UPDATE_LOOPS(avx512);
 const CellSet kAvx512Cells = TR_CELL_LOOPS(avx512);
 const MiscLoops kAvx512Misc = TR_MISC_LOOPS(avx512);
-const WinogradLoops kAvx512Winograd = TR_WINOGRAD_LOOPS(avx512);
+const WinogradSet kAvx512Winograd = TR_WINOGRAD_SET(avx512);
 const ChannelLoops kAvx512Channels = TR_CHANNEL_LOOPS(avx512);
 }  // namespace trireme::kernel
 

@@ -12,6 +12,6 @@ const RowLoops kBaselineRows = TR_ROW_LOOPS(baseline);
 const UpdateLoops kBaselineUpdates = TR_UPDATE_LOOPS(baseline);
 const CellSet kBaselineCells = TR_CELL_LOOPS(baseline);
 const MiscLoops kBaselineMisc = TR_MISC_LOOPS(baseline);
-const WinogradLoops kBaselineWinograd = TR_WINOGRAD_LOOPS(baseline);
+const WinogradSet kBaselineWinograd = TR_WINOGRAD_SET(baseline);
 const ChannelLoops kBaselineChannels = TR_CHANNEL_LOOPS(baseline);
 }  // namespace trireme::kernel

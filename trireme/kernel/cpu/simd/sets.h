@@ -60,11 +60,15 @@
     .dropout = set::dropout, .is_first_maximum = set::is_first_maximum, .add_squares = set::add_squares, \
     .response = set::response                                                                            \
   }
-#define TR_WINOGRAD_LOOPS(set)                                                                \
-  {                                                                                           \
-    .gather = set::gather, .scatter = set::scatter, .data = set::data, .spread = set::spread, \
-    .result = set::result, .filter = set::filter_forth, .filter_back = set::filter_back       \
+#define TR_WINOGRAD_FORM(set, form)                                                                     \
+  {                                                                                                     \
+    .taps = set::form::kTaps, .side = set::form::kSide, .gather = set::gather, .scatter = set::scatter, \
+    .data = set::data<set::form>, .spread = set::spread<set::form>, .result = set::result<set::form>,   \
+    .filter = set::filter_forth<set::form>, .filter_back = set::filter_back<set::form>,                 \
+    .product = set::kProduct                                                                            \
   }
+#define TR_WINOGRAD_SET(set) \
+  { .three = TR_WINOGRAD_FORM(set, Three), .five = TR_WINOGRAD_FORM(set, Five) }
 #define TR_CHANNEL_LOOPS(set)                                                                      \
   {                                                                                                \
     .sums = {set::sums_f, set::sums_h}, .off_squares = {set::off_squares_f, set::off_squares_h},   \
@@ -84,7 +88,7 @@ extern const RowLoops kBaselineRows;
 extern const UpdateLoops kBaselineUpdates;
 extern const CellSet kBaselineCells;
 extern const MiscLoops kBaselineMisc;
-extern const WinogradLoops kBaselineWinograd;
+extern const WinogradSet kBaselineWinograd;
 extern const ChannelLoops kBaselineChannels;
 #ifdef __x86_64__
 extern const VectorLoops kAvx2Loops, kAvx512Loops;
@@ -93,7 +97,7 @@ extern const RowLoops kAvx2Rows, kAvx512Rows;
 extern const UpdateLoops kAvx2Updates, kAvx512Updates;
 extern const CellSet kAvx2Cells, kAvx512Cells;
 extern const MiscLoops kAvx2Misc, kAvx512Misc;
-extern const WinogradLoops kAvx2Winograd, kAvx512Winograd;
+extern const WinogradSet kAvx2Winograd, kAvx512Winograd;
 extern const ChannelLoops kAvx2Channels, kAvx512Channels;
 #endif
 }  // namespace trireme::kernel
