@@ -1,6 +1,7 @@
 #include "trireme/train/measured_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -17,6 +18,8 @@ namespace {
 using runtime::Task;
 
 constexpr std::int64_t kImagesPerThread = 4;
+constexpr double kFlopsPerThread =
+    2e8;                             // where images are small: some milliseconds, not the waking of threads
 constexpr double kLeastFlops = 2e7;  // below: a fraction of a millisecond, whatever kernel
 constexpr double kHopeless = 1.5;    // times the best so far, after one call
 constexpr double kLeastGain = 0.95;  // of the time of the table's choice
@@ -50,6 +53,14 @@ void cut_images(Contest& c, std::int64_t images) {
   c.attrs.set("input_shape", std::move(dims));
 }
 
+std::int64_t images_for(const graph::Graph& g, std::int32_t id, int width) {
+  const graph::Node& node = g.node(id);
+  const Shape& y = node.def == &op::kConv2d ? node.outputs[0].shape : g.type(node.inputs[1]).shape;
+  const auto images = static_cast<double>(y[0]);
+  const double enough = std::ceil(kFlopsPerThread * images / graph::node_cost(g, id).flops);
+  return width * std::max(kImagesPerThread, static_cast<std::int64_t>(enough));
+}
+
 // The first is the table's choice.
 std::vector<std::string> rows_for(const Contest& c, int width) {
   std::vector<std::string> rows;
@@ -79,7 +90,7 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& ma
     for (const op::Value v : node.inputs) c.inputs.push_back(g.type(v));
     c.rows = rows_for(c, width);
     if (c.rows.size() < 2) continue;
-    cut_images(c, kImagesPerThread * width);
+    cut_images(c, images_for(g, id, width));
     c.key = fmt::format("{}|{} threads|{}", machine, width, node.def->name);
     c.key += node_text(c.attrs, c.inputs);
     for (const std::string& row : c.rows) c.key += "|" + row;  // a choice among others is none among these
