@@ -1,0 +1,227 @@
+// Calls of a group: admitted, run, ended.
+#include <algorithm>
+#include <utility>
+
+#include "trireme/comm/transport_group.h"
+
+namespace trireme::comm {
+namespace {
+
+using collective::Kind;
+
+// A wrong call on purpose: another collective.
+Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast : Kind::kAllreduce; }
+
+}  // namespace
+
+runtime::Task<Status> TransportGroup::run(Request r) {
+  if (!verdict_.ok()) co_return verdict_;
+  if (!left_.ok()) co_return left_;  // nobody would end the wait
+  Kind told = r.kind;
+  if (!r.is_leave) {
+    switch (rt_.fault_point("collective", ++num_operations_)) {
+      case runtime::FaultAction::kNone:
+        break;
+      case runtime::FaultAction::kMiscall:
+        told = wrong_kind(r.kind);
+        break;
+      case runtime::FaultAction::kError:
+        fail(operation_of(told, r.call), "injected failure");
+        co_await drained_.wait_until(kForever);
+        co_return verdict_;
+    }
+  }
+  const std::uint16_t id = r.members == nullptr ? options_.id : r.members->id;
+  if (const auto dead = dead_groups_.find(id); dead != dead_groups_.end()) co_return dead->second;
+  if (direct_ && direct_->takes(r)) {
+    Combine combine;
+    TR_CO_RETURN_IF_ERROR(Admission::check_direct(r, combine));
+    const net::Fingerprint fingerprint = Admission::fingerprint_of(r, told);
+    const net::CallId call = book_.count(admission_.identity_of(r));
+    const DirectCalls::Started started =
+        direct_->start(r, admission_.identity_of(r), fingerprint, combine, ++num_started_);
+    if (started.ended) {
+      membership_->note_progress();
+      co_return *started.ended;
+    }
+    write_down_direct(r, told, fingerprint, call);
+    const DirectEntry entry{book_, call};
+    tell_waiting_on_loop();
+    co_return co_await direct_->wait(started.number);
+  }
+  RunRequest request;
+  CallShape shape;
+  TR_CO_RETURN_IF_ERROR(admission_.prepare(r, request, shape));
+  shape.kind = told;
+  request.fingerprint.kind = static_cast<std::uint8_t>(told);
+  request.operation = operation_of(told, r.call);
+
+  RunSlot& slot = take_slot();
+  slot.call = book_.count(request.id);
+  slot.failure = ok_status();
+  book_.started(slot.call, request.fingerprint, shape, request.operation);
+  runtime::OneShot<Status> done(rt_);
+  const Waiter waiter(slot, &done);
+  if (Status s = slot.run->start(std::move(request)); !s.ok()) {
+    book_.ended(slot.call);
+    free_slot(slot);
+    co_return s;
+  }
+  membership_->note_call(slot.call);
+  slot.active = true;
+  slot.serial = ++num_started_;
+  active_.push_back(slot.run->number());
+  settle_on_loop(slot);
+  // Bounded by the membership: a lost, silent or stuck rank ends it.
+  co_await done.wait_until(kForever);
+  co_return done.value();
+}
+
+void TransportGroup::write_down_direct(const Request& r, Kind told, const net::Fingerprint& fingerprint,
+                                       const net::CallId& id) {
+  const CallShape shape{.kind = told,
+                        .dtype = r.dtype,
+                        .count = r.count,
+                        .reduction = r.call.reduction,
+                        .algorithm = "direct",
+                        .parts = hash_parts({}, {}, r.call.leaf_runs)};
+  book_.started(id, fingerprint, shape, operation_of(told, r.call));
+  membership_->note_call(id);
+  if (std::exchange(direct_failed_, false)) membership_->compare_call(id);
+}
+
+TransportGroup::RunSlot& TransportGroup::take_slot() {
+  if (free_slots_.empty()) {
+    const auto number = static_cast<std::uint32_t>(runs_.size());
+    RunSlot& slot = runs_.emplace_back();
+    slot.run = std::make_unique<ProgramRun>(rt_, *transport_, number, static_cast<net::Completion&>(*this),
+                                            static_cast<RunListener&>(*this));
+    return slot;
+  }
+  RunSlot& slot = runs_[free_slots_.back()];
+  free_slots_.pop_back();
+  return slot;
+}
+
+void TransportGroup::free_slot(RunSlot& slot) {
+  slot.run->release();
+  free_slots_.push_back(slot.run->number());
+}
+
+void TransportGroup::on_complete(std::uint64_t cookie, const Status& status) {
+  RunSlot& slot = runs_[cookie >> 32];
+  const auto step = static_cast<std::uint32_t>(cookie);
+  if (status.ok()) {
+    membership_->note_progress();
+    slot.run->completed(step);
+  } else {
+    slot.run->stop();
+    slot.run->message_failed();
+    if (verdict_.ok() && slot.failure.ok()) report_on_loop(slot, step, status);
+  }
+  settle_on_loop(slot);
+}
+
+void TransportGroup::on_piece(std::uint64_t cookie, std::uint64_t bytes) {
+  membership_->note_progress();
+  runs_[cookie >> 32].run->arrived(static_cast<std::uint32_t>(cookie), bytes);
+}
+
+void TransportGroup::report_on_loop(const RunSlot& slot, std::uint32_t step, const Status& status) {
+  const ProgramRun& run = *slot.run;
+  const std::string& reason = status.context().reason;
+  if (status.code() == Code::kMismatch) membership_->compare_call(slot.call);
+  membership_->report(run.peer_of(run.step(step)), status.code(), run.operation(),
+                      reason.empty() ? status.message() : reason);
+}
+
+void TransportGroup::on_run_computed(std::uint32_t number, std::uint32_t step) {
+  RunSlot& slot = runs_[number];
+  membership_->note_progress();
+  slot.run->computed(step);
+  settle_on_loop(slot);
+}
+
+// After anything happened to a run: is it over, and whom does this rank wait for now?
+void TransportGroup::settle_on_loop(RunSlot& slot) {
+  if (!slot.active) return;
+  if (!verdict_.ok()) {
+    if (slot.run->is_idle()) end_run_on_loop(slot, verdict_);
+    return;
+  }
+  if (!slot.failure.ok()) {
+    if (slot.run->is_idle()) end_run_on_loop(slot, slot.failure);
+    return;
+  }
+  if (slot.run->is_finished() && !charge_on_loop(slot)) {
+    end_run_on_loop(slot, ok_status());
+    return;
+  }
+  if (slot.run->number() == active_.front()) tell_waiting_on_loop();
+}
+
+// Virtual time: the cost of the sums that were done at once. True: under way, the run ends when it is paid.
+bool TransportGroup::charge_on_loop(RunSlot& slot) {
+  const cost::OpCost cost = slot.run->deferred_cost();
+  if (!rt_.is_virtual() || cost.bytes == 0) return false;
+  slot.run->charge_started();
+  runtime::ComputeRequest request;
+  request.cost = cost;
+  request.label = "reduce";
+  request.done = [this, &slot] {
+    slot.run->charge_ended();
+    settle_on_loop(slot);
+  };
+  rt_.start_compute(std::move(request));
+  return true;
+}
+
+void TransportGroup::end_run_on_loop(RunSlot& slot, const Status& status) {
+  slot.active = false;
+  active_.erase(std::find(active_.begin(), active_.end(), slot.run->number()));
+  if (slot.done != nullptr) slot.done->set(status);
+  book_.ended(slot.call);
+  free_slot(slot);
+  membership_->note_progress();
+  if (verdict_.ok()) tell_waiting_on_loop();
+}
+
+// Of the oldest call, else of the oldest question. Cheap: the membership is told only when the peer or the
+// call changed.
+void TransportGroup::tell_waiting_on_loop() {
+  RunSlot* slot = active_.empty() ? nullptr : &runs_[active_.front()];
+  int peer = slot == nullptr ? -1 : slot->run->waits_for();
+  std::uint64_t serial = slot == nullptr ? 0 : slot->serial;
+  const std::uint64_t direct = direct_ ? direct_->oldest_serial() : 0;
+  const bool is_direct = direct != 0 && (serial == 0 || direct < serial);
+  if (is_direct) {
+    serial = direct;
+    peer = direct_->waits_for();
+  }
+  // Who waits for letters, or for none in particular, says nothing about whom it waits for.
+  const bool patient = serial == 0 && mailbox_ != nullptr;
+  if (patient) {
+    peer = mailbox_->asks();
+    serial = kMailSerial | mailbox_->oldest_question();
+  }
+  if (peer == told_peer_ && serial == told_serial_) return;
+  told_peer_ = peer;
+  told_serial_ = serial;
+  membership_->set_waiting({peer,
+                            patient     ? mailbox_->question_text()
+                            : peer < 0  ? std::string()
+                            : is_direct ? direct_->operation()
+                                        : slot->run->operation(),
+                            patient});
+}
+
+void TransportGroup::on_direct_failed(int peer, const std::string& operation, const Status& status) {
+  if (!verdict_.ok()) return;
+  if (const auto call = book_.find_under_way(operation))
+    membership_->compare_call(*call);
+  else
+    direct_failed_ = true;  // it begins: compared when it is written down
+  membership_->report(peer, status.code(), operation, status.context().reason);
+}
+
+}  // namespace trireme::comm
