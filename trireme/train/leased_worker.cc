@@ -1,206 +1,20 @@
 #include "trireme/train/leased_worker.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "trireme/agree/server_updates.h"
-#include "trireme/comm/mailbox.h"
-#include "trireme/io/checkpoint_writer.h"
-#include "trireme/train/coordinator.h"
-#include "trireme/train/first_broken.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/leased_round.h"
+#include "trireme/train/leased_worker_parts.h"
 #include "trireme/train/move_state.h"
-#include "trireme/train/replica.h"
 #include "trireme/train/replica_checkpoint.h"
 #include "trireme/train/server_role.h"
-#include "trireme/train/server_state.h"
-#include "trireme/train/share_weights.h"
-#include "trireme/train/worker_reports.h"
 
 namespace trireme::train {
-namespace {
 
 using comm::Letter;
 using runtime::Task;
 
+namespace {
 constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
-
-class LeasedWorker {
- public:
-  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, Roles roles, StartState start)
-      : c_(context),
-        rt_(*context.rt),
-        group_(group),
-        workers_(workers),
-        mail_(group.mailbox()),
-        roles_(std::move(roles)),
-        start_(std::move(start)),
-        row_(**agree::find_agreement(start_.prepared->plan.agreement)),
-        schedule_(schedule_of(context.job)),
-        num_local_(std::max<std::int64_t>(1, rule_options(context.job).local_replicas)) {}
-
-  ~LeasedWorker() {
-    *alive_ = false;
-    mail_.handle(kLetterTaken, {});
-    if (!servers_.empty()) mail_.handle(kLetterServerState, {});
-  }
-
-  Task<Result<Summary>> run();
-
- private:
-  bool chief() const { return group_.rank() == 0; }
-  const plan::Plan& plan() const { return start_.prepared->plan; }
-
-  Task<Status> begin();
-  Task<Status> make_replica();
-  Status make_local_replicas();
-  Task<void> copy_unshared();
-  Task<Status> restore();
-  Task<Result<Lease>> take();
-  Task<Status> loop();
-  Task<Status> one_round(Replica& replica);
-  Task<Status> one_unit(Replica& replica, const LeasedBatch& batch);
-  Task<Result<Go>> meet();
-  Task<Status> score(const MeetingTicket& ticket, Part part, std::int32_t bit);
-  Task<Status> send_state();
-  Task<Status> farewell();
-
-  RankContext& c_;
-  runtime::Runtime& rt_;
-  comm::Group& group_;
-  comm::Group& workers_;
-  comm::Mailbox& mail_;
-  Roles roles_;
-  StartState start_;
-  const agree::AgreementRow& row_;
-  model::Schedule schedule_;
-  const std::int64_t num_local_;                          // replicas on this worker's weights
-  std::vector<std::unique_ptr<server::Server>> servers_;  // on this rank
-  std::vector<StatePiece> server_pieces_;                 // rank 0: what servers keep beside the model
-  std::unique_ptr<server::Client> client_;
-  std::unique_ptr<Replica> replica_;
-  std::vector<std::unique_ptr<Replica>> local_;  // beside it; they only step
-  std::unique_ptr<Round> rounds_;                // rank 0: what is done, what comes next, what it came to
-  std::unique_ptr<Coordinator> coordinator_;
-  std::vector<Unit> taken_;  // by others, before this worker began them
-  WorkerShare share_;
-  std::map<int, TimeNs> waited_for_;  // at meetings, by worker
-  std::int64_t round_ = 0, clock_ = 0;
-  std::int64_t per_epoch_ = 1, total_batches_ = 0;
-  double drift_ = 0;
-  bool ended_ = false;  // the whole job is done
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-};
-
-Task<Status> LeasedWorker::make_replica() {
-  ReplicaLinks links;
-  links.mail = &mail_;
-  links.leased = true;
-  if (roles_.servers > 0) {
-    TR_CO_ASSIGN_OR_RETURN(const ServerPlan servers, plan_servers(c_.job, *start_.prepared, roles_));
-    TR_CO_RETURN_IF_ERROR(server::slice_coders(servers.link, servers.layout, servers.keys).status());
-    TR_CO_RETURN_IF_ERROR(server::slice_factors(servers.link.factors, servers.layout, servers.keys).status());
-    client_ = server::make_client(rt_, mail_, group_.rank(), roles_.server_ranks, servers.layout,
-                                  servers.keys, servers.link);
-    links.servers = client_.get();
-  }
-  if (row_.shares_weights) {
-    TR_CO_ASSIGN_OR_RETURN(links.shared_weights, co_await share_weights(rt_, workers_, plan()));
-  }
-  auto replica = Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, std::move(links));
-  if (!replica.ok()) co_return replica.status();
-  replica_ = std::move(*replica);
-  TR_CO_RETURN_IF_ERROR(make_local_replicas());
-  co_await replica_->clear();
-  for (const auto& local : local_) co_await local->clear();
-  co_return Status();
-}
-
-Status LeasedWorker::make_local_replicas() {
-  const std::span<const Tensor> weights = replica_->weights();
-  for (std::int64_t i = 1; i < num_local_; ++i) {
-    ReplicaLinks links;
-    links.leased = true;
-    links.shared_weights.assign(weights.begin(), weights.end());
-    links.first_local = replica_.get();
-    TR_ASSIGN_OR_RETURN(auto made, Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, links));
-    local_.push_back(std::move(made));
-  }
-  return {};
-}
-
-// What is no weight, such as frozen parameters, every replica has for itself.
-Task<void> LeasedWorker::copy_unshared() {
-  const io::NamedTensors from = replica_->parameters();
-  for (const auto& replica : local_) {
-    const io::NamedTensors to = replica->parameters();
-    for (std::size_t i = 0; i < to.size(); ++i)
-      if (to[i].second.raw() != from[i].second.raw()) co_await copy_tensor(rt_, from[i].second, to[i].second);
-  }
-}
-
-Task<Status> LeasedWorker::restore() {
-  co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
-  if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, workers_, replica_->parameters(), start_.restored));
-    TR_CO_RETURN_IF_ERROR(
-        co_await restore_replicas(rt_, workers_, own_state(*replica_, row_), start_.restored));
-    clock_ = start_.at.batches;
-    if (chief() && !rt_.is_phantom())
-      TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));
-  } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
-    TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, workers_, c_.job.model.init_from,
-                                                 start_.prepared->inherited, replica_->parameters(),
-                                                 start_.restored));
-  }
-  start_.restored.clear();
-  co_await copy_unshared();
-  if (client_ == nullptr || group_.rank() != 0) co_return Status();
-  std::vector<Task<Status>> sent;
-  for (std::size_t b = 0; b < replica_->weights().size(); ++b)
-    sent.push_back(client_->init(static_cast<std::uint32_t>(b), replica_->weights()[b]));
-  co_return co_await runtime::when_all(rt_, std::move(sent));
-}
-
-Task<Status> LeasedWorker::begin() {
-  ServedState served;
-  for (const int s : roles_.servers_on(group_.rank())) {
-    auto server = make_job_server(rt_, mail_, c_.job, *start_.prepared, roles_, s);
-    if (!server.ok()) co_return server.status();
-    served[s] = (*server)->state();
-    servers_.push_back(std::move(*server));
-  }
-  if (!servers_.empty()) answer_state_letters(rt_, mail_, std::move(served));
-  if (chief()) {
-    TR_CO_ASSIGN_OR_RETURN(server_pieces_, server_state_pieces(c_.job, *start_.prepared, roles_));
-  }
-  TR_CO_RETURN_IF_ERROR(co_await make_replica());
-  per_epoch_ = replica_->order().batches_per_epoch();
-  total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
-  TR_CO_RETURN_IF_ERROR(co_await restore());
-  share_.worker = group_.rank();
-  mail_.handle(kLetterTaken, {nullptr, [this](int, const Letter& letter) {
-                                taken_.push_back({letter.clock, static_cast<std::int32_t>(letter.key)});
-                              }});
-  if (chief()) {
-    rounds_ = std::make_unique<Round>(c_, start_, *replica_, row_, total_batches_);
-    TR_CO_RETURN_IF_ERROR(co_await rounds_->begin());
-    auto options = rounds_->coordinator_options(roles_.workers);
-    coordinator_ =
-        std::make_unique<Coordinator>(rt_, group_, rounds_->make_desk(roles_.workers), std::move(options));
-    rounds_->open(*coordinator_);
-  }
-  // From here on, letters only where the rule lets others go on without one.
-  TR_CO_RETURN_IF_ERROR(co_await start_together(group_, c_.job, roles_));
-  mail_.on_lost([this, alive = alive_](int peer, const Status&) {
-    if (*alive && peer < roles_.workers) replica_->rule().on_lost(peer);
-  });
-  if (chief()) rounds_->start_clock();
-  replica_->start_feed([this] { return take(); });
-  for (const auto& replica : local_) replica->start_feed([this] { return take(); });
-  co_return Status();
-}
+}  // namespace
 
 Task<Result<Lease>> LeasedWorker::take() {
   Letter letter;
@@ -392,8 +206,6 @@ Task<Result<Summary>> LeasedWorker::run() {
   s.parameters_sha256 = co_await hash_parameters(rt_, replica_->agreed());
   co_return s;
 }
-
-}  // namespace
 
 Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
                                  KeepUntilLeft& keep) {

@@ -1,0 +1,85 @@
+// LeasedWorker: one worker's run at its own pace. Rank 0 also coordinates. Internal to leased_worker*.cc.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/mailbox.h"
+#include "trireme/train/coordinator.h"
+#include "trireme/train/job_parts.h"
+#include "trireme/train/leased_round.h"
+#include "trireme/train/replica.h"
+#include "trireme/train/server_state.h"
+#include "trireme/train/worker_reports.h"
+
+namespace trireme::train {
+
+class LeasedWorker {
+ public:
+  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, Roles roles, StartState start)
+      : c_(context),
+        rt_(*context.rt),
+        group_(group),
+        workers_(workers),
+        mail_(group.mailbox()),
+        roles_(std::move(roles)),
+        start_(std::move(start)),
+        row_(**agree::find_agreement(start_.prepared->plan.agreement)),
+        schedule_(schedule_of(context.job)),
+        num_local_(std::max<std::int64_t>(1, rule_options(context.job).local_replicas)) {}
+
+  ~LeasedWorker() {
+    *alive_ = false;
+    mail_.handle(kLetterTaken, {});
+    if (!servers_.empty()) mail_.handle(kLetterServerState, {});
+  }
+
+  runtime::Task<Result<Summary>> run();
+
+ private:
+  bool chief() const { return group_.rank() == 0; }
+  const plan::Plan& plan() const { return start_.prepared->plan; }
+
+  runtime::Task<Status> begin();
+  runtime::Task<Status> make_replica();
+  Status make_local_replicas();
+  runtime::Task<void> copy_unshared();
+  runtime::Task<Status> restore();
+  runtime::Task<Result<Lease>> take();
+  runtime::Task<Status> loop();
+  runtime::Task<Status> one_round(Replica& replica);
+  runtime::Task<Status> one_unit(Replica& replica, const LeasedBatch& batch);
+  runtime::Task<Result<Go>> meet();
+  runtime::Task<Status> score(const MeetingTicket& ticket, Part part, std::int32_t bit);
+  runtime::Task<Status> send_state();
+  runtime::Task<Status> farewell();
+
+  RankContext& c_;
+  runtime::Runtime& rt_;
+  comm::Group& group_;
+  comm::Group& workers_;
+  comm::Mailbox& mail_;
+  Roles roles_;
+  StartState start_;
+  const agree::AgreementRow& row_;
+  model::Schedule schedule_;
+  const std::int64_t num_local_;                          // replicas on this worker's weights
+  std::vector<std::unique_ptr<server::Server>> servers_;  // on this rank
+  std::vector<StatePiece> server_pieces_;                 // rank 0: what servers keep beside the model
+  std::unique_ptr<server::Client> client_;
+  std::unique_ptr<Replica> replica_;
+  std::vector<std::unique_ptr<Replica>> local_;  // beside it; they only step
+  std::unique_ptr<Round> rounds_;                // rank 0: what is done, what comes next, what it came to
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<Unit> taken_;  // by others, before this worker began them
+  WorkerShare share_;
+  std::map<int, TimeNs> waited_for_;  // at meetings, by worker
+  std::int64_t round_ = 0, clock_ = 0;
+  std::int64_t per_epoch_ = 1, total_batches_ = 0;
+  double drift_ = 0;
+  bool ended_ = false;  // the whole job is done
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace trireme::train
