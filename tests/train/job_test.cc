@@ -1,13 +1,9 @@
-// Jobs as text: TOML and --set in, TOML out, compared, hashed. What values make sense: job_check_test.cc.
+// Jobs from text: TOML and --set. Out again: job_out_test.cc. What values make sense: job_check_test.cc.
 #include "trireme/train/job.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <map>
-#include <set>
-
-#include "trireme/base/rng.h"
+#include "tests/train/any_job.h"
 
 namespace trireme::train {
 namespace {
@@ -16,97 +12,6 @@ void expect_says(const Status& status, std::string_view fragment) {
   EXPECT_EQ(status.code(), Code::kInvalid) << fragment;
   EXPECT_NE(status.message().find(fragment), std::string::npos)
       << "got: " << status.message() << "\nexpected: " << fragment;
-}
-
-// ---- Values of any kind, by chance
-std::string any_text(Philox& rng) {
-  static const std::vector<std::string> kPieces{"a",  "Z9",   " ",    "\"", "\\",     "'",      "\n",
-                                                "\t", "\x01", "\x7f", "=",  "#",      "[",      "]",
-                                                "{",  "}",    ",",    ".",  "\u00e9", "\u65e5", "\U0001F6A3"};
-  std::string text;
-  for (std::uint32_t n = rng.next_below(8); n > 0; --n)
-    text += kPieces[rng.next_below(static_cast<std::uint32_t>(kPieces.size()))];
-  return text;
-}
-std::int64_t any_int(Philox& rng) { return static_cast<std::int64_t>(rng.next_u64()) >> rng.next_below(64); }
-double any_number(Philox& rng) {
-  if (rng.next_below(4) == 0) return static_cast<double>(any_int(rng));
-  return std::ldexp(rng.next_double() - 0.5, static_cast<int>(rng.next_below(2070)) - 1050);
-}
-Json any_json(Philox& rng, int depth);
-// In the order of their names, as a table that was read has them.
-Json any_table(Philox& rng, int depth) {
-  std::map<std::string, Json> items;
-  for (std::uint32_t n = rng.next_below(4); n > 0; --n) items[any_text(rng)] = any_json(rng, depth);
-  Json table = Json::object();
-  for (auto& [name, item] : items) table[name] = std::move(item);
-  return table;
-}
-Json any_list(Philox& rng, int depth) {
-  Json list = Json::array();
-  for (std::uint32_t n = rng.next_below(4); n > 0; --n) list.push_back(any_json(rng, depth));
-  return list;
-}
-Json any_json(Philox& rng, int depth) {
-  switch (rng.next_below(depth > 0 ? 6 : 4)) {
-    case 0:
-      return any_int(rng);
-    case 1:
-      return any_number(rng);
-    case 2:
-      return any_text(rng);
-    case 3:
-      return rng.next_below(2) == 1;
-    case 4:
-      return any_list(rng, depth - 1);
-    default:
-      return any_table(rng, depth - 1);
-  }
-}
-
-void draw(Philox& rng, std::int64_t& v) { v = any_int(rng); }
-void draw(Philox& rng, double& v) { v = any_number(rng); }
-void draw(Philox& rng, std::string& v) { v = any_text(rng); }
-void draw(Philox& rng, bool& v) { v = rng.next_below(2) == 1; }
-void draw(Philox& rng, Json& v) { v = v.is_object() ? any_table(rng, 2) : any_list(rng, 2); }
-template <class T>
-void draw(Philox& rng, std::optional<T>& v) {
-  v.reset();
-  if (rng.next_below(3) > 0) draw(rng, v.emplace());
-}
-template <class T>
-void draw(Philox& rng, std::vector<T>& v) {
-  v.resize(rng.next_below(4));
-  for (T& item : v) draw(rng, item);
-}
-
-Job any_job(std::uint64_t seed) {
-  Philox rng(seed);
-  Job job;
-  for (const JobKey& key : job_keys())
-    if (rng.next_below(2) == 1) std::visit([&](auto get) { draw(rng, *get(job)); }, key.field);
-  return job;
-}
-
-// Writes a value other than the default, by the key's type.
-void change(std::int64_t& v) { v += 12345678901; }
-void change(double& v) { v = 1.0 / 3.0; }
-void change(std::string& v) { v = "a \"quoted\" \\ text,\n\tit's \x01"; }
-void change(bool& v) { v = !v; }
-void change(std::optional<double>& v) { v = 1.0 / 3.0; }
-void change(std::optional<bool>& v) { v = false; }
-void change(std::optional<std::int64_t>& v) { v = 12345678901; }
-void change(std::optional<std::string>& v) { v = "it's \"two\""; }
-void change(std::vector<double>& v) { v = {0.25, 1.0 / 3.0}; }
-void change(std::vector<std::string>& v) { v = {"it's", "two"}; }
-void change(Json& v) {
-  if (v.is_object())
-    v["width"] = 64;
-  else
-    v.push_back({{"kind", "dense"}, {"out", 3}});
-}
-void change(Job& job, const JobKey& key) {
-  std::visit([&](auto get) { change(*get(job)); }, key.field);
 }
 
 // ---- TOML
@@ -375,122 +280,6 @@ TEST(SetJobKey, TakesWhatValueTextGives) {
     }
     EXPECT_EQ(to_toml(copy), to_toml(job)) << "seed " << seed;
   }
-}
-
-// ---- Out, and back
-TEST(JobKeys, AreUniqueAndDescribed) {
-  std::set<std::string_view> seen;
-  for (const JobKey& key : job_keys()) {
-    EXPECT_TRUE(seen.insert(key.path).second) << key.path;
-    EXPECT_GE(key.doc.size(), 4U) << key.path;
-    EXPECT_TRUE(key.doc.ends_with('.') || key.doc.ends_with(')')) << key.path;
-    EXPECT_FALSE(value_kind(key).empty()) << key.path;
-  }
-}
-
-TEST(JobKeys, EveryOneHasAFieldOfItsOwn) {
-  for (const JobKey& key : job_keys()) {
-    Job job;
-    change(job, key);
-    for (const JobKey& other : job_keys())
-      EXPECT_EQ(value_text(job, other) != value_text(Job(), other), other.path == key.path)
-          << key.path << " changes " << other.path;
-  }
-}
-
-TEST(ToToml, ComesBackAsTheSameJobWhateverTheValues) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Job job = any_job(seed);
-    const std::string text = to_toml(job);
-    const Result<Job> back = parse_job(text, "written.toml");
-    ASSERT_TRUE(back.ok()) << "seed " << seed << ": " << back.status().to_string() << "\n" << text;
-    ASSERT_EQ(to_toml(*back), text) << "seed " << seed;
-    for (const JobKey& key : job_keys())
-      std::visit(
-          [&](auto get) {
-            EXPECT_EQ(*get(const_cast<Job&>(*back)), *get(const_cast<Job&>(job)))
-                << "seed " << seed << ": " << key.path;
-          },
-          key.field);
-    EXPECT_EQ(job_sha256(*back), job_sha256(job));
-    EXPECT_EQ(diff_jobs(*back, job), "");
-  }
-}
-
-TEST(ToToml, TheOrderOfATableDoesNotCount) {
-  Job a, b;
-  a.model.options = {{"width", 64}, {"dropout", 0.5}};
-  b.model.options = {{"dropout", 0.5}, {"width", 64}};
-  EXPECT_EQ(to_toml(a), to_toml(b));
-  EXPECT_EQ(job_sha256(a), job_sha256(b));
-  EXPECT_EQ(diff_jobs(a, b), "");
-}
-
-TEST(ToToml, NumbersOfAnySizeComeBackExactly) {
-  for (const double value :
-       {0.1, 1.0, -1.0, 1e-5, 1e-300, 1.7976931348623157e308, 123456789.0, 1e16, 5e-324}) {
-    Job job;
-    job.train.optimizer.weight_decay = value;
-    job.train.optimizer.milestones = {value};
-    const Result<Job> back = parse_job(to_toml(job), "t");
-    ASSERT_TRUE(back.ok()) << value << ": " << back.status().to_string();
-    EXPECT_EQ(back->train.optimizer.weight_decay, value);
-    EXPECT_EQ(back->train.optimizer.milestones, std::vector<double>{value});
-  }
-}
-
-TEST(ToToml, WritesWhatHasAValueAndLeavesOutWhatIsNotSet) {
-  const std::string text = to_toml(Job());
-  EXPECT_NE(text.find("\n[train.optimizer]\nkind = \"momentum\"\n"), std::string::npos) << text;
-  EXPECT_EQ(text.find("\nlr = "), std::string::npos) << text;
-  Job job;
-  job.train.optimizer.lr = 0.5;
-  EXPECT_NE(to_toml(job).find("\nlr = 0.5\n"), std::string::npos);
-}
-
-TEST(DiffJobs, NamesTheKeysThatDecideTheResultAndDiffer) {
-  EXPECT_EQ(diff_jobs(Job(), Job()), "");
-  Job other;
-  other.train.batch = 64;
-  other.model.name = "mlp";
-  other.train.optimizer.lr = 0.5;
-  other.train.optimizer.milestones = {0.5};
-  other.parallel.workers = 5;
-  other.name = "renamed";
-  EXPECT_EQ(
-      diff_jobs(Job(), other),
-      "  model.name: \"lenet\" -> \"mlp\"\n  train.batch: 128 -> 64\n  train.optimizer.lr: (not set) -> "
-      "0.5\n  train.optimizer.milestones: [] -> [0.5]\n");
-  EXPECT_NE(diff_jobs(other, Job()).find("train.optimizer.lr: 0.5 -> (not set)"), std::string::npos);
-}
-
-TEST(JobSha256, ChangesWithExactlyTheKeysThatDecideTheResult) {
-  const std::string base = job_sha256(Job());
-  EXPECT_EQ(base.size(), 64U);
-  for (const JobKey& key : job_keys()) {
-    Job job;
-    change(job, key);
-    EXPECT_EQ(job_sha256(job) != base, key.decides_result) << key.path;
-    EXPECT_EQ(diff_jobs(Job(), job) != "", key.decides_result) << key.path;
-  }
-}
-
-TEST(JobSha256, DoesNotDependOnWhereKeysWereGiven) {
-  Job job;
-  ASSERT_TRUE(set_job_key(job, "train.batch=128").ok());
-  EXPECT_EQ(job_sha256(job), job_sha256(Job()));
-}
-
-TEST(JobSha256, IgnoresHowTheJobIsRun) {
-  std::set<std::string_view> free;
-  for (const JobKey& key : job_keys())
-    if (!key.decides_result) free.insert(key.path);
-  EXPECT_EQ(free,
-            (std::set<std::string_view>{
-                "name", "data.prefetch", "train.checkpoint_steps", "train.trace_steps", "train.events",
-                "train.memory_limit", "parallel.workers", "parallel.servers", "parallel.colocate",
-                "parallel.transport", "parallel.overlap", "parallel.deadline_ms", "parallel.check_steps",
-                "parallel.weights", "parallel.link", "parallel.device_collectives"}));
 }
 
 }  // namespace
