@@ -51,6 +51,18 @@ TEST_F(DeviceRuns, GiveWhatTheInterpreterGivesAndTheSameBitsWhenCapturedAndRepla
   }
 }
 
+// Predictions add up kernels one after the other: what one computes does not hide what another moves.
+TEST_F(DeviceRuns, EveryKernelIsAStrandOfTheOutline) {
+  const auto random = graph::random_graph(3, 20, false, Flavour::kSmooth);
+  const auto there = compiled(random.graph);
+  const auto here = *compile(random.graph, {});
+  EXPECT_GE(there->outline().strands.size(), here->outline().strands.size());
+  cost::OpCost total;
+  for (const cost::OpCost& strand : there->outline().strands) total += strand;
+  EXPECT_DOUBLE_EQ(total.flops, there->cost().flops);
+  EXPECT_DOUBLE_EQ(total.bytes, there->cost().bytes);
+}
+
 // Variables that change with every run: the host's memory has each run's values when it ends.
 TEST_F(DeviceRuns, VariablesOfTheHostAreReadAndWrittenInEveryRun) {
   for (std::uint64_t seed = 100; seed < 116; ++seed) {

@@ -166,6 +166,13 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice devi
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
       *value = 32;
       break;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:  // in kHz, as the memory's
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      *value = 1'000;
+      break;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      *value = 4096;
+      break;
     default:
       *value = 0;
   }

@@ -30,7 +30,9 @@ std::string head_line(const Json& s) {
   if (measured > 0 && predicted > 0)
     text += fmt::format("step {} measured, {} predicted ({:+.0f} %, {}); {} sent per step and worker\n",
                         seconds(measured), seconds(predicted), 100 * (predicted / measured - 1),
-                        s.value("calibrated", false) ? "calibrated" : "not calibrated: run trireme calibrate",
+                        s.value("device", "cpu") == "cuda" ? "by the GPU's own figures"
+                        : s.value("calibrated", false)     ? "calibrated"
+                                                           : "not calibrated: run trireme calibrate",
                         format_bytes(static_cast<std::uint64_t>(s.value("bytes_sent_per_step", 0.0))));
   return text;
 }

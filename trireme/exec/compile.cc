@@ -299,16 +299,23 @@ cost::OpCost CompiledPlan::cost() const {
   return total;
 }
 
+// On a GPU every kernel is a strand of its own: they follow each other, so what one computes does not hide
+// what another one moves.
 Outline CompiledPlan::outline() const {
   Outline out;
   out.notice_after.assign(part.notice_before.size(), -1);
-  for (std::size_t s = 0; s < part.strands.size(); ++s) {
-    out.strands.push_back(part.strands[s].cost);
-    for (const std::int32_t n : part.strands[s].notices)
-      out.notice_after[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(s);
+  std::vector<std::int32_t> begins;  // of the strands, among those of the outline
+  for (const Strand& strand : part.strands) {
+    begins.push_back(static_cast<std::int32_t>(out.strands.size()));
+    if (gpu() == nullptr) out.strands.push_back(strand.cost);
+    for (const std::int32_t node : strand.nodes)
+      if (gpu() != nullptr && !node_plan(node).kernel.empty())
+        out.strands.push_back(graph::node_cost(program, node));
+    for (const std::int32_t n : strand.notices)
+      out.notice_after[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(out.strands.size()) - 1;
   }
   for (const auto& strands : part.gate_strands)
-    out.gate_before.push_back(strands.empty() ? -1 : strands.front());
+    out.gate_before.push_back(strands.empty() ? -1 : begins[static_cast<std::size_t>(strands.front())]);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
+#include "trireme/kernel/cuda/peak_rates.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/measured_kernels.h"
 #include "trireme/train/memory_estimate.h"
@@ -16,6 +17,33 @@
 namespace trireme::train {
 using runtime::Task;
 
+namespace {
+
+// Rates of a worker whose GPU computes, by the GPU's own figures and what kernels reach of them on long
+// steps. What goes between workers is as the host has it.
+std::shared_ptr<const cost::Rates> gpu_rates(const RankContext& c) {
+  constexpr double kOfFlops = 0.7, kOfBytes = 0.75;
+  constexpr TimeNs kLaunch = kMicro;
+  const kernel::cuda::CudaDevice* const gpu = kernel::cuda::as_cuda(c.device.get());
+  if (gpu == nullptr) return c.rates;
+  const kernel::cuda::PeakRates peak = kernel::cuda::peak_rates(*gpu, c.job.train.precision);
+  if (peak.flops_per_second <= 0 || peak.bytes_per_second <= 0) return c.rates;
+  auto rates = std::make_shared<cost::Rates>();
+  if (c.rates != nullptr) {
+    *rates = *c.rates;
+  } else {
+    rates->comm = cost::CommModel(c.link, c.machine);
+  }
+  rates->machine = {.name = c.device->name(),
+                    .cores = 1,
+                    .flops_per_second_per_core = kOfFlops * peak.flops_per_second,
+                    .bytes_per_second = kOfBytes * peak.bytes_per_second,
+                    .op_overhead_ns = kLaunch};
+  return rates;
+}
+
+}  // namespace
+
 PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   PrepareOptions options;
   options.world = roles_of(c.job).workers;
@@ -23,7 +51,7 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   options.transport = group.world() > 1 ? c.transport : "none";
   options.machine = c.machine;
   options.link = c.link;
-  options.rates = c.rates;
+  options.rates = gpu_rates(c);
   options.device = c.device;
   return options;
 }

@@ -4,6 +4,7 @@
 #include "trireme/kernel/cuda/launch_cost.h"
 #include "trireme/kernel/cuda/measure.h"
 #include "trireme/kernel/cuda/memory_info.h"
+#include "trireme/kernel/cuda/peak_rates.h"
 #include "trireme/kernel/cuda/recurrent_library.h"
 #include "trireme/kernel/cuda/session.h"
 #include "trireme/kernel/cuda/shared_memory.h"
@@ -24,6 +25,7 @@ Result<std::shared_ptr<CudaDevice>> open_device(int) { return no_cuda(); }
 CudaDevice* as_cuda(Device*) { return nullptr; }
 Device& as_device(CudaDevice&) { return cpu_device(); }
 std::size_t peak_bytes(const CudaDevice&) { return 0; }
+PeakRates peak_rates(const CudaDevice&, std::string_view) { return {}; }
 std::span<const CudaRow> cuda_kernels() { return {}; }
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
 bool has_algorithms(const op::OpDef&, const op::Attrs&) { return false; }

@@ -35,6 +35,11 @@ __device__ __forceinline__ Factors shared_factors(const Rate* lr, const i64* cou
   __syncthreads();
   return shared;
 }
+__device__ __forceinline__ void load_all(const Pointers& to, i64 i, Packed* p) {
+#pragma unroll
+  for (int j = 0; j < 5; ++j)
+    if (kUsed & 1 << j) p[j] = load_pack(to.at[j] + i, true);
+}
 // Elements `first`, `first + stride`... counted in packs.
 __device__ __forceinline__ void move_all(const Pointers& to, const Factors& f, i64 n, i64 first, i64 stride) {
   bool aligned = true;
@@ -42,12 +47,16 @@ __device__ __forceinline__ void move_all(const Pointers& to, const Factors& f, i
   for (int k = 0; k < 5; ++k) aligned = aligned && is_aligned(to.at[k]);
   // Without alignment, and behind the last whole pack, element by element.
   const i64 packs = aligned ? n / kPack : 0;
+  // The next packs are on their way while these are worked on.
+  Packed next[5];
+  if (first < packs) load_all(to, first * kPack, next);
   for (i64 k = first; k < packs; k += stride) {
     const i64 i = k * kPack;
     Packed p[5];
 #pragma unroll
     for (int j = 0; j < 5; ++j)
-      if (kUsed & 1 << j) p[j] = load_pack(to.at[j] + i, true);
+      if (kUsed & 1 << j) p[j] = next[j];
+    if (k + stride < packs) load_all(to, (k + stride) * kPack, next);
 #pragma unroll
     for (int v = 0; v < kPack; ++v) {
       Number w = load_acc(p[0].v[v]), state[3];
