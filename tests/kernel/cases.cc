@@ -79,6 +79,15 @@ void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::
   const Shape y{x[0], x[1], size(x[2]), size(x[3])};
   out.push_back({"max_pool2d", {x}, attrs});
   out.push_back({"max_pool2d_grad", {x, y, y}, attrs});
+  op::Attrs places = attrs;
+  places.set("input_shape", std::vector<std::int64_t>(x.dims().begin(), x.dims().end()));
+  if (window * window > 49) return;
+  out.push_back({"max_pool2d_places", {x}, attrs});
+  out.push_back({"max_pool2d_places_grad",
+                 {y, y},
+                 places,
+                 DType::kF32,
+                 {{1, {.dtype = DType::kU8, .low = 0, .limit = window * window + 1}}}});
 }
 
 void add_products(std::vector<Case>& out) {

@@ -133,6 +133,8 @@ TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReferen
                                     "div",
                                     "max_pool2d",
                                     "max_pool2d_grad",
+                                    "max_pool2d_places",
+                                    "max_pool2d_places_grad",
                                     "maximum",
                                     "minimum",
                                     "mul",

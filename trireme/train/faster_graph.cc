@@ -95,6 +95,11 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
   if (device == nullptr) {
     TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
+    if (job.train.precision == "f32") {
+      TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::mask_pooled(merged));
+      TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
+    }
   } else {
     TR_ASSIGN_OR_RETURN(merged, graph::join_gelu_grads(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));

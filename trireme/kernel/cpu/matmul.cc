@@ -44,7 +44,7 @@ Parts parts_of(const Gemm& whole, int width) {
   const int slices =
       num_slices(blocks_of(whole.m) * blocks_of(whole.n), whole.m * whole.n * whole.k / kWorkPerElem, width);
   if (slices == 1) return {};
-  const std::int64_t wanted = slices >= kMany ? 2 * slices : slices;
+  const std::int64_t wanted = slices >= kMany ? 4 * slices : slices;
   Parts best;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t rows = 1; rows <= std::min(wanted, blocks_of(whole.m)); ++rows) {

@@ -18,9 +18,10 @@ extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterG
     kAdaptedMatmulOnednn;
 #endif
 // simd/loops.h
-extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kBiasAddVector, kBiasGradVector,
-    kAddVector, kSubVector, kMulVector, kScaleVector, kReluVector, kReluGradVector, kSumVector, kMeanVector,
-    kEmbeddingGradVector, kApplySgdVector, kApplyMomentumVector, kCastVector;
+extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kMaxPool2dPlacesVector,
+    kMaxPool2dPlacesGradVector, kBiasAddVector, kBiasGradVector, kAddVector, kSubVector, kMulVector,
+    kScaleVector, kReluVector, kReluGradVector, kSumVector, kMeanVector, kEmbeddingGradVector,
+    kApplySgdVector, kApplyMomentumVector, kCastVector;
 // simd/update_loops.h
 extern const op::KernelRow kApplyAdamVector, kApplyAdamwVector, kApplyAdagradVector, kApplyLarsVector,
     kApplyRmspropVector;

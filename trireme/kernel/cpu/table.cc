@@ -86,6 +86,8 @@ std::span<const op::KernelRow> cpu_kernels() {
       kMatmulBiasActChunks,
       kMaxPool2dVector,
       kMaxPool2dGradVector,
+      kMaxPool2dPlacesVector,
+      kMaxPool2dPlacesGradVector,
       kMaximumVector,
       kMeanVector,
       kMinimumVector,

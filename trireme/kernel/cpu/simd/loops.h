@@ -47,6 +47,11 @@ struct VectorLoops {
   // others.
   void (*max_pool2_grad)(const float* top, const float* bottom, const float* y, const float* dy, float* dtop,
                          float* dbottom, std::int64_t n);
+  // The same with the place of each maximum in its window, 0 to 3, and a gradient that reads only these.
+  void (*max_pool2_places)(const float* top, const float* bottom, float* out, std::uint8_t* places,
+                           std::int64_t n);
+  void (*max_pool2_places_grad)(const float* dy, const std::uint8_t* places, float* dtop, float* dbottom,
+                                std::int64_t n);
   // Any max pooling in two steps. Column i of `count` rows: best[i] is its first NaN, else its first maximum;
   // at[i] where that lies, from rows[0] on.
   void (*column_winners)(const float* rows, std::int64_t row_elems, std::int64_t count, float* best,

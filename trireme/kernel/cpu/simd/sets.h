@@ -18,6 +18,7 @@
     .momentum = set::momentum, .f32_to_bf16 = set::f32_to_bf16, .bf16_to_f32 = set::bf16_to_f32,             \
     .f32_to_f16 = set::f32_to_f16, .f16_to_f32 = set::f16_to_f32, .copy_rows = set::copy_rows,               \
     .max_pool2 = set::max_pool2, .max_pool2_grad = set::max_pool2_grad,                                      \
+    .max_pool2_places = set::max_pool2_places, .max_pool2_places_grad = set::max_pool2_places_grad,          \
     .column_winners = set::column_winners, .window_winners = set::window_winners                             \
   }
 
