@@ -62,6 +62,9 @@ void add_convs(std::vector<Case>& out) {
   add_conv(out, {.n = 3, .c = 48, .h = 12, .w = 40, .o = 8, .kh = 3, .kw = 3, .pad_h = 1, .pad_w = 1});
   add_conv(out, {.n = 3, .c = 32, .h = 10, .w = 13, .o = 48, .kh = 3, .kw = 3, .pad_h = 1, .pad_w = 1});
   add_conv(out, {.n = 2, .c = 64, .h = 9, .w = 11, .o = 80, .kh = 5, .kw = 5, .pad_h = 2, .pad_w = 4});
+  // Enough work for eight threads, which cut images: along pixels, along channels.
+  add_conv(out, {.n = 9, .c = 48, .h = 40, .w = 40, .o = 40, .kh = 1, .kw = 1});
+  add_conv(out, {.n = 16, .c = 208, .h = 5, .w = 5, .o = 416, .kh = 1, .kw = 1});
   add_conv(out, {.n = 0, .c = 2, .h = 5, .w = 5, .o = 3, .kh = 3, .kw = 3});
   for (const DType half : {DType::kBF16, DType::kF16}) {
     add_conv(out, {.n = 3, .c = 1, .h = 14, .w = 14, .o = 16, .kh = 5, .kw = 5, .pad_h = 2, .pad_w = 2},

@@ -1,7 +1,8 @@
 // The three convolutions by im2col and gemm, image by image (im2col.h).
 //
-// Images are cut over slices. The filter gradient sums over images: slice 0 accumulates in the output, every
-// other slice in its own part of the workspace, and the parts are added in slice order.
+// Images, and pieces of them where filters are pointwise, go to whoever is free. The filter gradient sums
+// over images: slice 0 accumulates in the output, every other slice in its own part of the workspace, and the
+// parts are added in slice order.
 #include <cstring>
 
 #include "trireme/kernel/cpu/conv_shape.h"
@@ -44,35 +45,87 @@ std::size_t forward_workspace(const op::KernelQuery& q) {
 void forward_image(const ConvShape& s, const float* x, const float* filter, float* y, float* scratch) {
   float* columns = scratch + frame_elems(s);
   const std::int64_t out_elems = s.oh * s.ow;
-  if (!s.is_pointwise()) fill_frame(s, x, scratch);
+  fill_frame(s, x, scratch);
   for (std::int64_t g = 0; g < s.groups; ++g)
     for (std::int64_t row = 0; row < s.oh; row += block_rows(s)) {
       const std::int64_t rows = std::min(block_rows(s), s.oh - row);
-      if (!s.is_pointwise()) im2col(s, scratch, g, row, rows, columns);
+      im2col(s, scratch, g, row, rows, columns);
       const std::int64_t o = g * s.group_o();
       gemm({.m = s.group_o(),
             .n = rows * s.ow,
             .k = s.taps(),
             .a = filter + o * s.taps(),
             .lda = s.taps(),
-            .b = s.is_pointwise() ? x + g * s.group_c() * out_elems + row * s.ow : columns,
-            .ldb = s.is_pointwise() ? out_elems : rows * s.ow,
+            .b = columns,
+            .ldb = rows * s.ow,
             .beta = 0,
             .c = y + o * out_elems + row * s.ow,
             .ldc = out_elems});
     }
 }
 
+// Products [rows, k] x [k, columns] of images with pointwise filters are cut further where there are many
+// threads, along the longer side.
+struct Pieces {
+  static constexpr std::int64_t kEdge = 16;
+  std::int64_t count = 1;
+  bool by_rows = false;
+
+  static Pieces of(const ConvShape& s, std::int64_t rows, int slices) {
+    constexpr std::int64_t kPerThread = 4, kLeast = 6;  // pieces of a thread; edges of a piece
+    const std::int64_t columns = s.oh * s.ow;
+    Pieces p;
+    if (slices < kManyThreads || s.groups > 1) return p;
+    p.by_rows = rows >= columns;
+    const std::int64_t edges = (p.by_rows ? rows : columns) / (kEdge * kLeast);
+    p.count =
+        std::clamp<std::int64_t>((kPerThread * slices + s.n - 1) / s.n, 1, std::max<std::int64_t>(edges, 1));
+    return p;
+  }
+  // Piece `index` of a whole product.
+  Gemm cut(Gemm g, std::int64_t index) const {
+    const std::int64_t side = by_rows ? g.m : g.n, edges = (side + kEdge - 1) / kEdge;
+    const SliceRange r = slice_range(edges, static_cast<int>(count), static_cast<int>(index));
+    const std::int64_t begin = r.begin * kEdge, end = std::min(r.end * kEdge, side);
+    (by_rows ? g.m : g.n) = end - begin;
+    if (by_rows)
+      g.a += g.transpose_a ? begin : begin * g.lda, g.c += begin * g.ldc;
+    else
+      g.b += begin, g.c += begin;
+    return g;
+  }
+};
+
+void forward_pointwise(const ConvShape& s, const Pieces& pieces, std::int64_t piece, const float* x,
+                       const float* filter, float* y) {
+  const std::int64_t elems = s.h * s.w;
+  for (std::int64_t g = 0; g < s.groups; ++g)
+    gemm(pieces.cut({.m = s.group_o(),
+                     .n = elems,
+                     .k = s.group_c(),
+                     .a = filter + g * s.group_o() * s.group_c(),
+                     .lda = s.group_c(),
+                     .b = x + g * s.group_c() * elems,
+                     .ldb = elems,
+                     .beta = 0,
+                     .c = y + g * s.group_o() * elems,
+                     .ldc = elems},
+                    piece));
+}
+
 void forward(op::KernelArgs& args) {
   const ConvShape s = shape_of_call(forward_shape, args);
   const float *x = f32_in(args, 0), *filter = f32_in(args, 1);
   float* y = f32_out(args, 0);
-  for_slices(args.parallel, s.n, conv_slices(s, args.parallel.width()),
-             [&](std::int64_t begin, std::int64_t end, int slice) {
-               for (std::int64_t i = begin; i < end; ++i)
-                 forward_image(s, x + i * s.c * s.h * s.w, filter, y + i * s.o * s.oh * s.ow,
-                               workspace(args, forward_elems(s), slice));
-             });
+  const int slices = conv_slices(s, args.parallel.width());
+  const Pieces pieces = s.is_pointwise() ? Pieces::of(s, s.o, slices) : Pieces{};
+  for_free(args.parallel, s.n * pieces.count, slices, [&](std::int64_t item, int slice) {
+    const std::int64_t i = item / pieces.count;
+    const float* image = x + i * s.c * s.h * s.w;
+    float* to = y + i * s.o * s.oh * s.ow;
+    if (s.is_pointwise()) return forward_pointwise(s, pieces, item % pieces.count, image, filter, to);
+    forward_image(s, image, filter, to, workspace(args, forward_elems(s), slice));
+  });
 }
 
 // ---- Gradient of the input
@@ -124,38 +177,37 @@ void input_grad_image(const ConvShape& s, const float* filter, const float* dy, 
   read_frame(s, frame, dx);
 }
 
-void input_grad_pointwise(const ConvShape& s, const float* filter, const float* dy, float* dx) {
+void input_grad_pointwise(const ConvShape& s, const Pieces& pieces, std::int64_t piece, const float* filter,
+                          const float* dy, float* dx) {
   const std::int64_t elems = s.h * s.w;
   for (std::int64_t g = 0; g < s.groups; ++g)
-    gemm({.transpose_a = true,
-          .m = s.group_c(),
-          .n = elems,
-          .k = s.group_o(),
-          .a = filter + g * s.group_o() * s.group_c(),
-          .lda = s.group_c(),
-          .b = dy + g * s.group_o() * elems,
-          .ldb = elems,
-          .beta = 0,
-          .c = dx + g * s.group_c() * elems,
-          .ldc = elems});
+    gemm(pieces.cut({.transpose_a = true,
+                     .m = s.group_c(),
+                     .n = elems,
+                     .k = s.group_o(),
+                     .a = filter + g * s.group_o() * s.group_c(),
+                     .lda = s.group_c(),
+                     .b = dy + g * s.group_o() * elems,
+                     .ldb = elems,
+                     .beta = 0,
+                     .c = dx + g * s.group_c() * elems,
+                     .ldc = elems},
+                    piece));
 }
 
 void input_grad(op::KernelArgs& args) {
   const ConvShape s = shape_of_call(input_grad_shape, args);
   const float *filter = f32_in(args, 0), *dy = f32_in(args, 1);
   float* dx = f32_out(args, 0);
-  for_slices(args.parallel, s.n, conv_slices(s, args.parallel.width()),
-             [&](std::int64_t begin, std::int64_t end, int slice) {
-               for (std::int64_t i = begin; i < end; ++i) {
-                 const float* dy_image = dy + i * s.o * s.oh * s.ow;
-                 float* dx_image = dx + i * s.c * s.h * s.w;
-                 if (s.is_pointwise())
-                   input_grad_pointwise(s, filter, dy_image, dx_image);
-                 else
-                   input_grad_image(s, filter, dy_image, dx_image,
-                                    workspace(args, input_grad_elems(s), slice));
-               }
-             });
+  const int slices = conv_slices(s, args.parallel.width());
+  const Pieces pieces = s.is_pointwise() ? Pieces::of(s, s.c, slices) : Pieces{};
+  for_free(args.parallel, s.n * pieces.count, slices, [&](std::int64_t item, int slice) {
+    const std::int64_t i = item / pieces.count;
+    const float* from = dy + i * s.o * s.oh * s.ow;
+    float* to = dx + i * s.c * s.h * s.w;
+    if (s.is_pointwise()) return input_grad_pointwise(s, pieces, item % pieces.count, filter, from, to);
+    input_grad_image(s, filter, from, to, workspace(args, input_grad_elems(s), slice));
+  });
 }
 
 // ---- Gradient of the filter

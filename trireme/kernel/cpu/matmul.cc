@@ -1,6 +1,5 @@
 // matmul: gemms of the library. One matrix is cut into blocks of the output, a batch into runs of matrices.
 // 16-bit operands are widened to f32 in the workspace, multiplied there, and the result is rounded once.
-#include <atomic>
 #include <limits>
 
 #include "trireme/kernel/cpu/gemm.h"
@@ -39,12 +38,11 @@ struct Parts {
 constexpr std::int64_t kEdge = 16;  // parts begin at multiples of a register block of the library
 std::int64_t blocks_of(std::int64_t side) { return (side + kEdge - 1) / kEdge; }
 
-constexpr int kMany = 8;  // threads among which one is likely to be held up
 Parts parts_of(const Gemm& whole, int width) {
   const int slices =
       num_slices(blocks_of(whole.m) * blocks_of(whole.n), whole.m * whole.n * whole.k / kWorkPerElem, width);
   if (slices == 1) return {};
-  const std::int64_t wanted = slices >= kMany ? 4 * slices : slices;
+  const std::int64_t wanted = slices >= kManyThreads ? 4 * slices : slices;
   Parts best;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t rows = 1; rows <= std::min(wanted, blocks_of(whole.m)); ++rows) {
@@ -61,7 +59,7 @@ Parts parts_of(const Gemm& whole, int width) {
 // speed: a part then copies some rows of its columns at a time to where they are dense.
 constexpr std::int64_t kPanelRows = 512;
 bool has_panels(const Gemm& whole, const Parts& parts) {
-  return parts.threads >= kMany && parts.columns > 1 && !whole.transpose_b && whole.m >= 256 &&
+  return parts.threads >= kManyThreads && parts.columns > 1 && !whole.transpose_b && whole.m >= 256 &&
          whole.k >= kPanelRows / 2;
 }
 // Elements of the panel of one thread; 0: there is none.
@@ -105,14 +103,9 @@ void multiply_part(const Gemm& whole, const Parts& parts, std::int64_t index, fl
 void multiply_one(op::Parallel& parallel, const Gemm& whole, float* panels) {
   const Parts parts = parts_of(whole, parallel.width());
   if (parts.count() == 1) return gemm(whole);
-  std::atomic<std::int64_t> next = 0;
   const std::int64_t elems = panel_elems(whole, parts);
-  for_slices(parallel, parts.threads, parts.threads, [&](std::int64_t, std::int64_t, int thread) {
-    for (;;) {
-      const std::int64_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index >= parts.count()) return;
-      multiply_part(whole, parts, index, elems > 0 ? panels + thread * elems : nullptr);
-    }
+  for_free(parallel, parts.count(), parts.threads, [&](std::int64_t index, int thread) {
+    multiply_part(whole, parts, index, elems > 0 ? panels + thread * elems : nullptr);
   });
 }
 

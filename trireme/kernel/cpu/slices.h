@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "trireme/op/op.h"
@@ -44,6 +45,25 @@ void for_slices(op::Parallel& parallel, std::int64_t n, int slices, const Fn& fn
       const SliceRange r = slice_range(call.n, call.slices, static_cast<int>(s));
       call.fn(r.begin, r.end, static_cast<int>(s));
     }
+  });
+}
+
+// Threads among which one is likely to be held up, or slower than the others.
+inline constexpr int kManyThreads = 8;
+
+// As for_slices, but item by item: whoever is free takes the next. For items that write apart from each
+// other, so that it does not matter to the bits who does them; `slice` says whose memory may be used.
+template <typename Fn>
+void for_free(op::Parallel& parallel, std::int64_t n, int slices, const Fn& fn) {
+  if (slices <= 1) {
+    for (std::int64_t i = 0; i < n; ++i) fn(i, 0);
+    return;
+  }
+  std::atomic<std::int64_t> next = 0;
+  for_slices(parallel, slices, slices, [&](std::int64_t, std::int64_t, int slice) {
+    for (std::int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < n;
+         i = next.fetch_add(1, std::memory_order_relaxed))
+      fn(i, slice);
   });
 }
 

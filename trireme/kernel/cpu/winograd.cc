@@ -106,11 +106,18 @@ struct Memory {
   float *filters, *in, *out, *frames;
 };
 
-// Calls fn(begin, end, memory, parallel) for the tile rows of every walk, with the threads that it has.
+// Calls fn(begin, end, memory, parallel) for the tile rows of every walk, with the threads that it has; where
+// there are no sums to keep apart, for every block.
 template <typename Fn>
-void for_walks(const Layout& l, const op::KernelArgs& args, const Fn& fn) {
+void for_walks(const Layout& l, const op::KernelArgs& args, bool sums, const Fn& fn) {
   const std::int64_t all = l.n * l.tile_rows;
   if (l.team > 1) return fn(std::int64_t{0}, all, Memory(l, args, 0), args.parallel);
+  if (!sums) {
+    for_free(args.parallel, (all + l.rows - 1) / l.rows, l.walks, [&](std::int64_t i, int walk) {
+      fn(i * l.rows, std::min((i + 1) * l.rows, all), Memory(l, args, walk), op::serial());
+    });
+    return;
+  }
   for_slices(args.parallel, all, l.walks, [&](std::int64_t begin, std::int64_t end, int walk) {
     fn(begin, end, Memory(l, args, walk), op::serial());
   });
@@ -152,15 +159,13 @@ using Transform = void (*)(const float*, std::int64_t, std::int64_t, float*, std
 void transform(const Layout& l, const Side& s, Transform how, const float* planes, std::int64_t begin,
                std::int64_t end, float* to, float* frames, op::Parallel& parallel) {
   const std::int64_t items = (end - begin) * s.blocks(), stride = (end - begin) * l.tiles * s.padded();
-  for_slices(parallel, items, slices_for(l, items), [&](std::int64_t first, std::int64_t last, int slice) {
+  for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks();
-      fill_frame(*l.loops, s, planes + row / l.tile_rows * s.channels * s.h * s.w, block,
-                 row % l.tile_rows * kTile - s.pad_h, frame);
-      how(frame, s.frame_width, l.tiles, to + (row - begin) * l.tiles * s.padded() + block * kPixel,
-          s.padded(), stride);
-    }
+    const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks();
+    fill_frame(*l.loops, s, planes + row / l.tile_rows * s.channels * s.h * s.w, block,
+               row % l.tile_rows * kTile - s.pad_h, frame);
+    how(frame, s.frame_width, l.tiles, to + (row - begin) * l.tiles * s.padded() + block * kPixel, s.padded(),
+        stride);
   });
 }
 
@@ -169,21 +174,19 @@ void finish(const Layout& l, const float* from, std::int64_t begin, std::int64_t
             op::Parallel& parallel) {
   const Side& s = l.out;
   const std::int64_t items = (end - begin) * s.blocks(), stride = (end - begin) * l.tiles * s.padded();
-  for_slices(parallel, items, slices_for(l, items), [&](std::int64_t first, std::int64_t last, int slice) {
+  for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
     float* const run = frame + kTile * s.frame_width * kPixel;
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks(), at = row % l.tile_rows * kTile;
-      l.loops->result(from + (row - begin) * l.tiles * s.padded() + block * kPixel, s.padded(), stride,
-                      l.tiles, frame, s.frame_width);
-      const std::int64_t valid = std::min(kTile, s.h - at), plane = s.h * s.w;
-      for (std::int64_t r = 0; r < valid; ++r)
-        std::memcpy(run + r * s.w * kPixel, frame + r * s.frame_width * kPixel,
-                    static_cast<std::size_t>(s.w * kPixel) * sizeof(float));
-      l.loops->scatter(run, valid * s.w,
-                       y + (row / l.tile_rows * s.channels + block * kPixel) * plane + at * s.w, plane,
-                       std::min(kPixel, s.channels - block * kPixel));
-    }
+    const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks(), at = row % l.tile_rows * kTile;
+    l.loops->result(from + (row - begin) * l.tiles * s.padded() + block * kPixel, s.padded(), stride, l.tiles,
+                    frame, s.frame_width);
+    const std::int64_t valid = std::min(kTile, s.h - at), plane = s.h * s.w;
+    for (std::int64_t r = 0; r < valid; ++r)
+      std::memcpy(run + r * s.w * kPixel, frame + r * s.frame_width * kPixel,
+                  static_cast<std::size_t>(s.w * kPixel) * sizeof(float));
+    l.loops->scatter(run, valid * s.w,
+                     y + (row / l.tile_rows * s.channels + block * kPixel) * plane + at * s.w, plane,
+                     std::min(kPixel, s.channels - block * kPixel));
   });
 }
 
@@ -229,13 +232,11 @@ template <typename Fn>
 void for_products(const Layout& l, std::int64_t size, const Fn& product, op::Parallel& parallel) {
   const int parts = l.team <= 4 ? 1 : 4;
   const std::int64_t items = l.components * parts;
-  for_slices(parallel, items, static_cast<int>(std::min<std::int64_t>(items, l.team)),
-             [&](std::int64_t first, std::int64_t last, int) {
-               for (std::int64_t i = first; i < last; ++i) {
-                 const SliceRange part = slice_range(size, parts, static_cast<int>(i % parts));
-                 if (part.begin < part.end) product(i / parts, part.begin, part.end);
-               }
-             });
+  for_free(parallel, items, static_cast<int>(std::min<std::int64_t>(items, l.team)),
+           [&](std::int64_t i, int) {
+             const SliceRange part = slice_range(size, parts, static_cast<int>(i % parts));
+             if (part.begin < part.end) product(i / parts, part.begin, part.end);
+           });
 }
 
 // Columns of missing channels are zero in b, so that they may be multiplied or not.
@@ -281,7 +282,7 @@ void convolve(const Layout& l, const FilterView& view, const float* x, const flo
       finish(l, m.out, begin, end, y, m.frames, parallel);
     }
   };
-  for_walks(l, args, walk);
+  for_walks(l, args, false, walk);
 }
 
 // ---- Rows
@@ -344,7 +345,7 @@ void filter_grad(op::KernelArgs& args) {
           parallel);
     }
   };
-  for_walks(l, args, walk);
+  for_walks(l, args, true, walk);
   float* const sum = Memory(l, args, 0).filters;
   // In the order of the walks, whatever thread adds.
   for_elems(args.parallel, l.walks > 1 ? l.filter_elems : 0, [&](std::int64_t first, std::int64_t last) {
