@@ -103,11 +103,15 @@ TEST_F(TrainOnGpu, StepsThatAreWaitedForEndInTheSameBits) {
 
 TEST_F(TrainOnGpu, ALossThatIsNotANumberEndsTheRunAndIsExplained) {
   TR_NEEDS_GPU(why_no_gpu());
-  Job wild = job("cuda");
-  wild.train.optimizer.lr = 1e30;
-  const Result<Summary> ran = train(wild);
-  EXPECT_THAT(ran.status().message(), AllOf(HasSubstr("the loss is not a number at step "),
-                                            HasSubstr("the first tensor that broke: ")));
+  for (const char* precision : {"f32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    Job wild = job("cuda");
+    wild.train.precision = precision;
+    wild.train.optimizer.lr = 1e30;
+    const Result<Summary> ran = train(wild);
+    EXPECT_THAT(ran.status().message(), AllOf(HasSubstr("the loss is not a number at step "),
+                                              HasSubstr("the first tensor that broke: ")));
+  }
 }
 
 TEST_F(TrainOnGpu, OneTwoAndFourWorkersEndInTheSameBits) {

@@ -15,6 +15,17 @@ std::string probe_name(std::int32_t node, std::int32_t index) {
   return fmt::format("probe:{}:{}", node, index);
 }
 
+// The nodes that the loss depends on, by number; all where there is no loss.
+std::vector<bool> nodes_of_loss(const graph::Graph& graph) {
+  const std::optional<graph::Value> loss = graph.find_output("loss");
+  std::vector<bool> needed(static_cast<std::size_t>(graph.size()), !loss);
+  if (loss) needed[static_cast<std::size_t>(loss->node)] = true;
+  for (std::int32_t i = graph.size() - 1; i >= 0; --i)  // what a node reads comes before it
+    if (needed[static_cast<std::size_t>(i)])
+      for (const graph::Value v : graph.node(i).inputs) needed[static_cast<std::size_t>(v.node)] = true;
+  return needed;
+}
+
 }  // namespace
 
 bool all_finite(const Tensor& t) {
@@ -54,7 +65,8 @@ runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensor
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,
-                                                     const BatchTensors& batch) {
+                                                     const BatchTensors& batch,
+                                                     std::shared_ptr<Device> device) {
   for (const std::string& name : variables.names()) {
     const Result<Tensor> w = variables.get(name);
     if (graph.find_variable(name) && w.ok() && !all_finite(*w))
@@ -62,11 +74,13 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
   }
   if (!all_finite(batch.x)) co_return std::string("the data of this batch");
   exec::CompileOptions options;
+  options.device = std::move(device);
   const std::int32_t size = graph.size();
+  const std::vector<bool> needed = nodes_of_loss(graph);
   std::vector<graph::Value> probes;
   for (std::int32_t i = 0; i < size; ++i) {
     const op::OpDef& def = *graph.node(i).def;
-    if (def.has(op::kFeed) || def.has(op::kMutates)) continue;
+    if (!needed[static_cast<std::size_t>(i)] || def.has(op::kFeed) || def.has(op::kMutates)) continue;
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph.node(i).outputs.size()); ++k)
       probes.push_back({i, k});
   }

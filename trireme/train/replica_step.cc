@@ -322,7 +322,7 @@ Task<Status> Replica::Parts::explain_broken_loss() {
   TR_CO_RETURN_IF_ERROR(co_await wait_for_queue());
   if (mirror != nullptr) TR_CO_RETURN_IF_ERROR(mirror->download_all());
   auto found = co_await find_first_broken(rt, prepared->train->graph(), variables, prepared->input,
-                                          batch[static_cast<std::size_t>(broken_shard)]);
+                                          batch[static_cast<std::size_t>(broken_shard)], prepared->device);
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
   co_return error(Code::kInternal,
                   "[train] the loss is not a number at step {}{}; try a smaller train.optimizer.lr (the rate "
