@@ -55,28 +55,43 @@ Parts parts_of(const Gemm& whole, int width) {
   return best;
 }
 
-// Where there are many parts, rows of B lie far apart for each, which costs the library up to a third of its
-// speed: a part then copies some rows of its columns at a time to where they are dense.
+// Where there are many parts, rows of B (and of a transposed A) lie far apart for each, which costs the
+// library up to a third of its speed: a part then copies some rows of its columns at a time to where they are
+// dense.
 constexpr std::int64_t kPanelRows = 512;
 bool has_panels(const Gemm& whole, const Parts& parts) {
   return parts.threads >= kManyThreads && parts.columns > 1 && !whole.transpose_b && whole.m >= 256 &&
          whole.k >= kPanelRows / 2;
 }
-// Elements of the panel of one thread; 0: there is none.
+// Elements of the panels of one thread, that of B first; 0: there are none.
 std::int64_t panel_elems(const Gemm& whole, const Parts& parts) {
   if (!has_panels(whole, parts)) return 0;
-  return std::min(kPanelRows, whole.k) * ((blocks_of(whole.n) + parts.columns - 1) / parts.columns) * kEdge;
+  const auto side = [](std::int64_t size, std::int64_t count) {
+    return (blocks_of(size) + count - 1) / count * kEdge;
+  };
+  return std::min(kPanelRows, whole.k) *
+         (side(whole.n, parts.columns) + (whole.transpose_a ? side(whole.m, parts.rows) : 0));
+}
+
+void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t width, float* to) {
+  for (std::int64_t row = 0; row < rows; ++row) std::copy_n(from + row * stride, width, to + row * width);
 }
 
 void multiply_by_panels(const Gemm& part, float* panel) {
   for (std::int64_t k = 0; k < part.k; k += kPanelRows) {
     Gemm some = part;
     some.k = std::min(kPanelRows, part.k - k);
-    for (std::int64_t row = 0; row < some.k; ++row)
-      std::copy_n(part.b + (k + row) * part.ldb, part.n, panel + row * part.n);
-    some.a += part.transpose_a ? k * part.lda : k;
+    copy_rows(part.b + k * part.ldb, part.ldb, some.k, part.n, panel);
     some.b = panel;
     some.ldb = part.n;
+    if (part.transpose_a) {
+      float* const left = panel + some.k * part.n;
+      copy_rows(part.a + k * part.lda, part.lda, some.k, part.m, left);
+      some.a = left;
+      some.lda = part.m;
+    } else {
+      some.a += k;
+    }
     if (k > 0) some.beta = 1;
     gemm(some);
   }

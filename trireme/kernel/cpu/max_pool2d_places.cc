@@ -22,11 +22,16 @@ void pool_plane(const PoolShape& s, const float* x, float* y, std::uint8_t* plac
   for (std::int64_t oy = 0; oy < s.oh; ++oy) {
     row.find(x, oy);
     std::copy_n(row.values(), s.ow, y + oy * s.ow);
-    const std::int64_t above = row.top() / s.w - (oy * s.stride_h - s.pad_h);  // rows of padding
-    for (std::int64_t ox = 0; ox < s.ow; ++ox) {
-      const std::int32_t at = row.offsets()[ox], width = static_cast<std::int32_t>(s.w);
-      const std::int64_t column = at % width - (ox * s.stride_w - s.pad_w);
-      places[oy * s.ow + ox] = static_cast<std::uint8_t>((at / width + above) * s.window_w + column);
+    // Of row r and column c in x: place = r * window_w + c, from the window's first element on.
+    const auto above = static_cast<std::int32_t>(row.top() / s.w - (oy * s.stride_h - s.pad_h));
+    const auto width = static_cast<std::int32_t>(s.w), window = static_cast<std::int32_t>(s.window_w);
+    const std::int32_t* const at = row.offsets();
+    for (std::int32_t ox = 0; ox < s.ow; ++ox) {
+      std::int32_t r = 0;
+      for (std::int32_t k = 1; k < s.window_h; ++k) r += at[ox] >= k * width ? 1 : 0;
+      const std::int32_t first =
+          ox * static_cast<std::int32_t>(s.stride_w) - static_cast<std::int32_t>(s.pad_w);
+      places[oy * s.ow + ox] = static_cast<std::uint8_t>((r + above) * window + at[ox] - r * width - first);
     }
   }
 }
