@@ -87,8 +87,9 @@ class Part {
 };
 
 // Rows x columns of parts. oneDNN packs B for every part, and a transposed A; the rest of A it reads where it
-// is. A rounded B is cut over columns alone, so that each of its elements is rounded once, and into more
-// parts than there are threads, so that what is rounded stays small.
+// is. Where there are many threads there are four parts a thread, and whoever is free takes the next. A
+// rounded B is cut over columns alone, so that each of its elements is rounded once, and into more parts than
+// there are threads, so that what is rounded stays small.
 struct Grid {
   static constexpr std::int64_t kEdge = 32;  // parts begin at multiples of a tile of the units
   std::int64_t rows = 1, columns = 1;
@@ -106,21 +107,24 @@ struct Grid {
     const std::int64_t row_blocks = p.rounds ? 1 : blocks(p.m), column_blocks = blocks(p.n);
     Grid best;
     best.threads = num_slices(row_blocks * column_blocks, p.m * p.n * p.k / kWorkPerElem, width);
+    const bool many = best.threads >= kManyThreads;
     if (p.rounds) {
-      const std::int64_t pieces = p.n / best.threads * p.k / kMostRounded + 1;
+      const std::int64_t pieces =
+          std::max<std::int64_t>(p.n / best.threads * p.k / kMostRounded + 1, many ? 2 : 1);
       best.columns = std::min(best.threads * pieces, column_blocks);
       return best;
     }
+    const std::int64_t wanted = best.threads * (many ? 4 : 1);
     double least = std::numeric_limits<double>::infinity();
-    for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(best.threads, row_blocks); ++rows) {
-      const std::int64_t columns = std::min((best.threads + rows - 1) / rows, column_blocks);
+    for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(wanted, row_blocks); ++rows) {
+      const std::int64_t columns = std::min((wanted + rows - 1) / rows, column_blocks);
       const double share = static_cast<double>((row_blocks + rows - 1) / rows) *
                            static_cast<double>((column_blocks + columns - 1) / columns);
       const double packed =
           static_cast<double>(rows * p.n) + (p.transpose_a ? 1 : 0.25) * static_cast<double>(columns * p.m);
       // The largest part decides; packing an element costs about 32 products of it.
       const double kept_busy =
-          share * kEdge * kEdge * static_cast<double>(rows * columns > best.threads ? 2 : 1);
+          share * kEdge * kEdge * static_cast<double>((rows * columns + best.threads - 1) / best.threads);
       const double cost = kept_busy + 32 * packed / best.threads;
       if (cost < least) least = cost, best.rows = rows, best.columns = columns;
     }
@@ -214,11 +218,9 @@ void multiply(const op::KernelArgs& args, const MatmulState& state, const Produc
               a + kBytes * (p.transpose_a ? rows.begin : rows.begin * p.k), right,
               c + c_bytes * (rows.begin * p.n + columns.begin), own);
   };
-  for_slices(
-      args.parallel, grid.count(), grid.threads, [&](std::int64_t first, std::int64_t last, int slice) {
-        for (std::int64_t i = first; i < last; ++i)
-          multiply_part(i, args.workspace.data() + static_cast<std::size_t>(slice) * state.slice_bytes());
-      });
+  for_free(args.parallel, grid.count(), grid.threads, [&](std::int64_t i, int slice) {
+    multiply_part(i, args.workspace.data() + static_cast<std::size_t>(slice) * state.slice_bytes());
+  });
 }
 
 void run(op::KernelArgs& args) {
