@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "trireme/cli/calibration_file.h"
+#include "trireme/cost/assumed.h"
+#include "trireme/runtime/real/processor.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
@@ -26,6 +28,7 @@ runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& r
   }
   if (given || !source.one_host) share.link = &link;
   auto rates = std::make_shared<cost::Rates>(cost::host_rates(calibration, share));
+  if (calibration == nullptr) cost::assume_processor(runtime::vector_bits(), *rates);
   if (!given && !source.one_host) rates->calibrated = false;
   if (!source.slow.empty())
     for (int w = 0; w < job.parallel.workers; ++w)
