@@ -135,6 +135,8 @@ TEST_F(RunFolderTest, AnExplicitFolderThatIsFinishedGivesItsSummaryAndIsLeftAlon
   ASSERT_TRUE(folder.ok()) << folder.status().to_string();
   ASSERT_TRUE(folder->finished.has_value());
   EXPECT_EQ((*folder->finished)["steps"], 7);
+  EXPECT_EQ(folder->of_another_job, "  train.batch: 128 -> 5\n");
+  EXPECT_EQ(open(Job(), "my/run")->of_another_job, "");
   EXPECT_EQ(read("my/run/job.toml"), to_toml(Job()));
 }
 

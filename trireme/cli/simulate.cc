@@ -37,8 +37,23 @@ struct SimulateArgs {
   bool json = false;
 };
 
+// Phantom runs have sizes of their own: a key that would be overwritten is refused.
+Status check_sets(const SimulateArgs& args) {
+  if (args.compute != "phantom") return {};
+  for (const std::string& set : args.job.sets)
+    for (const auto& [key, option] :
+         {std::pair("train.steps=", "--steps"), {"train.batch=", "--batch-per-rank"}})
+      if (set.starts_with(key))
+        return error(Code::kInvalid,
+                     "[simulate] --set {}: a phantom run has it from {}; use that, or --compute real", set,
+                     option);
+  return {};
+}
+
 Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, train::Job& job,
                 std::shared_ptr<const data::Dataset>& data, Status& status) {
+  status = check_sets(args);
+  if (!status.ok()) co_return;
   Result<train::Job> loaded = co_await load_job(rt, args.job);
   status = loaded.status();
   if (!status.ok()) co_return;

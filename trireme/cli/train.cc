@@ -69,7 +69,9 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
   }
   std::string text = "[launch] the job failed:";
   for (const auto& [what, ranks] : lines) text += fmt::format("\n  {}: {}", ranks, what);
-  text += fmt::format("\nthe same command goes on from the last checkpoint; logs: {}/log", folder.path);
+  // What is wrong with the command stays wrong.
+  const char* again = code == Code::kInvalid ? "" : "the same command goes on from the last checkpoint; ";
+  text += fmt::format("\n{}logs: {}/log", again, folder.path);
   co_return Status(code, text);
 }
 
@@ -150,6 +152,12 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
   if (out.folder.finished) {
+    if (!out.folder.of_another_job.empty())
+      std::fputs(fmt::format("note: {} holds a finished run of a different job; for this one use another "
+                             "--run-dir:\n{}",
+                             out.folder.path, out.folder.of_another_job)
+                     .c_str(),
+                 stderr);
     out.summary = *out.folder.finished;
     co_return Status();
   }

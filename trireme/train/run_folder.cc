@@ -34,17 +34,21 @@ Task<int> newest_run(runtime::Runtime& rt, std::string runs_dir, std::string nam
   co_return newest;
 }
 
-Task<Status> refuse_other_job(runtime::Runtime& rt, const RunFolder& folder, const Job& job) {
+// Keys of the folder's job that decide the result and differ from those of `job`.
+Task<Result<std::string>> diff_to_folder(runtime::Runtime& rt, const RunFolder& folder, const Job& job) {
   const std::string path = folder.file("job.toml");
   Result<Bytes> bytes = co_await rt.files().read(path);
   if (!bytes.ok()) co_return bytes.status();
   TR_CO_ASSIGN_OR_RETURN(const Job before, parse_job(as_text(*bytes), path));
-  const std::string diff = diff_jobs(before, job);
+  co_return diff_jobs(before, job);
+}
+
+Task<Status> refuse_other_job(runtime::Runtime& rt, const RunFolder& folder, const Job& job) {
+  TR_CO_ASSIGN_OR_RETURN(const std::string diff, co_await diff_to_folder(rt, folder, job));
   if (diff.empty()) co_return Status();
   co_return error(Code::kInvalid,
                   "[train] {} holds an unfinished run of a different job:\n{}finish it with its own "
-                  "settings, or use another "
-                  "--run-dir",
+                  "settings, or use another --run-dir or name (--set name=...)",
                   folder.path, diff);
 }
 
@@ -64,7 +68,11 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
     if (newest > 0) unfinished = !(co_await read_finished(rt, last)).has_value();
     folder.path = unfinished ? last : fmt::format("{}/{}-{}", runs_dir, job.name, newest + 1);
   }
-  if (folder.finished) co_return folder;
+  if (folder.finished) {
+    const Result<std::string> diff = co_await diff_to_folder(rt, folder, job);
+    if (diff.ok()) folder.of_another_job = *diff;
+    co_return folder;
+  }
   Result<bool> has_job = co_await files.exists(folder.file("job.toml"));
   if (!has_job.ok()) co_return has_job.status();
   // A start that failed before there was a plan has nothing to lose.
@@ -77,7 +85,7 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
   folder.resumed = *has_job;
   Status made = co_await files.make_dirs(folder.file("log"));
   if (made.ok()) made = co_await files.make_dirs(folder.checkpoints());
-  if (!made.ok()) co_return made;
+  if (!made.ok()) co_return error(made.code(), "{}; choose another --run-dir", made.message());
   const std::string text = to_toml(job);
   Status written = co_await files.write_atomic(folder.file("job.toml"), as_bytes(text));
   if (!written.ok()) co_return written;

@@ -16,6 +16,7 @@ struct RunFolder {
   std::string path;
   bool resumed = false;          // it held an unfinished run of this job
   std::optional<Json> finished;  // the summary of a finished run (only with an explicit folder)
+  std::string of_another_job;    // finished: keys that differ from this job's, a line each; empty: none does
 
   std::string file(std::string_view name) const { return path + "/" + std::string(name); }
   std::string checkpoints() const { return file("checkpoints"); }
