@@ -5,6 +5,7 @@
 #include <set>
 
 #include "trireme/base/hash.h"
+#include "trireme/runtime/inline_context.h"
 
 namespace trireme::io {
 namespace {
@@ -15,15 +16,6 @@ using runtime::Task;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::size_t kHashBytes = std::size_t{4} << 20U;
-
-class InlineContext final : public ComputeContext {
- public:
-  int width() const override { return 1; }
-  void parallel_for(std::int64_t n,
-                    const std::function<void(std::int64_t, std::int64_t, int)>& body) override {
-    if (n > 0) body(0, n, 0);
-  }
-};
 
 // Keeps `step` and the newest whole generation before it. Later ones are damaged or were given up when the
 // run went back, half-written ones are of no use.
@@ -75,7 +67,7 @@ Task<std::vector<std::int64_t>> list_generations(Runtime& rt, std::string dir) {
 
 Task<void> on_pool(Runtime& rt, std::uint64_t bytes, runtime::ComputeFn fn, int width) {
   if (rt.is_phantom()) {
-    InlineContext context;
+    runtime::InlineContext context;
     fn(context);
     co_return;
   }

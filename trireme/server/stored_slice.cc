@@ -1,7 +1,9 @@
 #include "trireme/server/stored_slice.h"
-#include "trireme/tensor/host_zeros.h"
 
 #include <algorithm>
+
+#include "trireme/runtime/inline_context.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::server {
 
@@ -48,17 +50,10 @@ cost::OpCost pass_cost(double elems, double bytes) {
 runtime::Task<void> short_pass(runtime::Runtime& rt, cost::OpCost cost, runtime::ComputeFn fn,
                                const char* label) {
   constexpr double kOnLoopBytes = 400 << 10;  // of traffic: the sum of two vectors of 128 KiB
-  struct Here final : runtime::ComputeContext {
-    int width() const override { return 1; }
-    void parallel_for(std::int64_t n,
-                      const std::function<void(std::int64_t, std::int64_t, int)>& body) override {
-      body(0, n, 0);
-    }
-  };
   if (cost.bytes > kOnLoopBytes) {
     co_await rt.compute(cost, std::move(fn), 1, label);
   } else if (!rt.is_phantom()) {
-    Here here;
+    runtime::InlineContext here;
     fn(here);
   }
 }
