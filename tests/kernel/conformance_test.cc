@@ -56,7 +56,7 @@ void expect_close(const Values& got, const Values& want, double first) {
 constexpr int kMany = 9;
 bool differs_on_many(const op::KernelRow& row) {
   const std::string_view op = row.op;
-  return op == "matmul" || op.starts_with("conv2d");
+  return op == "matmul" || op == "adapted" || op.starts_with("conv2d") || op.starts_with("attention");
 }
 
 // Unlike ==, tells zeros of different sign apart and finds a NaN equal to itself.

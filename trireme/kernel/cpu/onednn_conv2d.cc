@@ -182,7 +182,7 @@ class ConvState final : public op::KernelState {
   ConvState(const Call& call, const ConvShape& s, int width)
       : call_(call),
         s_(s),
-        cut_(ConvCut::of(call.kind, s, width, kImageBytes)),
+        cut_(cut_of(call, s, width)),
         engine_(dnnl::engine::kind::cpu, 0),
         smaller_(engine_, call, s, part(s.n / cut_.images), {}),
         larger_(engine_, call, s, part(std::min(s.n, s.n / cut_.images + 1)), smaller_.filter()) {
@@ -207,6 +207,12 @@ class ConvState final : public op::KernelState {
   void run(op::KernelArgs& args) const { is_sum() ? run_filter_grad(args) : run_images(args); }
 
  private:
+  // Winograd's tiles of several images go together.
+  static ConvCut cut_of(const Call& call, const ConvShape& s, int width) {
+    ConvCut cut = ConvCut::of(call.kind, s, width, kImageBytes);
+    if (call.algorithm == kWinograd && call.kind != Kind::kFilterGrad) cut.images = cut.threads;
+    return cut;
+  }
   bool is_sum() const { return call_.kind == Kind::kFilterGrad; }
   ConvShape part(std::int64_t images) const {
     ConvShape s = s_;
@@ -214,7 +220,7 @@ class ConvState final : public op::KernelState {
     return s;
   }
   int pieces() const { return move_ ? move_->pieces() * cut_.channels : 1; }
-  int num_slices() const { return std::max(cut_.count(), pieces()); }
+  int num_slices() const { return std::max(cut_.threads, pieces()); }
   // Where no order is to be changed, the first gradients are written where they belong.
   int first_partial() const { return move_ ? 0 : cut_.channels; }
   std::size_t num_filters() const {
@@ -248,8 +254,8 @@ class ConvState final : public op::KernelState {
       });
       filter = to;
     }
-    for_slices(args.parallel, s_.n, cut_.images, [&](std::int64_t begin, std::int64_t end, int i) {
-      run_part(args, x, filter, y, {begin, end}, 0, i);
+    for_free(args.parallel, cut_.images, cut_.threads, [&](std::int64_t i, int slice) {
+      run_part(args, x, filter, y, slice_range(s_.n, cut_.images, static_cast<int>(i)), 0, slice);
     });
   }
 

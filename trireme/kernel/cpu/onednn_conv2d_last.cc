@@ -134,8 +134,10 @@ class LastState final : public op::KernelState {
     for_slices(args.parallel, move_->pieces(), move_->pieces(), [&](std::int64_t, std::int64_t, int i) {
       move_->run(engine_, i, given, filter, own(args, i));
     });
-    for_slices(args.parallel, s_.n, cut_.images, [&](std::int64_t begin, std::int64_t end, int i) {
-      of(end - begin).run(engine_, kind_, x + begin * x_bytes(), filter, y + begin * y_bytes(), own(args, i));
+    for_free(args.parallel, cut_.images, cut_.threads, [&](std::int64_t i, int slice) {
+      const auto [begin, end] = slice_range(s_.n, cut_.images, static_cast<int>(i));
+      of(end - begin)
+          .run(engine_, kind_, x + begin * x_bytes(), filter, y + begin * y_bytes(), own(args, slice));
     });
   }
 
@@ -145,7 +147,7 @@ class LastState final : public op::KernelState {
   std::size_t filters() const {
     return kind_ == Kind::kFilterGrad ? static_cast<std::size_t>(cut_.count()) : 1;
   }
-  int slices() const { return std::max(cut_.count(), move_->pieces() * cut_.channels); }
+  int slices() const { return std::max(cut_.threads, move_->pieces() * cut_.channels); }
   const Part& of(std::int64_t images) const { return images == s_.n / cut_.images ? smaller_ : larger_; }
   std::int64_t x_bytes() const { return 2 * s_.c * s_.h * s_.w; }  // of an image
   std::int64_t y_bytes() const { return 2 * s_.o * s_.oh * s_.ow; }

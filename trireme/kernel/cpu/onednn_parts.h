@@ -37,9 +37,10 @@ dnnl::memory::dims right_padding(const ConvShape& s);
 
 // Parts of the images times parts of the output channels. A filter gradient is cut over both: parts over
 // images are added up (a whole gradient for each, where the filter is large), parts over channels read all of
-// x. What moves fewest bytes is taken.
+// x. What moves fewest bytes is taken. Other convolutions have more parts than threads where there are many.
 struct ConvCut {
   int images = 1, channels = 1;
+  int threads = 1;  // at once: as many as parts in a filter gradient
   int count() const { return images * channels; }
 
   // `image_bytes` are moved for every element of an image.
