@@ -11,6 +11,7 @@
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/job_source.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/real/executable.h"
@@ -194,11 +195,11 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("--repeats", o.repeats, "Rounds over the sides")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--seconds", o.seconds, "Time to spend on measuring, about")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", o.seconds, "Time to spend on measuring, about")->check(above_zero());
   app.add_option("--buffers", args->buffers, "Where our tensors live: heap, or shared (of Group::allocate)")
       ->check(CLI::IsMember({"heap", "shared"}));
   app.add_option("--spin-us", args->spin_us, "Our ranks spin at most this long before they block")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   app.add_option("--mpi-args", args->mpi_args, "Flags for mpirun (default: several settings are tried)");
   app.add_option("--mpirun", o.peers.mpirun, "Open MPI's launcher")->capture_default_str();
   app.add_option("--python", o.peers.python, "A Python with PyTorch (default: $TRIREME_PYTHON, python3)");
@@ -210,9 +211,9 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("--calibration", args->calibration,
                  "Calibration for prediction and bound (default: the stored one)");
   app.add_option("--gbit", args->gbit, "Bandwidth of the link for prediction and bound, in Gbit/s of payload")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   app.add_option("--latency-us", args->latency_us, "Latency of the link for prediction and bound")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   app.add_option("--plot", args->plot, "Draw the times to FILE.svg or FILE.png (needs gnuplot)");
   app.add_flag("--check", args->check, "Exit with 1 when a goal is missed by more than the spread");
   app.add_flag("--json", args->json, "Print the rows as JSON");

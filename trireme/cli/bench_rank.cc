@@ -4,6 +4,7 @@
 
 #include "trireme/cli/bench/rank.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/launch/launch.h"
 #include "trireme/runtime/real/real_runtime.h"
 
@@ -80,13 +81,12 @@ std::function<int()> add_bench_rank(CLI::App& app) {
   app.group("");  // not in the list of commands
   app.add_option("--driver", args->rank.driver, "Socket of the trireme bench that measures")->required();
   app.add_option("--transport", args->rank.transport, "How the ranks reach each other")->required();
-  app.add_option("--world", args->rank.connect.world, "Number of ranks")->check(CLI::PositiveNumber);
+  app.add_option("--world", args->rank.connect.world, "Number of ranks")->check(above_zero());
   app.add_option("--rank", args->number, "This rank (inproc: none, all are threads of this process)");
   app.add_option("--rendezvous", args->rank.connect.rendezvous, "Folder where the ranks meet (shm, tcp)");
   app.add_option("--coordinator", args->rank.connect.coordinator, "HOST:PORT where rank 0 listens (tcp)");
   app.add_flag("--insecure", args->rank.connect.insecure, "Listen beyond loopback, unencrypted (tcp)");
-  app.add_option("--spin-us", args->spin_us, "Spin at most this long before blocking")
-      ->check(CLI::NonNegativeNumber);
+  app.add_option("--spin-us", args->spin_us, "Spin at most this long before blocking")->check(zero_or_more());
   app.add_option("--buffers", args->buffers, "Where tensors live")->check(CLI::IsMember({"heap", "shared"}));
   return [args] { return run_bench_rank(*args); };
 }

@@ -6,6 +6,7 @@
 #include "trireme/cli/bench/train_bench.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/job_source.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/processes.h"
@@ -197,7 +198,7 @@ std::function<int()> add_bench_train(CLI::App& bench) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app->add_option("--seconds", args->options.seconds, "Length of a side's round, about")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   app->footer("A ratio above 1 means that ours is faster. How it is measured: docs/bench.md");
   return [app, args] { return app->parsed() ? run_bench_train(*args) : kExitOk; };
@@ -221,7 +222,7 @@ std::function<int()> add_bench_steps(CLI::App& app) {
   app.add_option("--workload", args->options.workload, "Which")->required();
   app.add_option("--dtype", args->options.dtype, "f32, bf16");
   app.add_option("--device", args->options.device, "cpu, cuda");
-  app.add_option("--threads", args->threads, "Compute threads")->check(CLI::PositiveNumber);
+  app.add_option("--threads", args->threads, "Compute threads")->check(above_zero());
   app.add_flag("--quick", args->options.quick, "A small batch");
   app.add_flag("--profile", args->options.profile, "Time every node");
   return [args] { return run_bench_steps(*args); };

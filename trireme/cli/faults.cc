@@ -50,6 +50,14 @@ Result<FaultOption> parse_fault(std::string_view text) {
   return fault;
 }
 
+Status check_faults(const std::vector<FaultOption>& faults, int world) {
+  for (const FaultOption& f : faults)
+    if (f.rank >= world)
+      return error(Code::kInvalid, "[cli] --fault got rank {}, expected 0 to {}: the job has {} ranks",
+                   f.rank, world - 1, world);
+  return {};
+}
+
 std::vector<runtime::RealFault> real_faults(const std::vector<FaultOption>& faults, int rank) {
   std::vector<runtime::RealFault> out;
   for (const FaultOption& f : faults)

@@ -3,6 +3,8 @@
 
 #include "trireme/base/json.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/detail/attr_json.h"
 #include "trireme/op/nn/conv_work.h"
@@ -20,8 +22,11 @@ struct OpArgs {
 
 Result<const op::OpDef*> find(const std::string& name) {
   if (const op::OpDef* def = op::find_op(name)) return def;
+  std::vector<std::string_view> names;
+  for (const op::OpDef* def : op::op_table()) names.push_back(def->name);
   return error(Code::kInvalid,
-               "[inspect] unknown op: got '{}', expected a name that `trireme inspect ops` lists", name);
+               "[inspect] unknown op: got '{}', did you mean {}? `trireme inspect ops` lists them all", name,
+               joined(nearest_names(name, names)));
 }
 
 // Values are read as JSON where they are JSON (true, 3, [1, 2]) and as text otherwise.
@@ -193,7 +198,7 @@ std::function<int()> add_inspect_op(CLI::App& inspect) {
   sub->add_option("--in", args->types, "Type of an input, in order, e.g. --in 'f32[256, 784]'");
   sub->add_option("--attr", args->attrs,
                   "An attribute, e.g. --attr transpose_b=true or --attr 'axes=[0, 1]'");
-  sub->add_option("--threads", args->threads, "Kernel threads it would run on")->check(CLI::PositiveNumber);
+  sub->add_option("--threads", args->threads, "Kernel threads it would run on")->check(above_zero());
   sub->add_flag("--json", args->json, "As JSON");
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;

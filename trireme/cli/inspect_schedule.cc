@@ -6,6 +6,7 @@
 #include "trireme/cli/cluster_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/measure_direct.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/collective/draw.h"
 #include "trireme/collective/formulas.h"
 #include "trireme/cost/cost_json.h"
@@ -339,13 +340,13 @@ std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
       "--transport", args->transport,
       "Prices from the calibration of this transport on this host; direct: sums through shared memory");
   sub->add_option("--calibration", args->calibration, "Calibration file; default: what `calibrate` stored");
-  sub->add_option("--latency-us", args->latency_us, "Link latency instead")->check(CLI::NonNegativeNumber);
-  sub->add_option("--gbit", args->gbit, "Link bandwidth in Gbit/s instead")->check(CLI::PositiveNumber);
+  sub->add_option("--latency-us", args->latency_us, "Link latency instead")->check(zero_or_more());
+  sub->add_option("--gbit", args->gbit, "Link bandwidth in Gbit/s instead")->check(above_zero());
   CLI::Option* draw = sub->add_option("--draw", args->draw, "Draw the schedule: text or svg")
                           ->check(CLI::IsMember({"text", "svg"}));
   sub->add_option("--out", args->out, "Write the drawing to this file")->needs(draw);
   sub->add_option("--rank", args->rank, "Draw this rank only, with the steps of its program (text)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(zero_or_more())
       ->needs(draw);
   sub->add_flag("--json", args->json, "As JSON");
   return [args, sub] {

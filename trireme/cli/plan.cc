@@ -4,6 +4,7 @@
 
 #include "trireme/cli/commands.h"
 #include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/cli/read_rates.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/plan_report.h"
@@ -81,12 +82,12 @@ std::function<int()> add_plan(CLI::App& app) {
   app.add_option("--servers", args->servers, "Parameter servers (parallel.servers)")
       ->check(CLI::Range(0, 65536));
   app.add_option("--link", args->link, "What lies between the workers: 1gbit,50us (parallel.link)");
-  app.add_option("--gbit", args->gbit, "The same by its bandwidth in Gbit/s")->check(CLI::PositiveNumber);
-  app.add_option("--latency-us", args->latency_us, "And its latency")->check(CLI::NonNegativeNumber);
+  app.add_option("--gbit", args->gbit, "The same by its bandwidth in Gbit/s")->check(above_zero());
+  app.add_option("--latency-us", args->latency_us, "And its latency")->check(zero_or_more());
   app.add_option("--cores", args->cores, "Cores of a worker; default: its share of this host")
       ->check(CLI::Range(1, 1024));
   app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core; default: as calibrated")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   app.add_flag("--json", args->json, "As JSON");
   return [args] {
     const Status status = run(*args);

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "trireme/cli/commands.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/data/image_encode.h"
 #include "trireme/train/generate.h"
@@ -168,7 +169,7 @@ std::function<int()> add_predict(CLI::App& app) {
                         "Your own samples: a picture (PNG, JPEG), a folder of them, an .npy or a .csv file"));
   sample(app.add_option("--samples", args->samples,
                         "Only so many of them; 0: all (default: 32 of a part, all of --input)")
-             ->check(CLI::NonNegativeNumber));
+             ->check(zero_or_more()));
   sample(app.add_option("--csv", args->csv, "Classifiers: write a table to this file"));
   sample(
       app.add_option("--png", args->png, "Autoencoders: write originals above reconstructions to this file"));

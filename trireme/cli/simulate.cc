@@ -6,6 +6,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/cli/simulate_collective.h"
 #include "trireme/cli/slow.h"
 #include "trireme/collective/schedule.h"
@@ -215,13 +216,13 @@ std::function<int()> add_simulate(CLI::App& app) {
     if (row.kind == collective::Kind::kAllreduce) algorithms.emplace_back(row.name);
   app.add_option("--algorithm", args->algorithms, "Allreduce algorithms to compare")
       ->check(CLI::IsMember(algorithms));
-  app.add_option("--steps", args->steps, "Steps of a phantom run")->check(CLI::PositiveNumber);
+  app.add_option("--steps", args->steps, "Steps of a phantom run")->check(above_zero());
   app.add_option("--batch-per-rank", args->batch_per_rank, "Samples per rank of a phantom run")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--latency-us", args->latency_us, "Link latency")->check(CLI::NonNegativeNumber);
-  app.add_option("--gbit", args->bandwidth_gbit, "Link bandwidth in Gbit/s")->check(CLI::PositiveNumber);
-  app.add_option("--cores", args->cores, "Cores of a machine")->check(CLI::PositiveNumber);
-  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core")->check(CLI::PositiveNumber);
+      ->check(above_zero());
+  app.add_option("--latency-us", args->latency_us, "Link latency")->check(zero_or_more());
+  app.add_option("--gbit", args->bandwidth_gbit, "Link bandwidth in Gbit/s")->check(above_zero());
+  app.add_option("--cores", args->cores, "Cores of a machine")->check(above_zero());
+  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core")->check(above_zero());
   app.add_option("--seed", args->seed, "Seed of the world (link jitter)");
   app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")
       ->check(CLI::Range(0.0, 10.0));

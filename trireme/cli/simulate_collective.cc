@@ -5,6 +5,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/cli/cluster_file.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/cost/quantity.h"
 #include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
@@ -183,7 +184,7 @@ void add_options(CLI::App& app, CollectiveArgs& args) {
   app.add_option("--deadline", args.deadline,
                  "Silence after which a rank is given up; default: none, with faults 2s")
       ->type_name("TIME");
-  app.add_option("--seed", args.seed, "Seed of jitter and faults")->check(CLI::PositiveNumber);
+  app.add_option("--seed", args.seed, "Seed of jitter and faults")->check(above_zero());
   app.add_option("--jitter", args.jitter, "Jitter of every latency, as a fraction")
       ->check(CLI::Range(0.0, 100.0));
   app.add_flag("--json", args.json, "Print the table as JSON");

@@ -142,6 +142,7 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   TR_CO_RETURN_IF_ERROR(train::check_job(out.job));
   const train::Roles roles = train::roles_of(out.job);
   TR_CO_RETURN_IF_ERROR(check_slow(args.slow, roles.world));
+  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, roles.world));
   if (out.job.parallel.transport == "mpi" && roles.world > 1)
     co_return error(Code::kInvalid,
                     "[launch] transport 'mpi' needs ranks that MPI started, and this command started none; "

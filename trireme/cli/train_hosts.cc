@@ -112,6 +112,7 @@ Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, trai
   if (!hosts.ok()) co_return hosts.status();
   TR_CO_RETURN_IF_ERROR(fit_to_hosts(args, *hosts, job));
   TR_CO_RETURN_IF_ERROR(check_slow(args.slow, train::roles_of(job).world));
+  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, train::roles_of(job).world));
   if (train::to_toml(job).size() > kMostJobBytes)
     co_return error(Code::kInvalid, "[launch] the job has {} bytes, and at most {} go to other hosts",
                     train::to_toml(job).size(), kMostJobBytes);

@@ -69,6 +69,7 @@ Task<Result<train::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
   TR_CO_RETURN_IF_ERROR(train::fit_workers(*job, run.id.world, args.workers, run.id.launcher));
   TR_CO_RETURN_IF_ERROR(train::check_job(*job));
   TR_CO_RETURN_IF_ERROR(check_slow(args.slow, run.id.world));
+  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, run.id.world));
   co_return job;
 }
 
