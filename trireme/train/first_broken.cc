@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/op/fused/adapted.h"
+
 namespace trireme::train {
 namespace {
 
@@ -97,8 +99,9 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
   for (const graph::Value v : probes) {
     TR_CO_ASSIGN_OR_RETURN(const Tensor t, execution->fetch(probe_name(v.node, v.index)));
     if (all_finite(t)) continue;
-    co_return fmt::format("'{}' ({}), though what it reads is finite", graph.node(v.node).name,
-                          graph.node(v.node).def->name);
+    const graph::Node& node = graph.node(v.node);
+    co_return fmt::format("'{}' ({}), though what it reads is finite", node.name,
+                          op::shown_name(*node.def, node.attrs));
   }
   co_return std::string();
 }
