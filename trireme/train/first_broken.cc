@@ -101,7 +101,7 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
     if (all_finite(t)) continue;
     const graph::Node& node = graph.node(v.node);
     co_return fmt::format("'{}' ({}), though what it reads is finite", node.name,
-                          op::shown_name(*node.def, node.attrs));
+                          op::detail::shown_name(*node.def, node.attrs));
   }
   co_return std::string();
 }
