@@ -26,11 +26,11 @@ Task<Status> LockStepWorker::balance() {
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors of_shards,
-                         co_await gather_shard_state(group_, replica_->rule(), replica_->owners(), at_.steps,
-                                                     ShardMove::kBalance));
+                         co_await gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
+                                                     at_.steps, ShardMove::kBalance));
   TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at_.batches, total_batches_));
-  co_return co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(), of_shards, at_.steps,
-                                         ShardMove::kBalance);
+  co_return co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(), of_shards,
+                                         at_.steps, ShardMove::kBalance);
 }
 
 // Now and then, whether gradients should travel otherwise.

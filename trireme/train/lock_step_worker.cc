@@ -16,7 +16,7 @@ Task<Status> LockStepWorker::restore() {
   if (start_.resumed) {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, replica_->state(), start_.restored, is_shared));
     at_ = start_.at;
-    TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(group_, replica_->rule(), replica_->owners(),
+    TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
                                                        start_.restored, at_.steps, ShardMove::kRestore,
                                                        plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
@@ -192,7 +192,7 @@ Task<Status> LockStepWorker::checkpoint() {
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
     TR_CO_ASSIGN_OR_RETURN(
-        of_shards, co_await gather_shard_state(group_, replica_->rule(), replica_->owners(), at_.steps,
+        of_shards, co_await gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at_.steps,
                                                ShardMove::kCheckpoint));
   }
   if (!writes()) co_return Status();

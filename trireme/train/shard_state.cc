@@ -1,6 +1,7 @@
 #include "trireme/train/shard_state.h"
 
 #include "trireme/train/batch.h"
+#include "trireme/train/move_state.h"
 
 namespace trireme::train {
 namespace {
@@ -24,6 +25,11 @@ comm::Call call_of(std::int64_t step, ShardMove move, bool back, std::size_t ind
 
 Result<Tensor> flat(const Tensor& t) { return t.reshape({t.shape().num_elems()}); }
 
+// Rank 0's shards come first. It copies them itself: the group would do so on the loop.
+Tensor first_part(const Tensor& all, const TensorType& type) {
+  return Tensor(all.buffer(), type, all.offset_bytes());
+}
+
 std::int32_t num_shards(const std::vector<LeafRun>& owners) {
   std::int32_t sum = 0;
   for (const LeafRun& run : owners) sum += run.count;
@@ -32,7 +38,8 @@ std::int32_t num_shards(const std::vector<LeafRun>& owners) {
 
 }  // namespace
 
-Task<Result<io::NamedTensors>> gather_shard_state(comm::Group& workers, const agree::Agreement& rule,
+Task<Result<io::NamedTensors>> gather_shard_state(runtime::Runtime& rt, comm::Group& workers,
+                                                  const agree::Agreement& rule,
                                                   const std::vector<LeafRun>& owners, std::int64_t step,
                                                   ShardMove move) {
   io::NamedTensors all;
@@ -48,14 +55,18 @@ Task<Result<io::NamedTensors>> gather_shard_state(comm::Group& workers, const ag
       all.emplace_back("shard/" + name, to);
       TR_CO_ASSIGN_OR_RETURN(to, flat(to));
     }
-    TR_CO_ASSIGN_OR_RETURN(const Tensor block, flat(tensor));
+    TR_CO_ASSIGN_OR_RETURN(Tensor block, flat(tensor));
+    if (workers.rank() == 0) {
+      co_await copy_tensor(rt, block, first_part(to, block.type()));
+      block = Tensor();  // it is there
+    }
     comm::Call call = call_of(step, move, false, i, elems, owners);
     TR_CO_RETURN_IF_ERROR(co_await workers.gather(std::move(call), block, to));
   }
   co_return all;
 }
 
-Task<Status> scatter_shard_state(comm::Group& workers, const agree::Agreement& rule,
+Task<Status> scatter_shard_state(runtime::Runtime& rt, comm::Group& workers, const agree::Agreement& rule,
                                  const std::vector<LeafRun>& owners, const io::NamedTensors& all,
                                  std::int64_t step, ShardMove move, bool may_lack) {
   const auto own = rule.shard_state();
@@ -77,7 +88,11 @@ Task<Status> scatter_shard_state(comm::Group& workers, const agree::Agreement& r
                         num_shards(owners), elems);
       TR_CO_ASSIGN_OR_RETURN(from, flat(from));
     }
-    TR_CO_ASSIGN_OR_RETURN(const Tensor block, flat(tensor));
+    TR_CO_ASSIGN_OR_RETURN(Tensor block, flat(tensor));
+    if (workers.rank() == 0) {
+      co_await copy_tensor(rt, first_part(from, block.type()), block);
+      block = Tensor();
+    }
     comm::Call call = call_of(step, move, true, i, elems, owners);
     TR_CO_RETURN_IF_ERROR(co_await workers.scatter(std::move(call), from, block));
   }

@@ -12,13 +12,15 @@ namespace trireme::train {
 enum class ShardMove : std::uint8_t { kCheckpoint, kBalance, kRestore };
 
 // On rank 0: all shards' state; nothing on the others. Collective; `step` names the messages.
-runtime::Task<Result<io::NamedTensors>> gather_shard_state(comm::Group& workers, const agree::Agreement& rule,
+runtime::Task<Result<io::NamedTensors>> gather_shard_state(runtime::Runtime& rt, comm::Group& workers,
+                                                           const agree::Agreement& rule,
                                                            const std::vector<collective::LeafRun>& owners,
                                                            std::int64_t step, ShardMove move);
 
 // From rank 0's `all` to everybody's own, after take_shards(). kCorrupt where something is missing, unless it
 // `may_lack` it: then it stays zero.
-runtime::Task<Status> scatter_shard_state(comm::Group& workers, const agree::Agreement& rule,
+runtime::Task<Status> scatter_shard_state(runtime::Runtime& rt, comm::Group& workers,
+                                          const agree::Agreement& rule,
                                           const std::vector<collective::LeafRun>& owners,
                                           const io::NamedTensors& all, std::int64_t step, ShardMove move,
                                           bool may_lack = false);
