@@ -87,6 +87,7 @@ def hook(net, name):
 
 
 def train(args):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU the hook of PowerSGD waits for it, with gradients of the CPU too, and fails
     import torch
     from torch import distributed, nn
     torch.set_num_threads(1)

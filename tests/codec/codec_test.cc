@@ -297,6 +297,40 @@ TEST(OneBitCodec, SendsTheMeansOfBothSigns) {
   EXPECT_EQ(send(*codec, values, {}).decoded, (Values{2, 2, -3, -3, -3}));
 }
 
+TEST(OneBitCodec, SmallTensorsHaveShortBlocks) {
+  const auto codec = std::move(*(*find_codec("1bit"))->make({}));
+  const auto block = [&](std::size_t count) {
+    const Sent sent = send(*codec, Values(count, 1.0F), {});
+    EXPECT_EQ(sent.bytes.size(), codec->max_bytes(static_cast<std::int64_t>(count)));
+    const auto own = static_cast<unsigned>(sent.bytes[1]);
+    return own == 0 ? 2048U : 1U << own;
+  };
+  EXPECT_EQ(block(100), 64U);
+  EXPECT_EQ(block(51'200), 128U);
+  EXPECT_EQ(block(262'144), 1024U);
+  EXPECT_EQ(block(1 << 20), 2048U);
+  Values values(128, 1.0F);
+  std::fill(values.begin() + 64, values.end(), 5.0F);
+  EXPECT_EQ(send(*codec, values, {}).decoded, values);  // a mean for each half
+}
+
+// Before blocks followed the size all were of 2,048: the own byte is 0.
+TEST(OneBitCodec, ReadsLongBlocksOfSmallTensorsToo) {
+  const auto codec = std::move(*(*find_codec("1bit"))->make({}));
+  Bytes bytes(8 + 8 + 13, std::byte{0});  // 100 values
+  const float means[] = {2, -3};
+  bytes[0] = std::byte{3};
+  bytes[4] = std::byte{100};
+  std::memcpy(bytes.data() + 8, means, sizeof(means));
+  bytes[16 + 12] = std::byte{8};  // value 99 is negative
+  Values out(100), expected(100, 2.0F);
+  expected[99] = -3;
+  ASSERT_TRUE(codec->decode(bytes, out).ok());
+  EXPECT_EQ(out, expected);
+  bytes[1] = std::byte{5};  // blocks of 32
+  EXPECT_EQ(codec->decode(bytes, out).code(), Code::kCorrupt);
+}
+
 TEST(Codecs, RefuseOptionsThatMakeNoSense) {
   Options o;
   o.fraction = 0;

@@ -141,6 +141,7 @@ class Rank {
       coded.owners = runs_;
       TR_CO_RETURN_IF_ERROR(co_await on_host_[v]->sum(std::move(coded), std::move(shards)));
     } else {
+      TR_CO_RETURN_IF_ERROR(co_await on_host_[v]->watch(step, std::move(shards)));
       add_all(step, v, sum);
     }
     expect_same(on_gpu_->memory(0, v), sum, v, "sum", step);
@@ -222,7 +223,8 @@ TEST(DeviceCodedSum, HasTheBitsOfTheHostForAnyNumberOfRanks) {
 TEST(DeviceCodedSum, FirstStepsMayBeDenseAndFractionsMayFall) {
   TR_NEEDS_GPU(why_no_gpu());
   for (const char* way : {"mapped", "staged"}) {
-    expect_the_sums_of_the_host({.codec = "1bit", .way = way, .world = 2, .leaves = 3, .dense_steps = 2});
+    expect_the_sums_of_the_host(
+        {.codec = "1bit", .way = way, .world = 2, .leaves = 3, .dense_steps = 2, .momentum = 0.9});
     expect_the_sums_of_the_host({.codec = "topk",
                                  .way = way,
                                  .world = 2,

@@ -127,6 +127,20 @@ TEST(Optimisers, AdamWithEpsHatAndWithoutCorrection) {
   expect_values(after({{"eps", 0.5}, {"bias_correction", false}}), {1 - lr * m / (std::sqrt(v) + 0.5)});
 }
 
+TEST(Optimisers, AdamsSecondMomentMayStayAfterSomeSteps) {
+  const auto after = [](std::int64_t t) {
+    const Tensor w = f64({1}), v = f64({0.5});
+    step(kApplyAdam, {w, f64({0}), v, unused(), f64({3}), scalar(0.1), count(t)},
+         {{"fixed_after", std::int64_t{4}}});
+    return std::pair(w, v);
+  };
+  expect_values(after(4).second, {0.999 * 0.5 + 0.001 * 9});
+  const auto [w, v] = after(6);
+  expect_values(v, {0.5});
+  const double m = 0.1 * 3 / (1 - std::pow(0.9, 6)), root = std::sqrt(0.5 / (1 - std::pow(0.999, 4)));
+  expect_values(w, {1 - 0.1 * m / (root + 1e-8)});
+}
+
 TEST(Optimisers, StepsBelowOneCountAsTheFirst) {
   const Tensor a = f64({1}), b = f64({1});
   step(kApplyAdam, {a, f64({0}), f64({0}), unused(), f64({3}), scalar(0.1), count(0)});

@@ -95,7 +95,8 @@ TEST_F(GpuWorkers, UseNcclWhereEachHasAGpuOfItsOwn) {
 TEST_F(GpuWorkers, EncodeOnTheGpuWithTheBitsOfTheHost) {
   for (const std::string codec : {"bf16", "1bit", "topk"}) {
     const std::vector<std::string> sets = {"train.logical_shards=3", "train.optimizer.schedule=constant",
-                                           "train.steps=3", "parallel.codec=" + codec};
+                                           "train.steps=3", "parallel.codec_dense_steps=0",
+                                           "parallel.codec=" + codec};
     const auto with = [&](const std::string& more) {
       std::vector<std::string> all = sets;
       all.push_back(more);
@@ -119,7 +120,8 @@ TEST_F(GpuWorkers, EncodeOnTheGpuWithTheBitsOfTheHost) {
 
 TEST_F(GpuWorkers, TakeResidualsFromACheckpointToOtherWorkers) {
   const std::vector<std::string> sets = {"train.logical_shards=4", "train.checkpoint_steps=1",
-                                         "train.steps=4", "parallel.codec=1bit"};
+                                         "train.steps=4", "parallel.codec_dense_steps=1",
+                                         "parallel.codec=1bit"};
   ASSERT_EQ(train("whole", 1, sets).code, 0);
   std::vector<std::string> cut = sets;
   cut.insert(cut.end(), {"--fault", "1:kill@collective:12"});
@@ -132,10 +134,12 @@ TEST_F(GpuWorkers, TakeResidualsFromACheckpointToOtherWorkers) {
 TEST_F(GpuWorkers, LetNcclCarryWhatIsEncoded) {
   const std::vector<std::string> two_gpus = {"GPU_EMULATOR_DEVICES=2"};
   for (const std::string codec : {"1bit", "topk"}) {
-    expect_run(train(codec + "-nccl", 2, {"train.steps=3", "parallel.codec=" + codec}, two_gpus),
+    expect_run(train(codec + "-nccl", 2,
+                     {"train.steps=3", "parallel.codec_dense_steps=0", "parallel.codec=" + codec}, two_gpus),
                codec + "-nccl", "nccl");
-    expect_run(train(codec + "-mapped", 2, {"train.steps=3", "parallel.codec=" + codec}), codec + "-mapped",
-               "mapped");
+    expect_run(train(codec + "-mapped", 2,
+                     {"train.steps=3", "parallel.codec_dense_steps=0", "parallel.codec=" + codec}),
+               codec + "-mapped", "mapped");
     EXPECT_EQ(summary(codec + "-nccl")["parameters_sha256"], summary(codec + "-mapped")["parameters_sha256"]);
   }
   expect_run(train("bf16", 2, {"parallel.codec=bf16"}, two_gpus), "bf16", "nccl");

@@ -235,6 +235,25 @@ TEST(PaperRecipes, OneBitSgdEncodesGradientsAndTheirSumsAfterItsDenseSteps) {
   EXPECT_LT(all.value("bytes_sent_per_step", 1e30), 0.5 * s.value("bytes_sent_per_step", 0.0));
 }
 
+TEST(PaperRecipes, OneBitAdamEncodesMomentumOnceSecondMomentsAreFixed) {
+  const Workspace w;
+  const auto run = [&](const char* name, const char* fixed, const char* momentum) {
+    return trained(w, "onebit-adam", name, 30,
+                   {"--transport", "tcp", "--set", "parallel.codec_dense_steps=10",
+                    std::string("train.optimizer.fixed_after=") + fixed,
+                    std::string("parallel.codec_momentum=") + momentum});
+  };
+  const Json s = run("run", "10", "0.9"), gradients = run("gradients", "10", "0"),
+             moving = run("moving", "0", "0");
+  ASSERT_TRUE(s.is_object());
+  EXPECT_EQ(s.value("codec", ""), "1bit");
+  EXPECT_GT(count_of(s, "encoded_messages"), 0);
+  EXPECT_EQ(count_of(s, "encoded_messages") % (20 * (kWorkers + 1)), 0);
+  EXPECT_EQ(count_of(s, "encoded_messages"), count_of(gradients, "encoded_messages"));
+  EXPECT_NE(s["parameters_sha256"], gradients["parameters_sha256"]);
+  EXPECT_NE(moving["parameters_sha256"], gradients["parameters_sha256"]);
+}
+
 TEST(PaperRecipes, SparCmlSumsFewValuesExactly) {
   const Workspace w;
   const Json s =

@@ -17,6 +17,7 @@ Job coded_job(const std::string& codec, const std::string& reducer = "gather") {
   job.parallel.codec = codec;
   job.parallel.codec_least = 16;  // the model is tiny
   job.parallel.reducer = reducer;
+  job.parallel.codec_dense_steps = 0;
   if (codec == "powersgd") job.parallel.codec_rank = 1;
   if (codec == "topk" || codec == "randomk" || codec == "threshold") job.parallel.codec_fraction = 0.25;
   return job;
@@ -193,8 +194,13 @@ TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
   expect(job, "agreement 'gossip'");
   job = coded_job("topk");
   job.parallel.codec_momentum = 0.9;
-  job.train.optimizer.kind = "adam";
-  expect(job, "train.optimizer.kind = sgd");
+  job.train.optimizer.kind = "adagrad";
+  expect(job, "train.optimizer.kind = sgd, adamw, or momentum");
+  job.train.optimizer.kind = "momentum";
+  job.parallel.agreement = "ssp";
+  job.parallel.servers = 1;
+  job.train.logical_shards = 0;
+  expect(job, "train.optimizer.kind = sgd:");
   job = coded_job("none");  // switched off, its keys may stay
   EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
 }

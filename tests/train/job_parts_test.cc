@@ -32,6 +32,7 @@ TEST(OptimizerSpec, HasOnlyWhatTheJobSets) {
 TEST(OptimizerSpec, EveryAttributeOfEveryKindCanBeSet) {
   for (const model::OptimizerRow& row : model::optimizer_table()) {
     for (const op::AttrSpec& attr : row.op->attrs) {
+      if (attr.name == "fixed_after") continue;  // of some parameters only: see below
       const bool number = std::holds_alternative<double>(attr.default_value);
       // Nesterov's form takes no other dampening than none.
       const double value = row.fixed != nullptr && attr.name == "dampening" ? 0 : 0.25;
@@ -57,6 +58,9 @@ TEST(OptimizerSpec, CarriesWhatIsNoAttribute) {
   const model::OptimizerSpec spec = optimizer_spec(job);
   EXPECT_EQ(spec.initial_sum, 0.5);
   EXPECT_EQ(spec.clip_norm, 2);
+  EXPECT_EQ(
+      optimizer_spec(job_with({"train.optimizer.kind=adam", "train.optimizer.fixed_after=5"})).fixed_after,
+      5);
   EXPECT_TRUE(spec.correct_momentum);
   EXPECT_EQ(spec.no_decay, (std::vector<std::string>{"bias", "beta"}));
   EXPECT_FALSE(model::decays(spec, "fc1/bias"));

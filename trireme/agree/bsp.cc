@@ -105,6 +105,8 @@ class Bsp final : public Agreement {
       call.owners = std::move(bucket.owners);
       co_return co_await coded_[bucket.bucket]->sum(std::move(call), std::move(bucket.shard_gradients));
     }
+    if (!coded_.empty() && coded_[b] != nullptr)
+      TR_CO_RETURN_IF_ERROR(co_await coded_[b]->watch(bucket.step, bucket.shard_gradients));
     co_return co_await exchange_dense(std::move(bucket));
   }
 

@@ -102,6 +102,13 @@ void Packer::pack_part(std::size_t part, std::span<const float> values, const Ca
   std::memcpy(out.data() + part * sizeof(Length), &length, sizeof(length));
 }
 
+void Packer::watch_part(std::size_t part, std::span<const float> values, const Carry& carry) const {
+  if (is_plain(part) || carry.velocity.empty()) return;
+  const std::span<const float> from = cut(values, packing_.coded[part]);
+  const std::span<float> velocity = cut(carry.velocity, packing_.coded[part]);
+  for (std::size_t i = 0; i < from.size(); ++i) velocity[i] = momentum_ * velocity[i] + from[i];
+}
+
 std::size_t Packer::finish(MutByteView out) const {
   std::size_t end = places_.front();
   for (std::size_t i = 0; i < packing_.coded.size(); ++i) {

@@ -56,6 +56,8 @@ class Packer {
   void pack_part(std::size_t part, std::span<const float> values, const Carry& carry, std::uint64_t key,
                  MutByteView out) const;
   std::size_t finish(MutByteView out) const;
+  // What a message that is not encoded leaves to the next: velocities of coded pieces gather its values.
+  void watch_part(std::size_t part, std::span<const float> values, const Carry& carry) const;
   // All parts.
   std::size_t pack(std::span<const float> values, const Carry& carry, std::uint64_t key,
                    MutByteView out) const;

@@ -15,14 +15,14 @@ using codec::Packer;
 using collective::LeafRun;
 using runtime::Task;
 
-// A stretch of what encodings are made of. Fragments that a cut leaves behind travel as they are.
-codec::Packing cut(const codec::Packing& whole, Chunk chunk) {
-  constexpr std::int64_t kLeast = 64;
+// A stretch of what encodings are made of. Fragments below `least` that a cut leaves behind travel as they
+// are.
+codec::Packing cut(const codec::Packing& whole, Chunk chunk, std::int64_t least) {
   codec::Packing part;
   const auto add = [&](const codec::Piece& p, bool coded) {
     const std::int64_t begin = std::max(p.offset, chunk.begin), end = std::min(p.offset + p.count, chunk.end);
     if (begin >= end) return;
-    (coded && end - begin >= kLeast ? part.coded : part.plain).push_back({begin - chunk.begin, end - begin});
+    (coded && end - begin >= least ? part.coded : part.plain).push_back({begin - chunk.begin, end - begin});
   };
   for (const codec::Piece& p : whole.coded) add(p, true);
   for (const codec::Piece& p : whole.plain) add(p, false);
@@ -79,6 +79,17 @@ class CodedSum::Impl {
     co_return status;
   }
 
+  Task<Status> watch(std::int64_t step, std::vector<Tensor> shards) {
+    if (velocity_.is_null()) co_return Status();
+    TR_CO_RETURN_IF_ERROR(make_packers(step));
+    std::vector<Encoding> all;
+    for (std::size_t s = 0; s < shards.size(); ++s)
+      for (std::size_t c = 0; c < packers_.size(); ++c)
+        all.push_back(encoding_of({}, shards, s, static_cast<std::int32_t>(c)));
+    co_await work_.watch(std::move(all));
+    co_return Status();
+  }
+
   const CodedSumOptions& options() const { return o_; }
   Stats stats_;
 
@@ -87,6 +98,9 @@ class CodedSum::Impl {
   Chunk chunk(std::int32_t c) const {
     return {o_.num_elems * c / o_.num_shards, o_.num_elems * (c + 1) / o_.num_shards};
   }
+
+  // What is in no encoding has no velocity, so with momentum everything is in one.
+  std::int64_t least() const { return o_.coding.momentum > 0 ? 1 : 64; }
 
   // Whether shards' vectors travel in chunks.
   bool cuts() const { return o_.reducer == Reducer::kSplit || o_.reducer == Reducer::kSparse; }
@@ -100,12 +114,12 @@ class CodedSum::Impl {
     back_.clear();
     for (std::int32_t c = 0; c < (split ? o_.num_shards : 1); ++c) {
       const Chunk part = split ? chunk(c) : Chunk{0, o_.num_elems};
-      TR_ASSIGN_OR_RETURN(Packer p,
-                          Packer::make(*o_.coding.row, now, o_.coding.momentum, cut(o_.packing, part)));
+      TR_ASSIGN_OR_RETURN(
+          Packer p, Packer::make(*o_.coding.row, now, o_.coding.momentum, cut(o_.packing, part, least())));
       packers_.push_back(std::move(p));
       if (o_.reducer != Reducer::kSparse && o_.reducer != Reducer::kDoubling) continue;
       TR_ASSIGN_OR_RETURN(const codec::CodecRow* exact, codec::find_codec("nonzero"));
-      TR_ASSIGN_OR_RETURN(Packer b, Packer::make(*exact, {}, 0, cut(o_.packing, part)));
+      TR_ASSIGN_OR_RETURN(Packer b, Packer::make(*exact, {}, 0, cut(o_.packing, part, least())));
       back_.push_back(std::move(b));
     }
     return {};
@@ -356,6 +370,9 @@ std::vector<std::pair<std::string, Tensor>> CodedSum::state() const { return imp
 bool CodedSum::encodes_at(std::int64_t step) const { return impl_->options().coding.encodes_at(step); }
 Task<Status> CodedSum::sum(CodedCall call, std::vector<Tensor> shards) {
   return impl_->sum(std::move(call), std::move(shards));
+}
+Task<Status> CodedSum::watch(std::int64_t step, std::vector<Tensor> shards) {
+  return impl_->watch(step, std::move(shards));
 }
 const CodedSum::Stats& CodedSum::stats() const { return impl_->stats_; }
 

@@ -58,6 +58,8 @@ class CodedSum {
 
   // Whether the sum of this step is encoded; otherwise it is made some other way.
   bool encodes_at(std::int64_t step) const;
+  // Before a sum that is made some other way: velocities gather what the shards have.
+  runtime::Task<Status> watch(std::int64_t step, std::vector<Tensor> shards);
   // `shards`: vectors of this rank's shards, in order; shards[0] receives the sum, the others stay. Vectors
   // that are not sent are undefined there. kCorrupt, as a failure of the group, where a peer's bytes are no
   // encoding.

@@ -53,6 +53,24 @@ Task<Result<Mail>> CodedWork::encode(std::vector<Encoding> all, Room& room) {
   co_return mail;
 }
 
+Task<void> CodedWork::watch(std::vector<Encoding> all) {
+  std::size_t parts = 0;
+  double work = 0;
+  for (const Encoding& e : all) {
+    parts += e.packer->num_parts();
+    work += e.packer->work_bytes();
+  }
+  runtime::ComputeFn run = [&](runtime::ComputeContext& context) {
+    context.parallel_for(static_cast<std::int64_t>(parts), [&](std::int64_t begin, std::int64_t end, int) {
+      std::int64_t at = 0;
+      for (const Encoding& e : all)
+        for (std::size_t p = 0; p < e.packer->num_parts(); ++p, ++at)
+          if (at >= begin && at < end) e.packer->watch_part(p, e.values, e.carry);
+    });
+  };
+  co_await rt_.compute({.flops = work / 6, .bytes = work}, std::move(run), width_for(parts), "velocities");
+}
+
 int CodedWork::width_for(std::size_t parts) const {
   return static_cast<int>(std::clamp<std::size_t>(parts, 1, static_cast<std::size_t>(rt_.compute_threads())));
 }

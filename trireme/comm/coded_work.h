@@ -62,6 +62,8 @@ class CodedWork {
 
   // All of them, one after the other in `room`.
   runtime::Task<Result<Mail>> encode(std::vector<Encoding> all, Room& room);
+  // Velocities gather values that travel as they are.
+  runtime::Task<void> watch(std::vector<Encoding> all);
   // kCorrupt: what no encoder wrote.
   runtime::Task<Status> decode(std::vector<Decoding> all);
   // into += the message.

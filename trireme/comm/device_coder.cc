@@ -38,6 +38,7 @@ DeviceCoder::DeviceCoder(const DeviceSumOptions& options, int rank)
     : options_(options),
       run_(options.leaf_runs[static_cast<std::size_t>(rank)]),
       ways_(options.vector_elems.size()),
+      watchers_(options.vector_elems.size()),
       halves_(options.vector_elems.size()) {}
 
 Result<std::unique_ptr<DeviceCoder>> DeviceCoder::make(const DeviceSumOptions& options, int rank) {
@@ -102,6 +103,16 @@ Status DeviceCoder::encode(gpu::Session& session, std::size_t vector, std::size_
   const bool keeps = way.encodes;
   return way.coder->encode(session, values, keeps ? row(residuals_[vector], shard) : nullptr,
                            keeps ? row(velocities_[vector], shard) : nullptr, message);
+}
+
+Status DeviceCoder::watch(gpu::Session& session, std::size_t vector, std::size_t shard, const float* values) {
+  std::unique_ptr<gpu::MessageCoder>& watcher = watchers_[vector];
+  if (watcher == nullptr) {
+    TR_ASSIGN_OR_RETURN(const gpu::MessageFormat format,
+                        format_at(options_, vector, options_.coding.dense_steps));
+    TR_ASSIGN_OR_RETURN(watcher, gpu::make_message_coder(gpu(), format, 1, {}));
+  }
+  return watcher->watch(session, values, row(velocities_[vector], shard));
 }
 
 Status DeviceCoder::sum(gpu::Session& session, std::size_t vector, std::span<const std::byte* const> messages,

@@ -28,6 +28,9 @@ class DeviceCoder {
   Status prepare(std::int64_t step, std::size_t vector);
   Status encode(kernel::cuda::Session& session, std::size_t vector, std::size_t shard, const float* values,
                 std::byte* message);
+  // Velocities gather what a shard has at a step that encodes nothing.
+  bool watches() const { return options_.coding.row != nullptr && options_.coding.momentum > 0; }
+  Status watch(kernel::cuda::Session& session, std::size_t vector, std::size_t shard, const float* values);
   // out = the sum of all shards' messages along the fixed tree. Waits. kCorrupt: one is none.
   Status sum(kernel::cuda::Session& session, std::size_t vector, std::span<const std::byte* const> messages,
              float* out);
@@ -67,6 +70,7 @@ class DeviceCoder {
   bool is_fixed_ = true;
   std::vector<std::size_t> rooms_;
   std::vector<Way> ways_;
+  std::vector<std::unique_ptr<kernel::cuda::MessageCoder>> watchers_;  // by vector, where they are needed
   std::vector<Halves> halves_;
   std::vector<Tensor> residuals_, velocities_;  // null: none are kept
 };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "trireme/codec/bits.h"
+#include "trireme/codec/blocks.h"
 #include "trireme/codec/rows.h"
 #include "trireme/codec/select.h"
 
@@ -58,6 +59,7 @@ Result<gpu::MessageFormat> device_format(const codec::CodecRow& row, const codec
       piece.kept = static_cast<std::int64_t>(kept);
       piece.rice = codec::rice_parameter(kept, count);
     }
+    if (known->encoding == gpu::Encoding::kOneBit) piece.rice = codec::block_bits(count);
     format.coded.push_back(piece);
     at += static_cast<std::int64_t>(codec->max_bytes(p.count));
   }

@@ -71,10 +71,13 @@ Task<Status> DeviceSumBase::sum(DeviceCall call) {
     co_await turn.wait_until(kForever);  // the calls before end by their own deadlines
   }
   Status status;
-  if (own_.coder != nullptr && own_.coder->encodes_at(call.step))
+  const bool encodes = own_.coder != nullptr && own_.coder->encodes_at(call.step);
+  if (own_.coder != nullptr && !encodes && own_.coder->watches()) status = co_await watch(call);
+  if (status.ok() && encodes) {
     status = co_await sum_coded(call);
-  else
+  } else if (status.ok()) {
     status = co_await sum_now(call);
+  }
   if (!status.ok() && group_.verdict().ok()) {
     const std::string what = operation_text(collective::Kind::kAllreduce, call.label, call.step);
     group_.fail(what, status.message());
@@ -137,6 +140,20 @@ Task<Status> DeviceSumBase::encode(const DeviceCall& call) {
   coder.stats.encode_ns += rt_.now() - began;
   for (const std::size_t length : lengths_) coder.stats.bytes += static_cast<double>(length);
   coder.stats.messages += static_cast<std::int64_t>(lengths_.size());
+  co_return done;
+}
+
+Task<Status> DeviceSumBase::watch(const DeviceCall& call) {
+  const auto shards = static_cast<std::size_t>(own_run().count);
+  const double elems = static_cast<double>(options_.vector_elems[call.vector]) * static_cast<double>(shards);
+  const cost::OpCost work{.flops = 2 * elems, .bytes = 12 * elems};
+  Status done;
+  runtime::ComputeFn run = [&](runtime::ComputeContext&) {
+    for (std::size_t s = 0; s < shards && done.ok(); ++s)
+      done = own_.coder->watch(session_, call.vector, s, values(s, call.vector));
+    if (done.ok()) done = session_.synchronize();
+  };
+  co_await rt_.compute(work, std::move(run), 1, "velocities on GPU");
   co_return done;
 }
 

@@ -72,6 +72,8 @@ class DeviceSumBase : public DeviceSum {
   }
   // Own shards' messages are there, and counted.
   runtime::Task<Status> encode(const DeviceCall& call);
+  // Own shards' velocities gather their vectors.
+  runtime::Task<Status> watch(const DeviceCall& call);
   runtime::Task<Status> decode(const DeviceCall& call, Messages messages);
 
   runtime::Runtime& rt_;

@@ -87,8 +87,17 @@ Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double m
 }
 
 struct Scalars {
-  Value lr, step, clip, velocity_factor;
+  Value lr, step, clip, velocity_factor, momentum_kept;
 };
+
+// What holds momentum: velocity, or Adam's first moment.
+bool is_momentum(const StateVariable& state, const Parameter& p) {
+  return state.type == p.type && (state.name == p.name + "/velocity" || state.name == p.name + "/moment1");
+}
+
+bool is_coded(const OptimizerSpec& spec, const Parameter& p) {
+  return spec.coded_elems > 0 && p.type.shape.num_elems() >= spec.coded_elems;
+}
 
 Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec, const Parameter& p,
                  const Scalars& scalars, std::span<const StateVariable> states) {
@@ -99,6 +108,8 @@ Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec
     const bool velocity = s.name == p.name + "/velocity" && s.type == p.type;
     if (velocity && !scalars.velocity_factor.is_null())
       state = b.add_node(op::kAssign, {state, b.mul(state, scalars.velocity_factor)});
+    if (!scalars.momentum_kept.is_null() && is_coded(spec, p) && is_momentum(s, p))
+      state = b.add_node(op::kAssign, {state, b.mul(state, scalars.momentum_kept)});
     inputs.push_back(state);
   }
   Value grad = gradient(b, p);
@@ -106,7 +117,9 @@ Value update_one(graph::Builder& b, const Resolved& r, const OptimizerSpec& spec
   inputs.push_back(grad);
   inputs.push_back(scalars.lr);
   if (!scalars.step.is_null()) inputs.push_back(scalars.step);
-  return b.add_node(*r.row->op, inputs, decays(spec, p.name) ? r.decaying : r.plain);
+  op::Attrs attrs = decays(spec, p.name) ? r.decaying : r.plain;
+  if (spec.fixed_after > 0 && is_coded(spec, p)) attrs.set("fixed_after", spec.fixed_after);
+  return b.add_node(*r.row->op, inputs, std::move(attrs));
 }
 
 }  // namespace
@@ -161,6 +174,7 @@ Result<UpdateGraph> add_updates(graph::Graph start, const OptimizerSpec& spec,
     scalars.clip =
         clip_inside ? add_clip(b, parameters, spec.clip_norm).clip : b.input("clip", DType::kF32, {});
   if (spec.correct_momentum) scalars.velocity_factor = b.input("velocity_factor", DType::kF32, {});
+  if (spec.others_momentum) scalars.momentum_kept = b.input("momentum_kept", DType::kF32, {});
   out.reads_step = r.row->counts_steps;
   for (const Parameter& p : parameters) {
     const std::size_t first = out.states.size();

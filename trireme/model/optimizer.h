@@ -1,7 +1,8 @@
 // Optimisers as graphs: the update of some parameters from their gradients, by the ops of op/update.
 //
 // An update graph reads "grad:<parameter>", "lr" (f32), where the rule counts "step" (i64, from 1), where
-// gradients are clipped "clip" (f32, build_clip) and where momentum is corrected "velocity_factor" (f32). It
+// gradients are clipped "clip" (f32, build_clip), where momentum is corrected "velocity_factor" (f32) and
+// where others make it "momentum_kept" (f32). It
 // changes the variables "<parameter>" and "<parameter>/<state>" and gives "updated:<parameter>". Every
 // parameter's update is on its own, so buckets of parameters may have graphs of their own, on a worker or on
 // a parameter server.
@@ -48,6 +49,12 @@ struct OptimizerSpec {
   double initial_sum = 0;         // adagrad: where sums of squares start
   double clip_norm = 0;           // above 0: gradients are multiplied by the input "clip"
   bool correct_momentum = false;  // velocities are multiplied by "velocity_factor" first (Goyal et al. 2017)
+  // Of parameters of at least so many values (0: none) gradients travel encoded. `others_momentum`: who
+  // encodes makes their momentum, so their velocity or first moment is multiplied by "momentum_kept" first.
+  // `fixed_after`: their second moments stay after so many updates (0: never).
+  std::int64_t coded_elems = 0;
+  bool others_momentum = false;
+  std::int64_t fixed_after = 0;
 };
 
 struct StateVariable {

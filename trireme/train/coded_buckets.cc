@@ -49,6 +49,10 @@ agree::RuleOptions bucket_options(const Job& job, const plan::Plan& plan, const 
   Job own = job;
   own.parallel.codec = bucket.codec;
   agree::RuleOptions options = rule_options(own);
+  if (bucket.codec != job.parallel.codec) {  // chosen by cost: it may change, the optimiser does not
+    options.coding.momentum = 0;
+    options.coding.dense_steps = job.parallel.codec_dense_steps.value_or(0);
+  }
   options.reducer = bucket.reducer.empty() ? plan.reducer : bucket.reducer;
   return options;
 }

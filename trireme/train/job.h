@@ -57,6 +57,7 @@ struct Job {
     std::vector<std::string> no_decay = {"bias", "scale", "bias_ih", "bias_hh"};
     double clip_norm = 0;
     bool correct_momentum = false;
+    std::optional<std::int64_t> fixed_after;
     std::string schedule = "cosine";
     double warmup = 0.05, warmup_start = 0.05;
     double final_share = 0, factor = 0.1, power = 1, start_divisor = 25;

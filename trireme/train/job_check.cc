@@ -115,6 +115,9 @@ void check_attributes(JobChecker& c, const Job& job, const model::OptimizerRow& 
   };
   c.expect(!job.train.optimizer.initial_sum || holds("sum"), "train.optimizer.initial_sum",
            fmt::format("it not to be set: '{}' keeps no sums", row.name));
+  c.expect(job.train.optimizer.fixed_after.value_or(0) == 0 || holds("moment2"),
+           "train.optimizer.fixed_after",
+           fmt::format("it not to be set: '{}' keeps no second moments", row.name));
   c.expect(!all.correct_momentum || holds("velocity"), "train.optimizer.correct_momentum",
            fmt::format("false: '{}' keeps no velocity", row.name));
 }
@@ -158,6 +161,8 @@ void check_optimizer(JobChecker& c, const Job& job) {
   c.expect(!o.weight_decay || in_range(*o.weight_decay, 0, 1e6), "train.optimizer.weight_decay", "0 or more");
   c.expect(!o.initial_sum || in_range(*o.initial_sum, 0, 1e30), "train.optimizer.initial_sum", "0 or more");
   c.expect(in_range(o.clip_norm, 0, 1e30), "train.optimizer.clip_norm", "0 or more");
+  c.expect(o.fixed_after.value_or(0) >= 0 && o.fixed_after.value_or(0) <= std::int64_t{1} << 40,
+           "train.optimizer.fixed_after", "0 or more");
   if (row.ok()) check_attributes(c, job, **row);
   check_schedule_keys(c, o);
   c.expect_ok(model::check_schedule(schedule_of(job)), "train.optimizer.schedule");

@@ -193,6 +193,14 @@ void check_codec_ranges(JobChecker& c, const Job::Parallel& p) {
   c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split", "sparse", "doubling"});
 }
 
+// Whether velocities may be made before they are encoded: the optimiser has none, or can do without.
+bool takes_momentum(const Job::Optimizer& o, bool lock_step) {
+  if (o.kind == "sgd" || !lock_step) return o.kind == "sgd";
+  if (o.kind == "adamw") return true;  // its decay has no momentum
+  const bool fits = o.kind == "adam" || (o.kind == "momentum" && !o.nesterov.value_or(false));
+  return fits && o.weight_decay.value_or(0) == 0;
+}
+
 void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const Job::Parallel& p = job.parallel;
   check_codec_ranges(c, p);
@@ -226,8 +234,20 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   const codec::Coding coding = coding_of(job);
   c.expect_ok((*found)->make(coding.options).status(), "parallel.codec");
   c.expect(row.no_codec == nullptr, "parallel.codec", no_codec);
-  c.expect(coding.momentum == 0 || job.train.optimizer.kind == "sgd", "parallel.codec_momentum",
-           "0, or train.optimizer.kind = sgd: the velocities are the shards' own");
+  const bool bsp = std::string_view(row.name) == "bsp";
+  c.expect(coding.momentum == 0 || takes_momentum(job.train.optimizer, bsp), "parallel.codec_momentum",
+           bsp ? "0, or train.optimizer.kind = sgd, adamw, or momentum or adam with weight_decay = 0: the "
+                 "velocities "
+                 "are the shards' own"
+               : "0, or train.optimizer.kind = sgd: the velocities are the workers' own");
+  const std::int64_t fixed = job.train.optimizer.fixed_after.value_or(0);
+  c.expect(
+      !lends_momentum(job) || job.train.optimizer.kind == "momentum" ||
+          (fixed > 0 && fixed <= coding.dense_steps),
+      "train.optimizer.fixed_after",
+      fmt::format("between 1 and parallel.codec_dense_steps = {}: with parallel.codec_momentum what comes is "
+                  "no gradient to make second moments of",
+                  coding.dense_steps));
   c.expect(!p.codec_pull.value_or(false) || coding.row->bound != codec::Bound::kUnbiased,
            "parallel.codec_pull",
            fmt::format("false: codec '{}' is right on average only, and what servers send is kept", p.codec));

@@ -117,6 +117,11 @@ model::OptimizerSpec optimizer_spec(const Job& job) {
   spec.initial_sum = o.initial_sum.value_or(0);
   spec.clip_norm = o.clip_norm;
   spec.correct_momentum = o.correct_momentum;
+  const codec::Coding coding = coding_of(job);
+  spec.others_momentum = lends_momentum(job);
+  spec.fixed_after = o.fixed_after.value_or(coded_start(job).fixed_after);
+  if (spec.others_momentum || spec.fixed_after > 0)
+    spec.coded_elems = job.parallel.codec == "none" ? 1 : coding.least_elems;
   return spec;
 }
 
@@ -187,6 +192,34 @@ std::vector<std::string> allowed_codecs(const Job& job) {
   return names;
 }
 
+CodedStart coded_start(const Job& job) {
+  constexpr std::int64_t kMomentumSteps = 50, kAdamSteps = 100;
+  constexpr double kMomentum = 0.9;  // the optimiser's, unless set
+  const Job::Parallel& p = job.parallel;
+  const Job::Optimizer& o = job.train.optimizer;
+  const auto row = codec::find_codec(p.codec);
+  CodedStart start;
+  if (row.ok() && (*row)->needs_feedback && p.codec_feedback.value_or(true) && p.agreement == "bsp") {
+    const bool adam = o.kind == "adam" || o.kind == "adamw";
+    if (adam) start.dense_steps = kAdamSteps;
+    if (p.codec == "1bit" && o.kind == "momentum" && !o.nesterov.value_or(false)) {
+      start.dense_steps = kMomentumSteps;
+      // Decay is part of the optimiser's momentum, and would be lost.
+      if (o.weight_decay.value_or(0) == 0) start.momentum = o.momentum.value_or(kMomentum);
+    }
+    if (adam) {
+      const std::int64_t dense = p.codec_dense_steps.value_or(kAdamSteps);
+      start.fixed_after = o.fixed_after.value_or(dense);
+      const bool fixed = start.fixed_after > 0 && start.fixed_after <= dense;
+      if (fixed && (o.kind == "adamw" || o.weight_decay.value_or(0) == 0))
+        start.momentum = o.beta1.value_or(kMomentum);
+    }
+  }
+  start.dense_steps = p.codec_dense_steps.value_or(start.dense_steps);
+  start.momentum = p.codec_momentum.value_or(start.momentum);
+  return start;
+}
+
 codec::Coding coding_of(const Job& job) {
   const Job::Parallel& p = job.parallel;
   codec::Coding c;
@@ -199,10 +232,15 @@ codec::Coding coding_of(const Job& job) {
   c.options.clip_sigmas = p.codec_clip.value_or(c.options.clip_sigmas);
   c.feedback = p.codec_feedback.value_or(c.row->needs_feedback);
   c.least_elems = p.codec_least.value_or(c.least_elems);
-  c.dense_steps = p.codec_dense_steps.value_or(0);
+  const CodedStart start = coded_start(job);
+  c.dense_steps = start.dense_steps;
   c.warmup_steps = p.codec_warmup_steps.value_or(0);
-  c.momentum = p.codec_momentum.value_or(0);
+  c.momentum = start.momentum;
   return c;
+}
+
+bool lends_momentum(const Job& job) {
+  return coding_of(job).momentum > 0 && job.train.optimizer.kind != "sgd";
 }
 
 bool waits_for_all(const Job& job) {

@@ -38,6 +38,15 @@ std::vector<std::string> allowed_codecs(const Job& job);
 inline constexpr const char* kPowerSgd = "powersgd";
 // What gradients travel in; no row where parallel.codec is none or no codec of single values.
 codec::Coding coding_of(const Job& job);
+// How a job with a codec starts: as it says, or as the codec wants it where it is run in lock step.
+struct CodedStart {
+  std::int64_t dense_steps = 0;  // not encoded
+  double momentum = 0;           // made by encoders
+  std::int64_t fixed_after = 0;  // updates after which second moments stay; 0: never
+};
+CodedStart coded_start(const Job& job);
+// Whether the optimiser's momentum is made by the encoders, once they begin (codec_momentum).
+bool lends_momentum(const Job& job);
 
 // Whether a step knows something about all gradients before the first weight changes (clipping, skipping,
 // loss scaling), so that updates wait for all buckets.

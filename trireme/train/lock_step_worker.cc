@@ -103,6 +103,7 @@ StepInput LockStepWorker::next_step() const {
   input.learning_rate = static_cast<float>(point.lr);
   input.velocity_factor =
       static_cast<float>(model::velocity_factor(schedule_, at_.samples_before, at_.samples, total_samples()));
+  if (lends_momentum(c_.job) && at_.steps >= coding_of(c_.job).dense_steps) input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
   return input;
 }

@@ -6,6 +6,7 @@
 #include "trireme/train/batch.h"
 #include "trireme/train/coded_buckets.h"
 #include "trireme/train/factors.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/prepare.h"
 
 namespace trireme::train {
@@ -136,7 +137,7 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
   const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
   const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
   TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
-                      exchange_bytes(plan, job.parallel.codec_dense_steps.value_or(0)));
+                      exchange_bytes(plan, rule_options(job).coding.dense_steps));
   return std::vector<MemoryPart>{
       {"parameters", "weights, frozen ones too", parameters},
       {"optimizer", "its state", states},

@@ -27,7 +27,7 @@ struct StepInput {
   std::int64_t num_samples = 0;  // of them all
   std::int64_t applied = 0;      // updates so far, skipped steps left out
   float learning_rate = 0;
-  float velocity_factor = 1;
+  float velocity_factor = 1, momentum_kept = 1;
   bool stop_wanted = false;  // this rank was asked to stop after the step
 };
 

@@ -59,7 +59,7 @@ struct Replica::Parts {
   std::vector<std::unique_ptr<exec::Execution>> updates;  // per bucket; null: nothing of it is this worker's
   std::unique_ptr<exec::Execution> gate, statistics_update, scale_update;
   std::unique_ptr<Evaluator> evaluator;
-  Tensor learning_rate, velocity_factor, update_step, clip, finite, eval_results;
+  Tensor learning_rate, velocity_factor, momentum_kept, update_step, clip, finite, eval_results;
   std::vector<StepSpan>* spans = nullptr;
 
   // State of the step under way.

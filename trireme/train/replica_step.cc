@@ -5,12 +5,25 @@
 
 #include "trireme/train/device_exchange.h"
 #include "trireme/train/first_broken.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/own_update.h"
 #include "trireme/train/replica_parts.h"
 
 namespace trireme::train {
 
 using runtime::Task;
+
+namespace {
+
+// What encoders send are velocities: those of gradients that have nothing to do with each other are 1 /
+// sqrt(1 - momentum^2) times as long, and so is the limit.
+float clip_of_velocities(const Job& job, float norm) {
+  const double momentum = coding_of(job).momentum;
+  const double limit = job.train.optimizer.clip_norm / std::sqrt(1 - momentum * momentum);
+  return static_cast<float>(std::min(1.0, limit / (static_cast<double>(norm) + 1e-6)));
+}
+
+}  // namespace
 
 void Replica::Parts::begin_step(const StepInput& input) {
   now = input;
@@ -28,6 +41,7 @@ void Replica::Parts::begin_updates() {
   if (rt.is_phantom()) return;
   *learning_rate.data<float>() = now.learning_rate;
   *velocity_factor.data<float>() = now.velocity_factor;
+  *momentum_kept.data<float>() = now.momentum_kept;
   *update_step.data<std::int64_t>() = now.applied + 1;
   *clip.data<float>() = 1;
 }
@@ -297,7 +311,8 @@ Task<Status> Replica::Parts::apply_all(StepOutput& out) {
     if (job.train.optimizer.clip_norm > 0) {
       TR_CO_ASSIGN_OR_RETURN(const Tensor factor, gate->fetch("clip"));
       TR_CO_ASSIGN_OR_RETURN(const Tensor norm, gate->fetch("grad_norm"));
-      *clip.data<float>() = *factor.data<float>();
+      *clip.data<float>() = exchanging.momentum_kept == 0 ? clip_of_velocities(job, *norm.data<float>())
+                                                          : *factor.data<float>();
       out.grad_norm = *norm.data<float>();
     }
     *reinterpret_cast<std::uint8_t*>(finite.raw()) = all_good ? 1 : 0;

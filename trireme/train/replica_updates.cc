@@ -52,6 +52,7 @@ Status Replica::Parts::make_updates() {
   const TensorType scalar{DType::kF32, Shape{}};
   TR_ASSIGN_OR_RETURN(learning_rate, allocate_zeros(device(), scalar));
   TR_ASSIGN_OR_RETURN(velocity_factor, allocate_zeros(device(), scalar));
+  TR_ASSIGN_OR_RETURN(momentum_kept, allocate_zeros(device(), scalar));
   TR_ASSIGN_OR_RETURN(clip, allocate_zeros(device(), scalar));
   TR_ASSIGN_OR_RETURN(update_step, allocate_zeros(device(), {DType::kI64, Shape{}}));
   TR_ASSIGN_OR_RETURN(finite, allocate_zeros(device(), {DType::kBool, Shape{}}));
@@ -62,8 +63,11 @@ Status Replica::Parts::make_updates() {
     options.queue = gpu_queue;
     return exec::make_execution(rt, compiled, std::move(options));
   };
-  const std::pair<const char*, const Tensor*> scalars[] = {
-      {"lr", &learning_rate}, {"velocity_factor", &velocity_factor}, {"clip", &clip}, {"step", &update_step}};
+  const std::pair<const char*, const Tensor*> scalars[] = {{"lr", &learning_rate},
+                                                           {"velocity_factor", &velocity_factor},
+                                                           {"momentum_kept", &momentum_kept},
+                                                           {"clip", &clip},
+                                                           {"step", &update_step}};
   for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
     std::unique_ptr<exec::Execution> update;
     if (shares()) {

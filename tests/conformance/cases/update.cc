@@ -76,6 +76,8 @@ void add_adaptive(std::vector<OpCase>& t) {
     t.push_back({d, "amsgrad", counted(step_inputs({2, 3}, {true, true, true})), one("amsgrad", true)});
     t.push_back({d, "eps hat", counted(step_inputs({2, 3}, {true, true, false})), one("eps_hat", true)});
     t.push_back({d, "raw", counted(step_inputs({2}, {true, true, false})), one("bias_correction", false)});
+    t.push_back(
+        {d, "fixed", counted(step_inputs({2}, {true, true, false})), one("fixed_after", std::int64_t{1})});
     t.push_back({d, "empty", counted(step_inputs({0}, {true, true, false}))});
   }
   t.push_back({&kApplyAdamw, "decay of its own", counted(step_inputs({5}, {true, true, false})),

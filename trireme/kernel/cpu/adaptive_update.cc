@@ -7,6 +7,7 @@
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/update_loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/update/adam.h"
 
 namespace trireme::kernel {
 namespace {
@@ -27,16 +28,17 @@ bool f32_but_step(const op::KernelQuery& q) {
 
 // Factors are formed in f64 and rounded once.
 AdamStep adam_step(const op::KernelArgs& args, double shrink, double weight_decay) {
-  const double beta1 = args.attrs.get_float("beta1"), beta2 = args.attrs.get_float("beta2");
+  const double beta1 = args.attrs.get_float("beta1");
   const bool eps_hat = args.attrs.get_bool("eps_hat"), corrects = args.attrs.get_bool("bias_correction");
   const double t = step_of(args, 6);
   const double first = corrects ? 1 - std::pow(beta1, t) : 1;
-  const double root2 = corrects ? std::sqrt(1 - std::pow(beta2, t)) : 1;
+  const op::detail::SecondMoment second = op::detail::second_moment(args.attrs, t);
+  const double root2 = corrects ? second.root_bias : 1;
   return {.shrink = static_cast<float>(shrink),
           .decay = static_cast<float>(weight_decay),
           .rest1 = static_cast<float>(1 - beta1),
-          .keep2 = static_cast<float>(beta2),
-          .rest2 = static_cast<float>(1 - beta2),
+          .keep2 = static_cast<float>(second.kept),
+          .rest2 = static_cast<float>(1 - second.kept),
           .root_bias = eps_hat ? 1.0F : static_cast<float>(root2),
           .lr = static_cast<float>(lr_of(args, 5) / first * (eps_hat ? root2 : 1)),
           .eps = static_cast<float>(args.attrs.get_float("eps"))};

@@ -62,6 +62,11 @@ Status CoderBase::begin_encode(Session& session, const float* values, float* vel
                 coded_tiles_, format_.momentum, values, velocity);
 }
 
+Status CoderBase::watch(Session& session, const float* values, float* velocity) {
+  const float* coded = nullptr;
+  return begin_encode(session, values, velocity, coded);
+}
+
 Status CoderBase::end_encode(Session& session, float* residual, float* velocity) {
   if (velocity == nullptr || residual == nullptr || coded_tiles_ == 0) return {};
   return launch(session.stream(), *mask_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_, num_rows_,

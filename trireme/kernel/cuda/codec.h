@@ -16,7 +16,8 @@ enum class Encoding : std::uint8_t { kF16, kBf16, kOneBit, kTopK };
 struct MessagePiece {
   std::int64_t offset = 0, count = 0;  // elements of the vector
   std::int64_t place = 0;              // bytes of the message: where it begins; with top-k, at the latest
-  std::int64_t kept = 0, rice = 0;     // top-k: how many values are sent, the parameter of their positions
+  std::int64_t kept = 0, rice = 0;     // top-k: how many values are sent, the parameter of their positions;
+                                       // 1bit: log2 of the values of a block
 };
 
 struct MessageFormat {
@@ -42,6 +43,8 @@ class MessageCoder {
   // of the message tell its own.
   virtual Status encode(Session& session, const float* values, float* residual, float* velocity,
                         std::byte* message) = 0;
+  // As codec::Packer::watch_part of all parts.
+  virtual Status watch(Session& session, const float* values, float* velocity) = 0;
   // out = the sum of the messages in the order of the additions; what is in no piece stays.
   virtual Status sum(Session& session, std::span<const std::byte* const> messages, float* out) = 0;
   // Waits for all of it. kCorrupt: a message that no encoder wrote was summed.

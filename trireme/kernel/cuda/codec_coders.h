@@ -16,6 +16,7 @@ class CoderBase : public MessageCoder {
   CoderBase(CudaDevice& device, const MessageFormat& format, int num_messages,
             std::span<const Addition> additions);
   virtual Status make();
+  Status watch(Session& session, const float* values, float* velocity) override;
   Status finish(Session& session) override;
 
  protected:

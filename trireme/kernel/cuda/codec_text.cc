@@ -47,9 +47,9 @@ __device__ __forceinline__ void put_frame(const Piece& p, int index, u32 wire_id
   put32(at, wire_id | own << 8);
   put32(at + 4, (u32)p.count);
 }
-__device__ __forceinline__ bool has_frame(const Piece& p, int index, u32 wire_id, u32 length, const u8* message) {
+__device__ __forceinline__ bool has_frame(const Piece& p, int index, u32 wire_id, u32 own, u32 length, const u8* message) {
   const u8* at = message + p.place;
-  return get32(message + 4 * index) == length && get32(at) == wire_id && get32(at + 4) == (u32)p.count;
+  return get32(message + 4 * index) == length && get32(at) == (wire_id | own << 8) && get32(at + 4) == (u32)p.count;
 }
 __device__ __forceinline__ void copy_plain(const Piece& p, i64 begin, int n, const float* values, u8* message, int t, int step) {
   for (int i = t; i < n; i += step) putf(message + p.place + 4 * (begin + i), values[p.offset + begin + i]);
@@ -99,6 +99,7 @@ __device__ __forceinline__ float of_half(u32 bits) { return __uint_as_float(bits
 // one.
 constexpr std::string_view kHalves = R"cuda(
 __device__ __forceinline__ u32 message_length(const Piece& p) { return 8u + 2u * (u32)p.count; }
+__device__ __forceinline__ u32 own_byte(const Piece&) { return 0; }
 
 __device__ __forceinline__ u32 encode_half(float value, float* r) {
   const float a = r ? __fadd_rn(value, *r) : value;
@@ -164,15 +165,20 @@ __device__ __forceinline__ void sum_coded(const Piece& p, i64 begin, int n, int 
 }
 )cuda";
 
-// A warp has a tile, and its values in registers. Sums are those of codec/loops.inc: 16 lanes per sign, which
-// the 32 threads are, then a tree, then what is left over one by one.
+// A warp has a tile, block by block (2^rice values), and its values in registers. Sums are those of
+// codec/loops.inc: 16 lanes per sign, which the 32 threads are, then a tree, then what is left over one by
+// one.
 constexpr std::string_view kOneBit = R"cuda(
 #define ALL 0xffffffffu
-__device__ __forceinline__ u32 message_length(const Piece& p) {
-  const i64 blocks = (p.count + TILE - 1) / TILE, rest = p.count % TILE;
-  return (u32)(8 + 8 * blocks + p.count / TILE * (TILE / 8) + (rest + 7) / 8);
+__device__ __forceinline__ i64 block_at(const Piece& p, i64 i) {
+  return p.place + 8 + (i >> p.rice) * (8 + (1 << p.rice) / 8);
 }
-__device__ __forceinline__ void encode_tile(const float* from, float* r, int n, u8* to) {
+__device__ __forceinline__ u32 message_length(const Piece& p) {
+  const i64 block = (i64)1 << p.rice;
+  return (u32)(8 + (p.count + block - 1) / block * 8 + (p.count + 7) / 8);
+}
+__device__ __forceinline__ u32 own_byte(const Piece& p) { return (1 << p.rice) == TILE ? 0 : (u32)p.rice; }
+__device__ __forceinline__ void encode_block(const float* from, float* r, int n, u8* to) {
   const int lane = threadIdx.x & 31, full = n & ~15, own = lane & 15;
   const bool low_half = lane >= 16;  // adds the negative ones
   float v[TILE / 32], sum = 0.0f, last = 0.0f;
@@ -233,9 +239,12 @@ extern "C" __global__ void encode_message(const Piece* pieces, int num, i64 tile
       copy_plain(p, begin, n, values, message, lane, 32);
       continue;
     }
-    if (framed && begin == 0 && lane == 0) put_frame(p, index, wire_id, 0, message_length(p), message, message + p.place);
-    const i64 at = p.offset + begin;
-    encode_tile(coded + at, residual ? residual + at : (float*)0, n, message + p.place + 8 + begin / TILE * (8 + TILE / 8));
+    if (framed && begin == 0 && lane == 0) put_frame(p, index, wire_id, own_byte(p), message_length(p), message, message + p.place);
+    const int block = 1 << p.rice;
+    for (int done = 0; done < n; done += block) {
+      const i64 at = p.offset + begin + done;
+      encode_block(coded + at, residual ? residual + at : (float*)0, n - done < block ? n - done : block, message + block_at(p, begin + done));
+    }
   }
 }
 
@@ -261,19 +270,21 @@ struct LoadSigns {
   }
 };
 __device__ __forceinline__ void sum_coded(const Piece& p, i64 begin, int n, int, const Messages& in, float* out) {
-  const i64 at = p.place + 8 + begin / TILE * (8 + TILE / 8);
+  const int within = (1 << p.rice) - 1;
   int done = 0;
   if (((u64)out & 15) == 0) {
     done = n & ~3;
-    for (int i = 4 * threadIdx.x; i < done; i += 4 * blockDim.x) *(Four*)(out + i) = total(LoadSigns{in, at, i});
+    for (int i = 4 * threadIdx.x; i < done; i += 4 * blockDim.x)
+      *(Four*)(out + i) = total(LoadSigns{in, block_at(p, begin + i), i & within});
   }
-  for (int i = done + threadIdx.x; i < n; i += blockDim.x) out[i] = total(LoadSign{in, at, i});
+  for (int i = done + threadIdx.x; i < n; i += blockDim.x) out[i] = total(LoadSign{in, block_at(p, begin + i), i & within});
 }
 )cuda";
 
 // Top-k has kernels of its own; plain pieces are copied.
 constexpr std::string_view kPlainOnly = R"cuda(
 __device__ __forceinline__ u32 message_length(const Piece&) { return 0; }
+__device__ __forceinline__ u32 own_byte(const Piece&) { return 0; }
 extern "C" __global__ void encode_message(const Piece* pieces, int num, i64 tiles, int, u32, const float* values, const float*, float*, u8* message) {
   for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const Piece p = pieces[piece_of_tile(pieces, num, tile)];
@@ -309,7 +320,7 @@ extern "C" __global__ void sum_messages(const Piece* pieces, int num, i64 first,
     }
     if (framed && begin == 0)
       for (int m = threadIdx.x; m < MESSAGES; m += blockDim.x)
-        if (!has_frame(p, index, wire_id, message_length(p), in.m[m])) *wrong = 1;
+        if (!has_frame(p, index, wire_id, own_byte(p), message_length(p), in.m[m])) *wrong = 1;
     sum_coded(p, begin, n, framed, in, to);
   }
 }

@@ -184,8 +184,8 @@ Made make_apply_adam(const CudaQuery& q) {
       flag("kDecayByRate", decoupled && q.attrs.get_bool("decay_by_lr")) +
       flag("kAmsgrad", q.attrs.get_bool("amsgrad")) + flag("kEpsHat", q.attrs.get_bool("eps_hat")) +
       flag("kCorrects", q.attrs.get_bool("bias_correction"));
-  const Scalars scalars{
-      {q.attrs.get_float("beta1"), q.attrs.get_float("beta2"), q.attrs.get_float("eps"), decay}};
+  const Scalars scalars{{q.attrs.get_float("beta1"), q.attrs.get_float("beta2"), q.attrs.get_float("eps"),
+                         decay, static_cast<double>(q.attrs.get_int("fixed_after"))}};
   return made(make_step(q, {.states = 3, .grad = 4, .lr = 5, .step = 6}, scalars, flags, kAdamText));
 }
 

@@ -167,14 +167,16 @@ __device__ __forceinline__ void move(Number& w, Number* state, Number g, const F
 }
 )cuda";
 
-// Scalars: beta1, beta2, eps, weight_decay (adam) or decay of the parameter (adamw).
+// Scalars: beta1, beta2, eps, weight_decay (adam) or decay of the parameter (adamw), fixed_after.
 const char* const kAdamText = R"cuda(
 struct Factors { A lr, rest1, keep2, rest2, root_bias, eps, decay, kept; };
 __device__ Factors factors(const Scalars& s, double rate, i64 t, const A*) {
   const double first = kCorrects ? 1 - pow(s.v[0], (double)t) : 1;
-  const double root2 = kCorrects ? sqrt(1 - pow(s.v[1], (double)t)) : 1;
+  const bool fixed = s.v[4] > 0 && (double)t > s.v[4];
+  const double root2 = kCorrects ? sqrt(1 - pow(s.v[1], fixed ? s.v[4] : (double)t)) : 1;
+  const double keep2 = fixed ? 1 : s.v[1];
   const double kept = __dadd_rn(1, -__dmul_rn(kDecayByRate ? rate : 1, s.v[3]));
-  return {(A)(rate / first * (kEpsHat ? root2 : 1)), (A)(1 - s.v[0]), (A)s.v[1], (A)(1 - s.v[1]), (A)root2,
+  return {(A)(rate / first * (kEpsHat ? root2 : 1)), (A)(1 - s.v[0]), (A)keep2, (A)(1 - keep2), (A)root2,
           (A)s.v[2], (A)s.v[3], (A)kept};
 }
 __device__ __forceinline__ void move(Number& w, Number* state, Number g, const Factors& f) {

@@ -1,0 +1,119 @@
+// Momentum that encoders make in place of the optimiser, and second moments that stay (1-bit Adam).
+#include <gtest/gtest.h>
+
+#include "tests/train/tiny_jobs.h"
+#include "tests/train/virtual_runs.h"
+#include "trireme/train/job_parts.h"
+
+namespace trireme::train::testing {
+namespace {
+
+Job lent_job(const std::string& kind, const std::string& codec) {
+  Job job = tiny_job();
+  job.train.logical_shards = 4;
+  job.train.optimizer.kind = kind;
+  job.train.optimizer.lr = kind == "momentum" ? 0.02 : 0.003;
+  if (kind == "momentum") job.train.optimizer.momentum = 0.9;
+  job.parallel.codec = codec;
+  job.parallel.codec_least = 16;  // the model is tiny
+  job.parallel.codec_momentum = 0.9;
+  job.parallel.codec_dense_steps = 3;
+  if (kind != "momentum") job.train.optimizer.fixed_after = 3;
+  return job;
+}
+
+// Nothing is lost by an exact codec, so it does not matter who makes the momentum, before and after it
+// begins.
+TEST(LentMomentum, IsThatOfTheOptimiser) {
+  for (const char* kind : {"momentum", "adam", "adamw"}) {
+    VirtualRuns runs;
+    Job job = lent_job(kind, "nonzero");
+    job.parallel.codec_least = 1;  // second moments of all stay
+    const Summary lent = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    job.parallel.codec = "none";
+    const Summary own = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    EXPECT_NE(lent.parameters_sha256, own.parameters_sha256) << kind;  // rounded in another place
+    EXPECT_NEAR(lent.test_loss, own.test_loss, 1e-4) << kind;
+    EXPECT_NEAR(lent.train_loss, own.train_loss, 1e-4) << kind;
+  }
+}
+
+TEST(LentMomentum, HasTheSameBitsForAnyWorkersAndAfterAResume) {
+  for (const char* kind : {"momentum", "adamw"})
+    for (const char* reducer : {"gather", "split"})
+      for (const int stop : {2, 5}) {  // before encoding begins, and after
+        Job job = lent_job(kind, "1bit");
+        job.parallel.reducer = reducer;
+        VirtualRuns alone, disturbed;
+        const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+        job.parallel.workers = 3;
+        EXPECT_FALSE(disturbed.train(job, tiny_pictures(40, 10), {.stop_at = stop}).summary().finished);
+        job.parallel.workers = 2;
+        const Summary rest = disturbed.train(job, tiny_pictures(40, 10)).summary();
+        EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << kind << " " << reducer << " " << stop;
+      }
+}
+
+// What a codec asks for where the job says nothing, and only there.
+TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
+  const auto start = [](const char* kind, const char* codec, const char* rule = "bsp") {
+    Job job = tiny_job();
+    job.train.optimizer.kind = kind;
+    job.parallel.codec = codec;
+    job.parallel.agreement = rule;
+    const CodedStart s = coded_start(job);
+    return fmt::format("{} {} {}", s.dense_steps, s.momentum, s.fixed_after);
+  };
+  EXPECT_EQ(start("momentum", "1bit"), "50 0.9 0");
+  EXPECT_EQ(start("momentum", "topk"), "0 0 0");
+  EXPECT_EQ(start("nesterov", "1bit"), "0 0 0");
+  EXPECT_EQ(start("momentum", "1bit", "bsp-server"), "0 0 0");
+  EXPECT_EQ(start("adamw", "1bit"), "100 0.9 100");
+  EXPECT_EQ(start("adam", "threshold"), "100 0.9 100");
+  EXPECT_EQ(start("adam", "qsgd"), "0 0 0");
+  EXPECT_EQ(start("adam", "none"), "0 0 0");
+  EXPECT_EQ(start("sgd", "1bit"), "0 0 0");
+  Job job = tiny_job();
+  job.parallel.codec = "1bit";
+  job.train.optimizer.weight_decay = 0.1;
+  EXPECT_EQ(coded_start(job).momentum, 0);
+  EXPECT_EQ(coded_start(job).dense_steps, 50);
+  job.train.optimizer.kind = "adamw";
+  job.parallel.codec_dense_steps = 7;
+  EXPECT_EQ(coded_start(job).fixed_after, 7);
+  EXPECT_EQ(coded_start(job).momentum, 0.9);
+  job.train.optimizer.fixed_after = 0;
+  EXPECT_EQ(coded_start(job).momentum, 0);
+  job.train.optimizer.fixed_after.reset();
+  job.parallel.codec_feedback = false;
+  EXPECT_EQ(coded_start(job).fixed_after, 0);
+  EXPECT_EQ(coded_start(job).dense_steps, 7);
+}
+
+TEST(FixedMoments, StayWithAndWithoutACodec) {
+  VirtualRuns runs;
+  Job job = lent_job("adamw", "none");
+  job.train.optimizer.fixed_after.reset();
+  const Summary moving = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  job.train.optimizer.fixed_after = 3;
+  const Summary fixed = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  EXPECT_NE(fixed.parameters_sha256, moving.parameters_sha256);
+  job.train.optimizer.fixed_after = 1'000'000;
+  const Summary never = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  EXPECT_EQ(never.parameters_sha256, moving.parameters_sha256);
+  job.train.optimizer.kind = "momentum";
+  EXPECT_NE(check_job(job).message().find("keeps no second moments"), std::string::npos);
+}
+
+// Second moments of velocities would be wrong.
+TEST(FixedMoments, AreAskedForWhereAdamLendsItsMomentum) {
+  Job job = lent_job("adamw", "1bit");
+  EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+  for (const std::int64_t after : {0, 4}) {
+    job.train.optimizer.fixed_after = after;
+    EXPECT_NE(check_job(job).message().find("codec_dense_steps = 3"), std::string::npos) << after;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::train::testing
