@@ -61,6 +61,9 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
     job.train.optimizer.kind = kind;
     job.parallel.codec = codec;
     job.parallel.agreement = rule;
+    if (job.parallel.agreement == "bsp") {
+      EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+    }
     const CodedStart s = coded_start(job);
     return fmt::format("{} {} {}", s.dense_steps, s.momentum, s.fixed_after);
   };
