@@ -240,7 +240,7 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
                  "velocities "
                  "are the shards' own"
                : "0, or train.optimizer.kind = sgd: the velocities are the workers' own");
-  const std::int64_t fixed = job.train.optimizer.fixed_after.value_or(coded_start(job).fixed_after);
+  const std::int64_t fixed = job.train.optimizer.fixed_after.value_or(0);
   c.expect(
       !lends_momentum(job) || job.train.optimizer.kind == "momentum" ||
           (fixed > 0 && fixed <= coding.dense_steps),

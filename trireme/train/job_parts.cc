@@ -119,7 +119,7 @@ model::OptimizerSpec optimizer_spec(const Job& job) {
   spec.correct_momentum = o.correct_momentum;
   const codec::Coding coding = coding_of(job);
   spec.others_momentum = lends_momentum(job);
-  spec.fixed_after = o.fixed_after.value_or(coded_start(job).fixed_after);
+  spec.fixed_after = o.fixed_after.value_or(0);
   if (spec.others_momentum || spec.fixed_after > 0)
     spec.coded_elems = job.parallel.codec == "none" ? 1 : coding.least_elems;
   return spec;
@@ -193,26 +193,22 @@ std::vector<std::string> allowed_codecs(const Job& job) {
 }
 
 CodedStart coded_start(const Job& job) {
-  constexpr std::int64_t kMomentumSteps = 50, kAdamSteps = 100;
+  constexpr std::int64_t kMomentumSteps = 50;
   constexpr double kMomentum = 0.9;  // the optimiser's, unless set
   const Job::Parallel& p = job.parallel;
   const Job::Optimizer& o = job.train.optimizer;
   const auto row = codec::find_codec(p.codec);
   CodedStart start;
   if (row.ok() && (*row)->needs_feedback && p.codec_feedback.value_or(true) && p.agreement == "bsp") {
-    const bool adam = o.kind == "adam" || o.kind == "adamw";
-    if (adam) start.dense_steps = kAdamSteps;
     if (p.codec == "1bit" && o.kind == "momentum" && !o.nesterov.value_or(false)) {
       start.dense_steps = kMomentumSteps;
       // Decay is part of the optimiser's momentum, and would be lost.
       if (o.weight_decay.value_or(0) == 0) start.momentum = o.momentum.value_or(kMomentum);
     }
-    if (adam) {
-      const std::int64_t dense = p.codec_dense_steps.value_or(kAdamSteps);
-      start.fixed_after = o.fixed_after.value_or(dense);
-      const bool fixed = start.fixed_after > 0 && start.fixed_after <= dense;
-      if (fixed && (o.kind == "adamw" || o.weight_decay.value_or(0) == 0))
-        start.momentum = o.beta1.value_or(kMomentum);
+    // 1-bit Adam, where it is asked for.
+    if ((o.kind == "adam" || o.kind == "adamw") && o.fixed_after.value_or(0) > 0) {
+      start.dense_steps = *o.fixed_after;
+      if (o.kind == "adamw" || o.weight_decay.value_or(0) == 0) start.momentum = o.beta1.value_or(kMomentum);
     }
   }
   start.dense_steps = p.codec_dense_steps.value_or(start.dense_steps);

@@ -42,7 +42,6 @@ codec::Coding coding_of(const Job& job);
 struct CodedStart {
   std::int64_t dense_steps = 0;  // not encoded
   double momentum = 0;           // made by encoders
-  std::int64_t fixed_after = 0;  // updates after which second moments stay; 0: never
 };
 CodedStart coded_start(const Job& job);
 // Whether the optimiser's momentum is made by the encoders, once they begin (codec_momentum).
