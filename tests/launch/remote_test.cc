@@ -55,6 +55,7 @@ RemoteSpec fake(const TempDir& dir, const std::string& rank_script) {
 struct Watch {
   std::string when_file;
   std::function<void()> then;
+  TimeNs grace = 100 * kMilli;  // for the others when one has ended
 };
 
 Task<void> poll(Runtime& rt, Watch watch) {
@@ -70,7 +71,7 @@ Task<void> launch_into(Runtime& rt, const RemoteSpec& spec, Watch watch, Result<
   }
   if (watch.then) rt.spawn(poll(rt, watch));
   LaunchSpec options;
-  options.grace = 100 * kMilli;
+  options.grace = watch.grace;
   out = co_await launch_ranks(rt, std::move(*ranks), options);
 }
 
@@ -137,7 +138,7 @@ TEST(Remote, AnInterruptReachesTheRanksAndTheyEndAsTheyWant) {
            "test $TRIREME_RANK = 0 && { while ! test -e up-1 || ! test -e up-2; do sleep 0.02; "
            "done; echo > ready; }\n"
            "while :; do sleep 0.02; done");
-  const Result<Exits> exits = launch(spec, {dir / "ready", [] { raise(SIGINT); }});
+  const Result<Exits> exits = launch(spec, {dir / "ready", [] { raise(SIGINT); }, 30 * kSecond});
   ASSERT_TRUE(exits.ok()) << exits.status().to_string();
   for (const RankExit& e : *exits) EXPECT_EQ(e.status.code, 130);
 }
