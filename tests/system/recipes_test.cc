@@ -288,6 +288,18 @@ TEST(PaperRecipes, Dl4jPeersSendFewOfTheirChangesAndAllOfThemInTheEnd) {
   EXPECT_GT(s.value("test_accuracy", 0.0), 0.5);
 }
 
+TEST(PaperRecipes, PoseidonSendsFactorsOfItsLargeLayersAndEndsInTheBitsOfDense) {
+  const Workspace w;
+  std::vector<std::string> more{"--transport", "tcp", "--set", "train.batch=16"};
+  const Json s = trained(w, "poseidon", "thin", 20, more);
+  more.insert(more.end(), {"--set", "parallel.codec=none"});
+  const Json dense = trained(w, "poseidon", "dense", 20, more);
+  ASSERT_TRUE(s.is_object() && dense.is_object());
+  EXPECT_EQ(s.value("codec", ""), "factors");
+  EXPECT_LT(s.value("bytes_sent_per_step", 1e30), 0.5 * dense.value("bytes_sent_per_step", 0.0));
+  EXPECT_EQ(s.value("parameters_sha256", "none"), dense.value("parameters_sha256", ""));
+}
+
 TEST(PaperRecipes, PowerSgdSendsTwoThinMatrices) {
   const Workspace w;
   const Json s = trained(w, "powersgd", "run", 20, {"--transport", "tcp"});
