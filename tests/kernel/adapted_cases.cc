@@ -77,21 +77,36 @@ void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::
                  {x, y, y},
                  {{"program", program("max_pool2d_grad", attrs, 3, "null", false, true)}},
                  dtype});
+  out.push_back({"adapted",
+                 {x},
+                 {{"program", program("max_pool2d_places", attrs, 1, "null,null", false, true)}},
+                 dtype});
+  const std::string of_x = fmt::format(R"({},"input_shape":[{},{},{},{}])", attrs, x[0], x[3], x[1], x[2]);
+  out.push_back({"adapted",
+                 {y, y},
+                 {{"program", program("max_pool2d_places_grad", of_x, 2, "null", false, true)}},
+                 dtype,
+                 {{1, {.dtype = DType::kU8, .low = 0, .limit = window * window + 1}}}});
 }
 
 }  // namespace
 
 void add_adapted_cases(std::vector<Case>& out) {
-  add_conv(out, {.n = 3, .c = 3, .h = 17, .o = 32, .k = 5, .stride = 2, .pad = 2});
-  add_conv(out, {.n = 5, .c = 32, .h = 9, .o = 64, .k = 3, .pad = 1});
-  add_conv(out, {.n = 2, .c = 64, .h = 8, .o = 48, .k = 3, .stride = 2, .pad = 1});
-  add_conv(out, {.n = 4, .c = 64, .h = 6, .o = 96, .k = 1});
-  add_conv(out, {.n = 3, .c = 32, .h = 7, .o = 64, .k = 1, .stride = 2});
-  add_conv(out, {.n = 1, .c = 160, .h = 4, .o = 192, .k = 3, .pad = 1});  // cut over output channels
-  add_conv(out, {.n = 7, .c = 192, .h = 5, .o = 128, .k = 3, .pad = 1});  // and over images
-  add_conv(out, {.n = 3, .c = 32, .h = 6, .o = 64, .k = 3, .pad = 1, .groups = 2});
-  add_conv(out, {.n = 3, .c = 5, .h = 6, .o = 7, .k = 3});
-  add_conv(out, {.n = 2, .c = 4, .h = 6, .o = 6, .k = 3}, DType::kF32);
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    add_conv(out, {.n = 3, .c = 3, .h = 17, .o = 32, .k = 5, .stride = 2, .pad = 2}, dtype);
+    add_conv(out, {.n = 5, .c = 32, .h = 9, .o = 64, .k = 3, .pad = 1}, dtype);
+    add_conv(out, {.n = 2, .c = 64, .h = 8, .o = 48, .k = 3, .stride = 2, .pad = 1}, dtype);
+    add_conv(out, {.n = 4, .c = 64, .h = 6, .o = 96, .k = 1}, dtype);
+    add_conv(out, {.n = 3, .c = 32, .h = 7, .o = 64, .k = 1, .stride = 2}, dtype);
+    add_conv(out, {.n = 2, .c = 5, .h = 9, .o = 7, .k = 1, .stride = 3}, dtype);
+    add_conv(out, {.n = 9, .c = 40, .h = 12, .o = 256, .k = 1}, dtype);
+    add_conv(out, {.n = 1, .c = 160, .h = 4, .o = 192, .k = 3, .pad = 1}, dtype);  // cut over output channels
+    add_conv(out, {.n = 7, .c = 192, .h = 5, .o = 128, .k = 3, .pad = 1}, dtype);  // and over images
+    add_conv(out, {.n = 3, .c = 32, .h = 6, .o = 64, .k = 3, .pad = 1, .groups = 2}, dtype);
+    add_conv(out, {.n = 3, .c = 5, .h = 6, .o = 7, .k = 3}, dtype);
+    add_conv(out, {.n = 2, .c = 20, .h = 13, .o = 24, .k = 5, .pad = 2}, dtype);
+    add_conv(out, {.n = 2, .c = 4, .h = 6, .o = 6, .k = 3}, dtype);
+  }
   for (const bool x : {false, true})
     for (const bool dy : {false, true})
       for (const bool y : {false, true}) add_norm(out, 133, 37, x, dy, y);

@@ -6,6 +6,7 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::exec {
@@ -139,12 +140,18 @@ std::vector<std::int32_t> watched_nodes(const Graph& graph, const Notice& notice
   return nodes;
 }
 
+// What plans call the op of a node: of `adapted` the one within too.
+std::string planned_name(const Node& node) { return op::detail::shown_name(*node.def, node.attrs); }
+
 // The plan's kernel for a node: "op:node" names an exception, "op" the rule.
 Result<std::string> wanted_kernel(const Node& node, const CompileOptions& options) {
-  const std::string op_name(node.def->name);
-  auto at = options.kernels.find(op_name + ":" + node.name);
-  if (at == options.kernels.end()) at = options.kernels.find(op_name);
-  if (at != options.kernels.end()) return at->second;
+  const std::string op_name = planned_name(node);
+  for (const std::string& name :
+       {op_name, std::string(node.def->name)}) {  // plans made before have the second
+    auto at = options.kernels.find(name + ":" + node.name);
+    if (at == options.kernels.end()) at = options.kernels.find(name);
+    if (at != options.kernels.end()) return at->second;
+  }
   if (options.strict_kernels)
     return error(Code::kNotFound,
                  "[exec] the plan names no kernel for op '{}' (node '{}'); make the plan anew", op_name,
@@ -324,7 +331,7 @@ std::map<std::string, std::string> CompiledPlan::kernels() const {
   for (std::int32_t i = 0; i < program.size(); ++i) {
     const NodePlan& n = node_plan(i);
     if (n.kernel.empty()) continue;
-    const std::string op_name(program.node(i).def->name);
+    const std::string op_name = planned_name(program.node(i));
     const auto [at, added] = chosen.try_emplace(op_name, n.kernel);
     if (!added && at->second != n.kernel) chosen.emplace(op_name + ":" + program.node(i).name, n.kernel);
   }

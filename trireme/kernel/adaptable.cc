@@ -10,9 +10,16 @@ OpNames adaptable_cpu_ops() {
           "bias_grad",  "max_pool2d",      "max_pool2d_grad"};
 }
 
-OpNames channels_last_cpu_ops() {
-  if (!has_bf16_units()) return {};
-  return {"conv2d", "conv2d_input_grad", "conv2d_filter_grad", "max_pool2d", "max_pool2d_grad"};
+OpNames channels_last_cpu_ops(DType dtype) {
+#ifdef TRIREME_HAVE_ONEDNN
+  const bool fast = dtype == DType::kF32 || has_bf16_units();
+#else
+  const bool fast = dtype != DType::kF32 && has_bf16_units();
+#endif
+  if (!fast) return {};
+  OpNames ops{"conv2d", "conv2d_input_grad", "conv2d_filter_grad", "max_pool2d", "max_pool2d_grad"};
+  if (dtype == DType::kF32) ops.insert({"max_pool2d_places", "max_pool2d_places_grad"});
+  return ops;
 }
 
 }  // namespace trireme::kernel

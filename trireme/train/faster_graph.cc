@@ -84,8 +84,9 @@ Ops gpu_ops() {
   return ops;
 }
 Ops cpu_ops(const Job& job) {
+  if (job.train.precision == "f32") return {{}, kernel::channels_last_cpu_ops(DType::kF32)};
   if (job.train.precision != "bf16") return {};
-  return {kernel::adaptable_cpu_ops(), kernel::channels_last_cpu_ops()};
+  return {kernel::adaptable_cpu_ops(), kernel::channels_last_cpu_ops(DType::kBF16)};
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
   TR_ASSIGN_OR_RETURN(merged, with_reserves(merged, job, device));
   const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
   const Ops ops = device != nullptr ? gpu_ops() : cpu_ops(job);
-  if (device != nullptr || !ops.adaptable.empty()) {
+  if (device != nullptr || !ops.turnable.empty()) {
     const auto& [adaptable, turnable] = ops;
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::merge_common(merged));
@@ -131,6 +132,8 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
         TR_ASSIGN_OR_RETURN(merged, graph::bias_convolutions(merged));
         TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
       }
+    }
+    if (low || device == nullptr) {
       TR_ASSIGN_OR_RETURN(merged, graph::channels_last(merged, turnable));
     }
     TR_ASSIGN_OR_RETURN(merged, graph::hoist_reshapes(merged));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cuda/measure.h"
+#include "trireme/op/fused/adapted.h"
 #include "trireme/train/kernel_cache.h"
 
 namespace trireme::train {
@@ -100,7 +101,8 @@ Task<Result<plan::Plan>> with_measured_algorithms(runtime::Runtime& rt,
     const auto at = choices.find(c.key);
     if (at == choices.end() || kernel::cuda::algorithm_of(at->second) == 0) continue;
     for (const std::string& name : c.names)
-      plan.kernels[fmt::format("{}:{}", c.node->def->name, name)] = at->second;
+      plan.kernels[fmt::format("{}:{}", op::detail::shown_name(*c.node->def, c.node->attrs), name)] =
+          at->second;
   }
   if (sums.measured > 0) {
     rt.log(fmt::format(

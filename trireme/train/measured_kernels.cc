@@ -7,6 +7,7 @@
 
 #include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 #include "trireme/runtime/files.h"
 #include "trireme/train/kernel_cache.h"
@@ -42,20 +43,42 @@ bool is_convolution(const op::OpDef& def) {
   return &def == &op::kConv2d || &def == &op::kConv2dInputGrad || &def == &op::kConv2dFilterGrad;
 }
 
-// The same node for at most `images` images.
-void cut_images(Contest& c, std::int64_t images) {
-  const auto cut = [&](Shape& s) { s.set(0, std::min(s[0], images)); };
-  if (c.def != &op::kConv2dInputGrad) cut(c.inputs[0].shape);
-  if (c.def != &op::kConv2d) cut(c.inputs[1].shape);
-  if (c.def != &op::kConv2dInputGrad) return;
-  std::vector<std::int64_t> dims = c.attrs.get_ints("input_shape");
-  dims[0] = std::min(dims[0], images);
-  c.attrs.set("input_shape", std::move(dims));
+// The convolution that a node is or, with the channels last, holds; null: none.
+const op::OpDef* convolution(const graph::Node& node) {
+  if (is_convolution(*node.def)) return node.def;
+  if (node.def != &op::kAdapted) return nullptr;
+  const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
+  return adapted.ok() && is_convolution(*adapted->def) ? adapted->def : nullptr;
 }
 
-std::int64_t images_for(const graph::Graph& g, std::int32_t id, int width) {
+// The same attributes for at most `images` images.
+op::Attrs cut_input_shape(op::Attrs attrs, std::int64_t images) {
+  std::vector<std::int64_t> dims = attrs.get_ints("input_shape");
+  dims[0] = std::min(dims[0], images);
+  attrs.set("input_shape", std::move(dims));
+  return attrs;
+}
+
+// The same node for at most `images` images.
+Status cut_images(Contest& c, const op::OpDef* conv, std::int64_t images) {
+  const auto cut = [&](Shape& s) { s.set(0, std::min(s[0], images)); };
+  if (conv != &op::kConv2dInputGrad) cut(c.inputs[0].shape);
+  if (conv != &op::kConv2d) cut(c.inputs[1].shape);
+  if (conv != &op::kConv2dInputGrad) return {};
+  if (c.def == conv) {
+    c.attrs = cut_input_shape(c.attrs, images);
+    return {};
+  }
+  TR_ASSIGN_OR_RETURN(op::detail::Adapted adapted, op::detail::parse_adapted(c.attrs.get_text("program")));
+  adapted.attrs = cut_input_shape(adapted.attrs, images);
+  TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
+  c.attrs.set("program", std::move(text));
+  return {};
+}
+
+std::int64_t images_for(const graph::Graph& g, std::int32_t id, const op::OpDef* conv, int width) {
   const graph::Node& node = g.node(id);
-  const Shape& y = node.def == &op::kConv2d ? node.outputs[0].shape : g.type(node.inputs[1]).shape;
+  const Shape& y = conv == &op::kConv2d ? node.outputs[0].shape : g.type(node.inputs[1]).shape;
   const auto images = static_cast<double>(y[0]);
   const double enough = std::ceil(kFlopsPerThread * images / graph::node_cost(g, id).flops);
   return width * std::max(kImagesPerThread, static_cast<std::int64_t>(enough));
@@ -74,6 +97,7 @@ std::vector<std::string> rows_for(const Contest& c, int width) {
     if (rows.empty()) most_bytes = bytes + kMoreWorkspace;
     if (bytes <= most_bytes) rows.emplace_back(row.name);
   }
+  if (rows.size() > 1) std::erase(rows, "staged");  // another row with transposes around it
   return rows;
 }
 
@@ -84,13 +108,14 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& ma
   std::map<std::string, Contest> by_key;
   for (std::int32_t id = 0; id < g.size(); ++id) {
     const graph::Node& node = g.node(id);
-    if (!is_convolution(*node.def) || graph::node_cost(g, id).flops < kLeastFlops) continue;
+    const op::OpDef* const conv = convolution(node);
+    if (conv == nullptr || graph::node_cost(g, id).flops < kLeastFlops) continue;
     Contest c;
     c.def = node.def, c.attrs = node.attrs;
     for (const op::Value v : node.inputs) c.inputs.push_back(g.type(v));
     c.rows = rows_for(c, width);
     if (c.rows.size() < 2) continue;
-    cut_images(c, images_for(g, id, width));
+    if (!cut_images(c, conv, images_for(g, id, conv, width)).ok()) continue;
     c.key = fmt::format("{}|{} threads|{}", machine, width, node.def->name);
     c.key += node_text(c.attrs, c.inputs);
     for (const std::string& row : c.rows) c.key += "|" + row;  // a choice among others is none among these
@@ -219,7 +244,8 @@ Task<Result<plan::Plan>> with_measured_kernels(runtime::Runtime& rt, std::shared
       ++measured;
     }
     if (row == c.rows.front()) continue;
-    for (const std::string& node : c.nodes) plan.kernels[fmt::format("{}:{}", c.def->name, node)] = row;
+    for (const std::string& node : c.nodes)
+      plan.kernels[fmt::format("{}:{}", op::detail::shown_name(*c.def, c.attrs), node)] = row;
   }
   if (measured > 0) {
     rt.log(fmt::format("measured the kernels of {} convolutions in {:.2f} s", measured,

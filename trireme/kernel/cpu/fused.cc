@@ -3,7 +3,7 @@
 //
 // Registers (op/fused/program.h) live in three kinds of places: inputs of the loop shape and outputs are used
 // where they are, results of one block in slots of the workspace, and inputs that broadcast are spread out
-// into a slot (one element: once per slice; others: for every block).
+// into a slot (where all blocks are alike: once per slice; others: for every block).
 #include <algorithm>
 #include <array>
 
@@ -248,7 +248,7 @@ class Slice {
         continue;
       }
       const BlockReader& reader = readers_[idx(r)];
-      if (first || !reader.is_one_element())
+      if (first || !reader.repeats_every(state_.block()))
         reader.read(args_.in(r).raw(), at, reader.is_one_element() ? state_.block() : n, slot(r));
       place_[idx(r)] = slot(r);
     }

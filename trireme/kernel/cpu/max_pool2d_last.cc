@@ -8,38 +8,15 @@
 #include <limits>
 
 #include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/last_pool.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
-#include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
 namespace {
-
-struct PoolShape {
-  std::int64_t n, c, h, w, oh, ow;
-  std::int64_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;
-
-  PoolShape(const Shape& x, const Shape& y, const op::Attrs& attrs)  // [N,C,H,W]
-      : n(x[0]),
-        c(x[1]),
-        h(x[2]),
-        w(x[3]),
-        oh(y[2]),
-        ow(y[3]),
-        window_h(attrs.get_int("window_h")),
-        window_w(attrs.get_int("window_w")),
-        stride_h(attrs.get_int("stride_h")),
-        stride_w(attrs.get_int("stride_w")),
-        pad_h(attrs.get_int("pad_h")),
-        pad_w(attrs.get_int("pad_w")) {}
-
-  int slices(int width) const { return num_slices(n, n * c * h * w, width); }
-  std::int64_t row() const { return w * c; }
-  std::int64_t out_row() const { return ow * c; }
-};
 
 std::int64_t padded(std::int64_t elems) { return (elems + 15) / 16 * 16; }
 
@@ -49,11 +26,11 @@ struct Scratch {
   std::int32_t* at;               // taps, of a window
   std::uint8_t* winners;          // taps, of the image
 
-  static std::int64_t elems(const PoolShape& s, bool grad) {
+  static std::int64_t elems(const LastPool& s, bool grad) {
     return padded(s.window_h * s.row()) + 2 * padded(s.c) +
            (grad ? padded(s.row()) + padded(s.oh * s.out_row()) + padded(s.oh * s.out_row() / 4 + 1) : 0);
   }
-  Scratch(const PoolShape& s, bool grad, std::byte* memory) {
+  Scratch(const LastPool& s, bool grad, std::byte* memory) {
     rows = reinterpret_cast<float*>(memory);
     best = rows + padded(s.window_h * s.row());
     at = reinterpret_cast<std::int32_t*>(best + padded(s.c));
@@ -79,7 +56,7 @@ void narrow(const float* from, const Tensor& t, std::int64_t at, std::int64_t n)
 
 // Calls fn(ox) for the windows of row `oy` in their order, with the winners in to.best and to.at.
 template <typename Fn>
-void for_windows(const PoolShape& s, const Tensor& x, std::int64_t image, std::int64_t oy, const Scratch& to,
+void for_windows(const LastPool& s, const Tensor& x, std::int64_t image, std::int64_t oy, const Scratch& to,
                  const Fn& fn) {
   const std::int64_t top = oy * s.stride_h - s.pad_h, first = std::max<std::int64_t>(top, 0),
                      end = std::min(top + s.window_h, s.h);
@@ -102,20 +79,13 @@ void for_windows(const PoolShape& s, const Tensor& x, std::int64_t image, std::i
   }
 }
 
-void pool_image(const PoolShape& s, const Tensor& x, const Tensor& y, std::int64_t image, const Scratch& to) {
+void pool_image(const LastPool& s, const Tensor& x, const Tensor& y, std::int64_t image, const Scratch& to) {
   for (std::int64_t oy = 0; oy < s.oh; ++oy)
     for_windows(s, x, image, oy, to,
                 [&](std::int64_t ox) { narrow(to.best, y, ((image * s.oh + oy) * s.ow + ox) * s.c, s.c); });
 }
 
-// Windows that pixel `i` of one dimension is in: [first, end).
-SliceRange windows_at(std::int64_t i, std::int64_t window, std::int64_t stride, std::int64_t pad,
-                      std::int64_t count) {
-  const std::int64_t from = i + pad - window + 1;
-  return {from <= 0 ? 0 : (from + stride - 1) / stride, std::min((i + pad) / stride + 1, count)};
-}
-
-void grad_image(const PoolShape& s, const Tensor& x, const Tensor& dy, const Tensor& dx, std::int64_t image,
+void grad_image(const LastPool& s, const Tensor& x, const Tensor& dy, const Tensor& dx, std::int64_t image,
                 const Scratch& to) {
   for (std::int64_t oy = 0; oy < s.oh; ++oy)
     for_windows(s, x, image, oy, to, [&](std::int64_t ox) {
@@ -142,7 +112,7 @@ void grad_image(const PoolShape& s, const Tensor& x, const Tensor& dy, const Ten
 }
 
 bool is_grad(const Inner& inner) { return inner.adapted.def == &op::kMaxPool2dGrad; }
-PoolShape shape_of(const Inner& inner) {
+LastPool shape_of(const Inner& inner) {
   return {inner.inputs[0].shape, is_grad(inner) ? inner.inputs[1].shape : inner.outputs[0].shape,
           inner.adapted.attrs};
 }
@@ -153,7 +123,7 @@ bool applicable(const op::KernelQuery& q) {
       (inner->adapted.def != &op::kMaxPool2d && inner->adapted.def != &op::kMaxPool2dGrad))
     return false;
   const auto known = [](const TensorType& t) { return t.dtype == DType::kF32 || t.dtype == DType::kBF16; };
-  const PoolShape s = shape_of(*inner);
+  const LastPool s = shape_of(*inner);
   return std::all_of(q.inputs.begin(), q.inputs.end(), known) && known(q.outputs[0]) && fits_int32(q) &&
          s.window_h * s.window_w <= std::numeric_limits<std::uint8_t>::max();
 }
@@ -184,7 +154,7 @@ class PoolState final : public op::KernelState {
 
  private:
   bool grad_;
-  PoolShape shape_;
+  LastPool shape_;
 };
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return std::make_unique<PoolState>(q); }

@@ -1,5 +1,5 @@
-// The three convolutions of bf16 images with the channels last (op `adapted`), from oneDNN: images are read
-// and written where they are, which is the order that the processor's bf16 units want. As in
+// The three convolutions of f32 and bf16 images with the channels last (op `adapted`), from oneDNN: images
+// are read and written where they are, which is the order that the processor's bf16 units want. As in
 // onednn_conv2d.cc, single-threaded primitives of slices; the width fixes the bits.
 //
 // Filters, which oneDNN wants in blocks, are reordered once for all slices; filter gradients are added in
@@ -9,13 +9,10 @@
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "trireme/kernel/cpu/conv_shape.h"
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/inner_conv.h"
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/onednn_parts.h"
-#include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
-#include "trireme/op/ops.h"
 
 namespace trireme::kernel {
 namespace {
@@ -23,26 +20,27 @@ namespace {
 using dnnl::memory;
 using Type = memory::data_type;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-constexpr int kImageBytes = 6;  // of an element: read in bf16, turned around and read again
+// Of an element of an image: read, turned around by the bf16 units and read again.
+int image_bytes(Type type) { return type == Type::bf16 ? 6 : 4; }
+int elem_bytes(Type type) { return type == Type::bf16 ? 2 : 4; }
 
 using Kind = ConvKind;
 
 // [O,KH,KW,C / groups], as it is in the graph.
-memory::desc plain_filter(const ConvShape& s) {
+memory::desc plain_filter(const ConvShape& s, Type type) {
   const std::int64_t c = s.group_c(), one = s.taps();
-  if (s.groups == 1) return {filter_dims(s), Type::bf16, memory::dims{one, 1, s.kw * c, c}};
-  return {filter_dims(s), Type::bf16, memory::dims{s.group_o() * one, one, 1, s.kw * c, c}};
+  if (s.groups == 1) return {filter_dims(s), type, memory::dims{one, 1, s.kw * c, c}};
+  return {filter_dims(s), type, memory::dims{s.group_o() * one, one, 1, s.kw * c, c}};
 }
 
 // A primitive for some images, and some output channels.
 class Part {
  public:
   // The filter is in the order `filter`, or in any where that is empty.
-  Part(const dnnl::engine& engine, Kind kind, const ConvShape& s, const memory::desc& filter) {
+  Part(const dnnl::engine& engine, Kind kind, const ConvShape& s, Type type, const memory::desc& filter) {
     const auto image = memory::format_tag::nhwc;
-    const memory::desc x({s.n, s.c, s.h, s.w}, Type::bf16, image),
-        y({s.n, s.o, s.oh, s.ow}, Type::bf16, image);
-    const memory::desc any(filter_dims(s), Type::bf16, memory::format_tag::any),
+    const memory::desc x({s.n, s.c, s.h, s.w}, type, image), y({s.n, s.o, s.oh, s.ow}, type, image);
+    const memory::desc any(filter_dims(s), type, memory::format_tag::any),
         any_f32(filter_dims(s), Type::f32, memory::format_tag::any);
     const memory::dims strides{s.stride_h, s.stride_w}, dilates{s.dilation_h - 1, s.dilation_w - 1};
     const memory::dims pad_l{s.pad_h, s.pad_w};
@@ -103,21 +101,22 @@ ConvShape cut(ConvShape s, std::int64_t images, std::int64_t channels) {
 
 class LastState final : public op::KernelState {
  public:
-  LastState(Kind kind, const ConvShape& s, int width)
+  LastState(Kind kind, const ConvShape& s, Type type, int width)
       : kind_(kind),
         s_(s),
-        cut_(ConvCut::of(kind, s, width, kImageBytes)),
+        elem_bytes_(elem_bytes(type)),
+        cut_(ConvCut::of(kind, s, width, image_bytes(type))),
         engine_(dnnl::engine::kind::cpu, 0),
-        smaller_(engine_, kind, part(s.n / cut_.images), {}),
-        larger_(engine_, kind, part(std::min(s.n, s.n / cut_.images + 1)), smaller_.filter()) {
+        smaller_(engine_, kind, part(s.n / cut_.images), type, {}),
+        larger_(engine_, kind, part(std::min(s.n, s.n / cut_.images + 1)), type, smaller_.filter()) {
     if (!smaller_.ok() || !larger_.ok()) return;
-    move_.emplace(engine_, part(1), plain_filter(part(1)), smaller_.filter(), kind == Kind::kFilterGrad,
+    move_.emplace(engine_, part(1), plain_filter(part(1), type), smaller_.filter(), kind == Kind::kFilterGrad,
                   width);
     ok_ = move_->ok();
     scratch_bytes_ = std::max({smaller_.scratch_bytes(), larger_.scratch_bytes(), move_->scratch_bytes()});
     filter_bytes_ = round_up(smaller_.filter().get_size());
     if (cut_.channels > 1)
-      dy_bytes_ = round_up(static_cast<std::size_t>(most_images() * part(1).o * s.oh * s.ow) * 2);
+      dy_bytes_ = round_up(static_cast<std::size_t>(most_images() * part(1).o * s.oh * s.ow * elem_bytes_));
   }
 
   bool ok() const { return ok_; }
@@ -149,8 +148,8 @@ class LastState final : public op::KernelState {
   }
   int slices() const { return std::max(cut_.threads, move_->pieces() * cut_.channels); }
   const Part& of(std::int64_t images) const { return images == s_.n / cut_.images ? smaller_ : larger_; }
-  std::int64_t x_bytes() const { return 2 * s_.c * s_.h * s_.w; }  // of an image
-  std::int64_t y_bytes() const { return 2 * s_.o * s_.oh * s_.ow; }
+  std::int64_t x_bytes() const { return elem_bytes_ * s_.c * s_.h * s_.w; }  // of an image
+  std::int64_t y_bytes() const { return elem_bytes_ * s_.o * s_.oh * s_.ow; }
   std::byte* own(const op::KernelArgs& args, int slice) const {
     return args.workspace.data() + filters() * filter_bytes_ +
            static_cast<std::size_t>(slice) * (scratch_bytes_ + dy_bytes_);
@@ -170,13 +169,13 @@ class LastState final : public op::KernelState {
     });
     const auto floats = static_cast<std::int64_t>(smaller_.filter().get_size() / sizeof(float));
     add_partials(args.parallel, cut_, floats, partial);
-    move_sums(args.parallel, engine_, cut_, *move_, partial, out, 2 * part(1).o * s_.taps(),
+    move_sums(args.parallel, engine_, cut_, *move_, partial, out, elem_bytes_ * part(1).o * s_.taps(),
               [&](int i) { return own(args, i); });
   }
 
   // Part `channel` of the channels of some images, dense.
   std::byte* gather(const std::byte* dy, std::int64_t images, int channel, std::byte* to) const {
-    const std::int64_t bytes = 2 * part(1).o, pixel = 2 * s_.o;
+    const std::int64_t bytes = elem_bytes_ * part(1).o, pixel = elem_bytes_ * s_.o;
     for (std::int64_t p = 0; p < images * s_.oh * s_.ow; ++p)
       std::memcpy(to + p * bytes, dy + p * pixel + channel * bytes, static_cast<std::size_t>(bytes));
     return to;
@@ -184,6 +183,7 @@ class LastState final : public op::KernelState {
 
   Kind kind_;
   ConvShape s_;
+  std::int64_t elem_bytes_;
   ConvCut cut_;
   dnnl::engine engine_;
   Part smaller_, larger_;
@@ -193,24 +193,11 @@ class LastState final : public op::KernelState {
 };
 
 std::unique_ptr<LastState> make_state(const op::KernelQuery& q) {
-  const auto inner = Inner::of(q);
-  if (!inner || !inner->adapted.channels_last || !all_of_dtype(q, DType::kBF16) || !fits_int32(q))
-    return nullptr;
-  const op::OpDef* const def = inner->adapted.def;
-  const op::Attrs& attrs = inner->adapted.attrs;
-  Kind kind{};
-  ConvShape s{};
-  if (def == &op::kConv2d)
-    kind = Kind::kForward, s = forward_shape(inner->inputs, inner->outputs, attrs);
-  else if (def == &op::kConv2dInputGrad)
-    kind = Kind::kInputGrad, s = input_grad_shape(inner->inputs, inner->outputs, attrs);
-  else if (def == &op::kConv2dFilterGrad)
-    kind = Kind::kFilterGrad, s = filter_grad_shape(inner->inputs, inner->outputs, attrs);
-  else
-    return nullptr;
-  if (s.macs() == 0 || !method_allows(attrs, "direct")) return nullptr;
+  const bool low = q.outputs[0].dtype == DType::kBF16;
+  const auto conv = InnerConv::of(q, low ? DType::kBF16 : DType::kF32, "direct");
+  if (!conv) return nullptr;
   const OneThread one_thread;  // primitives are made for the number of threads that they find
-  auto state = std::make_unique<LastState>(kind, s, q.width);
+  auto state = std::make_unique<LastState>(conv->kind, conv->shape, low ? Type::bf16 : Type::f32, q.width);
   if (!state->ok()) state.reset();
   return state;
 }

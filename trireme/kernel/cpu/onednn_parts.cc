@@ -2,8 +2,6 @@
 
 #include "trireme/kernel/cpu/onednn_parts.h"
 
-#include <limits>
-
 #include "trireme/kernel/cpu/one_thread.h"
 
 namespace trireme::kernel {
@@ -32,31 +30,6 @@ memory::dims filter_dims(const ConvShape& s) {
 memory::dims right_padding(const ConvShape& s) {
   return {(s.oh - 1) * s.stride_h + (s.kh - 1) * s.dilation_h + 1 - s.h - s.pad_h,
           (s.ow - 1) * s.stride_w + (s.kw - 1) * s.dilation_w + 1 - s.w - s.pad_w};
-}
-
-ConvCut ConvCut::of(ConvKind kind, const ConvShape& s, int width, int image_bytes) {
-  const int slices = conv_slices(s, width);
-  if (kind != ConvKind::kFilterGrad) {
-    const std::int64_t parts = slices >= kManyThreads ? std::min<std::int64_t>(s.n, 4 * slices) : slices;
-    return {static_cast<int>(parts), 1, slices};
-  }
-  if (s.groups > 1) return {slices, 1, slices};
-  constexpr std::int64_t kUnit = 32;  // output channels that are computed together
-  const int most = num_slices(s.n * (s.o / kUnit + 1), s.macs() / 32, width);
-  ConvCut best{slices, 1, slices};
-  double least = std::numeric_limits<double>::infinity();
-  for (int channels = 1; channels <= most; ++channels) {
-    if (most % channels != 0 || s.o % (channels * kUnit) != 0) continue;
-    const auto images = static_cast<int>(std::min<std::int64_t>(most / channels, s.n));
-    const auto o = static_cast<double>(s.o / channels), n = static_cast<double>(s.n) / images;
-    // Sums are written, read and added; images are read and turned around.
-    const double bytes =
-        12 * o * static_cast<double>(s.taps()) +
-        image_bytes * n * (static_cast<double>(s.c * s.h * s.w) + o * static_cast<double>(s.oh * s.ow));
-    const double busy = bytes * most / (images * channels);
-    if (busy < least) least = busy, best = {images, channels, images * channels};
-  }
-  return best;
 }
 
 FilterMove::FilterMove(const dnnl::engine& engine, const ConvShape& s, const memory::desc& plain,

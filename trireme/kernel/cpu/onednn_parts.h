@@ -1,5 +1,4 @@
-// What convolutions by oneDNN share: how the work is cut over threads, filters on their way between the
-// graph's order and a primitive's, and the sums of their gradients.
+// What convolutions by oneDNN share: filters on their way between the graph's order and a primitive's.
 #pragma once
 
 #ifdef TRIREME_HAVE_ONEDNN
@@ -10,13 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/kernel/cpu/conv_shape.h"
-#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/conv_cut.h"
 #include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {
-
-enum class ConvKind { kForward, kInputGrad, kFilterGrad };
 
 // oneDNN's names of x, filter and y.
 std::array<int, 3> conv_args(ConvKind kind);
@@ -34,18 +30,6 @@ dnnl::primitive_attr user_scratchpad();
 dnnl::memory::dims filter_dims(const ConvShape& s);
 // oneDNN checks that the padding on the right gives exactly the output size.
 dnnl::memory::dims right_padding(const ConvShape& s);
-
-// Parts of the images times parts of the output channels. A filter gradient is cut over both: parts over
-// images are added up (a whole gradient for each, where the filter is large), parts over channels read all of
-// x. What moves fewest bytes is taken. Other convolutions have more parts than threads where there are many.
-struct ConvCut {
-  int images = 1, channels = 1;
-  int threads = 1;  // at once: as many as parts in a filter gradient
-  int count() const { return images * channels; }
-
-  // `image_bytes` are moved for every element of an image.
-  static ConvCut of(ConvKind kind, const ConvShape& s, int width, int image_bytes);
-};
 
 // Moves a filter between the graph's order and a primitive's, output channels cut into pieces of whole
 // blocks, so that threads can share the work.
@@ -69,24 +53,6 @@ class FilterMove {
   std::vector<Move> moves_;
   std::size_t scratch_bytes_ = 0;
 };
-
-// Of filter gradients slice i is part i / channels of the images and part i % channels of the channels, and
-// partial(i) has `floats` numbers. Those of one part of the channels are added into the first, in the order
-// of the images, whatever thread adds.
-template <typename Partial>
-void add_partials(op::Parallel& parallel, const ConvCut& cut, std::int64_t floats, const Partial& partial) {
-  const auto values = [&](int i) { return reinterpret_cast<float*>(partial(i)); };
-  for_elems(parallel, cut.images > 1 ? floats * cut.channels : 0, [&](std::int64_t first, std::int64_t last) {
-    while (first < last) {
-      const auto channel = static_cast<int>(first / floats);
-      const std::int64_t at = first % floats, n = std::min(last - first, floats - at);
-      for (int i = 1; i < cut.images; ++i)
-        vector_loops().add(values(channel) + at, values(i * cut.channels + channel) + at,
-                           values(channel) + at, n);
-      first += n;
-    }
-  });
-}
 
 // Moves those sums to `out`, `part_bytes` apart; scratch(i) is that of the i-th thread.
 template <typename Partial, typename Scratch>

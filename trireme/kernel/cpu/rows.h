@@ -8,7 +8,7 @@ namespace trireme::kernel {
 extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
     kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kLstmKeptGemm,
     kLstmKeptGradGemm, kRnnGemm, kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd,
-    kConv2dFilterGradWinograd;
+    kConv2dFilterGradWinograd, kAdaptedGemm, kAdaptedWinograd;
 // wide.h: 16-bit floats through the f32 rows above
 extern const op::KernelRow kAttentionWide, kAttentionGradWide, kConv2dWide, kConv2dInputGradWide,
     kConv2dFilterGradWide;
@@ -41,7 +41,7 @@ extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInf
     kSoftmaxCrossEntropyGradVector;
 // simd/channel_loops.h
 extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormInferenceRows, kAdaptedRows,
-    kAdaptedWindows;
+    kAdaptedWindows, kAdaptedPlaces;
 // casts and transposes around another row
 extern const op::KernelRow kAdaptedStaged;
 // the rows of the members, block by block or chunk by chunk

@@ -8,12 +8,15 @@ std::span<const op::KernelRow> cpu_kernels() {
   // clang-format off
   static const op::KernelRow rows[] = {
       kAbsVector,
+      kAdaptedGemm,
 #ifdef TRIREME_HAVE_ONEDNN
       kAdaptedOnednn,
       kAdaptedMatmulOnednn,
 #endif
+      kAdaptedWinograd,
       kAdaptedRows,
       kAdaptedWindows,
+      kAdaptedPlaces,
       kAdaptedStaged,
       kAddVector,
       kApplyAdagradVector,

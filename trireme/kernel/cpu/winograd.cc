@@ -9,13 +9,13 @@
 // The sums are 36 or 64 matrix products, one per component. Work goes in three steps over a block of tile
 // rows of all images: transform (16 channels at a time, winograd_loops.h), multiply, transform back. Where
 // the transformed filter is large every step goes over all threads, so that it is there once, however many
-// threads there are; where it is small each thread takes blocks of its own, which stay in its cache.
+// threads there are; where it is small each thread takes blocks of its own, which stay in its cache. Images
+// have planes per channel, or the channels last (op `adapted`).
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/conv_shape.h"
 #include "trireme/kernel/cpu/gemm.h"
-#include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/inner_conv.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/winograd_loops.h"
@@ -27,11 +27,9 @@ namespace {
 constexpr std::int64_t kTile = 4;
 constexpr std::int64_t kMostTaps = 25;
 
-enum class ConvPass { kForward, kInputGrad, kFilterGrad };
-
 std::int64_t whole_pixels(std::int64_t channels) { return (channels + kPixel - 1) / kPixel * kPixel; }
 
-// One side of the products: planes [n, channels, h, w], transformed from frames of `rows` x `width` places.
+// One side of the products: images, transformed from frames of `rows` x `width` places.
 struct Side {
   std::int64_t channels = 0, h = 0, w = 0;
   std::int64_t pad_h = 0, pad_w = 0;
@@ -43,12 +41,12 @@ struct Side {
 
 // x is transformed, with w the filter or the other way round; y is what has oh x ow places.
 struct Layout {
-  Layout(const ConvShape& s, ConvPass pass, int threads)
-      : loops(&winograd_loops(s.kh)), components(loops->side * loops->side), n(s.n) {
+  Layout(const ConvShape& s, ConvKind pass, int threads, bool last)
+      : loops(&winograd_loops(s.kh)), components(loops->side * loops->side), n(s.n), channels_last(last) {
     const std::int64_t reach = loops->taps - 1;
     in = {s.c, s.h, s.w, s.pad_h, s.pad_w, loops->side, 0};
     out = {s.o, s.oh, s.ow, 0, 0, kTile, 0};
-    if (pass == ConvPass::kInputGrad) {
+    if (pass == ConvKind::kInputGrad) {
       in = {s.o, s.oh, s.ow, reach - s.pad_h, reach - s.pad_w, loops->side, 0};
       out = {s.c, s.h, s.w, 0, 0, kTile, 0};
     }
@@ -61,7 +59,7 @@ struct Layout {
     const bool alone = filter_elems <= kSmallFilter;
     team = alone ? 1 : threads;
     walks = alone ? num_slices(all, all * per_row, threads) : 1;
-    filters = pass == ConvPass::kFilterGrad ? walks : 1;
+    filters = pass == ConvKind::kFilterGrad ? walks : 1;
     // Together: large enough to pay for going through the filters once more.
     const std::int64_t budget = alone ? kOwnElems : std::max(kBlockElems * team, filter_elems / 2);
     const std::int64_t share = (all + walks - 1) / walks;
@@ -87,6 +85,7 @@ struct Layout {
 
   const WinogradLoops* loops;
   std::int64_t components, n;
+  bool channels_last;  // of the images
   Side in, out;
   std::int64_t tile_rows = 0, tiles = 0;  // per image; per tile row
   std::int64_t filter_elems = 0;
@@ -128,41 +127,64 @@ int slices_for(const Layout& l, std::int64_t items) {
   return num_slices(items, items * l.tiles * l.components * kPixel, l.team);
 }
 
+std::size_t pixel_bytes(std::int64_t pixels) {
+  return static_cast<std::size_t>(pixels * kPixel) * sizeof(float);
+}
+
+// `n` places of an image with the channels last, and of a block of its channels; and back.
+void copy_pixels(const float* from, std::int64_t channels, std::int64_t lanes, std::int64_t n, float* to) {
+  if (lanes == kPixel) {
+    for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kPixel, from + i * channels, pixel_bytes(1));
+    return;
+  }
+  std::memset(to, 0, pixel_bytes(n));
+  for (std::int64_t i = 0; i < n; ++i) std::copy_n(from + i * channels, lanes, to + i * kPixel);
+}
+void copy_back(const float* from, std::int64_t channels, std::int64_t lanes, std::int64_t n, float* to) {
+  if (lanes == kPixel) {
+    for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * channels, from + i * kPixel, pixel_bytes(1));
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) std::copy_n(from + i * kPixel, lanes, to + i * channels);
+}
+
 // Places [first, first + frame_rows) of one image's 16 channels, with zeros around them.
-void fill_frame(const WinogradLoops& loops, const Side& s, const float* image, std::int64_t block,
-                std::int64_t first, float* frame) {
+void fill_frame(const Layout& l, const Side& s, const float* image, std::int64_t block, std::int64_t first,
+                float* frame) {
   float* const run = frame + s.frame_rows * s.frame_width * kPixel;
   const std::int64_t begin = std::clamp<std::int64_t>(first, 0, s.h);
   const std::int64_t end = std::clamp<std::int64_t>(first + s.frame_rows, begin, s.h);
-  const std::int64_t channels = std::min(kPixel, s.channels - block * kPixel), plane = s.h * s.w;
-  loops.gather(image + block * kPixel * plane + begin * s.w, plane, channels, (end - begin) * s.w, run);
-  const auto bytes = [](std::int64_t pixels) {
-    return static_cast<std::size_t>(pixels * kPixel) * sizeof(float);
-  };
+  const std::int64_t lanes = std::min(kPixel, s.channels - block * kPixel), plane = s.h * s.w;
+  if (!l.channels_last)
+    l.loops->gather(image + block * kPixel * plane + begin * s.w, plane, lanes, (end - begin) * s.w, run);
   for (std::int64_t r = 0; r < s.frame_rows; ++r) {
     float* const row = frame + r * s.frame_width * kPixel;
     const std::int64_t at = first + r;
     if (at < begin || at >= end) {
-      std::memset(row, 0, bytes(s.frame_width));
+      std::memset(row, 0, pixel_bytes(s.frame_width));
       continue;
     }
     const std::int64_t used = std::min(s.w, s.frame_width - s.pad_w);
-    std::memset(row, 0, bytes(s.pad_w));
-    std::memcpy(row + s.pad_w * kPixel, run + (at - begin) * s.w * kPixel, bytes(used));
-    std::memset(row + (s.pad_w + used) * kPixel, 0, bytes(s.frame_width - s.pad_w - used));
+    std::memset(row, 0, pixel_bytes(s.pad_w));
+    if (l.channels_last)
+      copy_pixels(image + at * s.w * s.channels + block * kPixel, s.channels, lanes, used,
+                  row + s.pad_w * kPixel);
+    else
+      std::memcpy(row + s.pad_w * kPixel, run + (at - begin) * s.w * kPixel, pixel_bytes(used));
+    std::memset(row + (s.pad_w + used) * kPixel, 0, pixel_bytes(s.frame_width - s.pad_w - used));
   }
 }
 
 using Transform = void (*)(const float*, std::int64_t, std::int64_t, float*, std::int64_t, std::int64_t);
 
 // Tile rows [begin, end) of all images -> [components][positions][channels].
-void transform(const Layout& l, const Side& s, Transform how, const float* planes, std::int64_t begin,
+void transform(const Layout& l, const Side& s, Transform how, const float* images, std::int64_t begin,
                std::int64_t end, float* to, float* frames, op::Parallel& parallel) {
   const std::int64_t items = (end - begin) * s.blocks(), stride = (end - begin) * l.tiles * s.padded();
   for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
     const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks();
-    fill_frame(*l.loops, s, planes + row / l.tile_rows * s.channels * s.h * s.w, block,
+    fill_frame(l, s, images + row / l.tile_rows * s.channels * s.h * s.w, block,
                row % l.tile_rows * kTile - s.pad_h, frame);
     how(frame, s.frame_width, l.tiles, to + (row - begin) * l.tiles * s.padded() + block * kPixel, s.padded(),
         stride);
@@ -180,22 +202,34 @@ void finish(const Layout& l, const float* from, std::int64_t begin, std::int64_t
     const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks(), at = row % l.tile_rows * kTile;
     l.loops->result(from + (row - begin) * l.tiles * s.padded() + block * kPixel, s.padded(), stride, l.tiles,
                     frame, s.frame_width);
-    const std::int64_t valid = std::min(kTile, s.h - at), plane = s.h * s.w;
+    const std::int64_t valid = std::min(kTile, s.h - at), plane = s.h * s.w,
+                       lanes = std::min(kPixel, s.channels - block * kPixel);
+    float* const image = y + row / l.tile_rows * s.channels * plane;
+    if (l.channels_last) {
+      for (std::int64_t r = 0; r < valid; ++r)
+        copy_back(frame + r * s.frame_width * kPixel, s.channels, lanes, s.w,
+                  image + (at + r) * s.w * s.channels + block * kPixel);
+      return;
+    }
     for (std::int64_t r = 0; r < valid; ++r)
-      std::memcpy(run + r * s.w * kPixel, frame + r * s.frame_width * kPixel,
-                  static_cast<std::size_t>(s.w * kPixel) * sizeof(float));
-    l.loops->scatter(run, valid * s.w,
-                     y + (row / l.tile_rows * s.channels + block * kPixel) * plane + at * s.w, plane,
-                     std::min(kPixel, s.channels - block * kPixel));
+      std::memcpy(run + r * s.w * kPixel, frame + r * s.frame_width * kPixel, pixel_bytes(s.w));
+    l.loops->scatter(run, valid * s.w, image + block * kPixel * plane + at * s.w, plane, lanes);
   });
 }
 
-// How a filter [o, c, taps, taps] lies for products of `from` channels with `to` channels.
+// How a filter lies, [o, c, taps, taps] or with the channels last, for products of `from` channels with `to`
+// channels.
 struct FilterView {
-  std::int64_t from_stride, to_stride;
+  FilterView(const ConvShape& s, ConvKind pass, bool last)
+      : tap_stride(last ? s.c : 1), area(s.kh * s.kw), turned(pass == ConvKind::kInputGrad) {
+    const std::int64_t c = last ? 1 : area, o = s.c * area;
+    from_stride = turned ? o : c, to_stride = turned ? c : o;
+  }
+  std::int64_t tap(std::int64_t i) const { return (turned ? area - 1 - i : i) * tap_stride; }
+
+  std::int64_t from_stride, to_stride, tap_stride;
   std::int64_t area;  // taps x taps
-  bool turned = false;
-  std::int64_t tap(std::int64_t i) const { return turned ? area - 1 - i : i; }
+  bool turned;
 };
 
 // Filters to [components][from][to] or back.
@@ -256,10 +290,14 @@ void multiply(const Layout& l, const SmallProduct& p) {
         .ldc = p.n});
 }
 
-void convolve(const Layout& l, const FilterView& view, const float* x, const float* filter, float* y,
-              op::KernelArgs& args) {
+// Forward, and back to the input.
+void convolve(const ConvShape& s, ConvKind pass, bool last, op::KernelArgs& args) {
+  const Layout l(s, pass, args.parallel.width(), last);
+  const bool forth = pass == ConvKind::kForward;
+  const float *x = f32_in(args, forth ? 0 : 1), *filter = f32_in(args, forth ? 1 : 0);
+  float* const y = f32_out(args, 0);
   const std::int64_t k = l.in.padded(), n = l.out.padded();
-  move_filters<false>(l, view, filter, Memory(l, args, 0).filters, args.parallel);
+  move_filters<false>(l, FilterView(s, pass, last), filter, Memory(l, args, 0).filters, args.parallel);
   const auto walk = [&](std::int64_t first_row, std::int64_t last_row, const Memory& m,
                         op::Parallel& parallel) {
     for (std::int64_t begin = first_row; begin < last_row; begin += l.rows) {
@@ -285,43 +323,8 @@ void convolve(const Layout& l, const FilterView& view, const float* x, const flo
   for_walks(l, args, false, walk);
 }
 
-// ---- Rows
-// -----------------------------------------------------------------------------------------------------------
-template <ShapeOfOp kShape>
-bool applicable(const op::KernelQuery& q) {
-  if (!all_f32(q) || !fits_int32(q) || !gemm_usable() || !method_allows(q.attrs, "winograd")) return false;
-  const ConvShape s = kShape(q.inputs, q.outputs, q.attrs);
-  return s.macs() > 0 && (s.kh == 3 || s.kh == 5) && s.kw == s.kh && s.stride_h == 1 && s.stride_w == 1 &&
-         s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1 && s.pad_h < s.kh && s.pad_w < s.kw;
-}
-
-template <ShapeOfOp kShape, ConvPass kPass>
-std::size_t workspace_bytes(const op::KernelQuery& q) {
-  return Layout(kShape(q.inputs, q.outputs, q.attrs), kPass, q.width).bytes();
-}
-
-std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
-  gemm_prepare();
-  return nullptr;
-}
-
-void forward(op::KernelArgs& args) {
-  const ConvShape s = shape_of_call(forward_shape, args);
-  convolve(Layout(s, ConvPass::kForward, args.parallel.width()),
-           {s.kh * s.kw, s.c * s.kh * s.kw, s.kh * s.kw}, f32_in(args, 0), f32_in(args, 1), f32_out(args, 0),
-           args);
-}
-
-void input_grad(op::KernelArgs& args) {
-  const ConvShape s = shape_of_call(input_grad_shape, args);
-  convolve(Layout(s, ConvPass::kInputGrad, args.parallel.width()),
-           {s.c * s.kh * s.kw, s.kh * s.kw, s.kh * s.kw, true}, f32_in(args, 1), f32_in(args, 0),
-           f32_out(args, 0), args);
-}
-
-void filter_grad(op::KernelArgs& args) {
-  const ConvShape s = shape_of_call(filter_grad_shape, args);
-  const Layout l(s, ConvPass::kFilterGrad, args.parallel.width());
+void filter_grad(const ConvShape& s, bool channels_last, op::KernelArgs& args) {
+  const Layout l(s, ConvKind::kFilterGrad, args.parallel.width(), channels_last);
   const std::int64_t k = l.in.padded(), n = l.out.padded();
   const auto walk = [&](std::int64_t first_row, std::int64_t last_row, const Memory& m,
                         op::Parallel& parallel) {
@@ -352,25 +355,77 @@ void filter_grad(op::KernelArgs& args) {
     for (int i = 1; i < l.walks; ++i)
       vector_loops().add(sum + first, Memory(l, args, i).filters + first, sum + first, last - first);
   });
-  move_filters<true>(l, {s.kh * s.kw, s.c * s.kh * s.kw, s.kh * s.kw}, f32_out(args, 0), sum, args.parallel);
+  move_filters<true>(l, FilterView(s, ConvKind::kFilterGrad, channels_last), f32_out(args, 0), sum,
+                     args.parallel);
 }
 
-template <ShapeOfOp kShape, ConvPass kPass>
-constexpr op::KernelRow row(const char* op, op::KernelFn run) {
+// ---- Rows
+// -----------------------------------------------------------------------------------------------------------
+void run(const ConvShape& s, ConvKind pass, bool last, op::KernelArgs& args) {
+  pass == ConvKind::kFilterGrad ? filter_grad(s, last, args) : convolve(s, pass, last, args);
+}
+
+bool takes(const ConvShape& s) {
+  return s.macs() > 0 && (s.kh == 3 || s.kh == 5) && s.kw == s.kh && s.stride_h == 1 && s.stride_w == 1 &&
+         s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1 && s.pad_h < s.kh && s.pad_w < s.kw;
+}
+
+std::unique_ptr<op::KernelState> prepare(const op::KernelQuery&) {
+  gemm_prepare();
+  return nullptr;
+}
+
+template <ShapeOfOp kShape, ConvKind kPass>
+constexpr op::KernelRow row(const char* op) {
   return {.op = op,
           .name = "winograd",
-          .run = run,
-          .applicable = applicable<kShape>,
-          .workspace_bytes = workspace_bytes<kShape, kPass>,
+          .run = [](op::KernelArgs& args) { run(shape_of_call(kShape, args), kPass, false, args); },
+          .applicable =
+              [](const op::KernelQuery& q) {
+                return all_f32(q) && fits_int32(q) && gemm_usable() && method_allows(q.attrs, "winograd") &&
+                       takes(kShape(q.inputs, q.outputs, q.attrs));
+              },
+          .workspace_bytes =
+              [](const op::KernelQuery& q) {
+                return Layout(kShape(q.inputs, q.outputs, q.attrs), kPass, q.width, false).bytes();
+              },
           .prepare = prepare};
+}
+
+struct LastState final : op::KernelState {
+  explicit LastState(InnerConv c) : conv(std::move(c)) { gemm_prepare(); }
+  InnerConv conv;
+};
+
+std::optional<InnerConv> inner(const op::KernelQuery& q) {
+  auto conv = InnerConv::of(q, DType::kF32, "winograd");
+  if (conv && (!gemm_usable() || !takes(conv->shape))) conv.reset();
+  return conv;
 }
 
 }  // namespace
 
-constinit const op::KernelRow kConv2dWinograd = row<forward_shape, ConvPass::kForward>("conv2d", forward);
+constinit const op::KernelRow kConv2dWinograd = row<forward_shape, ConvKind::kForward>("conv2d");
 constinit const op::KernelRow kConv2dInputGradWinograd =
-    row<input_grad_shape, ConvPass::kInputGrad>("conv2d_input_grad", input_grad);
+    row<input_grad_shape, ConvKind::kInputGrad>("conv2d_input_grad");
 constinit const op::KernelRow kConv2dFilterGradWinograd =
-    row<filter_grad_shape, ConvPass::kFilterGrad>("conv2d_filter_grad", filter_grad);
+    row<filter_grad_shape, ConvKind::kFilterGrad>("conv2d_filter_grad");
+const op::KernelRow kAdaptedWinograd{
+    .op = "adapted",
+    .name = "winograd",
+    .run =
+        [](op::KernelArgs& args) {
+          const InnerConv& conv = static_cast<const LastState&>(*args.state).conv;
+          run(conv.shape, conv.kind, true, args);
+        },
+    .applicable = [](const op::KernelQuery& q) { return inner(q).has_value(); },
+    .workspace_bytes =
+        [](const op::KernelQuery& q) {
+          const auto conv = inner(q);
+          return Layout(conv->shape, conv->kind, q.width, true).bytes();
+        },
+    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
+      return std::make_unique<LastState>(*inner(q));
+    }};
 
 }  // namespace trireme::kernel

@@ -34,6 +34,10 @@ class BlockReader {
   // The elements lie one after another: no copy is needed.
   bool is_contiguous() const { return rank_ == 1 && (steps_[0] == 1 || dims_[0] == 1); }
   bool is_one_element() const { return rank_ == 1 && steps_[0] == 0; }
+  // Runs of `n` elements from multiples of n on are all the same.
+  bool repeats_every(std::int64_t n) const {
+    return is_one_element() || (rank_ == 2 && steps_[0] == 0 && n % dims_[1] == 0);
+  }
 
   // Elements begin ... begin+n-1 of the loop to `to`.
   void read(const std::byte* base, std::int64_t begin, std::int64_t n, std::byte* to) const {

@@ -27,6 +27,12 @@ struct ChannelLoops {
   // One tap of a window of max pooling: where v wins against best, it takes its place and `tap` goes to at.
   // The first NaN wins, else the first maximum.
   void (*compete)(const float* v, std::int32_t tap, float* best, std::int32_t* at, std::int64_t n);
+  // The winners of a window: y the values, places the taps. Tap i of `count` is number `taps[i]` and its
+  // pixel lies at x + offsets[i]; the first NaN wins, else the first maximum.
+  void (*window_winners)(const float* x, const std::int64_t* offsets, const std::uint8_t* taps,
+                         std::int64_t count, float* y, std::uint8_t* places, std::int64_t n);
+  // dx = dy where at is tap, 0 elsewhere
+  void (*take_where)(const float* dy, const std::uint8_t* at, std::int32_t tap, float* dx, std::int64_t n);
   // sum += dy where at is tap
   void (*add_where)(const float* dy, const std::uint8_t* at, std::int32_t tap, float* sum, std::int64_t n);
 };

@@ -79,7 +79,8 @@
                      {set::affine_grad_fhf, set::affine_grad_fhh}},                                \
                     {{set::affine_grad_hff, set::affine_grad_hfh},                                 \
                      {set::affine_grad_hhf, set::affine_grad_hhh}}},                               \
-    .compete = set::compete, .add_where = set::add_where                                           \
+    .compete = set::compete, .window_winners = set::pooled_winners, .take_where = set::take_where, \
+    .add_where = set::add_where                                                                    \
   }
 
 namespace trireme::kernel {
