@@ -7,6 +7,7 @@
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
+#include "trireme/graph/pass/lower_gates.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
 
@@ -56,6 +57,38 @@ TEST(KeepGates, LeavesAnLstmWithoutGradientAlone) {
   const Graph kept = *keep_gates(layers.graph);
   EXPECT_EQ(count_ops(kept, "lstm"), 2);
   expect_same_results(kept, layers.graph, layers.feeds, 0, "kept");
+}
+
+TEST(LowerGates, KeepsAndMultipliesInSixteenBitsAndGivesWeightsF32) {
+  const Layers layers(true);
+  const Graph kept = *keep_gates(layers.graph);
+  const Graph low = *eliminate_dead_code(*merge_common(*lower_gates(kept, DType::kBF16)), {});
+  ASSERT_TRUE(verify(low).ok()) << verify(low).to_string();
+  EXPECT_EQ(count_ops(low, "lstm_kept"), 2);
+  EXPECT_EQ(count_ops(low, "adapted"), 2);
+  EXPECT_EQ(count_ops(low, "lstm_kept_grad"), 0);
+  for (std::int32_t id = 0; id < low.size(); ++id) {
+    const Node& node = low.node(id);
+    if (node.def->name == "lstm_kept") {
+      for (const TensorType& t : node.outputs) EXPECT_EQ(t.dtype, DType::kBF16);
+    }
+    if (node.def->name != "adapted") continue;
+    for (const Value v : node.inputs) EXPECT_EQ(low.type(v).dtype, DType::kBF16);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k)
+      EXPECT_EQ(node.outputs[k].dtype, k < 3 ? DType::kBF16 : DType::kF32) << k;
+    // What was kept comes as it is.
+    EXPECT_EQ(low.node(node.inputs[5].node).def->name, "lstm_kept");
+    EXPECT_EQ(low.node(node.inputs[6].node).def->name, "lstm_kept");
+  }
+  expect_same_results(low, layers.graph, layers.feeds, 0.02, "low");
+}
+
+TEST(LowerGates, LeavesOtherDtypesAndOtherOpsAlone) {
+  const Layers layers(true);
+  const Graph same = *lower_gates(layers.graph, DType::kBF16);
+  EXPECT_EQ(same.to_text(), layers.graph.to_text());
+  const Graph low = *lower_gates(*keep_gates(layers.graph), DType::kBF16);
+  EXPECT_EQ(lower_gates(low, DType::kBF16)->to_text(), low.to_text());
 }
 
 TEST(KeepReserves, GivesTheGradientsOfTheOpsThatItReplaces) {

@@ -89,6 +89,22 @@ void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::
                  {{1, {.dtype = DType::kU8, .low = 0, .limit = window * window + 1}}}});
 }
 
+// What the gradient of lstm_kept is in bf16 jobs.
+void add_lstm(std::vector<Case>& out, const Shape& x, std::int64_t units) {
+  const Shape state{x[1], units}, y{x[0], x[1], units}, w_ih{4 * units, x[2]}, w_hh{4 * units, units};
+  const Shape bias{4 * units};
+  out.push_back({"lstm_kept", {x, state, state, w_ih, w_hh, bias, bias}, {}, DType::kBF16});
+  const std::vector<Shape> in{x, state, w_ih, w_hh, y, {x[0], x[1], 4 * units}, y, y, state, state};
+  std::map<int, Special> low;
+  for (int i = 0; i < static_cast<int>(in.size()); ++i) low[i] = {.dtype = DType::kBF16};
+  out.push_back(
+      {"adapted",
+       in,
+       {{"program", program("lstm_kept_grad", "", 10, R"("bf16","bf16","bf16",null,null,null,null)")}},
+       DType::kF32,
+       low});
+}
+
 }  // namespace
 
 void add_adapted_cases(std::vector<Case>& out) {
@@ -112,6 +128,12 @@ void add_adapted_cases(std::vector<Case>& out) {
       for (const bool y : {false, true}) add_norm(out, 133, 37, x, dy, y);
   add_norm(out, 2, 3, true, true, true);
   add_norm(out, 5000, 64, true, true, true);
+  add_lstm(out, {1, 1, 1}, 1);
+  add_lstm(out, {4, 3, 5}, 7);
+  add_lstm(out, {3, 40, 20}, 24);
+  add_lstm(out, {5, 33, 48}, 64);
+  add_lstm(out, {2, 20, 8}, 288);
+  add_lstm(out, {0, 2, 3}, 4);
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     add_pool(out, {3, 13, 12, 20}, 3, 2, 0, dtype);
     add_pool(out, {2, 8, 9, 33}, 3, 2, 1, dtype);

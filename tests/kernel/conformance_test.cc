@@ -78,7 +78,7 @@ bool declines_here(const std::string& id) {
 #else
   const bool bf16 = false, avx512 = false;
 #endif
-  return ((id == "matmul/onednn" || id.starts_with("adapted/onednn")) && !bf16) ||
+  return ((id == "matmul/onednn" || id.starts_with("adapted/onednn") || id.ends_with("/tiles")) && !bf16) ||
          (id.ends_with("/onednn_winograd") && !avx512);
 }
 

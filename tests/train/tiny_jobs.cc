@@ -144,7 +144,7 @@ std::vector<TinyCase> tiny_cases() {
     set->augment = {.shift = 1, .crop = 0.8, .flip = true};
     c.data = set;
   });
-  add("text", [](TinyCase& c) {
+  const auto text = [](TinyCase& c) {
     c.job.model.layers = Json::array();
     c.job.model.name = "char-lstm";
     c.job.model.options = Json{{"width", 6}, {"layers", 1}, {"dropout", 0.2}};
@@ -152,6 +152,11 @@ std::vector<TinyCase> tiny_cases() {
     c.job.data.path = "tiny.txt";
     c.data = tiny_text(40, 9);
     use(c.job, "adam", 0.02);
+  };
+  add("text", text);
+  add("bftext", [&](TinyCase& c) {
+    text(c);
+    c.job.train.precision = "bf16";
   });
   add("reconstruct", [](TinyCase& c) {
     c.job.model.layers = Json::array();

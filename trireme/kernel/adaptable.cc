@@ -1,6 +1,7 @@
 #include "trireme/kernel/adaptable.h"
 
 #include "trireme/kernel/cpu/library.h"
+#include "trireme/kernel/cpu/simd/tiles.h"
 
 namespace trireme::kernel {
 
@@ -21,5 +22,7 @@ OpNames channels_last_cpu_ops(DType dtype) {
   if (dtype == DType::kF32) ops.insert({"max_pool2d_places", "max_pool2d_places_grad"});
   return ops;
 }
+
+bool lowers_cpu_gates() { return has_bf16_units() && tiles::best() != nullptr; }
 
 }  // namespace trireme::kernel

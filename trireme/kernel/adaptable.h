@@ -15,5 +15,7 @@ using OpNames = std::set<std::string, std::less<>>;
 // without oneDNN, whose convolutions are of planes.
 OpNames adaptable_cpu_ops();
 OpNames channels_last_cpu_ops(DType dtype);
+// For the pass `lower_gates`, on the CPU: whether lstm_kept and its gradient have kernels in bf16.
+bool lowers_cpu_gates();
 
 }  // namespace trireme::kernel

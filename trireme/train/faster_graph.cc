@@ -13,6 +13,7 @@
 #include "trireme/graph/pass/join_residuals.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/lower_gates.h"
 #include "trireme/graph/pass/lower_recurrences.h"
 #include "trireme/graph/pass/mask_pooled.h"
 #include "trireme/graph/pass/narrow_copies.h"
@@ -96,6 +97,10 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
   if (device == nullptr) {
     TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
+    if (job.train.precision == "bf16" && kernel::lowers_cpu_gates()) {
+      TR_ASSIGN_OR_RETURN(merged, graph::lower_gates(merged, DType::kBF16));
+      TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
+    }
     if (job.train.precision == "f32") {
       TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::mask_pooled(merged));

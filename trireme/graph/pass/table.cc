@@ -12,6 +12,7 @@
 #include "trireme/graph/pass/join_residuals.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/lower_gates.h"
 #include "trireme/graph/pass/lower_recurrences.h"
 #include "trireme/graph/pass/mask_pooled.h"
 #include "trireme/graph/pass/narrow_copies.h"
@@ -65,6 +66,9 @@ std::span<const PassRow> pass_table() {
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return pack_attention(g); }},
       PassRow{"keep_gates", "Keeps the gates of lstm for its gradient. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return keep_gates(g); }},
+      PassRow{"lower_gates", "Computes lstm and its gradient in 16 bits. After keep_gates.",
+              Exactness::kTolerant,
+              [](const Graph& g, const PassOptions& o) { return lower_gates(g, o.dtype); }},
       PassRow{"join_gelu_grads", "Computes the gradient of gelu in one op. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return join_gelu_grads(g); }},
       PassRow{"lower_recurrences", "Computes recurrent layers in bf16 or f16. After gradients.",

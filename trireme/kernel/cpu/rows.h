@@ -44,6 +44,8 @@ extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormInferen
     kAdaptedWindows, kAdaptedPlaces;
 // casts and transposes around another row
 extern const op::KernelRow kAdaptedStaged;
+// simd/tiles.h
+extern const op::KernelRow kAdaptedLstmTiles, kLstmKeptTiles;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel

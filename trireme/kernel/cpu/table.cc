@@ -14,6 +14,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kAdaptedMatmulOnednn,
 #endif
       kAdaptedWinograd,
+      kAdaptedLstmTiles,
       kAdaptedRows,
       kAdaptedWindows,
       kAdaptedPlaces,
@@ -80,6 +81,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kLogSoftmaxVector,
       kLstmGemm,
       kLstmGradGemm,
+      kLstmKeptTiles,
       kLstmKeptGemm,
       kLstmKeptGradGemm,
 #ifdef TRIREME_HAVE_ONEDNN

@@ -19,8 +19,22 @@ struct CellLoops {
   void (*back)(float* z, float* zh, const float* h, const float* c, const float* dy, float* dh, float* dc,
                std::int64_t units);
 };
+// 32 units of one sample of an lstm that keeps its gates and cell states in bf16; arithmetic is in f32. `n`
+// of the units are real: no more are read or written in bf16, but of dz. Of the others everything is 0.
+struct LowLstm {
+  // z (and `bias`, which is added to it) has 32 values of each gate. Gates go to where they are kept,
+  // `stride` apart, c to `cell` before the step, which puts the new ones in its place, and the new h to `h`.
+  void (*step)(float* z, const float* bias, float* c, std::uint16_t* gates, std::int64_t stride,
+               std::uint16_t* cell, std::uint16_t* h, std::int64_t n);
+  // As back() of CellLoops from what was kept, dh and dc in f32. The gradients of the gates go to dz, `next`
+  // apart, and are added to db.
+  void (*back)(const std::uint16_t* gates, std::int64_t stride, const std::uint16_t* cell,
+               const std::uint16_t* dy, float* dh, float* dc, std::uint16_t* dz, std::int64_t next, float* db,
+               std::int64_t n);
+};
 struct CellSet {
   CellLoops rnn_tanh, rnn_relu, lstm, gru;
+  LowLstm low_lstm;
 };
 
 // The fastest set for the instructions of this processor. Constant over the life of the process.

@@ -48,13 +48,11 @@
     .adam = set::adam, .rmsprop = set::rmsprop, .adagrad = set::adagrad, .lars = set::lars, \
     .sum_of_squares = set::sum_of_squares                                                   \
   }
-#define TR_CELL_LOOPS(set)                                                                                   \
-  {                                                                                                          \
-    .rnn_tanh = {set::rnn_tanh_step, set::rnn_tanh_back},                                                    \
-    .rnn_relu = {set::rnn_relu_step, set::rnn_relu_back}, .lstm = {set::lstm_step, set::lstm_back}, .gru = { \
-      set::gru_step,                                                                                         \
-      set::gru_back                                                                                          \
-    }                                                                                                        \
+#define TR_CELL_LOOPS(set)                                                                          \
+  {                                                                                                 \
+    .rnn_tanh = {set::rnn_tanh_step, set::rnn_tanh_back},                                           \
+    .rnn_relu = {set::rnn_relu_step, set::rnn_relu_back}, .lstm = {set::lstm_step, set::lstm_back}, \
+    .gru = {set::gru_step, set::gru_back}, .low_lstm = {set::low_lstm_step, set::low_lstm_back},    \
   }
 #define TR_MISC_LOOPS(set)                                                                               \
   {                                                                                                      \

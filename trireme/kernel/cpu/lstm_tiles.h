@@ -1,0 +1,100 @@
+// What lstm_kept and its gradient share where they multiply tiles of bf16 (simd/tiles.h). Every step is cut
+// over blocks of 32 units: a thread multiplies what these need of the weights, for all gates, and goes on
+// with their cells, so that threads meet once a step. Sums do not depend on how blocks are shared out: the
+// bits are the same at every width.
+//   forward   per step and block  z = b + x W_ih^T + h W_hh^T;  c, h = cell(z)
+//   backward  per step and block  dh = dz W_hh of the step after;  dz = cell'(gates, c, dh + dy);
+//                                 dx = dz W_ih of the step after
+//             per chunk of steps  dW_ih += dz^T x;  dW_hh += dz^T h
+// States and sums are f32; what is kept, read and written is bf16, as are the operands of products.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/simd/cell_loops.h"
+#include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/kernel/cpu/simd/tiles.h"
+#include "trireme/kernel/cpu/slices.h"
+#include "trireme/tensor/half.h"
+
+namespace trireme::kernel::lstm_tiles {
+
+using tiles::kDepth, tiles::kElems, tiles::kSide, tiles::Low, tiles::Piece;
+
+constexpr std::int64_t kGates = 4, kBlock = 32;  // units of a block: two right tiles, one of depth
+constexpr std::int64_t kRows = 2 * kSide;        // samples of a product
+
+struct Sizes {
+  std::int64_t steps, batch, size, units;
+  std::int64_t sample_tiles, size_blocks, blocks;  // blocks of units
+  std::int64_t depth;                              // tiles of all gates
+
+  Sizes(const Shape& x, const Shape& h0)
+      : steps(x[0]),
+        batch(x[1]),
+        size(x[2]),
+        units(h0[1]),
+        sample_tiles(tiles::sides(batch)),
+        size_blocks(tiles::depths(size)),
+        blocks(tiles::depths(units)),
+        depth(kGates * blocks) {}
+
+  // Threads of a step; the units multiply several times as fast as others do.
+  int slices(int width) const {
+    return num_slices(std::max(blocks, size_blocks), batch * kGates * units * (size + units) / 64, width);
+  }
+  std::int64_t units_in(std::int64_t block) const { return std::min(kBlock, units - block * kBlock); }
+  std::int64_t size_in(std::int64_t block) const { return std::min(kBlock, size - block * kBlock); }
+  std::int64_t samples_in(std::int64_t tile) const { return std::min(kSide, batch - tile * kSide); }
+  std::int64_t state_floats() const { return blocks * sample_tiles * kSide * kBlock; }
+};
+
+// Arrays in the workspace, each from a cache line on. Without one it counts.
+class Arrays {
+ public:
+  explicit Arrays(std::byte* base = nullptr) : base_(base) {}
+  template <typename T>
+  T* take(std::int64_t elems) {
+    std::byte* const at = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += (static_cast<std::size_t>(elems) * sizeof(T) + 63) / 64 * 64;
+    return reinterpret_cast<T*>(at);
+  }
+  Low* take_tiles(std::int64_t n) { return take<Low>(n * kElems); }
+  std::size_t bytes() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+inline const Low* low_in(const op::KernelArgs& a, int i) {
+  return reinterpret_cast<const Low*>(a.in(i).values<BFloat16>().data());
+}
+inline Low* low_out(const op::KernelArgs& a, int i) {
+  return reinterpret_cast<Low*>(a.out(i).values<BFloat16>().data());
+}
+
+// f32 states of every sample, 32 units in one piece; those of no unit are 0.
+inline void widen_states(const Sizes& s, const Low* from, float* to) {
+  std::fill_n(to, s.state_floats(), 0.0F);
+  for (std::int64_t block = 0; block < s.blocks; ++block)
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      vector_loops().bf16_to_f32(from + b * s.units + block * kBlock,
+                                 to + (block * s.sample_tiles * kSide + b) * kBlock, s.units_in(block));
+}
+inline void round_states(const Sizes& s, const float* from, Low* to) {
+  for (std::int64_t block = 0; block < s.blocks; ++block)
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      vector_loops().f32_to_bf16(from + (block * s.sample_tiles * kSide + b) * kBlock,
+                                 to + b * s.units + block * kBlock, s.units_in(block));
+}
+
+// Shapes that are not empty; the processor has units.
+inline bool can_multiply(const op::KernelQuery& q) {
+  const Sizes s(q.inputs[0].shape, q.inputs[1].shape);
+  return tiles::best() != nullptr && s.steps * s.batch * s.size * s.units > 0;
+}
+
+}  // namespace trireme::kernel::lstm_tiles

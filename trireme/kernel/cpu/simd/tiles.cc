@@ -1,0 +1,236 @@
+#include "trireme/kernel/cpu/simd/tiles.h"
+
+#ifdef __x86_64__
+
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wuninitialized"  // what GCC 12's intrinsics begin with
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace trireme::kernel::tiles {
+namespace {
+
+#define TR_PACKS __attribute__((target("avx512f,avx512bw")))
+#define TR_DOTS __attribute__((target("avx512f,avx512bf16")))
+#define TR_TILES __attribute__((target("amx-tile,amx-bf16")))
+
+// What the processor wants to know of its eight registers: sixteen rows of 64 bytes each.
+struct Palette {
+  std::uint8_t palette = 1, start_row = 0;
+  std::array<std::uint8_t, 14> reserved{};
+  std::array<std::uint16_t, 16> row_bytes{};
+  std::array<std::uint8_t, 16> rows{};
+};
+constexpr Palette whole_tiles() {
+  Palette p;
+  for (std::size_t i = 0; i < 8; ++i) p.row_bytes[i] = 64, p.rows[i] = kSide;
+  return p;
+}
+constexpr Palette kWholeTiles = whole_tiles();
+
+TR_TILES void begin_tiles() { _tile_loadconfig(&kWholeTiles); }
+TR_TILES void end_tiles() { _tile_release(); }
+
+// Registers 0 to 3 add up C, 4 and 5 hold A, 6 and 7 hold B.
+TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t b_next,
+                             std::int64_t depth, bool adds, float* c, std::int64_t ldc) {
+  constexpr std::int64_t kRow = 64;  // bytes
+  const std::int64_t c_row = ldc * 4;
+  float* const below = c + kSide * ldc;
+  if (adds) {
+    _tile_loadd(0, c, c_row);
+    _tile_loadd(1, c + kSide, c_row);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+  }
+  if (m == 1) {
+    for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kElems) {
+      _tile_loadd(4, a, kRow);
+      _tile_loadd(6, b, kRow);
+      _tile_loadd(7, b + b_next, kRow);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+  } else {
+    if (adds) {
+      _tile_loadd(2, below, c_row);
+      _tile_loadd(3, below + kSide, c_row);
+    } else {
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kElems) {
+      _tile_loadd(4, a, kRow);
+      _tile_loadd(6, b, kRow);
+      _tile_loadd(7, b + b_next, kRow);
+      _tile_loadd(5, a + a_next, kRow);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(2, below, c_row);
+    _tile_stored(3, below + kSide, c_row);
+  }
+  _tile_stored(0, c, c_row);
+  _tile_stored(1, c + kSide, c_row);
+}
+
+void nothing() {}
+
+// Eight rows of C at a time.
+TR_DOTS void multiply_vectors(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t b_next,
+                              std::int64_t depth, bool adds, float* c, std::int64_t ldc) {
+  constexpr std::int64_t kRows = 8;
+  for (std::int64_t row = 0; row < m * kSide; row += kRows) {
+    const Low* const left = a + row / kSide * a_next + row % kSide * kDepth;
+    float* const to = c + row * ldc;
+    __m512 sums[kRows][2];
+    for (std::int64_t i = 0; i < kRows; ++i)
+      for (int half = 0; half < 2; ++half)
+        sums[i][half] = adds ? _mm512_loadu_ps(to + i * ldc + half * kSide) : _mm512_setzero_ps();
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (std::int64_t pair = 0; pair < kSide; ++pair) {
+        const std::int64_t at = k * kElems + pair * kDepth;
+        const auto first = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + at)),
+                   second = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + b_next + at));
+        for (std::int64_t i = 0; i < kRows; ++i) {
+          int both = 0;
+          __builtin_memcpy(&both, left + k * kElems + i * kDepth + 2 * pair, sizeof both);
+          const auto all = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+          sums[i][0] = _mm512_dpbf16_ps(sums[i][0], all, first);
+          sums[i][1] = _mm512_dpbf16_ps(sums[i][1], all, second);
+        }
+      }
+    for (std::int64_t i = 0; i < kRows; ++i)
+      for (int half = 0; half < 2; ++half) _mm512_storeu_ps(to + i * ldc + half * kSide, sums[i][half]);
+  }
+}
+
+constexpr Units kAmx{"amx", begin_tiles, end_tiles, multiply_tiles};
+constexpr Units kVectors{"avx512_bf16", nothing, nothing, multiply_vectors};
+
+// The processor has tiles, and the system lets this process use them (it must be asked once).
+bool may_use_tiles() {
+  constexpr unsigned kBf16 = 1U << 22U, kTile = 1U << 24U;
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kBf16) == 0 || (d & kTile) == 0) return false;
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
+TR_PACKS inline __m512i row_of(const Piece& p, std::int64_t row) {
+  if (row >= p.rows) return _mm512_setzero_si512();
+  const Low* const at = p.at + row * p.stride;
+  if (p.columns >= kDepth) return _mm512_loadu_si512(at);
+  return _mm512_maskz_loadu_epi16((1U << static_cast<unsigned>(p.columns)) - 1U, at);
+}
+
+// Sixteen rows of sixteen pairs become sixteen columns.
+TR_PACKS inline void turn(__m512i* r) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 16; i += 8)
+    for (int j = 0; j < 4; ++j) {
+      t[i + j] = _mm512_shuffle_i32x4(r[i + j], r[i + 4 + j], 0x88);
+      t[i + 4 + j] = _mm512_shuffle_i32x4(r[i + j], r[i + 4 + j], 0xDD);
+    }
+  for (int j = 0; j < 8; ++j) {
+    r[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
+    r[8 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xDD);
+  }
+}
+
+TR_PACKS inline void store(const __m512i* r, Low* tile) {
+  for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, r[i]);
+}
+
+// Pairs of rows side by side: the left and the right sixteen columns.
+TR_PACKS inline void pair_rows(const Piece& first, const Piece& last, __m512i* left, __m512i* right) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
+                                       38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  for (std::int64_t i = 0; i < kSide; ++i) {
+    const Piece& p = i < kSide / 2 ? first : last;
+    const std::int64_t row = 2 * i % kSide;
+    const __m512i even = row_of(p, row), odd = row_of(p, row + 1);
+    left[i] = _mm512_permutex2var_epi16(even, low, odd);
+    right[i] = _mm512_permutex2var_epi16(even, high, odd);
+  }
+}
+
+}  // namespace
+
+const Units* amx() {
+  static const bool usable = may_use_tiles();
+  return usable ? &kAmx : nullptr;
+}
+const Units* avx512_bf16() {
+  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") ? &kVectors : nullptr;
+}
+const Units* best() {
+  if (avx512_bf16() == nullptr) return nullptr;
+  return amx() != nullptr ? amx() : avx512_bf16();
+}
+
+TR_PACKS void load(const Piece& rows, Low* tile) {
+  for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, row_of(rows, i));
+}
+
+TR_PACKS void load_turned(const Piece& columns, Low* tile) {
+  __m512i r[kSide];
+  for (std::int64_t i = 0; i < kSide; ++i) r[i] = row_of(columns, i);
+  turn(r);
+  store(r, tile);
+}
+
+TR_PACKS void load_paired(const Piece& first, const Piece& last, Low* tile, std::int64_t next) {
+  __m512i left[kSide], right[kSide];
+  pair_rows(first, last, left, right);
+  store(left, tile);
+  store(right, tile + next);
+}
+
+TR_PACKS void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next) {
+  __m512i left[kSide], right[kSide];
+  pair_rows(first, last, left, right);
+  turn(left);
+  turn(right);
+  store(left, tile);
+  store(right, tile + next);
+}
+
+}  // namespace trireme::kernel::tiles
+
+#else
+
+namespace trireme::kernel::tiles {
+
+const Units* amx() { return nullptr; }
+const Units* avx512_bf16() { return nullptr; }
+const Units* best() { return nullptr; }
+void load(const Piece&, Low*) {}
+void load_turned(const Piece&, Low*) {}
+void load_paired(const Piece&, const Piece&, Low*, std::int64_t) {}
+void load_columns(const Piece&, const Piece&, Low*, std::int64_t) {}
+
+}  // namespace trireme::kernel::tiles
+
+#endif  // __x86_64__

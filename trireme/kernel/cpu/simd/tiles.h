@@ -1,0 +1,60 @@
+// Products of bf16 matrices on the processor's units for them, sums in f32: AMX tiles, or avx512_bf16 where
+// there are none. Matrices are cut into tiles of 1 KiB, each in one piece, and filled up with zeros:
+//   a left tile   16 rows x 32 of depth, row by row
+//   a right tile  32 of depth x 16 columns, pairs of rows side by side: (0,0) (1,0) (0,1) (1,1) ...
+// The order of sums depends on the depth alone.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::kernel::tiles {
+
+inline constexpr std::int64_t kSide = 16, kDepth = 32, kElems = kSide * kDepth;
+inline std::int64_t sides(std::int64_t n) { return (n + kSide - 1) / kSide; }
+inline std::int64_t depths(std::int64_t n) { return (n + kDepth - 1) / kDepth; }
+
+using Low = std::uint16_t;  // the bits of a bf16
+
+// Some rows of a matrix in memory, at most 16, and at most 32 of its columns; what is missing is 0.
+struct Piece {
+  const Low* at;
+  std::int64_t stride, rows, columns;
+};
+
+struct Units {
+  const char* name;
+  // Before the first product of a thread and after its last.
+  void (*begin)();
+  void (*end)();
+  // C[16 m, 32] = A B, or += where `adds`: runs of `depth` tiles, m (1 or 2) left ones `a_next` elements
+  // apart, two right ones `b_next` apart. Rows of C are `ldc` floats apart.
+  void (*multiply)(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t b_next,
+                   std::int64_t depth, bool adds, float* c, std::int64_t ldc);
+};
+
+// Null where the processor, or its system, lets nobody use them. Constant over the life of the process.
+const Units* amx();
+const Units* avx512_bf16();
+const Units* best();
+
+// For processors with any of these units.
+void load(const Piece& rows, Low* tile);            // a left tile of these rows
+void load_turned(const Piece& columns, Low* tile);  // a right tile whose columns these are
+// Two right tiles, `next` elements apart, whose rows of depth these are: 16 and 16, of 32 columns.
+void load_paired(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
+// Two left tiles, `next` elements apart, whose columns these are.
+void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
+
+// Products on this thread while it lives.
+class Scope {
+ public:
+  explicit Scope(const Units& units) : units_(units) { units_.begin(); }
+  ~Scope() { units_.end(); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  const Units& units_;
+};
+
+}  // namespace trireme::kernel::tiles
