@@ -56,13 +56,39 @@ void add_norm(std::vector<Case>& out, std::int64_t rows, std::int64_t c, bool lo
                    DType::kF32,
                    std::move(special)});
   };
-  std::map<int, Special> lows, grads{{3, positive}}, given{{4, positive}}, bias;
-  if (low_x) lows[0] = grads[0] = given[0] = bias[0] = low;
-  if (low_dy) grads[4] = low;
+  std::map<int, Special> lows, grads{{3, positive}}, given{{4, positive}}, again{{4, positive}}, bias;
+  if (low_x) lows[0] = grads[0] = given[0] = again[0] = bias[0] = low;
+  if (low_dy) grads[4] = again[5] = low;
   add("batch_norm", {x, v, v}, 3, lows);
   add("batch_norm_grad", {x, v, v, v, x}, 3, grads);
   add("batch_norm_inference", {x, v, v, v, v}, 1, given);
+  add("batch_norm_relu", {x, v, v}, 3, lows);
+  add("batch_norm_relu_grad", {x, v, v, v, v, x}, 3, again);
+  if (low_dy) lows[3] = low;
+  add("batch_norm_relu", {x, v, v, x}, 3, lows);
+  add("batch_norm_add_relu_grad", {x, v, v, v, x, x}, 4, grads);
+  if (low_dy) grads[5] = low;
+  add("batch_norm_add_relu_grad", {x, v, v, v, x, x}, 4, grads);
+  if (low_dy) grads[6] = low;
+  add("batch_norm_add_relu_grad", {x, v, v, v, x, x, x}, 4, grads);
   if (!low_out) add("bias_grad", {x}, 1, bias);
+}
+
+// Without `adapted`; shapes of one row, of odd columns, of more columns than are added at a time.
+void add_f32_norm(std::vector<Case>& out, std::int64_t rows, std::int64_t c) {
+  const Shape x{rows, c}, v{c};
+  const Special positive{.positive = true};
+  const auto add = [&](std::string op, std::vector<Shape> shapes, std::map<int, Special> special) {
+    out.push_back({std::move(op), std::move(shapes), {}, DType::kF32, std::move(special)});
+  };
+  add("batch_norm", {x, v, v}, {});
+  add("batch_norm_relu", {x, v, v}, {});
+  add("batch_norm_relu", {x, v, v, x}, {});
+  add("batch_norm_grad", {x, v, v, v, x}, {});
+  add("batch_norm_relu_grad", {x, v, v, v, v, x}, {{4, positive}});
+  add("batch_norm_add_relu_grad", {x, v, v, v, x, x}, {{3, positive}});
+  add("batch_norm_add_relu_grad", {x, v, v, v, x, x, x}, {{3, positive}});
+  add("batch_norm_inference", {x, v, v, v, v}, {{4, positive}});
 }
 
 void add_pool(std::vector<Case>& out, const Shape& x, std::int64_t window, std::int64_t stride,
@@ -126,7 +152,9 @@ void add_adapted_cases(std::vector<Case>& out) {
   for (const bool x : {false, true})
     for (const bool dy : {false, true})
       for (const bool y : {false, true}) add_norm(out, 133, 37, x, dy, y);
+  add_norm(out, 1, 5, true, true, true);
   add_norm(out, 2, 3, true, true, true);
+  add_norm(out, 40, 1025, true, true, true);
   add_norm(out, 5000, 64, true, true, true);
   add_lstm(out, {1, 1, 1}, 1);
   add_lstm(out, {4, 3, 5}, 7);
@@ -168,15 +196,8 @@ void add_adapted_cases(std::vector<Case>& out) {
                  {{"program", program("layer_norm", "", 3, "\"bf16\",null,null")}},
                  DType::kF32,
                  low});
-  for (const Shape& s : {Shape{133, 37}, Shape{5000, 64}}) {
-    out.push_back({"batch_norm", {s, {s[1]}, {s[1]}}, {}});
-    out.push_back({"batch_norm_grad", {s, {s[1]}, {s[1]}, {s[1]}, s}, {}});
-    out.push_back({"batch_norm_inference",
-                   {s, {s[1]}, {s[1]}, {s[1]}, {s[1]}},
-                   {},
-                   DType::kF32,
-                   {{4, {.positive = true}}}});
-  }
+  for (const Shape& s : {Shape{1, 5}, Shape{2, 3}, Shape{133, 37}, Shape{5000, 64}, Shape{40, 2049}})
+    add_f32_norm(out, s[0], s[1]);
 }
 
 }  // namespace trireme::kernel::test

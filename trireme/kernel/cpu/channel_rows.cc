@@ -1,8 +1,9 @@
 // Batch normalisation and bias gradients of matrices with a channel per column, [N,C]: images with the
 // channels last. Operands other than parameters may be bf16 (op `adapted`), so that no copy in f32 is made.
 //
-// Rows are cut into chunks, which depend on the shape alone; a chunk adds its columns in f32, chunks are
-// added in their order in f64: the bits do not depend on the width.
+// Rows are cut into chunks, which depend on the shape alone; a chunk adds its columns in f32 (about a mean of
+// its own where deviations are wanted), chunks are added in their order in f64: the bits do not depend on the
+// width. What stands around a norm (a residual, relu, the sum of two gradients) is done in the same walks.
 #include <algorithm>
 #include <cmath>
 
@@ -11,6 +12,7 @@
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
@@ -28,53 +30,55 @@ struct Matrix {
   float count() const { return static_cast<float>(rows); }
 };
 
-// In the workspace: two sums of every chunk, and four numbers per channel.
+// A mask is computed anew from it, so it is one expression for both directions.
+float gain_of(float scale, float var, float eps) { return scale / std::sqrt(var + eps); }
+
+// In the workspace: two results of every chunk, and three numbers per channel.
 struct Scratch {
-  float *first, *second, *a, *b, *c, *d;
+  float *first, *second, *a, *b, *c;
 
   static std::size_t bytes(const Matrix& m) {
-    return static_cast<std::size_t>((2 * m.chunks + 4) * m.columns) * sizeof(float);
+    return static_cast<std::size_t>((2 * m.chunks + 3) * m.columns) * sizeof(float);
   }
   Scratch(const Matrix& m, std::span<std::byte> workspace)
       : first(reinterpret_cast<float*>(workspace.data())),
         second(first + m.chunks * m.columns),
         a(second + m.chunks * m.columns),
         b(a + m.columns),
-        c(b + m.columns),
-        d(c + m.columns) {}
+        c(b + m.columns) {}
 };
-
-int low(const Tensor& t) { return t.dtype() == DType::kBF16 ? 1 : 0; }
-
-// fn(chunk, first row, rows), chunks cut over slices.
-template <typename Fn>
-void for_chunks(op::Parallel& parallel, const Matrix& m, const Fn& fn) {
-  for_slices(parallel, m.chunks, num_slices(m.chunks, m.elems(), parallel.width()),
-             [&](std::int64_t begin, std::int64_t end, int) {
-               for (std::int64_t i = begin; i < end; ++i)
-                 fn(i, i * m.chunk, std::min(m.chunk, m.rows - i * m.chunk));
-             });
-}
-
-// fn(channel, sum of part[chunk][channel] over chunks).
-template <typename Fn>
-void for_sums(op::Parallel& parallel, const Matrix& m, const float* part, const Fn& fn) {
-  for_slices(parallel, m.columns, num_slices(m.columns, m.chunks * m.columns, parallel.width()),
-             [&](std::int64_t begin, std::int64_t end, int) {
-               for (std::int64_t c = begin; c < end; ++c) {
-                 double total = 0;
-                 for (std::int64_t i = 0; i < m.chunks; ++i)
-                   total += static_cast<double>(part[i * m.columns + c]);
-                 fn(c, total);
-               }
-             });
-}
 
 std::byte* row_of(const Tensor& t, std::int64_t row) {
   return t.raw() + static_cast<std::size_t>(row * t.shape()[1]) * dtype_size(t.dtype());
 }
+bool is_low(const Tensor& t) { return t.dtype() == DType::kBF16; }
+int low(const Tensor& t) { return is_low(t) ? 1 : 0; }
+ConstRows from(const Tensor& t, std::int64_t row) { return {row_of(t, row), is_low(t)}; }
+MutableRows to(const Tensor& t, std::int64_t row) { return {row_of(t, row), is_low(t)}; }
 
-void run_norm(op::KernelArgs& args, const op::Attrs& attrs) {
+// fn(chunk, first row, rows). Two walks over the same memory go in opposite directions.
+enum class Way { kForwards, kBackwards };
+template <typename Fn>
+void for_chunks(op::Parallel& parallel, const Matrix& m, Way way, const Fn& fn) {
+  for_near(parallel, m.chunks, num_slices(m.chunks, m.elems(), parallel.width()), way == Way::kBackwards,
+           [&](std::int64_t i, int) { fn(i, i * m.chunk, std::min(m.chunk, m.rows - i * m.chunk)); });
+}
+
+// Nothing of a larger result is left in caches when it is read.
+bool goes_away(const Tensor& t) {
+  constexpr std::size_t kCacheBytes = std::size_t{32} << 20;
+  return t.type().num_bytes() > kCacheBytes;
+}
+
+// fn(first channel, behind the last)
+template <typename Fn>
+void for_channels(op::Parallel& parallel, const Matrix& m, const Fn& fn) {
+  for_slices(parallel, m.columns, num_slices(m.columns, m.chunks * m.columns, parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) { fn(begin, end); });
+}
+
+// y, mean, var of x, scale, bias and perhaps a residual, in two walks.
+void normalise(op::KernelArgs& args, const op::Attrs& attrs, bool relu) {
   const Tensor &x = args.in(0), &y = args.out(0);
   const Matrix m(x.shape());
   const Scratch at(m, args.workspace);
@@ -82,48 +86,84 @@ void run_norm(op::KernelArgs& args, const op::Attrs& attrs) {
   const float *scale = f32_in(args, 1), *bias = f32_in(args, 2);
   float *means = f32_out(args, 1), *vars = f32_out(args, 2);
   const auto eps = static_cast<float>(attrs.get_float("eps"));
-  for_chunks(args.parallel, m, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
-    loops.sums[low(x)](row_of(x, row), rows, m.columns, at.first + i * m.columns);
+  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
+    loops.moments[low(x)](row_of(x, row), rows, m.columns, at.first + i * m.columns,
+                          at.second + i * m.columns);
   });
-  for_sums(args.parallel, m, at.first,
-           [&](std::int64_t c, double sum) { means[c] = static_cast<float>(sum / m.count()); });
-  for_chunks(args.parallel, m, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
-    loops.off_squares[low(x)](row_of(x, row), means, rows, m.columns, at.first + i * m.columns);
+  for_channels(args.parallel, m, [&](std::int64_t begin, std::int64_t end) {
+    loops.join_moments(at.first, at.second, m.chunks, m.chunk, m.rows, m.columns, begin, end, means, vars);
+    for (std::int64_t c = begin; c < end; ++c) at.a[c] = gain_of(scale[c], vars[c], eps);
   });
-  for_sums(args.parallel, m, at.first, [&](std::int64_t c, double sum) {
-    vars[c] = static_cast<float>(sum / m.count());
-    at.a[c] = 1 / std::sqrt(vars[c] + eps);
-  });
-  for_chunks(args.parallel, m, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
-    loops.affine[low(x)][low(y)](row_of(x, row), row_of(y, row), means, at.a, scale, bias, rows, m.columns);
+  const bool adds = args.inputs.size() > 3;
+  for_chunks(args.parallel, m, Way::kBackwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
+    loops.normalise({.x = from(x, row),
+                     .residual = adds ? from(args.in(3), row) : ConstRows{},
+                     .y = to(y, row),
+                     .mean = means,
+                     .gain = at.a,
+                     .bias = bias,
+                     .relu = relu,
+                     .away = goes_away(y)},
+                    rows, m.columns);
   });
 }
+void run_norm(op::KernelArgs& args, const op::Attrs& attrs) { normalise(args, attrs, false); }
+void run_norm_relu(op::KernelArgs& args, const op::Attrs& attrs) { normalise(args, attrs, true); }
 
-void run_grad(op::KernelArgs& args, const op::Attrs& attrs) {
-  const Tensor &x = args.in(0), &dy = args.in(4), &dx = args.out(0);
+// Which inputs a gradient has; -1: none. dx, dscale, dbias are the first outputs.
+struct GradInputs {
+  int mean, dy, bias = -1, y = -1;  // var is behind mean, a second dy behind dy
+};
+void normalise_grad(op::KernelArgs& args, const op::Attrs& attrs, const GradInputs& in) {
+  const Tensor &x = args.in(0), &dy = args.in(in.dy), &dx = args.out(0);
   const Matrix m(x.shape());
   const Scratch at(m, args.workspace);
   const ChannelLoops& loops = channel_loops();
-  const float *scale = f32_in(args, 1), *mean = f32_in(args, 2), *var = f32_in(args, 3);
+  const float *scale = f32_in(args, 1), *mean = f32_in(args, in.mean), *var = f32_in(args, in.mean + 1);
   float *dscale = f32_out(args, 1), *dbias = f32_out(args, 2);
   const auto eps = static_cast<float>(attrs.get_float("eps"));
-  for (std::int64_t c = 0; c < m.columns; ++c) at.a[c] = 1 / std::sqrt(var[c] + eps);
-  for_chunks(args.parallel, m, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
-    loops.grad_sums[low(x)][low(dy)](row_of(x, row), row_of(dy, row), mean, at.a, rows, m.columns,
-                                     at.first + i * m.columns, at.second + i * m.columns);
+  NormGrad of{.mean = mean, .gain = at.a, .mean_d = at.b, .mean_dot = at.c, .away = goes_away(dx)};
+  if (in.bias >= 0) of.bias = f32_in(args, in.bias);
+  const bool masks = in.y >= 0, adds = masks && std::ssize(args.inputs) > in.dy + 1;
+  for (std::int64_t c = 0; c < m.columns; ++c) at.a[c] = gain_of(scale[c], var[c], eps);
+  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
+    NormGrad part = of;
+    part.x = from(x, row);
+    part.dy = from(dy, row);
+    if (adds) part.second = from(args.in(in.dy + 1), row);
+    if (masks) {
+      part.y = from(args.in(in.y), row);
+      part.masked = to(args.out(3), row);
+    }
+    loops.grad_sums(part, rows, m.columns, at.first + i * m.columns, at.second + i * m.columns);
   });
-  for_sums(args.parallel, m, at.first, [&](std::int64_t c, double sum) {
-    dbias[c] = static_cast<float>(sum);
-    at.b[c] = scale[c] * dbias[c] / m.count();
+  for_channels(args.parallel, m, [&](std::int64_t begin, std::int64_t end) {
+    loops.join_sums(at.first, m.chunks, m.columns, begin, end, dbias);
+    loops.join_sums(at.second, m.chunks, m.columns, begin, end, dscale);
+    for (std::int64_t c = begin; c < end; ++c) {
+      const float inv = 1 / std::sqrt(var[c] + eps);
+      dscale[c] *= inv;
+      at.b[c] = at.a[c] * dbias[c] / m.count();
+      at.c[c] = at.a[c] * inv * dscale[c] / m.count();
+    }
   });
-  for_sums(args.parallel, m, at.second, [&](std::int64_t c, double dot) {
-    dscale[c] = static_cast<float>(dot);
-    at.c[c] = scale[c] * dscale[c] / m.count();
+  const Tensor& seen = masks ? args.out(3) : dy;
+  for_chunks(args.parallel, m, Way::kBackwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
+    NormGrad part = of;
+    part.x = from(x, row);
+    part.dy = from(seen, row);
+    part.dx = to(dx, row);
+    loops.normalise_grad(part, rows, m.columns);
   });
-  for_chunks(args.parallel, m, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
-    loops.affine_grad[low(x)][low(dy)][low(dx)](row_of(x, row), row_of(dy, row), row_of(dx, row), mean, at.a,
-                                                scale, at.b, at.c, rows, m.columns);
-  });
+}
+void run_grad(op::KernelArgs& args, const op::Attrs& attrs) {
+  normalise_grad(args, attrs, {.mean = 2, .dy = 4});
+}
+void run_relu_grad(op::KernelArgs& args, const op::Attrs& attrs) {
+  normalise_grad(args, attrs, {.mean = 3, .dy = 5, .bias = 2});
+}
+void run_add_relu_grad(op::KernelArgs& args, const op::Attrs& attrs) {
+  normalise_grad(args, attrs, {.mean = 2, .dy = 5, .y = 4});
 }
 
 void run_inference(op::KernelArgs& args, const op::Attrs& attrs) {
@@ -133,13 +173,11 @@ void run_inference(op::KernelArgs& args, const op::Attrs& attrs) {
   const float *scale = f32_in(args, 1), *bias = f32_in(args, 2), *mean = f32_in(args, 3),
               *var = f32_in(args, 4);
   const auto eps = static_cast<float>(attrs.get_float("eps"));
-  for (std::int64_t c = 0; c < m.columns; ++c) {
-    at.a[c] = scale[c] / std::sqrt(var[c] + eps);
-    at.b[c] = 1;
-  }
-  for_chunks(args.parallel, m, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
-    channel_loops().affine[low(x)][low(y)](row_of(x, row), row_of(y, row), mean, at.a, at.b, bias, rows,
-                                           m.columns);
+  for (std::int64_t c = 0; c < m.columns; ++c) at.a[c] = gain_of(scale[c], var[c], eps);
+  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
+    channel_loops().normalise(
+        {.x = from(x, row), .y = to(y, row), .mean = mean, .gain = at.a, .bias = bias, .away = goes_away(y)},
+        rows, m.columns);
   });
 }
 
@@ -148,16 +186,21 @@ void run_bias_grad(op::KernelArgs& args, const op::Attrs&) {
   const Matrix m(dy.shape());
   const Scratch at(m, args.workspace);
   float* out = f32_out(args, 0);
-  for_chunks(args.parallel, m, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
+  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
     channel_loops().sums[low(dy)](row_of(dy, row), rows, m.columns, at.first + i * m.columns);
   });
-  for_sums(args.parallel, m, at.first, [&](std::int64_t c, double sum) { out[c] = static_cast<float>(sum); });
+  for_channels(args.parallel, m, [&](std::int64_t begin, std::int64_t end) {
+    channel_loops().join_sums(at.first, m.chunks, m.columns, begin, end, out);
+  });
 }
 
 using Run = void (*)(op::KernelArgs&, const op::Attrs&);
 Run run_of(const op::OpDef* def) {
   if (def == &op::kBatchNorm) return run_norm;
   if (def == &op::kBatchNormGrad) return run_grad;
+  if (def == &op::kBatchNormRelu) return run_norm_relu;
+  if (def == &op::kBatchNormReluGrad) return run_relu_grad;
+  if (def == &op::kBatchNormAddReluGrad) return run_add_relu_grad;
   if (def == &op::kBatchNormInference) return run_inference;
   return def == &op::kBiasGrad ? run_bias_grad : nullptr;
 }
@@ -201,6 +244,9 @@ constexpr op::KernelRow row(const char* op) {
 
 constinit const op::KernelRow kBatchNormRows = row<run_norm>("batch_norm");
 constinit const op::KernelRow kBatchNormGradRows = row<run_grad>("batch_norm_grad");
+constinit const op::KernelRow kBatchNormReluRows = row<run_norm_relu>("batch_norm_relu");
+constinit const op::KernelRow kBatchNormReluGradRows = row<run_relu_grad>("batch_norm_relu_grad");
+constinit const op::KernelRow kBatchNormAddReluGradRows = row<run_add_relu_grad>("batch_norm_add_relu_grad");
 constinit const op::KernelRow kBatchNormInferenceRows = row<run_inference>("batch_norm_inference");
 const op::KernelRow kAdaptedRows{
     .op = "adapted",

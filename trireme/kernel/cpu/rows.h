@@ -40,8 +40,8 @@ extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInf
     kLayerNormVector, kLayerNormGradVector, kLogSoftmaxVector, kSoftmaxVector, kSoftmaxCrossEntropyVector,
     kSoftmaxCrossEntropyGradVector;
 // simd/channel_loops.h
-extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormInferenceRows, kAdaptedRows,
-    kAdaptedWindows, kAdaptedPlaces;
+extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormReluRows, kBatchNormReluGradRows,
+    kBatchNormAddReluGradRows, kBatchNormInferenceRows, kAdaptedRows, kAdaptedWindows, kAdaptedPlaces;
 // casts and transposes around another row
 extern const op::KernelRow kAdaptedStaged;
 // simd/tiles.h

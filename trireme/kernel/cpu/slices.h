@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -64,6 +65,29 @@ void for_free(op::Parallel& parallel, std::int64_t n, int slices, const Fn& fn) 
     for (std::int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < n;
          i = next.fetch_add(1, std::memory_order_relaxed))
       fn(i, slice);
+  });
+}
+
+// As for_free, but a slice has a run of items of its own, the same in every call, and helps others when that
+// is done: what one walk over memory left in a core's cache, the next one finds there. `backwards` begins a
+// run with its last item, which was the last to be touched.
+template <typename Fn>
+void for_near(op::Parallel& parallel, std::int64_t n, int slices, bool backwards, const Fn& fn) {
+  constexpr int kMost = 64;
+  slices = std::min(slices, kMost);
+  struct alignas(64) Next {
+    std::atomic<std::int64_t> item = 0;
+  };
+  std::array<Next, kMost> taken;
+  for_slices(parallel, slices, slices, [&](std::int64_t, std::int64_t, int slice) {
+    for (int k = 0; k < slices; ++k) {
+      const int whose = (slice + k) % slices;
+      const SliceRange r = slice_range(n, slices, whose);
+      std::atomic<std::int64_t>& next = taken[static_cast<std::size_t>(whose)].item;
+      for (std::int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < r.end - r.begin;
+           i = next.fetch_add(1, std::memory_order_relaxed))
+        fn(backwards ? r.end - 1 - i : r.begin + i, slice);
+    }
   });
 }
 

@@ -7,22 +7,56 @@
 
 namespace trireme::kernel {
 
-// Tables are indexed by whether an operand is bf16, in the order of the arguments.
+// Rows of an image, f32 or bf16.
+struct ConstRows {
+  const void* at = nullptr;
+  bool low = false;
+};
+struct MutableRows {
+  void* at = nullptr;
+  bool low = false;
+};
+
+// `away`, below: the result is larger than caches and goes past them, where it is f32 and whole lines.
+
+// y = (x - mean) gain + bias, and what is set of: + residual, relu.
+struct Normed {
+  ConstRows x = {}, residual = {};
+  MutableRows y = {};
+  const float *mean, *gain, *bias;
+  bool relu = false, away = false;
+};
+
+// d is dy, or the sum of dy and second; where y is given, 0 where y is not positive, and d is written to
+// `masked`; where bias is given, 0 where (x - mean) gain + bias is not positive: the expression of Normed.
+struct NormGrad {
+  ConstRows x = {}, dy = {}, second = {}, y = {};
+  MutableRows masked = {}, dx = {};
+  const float *mean, *gain, *bias = nullptr;
+  const float *mean_d = nullptr, *mean_dot = nullptr;
+  bool away = false;
+};
+
+// Tables are indexed by whether x is bf16.
 struct ChannelLoops {
   // sum[c] = sum of column c
   void (*sums[2])(const void* x, std::int64_t rows, std::int64_t n, float* sum);
-  // sum[c] = sum of (x - mean[c])^2
-  void (*off_squares[2])(const void* x, const float* mean, std::int64_t rows, std::int64_t n, float* sum);
-  // y = (x - mean) inv scale + bias
-  void (*affine[2][2])(const void* x, void* y, const float* mean, const float* inv, const float* scale,
-                       const float* bias, std::int64_t rows, std::int64_t n);
-  // sum[c] = sum of dy, dot[c] = sum of dy (x - mean) inv
-  void (*grad_sums[2][2])(const void* x, const void* dy, const float* mean, const float* inv,
-                          std::int64_t rows, std::int64_t n, float* sum, float* dot);
-  // dx = inv (dy scale - mean_g - (x - mean) inv mean_dot)
-  void (*affine_grad[2][2][2])(const void* x, const void* dy, void* dx, const float* mean, const float* inv,
-                               const float* scale, const float* mean_g, const float* mean_dot,
-                               std::int64_t rows, std::int64_t n);
+  // mean[c] of column c, square[c] = sum of (x - mean[c])^2
+  void (*moments[2])(const void* x, std::int64_t rows, std::int64_t n, float* mean, float* square);
+  void (*normalise)(const Normed& to, std::int64_t rows, std::int64_t n);
+  // sum[c] = sum of d, dot[c] = sum of d (x - mean)
+  void (*grad_sums)(const NormGrad& of, std::int64_t rows, std::int64_t n, float* sum, float* dot);
+  // dx = d gain - mean_d - (x - mean) mean_dot; y and second are not looked at
+  void (*normalise_grad)(const NormGrad& of, std::int64_t rows, std::int64_t n);
+
+  // Columns [begin, end) of chunks x n partial results, added in their order in f64.
+  void (*join_sums)(const float* parts, std::int64_t chunks, std::int64_t n, std::int64_t begin,
+                    std::int64_t end, float* sum);
+  // Of results of `moments`, each of `chunk` rows but for the last: the mean, and the mean of squares about
+  // it (Chan, Golub and LeVeque, 1979).
+  void (*join_moments)(const float* means, const float* squares, std::int64_t chunks, std::int64_t chunk,
+                       std::int64_t rows, std::int64_t n, std::int64_t begin, std::int64_t end, float* mean,
+                       float* var);
 
   // One tap of a window of max pooling: where v wins against best, it takes its place and `tap` goes to at.
   // The first NaN wins, else the first maximum.

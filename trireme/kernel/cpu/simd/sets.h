@@ -68,17 +68,12 @@
   }
 #define TR_WINOGRAD_SET(set) \
   { .three = TR_WINOGRAD_FORM(set, Three), .five = TR_WINOGRAD_FORM(set, Five) }
-#define TR_CHANNEL_LOOPS(set)                                                                      \
-  {                                                                                                \
-    .sums = {set::sums_f, set::sums_h}, .off_squares = {set::off_squares_f, set::off_squares_h},   \
-    .affine = {{set::affine_ff, set::affine_fh}, {set::affine_hf, set::affine_hh}},                \
-    .grad_sums = {{set::grad_sums_ff, set::grad_sums_fh}, {set::grad_sums_hf, set::grad_sums_hh}}, \
-    .affine_grad = {{{set::affine_grad_fff, set::affine_grad_ffh},                                 \
-                     {set::affine_grad_fhf, set::affine_grad_fhh}},                                \
-                    {{set::affine_grad_hff, set::affine_grad_hfh},                                 \
-                     {set::affine_grad_hhf, set::affine_grad_hhh}}},                               \
-    .compete = set::compete, .window_winners = set::pooled_winners, .take_where = set::take_where, \
-    .add_where = set::add_where                                                                    \
+#define TR_CHANNEL_LOOPS(set)                                                                         \
+  {                                                                                                   \
+    .sums = {set::sums_f, set::sums_h}, .moments = {set::moments_f, set::moments_h},                  \
+    .normalise = set::normalise, .grad_sums = set::grad_sums, .normalise_grad = set::normalise_grad,  \
+    .join_sums = set::join_sums, .join_moments = set::join_moments, .compete = set::compete,          \
+    .window_winners = set::pooled_winners, .take_where = set::take_where, .add_where = set::add_where \
   }
 
 namespace trireme::kernel {
