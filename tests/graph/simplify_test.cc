@@ -6,6 +6,7 @@
 #include "tests/graph/same_outputs.h"
 #include "trireme/base/bytes.h"
 #include "trireme/graph/builder.h"
+#include "trireme/graph/pass/cancel_transposes.h"
 #include "trireme/graph/pass/passes.h"
 
 namespace trireme::graph {
@@ -25,6 +26,37 @@ TEST(Cse, EqualExpressionsAreComputedOnce) {
   EXPECT_EQ(*after.find_output("a"), *after.find_output("c"));
   EXPECT_NE(*after.find_output("a"), *after.find_output("d")) << "the order of operands counts";
   EXPECT_EQ(after.size(), 6);
+}
+
+TEST(CancelTransposes, WhatIsTurnedAndTurnedBackIsReadAsItWas) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.tanh(b.input("x", kF32, {2, 3, 5})), w = b.variable("w", kF32, {2, 3});
+  using Ints = std::vector<std::int64_t>;
+  const auto turn = [&](Value v, Ints order) {
+    return b.add_node(op::kTranspose, {v}, {{"order", std::move(order)}});
+  };
+  b.output("back", b.tanh(turn(turn(x, {1, 2, 0}), {2, 0, 1})));
+  b.output("on", b.tanh(turn(turn(x, {1, 2, 0}), {1, 2, 0})));
+  b.output("reversed", turn(turn(x, {}), {2, 1, 0}));
+  b.output("weight", turn(turn(w, {}), {}));
+  const Graph after = *eliminate_dead_code(*cancel_transposes(g), {});
+  ASSERT_TRUE(verify(after).ok());
+  EXPECT_EQ(count_ops(g, "transpose"), 8);
+  EXPECT_EQ(count_ops(after, "transpose"), 2) << after.to_text();
+  EXPECT_EQ(*after.find_output("weight"), *after.find_variable("w"));
+}
+
+TEST(CancelTransposes, WhatChangesInBetweenIsNotReadLate) {
+  Graph g;
+  Builder b(g);
+  const Value w = b.variable("w", kF32, {2, 3}), lr = b.input("lr", kF32, {}),
+              dw = b.input("dw", kF32, {2, 3});
+  const Value turned = b.add_node(op::kTranspose, {w}, {});
+  b.output("updated", b.add_node(op::kApplySgd, {w, dw, lr}));
+  b.output("weight", b.add_node(op::kTranspose, {turned}, {}));
+  ASSERT_TRUE(b.status().ok()) << b.status().to_string();
+  EXPECT_EQ(count_ops(*eliminate_dead_code(*cancel_transposes(g), {}), "transpose"), 2);
 }
 
 TEST(Cse, AttributesAreComparedByTheirBits) {

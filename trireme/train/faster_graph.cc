@@ -4,6 +4,7 @@
 
 #include "trireme/graph/pass/bias_convolutions.h"
 #include "trireme/graph/pass/bias_products.h"
+#include "trireme/graph/pass/cancel_transposes.h"
 #include "trireme/graph/pass/fuse_and_join.h"
 #include "trireme/graph/pass/join_bias_grads.h"
 #include "trireme/graph/pass/join_casts.h"
@@ -96,6 +97,8 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
   TR_ASSIGN_OR_RETURN(const graph::Graph whole, packed(graph, device));
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
   if (device == nullptr) {
+    TR_ASSIGN_OR_RETURN(merged, graph::cancel_transposes(merged));
+    TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
     TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
     if (job.train.precision == "bf16" && kernel::lowers_cpu_gates()) {
       TR_ASSIGN_OR_RETURN(merged, graph::lower_gates(merged, DType::kBF16));

@@ -4,6 +4,7 @@
 
 #include "trireme/graph/pass/bias_convolutions.h"
 #include "trireme/graph/pass/bias_products.h"
+#include "trireme/graph/pass/cancel_transposes.h"
 #include "trireme/graph/pass/join_bias_grads.h"
 #include "trireme/graph/pass/join_casts.h"
 #include "trireme/graph/pass/join_gelu_grads.h"
@@ -64,6 +65,8 @@ std::span<const PassRow> pass_table() {
               [](const Graph& g, const PassOptions& o) { return channels_last(g, o.turnable); }},
       PassRow{"pack_attention", "Lets attention work on the rows of its projection. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return pack_attention(g); }},
+      PassRow{"cancel_transposes", "Leaves out transposes that undo each other. After gradients.",
+              Exactness::kExact, [](const Graph& g, const PassOptions&) { return cancel_transposes(g); }},
       PassRow{"keep_gates", "Keeps the gates of lstm for its gradient. After gradients.",
               Exactness::kTolerant, [](const Graph& g, const PassOptions&) { return keep_gates(g); }},
       PassRow{"lower_gates", "Computes lstm and its gradient in 16 bits. After keep_gates.",
