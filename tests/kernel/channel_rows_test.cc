@@ -76,7 +76,7 @@ std::vector<std::byte> all_results(const ChannelLoops& loops, std::int64_t rows,
     of.mean_d = mean_d.data();
     of.mean_dot = mean_dot.data();
     of.dx = dx.to();
-    of.away = kind < 2;
+    of.away = kind != 1;
     if (kind == 1) of.bias = bias.data();
     if (kind > 1) of.y = y.from(), of.masked = masked.to();
     if (kind > 2) of.second = second.from();

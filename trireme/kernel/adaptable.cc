@@ -7,8 +7,15 @@ namespace trireme::kernel {
 
 OpNames adaptable_cpu_ops() {
   if (!has_bf16_units()) return {};
-  return {"batch_norm", "batch_norm_grad", "batch_norm_inference",
-          "bias_grad",  "max_pool2d",      "max_pool2d_grad"};
+  return {"batch_norm",
+          "batch_norm_grad",
+          "batch_norm_relu",
+          "batch_norm_relu_grad",
+          "batch_norm_add_relu_grad",
+          "batch_norm_inference",
+          "bias_grad",
+          "max_pool2d",
+          "max_pool2d_grad"};
 }
 
 OpNames channels_last_cpu_ops(DType dtype) {

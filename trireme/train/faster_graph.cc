@@ -27,6 +27,9 @@
 #include "trireme/kernel/adaptable.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/recurrent_library.h"
+#include "trireme/op/fused/adapted.h"
+#include "trireme/op/fused/batch_norm_relu.h"
+#include "trireme/op/ops.h"
 #include "trireme/op/sequence/attention_qkv.h"
 
 namespace trireme::train {
@@ -91,14 +94,32 @@ Ops cpu_ops(const Job& job) {
   return {kernel::adaptable_cpu_ops(), kernel::channels_last_cpu_ops(DType::kBF16)};
 }
 
-}  // namespace
+// Whether every norm that took in what stood around it works on a matrix, as the CPU's kernels do.
+bool norms_are_of_matrices(const graph::Graph& graph) {
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const graph::Node& node = graph.node(i);
+    const op::OpDef* def = node.def;
+    if (def == &op::kAdapted) {
+      const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
+      if (adapted.ok()) def = adapted->def;
+    }
+    const bool fused =
+        def == &op::kBatchNormRelu || def == &op::kBatchNormReluGrad || def == &op::kBatchNormAddReluGrad;
+    if (fused && graph.type(node.inputs[0]).shape.rank() != 2) return false;
+  }
+  return true;
+}
 
-Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device) {
+Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device* device, const Ops& ops,
+                               bool fuses_norms) {
   TR_ASSIGN_OR_RETURN(const graph::Graph whole, packed(graph, device));
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
   if (device == nullptr) {
     TR_ASSIGN_OR_RETURN(merged, graph::cancel_transposes(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
+    if (fuses_norms) {
+      TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
+    }
     TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
     if (job.train.precision == "bf16" && kernel::lowers_cpu_gates()) {
       TR_ASSIGN_OR_RETURN(merged, graph::lower_gates(merged, DType::kBF16));
@@ -115,7 +136,6 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
   }
   TR_ASSIGN_OR_RETURN(merged, with_reserves(merged, job, device));
   const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
-  const Ops ops = device != nullptr ? gpu_ops() : cpu_ops(job);
   if (device != nullptr || !ops.turnable.empty()) {
     const auto& [adaptable, turnable] = ops;
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
@@ -159,6 +179,18 @@ Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Dev
     TR_ASSIGN_OR_RETURN(merged, graph::round_in_products(merged));
   }
   return graph::fuse_elementwise(merged);
+}
+
+}  // namespace
+
+Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device) {
+  if (device != nullptr) return rewritten(job, graph, device, gpu_ops(), true);
+  const Ops ops = cpu_ops(job);
+  if (!ops.turnable.empty()) {
+    TR_ASSIGN_OR_RETURN(graph::Graph fused, rewritten(job, graph, device, ops, true));
+    if (norms_are_of_matrices(fused)) return fused;
+  }
+  return rewritten(job, graph, device, ops, false);
 }
 
 }  // namespace trireme::train

@@ -1,0 +1,54 @@
+#include "trireme/train/faster_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/graph/builder.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/kernel/adaptable.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::train {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+
+std::ptrdiff_t count(const Graph& g, std::string_view op) {
+  std::ptrdiff_t found = 0;
+  for (std::int32_t i = 0; i < g.size(); ++i) found += g.node(i).def->name == op;
+  return found;
+}
+
+// Gradients of relu(batch_norm(x)), x an image or the result of a convolution.
+Graph normed(bool convolved) {
+  Graph g;
+  graph::Builder b(g);
+  const Value x = b.input("x", DType::kF32, {2, 4, 6, 6}), w = b.variable("w", DType::kF32, {4, 4, 3, 3});
+  const Value scale = b.variable("scale", DType::kF32, {4}), bias = b.variable("bias", DType::kF32, {4});
+  const Value image = convolved ? b.add_node(op::kConv2d, {x, w}) : x;
+  const Value loss = b.sum(b.tanh(b.relu(b.add_node(op::kBatchNorm, {image, scale, bias}))));
+  b.output("loss", loss);
+  const auto grads = graph::add_gradients(g, loss, std::vector{scale, bias});
+  TR_CHECK(b.status().ok() && grads.ok(), "{}", b.status().to_string());
+  b.output("dscale", (*grads)[0]);
+  b.output("dbias", (*grads)[1]);
+  return g;
+}
+
+TEST(FasterGraph, NormsOfImagesWithTheChannelsLastTakeInRelu) {
+  if (kernel::channels_last_cpu_ops(DType::kF32).empty()) GTEST_SKIP() << "convolutions are of planes here";
+  const Graph made = *faster_graph({}, normed(true), nullptr);
+  EXPECT_EQ(count(made, "batch_norm_relu"), 1) << made.to_text();
+  EXPECT_EQ(count(made, "batch_norm_relu_grad"), 1) << made.to_text();
+  EXPECT_EQ(count(made, "batch_norm") + count(made, "relu"), 0) << made.to_text();
+}
+
+// For which the CPU has no kernel but the reference.
+TEST(FasterGraph, NormsOfPlanesStayWhatTheyAre) {
+  const Graph made = *faster_graph({}, normed(false), nullptr);
+  EXPECT_EQ(count(made, "batch_norm"), 1) << made.to_text();
+  EXPECT_EQ(count(made, "batch_norm_relu") + count(made, "batch_norm_relu_grad"), 0) << made.to_text();
+}
+
+}  // namespace
+}  // namespace trireme::train
