@@ -52,10 +52,10 @@ void check(const Units& units, std::int64_t m, std::int64_t k, bool left_by_colu
   for (std::int64_t d = 0; d < depth; ++d) {
     const std::int64_t at = d * kDepth;
     if (left_by_columns) load_columns(a.piece(at, 0), a.piece(at + kSide, 0), &left[d * kElems], run);
-    if (right_by_rows) load_paired(b.piece(at, 0), b.piece(at + kSide, 0), &right[d * kElems], run);
+    if (right_by_rows) load_pair(b.piece(at, 0), b.piece(at + kSide, 0), &right[d * kPair]);
     for (std::int64_t half = 0; half < 2; ++half) {
       if (!left_by_columns) load(a.piece(half * kSide, at), &left[half * run + d * kElems]);
-      if (!right_by_rows) load_turned(b.piece(half * kSide, at), &right[half * run + d * kElems]);
+      if (!right_by_rows) load_turned(b.piece(half * kSide, at), &right[d * kPair + half * kElems]);
     }
   }
   constexpr std::int64_t kRow = 40;  // of C
@@ -63,7 +63,7 @@ void check(const Units& units, std::int64_t m, std::int64_t k, bool left_by_colu
   const int tiles = m > kSide ? 2 : 1;
   const Scope scope(units);
   for (const bool adds : {false, true}) {
-    units.multiply(left.data(), run, tiles, right.data(), run, depth, adds, c.data(), kRow);
+    units.multiply(left.data(), run, tiles, right.data(), depth, adds, c.data(), kRow);
     for (std::int64_t i = 0; i < 32; ++i)
       for (std::int64_t j = 0; j < kRow; ++j) {
         float want = 0;

@@ -11,7 +11,7 @@ namespace {
 using namespace lstm_tiles;
 
 struct Memory {
-  Low *w_ih, *w_hh;  // right tiles: block, gate, half of the block, depth
+  Low *w_ih, *w_hh;  // pairs of right tiles: block, gate, depth
   Low* x;            // left tiles: step, samples, depth
   Low* h[2];         // of the step at hand and of the next one
   float *c, *bias;   // bias: 32 of each gate, block by block
@@ -33,14 +33,13 @@ std::size_t workspace_bytes(const op::KernelQuery& q) {
 // What a block multiplies of W [gates, columns].
 void pack_weight(const Sizes& s, const Low* w, std::int64_t columns, std::int64_t block, Low* to) {
   const std::int64_t depth = tiles::depths(columns);
-  to += block * kGates * 2 * depth * kElems;
+  to += block * kGates * depth * kPair;
   for (std::int64_t gate = 0; gate < kGates; ++gate)
-    for (std::int64_t half = 0; half < 2; ++half) {
-      const std::int64_t unit = block * kBlock + half * kSide, row = gate * s.units + unit;
-      for (std::int64_t k = 0; k < depth; ++k, to += kElems)
-        tiles::load_turned({w + row * columns + k * kDepth, columns, std::min(kSide, s.units - unit),
-                            std::min(kDepth, columns - k * kDepth)},
-                           to);
+    for (std::int64_t i = 0; i < 2 * depth; ++i, to += kElems) {
+      const std::int64_t k = i / 2, unit = block * kBlock + i % 2 * kSide, row = gate * s.units + unit;
+      tiles::load_turned({w + row * columns + k * kDepth, columns, std::min(kSide, s.units - unit),
+                          std::min(kDepth, columns - k * kDepth)},
+                         to);
     }
 }
 
@@ -55,34 +54,31 @@ struct Forward {
   const Memory& at;
   Low *y, *gates, *cells;
 
-  // The step of some units.
-  void step(const tiles::Units& units, std::int64_t t, std::int64_t block) const {
+  // The step of some units of some samples.
+  void step(const tiles::Units& units, std::int64_t t, std::int64_t block, std::int64_t group) const {
     alignas(64) float z[kRows * kGates * kBlock];
     constexpr std::int64_t kRow = kGates * kBlock;
     const Low* const h = at.h[t % 2];
     Low* const next = at.h[(t + 1) % 2];
-    const std::int64_t n = s.units_in(block);
-    for (std::int64_t tile = 0; tile < s.sample_tiles; tile += 2) {
-      const int m = tile + 1 < s.sample_tiles ? 2 : 1;
-      for (std::int64_t gate = 0; gate < kGates; ++gate) {
-        const std::int64_t run = 2 * (block * kGates + gate);
-        const auto multiply = [&](const Low* a, const Low* w, std::int64_t depth, bool adds) {
-          units.multiply(a, depth * kElems, m, w + run * depth * kElems, depth * kElems, depth, adds,
-                         z + gate * kBlock, kRow);
-        };
-        multiply(at.x + (t * s.sample_tiles + tile) * s.size_blocks * kElems, at.w_ih, s.size_blocks, false);
-        multiply(h + tile * s.blocks * kElems, at.w_hh, s.blocks, true);
-      }
-      const std::int64_t first = tile * kSide, last = std::min(first + kRows, s.batch);
-      for (std::int64_t b = first; b < last; ++b) {
-        const std::int64_t row = t * s.batch + b, unit = block * kBlock;
-        Low* const made = y + row * s.units + unit;
-        cell_loops().low_lstm.step(z + (b - first) * kRow, at.bias + block * kRow,
-                                   at.c + (block * s.sample_tiles * kSide + b) * kBlock,
-                                   gates + row * kGates * s.units + unit, s.units,
-                                   cells + row * s.units + unit, made, n);
-        std::copy_n(made, n, next + (b / kSide * s.blocks + block) * kElems + b % kSide * kDepth);
-      }
+    const std::int64_t n = s.units_in(block), tile = 2 * group;
+    const int m = tile + 1 < s.sample_tiles ? 2 : 1;
+    for (std::int64_t gate = 0; gate < kGates; ++gate) {
+      const std::int64_t run = block * kGates + gate;
+      const auto multiply = [&](const Low* a, const Low* w, std::int64_t depth, bool adds) {
+        units.multiply(a, depth * kElems, m, w + run * depth * kPair, depth, adds, z + gate * kBlock, kRow);
+      };
+      multiply(at.x + (t * s.sample_tiles + tile) * s.size_blocks * kElems, at.w_ih, s.size_blocks, false);
+      multiply(h + tile * s.blocks * kElems, at.w_hh, s.blocks, true);
+    }
+    const std::int64_t first = group * kRows, last = std::min(first + kRows, s.batch);
+    for (std::int64_t b = first; b < last; ++b) {
+      const std::int64_t row = t * s.batch + b, unit = block * kBlock;
+      Low* const made = y + row * s.units + unit;
+      cell_loops().low_lstm.step(z + (b - first) * kRow, at.bias + block * kRow,
+                                 at.c + (block * s.sample_tiles * kSide + b) * kBlock,
+                                 gates + row * kGates * s.units + unit, s.units, cells + row * s.units + unit,
+                                 made, n);
+      std::copy_n(made, n, next + (b / kSide * s.blocks + block) * kElems + b % kSide * kDepth);
     }
   }
 };
@@ -92,7 +88,8 @@ void prepare_operands(const op::KernelArgs& args, const Sizes& s, const Memory& 
   const Low *x = low_in(args, 0), *h0 = low_in(args, 1);
   const Low *b_ih = low_in(args, 5), *b_hh = low_in(args, 6);
   const VectorLoops& loops = vector_loops();
-  for_slices(args.parallel, s.blocks, s.slices(args.parallel.width()),
+  for_slices(args.parallel, s.blocks,
+             static_cast<int>(std::min<std::int64_t>(s.slices(args.parallel.width()), s.blocks)),
              [&](std::int64_t begin, std::int64_t end, int) {
                for (std::int64_t block = begin; block < end; ++block) {
                  pack_weight(s, low_in(args, 3), s.size, block, at.w_ih);
@@ -134,10 +131,12 @@ void run(op::KernelArgs& args) {
   Low* const y = low_out(args, 0);
   const Forward forward{s, at, y, low_out(args, 3), low_out(args, 4)};
   const int slices = s.slices(args.parallel.width());
+  Steps steps(args.parallel, slices);
   for (std::int64_t t = 0; t < s.steps; ++t)
-    for_slices(args.parallel, s.blocks, slices, [&](std::int64_t begin, std::int64_t end, int) {
+    steps.run([&](int slice) {
       const tiles::Scope scope(units);
-      for (std::int64_t block = begin; block < end; ++block) forward.step(units, t, block);
+      const SliceRange own = slice_range(s.blocks * s.groups, slices, slice);
+      for (std::int64_t i = own.begin; i < own.end; ++i) forward.step(units, t, i / s.groups, i % s.groups);
     });
   std::copy_n(y + (s.steps - 1) * s.batch * s.units, s.batch * s.units, low_out(args, 1));
   round_states(s, at.c, low_out(args, 2));

@@ -1,15 +1,17 @@
 // What lstm_kept and its gradient share where they multiply tiles of bf16 (simd/tiles.h). Every step is cut
-// over blocks of 32 units: a thread multiplies what these need of the weights, for all gates, and goes on
-// with their cells, so that threads meet once a step. Sums do not depend on how blocks are shared out: the
-// bits are the same at every width.
-//   forward   per step and block  z = b + x W_ih^T + h W_hh^T;  c, h = cell(z)
-//   backward  per step and block  dh = dz W_hh of the step after;  dz = cell'(gates, c, dh + dy);
+// over blocks of 32 units and groups of 32 samples: a thread multiplies what these need of the weights, for
+// all gates, and goes on with their cells, so that threads meet once a step. Sums do not depend on how blocks
+// and groups are shared out: the bits are the same at every width.
+//   forward   per step            z = b + x W_ih^T + h W_hh^T;  c, h = cell(z)
+//   backward  per step            dh = dz W_hh of the step after;  dz = cell'(gates, c, dh + dy);
 //                                 dx = dz W_ih of the step after
 //             per chunk of steps  dW_ih += dz^T x;  dW_hh += dz^T h
 // States and sums are f32; what is kept, read and written is bf16, as are the operands of products.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 
 #include "trireme/kernel/cpu/query.h"
@@ -21,15 +23,17 @@
 
 namespace trireme::kernel::lstm_tiles {
 
-using tiles::kDepth, tiles::kElems, tiles::kSide, tiles::Low, tiles::Piece;
+using tiles::kDepth, tiles::kElems, tiles::kPair, tiles::kSide, tiles::Low, tiles::Piece;
 
 constexpr std::int64_t kGates = 4, kBlock = 32;  // units of a block: two right tiles, one of depth
 constexpr std::int64_t kRows = 2 * kSide;        // samples of a product
+constexpr int kMostSlices = 256;
 
 struct Sizes {
   std::int64_t steps, batch, size, units;
-  std::int64_t sample_tiles, size_blocks, blocks;  // blocks of units
-  std::int64_t depth;                              // tiles of all gates
+  std::int64_t sample_tiles, groups;  // of 16 samples, and of two of those
+  std::int64_t size_blocks, blocks;   // of 32 features, and of 32 units
+  std::int64_t depth;                 // tiles of all gates
 
   Sizes(const Shape& x, const Shape& h0)
       : steps(x[0]),
@@ -37,13 +41,15 @@ struct Sizes {
         size(x[2]),
         units(h0[1]),
         sample_tiles(tiles::sides(batch)),
+        groups((sample_tiles + 1) / 2),
         size_blocks(tiles::depths(size)),
         blocks(tiles::depths(units)),
         depth(kGates * blocks) {}
 
   // Threads of a step; the units multiply several times as fast as others do.
   int slices(int width) const {
-    return num_slices(std::max(blocks, size_blocks), batch * kGates * units * (size + units) / 64, width);
+    return num_slices(std::max(blocks, size_blocks) * groups, batch * kGates * units * (size + units) / 64,
+                      std::min(width, kMostSlices));
   }
   std::int64_t units_in(std::int64_t block) const { return std::min(kBlock, units - block * kBlock); }
   std::int64_t size_in(std::int64_t block) const { return std::min(kBlock, size - block * kBlock); }
@@ -75,6 +81,45 @@ inline const Low* low_in(const op::KernelArgs& a, int i) {
 inline Low* low_out(const op::KernelArgs& a, int i) {
   return reinterpret_cast<Low*>(a.out(i).values<BFloat16>().data());
 }
+
+// The slices of every step, each to the thread that had it in the step before, if that comes in time: its
+// weights are in that thread's cache. Slices write apart, so the bits are the same whoever takes them.
+class Steps {
+ public:
+  Steps(op::Parallel& parallel, int slices) : parallel_(parallel), slices_(slices) {
+    TR_CHECK(slices <= kMostSlices);
+  }
+  // Calls fn(slice) for each, and returns when all have ended.
+  template <typename Fn>
+  void run(const Fn& fn) {
+    if (slices_ == 1) return fn(0);
+    for (int i = 0; i < slices_; ++i) places_[static_cast<std::size_t>(i)].taken.store(false, kRelaxed);
+    for_slices(parallel_, slices_, slices_, [&](std::int64_t, std::int64_t, int) { fn(take()); });
+  }
+
+ private:
+  static constexpr auto kRelaxed = std::memory_order_relaxed;
+  struct Place {
+    std::atomic<bool> taken = false;
+    std::atomic<const void*> thread = nullptr;
+  };
+  int take() {
+    const void* const self = __builtin_thread_pointer();
+    for (const bool own : {true, false})
+      for (int i = 0; i < slices_; ++i) {
+        Place& p = places_[static_cast<std::size_t>(i)];
+        if ((own && p.thread.load(kRelaxed) != self) || p.taken.load(kRelaxed)) continue;
+        if (p.taken.exchange(true, kRelaxed)) continue;
+        p.thread.store(self, kRelaxed);
+        return i;
+      }
+    TR_CHECK(false, "as many slices as calls");
+  }
+
+  op::Parallel& parallel_;
+  int slices_;
+  std::array<Place, kMostSlices> places_;
+};
 
 // f32 states of every sample, 32 units in one piece; those of no unit are 0.
 inline void widen_states(const Sizes& s, const Low* from, float* to) {

@@ -20,11 +20,11 @@ std::int64_t steps_of_chunk(const Sizes& s) {
 
 struct Memory {
   std::int64_t chunk, depth;  // steps, and tiles of depth in a gradient of weights
-  Low *w_ih, *w_hh;           // right tiles: block of columns, half of it, gates
+  Low *w_ih, *w_hh;           // pairs of right tiles: block of columns, gates
   Low* dz;                    // left tiles: step of the chunk, samples, gates
-  Low *x, *h;                 // right tiles of a chunk: block, half of it, rows
+  Low *x, *h;                 // pairs of right tiles of a chunk: block, rows
   Low* turned;                // left tiles of dz^T: slice, half of a block, rows
-  float *dc, *db;
+  float *dc, *db;             // db: group, block, 32 of each gate
   Memory(const Sizes& s, int slices, Arrays& arrays)
       : chunk(steps_of_chunk(s)),
         depth((chunk * s.sample_tiles + 1) / 2),
@@ -35,19 +35,19 @@ struct Memory {
         h(arrays.take_tiles(2 * s.blocks * depth)),
         turned(arrays.take_tiles(2 * depth * slices)),
         dc(arrays.take<float>(s.state_floats())),
-        db(arrays.take<float>(s.depth * kBlock)) {}
+        db(arrays.take<float>(s.groups * s.depth * kBlock)) {}
 };
 
 // What a block of columns multiplies of W [gates, columns].
 void pack_weight(const Sizes& s, const Low* w, std::int64_t columns, std::int64_t block, Low* to) {
-  to += block * 2 * s.depth * kElems;
+  to += block * s.depth * kPair;
   for (std::int64_t gate = 0; gate < kGates; ++gate)
-    for (std::int64_t k = 0; k < s.blocks; ++k, to += kElems) {
+    for (std::int64_t k = 0; k < s.blocks; ++k, to += kPair) {
       const auto piece = [&](std::int64_t unit) {
         return Piece{w + (gate * s.units + unit) * columns + block * kBlock, columns,
                      std::min(kSide, s.units - unit), std::min(kBlock, columns - block * kBlock)};
       };
-      tiles::load_paired(piece(k * kBlock), piece(k * kBlock + kSide), to, s.depth * kElems);
+      tiles::load_pair(piece(k * kBlock), piece(k * kBlock + kSide), to);
     }
 }
 
@@ -63,18 +63,21 @@ class Backward {
 
   void run() {
     start();
+    Steps steps(args_.parallel, slices_);
     for (std::int64_t t = s.steps - 1; t >= -1; --t) {
-      for_slices(args_.parallel, slices_, slices_, [&](std::int64_t, std::int64_t, int slice) {
+      steps.run([&](int slice) {
         const tiles::Scope scope(units_);
-        const SliceRange own = slice_range(s.blocks, slices_, slice),
-                         columns = slice_range(s.size_blocks, slices_, slice);
-        for (std::int64_t block = own.begin; block < own.end; ++block) step(t, block);
-        for (std::int64_t block = columns.begin; t + 1 < s.steps && block < columns.end; ++block)
-          input_grad(t + 1, block);
+        const SliceRange own = slice_range(s.blocks * s.groups, slices_, slice),
+                         columns = slice_range(s.size_blocks * s.groups, slices_, slice);
+        for (std::int64_t i = own.begin; i < own.end; ++i) step(t, i / s.groups, i % s.groups);
+        for (std::int64_t i = columns.begin; t + 1 < s.steps && i < columns.end; ++i)
+          input_grad(t + 1, i / s.groups, i % s.groups);
       });
       if (t >= 0 && t % at.chunk == 0) weight_grads(t);
     }
     round_states(s, at.dc, low_out(args_, 2));
+    for (std::int64_t group = 1; group < s.groups; ++group)
+      vector_loops().add(at.db, at.db + group * s.depth * kBlock, at.db, s.depth * kBlock);
     for (std::int64_t i = 0; i < s.depth; ++i) {
       const std::int64_t block = i / kGates, to = i % kGates * s.units + block * kBlock;
       for (const int k : {5, 6}) std::copy_n(at.db + i * kBlock, s.units_in(block), f32_out(args_, k) + to);
@@ -84,15 +87,16 @@ class Backward {
  private:
   void start() {
     const std::int64_t blocks = std::max(s.blocks, s.size_blocks);
-    for_slices(args_.parallel, blocks, slices_, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t block = begin; block < end; ++block) {
-        if (block < s.size_blocks) pack_weight(s, low_in(args_, kWih), s.size, block, at.w_ih);
-        if (block < s.blocks) pack_weight(s, low_in(args_, kWhh), s.units, block, at.w_hh);
-      }
-    });
+    for_slices(args_.parallel, blocks, static_cast<int>(std::min<std::int64_t>(slices_, blocks)),
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t block = begin; block < end; ++block) {
+                   if (block < s.size_blocks) pack_weight(s, low_in(args_, kWih), s.size, block, at.w_ih);
+                   if (block < s.blocks) pack_weight(s, low_in(args_, kWhh), s.units, block, at.w_hh);
+                 }
+               });
     if (s.batch % kSide != 0)
       std::fill_n(at.dz, at.chunk * s.sample_tiles * s.depth * kElems, Low{0});  // of no sample
-    std::fill_n(at.db, s.depth * kBlock, 0.0F);
+    std::fill_n(at.db, s.groups * s.depth * kBlock, 0.0F);
     widen_states(s, low_in(args_, kDc), at.dc);
   }
 
@@ -100,54 +104,50 @@ class Backward {
     return at.dz + (t % at.chunk * s.sample_tiles + tile) * s.depth * kElems;
   }
 
-  // Samples of dz of step t times a block of columns of w.
-  void multiply(std::int64_t t, std::int64_t tile, const Low* w, std::int64_t block, float* to) const {
-    const std::int64_t run = s.depth * kElems;
-    units_.multiply(dz(t, tile), run, tile + 1 < s.sample_tiles ? 2 : 1, w + 2 * block * run, run, s.depth,
-                    false, to, kBlock);
+  // A group of samples of dz of step t times a block of columns of w.
+  void multiply(std::int64_t t, std::int64_t group, const Low* w, std::int64_t block, float* to) const {
+    const std::int64_t tile = 2 * group;
+    units_.multiply(dz(t, tile), s.depth * kElems, tile + 1 < s.sample_tiles ? 2 : 1,
+                    w + block * s.depth * kPair, s.depth, false, to, kBlock);
   }
 
   // dh before step t + 1, and from it dz of step t; before the first step it is a result.
-  void step(std::int64_t t, std::int64_t block) const {
+  void step(std::int64_t t, std::int64_t block, std::int64_t group) const {
     alignas(64) float dh[kRows * kBlock];
     const std::int64_t n = s.units_in(block), unit = block * kBlock;
+    const std::int64_t first = group * kRows, last = std::min(first + kRows, s.batch);
     const Low *kept = low_in(args_, kKept), *cells = low_in(args_, kCells), *dy = low_in(args_, kDy);
-    for (std::int64_t tile = 0; tile < s.sample_tiles; tile += 2) {
-      const std::int64_t first = tile * kSide, last = std::min(first + kRows, s.batch);
-      if (t + 1 < s.steps) {
-        multiply(t + 1, tile, at.w_hh, block, dh);
-      } else {
-        std::fill_n(dh, kRows * kBlock, 0.0F);
-        for (std::int64_t b = first; b < last; ++b)
-          vector_loops().bf16_to_f32(low_in(args_, kDh) + b * s.units + unit, dh + (b - first) * kBlock, n);
+    if (t + 1 < s.steps) {
+      multiply(t + 1, group, at.w_hh, block, dh);
+    } else {
+      std::fill_n(dh, kRows * kBlock, 0.0F);
+      for (std::int64_t b = first; b < last; ++b)
+        vector_loops().bf16_to_f32(low_in(args_, kDh) + b * s.units + unit, dh + (b - first) * kBlock, n);
+    }
+    for (std::int64_t b = first; b < last; ++b) {
+      float* const grad = dh + (b - first) * kBlock;
+      if (t < 0) {
+        vector_loops().f32_to_bf16(grad, low_out(args_, 1) + b * s.units + unit, n);
+        continue;
       }
-      for (std::int64_t b = first; b < last; ++b) {
-        float* const grad = dh + (b - first) * kBlock;
-        if (t < 0) {
-          vector_loops().f32_to_bf16(grad, low_out(args_, 1) + b * s.units + unit, n);
-          continue;
-        }
-        const std::int64_t row = t * s.batch + b;
-        cell_loops().low_lstm.back(kept + row * kGates * s.units + unit, s.units,
-                                   cells + row * s.units + unit, dy + row * s.units + unit, grad,
-                                   at.dc + (block * s.sample_tiles * kSide + b) * kBlock,
-                                   dz(t, b / kSide) + block * kElems + b % kSide * kDepth, s.blocks * kElems,
-                                   at.db + block * kGates * kBlock, n);
-      }
+      const std::int64_t row = t * s.batch + b;
+      cell_loops().low_lstm.back(kept + row * kGates * s.units + unit, s.units, cells + row * s.units + unit,
+                                 dy + row * s.units + unit, grad,
+                                 at.dc + (block * s.sample_tiles * kSide + b) * kBlock,
+                                 dz(t, b / kSide) + block * kElems + b % kSide * kDepth, s.blocks * kElems,
+                                 at.db + (group * s.blocks + block) * kGates * kBlock, n);
     }
   }
 
   // Some columns of dx of step t.
-  void input_grad(std::int64_t t, std::int64_t block) const {
+  void input_grad(std::int64_t t, std::int64_t block, std::int64_t group) const {
     alignas(64) float dx[kRows * kBlock];
-    for (std::int64_t tile = 0; tile < s.sample_tiles; tile += 2) {
-      multiply(t, tile, at.w_ih, block, dx);
-      const std::int64_t first = tile * kSide, last = std::min(first + kRows, s.batch);
-      for (std::int64_t b = first; b < last; ++b)
-        vector_loops().f32_to_bf16(dx + (b - first) * kBlock,
-                                   low_out(args_, 0) + (t * s.batch + b) * s.size + block * kBlock,
-                                   s.size_in(block));
-    }
+    multiply(t, group, at.w_ih, block, dx);
+    const std::int64_t first = group * kRows, last = std::min(first + kRows, s.batch);
+    for (std::int64_t b = first; b < last; ++b)
+      vector_loops().f32_to_bf16(dx + (b - first) * kBlock,
+                                 low_out(args_, 0) + (t * s.batch + b) * s.size + block * kBlock,
+                                 s.size_in(block));
   }
 
   // Rows of a chunk that begins at step t0, sixteen samples of one step each.
@@ -193,9 +193,9 @@ class Backward {
   void pack_chunk(const Chunk& c, std::int64_t k, const Low* of, std::int64_t columns, std::int64_t blocks,
                   std::int64_t earlier, Low* to) const {
     for (std::int64_t block = 0; block < blocks; ++block)
-      tiles::load_paired(rows_of(c, 2 * k, of, columns, block, earlier),
-                         rows_of(c, 2 * k + 1, of, columns, block, earlier),
-                         to + (2 * block * c.depth + k) * kElems, c.depth * kElems);
+      tiles::load_pair(rows_of(c, 2 * k, of, columns, block, earlier),
+                       rows_of(c, 2 * k + 1, of, columns, block, earlier),
+                       to + (block * c.depth + k) * kPair);
   }
 
   // Rows of dW that belong to 32 units of one gate: run i of the gates.
@@ -209,11 +209,11 @@ class Backward {
       float* const to = first + block * kBlock;
       const Low* const b = right + 2 * block * run;
       if (rows == kBlock && n == kBlock) {
-        units_.multiply(turned, run, 2, b, run, c.depth, adds, to, columns);
+        units_.multiply(turned, run, 2, b, c.depth, adds, to, columns);
         continue;
       }
       alignas(64) float part[kRows * kBlock];
-      units_.multiply(turned, run, 2, b, run, c.depth, false, part, kBlock);
+      units_.multiply(turned, run, 2, b, c.depth, false, part, kBlock);
       for (std::int64_t r = 0; r < rows; ++r) {
         if (adds)
           vector_loops().add(to + r * columns, part + r * kBlock, to + r * columns, n);

@@ -39,8 +39,8 @@ TR_TILES void begin_tiles() { _tile_loadconfig(&kWholeTiles); }
 TR_TILES void end_tiles() { _tile_release(); }
 
 // Registers 0 to 3 add up C, 4 and 5 hold A, 6 and 7 hold B.
-TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t b_next,
-                             std::int64_t depth, bool adds, float* c, std::int64_t ldc) {
+TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth,
+                             bool adds, float* c, std::int64_t ldc) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t c_row = ldc * 4;
   float* const below = c + kSide * ldc;
@@ -52,10 +52,10 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
     _tile_zero(1);
   }
   if (m == 1) {
-    for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kElems) {
+    for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kPair) {
       _tile_loadd(4, a, kRow);
       _tile_loadd(6, b, kRow);
-      _tile_loadd(7, b + b_next, kRow);
+      _tile_loadd(7, b + kElems, kRow);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
     }
@@ -67,10 +67,10 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
       _tile_zero(2);
       _tile_zero(3);
     }
-    for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kElems) {
+    for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kPair) {
       _tile_loadd(4, a, kRow);
       _tile_loadd(6, b, kRow);
-      _tile_loadd(7, b + b_next, kRow);
+      _tile_loadd(7, b + kElems, kRow);
       _tile_loadd(5, a + a_next, kRow);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
@@ -87,8 +87,8 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
 void nothing() {}
 
 // Eight rows of C at a time.
-TR_DOTS void multiply_vectors(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t b_next,
-                              std::int64_t depth, bool adds, float* c, std::int64_t ldc) {
+TR_DOTS void multiply_vectors(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth,
+                              bool adds, float* c, std::int64_t ldc) {
   constexpr std::int64_t kRows = 8;
   for (std::int64_t row = 0; row < m * kSide; row += kRows) {
     const Low* const left = a + row / kSide * a_next + row % kSide * kDepth;
@@ -99,9 +99,9 @@ TR_DOTS void multiply_vectors(const Low* a, std::int64_t a_next, int m, const Lo
         sums[i][half] = adds ? _mm512_loadu_ps(to + i * ldc + half * kSide) : _mm512_setzero_ps();
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t pair = 0; pair < kSide; ++pair) {
-        const std::int64_t at = k * kElems + pair * kDepth;
+        const std::int64_t at = k * kPair + pair * kDepth;
         const auto first = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + at)),
-                   second = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + b_next + at));
+                   second = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + kElems + at));
         for (std::int64_t i = 0; i < kRows; ++i) {
           int both = 0;
           __builtin_memcpy(&both, left + k * kElems + i * kDepth + 2 * pair, sizeof both);
@@ -201,11 +201,11 @@ TR_PACKS void load_turned(const Piece& columns, Low* tile) {
   store(r, tile);
 }
 
-TR_PACKS void load_paired(const Piece& first, const Piece& last, Low* tile, std::int64_t next) {
+TR_PACKS void load_pair(const Piece& first, const Piece& last, Low* pair) {
   __m512i left[kSide], right[kSide];
   pair_rows(first, last, left, right);
-  store(left, tile);
-  store(right, tile + next);
+  store(left, pair);
+  store(right, pair + kElems);
 }
 
 TR_PACKS void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next) {
@@ -228,7 +228,7 @@ const Units* avx512_bf16() { return nullptr; }
 const Units* best() { return nullptr; }
 void load(const Piece&, Low*) {}
 void load_turned(const Piece&, Low*) {}
-void load_paired(const Piece&, const Piece&, Low*, std::int64_t) {}
+void load_pair(const Piece&, const Piece&, Low*) {}
 void load_columns(const Piece&, const Piece&, Low*, std::int64_t) {}
 
 }  // namespace trireme::kernel::tiles

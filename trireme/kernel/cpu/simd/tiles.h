@@ -9,7 +9,7 @@
 
 namespace trireme::kernel::tiles {
 
-inline constexpr std::int64_t kSide = 16, kDepth = 32, kElems = kSide * kDepth;
+inline constexpr std::int64_t kSide = 16, kDepth = 32, kElems = kSide * kDepth, kPair = 2 * kElems;
 inline std::int64_t sides(std::int64_t n) { return (n + kSide - 1) / kSide; }
 inline std::int64_t depths(std::int64_t n) { return (n + kDepth - 1) / kDepth; }
 
@@ -26,10 +26,10 @@ struct Units {
   // Before the first product of a thread and after its last.
   void (*begin)();
   void (*end)();
-  // C[16 m, 32] = A B, or += where `adds`: runs of `depth` tiles, m (1 or 2) left ones `a_next` elements
-  // apart, two right ones `b_next` apart. Rows of C are `ldc` floats apart.
-  void (*multiply)(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t b_next,
-                   std::int64_t depth, bool adds, float* c, std::int64_t ldc);
+  // C[16 m, 32] = A B, or += where `adds`: m (1 or 2) runs of `depth` left tiles, `a_next` elements apart,
+  // and one of as many pairs of right tiles. Rows of C are `ldc` floats apart.
+  void (*multiply)(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth, bool adds,
+                   float* c, std::int64_t ldc);
 };
 
 // Null where the processor, or its system, lets nobody use them. Constant over the life of the process.
@@ -40,8 +40,8 @@ const Units* best();
 // For processors with any of these units.
 void load(const Piece& rows, Low* tile);            // a left tile of these rows
 void load_turned(const Piece& columns, Low* tile);  // a right tile whose columns these are
-// Two right tiles, `next` elements apart, whose rows of depth these are: 16 and 16, of 32 columns.
-void load_paired(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
+// A pair of right tiles whose rows of depth these are: 16 and 16, of 32 columns.
+void load_pair(const Piece& first, const Piece& last, Low* pair);
 // Two left tiles, `next` elements apart, whose columns these are.
 void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
 
