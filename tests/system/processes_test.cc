@@ -92,6 +92,8 @@ TEST_P(ProcessFaults, EveryOtherRankNamesCulpritOperationAndReason) {
     ASSERT_FALSE(failure.is_null()) << "rank " << r << "\n" << ran.err;
     EXPECT_EQ(failure.value("culprit", -1), c.culprit) << failure.dump();
     const std::string operation = failure.value("operation", "");
+    // A rank that still computes when the connection closes waits for nothing that it could name.
+    if (operation.empty() && std::string_view(c.reason) == "closed") continue;
     EXPECT_TRUE(operation.find("bucket ") != std::string::npos ||  // its sum, or the barrier after its update
                 operation.find("update ") != std::string::npos)
         << failure.dump();

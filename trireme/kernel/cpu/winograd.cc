@@ -27,6 +27,10 @@ namespace {
 constexpr std::int64_t kTile = 4;
 constexpr std::int64_t kMostTaps = 25;
 
+// From one component to the next. Distances of whole pages would have all components of a tile compete for a
+// few places of the caches.
+std::int64_t apart(std::int64_t elems) { return elems + kPixel; }
+
 std::int64_t whole_pixels(std::int64_t channels) { return (channels + kPixel - 1) / kPixel * kPixel; }
 
 // One side of the products: images, transformed from frames of `rows` x `width` places.
@@ -54,7 +58,7 @@ struct Layout {
     tiles = (out.w + kTile - 1) / kTile;
     in.frame_width = tiles * kTile + reach;
     out.frame_width = tiles * kTile;
-    filter_elems = components * in.padded() * out.padded();
+    filter_elems = components * filter_apart();
     const std::int64_t per_row = components * tiles * (in.padded() + out.padded()), all = n * tile_rows;
     const bool alone = filter_elems <= kSmallFilter;
     team = alone ? 1 : threads;
@@ -69,11 +73,13 @@ struct Layout {
   }
 
   std::int64_t positions() const { return rows * tiles; }  // of a full block
+  std::int64_t filter_apart() const { return apart(in.channels * out.padded()); }
   std::int64_t frame_elems() const {
     return (in.frame_rows * in.frame_width + std::max(in.frame_rows * in.w, kTile * out.w)) * kPixel;
   }
   std::int64_t walk_elems() const {
-    return components * positions() * (in.padded() + out.padded()) + team * frame_elems();
+    return components * (apart(positions() * in.padded()) + apart(positions() * out.padded())) +
+           team * frame_elems();
   }
   std::size_t bytes() const {
     return static_cast<std::size_t>(filters * filter_elems + walks * walk_elems()) * sizeof(float);
@@ -100,8 +106,8 @@ struct Memory {
       : filters(reinterpret_cast<float*>(args.workspace.data()) + (walk % l.filters) * l.filter_elems),
         in(reinterpret_cast<float*>(args.workspace.data()) + l.filters * l.filter_elems +
            walk * l.walk_elems()),
-        out(in + l.components * l.positions() * l.in.padded()),
-        frames(out + l.components * l.positions() * l.out.padded()) {}
+        out(in + l.components * apart(l.positions() * l.in.padded())),
+        frames(out + l.components * apart(l.positions() * l.out.padded())) {}
   float *filters, *in, *out, *frames;
 };
 
@@ -180,7 +186,7 @@ using Transform = void (*)(const float*, std::int64_t, std::int64_t, float*, std
 // Tile rows [begin, end) of all images -> [components][positions][channels].
 void transform(const Layout& l, const Side& s, Transform how, const float* images, std::int64_t begin,
                std::int64_t end, float* to, float* frames, op::Parallel& parallel) {
-  const std::int64_t items = (end - begin) * s.blocks(), stride = (end - begin) * l.tiles * s.padded();
+  const std::int64_t items = (end - begin) * s.blocks(), stride = apart((end - begin) * l.tiles * s.padded());
   for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
     const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks();
@@ -195,7 +201,7 @@ void transform(const Layout& l, const Side& s, Transform how, const float* image
 void finish(const Layout& l, const float* from, std::int64_t begin, std::int64_t end, float* y, float* frames,
             op::Parallel& parallel) {
   const Side& s = l.out;
-  const std::int64_t items = (end - begin) * s.blocks(), stride = (end - begin) * l.tiles * s.padded();
+  const std::int64_t items = (end - begin) * s.blocks(), stride = apart((end - begin) * l.tiles * s.padded());
   for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
     float* const run = frame + kTile * s.frame_width * kPixel;
@@ -246,7 +252,7 @@ void move_filters(const Layout& l, const FilterView& v, Float* filter, float* mo
                  float* const at = moved + c * to_padded + block * kPixel;
                  Float* const own = filter + c * v.from_stride + block * kPixel * v.to_stride;
                  if constexpr (kBack) {
-                   l.loops->filter_back(at, from * to_padded, taps);
+                   l.loops->filter_back(at, l.filter_apart(), taps);
                    for (std::int64_t lane = 0; lane < lanes; ++lane)
                      for (std::int64_t t = 0; t < v.area; ++t)
                        own[lane * v.to_stride + v.tap(t)] = taps[t * kPixel + lane];
@@ -255,7 +261,7 @@ void move_filters(const Layout& l, const FilterView& v, Float* filter, float* mo
                    for (std::int64_t lane = 0; lane < lanes; ++lane)
                      for (std::int64_t t = 0; t < v.area; ++t)
                        taps[t * kPixel + lane] = own[lane * v.to_stride + v.tap(t)];
-                   l.loops->filter(taps, at, from * to_padded);
+                   l.loops->filter(taps, at, l.filter_apart());
                  }
                }
              });
@@ -309,12 +315,12 @@ void convolve(const ConvShape& s, ConvKind pass, bool last, op::KernelArgs& args
             multiply(l, {.m = last - first,
                          .n = n,
                          .k = l.in.channels,
-                         .a = m.in + (component * positions + first) * k,
+                         .a = m.in + component * apart(positions * k) + first * k,
                          .a_row = k,
                          .a_step = 1,
-                         .b = m.filters + component * l.in.channels * n,
+                         .b = m.filters + component * l.filter_apart(),
                          .add = false,
-                         .c = m.out + (component * positions + first) * n});
+                         .c = m.out + component * apart(positions * n) + first * n});
           },
           parallel);
       finish(l, m.out, begin, end, y, m.frames, parallel);
@@ -338,12 +344,12 @@ void filter_grad(const ConvShape& s, bool channels_last, op::KernelArgs& args) {
             multiply(l, {.m = last - first,
                          .n = n,
                          .k = positions,
-                         .a = m.in + component * positions * k + first,
+                         .a = m.in + component * apart(positions * k) + first,
                          .a_row = 1,
                          .a_step = k,
-                         .b = m.out + component * positions * n,
+                         .b = m.out + component * apart(positions * n),
                          .add = begin != first_row,
-                         .c = m.filters + (component * l.in.channels + first) * n});
+                         .c = m.filters + component * l.filter_apart() + first * n});
           },
           parallel);
     }
