@@ -19,7 +19,7 @@ struct MutableRows {
 
 // `away`, below: the result is larger than caches and goes past them, where it is f32 and whole lines.
 
-// y = (x - mean) gain + bias, and what is set of: + residual, relu.
+// y = (x - mean) gain + bias; with a residual added to it and relu; or with relu.
 struct Normed {
   ConstRows x = {}, residual = {};
   MutableRows y = {};
