@@ -42,6 +42,8 @@ extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInf
 // simd/channel_loops.h
 extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormReluRows, kBatchNormReluGradRows,
     kBatchNormAddReluGradRows, kBatchNormInferenceRows, kAdaptedRows, kAdaptedWindows, kAdaptedPlaces;
+// simd/tiles.h
+extern const op::KernelRow kAdaptedFilterTiles;
 // casts and transposes around another row
 extern const op::KernelRow kAdaptedStaged;
 // simd/tiles.h

@@ -14,6 +14,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kAdaptedMatmulOnednn,
 #endif
       kAdaptedWinograd,
+      kAdaptedFilterTiles,
       kAdaptedLstmTiles,
       kAdaptedRows,
       kAdaptedWindows,

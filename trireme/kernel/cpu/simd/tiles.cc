@@ -162,18 +162,27 @@ TR_PACKS inline void store(const __m512i* r, Low* tile) {
   for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, r[i]);
 }
 
-// Pairs of rows side by side: the left and the right sixteen columns.
-TR_PACKS inline void pair_rows(const Piece& first, const Piece& last, __m512i* left, __m512i* right) {
+TR_PACKS inline __m512i row_of(const Rows& r, std::int64_t row) {
+  if (row >= r.count || r.rows[row] == nullptr) return _mm512_setzero_si512();
+  const Low* const at = r.rows[row] + r.at;
+  if (r.columns >= kDepth) return _mm512_loadu_si512(at);
+  return _mm512_maskz_loadu_epi16((1U << static_cast<unsigned>(r.columns)) - 1U, at);
+}
+
+// Pairs of rows side by side: the left and the right sixteen columns; row(i) is one of 32.
+template <typename Row>
+TR_PACKS inline void pair_up(const Row& row, __m512i* left, __m512i* right) {
   const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
                                        38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
   const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
   for (std::int64_t i = 0; i < kSide; ++i) {
-    const Piece& p = i < kSide / 2 ? first : last;
-    const std::int64_t row = 2 * i % kSide;
-    const __m512i even = row_of(p, row), odd = row_of(p, row + 1);
+    const __m512i even = row(2 * i), odd = row(2 * i + 1);
     left[i] = _mm512_permutex2var_epi16(even, low, odd);
     right[i] = _mm512_permutex2var_epi16(even, high, odd);
   }
+}
+TR_PACKS inline void pair_rows(const Piece& first, const Piece& last, __m512i* left, __m512i* right) {
+  pair_up([&](std::int64_t i) TR_PACKS { return row_of(i < kSide ? first : last, i % kSide); }, left, right);
 }
 
 }  // namespace
@@ -208,6 +217,13 @@ TR_PACKS void load_pair(const Piece& first, const Piece& last, Low* pair) {
   store(right, pair + kElems);
 }
 
+TR_PACKS void load_pair(const Rows& rows, Low* pair) {
+  __m512i left[kSide], right[kSide];
+  pair_up([&](std::int64_t i) TR_PACKS { return row_of(rows, i); }, left, right);
+  store(left, pair);
+  store(right, pair + kElems);
+}
+
 TR_PACKS void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next) {
   __m512i left[kSide], right[kSide];
   pair_rows(first, last, left, right);
@@ -229,6 +245,7 @@ const Units* best() { return nullptr; }
 void load(const Piece&, Low*) {}
 void load_turned(const Piece&, Low*) {}
 void load_pair(const Piece&, const Piece&, Low*) {}
+void load_pair(const Rows&, Low*) {}
 void load_columns(const Piece&, const Piece&, Low*, std::int64_t) {}
 
 }  // namespace trireme::kernel::tiles

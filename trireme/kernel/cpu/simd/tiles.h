@@ -21,6 +21,12 @@ struct Piece {
   std::int64_t stride, rows, columns;
 };
 
+// Rows of depth that lie anywhere, at most 32, and at most 32 columns from `at` on; a null row is 0.
+struct Rows {
+  const Low* const* rows;
+  std::int64_t count, at, columns;
+};
+
 struct Units {
   const char* name;
   // Before the first product of a thread and after its last.
@@ -42,6 +48,7 @@ void load(const Piece& rows, Low* tile);            // a left tile of these rows
 void load_turned(const Piece& columns, Low* tile);  // a right tile whose columns these are
 // A pair of right tiles whose rows of depth these are: 16 and 16, of 32 columns.
 void load_pair(const Piece& first, const Piece& last, Low* pair);
+void load_pair(const Rows& rows, Low* pair);
 // Two left tiles, `next` elements apart, whose columns these are.
 void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
 
