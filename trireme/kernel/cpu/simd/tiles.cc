@@ -196,7 +196,8 @@ const Units* avx512_bf16() {
 }
 const Units* best() {
   if (avx512_bf16() == nullptr) return nullptr;
-  return amx() != nullptr ? amx() : avx512_bf16();
+  if (amx() != nullptr) return amx();
+  return __builtin_cpu_is("amd") ? avx512_bf16() : nullptr;
 }
 
 TR_PACKS void load(const Piece& rows, Low* tile) {
