@@ -134,6 +134,7 @@ TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReferen
                                     "avg_pool2d",
                                     "avg_pool2d_grad",
                                     "bias_add",
+                                    "broadcast_to",
                                     "cast",
                                     "concat",
                                     "correct",

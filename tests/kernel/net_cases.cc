@@ -43,6 +43,14 @@ void add_pairs(std::vector<Case>& out) {
 void add_copies(std::vector<Case>& out) {
   using Ints = std::vector<std::int64_t>;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const auto& [from, to] : {std::pair<Shape, Ints>{{3, 1, 1, 40}, {3, 5, 7, 40}},
+                                   {{3, 40, 1, 1}, {3, 40, 5, 7}},
+                                   {{}, {300, 700}},
+                                   {{2, 1, 3, 1}, {4, 2, 5, 3, 6}},
+                                   {{7}, {2, 7}},
+                                   {{1, 1}, {1, 1}},
+                                   {{4, 1}, {4, 0}}})
+      out.push_back({"broadcast_to", {from}, {{"shape", to}}, dtype});
     out.push_back({"split", {{6, 5}}, {{"axis", std::int64_t{0}}, {"sizes", Ints{1, 0, 5}}}, dtype});
     out.push_back({"split", {{700, 300}}, {{"axis", std::int64_t{-1}}, {"sizes", Ints{100, 1, 199}}}, dtype});
     out.push_back({"split", {{3, 4, 5}}, {{"axis", std::int64_t{1}}, {"sizes", Ints{3, 1}}}, dtype});

@@ -1,5 +1,6 @@
 // Ops that move elements without looking at them: whole runs, or tiles where a transposition leaves no run.
 // Any dtype; the bits are those of the reference.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -57,26 +58,42 @@ struct Order {
   int rank = 0;
   std::array<std::int64_t, kMaxRank> sizes{}, steps{};
 };
+// step_of(d): the step in x along dimension d of the result.
+template <typename StepOf>
+Order merged(const Shape& y, const StepOf& step_of) {
+  Order o;
+  for (int d = 0; d < y.rank(); ++d) {
+    if (y[d] == 1) continue;
+    const std::int64_t step = step_of(d);
+    const auto before = static_cast<std::size_t>(o.rank - 1);
+    if (o.rank > 0 && o.steps[before] == step * y[d]) {
+      o.sizes[before] *= y[d];
+      o.steps[before] = step;
+      continue;
+    }
+    o.sizes[static_cast<std::size_t>(o.rank)] = y[d];
+    o.steps[static_cast<std::size_t>(o.rank++)] = step;
+  }
+  if (o.rank == 0) o = {1, {1}, {1}};
+  return o;
+}
 Order merged_order(const op::KernelArgs& args) {
   const Shape &x = args.in(0).shape(), &y = args.out(0).shape();
   const auto& given = args.attrs.get_ints("order");
   const auto x_steps = row_major_strides(x);
-  Order o;
-  for (int d = 0; d < y.rank(); ++d) {
-    const auto from =
-        static_cast<std::size_t>(given.empty() ? y.rank() - 1 - d : given[static_cast<std::size_t>(d)]);
-    if (y[d] == 1) continue;
-    const auto before = static_cast<std::size_t>(o.rank - 1);
-    if (o.rank > 0 && o.steps[before] == x_steps[from] * y[d]) {
-      o.sizes[before] *= y[d];
-      o.steps[before] = x_steps[from];
-      continue;
-    }
-    o.sizes[static_cast<std::size_t>(o.rank)] = y[d];
-    o.steps[static_cast<std::size_t>(o.rank++)] = x_steps[from];
-  }
-  if (o.rank == 0) o = {1, {1}, {1}};
-  return o;
+  return merged(y, [&](int d) {
+    return x_steps[static_cast<std::size_t>(given.empty() ? y.rank() - 1 - d
+                                                          : given[static_cast<std::size_t>(d)])];
+  });
+}
+// Along what is repeated the step is 0.
+Order broadcast_order(const op::KernelArgs& args) {
+  const Shape &x = args.in(0).shape(), &y = args.out(0).shape();
+  const auto x_steps = row_major_strides(x);
+  return merged(y, [&](int d) {
+    const int own = d - (y.rank() - x.rank());
+    return own < 0 || x[own] == 1 ? std::int64_t{0} : x_steps[static_cast<std::size_t>(own)];
+  });
 }
 
 // Where index `i` of the first `rank` dimensions is in x.
@@ -97,6 +114,21 @@ void copy_runs(op::KernelArgs& args, const Order& o, std::int64_t elem_bytes) {
                for (std::int64_t r = begin; r < end; ++r)
                  std::memcpy(y + r * run * elem_bytes, x + offset_of(o, o.rank - 1, r) * elem_bytes,
                              bytes_of(run * elem_bytes));
+             });
+}
+
+// The last dimension of the result is one element of x, again and again.
+template <typename Word>
+void repeat_elems(op::KernelArgs& args, const Order& o) {
+  const std::int64_t run = o.sizes[static_cast<std::size_t>(o.rank - 1)];
+  const std::int64_t elems = args.out(0).shape().num_elems(), runs = elems / run;
+  const auto* x = reinterpret_cast<const Word*>(args.in(0).raw());
+  auto* y = reinterpret_cast<Word*>(args.out(0).raw());
+  for_slices(args.parallel, elems, num_slices(elems, elems, args.parallel.width()),
+             [&](std::int64_t begin, std::int64_t end, int) {
+               for (std::int64_t r = begin / run; r < runs && r * run < end; ++r)
+                 std::fill(y + std::max(begin, r * run), y + std::min(end, (r + 1) * run),
+                           x[offset_of(o, o.rank - 1, r)]);
              });
 }
 
@@ -163,8 +195,22 @@ void run_transpose(op::KernelArgs& args) {
   copy_tiles<std::uint64_t>(args, o, dense);
 }
 
+void run_broadcast(op::KernelArgs& args) {
+  TR_CHECK(args.in(0).is_contiguous() && args.out(0).is_contiguous());
+  if (args.out(0).shape().num_elems() == 0) return;
+  const Order o = broadcast_order(args);
+  const std::size_t elem_bytes = dtype_size(args.in(0).dtype());
+  if (o.steps[static_cast<std::size_t>(o.rank - 1)] == 1)
+    return copy_runs(args, o, static_cast<std::int64_t>(elem_bytes));
+  if (elem_bytes == 1) return repeat_elems<std::uint8_t>(args, o);
+  if (elem_bytes == 2) return repeat_elems<std::uint16_t>(args, o);
+  if (elem_bytes == 4) return repeat_elems<std::uint32_t>(args, o);
+  repeat_elems<std::uint64_t>(args, o);
+}
+
 }  // namespace
 
+const op::KernelRow kBroadcastToCopy{.op = "broadcast_to", .name = "copy", .run = run_broadcast};
 const op::KernelRow kConcatCopy{.op = "concat", .name = "copy", .run = run_concat};
 const op::KernelRow kSplitCopy{.op = "split", .name = "copy", .run = run_split};
 const op::KernelRow kTransposeCopy{.op = "transpose", .name = "copy", .run = run_transpose};

@@ -30,7 +30,7 @@ extern const op::KernelRow kCorrectVector, kDropoutVector, kLocalResponseNormVec
 // plane by plane
 extern const op::KernelRow kAvgPool2dPlanes, kAvgPool2dGradPlanes;
 // no arithmetic
-extern const op::KernelRow kConcatCopy, kEmbeddingCopy, kSplitCopy, kTransposeCopy;
+extern const op::KernelRow kBroadcastToCopy, kConcatCopy, kEmbeddingCopy, kSplitCopy, kTransposeCopy;
 // simd/functions.h
 extern const op::KernelRow kErfVector, kExpVector, kLogVector, kSoftplusVector, kGeluVector, kSigmoidVector,
     kSiluVector, kTanhVector, kAbsVector, kNegVector, kReciprocalVector, kRsqrtVector, kSqrtVector,

@@ -46,6 +46,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kBiasAddVector,
       kBiasGradVector,
       kCastVector,
+      kBroadcastToCopy,
       kConcatCopy,
 #ifdef TRIREME_HAVE_ONEDNN
       kConv2dOnednn,
