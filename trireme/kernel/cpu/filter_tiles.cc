@@ -1,16 +1,15 @@
-// Filter gradients of bf16 images with the channels last (op `adapted`) as products on the processor's units
-// (simd/tiles.h): for every tap, dw [O, C] = dy^T x with the pixels of x under that tap, sums in f32. Where
-// images have few channels, the taps of a row of the filter go together: their pixels lie side by side.
+// Filter gradients of bf16 images with the channels last (op `adapted`) as products on the processor's AMX
+// tiles (simd/tiles.h; where it has none, oneDNN is faster): for every tap, dw [O, C] = dy^T x with the
+// pixels of x under that tap (tile_pixels.h), sums in f32.
 //
 // Work is cut over taps, blocks of output channels and pixels, by shape and width; parts over pixels are
 // added in their order. An item goes through its pixels in chunks: both sides are packed into tiles that stay
 // in the cache, then multiplied.
 #include <algorithm>
-#include <cstring>
 
 #include "trireme/kernel/cpu/inner_conv.h"
 #include "trireme/kernel/cpu/rows.h"
-#include "trireme/kernel/cpu/simd/tiles.h"
+#include "trireme/kernel/cpu/tile_pixels.h"
 
 namespace trireme::kernel {
 namespace {
@@ -22,17 +21,20 @@ using tiles::kSide;
 using tiles::Low;
 using tiles::Piece;
 
-constexpr std::int64_t kBlock = 32;  // channels that are multiplied at once, of either side
-constexpr std::int64_t kChunk = 16;  // tiles of depth in a chunk
+constexpr std::int64_t kBlock = TilePixels::kBlock;  // of channels of either side
+constexpr std::int64_t kChunk = 16;                  // tiles of depth in a chunk
 constexpr std::int64_t kPixels = kChunk * kDepth;
 constexpr std::int64_t kMostBlocks = 8;  // of a side, packed at once
 
 struct Layout {
-  Layout(const ConvShape& shape, int width) : s(shape), by_rows(s.c < kBlock), pixels(s.n * s.oh * s.ow) {
-    units = by_rows ? s.kh : s.kh * s.kw;
-    columns = by_rows ? s.kw * s.c : s.c;
-    o_blocks = tiles::depths(s.o);
-    column_blocks = tiles::depths(columns);
+  Layout(const ConvShape& shape, int width)
+      : s(shape),
+        from(TilePixels::of_input(shape)),
+        pixels(s.n * s.oh * s.ow),
+        units(from.units()),
+        columns(from.columns()),
+        o_blocks(tiles::depths(s.o)),
+        column_blocks(from.column_blocks()) {
     threads = num_slices(units * o_blocks * pixels, s.macs() / 32, width);
     const std::int64_t wanted = threads >= kManyThreads ? 2 * threads : threads;
     constexpr std::int64_t kFewBlocks = 4, kMostFloats = std::int64_t{8} << 20;
@@ -50,7 +52,7 @@ struct Layout {
   std::int64_t row_elems() const { return units * column_blocks * kBlock; }
   std::int64_t sum_elems() const { return o_blocks * kBlock * row_elems(); }
   std::int64_t left_blocks() const { return (o_blocks + o_parts - 1) / o_parts; }
-  std::int64_t staged_elems() const { return by_rows ? kPixels * column_blocks * kBlock : 0; }
+  std::int64_t staged_elems() const { return from.staged_elems(kPixels); }
   std::int64_t own_bytes() const {
     return 2 * ((left_blocks() + std::min(column_blocks, kMostBlocks)) * kChunk * kPair + staged_elems()) +
            kPixels * static_cast<std::int64_t>(sizeof(const Low*));
@@ -60,9 +62,8 @@ struct Layout {
   }
 
   ConvShape s;
-  bool by_rows;
-  std::int64_t pixels, units = 1, columns = 1;  // units: taps, or rows of taps; columns of each
-  std::int64_t o_blocks = 1, column_blocks = 1;
+  TilePixels from;
+  std::int64_t pixels, units, columns, o_blocks, column_blocks;
   std::int64_t o_parts = 1, pixel_parts = 1;
   int threads = 1;
 };
@@ -77,52 +78,6 @@ struct Own {
   Low *left, *right, *staged;
   const Low** rows;
 };
-
-// The pixels of x under tap `unit` for outputs [first, last), one pointer each; null where that is padding.
-void point_at_pixels(const Layout& l, const Low* x, std::int64_t unit, std::int64_t first, std::int64_t last,
-                     const Low** rows) {
-  const ConvShape& s = l.s;
-  const std::int64_t down = unit / s.kw * s.dilation_h - s.pad_h,
-                     right = unit % s.kw * s.dilation_w - s.pad_w;
-  std::int64_t ox = first % s.ow, oy = first / s.ow % s.oh, n = first / (s.ow * s.oh);
-  for (std::int64_t p = first; p < last;) {
-    const std::int64_t y = oy * s.stride_h + down, run = std::min(s.ow - ox, last - p);
-    const bool inside = y >= 0 && y < s.h;
-    const Low* const row = x + (n * s.h + y) * s.w * s.c;
-    for (std::int64_t i = 0; i < run; ++i, ++rows) {
-      const std::int64_t at = (ox + i) * s.stride_w + right;
-      *rows = inside && at >= 0 && at < s.w ? row + at * s.c : nullptr;
-    }
-    p += run;
-    ox = 0;
-    if (++oy == s.oh) oy = 0, ++n;
-  }
-}
-
-// The same for a row of taps: their pixels are copied side by side, with zeros where they are padding.
-void stage_rows(const Layout& l, const Low* x, std::int64_t unit, std::int64_t first, std::int64_t last,
-                const Own& own) {
-  const ConvShape& s = l.s;
-  const std::int64_t width = l.column_blocks * kBlock;
-  for (std::int64_t p = first; p < last; ++p) {
-    const std::int64_t n = p / (s.ow * s.oh), oy = p / s.ow % s.oh, ox = p % s.ow;
-    const std::int64_t y = oy * s.stride_h + unit * s.dilation_h - s.pad_h, left = ox * s.stride_w - s.pad_w;
-    if (y < 0 || y >= s.h) {
-      own.rows[p - first] = nullptr;
-      continue;
-    }
-    Low* const to = own.staged + (p - first) * width;
-    const std::int64_t begin = std::clamp<std::int64_t>(-left, 0, s.kw),
-                       end = std::clamp<std::int64_t>(s.w - left, begin, s.kw);
-    const auto bytes = [&](std::int64_t pixels) {
-      return static_cast<std::size_t>(pixels * s.c) * sizeof(Low);
-    };
-    std::memset(to, 0, bytes(begin));
-    std::memcpy(to + begin * s.c, x + ((n * s.h + y) * s.w + left + begin) * s.c, bytes(end - begin));
-    std::memset(to + end * s.c, 0, bytes(s.kw - end));
-    own.rows[p - first] = to;
-  }
-}
 
 void pack_left(const Layout& l, const Low* dy, std::int64_t block, std::int64_t first, std::int64_t last,
                Low* to) {
@@ -142,7 +97,7 @@ void pack_right(const Layout& l, const Own& own, std::int64_t block, std::int64_
 }
 
 void run_item(const Layout& l, std::int64_t item, const Low* x, const Low* dy, float* sums, const Own& own) {
-  const tiles::Units& units = *tiles::best();
+  const tiles::Units& units = *tiles::amx();
   const tiles::Scope scope(units);
   const std::int64_t unit = item % l.units, o_part = item / l.units % l.o_parts,
                      part = item / (l.units * l.o_parts);
@@ -151,10 +106,7 @@ void run_item(const Layout& l, std::int64_t item, const Low* x, const Low* dy, f
   float* const sum = sums + part * l.sum_elems() + unit * l.column_blocks * kBlock;
   for (std::int64_t first = pixels.begin; first < pixels.end; first += kPixels) {
     const std::int64_t last = std::min(first + kPixels, pixels.end), depth = tiles::depths(last - first);
-    if (l.by_rows)
-      stage_rows(l, x, unit, first, last, own);
-    else
-      point_at_pixels(l, x, unit, first, last, own.rows);
+    l.from.find(x, unit, first, last, own.staged, own.rows);
     for (std::int64_t o = blocks.begin; o < blocks.end; ++o)
       pack_left(l, dy, o, first, last, own.left + (o - blocks.begin) * kChunk * kPair);
     for (std::int64_t group = 0; group < l.column_blocks; group += kMostBlocks) {
@@ -203,7 +155,7 @@ void run(op::KernelArgs& args) {
 
 std::optional<InnerConv> inner(const op::KernelQuery& q) {
   auto conv = InnerConv::of(q, DType::kBF16, "im2col");
-  if (!conv || tiles::best() == nullptr || conv->kind != ConvKind::kFilterGrad) return {};
+  if (!conv || tiles::amx() == nullptr || conv->kind != ConvKind::kFilterGrad) return {};
   const ConvShape& s = conv->shape;
   if (s.groups != 1 || (s.c < kBlock && s.dilation_w != 1)) conv.reset();
   return conv;

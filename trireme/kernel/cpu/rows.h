@@ -43,7 +43,7 @@ extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInf
 extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormReluRows, kBatchNormReluGradRows,
     kBatchNormAddReluGradRows, kBatchNormInferenceRows, kAdaptedRows, kAdaptedWindows, kAdaptedPlaces;
 // simd/tiles.h
-extern const op::KernelRow kAdaptedFilterTiles;
+extern const op::KernelRow kAdaptedConvTiles, kAdaptedFilterTiles;
 // casts and transposes around another row
 extern const op::KernelRow kAdaptedStaged;
 // simd/tiles.h

@@ -9,12 +9,13 @@ std::span<const op::KernelRow> cpu_kernels() {
   static const op::KernelRow rows[] = {
       kAbsVector,
       kAdaptedGemm,
+      kAdaptedConvTiles,
+      kAdaptedFilterTiles,
 #ifdef TRIREME_HAVE_ONEDNN
       kAdaptedOnednn,
       kAdaptedMatmulOnednn,
 #endif
       kAdaptedWinograd,
-      kAdaptedFilterTiles,
       kAdaptedLstmTiles,
       kAdaptedRows,
       kAdaptedWindows,

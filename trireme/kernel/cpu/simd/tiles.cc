@@ -204,6 +204,10 @@ TR_PACKS void load(const Piece& rows, Low* tile) {
   for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, row_of(rows, i));
 }
 
+TR_PACKS void load(const Rows& rows, Low* tile) {
+  for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, row_of(rows, i));
+}
+
 TR_PACKS void load_turned(const Piece& columns, Low* tile) {
   __m512i r[kSide];
   for (std::int64_t i = 0; i < kSide; ++i) r[i] = row_of(columns, i);
@@ -244,6 +248,7 @@ const Units* amx() { return nullptr; }
 const Units* avx512_bf16() { return nullptr; }
 const Units* best() { return nullptr; }
 void load(const Piece&, Low*) {}
+void load(const Rows&, Low*) {}
 void load_turned(const Piece&, Low*) {}
 void load_pair(const Piece&, const Piece&, Low*) {}
 void load_pair(const Rows&, Low*) {}

@@ -21,7 +21,7 @@ struct Piece {
   std::int64_t stride, rows, columns;
 };
 
-// Rows of depth that lie anywhere, at most 32, and at most 32 columns from `at` on; a null row is 0.
+// Rows that lie anywhere, at most 32, and at most 32 columns from `at` on; a null row is 0.
 struct Rows {
   const Low* const* rows;
   std::int64_t count, at, columns;
@@ -45,7 +45,8 @@ const Units* avx512_bf16();
 const Units* best();
 
 // For processors with any of these units.
-void load(const Piece& rows, Low* tile);            // a left tile of these rows
+void load(const Piece& rows, Low* tile);  // a left tile of these rows
+void load(const Rows& rows, Low* tile);
 void load_turned(const Piece& columns, Low* tile);  // a right tile whose columns these are
 // A pair of right tiles whose rows of depth these are: 16 and 16, of 32 columns.
 void load_pair(const Piece& first, const Piece& last, Low* pair);
