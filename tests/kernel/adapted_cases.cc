@@ -177,7 +177,7 @@ void add_adapted_cases(std::vector<Case>& out) {
                      DType::kF32,
                      {{0, {.dtype = DType::kBF16}}, {1, {.dtype = DType::kBF16}}}});
   }
-  // B in f32, rounded where it is read; the last by rows, which leaves it to `staged`.
+  // B in f32, rounded where it is read; the last by rows, which oneDNN leaves to others.
   for (const bool transposed : {false, true})
     for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{64, 1500}, {30, 130}, {300, 70}})
       out.push_back(

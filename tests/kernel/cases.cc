@@ -110,6 +110,15 @@ void add_products(std::vector<Case>& out) {
   for (const auto& [a, b] : batches) out.push_back({"matmul", {a, b}, {}});
   out.push_back({"matmul", {{6, 20, 37}, {33, 20}}, {{"transpose_a", true}, {"transpose_b", true}}});
   out.push_back({"matmul", {{6, 37, 20}, {33, 20}}, {{"transpose_b", true}}});
+  // In bf16, of more than one chunk of depth, too.
+  for (const Ints& mnk : {Ints{37, 53, 71}, Ints{70, 90, 600}, Ints{17, 330, 1100}})
+    for (const bool a : {false, true})
+      for (const bool b : {false, true})
+        out.push_back({"matmul",
+                       {a ? Shape{mnk[2], mnk[0]} : Shape{mnk[0], mnk[2]},
+                        b ? Shape{mnk[1], mnk[2]} : Shape{mnk[2], mnk[1]}},
+                       {{"transpose_a", a}, {"transpose_b", b}},
+                       DType::kBF16});
   // A result that is cut into pieces: f32 sums of all of it would take 18 MB.
   out.push_back({"matmul", {{2, 3000}, {2, 1500}}, {{"transpose_a", true}}, DType::kBF16});
   for (const DType half : {DType::kBF16, DType::kF16}) {

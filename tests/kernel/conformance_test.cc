@@ -79,7 +79,7 @@ bool declines_here(const std::string& id) {
 #else
   const bool bf16 = false, avx512 = false;
 #endif
-  if (id.ends_with("_tiles")) return tiles::amx() == nullptr;
+  if (id.ends_with("_tiles") || id == "matmul/tiles") return tiles::amx() == nullptr;
   return ((id == "matmul/onednn" || id.starts_with("adapted/onednn")) && !bf16) ||
          (id.ends_with("/tiles") && tiles::best() == nullptr) ||
          (id.ends_with("/onednn_winograd") && !avx512);

@@ -10,14 +10,13 @@
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/library.h"
 #include "trireme/kernel/cpu/one_thread.h"
+#include "trireme/kernel/cpu/product.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
-#include "trireme/op/ops.h"
 
 namespace trireme::kernel {
 namespace {
@@ -25,32 +24,6 @@ namespace {
 using dnnl::memory;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-// C[m, n] = op(A) op(B), row-major and dense; a batch with one right factor is one tall matrix.
-struct Product {
-  std::int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-  bool one = false;     // a single product
-  bool rounds = false;  // B is f32, and rounded
-};
-
-Product product_of(const TensorType& a_type, const TensorType& b_type, const Shape& c,
-                   const op::Attrs& attrs) {
-  const Shape &a = a_type.shape, &b = b_type.shape;
-  Product p;
-  p.rounds = b_type.dtype == DType::kF32;
-  p.transpose_a = attrs.get_bool("transpose_a");
-  p.transpose_b = attrs.get_bool("transpose_b");
-  p.m = c.dim(-2);
-  p.n = c.dim(-1);
-  p.k = a.dim(p.transpose_a ? -2 : -1);
-  std::int64_t batch = 1;
-  for (int d = 0; d < c.rank() - 2; ++d) batch *= c[d];
-  const bool one_right = !p.transpose_a && b.num_elems() == b.dim(-1) * b.dim(-2) && a.rank() == c.rank();
-  p.one = batch == 1 || one_right;
-  if (p.one) p.m *= batch;
-  return p;
-}
 
 // Some rows and columns of the product; operands keep the strides of the whole, a rounded B is dense.
 class Part {
@@ -228,16 +201,9 @@ void run(op::KernelArgs& args) {
            product_of(args.in(0).type(), args.in(1).type(), args.out(0).shape(), args.attrs));
 }
 
-// Op `adapted`: f32 from bf16 operands, or bf16 from bf16 and an f32 that is rounded.
 bool can_adapt(const op::KernelQuery& q) {
   const auto inner = Inner::of(q);
-  if (!inner || inner->adapted.def != &op::kMatmul || q.inputs[0].dtype != DType::kBF16) return false;
-  const DType right = q.inputs[1].dtype, made = q.outputs[0].dtype;
-  const bool widens = right == DType::kBF16 && made == DType::kF32 && inner->adapted.in[0] == DType::kF32 &&
-                      inner->adapted.in[1] == DType::kF32;
-  const bool rounds = !inner->adapted.in[0] && right == DType::kF32 && inner->adapted.in[1] == DType::kBF16 &&
-                      made == DType::kBF16;
-  return (widens || rounds) && can_multiply(inner->query(q.width));
+  return inner && is_bf16_product(*inner) && can_multiply(inner->query(q.width));
 }
 
 class AdaptedState final : public op::KernelState {

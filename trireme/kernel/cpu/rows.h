@@ -48,6 +48,7 @@ extern const op::KernelRow kAdaptedConvTiles, kAdaptedFilterTiles;
 extern const op::KernelRow kAdaptedStaged;
 // simd/tiles.h
 extern const op::KernelRow kAdaptedLstmTiles, kLstmKeptTiles;
+extern const op::KernelRow kAdaptedProductTiles, kMatmulTiles;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 }  // namespace trireme::kernel

@@ -11,6 +11,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kAdaptedGemm,
       kAdaptedConvTiles,
       kAdaptedFilterTiles,
+      kAdaptedProductTiles,
 #ifdef TRIREME_HAVE_ONEDNN
       kAdaptedOnednn,
       kAdaptedMatmulOnednn,
@@ -90,6 +91,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kLstmKeptTiles,
       kLstmKeptGemm,
       kLstmKeptGradGemm,
+      kMatmulTiles,
 #ifdef TRIREME_HAVE_ONEDNN
       kMatmulOnednn,
 #endif

@@ -17,7 +17,7 @@
 namespace trireme::kernel::tiles {
 namespace {
 
-#define TR_PACKS __attribute__((target("avx512f,avx512bw")))
+#define TR_PACKS __attribute__((target("avx512f,avx512bw,avx512bf16")))
 #define TR_DOTS __attribute__((target("avx512f,avx512bf16")))
 #define TR_TILES __attribute__((target("amx-tile,amx-bf16")))
 
@@ -134,6 +134,21 @@ TR_PACKS inline __m512i row_of(const Piece& p, std::int64_t row) {
   return _mm512_maskz_loadu_epi16((1U << static_cast<unsigned>(p.columns)) - 1U, at);
 }
 
+TR_PACKS inline __m512i row_of(const WidePiece& p, std::int64_t row) {
+  if (row >= p.rows) return _mm512_setzero_si512();
+  const float* const at = p.at + row * p.stride;
+  __m512 low = _mm512_setzero_ps(), high = low;
+  if (p.columns >= kDepth) {
+    low = _mm512_loadu_ps(at);
+    high = _mm512_loadu_ps(at + kSide);
+  } else {
+    const unsigned there = (1U << static_cast<unsigned>(p.columns)) - 1U;
+    low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(there & 0xFFFFU), at);
+    high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(there >> 16U), at + kSide);
+  }
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+
 // Sixteen rows of sixteen pairs become sixteen columns.
 TR_PACKS inline void turn(__m512i* r) {
   __m512i t[16];
@@ -181,8 +196,25 @@ TR_PACKS inline void pair_up(const Row& row, __m512i* left, __m512i* right) {
     right[i] = _mm512_permutex2var_epi16(even, high, odd);
   }
 }
-TR_PACKS inline void pair_rows(const Piece& first, const Piece& last, __m512i* left, __m512i* right) {
+template <typename Any>
+TR_PACKS inline void pair_rows(const Any& first, const Any& last, __m512i* left, __m512i* right) {
   pair_up([&](std::int64_t i) TR_PACKS { return row_of(i < kSide ? first : last, i % kSide); }, left, right);
+}
+
+template <typename Any>
+TR_PACKS inline void turn_rows(const Any& columns, Low* tile) {
+  __m512i r[kSide];
+  for (std::int64_t i = 0; i < kSide; ++i) r[i] = row_of(columns, i);
+  turn(r);
+  store(r, tile);
+}
+
+template <typename Any>
+TR_PACKS inline void store_pair(const Any& first, const Any& last, Low* pair) {
+  __m512i left[kSide], right[kSide];
+  pair_rows(first, last, left, right);
+  store(left, pair);
+  store(right, pair + kElems);
 }
 
 }  // namespace
@@ -208,18 +240,12 @@ TR_PACKS void load(const Rows& rows, Low* tile) {
   for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, row_of(rows, i));
 }
 
-TR_PACKS void load_turned(const Piece& columns, Low* tile) {
-  __m512i r[kSide];
-  for (std::int64_t i = 0; i < kSide; ++i) r[i] = row_of(columns, i);
-  turn(r);
-  store(r, tile);
-}
+TR_PACKS void load_turned(const Piece& columns, Low* tile) { turn_rows(columns, tile); }
+TR_PACKS void load_turned(const WidePiece& columns, Low* tile) { turn_rows(columns, tile); }
 
-TR_PACKS void load_pair(const Piece& first, const Piece& last, Low* pair) {
-  __m512i left[kSide], right[kSide];
-  pair_rows(first, last, left, right);
-  store(left, pair);
-  store(right, pair + kElems);
+TR_PACKS void load_pair(const Piece& first, const Piece& last, Low* pair) { store_pair(first, last, pair); }
+TR_PACKS void load_pair(const WidePiece& first, const WidePiece& last, Low* pair) {
+  store_pair(first, last, pair);
 }
 
 TR_PACKS void load_pair(const Rows& rows, Low* pair) {
@@ -238,6 +264,18 @@ TR_PACKS void load_columns(const Piece& first, const Piece& last, Low* tile, std
   store(right, tile + next);
 }
 
+TR_PACKS void copy_away(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
+                        std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kLine = 16;
+  for (std::int64_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    std::int64_t i = 0;
+    for (; i < columns && reinterpret_cast<std::uintptr_t>(to + i) % 64 != 0; ++i) to[i] = from[i];
+    for (; i + kLine <= columns; i += kLine) _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i));
+    for (; i < columns; ++i) to[i] = from[i];
+  }
+  _mm_sfence();  // other threads see it when this one meets them
+}
+
 }  // namespace trireme::kernel::tiles
 
 #else
@@ -250,9 +288,12 @@ const Units* best() { return nullptr; }
 void load(const Piece&, Low*) {}
 void load(const Rows&, Low*) {}
 void load_turned(const Piece&, Low*) {}
+void load_turned(const WidePiece&, Low*) {}
 void load_pair(const Piece&, const Piece&, Low*) {}
+void load_pair(const WidePiece&, const WidePiece&, Low*) {}
 void load_pair(const Rows&, Low*) {}
 void load_columns(const Piece&, const Piece&, Low*, std::int64_t) {}
+void copy_away(const float*, std::int64_t, float*, std::int64_t, std::int64_t, std::int64_t) {}
 
 }  // namespace trireme::kernel::tiles
 

@@ -27,6 +27,12 @@ struct Rows {
   std::int64_t count, at, columns;
 };
 
+// A piece of an f32 matrix, which is rounded where it is read.
+struct WidePiece {
+  const float* at;
+  std::int64_t stride, rows, columns;
+};
+
 struct Units {
   const char* name;
   // Before the first product of a thread and after its last.
@@ -48,11 +54,17 @@ const Units* best();
 void load(const Piece& rows, Low* tile);  // a left tile of these rows
 void load(const Rows& rows, Low* tile);
 void load_turned(const Piece& columns, Low* tile);  // a right tile whose columns these are
+void load_turned(const WidePiece& columns, Low* tile);
 // A pair of right tiles whose rows of depth these are: 16 and 16, of 32 columns.
 void load_pair(const Piece& first, const Piece& last, Low* pair);
+void load_pair(const WidePiece& first, const WidePiece& last, Low* pair);
 void load_pair(const Rows& rows, Low* pair);
 // Two left tiles, `next` elements apart, whose columns these are.
 void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
+
+// Copies a matrix past the caches.
+void copy_away(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
+               std::int64_t rows, std::int64_t columns);
 
 // Products on this thread while it lives.
 class Scope {
