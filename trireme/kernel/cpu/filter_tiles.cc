@@ -38,16 +38,21 @@ struct Layout {
     threads = num_slices(units * o_blocks * pixels, s.macs() / 32, width);
     const std::int64_t wanted = threads >= kManyThreads ? 2 * threads : threads;
     constexpr std::int64_t kFewBlocks = 4, kMostFloats = std::int64_t{8} << 20;
-    o_parts = std::clamp<std::int64_t>((wanted + units - 1) / units, 1,
-                                       std::max<std::int64_t>(1, o_blocks / kFewBlocks));
+    // Small gradients stay in the cache while dy is packed once for all taps.
+    constexpr std::int64_t kSmall = std::int64_t{64} << 10;
+    all_units = sum_elems() <= kSmall && pixels / (2 * kPixels) >= wanted;
+    const std::int64_t apart = item_units();
+    o_parts = std::clamp<std::int64_t>((wanted + apart - 1) / apart, 1,
+                                       std::max<std::int64_t>(1, all_units ? 1 : o_blocks / kFewBlocks));
     o_parts = std::max(o_parts, (o_blocks + kMostBlocks - 1) / kMostBlocks);
-    const std::int64_t others = units * o_parts;
+    const std::int64_t others = apart * o_parts;
     const std::int64_t most =
-        std::clamp<std::int64_t>(std::min(pixels / (2 * kPixels), kMostFloats / sum_elems()), 1, threads);
+        std::clamp<std::int64_t>(std::min(pixels / (2 * kPixels), kMostFloats / sum_elems()), 1, wanted);
     pixel_parts = std::clamp<std::int64_t>((wanted + others - 1) / others, 1, most);
   }
 
-  std::int64_t items() const { return units * o_parts * pixel_parts; }
+  std::int64_t items() const { return item_units() * o_parts * pixel_parts; }
+  std::int64_t item_units() const { return all_units ? 1 : units; }  // items of the same pixels
   // A whole gradient, channels of both sides filled up: [o_blocks * 32][units][column_blocks * 32].
   std::int64_t row_elems() const { return units * column_blocks * kBlock; }
   std::int64_t sum_elems() const { return o_blocks * kBlock * row_elems(); }
@@ -64,6 +69,7 @@ struct Layout {
   ConvShape s;
   TilePixels from;
   std::int64_t pixels, units, columns, o_blocks, column_blocks;
+  bool all_units = false;  // an item has all taps
   std::int64_t o_parts = 1, pixel_parts = 1;
   int threads = 1;
 };
@@ -99,25 +105,29 @@ void pack_right(const Layout& l, const Own& own, std::int64_t block, std::int64_
 void run_item(const Layout& l, std::int64_t item, const Low* x, const Low* dy, float* sums, const Own& own) {
   const tiles::Units& units = *tiles::amx();
   const tiles::Scope scope(units);
-  const std::int64_t unit = item % l.units, o_part = item / l.units % l.o_parts,
-                     part = item / (l.units * l.o_parts);
+  const std::int64_t apart = l.item_units(), o_part = item / apart % l.o_parts,
+                     part = item / (apart * l.o_parts);
+  const SliceRange taps = l.all_units ? SliceRange{0, l.units} : SliceRange{item % apart, item % apart + 1};
   const SliceRange blocks = slice_range(l.o_blocks, static_cast<int>(l.o_parts), static_cast<int>(o_part));
   const SliceRange pixels = slice_range(l.pixels, static_cast<int>(l.pixel_parts), static_cast<int>(part));
-  float* const sum = sums + part * l.sum_elems() + unit * l.column_blocks * kBlock;
+  float* const sum = sums + part * l.sum_elems();
   for (std::int64_t first = pixels.begin; first < pixels.end; first += kPixels) {
     const std::int64_t last = std::min(first + kPixels, pixels.end), depth = tiles::depths(last - first);
-    l.from.find(x, unit, first, last, own.staged, own.rows);
     for (std::int64_t o = blocks.begin; o < blocks.end; ++o)
       pack_left(l, dy, o, first, last, own.left + (o - blocks.begin) * kChunk * kPair);
-    for (std::int64_t group = 0; group < l.column_blocks; group += kMostBlocks) {
-      const std::int64_t end = std::min(group + kMostBlocks, l.column_blocks);
-      for (std::int64_t c = group; c < end; ++c)
-        pack_right(l, own, c, last - first, own.right + (c - group) * kChunk * kPair);
-      for (std::int64_t o = blocks.begin; o < blocks.end; ++o)
+    for (std::int64_t unit = taps.begin; unit < taps.end; ++unit) {
+      l.from.find(x, unit, first, last, own.staged, own.rows);
+      for (std::int64_t group = 0; group < l.column_blocks; group += kMostBlocks) {
+        const std::int64_t end = std::min(group + kMostBlocks, l.column_blocks);
         for (std::int64_t c = group; c < end; ++c)
-          units.multiply(own.left + (o - blocks.begin) * kChunk * kPair, kChunk * kElems, 2,
-                         own.right + (c - group) * kChunk * kPair, depth, first != pixels.begin,
-                         sum + o * kBlock * l.row_elems() + c * kBlock, l.row_elems());
+          pack_right(l, own, c, last - first, own.right + (c - group) * kChunk * kPair);
+        for (std::int64_t o = blocks.begin; o < blocks.end; ++o)
+          for (std::int64_t c = group; c < end; ++c)
+            units.multiply(own.left + (o - blocks.begin) * kChunk * kPair, kChunk * kElems, 2,
+                           own.right + (c - group) * kChunk * kPair, depth, first != pixels.begin,
+                           sum + o * kBlock * l.row_elems() + (unit * l.column_blocks + c) * kBlock,
+                           l.row_elems());
+      }
     }
   }
 }

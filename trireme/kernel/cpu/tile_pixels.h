@@ -1,5 +1,5 @@
 // Where the pixels lie that convolutions by tiles multiply: under a tap of the filter, or, in images of few
-// channels, under a row of taps, whose pixels lie side by side and are copied with zeros for the padding.
+// channels, under a row of taps, whose pixels lie side by side; where some are padding they are copied.
 #pragma once
 
 #include <algorithm>
@@ -94,10 +94,11 @@ struct TilePixels {
     for_runs(images, unit * dilation_h - pad_h, first, last,
              [&](const Low* row, std::int64_t ox, std::int64_t at, std::int64_t count) {
                for (std::int64_t i = 0; i < count; ++i) {
-                 Low* const to = staged + (at + i) * column_blocks() * kBlock;
-                 rows[at + i] = row == nullptr ? nullptr : to;
-                 if (row == nullptr) continue;
                  const std::int64_t left = (ox + i) * stride_w - pad_w;
+                 const bool whole = left >= 0 && left + kw <= w;
+                 Low* const to = staged + (at + i) * column_blocks() * kBlock;
+                 rows[at + i] = row == nullptr ? nullptr : whole ? row + left * c : to;
+                 if (row == nullptr || whole) continue;
                  const std::int64_t begin = std::clamp<std::int64_t>(-left, 0, kw),
                                     end = std::clamp<std::int64_t>(w - left, begin, kw);
                  std::memset(to, 0, bytes(begin));

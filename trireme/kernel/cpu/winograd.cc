@@ -65,7 +65,8 @@ struct Layout {
     walks = alone ? num_slices(all, all * per_row, threads) : 1;
     filters = pass == ConvKind::kFilterGrad ? walks : 1;
     // Together: large enough to pay for going through the filters once more.
-    const std::int64_t budget = alone ? kOwnElems : std::max(kBlockElems * team, filter_elems / 2);
+    const std::int64_t budget =
+        alone ? kOwnElems : std::max(std::min(kBlockElems * team, kMostElems), filter_elems / 2);
     const std::int64_t share = (all + walks - 1) / walks;
     const std::int64_t most = std::clamp<std::int64_t>(budget / per_row, 1, share);
     const std::int64_t num_blocks = (share + most - 1) / most;
@@ -86,6 +87,7 @@ struct Layout {
   }
 
   static constexpr std::int64_t kBlockElems = std::int64_t{1} << 20;     // per thread: 4 MiB
+  static constexpr std::int64_t kMostElems = std::int64_t{12} << 20;     // memory counts too
   static constexpr std::int64_t kSmallFilter = std::int64_t{256} << 10;  // half of a usual L2 cache
   static constexpr std::int64_t kOwnElems = std::int64_t{192} << 10;
 

@@ -57,6 +57,7 @@ void ComputePool::submit(Job* job) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(job);
+    num_queued_.store(queue_.size(), std::memory_order_relaxed);
   }
   announce(1);
 }
@@ -87,6 +88,7 @@ bool ComputePool::head_fits_locked() const {
 }
 
 bool ComputePool::run_next(Worker& self) {
+  if (num_queued_.load(std::memory_order_relaxed) == 0) return false;
   Job* job = nullptr;
   bool more = false;
   {
@@ -94,6 +96,7 @@ bool ComputePool::run_next(Worker& self) {
     if (!head_fits_locked()) return false;
     job = queue_.front();
     queue_.pop_front();
+    num_queued_.store(queue_.size(), std::memory_order_relaxed);
     width_in_use_ += charge_of(*job);
     more = head_fits_locked();
   }

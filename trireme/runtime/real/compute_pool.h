@@ -42,9 +42,9 @@ class ComputePool {
   // counted in `unfinished`.
   struct alignas(64) Region {
     std::atomic<std::uint64_t> ticket{0};
-    std::atomic<int> unfinished{0};
     std::int64_t n = 0;
     const std::function<void(std::int64_t, std::int64_t, int)>* body = nullptr;
+    alignas(64) std::atomic<int> unfinished{0};  // apart from the ticket, which others still claim
     FutexBell owner;
   };
   struct Worker {
@@ -75,7 +75,9 @@ class ComputePool {
 
   std::mutex mutex_;
   std::deque<Job*> queue_;  // guarded by mutex_
-  int width_in_use_ = 0;    // guarded by mutex_
+  // Its length, changed before news: workers that come for slices do not meet at the mutex.
+  std::atomic<std::size_t> num_queued_{0};
+  int width_in_use_ = 0;  // guarded by mutex_
 };
 
 }  // namespace trireme::runtime::real
