@@ -88,8 +88,18 @@ Ops gpu_ops() {
   ops.adaptable.erase("matmul");  // only by widen_products
   return ops;
 }
-Ops cpu_ops(const Job& job) {
-  if (job.train.precision == "f32") return {{}, kernel::channels_last_cpu_ops(DType::kF32)};
+// Whether a convolution has as many input channels as make a pixel worth reading on its own.
+bool has_wide_images(const graph::Graph& graph) {
+  constexpr std::int64_t kWide = 32;
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const graph::Node& node = graph.node(i);
+    if (node.def == &op::kConv2d && graph.type(node.inputs[0]).shape[1] >= kWide) return true;
+  }
+  return false;
+}
+Ops cpu_ops(const Job& job, const graph::Graph& graph) {
+  if (job.train.precision == "f32")
+    return {{}, has_wide_images(graph) ? kernel::channels_last_cpu_ops(DType::kF32) : kernel::OpNames{}};
   if (job.train.precision != "bf16") return {};
   return {kernel::adaptable_cpu_ops(), kernel::channels_last_cpu_ops(DType::kBF16)};
 }
@@ -185,7 +195,7 @@ Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device
 
 Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device) {
   if (device != nullptr) return rewritten(job, graph, device, gpu_ops(), true);
-  const Ops ops = cpu_ops(job);
+  const Ops ops = cpu_ops(job, graph);
   if (!ops.turnable.empty()) {
     TR_ASSIGN_OR_RETURN(graph::Graph fused, rewritten(job, graph, device, ops, true));
     if (norms_are_of_matrices(fused)) return fused;
