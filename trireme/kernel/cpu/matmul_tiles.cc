@@ -29,21 +29,27 @@ constexpr std::int64_t kRun = kChunk * kElems;
 struct Layout {
   Layout(const Product& product, bool f32_result, int width)
       : p(product), wide(f32_result), row_blocks(tiles::depths(p.m)), column_blocks(tiles::depths(p.n)) {
-    constexpr std::int64_t kWorkPerElem = 64, kMostRows = 8, kMostColumns = 32;
+    constexpr std::int64_t kWorkPerElem = 64, kMostRows = 16, kMostColumns = 32;
     threads = num_slices(row_blocks * column_blocks, p.m * p.n * p.k / kWorkPerElem, width);
     double least = std::numeric_limits<double>::infinity();
     for (std::int64_t r = std::min(kMostRows, row_blocks); r > 0; --r)
       for (std::int64_t c = std::min(kMostColumns, column_blocks); c > 0; --c) {
         const double cost = cost_of(r, c);
-        if (cost < least) least = cost, rows = r, columns = c;
+        if (fits(r, c) && cost < least) least = cost, rows = r, columns = c;
       }
   }
 
-  // Of the thread with most parts, per tile of depth, in cycles; where there are many threads one of them is
-  // likely to be held up for a part of a part.
+  // Packed rows and sums within the second cache.
+  static bool fits(std::int64_t r, std::int64_t c) {
+    constexpr std::int64_t kBytes = std::int64_t{1536} << 10;
+    return r * kChunk * kPair * 2 + r * c * kBlock * kBlock * 4 <= kBytes;
+  }
+
+  // Of the thread with most parts, per tile of depth, in nanoseconds of one core: packing waits for memory.
+  // Where there are many threads one of them is likely to be held up for a part of a part.
   double cost_of(std::int64_t r, std::int64_t c) const {
-    constexpr double kMultiply = 120, kHeldUp = 0.3;
-    const double left = p.transpose_a ? 200 : 120, right = p.transpose_b ? 220 : 150;
+    constexpr double kMultiply = 55, kPack = 140, kHeldUp = 0.3;
+    const double left = kPack, right = p.rounds ? 2 * kPack : kPack;
     const std::int64_t parts = count(row_blocks, r) * count(column_blocks, c);
     const double turns =
         static_cast<double>((parts + threads - 1) / threads) + (threads >= kManyThreads ? kHeldUp : 0);
