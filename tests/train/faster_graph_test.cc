@@ -20,11 +20,14 @@ std::ptrdiff_t count(const Graph& g, std::string_view op) {
 }
 
 // Gradients of relu(batch_norm(x)), x an image or the result of a convolution.
-Graph normed(bool convolved) {
+Graph normed(bool convolved, std::int64_t channels = 32) {
   Graph g;
   graph::Builder b(g);
-  const Value x = b.input("x", DType::kF32, {2, 4, 6, 6}), w = b.variable("w", DType::kF32, {4, 4, 3, 3});
-  const Value scale = b.variable("scale", DType::kF32, {4}), bias = b.variable("bias", DType::kF32, {4});
+  const Value x = b.input("x", DType::kF32, {2, channels, 6, 6}),
+              w = b.variable("w", DType::kF32, {4, channels, 3, 3});
+  const std::int64_t normed = convolved ? 4 : channels;
+  const Value scale = b.variable("scale", DType::kF32, {normed}),
+              bias = b.variable("bias", DType::kF32, {normed});
   const Value image = convolved ? b.add_node(op::kConv2d, {x, w}) : x;
   const Value loss = b.sum(b.tanh(b.relu(b.add_node(op::kBatchNorm, {image, scale, bias}))));
   b.output("loss", loss);
@@ -41,6 +44,12 @@ TEST(FasterGraph, NormsOfImagesWithTheChannelsLastTakeInRelu) {
   EXPECT_EQ(count(made, "batch_norm_relu"), 1) << made.to_text();
   EXPECT_EQ(count(made, "batch_norm_relu_grad"), 1) << made.to_text();
   EXPECT_EQ(count(made, "batch_norm") + count(made, "relu"), 0) << made.to_text();
+}
+
+TEST(FasterGraph, ImagesOfFewChannelsStayAsTheyAre) {
+  const Graph made = *faster_graph({}, normed(true, 16), nullptr);
+  EXPECT_EQ(count(made, "adapted"), 0) << made.to_text();
+  EXPECT_EQ(count(made, "conv2d"), 1) << made.to_text();
 }
 
 // For which the CPU has no kernel but the reference.
