@@ -63,7 +63,8 @@ void check(const Units& units, std::int64_t m, std::int64_t k, bool left_by_colu
   const int tiles = m > kSide ? 2 : 1;
   const Scope scope(units);
   for (const bool adds : {false, true}) {
-    units.multiply(left.data(), run, tiles, right.data(), depth, adds, c.data(), kRow);
+    (adds ? units.multiply_passing : units.multiply)(left.data(), run, tiles, right.data(), depth, adds,
+                                                     c.data(), kRow);
     for (std::int64_t i = 0; i < 32; ++i)
       for (std::int64_t j = 0; j < kRow; ++j) {
         float want = 0;

@@ -11,7 +11,6 @@
 #include "trireme/kernel/cpu/product.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
-#include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -134,18 +133,14 @@ void pack_right(const Product& p, const T* b, SliceRange blocks, std::int64_t fi
 
 void write(const Layout& l, SliceRange rows, SliceRange columns, const float* sums, std::byte* c) {
   constexpr std::int64_t kCaches = std::int64_t{8} << 20;  // elements of f32
-  const std::int64_t n = l.p.n, width = std::min(columns.end * kBlock, n) - columns.begin * kBlock;
-  const std::int64_t end = std::min(rows.end * kBlock, l.p.m),
-                     at = rows.begin * kBlock * n + columns.begin * kBlock;
-  if (l.wide && l.p.m * n > kCaches)
-    return tiles::copy_away(sums, l.sum_stride(), reinterpret_cast<float*>(c) + at, n,
-                            end - rows.begin * kBlock, width);
-  for (std::int64_t row = 0; row < end - rows.begin * kBlock; ++row, sums += l.sum_stride()) {
-    if (l.wide)
-      std::copy_n(sums, width, reinterpret_cast<float*>(c) + at + row * n);
-    else
-      vector_loops().f32_to_bf16(sums, reinterpret_cast<Low*>(c) + at + row * n, width);
-  }
+  const std::int64_t n = l.p.n, row = rows.begin * kBlock, column = columns.begin * kBlock,
+                     height = std::min(rows.end * kBlock, l.p.m) - row,
+                     width = std::min(columns.end * kBlock, n) - column, stride = l.sum_stride();
+  auto* const wide = reinterpret_cast<float*>(c) + row * n + column;
+  if (!l.wide)
+    return tiles::round_rows(sums, stride, reinterpret_cast<Low*>(c) + row * n + column, n, height, width);
+  if (l.p.m * n > kCaches) return tiles::copy_away(sums, stride, wide, n, height, width);
+  for (std::int64_t i = 0; i < height; ++i) std::copy_n(sums + i * stride, width, wide + i * n);
 }
 
 void multiply_part(const Layout& l, std::int64_t part, const Low* a, const std::byte* b, std::byte* c,
@@ -170,7 +165,7 @@ void multiply_part(const Layout& l, std::int64_t part, const Low* a, const std::
         pack_right<tiles::Piece>(p, reinterpret_cast<const Low*>(b), some, first, last, own.right);
       for (std::int64_t column = some.begin; column < some.end; ++column)
         for (std::int64_t row = rows.begin; row < rows.end; ++row)
-          units.multiply(
+          units.multiply_passing(
               own.left + (row - rows.begin) * 2 * kRun, kRun, p.m - row * kBlock > kSide ? 2 : 1,
               own.right + (column - some.begin) * kChunk * kPair, depth, first > 0,
               own.sums + (row - rows.begin) * kBlock * l.sum_stride() + (column - columns.begin) * kBlock,

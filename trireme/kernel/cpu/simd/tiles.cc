@@ -39,6 +39,7 @@ TR_TILES void begin_tiles() { _tile_loadconfig(&kWholeTiles); }
 TR_TILES void end_tiles() { _tile_release(); }
 
 // Registers 0 to 3 add up C, 4 and 5 hold A, 6 and 7 hold B.
+template <bool kPassing>
 TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth,
                              bool adds, float* c, std::int64_t ldc) {
   constexpr std::int64_t kRow = 64;  // bytes
@@ -53,7 +54,10 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
   }
   if (m == 1) {
     for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kPair) {
-      _tile_loadd(4, a, kRow);
+      if constexpr (kPassing)
+        _tile_stream_loadd(4, a, kRow);
+      else
+        _tile_loadd(4, a, kRow);
       _tile_loadd(6, b, kRow);
       _tile_loadd(7, b + kElems, kRow);
       _tile_dpbf16ps(0, 4, 6);
@@ -68,10 +72,16 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
       _tile_zero(3);
     }
     for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kPair) {
-      _tile_loadd(4, a, kRow);
+      if constexpr (kPassing)
+        _tile_stream_loadd(4, a, kRow);
+      else
+        _tile_loadd(4, a, kRow);
       _tile_loadd(6, b, kRow);
       _tile_loadd(7, b + kElems, kRow);
-      _tile_loadd(5, a + a_next, kRow);
+      if constexpr (kPassing)
+        _tile_stream_loadd(5, a + a_next, kRow);
+      else
+        _tile_loadd(5, a + a_next, kRow);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
@@ -115,8 +125,8 @@ TR_DOTS void multiply_vectors(const Low* a, std::int64_t a_next, int m, const Lo
   }
 }
 
-constexpr Units kAmx{"amx", begin_tiles, end_tiles, multiply_tiles};
-constexpr Units kVectors{"avx512_bf16", nothing, nothing, multiply_vectors};
+constexpr Units kAmx{"amx", begin_tiles, end_tiles, multiply_tiles<false>, multiply_tiles<true>};
+constexpr Units kVectors{"avx512_bf16", nothing, nothing, multiply_vectors, multiply_vectors};
 
 // The processor has tiles, and the system lets this process use them (it must be asked once).
 bool may_use_tiles() {
@@ -264,6 +274,20 @@ TR_PACKS void load_columns(const Piece& first, const Piece& last, Low* tile, std
   store(right, tile + next);
 }
 
+TR_PACKS void round_rows(const float* from, std::int64_t from_stride, Low* to, std::int64_t to_stride,
+                         std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t i = 0; i < columns; i += kDepth) {
+      const WidePiece piece{from + row * from_stride + i, 0, 1, columns - i};
+      const __m512i low = row_of(piece, 0);
+      if (piece.columns >= kDepth)
+        _mm512_storeu_si512(to + row * to_stride + i, low);
+      else
+        _mm512_mask_storeu_epi16(to + row * to_stride + i, (1U << static_cast<unsigned>(piece.columns)) - 1U,
+                                 low);
+    }
+}
+
 TR_PACKS void copy_away(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
                         std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kLine = 16;
@@ -293,6 +317,7 @@ void load_pair(const Piece&, const Piece&, Low*) {}
 void load_pair(const WidePiece&, const WidePiece&, Low*) {}
 void load_pair(const Rows&, Low*) {}
 void load_columns(const Piece&, const Piece&, Low*, std::int64_t) {}
+void round_rows(const float*, std::int64_t, Low*, std::int64_t, std::int64_t, std::int64_t) {}
 void copy_away(const float*, std::int64_t, float*, std::int64_t, std::int64_t, std::int64_t) {}
 
 }  // namespace trireme::kernel::tiles

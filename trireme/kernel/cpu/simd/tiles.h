@@ -40,8 +40,11 @@ struct Units {
   void (*end)();
   // C[16 m, 32] = A B, or += where `adds`: m (1 or 2) runs of `depth` left tiles, `a_next` elements apart,
   // and one of as many pairs of right tiles. Rows of C are `ldc` floats apart.
-  void (*multiply)(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth, bool adds,
-                   float* c, std::int64_t ldc);
+  using Multiply = void (*)(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth,
+                            bool adds, float* c, std::int64_t ldc);
+  Multiply multiply;
+  // The same where A is not read again soon, and B is: A leaves B in the first cache.
+  Multiply multiply_passing;
 };
 
 // Null where the processor, or its system, lets nobody use them. Constant over the life of the process.
@@ -62,6 +65,9 @@ void load_pair(const Rows& rows, Low* pair);
 // Two left tiles, `next` elements apart, whose columns these are.
 void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
 
+// Rounds a matrix as a cast does, but for numbers below 2^-126, which become 0.
+void round_rows(const float* from, std::int64_t from_stride, Low* to, std::int64_t to_stride,
+                std::int64_t rows, std::int64_t columns);
 // Copies a matrix past the caches.
 void copy_away(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
                std::int64_t rows, std::int64_t columns);
