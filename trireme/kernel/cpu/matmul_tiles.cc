@@ -21,7 +21,6 @@ using tiles::kDepth, tiles::kElems, tiles::kPair, tiles::kSide, tiles::Low;
 
 constexpr std::int64_t kBlock = 32;  // rows or columns that are multiplied at once
 constexpr std::int64_t kChunk = 16;  // tiles of depth in a chunk
-constexpr std::int64_t kGroup = 4;   // blocks of columns packed at once: whole lines of B side by side
 constexpr std::int64_t kRun = kChunk * kElems;
 
 // Parts of `rows` x `columns` blocks.
@@ -59,10 +58,12 @@ struct Layout {
 
   std::int64_t row_parts() const { return count(row_blocks, rows); }
   std::int64_t parts() const { return row_parts() * count(column_blocks, columns); }
+  // Blocks of columns packed at once, lines of B side by side: more where there is room for them.
+  std::int64_t group() const { return std::min<std::int64_t>(rows <= 4 ? 16 : 4, columns); }
   // Rows of sums do not all fall into the same sets of a cache.
   std::int64_t sum_stride() const { return columns * kBlock + kSide; }
   std::size_t own_bytes() const {
-    return static_cast<std::size_t>((rows + kGroup) * kChunk * kPair * 2 + rows * kBlock * sum_stride() * 4);
+    return static_cast<std::size_t>((rows + group()) * kChunk * kPair * 2 + rows * kBlock * sum_stride() * 4);
   }
   std::size_t bytes() const { return own_bytes() * static_cast<std::size_t>(threads); }
 
@@ -78,7 +79,7 @@ struct Own {
   Own(const Layout& l, std::byte* memory)
       : left(reinterpret_cast<Low*>(memory)),
         right(left + l.rows * kChunk * kPair),
-        sums(reinterpret_cast<float*>(right + kGroup * kChunk * kPair)) {}
+        sums(reinterpret_cast<float*>(right + l.group() * kChunk * kPair)) {}
   Low *left, *right;
   float* sums;
 };
@@ -157,8 +158,8 @@ void multiply_part(const Layout& l, std::int64_t part, const Low* a, const std::
   for (std::int64_t first = 0; first < p.k; first += kChunk * kDepth) {
     const std::int64_t last = std::min(first + kChunk * kDepth, p.k), depth = tiles::depths(last - first);
     pack_left(p, a, rows, first, last, own.left);
-    for (std::int64_t group = columns.begin; group < columns.end; group += kGroup) {
-      const SliceRange some{group, std::min(group + kGroup, columns.end)};
+    for (std::int64_t group = columns.begin; group < columns.end; group += l.group()) {
+      const SliceRange some{group, std::min(group + l.group(), columns.end)};
       if (p.rounds)
         pack_right<tiles::WidePiece>(p, reinterpret_cast<const float*>(b), some, first, last, own.right);
       else
