@@ -146,7 +146,7 @@ Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device
   }
   TR_ASSIGN_OR_RETURN(merged, with_reserves(merged, job, device));
   const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
-  if (device != nullptr || !ops.turnable.empty()) {
+  if (device != nullptr || job.train.precision == "f32" || !ops.turnable.empty()) {
     const auto& [adaptable, turnable] = ops;
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::merge_common(merged));
