@@ -231,6 +231,29 @@ TEST(Executor, KernelsOfAPlanAreUsedAndMustBeComplete) {
   EXPECT_EQ(compile(g, {.kernels = {{"mul", "abacus"}}}).status().code(), Code::kNotFound);
 }
 
+// Different ops within `adapted` are done by different rows, and nodes of two graphs may have one name.
+TEST(Executor, PlansNameTheOpWithinAdaptedAndOlderOnesAdaptedAlone) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", DType::kF32, {2, 6, 6, 3});
+  const std::string attrs = R"("window_h":2,"window_w":2,"stride_h":2,"stride_w":2)";
+  const std::string pool =
+      R"({"op":"max_pool2d","attrs":{)" + attrs + R"(},"in":[null],"out":[null],"channels_last":true})";
+  b.output("y", b.add_node(op::kAdapted, {x}, {{"program", pool}}));
+  ASSERT_TRUE(b.status().ok()) << b.status().to_string();
+  const auto chosen = (*compile(g, {}))->kernels();
+  ASSERT_EQ(chosen.count("adapted max_pool2d"), 1U);
+  EXPECT_EQ(chosen.count("adapted"), 0U);
+  EXPECT_TRUE(compile(g, {.kernels = chosen, .strict_kernels = true}).ok());
+  for (const char* name : {"adapted max_pool2d", "adapted"}) {
+    const auto named = compile(g, {.kernels = {{name, "staged"}}, .strict_kernels = true});
+    ASSERT_TRUE(named.ok()) << named.status().to_string();
+    EXPECT_EQ((*named)->kernels().at("adapted max_pool2d"), "staged");
+  }
+  EXPECT_EQ(compile(g, {.kernels = {{"adapted conv2d", "staged"}}, .strict_kernels = true}).status().code(),
+            Code::kNotFound);
+}
+
 TEST(Executor, APhantomRunAdvancesTimeByTheModelledCostAndHoldsNoMemory) {
   Graph g;
   Builder b(g);

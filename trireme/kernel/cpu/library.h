@@ -4,7 +4,6 @@
 #include <string>
 
 namespace trireme::kernel {
-std::string gemm_library();
-bool has_bf16_units();  // whether the library uses units of the processor for bf16  // "blas=OpenBLAS 0.3.21"
-                        // or "onednn=3.0.0"
+std::string gemm_library();  // "blas=OpenBLAS 0.3.21" or "onednn=3.0.0"
+bool has_bf16_units();       // whether the library uses units of the processor for bf16
 }  // namespace trireme::kernel

@@ -38,6 +38,15 @@ constexpr Palette kWholeTiles = whole_tiles();
 TR_TILES void begin_tiles() { _tile_loadconfig(&kWholeTiles); }
 TR_TILES void end_tiles() { _tile_release(); }
 
+// A tile of A; the intrinsics want the register as a literal.
+#define TR_LEFT(tile, from)                 \
+  do {                                      \
+    if constexpr (kPassing)                 \
+      _tile_stream_loadd(tile, from, kRow); \
+    else                                    \
+      _tile_loadd(tile, from, kRow);        \
+  } while (false)
+
 // Registers 0 to 3 add up C, 4 and 5 hold A, 6 and 7 hold B.
 template <bool kPassing>
 TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low* b, std::int64_t depth,
@@ -54,10 +63,7 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
   }
   if (m == 1) {
     for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kPair) {
-      if constexpr (kPassing)
-        _tile_stream_loadd(4, a, kRow);
-      else
-        _tile_loadd(4, a, kRow);
+      TR_LEFT(4, a);
       _tile_loadd(6, b, kRow);
       _tile_loadd(7, b + kElems, kRow);
       _tile_dpbf16ps(0, 4, 6);
@@ -72,16 +78,10 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
       _tile_zero(3);
     }
     for (std::int64_t k = 0; k < depth; ++k, a += kElems, b += kPair) {
-      if constexpr (kPassing)
-        _tile_stream_loadd(4, a, kRow);
-      else
-        _tile_loadd(4, a, kRow);
+      TR_LEFT(4, a);
       _tile_loadd(6, b, kRow);
       _tile_loadd(7, b + kElems, kRow);
-      if constexpr (kPassing)
-        _tile_stream_loadd(5, a + a_next, kRow);
-      else
-        _tile_loadd(5, a + a_next, kRow);
+      TR_LEFT(5, a + a_next);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
@@ -93,6 +93,8 @@ TR_TILES void multiply_tiles(const Low* a, std::int64_t a_next, int m, const Low
   _tile_stored(0, c, c_row);
   _tile_stored(1, c + kSide, c_row);
 }
+
+#undef TR_LEFT
 
 void nothing() {}
 
