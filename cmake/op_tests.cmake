@@ -11,6 +11,7 @@ list(FILTER trireme_conformance_sources INCLUDE REGEX "_test\\.cc$")
 add_library(trireme_op_cases OBJECT ${trireme_case_sources})
 target_link_libraries(trireme_op_cases PUBLIC trireme_tensor trireme_cost)
 target_compile_options(trireme_op_cases PRIVATE $<$<CONFIG:Release>:-O1>)  # tables: quick to compile
+trireme_compile_together(trireme_op_cases "")
 set(trireme_cases $<TARGET_OBJECTS:trireme_op_cases>)
 
 set(TRIREME_LAYER_OF_conformance op)
@@ -46,7 +47,9 @@ if(NOT TRIREME_SUITE)
   file(GLOB_RECURSE trireme_op_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/trireme/op/*.cc")
   add_library(trireme_op_counted STATIC ${trireme_op_sources})
   target_compile_definitions(trireme_op_counted PRIVATE TRIREME_F64=trireme::op::testing::Counted)
-  target_compile_options(trireme_op_counted PRIVATE -O0 -include "${CMAKE_SOURCE_DIR}/tests/op_counts/counted.h")
+  target_compile_options(trireme_op_counted PRIVATE -O0)
   target_link_libraries(trireme_op_counted PUBLIC trireme_tensor trireme_cost)
+  target_precompile_headers(trireme_op_counted PRIVATE "${CMAKE_SOURCE_DIR}/cmake/precompiled.h"
+                            "${CMAKE_SOURCE_DIR}/tests/op_counts/counted.h")
   trireme_add_test(test_op_counts op_counts quick "${CMAKE_SOURCE_DIR}/tests/op_counts/op_counts_test.cc" ${trireme_cases})
 endif()

@@ -77,6 +77,8 @@ function(trireme_add_test name folder label)
     target_link_libraries(${name} PRIVATE rapidcheck rapidcheck_gtest)
   endif()
 
+  trireme_compile_together(${name} tests)
+
   set(shards 1)
   if(DEFINED TRIREME_SHARDS_${folder})
     set(shards ${TRIREME_SHARDS_${folder}})

@@ -12,7 +12,7 @@ namespace trireme::comm {
 namespace {
 
 // Done at once; between such stretches the loop turns.
-constexpr std::int64_t kBudgetBytes = 1 << 20, kInlineBytes = 4 << 20;
+constexpr std::int64_t kBudgetBytes = 1 << 20, kInlineSumBytes = 4 << 20;
 constexpr int kSpinsBetweenClocks = 64;
 // In place, added at a time: the lines of the next stretch are fetched for writing meanwhile.
 constexpr std::int64_t kStretchBytes = 4 << 10;
@@ -93,7 +93,7 @@ bool Direct::begin(int lane, DirectCall call) {
   wake_all();
 
   bool ended = advance(lane, kBudgetBytes);
-  if (!ended && spin_ns_ > 0 && active_.empty() && bytes <= kInlineBytes) {
+  if (!ended && spin_ns_ > 0 && active_.empty() && bytes <= kInlineSumBytes) {
     TimeNs until = 0;
     for (int i = 1; !ended && !l.failed; ++i) {
       if (i % kSpinsBetweenClocks == 0) {

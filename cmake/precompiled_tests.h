@@ -1,0 +1,5 @@
+// What every test includes besides.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
