@@ -1,5 +1,5 @@
 // Replays the corpora of all fuzz targets, and walks the table of targets: each has a program, a row and a
-// corpus.
+// corpus. Fuzzing itself belongs to ./run test --full.
 #include <gtest/gtest.h>
 
 #include <algorithm>
