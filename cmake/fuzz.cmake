@@ -2,7 +2,8 @@
 # Clang only (preset `fuzz`); tools/fuzz drives it, docs/fuzzing.md explains it.
 #
 # Nothing else is compiled: kernels, transports and runtimes stay out. Libraries from outside are linked statically, so that
-# the programs run on a machine that has none. Rows of ctest fuzz each target for $TRIREME_FUZZ_SECONDS (60) seconds.
+# the programs run on a machine that has none. Rows of ctest fuzz each target for $TRIREME_FUZZ_SECONDS (60) seconds, in
+# ./run test --full only; ./run test replays the corpora (tests/fuzz/corpus_test.cc).
 option(TRIREME_FUZZ "Build tests/fuzz with libFuzzer" OFF)
 if(NOT TRIREME_FUZZ)
   return()
@@ -103,7 +104,7 @@ function(trireme_add_fuzz_targets)
     endif()
     add_test(NAME fuzz.${name} COMMAND "${CMAKE_SOURCE_DIR}/tools/fuzz" --no-build --build "${CMAKE_BINARY_DIR}" --jobs 1 --share ${share}
              --report "${CMAKE_BINARY_DIR}/reports/${name}.json" ${name})
-    set_tests_properties(fuzz.${name} PROPERTIES LABELS "fuzz;quick" TIMEOUT 1800)
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS "fuzz;full" TIMEOUT 1800)
   endforeach()
 endfunction()
 cmake_language(DEFER CALL trireme_add_fuzz_targets)

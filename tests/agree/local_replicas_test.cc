@@ -18,7 +18,7 @@ TEST(LocalReplicas, TwoReplicasStepOnTheSameWeightsAndPushTheSumOfTheirGradients
   job.b = {8};
   job.options.local_replicas = 2;
   job.options.push_steps = job.options.fetch_steps = 2;
-  job.make_client = [&servers](runtime::Runtime&, comm::Group&, int) { return servers.client(); };
+  job.make_client = [&servers](runtime::Runtime&, comm::Group&) { return servers.client(); };
   const QuadraticRun result = run_well(job);
   // f(x) = (x - 8)^2 / 2 from 0, rate 1/2, so 1/4 for a local step. The first replica ends its steps at
   // 1, 2, 3, 4, the second at 2.5, 5, 7.5, 10:

@@ -191,7 +191,7 @@ Task<Status> worker_main(Runtime& rt, comm::Group& world, comm::Group& workers, 
   context.rt = &rt;
   context.workers = &workers;
   context.mail = job.letters ? &world.mailbox() : nullptr;
-  if (job.make_client) w.client = job.make_client(rt, world, number);
+  if (job.make_client) w.client = job.make_client(rt, world);
   for (std::size_t b = 0; w.client && number == 0 && b < w.weights.size(); ++b)
     TR_CO_RETURN_IF_ERROR(co_await w.client->init(static_cast<std::uint32_t>(b), w.weights[b]));
   context.servers = w.client.get();

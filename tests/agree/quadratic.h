@@ -56,8 +56,7 @@ struct QuadraticJob {
   // end. Worker 0 gives the servers its weights as first values.
   int servers = 0;
   std::function<std::shared_ptr<void>(runtime::Runtime& rt, comm::Group& world, int server)> make_server;
-  std::function<std::unique_ptr<server::Client>(runtime::Runtime& rt, comm::Group& world, int worker)>
-      make_client;
+  std::function<std::unique_ptr<server::Client>(runtime::Runtime& rt, comm::Group& world)> make_client;
   // The rule itself instead of a row of the table.
   std::function<std::unique_ptr<Agreement>(const RuleContext& context)> make_rule = nullptr;
   bool updates_here = true;  // with make_rule; otherwise the row says so

@@ -18,7 +18,7 @@ QuadraticJob alone(FakeServers& servers, const char* rule, std::int64_t steps) {
   job.workers = 1;
   job.steps = steps;
   job.b = {8};
-  job.make_client = [&servers](runtime::Runtime&, comm::Group&, int) { return servers.client(); };
+  job.make_client = [&servers](runtime::Runtime&, comm::Group&) { return servers.client(); };
   return job;
 }
 
@@ -199,7 +199,7 @@ TEST(ServerRuleAlone, WhatIsNoParameterStaysTheWorkersOwn) {
     job.options.push_steps = 2, job.options.fetch_steps = 2;
     job.gradient = [](const GradientAt& at) { return at.elem < 2 ? at.x - 8.0F : 0.0F; };
     job.options.elasticity = 0.25;
-    job.make_client = [&servers](runtime::Runtime&, comm::Group&, int) {
+    job.make_client = [&servers](runtime::Runtime&, comm::Group&) {
       return std::make_unique<FirstTwo>(servers.client());
     };
     const QuadraticRun result = run_well(job);

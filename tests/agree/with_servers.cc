@@ -68,11 +68,11 @@ void add_servers(QuadraticJob& job, int num_servers, Counts* counts) {
     counted->counts = counts == nullptr ? nullptr : &(*counts)[static_cast<std::size_t>(number)];
     return counted;
   };
-  job.make_client = [=](runtime::Runtime& rt, comm::Group& world, int worker) {
+  job.make_client = [=](runtime::Runtime& rt, comm::Group& world) {
     std::vector<int> ranks(static_cast<std::size_t>(num_servers));
     std::iota(ranks.begin(), ranks.end(), num_workers);
     const server::LinkCoding link = link_coding_of(*row, rule_options);
-    return server::make_client(rt, world.mailbox(), worker, ranks, layout, keys, link);
+    return server::make_client(rt, world.mailbox(), ranks, layout, keys, link);
   };
 }
 

@@ -217,6 +217,12 @@ TEST(Linear, TalksToNeighboursOnly) {
       }
 }
 
+TEST(Spec, SaysHowManyRanksAndElementsThereMayBe) {
+  EXPECT_EQ(check_spec(spec_of(Kind::kAllreduce, 0, -2)).message(),
+            "[collective] got 0 ranks and -2 elements, expected at least 1 rank and 0 or more elements");
+  EXPECT_TRUE(check_spec(spec_of(Kind::kAllreduce, 1, 0)).ok());
+}
+
 TEST(Spec, RefusesRootsCountsAndEdgesThatMakeNoSense) {
   ScheduleSpec spec = spec_of(Kind::kGather, 3, 10);
   spec.root = 3;

@@ -1,5 +1,5 @@
 // Replays the corpora of all fuzz targets, and walks the table of targets: each has a program, a row and a
-// corpus.
+// corpus. Fuzzing itself belongs to ./run test --full.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <functional>
 #include <iterator>
 #include <set>
-#include <sstream>
 
 #include "tests/fuzz/arrays_target.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/csv_target.h"
 #include "tests/fuzz/frame_target.h"
 #include "tests/fuzz/graph_target.h"
@@ -57,30 +57,38 @@ std::vector<Target> all_targets() {
   return targets;
 }
 
-fs::path fuzz_folder() {
-  const char* root = std::getenv("TRIREME_SOURCE_DIR");
-  return fs::path(root != nullptr ? root : ".") / "tests/fuzz";
-}
-
 class FuzzCorpus : public ::testing::TestWithParam<Target> {};
 
 TEST_P(FuzzCorpus, IsReadAsItsNamesSayAndSmall) {
   int valid = 0, bad = 0;
-  std::uintmax_t total_bytes = 0;
-  for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus" / GetParam().name)) {
-    std::ifstream in(entry.path(), std::ios::binary);
-    const Bytes bytes = to_bytes(std::string(std::istreambuf_iterator<char>(in), {}));
+  std::size_t total_bytes = 0;
+  const auto replay = [&](const Bytes& bytes) {
     total_bytes += bytes.size();
-    const std::string name = entry.path().filename().string();
     const bool read = GetParam().run(bytes);
-    if (name.starts_with("valid_") || name.starts_with("bad_")) {
-      EXPECT_EQ(read, name.starts_with("valid_")) << entry.path();
-    }
     ++(read ? valid : bad);
+    return read;
+  };
+  for (const fs::path& path : fuzz::named_units(GetParam().name)) {
+    const std::string name = path.filename().string();
+    const bool read = replay(fuzz::contents(path));
+    if (name.starts_with("valid_") || name.starts_with("bad_")) {
+      EXPECT_EQ(read, name.starts_with("valid_")) << path;
+    }
   }
+  for (const Bytes& unit : fuzz::found_units(GetParam().name)) replay(unit);
   EXPECT_GE(valid, 3);
   EXPECT_GE(bad, 2);
   EXPECT_LT(total_bytes, 300'000U);
+}
+
+// So that merging again what is there changes nothing.
+TEST_P(FuzzCorpus, FoundUnitsAreSortedBySizeThenContentWithoutRepeats) {
+  const std::vector<Bytes> units = fuzz::found_units(GetParam().name);
+  for (std::size_t i = 1; i < units.size(); ++i) {
+    const Bytes &before = units[i - 1], &unit = units[i];
+    EXPECT_TRUE(before.size() < unit.size() || (before.size() == unit.size() && before < unit))
+        << "unit " << i << " of " << units.size();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FuzzCorpus, ::testing::ValuesIn(all_targets()),
@@ -92,15 +100,20 @@ TEST(FuzzTargets, TableProgramsAndCorporaAreTheSameSet) {
     here.insert(target.name);
     sources.insert(target.name.starts_with("codec_") ? "codec" : target.name);
   }
-  std::ifstream table(fuzz_folder() / "targets.txt");
+  std::ifstream table(fuzz::fuzz_folder() / "targets.txt");
   for (std::string line; std::getline(table, line);)
     if (!line.empty() && line[0] != '#') rows.insert(line.substr(0, line.find(' ')));
-  for (const auto& entry : fs::directory_iterator(fuzz_folder())) {
+  for (const auto& entry : fs::directory_iterator(fuzz::fuzz_folder())) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with("_fuzz.cc")) programs.insert(name.substr(0, name.size() - 8));
   }
-  for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus"))
-    corpora.insert(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(fuzz::fuzz_folder() / "corpus")) {
+    if (entry.is_directory())
+      corpora.insert(entry.path().filename().string());
+    else
+      EXPECT_TRUE(here.contains(entry.path().stem().string()) && entry.path().extension() == ".found")
+          << entry.path() << " belongs to no target";
+  }
   EXPECT_EQ(rows, here);
   EXPECT_EQ(programs, sources);
   EXPECT_EQ(corpora, here);

@@ -5,11 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/graph_target.h"
 #include "tests/graph/random_graph.h"
 #include "trireme/base/json.h"
@@ -169,27 +167,11 @@ TEST(Serialize, AGraphThatDoesNotVerifyIsRefused) {
 }
 
 // ---- The corpus of the fuzz target
-std::vector<std::filesystem::path> corpus() {
-  const char* root = std::getenv("TRIREME_SOURCE_DIR");
-  const auto dir = std::filesystem::path(root ? root : ".") / "tests/fuzz/corpus/graph";
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-Bytes contents(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return trireme::to_bytes(std::string(std::istreambuf_iterator<char>(in), {}));
-}
-
 TEST(GraphFuzz, TheCorpusIsReadAsItsNamesSay) {
   int valid = 0;
-  for (const auto& path : corpus()) {
-    const std::string name = path.filename().string();
-    const bool expected = name.starts_with("valid_");
-    const bool read = run_graph_target(contents(path));
-    if (name.starts_with("found_")) continue;  // by fuzzing: only must not crash
-    EXPECT_EQ(read, expected) << path;
+  for (const auto& path : fuzz::named_units("graph")) {
+    const bool expected = path.filename().string().starts_with("valid_");
+    EXPECT_EQ(run_graph_target(fuzz::contents(path)), expected) << path;
     valid += expected;
   }
   EXPECT_GE(valid, 4);
@@ -197,8 +179,7 @@ TEST(GraphFuzz, TheCorpusIsReadAsItsNamesSay) {
 
 TEST(GraphFuzz, ThousandsOfMutationsNeverCrash) {
   std::vector<Bytes> seeds;
-  for (const auto& path : corpus())
-    if (!path.filename().string().starts_with("found_")) seeds.push_back(contents(path));
+  for (const auto& path : fuzz::named_units("graph")) seeds.push_back(fuzz::contents(path));
   Philox rng(2024);
   const auto below = [&](std::size_t n) {
     return static_cast<std::size_t>(rng.next_below(static_cast<std::uint32_t>(std::max<std::size_t>(n, 1))));

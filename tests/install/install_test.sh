@@ -26,7 +26,8 @@ passes "$prefix/bin/trireme" version
 mkdir "$scratch/outside"
 fence cmake >"$scratch/outside/CMakeLists.txt"
 fence cpp >"$scratch/outside/main.cc"
-passes cmake -S "$scratch/outside" -B "$scratch/outside/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
+# Ninja, which ./run installs; CMake's default would need make.
+passes cmake -G Ninja -S "$scratch/outside" -B "$scratch/outside/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
 passes cmake --build "$scratch/outside/build"
 [[ $("$scratch/outside/build/outside") == "graph 16, imperative 16" ]] ||
   fail "the program outside printed: $("$scratch/outside/build/outside" 2>&1)"

@@ -4,8 +4,9 @@
   oracle_test.py --writer TEST_IO [--deps FOLDER]
 
 Without --deps: a reader of both formats written here from their descriptions, with the standard library alone.
-With --deps: the public packages of tools/oracles.txt, installed into FOLDER/oracles. Exit code 77: they cannot be
-had here (no PyPI); the reader without packages has run then too, and says so.
+With --deps: the public packages of tools/oracles.txt, installed into FOLDER/oracles. Exit code 77: no package index
+(PyPI or the one pip is told to use) can be reached; the reader without packages has run then too, and says so. A
+package that cannot be installed although the index answers is a failure.
 """
 import argparse
 import hashlib
@@ -189,23 +190,53 @@ def read_with_packages(folder):
           f"{len(seen)} tensors, {sum(map(len, found.values()))} scalars")
 
 
+def pip(python, *arguments):
+    """The patience that the user gave pip counts; 60 s otherwise, since a cold cache between here and PyPI is slow."""
+    patience = [] if "PIP_DEFAULT_TIMEOUT" in os.environ else ["--timeout", "60"]
+    return [python, "-m", "pip", arguments[0], "--disable-pip-version-check", "--quiet", "--retries", "3", *patience,
+            "--only-binary", ":all:", *arguments[1:]]
+
+
+def run(command, seconds):
+    """None, or why it failed: pip's first lines have the cause, its last one only that there is no such package."""
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return f"{' '.join(map(str, command[:4]))} took more than {seconds} s"
+    lines = (done.stderr + done.stdout).strip().splitlines()
+    return None if done.returncode == 0 else "\n".join(lines[:3] + lines[-1:]) or f"{command} failed"
+
+
+def index_answers(python):
+    """Whether pip gets anything at all: a small package without dependencies."""
+    with tempfile.TemporaryDirectory() as name:
+        return run(pip(python, "download", "--no-deps", "--no-cache-dir", "--dest", name, "packaging"), 120) is None
+
+
+def install(python):
+    """(None, or why the packages cannot be installed; whether an index answers)."""
+    why = run(pip(python, "install", "-r", REQUIREMENTS), 300)
+    return why, why is None or index_answers(python)
+
+
 def python_with_packages(deps):
-    """The Python of a virtual environment that has the packages, or why there is none."""
+    """(Python of a virtual environment with the packages, or None; why not; whether an index answers)."""
     folder = deps / "oracles"
     python, stamp = folder / "bin" / "python", folder / "requirements.txt"
     if stamp.exists() and stamp.read_bytes() == REQUIREMENTS.read_bytes() and python.exists():
-        return python, ""
-    for command in ([sys.executable, "-m", "venv", "--clear", folder],
-                    [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--retries", "1",
-                     "--timeout", "15", "--only-binary", ":all:", "-r", REQUIREMENTS]):
-        try:
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=400)
-        except subprocess.TimeoutExpired:
-            return None, f"{command[2:4]} did not end in time"
-        if done.returncode != 0:
-            return None, (done.stdout + done.stderr).strip().splitlines()[-1:] or f"{command} failed"
+        return python, "", True
+    # A Python from elsewhere may lack what Debian's package python3-venv brings.
+    for base in dict.fromkeys([sys.executable, "/usr/bin/python3"]):
+        why = run([base, "-m", "venv", "--clear", folder], 120)
+        if why is None:
+            break
+    else:
+        return None, why, True
+    why, reachable = install(python)
+    if why is not None:
+        return None, why, reachable
     stamp.write_bytes(REQUIREMENTS.read_bytes())
-    return python, ""
+    return python, "", True
 
 
 def main():
@@ -222,7 +253,8 @@ def main():
         read_plainly(pathlib.Path(name))
         if args.deps is None:
             return 0
-        python, why = python_with_packages(args.deps)
+        python, why, reachable = python_with_packages(args.deps)
+        check(python is not None or not reachable, "the packages of", REQUIREMENTS, "cannot be installed:", why)
         if python is None:
             print("=" * 100)
             print("[oracle] THE PUBLIC PACKAGES CANNOT BE INSTALLED HERE, so what we write was NOT read with them:", why)
@@ -232,4 +264,5 @@ def main():
         return subprocess.run([str(python), __file__, "--read-with-packages", name], check=False).returncode
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

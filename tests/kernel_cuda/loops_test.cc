@@ -305,7 +305,6 @@ TEST(CudaTexts, OfHugeTensorsCompile) {
 }
 
 // ---- Values at the edges
-// ---------------------------------------------------------------------------------------
 
 Tensor edges() {
   constexpr double kInf = std::numeric_limits<double>::infinity();

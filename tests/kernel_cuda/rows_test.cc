@@ -212,7 +212,6 @@ TEST(CudaRowTexts, OfHugeTensorsCompile) {
 }
 
 // ---- Operands of other dtypes
-// -------------------------------------------------------------------------------
 
 // An op in f32 with the inputs and outputs of the masks in bf16.
 struct Mixed {
@@ -284,7 +283,6 @@ TEST_P(CudaMixed, ComeToWhatCastsAroundTheOpComeTo) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, CudaMixed, ::testing::Range(0, static_cast<int>(mixed().size())));
 
 // ---- Values that are not finite
-// -----------------------------------------------------------------------------
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/frame_target.h"
 #include "trireme/base/crc32c.h"
 #include "trireme/base/rng.h"
@@ -140,18 +138,9 @@ TEST(Frame, EveryDamagedBitOfAPayloadIsFoundAndTheFailureSticks) {
 
 // ---- The corpus of the fuzz target
 std::vector<Bytes> corpus() {
-  const char* root = std::getenv("TRIREME_SOURCE_DIR");
-  const auto dir = std::filesystem::path(root ? root : ".") / "tests/fuzz/corpus/frame";
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  std::vector<Bytes> out;
-  for (const auto& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    out.push_back(to_bytes(text));
-  }
-  return out;
+  std::vector<Bytes> units = fuzz::found_units("frame");
+  for (const auto& path : fuzz::named_units("frame")) units.push_back(fuzz::contents(path));
+  return units;
 }
 
 TEST(Frame, CorpusOfTheFuzzTargetHoldsRightAndWrongFrames) {

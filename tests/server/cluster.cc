@@ -52,7 +52,7 @@ Task<void> work(Play& play, Runtime& rt, comm::Group& group, int rank) {
   Cluster& c = play.cluster;
   std::vector<int> ranks;
   for (int s = 0; s < c.servers; ++s) ranks.push_back(c.rank_of(s));
-  const auto client = make_client(rt, group.mailbox(), rank, ranks, play.layout, c.keys, c.link);
+  const auto client = make_client(rt, group.mailbox(), ranks, play.layout, c.keys, c.link);
   const Worker worker{rt, group, *client, rank};
   c.worker_status[static_cast<std::size_t>(rank)] = co_await c.work(worker);
   --play.workers_left;

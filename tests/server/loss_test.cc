@@ -114,7 +114,7 @@ TEST(Loss, ClientsOfAnotherLayoutAreTheVerdict) {
   c.work = [](Worker w) -> Task<Status> {
     const std::vector<Key> other{key_of("w", 32)};
     const std::vector<int> ranks{2};
-    const auto client = make_client(w.rt, w.group.mailbox(), w.worker, ranks, *make_layout(other, 1), other);
+    const auto client = make_client(w.rt, w.group.mailbox(), ranks, *make_layout(other, 1), other);
     if (w.worker == 1) co_return co_await client->init(0, tensor_of(Vector(32)));
     const Tensor into = tensor_of(Vector(64));
     const Result<Version> read = co_await w.client.pull(0, into, 0);

@@ -78,7 +78,8 @@ std::vector<Holding> blocks(const ScheduleSpec& spec, int only) {
 
 Status check_spec(const ScheduleSpec& spec) {
   if (spec.world < 1 || spec.count < 0)
-    return error(Code::kInvalid, "[collective] {} ranks and {} elements: expected at least one and none",
+    return error(Code::kInvalid,
+                 "[collective] got {} ranks and {} elements, expected at least 1 rank and 0 or more elements",
                  spec.world, spec.count);
   if (has_root(spec.kind) && (spec.root < 0 || spec.root >= spec.world))
     return error(Code::kInvalid, "[collective] {} root is not a rank: got {}, expected 0..{}",

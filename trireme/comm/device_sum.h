@@ -4,9 +4,8 @@
 // that of its first shard was. The *way* they are added:
 //   alone   one rank: on its GPU.
 //   mapped  ranks of one host that see each other's GPU memory, as one process or by CUDA IPC. All meet,
-//   every
-//           rank adds its chunk of all shards and writes it to everybody, all meet again. Nothing passes
-//           through the host.
+//           every rank adds its chunk of all shards and writes it to everybody, all meet again. Nothing
+//           passes through the host.
 //   nccl    a rank adds its own shards, then NCCL does the rest.
 //   staged  with a codec only: messages pass through the host.
 // Alone, mapped and staged add along the fixed tree over shards: the same bits for any number of ranks.

@@ -57,7 +57,6 @@ Result<std::shared_ptr<const ReadyProgram>> ProgramCache::get(const collective::
   if (entries_.size() >= kMaxPrograms)
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.used < b.used; }));
-  ++num_built_;
   entries_.push_back({spec, algorithm, rank, program, ++clock_});
   return program;
 }

@@ -35,7 +35,6 @@ class ProgramCache {
   Result<std::shared_ptr<const ReadyProgram>> get(const collective::ScheduleSpec& spec,
                                                   const std::string& algorithm, int rank,
                                                   const cost::CommModel& model);
-  std::size_t num_built() const { return num_built_; }
 
  private:
   struct Entry {
@@ -47,7 +46,6 @@ class ProgramCache {
   };
   std::vector<Entry> entries_;
   std::uint64_t clock_ = 0;
-  std::size_t num_built_ = 0;
 };
 
 }  // namespace trireme::comm

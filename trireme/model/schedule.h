@@ -8,8 +8,8 @@
 //   polynomial   f + (1 - f) (1 - q)^power
 //   exponential  factor^q: lr factor is reached at the end
 //   one-cycle    as cosine to f = 1 / (start_divisor 1e4), and its warm-up (0.3 unless given) is half a
-//   cosine up
-//                from 1 / start_divisor: PyTorch's OneCycleLR without its cycle of momentum (Smith 2018)
+//                cosine up from 1 / start_divisor: PyTorch's OneCycleLR without its cycle of momentum
+//                (Smith 2018)
 // and before it, unless one-cycle, rises linearly from lr warmup_start, which is not zero: the first step
 // counts.
 #pragma once

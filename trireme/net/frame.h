@@ -70,8 +70,6 @@ class FrameParser {
   std::uint32_t payload_left() const { return payload_left_; }
   // These bytes were the next of the payload (not more than payload_left()).
   void took(ByteView payload);
-  // Between two frames: the end of the stream here loses nothing.
-  bool at_boundary() const { return state_ == State::kInHeader && filled_ == 0; }
 
  private:
   enum class State : std::uint8_t { kInHeader, kInPayload, kInTrailer };

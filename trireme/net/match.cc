@@ -114,11 +114,6 @@ std::optional<ArrivedMessage> Matcher::take_arrived(int peer, const Identity& id
   return message;
 }
 
-bool Matcher::has_recv(int peer, const Identity& id) const {
-  const std::uint32_t at = find(peer, id);
-  return at != kNone && entries_[at].holds_recvs;
-}
-
 void Matcher::add_recv(int peer, const Identity& id, const PendingRecv& recv) {
   const std::uint32_t node = new_node();
   Node& n = nodes_[node];

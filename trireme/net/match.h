@@ -35,7 +35,6 @@ class Matcher {
   // The oldest waiting recv for the key, if any.
   std::optional<PendingRecv> take_recv(int peer, const Identity& id);
   std::optional<ArrivedMessage> take_arrived(int peer, const Identity& id);
-  bool has_recv(int peer, const Identity& id) const;
   // Precondition: take_arrived (take_recv) of the same key just found nothing.
   void add_recv(int peer, const Identity& id, const PendingRecv& recv);
   void add_arrived(int peer, const Identity& id, ArrivedMessage message);

@@ -23,7 +23,7 @@
 namespace trireme::op {
 
 // ---- Attributes
-// -----------------------------------------------------------------------------------------------------
+
 using AttrValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, DType>;
 
 // Typed attributes in the order of the OpDef's declaration. Complete after `complete_attrs`: every declared
@@ -55,8 +55,8 @@ struct AttrSpec {
 };
 
 // ---- Gradients
-// ------------------------------------------------------------------------------------------------------ An
-// edge of the graph under construction: output `index` of node `node`.
+
+// An edge of the graph under construction: output `index` of node `node`.
 struct Value {
   std::int32_t node = -1;
   std::int32_t index = 0;
@@ -67,7 +67,7 @@ struct Value {
 struct OpDef;
 
 // ---- Dtypes
-// ---------------------------------------------------------------------------------------------------------
+
 // Which dtypes input 0 may have (inputs that go with it have the same one): a set of bits 1 << DType.
 using DTypeSet = std::uint16_t;
 constexpr DTypeSet only(DType d) { return static_cast<DTypeSet>(1U << static_cast<unsigned>(d)); }
@@ -109,7 +109,7 @@ class GradBuilder {
 using Grads = std::vector<Value>;  // one per input; null where there is none
 
 // ---- Kernels
-// --------------------------------------------------------------------------------------------------------
+
 // Threads of one kernel: exactly `width` fixed slices, so results depend on the width and on nothing else.
 class Parallel {
  public:
@@ -162,8 +162,8 @@ struct KernelRow {
 };
 
 // ---- Layout rules
-// --------------------------------------------------------------------------------------------------- One way
-// to cut an op over ranks: per input and output the dimension that is cut, or one of these.
+
+// One way to cut an op over ranks: per input and output the dimension that is cut, or one of these.
 inline constexpr int kReplicate = -1;
 inline constexpr int kPartial = -2;  // outputs only: the pieces must be added
 struct LayoutOption {
@@ -172,7 +172,7 @@ struct LayoutOption {
 };
 
 // ---- Traits
-// ---------------------------------------------------------------------------------------------------------
+
 enum Trait : std::uint32_t {
   kNoTraits = 0,
   kElementwise = 1U << 0,  // output element i depends on input elements i only (after broadcasting)
@@ -186,7 +186,7 @@ enum Trait : std::uint32_t {
 };
 
 // ---- OpDef
-// ----------------------------------------------------------------------------------------------------------
+
 struct OpDef {
   std::string_view name;
   std::string_view doc;

@@ -2,8 +2,7 @@
 //
 //   real    (runtime/real/):    one loop thread per Runtime, a compute pool, the operating system.
 //   virtual (runtime/virtual/): many Runtimes in one thread and one virtual clock, machines and links by
-//   model, faults
-//                               from a seed. The same seed gives the same trace.
+//                               model, faults from a seed. The same seed gives the same trace.
 //
 // No product code reaches clocks, threads, sleeps, sockets, processes or files any other way.
 //

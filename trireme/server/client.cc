@@ -221,9 +221,8 @@ Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tens
   co_return version;
 }
 
-std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, int /*worker*/,
-                                    std::vector<int> server_ranks, Layout layout, std::vector<Key> keys,
-                                    const LinkCoding& link) {
+std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> server_ranks,
+                                    Layout layout, std::vector<Key> keys, const LinkCoding& link) {
   Result<std::vector<SharedCoder>> coders = slice_coders(link, layout, keys);
   TR_CHECK(coders.ok(), "a coded link that does not fit: {}", coders.status().to_string());
   Result<std::vector<FactorSlice>> factors = slice_factors(link.factors, layout, keys);

@@ -49,8 +49,7 @@ struct MeetingTicket {
   std::int32_t index = 0, num_present = 1;  // shares of the evaluation
   std::int32_t parts = 0;                   // bits: 1 test, 2 validation
   std::int32_t saves = 0;                   // a checkpoint is made
-  std::int32_t last_to_come = 0;            // the worker that the others waited for
-  std::int32_t unused = 0;
+  std::int64_t last_to_come = 0;            // the worker that the others waited for
 };
 
 inline constexpr std::int32_t kTestBit = 1, kValidationBit = 2;     // of MeetingTicket::parts

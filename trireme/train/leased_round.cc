@@ -264,7 +264,7 @@ Task<Status> Round::finish() {
   co_return co_await writer_.finish();
 }
 
-Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& roles, double /*own_drift*/) {
+Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& roles) {
   const plan::Plan& plan = start_.prepared->plan;
   Summary s;
   s.job = c_.job.name;

@@ -32,7 +32,7 @@ class Round {
   runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
                                   io::NamedTensors servers);
   runtime::Task<Status> finish();  // what is being written
-  runtime::Task<Result<Summary>> summarise(Coordinator& coordinator, const Roles& roles, double own_drift);
+  runtime::Task<Result<Summary>> summarise(Coordinator& coordinator, const Roles& roles);
 
  private:
   bool writes() const { return !c_.run_dir.empty(); }

@@ -104,7 +104,8 @@ Task<Result<Go>> LeasedWorker::meet() {
   if (!let_in.ok()) co_return let_in.status();
   share_.exposed_seconds += to_seconds(rt_.now() - arrived);
   share_.waiting_seconds += to_seconds(rt_.now() - arrived);
-  if (ticket.last_to_come != group_.rank()) waited_for_[ticket.last_to_come] += rt_.now() - arrived;
+  const int last_to_come = static_cast<int>(ticket.last_to_come);
+  if (last_to_come != group_.rank()) waited_for_[last_to_come] += rt_.now() - arrived;
   if (chief()) rounds_->on_meeting();
   TR_CO_RETURN_IF_ERROR(co_await replica_->settle());
   drift_ = co_await replica_->drift();
@@ -192,7 +193,7 @@ Task<Result<Summary>> LeasedWorker::run() {
   if (status.ok()) status = co_await farewell();
   if (!status.ok() && rounds_ != nullptr) (void)co_await rounds_->finish();  // a checkpoint under way
   if (!status.ok()) co_return status;
-  if (chief()) co_return co_await rounds_->summarise(*coordinator_, roles_, drift_);
+  if (chief()) co_return co_await rounds_->summarise(*coordinator_, roles_);
   Summary s;
   s.job = c_.job.name;
   s.workers = roles_.workers;

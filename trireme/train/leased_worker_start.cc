@@ -18,8 +18,8 @@ Task<Status> LeasedWorker::make_replica() {
     TR_CO_ASSIGN_OR_RETURN(const ServerPlan servers, plan_servers(c_.job, *start_.prepared, roles_));
     TR_CO_RETURN_IF_ERROR(server::slice_coders(servers.link, servers.layout, servers.keys).status());
     TR_CO_RETURN_IF_ERROR(server::slice_factors(servers.link.factors, servers.layout, servers.keys).status());
-    client_ = server::make_client(rt_, mail_, group_.rank(), roles_.server_ranks, servers.layout,
-                                  servers.keys, servers.link);
+    client_ =
+        server::make_client(rt_, mail_, roles_.server_ranks, servers.layout, servers.keys, servers.link);
     links.servers = client_.get();
   }
   if (row_.shares_weights) {

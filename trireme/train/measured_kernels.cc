@@ -201,7 +201,7 @@ Task<Result<std::string>> fastest_row(runtime::Runtime& rt, const Contest& c, in
 }
 
 // ---- What is remembered
-// ------------------------------------------------------------------------------------------------------------
+
 Task<std::string> machine_text(runtime::Runtime& rt) {
   std::string processor = "unknown";
   const Result<Bytes> info = co_await rt.files().read("/proc/cpuinfo");

@@ -191,7 +191,6 @@ io::NamedTensors Replica::parameters() const { return parts_->named(parts_->vari
 io::NamedTensors Replica::state() const { return parts_->named(parts_->variables, true); }
 Status Replica::publish() { return parts_->mirror != nullptr ? parts_->mirror->upload_all() : Status(); }
 const SampleOrder& Replica::order() const { return parts_->feed->order(); }
-const data::PrefetchCounters& Replica::feed_counters() const { return parts_->feed->counters(); }
 std::vector<exec::Profile> Replica::profiles() const {
   std::vector<exec::Profile> all;
   for (const Shard& shard : parts_->shards)

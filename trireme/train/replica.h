@@ -136,7 +136,6 @@ class Replica {
   io::NamedTensors state() const;
 
   const SampleOrder& order() const;
-  const data::PrefetchCounters& feed_counters() const;
   // Spans of later steps go there; null: nowhere.
   void trace_to(std::vector<StepSpan>* spans);
   // On a GPU, where steps follow each other without the host; else null.

@@ -34,7 +34,7 @@ class BenchWorker {
       : rt_(rt), workers_(workers), play_(play) {
     std::vector<int> ranks;
     for (int s = 0; s < play.setup.servers; ++s) ranks.push_back(play.setup.workers + s);
-    client_ = server::make_client(rt, group.mailbox(), group.rank(), ranks, play.layout, play.keys);
+    client_ = server::make_client(rt, group.mailbox(), ranks, play.layout, play.keys);
   }
 
   Task<Status> run() {

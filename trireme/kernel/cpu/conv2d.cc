@@ -32,7 +32,7 @@ float* workspace(const op::KernelArgs& args, std::int64_t elems_per_slice, int s
 std::size_t as_bytes(std::int64_t elems) { return static_cast<std::size_t>(elems) * sizeof(float); }
 
 // ---- Forward
-// --------------------------------------------------------------------------------------------------------
+
 std::int64_t forward_elems(const ConvShape& s) {
   return s.is_pointwise() ? 0 : frame_elems(s) + column_elems(s, /*wide=*/false);
 }
@@ -129,7 +129,7 @@ void forward(op::KernelArgs& args) {
 }
 
 // ---- Gradient of the input
-// ------------------------------------------------------------------------------------------
+
 std::int64_t wide_dy_elems(const ConvShape& s) {
   return (s.group_o() * block_rows(s) * column_width(s, s.stride_w == 1) + 15) / 16 * 16;
 }
@@ -211,7 +211,7 @@ void input_grad(op::KernelArgs& args) {
 }
 
 // ---- Gradient of the filter
-// -----------------------------------------------------------------------------------------
+
 std::int64_t filter_elems(const ConvShape& s) { return (s.o * s.taps() + 15) / 16 * 16; }
 // Frame and columns, then the partial filter gradient (of slice 0 unused).
 std::int64_t filter_grad_elems(const ConvShape& s) { return forward_elems(s) + filter_elems(s); }

@@ -174,7 +174,7 @@ void Plan::run(const dnnl::engine& engine, Kind kind, std::byte* x, std::byte* f
 }
 
 // ---- Rows
-// -----------------------------------------------------------------------------------------------------------
+
 // Parts differ by at most one image: two plans serve them all. Filters are in the primitives' order once for
 // all parts; partial gradients are added in that order, and the sum is moved.
 class ConvState final : public op::KernelState {

@@ -3,8 +3,8 @@
 // their own; where these would be thin every step is cut over the gates instead, so that a thread keeps its
 // part of W_hh in its cache. W_hh is transposed once: libraries multiply few rows by a transposed matrix at
 // half their speed.
-//   forward   Z = b + X W_ih^T;  for t: Z_t += h W_hh^T, h = cell(Z_t)            (gru keeps the two sums
-//   apart) backward  for t from the last: dZ_t = cell'(Z_t), dh += dZ_t W_hh
+//   forward   Z = b + X W_ih^T;  for t: Z_t += h W_hh^T, h = cell(Z_t)            (gru keeps both sums)
+//   backward  for t from the last: dZ_t = cell'(Z_t), dh += dZ_t W_hh
 //             dX = dZ W_ih;  dW_ih = dZ^T X;  dW_hh = dZ^T H;  db = column sums of dZ
 #pragma once
 

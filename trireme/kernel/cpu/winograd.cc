@@ -269,7 +269,7 @@ void filter_grad(const ConvShape& s, bool channels_last, op::KernelArgs& args) {
 }
 
 // ---- Rows
-// -----------------------------------------------------------------------------------------------------------
+
 void run(const ConvShape& s, ConvKind pass, bool last, op::KernelArgs& args) {
   pass == ConvKind::kFilterGrad ? filter_grad(s, last, args) : convolve(s, pass, last, args);
 }

@@ -139,7 +139,6 @@ Made make_attention_grad_fused(const CudaQuery& q) {
 }
 
 // ---- Packed
-// ---------------------------------------------------------------------------------------------------
 
 namespace {
 // Bytes from q to k, and from k to v, in a row.

@@ -3,8 +3,7 @@
 // becomes one of 4 x 4 over 12 channels: tensor cores are filled with fewer zeros, and every pixel is read by
 // fewer taps.
 //   X[n, i, j, (r, t, c)] = x[n, i S_h + r - pad_h, j S_w + t - pad_w, c]
-//   W[o, a, b, (r, t, c)] = w[o, a S_h + r, b S_w + t, c]     0 outside; dilated filters have zeros between
-//   taps
+//   W[o, a, b, (r, t, c)] = w[o, a S_h + r, b S_w + t, c]     0 outside; zeros between taps if dilated
 // so that y = conv(x, w) = conv(X, W) with strides of 1 and no padding. Channels of blocks are padded to
 // whole packs.
 #pragma once

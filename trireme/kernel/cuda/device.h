@@ -123,7 +123,6 @@ class CudaStream final : public Stream {
 };
 
 // ---- For kernels
-// ----------------------------------------------------------------------------------------------
 
 struct Dim {
   unsigned x = 1, y = 1, z = 1;

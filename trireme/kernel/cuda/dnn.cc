@@ -36,7 +36,6 @@ Dims row_major(const Dims& dims) {
 Dims channels_last(const Dims& d) { return {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}; }
 
 // ---- Descriptors
-// ----------------------------------------------------------------------------------------------
 
 DnnDescriptor::DnnDescriptor(const Libraries& lib, cudnnBackendDescriptorType_t type) : lib_(&lib) {
   note(lib.cudnnBackendCreateDescriptor(type, &raw_));
@@ -74,7 +73,6 @@ void DnnDescriptor::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeT
 }
 
 // ---- Building
-// -------------------------------------------------------------------------------------------------
 
 DnnDescriptor& DnnGraph::add(cudnnBackendDescriptorType_t type) {
   all_.push_back(std::make_unique<DnnDescriptor>(lib_, type));

@@ -22,7 +22,6 @@ constexpr int kThreads = 256;
 constexpr int kMaxTurns = 4;  // kept or folded dimensions in turns: half of kMaxRank
 
 // ---- Texts
-// ----------------------------------------------------------------------------------------------------
 
 // A fold whose state is one number: what nothing comes to, how two are joined, what becomes of the last.
 struct NumberFold {
@@ -196,7 +195,6 @@ extern "C" __global__ void merge_parts(const State* parts, void* out, i64 result
 )cuda";
 
 // ---- Shapes
-// ---------------------------------------------------------------------------------------------------
 
 struct Dims {  // as in the text
   std::int64_t size[kMaxTurns] = {}, stride[kMaxTurns] = {};
@@ -274,7 +272,6 @@ FoldPlan plan_fold(const TensorType& x, const op::detail::Axes& axes) {
 }
 
 // ---- Making
-// ---------------------------------------------------------------------------------------------------
 
 // `fold`: State, first, take, join and last of the text.
 Made make_fold(const CudaQuery& q, const op::detail::Axes& axes, std::string_view fold,

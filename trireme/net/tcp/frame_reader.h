@@ -32,7 +32,6 @@ class FrameReader {
 
   bool stands() const { return stands_; }  // begin_frame said: not now
   bool ended() const { return ended_; }    // the stream has, and all of it was handed out
-  bool in_frame() const { return !parser_.at_boundary(); }
   const Status& failure() const { return failure_; }
 
  private:

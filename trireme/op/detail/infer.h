@@ -33,7 +33,7 @@ inline std::vector<std::int64_t> dims_of(const Shape& s) { return {s.dims().begi
 Result<int> resolve_axis(std::string_view attr, std::int64_t given, const TensorType& t);
 
 // ---- Cost
-// -----------------------------------------------------------------------------------------------------------
+
 // Compulsory traffic: inputs read once, outputs written once.
 double io_bytes(TypeSpan in, TypeSpan out);
 inline double elems(const TensorType& t) { return static_cast<double>(t.shape.num_elems()); }

@@ -102,7 +102,7 @@ Types infer_compare_any(TypeSpan in, const Attrs& attrs);
 std::vector<LayoutOption> elementwise_layout(TypeSpan in, const Attrs& attrs);
 
 // ---- Gradients
-// ------------------------------------------------------------------------------------------------------
+
 // Flat almost everywhere: no gradient for any of the inputs.
 template <std::size_t kInputs>
 Result<Grads> flat(GradBuilder&) {

@@ -263,7 +263,6 @@ class Core final : public VirtualWorld {
   Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
   const std::shared_ptr<const VirtualProgram>& program() const { return program_; }
   TraceHash& trace() { return trace_; }
-  bool tearing_down() const { return tearing_down_; }
 
   TimerId at(Node* node, TimeNs when, Label label, Callback fn) {
     return queue_.push_callback(node, when, label, std::move(fn));

@@ -23,19 +23,16 @@ namespace trireme::runtime {
 // A fault that the world injects into one Runtime, once: at time `at`, or when it reaches fault_point(site,
 // index).
 //   kKill     dead from that moment: its events are dropped, its calls do nothing, its mailboxes and streams
-//   close,
-//             files that it wrote and did not sync go back to what was synced. At site "disk" inside a write
-//             or append, half of the bytes stay.
+//             close, files that it wrote and did not sync go back to what was synced. At site "disk" inside
+//             a write or append, half of the bytes stay.
 //   kPause    its events are held in order for `duration`, and what it still calls takes effect after that.
 //   kMiscall, kError  what fault_point returns; with a time instead of a site, what the next fault_point
-//   after it
-//             returns. kError at site "disk" fails that operation (its index counts the Runtime's file
-//             operations).
+//             after it returns. kError at site "disk" fails that operation (its index counts the Runtime's
+//             file operations).
 //   kSlow     its compute takes `factor` times as long, for `duration`.
 //   kMute     its packets are lost both ways for `duration`; nobody hears of it.
 //   kRestart  killed, and `duration` later its programs (start_program) begin anew in a new Runtime of the
-//   same
-//             name and machine, which has the files that were synced. Without programs: killed.
+//             same name and machine, which has the files that were synced. Without programs: killed.
 struct FaultSpec {
   enum class Kind : std::uint8_t { kKill, kPause, kMiscall, kError, kSlow, kMute, kRestart };
   Kind kind = Kind::kKill;
