@@ -1,4 +1,5 @@
 // docs/features.md counts what the tables hold, and README.md keeps to one screen of features.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
