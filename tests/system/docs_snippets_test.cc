@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "tests/system/binary.h"
+#include "trireme/graph/serialize.h"
 
 namespace trireme::system_test {
 namespace {
@@ -222,6 +223,62 @@ TEST(DocsSnippets, BlocksOutsideOfTheListAreRunOrSayWhyNot) {
   EXPECT_GE(pages_to_run().size(), 12U);
 }
 
+// Commands within the text: `./run ...`, as in the tables of features. What needs a GPU or other programs is
+// left out.
+std::vector<std::string> spans_of(const std::string& page) {
+  static const std::regex kSpan("`([^`]+)`");
+  const std::string text = read_page(page);
+  std::vector<std::string> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), kSpan); at != std::sregex_iterator(); ++at) {
+    const std::string command = command_of((*at)[1].str());
+    const bool foreign =
+        command.find("cuda") != std::string::npos || command.find("--against") != std::string::npos;
+    if (!command.empty() && !foreign && std::find(found.begin(), found.end(), command) == found.end())
+      found.push_back(command);
+  }
+  return found;
+}
+
+TEST(DocsSnippets, TheTablesOfFeaturesShowWhatTheySay) {
+  const Workspace w;
+  prepare(w);
+  fs::copy_file(w / "flowers.csv", w / "my.csv");
+  ASSERT_EQ(run_line(w, smaller("train")).code, 0);  // runs/digits-1, which other commands look at
+  for (const char* page : {"README.md", "docs/features.md"}) {
+    const std::vector<std::string> commands = spans_of(page);
+    EXPECT_GE(commands.size(), 6U) << page;
+    for (const std::string& command : commands) {
+      const Ran ran = run_line(w, smaller(command));
+      EXPECT_EQ(ran.code, 0) << page << ": " << smaller(command) << "\n" << ran.err;
+    }
+  }
+}
+
+// Fences in a language: a test takes each, or the line before says why not.
+const std::map<std::string, std::string> kTestedFences = {
+    {"docs/quick_start.md", "toml csv"},               // tests/system/quick_start_test.cc
+    {"docs/how_to_own_model.md", "cpp json toml"},     // tests/model/docs_test.cc, and below
+    {"docs/how_to_use_as_a_library.md", "cmake cpp"},  // tests/install
+    {"docs/add_an_op.md", "cpp"},                      // below
+    {"docs/format_graph.md", "json"},                  // below
+};
+
+TEST(DocsSnippets, EveryFenceIsTestedOrSaysWhyNot) {
+  for (const std::string& page : all_pages()) {
+    std::istringstream lines(read_page(page));
+    std::string before;
+    for (std::string line; std::getline(lines, line); before = line) {
+      const std::size_t at = line.find("```");
+      if (at == std::string::npos || at != line.find_first_not_of(' ') || at + 3 == line.size()) continue;
+      const std::string language = line.substr(at + 3);
+      const auto tested = kTestedFences.find(page);
+      const bool known = tested != kTestedFences.end() && tested->second.find(language) != std::string::npos;
+      EXPECT_TRUE(known || !reason_of(before).empty())
+          << page << ": a fence of " << language << " that no test takes";
+    }
+  }
+}
+
 // A mark belongs to a block: one that marks nothing was left behind.
 TEST(DocsSnippets, EveryMarkIsBeforeASnippet) {
   for (const std::string& page : all_pages()) {
@@ -283,6 +340,22 @@ std::string fence_of(const std::string& page, const std::string& language) {
   if (begin == std::string::npos) return "";
   const std::size_t from = begin + opening.size();
   return text.substr(from, text.find("```", from) - from);
+}
+
+TEST(DocsSnippets, TheOpThatIsAddedIsTheOneOfTheTree) {
+  const std::string page = read_page("docs/add_an_op.md"), opening = "   ```cpp\n";
+  const std::size_t begin = page.find(opening);
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t from = begin + opening.size();
+  std::istringstream lines(page.substr(from, page.find("   ```", from) - from));
+  std::string shown;
+  for (std::string line; std::getline(lines, line);) shown += (line.empty() ? "" : line.substr(3)) + "\n";
+  EXPECT_EQ(shown, read_page("trireme/op/elementwise/softplus.cc"));
+}
+
+TEST(DocsSnippets, TheGraphInJsonReads) {
+  const auto graph = graph::parse_graph_json(fence_of("docs/format_graph.md", "json"));
+  EXPECT_TRUE(graph.ok()) << graph.status().to_string();
 }
 
 TEST(DocsSnippets, TheModelByLayersBuildsAndItsMistakeIsToldAsThePageSays) {
