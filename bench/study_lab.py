@@ -1,8 +1,8 @@
 """What scripts of studies work with: runs that are kept, the page, the command line. A study is one function and one row of a table
 {name: (function, title)}; the same function asks for what is missing and draws what is there."""
-import argparse, json, os, re, shutil, sys, tempfile, time
+import argparse, json, os, re, shutil, sys, tempfile, textwrap, time
 
-from study_plot import lines
+import study_plot
 from study_runs import ROOT, Run, run_all
 
 
@@ -11,7 +11,7 @@ class Lab:
 
     def __init__(self, args):
         self.args, self.quick, self.study, self.running = args, args.quick, "", False
-        self.page, self.wanted, self.results, self.drawing = [], [], {}, False
+        self.page, self.wanted, self.results = [], [], {}
         if os.path.exists(args.out):
             with open(args.out) as file:
                 self.results = json.load(file)
@@ -86,8 +86,11 @@ class Lab:
         return job, path + ["train.epochs=6", "train.eval_steps=100", "data.limit_test=2000", "train.checkpoint_steps=100000"], 0.985
 
     # ---- the page
-    def text(self, *lines_):
-        self.page += [*lines_, ""]
+    def text(self, *paragraphs):
+        for p in paragraphs:
+            as_it_is = p.startswith(("#", "    ", "!"))
+            self.page += [p] if as_it_is else textwrap.wrap(p, 110, break_long_words=False, break_on_hyphens=False)
+        self.page.append("")
 
     def table(self, head, rows):
         if not rows:
@@ -96,13 +99,9 @@ class Lab:
         self.page += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
         self.page += ["| " + " | ".join(str(c) for c in row) + " |" for row in rows] + [""]
 
-    def plot(self, draw, name, *args, **kw):
-        if self.drawing and (any(points for points in args[2].values()) if draw is lines else args[1]):
-            folder = os.path.splitext(self.args.page)[0]
-            os.makedirs(folder, exist_ok=True)
-            with open(os.path.join(folder, name + ".svg"), "w") as file:
-                file.write(draw(*args, **kw))
-            self.text(f"![{args[0]}]({os.path.basename(folder)}/{name}.svg)")
+    def figure(self, name, alt):
+        """The figure of that name in study_plot.FIGURES, drawn from the tables of the page once it is written."""
+        self.text(f"![{alt}]({os.path.basename(os.path.splitext(self.args.page)[0])}/{name}.svg)")
 
 
 def keys(sets):
@@ -179,8 +178,14 @@ def collect(lab, studies):
     lab.running = False
 
 
+def write_page(page, lines):
+    os.makedirs(os.path.dirname(page), exist_ok=True)
+    with open(page, "w") as file:
+        file.write(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n")
+
+
 def draw(lab, script, studies, title, intro):
-    lab.page, lab.drawing, page = [], True, lab.args.page
+    lab.page, page = [], lab.args.page
     lab.text(f"# {title}")
     lab.text(intro)
     if lab.quick:
@@ -194,7 +199,7 @@ def draw(lab, script, studies, title, intro):
     if failures:
         lab.text("## Runs that failed")
         lab.table(["run", "why"], [[key, why.replace("|", "/")] for key, why in failures])
-    os.makedirs(os.path.dirname(page), exist_ok=True)
-    with open(page, "w") as file:
-        file.write("\n".join(lab.page).rstrip() + "\n")
+    write_page(page, lab.page)
+    drawn = study_plot.run(page, script) if lab.results else []
+    write_page(page, [line for line in lab.page if not line.startswith("![") or re.search(r"([^/]+)\.svg\)$", line)[1] in drawn])
     print(f"written: {page}" + (f"; {len(failures)} runs failed" if failures else ""))

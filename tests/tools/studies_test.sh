@@ -22,4 +22,21 @@ JSON
 refuses "1 runs failed" bench/compression --draw --out "$scratch/some.json" --page "$scratch/page/some.md"
 grep -qF '| `1bit` | 8.00 s | 100 | 80.0 ms | 100,000 | 90,000 | 10.0 |' "$scratch/page/some.md" || fail "no row of the run that is kept"
 grep -qF "| time/1gbit dense | code 1: no namespaces |" "$scratch/page/some.md" || fail "no row of the run that failed"
-grep -q "<rect" "$scratch/page/some/time-100mbit.svg" || fail "no plot"
+grep -q ">1bit</text>" "$scratch/page/some/time-100mbit.svg" || fail "no figure with the run that is kept"
+grep -q "prefers-color-scheme:dark" "$scratch/page/some/time-100mbit.svg" || fail "a figure for light pages only"
+grep -q "some/time-100mbit.svg" "$scratch/page/some.md" || fail "the page does not show its figure"
+! grep -q "some/virtual.svg" "$scratch/page/some.md" || fail "the page shows a figure that was not drawn"
+
+# The figures that are kept show the tables of their pages: drawn again they have the same words and numbers.
+words() { grep -o '>[^<>]*</text>' "$1" | sort; }
+for script in replicas compression; do
+  cp "docs/studies/$script.md" "$scratch/$script.md"
+  passes bench/study_plot.py "$scratch/$script.md"
+  for drawn in "$scratch/$script"/*.svg; do
+    kept=docs/studies/$script/${drawn##*/}
+    diff <(words "$kept") <(words "$drawn") >&2 || fail "$kept is not what the page says: bench/study_plot.py docs/studies/$script.md"
+  done
+  [[ $(ls "$scratch/$script") == $(ls "docs/studies/$script") ]] || fail "docs/studies/$script has other figures than the page"
+done
+passes bench/study_plot.py --overview "$scratch/overview.svg"
+diff <(words docs/images/against_ddp.svg) <(words "$scratch/overview.svg") >&2 || fail "bench/study_plot.py --overview docs/images/against_ddp.svg"
