@@ -51,8 +51,9 @@ struct Dataset {
   std::string source;  // where it came from, for people
   // Hash of what the source holds (content_hash.h), whatever part of it is used. Empty: not known.
   std::string content_sha256;
-  Shape sample_shape;        // [1, 28, 28]; [context] for language
-  DType dtype = DType::kU8;  // kU8, kF32 or kI32, as above
+  std::vector<std::string> notes;  // what looks wrong in it, for people; a sentence each
+  Shape sample_shape;              // [1, 28, 28]; [context] for language
+  DType dtype = DType::kU8;        // kU8, kF32 or kI32, as above
   Labels label_kind = Labels::kClass;
   int num_classes = 10;                      // of language: the size of the vocabulary
   std::vector<std::string> class_names;      // empty, or num_classes of them; of language: the tokens

@@ -6,6 +6,7 @@
 #include "trireme/data/content_hash.h"
 #include "trireme/data/inflate.h"
 #include "trireme/data/load.h"
+#include "trireme/data/notes.h"
 
 namespace trireme::data {
 namespace {
@@ -96,6 +97,7 @@ Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, 
   set.augment = spec.augment;
   TR_CO_RETURN_IF_ERROR(split_parts(set, spec));
   TR_CO_RETURN_IF_ERROR(check_dataset(set));
+  if (kind->needs_path) note_parts(set, spec);
   normalise_by_training(set, kind->statistics);
   co_return std::shared_ptr<const Dataset>(std::move(*loaded));
 }

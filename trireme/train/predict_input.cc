@@ -149,7 +149,7 @@ Result<data::CsvTable> parse_table(std::string_view text, const std::string& pat
   data::CsvOptions options;
   options.label = d.kind == "csv" ? d.label : "none";
   options.header = d.header;
-  if (d.separator.size() == 1) options.separator = d.separator[0];
+  options.separator = data::separator_of(d.separator).value_or(',');
   const auto fits = [&](const Result<data::CsvTable>& table) {
     return table.ok() && static_cast<std::int64_t>(table->columns.size()) == model.data->sample_elems();
   };
