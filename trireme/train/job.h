@@ -110,6 +110,8 @@ struct Job {
 
   // Where keys were given, for messages: "job.toml:3:9". Not part of what is asked for.
   std::map<std::string, std::string, std::less<>> given_at;
+  // Keys that the data decided (settle_job.h). Not part of what is asked for.
+  std::vector<std::string> picked;
 };
 
 // One key of a job file.
@@ -138,8 +140,8 @@ Status check_job(const Job& job);
 
 // What kind of value a key takes: "a whole number".
 std::string_view value_kind(const JobKey& key);
-// The whole job as TOML, every key that has a value, in the order of the table.
-std::string to_toml(const Job& job);
+// The whole job as TOML, every key that has a value and is not in `without`, in the order of the table.
+std::string to_toml(const Job& job, std::span<const std::string_view> without = {});
 // Lines "key: a -> b" for keys that decide the result and differ.
 std::string diff_jobs(const Job& before, const Job& after);
 // Hash of the keys that decide the result.
