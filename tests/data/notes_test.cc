@@ -123,6 +123,42 @@ TEST(Notes, OfArraysTellOfChannelsLastAndOfValuesThatNothingNormalises) {
   EXPECT_THAT(notes, ElementsAre(HasSubstr("scale them to about -1 to 1")));
 }
 
+// A .npy file of f32 (NEP 1).
+Bytes npy_of(const std::string& shape, const std::vector<float>& values) {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.resize(117, ' ');
+  header += '\n';
+  Bytes out = to_bytes(std::string_view("\x93NUMPY\x01\x00\x76\x00", 10));
+  const Bytes text = to_bytes(header);
+  out.insert(out.end(), text.begin(), text.end());
+  const auto raw = std::as_bytes(std::span(values));
+  out.insert(out.end(), raw.begin(), raw.end());
+  return out;
+}
+
+TEST(Pixels, AsFloatsAreKnownAndReadAsBytesWhereAsked) {
+  std::vector<float> pixels(40 * 16), labels(40);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>((i * 37) % 256);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i % 2);
+  DataDisk disk;
+  disk.put("d/x.npy", npy_of("40, 4, 4", pixels)).put("d/y.npy", npy_of("40,", labels));
+  const auto as_they_are = disk.load({.kind = "npy", .path = "d"});
+  ASSERT_TRUE(as_they_are.ok()) << as_they_are.status().to_string();
+  EXPECT_EQ((*as_they_are)->dtype, DType::kF32);
+  EXPECT_TRUE((*as_they_are)->holds_bytes);
+  EXPECT_THAT((*as_they_are)->notes, ElementsAre(HasSubstr("are used as they are")));
+  const auto bytes = disk.load({.kind = "npy", .path = "d", .pixels = "bytes"});
+  ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
+  EXPECT_EQ((*bytes)->dtype, DType::kU8);
+  EXPECT_THAT((*bytes)->notes, IsEmpty());
+  for (const float v : features_of(**bytes, 3)) EXPECT_LT(std::abs(v), 3) << "normalized";
+  pixels[5] = 0.5F;
+  disk.put("d/x.npy", npy_of("40, 4, 4", pixels));
+  EXPECT_FALSE((*disk.load({.kind = "npy", .path = "d"}))->holds_bytes);
+  EXPECT_THAT(disk.why({.kind = "npy", .path = "d", .pixels = "bytes"}),
+              HasSubstr("d(x): some values are not integers from 0 to 255"));
+}
+
 TEST(ShownText, HasNoControlBytesAndNothingThatIsNotUtf8) {
   EXPECT_EQ(shown_text("plain é", 40), "plain é");
   EXPECT_EQ(shown_text(std::string_view("a\0b\x1b[2J\xff", 8), 40), "a\\x00b\\x1b[2J\\xff");

@@ -64,16 +64,17 @@ TEST(OwnData, ATableIsLearnedWithoutAnyOtherKey) {
   EXPECT_THAT(again.err, Not(HasSubstr("different job")));
 }
 
-TEST(OwnData, ARunOfOtherDefaultsIsStillThisJobs) {
+TEST(OwnData, ARunOfAnOlderVersionIsStillThisJobs) {
   const Workspace w;
   w.write("flowers.csv", flowers());
   ASSERT_EQ(w.run(train({"data.kind=csv", "data.path=flowers.csv", "model.name=mlp", "train.epochs=4",
                          "train.batch=128", "train.eval_steps=0", "train.checkpoint_steps=0"}))
                 .code,
             0);
-  const Ran again = w.run(train({"data.kind=csv", "data.path=flowers.csv"}));
+  const Ran again = w.run(train({"data.kind=csv", "data.path=flowers.csv", "model.name=mlp"}));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.err, Not(HasSubstr("different job"))) << "an older version trained it with its defaults";
+  EXPECT_EQ(w.json("r/summary.json").value("steps", 0), 8);
 }
 
 TEST(OwnData, NotesAreToldOnceAndNeverOnStandardOutput) {

@@ -73,6 +73,17 @@ TEST(SettleJob, ImagesThatAreLargeAreNotSeenTooOften) {
   EXPECT_EQ(tiny.model.name, "mlp") << "too small for two poolings";
 }
 
+TEST(SettleJob, PixelsThatAreNoBytesByTypeAreReadAsBytes) {
+  data::Dataset set = set_of({1, 8, 8}, 2000);
+  set.holds_bytes = true;
+  Job job = job_with({"data.kind=npy", "data.path=x"});
+  settle_job(job, set);
+  EXPECT_EQ(job.data.pixels, "bytes");
+  Job floats = job_with({"data.kind=npy", "data.path=x", "data.pixels=floats"});
+  settle_job(floats, set);
+  EXPECT_EQ(floats.data.pixels, "floats");
+}
+
 TEST(SettleJob, TextsGetALanguageModelWithItsOptimizer) {
   Job job = job_with({"data.kind=text", "data.path=x"});
   settle_job(job, set_of({128}, 8000, DType::kI32));
@@ -96,17 +107,29 @@ TEST(SettleJob, ABatchIsAtMostTheTrainingSamples) {
   EXPECT_EQ(sharded.train.batch, 16) << "a sample for each shard, or padding";
 }
 
-TEST(SettleJob, ARunThatWasSettledOtherwiseGoesOnAsItBegan) {
-  const Job before = job_with({"data.kind=csv", "data.path=iris.csv", "model.name=mlp"});
-  Job now = job_with({"data.kind=csv", "data.path=iris.csv", "model.name=mlp"});
-  settle_job(now, set_of({4}, 135));
-  EXPECT_NE(diff_jobs(before, now), "");
-  keep_picked(now, before);
-  EXPECT_EQ(diff_jobs(before, now), "");
-  Job other = job_with({"data.kind=csv", "data.path=iris.csv", "model.name=mlp", "train.batch=8"});
-  settle_job(other, set_of({4}, 135));
-  keep_picked(other, before);
-  EXPECT_THAT(diff_jobs(before, other), HasSubstr("train.batch: 128 -> 8")) << "what is given stands";
+TEST(SettleJob, ARunOfAnOlderVersionGoesOnAsItBegan) {
+  const std::vector<std::string> sets = {"data.kind=csv", "data.path=iris.csv", "model.name=mlp"};
+  const Job asked = job_with(sets), before = job_with(sets);
+  Job job = asked;
+  settle_job(job, set_of({4}, 135));
+  EXPECT_NE(diff_jobs(before, job), "");
+  EXPECT_TRUE(keep_as_begun(job, asked, before));
+  EXPECT_EQ(diff_jobs(before, job), "");
+  const Job other = job_with({"data.kind=csv", "data.path=iris.csv", "model.name=mlp", "train.batch=8"});
+  settle_job(job, set_of({4}, 135));
+  const std::string settled = to_toml(job);
+  EXPECT_FALSE(keep_as_begun(job, asked, other)) << "another job is refused, not taken over";
+  EXPECT_EQ(to_toml(job), settled);
+}
+
+TEST(SettleJob, ARunThatIsTrainedOnIsEvaluatedAsBefore) {
+  Job before = job_with({"data.kind=csv", "data.path=iris.csv"});
+  settle_job(before, set_of({4}, 135));
+  const Job asked = job_with({"data.kind=csv", "data.path=iris.csv", "train.epochs=100"});
+  Job job = asked;
+  settle_job(job, set_of({4}, 135));
+  EXPECT_TRUE(keep_as_begun(job, asked, before));
+  EXPECT_EQ(diff_jobs(before, job), "  train.epochs: 67 -> 100\n");
 }
 
 TEST(OpenKeys, AreLeftOutOfTheJobThatTravels) {

@@ -15,13 +15,12 @@ struct LoadedData {
   std::vector<std::string> notes;  // what was picked, and what looks wrong; for print_note
 };
 
-// Loads the data and settles what the job leaves open (train/settle_job.h), unless it is settled already.
-runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, train::Job& job, bool settled = false);
+// Loads the data and settles what the job leaves open (train/settle_job.h), unless it is settled already. A
+// run that the job would resume (in `run_dir`; empty: the newest one of its name) goes on as it was settled.
+runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, train::Job& job, bool settled = false,
+                                               std::string run_dir = {});
 
 // Prints the notes on standard error.
 void print_notes(const LoadedData& data);
-
-// Keys that the data decided stand as the run that the job would resume has them.
-runtime::Task<void> keep_as_resumed(runtime::Runtime& rt, train::Job& job, std::string run_dir);
 
 }  // namespace trireme::cli

@@ -152,9 +152,8 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
                     "trireme train ...",
                     roles.world);
   // First: what the job leaves open is picked by the data, and the folder holds the settled job.
-  Result<LoadedData> data = co_await load_dataset(rt, out.job);
+  Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);
   if (!data.ok()) co_return data.status();
-  co_await keep_as_resumed(rt, out.job, args.run_dir);
   Result<train::RunFolder> folder = co_await train::open_run_folder(rt, out.job, args.run_dir, "runs");
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);

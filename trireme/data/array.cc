@@ -69,6 +69,17 @@ Result<std::vector<std::int32_t>> to_labels(const Array& array, std::string_view
   return out;
 }
 
+std::optional<Array> to_byte_array(const Array& array) {
+  const auto count = static_cast<std::size_t>(array.type.shape.num_elems());
+  Array out{{DType::kU8, array.type.shape}, Bytes(count)};
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = number_at(array, i);
+    if (!(value >= 0 && value <= 255) || value != std::floor(value)) return std::nullopt;
+    out.bytes[i] = static_cast<std::byte>(static_cast<std::uint8_t>(value));
+  }
+  return out;
+}
+
 Status append_arrays(Dataset& set, const LabelledArrays& part) {
   const Array& samples = *part.samples;
   if (samples.type.shape.rank() < 1 || samples.type.shape.num_elems() == 0)

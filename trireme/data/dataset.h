@@ -51,6 +51,7 @@ struct Dataset {
   std::string source;  // where it came from, for people
   // Hash of what the source holds (content_hash.h), whatever part of it is used. Empty: not known.
   std::string content_sha256;
+  bool holds_bytes = false;        // kF32: all values are integers from 0 to 255, such as pixels
   std::vector<std::string> notes;  // what looks wrong in it, for people; a sentence each
   Shape sample_shape;              // [1, 28, 28]; [context] for language
   DType dtype = DType::kU8;        // kU8, kF32 or kI32, as above

@@ -60,6 +60,27 @@ const Array* find(const NamedArrays& arrays, std::initializer_list<std::string_v
   return nullptr;
 }
 
+// Samples of another type that hold nothing but bytes, and not only small ones: images, flat or not.
+bool are_bytes(const Array& samples, const Array* test) {
+  if (samples.type.dtype == DType::kU8 || samples.type.shape.rank() < 2) return false;
+  const std::optional<Array> bytes = to_byte_array(samples);
+  return bytes && std::ranges::max(bytes->bytes) >= std::byte{128} &&
+         (test == nullptr || to_byte_array(*test));
+}
+
+Status make_bytes(NamedArrays& arrays, const std::string& path) {
+  for (auto& [name, array] : arrays) {
+    if ((name != "x" && name != "x_train" && name != "x_test") || array.type.dtype == DType::kU8) continue;
+    std::optional<Array> bytes = to_byte_array(array);
+    if (!bytes)
+      return error(Code::kCorrupt,
+                   "[data] {}({}): some values are not integers from 0 to 255; leave out data.pixels=bytes",
+                   path, name);
+    array = std::move(*bytes);
+  }
+  return {};
+}
+
 Status fill_set(Dataset& set, const NamedArrays& arrays, const std::string& path, bool labels) {
   const Array* samples = find(arrays, {"x_train", "x"});
   if (samples == nullptr) {
@@ -76,6 +97,7 @@ Status fill_set(Dataset& set, const NamedArrays& arrays, const std::string& path
     TR_RETURN_IF_ERROR(append_arrays(set, {test, find(arrays, {"y_test"}), xt, yt}));
     set.num_test = test->type.shape[0];
   }
+  set.holds_bytes = are_bytes(*samples, find(arrays, {"x_test"}));
   note_samples(set, samples->type, x, set.notes);
   if (labels) TR_RETURN_IF_ERROR(check_labels_used(set.labels, y, set.notes));
   set.num_classes = 1;
@@ -94,6 +116,7 @@ Task<Loaded> load_npy(runtime::Runtime& rt, const DataSpec& spec) {
                     spec.path);
   Result<NamedArrays> arrays = co_await read_arrays(rt, spec.path);
   if (!arrays.ok()) co_return arrays.status();
+  if (spec.pixels == "bytes") TR_CO_RETURN_IF_ERROR(make_bytes(*arrays, spec.path));
   auto set = std::make_shared<Dataset>();
   set->name = "npy";
   set->source = spec.path;

@@ -41,6 +41,7 @@ struct Job {
     std::int64_t prefetch = 2;
     std::string shape, label;
     std::string header = "auto", separator = ",";
+    std::optional<std::string> pixels;
     std::string tokens = "chars";
     std::int64_t context = 128, stride = 0;
     std::int64_t classes = 10, num_train = 10000, num_test = 1000;

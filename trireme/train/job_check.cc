@@ -47,6 +47,7 @@ void check_data(JobChecker& c, const Job::Data& d) {
   if (!d.shape.empty()) c.expect_ok(data::parse_sample_shape(d.shape).status(), "data.shape");
   c.expect(d.kind != "images" || !d.shape.empty(), "data.shape", "channels, height and width, like 3x64x64");
   c.expect(data::separator_of(d.separator).has_value(), "data.separator", "one character, or tab");
+  c.expect_one_of(d.pixels.value_or("bytes"), "data.pixels", {"bytes", "floats"});
   c.expect_one_of(d.tokens, "data.tokens", {"chars", "bytes"});
   c.expect(d.context >= 1 && d.context <= 1 << 20, "data.context", "between 1 and 1048576");
   c.expect(d.stride >= 0, "data.stride", "0 or more");

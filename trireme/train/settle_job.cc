@@ -13,7 +13,8 @@ namespace trireme::train {
 namespace {
 
 constexpr std::string_view kPickable[] = {
-    "model.name",       "model.options",        "train.epochs",      "train.batch", "train.checkpoint_steps",
+    "data.pixels",      "model.name",           "model.options",
+    "train.epochs",     "train.batch",          "train.checkpoint_steps",
     "train.eval_steps", "train.optimizer.kind", "train.optimizer.lr"};
 
 constexpr std::int64_t kSteps = 600;          // enough for a small model to learn
@@ -44,6 +45,10 @@ class Settler {
     // Two poolings halve an image twice.
     const bool image = shape.rank() == 3 && shape[1] >= 4 && shape[2] >= 4;
     if (!image) pick("model.name", job_.model.name, "mlp");
+  }
+
+  void pick_pixels() {
+    if (data_.holds_bytes) pick("data.pixels", job_.data.pixels, std::string("bytes"));
   }
 
   void pick_batch() {
@@ -120,6 +125,7 @@ std::vector<std::string> settle_job(Job& job, const data::Dataset& data) {
   const auto kind = std::ranges::find_if(kinds, [&](const auto& k) { return k.name == job.data.kind; });
   if (kind != kinds.end() && kind->needs_path) {
     settler.pick_model();
+    settler.pick_pixels();
     settler.pick_batch();
     settler.pick_length();
     notes.push_back(settler.told());
@@ -136,11 +142,22 @@ std::vector<std::string_view> open_keys(const Job& job) {
   return open;
 }
 
-void keep_picked(Job& job, const Job& before) {
-  for (const JobKey& key : job_keys())
-    if (std::ranges::find(job.picked, key.path) != job.picked.end())
-      // Fields are found in a Job that may change; `before` does not.
-      std::visit([&](auto get) { *get(job) = *get(const_cast<Job&>(before)); }, key.field);
+bool keep_as_begun(Job& job, const Job& asked, const Job& before) {
+  if (diff_jobs(before, job).empty()) return false;
+  if (diff_jobs(before, asked).empty()) {
+    job = asked;
+    return true;
+  }
+  Job longer = job;  // trained on, it is evaluated and saved as before
+  if (!job.given_at.contains("train.eval_steps")) longer.train.eval_steps = before.train.eval_steps;
+  if (!job.given_at.contains("train.checkpoint_steps"))
+    longer.train.checkpoint_steps = before.train.checkpoint_steps;
+  Job as_long = longer;
+  as_long.train.epochs = before.train.epochs;
+  as_long.train.steps = before.train.steps;
+  if (!diff_jobs(before, as_long).empty()) return false;
+  job = std::move(longer);
+  return true;
 }
 
 }  // namespace trireme::train

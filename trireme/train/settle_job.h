@@ -19,7 +19,9 @@ std::vector<std::string> settle_job(Job& job, const data::Dataset& data);
 // Those of the keys that settle_job may pick which the job does not give.
 std::vector<std::string_view> open_keys(const Job& job);
 
-// Sets the keys of job.picked as `before` has them: a run that was settled goes on as it began.
-void keep_picked(Job& job, const Job& before);
+// A run that began with `before` goes on as it began, where that is what was asked for: by an older version,
+// which picked nothing, or with another train.epochs or train.steps only. `asked` is the job before settling.
+// True: the job has changed.
+bool keep_as_begun(Job& job, const Job& asked, const Job& before);
 
 }  // namespace trireme::train
