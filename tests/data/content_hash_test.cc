@@ -64,7 +64,7 @@ TEST(ContentHash, OfATextChangesWithItsTokensAndNotWithTheWindows) {
   DataDisk disk;
   disk.put("a.txt", "to be or not to be that is the question")
       .put("b.txt", "to be or not to be that is the answer!!");
-  const DataSpec spec{.kind = "text", .path = "a.txt", .context = 4};
+  const DataSpec spec{.kind = "text", .path = "a.txt", .test = 0.4, .context = 4};
   const std::string hash = hash_of(disk, spec);
   DataSpec wider = spec, other = spec;
   wider.context = 6;

@@ -102,11 +102,12 @@ Status refuse_targets(std::string_view source, std::size_t distinct, std::int64_
       source, distinct, rows);
 }
 
-// Class numbers follow each other, or each has many rows; measurements do neither.
+// Class numbers follow each other and have some rows each, or they have many; measurements do neither.
 bool are_measurements(std::size_t distinct, double least, double most, bool fractions, std::int64_t rows) {
   if (distinct <= (fractions ? kFractionClasses : kManyClasses)) return false;
   if (rows >= kRowsPerClass * static_cast<std::int64_t>(distinct)) return false;
-  return fractions || most - least + 1 > 1.02 * static_cast<double>(distinct);
+  return fractions || rows < 2 * static_cast<std::int64_t>(distinct) ||
+         most - least + 1 > 1.02 * static_cast<double>(distinct);
 }
 
 }  // namespace
