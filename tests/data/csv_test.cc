@@ -84,6 +84,67 @@ TEST(Csv, MistakesNameLineAndOffset) {
   EXPECT_THAT(why("1,2\n3,4\n5,\"6\n\",7\n"), HasSubstr("line 3, offset 8: got 3 fields"));
 }
 
+TEST(Csv, AHeaderOfNumbersIsNoSample) {
+  const std::string rows = "5.1,3.5,1.4,a\n4.9,3.0,1.4,a\n6.3,3.3,6.0,b\n5.8,2.7,5.1,b\n";
+  const auto years = parse_csv("2019,2020,2021,target\n" + rows, "t", {});
+  ASSERT_TRUE(years.ok()) << years.status().to_string();
+  EXPECT_EQ(years->num_rows, 4);
+  EXPECT_THAT(years->columns, ElementsAre("2019", "2020", "2021"));
+  EXPECT_THAT(years->labels, ElementsAre("a", "a", "b", "b"));
+  EXPECT_EQ(years->features.size(), 12U);
+  EXPECT_EQ(years->features[0], 5.1F);
+  EXPECT_THAT(years->notes, ElementsAre(HasSubstr("(2019, 2020, 2021, target) is read as a header")));
+  EXPECT_EQ(parse_csv("0,1,2,target\n" + rows, "t", {})->num_rows, 4) << "pandas without names";
+  EXPECT_EQ(parse_csv("2019,2020,2021,target\n" + rows, "t", {.header = "no"})->num_rows, 5);
+  EXPECT_EQ(parse_csv("1,2,3,4\n0,0,0,0\n0.5,0,0,0\n0,1,0,1\n0,0,1,1\n", "t", {})->num_rows, 4)
+      << "0,1 as labels";
+  EXPECT_EQ(parse_csv("x1,7,y,kind\n" + rows, "t", {})->num_rows, 4) << "a name above a number";
+  EXPECT_EQ(parse_csv("7,8.5,9,kind\n" + rows, "t", {.label = "kind"})->num_rows, 4)
+      << "it has the label's name";
+}
+
+TEST(Csv, AFirstSampleOfItsOwnClassStays) {
+  const std::string rows = "5.1,3.5,1.4,a\n4.9,3.0,1.4,a\n6.3,3.3,6.0,b\n5.8,2.7,5.1,b\n";
+  const auto alone = parse_csv("5.5,3.1,2.2,c\n" + rows, "t", {});
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->num_rows, 5);
+  EXPECT_THAT(alone->notes, ElementsAre(HasSubstr("only the first line has the label 'c'")));
+  EXPECT_THAT(parse_csv(rows, "t", {})->notes, ::testing::IsEmpty());
+  EXPECT_THAT(why("?,1,x\n1,2,y\n"), HasSubstr("column 0: got '?'")) << "a missing value makes no header";
+}
+
+TEST(Csv, MessagesNameTheRealCause) {
+  EXPECT_THAT(why("a,b,kind,\n1,2,x,\n"),
+              HasSubstr("line 2, offset 16: the label is empty: the line ends with a "
+                        "separator"));
+  EXPECT_THAT(why("a,b,kind\n1,2,x,\n"),
+              HasSubstr("got 4 fields, expected 3: the line ends with a separator"));
+  EXPECT_THAT(why("a;b;kind\n5,8;1,2;x\n", {.separator = ';'}),
+              HasSubstr("column 0: got '5,8', expected a finite number; numbers have a decimal point"));
+  EXPECT_THAT(why("a,b,kind\n1,,x\n"), HasSubstr("a missing value must be filled in"));
+  EXPECT_THAT(why("1,2,x\n1,\x1b[2J,y\n"), HasSubstr("got '\\x1b[2J'"));
+}
+
+TEST(Csv, Utf16AndOtherFilesWithZeroBytesAreRefused) {
+  const auto text = [](std::string_view s) { return std::string(s); };
+  const char* says = "the file is UTF-16";
+  EXPECT_THAT(why(text({"\xFF\xFE"
+                        "1\0,\0002\0\n\0",
+                        10})),
+              HasSubstr(says));
+  EXPECT_THAT(why(text({"1\0,\0002\0\n\0", 8})), HasSubstr(says)) << "without a mark at the start";
+  EXPECT_THAT(why(text({"\xFE\xFF\0001\0,\0002", 8})), HasSubstr(says));
+  EXPECT_THAT(why(text({"1,2\n3,\0004\n", 9})), HasSubstr("offset 6: a zero byte"));
+}
+
+TEST(Csv, TheSeparatorIsACharacterOrATabAsPeopleWriteIt) {
+  EXPECT_EQ(separator_of(";"), ';');
+  EXPECT_EQ(separator_of("\t"), '\t');
+  EXPECT_EQ(separator_of("\\t"), '\t');
+  EXPECT_EQ(separator_of("tab"), '\t');
+  for (const char* none : {"", ",,", "\"", "\n"}) EXPECT_FALSE(separator_of(none)) << none;
+}
+
 TEST(Csv, CutAnywhereItIsAShorterTableOrAnError) {
   const Bytes file = fixture("flowers.csv");
   const auto whole = *parse_csv(as_text(file), "whole", {});

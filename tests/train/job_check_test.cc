@@ -90,7 +90,7 @@ TEST(CheckJob, RefusesValuesOutOfRange) {
       {{"data.test=1"}, "key 'data.test': got 1.0, expected a share, at least 0 and below 1"},
       {{"data.validation=-0.1"}, "key 'data.validation': got -0.1"},
       {{"data.prefetch=0"}, "key 'data.prefetch': got 0, expected between 1 and 64"},
-      {{"data.separator=;;"}, "key 'data.separator': got \";;\", expected one character"},
+      {{"data.separator=;;"}, "key 'data.separator': got \";;\", expected one character, or tab"},
       {{"data.kind=images", "data.path=x"},
        "key 'data.shape': got \"\", expected channels, height and width, like 3x64x64"},
       {{"data.shape=3x0"}, "shape: got '3x0', expected sizes from 1 on like 3x64x64"},

@@ -60,9 +60,11 @@ Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, train::Job& job,
   if (!status.ok()) co_return;
   job = std::move(*loaded);
   if (args.compute != "real") co_return;
-  auto set = co_await load_dataset(rt, job);
-  status = set.status();
-  if (status.ok()) data = std::move(*set);
+  Result<LoadedData> loaded_data = co_await load_dataset(rt, job);
+  status = loaded_data.status();
+  if (!status.ok()) co_return;
+  print_notes(*loaded_data);
+  data = std::move(loaded_data->set);
 }
 
 Json phase_row(const std::string& algorithm, const train::SimulateReport& report, double wall_seconds) {

@@ -32,6 +32,8 @@ std::string final_line(const Json& s, const std::string& run_dir) {
   if (task == "language")
     result = fmt::format("Test loss {:.4f} nats per token ({:.2f} % right)", loss, accuracy);
   if (task == "reconstruct") result = fmt::format("Test loss {:.4f} per sample", loss);
+  if (!s.contains("test_loss"))
+    result = fmt::format("No test samples (data.test = 0); training loss {:.4f}", s.value("train_loss", 0.0));
   return fmt::format("{} after {} steps in {} ({} samples/s). Results: {}", result, s.value("steps", 0),
                      format_duration(from_seconds(s.value("wall_seconds", 0.0))),
                      format_count(s.value("samples_per_second", 0.0)), run_dir);
@@ -149,6 +151,9 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
                     "run mpirun -n {} "
                     "trireme train ...",
                     roles.world);
+  // First: what the job leaves open is picked by the data, and the folder holds the settled job.
+  Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);
+  if (!data.ok()) co_return data.status();
   Result<train::RunFolder> folder = co_await train::open_run_folder(rt, out.job, args.run_dir, "runs");
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
@@ -162,9 +167,8 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
     out.summary = *out.folder.finished;
     co_return Status();
   }
-  auto data = co_await load_dataset(rt, out.job);
-  if (!data.ok()) co_return data.status();
-  out.data = std::move(*data);
+  if (!args.quiet) print_notes(*data);
+  out.data = std::move(data->set);
   out.in_process = roles.world == 1 || out.job.parallel.transport == "inproc";
   if (out.in_process) {
     RateSource source;

@@ -9,6 +9,7 @@
 #include "trireme/launch/remote.h"
 #include "trireme/runtime/real/executable.h"
 #include "trireme/train/roles.h"
+#include "trireme/train/settle_job.h"
 
 namespace trireme::cli {
 namespace {
@@ -51,7 +52,8 @@ launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::
   spec.world = train::roles_of(job).world;
   spec.ssh = launch::split_words(args.ssh);
   spec.binary = args.remote_binary.empty() ? runtime::executable_path() : args.remote_binary;
-  spec.arguments = {"train", "--job-text", train::to_toml(job)};
+  // What the data decides is decided where the data is.
+  spec.arguments = {"train", "--job-text", train::to_toml(job, train::open_keys(job))};
   if (!args.run_dir.empty()) spec.arguments.insert(spec.arguments.end(), {"--run-dir", args.run_dir});
   if (args.json) spec.arguments.emplace_back("--json");
   for (const std::string& word : passed_on(args)) spec.arguments.push_back(word);

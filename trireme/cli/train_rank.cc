@@ -131,8 +131,9 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   train::stop_on_interrupt(rt, context.stop);
   Result<train::Job> job = co_await rank_job(rt, run);
   if (!job.ok()) co_return job.status();
-  auto data = co_await load_dataset(rt, *job);
+  Result<LoadedData> data = co_await load_dataset(rt, *job, /*settled=*/run.args.prepared);
   if (!data.ok()) co_return data.status();
+  if (!run.args.prepared && !run.args.quiet && run.id.rank == 0) print_notes(*data);
   TR_CO_ASSIGN_OR_RETURN(context.transport, launch::choose_transport(run.id, job->parallel.transport));
   TR_CO_RETURN_IF_ERROR(train::check_transport(*job, context.transport));
   context.connect = connect_options(run, *job, context.transport);
@@ -148,7 +149,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.job = *job;
   context.run_dir = run.run_dir;
   context.local_rank = run.id.local_rank;
-  context.data = *data;
+  context.data = data->set;
   context.machine.cores = rt.compute_threads();
   // Another host may lack the fastest kernels of this one: a plan for several names the usual ones.
   if (run.id.one_host) context.kernel_cache = kernel_cache_path();

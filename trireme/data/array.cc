@@ -59,9 +59,23 @@ Result<std::vector<std::int32_t>> to_labels(const Array& array, std::string_view
   for (std::size_t i = 0; i < count; ++i) {
     const double value = number_at(array, i);
     if (!(value >= 0 && value < limit) || value != std::floor(value))
-      return error(Code::kCorrupt, "[data] {}: label {} is {}, expected a whole number from 0 to {}", source,
-                   i, value, limit - 1);
+      return error(Code::kCorrupt, "[data] {}: label {} is {}, expected an integer from 0 to {}{}", source, i,
+                   value, limit - 1,
+                   value == std::floor(value)
+                       ? ""
+                       : "; targets that are not classes (regression) are not supported yet");
     out[i] = static_cast<std::int32_t>(value);
+  }
+  return out;
+}
+
+std::optional<Array> to_byte_array(const Array& array) {
+  const auto count = static_cast<std::size_t>(array.type.shape.num_elems());
+  Array out{{DType::kU8, array.type.shape}, Bytes(count)};
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = number_at(array, i);
+    if (!(value >= 0 && value <= 255) || value != std::floor(value)) return std::nullopt;
+    out.bytes[i] = static_cast<std::byte>(static_cast<std::uint8_t>(value));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // Array: what the readers of array files (IDX, NPY) give: a shape and little-endian row-major values.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,9 @@ Result<std::vector<float>> to_floats(const Array& array, std::string_view source
 // One-dimensional whole numbers from 0 below `limit` (floats that are whole count too). kCorrupt names the
 // first value that is not.
 Result<std::vector<std::int32_t>> to_labels(const Array& array, std::string_view source, std::int32_t limit);
+
+// The same values as kU8. Nothing: some are not integers from 0 to 255.
+std::optional<Array> to_byte_array(const Array& array);
 
 // Appends samples (the first dimension counts them) and labels to a set whose first part this is, or one with
 // the same sample shape and type. Pictures [N, H, W] become [N, 1, H, W]. Bytes stay bytes, all else becomes

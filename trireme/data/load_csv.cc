@@ -4,6 +4,7 @@
 
 #include "trireme/data/csv.h"
 #include "trireme/data/load.h"
+#include "trireme/data/notes.h"
 
 namespace trireme::data {
 namespace {
@@ -11,8 +12,8 @@ namespace {
 using runtime::Task;
 
 Task<Result<CsvTable>> read_table(runtime::Runtime& rt, std::string path, const DataSpec& spec) {
-  if (spec.separator.size() != 1 ||
-      std::string_view("\"\r\n").find(spec.separator[0]) != std::string_view::npos)
+  const std::optional<char> separator = separator_of(spec.separator);
+  if (!separator)
     co_return error(Code::kInvalid, "[data] separator: got '{}', expected one character", spec.separator);
   Result<Bytes> file = co_await read_unpacked(rt, path);
   if (!file.ok()) co_return file.status();
@@ -21,7 +22,7 @@ Task<Result<CsvTable>> read_table(runtime::Runtime& rt, std::string path, const 
     CsvOptions options;
     options.label = spec.label;
     options.header = spec.header;
-    options.separator = spec.separator[0];
+    options.separator = *separator;
     TR_ASSIGN_OR_RETURN(table, parse_csv(as_text(*file), path, options));
     return {};
   };
@@ -44,6 +45,15 @@ Status take_labels(Dataset& set, const CsvTable& table, std::string_view source)
   return {};
 }
 
+// What could be meant: the tables of a folder.
+std::string tables_in(const std::vector<std::string>& names) {
+  std::string text;
+  int count = 0;
+  for (const std::string& name : names)
+    if (name.ends_with(".csv") && ++count <= 5) text += (text.empty() ? "; it has " : ", ") + name;
+  return count > 5 ? text + ", ..." : text;
+}
+
 }  // namespace
 
 Task<Loaded> load_csv(runtime::Runtime& rt, const DataSpec& spec) {
@@ -53,14 +63,23 @@ Task<Loaded> load_csv(runtime::Runtime& rt, const DataSpec& spec) {
   set->dtype = DType::kF32;
   auto listed = co_await rt.files().list(spec.path);
   const bool folder = listed.ok();
+  if (folder && std::ranges::find(*listed, "train.csv") == listed->end())
+    co_return error(
+        Code::kInvalid,
+        "[data] {}: a folder without train.csv; set data.path to a .csv file, or to a folder with "
+        "train.csv and perhaps test.csv{}",
+        spec.path, tables_in(*listed));
   const std::string train_path = folder ? spec.path + "/train.csv" : spec.path;
   Result<CsvTable> train = co_await read_table(rt, train_path, spec);
   if (!train.ok()) co_return train.status();
   set->sample_shape = {static_cast<std::int64_t>(train->columns.size())};
   set->num_train = train->num_rows;
+  set->notes = train->notes;
+  note_columns(*train, set->notes);
   set->features = std::move(train->features);
   set->label_kind = train->labels.empty() ? Labels::kNone : Labels::kClass;
   set->class_names = class_names_of(train->labels);
+  if (spec.labels) TR_CO_RETURN_IF_ERROR(check_targets(set->class_names, train->num_rows, train_path));
   set->num_classes = std::max(1, static_cast<int>(set->class_names.size()));
   TR_CO_RETURN_IF_ERROR(take_labels(*set, *train, train_path));
   if (folder && std::ranges::find(*listed, "test.csv") != listed->end()) {

@@ -1,11 +1,14 @@
 // A folder of pictures, one folder per class, perhaps below train/ and test/ (or val/). All are decoded and
 // cut to one shape when loaded; a file that is no picture by its name is skipped.
 #include <algorithm>
+#include <map>
 
 #include "trireme/base/hash.h"
+#include "trireme/data/content_hash.h"
 #include "trireme/data/image.h"
 #include "trireme/data/load.h"
 #include "trireme/data/rows_cache.h"
+#include "trireme/data/shown_text.h"
 
 namespace trireme::data {
 namespace {
@@ -36,6 +39,23 @@ Task<Result<std::vector<std::string>>> folders_in(runtime::Runtime& rt, std::str
   co_return folders;
 }
 
+// What a folder without images holds, and what to do about it.
+std::string other_kinds(const std::vector<std::string>& names) {
+  std::map<std::string, int> kinds;
+  for (const std::string& name : names) {
+    if (is_hidden(name)) continue;
+    const std::size_t dot = name.rfind('.');
+    ++kinds[dot == std::string::npos || dot == 0 ? "without an extension" : shown_text(name.substr(dot), 12)];
+  }
+  if (kinds.empty()) return "it is empty: put the images of this class into it, or remove it";
+  const auto most = std::ranges::max_element(kinds, {}, [](const auto& k) { return k.second; });
+  std::string text = "it has ";
+  for (const auto& [kind, count] : kinds)
+    text += fmt::format("{}{} {}", text.size() > 7 ? ", " : "", count, kind);
+  if (!most->first.starts_with(".")) return text + "; images are known by the ends of their names";
+  return fmt::format("{}; convert them to PNG (ImageMagick: mogrify -format png *{})", text, most->first);
+}
+
 // The pictures of a part, class by class. Classes are the folders of the training part.
 Task<Status> list_part(runtime::Runtime& rt, std::string path, std::vector<std::string>& classes,
                        bool training, std::vector<PictureFile>& files) {
@@ -55,8 +75,8 @@ Task<Status> list_part(runtime::Runtime& rt, std::string path, std::vector<std::
       if (!is_hidden(file) && is_image_name(file))
         files.push_back({below + "/" + file, static_cast<std::int32_t>(at - classes.begin())});
     if (training && files.size() == before)
-      co_return error(Code::kCorrupt, "[data] {}/{}: no .jpg, .jpeg or .png file in it; remove the folder",
-                      path, name);
+      co_return error(Code::kCorrupt, "[data] {}/{}: no .jpg, .jpeg or .png file in it; {}", path, name,
+                      other_kinds(*listed));
   }
   co_return Status();
 }
@@ -119,9 +139,9 @@ Task<Result<std::string>> key_of(runtime::Runtime& rt, const std::vector<Picture
 // Fills pixels from the cache or by decoding; what was decoded goes to the cache.
 Task<Status> decode_all(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
                         std::string cache_dir) {
-  std::string key;
+  TR_CO_ASSIGN_OR_RETURN(const std::string key, co_await key_of(rt, files, set.sample_shape));
+  set.content_sha256 = named_content_sha256(set, fmt::format("{} {} {}", key, set.num_train, set.num_test));
   if (!cache_dir.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(key, co_await key_of(rt, files, set.sample_shape));
     const bool found = co_await read_rows_cache(rt, cache_dir, key, set);
     if (found) co_return Status();
   }

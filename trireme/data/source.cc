@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "trireme/data/content_hash.h"
 #include "trireme/data/inflate.h"
 #include "trireme/data/load.h"
+#include "trireme/data/notes.h"
 
 namespace trireme::data {
 namespace {
@@ -80,6 +82,14 @@ Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, 
   Loaded loaded = co_await kind->load(rt, spec);
   if (!loaded.ok()) co_return loaded.status();
   Dataset& set = **loaded;
+  if (set.content_sha256.empty()) {
+    Function<Status()> hash = [&]() -> Status {
+      set.content_sha256 = content_sha256(set);
+      return {};
+    };
+    TR_CO_RETURN_IF_ERROR(
+        co_await parse_on_pool(rt, set.pixels.size() + 4 * set.features.size(), std::move(hash)));
+  }
   if (!spec.labels && set.label_kind == Labels::kClass) {
     set.label_kind = Labels::kNone;
     set.labels.clear();
@@ -87,6 +97,7 @@ Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, 
   set.augment = spec.augment;
   TR_CO_RETURN_IF_ERROR(split_parts(set, spec));
   TR_CO_RETURN_IF_ERROR(check_dataset(set));
+  if (kind->needs_path) note_parts(set, spec);
   normalise_by_training(set, kind->statistics);
   co_return std::shared_ptr<const Dataset>(std::move(*loaded));
 }

@@ -24,6 +24,7 @@ struct DataSpec {
   std::string label = {};          // csv: column; cifar: "fine" or "coarse"
   std::string header = "auto";     // csv: "yes", "no", "auto"
   std::string separator = ",";     // csv
+  std::string pixels = {};         // npy: "bytes", "floats", or not said: floats
   std::string tokens = "chars";    // text: "chars" or "bytes"
   std::int64_t context = 128;      // text: tokens of a sample
   std::int64_t stride = 0;         // text: between training windows; 0: context

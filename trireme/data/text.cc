@@ -3,29 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "trireme/data/shown_text.h"
+
 namespace trireme::data {
 namespace {
 
 constexpr std::size_t kMaxVocabulary = 65536;  // tokens are kept as u16
 constexpr std::int64_t kMaxContext = 1 << 20;
-
-// Bytes of the character that starts here; 0: no valid UTF-8 (RFC 3629: no overlong forms, no surrogates).
-std::size_t char_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return 0;
-    return tail(1) && tail(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return 0;
-    return tail(1) && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 void take_bytes(std::string_view text, Dataset& set) {
   for (int i = 0; i < 256; ++i) set.class_names.emplace_back(1, static_cast<char>(i));

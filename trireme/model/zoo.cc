@@ -23,6 +23,33 @@ const char* task_verb(ModelTask task) {
   return task == ModelTask::kReconstruct ? "reconstruct samples" : "classify samples";
 }
 
+std::string models_for(ModelTask task) {
+  std::string names;
+  for (const ZooRow& row : rows())
+    if (row.input().task == task) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+// A model that can be built for the samples it was published with, but not for these: what to do, in place of
+// where in the graph it failed.
+Status does_not_fit(const ZooRow& row, const ModelInput& input, const Status& why) {
+  const Shape published = row.input().sample_shape, &given = input.sample_shape;
+  if (published.rank() == 3 && given.rank() != 3)
+    return error(
+        Code::kInvalid,
+        "[model] '{}' reads images (channels, height, width), but a sample has the shape {}; for tables "
+        "and vectors set model.name=mlp",
+        row.name, given.to_string());
+  const std::size_t begin = why.message().rfind("] ");
+  const std::string reason = begin == std::string::npos ? why.message() : why.message().substr(begin + 2);
+  const bool small =
+      given.rank() == 3 && published.rank() == 3 && (given[1] < published[1] || given[2] < published[2]);
+  return error(Code::kInvalid, "[model] samples of shape {} {} '{}', which was made for {} ({}); {}",
+               given.to_string(), small ? "are too small for" : "do not fit", row.name, published.to_string(),
+               reason,
+               small ? "use larger images, or a model such as mlp" : "use another model, such as mlp");
+}
+
 }  // namespace
 
 Result<Options> complete_options(const ZooRow& row, const Options& given) {
@@ -69,10 +96,17 @@ Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, 
   TR_ASSIGN_OR_RETURN(const ZooRow* row, find_model(name));
   TR_ASSIGN_OR_RETURN(const Options all, complete_options(*row, options));
   if (row->input().task != input.task)
-    return error(Code::kInvalid, "[model] '{}' is made to {}, but the job and its data ask to {}", name,
-                 task_verb(row->input().task), task_verb(input.task));
-  return build_graphs([&](LayerBuilder& l, graph::Value x) { return row->build(l, x, input, all); }, input,
-                      shard_batch, graph_options);
+    return error(Code::kInvalid,
+                 "[model] '{}' is made to {}, but the job and its data ask to {}; expected one of: {}", name,
+                 task_verb(row->input().task), task_verb(input.task), models_for(input.task));
+  const auto build = [&](const ModelInput& in) {
+    return build_graphs([&](LayerBuilder& l, graph::Value x) { return row->build(l, x, in, all); }, in,
+                        shard_batch, graph_options);
+  };
+  Result<ModelGraphs> graphs = build(input);
+  if (graphs.ok() || input.sample_shape == row->input().sample_shape || !build(row->input()).ok())
+    return graphs;
+  return does_not_fit(*row, input, graphs.status());
 }
 
 }  // namespace trireme::model

@@ -262,11 +262,11 @@ std::string value_text(const Job& job, const JobKey& key) {
   return std::visit([&](auto get) { return text_of(*get(const_cast<Job&>(job))); }, key.field);
 }
 
-std::string to_toml(const Job& job) {
+std::string to_toml(const Job& job, std::span<const std::string_view> without) {
   std::string out, section;
   for (const JobKey& key : job_keys()) {
     const std::string value = value_text(job, key);
-    if (value.empty()) continue;
+    if (value.empty() || std::find(without.begin(), without.end(), key.path) != without.end()) continue;
     const std::size_t dot = key.path.rfind('.');
     const std::string in(dot == std::string_view::npos ? "" : key.path.substr(0, dot));
     if (in != section) out += fmt::format("\n[{}]\n", in), section = in;

@@ -41,6 +41,7 @@ struct Job {
     std::int64_t prefetch = 2;
     std::string shape, label;
     std::string header = "auto", separator = ",";
+    std::optional<std::string> pixels;
     std::string tokens = "chars";
     std::int64_t context = 128, stride = 0;
     std::int64_t classes = 10, num_train = 10000, num_test = 1000;
@@ -110,6 +111,8 @@ struct Job {
 
   // Where keys were given, for messages: "job.toml:3:9". Not part of what is asked for.
   std::map<std::string, std::string, std::less<>> given_at;
+  // Keys that the data decided (settle_job.h). Not part of what is asked for.
+  std::vector<std::string> picked;
 };
 
 // One key of a job file.
@@ -138,8 +141,8 @@ Status check_job(const Job& job);
 
 // What kind of value a key takes: "a whole number".
 std::string_view value_kind(const JobKey& key);
-// The whole job as TOML, every key that has a value, in the order of the table.
-std::string to_toml(const Job& job);
+// The whole job as TOML, every key that has a value and is not in `without`, in the order of the table.
+std::string to_toml(const Job& job, std::span<const std::string_view> without = {});
 // Lines "key: a -> b" for keys that decide the result and differ.
 std::string diff_jobs(const Job& before, const Job& after);
 // Hash of the keys that decide the result.

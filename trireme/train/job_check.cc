@@ -1,5 +1,6 @@
 // What values of a job make sense, as far as one machine without the data can tell.
 #include "trireme/base/units.h"
+#include "trireme/data/csv.h"
 #include "trireme/data/partition.h"
 #include "trireme/data/source.h"
 #include "trireme/model/describe.h"
@@ -45,7 +46,8 @@ void check_data(JobChecker& c, const Job::Data& d) {
   c.expect_one_of(d.header, "data.header", {"auto", "yes", "no"});
   if (!d.shape.empty()) c.expect_ok(data::parse_sample_shape(d.shape).status(), "data.shape");
   c.expect(d.kind != "images" || !d.shape.empty(), "data.shape", "channels, height and width, like 3x64x64");
-  c.expect(d.separator.size() == 1, "data.separator", "one character");
+  c.expect(data::separator_of(d.separator).has_value(), "data.separator", "one character, or tab");
+  c.expect_one_of(d.pixels.value_or("bytes"), "data.pixels", {"bytes", "floats"});
   c.expect_one_of(d.tokens, "data.tokens", {"chars", "bytes"});
   c.expect(d.context >= 1 && d.context <= 1 << 20, "data.context", "between 1 and 1048576");
   c.expect(d.stride >= 0, "data.stride", "0 or more");

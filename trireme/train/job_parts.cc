@@ -26,6 +26,7 @@ data::DataSpec data_spec(const Job& job, std::string cache_dir) {
   spec.label = d.label;
   spec.header = d.header;
   spec.separator = d.separator;
+  spec.pixels = d.pixels.value_or("");
   spec.tokens = d.tokens;
   spec.context = d.context;
   spec.stride = d.stride;

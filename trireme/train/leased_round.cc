@@ -191,6 +191,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
     const double target = c_.job.train.target_accuracy;
     const bool decides = part == Part::kValidation || !validates;
     if (decides && target > 0 && result->accuracy >= target) at_.reached_target = true;
+    if (range_of(*c_.data, part).count == 0) continue;
     metrics_.add_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
@@ -284,6 +285,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   const auto seen = static_cast<double>(std::max<std::int64_t>(1, epoch_samples_));
   s.train_loss = epoch_loss_ / seen;
   s.train_accuracy = epoch_correct_ / seen;
+  s.has_test = c_.data->num_test > 0;
   s.test_loss = test_.loss;
   s.test_accuracy = test_.accuracy;
   if (c_.data->num_validation > 0) s.validation = validation_;

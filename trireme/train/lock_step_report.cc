@@ -67,6 +67,7 @@ Summary LockStepWorker::summarise() const {
   const double seen = static_cast<double>(std::max<std::int64_t>(1, epoch_samples_));
   s.train_loss = epoch_loss_ / seen;
   s.train_accuracy = epoch_correct_ / seen;
+  s.has_test = c_.data->num_test > 0;
   s.test_loss = test_.loss;
   s.test_accuracy = test_.accuracy;
   if (c_.data->num_validation > 0) s.validation = validation_;

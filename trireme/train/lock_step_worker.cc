@@ -175,7 +175,7 @@ Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
     if (i == 0 && target > 0 && result->accuracy >= target) at_.reached_target = true;
     const bool last = at_end || at_.reached_target;
     if (i == 0 && validates && last) parts.push_back(Part::kTest);
-    if (!chief()) continue;
+    if (!chief() || range_of(*c_.data, parts[i]).count == 0) continue;
     if (logged) metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});

@@ -122,7 +122,9 @@ std::int64_t num_samples_in(const Shape& got, const Shape& sample) {
 Task<Result<Samples>> read_array(Runtime& rt, const LoadedModel& model, std::string path) {
   const Result<Bytes> file = co_await rt.files().read(path);
   if (!file.ok()) co_return file.status();
-  TR_CO_ASSIGN_OR_RETURN(const data::Array array, data::parse_npy(*file, path));
+  TR_CO_ASSIGN_OR_RETURN(data::Array array, data::parse_npy(*file, path));
+  if (std::optional<data::Array> bytes = data::to_byte_array(array); bytes && model.data->dtype == DType::kU8)
+    array = std::move(*bytes);
   const auto set = like(*model.data, path);
   set->num_test = num_samples_in(array.type.shape, set->sample_shape);
   if (set->num_test == 0)
@@ -149,7 +151,7 @@ Result<data::CsvTable> parse_table(std::string_view text, const std::string& pat
   data::CsvOptions options;
   options.label = d.kind == "csv" ? d.label : "none";
   options.header = d.header;
-  if (d.separator.size() == 1) options.separator = d.separator[0];
+  options.separator = data::separator_of(d.separator).value_or(',');
   const auto fits = [&](const Result<data::CsvTable>& table) {
     return table.ok() && static_cast<std::int64_t>(table->columns.size()) == model.data->sample_elems();
   };

@@ -54,6 +54,15 @@ Task<Status> refuse_other_job(runtime::Runtime& rt, const RunFolder& folder, con
 
 }  // namespace
 
+Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::string explicit_dir,
+                                   std::string runs_dir) {
+  if (!explicit_dir.empty()) co_return explicit_dir;
+  const int newest = co_await newest_run(rt, runs_dir, name);
+  const std::string last = fmt::format("{}/{}-{}", runs_dir, name, newest);
+  if (newest == 0 || (co_await read_finished(rt, last)).has_value()) co_return "";
+  co_return last;
+}
+
 Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir,
                                         std::string runs_dir) {
   RunFolder folder;

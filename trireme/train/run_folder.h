@@ -23,6 +23,11 @@ struct RunFolder {
   std::string log_of(int rank) const { return path + "/log/rank-" + std::to_string(rank) + ".log"; }
 };
 
+// The folder whose run the job would resume: `explicit_dir`, or the newest runs/<name>-<n> when it is
+// unfinished. Empty: a new one would be made.
+runtime::Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::string explicit_dir,
+                                            std::string runs_dir);
+
 // Finds or makes the folder and writes job.toml. `explicit_dir` empty: the newest runs/<name>-<n> when it is
 // unfinished, otherwise a new one. An unfinished run of a different job is refused with the keys that differ.
 runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,

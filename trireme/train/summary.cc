@@ -127,6 +127,7 @@ Json to_json(const Summary& s) {
                {"reached_target", s.reached_target},
                {"finished", s.finished},
                {"ok", s.ok}};
+  if (!s.has_test) json.erase("test_loss"), json.erase("test_accuracy");
   if (s.validation)
     json["validation_loss"] = s.validation->loss, json["validation_accuracy"] = s.validation->accuracy;
   return json;
@@ -141,7 +142,10 @@ Result<Summary> summary_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(s.samples, json_get<std::int64_t>(json, "samples"));
   TR_ASSIGN_OR_RETURN(s.wall_seconds, json_get<double>(json, "wall_seconds"));
   TR_ASSIGN_OR_RETURN(s.samples_per_second, json_get<double>(json, "samples_per_second"));
-  TR_ASSIGN_OR_RETURN(s.test_accuracy, json_get<double>(json, "test_accuracy"));
+  s.has_test = json.contains("test_accuracy");
+  if (s.has_test) {
+    TR_ASSIGN_OR_RETURN(s.test_accuracy, json_get<double>(json, "test_accuracy"));
+  }
   TR_ASSIGN_OR_RETURN(s.parameters_sha256, json_get<std::string>(json, "parameters_sha256"));
   TR_ASSIGN_OR_RETURN(s.finished, json_get<bool>(json, "finished"));
   TR_ASSIGN_OR_RETURN(s.ok, json_get<bool>(json, "ok"));

@@ -36,6 +36,7 @@ struct Summary {
   double wall_seconds = 0;  // of this start of the run, without set-up
   double samples_per_second = 0;
   double train_loss = 0, train_accuracy = 0;  // means over the last epoch (or what was run of it)
+  bool has_test = true;  // false: there are no test samples, and summary.json has no result of them
   double test_loss = 0, test_accuracy = 0;
   std::optional<EvalOutput> validation;
   double bytes_sent_per_step = 0;  // per worker, on the wire
