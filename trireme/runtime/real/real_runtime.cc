@@ -8,6 +8,7 @@
 #include <list>
 #include <thread>
 
+#include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/compute_pool.h"
 #include "trireme/runtime/real/fabric.h"
 #include "trireme/runtime/real/interrupts.h"
@@ -15,6 +16,7 @@
 #include "trireme/runtime/real/loop.h"
 #include "trireme/runtime/real/real_files.h"
 #include "trireme/runtime/real/real_network.h"
+#include "trireme/runtime/real/start_thread.h"
 #include "trireme/runtime/real/real_processes.h"
 
 namespace trireme::runtime {
@@ -178,7 +180,11 @@ int num_cores() {
 void run_in_threads(std::vector<std::function<void()>> bodies) {
   std::vector<std::thread> threads;
   threads.reserve(bodies.size());
-  for (auto& body : bodies) threads.emplace_back(std::move(body));
+  try {
+    for (auto& body : bodies) threads.push_back(real::start_thread(std::move(body)));
+  } catch (const CannotStart&) {
+    std::terminate();  // those that run would wait for the missing one for ever
+  }
   for (auto& thread : threads) thread.join();
 }
 

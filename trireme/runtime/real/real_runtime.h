@@ -45,6 +45,7 @@ std::unique_ptr<RealRuntime> make_real_runtime(RealOptions options);
 
 int num_cores();
 
+// Throws CannotStart (exhausted.h) when the process may not have the descriptors or threads.
 // Runs each function on a thread of its own and joins them: several ranks in one process.
 void run_in_threads(std::vector<std::function<void()>> bodies);
 
