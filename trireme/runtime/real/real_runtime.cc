@@ -1,6 +1,5 @@
 #include "trireme/runtime/real/real_runtime.h"
 
-#include <sched.h>
 #include <signal.h>
 
 #include <chrono>
@@ -168,13 +167,6 @@ class RealRuntimeImpl final : public RealRuntime {
 
 std::unique_ptr<RealRuntime> make_real_runtime(RealOptions options) {
   return std::make_unique<RealRuntimeImpl>(std::move(options));
-}
-
-int num_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 void run_in_threads(std::vector<std::function<void()>> bodies) {

@@ -48,5 +48,6 @@ int num_cores();
 // Throws CannotStart (exhausted.h) when the process may not have the descriptors or threads.
 // Runs each function on a thread of its own and joins them: several ranks in one process.
 void run_in_threads(std::vector<std::function<void()>> bodies);
+// That this process may use: its affinity, within the quotas of its cgroups (cores.h).
 
 }  // namespace trireme::runtime
