@@ -7,16 +7,16 @@
 #include <list>
 #include <thread>
 
-#include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/compute_pool.h"
+#include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/fabric.h"
 #include "trireme/runtime/real/interrupts.h"
 #include "trireme/runtime/real/io_thread.h"
 #include "trireme/runtime/real/loop.h"
 #include "trireme/runtime/real/real_files.h"
 #include "trireme/runtime/real/real_network.h"
-#include "trireme/runtime/real/start_thread.h"
 #include "trireme/runtime/real/real_processes.h"
+#include "trireme/runtime/real/start_thread.h"
 
 namespace trireme::runtime {
 namespace {
@@ -28,7 +28,8 @@ class RealRuntimeImpl final : public RealRuntime {
         loop_(options_.spin_ns),
         io_(loop_),
         files_(real::make_real_files(*this, io_)),
-        network_(real::make_real_network(*this, loop_, options_.fabric ? options_.fabric : make_fabric())),
+        network_(real::make_real_network(*this, loop_, options_.fabric ? options_.fabric : make_fabric(),
+                                         options_.resolve)),
         processes_(real::make_real_processes(*this, loop_)),
         pool_(
             options_.compute_threads > 0 ? options_.compute_threads : num_cores(), options_.spin_ns,
