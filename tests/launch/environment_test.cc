@@ -135,6 +135,27 @@ TEST(Launchers, SlurmMeetsOnTheFirstHostOfItsList) {
   EXPECT_EQ(choose_transport(id, "auto").value(), "tcp");
 }
 
+TEST(Launchers, SlurmTellsTheTasksOfEachHostOfAnUnevenStep) {
+  const Variables uneven = with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x3),1(x2)"}});
+  EXPECT_EQ(known(with(uneven, {{"SLURM_NODEID", "0"}})).local_world, 2);
+  EXPECT_EQ(known(with(uneven, {{"SLURM_NODEID", "2"}})).local_world, 2);
+  EXPECT_EQ(known(with(uneven, {{"SLURM_NODEID", "4"}, {"SLURM_LOCALID", "0"}})).local_world, 1);
+  EXPECT_EQ(known(uneven).local_world, 2) << "without a number of this host: estimated";
+  expect_error(with(uneven, {{"SLURM_NODEID", "5"}}), "2(x3),1(x2)");
+  expect_error(with(uneven, {{"SLURM_NODEID", "3"}}), "contradict each other: local rank 1 of 1");
+  EXPECT_EQ(known(with(kSlurm, {{"SLURM_CPUS_ON_NODE", "48"}})).host_cores, 48);
+}
+
+TEST(Nodelist, CountsOfTasksPerHost) {
+  EXPECT_EQ(*tasks_of_node("4", 0), 4);
+  EXPECT_EQ(*tasks_of_node("2(x3),1", 3), 1);
+  EXPECT_EQ(*tasks_of_node("1,2,3", 1), 2);
+  for (const char* bad : {"", "x", "2(x", "2(x)", "2(3)", "2(x3", ",1", "-2"})
+    EXPECT_EQ(tasks_of_node(bad, 0).status().code(), Code::kInvalid) << bad;
+  EXPECT_FALSE(tasks_of_node("2(x3)", 3).ok());
+  EXPECT_FALSE(tasks_of_node("2", -1).ok());
+}
+
 TEST(Launchers, SlurmOnOneHostMeetsInADirectoryOfTheStep) {
   const RankIdentity id = known(with(kSlurm, {{"SLURM_JOB_NODELIST", "node7"}}));
   EXPECT_TRUE(id.one_host);

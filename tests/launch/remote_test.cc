@@ -85,6 +85,16 @@ Result<Exits> launch(const RemoteSpec& spec, Watch watch = {}) {
   return exits;
 }
 
+TEST(Remote, ADroppedConnectionIsToldFromALostOne) {
+  EXPECT_TRUE(is_dropped_connection("kex_exchange_identification: Connection closed by remote host\r\n"));
+  EXPECT_TRUE(is_dropped_connection("banner\nkex_exchange_identification: read: Connection reset by peer\n"));
+  EXPECT_TRUE(is_dropped_connection("Exceeded MaxStartups\n"));
+  EXPECT_FALSE(is_dropped_connection("ssh: Could not resolve hostname gone\n"));
+  EXPECT_FALSE(
+      is_dropped_connection("kex_exchange_identification: x\nConnection to b closed by remote host.\n"));
+  EXPECT_FALSE(is_dropped_connection(""));
+}
+
 TEST(ShellQuote, WordsSurviveAShell) {
   const TempDir dir;
   for (const std::string word :

@@ -60,6 +60,24 @@ TEST(Hosts, AHostThatCannotBeReachedIsNamed) {
       << ran.err;
 }
 
+TEST(Hosts, AConnectionThatSshdDroppedIsMadeAgain) {
+  const Workspace w;
+  prepare(w);
+  w.write(
+      "busy_ssh",
+      "#!/bin/sh\ntest \"$1\" != 127.0.0.3 || mkdir '" + w.path() +
+          "/tried' 2>/dev/null && test \"$1\" = 127.0.0.3 && { echo 'kex_exchange_identification: Connection "
+          "closed by remote host' >&2; exit 255; }\nexec '" +
+          w.path() + "/fake_ssh' \"$@\"\n");
+  std::filesystem::permissions(w / "busy_ssh", std::filesystem::perms::owner_all);
+  std::vector<std::string> args = on_hosts(w, "run", {"--quiet"});
+  args[6] = w / "busy_ssh";
+  const Ran ran = w.run(args);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(w / "tried")) << "one connection was dropped";
+  EXPECT_TRUE(w.json("run/summary.json").value("finished", false));
+}
+
 TEST(Hosts, ABinaryThatIsNotThereIsNamed) {
   const Workspace w;
   prepare(w);

@@ -1,5 +1,9 @@
 #include "trireme/base/json.h"
 
+#include <algorithm>
+
+#include "trireme/base/utf8.h"
+
 namespace trireme {
 
 namespace {
@@ -27,6 +31,30 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 
+std::string utf8_of(const std::string& text) { return is_utf8(text) ? text : escape_bytes(text); }
+
+// The same value with every string and key as UTF-8.
+Json as_utf8(const Json& value) {
+  if (value.is_string()) return utf8_of(value.get_ref<const std::string&>());
+  Json out = value;
+  if (value.is_array()) {
+    for (Json& item : out) item = as_utf8(item);
+  } else if (value.is_object()) {
+    out = Json::object();
+    for (const auto& [key, item] : value.items()) out[utf8_of(key)] = as_utf8(item);
+  }
+  return out;
+}
+
+std::string write(const Json& value, int indent, char indent_char, bool ensure_ascii,
+                  Json::error_handler_t on_error) {
+  std::string text;
+  nlohmann::detail::serializer<Json> to(nlohmann::detail::output_adapter<char, std::string>(text),
+                                        indent_char, on_error);
+  to.dump(value, indent >= 0, ensure_ascii, static_cast<unsigned>(std::max(indent, 0)));
+  return text;
+}
+
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, std::string_view what) {
@@ -43,3 +71,13 @@ Result<Json> parse_json(std::string_view text, std::string_view what) {
 }
 
 }  // namespace trireme
+
+template <>
+std::string nlohmann::ordered_json::dump(int indent, char indent_char, bool ensure_ascii,
+                                         error_handler_t on_error) const {
+  try {
+    return trireme::write(*this, indent, indent_char, ensure_ascii, on_error);
+  } catch (const type_error&) {  // a string that is not UTF-8; rare, so that nobody looks first
+    return trireme::write(trireme::as_utf8(*this), indent, indent_char, ensure_ascii, on_error);
+  }
+}

@@ -6,8 +6,15 @@
 
 #include "trireme/base/status.h"
 
+// Declared before anybody can use the library's own, which throws.
+template <>
+std::string nlohmann::ordered_json::dump(int indent, char indent_char, bool ensure_ascii,
+                                         nlohmann::ordered_json::error_handler_t on_error) const;
+
 namespace trireme {
 
+// Strings may hold any bytes: names of files and of classes. dump() does not throw at one that is not UTF-8
+// but writes it as escape_bytes (utf8.h) does: caf\xe9. Who asks for another way (`replace`) gets that.
 using Json = nlohmann::ordered_json;
 
 // Parses strict JSON; `what` names the source in the error ("plan.json").

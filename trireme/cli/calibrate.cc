@@ -131,6 +131,8 @@ Task<Status> run(runtime::Runtime& rt, const CalibrateArgs& args) {
     co_return error(Code::kInvalid,
                     "[calibrate] nowhere to store: neither XDG_STATE_HOME nor HOME is set; use --out FILE");
   TR_CO_RETURN_IF_ERROR(check_transports(args.transports));
+  if (args.out.empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(state_dir()));
+  TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(path));
   cost::Calibration calibration;
   calibration.host = co_await host_name(rt);
   calibration.date = date_of(rt.unix_time_ns());
@@ -139,7 +141,6 @@ Task<Status> run(runtime::Runtime& rt, const CalibrateArgs& args) {
   for (const std::string& name : args.transports)
     TR_CO_RETURN_IF_ERROR(co_await measure_transport(rt, args, name, calibration));
   if (args.out.empty()) {
-    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(state_dir()));
     const Result<std::optional<cost::Calibration>> before = co_await read_calibration(rt, "");
     if (before.ok()) keep_others(*before, calibration);
   }

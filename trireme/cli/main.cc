@@ -3,6 +3,8 @@
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/kernel/cuda/compiled_texts.h"
+#include "trireme/runtime/real/exhausted.h"
+#include "trireme/runtime/real/standard_streams.h"
 
 namespace {
 
@@ -22,9 +24,7 @@ bool is_unknown_command(const CLI::App& app, std::string_view word) {
   return true;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   using trireme::cli::Command;
   CLI::App app("Trireme trains deep networks on the machines you have.", "trireme");
   app.require_subcommand(1);
@@ -47,4 +47,16 @@ int main(int argc, char** argv) {
     return status == 0 ? trireme::cli::kExitOk : trireme::cli::kExitUsage;
   }
   return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  trireme::runtime::end_plainly_when_exhausted(trireme::cli::kExitFailed);
+  trireme::runtime::take_closed_streams();
+  const int code = run_command(argc, argv);
+  const trireme::Status written = trireme::runtime::flush_standard_output();
+  if (written.ok()) return code;
+  const int failed = trireme::cli::print_error(written);
+  return code == trireme::cli::kExitOk ? failed : code;
 }

@@ -1,9 +1,8 @@
 #include "trireme/cli/read_rates.h"
 
-#include <algorithm>
-
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cost/assumed.h"
+#include "trireme/runtime/real/cores.h"
 #include "trireme/runtime/real/processor.h"
 #include "trireme/runtime/real/real_runtime.h"
 
@@ -17,8 +16,9 @@ runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& r
   cost::HostShare share;
   share.transport = source.transport;
   share.ranks_on_host = source.ranks_on_host;
-  share.num_cores = runtime::num_cores();
-  share.cores_per_rank = std::max(1, share.num_cores / std::max(1, source.ranks_on_host));
+  share.num_cores = source.cores_on_host > 0 ? source.cores_on_host : runtime::num_cores();
+  share.cores_per_rank =
+      runtime::threads_of_rank(runtime::num_cores(), share.num_cores, source.ranks_on_host);
   // What was calibrated is one host; between hosts the defaults stand unless the job says more.
   cost::LinkModel link;
   const bool given = !job.parallel.link.empty();

@@ -15,6 +15,7 @@ namespace trireme::cli {
 struct RateSource {
   std::string transport;  // "none": a single rank
   int ranks_on_host = 1;
+  int cores_on_host = 0;  // of all of them; 0: those of this process
   bool one_host = true;
   std::vector<SlowOption> slow;
 };

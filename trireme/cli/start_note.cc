@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "trireme/base/json.h"
+#include "trireme/base/utf8.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::cli {
@@ -56,7 +57,7 @@ Task<Status> spread(runtime::Runtime& rt, net::Transport& transport, std::uint32
 }
 
 std::string encode(const StartNote& note) {
-  return Json{{"run_dir", note.run_dir},
+  return Json{{"run_dir", escape_bytes(note.run_dir)},
               {"finished", note.finished},
               {"code", static_cast<int>(note.failure.code())},
               {"message", note.failure.message()}}
@@ -65,7 +66,8 @@ std::string encode(const StartNote& note) {
 
 Status decode(std::string_view text, StartNote& note) {
   TR_ASSIGN_OR_RETURN(const Json json, parse_json(text, "the word from rank 0"));
-  TR_ASSIGN_OR_RETURN(note.run_dir, json_get<std::string>(json, "run_dir"));
+  TR_ASSIGN_OR_RETURN(const std::string run_dir, json_get<std::string>(json, "run_dir"));
+  TR_ASSIGN_OR_RETURN(note.run_dir, unescape_bytes(run_dir));
   TR_ASSIGN_OR_RETURN(note.finished, json_get<bool>(json, "finished"));
   TR_ASSIGN_OR_RETURN(const int code, json_get<int>(json, "code"));
   TR_ASSIGN_OR_RETURN(const std::string message, json_get<std::string>(json, "message"));

@@ -39,6 +39,18 @@ std::string final_line(const Json& s, const std::string& run_dir) {
                      format_count(s.value("samples_per_second", 0.0)), run_dir);
 }
 
+// What a rank that could write no error file said last: out of memory, or of descriptors.
+Task<std::string> last_error(runtime::Runtime& rt, std::string log) {
+  constexpr std::string_view kMark = "\nerror: ";
+  const Result<Bytes> bytes = co_await rt.files().read(std::move(log));
+  if (!bytes.ok()) co_return "";
+  const std::string text = "\n" + std::string(as_text(*bytes));
+  const std::size_t at = text.rfind(kMark);
+  if (at == std::string::npos) co_return "";
+  const std::string said = text.substr(at + kMark.size());
+  co_return said.substr(0, said.find('\n'));
+}
+
 // What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
                               const std::vector<launch::RankExit>& exits) {
@@ -57,7 +69,10 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
     } else if (e.status.signal != 0) {
       what = fmt::format("died by signal {}", e.status.signal);
     } else if (e.status.code != 0) {
-      what = fmt::format("ended with code {}; see {}", e.status.code, folder.log_of(static_cast<int>(r)));
+      what = co_await last_error(rt, folder.log_of(static_cast<int>(r)));
+      if (what.empty())
+        what = fmt::format("ended with code {}; see {}", e.status.code,
+                           r == 0 ? "its message above" : folder.log_of(static_cast<int>(r)));
     } else {
       continue;
     }

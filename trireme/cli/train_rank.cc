@@ -10,6 +10,7 @@
 #include "trireme/cli/read_rates.h"
 #include "trireme/cli/start_note.h"
 #include "trireme/cli/train_args.h"
+#include "trireme/runtime/real/cores.h"
 #include "trireme/runtime/real/log_file.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/roles.h"
@@ -47,6 +48,7 @@ struct RankRun {
   std::optional<Json> summary = {};  // rank 0: what to report
   bool makes_rendezvous = false;     // the directory is of this job alone; rank 0 removes it
   bool finished_before = false;      // nothing was to be done
+  int host_cores = 1;                // of all ranks of this host
 };
 
 Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, Status failure) {
@@ -149,6 +151,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.job = *job;
   context.run_dir = run.run_dir;
   context.local_rank = run.id.local_rank;
+  context.may_spin = run.id.local_world <= run.host_cores;
   context.data = data->set;
   context.machine.cores = rt.compute_threads();
   // Another host may lack the fastest kernels of this one: a plan for several names the usual ones.
@@ -156,6 +159,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   RateSource source;
   source.transport = run.id.world > 1 ? context.transport : "none";
   source.ranks_on_host = run.id.local_world;
+  source.cores_on_host = run.host_cores;
   source.one_host = run.id.one_host;
   source.slow = run.args.slow;
   context.rates = co_await read_rates(rt, *job, std::move(source));
@@ -189,11 +193,12 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
 
 int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
   RankRun run{args, id, std::make_shared<LateLog>()};
+  run.host_cores = id.host_cores > 0 ? id.host_cores : runtime::launcher_cores();
   if (args.prepared) run.run_dir = args.run_dir;
   runtime::RealOptions options;
   options.name = fmt::format("rank {}", id.rank);
-  options.compute_threads = std::max(1, runtime::num_cores() / id.local_world);
-  if (id.local_world > runtime::num_cores()) options.spin_ns = 0;
+  options.compute_threads = runtime::threads_of_rank(runtime::num_cores(), run.host_cores, id.local_world);
+  if (id.local_world > run.host_cores) options.spin_ns = 0;
   options.faults = real_faults(args.faults, id.rank);
   options.slow_factor = slow_factor_of(args.slow, id.rank);
   if (args.prepared) {

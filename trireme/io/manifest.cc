@@ -136,7 +136,7 @@ std::string manifest_text(const Manifest& m) {
                        {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())}};
     text += fmt::format("{}\n    {}", &t == m.tensors.data() ? "" : ",", line.dump());
   }
-  text += "\n  ],\n  \"state\": " + m.state.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text += "\n  ],\n  \"state\": " + m.state.dump();
   return text + seal_of(text);
 }
 

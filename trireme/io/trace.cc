@@ -14,7 +14,7 @@ class TraceText {
   void add(const Json& event) {
     text_ += first_ ? "\n" : ",\n";
     first_ = false;
-    text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text_ += event.dump();
   }
   void add_name(const char* what, int pid, int tid, const std::string& name) {
     add({{"name", what}, {"ph", "M"}, {"pid", pid}, {"tid", tid}, {"args", {{"name", name}}}});

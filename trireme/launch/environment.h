@@ -20,6 +20,7 @@ struct RankIdentity {
   int world = 1;
   int local_rank = 0;       // among the ranks of this host
   int local_world = 1;      // ranks of this host
+  int host_cores = 0;       // that the launcher has for them; 0: it does not say
   bool one_host = true;     // all ranks are on this host
   std::string launcher;     // name of the row
   std::string rendezvous;   // a directory of this host, of this job alone; empty: none is known

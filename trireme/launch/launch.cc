@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "trireme/launch/remote.h"
+#include "trireme/runtime/files.h"
+
 namespace trireme::launch {
 namespace {
 
@@ -12,7 +15,14 @@ constexpr TimeNs kLook = 50 * kMilli;  // how often a waiting launcher looks at 
 // Behind a pipe (remote.h) "end" comes first: the death of ssh would leave its rank a minute.
 constexpr TimeNs kForEnd = 2 * kSecond;
 
+// A host with many slots gets as many connections at once, and sshd drops some from the tenth on
+// (MaxStartups): they are made again, each time after a longer pause.
+constexpr int kMostAttempts = 10;
+constexpr TimeNs kAttemptPause = 200 * kMilli;
+
 struct Rank {
+  runtime::ProcessSpec spec;
+  int attempts = 1;
   std::unique_ptr<runtime::Process> process;
   bool piped = false, expendable = false;
   bool ended = false, told_to_end = false;
@@ -60,9 +70,33 @@ bool ends_the_job(const Ranks& ranks, const Rank& rank) {
   return some && &rank == &ranks.all[0];
 }
 
+bool is_ending(const Ranks& ranks) { return ranks.interrupts > 0 || ranks.kill_at != kForever; }
+
+// ssh ended before it had logged in, and may succeed a moment later. Its last words are in the rank's log.
+Task<bool> was_dropped(runtime::Runtime& rt, const Ranks& ranks, const Rank& rank,
+                       const runtime::ExitStatus& exit) {
+  constexpr int kCodeOfSsh = 255;
+  if (!rank.piped || exit.signal != 0 || exit.code != kCodeOfSsh || rank.spec.stderr_path.empty())
+    co_return false;
+  if (rank.attempts >= kMostAttempts || is_ending(ranks)) co_return false;
+  const Result<Bytes> log = co_await rt.files().read(rank.spec.stderr_path);
+  co_return log.ok() && is_dropped_connection(as_text(*log));
+}
+
 Task<Status> watch(runtime::Runtime& rt, Ranks& ranks, Rank& rank) {
   for (;;) {
     Result<runtime::ExitStatus> exit = co_await rank.process->wait(rt.now() + kLook);
+    bool dropped = false;
+    if (exit.ok()) dropped = co_await was_dropped(rt, ranks, rank, *exit);
+    if (dropped) {
+      co_await rt.sleep_for(kAttemptPause * rank.attempts++);
+      if (!is_ending(ranks)) {
+        auto again = rt.processes().spawn(rank.spec);
+        if (!again.ok()) co_return again.status();
+        rank.process = std::move(*again);
+        continue;
+      }
+    }
     if (exit.ok()) {
       rank.ended = true;
       rank.exit.status = *exit;
@@ -84,7 +118,8 @@ Task<Result<std::vector<RankExit>>> launch_ranks(runtime::Runtime& rt,
     Rank& rank = ranks.all.emplace_back();
     rank.piped = specs[r].input_pipe;
     rank.expendable = r < spec.expendable.size() && spec.expendable[r];
-    auto started = rt.processes().spawn(std::move(specs[r]));
+    rank.spec = std::move(specs[r]);
+    auto started = rt.processes().spawn(rank.spec);
     if (!started.ok()) co_return started.status();
     rank.process = std::move(*started);
   }

@@ -27,10 +27,10 @@ struct RankExit {
   bool killed_by_launcher = false;
 };
 
-// Starts all ranks and waits until every one ended. When one fails, the others get `grace`, then they are
-// killed, so the call ends whatever the ranks do. While it runs, interrupts of
-// this process (Ctrl-C, a batch system's SIGTERM) are passed on to every rank: the first asks them to save
-// and stop, the second ends them.
+// Starts all ranks and waits until every one ended. A connection that sshd dropped before the rank began is
+// made again. When one fails, the others get `grace`, then they are killed, so the call ends whatever the
+// ranks do. While it runs, interrupts of this process (Ctrl-C, a batch system's SIGTERM) are passed on to
+// every rank: the first asks them to save and stop, the second ends them.
 runtime::Task<Result<std::vector<RankExit>>> launch_local(runtime::Runtime& rt, LaunchSpec spec);
 
 // The same for ranks that are described one by one; of `spec` only grace and expendable count.

@@ -81,6 +81,31 @@ Result<Nodelist> parse_nodelist(std::string_view text) {
   }
 }
 
+Result<int> tasks_of_node(std::string_view text, int node) {
+  const auto wrong = [&] {
+    return error(
+        Code::kInvalid,
+        "[launch] no numbers of tasks per host: got '{}' for host {}, expected something like 2(x3),1", text,
+        node);
+  };
+  std::string_view rest = text;
+  for (int before = 0;;) {
+    const std::size_t comma = rest.find(',');
+    std::string_view item = rest.substr(0, comma);
+    int tasks = 0, hosts = 1;
+    if (const std::size_t times = item.find("(x"); times != std::string_view::npos) {
+      if (!item.ends_with(')')) return wrong();
+      if (!parse_number(item.substr(times + 2, item.size() - times - 3), hosts)) return wrong();
+      item = item.substr(0, times);
+    }
+    if (!parse_number(item, tasks) || hosts > kMaxHosts - before) return wrong();
+    before += hosts;
+    if (node >= 0 && node < before) return tasks;
+    if (comma == std::string_view::npos) return wrong();
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 Result<std::string> slurm_coordinator(const Lookup& get) {
   const std::string nodes = first_set(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
   const std::string job = first_set(get, {"SLURM_JOB_ID", "SLURM_JOBID"});

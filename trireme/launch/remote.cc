@@ -55,6 +55,14 @@ std::string coordinator_of(const std::vector<Host>& hosts, std::string_view job_
   return fmt::format("{}:{}", address_of(hosts.front()), port_of(job_id));
 }
 
+bool is_dropped_connection(std::string_view said) {
+  while (said.ends_with('\n') || said.ends_with('\r')) said.remove_suffix(1);
+  const std::string_view last = said.substr(said.rfind('\n') + 1);
+  return last.starts_with("kex_exchange_identification: ") ||
+         last.starts_with("ssh_exchange_identification: ") ||
+         last.find("Exceeded MaxStartups") != std::string_view::npos;
+}
+
 std::string shell_quote(std::string_view text) {
   const auto plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||

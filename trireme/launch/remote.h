@@ -31,6 +31,10 @@ Result<std::vector<runtime::ProcessSpec>> remote_ranks(const RemoteSpec& spec);
 // Where rank 0 listens: the first host, with a port that follows from the job's id.
 std::string coordinator_of(const std::vector<Host>& hosts, std::string_view job_id);
 
+// Whether ssh's last line says that sshd dropped the connection before anybody logged in: too many came at
+// once.
+bool is_dropped_connection(std::string_view said);
+
 // As one word of a POSIX shell.
 std::string shell_quote(std::string_view text);
 // Blanks separate words; no quotes.

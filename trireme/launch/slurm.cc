@@ -5,6 +5,20 @@
 #include "trireme/launch/variables.h"
 
 namespace trireme::launch {
+namespace {
+
+// A step of old variables does not say how many tasks each host has: then at least as many as this one's
+// number tells.
+Result<int> tasks_here(const Lookup& get, const RankIdentity& id, int num_nodes) {
+  if (id.one_host) return id.world;
+  const char* tasks = get("SLURM_STEP_TASKS_PER_NODE");
+  if (tasks == nullptr || get("SLURM_NODEID") == nullptr)
+    return std::max(id.local_rank + 1, (id.world + num_nodes - 1) / num_nodes);
+  TR_ASSIGN_OR_RETURN(const int node, read_number(get, "SLURM_NODEID"));
+  return tasks_of_node(tasks, node);
+}
+
+}  // namespace
 
 Result<std::optional<RankIdentity>> read_slurm(const Lookup& get) {
   // A batch script has SLURM_PROCID 0 too, but is no task of a step: what it runs was started by nobody.
@@ -22,9 +36,8 @@ Result<std::optional<RankIdentity>> read_slurm(const Lookup& get) {
   }
   id.one_host = num_nodes == 1;
   TR_ASSIGN_OR_RETURN(id.local_rank, read_number_or(get, "SLURM_LOCALID", id.one_host ? id.rank : 0));
-  // On several hosts nobody tells a task how many its host has; at least as many as this one's number tells.
-  id.local_world =
-      id.one_host ? id.world : std::max(id.local_rank + 1, (id.world + num_nodes - 1) / num_nodes);
+  TR_ASSIGN_OR_RETURN(id.local_world, tasks_here(get, id, num_nodes));
+  TR_ASSIGN_OR_RETURN(id.host_cores, read_number_or(get, "SLURM_CPUS_ON_NODE", 0));
   if (id.one_host) {
     const std::string job = first_set(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
     const std::string step = first_set(get, {"SLURM_STEP_ID", "SLURM_STEPID"});

@@ -19,6 +19,8 @@ using runtime::Task;
 constexpr TimeNs kPatience = 5 * kSecond;
 constexpr TimeNs kAcceptSlice = 50 * kMilli;
 constexpr TimeNs kRetryPause = 20 * kMilli;
+// Between questions about a name that nobody knows yet: containers and pods come before their names.
+constexpr TimeNs kNamePause = 250 * kMilli;
 // What the ranks wait beyond their deadline for rank 0 to say who is missing.
 constexpr TimeNs kVerdictGrace = 2 * kSecond;
 
@@ -106,10 +108,12 @@ Task<void> receive_ranks(std::shared_ptr<Assembly> a) {
   while (!a->finished) {
     const TimeNs slice = std::min(a->deadline, a->rt.now() + kAcceptSlice);
     auto stream = co_await a->listener->accept(slice);
-    if (stream.ok())
+    if (stream.ok()) {
       a->rt.spawn(receive_rank(a, std::shared_ptr<Stream>(std::move(stream).value())));
-    else if (stream.status().code() != Code::kDeadline)
+    } else if (stream.status().code() != Code::kDeadline) {
+      a->last_refusal = stream.status();
       co_await a->rt.sleep_for(kRetryPause);  // e.g. no descriptors left for a moment
+    }
     if (a->rt.now() >= a->deadline) co_return;
   }
 }
@@ -133,6 +137,10 @@ Task<Status> open_coordinator(std::shared_ptr<Assembly> a) {
         "the coordinator as host:port",
         options.bind);
   auto listener = a->rt.network().listen_tcp(at, options.insecure);
+  while (listener.status().code() == Code::kNotFound && a->rt.now() < a->deadline) {
+    co_await a->rt.sleep_until(std::min(a->deadline, a->rt.now() + kNamePause));
+    listener = a->rt.network().listen_tcp(at, options.insecure);
+  }
   if (!listener.ok()) co_return listener.status();
   a->listener = std::move(listener).value();
   if (options.coordinator.empty()) {
@@ -150,8 +158,10 @@ Status not_all_came(const Assembly& a) {
   return error(
       Code::kDeadline,
       "[net] ranks {} did not come to '{}' within {}: got {} of {} ranks{}; see the logs of those ranks",
-      join_ranks(a.missing()), a.listener->address().to_string(), format_duration(a.options.deadline),
-      a.options.world - static_cast<int>(a.missing().size()), a.options.world, why);
+      join_ranks(a.missing()),
+      a.options.coordinator.empty() ? a.listener->address().to_string() : a.options.coordinator,
+      format_duration(a.options.deadline), a.options.world - static_cast<int>(a.missing().size()),
+      a.options.world, why);
 }
 
 Task<Result<Met>> coordinate(Runtime& rt, ConnectOptions options) {
@@ -209,12 +219,16 @@ Task<Status> join_once(Runtime& rt, const ConnectOptions& options, HostPort at, 
   if (!connected.ok()) co_return connected.status();
   const std::unique_ptr<Stream> stream = std::move(connected).value();
   const std::string local = stream->local_address().host;
-  HostPort own{options.bind.empty() ? local : options.bind, 0};
+  // Where the coordinator's name means loopback here, this rank is beside rank 0: ranks elsewhere reach both
+  // by that name, and neither by a loopback address.
+  const bool beside = options.insecure && options.bind.empty() && is_loopback(local) && !is_loopback(at.host);
+  const std::string any = local.find(':') == std::string::npos ? "0.0.0.0" : "::";
+  HostPort own{!options.bind.empty() ? options.bind : beside ? any : local, 0};
   auto listener = rt.network().listen_tcp(own, options.insecure);
   if (!listener.ok()) co_return listener.status();
   met.listener = std::move(listener).value();
   own = met.listener->address();
-  if (is_any(own.host)) own.host = local;
+  if (is_any(own.host)) own.host = beside ? at.host : local;
   JoinMessage join{job_rank_of(options), own};
   Bytes payload = encode(join);
   TR_CO_RETURN_IF_ERROR(co_await write_setup(*stream, FrameType::kJoin, std::move(payload), deadline));
@@ -249,10 +263,11 @@ Task<Result<Met>> join(Runtime& rt, ConnectOptions options) {
     Met met;
     last = co_await join_once(rt, options, at, connect_deadline, deadline, met);
     if (last.ok()) co_return std::move(met);
-    const bool may_come = last.code() == Code::kPeerLost || last.code() == Code::kDeadline ||
+    const bool unknown = !by_file && last.code() == Code::kNotFound;
+    const bool may_come = last.code() == Code::kPeerLost || last.code() == Code::kDeadline || unknown ||
                           (by_file && last.code() == Code::kCorrupt);
     if (!may_come || last.context().reason == kRefusedReason) co_return last;
-    co_await rt.sleep_for(kRetryPause);
+    co_await rt.sleep_until(std::min(deadline, rt.now() + (unknown ? kNamePause : kRetryPause)));
   } while (rt.now() < deadline);
   co_return error(Code::kDeadline,
                   "[net] rank {} found no coordinator at '{}' within {}: {}; is rank 0 running there?",

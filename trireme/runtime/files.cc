@@ -15,7 +15,10 @@ Task<Result<FileView>> Files::map(std::string path) {
 }
 
 // The sync before the rename orders content before name; the one of the directory makes the new name last.
-Task<Status> Files::write_atomic(std::string path, ByteView bytes) {
+Task<Status> Files::write_atomic(std::string given, ByteView bytes) {
+  TR_CO_ASSIGN_OR_RETURN(const Output output, co_await find_output(std::move(given)));
+  const std::string& path = output.path;
+  if (output.in_place) co_return co_await write(path, bytes);
   const std::string temporary = path + ".tmp";
   const std::size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
@@ -27,6 +30,15 @@ Task<Status> Files::write_atomic(std::string path, ByteView bytes) {
     co_return done;
   }
   co_return co_await sync(directory);
+}
+
+Task<Status> Files::check_output(std::string path) {
+  const Result<Output> output = co_await find_output(std::move(path));
+  co_return output.status();
+}
+
+Task<Result<Files::Output>> Files::find_output(std::string path) {
+  co_return Output{std::move(path), /*in_place=*/false};
 }
 
 }  // namespace trireme::runtime

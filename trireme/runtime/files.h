@@ -38,8 +38,19 @@ class Files {
   virtual Task<Result<bool>> exists(std::string path) = 0;
 
   // Temporary file beside `path`, sync, rename, sync of the directory: readers see the old or the new
-  // content.
+  // content. Names that people give for their results stay what they are: a link is followed and the file it
+  // names is replaced; a FIFO, a device or a descriptor (/dev/stdout) is written into.
   Task<Status> write_atomic(std::string path, ByteView bytes);
+  // What write_atomic would say of `path` before it writes: for commands that work long before they do.
+  Task<Status> check_output(std::string path);
+
+ protected:
+  struct Output {
+    std::string path;
+    bool in_place = false;  // nothing that a rename may replace
+  };
+  // Where the bytes for `path` go. Here: where it says.
+  virtual Task<Result<Output>> find_output(std::string path);
 };
 
 }  // namespace trireme::runtime

@@ -3,7 +3,8 @@
 // `co_await task` starts it and resumes the awaiter when it ends. A Task that is destroyed before it was
 // started does nothing; destroying a suspended Task destroys its frame and everything in it (awaiters
 // unregister in destructors). Tasks never cross loops: start and resume happen on the loop of one Runtime.
-// Exceptions do not cross a Task: the project reports failures by Status, an exception that escapes aborts.
+// Exceptions do not cross a Task: the project reports failures by Status, an exception that escapes
+// terminates (real/exhausted.h).
 //
 // Name what you pass to co_await: GCC 12 destroys a temporary made by braces (an aggregate, a lambda with
 // captures) twice when the frame is destroyed while it waits in that very expression. Captures by reference
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <coroutine>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -41,7 +43,7 @@ struct PromiseBase {
     void await_resume() noexcept {}
   };
   FinalAwaiter final_suspend() noexcept { return {}; }
-  void unhandled_exception() noexcept { TR_CHECK(false, "an exception escaped a Task"); }
+  void unhandled_exception() noexcept { std::terminate(); }
 };
 
 template <typename T>

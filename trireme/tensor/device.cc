@@ -1,7 +1,7 @@
 #include "trireme/tensor/device.h"
 
+#include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace trireme {
 namespace {
@@ -29,11 +29,14 @@ class CpuDevice final : public Device {
   std::string name() const override { return "cpu"; }
   Result<Buffer> allocate(std::size_t bytes) override {
     if (bytes == 0) return Buffer::wrap(*this, nullptr, 0);
-    void* memory = ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow);
+    // Not operator new: a program may have told that to end the process (runtime/real/exhausted.h), and this
+    // failure is somebody's to handle.
+    const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    void* memory = padded < bytes ? nullptr : std::aligned_alloc(kAlignment, padded);
     if (memory == nullptr) {
       return error(Code::kExhausted, "[device] out of memory on cpu: got a request for {} bytes", bytes);
     }
-    std::shared_ptr<void> owner(memory, [](void* p) { ::operator delete (p, std::align_val_t{kAlignment}); });
+    std::shared_ptr<void> owner(memory, [](void* p) { std::free(p); });
     return Buffer::wrap(*this, static_cast<std::byte*>(memory), bytes, std::move(owner));
   }
   Status copy(const Buffer& from, const Buffer& to, Stream*) override {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <new>
 #include <span>
 
 #include "trireme/tensor/device.h"
@@ -17,7 +18,7 @@ class Tensor {
   Tensor(Buffer buffer, TensorType type, std::size_t offset = 0);
   static Result<Tensor> allocate(Device& device, const TensorType& type);
   template <typename T>
-  static Tensor from(std::span<const T> values, const Shape& shape);  // copies into new host memory
+  static Tensor from(std::span<const T> values, const Shape& shape);  // copies; throws std::bad_alloc
 
   bool is_null() const { return buffer_.is_null(); }
   bool is_phantom() const { return buffer_.is_phantom(); }
@@ -60,7 +61,9 @@ void copy_to_contiguous(const Tensor& from, const Tensor& to);
 template <typename T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
   TR_CHECK(static_cast<std::int64_t>(values.size()) == shape.num_elems());
-  Tensor t = *allocate(cpu_device(), {DTypeOf<T>::value, shape});
+  Result<Tensor> made = allocate(cpu_device(), {DTypeOf<T>::value, shape});
+  if (!made.ok()) throw std::bad_alloc();
+  Tensor t = *std::move(made);
   for (std::size_t i = 0; i < values.size(); ++i) t.data<T>()[i] = values[i];
   return t;
 }

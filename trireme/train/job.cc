@@ -8,6 +8,7 @@
 
 #include "trireme/base/edit_distance.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/utf8.h"
 #include "trireme/train/toml.h"
 
 namespace trireme::train {
@@ -41,6 +42,15 @@ Status unknown_key(std::string_view path) {
 
 Status wrong_type(const JobKey& key, std::string_view got) {
   return error(Code::kInvalid, "[job] key '{}': got {}, expected {}", key.path, got, value_kind(key));
+}
+
+// job.toml is TOML, and TOML is UTF-8: what it cannot hold is refused before anything is trained.
+Status not_utf8(const JobKey& key, std::string_view value) {
+  const bool is_path = last_part(key.path) == "path";
+  return error(Code::kInvalid, "[job] key '{}': got '{}', expected UTF-8{}", key.path, escape_bytes(value),
+               is_path ? ": job files cannot hold other names; rename it, or make a link to it (ln -s) and "
+                         "give that"
+                       : "");
 }
 
 // ---- TOML to values
@@ -144,10 +154,10 @@ std::string text_of(double v) {
   std::string text = fmt::format("{}", v);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
-// A JSON string is a TOML basic string. Not toml++'s printer: its quotes differ by version, and job_sha256
-// hashes this. TOML wants DEL escaped, JSON does not.
+// A JSON string is a TOML basic string, and set_job_key lets in UTF-8 alone. Not toml++'s printer: its quotes
+// differ by version, and job_sha256 hashes this. TOML wants DEL escaped, JSON does not.
 std::string text_of(const std::string& v) {
-  const std::string text = Json(v).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = Json(v).dump();
   std::string out;
   for (const char c : text) out += c == '\x7f' ? std::string("\\u007f") : std::string(1, c);
   return out;
@@ -240,6 +250,7 @@ Status set_job_key(Job& job, std::string_view assignment) {
   const std::string_view path = assignment.substr(0, equals), value = assignment.substr(equals + 1);
   const JobKey* key = find_key(path);
   if (key == nullptr) return unknown_key(path);
+  if (!is_utf8(value)) return not_utf8(*key, value);
   const auto* text = std::get_if<std::string* (*)(Job&)>(&key->field);
   const auto* maybe_text = std::get_if<std::optional<std::string>* (*)(Job&)>(&key->field);
   if (text != nullptr || maybe_text != nullptr) {

@@ -31,7 +31,7 @@ Task<Result<Summary>> train_rank(RankContext context) {
   options.membership.heartbeat = options.membership.deadline / 10;
   options.membership.arrival = options.membership.deadline;  // connecting has shown that everybody is there
   options.model = cost::CommModel(context.link, context.machine);
-  if (context.connect.world > runtime::num_cores()) options.spin_ns = 0;
+  if (!context.may_spin.value_or(context.connect.world <= runtime::num_cores())) options.spin_ns = 0;
   auto group = comm::make_group(rt, std::move(wire), options);
   if (!group.ok()) co_return group.status();
 

@@ -18,10 +18,10 @@ constexpr TimeNs kAcceptSlice = 100 * kMilli;
 
 struct Meeting {
   Meeting(runtime::Runtime& r, ConnectOptions o)
-      : rt(r), options(std::move(o)), deadline(r.now() + options.deadline) {}
+      : rt(r), options(std::move(o)), started(r.now()), deadline(started + options.deadline) {}
   runtime::Runtime& rt;
   ConnectOptions options;
-  TimeNs deadline;
+  TimeNs started, deadline;
   Connected connected;
   std::unique_ptr<runtime::Doorbell> bell;
   std::unique_ptr<runtime::Listener> listener;
@@ -109,20 +109,24 @@ Task<Result<int>> shake_hands(Meeting& m, std::shared_ptr<runtime::Stream> strea
 // A failure here ends the whole meeting: the path belongs to the job.
 Task<Status> connect_to(Meeting& m, int peer) {
   auto stream = co_await m.rt.network().connect_local(m.path(peer), m.deadline);
-  if (!stream.ok()) co_return stream.status();
+  if (!stream.ok()) {
+    if (stream.status().code() == Code::kExhausted) m.failure = stream.status();
+    co_return stream.status();
+  }
   std::shared_ptr<runtime::Stream> shared = std::move(stream).value();
   auto rank = co_await shake_hands(m, shared, peer);
   if (!rank.ok()) m.failure = rank.status();
   co_return rank.status();
 }
 
-// A stranger who connects is refused and forgotten.
+// A stranger who connects is refused and forgotten. Descriptors that this process may not have fail it.
 Task<Status> accept_from_higher(Meeting& m) {
   int missing = m.options.world - 1 - m.options.rank;
   while (missing > 0 && m.failure.ok()) {
     const TimeNs slice = std::min(m.deadline, m.rt.now() + kAcceptSlice);
     auto stream = co_await m.listener->accept(slice);
     if (!stream.ok()) {
+      if (stream.status().code() == Code::kExhausted) m.failure = stream.status();
       if (stream.status().code() != Code::kDeadline || m.rt.now() >= m.deadline) co_return stream.status();
       continue;
     }
@@ -130,6 +134,8 @@ Task<Status> accept_from_higher(Meeting& m) {
     auto rank = co_await shake_hands(m, shared, -1);
     if (rank.ok())
       --missing;
+    else if (rank.status().code() == Code::kExhausted)
+      m.failure = rank.status();
     else
       m.last_refusal = rank.status();
   }
@@ -145,8 +151,8 @@ Status missing_ranks(Meeting& m, const Status& status) {
   return error(Code::kDeadline,
                "[net] rank {} waited for ranks {} for {}: got no connection ({}), expected all {} ranks "
                "at '{}'; see the logs of those ranks",
-               m.options.rank, missing, format_duration(m.options.deadline), why.message(), m.options.world,
-               m.options.rendezvous);
+               m.options.rank, missing, format_duration(m.rt.now() - m.started), why.message(),
+               m.options.world, m.options.rendezvous);
 }
 
 Status open(Meeting& m) {

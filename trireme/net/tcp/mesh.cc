@@ -79,10 +79,12 @@ Task<void> receive_hellos(std::shared_ptr<Mesh> m) {
   while (!m->finished && m->rt.now() < m->deadline) {
     const TimeNs slice = std::min(m->deadline, m->rt.now() + kAcceptSlice);
     auto stream = co_await m->met.listener->accept(slice);
-    if (stream.ok())
+    if (stream.ok()) {
       m->rt.spawn(receive_hello(m, std::move(stream).value()));
-    else if (stream.status().code() != Code::kDeadline)
+    } else if (stream.status().code() != Code::kDeadline) {
+      m->last_refusal = stream.status();
       co_await m->rt.sleep_for(kAcceptSlice);
+    }
   }
 }
 

@@ -1,9 +1,10 @@
 #include "trireme/runtime/real/compute_pool.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
+
+#include "trireme/runtime/real/exhausted.h"
+#include "trireme/runtime/real/start_thread.h"
 
 namespace trireme::runtime::real {
 
@@ -34,12 +35,12 @@ ComputePool::ComputePool(int num_threads, TimeNs spin_ns, std::function<void(Job
                          double slow_factor)
     : spin_ns_(spin_ns), finished_(std::move(finished)), slow_factor_(slow_factor) {
   for (int i = 0; i < num_threads; ++i) workers_.push_back(std::make_unique<Worker>());
-  // Signals are the business of the threads that the application made.
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { work(*w); });
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  try {
+    for (auto& worker : workers_) worker->thread = start_quiet_thread([this, w = worker.get()] { work(*w); });
+  } catch (const CannotStart&) {
+    stop();
+    throw;
+  }
 }
 
 ComputePool::~ComputePool() { stop(); }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,7 +90,14 @@ Code code_of_errno(int error_number) {
 std::string text_of_errno(int error_number) { return std::generic_category().message(error_number); }
 
 Status system_error(std::string_view area, std::string_view action, int error_number) {
-  return error(code_of_errno(error_number), "[{}] cannot {}: {}", area, action, text_of_errno(error_number));
+  return error(code_of_errno(error_number), "[{}] cannot {}: {}{}", area, action, text_of_errno(error_number),
+               error_number == EMFILE ? open_files_hint() : "");
+}
+
+std::string open_files_hint() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "";
+  return fmt::format("; this process may open {} files (ulimit -n); raise the limit", limit.rlim_cur);
 }
 
 }  // namespace trireme::runtime::real

@@ -63,7 +63,9 @@ Status check_memory_file(const Fd& fd, std::size_t bytes);
 // What an errno means for a caller: a missing file is kNotFound, a full disk or table kExhausted...
 Code code_of_errno(int error_number);
 std::string text_of_errno(int error_number);
-// "[area] cannot <action>: <reason>"
+// "; this process may open 1024 files (ulimit -n); raise the limit"
+std::string open_files_hint();
+// "[area] cannot <action>: <reason>", with the hint where descriptors are the reason.
 Status system_error(std::string_view area, std::string_view action, int error_number);
 
 }  // namespace trireme::runtime::real

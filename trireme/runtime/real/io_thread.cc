@@ -1,17 +1,13 @@
 #include "trireme/runtime/real/io_thread.h"
 
-#include <signal.h>
-
 #include <algorithm>
+
+#include "trireme/runtime/real/start_thread.h"
 
 namespace trireme::runtime::real {
 
 IoThread::IoThread(Loop& loop) : loop_(loop) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  thread_ = std::thread([this] { work(); });
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  thread_ = start_quiet_thread([this] { work(); });
 }
 
 IoThread::~IoThread() { stop(); }

@@ -4,14 +4,17 @@
 #include <cerrno>
 #include <ctime>
 
+#include "trireme/runtime/real/exhausted.h"
+
 namespace trireme::runtime::real {
 
 Loop::Loop(TimeNs spin_ns) : spin_ns_(spin_ns), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
-  auto bell = LoopBell::make();
-  TR_CHECK(bell.ok() && epoll_, "a loop needs four descriptors and a page: {}", bell.status().to_string());
-  bell_ = std::move(*bell);
-  const Status watched = watch(bell_->event_fd(), EPOLLIN, nullptr);
-  TR_CHECK(watched.ok(), "{}", watched.to_string());
+  const Status made = [&]() -> Status {
+    if (!epoll_) return system_error("runtime", "make an event loop", errno);
+    TR_ASSIGN_OR_RETURN(bell_, LoopBell::make());
+    return watch(bell_->event_fd(), EPOLLIN, nullptr);
+  }();
+  if (!made.ok()) throw CannotStart(made.message());
 }
 
 Loop::~Loop() = default;

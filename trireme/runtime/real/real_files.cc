@@ -118,6 +118,27 @@ Result<FileView> map_file(const std::string& path) {
   return FileView{{static_cast<const std::byte*>(at), size}, std::shared_ptr<void>(at, unmap)};
 }
 
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// What is at the end of the links that start at `path`; it need not exist. "": a descriptor of a process.
+Result<std::string> end_of_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  std::string at = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code failure;
+    const std::filesystem::path target = std::filesystem::read_symlink(at, failure);
+    if (failure) return at;  // no link, or nothing there
+    const std::filesystem::path here = std::filesystem::canonical(directory_of(at), failure);
+    if (failure) return failed("write", path, failure.value());
+    if (here.native().starts_with("/proc/")) return std::string();
+    at = target.is_absolute() ? target.native() : (here / target).native();
+  }
+  return failed("write", path, ELOOP);
+}
+
 class RealFiles final : public Files {
  public:
   RealFiles(Runtime& rt, IoThread& io) : rt_(rt), io_(io) {}
@@ -157,7 +178,28 @@ class RealFiles final : public Files {
     return run<Result<bool>>("examine", path, [path] { return path_exists(path); });
   }
 
+ protected:
+  // No disk operation of its own: faults are injected by number.
+  Task<Result<Output>> find_output(std::string path) override {
+    std::optional<Result<Output>> found;
+    co_await io_.run([&found, &path] { found.emplace(place_of(path)); });
+    co_return std::move(*found);
+  }
+
  private:
+  static Result<Output> place_of(const std::string& path) {
+    TR_ASSIGN_OR_RETURN(const std::string at, end_of_links(path));
+    if (at.empty()) return Output{path, /*in_place=*/true};
+    struct stat info {};
+    const bool there = lstat(at.c_str(), &info) == 0;
+    if (there && S_ISDIR(info.st_mode)) return failed("write", path, EISDIR);
+    if (there && !S_ISREG(info.st_mode)) return Output{path, /*in_place=*/true};
+    if (::access(directory_of(at).c_str(), W_OK | X_OK) == 0) return Output{at, /*in_place=*/false};
+    const int failure = errno;
+    if (there && ::access(at.c_str(), W_OK) == 0) return Output{at, /*in_place=*/true};
+    return failed("write", path, failure);
+  }
+
   template <typename R>
   Task<R> run(std::string_view verb, std::string path, std::function<R()> work) {
     if (rt_.fault_point("disk", next_operation_++) == FaultAction::kError)

@@ -10,8 +10,8 @@ namespace {
 
 class RealNetwork final : public Network {
  public:
-  RealNetwork(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric)
-      : rt_(rt), loop_(loop), fabric_(std::move(fabric)) {}
+  RealNetwork(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric, Resolve resolve)
+      : rt_(rt), loop_(loop), fabric_(std::move(fabric)), resolve_(std::move(resolve)) {}
 
   Result<std::unique_ptr<Mailbox>> open_mailbox(int id) override { return fabric_->open(id, loop_); }
   Result<std::unique_ptr<Listener>> listen_local(const std::string& path) override {
@@ -21,10 +21,10 @@ class RealNetwork final : public Network {
     return connect_unix(rt_, loop_, std::move(path), deadline);
   }
   Result<std::unique_ptr<Listener>> listen_tcp(HostPort at, bool insecure) override {
-    return make_tcp_listener(rt_, loop_, at, insecure);
+    return make_tcp_listener(rt_, loop_, at, insecure, resolve_);
   }
   Task<Result<std::unique_ptr<Stream>>> connect_tcp(HostPort to, TimeNs deadline) override {
-    return real::connect_tcp(rt_, loop_, std::move(to), deadline);
+    return real::connect_tcp(rt_, loop_, std::move(to), deadline, resolve_);
   }
   Result<std::unique_ptr<SharedSegment>> create_segment(const std::string& name, std::size_t bytes) override {
     return MemorySegment::make(name, bytes);
@@ -40,12 +40,14 @@ class RealNetwork final : public Network {
   Runtime& rt_;
   Loop& loop_;
   const std::shared_ptr<Fabric> fabric_;
+  const Resolve resolve_;
 };
 
 }  // namespace
 
-std::unique_ptr<Network> make_real_network(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric) {
-  return std::make_unique<RealNetwork>(rt, loop, std::move(fabric));
+std::unique_ptr<Network> make_real_network(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric,
+                                           Resolve resolve) {
+  return std::make_unique<RealNetwork>(rt, loop, std::move(fabric), std::move(resolve));
 }
 
 }  // namespace trireme::runtime::real

@@ -9,6 +9,7 @@
 
 namespace trireme::runtime::real {
 
-std::unique_ptr<Network> make_real_network(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric);
+std::unique_ptr<Network> make_real_network(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric,
+                                           Resolve resolve);
 
 }  // namespace trireme::runtime::real

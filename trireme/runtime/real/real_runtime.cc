@@ -1,6 +1,5 @@
 #include "trireme/runtime/real/real_runtime.h"
 
-#include <sched.h>
 #include <signal.h>
 
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "trireme/runtime/real/compute_pool.h"
+#include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/fabric.h"
 #include "trireme/runtime/real/interrupts.h"
 #include "trireme/runtime/real/io_thread.h"
@@ -16,6 +16,7 @@
 #include "trireme/runtime/real/real_files.h"
 #include "trireme/runtime/real/real_network.h"
 #include "trireme/runtime/real/real_processes.h"
+#include "trireme/runtime/real/start_thread.h"
 
 namespace trireme::runtime {
 namespace {
@@ -27,7 +28,8 @@ class RealRuntimeImpl final : public RealRuntime {
         loop_(options_.spin_ns),
         io_(loop_),
         files_(real::make_real_files(*this, io_)),
-        network_(real::make_real_network(*this, loop_, options_.fabric ? options_.fabric : make_fabric())),
+        network_(real::make_real_network(*this, loop_, options_.fabric ? options_.fabric : make_fabric(),
+                                         options_.resolve)),
         processes_(real::make_real_processes(*this, loop_)),
         pool_(
             options_.compute_threads > 0 ? options_.compute_threads : num_cores(), options_.spin_ns,
@@ -168,17 +170,14 @@ std::unique_ptr<RealRuntime> make_real_runtime(RealOptions options) {
   return std::make_unique<RealRuntimeImpl>(std::move(options));
 }
 
-int num_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 void run_in_threads(std::vector<std::function<void()>> bodies) {
   std::vector<std::thread> threads;
   threads.reserve(bodies.size());
-  for (auto& body : bodies) threads.emplace_back(std::move(body));
+  try {
+    for (auto& body : bodies) threads.push_back(real::start_thread(std::move(body)));
+  } catch (const CannotStart&) {
+    std::terminate();  // those that run would wait for the missing one for ever
+  }
   for (auto& thread : threads) thread.join();
 }
 

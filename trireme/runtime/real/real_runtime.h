@@ -23,6 +23,9 @@ struct RealFault {
   std::uint64_t index = 0;
 };
 
+// The addresses of a host by name ("10.0.0.7", "::1"), in the order they are tried. Empty: not known now.
+using Resolve = std::function<std::vector<std::string>(const std::string& host)>;
+
 // How to make a real Runtime.
 struct RealOptions {
   std::string name = "main";
@@ -33,6 +36,7 @@ struct RealOptions {
   // Above 1: compute takes this many times as long, the rest of it asleep: a straggler for experiments.
   double slow_factor = 1;
   std::function<void(std::string_view)> log_sink;  // default: nothing
+  Resolve resolve;                                 // default: the system's
 };
 
 class RealRuntime : public Runtime {
@@ -41,8 +45,10 @@ class RealRuntime : public Runtime {
   virtual void run(Task<void> task) = 0;
 };
 
+// Throws CannotStart (exhausted.h) when the process may not have the descriptors or threads.
 std::unique_ptr<RealRuntime> make_real_runtime(RealOptions options);
 
+// That this process may use: its affinity, within the quotas of its cgroups (cores.h).
 int num_cores();
 
 // Runs each function on a thread of its own and joins them: several ranks in one process.

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -45,7 +46,13 @@ bool is_loopback(const SocketAddress& address) {
   return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
 }
 
-Result<std::vector<SocketAddress>> resolve(const HostPort& where) {
+// What nobody asks a resolver about.
+bool is_address(const std::string& host) {
+  in6_addr any{};
+  return inet_pton(AF_INET, host.c_str(), &any) == 1 || inet_pton(AF_INET6, host.c_str(), &any) == 1;
+}
+
+Result<std::vector<SocketAddress>> look_up(const HostPort& where) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -64,6 +71,32 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where) {
   }
   freeaddrinfo(list);
   return out;
+}
+
+Result<std::vector<SocketAddress>> addresses_of(const HostPort& where, const Resolve& resolve) {
+  if (!resolve || is_address(where.host)) return look_up(where);
+  std::vector<SocketAddress> out;
+  for (const std::string& address : resolve(where.host)) {
+    TR_ASSIGN_OR_RETURN(const auto found, look_up({address, where.port}));
+    out.insert(out.end(), found.begin(), found.end());
+  }
+  if (!out.empty()) return out;
+  return error(Code::kNotFound, "[network] no such host: got '{}', expected an address or a known name",
+               where.host);
+}
+
+// "localhost", "localhost.localdomain", "ip6-localhost": loopback for everybody.
+bool means_loopback(const std::string& host) {
+  return host.starts_with("localhost") || host.starts_with("ip6-loc") || host.starts_with("ip6-loop");
+}
+
+SocketAddress any_address(const SocketAddress& like) {
+  SocketAddress any = like;
+  if (like.value.ss_family == AF_INET6)
+    reinterpret_cast<sockaddr_in6&>(any.value).sin6_addr = in6addr_any;
+  else
+    reinterpret_cast<sockaddr_in&>(any.value).sin_addr.s_addr = htonl(INADDR_ANY);
+  return any;
 }
 
 // When several peers send to one at once, switches drop the ends of bursts, and the kernel waits 200 ms
@@ -181,9 +214,12 @@ Result<std::unique_ptr<Stream>> make_tcp_stream(Runtime& rt, Loop& loop, Fd sock
 }  // namespace
 
 Result<std::unique_ptr<Listener>> make_tcp_listener(Runtime& rt, Loop& loop, const HostPort& at,
-                                                    bool insecure) {
+                                                    bool insecure, const Resolve& resolve) {
   const std::string action = fmt::format("listen at '{}'", at.to_string());
-  TR_ASSIGN_OR_RETURN(const auto addresses, resolve(at));
+  TR_ASSIGN_OR_RETURN(auto addresses, addresses_of(at, resolve));
+  if (insecure && !is_address(at.host) && !means_loopback(at.host) &&
+      std::all_of(addresses.begin(), addresses.end(), is_loopback))
+    std::transform(addresses.begin(), addresses.end(), addresses.begin(), any_address);
   int failure = EADDRNOTAVAIL;
   for (const SocketAddress& address : addresses) {
     if (!insecure && !is_loopback(address))
@@ -204,8 +240,9 @@ Result<std::unique_ptr<Listener>> make_tcp_listener(Runtime& rt, Loop& loop, con
   return system_error("network", action, failure);
 }
 
-Task<Result<std::unique_ptr<Stream>>> connect_tcp(Runtime& rt, Loop& loop, HostPort to, TimeNs deadline) {
-  auto addresses = resolve(to);
+Task<Result<std::unique_ptr<Stream>>> connect_tcp(Runtime& rt, Loop& loop, HostPort to, TimeNs deadline,
+                                                  const Resolve& resolve) {
+  auto addresses = addresses_of(to, resolve);
   if (!addresses.ok()) co_return addresses.status();
   auto socket = co_await connect_socket(rt, loop, std::move(addresses).value(), to.to_string(), deadline);
   if (!socket.ok()) co_return socket.status();

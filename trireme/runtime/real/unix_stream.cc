@@ -190,8 +190,8 @@ bool UnixStream::receive() {
     }
   }
   if (message.msg_flags & MSG_CTRUNC)
-    input_failure_ =
-        error(Code::kExhausted, "[network] descriptors were lost: the process has too many open");
+    input_failure_ = error(Code::kExhausted, "[network] cannot receive descriptors: too many are open{}",
+                           open_files_hint());
   else
     input_failure_ = parse();
   return true;

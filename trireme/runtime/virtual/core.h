@@ -152,7 +152,7 @@ struct Detached {
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() {}
-    void unhandled_exception() noexcept { TR_CHECK(false, "an exception escaped a Task"); }
+    void unhandled_exception() noexcept { std::terminate(); }
     Node& node;
     promise_type *previous = nullptr, *next = nullptr;
   };
