@@ -25,7 +25,8 @@ QuadraticJob two_workers(std::int64_t period, std::int64_t steps) {
   return job;
 }
 
-// x_i' = x_i - lr g_i(x_i) - alpha (x_i - c), c' = c + alpha sum_i (x_i - c): x_i and c are those before the step.
+// x_i' = x_i - lr g_i(x_i) - alpha (x_i - c), c' = c + alpha sum_i (x_i - c): x_i and c are those before the
+// step.
 TEST(Easgd, BothLinesUseTheOldValues) {
   QuadraticJob job = two_workers(1, 3);
   job.settle_every = 1;
