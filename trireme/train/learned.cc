@@ -89,8 +89,9 @@ Verdict judge(const RunFacts& f) {
   // A run that was resumed from a checkpoint of an earlier version does not know its first losses.
   const bool knows_start = 10 * (f.losses.steps() + f.skipped) >= 9 * f.steps;
   const bool worse = knows_start && no_better(f), blind = has_accuracy(f) && guesses(f);
-  if (!skips && !worse && !blind) return {.learned = true};
-  Verdict v{.learned = false};
+  Verdict v;
+  v.learned = !skips && !worse && !blind;
+  if (*v.learned) return v;
   if (skips) {
     v.reason = fmt::format("{} of {} steps were skipped because the loss or a gradient was not finite",
                            f.skipped, f.steps);
