@@ -7,6 +7,7 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
+#include "trireme/train/job_parts.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -262,6 +263,44 @@ TEST(Notes, TellThatACodecWithOneWorkerCompressesWhatDoesNotTravel) {
   EXPECT_TRUE(notes_of(Job(), s)[0].starts_with("codec topk with one worker: nothing travels"));
   s.workers = 2;
   EXPECT_TRUE(notes_of(Job(), s).empty());
+}
+
+TEST(Notes, TellThatServersOfOldGradientsAddNoMomentumUnlessAsked) {
+  Summary s = finished(60);
+  s.agreement = "downpour";
+  s.workers = 2;
+  Job job;
+  job.parallel.agreement = "downpour";
+  job.parallel.workers = 2;
+  EXPECT_EQ(momentum_of(job), 0);
+  EXPECT_EQ(notes_of(job, s).at(0),
+            "train.optimizer.momentum was 0, the default of agreement 'downpour', whose servers apply old "
+            "gradients");
+  job.train.optimizer.momentum = 0.9;
+  EXPECT_EQ(momentum_of(job), 0.9);
+  EXPECT_TRUE(notes_of(job, s).empty());
+}
+
+TEST(Momentum, IsZeroByDefaultWhereServersApplyOldGradients) {
+  const auto momentum = [](const char* rule, int workers) {
+    Job job;
+    job.parallel.agreement = rule;
+    job.parallel.workers = workers;
+    const bool given = optimizer_spec(job).attrs.find("momentum") != nullptr;
+    EXPECT_EQ(given, momentum_of(job) == 0) << rule;
+    return momentum_of(job);
+  };
+  for (const char* rule : {"ssp", "downpour", "staleness-aware", "soft"}) {
+    EXPECT_EQ(momentum(rule, 2), 0) << rule;
+    EXPECT_EQ(momentum(rule, 1), 0.9) << rule << ": nobody else changes the weights";
+  }
+  for (const char* rule : {"bsp", "bsp-server", "late", "easgd-async", "averaging"})
+    EXPECT_EQ(momentum(rule, 2), 0.9) << rule;
+  Job bound;
+  bound.parallel.agreement = "ssp";
+  bound.parallel.workers = 2;
+  bound.parallel.staleness = 0;
+  EXPECT_EQ(momentum_of(bound), 0.9) << "lock step";
 }
 
 TEST(Notes, NameTheKeyThatKeepsUpdatesYoung) {

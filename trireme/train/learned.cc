@@ -162,6 +162,12 @@ std::vector<std::string> notes_of(const Job& job, const Summary& s) {
         fmt::format("codec {} with one worker: nothing travels, yet its gradients are encoded and "
                     "decoded, so the weights are those of a compressed run",
                     s.codec));
+  const Job::Optimizer& o = job.train.optimizer;
+  if ((o.kind == "momentum" || o.kind == "nesterov") && !o.momentum && momentum_of(job) == 0)
+    notes.push_back(
+        fmt::format("train.optimizer.momentum was 0, the default of agreement '{}', whose servers apply old "
+                    "gradients",
+                    s.agreement));
   const auto row = agree::find_agreement(s.agreement);
   if (row.ok() && s.mean_staleness() > std::max(kOldUpdates, 2.0 * s.workers))
     if (const std::string key = staleness_key_of(**row); !key.empty())
