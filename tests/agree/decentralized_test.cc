@@ -69,6 +69,7 @@ TEST(Decentralized, AChangeThatFindsTheLinkFullTravelsWithTheNextUpdate) {
   job.bucket_elems = {25000, 25000};
   job.steps = 40;
   job.link.bytes_per_second = 20e6;  // an update takes ten steps
+  job.options.staleness = 1000;
   const QuadraticRun run = run_well(job);
   for (const auto& worker : run.workers) {
     EXPECT_LT(worker.report.more["updates_sent"].get<int>(), 10);
@@ -77,6 +78,69 @@ TEST(Decentralized, AChangeThatFindsTheLinkFullTravelsWithTheNextUpdate) {
     EXPECT_NEAR(worker.settled[0][0], 8, 1e-4);
     EXPECT_NEAR(worker.settled[0][49999], 8, 1e-4);
   }
+}
+
+// Worker 1 takes 20 steps of worker 0 for one of its own.
+QuadraticJob uneven_workers(std::int64_t staleness) {
+  QuadraticJob job = two_workers();
+  job.steps_of = {10, 2};
+  job.compute_ns = {kMilli, 20 * kMilli};
+  job.options.staleness = staleness;
+  return job;
+}
+
+TEST(Decentralized, AWorkerWaitsWhenAPeerHasBeenSilentForTooManySteps) {
+  const QuadraticRun run = run_well(uneven_workers(4));
+  EXPECT_LT(run.workers[0].ended[4], 6 * kMilli);
+  EXPECT_GT(run.workers[0].ended[5], 20 * kMilli) << "the sixth step waits for the first update";
+  EXPECT_LT(run.workers[0].ended[9], 26 * kMilli) << "and then goes on, whatever the clocks";
+  EXPECT_GT(run.workers[0].report.more["waited_seconds"].get<double>(), 0.01);
+  EXPECT_EQ(run.workers[1].report.more["waited_seconds"].get<double>(), 0);
+  EXPECT_EQ(run.workers[0].settled, run.workers[1].settled);
+}
+
+TEST(Decentralized, WithALargeBoundNobodyWaits) {
+  const QuadraticRun run = run_well(uneven_workers(1000));
+  EXPECT_LT(run.workers[0].ended[9], 11 * kMilli);
+}
+
+TEST(Decentralized, WithSamplesOfTheirOwnNobodyIsFurtherAheadThanTheBound) {
+  QuadraticJob job = two_workers();
+  job.steps = 12;
+  job.compute_ns = {kMilli, 3 * kMilli};
+  for (const bool own : {true, false}) {
+    job.options.staleness = 4;
+    job.options.own_samples = own;
+    const QuadraticRun run = run_well(job);
+    const auto lead = run.workers[0].report.more["max_lead"].get<std::int64_t>();
+    if (own) {
+      EXPECT_LE(lead, 4);
+    } else {
+      EXPECT_GT(lead, 4) << "updates of the slow one come often enough";
+    }
+    EXPECT_EQ(run.workers[0].settled, run.workers[1].settled);
+  }
+}
+
+// Who waits has sent everything before, so that nobody waits for somebody who waits.
+TEST(Decentralized, RareUpdatesFullLinksAndTightBoundsDoNotLockUp) {
+  for (const std::int64_t push_steps : {1, 4})
+    for (const std::int64_t staleness : {0, 1, 3})
+      for (const bool own : {true, false}) {
+        QuadraticJob job = two_workers();
+        job.workers = 3;
+        job.b = {0, 16, 8};
+        job.steps = 25;
+        job.settle_every = 10;
+        job.bucket_elems = {20'000};
+        job.link.bytes_per_second = 20e6;  // an update takes four steps
+        job.compute_ns = {kMilli, 2 * kMilli, 7 * kMilli};
+        job.options.push_steps = push_steps;
+        job.options.staleness = staleness;
+        job.options.own_samples = own;
+        const QuadraticRun run = run_well(job);
+        EXPECT_EQ(run.workers[0].settled, run.workers[2].settled) << push_steps << " " << staleness;
+      }
 }
 
 TEST(Decentralized, StatisticsMoveByTheMeanOfTheChanges) {

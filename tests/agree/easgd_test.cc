@@ -25,22 +25,25 @@ QuadraticJob two_workers(std::int64_t period, std::int64_t steps) {
   return job;
 }
 
+// x_i' = x_i - lr g_i(x_i) - alpha (x_i - c), c' = c + alpha sum_i (x_i - c): x_i and c are those before the
+// step.
 TEST(Easgd, BothLinesUseTheOldValues) {
-  QuadraticJob job = two_workers(1, 2);
+  QuadraticJob job = two_workers(1, 3);
   job.settle_every = 1;
   const QuadraticRun r = run_well(job);
-  // (4, 6) around 8: differences (-4, -2); then (2.5, 5.25) around 6.5: (-4, -1.25).
-  EXPECT_THAT(r.workers[0].trace, ElementsAre(Vector{5}, Vector{3.5}));
-  EXPECT_THAT(r.workers[1].trace, ElementsAre(Vector{6.5}, Vector{5.5625}));
-  for (const auto& w : r.workers) EXPECT_THAT(w.settled, ElementsAre(Vector{6.5}, Vector{5.1875}));
+  // All at 8: no difference. Then (4, 6) around 8, and (3, 5.5) around 6.5: differences (-3.5, -1).
+  EXPECT_THAT(r.workers[0].trace, ElementsAre(Vector{4}, Vector{3}, Vector{2.375}));
+  EXPECT_THAT(r.workers[1].trace, ElementsAre(Vector{6}, Vector{5.5}, Vector{5}));
+  for (const auto& w : r.workers) EXPECT_THAT(w.settled, ElementsAre(Vector{8}, Vector{6.5}, Vector{5.375}));
 }
 
 TEST(Easgd, BetweenExchangesWorkersAreAlone) {
   const QuadraticRun r = run_well(two_workers(2, 3));
-  EXPECT_THAT(r.workers[0].trace, ElementsAre(Vector{4}, Vector{3.5}, Vector{1.75}));
-  EXPECT_THAT(r.workers[1].trace, ElementsAre(Vector{6}, Vector{5.75}, Vector{4.875}));
+  // The second step starts from (4, 6) around 8.
+  EXPECT_THAT(r.workers[0].trace, ElementsAre(Vector{4}, Vector{3}, Vector{1.5}));
+  EXPECT_THAT(r.workers[1].trace, ElementsAre(Vector{6}, Vector{5.5}, Vector{4.75}));
   for (const auto& w : r.workers) {
-    EXPECT_THAT(w.settled, ElementsAre(Vector{5.75}));
+    EXPECT_THAT(w.settled, ElementsAre(Vector{6.5}));
     EXPECT_EQ(w.report.exchanges, 1);
   }
   EXPECT_EQ(r.workers[0].report.more.dump(), R"({"outer_steps":1,"period":2,"elasticity":0.25})");
@@ -51,10 +54,10 @@ TEST(Easgd, WithMomentumOnTheWorkersItIsEamsgd) {
   QuadraticJob job = two_workers(1, 2);
   job.momentum = 0.5F;
   const QuadraticRun r = run_well(job);
-  // Second step: v = (9, 4.5), x = (0.5, 4.25) around 6.5: differences (-6, -2.25).
-  EXPECT_THAT(r.workers[0].trace, ElementsAre(Vector{5}, Vector{2}));
-  EXPECT_THAT(r.workers[1].trace, ElementsAre(Vector{6.5}, Vector{4.8125}));
-  EXPECT_THAT(r.workers[0].settled, ElementsAre(Vector{4.4375}));
+  // Second step: v = (8, 4) moves (4, 6) to (0, 4); the differences to 8 are (-4, -2).
+  EXPECT_THAT(r.workers[0].trace, ElementsAre(Vector{4}, Vector{1}));
+  EXPECT_THAT(r.workers[1].trace, ElementsAre(Vector{6}, Vector{4.5}));
+  EXPECT_THAT(r.workers[0].settled, ElementsAre(Vector{6.5}));
 }
 
 TEST(Easgd, WithoutElasticityWorkersAreIndependent) {
@@ -69,7 +72,7 @@ TEST(Easgd, WithoutElasticityWorkersAreIndependent) {
 }
 
 TEST(Easgd, ElasticityIsNineTenthsOverTheWorkersUnlessGiven) {
-  QuadraticJob job = two_workers(1, 1);
+  QuadraticJob job = two_workers(1, 2);  // the first is from 8 to 4, without a difference
   job.options.elasticity = 0;
   job.workers = 3;
   job.b = {0};
@@ -95,7 +98,7 @@ TEST(Easgd, OneWorkerFollowsTheClosedForm) {
   job.settle_every = 1;
   const QuadraticRun r = run_well(job);
   const double keep = 1 - kRate * kA;
-  const double m[2][2] = {{(1 - kAlpha) * keep, kAlpha}, {kAlpha * keep, 1 - kAlpha}};
+  const double m[2][2] = {{keep - kAlpha, kAlpha}, {kAlpha, 1 - kAlpha}};
   const double half_trace = (m[0][0] + m[1][1]) / 2, det = m[0][0] * m[1][1] - m[0][1] * m[1][0];
   const double root = std::sqrt(half_trace * half_trace - det), p = half_trace + root, q = half_trace - root;
   for (int n = 1; n <= 30; ++n) {

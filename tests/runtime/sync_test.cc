@@ -54,14 +54,31 @@ TEST(OneShot, ADeadlineWithoutAValueGivesFalseAndALateValueIsHarmless) {
   });
 }
 
+// A second wake-up of the first wait would end the second one.
+Task<void> wait_for_both(OneShot<int>& first, TimeNs until, OneShot<int>& second, int& resumed) {
+  co_await first.wait_until(until);
+  ++resumed;
+  co_await second.wait_until(kForever);
+  ++resumed;
+}
+
 TEST(OneShot, SetAndDeadlineInTheSameTurnResumeTheWaiterOnce) {
   on_loop([](Runtime& r) -> Task<void> {
-    for (int i = 0; i < 100; ++i) {
-      OneShot<int> shot(r);
-      const TimeNs when = r.now() + 1000;
-      r.call_at(when, [&] { shot.set(1); });
-      co_await shot.wait_until(when);
-      co_await r.sleep_until(when + 1000);
+    for (const bool set_first : {true, false}) {
+      OneShot<int> shot(r), later(r);
+      int resumed = 0;
+      const TimeNs due = r.now();  // both timers fire in the next turn
+      const auto set = [&] { r.call_at(due, [&] { shot.set(1); }); };
+      if (set_first) set();
+      Task<void> waiter = wait_for_both(shot, due, later, resumed);
+      waiter.start();
+      if (!set_first) set();
+      co_await r.sleep_until(due + kMilli);
+      EXPECT_TRUE(shot.is_set());
+      EXPECT_EQ(resumed, 1) << (set_first ? "set, then the deadline" : "the deadline, then set");
+      later.set(1);
+      co_await r.sleep_until(r.now() + kMilli);
+      EXPECT_EQ(resumed, 2);
     }
   });
 }

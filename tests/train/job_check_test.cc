@@ -193,7 +193,7 @@ TEST(CheckJob, RefusesWhatAScheduleDoesNotTake) {
 
 TEST(CheckJob, RefusesModelsThatCannotBe) {
   const Case cases[] = {
-      {{"model.options={width=64}"}, "'lenet' has no option 'width'; expected one of: none"},
+      {{"model.options={width=64}"}, "'lenet' has no options, got 'width'; remove model.options"},
       {{"model.name=mnist-cnn", "model.options={drop=0.1}"},
        "'mnist-cnn' has no option 'drop'; expected one of: scale, dropout"},
       {{"model.name=mnist-cnn", "model.options={dropout='much'}"},

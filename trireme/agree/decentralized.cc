@@ -3,9 +3,16 @@
 //
 //   w_i <- w_i + u_j,   u_j = w_j(after own steps) - w_j(before),
 //
-// one update every `push_steps` steps. Nobody waits for a peer: where `in_flight` updates are still under
-// way, the change waits for the next update and grows with it, and nothing is lost.
+// one update every `push_steps` steps. Where `in_flight` updates are still under way, the change waits for
+// the next update and grows with it, and nothing is lost.
+//
+// The paper has no bound, and replicas that step on without a word from the others diverge. Here a worker
+// waits when it has made `staleness` steps since the last update of a peer that still steps. Where workers
+// have samples of their own (`own_samples`), it is never more than that many clocks ahead of anybody: what
+// the others have still to step alone at the end would be learned at the cost of its samples.
 #include "trireme/agree/decentralized.h"
+
+#include <algorithm>
 
 #include "trireme/agree/peer_updates.h"
 #include "trireme/agree/vector_math.h"
@@ -20,9 +27,18 @@ class Decentralized final : public Agreement {
   explicit Decentralized(const RuleContext& context)
       : rt_(*context.rt),
         push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
+        staleness_(std::max(push_steps_, context.options.staleness)),
+        ahead_(context.options.own_samples ? PeerUpdates::Ahead::kOfClocks : PeerUpdates::Ahead::kOfNews),
         updates_(context, PeerUpdates::Counts::kWhole) {}
 
-  Task<Status> begin_step(StepInfo) override { return updates_.apply(); }
+  Task<Status> begin_step(StepInfo) override {
+    const TimeNs began = rt_.now();
+    TR_CO_RETURN_IF_ERROR(co_await updates_.wait_while_ahead(staleness_, ahead_));
+    waited_ns_ += rt_.now() - began;
+    TR_CO_RETURN_IF_ERROR(co_await updates_.apply());
+    max_lead_ = std::max(max_lead_, updates_.lead());
+    co_return Status();
+  }
 
   Task<Status> exchange(BucketExchange bucket) override {
     co_await add_shards(rt_, std::move(bucket.shard_gradients));
@@ -36,15 +52,25 @@ class Decentralized final : public Agreement {
     co_return sent.status();
   }
 
+  Task<Status> arrive() override { return updates_.arrive(); }
   Task<Status> settle(std::vector<Tensor> into) override { return updates_.settle(std::move(into)); }
   Task<Status> finish() override { return updates_.finish(); }
   void on_lost(int worker) override { updates_.on_lost(worker); }
   std::vector<std::pair<std::string, Tensor>> state() const override { return updates_.state(); }
-  RuleReport report() const override { return updates_.report(); }
+
+  RuleReport report() const override {
+    RuleReport report = updates_.report();
+    report.more["max_lead"] = max_lead_;
+    report.more["waited_seconds"] = static_cast<double>(waited_ns_) / static_cast<double>(kSecond);
+    return report;
+  }
 
  private:
   runtime::Runtime& rt_;
-  std::int64_t push_steps_;
+  const std::int64_t push_steps_, staleness_;
+  const PeerUpdates::Ahead ahead_;
+  std::int64_t max_lead_ = 0;
+  TimeNs waited_ns_ = 0;
   PeerUpdates updates_;
 };
 

@@ -1,12 +1,13 @@
 // Elastic averaging SGD, synchronous (Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD,
-// 2015, equations 5 and 6): every `period` steps, both lines from the old values,
-//   x_i <- x_i - alpha (x_i - c)
+// 2015, equations 5 and 6): in the last step of every `period`, both lines from the old values,
+//   x_i <- x_i - lr g_i(x_i) - alpha (x_i - c)
 //   c   <- c + alpha sum_i (x_i - c)
 // with alpha = elasticity, 0.9 / workers unless given. Where the workers' optimiser has momentum this is
 // EAMSGD. Every worker keeps the centre c, with the same bits; it starts as the initial weights and is the
 // agreed model.
 //
-// The first line needs nobody, and nobody needs the new centre before the next exchange: the differences are
+// The differences are taken before the step's forward pass; the force is added behind the gradient. The first
+// line needs nobody, and nobody needs the new centre before the next exchange begins: the differences are
 // summed while the workers compute on.
 //
 // With a codec C both lines have C(x_i - c) for x_i - c, so that a worker and the centre still pull at each
@@ -34,7 +35,14 @@ class Easgd final : public Agreement {
     failure_ = prepare();
   }
 
-  Task<Status> begin_step(StepInfo) override { co_return co_await start(); }
+  Task<Status> begin_step(StepInfo) override {
+    TR_CO_RETURN_IF_ERROR(co_await start());
+    if (!counters_.is_last_step()) co_return Status();
+    TR_CO_RETURN_IF_ERROR(co_await wait_for_centre());
+    for (std::size_t b = 0; b < centre_.size(); ++b)
+      co_await subtract(rt_, context_.weights[b], centre_[b], difference_[b]);
+    co_return Status();
+  }
 
   Task<Status> exchange(BucketExchange bucket) override {
     co_await add_shards(rt_, std::move(bucket.shard_gradients));
@@ -43,9 +51,9 @@ class Easgd final : public Agreement {
 
   Task<Status> end_step(StepInfo) override {
     if (!counters_.count_step()) co_return Status();
-    TR_CO_RETURN_IF_ERROR(co_await wait_for_centre());
-    if (coded_ != nullptr && coded_->encodes_at(counters_.rounds())) co_return co_await pull_coded();
-    for (std::size_t b = 0; b < centre_.size(); ++b) co_await pull_together(b);
+    for (std::size_t b = 0; b < centre_.size(); ++b)
+      co_await add_scaled(rt_, context_.weights[b], -alpha_, difference_[b]);
+    if (coded_ != nullptr && coded_->encodes_at(counters_.rounds())) co_return co_await move_coded();
     centre_moved_ = std::make_unique<runtime::OneShot<Status>>(rt_);
     moving_ = move_centre();
     moving_.start();
@@ -93,46 +101,16 @@ class Easgd final : public Agreement {
     co_return Status();
   }
 
-  Task<void> pull_together(std::size_t b) {
-    const float alpha = alpha_;
-    PassBody body = [alpha](float* const* p, std::int64_t begin, std::int64_t end) {
-      float *x = p[0], *difference = p[2];
-      const float* centre = p[1];
-      for (std::int64_t i = begin; i < end; ++i) {
-        difference[i] = x[i] - centre[i];
-        x[i] -= alpha * difference[i];
-      }
-    };
-    const PassCost cost{3, 2, 2};
-    std::vector<Tensor> vectors{context_.weights[b], centre_[b], difference_[b]};
-    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "elastic step");
-  }
-
-  Task<Status> pull_coded() {
-    for (std::size_t b = 0; b < centre_.size(); ++b)
-      co_await subtract(rt_, context_.weights[b], centre_[b], difference_[b]);
+  // The workers' own lines took all of x - c; what C left out of it goes back.
+  Task<Status> move_coded() {
     const auto round = static_cast<std::uint32_t>(counters_.rounds());
     TR_CO_RETURN_IF_ERROR(co_await coded_->sum(round, difference_));
     for (std::size_t b = 0; b < centre_.size(); ++b) {
-      co_await pull_by_sent(b);
+      const Tensor rest = coded_->rest(b);
+      if (!rest.is_null()) co_await add_scaled(rt_, context_.weights[b], alpha_, rest);
       co_await add_scaled(rt_, centre_[b], alpha_, difference_[b]);
     }
     co_return Status();
-  }
-
-  // x -= alpha C(x - c), by what C left out of it; the centre is the old one.
-  Task<void> pull_by_sent(std::size_t b) {
-    const float alpha = alpha_;
-    const Tensor rest = coded_->rest(b);
-    std::vector<Tensor> vectors{context_.weights[b], centre_[b]};
-    if (!rest.is_null()) vectors.push_back(rest);
-    const bool lossy = !rest.is_null();
-    PassBody body = [alpha, lossy](float* const* p, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        p[0][i] -= alpha * (p[0][i] - p[1][i] - (lossy ? p[2][i] : 0.0F));
-    };
-    const PassCost cost{4, 3, 1};
-    co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "elastic step");
   }
 
   Task<Status> move_bucket(std::size_t b) {

@@ -10,9 +10,12 @@
 namespace trireme::agree {
 
 struct RuleOptions {
-  std::int64_t period = 10;    // tau: local steps between exchanges; 0: chosen while running
-  double elasticity = 0;       // alpha of EASGD; 0: 0.9 / workers
-  std::int64_t staleness = 3;  // ssp: clocks that the fastest may be ahead of the slowest
+  std::int64_t period = 10;  // tau: local steps between exchanges; 0: chosen while running
+  double elasticity = 0;     // alpha of EASGD; 0: 0.9 / workers
+  // ssp, ssp-peer: clocks that the fastest may be ahead of the slowest. decentralized: steps without news of
+  // a peer, or clocks ahead where workers have samples of their own.
+  std::int64_t staleness = 3;
+  bool own_samples = false;  // each worker steps on samples that nobody else has (data.partition)
   std::int64_t fetch_steps = 1, push_steps = 1;  // downpour: n_fetch, n_push
   std::int64_t in_flight = 1;                    // updates on their way to servers or peers at once
   std::int64_t warm_start_steps = 0;             // downpour: steps of the first replica alone

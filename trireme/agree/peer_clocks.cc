@@ -46,8 +46,8 @@ Task<void> take_over(runtime::Runtime& rt, Tensor agreed, Tensor base,
 Letter PeerUpdates::where_i_am() const {
   Letter letter;
   letter.number = sent_;
-  letter.flags =
-      static_cast<std::uint16_t>((finished_ ? kHasFinished : 0) | (at_meeting_ ? kIsAtMeeting : 0));
+  letter.flags = static_cast<std::uint16_t>((finished_ ? kHasFinished : 0) |
+                                            (at_meeting_ || resting_ ? kIsAtMeeting : 0));
   return letter;
 }
 
@@ -63,7 +63,7 @@ void PeerUpdates::answer_asks() {
     asks = std::move(later);
   };
   answer(clock_asks_, [this](const Letter& asked) {
-    return finished_ || at_meeting_ || asked.number < round_ || asked.clock <= sent_clock_;
+    return finished_ || at_meeting_ || resting_ || asked.number < round_ || asked.clock <= sent_clock_;
   });
   answer(meet_asks_, [this](const Letter& asked) {
     return asked.number < round_ || (at_meeting_ && asked.number == round_);
@@ -96,6 +96,26 @@ Task<Status> PeerUpdates::wait_for_clocks(std::int64_t clock) {
   co_return co_await runtime::when_all(*rt_, std::move(asks));
 }
 
+Task<Status> PeerUpdates::wait_while_ahead(std::int64_t bound, Ahead ahead) {
+  finished_ = false;
+  std::vector<std::pair<int, std::int64_t>> behind;  // who, and the clock to wait for
+  for (int peer = 0; peer < context_.num_workers; ++peer) {
+    const Peer& p = peers_[static_cast<std::size_t>(peer)];
+    if (p.lost || p.finished || p.met) continue;
+    const bool by_clocks = ahead == Ahead::kOfClocks;
+    if (clock_ - (by_clocks ? p.done : p.heard) > bound)
+      behind.emplace_back(peer, by_clocks ? clock_ - bound : p.done + 1);
+  }
+  if (behind.empty()) co_return Status();
+  if (unsent_steps_ > 0) {
+    const Result<bool> sent = co_await send(/*wait=*/true);
+    if (!sent.ok()) co_return sent.status();
+  }
+  std::vector<Task<Status>> asks;
+  for (const auto& [peer, clock] : behind) asks.push_back(ask_clock(peer, clock));
+  co_return co_await runtime::when_all(*rt_, std::move(asks));
+}
+
 std::int64_t PeerUpdates::lead() const {
   std::int64_t slowest = clock_;
   for (const Peer& p : peers_)
@@ -113,6 +133,15 @@ Task<Status> PeerUpdates::ask_meet(int peer) {
   if (answer->number != from.arrived && !from.lost)
     co_return error(Code::kMismatch, "[agree] updates of worker {} are missing: got {}, expected {}", peer,
                     from.arrived, answer->number);
+  co_return Status();
+}
+
+Task<Status> PeerUpdates::arrive() {
+  TR_CO_RETURN_IF_ERROR(co_await prepare());
+  TR_CO_RETURN_IF_ERROR(co_await send_rest());
+  TR_CO_RETURN_IF_ERROR(co_await under_way_.drain());
+  resting_ = true;
+  answer_asks();
   co_return Status();
 }
 
@@ -144,8 +173,8 @@ Task<Status> PeerUpdates::write_agreed(std::vector<Tensor> into) {
   give_turn();
   ++round_;
   clock_ = sent_clock_ = 0;
-  for (Peer& peer : peers_) peer.done = 0, peer.met = false;
-  at_meeting_ = false;
+  for (Peer& peer : peers_) peer.done = peer.heard = 0, peer.met = false;
+  at_meeting_ = resting_ = false;
   answer_asks();
   if (context_.worker == 0)
     for (std::size_t b = 0; b < into.size(); ++b) co_await copy(*rt_, base_[b], into[b]);

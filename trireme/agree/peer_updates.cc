@@ -180,7 +180,7 @@ Task<void> PeerUpdates::add(Job job) {
   Peer& from = peers_[static_cast<std::size_t>(job.peer)];
   --from.held;
   if (job.bucket + 1 < sum_.size()) co_return;
-  if (job.letter.number == round_) from.done = job.letter.clock;
+  if (job.letter.number == round_) from.done = job.letter.clock, from.heard = clock_;
   from.finished = false;
   fresh_.push_back(job.letter.clock);
   ++report_.exchanges;

@@ -44,6 +44,11 @@ class PeerUpdates {
 
   // Ends when every peer that is still stepping has said that its clocks below `clock` are done.
   runtime::Task<Status> wait_for_clocks(std::int64_t clock);
+  // Ends when this worker is at most `bound` clocks ahead of every peer that is still stepping: of its clock,
+  // or of the last news from it, however slow it is. Whoever waits has sent what it changed, so no two wait
+  // for each other.
+  enum class Ahead : std::uint8_t { kOfClocks, kOfNews };
+  runtime::Task<Status> wait_while_ahead(std::int64_t bound, Ahead ahead);
   // Before a step: adds to the weights what has come.
   runtime::Task<Status> apply();
   // After a step: this worker's clock is one more.
@@ -54,6 +59,8 @@ class PeerUpdates {
   // What coded updates left, for checkpoints.
   std::vector<std::pair<std::string, Tensor>> state() const { return residuals_.state(); }
 
+  // No step until the next settle(): nobody waits for this worker's clock.
+  runtime::Task<Status> arrive();
   runtime::Task<Status> settle(std::vector<Tensor> into);
   runtime::Task<Status> finish();
   void on_lost(int peer);
@@ -75,6 +82,7 @@ class PeerUpdates {
   struct Peer {
     bool lost = false, finished = false, met = false;
     std::int64_t done = 0;                           // clocks since the last meeting, added here
+    std::int64_t heard = 0;                          // this worker's clock when it added the last update
     std::int64_t arrived = 0;                        // updates, whole
     std::deque<std::pair<std::size_t, Tensor>> due;  // placed and not yet arrived, in order
     std::int64_t held = 0;                           // vectors placed and not yet added
@@ -138,7 +146,7 @@ class PeerUpdates {
 
   std::int64_t clock_ = 0, sent_clock_ = 0, unsent_steps_ = 0;
   std::int64_t round_ = 0;  // meetings
-  bool at_meeting_ = false, finished_ = false;
+  bool resting_ = false, at_meeting_ = false, finished_ = false;
   std::int64_t sent_ = 0;
   std::vector<std::pair<int, comm::Letter>> clock_asks_, meet_asks_;
 

@@ -18,7 +18,9 @@ PeriodCounters::PeriodCounters(std::int64_t period) {
 }
 
 bool PeriodCounters::count_step() {
-  if (++at(3) < std::max<std::int64_t>(1, period())) return false;
+  const bool last = is_last_step();
+  ++at(3);
+  if (!last) return false;
   at(3) = 0;
   ++at(2);
   return true;

@@ -23,7 +23,9 @@ class PeriodCounters {
   std::int64_t period() const { return at(1); }  // 0: not chosen yet
   void set_period(std::int64_t period) { at(1) = period; }
   std::int64_t rounds() const { return at(2); }  // exchanges so far
-  // Counts a step; true when it is the last of its period, and a new one begins.
+  // The next step is the last of its period.
+  bool is_last_step() const { return at(3) + 1 >= (period() > 1 ? period() : 1); }
+  // Counts a step; true when it was the last of its period, and a new one begins.
   bool count_step();
   const Tensor& tensor() const { return tensor_; }
 

@@ -23,7 +23,7 @@ constexpr const char* kSspKeys[] = {"staleness"};
 constexpr const char* kSoftKeys[] = {"gather"};
 constexpr const char* kLateKeys[] = {"fraction"};
 constexpr const char* kGossipKeys[] = {"period", "neighbours", "in_flight"};
-constexpr const char* kDecentralizedKeys[] = {"push_steps", "in_flight"};
+constexpr const char* kDecentralizedKeys[] = {"push_steps", "in_flight", "staleness"};
 constexpr const char* kSspPeerKeys[] = {"staleness", "in_flight"};
 
 constexpr const char* kToACentre =
@@ -117,7 +117,9 @@ constexpr AgreementRow kRules[] = {
      "algorithms outperform centralized algorithms? (D-PSGD), 2017; Assran, Loizou, Ballas, Rabbat, "
      "Stochastic gradient push, 2019",
      false, false, Pace::kFree, true, "", kGossipKeys, make_gossip, false, false, kToAnyPeer},
-    {"decentralized", "Workers send what they changed to all others, who add it as it comes; nobody waits.",
+    {"decentralized",
+     "Workers send what they changed to all others, who add it as it comes; a worker waits after `staleness` "
+     "steps without news of a peer.",
      "Strom, Scalable distributed DNN training using commodity GPU cloud computing, Interspeech 2015", false,
      false, Pace::kFree, true, "", kDecentralizedKeys, make_decentralized, false, false, nullptr},
     {"ssp-peer", "As decentralized, and nobody is more than `staleness` clocks ahead of the slowest.",

@@ -62,8 +62,8 @@ cost::Traffic traffic_of(const AgreementRow& rule, const RuleOptions& o, int num
     t.every = o.period == 0 ? 0 : steps(o.period);
     t.share = AutoPeriod::kExchangeShare;
     if (reads(rule, "elasticity")) {
-      t.hidden = true;  // the centre moves while the workers compute on
-      t.passes = 3 + 2 + 2;
+      t.hidden = true;       // the centre moves while the workers compute on
+      t.passes = 3 + 3 + 3;  // the difference, the force, the centre
     }
   } else if (!rule.shares_weights) {
     to_peers(rule, o, num_workers, t);

@@ -6,6 +6,7 @@
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
 #include "trireme/cli/final_table.h"
+#include "trireme/cli/last_lines.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
 #include "trireme/cli/read_rates.h"
@@ -299,6 +300,7 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
   std::FILE* out = args.json ? stderr : stdout;
   std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
   if (!args.quiet) std::fputs(final_table(summary).c_str(), out);
+  std::fputs(last_lines(summary, args.quiet).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }

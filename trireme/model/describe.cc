@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include "trireme/base/edit_distance.h"
 #include "trireme/model/describe_layers.h"
 
 namespace trireme::model {
@@ -30,7 +31,14 @@ const LayerAttr* find_attr(const LayerRow& row, const std::string& name) {
 Status unknown_attr(const LayerRow& row, const std::string& name, const std::string& where) {
   std::string known = "kind, name";
   for (const LayerAttr& attr : row.attrs) known += fmt::format(", {}", attr.name);
-  return error(Code::kInvalid, "[model] {}: unknown attribute '{}'; expected one of: {}", where, name, known);
+  std::string_view nearest;
+  std::size_t best = 3;  // further away is another word
+  for (const LayerAttr& attr : row.attrs)
+    if (const std::size_t d = edit_distance(std::string_view(name).substr(0, 64), attr.name); d < best)
+      best = d, nearest = attr.name;
+  const std::string guess = nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest);
+  return error(Code::kInvalid, "[model] {}: unknown attribute '{}'; {}expected one of: {}", where, name,
+               guess, known);
 }
 
 Result<std::vector<LayerSettings>> parse_list(const Json& list, const ModelInput& input,
@@ -61,6 +69,10 @@ Status read_attr(const LayerAttr& attr, const Json& value, const std::string& wh
 
 Status read_attrs(const Json& layer, const std::string& index, int depth, LayerSettings& out) {
   const std::string where = fmt::format("layer {} ({})", index, out.row->kind);
+  // Before what is missing: a misspelt attribute is both.
+  for (const auto& [name, value] : layer.items())
+    if (name != "kind" && name != "name" && find_attr(*out.row, name) == nullptr)
+      return unknown_attr(*out.row, name, where);
   for (const LayerAttr& attr : out.row->attrs) {
     if (attr.type == Type::kText) out.texts[attr.name] = attr.text;
     if (attr.type != Type::kText && attr.type != Type::kLayers) out.numbers[attr.name] = attr.number;
@@ -70,7 +82,6 @@ Status read_attrs(const Json& layer, const std::string& index, int depth, LayerS
   for (const auto& [name, value] : layer.items()) {
     if (name == "kind" || name == "name") continue;
     const LayerAttr* attr = find_attr(*out.row, name);
-    if (attr == nullptr) return unknown_attr(*out.row, name, where);
     TR_RETURN_IF_ERROR(read_attr(*attr, value, where, out));
     if (attr->type == Type::kLayers) {
       TR_ASSIGN_OR_RETURN(out.inner, parse_list(value, out.input, index + ".", depth + 1));

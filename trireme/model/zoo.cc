@@ -50,6 +50,14 @@ Status does_not_fit(const ZooRow& row, const ModelInput& input, const Status& wh
                small ? "use larger images, or a model such as mlp" : "use another model, such as mlp");
 }
 
+std::string models_with(std::string_view option) {
+  std::string names;
+  for (const ZooRow& row : rows())
+    for (const OptionSpec& spec : row.options)
+      if (spec.name == option) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
 }  // namespace
 
 Result<Options> complete_options(const ZooRow& row, const Options& given) {
@@ -62,8 +70,12 @@ Result<Options> complete_options(const ZooRow& row, const Options& given) {
       std::string known;
       for (const OptionSpec& spec : row.options)
         known += fmt::format("{}{}", known.empty() ? "" : ", ", spec.name);
-      return error(Code::kInvalid, "[model] '{}' has no option '{}'; expected one of: {}", row.name, name,
-                   known.empty() ? "none" : known);
+      if (!known.empty())
+        return error(Code::kInvalid, "[model] '{}' has no option '{}'; expected one of: {}", row.name, name,
+                     known);
+      const std::string others = models_with(name);
+      return error(Code::kInvalid, "[model] '{}' has no options, got '{}'; remove model.options{}", row.name,
+                   name, others.empty() ? "" : ", or set model.name to one that has it: " + others);
     }
     if (!std::isfinite(value) || value < 0)
       return error(Code::kInvalid, "[model] option '{}' of '{}': got {}, expected 0 or more", name, row.name,

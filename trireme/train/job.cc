@@ -193,6 +193,16 @@ std::string text_of(const Json& v) {
 
 Status not_toml(std::string_view source, const toml::parse_error& e) {
   const auto at = e.source().begin;
+  // The parser blames the line break, or the end, that it finds inside a string.
+  const std::string_view said = e.description();
+  const bool in_string = said.find("parsing string") != std::string_view::npos;
+  if (in_string && (said.find("control characters") != std::string_view::npos ||
+                    said.find("end-of-file") != std::string_view::npos))
+    return error(
+        Code::kInvalid,
+        "{}:{}:{}: [job] not valid TOML: the string is not closed; expected a quote before the end of "
+        "the line",
+        source, at.line, at.column);
   return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column,
                e.description());
 }
@@ -278,6 +288,7 @@ std::string to_toml(const Job& job, std::span<const std::string_view> without) {
   for (const JobKey& key : job_keys()) {
     const std::string value = value_text(job, key);
     if (value.empty() || std::find(without.begin(), without.end(), key.path) != without.end()) continue;
+    if (key.path == "model.name" && !job.model.layers.empty()) continue;  // layers stand for it
     const std::size_t dot = key.path.rfind('.');
     const std::string in(dot == std::string_view::npos ? "" : key.path.substr(0, dot));
     if (in != section) out += fmt::format("\n[{}]\n", in), section = in;

@@ -10,6 +10,13 @@
 namespace trireme::train {
 namespace {
 
+// Earlier versions wrote the default name into job.toml of a run whether or not there were layers.
+bool names_model(const Job& job) {
+  const auto at = job.given_at.find("model.name");
+  if (at == job.given_at.end()) return false;
+  return job.model.name != Job().model.name || at->second.find("job.toml:") == std::string::npos;
+}
+
 void check_model(JobChecker& c, const Job& job) {
   const Job::Model& m = job.model;
   if (m.layers.empty()) {
@@ -22,6 +29,7 @@ void check_model(JobChecker& c, const Job& job) {
   } else {
     c.expect_ok(model::describe_model(m.layers, {}).status(), "model.layers");
     c.expect(m.options.empty(), "model.options", "none beside model.layers");
+    c.expect(!names_model(job), "model.name", "it not to be set beside model.layers; remove one of the two");
   }
   c.expect_one_of(m.task, "model.task", {"auto", "classify", "reconstruct"});
   c.expect(m.cut_at.empty() || !m.init_from.empty(), "model.cut_at", "an empty text without model.init_from");

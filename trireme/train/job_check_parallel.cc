@@ -143,7 +143,8 @@ struct CodecKey {
   std::vector<std::string_view> codecs;  // none: all
 };
 
-void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
+void check_codec_keys(JobChecker& c, const Job& job) {
+  const Job::Parallel& p = job.parallel;
   const CodecKey keys[] = {
       {"codec_fraction",
        [](const Job::Parallel& j) { return j.codec_fraction.has_value(); },
@@ -162,13 +163,18 @@ void check_codec_keys(JobChecker& c, const Job::Parallel& p) {
       {"codec_pull", [](const Job::Parallel& j) { return j.codec_pull.has_value(); }, {}},
   };
   for (const CodecKey& key : keys) {
-    if (!key.given(p) || p.codec == "none" || p.codec == kAutoCodec)
-      continue;  // none: switched off, its keys stay
+    std::string all;
+    for (const std::string_view name : key.codecs) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+    // A codec that is switched off with parallel.codec = none leaves its keys behind; without that they do
+    // nothing.
+    if (p.codec == "none" && !job.given_at.contains("parallel.codec"))
+      c.expect(!job.given_at.contains(key_of(key.name)), key_of(key.name),
+               fmt::format("it not to be set without parallel.codec{}",
+                           all.empty() ? "" : fmt::format("; set that to one of: {}", all)));
+    if (!key.given(p) || p.codec == "none" || p.codec == kAutoCodec) continue;
     const bool fits = key.codecs.empty()
                           ? p.codec != "factors"  // which are sent as they are
                           : std::find(key.codecs.begin(), key.codecs.end(), p.codec) != key.codecs.end();
-    std::string all;
-    for (const std::string_view name : key.codecs) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
     c.expect(fits, key_of(key.name),
              fmt::format("it not to be set with parallel.codec = \"{}\"; it is for {}", p.codec,
                          all.empty() ? "the others" : all));
@@ -204,7 +210,7 @@ bool takes_momentum(const Job::Optimizer& o, bool lock_step) {
 void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const Job::Parallel& p = job.parallel;
   check_codec_ranges(c, p);
-  check_codec_keys(c, p);
+  check_codec_keys(c, job);
   if (p.codec == "factors") c.expect_ok(can_send_factors(job), "parallel.codec");
   if (p.codec == "none" || p.codec == "factors") return;
   const std::string no_codec =

@@ -70,7 +70,7 @@ const JobKey kKeys[] = {
 
     TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw or lars (trireme inspect optimizers)."),
     TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate; not set: 0.1 for sgd, momentum, nesterov and lars, 0.01 for adagrad and rmsprop, 0.001 for adam and adamw."),
-    TR_KEY("train.optimizer.momentum", MaybeNumber, train.optimizer.momentum, true, "momentum, nesterov, rmsprop, lars. PyTorch's form: v = mu v + g; w -= lr v."),
+    TR_KEY("train.optimizer.momentum", MaybeNumber, train.optimizer.momentum, true, "momentum, nesterov, rmsprop, lars. PyTorch's form: v = mu v + g; w -= lr v. Not set: 0.9 for momentum, nesterov and lars, but 0 for momentum and nesterov under agreements whose servers apply old gradients (ssp, downpour, staleness-aware, soft)."),
     TR_KEY("train.optimizer.dampening", MaybeNumber, train.optimizer.dampening, true, "momentum: share of the gradient that the velocity does not get."),
     TR_KEY("train.optimizer.beta1", MaybeNumber, train.optimizer.beta1, true, "adam, adamw: share of the first moment that is kept."),
     TR_KEY("train.optimizer.beta2", MaybeNumber, train.optimizer.beta2, true, "adam, adamw: share of the second moment that is kept."),
@@ -109,7 +109,7 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model (trireme inspect agreements says which keys each reads)."),
     TR_KEY("parallel.period", MaybeInt, parallel.period, true, "Own steps of a worker between exchanges (10); 0: chosen while running."),
     TR_KEY("parallel.elasticity", MaybeNumber, parallel.elasticity, true, "Share of the distance to the centre by which a worker moves (alpha of EASGD); 0 or not set: 0.9 / workers."),
-    TR_KEY("parallel.staleness", MaybeInt, parallel.staleness, true, "Clocks that the fastest worker may be ahead of the slowest (3); 0: lock step."),
+    TR_KEY("parallel.staleness", MaybeInt, parallel.staleness, true, "Clocks that the fastest worker may be ahead of the slowest (3); 0: lock step. decentralized: steps of a worker without an update from a peer (8), or clocks ahead of it where data.partition gives workers their own samples."),
     TR_KEY("parallel.fetch_steps", MaybeInt, parallel.fetch_steps, true, "Own steps between pulls of the servers' weights (1): n_fetch."),
     TR_KEY("parallel.push_steps", MaybeInt, parallel.push_steps, true, "Own steps whose updates are sent as one (1): n_push."),
     TR_KEY("parallel.in_flight", MaybeInt, parallel.in_flight, true, "Updates of a worker that may be on their way at once (1)."),

@@ -90,6 +90,28 @@ double peak_rate(const Job::Optimizer& o) {
   return o.kind == "adagrad" || o.kind == "rmsprop" ? 0.01 : 0.1;
 }
 
+namespace {
+
+bool has_momentum(const Job::Optimizer& o) { return o.kind == "momentum" || o.kind == "nesterov"; }
+
+// Servers apply gradients of weights that others have changed meanwhile. That alone acts like momentum
+// (Mitliagkas, Zhang, Hadjis, Re, "Asynchrony begets momentum", 2016); with as much again most jobs diverge.
+bool on_stale_servers(const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  const auto row = agree::find_agreement(p.agreement);
+  if (!row.ok() || (*row)->updates_here || (*row)->synchronous || p.workers == 1) return false;
+  if (p.staleness && *p.staleness == 0) return false;
+  return !(*row)->completes_with_fraction;  // late gradients are dropped
+}
+
+}  // namespace
+
+double momentum_of(const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  if (!has_momentum(o)) return 0;
+  return o.momentum.value_or(on_stale_servers(job) ? 0 : 0.9);
+}
+
 model::OptimizerSpec optimizer_spec(const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   model::OptimizerSpec spec{.kind = o.kind, .no_decay = o.no_decay};
@@ -104,6 +126,7 @@ model::OptimizerSpec optimizer_spec(const Job& job) {
                                                                           {"weight_decay", &o.weight_decay}};
   for (const auto& [name, value] : numbers)
     if (*value) spec.attrs.set(name, **value);
+  if (has_momentum(o) && !o.momentum && on_stale_servers(job)) spec.attrs.set("momentum", 0.0);
   const std::pair<const char*, const std::optional<bool>*> switches[] = {
       {"nesterov", &o.nesterov},
       {"rate_inside", &o.rate_inside},
@@ -149,7 +172,9 @@ agree::RuleOptions rule_options(const Job& job) {
   agree::RuleOptions o;
   o.period = p.period.value_or(o.period);
   o.elasticity = p.elasticity.value_or(o.elasticity);
-  o.staleness = p.staleness.value_or(o.staleness);
+  constexpr std::int64_t kPeerStaleness = 8;  // of decentralized: rarely reached by workers of one speed
+  o.staleness = p.staleness.value_or(p.agreement == "decentralized" ? kPeerStaleness : o.staleness);
+  o.own_samples = job.data.partition != "random";
   o.fetch_steps = p.fetch_steps.value_or(o.fetch_steps);
   o.push_steps = p.push_steps.value_or(o.push_steps);
   o.in_flight = p.in_flight.value_or(o.in_flight);

@@ -29,6 +29,8 @@ Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInp
 model::OptimizerSpec optimizer_spec(const Job& job);
 model::Schedule schedule_of(const Job& job);
 double peak_rate(const Job::Optimizer& optimizer);
+// Of the optimisers momentum and nesterov, given or by default; 0 for others.
+double momentum_of(const Job& job);
 // What the job's agreement is told.
 agree::RuleOptions rule_options(const Job& job);
 inline constexpr const char* kAutoCodec = "auto";

@@ -8,6 +8,7 @@
 #include "trireme/train/factors.h"
 #include "trireme/train/first_broken.h"
 #include "trireme/train/job_parts.h"
+#include "trireme/train/learned.h"
 #include "trireme/train/move_state.h"
 #include "trireme/train/replica_checkpoint.h"
 #include "trireme/train/worker_reports.h"
@@ -146,6 +147,7 @@ void Round::on_report(int worker, const UnitReport& report) {
   row.lr = report.learning_rate;
   row.samples = sum_.samples;
   row.since_start = rt_.now() - started_;
+  at_.losses.add(row.loss);
   metrics_.add_step(row);
   if (c_.progress != nullptr)
     c_.progress->on_step({at_.steps, std::min(at_.steps, total_), row.epoch, row.loss, row.accuracy,
@@ -312,6 +314,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.reached_target = at_.reached_target;
   s.finished = ended_;
   s.ok = true;
+  judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
   if (writes()) {
     const std::string text = to_json(s).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));

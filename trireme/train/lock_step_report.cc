@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trireme/train/factors.h"
+#include "trireme/train/learned.h"
 #include "trireme/train/memory_estimate.h"
 
 namespace trireme::train {
@@ -99,6 +100,7 @@ Summary LockStepWorker::summarise() const {
   s.reached_target = at_.reached_target;
   s.finished = at_.batches >= total_batches_ || at_.reached_target;
   s.ok = true;
+  judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
   return s;
 }
 

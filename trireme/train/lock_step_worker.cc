@@ -122,6 +122,7 @@ void LockStepWorker::count(const StepInput& input, const StepOutput& out) {
   totals_.data_ns += out.data_ns;
   stopped_ = out.stop;
   if (!out.applied) return;  // its loss may be no number
+  at_.losses.add(out.loss);
   epoch_samples_ += input.num_samples;
   epoch_loss_ += out.loss * static_cast<double>(input.num_samples);
   epoch_correct_ += out.correct;

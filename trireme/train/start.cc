@@ -166,7 +166,8 @@ Json to_json(const Position& p) {
           {"samples_before", p.samples_before},
           {"skipped", p.skipped},
           {"reached_target", p.reached_target},
-          {"owes_evaluation", p.owes_evaluation}};
+          {"owes_evaluation", p.owes_evaluation},
+          {"losses", p.losses.to_json()}};
 }
 
 Result<Position> position_from_json(const Json& json) {
@@ -178,6 +179,9 @@ Result<Position> position_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.skipped, json_get<std::int64_t>(json, "skipped"));
   TR_ASSIGN_OR_RETURN(p.reached_target, json_get<bool>(json, "reached_target"));
   TR_ASSIGN_OR_RETURN(p.owes_evaluation, json_get<bool>(json, "owes_evaluation"));
+  if (json.contains("losses")) {
+    TR_ASSIGN_OR_RETURN(p.losses, LossTrend::from_json(json["losses"]));
+  }
   return p;
 }
 

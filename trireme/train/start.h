@@ -7,6 +7,7 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
+#include "trireme/train/loss_trend.h"
 #include "trireme/train/worker.h"
 
 namespace trireme::train {
@@ -20,6 +21,7 @@ struct Position {
   std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
   bool reached_target = false;       // train.target_accuracy
   bool owes_evaluation = false;      // a stop came between a step and the evaluation due after it
+  LossTrend losses;                  // of steps that were not skipped; unknown in older checkpoints
 };
 Json to_json(const Position& position);
 Result<Position> position_from_json(const Json& json);

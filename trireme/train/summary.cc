@@ -125,6 +125,12 @@ Json to_json(const Summary& s) {
                {"calibrated", s.calibrated},
                {"parameters_sha256", s.parameters_sha256},
                {"reached_target", s.reached_target},
+               {"codec_dense_steps", s.codec_dense_steps},
+               {"learned", s.learned ? Json(*s.learned) : Json()},
+               {"learned_reason", s.learned_reason},
+               {"learned_key", s.learned_key},
+               {"learned_advice", s.learned_advice},
+               {"notes", s.notes},
                {"finished", s.finished},
                {"ok", s.ok}};
   if (!s.has_test) json.erase("test_loss"), json.erase("test_accuracy");

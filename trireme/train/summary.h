@@ -54,7 +54,12 @@ struct Summary {
   plan::Prediction prediction;
   std::string parameters_sha256;
   bool reached_target = false;
-  bool finished = false;  // false: stopped on request, to be resumed
+  std::int64_t codec_dense_steps = 0;  // first steps that the codec does not encode
+  // learned.h: empty where it cannot be told. Why it has not, the likeliest key to change, and how.
+  std::optional<bool> learned;
+  std::string learned_reason, learned_key, learned_advice;
+  std::vector<std::string> notes;  // what people should know although nothing failed
+  bool finished = false;           // false: stopped on request, to be resumed
   bool ok = false;
 
   double compute_fraction() const;
