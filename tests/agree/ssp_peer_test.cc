@@ -186,6 +186,28 @@ TEST(SspPeer, ConvergesFromManySeeds) {
   }
 }
 
+// The answer that it waits for and the next updates of the others lie together in its mailbox when it wakes
+// up.
+TEST(SspPeer, AWorkerThatWasNotScheduledForAWhileGoesOn) {
+  for (const std::int64_t staleness : {0, 1})
+    for (TimeNs at = 10 * kMilli; at < 15 * kMilli; at += 100 * kMicro) {
+      QuadraticJob job = two_workers(staleness);
+      job.options.in_flight = 4;
+      job.steps = 30;
+      job.compute_ns = {kMilli, 3 * kMilli};
+      runtime::FaultSpec pause;
+      pause.kind = runtime::FaultSpec::Kind::kPause;
+      pause.runtime = 0;
+      pause.at = at;
+      pause.duration = 20 * kMilli;
+      job.world.faults = {pause};
+      const QuadraticRun run = testing::run(job);
+      for (const auto& worker : run.workers)
+        ASSERT_TRUE(worker.status.ok()) << "paused at " << at << ": " << worker.status.to_string();
+      EXPECT_EQ(run.workers[0].settled, run.workers[1].settled);
+    }
+}
+
 TEST(SspPeer, NobodyWaitsForAWorkerThatDied) {
   QuadraticJob job = noisy(8, 1);
   job.expendable = true;

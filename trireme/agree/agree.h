@@ -86,7 +86,10 @@ std::vector<codec::Coding> codings_of(const RuleContext& context);
 struct RuleReport {
   std::int64_t exchanges = 0;                      // of weights or updates with others
   std::map<std::int64_t, std::int64_t> staleness;  // of updates used: clocks behind -> how many
-  Json more = Json::object();                      // the rule's own: {"outer_steps": 12}
+  // The rule's own: {"outer_steps": 12}. A summary adds the numbers of all workers up, except those that
+  // `largest` names: it takes the largest of them.
+  Json more = Json::object();
+  std::vector<std::string> largest = {};
 };
 
 class Agreement {

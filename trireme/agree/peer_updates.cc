@@ -253,6 +253,7 @@ RuleReport PeerUpdates::report() const {
     report.more["encoded_bytes"] = coded_bytes_;
   }
   report.more["settle_difference"] = settle_difference_->load();
+  report.largest.emplace_back("settle_difference");
   return report;
 }
 

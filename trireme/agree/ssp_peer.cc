@@ -54,6 +54,7 @@ class SspPeer final : public Agreement {
   RuleReport report() const override {
     RuleReport report = updates_.report();
     report.more["max_lead"] = max_lead_;
+    report.largest.emplace_back("max_lead");
     report.more["waited_seconds"] = static_cast<double>(waited_ns_) / static_cast<double>(kSecond);
     return report;
   }

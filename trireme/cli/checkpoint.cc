@@ -5,6 +5,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/io/report.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/train/run_record.h"
 
 namespace trireme::cli {
 namespace {
@@ -28,11 +29,23 @@ std::string shown(const T& found, bool json) {
   return json ? io::to_json(found).dump(2) + "\n" : io::to_text(found);
 }
 
+// Of a run folder it also says how the run stands.
 Task<Result<Answer>> info(Runtime& rt, CheckpointArgs args) {
+  const Result<train::RunRecord> run = co_await train::read_run_record(rt, args.path);
   const Result<io::CheckpointInfo> found = co_await io::describe_checkpoint(rt, args.path);
+  if (!found.ok() && run.ok())
+    co_return error(found.status().code(), "{} (the run: {})", found.status().message(),
+                    train::describe(*run));
   if (!found.ok()) co_return found.status();
   Answer answer;
   answer.text = shown(*found, args.json);
+  if (run.ok() && args.json) {
+    Json json = io::to_json(*found);
+    json["run"] = train::to_json(*run);
+    answer.text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else if (run.ok()) {
+    answer.text = fmt::format("run      {}\n{}", train::describe(*run), answer.text);
+  }
   co_return answer;
 }
 

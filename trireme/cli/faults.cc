@@ -50,11 +50,21 @@ Result<FaultOption> parse_fault(std::string_view text) {
   return fault;
 }
 
+namespace {
+Status check_rank(int rank, int world) {
+  if (rank >= 0 && rank < world) return {};
+  return error(Code::kInvalid, "[cli] --fault got rank {}, expected 0 to {}: the job has {} ranks", rank,
+               world - 1, world);
+}
+}  // namespace
+
 Status check_faults(const std::vector<FaultOption>& faults, int world) {
-  for (const FaultOption& f : faults)
-    if (f.rank >= world)
-      return error(Code::kInvalid, "[cli] --fault got rank {}, expected 0 to {}: the job has {} ranks",
-                   f.rank, world - 1, world);
+  for (const FaultOption& f : faults) TR_RETURN_IF_ERROR(check_rank(f.rank, world));
+  return {};
+}
+
+Status check_faults(const std::vector<runtime::FaultSpec>& faults, int world) {
+  for (const runtime::FaultSpec& f : faults) TR_RETURN_IF_ERROR(check_rank(f.runtime, world));
   return {};
 }
 

@@ -19,6 +19,7 @@ struct FaultOption {
 Result<FaultOption> parse_fault(std::string_view text);
 // kInvalid: one strikes a rank that the job does not have.
 Status check_faults(const std::vector<FaultOption>& faults, int world);
+Status check_faults(const std::vector<runtime::FaultSpec>& faults, int world);
 // Those that strike `rank`.
 std::vector<runtime::RealFault> real_faults(const std::vector<FaultOption>& faults, int rank);
 std::vector<runtime::FaultSpec> virtual_faults(const std::vector<FaultOption>& faults);

@@ -4,6 +4,7 @@
 #include "trireme/base/json.h"
 #include "trireme/cli/cluster_file.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/faults.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/number_checks.h"
@@ -86,6 +87,15 @@ Json phase_row(const std::string& algorithm, const train::SimulateReport& report
           {"wall_seconds", wall_seconds}};
 }
 
+void print_head(const SimulateArgs& args) {
+  std::fputs(fmt::format("{} virtual ranks, {} compute; times per step\n{:<11} {:>11} {:>13} {:>11} {:>11} "
+                         "{:>12} {:>10} {:>11}\n",
+                         args.ranks, args.compute, "algorithm", "compute", "exposed comm", "step",
+                         "predicted", "sent/rank", "messages", "took")
+                 .c_str(),
+             stdout);
+}
+
 void print_row(const Json& r) {
   std::fputs(
       fmt::format("{:<11} {:>11} {:>13} {:>11} {:>11} {:>12} {:>10} {:>9.2f} s\n",
@@ -124,6 +134,7 @@ train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& j
 Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, train::SimulateOptions& o) {
   const int num_ranks = train::roles_of(o.job).world;
   TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, num_ranks, rt));
+  TR_RETURN_IF_ERROR(check_faults(world.faults, num_ranks));
   o.faults = world.faults;
   if (!args.cluster.given()) {
     o.cluster.network = world.network;
@@ -173,19 +184,13 @@ int run_simulate(const SimulateArgs& args) {
   rt->run(load(*rt, args, job, data, status));
   if (!status.ok()) return print_error(status);
   Json rows = Json::array();
-  if (!args.json)
-    std::fputs(fmt::format("{} virtual ranks, {} compute; times per step\n{:<11} {:>11} {:>13} {:>11} {:>11} "
-                           "{:>12} {:>10} {:>11}\n",
-                           args.ranks, args.compute, "algorithm", "compute", "exposed comm", "step",
-                           "predicted", "sent/rank", "messages", "took")
-                   .c_str(),
-               stdout);
   for (const std::string& algorithm : args.algorithms) {
     train::SimulateOptions options = options_for(args, job, algorithm);
     status = train::check_job(options.job);
     if (status.ok()) status = add_cluster(args, *rt, options);
     if (status.ok()) status = slow_down(args, options);
     if (!status.ok()) return print_error(status);
+    if (!args.json && &algorithm == &args.algorithms.front()) print_head(args);
     const TimeNs before = rt->now();
     const train::SimulateReport report = train::simulate_training(options, data);
     for (const auto& rank : report.ranks)

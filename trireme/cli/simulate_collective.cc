@@ -5,6 +5,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/cli/cluster_file.h"
+#include "trireme/cli/faults.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cost/quantity.h"
 #include "trireme/cost/routes.h"
@@ -44,6 +45,7 @@ Result<train::CollectiveOptions> options_of(const CollectiveArgs& args, runtime:
   const int machines = (wanted + args.ranks_per_machine - 1) / args.ranks_per_machine;
   TR_ASSIGN_OR_RETURN(o.world, load_cluster(args.cluster, machines, rt));
   o.ranks = args.ranks > 0 ? args.ranks : o.world.topology.num_machines() * args.ranks_per_machine;
+  TR_RETURN_IF_ERROR(check_faults(o.world.faults, o.ranks));
   if (args.seed > 0) o.world.seed = args.seed;
   if (args.jitter >= 0) o.world.latency_jitter = args.jitter;
   const bool faulty = !o.world.faults.empty() || !o.world.network.faults.empty();

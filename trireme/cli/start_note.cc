@@ -1,5 +1,6 @@
 #include "trireme/cli/start_note.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "trireme/base/json.h"
@@ -35,6 +36,20 @@ class All final : public net::Completion {
   Status first_;
 };
 
+// When all transfers are done. At the deadline their buffers are taken back.
+Task<Status> ended(runtime::Runtime& rt, net::Transport& transport, All& all, TimeNs deadline) {
+  const bool in_time = co_await all.done.wait_until(deadline);
+  if (in_time) co_return all.done.value();
+  const bool root = transport.rank() == 0;
+  const Status late =
+      error(Code::kDeadline,
+            "[launch] rank {}: no word {} within {} about how to start; see the logs of the other ranks",
+            transport.rank(), root ? "taken" : "from rank 0", format_duration(kPatience));
+  transport.poison(late, nullptr);  // gives the buffer back
+  co_await all.done.wait_until(rt.now() + kSecond);
+  co_return late;
+}
+
 // The bytes from rank 0 to everybody. `bytes` keeps its size.
 Task<Status> spread(runtime::Runtime& rt, net::Transport& transport, std::uint32_t part, Bytes& bytes,
                     TimeNs deadline) {
@@ -45,15 +60,7 @@ Task<Status> spread(runtime::Runtime& rt, net::Transport& transport, std::uint32
   if (!root) transport.recv(0, id, kFingerprint, view, &all, 0);
   for (int peer = 1; root && peer < transport.world(); ++peer)
     transport.send(peer, id, kFingerprint, view, &all, 0);
-  const bool in_time = co_await all.done.wait_until(deadline);
-  if (in_time) co_return all.done.value();
-  const Status late =
-      error(Code::kDeadline,
-            "[launch] rank {}: no word {} within {} about how to start; see the logs of the other ranks",
-            transport.rank(), root ? "taken" : "from rank 0", format_duration(kPatience));
-  transport.poison(late, nullptr);  // gives the buffer back
-  co_await all.done.wait_until(rt.now() + kSecond);
-  co_return late;
+  co_return co_await ended(rt, transport, all, deadline);
 }
 
 std::string encode(const StartNote& note) {
@@ -94,6 +101,33 @@ Task<Status> share_start_note(runtime::Runtime& rt, net::Transport& transport, S
   TR_CO_RETURN_IF_ERROR(co_await spread(rt, transport, 1, text, deadline));
   if (transport.rank() != 0) co_return decode(as_text(text), note);
   co_return Status();
+}
+
+Task<Result<std::vector<std::string>>> gather_hosts(runtime::Runtime& rt, net::Transport& transport,
+                                                    std::string host) {
+  constexpr std::size_t kNameBytes = 256;  // longer ones are cut
+  constexpr std::uint32_t kPart = 2;
+  const bool root = transport.rank() == 0;
+  const int others = transport.world() - 1;
+  std::vector<std::string> hosts;
+  if (root) hosts.push_back(host);
+  if (others == 0) co_return hosts;
+  std::vector<Bytes> names(static_cast<std::size_t>(root ? others : 1), Bytes(kNameBytes));
+  All all(rt, root ? others : 1);
+  if (!root) {
+    std::memcpy(names[0].data(), host.data(), std::min(host.size(), kNameBytes - 1));
+    transport.send(0, note_identity(kPart), kFingerprint, {names[0].data(), kNameBytes}, &all, 0);
+  }
+  for (int peer = 1; root && peer <= others; ++peer)
+    transport.recv(peer, note_identity(kPart), kFingerprint,
+                   {names[static_cast<std::size_t>(peer - 1)].data(), kNameBytes}, &all, 0);
+  TR_CO_RETURN_IF_ERROR(co_await ended(rt, transport, all, rt.now() + kPatience));
+  for (const Bytes& name : names) {
+    if (!root) break;
+    const std::string text(as_text(name).data(), strnlen(as_text(name).data(), kNameBytes));
+    if (std::find(hosts.begin(), hosts.end(), text) == hosts.end()) hosts.push_back(text);
+  }
+  co_return hosts;
 }
 
 }  // namespace trireme::cli

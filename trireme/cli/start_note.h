@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trireme/net/transport.h"
 
@@ -16,5 +17,10 @@ struct StartNote {
 
 // Rank 0 sends `note`, the others get it there. Ends at the latest after some seconds.
 runtime::Task<Status> share_start_note(runtime::Runtime& rt, net::Transport& transport, StartNote& note);
+
+// After it, everybody: rank 0 learns on which hosts the ranks are, each once, in order of ranks; the others
+// get nothing.
+runtime::Task<Result<std::vector<std::string>>> gather_hosts(runtime::Runtime& rt, net::Transport& transport,
+                                                             std::string host);
 
 }  // namespace trireme::cli

@@ -10,8 +10,10 @@
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
 #include "trireme/cli/read_rates.h"
+#include "trireme/cli/run_end.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
+#include "trireme/runtime/real/this_process.h"
 #include "trireme/train/in_process.h"
 #include "trireme/train/roles.h"
 #include "trireme/train/run_folder.h"
@@ -52,10 +54,21 @@ Task<std::string> last_error(runtime::Runtime& rt, std::string log) {
   co_return said.substr(0, said.find('\n'));
 }
 
+// The first error file that knows a culprit decides; a rank that failed by itself is its own.
+void take_context(const Json& json, int rank, ErrorContext& context) {
+  if (context.peer && !context.operation.empty()) return;
+  const int culprit = json.value("culprit", -1);
+  context.peer = culprit >= 0 ? culprit : rank;
+  context.operation = json.value("operation", "");
+  context.reason = json.value("reason", "");
+  if (context.reason.empty()) context.reason = json.value("message", "");
+}
+
 // What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
                               const std::vector<launch::RankExit>& exits) {
   Code code = Code::kPeerLost;
+  ErrorContext first;                                      // that names a culprit
   std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
   for (std::size_t r = 0; r < exits.size(); ++r) {
     const launch::RankExit& e = exits[r];
@@ -65,10 +78,12 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
       const Result<Json> json = parse_json(as_text(*bytes), "error");
       what = json.ok() ? json->value("message", "") : "unreadable error file";
       if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
+      if (json.ok()) take_context(*json, static_cast<int>(r), first);
     } else if (e.killed_by_launcher) {
       what = "did not answer and was ended";
     } else if (e.status.signal != 0) {
       what = fmt::format("died by signal {}", e.status.signal);
+      if (!first.peer) first.peer = static_cast<int>(r), first.reason = what;
     } else if (e.status.code != 0) {
       what = co_await last_error(rt, folder.log_of(static_cast<int>(r)));
       if (what.empty())
@@ -90,7 +105,7 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
   // What is wrong with the command stays wrong.
   const char* again = code == Code::kInvalid ? "" : "the same command goes on from the last checkpoint; ";
   text += fmt::format("\n{}logs: {}/log", again, folder.path);
-  co_return Status(code, text);
+  co_return Status(code, text, first);
 }
 
 // Those that were lost while the job went on; empty: somebody failed whom the job cannot spare.
@@ -170,7 +185,8 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   // First: what the job leaves open is picked by the data, and the folder holds the settled job.
   Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);
   if (!data.ok()) co_return data.status();
-  Result<train::RunFolder> folder = co_await train::open_run_folder(rt, out.job, args.run_dir, "runs");
+  Result<train::RunFolder> folder =
+      co_await train::open_run_folder(rt, out.job, args.run_dir, "runs", this_owner(args.command));
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
   if (out.folder.finished) {
@@ -201,6 +217,15 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
 
 Task<void> launcher_main(runtime::Runtime& rt, const TrainArgs& args, Prepared& out, Status& status) {
   status = co_await prepare_launch(rt, args, out);
+  if (!status.ok()) {
+    co_await note_end(rt, out.folder, status);
+  } else if (!out.in_process) {
+    co_await note_end(rt, out.folder, out.summary);
+  }
+}
+
+void show_warnings(std::string_view line) {
+  if (line.starts_with("warning:")) std::fputs(fmt::format("{}\n", line).c_str(), stderr);
 }
 
 Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
@@ -217,13 +242,20 @@ Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
     options.slow_factors.push_back(slow_factor_of(args.slow, r));
   }
   options.kernel_cache = kernel_cache_path();
-  options.log_sink = [](std::string_view line) {
-    if (line.starts_with("warning:")) std::fputs(fmt::format("{}\n", line).c_str(), stderr);
-  };
+  options.log_sink = show_warnings;
   std::vector<Result<train::Summary>> results = train::train_in_process(options);
   for (const auto& r : results)
     if (!r.ok()) return r.status();
   return train::to_json(*results[0]);
+}
+
+// Ranks as threads have ended.
+void note_end_of_threads(Prepared& prepared, const Result<Json>& summary) {
+  runtime::RealOptions real;
+  real.name = "launcher";
+  real.compute_threads = 1;
+  const auto rt = runtime::make_real_runtime(real);
+  rt->run(note_end(*rt, prepared.folder, summary));
 }
 
 int run_as_launcher(const TrainArgs& args) {
@@ -232,17 +264,29 @@ int run_as_launcher(const TrainArgs& args) {
   {
     runtime::RealOptions real;
     real.name = "launcher";
+    real.log_sink = show_warnings;
     const auto rt = runtime::make_real_runtime(real);
     rt->run(launcher_main(*rt, args, prepared, status));
   }
   if (!status.ok()) return print_error(status);
   if (prepared.code) return *prepared.code;
   Result<Json> summary = prepared.in_process ? run_threads(args, prepared) : std::move(prepared.summary);
+  if (prepared.in_process) note_end_of_threads(prepared, summary);
   if (!summary.ok()) return print_error(summary.status());
   return report(args, *summary, prepared.folder.path);
 }
 
+// Workers that this command starts meet in a directory.
+Status check_no_coordinator(const TrainArgs& args) {
+  if (args.coordinator.empty() || !args.hosts.empty()) return {};
+  return error(Code::kInvalid,
+               "[launch] --coordinator {} would not be used: this command starts its workers itself, on this "
+               "host; it is for ranks of mpirun, srun or torchrun, and for --hosts",
+               args.coordinator);
+}
+
 int run_train(TrainArgs& args) {
+  runtime::outlive_readers();
   for (const std::string& text : args.fault_texts) {
     Result<FaultOption> fault = parse_fault(text);
     if (!fault.ok()) return print_error(fault.status());
@@ -253,7 +297,10 @@ int run_train(TrainArgs& args) {
   args.slow = std::move(*slow);
   auto id = launch::rank_from_environment(environment);
   if (!id.ok()) return print_error(id.status());
-  if (!id->has_value()) return run_as_launcher(args);
+  if (!id->has_value()) {
+    const Status used = check_no_coordinator(args);
+    return used.ok() ? run_as_launcher(args) : print_error(used);
+  }
   if (!args.hosts.empty())
     return print_error(
         error(Code::kInvalid,
@@ -331,6 +378,7 @@ std::function<int()> add_train(CLI::App& app) {
                "Listen beyond this host although connections are not encrypted");
   app.add_flag("--prepared", args->prepared)->group("");  // of our own launcher
   app.add_option("--job-text", args->job_text)->group("");
+  app.add_option("--command", args->command)->group("");  // of our own launcher of other hosts
   app.add_flag("--json", args->json,
                "Print summary.json last on standard output, everything else on standard error");
   app.add_flag("--quiet", args->quiet, "No progress");

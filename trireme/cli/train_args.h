@@ -17,6 +17,7 @@ namespace trireme::cli {
 struct TrainArgs {
   JobSource job;
   std::string job_text;  // not empty: the whole job as TOML, from a launcher on another host
+  std::string command;   // not empty: what the user typed on another host
   std::string run_dir;
   int workers = 0;          // 0: as the job says
   int servers = -1;         // -1: as the job says

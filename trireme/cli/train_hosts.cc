@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "trireme/cli/command.h"
+#include "trireme/cli/run_end.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
 #include "trireme/launch/remote.h"
@@ -54,6 +55,7 @@ launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::
   spec.binary = args.remote_binary.empty() ? runtime::executable_path() : args.remote_binary;
   // What the data decides is decided where the data is.
   spec.arguments = {"train", "--job-text", train::to_toml(job, train::open_keys(job))};
+  spec.arguments.insert(spec.arguments.end(), {"--command", this_owner(args.command).command});
   if (!args.run_dir.empty()) spec.arguments.insert(spec.arguments.end(), {"--run-dir", args.run_dir});
   if (args.json) spec.arguments.emplace_back("--json");
   for (const std::string& word : passed_on(args)) spec.arguments.push_back(word);

@@ -8,6 +8,7 @@
 #include "trireme/cli/load_data.h"
 #include "trireme/cli/progress_bar.h"
 #include "trireme/cli/read_rates.h"
+#include "trireme/cli/run_end.h"
 #include "trireme/cli/start_note.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/runtime/real/cores.h"
@@ -45,6 +46,7 @@ struct RankRun {
   const launch::RankIdentity& id;
   std::shared_ptr<LateLog> log;
   std::string run_dir = {};          // empty: not known yet
+  train::RunFolder folder = {};      // rank 0, when no launcher of ours has opened it
   std::optional<Json> summary = {};  // rank 0: what to report
   bool makes_rendezvous = false;     // the directory is of this job alone; rank 0 removes it
   bool finished_before = false;      // nothing was to be done
@@ -78,7 +80,8 @@ Task<Result<train::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
 // Rank 0: the run folder, or what speaks against it, as a note for the others.
 Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const train::Job& job) {
   StartNote note;
-  Result<train::RunFolder> folder = co_await train::open_run_folder(rt, job, run.args.run_dir, "runs");
+  Result<train::RunFolder> folder =
+      co_await train::open_run_folder(rt, job, run.args.run_dir, "runs", this_owner(run.args.command));
   note.failure = folder.status();
   if (!folder.ok()) co_return note;
   note.run_dir = folder->path;
@@ -86,6 +89,7 @@ Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const train::Job
   run.summary = folder->finished;
   for (int r = 0; r < run.id.world; ++r)
     (void)co_await rt.files().remove_all(fmt::format("{}/log/rank-{}.error.json", folder->path, r));
+  run.folder = std::move(*folder);
   co_return note;
 }
 
@@ -106,6 +110,15 @@ net::ConnectOptions connect_options(const RankRun& run, const train::Job& job, s
   return connect;
 }
 
+// run.json of a job of several hosts names all of them.
+Task<Status> note_hosts(runtime::Runtime& rt, RankRun& run, net::Transport& transport) {
+  Result<std::vector<std::string>> hosts = co_await gather_hosts(rt, transport, this_owner("rank").host);
+  if (!hosts.ok()) co_return hosts.status();
+  if (hosts->size() < 2 || !run.folder.record) co_return Status();
+  run.folder.record->hosts = std::move(*hosts);
+  co_return co_await train::write_run_record(rt, run.folder.path, *run.folder.record);
+}
+
 // Connects, and agrees with the others on the run folder. Null: there is nothing to do.
 Task<Result<std::unique_ptr<net::Transport>>> meet(runtime::Runtime& rt, RankRun& run, const train::Job& job,
                                                    std::string transport, net::ConnectOptions connect) {
@@ -123,6 +136,7 @@ Task<Result<std::unique_ptr<net::Transport>>> meet(runtime::Runtime& rt, RankRun
   run.run_dir = note.run_dir;
   run.finished_before = note.finished;
   if (note.finished) co_return std::unique_ptr<net::Transport>();
+  TR_CO_RETURN_IF_ERROR(co_await note_hosts(rt, run, **connected));
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(run.run_dir + "/log"));  // another host may not have it
   TR_CO_RETURN_IF_ERROR(run.log->open(run.run_dir, run.id.rank));
   co_return connected;
@@ -174,6 +188,8 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
 // Interrupts keep their handler until the error is written: mpirun ends the others as soon as one has ended.
 Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
+  if (run.folder.record)
+    co_await note_end(rt, run.folder, failure.ok() ? Result<Json>(*run.summary) : failure);
   if (!failure.ok()) {
     rt.log(fmt::format("failed: {}", failure.message()));
     bool written = false;

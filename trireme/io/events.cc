@@ -141,10 +141,10 @@ bool take_record(ByteView& in, ByteView& content) {
   return true;
 }
 
-Bytes kept_records(ByteView bytes, std::int64_t last_step) {
+Bytes kept_records(ByteView bytes, std::int64_t last_step, const EventWriter::ComesAgain& comes_again) {
   Bytes kept;
   for (const EventFile::Record& r : read_events(bytes).records)
-    if (r.is_header || r.step <= last_step)
+    if (r.is_header || r.step < last_step || (r.step == last_step && !(comes_again && comes_again(r.tag))))
       kept.insert(kept.end(), bytes.begin() + static_cast<std::ptrdiff_t>(r.begin),
                   bytes.begin() + static_cast<std::ptrdiff_t>(r.end));
   return kept;
@@ -188,6 +188,7 @@ EventFile read_events(ByteView bytes) {
       out.scalars.resize(scalars);
       return out;
     }
+    if (out.scalars.size() > scalars) record.tag = out.scalars.back().tag;
     record.end = out.valid_bytes = bytes.size() - rest.size();
     out.records.push_back(record);
   }
@@ -195,7 +196,7 @@ EventFile read_events(ByteView bytes) {
 
 EventWriter::EventWriter(runtime::Runtime& rt, std::string dir) : rt_(rt), dir_(std::move(dir)) {}
 
-Task<Status> EventWriter::open(std::int64_t last_step) {
+Task<Status> EventWriter::open(std::int64_t last_step, ComesAgain comes_again) {
   Result<std::vector<std::string>> names = co_await rt_.files().list(dir_);
   if (!names.ok()) co_return names.status();
   std::string found;
@@ -206,7 +207,7 @@ Task<Status> EventWriter::open(std::int64_t last_step) {
     Result<Bytes> read = co_await rt_.files().read(dir_ + "/" + found);
     if (!read.ok()) co_return read.status();
     old = std::move(*read);
-    content = kept_records(old, last_step);
+    content = kept_records(old, last_step, comes_again);
   }
   const std::int64_t now = rt_.unix_time_ns();
   if (found.empty()) found = fmt::format("{}{}{}", kPrefix, now / kSecond, kSuffix);

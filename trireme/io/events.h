@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct EventFile {
   struct Record {
     std::uint64_t begin = 0, end = 0;  // in the file
     std::int64_t step = 0;
+    std::string tag;  // of its last scalar
     bool is_header = false;
   };
   std::vector<Record> records;
@@ -43,8 +45,10 @@ class EventWriter {
   EventWriter(runtime::Runtime& rt, std::string dir);
 
   // Goes on with the newest event file of ours in the folder: a torn end and records of steps beyond
-  // `last_step` are cut off. Without one a new file begins.
-  runtime::Task<Status> open(std::int64_t last_step);
+  // `last_step` are cut off, and those of `last_step` itself whose tag comes again. Without a file a new one
+  // begins.
+  using ComesAgain = std::function<bool(std::string_view tag)>;
+  runtime::Task<Status> open(std::int64_t last_step, ComesAgain comes_again = {});
   // Kept in memory until flush().
   void add_scalar(std::string_view tag, std::int64_t step, double value);
   // Appends. After a failure nothing is lost: the next flush writes it again, behind the last whole record.

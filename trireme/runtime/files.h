@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,19 @@ struct FileView {
 };
 
 FileView view_of(Bytes bytes);
+
+// Held while the object lives, and at most as long as its process, however that ends. It may outlive the
+// Runtime that took it.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+struct LockAttempt {
+  std::unique_ptr<FileLock> lock;     // null: it was not taken
+  std::optional<std::string> holder;  // somebody else holds it: what that one wrote
+  bool has_locks = true;              // false: the file system knows no locks
+};
 
 class Files {
  public:
@@ -36,6 +50,14 @@ class Files {
   virtual Task<Status> make_dirs(std::string path) = 0;
   virtual Task<Result<std::vector<std::string>>> list(std::string path) = 0;  // names, sorted
   virtual Task<Result<bool>> exists(std::string path) = 0;
+
+  // Takes the lock `path` for everybody who asks through the same file system, or says who holds it; never
+  // waits. Real: a file of that name with the text `who`, there while the lock is held (a killed holder
+  // leaves the file, which then means nothing).
+  virtual Task<Result<LockAttempt>> try_lock(std::string path, std::string who) = 0;
+  // What the holder of a lock wrote; nothing: nobody holds it. Takes nothing. kUnavailable: the file system
+  // knows no locks.
+  virtual Task<Result<std::optional<std::string>>> lock_holder(std::string path) = 0;
 
   // Temporary file beside `path`, sync, rename, sync of the directory: readers see the old or the new
   // content. Names that people give for their results stay what they are: a link is followed and the file it

@@ -113,7 +113,7 @@ class Runtime {
   virtual Network& network() = 0;
   virtual Processes& processes() = 0;
 
-  // Interrupt and terminate requests of the user (SIGINT, SIGTERM): `fn` runs on the loop for each. Replaces
+  // Requests to stop (SIGINT, SIGTERM, the first SIGHUP): `fn` runs on the loop for each. Replaces
   // the last handler; empty restores the default (the process ends).
   virtual void on_interrupt(Callback fn) = 0;
 

@@ -41,7 +41,7 @@ Task<Status> Round::begin() {
     TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
   }
   tell_start(c_, *start_.prepared, at_, total_, per_epoch_);
-  if (writes()) co_return co_await metrics_.open(at_.steps);
+  if (writes()) co_return co_await metrics_.open(at_.steps, at_.owes_evaluation);
   co_return Status();
 }
 

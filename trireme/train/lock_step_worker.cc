@@ -65,7 +65,7 @@ Task<Status> LockStepWorker::begin() {
   TR_CO_RETURN_IF_ERROR(co_await restore());
   replica_->start_feed(at_.batches, total_batches_);
   if (chief()) tell_start(c_, *start_.prepared, at_, total_batches_, per_epoch_);
-  if (writes()) co_return co_await metrics_.open(at_.steps);
+  if (writes()) co_return co_await metrics_.open(at_.steps, at_.owes_evaluation);
   co_return Status();
 }
 

@@ -1,6 +1,8 @@
 #include "trireme/train/run_folder.h"
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 
 namespace trireme::train {
 namespace {
@@ -18,20 +20,21 @@ Task<std::optional<Json>> read_finished(runtime::Runtime& rt, std::string path) 
   co_return std::move(*json);
 }
 
-// Highest n of runs/<name>-<n>, 0 when there is none.
-Task<int> newest_run(runtime::Runtime& rt, std::string runs_dir, std::string name) {
-  int newest = 0;
+// The n of all runs/<name>-<n>, the highest first.
+Task<std::vector<int>> numbers_of_runs(runtime::Runtime& rt, std::string runs_dir, std::string name) {
+  std::vector<int> numbers;
   Result<std::vector<std::string>> entries = co_await rt.files().list(runs_dir);
-  if (!entries.ok()) co_return newest;
+  if (!entries.ok()) co_return numbers;
   const std::string prefix = name + "-";
   for (const std::string& entry : *entries) {
     if (!entry.starts_with(prefix)) continue;
     int n = 0;
     const char* end = entry.data() + entry.size();
     const auto [at, failure] = std::from_chars(entry.data() + prefix.size(), end, n);
-    if (failure == std::errc() && at == end && n > newest) newest = n;
+    if (failure == std::errc() && at == end && n > 0) numbers.push_back(n);
   }
-  co_return newest;
+  std::sort(numbers.begin(), numbers.end(), std::greater<>());
+  co_return numbers;
 }
 
 // Keys of the folder's job that decide the result and differ from those of `job`.
@@ -46,10 +49,61 @@ Task<Result<std::string>> diff_to_folder(runtime::Runtime& rt, const RunFolder& 
 Task<Status> refuse_other_job(runtime::Runtime& rt, const RunFolder& folder, const Job& job) {
   TR_CO_ASSIGN_OR_RETURN(const std::string diff, co_await diff_to_folder(rt, folder, job));
   if (diff.empty()) co_return Status();
+  Result<RunRecord> record = co_await read_run_record(rt, folder.path);
+  // Whoever asks holds the lock.
+  if (record.ok() && record->state == RunState::kRunning) record->state = RunState::kDied;
   co_return error(Code::kInvalid,
-                  "[train] {} holds an unfinished run of a different job:\n{}finish it with its own "
+                  "[train] {} holds an unfinished run of a different job{}:\n{}finish it with its own "
                   "settings, or use another --run-dir or name (--set name=...)",
-                  folder.path, diff);
+                  folder.path, record.ok() ? fmt::format(", {}", describe(*record)) : "", diff);
+}
+
+Status is_trained(const std::string& path, const std::string& holder) {
+  return error(Code::kInvalid,
+               "[train] {} is being trained by {}; wait until that ends, or use another --run-dir", path,
+               describe_holder(holder));
+}
+
+// Where the file system has no locks, nobody holds one.
+Task<std::optional<std::string>> holder_of(runtime::Runtime& rt, std::string path) {
+  Result<std::optional<std::string>> holder = co_await rt.files().lock_holder(lock_path(path));
+  if (!holder.ok()) co_return std::nullopt;
+  co_return std::move(*holder);
+}
+
+Task<Result<std::string>> choose_path(runtime::Runtime& rt, const Job& job, std::string runs_dir) {
+  const std::vector<int> numbers = co_await numbers_of_runs(rt, runs_dir, job.name);
+  const auto path_of = [&](int n) { return fmt::format("{}/{}-{}", runs_dir, job.name, n); };
+  const int newest = numbers.empty() ? 0 : numbers.front();
+  bool newest_is_free = false;
+  for (const int n : numbers) {
+    RunFolder folder;
+    folder.path = path_of(n);
+    const std::optional<Json> finished = co_await read_finished(rt, folder.path);
+    if (finished) continue;
+    const Result<std::string> diff = co_await diff_to_folder(rt, folder, job);
+    const bool is_same = diff.ok() && diff->empty();
+    const std::optional<std::string> holder = co_await holder_of(rt, folder.path);
+    // Another job that runs is left alone; whoever has not yet written which job it runs may run this one.
+    if (holder && (is_same || !diff.ok())) co_return is_trained(folder.path, *holder);
+    if (holder) continue;
+    if (is_same) co_return folder.path;
+    if (n == newest) newest_is_free = true;
+  }
+  co_return path_of(newest_is_free ? newest : newest + 1);
+}
+
+// The folder exists.
+Task<Status> lock_folder(runtime::Runtime& rt, RunFolder& folder, RunOwner owner) {
+  Result<runtime::LockAttempt> attempt =
+      co_await rt.files().try_lock(lock_path(folder.path), holder_text(owner, rt.unix_time_ns()));
+  if (!attempt.ok()) co_return attempt.status();
+  if (attempt->holder) co_return is_trained(folder.path, *attempt->holder);
+  if (!attempt->has_locks)
+    rt.log(fmt::format("warning: the file system of {} has no locks: start no second command there",
+                       folder.path));
+  folder.lock = std::move(attempt->lock);
+  co_return Status();
 }
 
 }  // namespace
@@ -64,24 +118,27 @@ Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::
 }
 
 Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir,
-                                        std::string runs_dir) {
+                                        std::string runs_dir, RunOwner owner) {
   RunFolder folder;
   runtime::Files& files = rt.files();
   if (!explicit_dir.empty()) {
     folder.path = explicit_dir;
+    const std::optional<std::string> holder = co_await holder_of(rt, folder.path);
+    if (holder) co_return is_trained(folder.path, *holder);
     folder.finished = co_await read_finished(rt, folder.path);
   } else {
-    const int newest = co_await newest_run(rt, runs_dir, job.name);
-    const std::string last = fmt::format("{}/{}-{}", runs_dir, job.name, newest);
-    bool unfinished = false;
-    if (newest > 0) unfinished = !(co_await read_finished(rt, last)).has_value();
-    folder.path = unfinished ? last : fmt::format("{}/{}-{}", runs_dir, job.name, newest + 1);
+    TR_CO_ASSIGN_OR_RETURN(folder.path, co_await choose_path(rt, job, runs_dir));
   }
   if (folder.finished) {
     const Result<std::string> diff = co_await diff_to_folder(rt, folder, job);
     if (diff.ok()) folder.of_another_job = *diff;
     co_return folder;
   }
+  Status made = co_await files.make_dirs(folder.file("log"));
+  if (made.ok()) made = co_await files.make_dirs(folder.checkpoints());
+  if (!made.ok()) co_return error(made.code(), "{}; choose another --run-dir", made.message());
+  const Status locked = co_await lock_folder(rt, folder, owner);
+  if (!locked.ok()) co_return locked;
   Result<bool> has_job = co_await files.exists(folder.file("job.toml"));
   if (!has_job.ok()) co_return has_job.status();
   // A start that failed before there was a plan has nothing to lose.
@@ -92,13 +149,21 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
     if (!same.ok()) co_return same;
   }
   folder.resumed = *has_job;
-  Status made = co_await files.make_dirs(folder.file("log"));
-  if (made.ok()) made = co_await files.make_dirs(folder.checkpoints());
-  if (!made.ok()) co_return error(made.code(), "{}; choose another --run-dir", made.message());
   const std::string text = to_toml(job);
   Status written = co_await files.write_atomic(folder.file("job.toml"), as_bytes(text));
   if (!written.ok()) co_return written;
+  folder.record = begin_record(owner, rt.unix_time_ns());
+  written = co_await write_run_record(rt, folder.path, *folder.record);
+  if (!written.ok()) co_return written;
   co_return folder;
+}
+
+Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunState state, Status failure) {
+  if (!folder.record) co_return Status();
+  end_record(*folder.record, state, failure, rt.unix_time_ns());
+  const Status written = co_await write_run_record(rt, folder.path, *folder.record);
+  folder.lock.reset();
+  co_return written;
 }
 
 }  // namespace trireme::train

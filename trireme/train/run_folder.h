@@ -1,6 +1,9 @@
 // Run folder: runs/<name>-<n>/ or --run-dir. Which one a command uses, and what it finds there.
 //
-//   job.toml  plan.json  metrics.jsonl  summary.json  checkpoints/  log/rank-N.log
+//   job.toml  plan.json  metrics.jsonl  summary.json  run.json  run.lock  checkpoints/  log/rank-N.log
+//
+// One command at a time trains in a folder: it holds the lock run.lock from open_run_folder() on, and
+// run.json (run_record.h) says how it stands.
 #pragma once
 
 #include <optional>
@@ -8,6 +11,7 @@
 
 #include "trireme/runtime/files.h"
 #include "trireme/train/job.h"
+#include "trireme/train/run_record.h"
 #include "trireme/train/summary.h"
 
 namespace trireme::train {
@@ -17,6 +21,9 @@ struct RunFolder {
   bool resumed = false;          // it held an unfinished run of this job
   std::optional<Json> finished;  // the summary of a finished run (only with an explicit folder)
   std::string of_another_job;    // finished: keys that differ from this job's, a line each; empty: none does
+  // Not finished: this command trains here.
+  std::shared_ptr<runtime::FileLock> lock;  // null where the file system has none
+  std::optional<RunRecord> record;          // as in run.json
 
   std::string file(std::string_view name) const { return path + "/" + std::string(name); }
   std::string checkpoints() const { return file("checkpoints"); }
@@ -28,9 +35,17 @@ struct RunFolder {
 runtime::Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::string explicit_dir,
                                             std::string runs_dir);
 
-// Finds or makes the folder and writes job.toml. `explicit_dir` empty: the newest runs/<name>-<n> when it is
-// unfinished, otherwise a new one. An unfinished run of a different job is refused with the keys that differ.
+// Finds or makes the folder, locks it for `owner`, writes job.toml and run.json. `explicit_dir` empty: the
+// newest unfinished runs/<name>-<n> of this job; otherwise the newest of all when it is unfinished and nobody
+// trains it, else a new one. A folder in which somebody trains is refused with who that is; an unfinished run
+// of a different job with the keys that differ.
 runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,
-                                                 std::string explicit_dir, std::string runs_dir);
+                                                 std::string explicit_dir, std::string runs_dir,
+                                                 RunOwner owner = {});
+
+// Writes into run.json how the command ended, and gives the lock back. Nothing for a folder that was found
+// finished.
+runtime::Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunState state,
+                                       Status failure);
 
 }  // namespace trireme::train

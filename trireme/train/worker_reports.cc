@@ -5,13 +5,15 @@
 namespace trireme::train {
 namespace {
 
-// Numbers are added, what is no number is the first worker's.
-void add_rule(const Json& more, Json& to) {
+// Numbers are added but for the largest ones, what is no number is the first worker's.
+void add_rule(const Json& more, const std::vector<std::string>& largest, Json& to) {
   if (!more.is_object()) return;
   for (const auto& [key, value] : more.items()) {
     const bool adds = to.contains(key) && value.is_number() && to[key].is_number();
     if (!to.contains(key))
       to[key] = value;
+    else if (adds && std::find(largest.begin(), largest.end(), key) != largest.end())
+      to[key] = std::max(to[key], value);
     else if (adds && value.is_number_integer() && to[key].is_number_integer())
       to[key] = to[key].get<std::int64_t>() + value.get<std::int64_t>();
     else if (adds)
@@ -34,7 +36,8 @@ std::string final_words(const WorkerShare& share, const agree::RuleReport& rule)
                      {"bytes", share.bytes_sent},
                      {"exchanges", rule.exchanges},
                      {"staleness", staleness},
-                     {"rule", rule.more}};
+                     {"rule", rule.more},
+                     {"largest", rule.largest}};
   return json.dump();
 }
 
@@ -62,7 +65,8 @@ void add_worker_reports(const std::map<int, std::string>& finals, const std::vec
       for (const auto& [behind, count] :
            json->value("staleness", std::vector<std::pair<std::int64_t, std::int64_t>>{}))
         s.staleness[behind] += count;
-      if (json->contains("rule")) add_rule((*json)["rule"], s.rule);
+      if (json->contains("rule"))
+        add_rule((*json)["rule"], json->value("largest", std::vector<std::string>{}), s.rule);
     }
     steps += share.steps;
     bytes += share.bytes_sent;

@@ -17,8 +17,10 @@ struct Listeners {
   std::array<std::atomic<int>, kMaxListeners> fds;
   std::mutex mutex;  // of installing and removing, not of the handler
   int count = 0;
+  bool hears_hangup = false;
+  std::atomic<bool> asked{false};  // to stop, by any signal so far
   struct sigaction old_interrupt {
-  }, old_terminate{};
+  }, old_terminate{}, old_hangup{};
   Listeners() {
     for (auto& fd : fds) fd.store(-1);
   }
@@ -28,7 +30,10 @@ Listeners& listeners() {
   return table;
 }
 
-void on_signal(int) {
+void on_signal(int number) {
+  // The shell and the system both tell of a terminal that closes; after another signal that is no news
+  // either.
+  if (listeners().asked.exchange(true) && number == SIGHUP) return;
   const int saved_errno = errno;
   const std::uint64_t one = 1;
   for (auto& slot : listeners().fds)
@@ -36,6 +41,12 @@ void on_signal(int) {
       [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
     }
   errno = saved_errno;
+}
+
+// nohup and its like have asked that nothing happens.
+bool is_ignored(int number) {
+  struct sigaction now {};
+  return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 class RealInterrupts final : public Interrupts, Loop::FdHandler {
@@ -58,6 +69,8 @@ class RealInterrupts final : public Interrupts, Loop::FdHandler {
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, &table.old_interrupt);
     sigaction(SIGTERM, &action, &table.old_terminate);
+    table.hears_hangup = !is_ignored(SIGHUP);
+    if (table.hears_hangup) sigaction(SIGHUP, &action, &table.old_hangup);
   }
 
   ~RealInterrupts() override {
@@ -68,6 +81,10 @@ class RealInterrupts final : public Interrupts, Loop::FdHandler {
     if (--table.count > 0) return;
     sigaction(SIGINT, &table.old_interrupt, nullptr);
     sigaction(SIGTERM, &table.old_terminate, nullptr);
+    if (!table.hears_hangup) return;
+    // A hangup must not end what is being saved.
+    if (table.asked.load()) table.old_hangup.sa_handler = SIG_IGN;
+    sigaction(SIGHUP, &table.old_hangup, nullptr);
   }
 
  private:

@@ -1,6 +1,7 @@
-// SIGINT and SIGTERM as callbacks of a loop. Signals belong to the process, so this is the one place with
-// process-wide state: while any Interrupts exists a handler rings every one of them; with the last one the
-// old actions come back.
+// SIGINT, SIGTERM and SIGHUP as callbacks of a loop. Signals belong to the process, so this is the one place
+// with process-wide state: while any Interrupts exists a handler rings every one of them; with the last one
+// the old actions come back. SIGHUP counts where it is the first of them in the life of the process; it is
+// not heard where it was ignored before (nohup), and ignored once somebody has asked.
 #pragma once
 
 #include <memory>

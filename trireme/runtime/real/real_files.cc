@@ -139,6 +139,83 @@ Result<std::string> end_of_links(const std::string& path) {
   return failed("write", path, ELOOP);
 }
 
+// Locks belong to open file descriptions: two of one process exclude each other too, and the system drops one
+// with its last descriptor.
+struct flock whole_file() {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  return range;
+}
+
+bool knows_no_locks(int error_number) {
+  return error_number == ENOLCK || error_number == ENOSYS || error_number == EOPNOTSUPP ||
+         error_number == EINVAL;
+}
+
+bool is_file_at(const Fd& fd, const std::string& path) {
+  struct stat open {
+  }, named{};
+  return fstat(fd.get(), &open) == 0 && stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
+         open.st_dev == named.st_dev;
+}
+
+class RealLock final : public FileLock {
+ public:
+  RealLock(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  // While it is still locked, so that nobody else's file goes.
+  ~RealLock() override {
+    if (is_file_at(fd_, path_)) ::unlink(path_.c_str());
+  }
+
+ private:
+  const Fd fd_;
+  const std::string path_;
+};
+
+std::string holder_at(const std::string& path) {
+  const Result<Bytes> bytes = read_file(path);
+  return bytes.ok() ? std::string(as_text(*bytes)) : "";
+}
+
+Result<LockAttempt> take_lock(const std::string& path, const std::string& who) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    Fd fd(open_retrying(path, O_RDWR | O_CREAT));
+    if (!fd) return failed("lock", path, errno);
+    struct flock range = whole_file();
+    LockAttempt attempt;
+    if (fcntl(fd.get(), F_OFD_SETLK, &range) != 0) {
+      if (errno == EAGAIN || errno == EACCES) {
+        attempt.holder = holder_at(path);
+      } else if (knows_no_locks(errno)) {
+        attempt.has_locks = false;
+      } else {
+        return failed("lock", path, errno);
+      }
+      return attempt;
+    }
+    if (!is_file_at(fd, path)) continue;  // its last holder has removed it meanwhile
+    if (ftruncate(fd.get(), 0) != 0 ||
+        ::pwrite(fd.get(), who.data(), who.size(), 0) != static_cast<ssize_t>(who.size()))
+      return failed("write", path, errno);
+    attempt.lock = std::make_unique<RealLock>(std::move(fd), path);
+    return attempt;
+  }
+  return error(Code::kUnavailable, "[files] cannot lock '{}': somebody removes it again and again", path);
+}
+
+Result<std::optional<std::string>> find_holder(const std::string& path) {
+  const Fd fd(open_retrying(path, O_RDONLY));
+  if (!fd && errno == ENOENT) return std::optional<std::string>();
+  if (!fd) return failed("look at the lock", path, errno);
+  struct flock range = whole_file();
+  if (fcntl(fd.get(), F_OFD_GETLK, &range) != 0)
+    return error(Code::kUnavailable, "[files] cannot look at the lock '{}': {}", path, text_of_errno(errno));
+  if (range.l_type == F_UNLCK) return std::optional<std::string>();
+  return std::optional<std::string>(holder_at(path));
+}
+
 class RealFiles final : public Files {
  public:
   RealFiles(Runtime& rt, IoThread& io) : rt_(rt), io_(io) {}
@@ -176,6 +253,13 @@ class RealFiles final : public Files {
   }
   Task<Result<bool>> exists(std::string path) override {
     return run<Result<bool>>("examine", path, [path] { return path_exists(path); });
+  }
+  Task<Result<LockAttempt>> try_lock(std::string path, std::string who) override {
+    return run<Result<LockAttempt>>("lock", path, [path, who] { return take_lock(path, who); });
+  }
+  Task<Result<std::optional<std::string>>> lock_holder(std::string path) override {
+    return run<Result<std::optional<std::string>>>("look at the lock", path,
+                                                   [path] { return find_holder(path); });
   }
 
  protected:

@@ -222,6 +222,7 @@ void Core::end(Node& node, ExitStatus status, bool lose_files) {
   node.local_network->node_ended();
   node.machine().cores.node_ended(node);
   if (lose_files) node.machine().disk.lose_unsynced(node.index);
+  node.machine().disk.drop_locks(node.index);
   if (node.process) process_ended(node.process, status);
 }
 

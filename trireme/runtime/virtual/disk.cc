@@ -144,6 +144,41 @@ Result<std::vector<std::string>> Disk::list(const std::string& path) const {
   return std::vector<std::string>(found.begin(), found.end());
 }
 
+class Disk::Lock final : public FileLock {
+ public:
+  Lock(std::shared_ptr<Locks> locks, std::string path, std::uint64_t id)
+      : locks_(std::move(locks)), path_(std::move(path)), id_(id) {}
+  ~Lock() override {
+    const auto found = locks_->find(path_);
+    if (found != locks_->end() && found->second.id == id_) locks_->erase(found);
+  }
+
+ private:
+  const std::shared_ptr<Locks> locks_;
+  const std::string path_;
+  const std::uint64_t id_;
+};
+
+LockAttempt Disk::try_lock(const std::string& path, std::string who, int holder) {
+  LockAttempt attempt;
+  attempt.holder = lock_holder(path);
+  if (attempt.holder) return attempt;
+  const std::uint64_t id = ++num_locks_;
+  (*locks_)[path] = {holder, id, std::move(who)};
+  attempt.lock = std::make_unique<Lock>(locks_, path, id);
+  return attempt;
+}
+
+std::optional<std::string> Disk::lock_holder(const std::string& path) const {
+  const auto found = locks_->find(path);
+  if (found == locks_->end()) return std::nullopt;
+  return found->second.who;
+}
+
+void Disk::drop_locks(int holder) {
+  std::erase_if(*locks_, [holder](const auto& entry) { return entry.second.holder == holder; });
+}
+
 std::uint64_t Disk::used_bytes(const std::string& without) const {
   std::uint64_t bytes = 0;
   for (const auto& [name, inode] : names_)

@@ -3,11 +3,12 @@
 // Names and contents are kept twice: as every Runtime of the machine sees them now, and as they were last
 // synced. sync(file) keeps its content, sync(directory) keeps the names in it. When a Runtime is killed,
 // names and contents that it was the last to change go back to the synced ones; a torn write leaves half of
-// its bytes, synced.
+// its bytes, synced. Locks are no files: they end with their holder.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "trireme/base/bytes.h"
 #include "trireme/base/status.h"
 #include "trireme/base/units.h"
+#include "trireme/runtime/files.h"
 
 namespace trireme::runtime::virt {
 
@@ -31,6 +33,12 @@ class Disk {
   Result<std::vector<std::string>> list(const std::string& path) const;
   bool exists(const std::string& path) const { return dirs_.count(path) > 0 || names_.count(path) > 0; }
 
+  // Whether a file may be made there.
+  Status check_parent(const std::string& path) const;
+  LockAttempt try_lock(const std::string& path, std::string who, int holder);
+  std::optional<std::string> lock_holder(const std::string& path) const;
+  void drop_locks(int holder);  // of a Runtime that ended
+
   std::uint64_t used_bytes(const std::string& without) const;  // of all files but one
 
   // What the kill of a Runtime leaves.
@@ -41,17 +49,25 @@ class Disk {
   TimeNs free_at = 0;  // the disk does one operation at a time
 
  private:
+  struct Held {
+    int holder = -1;
+    std::uint64_t id = 0;  // of the FileLock
+    std::string who;
+  };
+  using Locks = std::map<std::string, Held>;
+  class Lock;
   struct Inode {
     Bytes content, synced;
     int dirty_by = -1;  // the last Runtime to change the content since the last sync
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
-  Status check_parent(const std::string& path) const;
   void touch(const std::string& path, int writer) { unsynced_names_[path] = writer; }
 
   Names names_, synced_names_;
   std::map<std::string, int> unsynced_names_;  // name -> last Runtime to make, replace or remove it
   std::set<std::string> dirs_{"/"};            // directories survive from the moment they are made
+  std::shared_ptr<Locks> locks_ = std::make_shared<Locks>();  // a FileLock may outlive the disk
+  std::uint64_t num_locks_ = 0;
 };
 
 // "/a/b" for "a//b/", "./a/b" and "/a/./b": relative paths start at "/".

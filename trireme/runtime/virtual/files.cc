@@ -86,6 +86,23 @@ class VirtualFiles final : public Files {
     co_return disk().exists(path);
   }
 
+  Task<Result<LockAttempt>> try_lock(std::string path, std::string who) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("lock", path));
+    co_await node_.sleep_until(turn(0));
+    TR_CO_RETURN_IF_ERROR(disk().check_parent(path));
+    co_return disk().try_lock(path, std::move(who), node_.index);
+  }
+
+  Task<Result<std::optional<std::string>>> lock_holder(std::string path) override {
+    path = normal_path(path);
+    const InFlight busy(node_);
+    TR_CO_RETURN_IF_ERROR(fault("look at the lock", path));
+    co_await node_.sleep_until(turn(0));
+    co_return disk().lock_holder(path);
+  }
+
  private:
   Task<Status> put(std::string path, ByteView bytes, bool append) {
     path = normal_path(path);

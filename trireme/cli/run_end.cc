@@ -1,0 +1,29 @@
+#include "trireme/cli/run_end.h"
+
+#include <cstdio>
+
+#include "trireme/launch/remote.h"
+#include "trireme/runtime/real/this_process.h"
+
+namespace trireme::cli {
+
+train::RunOwner this_owner(const std::string& command) {
+  train::RunOwner owner;
+  owner.host = runtime::host_name();
+  owner.pid = runtime::process_id();
+  owner.command = command;
+  if (!command.empty()) return owner;
+  for (const std::string& word : runtime::command_line())
+    owner.command += (owner.command.empty() ? "" : " ") + launch::shell_quote(word);
+  return owner;
+}
+
+runtime::Task<void> note_end(runtime::Runtime& rt, train::RunFolder& folder, const Result<Json>& summary) {
+  train::RunState state = train::RunState::kFailed;
+  if (summary.ok())
+    state = summary->value("finished", false) ? train::RunState::kDone : train::RunState::kStopped;
+  const Status written = co_await train::close_run_folder(rt, folder, state, summary.status());
+  if (!written.ok()) std::fputs(fmt::format("warning: {}\n", written.message()).c_str(), stderr);
+}
+
+}  // namespace trireme::cli
