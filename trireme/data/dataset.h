@@ -40,10 +40,17 @@ struct TokenStream {
   std::int64_t row_start(std::int64_t row) const;
 };
 
+// By how much features were standardised: a value v of column j became (v - mean[j]) * scale[j].
+struct Standard {
+  std::vector<double> mean, scale;  // per value of a sample; scale 1 where all are equal
+};
+
 // Immutable after loading, shared by every rank of a process.
 struct Dataset {
   std::string name;
-  std::string source;        // where it came from, for people
+  std::string source;  // where it came from, for people
+  // Hash of what the source holds (content_hash.h), whatever part of it is used. Empty: not known.
+  std::string content_sha256;
   Shape sample_shape;        // [1, 28, 28]; [context] for language
   DType dtype = DType::kU8;  // kU8, kF32 or kI32, as above
   Labels label_kind = Labels::kClass;
@@ -53,6 +60,7 @@ struct Dataset {
   std::int64_t num_validation = 0;           // and validation samples follow those
   Pixels pixels;                             // kU8: rows x sample
   std::vector<float> features;               // kF32: rows x sample, unless `generate` is set
+  Standard standard;                         // kF32: how `features` were standardised; empty: they were not
   TokenStream stream;                        // kI32
   std::vector<std::int32_t> labels;          // kClass: one per row
   std::vector<std::int64_t> rows;            // row of each sample id; empty: row = id

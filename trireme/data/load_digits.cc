@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/hash.h"
+#include "trireme/data/content_hash.h"
 #include "trireme/data/dataset.h"
 #include "trireme/data/digits.h"
 #include "trireme/data/load.h"
@@ -63,6 +64,7 @@ runtime::Task<Loaded> make_digits(runtime::Runtime& rt, DigitsOptions options) {
   auto set = std::make_shared<Dataset>();
   set->name = "digits";
   set->source = fmt::format("built-in digits, seed {}", options.seed);
+  set->content_sha256 = named_content_sha256(*set, fmt::format("digits 1 {}", options.seed));
   set->sample_shape = {1, kDigitSide, kDigitSide};
   set->num_train = options.limit_train > 0 ? std::min(options.limit_train, kDigitTrain) : kDigitTrain;
   set->num_test = options.limit_test > 0 ? std::min(options.limit_test, kDigitTest) : kDigitTest;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/hash.h"
+#include "trireme/data/content_hash.h"
 #include "trireme/data/image.h"
 #include "trireme/data/load.h"
 #include "trireme/data/rows_cache.h"
@@ -119,9 +120,9 @@ Task<Result<std::string>> key_of(runtime::Runtime& rt, const std::vector<Picture
 // Fills pixels from the cache or by decoding; what was decoded goes to the cache.
 Task<Status> decode_all(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
                         std::string cache_dir) {
-  std::string key;
+  TR_CO_ASSIGN_OR_RETURN(const std::string key, co_await key_of(rt, files, set.sample_shape));
+  set.content_sha256 = named_content_sha256(set, fmt::format("{} {} {}", key, set.num_train, set.num_test));
   if (!cache_dir.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(key, co_await key_of(rt, files, set.sample_shape));
     const bool found = co_await read_rows_cache(rt, cache_dir, key, set);
     if (found) co_return Status();
   }

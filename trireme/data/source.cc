@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "trireme/data/content_hash.h"
 #include "trireme/data/inflate.h"
 #include "trireme/data/load.h"
 
@@ -80,6 +81,14 @@ Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, 
   Loaded loaded = co_await kind->load(rt, spec);
   if (!loaded.ok()) co_return loaded.status();
   Dataset& set = **loaded;
+  if (set.content_sha256.empty()) {
+    Function<Status()> hash = [&]() -> Status {
+      set.content_sha256 = content_sha256(set);
+      return {};
+    };
+    TR_CO_RETURN_IF_ERROR(
+        co_await parse_on_pool(rt, set.pixels.size() + 4 * set.features.size(), std::move(hash)));
+  }
   if (!spec.labels && set.label_kind == Labels::kClass) {
     set.label_kind = Labels::kNone;
     set.labels.clear();

@@ -92,7 +92,9 @@ Status split_parts(Dataset& set, const DataSpec& spec) {
 
 void normalise_by_training(Dataset& set, Statistics which) {
   if (which != Statistics::kNone && set.dtype == DType::kU8) measure_pixels(set);
-  if (which == Statistics::kAll && set.dtype == DType::kF32) standardise(measure_features(set), set.features);
+  if (which != Statistics::kAll || set.dtype != DType::kF32) return;
+  set.standard = measure_features(set);
+  standardise(set.standard, set.features);
 }
 
 }  // namespace trireme::data

@@ -8,10 +8,6 @@
 
 namespace trireme::data {
 
-struct Standard {
-  std::vector<double> mean, scale;  // per value of a sample; scale 1 where all are equal
-};
-
 // Of the training samples of a set of stored features (kF32).
 Standard measure_features(const Dataset& set);
 // Rows of as many values as the standard has.

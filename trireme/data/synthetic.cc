@@ -4,6 +4,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
+#include "trireme/data/content_hash.h"
 #include "trireme/data/load.h"
 
 namespace trireme::data {
@@ -56,6 +57,9 @@ runtime::Task<Loaded> load_synthetic(runtime::Runtime&, const DataSpec& spec) {
   set->num_classes = static_cast<int>(spec.classes);
   set->num_train = spec.limit_train > 0 ? std::min(spec.limit_train, spec.num_train) : spec.num_train;
   set->num_test = spec.num_test;
+  set->content_sha256 =
+      named_content_sha256(*set, fmt::format("synthetic 1 {} {} {} {} {}", spec.seed, shape.to_string(),
+                                             spec.classes, spec.num_train, spec.num_test));
   const SyntheticSpec drawn{spec.seed, static_cast<std::int32_t>(spec.classes)};
   // Test samples keep their numbers whatever the number of training samples that are used.
   const std::int64_t skipped = spec.num_train - set->num_train, num_train = set->num_train;
