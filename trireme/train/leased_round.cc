@@ -91,9 +91,18 @@ std::int64_t Round::next_end(std::int64_t from) const {
   return end;
 }
 
-io::NamedTensors own_state(Replica& replica, const agree::AgreementRow& row) {
-  const bool has_own_weights = row.pace == agree::Pace::kPeriod;
-  return replica_state(has_own_weights ? replica.state() : io::NamedTensors(), replica.rule().state());
+Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row) {
+  io::NamedTensors own_weights;
+  if (row.pace == agree::Pace::kPeriod) {
+    TR_ASSIGN_OR_RETURN(own_weights, replica.state());
+  }
+  return replica_state(std::move(own_weights), replica.rule().state());
+}
+
+// Whether replicas have something that a checkpoint keeps beside the model.
+bool Round::replicas_keep_state() const {
+  if (rt_.is_phantom()) return false;
+  return row_.pace == agree::Pace::kPeriod || !replica_.rule().state().empty();
 }
 
 MeetingTicket Round::ticket() const {
@@ -106,8 +115,7 @@ MeetingTicket Round::ticket() const {
     if (!validates || at_end || c_.job.train.target_accuracy > 0) t.parts |= kTestBit;
   }
   const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_;
-  if (saves && writes())
-    t.saves = !rt_.is_phantom() && !own_state(replica_, row_).empty() ? kSavesReplicas : kSavesModel;
+  if (saves && writes()) t.saves = replicas_keep_state() ? kSavesReplicas : kSavesModel;
   return t;
 }
 
@@ -200,7 +208,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
 
 Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
                                const io::NamedTensors& servers) {
-  const io::NamedTensors model = replica_.agreed();
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_.agreed());
   const std::string broken = co_await find_not_finite(rt_, model);
   if (!broken.empty())
     co_return error(
@@ -218,8 +226,9 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   saved.tensors = model;
   saved.tensors.insert(saved.tensors.end(), servers.begin(), servers.end());
   if (ticket.saves == kSavesReplicas) {
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(replica_, row_));
     Result<io::NamedTensors> replicas =
-        name_replicas(own_state(replica_, row_), coordinator.states(), ticket.num_present);
+        name_replicas(std::move(own), coordinator.states(), ticket.num_present);
     // Rules that outlive a worker go on without what it had kept, after a restart too.
     if (!replicas.ok() && row_.pace == agree::Pace::kPeriod) co_return replicas.status();
     if (replicas.ok())
@@ -306,7 +315,8 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;
-  s.parameters_sha256 = co_await hash_parameters(rt_, replica_.agreed());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_.agreed());
+  s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
   s.reached_target = at_.reached_target;
   s.finished = ended_;
   s.ok = true;

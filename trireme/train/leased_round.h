@@ -14,7 +14,7 @@ namespace trireme::train {
 
 // What only this worker has and a checkpoint keeps (replica_checkpoint.h): all of a replica whose weights are
 // its own between meetings, else what its rule keeps.
-io::NamedTensors own_state(Replica& replica, const agree::AgreementRow& row);
+Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row);
 
 class Round {
  public:
@@ -38,6 +38,7 @@ class Round {
   bool writes() const { return !c_.run_dir.empty(); }
   bool due(std::int64_t every, std::int64_t batches) const;
   std::int64_t next_end(std::int64_t from) const;
+  bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
   runtime::Task<Result<EvalOutput>> read_scores(Coordinator& coordinator, Part part, std::int32_t bit);

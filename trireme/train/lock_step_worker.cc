@@ -14,15 +14,17 @@ using runtime::Task;
 Task<Status> LockStepWorker::restore() {
   const IsShared is_shared = [this](const Tensor& t) { return replica_->is_shared(t); };
   if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, replica_->state(), start_.restored, is_shared));
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
     at_ = start_.at;
     TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
                                                        start_.restored, at_.steps, ShardMove::kRestore,
                                                        plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, group_, c_.job.model.init_from,
-                                                 start_.prepared->inherited, replica_->parameters(),
+                                                 start_.prepared->inherited, std::move(parameters),
                                                  start_.restored, is_shared));
   }
   start_.restored.clear();
@@ -198,7 +200,8 @@ Task<Status> LockStepWorker::checkpoint() {
   }
   if (!writes()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
-  const std::string broken = co_await find_not_finite(rt_, replica_->parameters());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
+  const std::string broken = co_await find_not_finite(rt_, std::move(parameters));
   if (!broken.empty())
     co_return error(Code::kInternal,
                     "[train] '{}' holds an infinity or NaN after step {}, so no checkpoint is written; try a "
@@ -211,11 +214,16 @@ Task<Status> LockStepWorker::checkpoint() {
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = plan().job_sha256;
   saved.state["cursor"] = leases_.cursor();
-  saved.tensors = replica_->state();
+  TR_CO_ASSIGN_OR_RETURN(saved.tensors, replica_->state());
   for (auto& named : of_shards) saved.tensors.push_back(std::move(named));
   TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));
   if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
   co_return Status();
+}
+
+Task<Status> LockStepWorker::check_replicas() {
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
+  co_return co_await train::check_replicas(rt_, group_, at_.steps, std::move(state));
 }
 
 // The end of what is under way belongs to the steps before.
@@ -244,7 +252,7 @@ Task<Status> LockStepWorker::loop() {
     if (checks || looks || balances() || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
-    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas(rt_, group_, at_.steps, replica_->state()));
+    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas());
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (looks) TR_CO_RETURN_IF_ERROR(co_await look_at_codecs());
     // After a change too: residuals are those of the new plan.
@@ -275,7 +283,8 @@ Task<Result<Summary>> LockStepWorker::run() {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await gather_shares(rt_, group_, own_share()));
   }
   Summary summary = summarise();
-  summary.parameters_sha256 = co_await hash_parameters(rt_, replica_->parameters());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
+  summary.parameters_sha256 = co_await hash_parameters(rt_, std::move(parameters));
   if (writes()) {
     const std::string text = to_json(summary).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));

@@ -59,6 +59,7 @@ class LockStepWorker {
   runtime::Task<Status> change_codecs(CodecChange change);
   runtime::Task<Status> evaluate(bool at_end, bool logged = true);
   runtime::Task<Status> checkpoint();
+  runtime::Task<Status> check_replicas();
   runtime::Task<Status> write_trace();
   runtime::Task<Status> finish();
   StepInput next_step() const;

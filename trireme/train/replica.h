@@ -125,15 +125,16 @@ class Replica {
   std::int64_t num_eval_batches(Part part) const;
   // Sums of loss and right ones per batch of that model.
   runtime::Task<Status> score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);
-  io::NamedTensors agreed() const;  // as parameters()
+  Result<io::NamedTensors> agreed() const;  // as parameters()
   std::span<const Tensor> weights() const;
 
   // Whoever wrote into parameters() or state() says so; before the next step.
   Status publish();
   // What the model is: parameters, frozen ones, running statistics; and with the optimiser's state. In name
-  // order. Views of the live memory, which on a GPU is its copy on the host as of this call.
-  io::NamedTensors parameters() const;
-  io::NamedTensors state() const;
+  // order. Views of the live memory, which on a GPU is its copy on the host as of this call. Fails where the
+  // GPU does.
+  Result<io::NamedTensors> parameters() const;
+  Result<io::NamedTensors> state() const;
 
   const SampleOrder& order() const;
   const data::PrefetchCounters& feed_counters() const;

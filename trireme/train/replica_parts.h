@@ -126,7 +126,7 @@ struct Replica::Parts {
   }
   Status make_feed();
   Status make_evaluator();
-  io::NamedTensors named(const exec::Variables& from, bool with_state) const;
+  Result<io::NamedTensors> named(const exec::Variables& from, bool with_state) const;
 
   // replica_updates.cc
   Status make_updates();
