@@ -139,6 +139,9 @@ Json to_json(const Plan& p) {
                 {{"compute_seconds", p.prediction.compute_seconds},
                  {"exchange_seconds", p.prediction.exchange_seconds},
                  {"update_seconds", p.prediction.update_seconds}}}};
+  if (p.prediction.one_worker_seconds > 0)
+    json["prediction"]["one_worker_seconds"] = p.prediction.one_worker_seconds;
+  if (!p.data_sha256.empty()) json["data_sha256"] = p.data_sha256;
   if (!p.codec.empty()) {
     json["codec"] = p.codec;
     json["codec_choices"] = choices_to_json(p.choices);
@@ -205,6 +208,9 @@ Result<Plan> plan_from_json(const Json& json) {
   return p;
 }
 
+  if (prediction.contains("one_worker_seconds")) {  // older plans have none
+    TR_ASSIGN_OR_RETURN(p.prediction.one_worker_seconds, json_get<double>(prediction, "one_worker_seconds"));
+  }
 std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_workers) {
   std::vector<collective::LeafRun> runs;
   std::int32_t next = 0;

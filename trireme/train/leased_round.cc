@@ -312,6 +312,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.prediction = plan.prediction;
   s.predicted_step_seconds = plan.prediction.step_seconds();
   const auto batches =
+  s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;

@@ -16,7 +16,18 @@ double Summary::data_wait_fraction() const {
   return measured_step_seconds > 0 ? data_wait_seconds / measured_step_seconds : 0;
 }
 
-double Summary::scaling_efficiency() const {
+std::optional<double> Summary::scaling_efficiency() const {
+  if (workers == 1) return 1;
+  if (predicted_one_worker_rate <= 0) return std::nullopt;
+  return samples_per_second / (workers * predicted_one_worker_rate);
+}
+
+std::string Summary::scaling_efficiency_from() const {
+  if (workers == 1) return "measured";
+  return predicted_one_worker_rate > 0 ? "predicted" : "";
+}
+
+double Summary::communication_efficiency() const {
   // What workers that do not communicate would need is the time that is not exposed communication.
   return measured_step_seconds > 0 ? 1 - exposed_comm_fraction() : 1;
 }
@@ -84,6 +95,7 @@ Json shares_json(const std::vector<WorkerShare>& shares) {
 }  // namespace
 
 Json to_json(const Summary& s) {
+  const std::optional<double> efficiency = s.scaling_efficiency();
   Json json = {{"job", s.job},
                {"workers", s.workers},
                {"servers", s.servers},
@@ -108,7 +120,9 @@ Json to_json(const Summary& s) {
                {"compute_fraction", s.compute_fraction()},
                {"exposed_comm_fraction", s.exposed_comm_fraction()},
                {"data_wait_fraction", s.data_wait_fraction()},
-               {"scaling_efficiency", s.scaling_efficiency()},
+               {"communication_efficiency", s.communication_efficiency()},
+               {"scaling_efficiency", efficiency ? Json(*efficiency) : Json()},
+               {"scaling_efficiency_from", efficiency ? Json(s.scaling_efficiency_from()) : Json()},
                {"staleness", staleness_json(s)},
                {"drift", s.drift},
                {"per_worker", shares_json(s.per_worker)},

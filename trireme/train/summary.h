@@ -35,6 +35,7 @@ struct Summary {
   double epochs = 0;
   double wall_seconds = 0;  // of this start of the run, without set-up
   double samples_per_second = 0;
+  double predicted_one_worker_rate = 0;       // samples per second of one such worker alone; 0: not known
   double train_loss = 0, train_accuracy = 0;  // means over the last epoch (or what was run of it)
   double test_loss = 0, test_accuracy = 0;
   std::optional<EvalOutput> validation;
@@ -59,8 +60,12 @@ struct Summary {
   double compute_fraction() const;
   double exposed_comm_fraction() const;
   double data_wait_fraction() const;
-  // Against workers that do not communicate.
-  double scaling_efficiency() const;
+  // Against workers that do not communicate: 1 - exposed_comm_fraction().
+  double communication_efficiency() const;
+  // Samples per second over those of as many workers that are each as fast as one alone. Empty: not known.
+  std::optional<double> scaling_efficiency() const;
+  // Where one worker's rate comes from: "measured" (it is this one) or "predicted"; empty: not known.
+  std::string scaling_efficiency_from() const;
   double mean_staleness() const;
   std::int64_t max_staleness() const;
 };
