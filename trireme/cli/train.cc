@@ -153,12 +153,6 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
   if (out.folder.finished) {
-    if (!out.folder.of_another_job.empty())
-      std::fputs(fmt::format("note: {} holds a finished run of a different job; for this one use another "
-                             "--run-dir:\n{}",
-                             out.folder.path, out.folder.of_another_job)
-                     .c_str(),
-                 stderr);
     out.summary = *out.folder.finished;
     co_return Status();
   }
@@ -287,8 +281,10 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
 std::function<int()> add_train(CLI::App& app) {
   auto args = std::make_shared<TrainArgs>();
   add_job_options(app, args->job);
-  app.add_option("--run-dir", args->run_dir,
-                 "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on");
+  app.add_option(
+      "--run-dir", args->run_dir,
+      "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on, a finished one when "
+      "more train.epochs or train.steps are asked for");
   app.add_option("--workers", args->workers, "Number of workers (overrides parallel.workers)")
       ->check(CLI::Range(1, 65536));
   app.add_option("--servers", args->servers,

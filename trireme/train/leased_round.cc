@@ -278,6 +278,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   Summary s;
   s.job = c_.job.name;
   s.workers = roles.workers;
+  s.job_sha256 = plan.job_sha256;
   s.servers = roles.servers;
   s.agreement = plan.agreement;
   s.codec = c_.job.parallel.codec;

@@ -50,6 +50,7 @@ void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, Sum
 Summary LockStepWorker::summarise() const {
   Summary s;
   s.job = c_.job.name;
+  s.job_sha256 = plan().job_sha256;
   s.workers = group_.world();
   s.agreement = plan().agreement;
   s.codec = c_.job.parallel.codec;

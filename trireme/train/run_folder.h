@@ -14,9 +14,8 @@ namespace trireme::train {
 
 struct RunFolder {
   std::string path;
-  bool resumed = false;          // it held an unfinished run of this job
+  bool resumed = false;          // it held an unfinished run of this job, or a finished one to train longer
   std::optional<Json> finished;  // the summary of a finished run (only with an explicit folder)
-  std::string of_another_job;    // finished: keys that differ from this job's, a line each; empty: none does
 
   std::string file(std::string_view name) const { return path + "/" + std::string(name); }
   std::string checkpoints() const { return file("checkpoints"); }
@@ -24,7 +23,8 @@ struct RunFolder {
 };
 
 // Finds or makes the folder and writes job.toml. `explicit_dir` empty: the newest runs/<name>-<n> when it is
-// unfinished, otherwise a new one. An unfinished run of a different job is refused with the keys that differ.
+// unfinished, otherwise a new one. A run of a different job is refused with the keys that differ; a finished
+// one whose job asks for more epochs or steps now goes on (extend_run.h).
 runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,
                                                  std::string explicit_dir, std::string runs_dir);
 

@@ -97,6 +97,7 @@ Json shares_json(const std::vector<WorkerShare>& shares) {
 Json to_json(const Summary& s) {
   const std::optional<double> efficiency = s.scaling_efficiency();
   Json json = {{"job", s.job},
+               {"job_sha256", s.job_sha256},
                {"workers", s.workers},
                {"servers", s.servers},
                {"agreement", s.agreement},

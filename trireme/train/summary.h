@@ -27,7 +27,7 @@ struct WorkerShare {
 };
 
 struct Summary {
-  std::string job;
+  std::string job, job_sha256;
   int workers = 1, servers = 0;
   std::string agreement, codec, transport, device = "cpu", precision = "f32";
   model::ModelTask task = model::ModelTask::kClassify;
