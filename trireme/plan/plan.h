@@ -63,7 +63,8 @@ inline constexpr const char* kMixed = "mixed";  // of Plan::codec: buckets have 
 
 struct Plan {
   int version = 1;
-  std::string job_sha256;  // of the part of the job that decides the result
+  std::string job_sha256;   // of the part of the job that decides the result
+  std::string data_sha256;  // of what the data source holds; empty: not known
   std::int32_t logical_shards = 1;
   std::int64_t shard_batch = 1;
   int shard_threads = 1;
@@ -136,9 +137,9 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
                      const cost::LinkModel& link);
 Prediction predict(const Plan& plan, const StepShape& shape);
-// Seconds that all workers of the plan take to add `num_elems` gradients up.
 // Seconds of a step of the plan by one worker alone, which runs all shards and exchanges nothing.
 double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::Rates& rates);
+// Seconds that all workers of the plan take to add `num_elems` gradients up.
 double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
                         const cost::MachineModel& machine, const cost::LinkModel& link);
 

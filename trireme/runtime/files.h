@@ -36,6 +36,8 @@ class Files {
   virtual Task<Status> make_dirs(std::string path) = 0;
   virtual Task<Result<std::vector<std::string>>> list(std::string path) = 0;  // names, sorted
   virtual Task<Result<bool>> exists(std::string path) = 0;
+  // The same place, from any working directory. Here: the path itself.
+  virtual std::string absolute(std::string path) const { return path; }
 
   // Temporary file beside `path`, sync, rename, sync of the directory: readers see the old or the new
   // content.

@@ -223,6 +223,7 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = start_.prepared->plan.job_sha256;
   saved.state["cursor"] = coordinator.desk().book().cursor();
+  saved.state["data"] = start_.data;
   saved.tensors = model;
   saved.tensors.insert(saved.tensors.end(), servers.begin(), servers.end());
   if (ticket.saves == kSavesReplicas) {
@@ -277,8 +278,8 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   const plan::Plan& plan = start_.prepared->plan;
   Summary s;
   s.job = c_.job.name;
-  s.workers = roles.workers;
   s.job_sha256 = plan.job_sha256;
+  s.workers = roles.workers;
   s.servers = roles.servers;
   s.agreement = plan.agreement;
   s.codec = c_.job.parallel.codec;
@@ -311,9 +312,9 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan.prediction;
+  s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
   s.predicted_step_seconds = plan.prediction.step_seconds();
   const auto batches =
-  s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;

@@ -93,8 +93,8 @@ Summary LockStepWorker::summarise() const {
   if (s.codec == plan::kMixed) s.rule["codecs"] = codecs_of(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
-  s.predicted_step_seconds = plan().prediction.step_seconds();
   s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
+  s.predicted_step_seconds = plan().prediction.step_seconds();
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / n;
   s.reached_target = at_.reached_target;

@@ -214,6 +214,7 @@ Task<Status> LockStepWorker::checkpoint() {
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = plan().job_sha256;
   saved.state["cursor"] = leases_.cursor();
+  saved.state["data"] = start_.data;
   TR_CO_ASSIGN_OR_RETURN(saved.tensors, replica_->state());
   for (auto& named : of_shards) saved.tensors.push_back(std::move(named));
   TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));

@@ -29,6 +29,7 @@ struct StartState {
   bool resumed = false;
   Position at;
   Json cursor;
+  Json data;                  // rank 0 only: what checkpoints keep of the data (data_record.h)
   io::NamedTensors restored;  // rank 0 only: of the checkpoint, or of model.init_from
 };
 
