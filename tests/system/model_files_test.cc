@@ -62,7 +62,8 @@ TEST(ModelFiles, EvalFindsTheDataFromAnotherFolder) {
   const Ran here = w.run({"eval", "r", "--json"}), there = run_in(w, "else/where", "eval ../../r --json");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(there.code, 0) << there.err;
-  EXPECT_EQ(there.out, here.out);
+  for (const char* key : {"loss", "accuracy", "samples"})
+    EXPECT_EQ((*parse_json(there.out, "there"))[key], (*parse_json(here.out, "here"))[key]) << key;
   EXPECT_TRUE(has(there.err, "there is no t.csv here; the data is read from " + w / "t.csv")) << there.err;
   std::filesystem::rename(w / "t.csv", w / "moved.csv");
   const Ran lost = run_in(w, "else/where", "eval ../../r");
@@ -189,6 +190,34 @@ TEST(ModelFiles, ScalingEfficiencyIsToldWithWhereItComesFrom) {
               shared["samples_per_second"].get<double>() / (2 * 16 / rate), 1e-9);
   EXPECT_NEAR(shared["communication_efficiency"].get<double>(),
               1 - shared["exposed_comm_fraction"].get<double>(), 1e-9);
+}
+
+// Weights that no step changes: the first evaluation stays the best one, and two more end the run.
+TEST(ModelFiles, ARunStopsEarlyAndItsBestModelIsUsed) {
+  const Workspace w;
+  w.write("t.csv", table(60));
+  Words still = train_on("t.csv", {"--set", "train.optimizer.lr=1e-30", "--set", "train.patience=2"});
+  const Ran ran = w.run(still);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json summary = w.json("r/summary.json");
+  EXPECT_EQ(summary["stopped_early"], true);
+  EXPECT_EQ(summary["epochs"], 3);
+  const int best = summary["best"].value("step", 0);
+  EXPECT_EQ(3 * best, summary["steps"].get<int>());
+  EXPECT_TRUE(has(ran.out, "Stopped early") && has(ran.out, "trireme eval r --best")) << ran.out;
+  const Ran eval = w.run({"eval", "r", "--best", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_TRUE(has(eval.err, fmt::format("the best model, after step {}: test loss", best))) << eval.err;
+  EXPECT_EQ((*parse_json(eval.out, "eval"))["loss"], summary["best"]["loss"]);
+  w.write("new.csv", "a,b,c,d\n10,12,11,15\n");
+  EXPECT_EQ(w.run({"predict", "r", "--best", "--input", "new.csv"}).code, 0);
+  expect_refused(
+      w, {{{"eval", "r", "--best", "--checkpoint", "r/checkpoints"}, 2, "--best excludes --checkpoint"},
+          {train_on("t.csv", {"--set", "train.patience=0"}), 2,
+           "key 'train.patience': got 0, expected 1 or more evaluations"},
+          {{"simulate", "--ranks", "2", "--set", "train.patience=2"},
+           2,
+           "train.patience: a phantom run evaluates nothing"}});
 }
 
 TEST(ModelFiles, ATraceIsRefusedWhereNoneWouldBeWritten) {

@@ -140,10 +140,10 @@ TEST(JobSha256, IgnoresHowTheJobIsRun) {
     if (!key.decides_result) free.insert(key.path);
   EXPECT_EQ(free,
             (std::set<std::string_view>{
-                "name", "data.prefetch", "train.checkpoint_steps", "train.trace_steps", "train.events",
-                "train.memory_limit", "parallel.workers", "parallel.servers", "parallel.colocate",
-                "parallel.transport", "parallel.overlap", "parallel.deadline_ms", "parallel.check_steps",
-                "parallel.weights", "parallel.link", "parallel.device_collectives"}));
+                "name", "data.prefetch", "train.checkpoint_steps", "train.keep_best", "train.trace_steps",
+                "train.events", "train.memory_limit", "parallel.workers", "parallel.servers",
+                "parallel.colocate", "parallel.transport", "parallel.overlap", "parallel.deadline_ms",
+                "parallel.check_steps", "parallel.weights", "parallel.link", "parallel.device_collectives"}));
 }
 
 }  // namespace

@@ -124,6 +124,7 @@ Status check_phantom(const train::SimulateOptions& o) {
     return error(Code::kInvalid, "[simulate] {}: a phantom run {}; take --compute real", key, why);
   };
   if (o.job.train.trace_steps > 0) return refuse("train.trace_steps", "runs no kernels to trace");
+  if (o.job.train.patience) return refuse("train.patience", "evaluates nothing");
   return {};
 }
 

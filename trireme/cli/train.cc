@@ -37,6 +37,21 @@ std::string final_line(const Json& s, const std::string& run_dir) {
                      format_count(s.value("samples_per_second", 0.0)), run_dir);
 }
 
+// Where another model than the last was the best one.
+std::string best_line(const Json& s, const std::string& run_dir) {
+  const auto best = s.find("best");
+  std::string text;
+  if (s.value("stopped_early", false))
+    text = "Stopped early (train.patience): the last evaluations were no better. ";
+  if (best == s.end() || !best->is_object() || best->value("step", -1) == s.value("steps", 0))
+    return text.empty() ? text : text + "\n";
+  const bool classifies = s.value("task", "classify") == "classify";
+  const std::string value = classifies ? fmt::format("accuracy {:.2f} %", 100 * best->value("accuracy", 0.0))
+                                       : fmt::format("loss {:.4f}", best->value("loss", 0.0));
+  return fmt::format("{}Best {} {} after step {}: trireme eval {} --best\n", text,
+                     best->value("part", "test"), value, best->value("step", 0), run_dir);
+}
+
 // What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
                               const std::vector<launch::RankExit>& exits) {
@@ -273,6 +288,7 @@ std::vector<bool> expendable_ranks(const train::Job& job) {
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
   std::FILE* out = args.json ? stderr : stdout;
   std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
+  if (summary.value("finished", false)) std::fputs(best_line(summary, run_dir).c_str(), out);
   if (!args.quiet) std::fputs(final_table(summary).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
   return summary.value("finished", false) ? kExitOk : kExitStopped;

@@ -37,6 +37,7 @@ Round::Round(RankContext& context, const StartState& start, Replica& replica, co
 Task<Status> Round::begin() {
   if (start_.resumed) {
     at_ = start_.at;
+    best_saved_ = at_.best.step;
     TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
   }
   tell_start(c_, *start_.prepared, at_, total_, per_epoch_);
@@ -112,9 +113,12 @@ MeetingTicket Round::ticket() const {
   if (evaluates && (due(c_.job.train.eval_steps, end_) || at_end)) {
     const bool validates = c_.data->num_validation > 0;
     if (validates) t.parts |= kValidationBit;
-    if (!validates || at_end || c_.job.train.target_accuracy > 0) t.parts |= kTestBit;
+    if (!validates || at_end || c_.job.train.target_accuracy > 0 || c_.job.train.patience)
+      t.parts |= kTestBit;
   }
-  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_;
+  // What is evaluated may be the best model, and is saved with all that its workers have.
+  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_ ||
+                     (t.parts != 0 && c_.job.train.keep_best);
   if (saves && writes()) t.saves = replicas_keep_state() ? kSavesReplicas : kSavesModel;
   return t;
 }
@@ -188,6 +192,14 @@ Task<Result<EvalOutput>> Round::read_scores(Coordinator& coordinator, Part part,
   co_return out;
 }
 
+void Round::judge(Part part, const EvalOutput& result) {
+  const double target = c_.job.train.target_accuracy;
+  if (target > 0 && result.accuracy >= target) at_.reached_target = true;
+  if (rt_.is_phantom() || range_of(*c_.data, part).count == 0) return;
+  take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
+}
+
 Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& ticket) {
   const bool validates = (ticket.parts & kValidationBit) != 0;
   const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
@@ -196,9 +208,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
     Result<EvalOutput> result = co_await read_scores(coordinator, part, bit);
     if (!result.ok()) co_return result.status();
     (part == Part::kTest ? test_ : validation_) = *result;
-    const double target = c_.job.train.target_accuracy;
-    const bool decides = part == Part::kValidation || !validates;
-    if (decides && target > 0 && result->accuracy >= target) at_.reached_target = true;
+    if (part == Part::kValidation || !validates) judge(part, *result);
     metrics_.add_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
@@ -219,6 +229,8 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
   saved.step = at_.steps;
+  const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
+  if (c_.job.train.keep_best) saved.keep = {at_.best.step, best_before};
   saved.state = to_json(at_);
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = start_.prepared->plan.job_sha256;
@@ -256,7 +268,7 @@ Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, do
   const bool whole = end_ >= total_ && desk.is_done(total_);
   at_.owes_evaluation = ticket.parts == 0 && due(c_.job.train.eval_steps, at_.batches);
   TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket));
-  ended_ = whole || at_.reached_target;
+  ended_ = whole || at_.has_ended();
   if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket, servers));
   const Go go = ended_ ? Go::kEnd : stopping_ ? Go::kStop : Go::kOn;
   if (go == Go::kOn) {
@@ -321,6 +333,8 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_.agreed());
   s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
   s.reached_target = at_.reached_target;
+  s.stopped_early = at_.stopped_early;
+  if (at_.best.step >= 0) s.best = at_.best;
   s.finished = ended_;
   s.ok = true;
   if (writes()) {

@@ -38,6 +38,7 @@ class Round {
   bool writes() const { return !c_.run_dir.empty(); }
   bool due(std::int64_t every, std::int64_t batches) const;
   std::int64_t next_end(std::int64_t from) const;
+  void judge(Part part, const EvalOutput& result);
   bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
@@ -59,6 +60,7 @@ class Round {
   std::int64_t total_, per_epoch_, units_per_batch_;
   std::int64_t end_ = 0;  // of the round under way, in batches
   bool stopping_ = false, ended_ = false;
+  std::int64_t best_saved_ = -1;  // Best::step of the last checkpoint
 
   // Units since the last line of metrics.
   UnitReport sum_;

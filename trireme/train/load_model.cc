@@ -4,12 +4,15 @@
 #include <cstring>
 #include <optional>
 
+#include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
 #include "trireme/train/batch.h"
 #include "trireme/train/data_record.h"
 #include "trireme/train/faster_graph.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/open_device.h"
+#include "trireme/train/score_model.h"
+#include "trireme/train/start.h"
 
 namespace trireme::train {
 namespace {
@@ -79,6 +82,32 @@ struct Weights {
   Json state;  // of a checkpoint; null: a bare file
   io::NamedTensors tensors;
 };
+
+// The newest checkpoint knows which evaluation was the best.
+Task<Result<Weights>> read_best(Runtime& rt, std::string path, LoadedModel& out) {
+  const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(rt, path);
+  if (!info.ok()) co_return info.status();
+  Best best;
+  if (info->manifest.state.is_object() && info->manifest.state.contains("best")) {
+    TR_CO_ASSIGN_OR_RETURN(best, best_from_json(info->manifest.state["best"]));
+  }
+  if (best.step < 0)
+    co_return error(Code::kNotFound,
+                    "[model] --best: {} knows of no best checkpoint; it is kept from the first evaluation on "
+                    "(train.eval_steps, train.keep_best)",
+                    path);
+  const std::string folder = info->path.substr(0, info->path.rfind('/'));
+  Weights weights;
+  weights.path = folder + "/" + io::generation_name(best.step);
+  Result<io::Checkpoint> found = co_await io::load_generation(rt, weights.path);
+  if (!found.ok()) co_return found.status().with_prefix("[model] --best: ");
+  weights.step = found->step;
+  weights.state = std::move(found->state);
+  weights.tensors = std::move(found->tensors);
+  out.notes.push_back(fmt::format("the best model, after step {}: {} loss {:.4f}, accuracy {:.2f} %",
+                                  best.step, part_name(best.part), best.loss, 100 * best.accuracy));
+  co_return weights;
+}
 
 Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   Weights out;
@@ -260,12 +289,16 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
     out.last_step = co_await finished_steps(rt, source.path);
     TR_CO_ASSIGN_OR_RETURN(out.plan, co_await read_plan(rt, source.path));
   }
-  Result<Weights> weights =
-      co_await read_weights(rt, source.checkpoint.empty() ? source.path : source.checkpoint);
+  const std::string& from = source.checkpoint.empty() ? source.path : source.checkpoint;
+  Result<Weights> weights = Status(Code::kInternal, "[model] nothing was read");
+  if (source.best)
+    weights = co_await read_best(rt, from, out);
+  else
+    weights = co_await read_weights(rt, from);
   if (!weights.ok()) co_return weights.status();
   out.weights_path = weights->path;
   out.step = weights->step;
-  note_progress(out, is_run, source.path);
+  if (!source.best) note_progress(out, is_run, source.path);
   TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, *weights, out));
   TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, build_job_model(out.job, out.input, 1));
   out.variables = std::make_unique<exec::Variables>();

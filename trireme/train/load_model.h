@@ -18,6 +18,7 @@ struct ModelSource {
   std::string path;               // a run folder, or with `job_path` whatever io/reader.h reads
   std::string job_path;           // empty: job.toml of the run folder
   std::string checkpoint;         // empty: the newest whole one of `path`
+  bool best = false;              // instead: the one of the best evaluation
   std::vector<std::string> sets;  // "data.path=..."; keys of [data] only
   std::string cache_dir;          // of drawn and decoded samples; empty: none
   std::string device;             // cpu, cuda or auto; empty: where it was trained, if there is a GPU

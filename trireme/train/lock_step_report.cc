@@ -98,7 +98,9 @@ Summary LockStepWorker::summarise() const {
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / n;
   s.reached_target = at_.reached_target;
-  s.finished = at_.batches >= total_batches_ || at_.reached_target;
+  s.stopped_early = at_.stopped_early;
+  if (at_.best.step >= 0) s.best = at_.best;
+  s.finished = at_.batches >= total_batches_ || at_.has_ended();
   s.ok = true;
   return s;
 }

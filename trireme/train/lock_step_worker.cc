@@ -17,6 +17,7 @@ Task<Status> LockStepWorker::restore() {
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
     TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
     at_ = start_.at;
+    best_saved_ = at_.best.step;
     TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
                                                        start_.restored, at_.steps, ShardMove::kRestore,
                                                        plan().chosen_at > 0));
@@ -163,6 +164,16 @@ Task<Status> LockStepWorker::one_step() {
   co_return Status();
 }
 
+// The same numbers, so the same decisions, on every rank.
+void LockStepWorker::judge(Part part, const EvalOutput& result) {
+  const double target = c_.job.train.target_accuracy;
+  if (target > 0 && result.accuracy >= target) at_.reached_target = true;
+  if (rt_.is_phantom() || range_of(*c_.data, part).count == 0) return;
+  improved_ =
+      take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
+}
+
 // Epochs are judged by the validation samples where there are some, the end by the test samples.
 Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
   const bool validates = c_.data->num_validation > 0;
@@ -173,9 +184,8 @@ Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
     if (!result.ok()) co_return result.status();
     (parts[i] == Part::kTest ? test_ : validation_) = *result;
     tested_ = tested_ || parts[i] == Part::kTest;
-    const double target = c_.job.train.target_accuracy;
-    if (i == 0 && target > 0 && result->accuracy >= target) at_.reached_target = true;
-    const bool last = at_end || at_.reached_target;
+    if (i == 0 && logged) judge(parts[0], *result);
+    const bool last = at_end || at_.has_ended();
     if (i == 0 && validates && last) parts.push_back(Part::kTest);
     if (!chief()) continue;
     if (logged) metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
@@ -191,7 +201,12 @@ bool LockStepWorker::due(std::int64_t every) const {
   return every > 0 ? at_.steps % every == 0 : at_.batches % per_epoch_ == 0;
 }
 
+bool LockStepWorker::saves() const {
+  return due(c_.job.train.checkpoint_steps) || ended() || changed_ || (improved_ && c_.job.train.keep_best);
+}
+
 Task<Status> LockStepWorker::checkpoint() {
+  changed_ = improved_ = false;
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
     TR_CO_ASSIGN_OR_RETURN(
@@ -210,6 +225,8 @@ Task<Status> LockStepWorker::checkpoint() {
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
   saved.step = at_.steps;
+  const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
+  if (c_.job.train.keep_best) saved.keep = {at_.best.step, best_before};
   saved.state = to_json(at_);
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = plan().job_sha256;
@@ -238,8 +255,11 @@ Task<Status> LockStepWorker::drain() {
 
 Task<Status> LockStepWorker::loop() {
   started_ = rt_.now();
-  // It may end the run: nothing is trained beyond train.target_accuracy.
-  if (at_.owes_evaluation) TR_CO_RETURN_IF_ERROR(co_await evaluate(false));
+  // It may end the run: nothing is trained beyond train.target_accuracy or train.patience.
+  if (at_.owes_evaluation) {
+    TR_CO_RETURN_IF_ERROR(co_await evaluate(false));
+    TR_CO_RETURN_IF_ERROR(co_await checkpoint());  // what it came to is known from now on
+  }
   while (!ended()) {
     if (at_.batches % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
     TR_CO_RETURN_IF_ERROR(co_await one_step());
@@ -250,19 +270,18 @@ Task<Status> LockStepWorker::loop() {
     const bool checks = check_steps > 0 && at_.steps % check_steps == 0 && group_.world() > 1;
     if (measured_steps_ == look_from_) begin_look();
     const bool looks = looks_at_codecs();
-    if (checks || looks || balances() || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
+    if (checks || looks || balances() || at_.owes_evaluation || saves())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
     if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas());
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (looks) TR_CO_RETURN_IF_ERROR(co_await look_at_codecs());
     // After a change too: residuals are those of the new plan.
-    if (due(c_.job.train.checkpoint_steps) || ended() || std::exchange(changed_, false))
-      TR_CO_RETURN_IF_ERROR(co_await checkpoint());
+    if (saves()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
   TR_CO_RETURN_IF_ERROR(co_await write_trace());
   // A run resumed after its last step has nothing left to do but to be graded; the log has its grades.
-  const bool whole = at_.batches >= total_batches_ || at_.reached_target;
+  const bool whole = at_.batches >= total_batches_ || at_.has_ended();
   if (whole && !tested_) TR_CO_RETURN_IF_ERROR(co_await evaluate(true, /*logged=*/false));
   co_return Status();
 }

@@ -109,6 +109,15 @@ Task<Status> check_data(const RankContext& c, const plan::Plan& plan) {
                   c.data->source, c.run_dir, change, c.run_dir);
 }
 
+// Early stopping needs something to evaluate.
+Status check_patience(const RankContext& c) {
+  if (!c.job.train.patience || c.data->num_validation > 0 || c.data->num_test > 0) return {};
+  return error(Code::kInvalid,
+               "[job] train.patience: {} has no validation and no test samples to evaluate; set "
+               "data.validation, like 0.1",
+               c.data->source);
+}
+
 // Ranks of other hosts read files of their own.
 Status check_same_data(const RankContext& c, const plan::Plan& plan, int rank) {
   const std::string change = data_change(plan.data_sha256, *c.data);
@@ -137,6 +146,7 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c,
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
 Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   StartState state;
+  TR_CO_RETURN_IF_ERROR(check_patience(c));
   const std::string& data_path = c.job.data.path;
   if (!c.run_dir.empty())
     state.data = data_record(*c.data, c.job, data_path.empty() ? "" : c.rt->files().absolute(data_path));
@@ -196,7 +206,9 @@ Json to_json(const Position& p) {
           {"samples_before", p.samples_before},
           {"skipped", p.skipped},
           {"reached_target", p.reached_target},
-          {"owes_evaluation", p.owes_evaluation}};
+          {"owes_evaluation", p.owes_evaluation},
+          {"stopped_early", p.stopped_early},
+          {"best", to_json(p.best)}};
 }
 
 Result<Position> position_from_json(const Json& json) {
@@ -208,6 +220,11 @@ Result<Position> position_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.skipped, json_get<std::int64_t>(json, "skipped"));
   TR_ASSIGN_OR_RETURN(p.reached_target, json_get<bool>(json, "reached_target"));
   TR_ASSIGN_OR_RETURN(p.owes_evaluation, json_get<bool>(json, "owes_evaluation"));
+  if (json.contains("best")) {  // older checkpoints have none
+    TR_ASSIGN_OR_RETURN(p.stopped_early, json_get<bool>(json, "stopped_early"));
+    TR_ASSIGN_OR_RETURN(const Json best, json_get<Json>(json, "best"));
+    TR_ASSIGN_OR_RETURN(p.best, best_from_json(best));
+  }
   return p;
 }
 

@@ -7,6 +7,7 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
+#include "trireme/train/best.h"
 #include "trireme/train/worker.h"
 
 namespace trireme::train {
@@ -19,7 +20,11 @@ struct Position {
   std::int64_t samples_before = -1;  // before the last step that was not skipped; -1: none
   std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
   bool reached_target = false;       // train.target_accuracy
+  bool stopped_early = false;        // train.patience
   bool owes_evaluation = false;      // a stop came between a step and the evaluation due after it
+  Best best = {};
+
+  bool has_ended() const { return reached_target || stopped_early; }  // before its last step
 };
 Json to_json(const Position& position);
 Result<Position> position_from_json(const Json& json);

@@ -140,8 +140,13 @@ Json to_json(const Summary& s) {
                {"calibrated", s.calibrated},
                {"parameters_sha256", s.parameters_sha256},
                {"reached_target", s.reached_target},
+               {"stopped_early", s.stopped_early},
                {"finished", s.finished},
                {"ok", s.ok}};
+  if (s.best) {
+    json["best"] = to_json(*s.best);
+    json["best"].erase("since");
+  }
   if (s.validation)
     json["validation_loss"] = s.validation->loss, json["validation_accuracy"] = s.validation->accuracy;
   return json;

@@ -9,6 +9,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/plan/plan.h"
+#include "trireme/train/best.h"
 #include "trireme/train/replica.h"
 
 namespace trireme::train {
@@ -54,7 +55,9 @@ struct Summary {
   plan::Prediction prediction;
   std::string parameters_sha256;
   bool reached_target = false;
-  bool finished = false;  // false: stopped on request, to be resumed
+  bool stopped_early = false;  // train.patience
+  std::optional<Best> best;    // evaluation
+  bool finished = false;       // false: stopped on request, to be resumed
   bool ok = false;
 
   double compute_fraction() const;
