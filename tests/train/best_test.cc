@@ -183,5 +183,26 @@ TEST_F(BestModel, EarlyStoppingWithoutSamplesToEvaluateIsRefused) {
   EXPECT_NE(refused.message().find("train.patience"), std::string::npos) << refused.message();
 }
 
+// So little time that a checkpoint is always due, and so much that it never is.
+TEST_F(BestModel, CheckpointsAreWrittenByTimeToo) {
+  for (const char* rule : {"bsp", "averaging"}) {
+    SCOPED_TRACE(rule);
+    Job job = still_job();
+    if (std::string_view(rule) != "bsp") job = at_own_pace(job, rule);
+    job.train.eval_steps = 100;
+    job.train.keep_best = false;
+    Saves always, never;
+    job.train.checkpoint_minutes = 1e-12;
+    ASSERT_TRUE(train_into(std::string(rule) + "-always", job, &always).ok());
+    job.train.checkpoint_minutes = 1e5;
+    ASSERT_TRUE(train_into(std::string(rule) + "-never", job, &never).ok());
+    EXPECT_EQ(never.steps, std::vector<std::int64_t>{6});
+    if (std::string_view(rule) == "bsp")
+      EXPECT_EQ(always.steps, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+    else
+      EXPECT_EQ(always.steps.back(), 6);
+  }
+}
+
 }  // namespace
 }  // namespace trireme::train

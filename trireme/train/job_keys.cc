@@ -58,6 +58,7 @@ const JobKey kKeys[] = {
     TR_KEY("train.logical_shards", Int, train.logical_shards, true, "Equal parts of a batch; fixes the bits of the result for any number of workers. 0: as many as workers."),
     TR_KEY("train.shard_threads", Int, train.shard_threads, true, "Kernel threads per logical shard. 0: 1 where logical_shards is set, otherwise all cores of the worker."),
     TR_KEY("train.checkpoint_steps", Int, train.checkpoint_steps, false, "Steps between checkpoints; 0: at the end of every epoch."),
+    TR_KEY("train.checkpoint_minutes", double, train.checkpoint_minutes, false, "Minutes between checkpoints, in addition to train.checkpoint_steps; 0: by steps alone."),
     TR_KEY("train.keep_best", bool, train.keep_best, false, "Keep the checkpoint of the best evaluation, by the validation samples or else the test samples; eval --best and predict --best use it."),
     TR_KEY("train.eval_steps", Int, train.eval_steps, true, "Steps between evaluations; 0: at the end of every epoch."),
     TR_KEY("train.trace_steps", Int, train.trace_steps, false, "Write what the first steps of this start did to trace.json (chrome://tracing); 0: no trace."),

@@ -38,6 +38,7 @@ Task<Status> Round::begin() {
   if (start_.resumed) {
     at_ = start_.at;
     best_saved_ = at_.best.step;
+    begun_at_ = at_.batches;
     TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
   }
   tell_start(c_, *start_.prepared, at_, total_, per_epoch_);
@@ -76,7 +77,25 @@ void Round::open(Coordinator& coordinator) {
   coordinator.desk().open_round(end_);
 }
 
-void Round::start_clock() { started_ = round_began_ = rt_.now(); }
+void Round::start_clock() { started_ = round_began_ = saved_at_ = rt_.now(); }
+
+bool Round::save_is_due() const {
+  const double minutes = c_.job.train.checkpoint_minutes;
+  return writes() && minutes > 0 && rt_.now() - saved_at_ >= from_seconds(60 * minutes);
+}
+
+// Workers meet after whole batches, so a round ends about when a checkpoint is due, at the pace so far.
+std::int64_t Round::batches_until_save() const {
+  constexpr std::int64_t kFirst = 8;  // to learn the pace
+  const double minutes = c_.job.train.checkpoint_minutes;
+  if (!writes() || minutes <= 0) return total_;
+  const auto done = static_cast<double>(at_.batches - begun_at_);
+  if (done <= 0 || train_ns_ <= 0) return kFirst;
+  const double left = 60 * minutes - to_seconds(rt_.now() - saved_at_);
+  const double batches = std::ceil(left * done / to_seconds(train_ns_));
+  return batches < static_cast<double>(total_) ? std::max<std::int64_t>(1, static_cast<std::int64_t>(batches))
+                                               : total_;
+}
 
 // `every` batches, or the end of an epoch.
 bool Round::due(std::int64_t every, std::int64_t batches) const {
@@ -89,7 +108,7 @@ std::int64_t Round::next_end(std::int64_t from) const {
     const std::int64_t step = every > 0 ? every : per_epoch_;
     end = std::min(end, (from / step + 1) * step);
   }
-  return end;
+  return std::min(end, from + batches_until_save());
 }
 
 Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row) {
@@ -117,7 +136,7 @@ MeetingTicket Round::ticket() const {
       t.parts |= kTestBit;
   }
   // What is evaluated may be the best model, and is saved with all that its workers have.
-  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_ ||
+  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_ || save_is_due() ||
                      (t.parts != 0 && c_.job.train.keep_best);
   if (saves && writes()) t.saves = replicas_keep_state() ? kSavesReplicas : kSavesModel;
   return t;
@@ -231,6 +250,7 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   saved.step = at_.steps;
   const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
   if (c_.job.train.keep_best) saved.keep = {at_.best.step, best_before};
+  saved_at_ = rt_.now();
   saved.state = to_json(at_);
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = start_.prepared->plan.job_sha256;

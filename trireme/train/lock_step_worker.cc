@@ -108,6 +108,8 @@ StepInput LockStepWorker::next_step() const {
       static_cast<float>(model::velocity_factor(schedule_, at_.samples_before, at_.samples, total_samples()));
   if (lends_momentum(c_.job) && at_.steps >= coding_of(c_.job).dense_steps) input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
+  const double minutes = c_.job.train.checkpoint_minutes;
+  input.save_wanted = writes() && minutes > 0 && rt_.now() - saved_at_ >= from_seconds(60 * minutes);
   return input;
 }
 
@@ -124,6 +126,7 @@ void LockStepWorker::count(const StepInput& input, const StepOutput& out) {
   totals_.exposed_ns += out.exposed_ns;
   totals_.data_ns += out.data_ns;
   stopped_ = out.stop;
+  save_wanted_ = out.save;
   if (!out.applied) return;  // its loss may be no number
   epoch_samples_ += input.num_samples;
   epoch_loss_ += out.loss * static_cast<double>(input.num_samples);
@@ -202,11 +205,13 @@ bool LockStepWorker::due(std::int64_t every) const {
 }
 
 bool LockStepWorker::saves() const {
-  return due(c_.job.train.checkpoint_steps) || ended() || changed_ || (improved_ && c_.job.train.keep_best);
+  return due(c_.job.train.checkpoint_steps) || save_wanted_ || ended() || changed_ ||
+         (improved_ && c_.job.train.keep_best);
 }
 
 Task<Status> LockStepWorker::checkpoint() {
-  changed_ = improved_ = false;
+  changed_ = improved_ = save_wanted_ = false;
+  saved_at_ = rt_.now();
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
     TR_CO_ASSIGN_OR_RETURN(
@@ -254,7 +259,7 @@ Task<Status> LockStepWorker::drain() {
 }
 
 Task<Status> LockStepWorker::loop() {
-  started_ = rt_.now();
+  started_ = saved_at_ = rt_.now();
   // It may end the run: nothing is trained beyond train.target_accuracy or train.patience.
   if (at_.owes_evaluation) {
     TR_CO_RETURN_IF_ERROR(co_await evaluate(false));

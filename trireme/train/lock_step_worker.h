@@ -71,7 +71,7 @@ class LockStepWorker {
   Summary summarise() const;
   void report_codec_on_gpu(const comm::CodedSum::Stats& coded, Summary& s) const;
   bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.has_ended(); }
-  bool saves() const;  // now, by steps, at the end, or since this is the best model
+  bool saves() const;  // now, by steps, by time, at the end, or since this is the best model
   bool due(std::int64_t every) const;
   std::int64_t total_samples() const {
     return std::max<std::int64_t>(1, total_batches_ * c_.job.train.batch);
@@ -105,6 +105,8 @@ class LockStepWorker {
   Json codec_changes_ = Json::array();
   bool changed_ = false;                 // since the last checkpoint
   bool improved_ = false;                // the last evaluation is the best one, and not saved yet
+  bool save_wanted_ = false;             // by rank 0's clock
+  TimeNs saved_at_ = 0;                  // or when the run began
   std::int64_t best_saved_ = -1;         // Best::step of the last checkpoint
   std::int64_t look_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
   EvalOutput test_, validation_;

@@ -29,6 +29,7 @@ struct StepInput {
   float learning_rate = 0;
   float velocity_factor = 1, momentum_kept = 1;
   bool stop_wanted = false;  // this rank was asked to stop after the step
+  bool save_wanted = false;  // rank 0 alone: a checkpoint is due by time
 };
 
 struct StepOutput {
@@ -37,6 +38,7 @@ struct StepOutput {
   double grad_norm = 0;  // before clipping; 0 where nothing is clipped
   bool applied = true;   // false: skipped, since something was not a number
   bool stop = false;     // some rank was asked to stop
+  bool save = false;     // rank 0 wants a checkpoint
   TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
 };
 
