@@ -15,6 +15,7 @@ Json summary() {
   s.agreement = "bsp";
   s.transport = "shm";
   s.samples_per_second = 12300;
+  s.predicted_one_worker_rate = 5000;
   s.measured_step_seconds = 0.01;
   s.exposed_seconds = 0.001;
   s.predicted_step_seconds = 0.009;
@@ -40,7 +41,7 @@ Json summary() {
 
 TEST(FinalTable, ShowsWhereTheTimeOfEveryWorkerWent) {
   EXPECT_EQ(final_table(summary()),
-            R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 90.0 %
+            R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 82.0 % (one worker predicted), communication efficiency 90.0 %
 step 10 ms measured, 9 ms predicted (-10 %, not calibrated: run trireme calibrate); 1.0 MiB sent per step and worker
 worker     steps    compute    exposed    waiting  for rank       data       sent
      0       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB
@@ -69,7 +70,7 @@ TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {
   s.transport = "shm";
   s.staleness = {{0, 10}};
   EXPECT_EQ(final_table(train::to_json(s)),
-            "2 workers, bsp over shm: 0 samples/s, scaling efficiency 100.0 %\n");
+            "2 workers, bsp over shm: 0 samples/s, communication efficiency 100.0 %\n");
 }
 
 TEST(FinalTable, WarnsOfALargeDriftWithTheKeyToChange) {

@@ -35,6 +35,8 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 int num_devices() {
   return static_cast<int>(std::min<std::uint64_t>(setting("GPU_EMULATOR_DEVICES", 1), kMostDevices));
 }
+// Copies to the host of so many bytes or more fail. Read at every copy: a test sets it for a while.
+std::size_t failing_copy_bytes() { return setting("GPU_EMULATOR_FAILING_COPY_BYTES", SIZE_MAX); }
 std::size_t memory_bytes() { return setting("GPU_EMULATOR_MEMORY_BYTES", std::uint64_t{8} << 30U); }
 
 std::array<CUctx_st, kMostDevices>& contexts() {
@@ -230,6 +232,8 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUst
   GPU_EMULATOR_LOCKED;
   const Place source = gpu_emulator::place_of(from, bytes), target = gpu_emulator::place_of(to, bytes);
   if (source == Place::broken || target == Place::broken) return CUDA_ERROR_INVALID_VALUE;
+  if (source == Place::device && target != Place::device && bytes >= gpu_emulator::failing_copy_bytes())
+    return CUDA_ERROR_LAUNCH_FAILED;
   void *dst = gpu_emulator::pointer(to), *src = gpu_emulator::pointer(from);
   if (source == Place::pageable && !gpu_emulator::is_capturing(stream)) {
     std::string taken(static_cast<const char*>(src), bytes);

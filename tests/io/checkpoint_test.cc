@@ -31,9 +31,10 @@ struct Found {
   std::vector<std::string> log;
 };
 
-Task<void> save_all(Runtime& rt, std::vector<std::int64_t> steps) {
+Task<void> save_all(Runtime& rt, std::vector<std::int64_t> steps, std::vector<std::int64_t> keep) {
   for (const std::int64_t step : steps) {
-    const Checkpoint c = checkpoint_of(step);
+    Checkpoint c = checkpoint_of(step);
+    c.keep = keep;
     const Status saved = co_await save_checkpoint(rt, kDir, c);
     EXPECT_TRUE(saved.ok()) << saved.to_string();
   }
@@ -55,8 +56,8 @@ class OneMachine : public Machine {
  public:
   using Machine::list;
   using Machine::Machine;
-  void save(std::vector<std::int64_t> steps) {
-    run([&](Runtime& rt) { return save_all(rt, steps); });
+  void save(std::vector<std::int64_t> steps, std::vector<std::int64_t> keep = {}) {
+    run([&](Runtime& rt) { return save_all(rt, steps, keep); });
   }
   Found find() {
     Found found;
@@ -85,6 +86,18 @@ TEST(Checkpoint, TheNewestOfTwoKeptGenerationsIsLoaded) {
   machine.save({10, 20, 30, 40});
   EXPECT_EQ(machine.find().step, "40");
   EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000030", "step-000000040"}));
+}
+
+TEST(Checkpoint, AGenerationThatIsToBeKeptStaysUntilItIsNotNamedAnyMore) {
+  OneMachine machine;
+  machine.save({1, 2, 3, 4}, {2, -1});
+  EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000002", "step-000000003", "step-000000004"}));
+  machine.save({5}, {3, 2});
+  EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000002", "step-000000003", "step-000000004",
+                                                      "step-000000005"}));
+  machine.save({6}, {3});
+  EXPECT_EQ(machine.list(), (std::vector<std::string>{"step-000000003", "step-000000005", "step-000000006"}));
+  EXPECT_EQ(machine.find().step, "6");
 }
 
 TEST(Checkpoint, GenerationsAreOrderedByNumberNotByText) {

@@ -61,6 +61,34 @@ TEST(Plan, ComesBackFromItsJsonWithEveryField) {
   EXPECT_EQ(back->prediction.update_seconds, 1e-9);
 }
 
+TEST(Plan, KeepsTheHashOfItsDataAndOneWorkersTimeWhereTheyAreKnown) {
+  Plan plan = sample_plan();
+  EXPECT_FALSE(to_json(plan).contains("data_sha256"));
+  EXPECT_FALSE(to_json(plan)["prediction"].contains("one_worker_seconds"));
+  plan.data_sha256 = "def";
+  plan.prediction.one_worker_seconds = 0.25;
+  const Result<Plan> back = plan_from_json(to_json(plan));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(back->data_sha256, "def");
+  EXPECT_EQ(back->prediction.one_worker_seconds, 0.25);
+  EXPECT_EQ(back->prediction.one_worker_rate(100), 400);
+}
+
+TEST(Plan, OneWorkerAloneRunsAllShardsAndExchangesNothing) {
+  Plan plan = sample_plan();
+  plan.shard_threads = 1;
+  const StepCosts costs{.strands = {{.flops = 1e9}},
+                        .needed_before = {0, 0},
+                        .final_after = {0, 0},
+                        .updates = {{.flops = 0}, {.flops = 0}}};
+  cost::Rates rates;
+  rates.machine = {.name = "one core", .cores = 1, .flops_per_second_per_core = 1e9, .op_overhead_ns = 0};
+  rates.comm = cost::CommModel({.latency_ns = 1000000}, rates.machine);
+  EXPECT_NEAR(one_worker_seconds(plan, costs, rates), 6, 1e-3) << "six shards of a second each";
+  plan.owners = even_runs(6, 1);
+  EXPECT_NEAR(one_worker_seconds(plan, costs, rates), 6, 1e-3) << "whoever shares the work now";
+}
+
 TEST(Plan, OfAnUnknownVersionIsRefused) {
   Json json = to_json(sample_plan());
   json["version"] = 2;

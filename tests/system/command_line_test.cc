@@ -49,6 +49,8 @@ TEST(CommandLine, ASummaryHasEveryPromisedName) {
                            "compute_fraction",
                            "exposed_comm_fraction",
                            "scaling_efficiency",
+                           "scaling_efficiency_from",
+                           "communication_efficiency",
                            "staleness",
                            "drift",
                            "predicted_step_seconds",

@@ -149,9 +149,28 @@ TEST_F(LoadModel, ACheckpointAndAJobFileAreEnough) {
   source.sets = {"data.limit_train=50"};
   const Result<LoadedModel> fewer = load(source);
   ASSERT_TRUE(fewer.ok()) << fewer.status().to_string();
-  ASSERT_EQ(fewer->notes.size(), 1U);
-  EXPECT_NE(fewer->notes[0].find("data.limit_train may change"), std::string::npos) << fewer->notes[0];
+  EXPECT_TRUE(fewer->notes.empty()) << "the checkpoint keeps classes and normalization";
+  source.path += "/tensors-00001-of-00001.safetensors";
+  const Result<LoadedModel> bare = load(source);
+  ASSERT_TRUE(bare.ok()) << bare.status().to_string();
+  ASSERT_EQ(bare->notes.size(), 1U);
+  EXPECT_NE(bare->notes[0].find("data.limit_train may change"), std::string::npos) << bare->notes[0];
   EXPECT_EQ(trained.steps, model->step);
+}
+
+TEST_F(LoadModel, WithoutSamplesNothingOfTheDataIsRead) {
+  write("text.txt", testing::small_text());
+  train("text", testing::text_job(path("text.txt")));
+  std::filesystem::remove(path("text.txt"));
+  ModelSource source;
+  source.path = path("text");
+  source.needs_text = false;
+  const Result<LoadedModel> model = load(source);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_EQ(model->data->num_train, 0);
+  EXPECT_EQ(model->data->class_names, (std::vector<std::string>{"\n", " ", "a", "b"}));
+  source.needs_text = true;
+  expect_failure(source, Code::kNotFound, "--data.path");
 }
 
 TEST_F(LoadModel, WhatIsWrongIsNamed) {

@@ -126,6 +126,7 @@ TEST(Agreements, RefuseWhatOnlyLockStepOrAnOptimiserHereCanDo) {
       expect_refused(job_of(row, {"train.logical_shards=8"}), "got 8, expected 0, or 4 as there are workers");
       EXPECT_TRUE(check_job(job_of(row, {"train.logical_shards=4"})).ok()) << row.name;
       expect_refused(job_of(row, {"parallel.check_steps=10"}), "replicas differ between exchanges");
+      expect_refused(job_of(row, {"train.trace_steps=1"}), "its workers do not step together");
     }
     if (row.updates_here) continue;
     for (const char* set : {"train.optimizer.clip_norm=1", "train.nan=skip", "train.precision=f16",

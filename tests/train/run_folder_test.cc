@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "trireme/runtime/virtual/world.h"
+#include "trireme/train/extend_run.h"
 
 namespace trireme::train {
 namespace {
@@ -129,15 +130,69 @@ TEST_F(RunFolderTest, ARunStoppedHalfWayOrWithADamagedSummaryIsUnfinished) {
 TEST_F(RunFolderTest, AnExplicitFolderThatIsFinishedGivesItsSummaryAndIsLeftAlone) {
   EXPECT_EQ(path_of(Job(), "my/run"), "my/run");
   finish("my/run");
-  Job other;
-  other.train.batch = 5;
-  const Result<RunFolder> folder = open(other, "my/run");
+  Job same;
+  same.parallel.workers = 2;
+  const Result<RunFolder> folder = open(same, "my/run");
   ASSERT_TRUE(folder.ok()) << folder.status().to_string();
   ASSERT_TRUE(folder->finished.has_value());
   EXPECT_EQ((*folder->finished)["steps"], 7);
-  EXPECT_EQ(folder->of_another_job, "  train.batch: 128 -> 5\n");
-  EXPECT_EQ(open(Job(), "my/run")->of_another_job, "");
   EXPECT_EQ(read("my/run/job.toml"), to_toml(Job()));
+}
+
+TEST_F(RunFolderTest, AFinishedRunOfAnotherJobIsRefusedWithTheKeysThatDiffer) {
+  ASSERT_TRUE(open(Job(), "my/run").ok());
+  finish("my/run");
+  Job other;
+  other.train.batch = 5;
+  Job shorter, switched;
+  shorter.train.epochs = 3;
+  switched.train.steps = 100;
+  Job longer_and_other = other;
+  longer_and_other.train.epochs = 8;
+  for (const Job& job : {other, shorter, switched, longer_and_other}) {
+    const Status status = open(job, "my/run").status();
+    EXPECT_EQ(status.code(), Code::kInvalid);
+    EXPECT_NE(status.message().find("holds a finished run of a different job:\n  train."), std::string::npos)
+        << status.message();
+  }
+  EXPECT_TRUE(open(Job(), "my/run")->finished.has_value()) << "the refusals changed nothing";
+}
+
+TEST_F(RunFolderTest, AFinishedRunGoesOnWhereMoreEpochsOrStepsAreAskedFor) {
+  Job job, longer;
+  longer.train.epochs = 8;
+  ASSERT_TRUE(open(job, "my/run").ok());
+  write("my/run/plan.json", R"({"job_sha256": "old", "kept": 1})");
+  finish("my/run");
+  const Result<RunFolder> folder = open(longer, "my/run");
+  ASSERT_TRUE(folder.ok()) << folder.status().to_string();
+  EXPECT_TRUE(folder->resumed);
+  EXPECT_FALSE(folder->finished.has_value());
+  EXPECT_EQ(read("my/run/job.toml"), to_toml(longer));
+  const Json plan = *parse_json(read("my/run/plan.json"), "plan.json");
+  EXPECT_EQ(plan["job_sha256"], job_sha256(longer));
+  EXPECT_EQ(plan["kept"], 1);
+  EXPECT_FALSE(is_there("my/run/summary.json"));
+  EXPECT_TRUE(open(longer, "my/run")->resumed) << "a second start goes on too";
+  Job steps = job, more_steps = job;
+  steps.train.steps = 10;
+  more_steps.train.steps = 11;
+  EXPECT_TRUE(trains_longer(steps, more_steps));
+  EXPECT_FALSE(trains_longer(more_steps, steps));
+  EXPECT_FALSE(trains_longer(job, more_steps)) << "epochs and steps cannot be compared without the data";
+}
+
+// Between the new job.toml and the removal of the old summary.
+TEST_F(RunFolderTest, ARunThatBeganToTrainLongerIsUnfinishedWhateverItsOldSummarySays) {
+  Job job, longer;
+  longer.train.epochs = 8;
+  ASSERT_TRUE(open(longer, "my/run").ok());
+  const std::string summary = Json{{"finished", true}, {"job_sha256", job_sha256(job)}}.dump();
+  write("my/run/summary.json", summary);
+  const Result<RunFolder> folder = open(longer, "my/run");
+  ASSERT_TRUE(folder.ok()) << folder.status().to_string();
+  EXPECT_TRUE(folder->resumed);
+  EXPECT_FALSE(folder->finished.has_value());
 }
 
 TEST_F(RunFolderTest, AnUnfinishedRunOfAnotherJobIsRefusedWithTheKeysThatDiffer) {

@@ -16,6 +16,22 @@ TEST(Summary, StalenessIsTheMeanOverUpdates) {
   EXPECT_EQ(json["staleness"].dump(), R"({"mean":1.5,"max":5,"histogram":{"0":2,"1":1,"5":1}})");
 }
 
+TEST(Summary, ScalingEfficiencyIsAgainstWorkersThatAreEachAsFastAsOneAlone) {
+  Summary s;
+  s.samples_per_second = 900;
+  s.measured_step_seconds = 0.1;
+  s.exposed_seconds = 0.02;
+  EXPECT_EQ(to_json(s)["scaling_efficiency"], 1);
+  EXPECT_EQ(to_json(s)["scaling_efficiency_from"], "measured") << "one worker is its own measure";
+  s.workers = 4;
+  EXPECT_TRUE(to_json(s)["scaling_efficiency"].is_null()) << "nobody knows how fast one is";
+  EXPECT_TRUE(to_json(s)["scaling_efficiency_from"].is_null());
+  s.predicted_one_worker_rate = 300;
+  EXPECT_EQ(to_json(s)["scaling_efficiency"], 0.75);
+  EXPECT_EQ(to_json(s)["scaling_efficiency_from"], "predicted");
+  EXPECT_EQ(to_json(s)["communication_efficiency"], 0.8) << "what is exposed, and nothing else";
+}
+
 TEST(Summary, LockStepWorkersWaitForTheOneThatIsBusyLongest) {
   std::vector<WorkerShare> shares(3);
   for (int w = 0; w < 3; ++w) shares[static_cast<std::size_t>(w)].worker = w;

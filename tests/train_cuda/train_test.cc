@@ -114,6 +114,19 @@ TEST_F(TrainOnGpu, ALossThatIsNotANumberEndsTheRunAndIsExplained) {
   }
 }
 
+// Checkpoints and the hash of the model copy it to the host.
+TEST_F(TrainOnGpu, AGpuThatFailsWhenTheModelIsCopiedIsNamedInTheError) {
+  TR_NEEDS_GPU(why_no_gpu());
+  for (const bool in_folder : {false, true}) {
+    ASSERT_EQ(setenv("GPU_EMULATOR_FAILING_COPY_BYTES", "10000", 1), 0);
+    const Result<Summary> ran = train(job("cuda"), nullptr, in_folder);
+    ASSERT_EQ(unsetenv("GPU_EMULATOR_FAILING_COPY_BYTES"), 0);
+    if (ran.ok()) GTEST_SKIP() << "this GPU is a real one, which a test does not make fail";
+    EXPECT_THAT(ran.status().message(),
+                AllOf(HasSubstr("the model could not be copied from GPU "), HasSubstr("rank 0")));
+  }
+}
+
 TEST_F(TrainOnGpu, OneTwoAndFourWorkersEndInTheSameBits) {
   TR_NEEDS_GPU(why_no_gpu());
   const std::string alone = hash_in_process(job("cuda", 4), data_);

@@ -23,10 +23,13 @@ std::string head_line(const Json& s) {
   if (const int servers = s.value("servers", 0); servers > 0)
     text += fmt::format(", {} server{}", servers, servers == 1 ? "" : "s");
   const std::string codec = s.value("codec", "none");
-  text += fmt::format(", {}{} over {}: {} samples/s, scaling efficiency {}\n", s.value("agreement", ""),
+  text += fmt::format(", {}{} over {}: {} samples/s", s.value("agreement", ""),
                       codec == "none" ? "" : fmt::format(" with codec {}", codec), s.value("transport", ""),
-                      format_count(s.value("samples_per_second", 0.0)),
-                      percent(s.value("scaling_efficiency", 0.0)));
+                      format_count(s.value("samples_per_second", 0.0)));
+  if (const auto scaling = s.find("scaling_efficiency"); scaling != s.end() && scaling->is_number())
+    text += fmt::format(", scaling efficiency {} (one worker {})", percent(scaling->get<double>()),
+                        s.value("scaling_efficiency_from", ""));
+  text += fmt::format(", communication efficiency {}\n", percent(s.value("communication_efficiency", 0.0)));
   const double measured = s.value("measured_step_seconds", 0.0),
                predicted = s.value("predicted_step_seconds", 0.0);
   if (measured > 0 && predicted > 0)

@@ -139,7 +139,10 @@ Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const train::Loa
 Task<Status> predict(Runtime& rt, const PredictArgs& args) {
   for (const std::string* path : {&args.csv, &args.png, &args.filters})
     if (!path->empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(*path));
-  const Result<train::LoadedModel> model = co_await load_trained(rt, args.model);
+  TrainedArgs trained = args.model;
+  trained.source.needs_samples = args.input.empty();
+  trained.source.needs_text = false;
+  const Result<train::LoadedModel> model = co_await load_trained(rt, std::move(trained));
   if (!model.ok()) co_return model.status();
   const ModelTask task = model->input.task;
   if (task == ModelTask::kLanguage) {

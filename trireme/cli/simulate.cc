@@ -129,6 +129,17 @@ train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& j
   return o;
 }
 
+// What needs values, or kernels that run, is not ignored.
+Status check_phantom(const train::SimulateOptions& o) {
+  if (!o.phantom) return {};
+  const auto refuse = [](std::string_view key, std::string_view why) {
+    return error(Code::kInvalid, "[simulate] {}: a phantom run {}; take --compute real", key, why);
+  };
+  if (o.job.train.trace_steps > 0) return refuse("train.trace_steps", "runs no kernels to trace");
+  if (o.job.train.patience) return refuse("train.patience", "evaluates nothing");
+  return {};
+}
+
 // Where a topology or cluster was asked for, it says what machines and links there are; --seed and --jitter,
 // when given, come on top.
 Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, train::SimulateOptions& o) {
@@ -187,6 +198,7 @@ int run_simulate(const SimulateArgs& args) {
   for (const std::string& algorithm : args.algorithms) {
     train::SimulateOptions options = options_for(args, job, algorithm);
     status = train::check_job(options.job);
+    if (status.ok()) status = check_phantom(options);
     if (status.ok()) status = add_cluster(args, *rt, options);
     if (status.ok()) status = slow_down(args, options);
     if (!status.ok()) return print_error(status);

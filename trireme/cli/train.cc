@@ -64,6 +64,21 @@ void take_context(const Json& json, int rank, ErrorContext& context) {
   if (context.reason.empty()) context.reason = json.value("message", "");
 }
 
+// Where another model than the last was the best one.
+std::string best_line(const Json& s, const std::string& run_dir) {
+  const auto best = s.find("best");
+  std::string text;
+  if (s.value("stopped_early", false))
+    text = "Stopped early (train.patience): the last evaluations were no better. ";
+  if (best == s.end() || !best->is_object() || best->value("step", -1) == s.value("steps", 0))
+    return text.empty() ? text : text + "\n";
+  const bool classifies = s.value("task", "classify") == "classify";
+  const std::string value = classifies ? fmt::format("accuracy {:.2f} %", 100 * best->value("accuracy", 0.0))
+                                       : fmt::format("loss {:.4f}", best->value("loss", 0.0));
+  return fmt::format("{}Best {} {} after step {}: trireme eval {} --best\n", text,
+                     best->value("part", "test"), value, best->value("step", 0), run_dir);
+}
+
 // What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
                               const std::vector<launch::RankExit>& exits) {
@@ -190,12 +205,6 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
   if (out.folder.finished) {
-    if (!out.folder.of_another_job.empty())
-      std::fputs(fmt::format("note: {} holds a finished run of a different job; for this one use another "
-                             "--run-dir:\n{}",
-                             out.folder.path, out.folder.of_another_job)
-                     .c_str(),
-                 stderr);
     out.summary = *out.folder.finished;
     co_return Status();
   }
@@ -346,6 +355,7 @@ std::vector<bool> expendable_ranks(const train::Job& job) {
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
   std::FILE* out = args.json ? stderr : stdout;
   std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
+  if (summary.value("finished", false)) std::fputs(best_line(summary, run_dir).c_str(), out);
   if (!args.quiet) std::fputs(final_table(summary).c_str(), out);
   std::fputs(last_lines(summary, args.quiet).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
@@ -355,8 +365,10 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
 std::function<int()> add_train(CLI::App& app) {
   auto args = std::make_shared<TrainArgs>();
   add_job_options(app, args->job);
-  app.add_option("--run-dir", args->run_dir,
-                 "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on");
+  app.add_option(
+      "--run-dir", args->run_dir,
+      "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on, a finished one when "
+      "more train.epochs or train.steps are asked for");
   app.add_option("--workers", args->workers, "Number of workers (overrides parallel.workers)")
       ->check(CLI::Range(1, 65536));
   app.add_option("--servers", args->servers,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trireme/base/json.h"
 #include "trireme/io/safetensors.h"
@@ -18,6 +19,8 @@ struct Checkpoint {
   std::int64_t step = 0;  // steps completed
   Json state;             // cursor, counters, seeds: whatever the trainer needs besides tensors
   NamedTensors tensors;   // weights and optimiser state
+  // Generations of these steps stay when older ones are removed; not written down.
+  std::vector<std::int64_t> keep = {};
 };
 
 struct CheckpointOptions {
@@ -25,7 +28,8 @@ struct CheckpointOptions {
   std::uint64_t max_shard_bytes = std::uint64_t{256} << 20U;
 };
 
-// Writes `dir`/step-<n>/ and keeps it and the newest whole generation before it; all others go. Needs memory
+// Writes `dir`/step-<n>/ and keeps it, the newest whole generation before it and those of `keep`; all others
+// go. Needs memory
 // for one shard besides the tensors. The tensors must not change until it ends (checkpoint_writer.h copies).
 runtime::Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkpoint& checkpoint,
                                       CheckpointOptions options = {});

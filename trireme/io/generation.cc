@@ -17,20 +17,22 @@ using runtime::Task;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::size_t kHashBytes = std::size_t{4} << 20U;
 
-// Keeps `step` and the newest whole generation before it. Later ones are damaged or were given up when the
-// run went back, half-written ones are of no use.
-Task<Status> remove_others(Runtime& rt, std::string dir, std::int64_t step) {
+// Keeps `step`, the newest whole generation before it and those of `keep`. Later ones are damaged or were
+// given up when the run went back, half-written ones are of no use.
+Task<Status> remove_others(Runtime& rt, std::string dir, std::int64_t step, std::vector<std::int64_t> keep) {
   bool has_previous = false;
   const std::vector<std::int64_t> all = co_await list_generations(rt, dir);
   for (const std::int64_t other : all) {
     const std::string path = dir + "/" + generation_name(other);
     if (other == step) continue;
+    const bool kept = other < step && std::find(keep.begin(), keep.end(), other) != keep.end();
     if (other < step && !has_previous) {
       Result<bool> whole = co_await rt.files().exists(path + "/" + kManifestName);
       if (!whole.ok()) co_return whole.status();
       has_previous = *whole;
       if (has_previous) continue;
     }
+    if (kept) continue;
     TR_CO_RETURN_IF_ERROR(co_await rt.files().remove_all(path));
   }
   co_return Status();
@@ -110,7 +112,7 @@ Task<Status> seal_generation(Runtime& rt, std::string dir, const Manifest& manif
   TR_CO_RETURN_IF_ERROR(co_await rt.files().write_atomic(path + "/" + kManifestName, as_bytes(text)));
   TR_CO_RETURN_IF_ERROR(co_await rt.files().sync(dir));
   TR_CO_RETURN_IF_ERROR(co_await remove_unnamed(rt, path, manifest));
-  co_return co_await remove_others(rt, dir, manifest.step);
+  co_return co_await remove_others(rt, dir, manifest.step, manifest.keep);
 }
 
 Task<void> discard_generation(Runtime& rt, std::string dir, std::int64_t step) {

@@ -32,6 +32,7 @@ struct Manifest {
   std::vector<ManifestFile> files;
   std::vector<ManifestTensor> tensors;  // in the order of the files; version 1 does not say
   Json state;
+  std::vector<std::int64_t> keep = {};  // Checkpoint::keep; not part of the text
 };
 
 std::string manifest_text(const Manifest& manifest);

@@ -70,6 +70,7 @@ Manifest manifest_of(const Checkpoint& checkpoint, std::span<const Shard> shards
   Manifest manifest;
   manifest.step = checkpoint.step;
   manifest.state = checkpoint.state;
+  manifest.keep = checkpoint.keep;
   for (std::size_t i = 0; i < shards.size(); ++i)
     for (std::size_t t = shards[i].first; t < shards[i].first + shards[i].count; ++t)
       manifest.tensors.push_back({checkpoint.tensors[t].first, i, checkpoint.tensors[t].second.type()});

@@ -139,6 +139,9 @@ Json to_json(const Plan& p) {
                 {{"compute_seconds", p.prediction.compute_seconds},
                  {"exchange_seconds", p.prediction.exchange_seconds},
                  {"update_seconds", p.prediction.update_seconds}}}};
+  if (p.prediction.one_worker_seconds > 0)
+    json["prediction"]["one_worker_seconds"] = p.prediction.one_worker_seconds;
+  if (!p.data_sha256.empty()) json["data_sha256"] = p.data_sha256;
   if (!p.codec.empty()) {
     json["codec"] = p.codec;
     json["codec_choices"] = choices_to_json(p.choices);
@@ -154,6 +157,9 @@ Result<Plan> plan_from_json(const Json& json) {
   if (p.version != 1)
     return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1", p.version);
   TR_ASSIGN_OR_RETURN(p.job_sha256, json_get<std::string>(json, "job_sha256"));
+  if (json.contains("data_sha256")) {  // older plans have none
+    TR_ASSIGN_OR_RETURN(p.data_sha256, json_get<std::string>(json, "data_sha256"));
+  }
   TR_ASSIGN_OR_RETURN(p.logical_shards, json_get_whole<std::int32_t>(json, "logical_shards"));
   TR_ASSIGN_OR_RETURN(p.shard_batch, json_get_whole<std::int64_t>(json, "shard_batch"));
   TR_ASSIGN_OR_RETURN(p.shard_threads, json_get_whole<int>(json, "shard_threads"));
@@ -202,6 +208,9 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.prediction.compute_seconds, json_get<double>(prediction, "compute_seconds"));
   TR_ASSIGN_OR_RETURN(p.prediction.exchange_seconds, json_get<double>(prediction, "exchange_seconds"));
   TR_ASSIGN_OR_RETURN(p.prediction.update_seconds, json_get<double>(prediction, "update_seconds"));
+  if (prediction.contains("one_worker_seconds")) {  // older plans have none
+    TR_ASSIGN_OR_RETURN(p.prediction.one_worker_seconds, json_get<double>(prediction, "one_worker_seconds"));
+  }
   return p;
 }
 

@@ -47,7 +47,11 @@ struct Prediction {
   double compute_seconds = 0;
   double exchange_seconds = 0;  // not hidden: the part after backward
   double update_seconds = 0;
+  double one_worker_seconds = 0;  // of the same batch by one such worker alone; 0: not known
   double step_seconds() const { return compute_seconds + exchange_seconds + update_seconds; }
+  double one_worker_rate(std::int64_t batch) const {  // samples per second
+    return one_worker_seconds > 0 ? static_cast<double>(batch) / one_worker_seconds : 0;
+  }
 };
 
 // A codec that was thought of: what all its exchanges of a step take, and the step with them.
@@ -59,7 +63,8 @@ inline constexpr const char* kMixed = "mixed";  // of Plan::codec: buckets have 
 
 struct Plan {
   int version = 1;
-  std::string job_sha256;  // of the part of the job that decides the result
+  std::string job_sha256;   // of the part of the job that decides the result
+  std::string data_sha256;  // of what the data source holds; empty: not known
   std::int32_t logical_shards = 1;
   std::int64_t shard_batch = 1;
   int shard_threads = 1;
@@ -132,6 +137,8 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
                      const cost::LinkModel& link);
 Prediction predict(const Plan& plan, const StepShape& shape);
+// Seconds of a step of the plan by one worker alone, which runs all shards and exchanges nothing.
+double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::Rates& rates);
 // Seconds that all workers of the plan take to add `num_elems` gradients up.
 double exchange_seconds(const Plan& plan, std::int64_t num_elems, const std::string& collective,
                         const cost::MachineModel& machine, const cost::LinkModel& link);

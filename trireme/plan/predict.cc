@@ -232,4 +232,14 @@ Prediction predict(const Plan& plan, const StepShape& shape) {
   return p;
 }
 
+double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::Rates& rates) {
+  Plan alone = plan;
+  alone.owners = even_runs(plan.logical_shards, 1);
+  alone.shared_weights = false;
+  alone.overlap = Overlap::kBuckets;
+  alone.exchange_order.clear();
+  for (Bucket& b : alone.buckets) b.codec = "none", b.message_bytes = b.code_bytes = 0;
+  return predict(alone, step_shape(alone, costs, rates)).step_seconds();
+}
+
 }  // namespace trireme::plan

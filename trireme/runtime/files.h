@@ -50,6 +50,8 @@ class Files {
   virtual Task<Status> make_dirs(std::string path) = 0;
   virtual Task<Result<std::vector<std::string>>> list(std::string path) = 0;  // names, sorted
   virtual Task<Result<bool>> exists(std::string path) = 0;
+  // The same place, from any working directory. Here: the path itself.
+  virtual std::string absolute(std::string path) const { return path; }
 
   // Takes the lock `path` for everybody who asks through the same file system, or says who holds it; never
   // waits. Real: a file of that name with the text `who`, there while the lock is held (a killed holder

@@ -73,6 +73,9 @@ struct Job {
     std::int64_t logical_shards = 0;
     std::int64_t shard_threads = 0;
     std::int64_t checkpoint_steps = 0, eval_steps = 0, trace_steps = 0;
+    double checkpoint_minutes = 0;
+    bool keep_best = true;
+    std::optional<std::int64_t> patience;
     bool events = true;
     double target_accuracy = 0;
     std::string nan = "stop";

@@ -73,7 +73,10 @@ void check_train(JobChecker& c, const Job::Train& t) {
   c.expect(t.logical_shards >= 0 && t.logical_shards <= 65536, "train.logical_shards", "between 0 and 65536");
   c.expect(t.shard_threads >= 0 && t.shard_threads <= 1024, "train.shard_threads", "between 0 and 1024");
   c.expect(t.checkpoint_steps >= 0, "train.checkpoint_steps", "0 or more");
+  c.expect(in_range(t.checkpoint_minutes, 0, 1e6), "train.checkpoint_minutes", "0 or more minutes");
   c.expect(t.eval_steps >= 0, "train.eval_steps", "0 or more");
+  c.expect(!t.patience || (*t.patience >= 1 && *t.patience <= 1'000'000), "train.patience",
+           "1 or more evaluations");
   c.expect(t.trace_steps >= 0 && t.trace_steps <= 10000, "train.trace_steps", "between 0 and 10000");
   c.expect(in_range(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
   c.expect_one_of(t.nan, "train.nan", {"stop", "skip"});

@@ -115,6 +115,11 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
                          p.workers, row.name));
     c.expect(p.check_steps == 0, "parallel.check_steps",
              fmt::format("0: with agreement '{}' replicas differ between exchanges", row.name));
+    c.expect(
+        t.trace_steps == 0, "train.trace_steps",
+        fmt::format("0: agreement '{}' writes no trace, since its workers do not step together; trace with "
+                    "parallel.agreement = bsp",
+                    row.name));
   }
   if (!row.updates_here) {
     const std::string why = fmt::format(

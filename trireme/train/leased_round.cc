@@ -38,6 +38,8 @@ Round::Round(RankContext& context, const StartState& start, Replica& replica, co
 Task<Status> Round::begin() {
   if (start_.resumed) {
     at_ = start_.at;
+    best_saved_ = at_.best.step;
+    begun_at_ = at_.batches;
     TR_CO_ASSIGN_OR_RETURN(book_, data::LeaseBook::from_cursor(start_.cursor));
   }
   tell_start(c_, *start_.prepared, at_, total_, per_epoch_);
@@ -76,7 +78,25 @@ void Round::open(Coordinator& coordinator) {
   coordinator.desk().open_round(end_);
 }
 
-void Round::start_clock() { started_ = round_began_ = rt_.now(); }
+void Round::start_clock() { started_ = round_began_ = saved_at_ = rt_.now(); }
+
+bool Round::save_is_due() const {
+  const double minutes = c_.job.train.checkpoint_minutes;
+  return writes() && minutes > 0 && rt_.now() - saved_at_ >= from_seconds(60 * minutes);
+}
+
+// Workers meet after whole batches, so a round ends about when a checkpoint is due, at the pace so far.
+std::int64_t Round::batches_until_save() const {
+  constexpr std::int64_t kFirst = 8;  // to learn the pace
+  const double minutes = c_.job.train.checkpoint_minutes;
+  if (!writes() || minutes <= 0) return total_;
+  const auto done = static_cast<double>(at_.batches - begun_at_);
+  if (done <= 0 || train_ns_ <= 0) return kFirst;
+  const double left = 60 * minutes - to_seconds(rt_.now() - saved_at_);
+  const double batches = std::ceil(left * done / to_seconds(train_ns_));
+  return batches < static_cast<double>(total_) ? std::max<std::int64_t>(1, static_cast<std::int64_t>(batches))
+                                               : total_;
+}
 
 // `every` batches, or the end of an epoch.
 bool Round::due(std::int64_t every, std::int64_t batches) const {
@@ -89,12 +109,21 @@ std::int64_t Round::next_end(std::int64_t from) const {
     const std::int64_t step = every > 0 ? every : per_epoch_;
     end = std::min(end, (from / step + 1) * step);
   }
-  return end;
+  return std::min(end, from + batches_until_save());
 }
 
-io::NamedTensors own_state(Replica& replica, const agree::AgreementRow& row) {
-  const bool has_own_weights = row.pace == agree::Pace::kPeriod;
-  return replica_state(has_own_weights ? replica.state() : io::NamedTensors(), replica.rule().state());
+Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row) {
+  io::NamedTensors own_weights;
+  if (row.pace == agree::Pace::kPeriod) {
+    TR_ASSIGN_OR_RETURN(own_weights, replica.state());
+  }
+  return replica_state(std::move(own_weights), replica.rule().state());
+}
+
+// Whether replicas have something that a checkpoint keeps beside the model.
+bool Round::replicas_keep_state() const {
+  if (rt_.is_phantom()) return false;
+  return row_.pace == agree::Pace::kPeriod || !replica_.rule().state().empty();
 }
 
 MeetingTicket Round::ticket() const {
@@ -104,11 +133,13 @@ MeetingTicket Round::ticket() const {
   if (evaluates && (due(c_.job.train.eval_steps, end_) || at_end)) {
     const bool validates = c_.data->num_validation > 0;
     if (validates) t.parts |= kValidationBit;
-    if (!validates || at_end || c_.job.train.target_accuracy > 0) t.parts |= kTestBit;
+    if (!validates || at_end || c_.job.train.target_accuracy > 0 || c_.job.train.patience)
+      t.parts |= kTestBit;
   }
-  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_;
-  if (saves && writes())
-    t.saves = !rt_.is_phantom() && !own_state(replica_, row_).empty() ? kSavesReplicas : kSavesModel;
+  // What is evaluated may be the best model, and is saved with all that its workers have.
+  const bool saves = due(c_.job.train.checkpoint_steps, end_) || at_end || stopping_ || save_is_due() ||
+                     (t.parts != 0 && c_.job.train.keep_best);
+  if (saves && writes()) t.saves = replicas_keep_state() ? kSavesReplicas : kSavesModel;
   return t;
 }
 
@@ -182,6 +213,14 @@ Task<Result<EvalOutput>> Round::read_scores(Coordinator& coordinator, Part part,
   co_return out;
 }
 
+void Round::judge(Part part, const EvalOutput& result) {
+  const double target = c_.job.train.target_accuracy;
+  if (target > 0 && result.accuracy >= target) at_.reached_target = true;
+  if (rt_.is_phantom() || range_of(*c_.data, part).count == 0) return;
+  take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
+}
+
 Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& ticket) {
   const bool validates = (ticket.parts & kValidationBit) != 0;
   const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
@@ -190,10 +229,8 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
     Result<EvalOutput> result = co_await read_scores(coordinator, part, bit);
     if (!result.ok()) co_return result.status();
     (part == Part::kTest ? test_ : validation_) = *result;
-    const double target = c_.job.train.target_accuracy;
-    const bool decides = part == Part::kValidation || !validates;
-    if (decides && target > 0 && result->accuracy >= target) at_.reached_target = true;
     if (range_of(*c_.data, part).count == 0) continue;
+    if (part == Part::kValidation || !validates) judge(part, *result);
     metrics_.add_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
@@ -203,7 +240,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
 
 Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
                                const io::NamedTensors& servers) {
-  const io::NamedTensors model = replica_.agreed();
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_.agreed());
   const std::string broken = co_await find_not_finite(rt_, model);
   if (!broken.empty())
     co_return error(
@@ -214,15 +251,20 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
   saved.step = at_.steps;
+  const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
+  if (c_.job.train.keep_best) saved.keep = {at_.best.step, best_before};
+  saved_at_ = rt_.now();
   saved.state = to_json(at_);
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = start_.prepared->plan.job_sha256;
   saved.state["cursor"] = coordinator.desk().book().cursor();
+  saved.state["data"] = start_.data;
   saved.tensors = model;
   saved.tensors.insert(saved.tensors.end(), servers.begin(), servers.end());
   if (ticket.saves == kSavesReplicas) {
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(replica_, row_));
     Result<io::NamedTensors> replicas =
-        name_replicas(own_state(replica_, row_), coordinator.states(), ticket.num_present);
+        name_replicas(std::move(own), coordinator.states(), ticket.num_present);
     // Rules that outlive a worker go on without what it had kept, after a restart too.
     if (!replicas.ok() && row_.pace == agree::Pace::kPeriod) co_return replicas.status();
     if (replicas.ok())
@@ -249,7 +291,7 @@ Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, do
   const bool whole = end_ >= total_ && desk.is_done(total_);
   at_.owes_evaluation = ticket.parts == 0 && due(c_.job.train.eval_steps, at_.batches);
   TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket));
-  ended_ = whole || at_.reached_target;
+  ended_ = whole || at_.has_ended();
   if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket, servers));
   const Go go = ended_ ? Go::kEnd : stopping_ ? Go::kStop : Go::kOn;
   if (go == Go::kOn) {
@@ -271,6 +313,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   const plan::Plan& plan = start_.prepared->plan;
   Summary s;
   s.job = c_.job.name;
+  s.job_sha256 = plan.job_sha256;
   s.workers = roles.workers;
   s.servers = roles.servers;
   s.agreement = plan.agreement;
@@ -305,13 +348,17 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan.prediction;
+  s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
   s.predicted_step_seconds = plan.prediction.step_seconds();
   const auto batches =
       static_cast<double>(std::max<std::int64_t>(1, measured_units_)) / static_cast<double>(units_per_batch_);
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;
-  s.parameters_sha256 = co_await hash_parameters(rt_, replica_.agreed());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_.agreed());
+  s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
   s.reached_target = at_.reached_target;
+  s.stopped_early = at_.stopped_early;
+  if (at_.best.step >= 0) s.best = at_.best;
   s.finished = ended_;
   s.ok = true;
   judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);

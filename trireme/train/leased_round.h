@@ -14,7 +14,7 @@ namespace trireme::train {
 
 // What only this worker has and a checkpoint keeps (replica_checkpoint.h): all of a replica whose weights are
 // its own between meetings, else what its rule keeps.
-io::NamedTensors own_state(Replica& replica, const agree::AgreementRow& row);
+Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row);
 
 class Round {
  public:
@@ -38,6 +38,10 @@ class Round {
   bool writes() const { return !c_.run_dir.empty(); }
   bool due(std::int64_t every, std::int64_t batches) const;
   std::int64_t next_end(std::int64_t from) const;
+  bool save_is_due() const;  // by time
+  std::int64_t batches_until_save() const;
+  void judge(Part part, const EvalOutput& result);
+  bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
   runtime::Task<Result<EvalOutput>> read_scores(Coordinator& coordinator, Part part, std::int32_t bit);
@@ -58,6 +62,8 @@ class Round {
   std::int64_t total_, per_epoch_, units_per_batch_;
   std::int64_t end_ = 0;  // of the round under way, in batches
   bool stopping_ = false, ended_ = false;
+  std::int64_t best_saved_ = -1;  // Best::step of the last checkpoint
+  std::int64_t begun_at_ = 0;     // batches that were done when this start began
 
   // Units since the last line of metrics.
   UnitReport sum_;
@@ -66,7 +72,7 @@ class Round {
   double epoch_loss_ = 0, epoch_correct_ = 0;
   EvalOutput test_, validation_;
   std::vector<float> scores_[2];
-  TimeNs started_ = 0, round_began_ = 0, train_ns_ = 0;
+  TimeNs started_ = 0, round_began_ = 0, train_ns_ = 0, saved_at_ = 0;
   Coordinator::Drift drift_;
 };
 

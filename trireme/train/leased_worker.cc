@@ -82,7 +82,7 @@ Task<Status> LeasedWorker::score(const MeetingTicket& ticket, Part part, std::in
 // What only this replica has, for a checkpoint from which all go on as they were.
 Task<Status> LeasedWorker::send_state() {
   std::uint32_t key = 0;
-  const io::NamedTensors mine = own_state(*replica_, row_);
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors mine, own_state(*replica_, row_));
   for (const auto& [name, tensor] : mine) {
     Letter letter;
     letter.kind = kLetterState;
@@ -204,7 +204,8 @@ Task<Result<Summary>> LeasedWorker::run() {
   s.per_worker = {share_};
   s.finished = ended_;
   s.ok = true;
-  s.parameters_sha256 = co_await hash_parameters(rt_, replica_->agreed());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_->agreed());
+  s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
   co_return s;
 }
 

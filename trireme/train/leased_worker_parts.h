@@ -44,7 +44,7 @@ class LeasedWorker {
   runtime::Task<Status> begin();
   runtime::Task<Status> make_replica();
   Status make_local_replicas();
-  runtime::Task<void> copy_unshared();
+  runtime::Task<Status> copy_unshared();
   runtime::Task<Status> restore();
   runtime::Task<Result<Lease>> take();
   runtime::Task<Status> loop();

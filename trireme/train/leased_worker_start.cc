@@ -48,31 +48,34 @@ Status LeasedWorker::make_local_replicas() {
 }
 
 // What is no weight, such as frozen parameters, every replica has for itself.
-Task<void> LeasedWorker::copy_unshared() {
-  const io::NamedTensors from = replica_->parameters();
+Task<Status> LeasedWorker::copy_unshared() {
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors from, replica_->parameters());
   for (const auto& replica : local_) {
-    const io::NamedTensors to = replica->parameters();
+    TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors to, replica->parameters());
     for (std::size_t i = 0; i < to.size(); ++i)
       if (to[i].second.raw() != from[i].second.raw()) co_await copy_tensor(rt_, from[i].second, to[i].second);
   }
+  co_return Status();
 }
 
 Task<Status> LeasedWorker::restore() {
   co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
   if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, workers_, replica_->parameters(), start_.restored));
-    TR_CO_RETURN_IF_ERROR(
-        co_await restore_replicas(rt_, workers_, own_state(*replica_, row_), start_.restored));
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, workers_, std::move(parameters), start_.restored));
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(*replica_, row_));
+    TR_CO_RETURN_IF_ERROR(co_await restore_replicas(rt_, workers_, std::move(own), start_.restored));
     clock_ = start_.at.batches;
     if (chief() && !rt_.is_phantom())
       TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, workers_, c_.job.model.init_from,
-                                                 start_.prepared->inherited, replica_->parameters(),
+                                                 start_.prepared->inherited, std::move(parameters),
                                                  start_.restored));
   }
   start_.restored.clear();
-  co_await copy_unshared();
+  TR_CO_RETURN_IF_ERROR(co_await copy_unshared());
   if (client_ == nullptr || group_.rank() != 0) co_return Status();
   std::vector<Task<Status>> sent;
   for (std::size_t b = 0; b < replica_->weights().size(); ++b)

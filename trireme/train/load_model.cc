@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
 #include "trireme/train/batch.h"
+#include "trireme/train/data_record.h"
 #include "trireme/train/faster_graph.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/open_device.h"
+#include "trireme/train/score_model.h"
+#include "trireme/train/start.h"
 
 namespace trireme::train {
 namespace {
@@ -74,8 +79,35 @@ Task<Result<std::shared_ptr<const plan::Plan>>> read_plan(Runtime& rt, std::stri
 struct Weights {
   std::string path;
   std::int64_t step = -1;
+  Json state;  // of a checkpoint; null: a bare file
   io::NamedTensors tensors;
 };
+
+// The newest checkpoint knows which evaluation was the best.
+Task<Result<Weights>> read_best(Runtime& rt, std::string path, LoadedModel& out) {
+  const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(rt, path);
+  if (!info.ok()) co_return info.status();
+  Best best;
+  if (info->manifest.state.is_object() && info->manifest.state.contains("best")) {
+    TR_CO_ASSIGN_OR_RETURN(best, best_from_json(info->manifest.state["best"]));
+  }
+  if (best.step < 0)
+    co_return error(Code::kNotFound,
+                    "[model] --best: {} knows of no best checkpoint; it is kept from the first evaluation on "
+                    "(train.eval_steps, train.keep_best)",
+                    path);
+  const std::string folder = info->path.substr(0, info->path.rfind('/'));
+  Weights weights;
+  weights.path = folder + "/" + io::generation_name(best.step);
+  Result<io::Checkpoint> found = co_await io::load_generation(rt, weights.path);
+  if (!found.ok()) co_return found.status().with_prefix("[model] --best: ");
+  weights.step = found->step;
+  weights.state = std::move(found->state);
+  weights.tensors = std::move(found->tensors);
+  out.notes.push_back(fmt::format("the best model, after step {}: {} loss {:.4f}, accuracy {:.2f} %",
+                                  best.step, part_name(best.part), best.loss, 100 * best.accuracy));
+  co_return weights;
+}
 
 Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   Weights out;
@@ -92,6 +124,7 @@ Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
     if (!newest.ok()) co_return newest.status();
     out.path = folder;
     out.step = newest->step;
+    out.state = std::move(newest->state);
     out.tensors = std::move(newest->tensors);
     co_return out;
   }
@@ -102,7 +135,7 @@ Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   Result<io::NamedTensors> tensors = co_await io::load_tensors(rt, path);
   if (!tensors.ok()) co_return tensors.status();
   out.path = info->path;
-  if (info->is_generation) out.step = info->manifest.step;
+  if (info->is_generation) out.step = info->manifest.step, out.state = info->manifest.state;
   out.tensors = std::move(*tensors);
   co_return out;
 }
@@ -141,22 +174,69 @@ Status data_hint(const Status& status, const Job& job) {
                status.message(), job.data.path);
 }
 
-Task<Status> take_data(Runtime& rt, const ModelSource& source, LoadedModel& out) {
-  auto data = co_await data::make_dataset(rt, data_spec(out.job, source.cache_dir));
-  if (!data.ok()) co_return data_hint(data.status(), out.job);
-  out.data = std::move(*data);
-  TR_CO_ASSIGN_OR_RETURN(out.input, model_input(out.job, *out.data));
-  co_return Status();
-}
-
-// Classes, vocabulary and normalisation are not in checkpoints: they come from the training samples.
+// Classes, vocabulary and normalization of bare files and older checkpoints come from the training samples.
 void note_other_samples(LoadedModel& out, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) {
     const std::string key = set.substr(0, set.find('='));
     if (key == "data.path" || key == "data.limit_test" || key == "data.prefetch") continue;
     out.notes.push_back(
-        fmt::format("{} may change the training samples, by which classes and normalisation are known", key));
+        fmt::format("{} may change the training samples, by which classes and normalization are known", key));
   }
+}
+
+bool sets_key(const ModelSource& source, std::string_view key) {
+  return std::any_of(source.sets.begin(), source.sets.end(),
+                     [&](const std::string& set) { return set.substr(0, set.find('=')) == key; });
+}
+
+// A relative path is that of the folder where it was trained.
+Task<void> find_data(Runtime& rt, const ModelSource& source, const TrainedOn& trained, LoadedModel& out) {
+  std::string& path = out.job.data.path;
+  if (path.empty() || trained.path.empty() || sets_key(source, "data.path")) co_return;
+  const bool here = co_await there(rt, path);
+  if (here) co_return;
+  const bool recorded = co_await there(rt, trained.path);
+  if (!recorded) co_return;
+  out.notes.push_back(fmt::format("there is no {} here; the data is read from {}, where it was for training",
+                                  path, trained.path));
+  path = trained.path;
+}
+
+// Data that was named for this command may be other data; what the job names is expected to be the same.
+void note_change(const ModelSource& source, const TrainedOn& trained, LoadedModel& out) {
+  if (sets_key(source, "data.path") || sets_key(source, "data.kind")) return;
+  const std::string change = data_change(trained, *out.data);
+  if (change.empty()) return;
+  out.notes.push_back(
+      fmt::format("{} has changed since training ({}); parts may have moved, so that samples of training are "
+                  "among those of test",
+                  out.data->source, change));
+}
+
+Task<Status> take_data(Runtime& rt, const ModelSource& source, const Weights& weights, LoadedModel& out) {
+  std::optional<TrainedOn> trained;
+  if (weights.state.is_object() && weights.state.contains("data")) {
+    Result<TrainedOn> kept = data_from_record(weights.state["data"]);
+    if (!kept.ok()) co_return kept.status().with_prefix(weights.path + ": ");
+    trained = std::move(*kept);
+  }
+  const bool language = task_of(out.job) == model::ModelTask::kLanguage;
+  if (trained && !(language ? source.needs_text : source.needs_samples)) {
+    out.data = trained->data;
+  } else {
+    if (trained) co_await find_data(rt, source, *trained, out);
+    auto data = co_await data::make_dataset(rt, data_spec(out.job, source.cache_dir));
+    if (!data.ok()) co_return data_hint(data.status(), out.job);
+    out.data = std::move(*data);
+    if (trained) {
+      note_change(source, *trained, out);
+      TR_CO_ASSIGN_OR_RETURN(out.data, as_trained(out.data, *trained->data));
+    } else {
+      note_other_samples(out, source.sets);
+    }
+  }
+  TR_CO_ASSIGN_OR_RETURN(out.input, model_input(out.job, *out.data));
+  co_return Status();
 }
 
 void note_progress(LoadedModel& out, bool from_run, const std::string& path) {
@@ -209,14 +289,17 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
     out.last_step = co_await finished_steps(rt, source.path);
     TR_CO_ASSIGN_OR_RETURN(out.plan, co_await read_plan(rt, source.path));
   }
-  Result<Weights> weights =
-      co_await read_weights(rt, source.checkpoint.empty() ? source.path : source.checkpoint);
+  const std::string& from = source.checkpoint.empty() ? source.path : source.checkpoint;
+  Result<Weights> weights = Status(Code::kInternal, "[model] nothing was read");
+  if (source.best)
+    weights = co_await read_best(rt, from, out);
+  else
+    weights = co_await read_weights(rt, from);
   if (!weights.ok()) co_return weights.status();
   out.weights_path = weights->path;
   out.step = weights->step;
-  note_progress(out, is_run, source.path);
-  note_other_samples(out, source.sets);
-  TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, out));
+  if (!source.best) note_progress(out, is_run, source.path);
+  TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, *weights, out));
   TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, build_job_model(out.job, out.input, 1));
   out.variables = std::make_unique<exec::Variables>();
   TR_CO_RETURN_IF_ERROR(take_variables(graphs.eval, *weights, *out.variables));

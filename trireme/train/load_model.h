@@ -18,9 +18,13 @@ struct ModelSource {
   std::string path;               // a run folder, or with `job_path` whatever io/reader.h reads
   std::string job_path;           // empty: job.toml of the run folder
   std::string checkpoint;         // empty: the newest whole one of `path`
+  bool best = false;              // instead: the one of the best evaluation
   std::vector<std::string> sets;  // "data.path=..."; keys of [data] only
   std::string cache_dir;          // of drawn and decoded samples; empty: none
   std::string device;             // cpu, cuda or auto; empty: where it was trained, if there is a GPU
+  // False: what the checkpoint keeps of its data is enough (data_record.h), and the data is not read.
+  bool needs_samples = true;
+  bool needs_text = true;  // the same of language models
 };
 
 struct LoadedModel {
@@ -28,7 +32,7 @@ struct LoadedModel {
   std::string weights_path;     // where the tensors come from
   std::int64_t step = -1;       // after which step they were saved; -1: not known
   std::int64_t last_step = -1;  // of the finished run; -1: it is unfinished, or there is no run folder
-  std::shared_ptr<const data::Dataset> data;
+  std::shared_ptr<const data::Dataset> data;  // without samples where they were not asked for
   model::ModelInput input;
   std::vector<model::Parameter> parameters;    // trained and frozen, in order of use
   std::shared_ptr<const plan::Plan> plan;      // of the run; null: there is none

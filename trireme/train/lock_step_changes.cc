@@ -68,7 +68,8 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
                                  at_.steps);
   if (!kept.ok()) co_return kept.status();
   io::NamedTensors saved;
-  for (const auto& [name, tensor] : replica_->state()) {
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors before, replica_->state());
+  for (const auto& [name, tensor] : before) {
     TR_CO_ASSIGN_OR_RETURN(Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
     co_await copy_tensor(rt_, tensor, copy);
     saved.emplace_back(name, std::move(copy));
@@ -83,7 +84,8 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
   auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
-  for (const auto& [name, tensor] : replica_->state())
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, replica_->state());
+  for (const auto& [name, tensor] : state)
     for (const auto& [from, copy] : saved)
       if (from == name) co_await copy_tensor(rt_, copy, tensor);
   TR_CO_RETURN_IF_ERROR(replica_->publish());

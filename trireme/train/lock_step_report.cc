@@ -51,6 +51,7 @@ void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, Sum
 Summary LockStepWorker::summarise() const {
   Summary s;
   s.job = c_.job.name;
+  s.job_sha256 = plan().job_sha256;
   s.workers = group_.world();
   s.agreement = plan().agreement;
   s.codec = c_.job.parallel.codec;
@@ -94,11 +95,14 @@ Summary LockStepWorker::summarise() const {
   if (s.codec == plan::kMixed) s.rule["codecs"] = codecs_of(plan());
   s.updates_wait = waits_for_all(c_.job);
   s.prediction = plan().prediction;
+  s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
   s.predicted_step_seconds = plan().prediction.step_seconds();
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / n;
   s.reached_target = at_.reached_target;
-  s.finished = at_.batches >= total_batches_ || at_.reached_target;
+  s.stopped_early = at_.stopped_early;
+  if (at_.best.step >= 0) s.best = at_.best;
+  s.finished = at_.batches >= total_batches_ || at_.has_ended();
   s.ok = true;
   judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
   return s;

@@ -14,15 +14,18 @@ using runtime::Task;
 Task<Status> LockStepWorker::restore() {
   const IsShared is_shared = [this](const Tensor& t) { return replica_->is_shared(t); };
   if (start_.resumed) {
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, replica_->state(), start_.restored, is_shared));
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
+    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
     at_ = start_.at;
+    best_saved_ = at_.best.step;
     TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
                                                        start_.restored, at_.steps, ShardMove::kRestore,
                                                        plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, group_, c_.job.model.init_from,
-                                                 start_.prepared->inherited, replica_->parameters(),
+                                                 start_.prepared->inherited, std::move(parameters),
                                                  start_.restored, is_shared));
   }
   start_.restored.clear();
@@ -105,6 +108,8 @@ StepInput LockStepWorker::next_step() const {
       static_cast<float>(model::velocity_factor(schedule_, at_.samples_before, at_.samples, total_samples()));
   if (lends_momentum(c_.job) && at_.steps >= coding_of(c_.job).dense_steps) input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
+  const double minutes = c_.job.train.checkpoint_minutes;
+  input.save_wanted = writes() && minutes > 0 && rt_.now() - saved_at_ >= from_seconds(60 * minutes);
   return input;
 }
 
@@ -121,6 +126,7 @@ void LockStepWorker::count(const StepInput& input, const StepOutput& out) {
   totals_.exposed_ns += out.exposed_ns;
   totals_.data_ns += out.data_ns;
   stopped_ = out.stop;
+  save_wanted_ = out.save;
   if (!out.applied) return;  // its loss may be no number
   at_.losses.add(out.loss);
   epoch_samples_ += input.num_samples;
@@ -162,6 +168,16 @@ Task<Status> LockStepWorker::one_step() {
   co_return Status();
 }
 
+// The same numbers, so the same decisions, on every rank.
+void LockStepWorker::judge(Part part, const EvalOutput& result) {
+  const double target = c_.job.train.target_accuracy;
+  if (target > 0 && result.accuracy >= target) at_.reached_target = true;
+  if (rt_.is_phantom() || range_of(*c_.data, part).count == 0) return;
+  improved_ =
+      take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
+}
+
 // Epochs are judged by the validation samples where there are some, the end by the test samples.
 Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
   const bool validates = c_.data->num_validation > 0;
@@ -172,9 +188,8 @@ Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
     if (!result.ok()) co_return result.status();
     (parts[i] == Part::kTest ? test_ : validation_) = *result;
     tested_ = tested_ || parts[i] == Part::kTest;
-    const double target = c_.job.train.target_accuracy;
-    if (i == 0 && target > 0 && result->accuracy >= target) at_.reached_target = true;
-    const bool last = at_end || at_.reached_target;
+    if (i == 0 && logged) judge(parts[0], *result);
+    const bool last = at_end || at_.has_ended();
     if (i == 0 && validates && last) parts.push_back(Part::kTest);
     if (!chief() || range_of(*c_.data, parts[i]).count == 0) continue;
     if (logged) metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
@@ -190,7 +205,14 @@ bool LockStepWorker::due(std::int64_t every) const {
   return every > 0 ? at_.steps % every == 0 : at_.batches % per_epoch_ == 0;
 }
 
+bool LockStepWorker::saves() const {
+  return due(c_.job.train.checkpoint_steps) || save_wanted_ || ended() || changed_ ||
+         (improved_ && c_.job.train.keep_best);
+}
+
 Task<Status> LockStepWorker::checkpoint() {
+  changed_ = improved_ = save_wanted_ = false;
+  saved_at_ = rt_.now();
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
     TR_CO_ASSIGN_OR_RETURN(
@@ -199,7 +221,8 @@ Task<Status> LockStepWorker::checkpoint() {
   }
   if (!writes()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
-  const std::string broken = co_await find_not_finite(rt_, replica_->parameters());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
+  const std::string broken = co_await find_not_finite(rt_, std::move(parameters));
   if (!broken.empty())
     co_return error(Code::kInternal,
                     "[train] '{}' holds an infinity or NaN after step {}, so no checkpoint is written; try a "
@@ -208,15 +231,23 @@ Task<Status> LockStepWorker::checkpoint() {
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   io::Checkpoint saved;
   saved.step = at_.steps;
+  const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
+  if (c_.job.train.keep_best) saved.keep = {at_.best.step, best_before};
   saved.state = to_json(at_);
   saved.state["seed"] = c_.job.train.seed;
   saved.state["job_sha256"] = plan().job_sha256;
   saved.state["cursor"] = leases_.cursor();
-  saved.tensors = replica_->state();
+  saved.state["data"] = start_.data;
+  TR_CO_ASSIGN_OR_RETURN(saved.tensors, replica_->state());
   for (auto& named : of_shards) saved.tensors.push_back(std::move(named));
   TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));
   if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
   co_return Status();
+}
+
+Task<Status> LockStepWorker::check_replicas() {
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
+  co_return co_await train::check_replicas(rt_, group_, at_.steps, std::move(state));
 }
 
 // The end of what is under way belongs to the steps before.
@@ -229,9 +260,12 @@ Task<Status> LockStepWorker::drain() {
 }
 
 Task<Status> LockStepWorker::loop() {
-  started_ = rt_.now();
-  // It may end the run: nothing is trained beyond train.target_accuracy.
-  if (at_.owes_evaluation) TR_CO_RETURN_IF_ERROR(co_await evaluate(false));
+  started_ = saved_at_ = rt_.now();
+  // It may end the run: nothing is trained beyond train.target_accuracy or train.patience.
+  if (at_.owes_evaluation) {
+    TR_CO_RETURN_IF_ERROR(co_await evaluate(false));
+    TR_CO_RETURN_IF_ERROR(co_await checkpoint());  // what it came to is known from now on
+  }
   while (!ended()) {
     if (at_.batches % per_epoch_ == 0) epoch_loss_ = epoch_correct_ = 0, epoch_samples_ = 0;
     TR_CO_RETURN_IF_ERROR(co_await one_step());
@@ -242,19 +276,18 @@ Task<Status> LockStepWorker::loop() {
     const bool checks = check_steps > 0 && at_.steps % check_steps == 0 && group_.world() > 1;
     if (measured_steps_ == look_from_) begin_look();
     const bool looks = looks_at_codecs();
-    if (checks || looks || balances() || at_.owes_evaluation || due(c_.job.train.checkpoint_steps) || ended())
+    if (checks || looks || balances() || at_.owes_evaluation || saves())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
-    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas(rt_, group_, at_.steps, replica_->state()));
+    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas());
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (looks) TR_CO_RETURN_IF_ERROR(co_await look_at_codecs());
     // After a change too: residuals are those of the new plan.
-    if (due(c_.job.train.checkpoint_steps) || ended() || std::exchange(changed_, false))
-      TR_CO_RETURN_IF_ERROR(co_await checkpoint());
+    if (saves()) TR_CO_RETURN_IF_ERROR(co_await checkpoint());
   }
   TR_CO_RETURN_IF_ERROR(co_await write_trace());
   // A run resumed after its last step has nothing left to do but to be graded; the log has its grades.
-  const bool whole = at_.batches >= total_batches_ || at_.reached_target;
+  const bool whole = at_.batches >= total_batches_ || at_.has_ended();
   if (whole && !tested_) TR_CO_RETURN_IF_ERROR(co_await evaluate(true, /*logged=*/false));
   co_return Status();
 }
@@ -276,7 +309,8 @@ Task<Result<Summary>> LockStepWorker::run() {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await gather_shares(rt_, group_, own_share()));
   }
   Summary summary = summarise();
-  summary.parameters_sha256 = co_await hash_parameters(rt_, replica_->parameters());
+  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
+  summary.parameters_sha256 = co_await hash_parameters(rt_, std::move(parameters));
   if (writes()) {
     const std::string text = to_json(summary).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));

@@ -58,7 +58,9 @@ class LockStepWorker {
   runtime::Task<Status> look_at_codecs();
   runtime::Task<Status> change_codecs(CodecChange change);
   runtime::Task<Status> evaluate(bool at_end, bool logged = true);
+  void judge(Part part, const EvalOutput& result);
   runtime::Task<Status> checkpoint();
+  runtime::Task<Status> check_replicas();
   runtime::Task<Status> write_trace();
   runtime::Task<Status> finish();
   StepInput next_step() const;
@@ -68,7 +70,8 @@ class LockStepWorker {
   WorkerShare own_share() const;
   Summary summarise() const;
   void report_codec_on_gpu(const comm::CodedSum::Stats& coded, Summary& s) const;
-  bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.reached_target; }
+  bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.has_ended(); }
+  bool saves() const;  // now, by steps, by time, at the end, or since this is the best model
   bool due(std::int64_t every) const;
   std::int64_t total_samples() const {
     return std::max<std::int64_t>(1, total_batches_ * c_.job.train.batch);
@@ -101,6 +104,10 @@ class LockStepWorker {
   } looked_;  // when the codecs were last looked at
   Json codec_changes_ = Json::array();
   bool changed_ = false;                 // since the last checkpoint
+  bool improved_ = false;                // the last evaluation is the best one, and not saved yet
+  bool save_wanted_ = false;             // by rank 0's clock
+  TimeNs saved_at_ = 0;                  // or when the run began
+  std::int64_t best_saved_ = -1;         // Best::step of the last checkpoint
   std::int64_t look_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
   EvalOutput test_, validation_;
   TimeNs started_ = 0, train_ns_ = 0;

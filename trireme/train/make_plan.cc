@@ -52,7 +52,9 @@ Result<plan::Replicas> replicas_of(const Job& job, const plan::Plan& plan, const
 Result<plan::Prediction> predict_step(const Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
                                       const PrepareOptions& options) {
   TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
-  return plan::predict_replicas(plan, costs, replicas);
+  plan::Prediction prediction = plan::predict_replicas(plan, costs, replicas);
+  prediction.one_worker_seconds = plan::one_worker_seconds(plan, costs, replicas.rates);
+  return prediction;
 }
 
 namespace {

@@ -5,9 +5,7 @@
 #include "trireme/data/csv.h"
 #include "trireme/data/image.h"
 #include "trireme/data/npy.h"
-#include "trireme/data/source.h"
 #include "trireme/data/standardise.h"
-#include "trireme/train/job_parts.h"
 
 namespace trireme::train {
 namespace {
@@ -89,20 +87,9 @@ Task<Result<Samples>> read_pictures(Runtime& rt, const LoadedModel& model, std::
   co_return out;
 }
 
-// Tables were standardised by their training rows; a set does not keep by how much, so its file is read
-// again.
-Task<Status> standardise_as_trained(Runtime& rt, const LoadedModel& model, std::vector<float>& features) {
-  const auto kinds = data::data_kinds();
-  const auto kind =
-      std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.name == model.job.data.kind; });
-  if (kind == kinds.end() || kind->statistics != data::Statistics::kAll) co_return Status();
-  const data::DataSpec spec = data_spec(model.job, "");
-  auto raw = co_await kind->load(rt, spec);
-  if (!raw.ok()) co_return raw.status();
-  (*raw)->rows = model.data->rows;
-  (*raw)->num_train = model.data->num_train;
-  data::standardise(data::measure_features(**raw), features);
-  co_return Status();
+// Tables are standardised by the training rows.
+void standardise_as_trained(const LoadedModel& model, std::vector<float>& features) {
+  if (!model.data->standard.mean.empty()) data::standardise(model.data->standard, features);
 }
 
 // [n, sample...], one sample, or either without the channel of grey pictures.
@@ -138,7 +125,7 @@ Task<Result<Samples>> read_array(Runtime& rt, const LoadedModel& model, std::str
     set->pixels.append({from, array.bytes.size()});
   } else {
     TR_CO_ASSIGN_OR_RETURN(set->features, data::to_floats(array, path));
-    TR_CO_RETURN_IF_ERROR(co_await standardise_as_trained(rt, model, set->features));
+    standardise_as_trained(model, set->features);
   }
   Samples out;
   out.data = set;
@@ -160,11 +147,15 @@ Result<data::CsvTable> parse_table(std::string_view text, const std::string& pat
   options.label = "none";
   Result<data::CsvTable> bare = data::parse_csv(text, path, options);
   if (fits(bare)) return bare;
-  if (!bare.ok()) return labelled.ok() ? bare : labelled;
+  // Another table: its last column may be a label of its own.
+  options.label = "";
+  const Result<data::CsvTable> other = data::parse_csv(text, path, options);
+  if (!bare.ok() && !labelled.ok() && !other.ok()) return labelled;
+  const data::CsvTable& table = bare.ok() ? *bare : labelled.ok() ? *labelled : *other;
   return error(Code::kInvalid,
-               "[predict] {}: got {} columns, expected the {} of the training samples, with or "
-               "without the label",
-               path, bare->columns.size(), model.data->sample_elems());
+               "[predict] {}: {} {}, the model was trained on {}; give the columns of the training samples, "
+               "with or without the label",
+               path, table.columns.size(), bare.ok() ? "columns" : "features", model.data->sample_elems());
 }
 
 Task<Result<Samples>> read_table(Runtime& rt, const LoadedModel& model, std::string path) {
@@ -179,7 +170,7 @@ Task<Result<Samples>> read_table(Runtime& rt, const LoadedModel& model, std::str
   const auto set = like(*model.data, path);
   set->num_test = table.num_rows;
   set->features = std::move(table.features);
-  TR_CO_RETURN_IF_ERROR(co_await standardise_as_trained(rt, model, set->features));
+  standardise_as_trained(model, set->features);
   Samples out;
   for (const std::string& label : table.labels) {
     const auto at = std::find(set->class_names.begin(), set->class_names.end(), label);

@@ -61,6 +61,7 @@ struct PrepareOptions {
   // What the prediction is made of, where more is known than machine and link.
   std::shared_ptr<const cost::Rates> rates;
   std::shared_ptr<Device> device;  // a GPU to compile for; null: the host
+  std::string data_sha256;         // data::Dataset::content_sha256; the plan keeps it
   // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
   std::shared_ptr<const plan::Plan> fixed;
 };

@@ -44,17 +44,14 @@ Status Replica::Parts::make_evaluator() {
   return {};
 }
 
-io::NamedTensors Replica::Parts::named(const exec::Variables& from, bool with_state) const {
+Result<io::NamedTensors> Replica::Parts::named(const exec::Variables& from, bool with_state) const {
   io::NamedTensors out;
-  if (gpu_queue != nullptr) {
-    const Status ended = gpu_queue->wait();  // mostly it has: drain()
-    TR_CHECK(ended.ok(), "{}", ended.to_string());
-  }
+  Status copied;
+  if (gpu_queue != nullptr) copied = gpu_queue->wait();  // mostly it has: drain()
   const auto add = [&](const std::string& name) {
+    if (!copied.ok()) return;
     out.emplace_back(name, *from.get(name));
-    if (mirror == nullptr) return;
-    const Status copied = mirror->download(out.back().second);
-    TR_CHECK(copied.ok(), "{}", copied.to_string());
+    if (mirror != nullptr) copied = mirror->download(out.back().second);
   };
   for (const auto* list : {&prepared->parameters, &prepared->frozen})
     for (const model::Parameter& p : *list) add(p.name);
@@ -64,6 +61,9 @@ io::NamedTensors Replica::Parts::named(const exec::Variables& from, bool with_st
       if (s.type.shape.num_elems() > 0) add(s.name);
     if (prepared->scale_update != nullptr) add(kLossScale), add(kGoodSteps);
   }
+  if (!copied.ok())
+    return copied.with_prefix(fmt::format(
+        "the model could not be copied from GPU {} of rank {}: ", prepared->device->name(), group.rank()));
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return out;
 }
@@ -187,8 +187,8 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   co_return out;
 }
 
-io::NamedTensors Replica::parameters() const { return parts_->named(parts_->variables, false); }
-io::NamedTensors Replica::state() const { return parts_->named(parts_->variables, true); }
+Result<io::NamedTensors> Replica::parameters() const { return parts_->named(parts_->variables, false); }
+Result<io::NamedTensors> Replica::state() const { return parts_->named(parts_->variables, true); }
 Status Replica::publish() { return parts_->mirror != nullptr ? parts_->mirror->upload_all() : Status(); }
 const SampleOrder& Replica::order() const { return parts_->feed->order(); }
 std::vector<exec::Profile> Replica::profiles() const {

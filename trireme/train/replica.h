@@ -29,6 +29,7 @@ struct StepInput {
   float learning_rate = 0;
   float velocity_factor = 1, momentum_kept = 1;
   bool stop_wanted = false;  // this rank was asked to stop after the step
+  bool save_wanted = false;  // rank 0 alone: a checkpoint is due by time
 };
 
 struct StepOutput {
@@ -37,6 +38,7 @@ struct StepOutput {
   double grad_norm = 0;  // before clipping; 0 where nothing is clipped
   bool applied = true;   // false: skipped, since something was not a number
   bool stop = false;     // some rank was asked to stop
+  bool save = false;     // rank 0 wants a checkpoint
   TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
 };
 
@@ -125,15 +127,16 @@ class Replica {
   std::int64_t num_eval_batches(Part part) const;
   // Sums of loss and right ones per batch of that model.
   runtime::Task<Status> score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);
-  io::NamedTensors agreed() const;  // as parameters()
+  Result<io::NamedTensors> agreed() const;  // as parameters()
   std::span<const Tensor> weights() const;
 
   // Whoever wrote into parameters() or state() says so; before the next step.
   Status publish();
   // What the model is: parameters, frozen ones, running statistics; and with the optimiser's state. In name
-  // order. Views of the live memory, which on a GPU is its copy on the host as of this call.
-  io::NamedTensors parameters() const;
-  io::NamedTensors state() const;
+  // order. Views of the live memory, which on a GPU is its copy on the host as of this call. Fails where the
+  // GPU does.
+  Result<io::NamedTensors> parameters() const;
+  Result<io::NamedTensors> state() const;
 
   const SampleOrder& order() const;
   // Spans of later steps go there; null: nowhere.

@@ -36,8 +36,8 @@ Status Replica::Parts::look_at_loss(std::size_t shard) {
   if (mirror != nullptr) {
     const Tensor there = metrics_of(shards[shard].on_gpu.back());
     TR_RETURN_IF_ERROR(copy_on_gpu(there, metrics));
-    if (now.stop_wanted && shard == 0) {
-      metrics.data<float>()[2] = 1;
+    if (wishes() > 0 && shard == 0) {
+      metrics.data<float>()[2] = wishes();
       TR_RETURN_IF_ERROR(copy_on_gpu(metrics, there));
     }
   }

@@ -83,6 +83,10 @@ struct Replica::Parts {
 
   const plan::Plan& plan() const { return prepared->plan; }
   Device& device() const { return rt.is_phantom() ? phantom_device() : cpu_device(); }
+  // The third metric: 1 of every rank that wants to stop (fewer than kSaveWish), kSaveWish of rank 0 where it
+  // wants to save; added up over the ranks and batches of a step, which f32 does exactly.
+  static constexpr float kSaveWish = 131072;
+  float wishes() const { return (now.stop_wanted ? 1.0F : 0.0F) + (now.save_wanted ? kSaveWish : 0.0F); }
   bool waits() const { return prepared->gate != nullptr; }
   bool gated() const { return plan().overlap == plan::Overlap::kFull; }
   // One set of weights for all workers, in lock step: each updates its part.
@@ -126,7 +130,7 @@ struct Replica::Parts {
   }
   Status make_feed();
   Status make_evaluator();
-  io::NamedTensors named(const exec::Variables& from, bool with_state) const;
+  Result<io::NamedTensors> named(const exec::Variables& from, bool with_state) const;
 
   // replica_updates.cc
   Status make_updates();

@@ -221,11 +221,11 @@ void Replica::Parts::scale_weights() {
     *b.step.data<std::int64_t>() = now.step;
     if (scale.ok()) *b.loss_scale.data<float>() = *scale->data<float>();
   }
-  // The last bucket's metrics: loss and correct are written by the graph, the wish to stop here, by the first
+  // The last bucket's metrics: loss and correct are written by the graph, the wishes here, by the first
   // shard.
   const plan::Bucket& last = plan().buckets.back();
   for (std::size_t i = 0; i < shards.size(); ++i)
-    shards[i].buckets.back().data<float>()[last.metrics_offset + 2] = now.stop_wanted && i == 0 ? 1.0F : 0.0F;
+    shards[i].buckets.back().data<float>()[last.metrics_offset + 2] = i == 0 ? wishes() : 0.0F;
 }
 
 // Keeps the sum of the batches of a step: in batch order, so the bits are the same everywhere.
@@ -351,7 +351,9 @@ void Replica::Parts::read_metrics(StepOutput& out) const {
   const float* metrics = shards[0].buckets.back().data<float>() + plan().buckets.back().metrics_offset;
   out.loss = metrics[0];
   out.correct = metrics[1];
-  out.stop = metrics[2] > 0;
+  const float save = kSaveWish * static_cast<float>(now.num_batches);
+  out.save = metrics[2] >= save;
+  out.stop = metrics[2] - (out.save ? save : 0) > 0;
 }
 
 Task<Result<StepOutput>> Replica::run_step(StepInput input) {

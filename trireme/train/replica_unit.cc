@@ -67,7 +67,7 @@ Task<Status> Replica::score(Part part, std::int64_t begin, std::int64_t end, std
   return parts_->evaluator->run(part, begin, end, results);
 }
 
-io::NamedTensors Replica::agreed() const { return parts_->named(parts_->agreed_variables, false); }
+Result<io::NamedTensors> Replica::agreed() const { return parts_->named(parts_->agreed_variables, false); }
 std::span<const Tensor> Replica::weights() const { return parts_->weights; }
 
 }  // namespace trireme::train

@@ -4,10 +4,19 @@
 #include <charconv>
 #include <functional>
 
+#include "trireme/train/extend_run.h"
+
 namespace trireme::train {
 namespace {
 
 using runtime::Task;
+
+Task<Result<Job>> job_of(runtime::Runtime& rt, std::string folder) {
+  const std::string path = folder + "/job.toml";
+  Result<Bytes> bytes = co_await rt.files().read(path);
+  if (!bytes.ok()) co_return bytes.status();
+  co_return parse_job(as_text(*bytes), path);
+}
 
 // The summary of a run that ended; empty when there is none or it stopped half-way.
 Task<std::optional<Json>> read_finished(runtime::Runtime& rt, std::string path) {
@@ -17,6 +26,8 @@ Task<std::optional<Json>> read_finished(runtime::Runtime& rt, std::string path) 
   if (!json.ok()) co_return std::nullopt;
   const Result<bool> finished = json_get<bool>(*json, "finished");
   if (!finished.ok() || !*finished) co_return std::nullopt;
+  const Result<Job> job = co_await job_of(rt, path);
+  if (job.ok() && !is_of_job(*json, *job)) co_return std::nullopt;  // it began to train longer
   co_return std::move(*json);
 }
 
@@ -39,11 +50,26 @@ Task<std::vector<int>> numbers_of_runs(runtime::Runtime& rt, std::string runs_di
 
 // Keys of the folder's job that decide the result and differ from those of `job`.
 Task<Result<std::string>> diff_to_folder(runtime::Runtime& rt, const RunFolder& folder, const Job& job) {
-  const std::string path = folder.file("job.toml");
-  Result<Bytes> bytes = co_await rt.files().read(path);
-  if (!bytes.ok()) co_return bytes.status();
-  TR_CO_ASSIGN_OR_RETURN(const Job before, parse_job(as_text(*bytes), path));
+  TR_CO_ASSIGN_OR_RETURN(const Job before, co_await job_of(rt, folder.path));
   co_return diff_jobs(before, job);
+}
+
+// A finished run stays so, goes on where the job asks for more (`ended` is then its job so far), and is
+// refused where the job is another one.
+Task<Status> look_at_finished(runtime::Runtime& rt, RunFolder& folder, const Job& job,
+                              std::optional<Job>& ended) {
+  const Result<Job> before = co_await job_of(rt, folder.path);
+  if (!before.ok()) co_return Status();  // a summary alone can still be shown
+  const std::string diff = diff_jobs(*before, job);
+  if (diff.empty()) co_return Status();
+  if (!trains_longer(*before, job))
+    co_return error(Code::kInvalid,
+                    "[train] {} holds a finished run of a different job:\n{}use another --run-dir for this "
+                    "one; more train.epochs or train.steps alone would train the finished run on",
+                    folder.path, diff);
+  folder.finished.reset();
+  ended = *before;
+  co_return Status();
 }
 
 Task<Status> refuse_other_job(runtime::Runtime& rt, const RunFolder& folder, const Job& job) {
@@ -111,9 +137,10 @@ Task<Status> lock_folder(runtime::Runtime& rt, RunFolder& folder, RunOwner owner
 Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::string explicit_dir,
                                    std::string runs_dir) {
   if (!explicit_dir.empty()) co_return explicit_dir;
-  const int newest = co_await newest_run(rt, runs_dir, name);
-  const std::string last = fmt::format("{}/{}-{}", runs_dir, name, newest);
-  if (newest == 0 || (co_await read_finished(rt, last)).has_value()) co_return "";
+  const std::vector<int> numbers = co_await numbers_of_runs(rt, runs_dir, name);
+  if (numbers.empty()) co_return "";
+  const std::string last = fmt::format("{}/{}-{}", runs_dir, name, numbers.front());
+  if ((co_await read_finished(rt, last)).has_value()) co_return "";
   co_return last;
 }
 
@@ -129,11 +156,9 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
   } else {
     TR_CO_ASSIGN_OR_RETURN(folder.path, co_await choose_path(rt, job, runs_dir));
   }
-  if (folder.finished) {
-    const Result<std::string> diff = co_await diff_to_folder(rt, folder, job);
-    if (diff.ok()) folder.of_another_job = *diff;
-    co_return folder;
-  }
+  std::optional<Job> ended;
+  if (folder.finished) TR_CO_RETURN_IF_ERROR(co_await look_at_finished(rt, folder, job, ended));
+  if (folder.finished) co_return folder;
   Status made = co_await files.make_dirs(folder.file("log"));
   if (made.ok()) made = co_await files.make_dirs(folder.checkpoints());
   if (!made.ok()) co_return error(made.code(), "{}; choose another --run-dir", made.message());
@@ -144,7 +169,10 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
   // A start that failed before there was a plan has nothing to lose.
   Result<bool> has_plan = co_await files.exists(folder.file("plan.json"));
   if (!has_plan.ok()) co_return has_plan.status();
-  if (*has_plan && *has_job) {
+  if (ended) {
+    Status extended = co_await extend_run(rt, folder.path, *ended, job);
+    if (!extended.ok()) co_return extended;
+  } else if (*has_plan && *has_job) {
     Status same = co_await refuse_other_job(rt, folder, job);
     if (!same.ok()) co_return same;
   }

@@ -18,9 +18,8 @@ namespace trireme::train {
 
 struct RunFolder {
   std::string path;
-  bool resumed = false;          // it held an unfinished run of this job
+  bool resumed = false;          // it held an unfinished run of this job, or a finished one to train longer
   std::optional<Json> finished;  // the summary of a finished run (only with an explicit folder)
-  std::string of_another_job;    // finished: keys that differ from this job's, a line each; empty: none does
   // Not finished: this command trains here.
   std::shared_ptr<runtime::FileLock> lock;  // null where the file system has none
   std::optional<RunRecord> record;          // as in run.json
@@ -37,8 +36,9 @@ runtime::Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string na
 
 // Finds or makes the folder, locks it for `owner`, writes job.toml and run.json. `explicit_dir` empty: the
 // newest unfinished runs/<name>-<n> of this job; otherwise the newest of all when it is unfinished and nobody
-// trains it, else a new one. A folder in which somebody trains is refused with who that is; an unfinished run
-// of a different job with the keys that differ.
+// trains it, else a new one. A folder in which somebody trains is refused with who that is; a run of a
+// different job with the keys that differ. A finished run whose job asks for more epochs or steps now goes on
+// (extend_run.h).
 runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,
                                                  std::string explicit_dir, std::string runs_dir,
                                                  RunOwner owner = {});

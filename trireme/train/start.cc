@@ -5,6 +5,7 @@
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/kernel/cuda/peak_rates.h"
+#include "trireme/train/data_record.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/measured_kernels.h"
 #include "trireme/train/memory_estimate.h"
@@ -53,6 +54,7 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   options.link = c.link;
   options.rates = gpu_rates(c);
   options.device = c.device;
+  if (c.data != nullptr) options.data_sha256 = c.data->content_sha256;
   return options;
 }
 
@@ -92,6 +94,39 @@ Status check_place(const plan::Plan& plan, bool on_gpu) {
       text(of_gpu), plan.kernel_library, text(on_gpu), of_gpu ? "cuda" : "cpu");
 }
 
+// A run goes on with the data that it began with: other samples would make another model, and the split of a
+// table with more rows moves trained samples to the test part.
+Task<Status> check_data(const RankContext& c, const plan::Plan& plan) {
+  std::string change = data_change(plan.data_sha256, *c.data);
+  if (change.empty()) co_return Status();
+  const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(*c.rt, c.run_dir);
+  if (info.ok() && info->manifest.state.contains("data"))
+    if (const Result<TrainedOn> trained = data_from_record(info->manifest.state["data"]); trained.ok())
+      if (std::string more = data_change(*trained, *c.data); !more.empty()) change = std::move(more);
+  co_return error(Code::kInvalid,
+                  "[data] {} has changed since the run in {} began ({}); put the old data back, or train the "
+                  "model on with the new data in a new folder: --run-dir NEW --set model.init_from={}",
+                  c.data->source, c.run_dir, change, c.run_dir);
+}
+
+// Early stopping needs something to evaluate.
+Status check_patience(const RankContext& c) {
+  if (!c.job.train.patience || c.data->num_validation > 0 || c.data->num_test > 0) return {};
+  return error(Code::kInvalid,
+               "[job] train.patience: {} has no validation and no test samples to evaluate; set "
+               "data.validation, like 0.1",
+               c.data->source);
+}
+
+// Ranks of other hosts read files of their own.
+Status check_same_data(const RankContext& c, const plan::Plan& plan, int rank) {
+  const std::string change = data_change(plan.data_sha256, *c.data);
+  if (change.empty()) return {};
+  return error(Code::kInvalid,
+               "[data] rank {}: {} is not the data that rank 0 has ({}); copy it to every host", rank,
+               c.data->source, change);
+}
+
 // A plan whose memory the GPU has not is refused before anything is allocated.
 Task<Status> settle_device(const RankContext& c, const Prepared& prepared) {
   if (c.device != nullptr && c.local_rank == 0) co_await keep_texts(*c.rt);
@@ -111,6 +146,10 @@ Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c,
 // Rank 0: the plan of an earlier start, if there is one, and the newest checkpoint.
 Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   StartState state;
+  TR_CO_RETURN_IF_ERROR(check_patience(c));
+  const std::string& data_path = c.job.data.path;
+  if (!c.run_dir.empty())
+    state.data = data_record(*c.data, c.job, data_path.empty() ? "" : c.rt->files().absolute(data_path));
   TR_CO_RETURN_IF_ERROR(co_await take_device(c));
   PrepareOptions options = prepare_options(c, group);
   const std::string plan_path = c.run_dir + "/plan.json";
@@ -120,6 +159,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
       TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(as_text(*bytes), plan_path));
       TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(json));
       if (!c.rt->is_virtual()) TR_CO_RETURN_IF_ERROR(check_place(plan, c.device != nullptr));
+      TR_CO_RETURN_IF_ERROR(co_await check_data(c, plan));
       options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
     } else if (bytes.status().code() != Code::kNotFound) {
       co_return bytes.status();
@@ -167,7 +207,9 @@ Json to_json(const Position& p) {
           {"skipped", p.skipped},
           {"reached_target", p.reached_target},
           {"owes_evaluation", p.owes_evaluation},
-          {"losses", p.losses.to_json()}};
+          {"losses", p.losses.to_json()},
+          {"stopped_early", p.stopped_early},
+          {"best", to_json(p.best)}};
 }
 
 Result<Position> position_from_json(const Json& json) {
@@ -181,6 +223,11 @@ Result<Position> position_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.owes_evaluation, json_get<bool>(json, "owes_evaluation"));
   if (json.contains("losses")) {
     TR_ASSIGN_OR_RETURN(p.losses, LossTrend::from_json(json["losses"]));
+  }
+  if (json.contains("best")) {  // older checkpoints have none
+    TR_ASSIGN_OR_RETURN(p.stopped_early, json_get<bool>(json, "stopped_early"));
+    TR_ASSIGN_OR_RETURN(const Json best, json_get<Json>(json, "best"));
+    TR_ASSIGN_OR_RETURN(p.best, best_from_json(best));
   }
   return p;
 }
@@ -215,6 +262,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   if (state.prepared != nullptr) co_return state;
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
+  TR_CO_RETURN_IF_ERROR(check_same_data(c, plan, group.rank()));
   TR_CO_RETURN_IF_ERROR(co_await take_device(c));
   PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));

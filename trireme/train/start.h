@@ -7,6 +7,7 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
+#include "trireme/train/best.h"
 #include "trireme/train/loss_trend.h"
 #include "trireme/train/worker.h"
 
@@ -20,8 +21,12 @@ struct Position {
   std::int64_t samples_before = -1;  // before the last step that was not skipped; -1: none
   std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
   bool reached_target = false;       // train.target_accuracy
+  bool stopped_early = false;        // train.patience
   bool owes_evaluation = false;      // a stop came between a step and the evaluation due after it
   LossTrend losses;                  // of steps that were not skipped; unknown in older checkpoints
+  Best best = {};
+
+  bool has_ended() const { return reached_target || stopped_early; }  // before its last step
 };
 Json to_json(const Position& position);
 Result<Position> position_from_json(const Json& json);
@@ -31,6 +36,7 @@ struct StartState {
   bool resumed = false;
   Position at;
   Json cursor;
+  Json data;                  // rank 0 only: what checkpoints keep of the data (data_record.h)
   io::NamedTensors restored;  // rank 0 only: of the checkpoint, or of model.init_from
 };
 

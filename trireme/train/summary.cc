@@ -16,7 +16,18 @@ double Summary::data_wait_fraction() const {
   return measured_step_seconds > 0 ? data_wait_seconds / measured_step_seconds : 0;
 }
 
-double Summary::scaling_efficiency() const {
+std::optional<double> Summary::scaling_efficiency() const {
+  if (workers == 1) return 1;
+  if (predicted_one_worker_rate <= 0) return std::nullopt;
+  return samples_per_second / (workers * predicted_one_worker_rate);
+}
+
+std::string Summary::scaling_efficiency_from() const {
+  if (workers == 1) return "measured";
+  return predicted_one_worker_rate > 0 ? "predicted" : "";
+}
+
+double Summary::communication_efficiency() const {
   // What workers that do not communicate would need is the time that is not exposed communication.
   return measured_step_seconds > 0 ? 1 - exposed_comm_fraction() : 1;
 }
@@ -84,7 +95,9 @@ Json shares_json(const std::vector<WorkerShare>& shares) {
 }  // namespace
 
 Json to_json(const Summary& s) {
+  const std::optional<double> efficiency = s.scaling_efficiency();
   Json json = {{"job", s.job},
+               {"job_sha256", s.job_sha256},
                {"workers", s.workers},
                {"servers", s.servers},
                {"agreement", s.agreement},
@@ -108,7 +121,9 @@ Json to_json(const Summary& s) {
                {"compute_fraction", s.compute_fraction()},
                {"exposed_comm_fraction", s.exposed_comm_fraction()},
                {"data_wait_fraction", s.data_wait_fraction()},
-               {"scaling_efficiency", s.scaling_efficiency()},
+               {"communication_efficiency", s.communication_efficiency()},
+               {"scaling_efficiency", efficiency ? Json(*efficiency) : Json()},
+               {"scaling_efficiency_from", efficiency ? Json(s.scaling_efficiency_from()) : Json()},
                {"staleness", staleness_json(s)},
                {"drift", s.drift},
                {"per_worker", shares_json(s.per_worker)},
@@ -125,6 +140,7 @@ Json to_json(const Summary& s) {
                {"calibrated", s.calibrated},
                {"parameters_sha256", s.parameters_sha256},
                {"reached_target", s.reached_target},
+               {"stopped_early", s.stopped_early},
                {"codec_dense_steps", s.codec_dense_steps},
                {"learned", s.learned ? Json(*s.learned) : Json()},
                {"learned_reason", s.learned_reason},
@@ -134,6 +150,10 @@ Json to_json(const Summary& s) {
                {"finished", s.finished},
                {"ok", s.ok}};
   if (!s.has_test) json.erase("test_loss"), json.erase("test_accuracy");
+  if (s.best) {
+    json["best"] = to_json(*s.best);
+    json["best"].erase("since");
+  }
   if (s.validation)
     json["validation_loss"] = s.validation->loss, json["validation_accuracy"] = s.validation->accuracy;
   return json;

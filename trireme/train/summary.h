@@ -9,6 +9,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/plan/plan.h"
+#include "trireme/train/best.h"
 #include "trireme/train/replica.h"
 
 namespace trireme::train {
@@ -27,7 +28,7 @@ struct WorkerShare {
 };
 
 struct Summary {
-  std::string job;
+  std::string job, job_sha256;
   int workers = 1, servers = 0;
   std::string agreement, codec, transport, device = "cpu", precision = "f32";
   model::ModelTask task = model::ModelTask::kClassify;
@@ -35,6 +36,7 @@ struct Summary {
   double epochs = 0;
   double wall_seconds = 0;  // of this start of the run, without set-up
   double samples_per_second = 0;
+  double predicted_one_worker_rate = 0;       // samples per second of one such worker alone; 0: not known
   double train_loss = 0, train_accuracy = 0;  // means over the last epoch (or what was run of it)
   bool has_test = true;  // false: there are no test samples, and summary.json has no result of them
   double test_loss = 0, test_accuracy = 0;
@@ -54,6 +56,8 @@ struct Summary {
   plan::Prediction prediction;
   std::string parameters_sha256;
   bool reached_target = false;
+  bool stopped_early = false;  // train.patience
+  std::optional<Best> best;    // evaluation
   std::int64_t codec_dense_steps = 0;  // first steps that the codec does not encode
   // learned.h: empty where it cannot be told. Why it has not, the likeliest key to change, and how.
   std::optional<bool> learned;
@@ -65,8 +69,12 @@ struct Summary {
   double compute_fraction() const;
   double exposed_comm_fraction() const;
   double data_wait_fraction() const;
-  // Against workers that do not communicate.
-  double scaling_efficiency() const;
+  // Against workers that do not communicate: 1 - exposed_comm_fraction().
+  double communication_efficiency() const;
+  // Samples per second over those of as many workers that are each as fast as one alone. Empty: not known.
+  std::optional<double> scaling_efficiency() const;
+  // Where one worker's rate comes from: "measured" (it is this one) or "predicted"; empty: not known.
+  std::string scaling_efficiency_from() const;
   double mean_staleness() const;
   std::int64_t max_staleness() const;
 };

@@ -254,6 +254,11 @@ class RealFiles final : public Files {
   Task<Result<bool>> exists(std::string path) override {
     return run<Result<bool>>("examine", path, [path] { return path_exists(path); });
   }
+  std::string absolute(std::string path) const override {
+    std::error_code unknown;  // the working directory may be gone
+    const std::filesystem::path whole = std::filesystem::absolute(path, unknown);
+    return unknown ? path : whole.lexically_normal().string();
+  }
   Task<Result<LockAttempt>> try_lock(std::string path, std::string who) override {
     return run<Result<LockAttempt>>("lock", path, [path, who] { return take_lock(path, who); });
   }
