@@ -1,7 +1,7 @@
 # Tests by glob. tests/<folder>/**/*_test.cc become test_<folder>, *_long_test.cc become test_<folder>_long
 # (label "full"), other .cc files in the folder are shared by both. A folder named like a layer links that
 # layer; any other links everything and may start the trireme binary (TRIREME_BINARY in its environment).
-# tests/tools/*.sh run as they are.
+# tests/tools/*.sh run as they are; *_long_test.sh have the label "full".
 find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 
@@ -155,6 +155,9 @@ if(NOT TRIREME_SUITE)
     get_filename_component(name "${script}" NAME_WE)
     add_test(NAME tools_${name} COMMAND bash "${script}" WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
     set_tests_properties(tools_${name} PROPERTIES LABELS "tools;quick" TIMEOUT ${trireme_test_timeout_s})
+    if(name MATCHES "_long_test$")  # a machine of its own: hours, and alone
+      set_tests_properties(tools_${name} PROPERTIES LABELS "tools;full" TIMEOUT 21600 RUN_SERIAL ON SKIP_RETURN_CODE 77)
+    endif()
   endforeach()
 
   # What trireme/io writes, read by other people's code. Where their packages cannot be had the second row is listed as

@@ -12,9 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-using collective::Edge;
 using collective::Kind;
-using collective::Reduction;
 using testing::tensor_of;
 using testing::values_of;
 using Values = std::vector<float>;

@@ -9,7 +9,6 @@
 namespace trireme::exec {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Graph two_products() {

@@ -13,7 +13,6 @@ using graph::bits;
 using graph::copy_of;
 using graph::Flavour;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class DeviceRuns : public OnGpu {};
 

@@ -12,7 +12,6 @@ using runtime::Task;
 using testing::Cluster;
 using testing::key_of;
 using testing::tensor_of;
-using testing::values_of;
 using testing::Vector;
 using testing::Worker;
 

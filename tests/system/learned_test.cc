@@ -104,8 +104,7 @@ TEST(Mistakes, KeysThatWouldDoNothingAndUnclearMessages) {
       w, {{{"train", "--set", "parallel.codec_fraction=0.1", "--workers", "2"},
            2,
            "key 'parallel.codec_fraction': got 0.1, expected it not to be set without parallel.codec; set "
-           "that to one "
-           "of: topk, randomk, threshold"},
+           "that to one of: topk, randomk, threshold"},
           {{"train", "both.toml"},
            2,
            "key 'model.name': got \"lenet\", expected it not to be set beside model.layers; remove one of "

@@ -312,8 +312,7 @@ TEST(Notes, NameTheKeyThatKeepsUpdatesYoung) {
   s.staleness = {{20, 9}, {50, 1}};
   EXPECT_EQ(notes_of(Job(), s).at(0),
             "updates were 23.0 clocks old on average (at most 50); a smaller parallel.staleness keeps "
-            "workers closer "
-            "together");
+            "workers closer together");
 }
 
 TEST(Learned, IsInTheSummaryOfARunThatEnded) {

@@ -128,8 +128,7 @@ std::string layers_text(const train::ModelReport& r) {
                         bytes_text(l.bytes()), percent(l.forward.flops + l.backward.flops, r.flops()));
   return text +
          "  forward, backward: flops per sample; memory: weights, activations and the gradients of both, "
-         "before "
-         "places are shared\n";
+         "before places are shared\n";
 }
 
 std::string totals_text(const train::ModelReport& r) {

@@ -194,8 +194,7 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   if (out.job.parallel.transport == "mpi" && roles.world > 1)
     co_return error(Code::kInvalid,
                     "[launch] transport 'mpi' needs ranks that MPI started, and this command started none; "
-                    "run mpirun -n {} "
-                    "trireme train ...",
+                    "run mpirun -n {} trireme train ...",
                     roles.world);
   // First: what the job leaves open is picked by the data, and the folder holds the settled job.
   Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);

@@ -61,8 +61,7 @@ class Diagram {
                  h = kTop + kLane * spec_.world + kBottom;
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 "
-        "{0:.0f} "
-        "{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
+        "{0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         "<text x=\"12\" y=\"24\" font-size=\"15\" font-weight=\"bold\" fill=\"#222222\">{2}</text>\n",
         std::max(w, 860.0), h, escaped(title));
@@ -163,8 +162,7 @@ class Diagram {
         "<circle cx=\"78\" cy=\"{0:.1f}\" r=\"4\" fill=\"#ffffff\" stroke=\"#444444\"/>"
         "<text x=\"88\" y=\"{1:.1f}\" fill=\"#444444\">put in place</text>"
         "<text x=\"172\" y=\"{1:.1f}\" fill=\"#444444\">{2} in {3} chunk{4} of about {5}, a colour each (c0, "
-        "c1...); "
-        "dashed: read from memory; grey: signal</text>\n",
+        "c1...); dashed: read from memory; grey: signal</text>\n",
         y - 4, y, format_bytes(spec_.bytes()), std::max(num_chunks_, 1), num_chunks_ <= 1 ? "" : "s",
         format_bytes(spec_.bytes() / static_cast<std::uint64_t>(std::max(num_chunks_, 1))));
   }

@@ -124,8 +124,7 @@ void note_columns(const CsvTable& table, Notes& notes) {
     } else if (const std::size_t row = columns.outlier(j); row < columns.num_rows()) {
       notes.push_back(
           fmt::format("column {}: the value {:g} in row {} is more than {:g} deviations away from all "
-                      "others; it flattens "
-                      "the column, which is standardised: is it right?",
+                      "others; it flattens the column, which is standardised: is it right?",
                       name_of(table, j), columns.at(row, j), row, kFarAway));
     }
   }

@@ -83,8 +83,7 @@ Result<std::optional<RankIdentity>> rank_from_environment(const Lookup& get) {
         id->local_world > id->world)
       return error(Code::kInvalid,
                    "[launch] the variables of {} contradict each other: local rank {} of {} on this host, "
-                   "rank {} of {}; "
-                   "start the job anew",
+                   "rank {} of {}; start the job anew",
                    launcher.name, id->local_rank, id->local_world, id->rank, id->world);
     if (const std::string given = first_set(get, {"TRIREME_RENDEZVOUS"}); !given.empty()) {
       id->rendezvous = given;
@@ -105,8 +104,7 @@ Result<std::string> choose_transport(const RankIdentity& id, std::string_view wa
   if (name == "inproc")
     return error(Code::kInvalid,
                  "[launch] transport 'inproc' joins threads of one process, but {} started {} processes; use "
-                 "shm, tcp or "
-                 "mpi",
+                 "shm, tcp or mpi",
                  id.launcher, id.world);
   if (name == "mpi" && (id.launcher == "trireme" || id.launcher == "torchrun"))
     return error(
@@ -121,14 +119,12 @@ Result<std::string> choose_transport(const RankIdentity& id, std::string_view wa
   if (name == "shm" && id.rendezvous.empty())
     return error(Code::kInvalid,
                  "[launch] the ranks have no place to meet: {} tells no job id; set TRIREME_RENDEZVOUS to a "
-                 "directory of "
-                 "this job alone",
+                 "directory of this job alone",
                  id.launcher);
   if (name == "tcp" && id.coordinator.empty() && (!id.one_host || id.rendezvous.empty()))
     return error(Code::kInvalid,
                  "[launch] the ranks have no place to meet: {} tells no address of rank 0; give "
-                 "--coordinator HOST:PORT or "
-                 "set TRIREME_COORDINATOR on every rank",
+                 "--coordinator HOST:PORT or set TRIREME_COORDINATOR on every rank",
                  id.launcher);
   return name;
 }

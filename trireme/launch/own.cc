@@ -11,8 +11,7 @@ Result<std::optional<RankIdentity>> read_own(const Lookup& get) {
       (rendezvous == nullptr && coordinator == nullptr))
     return error(Code::kInvalid,
                  "[launch] TRIREME_RANK, TRIREME_WORLD and TRIREME_RENDEZVOUS (or TRIREME_COORDINATOR) "
-                 "belong together; "
-                 "set all or none");
+                 "belong together; set all or none");
   RankIdentity id;
   TR_RETURN_IF_ERROR(read_rank_and_world(get, "TRIREME_RANK", "TRIREME_WORLD", id).status());
   if (rendezvous != nullptr && *rendezvous == '\0')

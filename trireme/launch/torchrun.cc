@@ -19,8 +19,7 @@ Result<std::optional<RankIdentity>> read_torchrun(const Lookup& get) {
     if (other || get("RANK") == nullptr || get("WORLD_SIZE") == nullptr) return std::optional<RankIdentity>();
     return error(Code::kInvalid,
                  "[launch] RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT belong together: MASTER_ADDR is not "
-                 "set; set it "
-                 "to the host of rank 0");
+                 "set; set it to the host of rank 0");
   }
   RankIdentity id;
   TR_RETURN_IF_ERROR(read_rank_and_world(get, "RANK", "WORLD_SIZE", id).status());

@@ -7,7 +7,6 @@ namespace trireme::train {
 namespace {
 
 using model::ModelInput;
-using model::ModelTask;
 
 struct Known {
   std::optional<Shape> shape;

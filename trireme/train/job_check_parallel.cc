@@ -248,8 +248,7 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   const bool bsp = std::string_view(row.name) == "bsp";
   c.expect(coding.momentum == 0 || takes_momentum(job.train.optimizer, bsp), "parallel.codec_momentum",
            bsp ? "0, or train.optimizer.kind = sgd, adamw, or momentum or adam with weight_decay = 0: the "
-                 "velocities "
-                 "are the shards' own"
+                 "velocities are the shards' own"
                : "0, or train.optimizer.kind = sgd: the velocities are the workers' own");
   const std::int64_t fixed = job.train.optimizer.fixed_after.value_or(0);
   c.expect(

@@ -11,8 +11,7 @@ namespace {
 constexpr const char* kMethod =
     "a call's time is that of its slowest rank; every rank rewrites its input before each call and all start "
     "together; a round is the median of its calls, a figure the median of the rounds, which alternate "
-    "between "
-    "the sides; ratios are quartiles of theirs / ours per round";
+    "between the sides; ratios are quartiles of theirs / ours per round";
 
 std::string time_text(double us) {
   if (us < 1000) return fmt::format("{:.{}f} us", us, us < 10 ? 2 : us < 100 ? 1 : 0);

@@ -37,8 +37,7 @@ std::string gaps_text(const TrainRow& row) {
   const double all = std::max(busy + idle, 1e-9);
   return fmt::format(
       "  not profiled: {} ms a step on the GPU; it waits for the host {} ms, {:.2f} %; gaps of {:.0f} "
-      "launches "
-      "at most {:.2f} us each, {:.2f} %\n",
+      "launches at most {:.2f} us each, {:.2f} %\n",
       ms_text(all), ms_text(idle), 100 * idle / all, launches, launch_us,
       100 * launches * launch_us * 1e-3 / all);
 }
