@@ -20,6 +20,9 @@ TEST(Units, SizesAndCountsReadWell) {
   EXPECT_EQ(format_count(12'300), "12.3 k");
   EXPECT_EQ(format_count(4'560'000), "4.56 M");
   EXPECT_EQ(format_count(7), "7");
+  EXPECT_EQ(format_integer(1'876), "1,876");
+  EXPECT_EQ(format_integer(999), "999");
+  EXPECT_EQ(format_integer(-1'234'567), "-1,234,567");
 }
 
 TEST(Units, SizesAreParsedWithTheirUnits) {

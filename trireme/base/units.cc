@@ -33,6 +33,13 @@ std::string format_count(double value) {
   return fmt::format("{:.0f}", value);
 }
 
+std::string format_integer(std::int64_t value) {
+  std::string text = fmt::format("{}", value);
+  const std::size_t first = value < 0 ? 1 : 0;  // of the digits
+  for (std::size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
 Result<std::uint64_t> parse_bytes(std::string_view text) {
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,9 +1,10 @@
 #include "trireme/cli/predict_model.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "trireme/cli/job_source.h"
-#include "trireme/cli/progress_bar.h"
+#include "trireme/cli/terminal.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
@@ -40,14 +41,18 @@ Task<Result<train::LoadedModel>> load_trained(Runtime& rt, TrainedArgs args) {
 }
 
 train::BatchProgress batch_progress(bool quiet) {
-  if (quiet || !stderr_is_terminal()) return {};
-  return [shown = std::int64_t{-1}](std::int64_t done, std::int64_t total) mutable {
+  const Terminal terminal = stderr_terminal();
+  if (quiet || !terminal.redraws) return {};
+  return [terminal, shown = std::int64_t{-1}](std::int64_t done, std::int64_t total) mutable {
     const std::int64_t percent = 100 * done / total;
     if (percent == shown) return;
     shown = percent;
-    const std::string bar = draw_bar(static_cast<double>(done) / static_cast<double>(total), 20);
-    std::fputs(done == total ? "\r\x1b[K" : fmt::format("\r{} {:3} %\x1b[K", bar, percent).c_str(), stderr);
-    std::fflush(stderr);
+    const double fraction = static_cast<double>(done) / static_cast<double>(total);
+    const int columns = terminal.columns();
+    constexpr int kCells = 20, kBeside = 9;  // edges, blanks and the number
+    const int cells = columns > 0 ? std::clamp(columns - kBeside, 1, kCells) : kCells;
+    const std::string bar = draw_bar(fraction, cells, terminal.blocks);
+    terminal.write(done == total ? "\r\x1b[K" : fmt::format("\r{} {:3} %\x1b[K", bar, percent));
   };
 }
 

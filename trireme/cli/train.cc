@@ -237,7 +237,7 @@ void show_warnings(std::string_view line) {
 }
 
 Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
-  const auto progress = make_progress_bar(stderr_is_terminal(), args.verbose);
+  const auto progress = make_progress_bar(stderr_terminal(), args.verbose);
   train::InProcessOptions options;
   options.job = prepared.job;
   options.run_dir = prepared.folder.path;

@@ -160,7 +160,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
     if (run.finished_before) co_return Status();
     context.connected = std::move(*connected);
   }
-  const auto progress = make_progress_bar(stderr_is_terminal(), run.args.verbose);
+  const auto progress = make_progress_bar(stderr_terminal(), run.args.verbose);
   context.rt = &rt;
   context.job = *job;
   context.run_dir = run.run_dir;
