@@ -43,10 +43,10 @@ TEST(FinalTable, ShowsWhereTheTimeOfEveryWorkerWent) {
   EXPECT_EQ(final_table(summary()),
             R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 82.0 % (one worker predicted), communication efficiency 90.0 %
 step 10 ms measured, 9 ms predicted (-10 %, not calibrated: run trireme calibrate); 1.0 MiB sent per step and worker
-worker     steps    compute    exposed    waiting  for rank       data       sent
-     0       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB
-     1       400     3.25 s     500 ms     250 ms         2       1 ms  400.0 MiB  lost
-     2       400     3.25 s     500 ms       0 ns         -       1 ms  400.0 MiB
+worker  steps  compute  exposed  waiting  for rank  data       sent
+     0    400   3.25 s   500 ms   250 ms         2  1 ms  400.0 MiB
+     1    400   3.25 s   500 ms   250 ms         2  1 ms  400.0 MiB  lost
+     2    400   3.25 s   500 ms     0 ns         -  1 ms  400.0 MiB
 staleness of updates: mean 1.50, at most 12 clocks
      0  ############################## 60.0 %
      1  ###############                30.0 %
@@ -54,6 +54,18 @@ staleness of updates: mean 1.50, at most 12 clocks
 drift: replicas are 2.0 % of the weights' length away from their mean
 lost on the way: worker 1
 )");
+}
+
+TEST(FinalTable, LeavesColumnsOutWhereTheTerminalIsNarrow) {
+  const auto row = [](int columns) {
+    const std::string text = final_table(summary(), columns);
+    const std::size_t at = text.find("worker  ");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(row(80), "worker  steps  compute  exposed  waiting  for rank  data       sent");
+  EXPECT_EQ(row(60), "worker  steps  compute  exposed  waiting       sent");
+  EXPECT_EQ(row(40), "worker  compute  exposed  waiting");
+  EXPECT_EQ(row(10), "worker  compute");
 }
 
 TEST(FinalTable, SaysWhatThePredictionIsMadeOf) {

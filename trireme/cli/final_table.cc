@@ -8,7 +8,7 @@
 namespace trireme::cli {
 namespace {
 
-// Replicas further apart than this share of the weights' length rarely have a good mean.
+// Replicas further apart than this fraction of the weights' length rarely have a good mean.
 constexpr double kLargeDrift = 0.1;
 constexpr double kSmallDrift = 5e-4;  // not worth a line
 constexpr int kMostWorkers = 32;      // rows; the rest is in summary.json
@@ -16,7 +16,7 @@ constexpr int kMostBars = 16;         // rows of the histogram
 constexpr int kBarCells = 30;
 
 std::string seconds(double s) { return format_duration(from_seconds(s)); }
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
 std::string head_line(const Json& s) {
   std::string text = fmt::format("{} workers", s.value("workers", 0));
@@ -42,24 +42,63 @@ std::string head_line(const Json& s) {
   return text;
 }
 
-std::string worker_rows(const Json& workers) {
+struct Column {
+  const char* title;
+  std::string (*cell)(const Json& worker);
+  int spared;  // the highest goes first where the table is wider than the terminal; 0: never
+};
+constexpr Column kColumns[] = {
+    {"worker", [](const Json& w) { return fmt::format("{}", w.value("worker", 0)); }, 0},
+    {"steps", [](const Json& w) { return fmt::format("{}", w.value("steps", std::int64_t{0})); }, 3},
+    {"compute", [](const Json& w) { return seconds(w.value("compute_seconds", 0.0)); }, 0},
+    {"exposed", [](const Json& w) { return seconds(w.value("exposed_comm_seconds", 0.0)); }, 1},
+    {"waiting", [](const Json& w) { return seconds(w.value("waiting_seconds", 0.0)); }, 2},
+    {"for rank",
+     [](const Json& w) {
+       const Json who = w.value("waits_for", Json());
+       return who.is_null() ? std::string("-") : who.dump();
+     },
+     5},
+    {"data", [](const Json& w) { return seconds(w.value("data_wait_seconds", 0.0)); }, 6},
+    {"sent",
+     [](const Json& w) { return format_bytes(static_cast<std::uint64_t>(w.value("bytes_sent", 0.0))); }, 4},
+};
+constexpr std::size_t kNumColumns = std::size(kColumns);
+
+// Columns are as wide as their widest cell. What a narrow terminal has no room for is in summary.json.
+std::string worker_rows(const Json& workers, int columns) {
   if (workers.empty()) return "";
-  std::string text = fmt::format("{:>6} {:>9} {:>10} {:>10} {:>10} {:>9} {:>10} {:>10}\n", "worker", "steps",
-                                 "compute", "exposed", "waiting", "for rank", "data", "sent");
-  int shown = 0;
-  for (const Json& w : workers) {
-    if (++shown > kMostWorkers) break;
-    const Json who = w.value("waits_for", Json());
-    text +=
-        fmt::format("{:>6} {:>9} {:>10} {:>10} {:>10} {:>9} {:>10} {:>10}{}\n", w.value("worker", 0),
-                    w.value("steps", std::int64_t{0}), seconds(w.value("compute_seconds", 0.0)),
-                    seconds(w.value("exposed_comm_seconds", 0.0)), seconds(w.value("waiting_seconds", 0.0)),
-                    who.is_null() ? "-" : who.dump(), seconds(w.value("data_wait_seconds", 0.0)),
-                    format_bytes(static_cast<std::uint64_t>(w.value("bytes_sent", 0.0))),
-                    w.value("lost", false) ? "  lost" : "");
+  const std::size_t shown = std::min<std::size_t>(workers.size(), kMostWorkers);
+  std::size_t widths[kNumColumns];
+  for (std::size_t c = 0; c < kNumColumns; ++c) {
+    widths[c] = std::string_view(kColumns[c].title).size();
+    for (std::size_t w = 0; w < shown; ++w)
+      widths[c] = std::max(widths[c], kColumns[c].cell(workers[w]).size());
   }
-  if (shown > kMostWorkers)
-    text += fmt::format("   and {} more, in summary.json\n", workers.size() - kMostWorkers);
+  bool some_lost = false;
+  for (std::size_t w = 0; w < shown; ++w) some_lost = some_lost || workers[w].value("lost", false);
+  constexpr std::size_t kGap = 2, kLost = 6;
+  const auto width_with = [&](int spared) {
+    std::size_t width = some_lost ? kLost : 0;
+    for (std::size_t c = 0; c < kNumColumns; ++c)
+      if (kColumns[c].spared < spared) width += widths[c] + kGap;
+    return width - kGap;
+  };
+  int spared = kNumColumns;
+  while (columns > 0 && spared > 1 && width_with(spared) > static_cast<std::size_t>(columns)) --spared;
+  const auto line = [&](const auto& cell_of) {
+    std::string text;
+    for (std::size_t c = 0; c < kNumColumns; ++c)
+      if (kColumns[c].spared < spared)
+        text += fmt::format("{:>{}}", cell_of(kColumns[c]), widths[c] + (text.empty() ? 0 : kGap));
+    return text;
+  };
+  std::string text = line([](const Column& c) { return std::string(c.title); }) + "\n";
+  for (std::size_t w = 0; w < shown; ++w)
+    text += line([&](const Column& c) { return c.cell(workers[w]); }) +
+            (workers[w].value("lost", false) ? "  lost\n" : "\n");
+  if (workers.size() > shown)
+    text += fmt::format("   and {} more, in summary.json\n", workers.size() - shown);
   return text;
 }
 
@@ -115,9 +154,9 @@ std::string drift_line(const Json& s) {
 
 }  // namespace
 
-std::string final_table(const Json& s) {
+std::string final_table(const Json& s, int columns) {
   if (s.value("workers", 1) < 2) return "";
-  std::string text = head_line(s) + worker_rows(s.value("per_worker", Json::array())) +
+  std::string text = head_line(s) + worker_rows(s.value("per_worker", Json::array()), columns) +
                      staleness_rows(s.value("staleness", Json::object())) + drift_line(s);
   if (const Json lost = s.value("lost_workers", Json::array()); !lost.empty())
     text += fmt::format("lost on the way: worker{} {}\n", lost.size() == 1 ? "" : "s", list_of(lost));
