@@ -49,7 +49,7 @@ TEST(Mpirun, EveryTransportEndsInTheHashOfFourLocalWorkers) {
     const Json summary = w.json(transport + "/summary.json");
     EXPECT_EQ(summary.value("transport", ""), transport == "auto" ? "shm" : transport);
     EXPECT_EQ(summary.value("workers", 0), 4);
-    EXPECT_EQ(count_of(ran.out, "of the test samples right"), 1U) << "only one rank reports\n" << ran.out;
+    EXPECT_EQ(count_of(ran.out, "Test accuracy "), 1U) << "only one rank reports\n" << ran.out;
     EXPECT_EQ(count_of(ran.err, "4 workers over"), 1U) << "only one rank shows progress\n" << ran.err;
   }
 }

@@ -139,7 +139,7 @@ TEST(Agreements, ALostServerIsNamedAndTheSameCommandGoesOn) {
   EXPECT_NE(stopped.err.find("rank 0, 1: [comm] server 0 (rank 2) was lost in "), std::string::npos)
       << stopped.err;
   EXPECT_NE(stopped.err.find("server 0 (rank 2): died by signal 9"), std::string::npos) << stopped.err;
-  EXPECT_NE(stopped.err.find("goes on from the last checkpoint"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("resumes from the last checkpoint"), std::string::npos) << stopped.err;
   const Ran resumed = w.run(args);
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_finished(w);

@@ -42,7 +42,7 @@ TEST(Hosts, ThreeRanksEndInTheHashOfOneWorker) {
   EXPECT_EQ(summary.value("transport", ""), "tcp");
   EXPECT_EQ(summary.value("parameters_sha256", "-"),
             w.json("alone/summary.json").value("parameters_sha256", ""));
-  EXPECT_NE(ran.out.find("of the test samples right"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("Test accuracy "), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("3 workers, bsp over tcp"), std::string::npos) << ran.out;
   for (const char* host : {"127.0.0.1\n", "127.0.0.2\n", "127.0.0.3\n"})
     EXPECT_NE(w.read("reached").find(host), std::string::npos) << host;

@@ -25,7 +25,7 @@ TEST_P(LostWorker, TheOthersGoOnAndTheLossIsTold) {
       });
   ASSERT_GT(killed, 0);
   ASSERT_EQ(ran.code, 0) << ran.err;
-  EXPECT_NE(ran.err.find("worker 2 died by signal 9; the others went on without it"), std::string::npos)
+  EXPECT_NE(ran.err.find("worker 2 died by signal 9; the others continued without it"), std::string::npos)
       << ran.err;
   EXPECT_NE(ran.out.find("lost on the way: worker 2"), std::string::npos) << ran.out;
   const Json summary = w.json("run/summary.json");

@@ -102,7 +102,7 @@ TEST_P(ProcessFaults, EveryOtherRankNamesCulpritOperationAndReason) {
     }
     EXPECT_NE(failure.value("reason", "").find(c.reason), std::string::npos) << failure.dump();
   }
-  EXPECT_NE(ran.err.find("goes on from the last checkpoint"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("resumes from the last checkpoint"), std::string::npos) << ran.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ProcessFaults,

@@ -5,6 +5,7 @@
 #include "trireme/agree/agree.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/final_line.h"
 #include "trireme/cli/final_table.h"
 #include "trireme/cli/last_lines.h"
 #include "trireme/cli/load_data.h"
@@ -23,23 +24,16 @@ namespace {
 
 using runtime::Task;
 
-// The summary as people like it.
-std::string final_line(const Json& s, const std::string& run_dir) {
-  if (!s.value("finished", false))
-    return fmt::format(
-        "Stopped after step {}; nothing is lost: the same command goes on from there. Results: {}",
-        s.value("steps", 0), run_dir);
-  const std::string task = s.value("task", "classify");
-  const double loss = s.value("test_loss", 0.0), accuracy = 100 * s.value("test_accuracy", 0.0);
-  std::string result = fmt::format("{:.2f} % of the test samples right", accuracy);
-  if (task == "language")
-    result = fmt::format("Test loss {:.4f} nats per token ({:.2f} % right)", loss, accuracy);
-  if (task == "reconstruct") result = fmt::format("Test loss {:.4f} per sample", loss);
-  if (!s.contains("test_loss"))
-    result = fmt::format("No test samples (data.test = 0); training loss {:.4f}", s.value("train_loss", 0.0));
-  return fmt::format("{} after {} steps in {} ({} samples/s). Results: {}", result, s.value("steps", 0),
-                     format_duration(from_seconds(s.value("wall_seconds", 0.0))),
-                     format_count(s.value("samples_per_second", 0.0)), run_dir);
+// "rank 1" of the first that failed by itself, for those that had to be killed; empty: none did.
+std::string first_failed(const std::vector<launch::RankExit>& exits) {
+  for (std::size_t r = 0; r < exits.size(); ++r)
+    if (!exits[r].status.ok() && !exits[r].killed_by_launcher) return fmt::format("rank {}", r);
+  return "";
+}
+
+std::string how_killed(const std::string& culprit, TimeNs grace) {
+  return fmt::format("still running {:.0f} s after {}; killed by the launcher", to_seconds(grace),
+                     culprit.empty() ? "the job ended" : culprit + " failed");
 }
 
 // What a rank that could write no error file said last: out of memory, or of descriptors.
@@ -81,7 +75,7 @@ std::string best_line(const Json& s, const std::string& run_dir) {
 
 // What each rank said or how it ended; ranks that say the same share a line.
 Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
-                              const std::vector<launch::RankExit>& exits) {
+                              const std::vector<launch::RankExit>& exits, TimeNs grace) {
   Code code = Code::kPeerLost;
   ErrorContext first;                                      // that names a culprit
   std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
@@ -95,7 +89,7 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
       if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
       if (json.ok()) take_context(*json, static_cast<int>(r), first);
     } else if (e.killed_by_launcher) {
-      what = "did not answer and was ended";
+      what = how_killed(first_failed(exits), grace);
     } else if (e.status.signal != 0) {
       what = fmt::format("died by signal {}", e.status.signal);
       if (!first.peer) first.peer = static_cast<int>(r), first.reason = what;
@@ -118,21 +112,21 @@ Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& fold
   std::string text = "[launch] the job failed:";
   for (const auto& [what, ranks] : lines) text += fmt::format("\n  {}: {}", ranks, what);
   // What is wrong with the command stays wrong.
-  const char* again = code == Code::kInvalid ? "" : "the same command goes on from the last checkpoint; ";
+  const char* again = code == Code::kInvalid ? "" : "the same command resumes from the last checkpoint; ";
   text += fmt::format("\n{}logs: {}/log", again, folder.path);
   co_return Status(code, text, first);
 }
 
 // Those that were lost while the job went on; empty: somebody failed whom the job cannot spare.
 std::optional<std::string> tell_lost(const std::vector<launch::RankExit>& exits,
-                                     const std::vector<bool>& expendable) {
+                                     const std::vector<bool>& expendable, TimeNs grace) {
   std::string text;
   for (std::size_t r = 0; r < exits.size(); ++r) {
     const launch::RankExit& e = exits[r];
     if (e.status.ok()) continue;
     if (!exits[0].status.ok() || r >= expendable.size() || !expendable[r]) return std::nullopt;
-    text += fmt::format("worker {} {}; the others went on without it\n", r,
-                        e.killed_by_launcher   ? "did not answer and was ended"
+    text += fmt::format("worker {} {}; the others continued without it\n", r,
+                        e.killed_by_launcher   ? how_killed("", grace)
                         : e.status.signal != 0 ? fmt::format("died by signal {}", e.status.signal)
                                                : fmt::format("ended with code {}", e.status.code));
   }
@@ -156,11 +150,12 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(spec.rendezvous));
   const std::string rendezvous = spec.rendezvous;
   const std::vector<bool> expendable = spec.expendable;
+  const TimeNs grace = spec.grace;
   Result<std::vector<launch::RankExit>> exits = co_await launch::launch_local(rt, std::move(spec));
   (void)co_await rt.files().remove_all(rendezvous);
   if (!exits.ok()) co_return exits.status();
-  const std::optional<std::string> lost = tell_lost(*exits, expendable);
-  if (!lost) co_return co_await describe_failure(rt, folder, train::roles_of(job), *exits);
+  const std::optional<std::string> lost = tell_lost(*exits, expendable, grace);
+  if (!lost) co_return co_await describe_failure(rt, folder, train::roles_of(job), *exits, grace);
   std::fputs(lost->c_str(), stderr);
   Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
   if (!bytes.ok()) co_return bytes.status();
@@ -354,9 +349,7 @@ std::vector<bool> expendable_ranks(const train::Job& job) {
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
   std::FILE* out = args.json ? stderr : stdout;
   std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
-  if (summary.value("finished", false)) std::fputs(best_line(summary, run_dir).c_str(), out);
-  if (!args.quiet) std::fputs(final_table(summary).c_str(), out);
-  std::fputs(last_lines(summary, args.quiet).c_str(), out);
+  if (!args.quiet) std::fputs(final_table(summary, stdout_columns()).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }

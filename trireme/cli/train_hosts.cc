@@ -77,7 +77,7 @@ Task<std::string> last_line(runtime::Runtime& rt, std::string path) {
 std::string how_it_ended(const launch::RemoteSpec& spec, const launch::RankExit& e, const std::string& host,
                          const std::string& said) {
   const std::string tail = said.empty() ? "" : ": " + said;
-  if (e.killed_by_launcher) return "did not answer and was ended";
+  if (e.killed_by_launcher) return "still running after another rank ended; killed by the launcher";
   if (e.status.signal != 0) return fmt::format("{} died by signal {}", spec.ssh[0], e.status.signal);
   if (e.status.code == 255)
     return fmt::format("'{}' could not reach the host{}; try: {} {} true", spec.ssh[0], tail, spec.ssh[0],
@@ -105,7 +105,7 @@ Task<Status> describe(runtime::Runtime& rt, const launch::RemoteSpec& spec, cons
     if (said.starts_with(prefix)) said.erase(0, prefix.size());
     text += fmt::format("\n  rank {} on {}: {}", r, host, how_it_ended(spec, exits[r], host, said));
   }
-  text += "\nthe same command goes on from the last checkpoint";
+  text += "\nthe same command resumes from the last checkpoint";
   co_return Status(code, text);
 }
 
