@@ -2,6 +2,7 @@
 // is in bench_server.cc, `bench train` and `bench kernels` in bench_train.cc, `bench codec` in
 // bench_codec.cc.
 #include <cstdio>
+#include <utility>
 
 #include "trireme/cli/bench/driver.h"
 #include "trireme/cli/bench/plot.h"
@@ -115,8 +116,9 @@ Task<Status> load_models(runtime::Runtime& rt, BenchArgs& args) {
 Task<Status> measure(runtime::Runtime& rt, BenchArgs& args, std::string dir, Status& plotted,
                      bench::Report& report) {
   TR_CO_RETURN_IF_ERROR(co_await load_models(rt, args));
-  std::function<void(const bench::Row&)> on_row = [&args](const bench::Row& row) {
+  std::function<void(const bench::Row&)> on_row = [&args, first = true](const bench::Row& row) mutable {
     if (args.json) return;
+    if (std::exchange(first, false)) std::fputs(bench::table_header(args.options).c_str(), stdout);
     std::fputs(bench::table_row(row, args.options).c_str(), stdout);
     std::fflush(stdout);
   };
@@ -148,7 +150,6 @@ int run_bench_command(BenchArgs& args) {
     print_error(status);
     return kExitUsage;
   }
-  if (!args.json) std::fputs(bench::table_header(args.options).c_str(), stdout);
   runtime::RealOptions real;
   real.name = "bench";
   real.spin_ns = 0;  // the driver takes no processor from the ranks
@@ -178,44 +179,49 @@ std::function<int()> add_bench(CLI::App& app) {
   std::vector<std::string> transports;
   for (const net::TransportRow& row : net::transport_table()) transports.emplace_back(row.name);
   app.add_option("collective", args->collective,
-                 "allreduce, reduce, broadcast, gather, scatter, allgather, "
+                 "What to measure: allreduce, reduce, broadcast, gather, scatter, allgather, "
                  "reduce_scatter, all_to_all or barrier; or server: parameter servers");
-  app.add_option("--world", args->worlds, "Numbers of ranks, e.g. 2,4,8")->capture_default_str();
+  app.add_option("--world", args->worlds, "Numbers of ranks, such as 2,4,8")->capture_default_str();
   app.add_option("--workers", args->server.workers, "server: numbers of workers")->capture_default_str();
   app.add_option("--servers", args->server.servers, "server: numbers of servers")->capture_default_str();
-  app.add_option("--bytes", args->sizes, "Sizes: 1K,64K or 1K..64M (times 4) or 1K..64M*2")
+  app.add_option("--bytes", args->sizes, "Sizes: 1K,64K; 1K..64M (times 4); or 1K..64M*2")
       ->capture_default_str();
-  app.add_option("--transport", o.own.transport, "How our ranks reach each other")
+  app.add_option("--transport", o.own.transport, "Transport between our ranks")
       ->check(CLI::IsMember(transports))
       ->capture_default_str();
-  app.add_option("--against", args->against, "Peers to measure beside: mpi, gloo or mpi,gloo");
-  app.add_option("--algorithm", o.algorithm, "Our algorithm (default: the choice by price)");
+  app.add_option("--against", args->against, "Libraries to measure in the same run: mpi, gloo or mpi,gloo");
+  app.add_option("--algorithm", o.algorithm, "Our algorithm. Default: the cheapest by prediction");
   auto* in = app.add_flag("--in-place", args->in_place, "The result replaces the input (default)");
-  app.add_flag("--out-of-place", args->out_of_place, "Input and result are different memory")->excludes(in);
-  app.add_option("--repeats", o.repeats, "Rounds over the sides")
-      ->check(CLI::Range(1, 1000))
+  app.add_flag("--out-of-place", args->out_of_place, "Input and result are in different memory")
+      ->excludes(in);
+  app.add_option("--repeats", o.repeats, "Number of rounds over the sides")
+      ->check(integer_in(1, 1000))
       ->capture_default_str();
-  app.add_option("--seconds", o.seconds, "Time to spend on measuring, about")->check(above_zero());
-  app.add_option("--buffers", args->buffers, "Where our tensors live: heap, or shared (of Group::allocate)")
+  app.add_option("--seconds", o.seconds, "Approximate seconds to spend on measuring")->check(above_zero());
+  app.add_option("--buffers", args->buffers, "Memory of our tensors: heap, or shared (of Group::allocate)")
       ->check(CLI::IsMember({"heap", "shared"}));
-  app.add_option("--spin-us", args->spin_us, "Our ranks spin at most this long before they block")
+  app.add_option("--spin-us", args->spin_us, "Microseconds that our ranks spin before they block")
       ->check(zero_or_more());
-  app.add_option("--mpi-args", args->mpi_args, "Flags for mpirun (default: several settings are tried)");
+  app.add_option("--mpi-args", args->mpi_args, "Flags for mpirun. Default: several settings are tried");
   app.add_option("--mpirun", o.peers.mpirun, "Open MPI's launcher")->capture_default_str();
-  app.add_option("--python", o.peers.python, "A Python with PyTorch (default: $TRIREME_PYTHON, python3)");
+  app.add_option("--python", o.peers.python,
+                 "Python interpreter with PyTorch. Default: $TRIREME_PYTHON, or python3");
   app.add_option("--peers", o.peers.peers_dir,
                  "Folder of bench_mpi_collectives and bench_gloo_collectives.py");
   app.add_option("--coordinator", o.own.coordinator, "tcp: HOST:PORT where rank 0 listens");
-  app.add_flag("--insecure", o.own.insecure, "tcp: listen beyond loopback, unencrypted");
-  app.add_option("--rank-prefix", args->rank_prefix, "Put before every rank's command; {rank} is its number");
+  app.add_flag("--insecure", o.own.insecure,
+               "tcp: listen beyond loopback although connections are not encrypted");
+  app.add_option("--rank-prefix", args->rank_prefix,
+                 "Words before every rank's command; {rank} is its number");
   app.add_option("--calibration", args->calibration,
-                 "Calibration for prediction and bound (default: the stored one)");
-  app.add_option("--gbit", args->gbit, "Bandwidth of the link for prediction and bound, in Gbit/s of payload")
+                 "Calibration file for prediction and bound. Default: what trireme calibrate stored");
+  app.add_option("--gbit", args->gbit, "Bandwidth of the link in Gbit/s of payload, for prediction and bound")
       ->check(above_zero());
-  app.add_option("--latency-us", args->latency_us, "Latency of the link for prediction and bound")
+  app.add_option("--latency-us", args->latency_us,
+                 "Latency of the link in microseconds, for prediction and bound")
       ->check(zero_or_more());
-  app.add_option("--plot", args->plot, "Draw the times to FILE.svg or FILE.png (needs gnuplot)");
-  app.add_flag("--check", args->check, "Exit with 1 when a goal is missed by more than the spread");
+  app.add_option("--plot", args->plot, "Plot the times to FILE.svg or FILE.png (needs gnuplot)");
+  app.add_flag("--check", args->check, "Exit code 1 when a goal is missed by more than the spread");
   app.add_flag("--json", args->json, "Print the rows as JSON");
   app.footer("Ratios above 1 mean that ours is faster. How it is measured: docs/bench.md");
   // Each runs when its own subcommand was parsed and does nothing otherwise.

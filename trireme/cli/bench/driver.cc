@@ -31,12 +31,13 @@ class World {
 
  private:
   Task<Status> start();
-  Task<void> start_mpi();
+  Task<Status> start_mpi();
   Task<std::vector<std::vector<double>>> try_settings(std::uint64_t bytes);
   Task<void> choose_mpi(std::uint64_t bytes);
   Task<Status> measure_point(std::uint64_t bytes, Row& row);
   Task<void> stop();
-  void lose(const char* side, const Status& why);
+  Status lose(const char* side, const Status& why);
+  Status absent(const char* side, const Status& why);
   Work work_for(std::uint64_t bytes, const Side& side) const;
   int calls_for(double call_us, std::uint64_t bytes) const;
   NamedSide* mpi_side_now();  // null: none works
@@ -78,8 +79,26 @@ int World::calls_for(double call_us, std::uint64_t bytes) const {
   return static_cast<int>(std::clamp(slice / per_call, double{kLeastCalls}, double{kMostCalls}));
 }
 
-void World::lose(const char* side, const Status& why) {
+// While it is measured a side may be lost at one point or world: a row without it, with the reason.
+Status World::lose(const char* side, const Status& why) {
   report_.absent.push_back({side, world_, why.message()});
+  return {};
+}
+
+// A side that was asked for and does not even start in the first world is not there.
+Status World::absent(const char* side, const Status& why) {
+  if (!report_.rows.empty()) return lose(side, why);
+  if (std::string_view(side) == "mpi")
+    return error(
+        Code::kUnavailable,
+        "[bench] --against mpi: Open MPI does not run ({}); install it, then build again: apt install "
+        "openmpi-bin libopenmpi-dev; or leave out --against mpi",
+        why.message());
+  return error(
+      Code::kUnavailable,
+      "[bench] --against gloo: PyTorch's Gloo does not run ({}); install it: {} -m pip install torch; "
+      "or name a Python that has it with --python, or leave out --against gloo",
+      why.message(), o_.peers.python);
 }
 
 Task<Status> World::start() {
@@ -87,21 +106,19 @@ Task<Status> World::start() {
   auto side = co_await start_side(rt_, std::move(own));
   if (!side.ok()) co_return side.status();
   ours_ = std::move(*side);
-  if (wants(o_, "mpi")) {
-    co_await start_mpi();
-  }
+  if (wants(o_, "mpi")) TR_CO_RETURN_IF_ERROR(co_await start_mpi());
   if (wants(o_, "gloo")) {
     SideSpec spec = gloo_side(o_.peers, world_, dir_);
     auto gloo = co_await start_side(rt_, std::move(spec));
     if (gloo.ok())
       gloo_ = std::move(*gloo);
     else
-      lose("gloo", gloo.status());
+      TR_CO_RETURN_IF_ERROR(absent("gloo", gloo.status()));
   }
   co_return Status();
 }
 
-Task<void> World::start_mpi() {
+Task<Status> World::start_mpi() {
   Status first;
   int index = 0;
   for (const MpiSetting& setting : mpi_settings(o_.peers, o_.kind)) {
@@ -112,7 +129,7 @@ Task<void> World::start_mpi() {
     else if (first.ok())
       first = side.status();
   }
-  if (mpi_.empty()) lose("mpi", first);
+  co_return mpi_.empty() ? absent("mpi", first) : Status();
 }
 
 // Times of every setting at one size, round by round. Settings that fail are ended.
@@ -195,7 +212,7 @@ Task<Status> World::measure_point(std::uint64_t bytes, Row& row) {
     if (c.side == ours_.get()) continue;
     const bool is_gloo = c.side == gloo_.get();
     if (!c.failure.ok()) {
-      lose(is_gloo ? "gloo" : "mpi", c.failure);
+      TR_CO_RETURN_IF_ERROR(lose(is_gloo ? "gloo" : "mpi", c.failure));
       (is_gloo ? gloo_ : mpi->side).reset();
       continue;
     }
@@ -208,14 +225,18 @@ Task<Status> World::measure_point(std::uint64_t bytes, Row& row) {
 }
 
 Task<void> World::stop() {
-  co_await ours_->stop();
+  if (ours_ != nullptr) co_await ours_->stop();
   if (gloo_ != nullptr) co_await gloo_->stop();
   for (NamedSide& mpi : mpi_)
     if (mpi.side != nullptr) co_await mpi.side->stop();
 }
 
 Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
-  TR_CO_RETURN_IF_ERROR(co_await start());
+  const Status started = co_await start();
+  if (!started.ok()) {
+    co_await stop();
+    co_return started;
+  }
   const Models models = o_.models(world_);
   for (const std::uint64_t bytes : o_.sizes) {
     chosen_.clear();
