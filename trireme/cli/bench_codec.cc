@@ -11,6 +11,7 @@
 #include "trireme/cli/bench/sizes.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/commands.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/codec/codec.h"
 #include "trireme/comm/device_format.h"
 #include "trireme/runtime/real/real_runtime.h"
@@ -128,20 +129,20 @@ int run_codec_bench(const CodecBenchArgs& args) {
 }  // namespace
 
 std::function<int()> add_bench_codec(CLI::App& bench) {
-  CLI::App* app =
-      bench.add_subcommand("codec", "Codecs on one core or a GPU: encode with error feedback, and decode.");
+  CLI::App* app = bench.add_subcommand(
+      "codec", "Measure codecs on one core or a GPU: encoding with error feedback, decoding.");
   auto args = std::make_shared<CodecBenchArgs>();
   app->add_option("--codecs", args->codecs,
-                  "Names, separated by commas (default: all; trireme inspect codecs)");
-  app->add_option("--sizes", args->sizes, "Bytes of gradients")->capture_default_str();
-  app->add_option("--fraction", args->options.fraction, "topk, randomk, threshold: share of the values")
+                  "Codecs, separated by commas (trireme inspect codecs). Default: all");
+  app->add_option("--sizes", args->sizes, "Sizes of the gradients")->capture_default_str();
+  app->add_option("--fraction", args->options.fraction, "topk, randomk, threshold: fraction of the values")
       ->capture_default_str();
-  app->add_option("--bits", args->options.bits, "qsgd: 2, 4 or 8")->capture_default_str();
-  app->add_option("--device", args->device, "cpu, or cuda: those that have kernels there")
+  app->add_option("--bits", args->options.bits, "qsgd: bits per value, 2, 4 or 8")->capture_default_str();
+  app->add_option("--device", args->device, "Device: cpu; or cuda, for codecs that have kernels there")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app->add_option("--repeats", args->repeats, "Rounds; the best counts")
-      ->check(CLI::Range(1, 1000))
+  app->add_option("--repeats", args->repeats, "Number of rounds; the best counts")
+      ->check(integer_in(1, 1000))
       ->capture_default_str();
   app->add_flag("--json", args->json, "Print the rows as JSON");
   return [app, args] { return app->parsed() ? run_codec_bench(*args) : kExitOk; };

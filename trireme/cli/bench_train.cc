@@ -88,8 +88,7 @@ Task<Status> check_torch(runtime::Runtime& rt, std::string python, std::string s
   Result<Bytes> read = co_await rt.files().read(script);
   if (read.ok()) co_return Status();
   co_return error(Code::kNotFound,
-                  "[bench] PyTorch's side is not there: got no '{}'; --peers names the folder that has it",
-                  script);
+                  "[bench] PyTorch's side is missing: got no '{}'; name its folder with --peers", script);
 }
 
 Task<void> bench_main(runtime::Runtime& rt, BenchTrainArgs& args, Status& status, Json& rows) {
@@ -146,13 +145,16 @@ void add_common(CLI::App& app, const std::shared_ptr<BenchTrainArgs>& args) {
   std::string names;
   for (const bench::Workload& w : bench::workload_table())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", w.name);
-  app.add_option("--workloads", args->workloads, "Which, separated by commas (default: all): " + names);
-  app.add_option("--device", args->options.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--dtype", args->dtypes,
-                 "f32, bf16 or both (default: bf16 where the processor has units for it)");
-  app.add_option("--threads", args->options.threads, "Threads of every side (default: all cores)")
-      ->check(CLI::Range(1, 1024));
-  app.add_flag("--quick", args->options.quick, "Small batches and few steps: to see that it works");
+  app.add_option("--workloads", args->workloads,
+                 "Workloads, separated by commas. Default: all. Names: " + names);
+  app.add_option("--device", args->options.device, "Device: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option(
+      "--dtype", args->dtypes,
+      "Precision: f32, bf16 or both (f32,bf16). Default: f32, and bf16 where the processor has units for it");
+  app.add_option("--threads", args->options.threads, "Threads per side. Default: all cores")
+      ->check(integer_in(1, 1024));
+  app.add_flag("--quick", args->options.quick, "Small batches and few steps, to see that it works");
   app.add_flag("--json", args->json, "Print the rows as JSON");
 }
 
@@ -179,25 +181,27 @@ int run_bench_steps(const BenchStepsArgs& args) {
 
 std::function<int()> add_bench_train(CLI::App& bench) {
   CLI::App* app =
-      bench.add_subcommand("train", "Training steps, ours against PyTorch's, and where their time goes.");
+      bench.add_subcommand("train", "Measure training steps against PyTorch's, and where their time goes.");
   auto args = std::make_shared<BenchTrainArgs>();
   args->options.threads = 0;
   add_common(*app, args);
-  app->add_option("--against", args->against, "torch: PyTorch in the same run, eager and compiled");
+  app->add_option("--against", args->against, "torch: measure PyTorch in the same run, eager and compiled");
   app->add_option("--python", args->options.python,
-                  "A Python with PyTorch (default: $TRIREME_PYTHON, python3)");
-  app->add_option("--peers", args->peers, "Folder of bench_torch_steps.py (default: beside the binary)");
-  app->add_flag("--no-compile", args->no_compile, "Leave torch.compile out");
-  app->add_option("--ahead", args->options.ahead,
-                  "Start PyTorch's processes of all lines first, that many at a time; they wait until their "
-                  "line is measured (default: each starts with its line)")
-      ->check(CLI::Range(1, 256));
+                  "Python interpreter with PyTorch. Default: $TRIREME_PYTHON, or python3");
+  app->add_option("--peers", args->peers,
+                  "Folder of bench_torch_steps.py. Default: the folder of the binary");
+  app->add_flag("--no-compile", args->no_compile, "Do not measure torch.compile");
+  app->add_option(
+         "--ahead", args->options.ahead,
+         "Start the PyTorch processes of all rows first, this many at a time; they wait until their row is "
+         "measured. Default: each starts with its row")
+      ->check(integer_in(1, 256));
   app->add_flag("--no-ceiling", args->no_ceiling, "Do not measure every heavy kernel alone");
   app->add_flag("--profile", args->options.profile, "Print where the time of a step goes, by op");
-  app->add_option("--rounds", args->options.rounds, "Rounds over the sides")
-      ->check(CLI::Range(1, 1000))
+  app->add_option("--rounds", args->options.rounds, "Number of rounds over the sides")
+      ->check(integer_in(1, 1000))
       ->capture_default_str();
-  app->add_option("--seconds", args->options.seconds, "Length of a side's round, about")
+  app->add_option("--seconds", args->options.seconds, "Approximate seconds per side and round")
       ->check(above_zero())
       ->capture_default_str();
   app->footer("A ratio above 1 means that ours is faster. How it is measured: docs/bench.md");
@@ -206,7 +210,7 @@ std::function<int()> add_bench_train(CLI::App& bench) {
 
 std::function<int()> add_bench_kernels(CLI::App& bench) {
   CLI::App* app = bench.add_subcommand(
-      "kernels", "Every heavy kernel of those steps alone, against this machine's peak.");
+      "kernels", "Measure every heavy kernel of those steps alone, against this machine's peak.");
   auto args = std::make_shared<BenchTrainArgs>();
   args->kernels = true;
   args->options.threads = 0;

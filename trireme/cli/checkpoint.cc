@@ -99,9 +99,11 @@ struct Row {
   bool takes_two;
 };
 constexpr Row kRows[] = {
-    {"info", "What a checkpoint or a .safetensors file holds.", info, false},
-    {"verify", "Read every file, check every hash, look for values that are not finite.", verify, false},
-    {"diff", "Compare two, tensor by tensor. Exit code 0: equal bit for bit; 1: different.", diff, true},
+    {"info", "Show what a checkpoint or a .safetensors file holds.", info, false},
+    {"verify", "Read every file, check every hash, look for values that are not finite (NaN, infinity).",
+     verify, false},
+    {"diff", "Compare two checkpoints tensor by tensor. Exit code 0: bitwise equal; 1: different.", diff,
+     true},
 };
 constexpr const char* kPathDoc =
     "A run folder, a checkpoints folder, one step-<n> of it, or a .safetensors file";
@@ -115,7 +117,7 @@ std::function<int()> add_checkpoint(CLI::App& app) {
   for (const Row& row : kRows) {
     CLI::App* sub = app.add_subcommand(row.name, row.doc);
     sub->add_option("path", args->path, kPathDoc)->required();
-    if (row.takes_two) sub->add_option("second", args->second, "The other one")->required();
+    if (row.takes_two) sub->add_option("second", args->second, "Second checkpoint to compare")->required();
     sub->add_flag("--json", args->json, "As JSON");
     sub->callback([chosen, subcommand = row.run] { *chosen = subcommand; });
   }

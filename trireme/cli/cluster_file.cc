@@ -95,20 +95,22 @@ Result<Json> cluster_json(const ClusterArgs& args, runtime::RealRuntime& rt) {
 void add_cluster_options(CLI::App& app, ClusterArgs& args) {
   std::string names;
   for (const std::string& name : cost::topology_names()) names += names.empty() ? name : ", " + name;
-  auto* topology =
-      app.add_option("--topology", args.topology,
-                     "NAME[,KEY=VALUE...], e.g. two-level,per_rack=8,oversubscription=4; names: " + names);
-  auto* link = app.add_option("--link", args.link,
-                              "Link of a machine: BANDWIDTH[,LATENCY[,OVERHEAD]], e.g. 10gbit,25us,2us");
+  auto* topology = app.add_option(
+      "--topology", args.topology,
+      "Topology: NAME[,KEY=VALUE...], such as two-level,per_rack=8,oversubscription=4; names: " + names);
+  auto* link =
+      app.add_option("--link", args.link,
+                     "Network link of a machine: BANDWIDTH[,LATENCY[,OVERHEAD]], such as 10gbit,25us,2us");
   app.add_option("--cluster", args.cluster, "Cluster file (TOML or .json): topology, machines, links, faults")
       ->type_name("FILE")
       ->excludes(topology)
       ->excludes(link);
   app.add_option("--fault", args.faults,
-                 "KIND,KEY=VALUE,... e.g. loss,probability=0.01 or pause,rank=2,at=1ms,duration=1s; or "
-                 "RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
+                 "Inject a fault: KIND,KEY=VALUE,... such as loss,probability=0.01 or "
+                 "pause,rank=2,at=1ms,duration=1s; or "
+                 "RANK:KIND@SITE:INDEX, such as 1:kill@collective:7");
   app.add_flag("--raw-faults", args.raw_faults,
-               "No reliable layer below: lost, doubled and damaged messages are seen");
+               "Without the reliable layer: lost, duplicated and corrupted messages reach the ranks");
 }
 
 Result<bool> has_size(const ClusterArgs& args, runtime::RealRuntime& rt) {

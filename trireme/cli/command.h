@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -17,6 +18,7 @@ inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitStopped 
 
 struct Command {
   const char* name;
+  const char* group;  // heading in --help; empty: not listed
   const char* doc;
   // Adds options to `app` and returns what runs after parsing; its result is the exit code.
   std::function<int()> (*add)(CLI::App& app);
@@ -25,6 +27,10 @@ std::span<const Command> command_table();
 
 // The one place that reads the environment. Null when unset.
 const char* environment(const char* name);
+
+// An error message as it is shown on a terminal: without the "[area] " that says which folder it comes from.
+// Logs and error files keep it.
+std::string without_areas(std::string_view message);
 
 // Prints "error: ..." on standard error and returns the exit code for it.
 int print_error(const Status& status);

@@ -33,12 +33,14 @@ Task<Status> evaluate(runtime::Runtime& rt, const EvalArgs& args) {
 std::function<int()> add_eval(CLI::App& app) {
   auto args = std::make_shared<EvalArgs>();
   add_trained_options(app, args->model);
-  app.add_option("--part", args->part, "Which samples: test, validation or train")->capture_default_str();
+  app.add_option("--part", args->part, "Samples to evaluate on: test, validation or train")
+      ->capture_default_str();
   app.add_flag("--json", args->json, "As JSON");
-  app.add_flag("--quiet", args->quiet, "No progress");
+  app.add_flag("--quiet", args->quiet, "Print no progress");
   app.footer(
-      "Loss and accuracy are those of the trainer's last evaluation, bit for bit. Classifiers: counts per\n"
-      "class and which classes are taken for which. Exit code 1: no checkpoint; 2: wrong usage.");
+      "Prints loss and accuracy; for classifiers also counts per class and the confusion between classes.\n"
+      "On the same data they equal the trainer's last evaluation bit for bit. Exit code 1: no checkpoint;\n"
+      "2: wrong usage.");
   return [args] { return run_and_report("eval", [args](auto& rt) { return evaluate(rt, *args); }); };
 }
 

@@ -106,7 +106,8 @@ Json list_codecs() {
        {"paper",
         "Xie et al. 2016, Lighter-communication distributed machine learning via sufficient factor "
         "broadcasting; Zhang et al. 2017, Poseidon; Chilimbi et al. 2014, Project Adam"},
-       {"doc", "Inputs and output gradients of fully connected layers instead of their product."}});
+       {"doc",
+        "Inputs and output gradients of fully connected layers instead of the gradient, their matmul."}});
   return rows;
 }
 
@@ -116,14 +117,14 @@ struct Topic {
   Json (*list)();
 };
 constexpr Topic kTopics[] = {
-    {"ops", "Every op, with what it has.", list_ops},
-    {"models", "The model zoo: what each reads, its options and parameters.", list_models},
-    {"layers", "Kinds of layers for model.layers, with their attributes.", list_layers},
-    {"optimizers", "Optimisers, with their attributes and states.", list_optimizers},
-    {"data", "Kinds of data.", list_data},
-    {"agreements", "How replicas keep one model.", list_agreements},
-    {"codecs", "How gradients are made smaller.", list_codecs},
-    {"collectives", "Collective algorithms.", list_collectives},
+    {"ops", "List all ops: gradient, cost, layouts, devices, kernels.", list_ops},
+    {"models", "List the model zoo: inputs, options and number of parameters.", list_models},
+    {"layers", "List the kinds of layers for model.layers, with their attributes.", list_layers},
+    {"optimizers", "List the optimizers, with their attributes and states.", list_optimizers},
+    {"data", "List the kinds of data.", list_data},
+    {"agreements", "List the agreements: how replicas keep one model.", list_agreements},
+    {"codecs", "List the codecs: how gradients are compressed.", list_codecs},
+    {"collectives", "List the collective algorithms.", list_collectives},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // `trireme inspect graph [JOB|NAME]`: a job's graph as text, JSON or Graphviz input, as built, after passes,
 // or as compiled.
 #include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/exec/executor.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/serialize.h"
@@ -37,10 +38,10 @@ Result<graph::Graph> run_passes(graph::Graph g, const std::string& names, const 
     const std::string name = names.substr(at, end - at);
     at = end + 1;
     const graph::PassRow* pass = graph::find_pass(name);
+    const std::string near = did_you_mean(name, known);
     if (pass == nullptr)
-      return error(Code::kInvalid,
-                   "[inspect] no pass is called '{}'; did you mean {}? --list-passes lists all", name,
-                   joined(nearest_names(name, known)));
+      return error(Code::kInvalid, "[inspect] no pass is called '{}'{} --list-passes lists all", name,
+                   near.empty() ? ";" : near);
     graph::PassOptions options;
     if (job.train.precision == "f16") options.dtype = DType::kF16;
     Result<graph::Graph> next = pass->run(g, options);
@@ -91,20 +92,21 @@ Status run(const GraphArgs& args) {
 std::function<int()> add_inspect_graph(CLI::App& inspect) {
   auto args = std::make_shared<GraphArgs>();
   CLI::App* sub =
-      inspect.add_subcommand("graph", "The graph of a model: of training, evaluation or the update.");
+      inspect.add_subcommand("graph", "Show the graph of a model: training, evaluation or update.");
   add_inspect_source(*sub, args->model);
-  CLI::Option* train = sub->add_flag("--train", args->train, "The training graph (default)");
-  CLI::Option* eval = sub->add_flag("--eval", args->eval, "The evaluation graph")->excludes(train);
-  sub->add_flag("--update", args->update, "The optimiser's step")->excludes(train)->excludes(eval);
-  sub->add_option("--passes", args->passes, "Run these passes first, in this order: cse,fold");
+  CLI::Option* train = sub->add_flag("--train", args->train, "Show the training graph (default)");
+  CLI::Option* eval = sub->add_flag("--eval", args->eval, "Show the evaluation graph")->excludes(train);
+  sub->add_flag("--update", args->update, "Show the optimizer's step")->excludes(train)->excludes(eval);
+  sub->add_option("--passes", args->passes, "Run these passes first, in this order, such as cse,fold");
   sub->add_flag("--list-passes", args->list_passes, "List the passes instead");
   CLI::Option* json = sub->add_flag("--json", args->json, "As JSON (docs/format_graph.md)");
-  CLI::Option* dot = sub->add_flag("--dot", args->dot, "As input of Graphviz")->excludes(json);
+  CLI::Option* dot = sub->add_flag("--dot", args->dot, "As input for Graphviz")->excludes(json);
   CLI::Option* compiled =
-      sub->add_flag("--compiled", args->compiled, "Strands, kernels and places in memory, as compiled");
+      sub->add_flag("--compiled", args->compiled, "Show strands, kernels and memory offsets, as compiled");
   compiled->excludes(json)->excludes(dot);
-  sub->add_option("--threads", args->threads, "Kernel threads, for --compiled; default: those of this host")
-      ->check(CLI::Range(1, 1024))
+  sub->add_option("--threads", args->threads,
+                  "Kernel threads, for --compiled. Default: the cores of this host")
+      ->check(integer_in(1, 1024))
       ->needs(compiled);
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;

@@ -1,6 +1,7 @@
 // `trireme inspect model [JOB|NAME]`: layers, parameters, work, depth and memory of a model.
 #include "trireme/base/units.h"
 #include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/train/job_parts.h"
 #include "trireme/train/memory_estimate.h"
 
@@ -186,13 +187,16 @@ Status run(const InspectModelArgs& args) {
 std::function<int()> add_inspect_model(CLI::App& inspect) {
   auto args = std::make_shared<InspectModelArgs>();
   CLI::App* sub = inspect.add_subcommand(
-      "model", "A model by layers: parameters, work, depth, and the memory of a worker.");
+      "model", "Show a model layer by layer: parameters, work, depth, memory per worker.");
   add_inspect_source(*sub, args->model);
-  sub->add_option("--levels", args->levels, "Parts of the names that tell layers apart; 0: all")
-      ->check(CLI::Range(0, 64));
-  sub->add_option("--memory", args->memory, "Find the largest batch whose worker fits into this, like 8GiB");
-  sub->add_option("--threads", args->threads, "Kernel threads of a worker; default: its share of this host")
-      ->check(CLI::Range(1, 1024));
+  sub->add_option("--levels", args->levels,
+                  "Number of parts of layer names by which rows are grouped; 0: all")
+      ->check(integer_in(0, 64));
+  sub->add_option("--memory", args->memory,
+                  "Find the largest batch that fits into this memory per worker, such as 8GiB");
+  sub->add_option("--threads", args->threads,
+                  "Kernel threads per worker. Default: the cores of this host divided by the workers")
+      ->check(integer_in(1, 1024));
   sub->add_flag("--json", args->json, "As JSON");
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;

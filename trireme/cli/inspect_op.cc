@@ -24,9 +24,9 @@ Result<const op::OpDef*> find(const std::string& name) {
   if (const op::OpDef* def = op::find_op(name)) return def;
   std::vector<std::string_view> names;
   for (const op::OpDef* def : op::op_table()) names.push_back(def->name);
-  return error(Code::kInvalid,
-               "[inspect] unknown op: got '{}', did you mean {}? `trireme inspect ops` lists them all", name,
-               joined(nearest_names(name, names)));
+  const std::string near = did_you_mean(name, names);
+  return error(Code::kInvalid, "[inspect] no op is called '{}'{} `trireme inspect ops` lists them all", name,
+               near.empty() ? ";" : near);
 }
 
 // Values are read as JSON where they are JSON (true, 3, [1, 2]) and as text otherwise.
@@ -193,12 +193,12 @@ Status run(const OpArgs& args) {
 std::function<int()> add_inspect_op(CLI::App& inspect) {
   auto args = std::make_shared<OpArgs>();
   CLI::App* sub = inspect.add_subcommand(
-      "op", "One op: attributes, kernels, and what a call of it costs and how it may be cut.");
+      "op", "Show one op: attributes and kernels; for given inputs its cost, kernel and layouts.");
   sub->add_option("name", args->name, "Name of the op")->required();
   sub->add_option("--in", args->types, "Type of an input, in order, e.g. --in 'f32[256, 784]'");
   sub->add_option("--attr", args->attrs,
                   "An attribute, e.g. --attr transpose_b=true or --attr 'axes=[0, 1]'");
-  sub->add_option("--threads", args->threads, "Kernel threads it would run on")->check(above_zero());
+  sub->add_option("--threads", args->threads, "Kernel threads")->check(above_zero());
   sub->add_flag("--json", args->json, "As JSON");
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;

@@ -9,6 +9,7 @@
 #include "trireme/base/json.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
+#include "trireme/cli/near_names.h"
 #include "trireme/train/model_report.h"
 
 namespace trireme::cli {
@@ -45,11 +46,6 @@ struct InspectedModel {
 };
 // Reads the job file, never the data.
 Result<InspectedModel> load_inspected(const InspectSource& args);
-
-// The names that are spelled most like `name`, nearest first.
-std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string_view> names);
-// ", "-joined.
-std::string joined(std::span<const std::string> items);
 
 void print_text(std::string_view text);
 

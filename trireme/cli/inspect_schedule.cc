@@ -38,6 +38,7 @@ constexpr int kMaxProvedWorld = 33;
 constexpr std::int64_t kMaxProvedElems = 100'000;
 
 Result<collective::Kind> parse_kind(const std::string& name) {
+  if (name == "neighbours") return collective::Kind::kNeighbours;  // its name before American spelling
   std::string known;
   for (int k = 1; k <= static_cast<int>(collective::Kind::kNeighbours); ++k) {
     const auto kind = static_cast<collective::Kind>(k);
@@ -226,7 +227,8 @@ void print_text(const ScheduleArgs& args, const Inspection& i) {
                         format_duration(c.time), c.price.rounds, c.price.messages_sent,
                         bytes(c.price.bytes_per_rank), bytes(c.price.reduce_bytes_per_rank)));
     else
-      print(fmt::format("  {:<14}does not apply: {}\n", c.algorithm->name, c.applicable.message()));
+      print(fmt::format("  {:<14}does not apply: {}\n", c.algorithm->name,
+                        without_areas(c.applicable.message())));
   }
   print("  rounds: longest chain of messages; messages, sent and added: by the busiest rank\n\n");
   print(fmt::format("choice: {}\n", i.choice.reason));
@@ -321,27 +323,31 @@ runtime::Task<void> keep(runtime::Task<Status> task, Status& status) { status = 
 std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
   auto args = std::make_shared<ScheduleArgs>();
   CLI::App* sub = inspect_app.add_subcommand(
-      "schedule", "Which algorithm a collective would take, at what price and why; draws a schedule.");
-  sub->add_option("--collective", args->kind, "allreduce, broadcast... (`inspect collectives` lists them)");
-  sub->add_option("--world", args->world, "Ranks")->check(CLI::Range(1, 65536));
-  sub->add_option("--bytes", args->bytes, "Size of the data, e.g. 64K or 1MB (of one edge for neighbours)");
+      "schedule",
+      "Show which algorithm a collective would use, its predicted cost and why; draw its schedule.");
+  sub->add_option("--collective", args->kind,
+                  "Kind of collective: allreduce, broadcast... (trireme inspect collectives)");
+  sub->add_option("--world", args->world, "Number of ranks")->check(integer_in(1, 65536));
+  sub->add_option("--bytes", args->bytes, "Size of the data, such as 64K or 1MB (of one edge for neighbors)");
   sub->add_option("--dtype", args->dtype, "Element type: f32, bf16...");
-  sub->add_option("--algorithm", args->algorithm, "Prove and draw this one instead of the choice");
+  sub->add_option("--algorithm", args->algorithm, "Prove and draw this algorithm instead of the chosen one");
   sub->add_option("--root", args->root, "Root of broadcast, reduce, gather, scatter");
-  sub->add_option("--segment", args->segment, "Segment of the chain");
+  sub->add_option("--segment", args->segment, "Segment size of the chain algorithm");
   sub->add_option("--groups", args->groups,
                   "Ranks per machine (4), or the machine of every rank (0,0,1,1), for hierarchical");
   sub->add_option("--topology", args->cluster.topology,
-                  "Price by a topology, NAME[,KEY=VALUE...], as `simulate` has them");
+                  "Predict for a topology, NAME[,KEY=VALUE...], as in trireme simulate");
   sub->add_option("--link", args->cluster.link,
-                  "Link of a machine: BANDWIDTH[,LATENCY[,OVERHEAD]], e.g. 10gbit,25us,2us");
-  sub->add_flag("--peer-memory", args->peer_memory, "The transport reads peers' memory in place");
+                  "Network link of a machine: BANDWIDTH[,LATENCY[,OVERHEAD]], such as 10gbit,25us,2us");
+  sub->add_flag("--peer-memory", args->peer_memory, "Assume a transport that reads peers' memory in place");
   sub->add_option(
       "--transport", args->transport,
-      "Prices from the calibration of this transport on this host; direct: sums through shared memory");
-  sub->add_option("--calibration", args->calibration, "Calibration file; default: what `calibrate` stored");
-  sub->add_option("--latency-us", args->latency_us, "Link latency instead")->check(zero_or_more());
-  sub->add_option("--gbit", args->gbit, "Link bandwidth in Gbit/s instead")->check(above_zero());
+      "Predict by the calibration of this transport on this host; direct: sums through shared memory");
+  sub->add_option("--calibration", args->calibration,
+                  "Calibration file. Default: what trireme calibrate stored");
+  sub->add_option("--latency-us", args->latency_us, "Latency of the link in microseconds")
+      ->check(zero_or_more());
+  sub->add_option("--gbit", args->gbit, "Bandwidth of the link in Gbit/s")->check(above_zero());
   CLI::Option* draw = sub->add_option("--draw", args->draw, "Draw the schedule: text or svg")
                           ->check(CLI::IsMember({"text", "svg"}));
   sub->add_option("--out", args->out, "Write the drawing to this file")->needs(draw);

@@ -37,8 +37,9 @@ Result<model::Schedule> schedule_for(const SchedulesArgs& args) {
   for (const model::ScheduleRow& row : model::schedule_table()) names.emplace_back(row.name);
   if (std::find(names.begin(), names.end(), s.kind) != names.end())
     return Status(Code::kInvalid, std::string(status.message()));
-  return error(Code::kInvalid, "[inspect] no schedule is called '{}'; did you mean {}? expected one of: {}",
-               s.kind, joined(nearest_names(s.kind, names)), fmt::join(names, ", "));
+  const std::string near = did_you_mean(s.kind, names);
+  return error(Code::kInvalid, "[inspect] no schedule is called '{}'{} Expected one of: {}", s.kind,
+               near.empty() ? "." : near, fmt::join(names, ", "));
 }
 
 Curve curve_of(const model::Schedule& s) {
@@ -66,7 +67,7 @@ std::string draw(const Curve& curve) {
     text += fmt::format("{:>10.4g} |{}\n", level, line);
   }
   text += fmt::format("{:>10} +{}\n{:>12}0{:>{}}\n", "", std::string(static_cast<std::size_t>(kColumns), '-'),
-                      "", "share of the run  1", kColumns - 1);
+                      "", "fraction of the run  1", kColumns - 1);
   const std::int64_t most = *std::max_element(curve.multipliers.begin(), curve.multipliers.end());
   if (most > 1) text += fmt::format("The batch grows to {} times train.batch.\n", most);
   return text;
@@ -96,11 +97,12 @@ Status run(const SchedulesArgs& args) {
 
 std::function<int()> add_inspect_schedules(CLI::App& inspect) {
   auto args = std::make_shared<SchedulesArgs>();
-  CLI::App* sub = inspect.add_subcommand("schedules", "Schedules of the learning rate, and their curves.");
-  sub->add_option("--plot", args->plot, "Draw this one, with the settings of the built-in job");
-  sub->add_option("--set", args->sets, "Override a key of that job: train.optimizer.warmup=0.2")
+  CLI::App* sub =
+      inspect.add_subcommand("schedules", "List the learning-rate schedules and draw their curves.");
+  sub->add_option("--plot", args->plot, "Draw this schedule, with the settings of the built-in job");
+  sub->add_option("--set", args->sets, "Override keys of that job, such as train.optimizer.warmup=0.2")
       ->type_name("KEY=VALUE");
-  sub->add_flag("--json", args->json, "As JSON; with --plot the rates");
+  sub->add_flag("--json", args->json, "As JSON; with --plot the learning rates");
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;
     const Status status = run(*args);

@@ -1,10 +1,9 @@
 // Which model `inspect model` and `inspect graph` are about.
-#include <fmt/format.h>
 #include <algorithm>
 #include <cstdio>
 
-#include "trireme/base/edit_distance.h"
 #include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/model/zoo.h"
 #include "trireme/runtime/real/real_runtime.h"
 
@@ -27,11 +26,12 @@ Result<train::Job> job_of_model(const std::string& name) {
     if (reads_text) job.data.context = input.sample_shape[0];
     return job;
   }
+  const std::string near = did_you_mean(name, names);
   return error(
       Code::kInvalid,
-      "[inspect] no model is called '{}'; did you mean {}? `trireme inspect models` lists them all, a "
-      "job file is given as a path like ./{}.toml",
-      name, joined(nearest_names(name, names)), name);
+      "[inspect] no model is called '{}'{} `trireme inspect models` lists them all; a job file is given as a "
+      "path like ./{}.toml",
+      name, near.empty() ? ";" : near, name);
 }
 
 runtime::Task<void> load_file(runtime::Runtime& rt, const std::string& path, Result<train::Job>& out) {
@@ -40,34 +40,18 @@ runtime::Task<void> load_file(runtime::Runtime& rt, const std::string& path, Res
 
 }  // namespace
 
-std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string_view> names) {
-  constexpr std::size_t kMost = 3, kLongest = 64;
-  std::vector<std::pair<std::size_t, std::string>> ranked;
-  for (const std::string_view n : names) {
-    const bool within = n.find(name) != std::string_view::npos || name.find(n) != std::string_view::npos;
-    ranked.emplace_back(within && !name.empty() ? 0 : edit_distance(name.substr(0, kLongest), n), n);
-  }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> nearest;
-  for (const auto& [d, n] : ranked)
-    if (nearest.size() < kMost && d <= ranked.front().first + 1) nearest.push_back(n);
-  return nearest;
-}
-
-std::string joined(std::span<const std::string> items) { return fmt::format("{}", fmt::join(items, ", ")); }
-
 void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 void add_inspect_source(CLI::App& app, InspectSource& args) {
-  app.add_option("job", args.source.path, "Job file (TOML) or model of the zoo; default: the built-in job");
-  app.add_option("--set", args.source.sets, "Override a key of the job: model.options={width=64}")
+  app.add_option("job", args.source.path, "Job file (TOML) or model of the zoo. Default: the built-in job");
+  app.add_option("--set", args.source.sets, "Override keys of the job, such as model.options={width=64}")
       ->type_name("KEY=VALUE");
   app.add_option("--batch", args.batch, "Samples per step, over all workers (train.batch)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-  app.add_option("--shape", args.shape, "Shape of a sample, like 3x64x64, where the data would say it");
-  app.add_option("--classes", args.classes, "Classes, or the vocabulary, where the data would say it")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+      ->check(integer_in(1, std::int64_t{1} << 24));
+  app.add_option("--shape", args.shape, "Shape of a sample, such as 3x64x64; the data is not read");
+  app.add_option("--classes", args.classes,
+                 "Number of classes, or size of the vocabulary; the data is not read")
+      ->check(integer_in(1, std::int64_t{1} << 24));
 }
 
 Result<InspectedModel> load_inspected(const InspectSource& args) {

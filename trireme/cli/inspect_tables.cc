@@ -58,7 +58,7 @@ Json optimizer_attrs(const model::OptimizerRow& row) {
 
 Json layer_attr(const model::LayerAttr& a) {
   using Type = model::LayerAttr::Type;
-  static constexpr const char* kKinds[] = {"a whole number", "a number", "true or false", "a text",
+  static constexpr const char* kKinds[] = {"an integer", "a number", "true or false", "a string",
                                            "a list of layers"};
   Json value;
   if (!a.required && a.type == Type::kText) value = a.text;

@@ -1,50 +1,53 @@
 #include <cstdio>
 
+#include "trireme/base/version.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/usage.h"
 #include "trireme/kernel/cuda/compiled_texts.h"
 #include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/standard_streams.h"
 
 namespace {
 
-// CLI11 says of a misspelt command only that one is missing.
-bool is_unknown_command(const CLI::App& app, std::string_view word) {
-  std::string names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (word.starts_with('-') || word == sub->get_name()) return false;
-    if (!sub->get_group().empty()) names += (names.empty() ? "" : ", ") + sub->get_name();
-  }
-  const std::string hint =
-      word.ends_with(".toml") ? fmt::format("To train a job file: trireme train {}\n", word) : "";
-  std::fputs(fmt::format("error: unknown command '{}'; expected one of: {}\n{}See 'trireme --help'.\n", word,
-                         names, hint)
-                 .c_str(),
-             stderr);
-  return true;
+using trireme::cli::Command;
+using trireme::cli::kExitOk;
+using trireme::cli::kExitUsage;
+
+int refuse(const std::string& message) {
+  std::fputs(message.c_str(), stderr);
+  return kExitUsage;
 }
 
 int run_command(int argc, char** argv) {
-  using trireme::cli::Command;
   CLI::App app("Trireme trains deep networks on the machines you have.", "trireme");
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App* failed, const CLI::Error& e) {
-    return fmt::format(
-        "error: {}\nSee 'trireme {}--help'.\n", e.what(),
-        failed->get_subcommands().empty() ? "" : failed->get_subcommands().front()->get_name() + " ");
-  });
+  bool version = false;  // answered below, wherever the parser would want a command
+  app.add_flag("--version", version, "Print the version and exit");
+  app.footer(
+      "Help on one command: trireme help COMMAND. Without a job file `trireme train` trains a model on the\n"
+      "built-in digits. First steps: docs/quick_start.md");
   trireme::kernel::cuda::compiled_texts().set_file(trireme::cli::text_cache_path());
-  int code = trireme::cli::kExitOk;
+  int code = kExitOk;
   for (const Command& command : trireme::cli::command_table()) {
-    CLI::App* sub = app.add_subcommand(command.name, command.doc);
+    CLI::App* sub = app.add_subcommand(command.name, command.doc)->group(command.group);
     sub->callback([&code, run = command.add(*sub)] { code = run(); });
   }
-  if (argc > 1 && is_unknown_command(app, argv[1])) return trireme::cli::kExitUsage;
+  const std::vector<std::string> words =
+      trireme::cli::with_help_words(std::vector<std::string>(argv + 1, argv + argc));
+  if (!words.empty() && words.front() == "--version") {
+    std::fputs(fmt::format("trireme {} ({})\n", trireme::version(), trireme::build_id()).c_str(), stdout);
+    return kExitOk;
+  }
+  if (!words.empty())
+    if (const std::string message = trireme::cli::explain_unknown_command(app, words.front());
+        !message.empty())
+      return refuse(message);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the back
   } catch (const CLI::ParseError& e) {
-    const int status = app.exit(e);  // prints help, or the mistake
-    return status == 0 ? trireme::cli::kExitOk : trireme::cli::kExitUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);  // prints help
+    return refuse(trireme::cli::explain_mistake(app, e, words));
   }
   return code;
 }

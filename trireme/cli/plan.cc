@@ -27,7 +27,7 @@ Status apply(const PlanArgs& args, train::Job& job) {
   if (args.workers > 0) job.parallel.workers = args.workers;
   if (args.servers >= 0) job.parallel.servers = args.servers;
   if (!args.link.empty() && args.gbit > 0)
-    return error(Code::kInvalid, "[plan] --link and --gbit both say what lies between workers; use one");
+    return error(Code::kInvalid, "[plan] --link and --gbit both describe the network link; use one of them");
   if (!args.link.empty()) job.parallel.link = args.link;
   if (args.gbit > 0) job.parallel.link = fmt::format("{}gbit", args.gbit);
   if (args.latency_us >= 0) {
@@ -78,15 +78,20 @@ Status run(const PlanArgs& args) {
 std::function<int()> add_plan(CLI::App& app) {
   auto args = std::make_shared<PlanArgs>();
   add_inspect_source(app, args->model);
-  app.add_option("--workers", args->workers, "Workers (parallel.workers)")->check(CLI::Range(1, 65536));
-  app.add_option("--servers", args->servers, "Parameter servers (parallel.servers)")
-      ->check(CLI::Range(0, 65536));
-  app.add_option("--link", args->link, "What lies between the workers: 1gbit,50us (parallel.link)");
-  app.add_option("--gbit", args->gbit, "The same by its bandwidth in Gbit/s")->check(above_zero());
-  app.add_option("--latency-us", args->latency_us, "And its latency")->check(zero_or_more());
-  app.add_option("--cores", args->cores, "Cores of a worker; default: its share of this host")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core; default: as calibrated")
+  app.add_option("--workers", args->workers, "Number of workers (parallel.workers)")
+      ->check(integer_in(1, 65536));
+  app.add_option("--servers", args->servers, "Number of parameter servers (parallel.servers)")
+      ->check(integer_in(0, 65536));
+  app.add_option("--link", args->link,
+                 "Network link between the workers, such as 1gbit,50us (parallel.link)");
+  app.add_option("--gbit", args->gbit, "Bandwidth of the link in Gbit/s, instead of --link")
+      ->check(above_zero());
+  app.add_option("--latency-us", args->latency_us, "Latency of the link in microseconds, with --gbit")
+      ->check(zero_or_more());
+  app.add_option("--cores", args->cores,
+                 "Cores per worker. Default: the cores of this host divided by the workers")
+      ->check(integer_in(1, 1024));
+  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s per core. Default: as calibrated")
       ->check(above_zero());
   app.add_flag("--json", args->json, "As JSON");
   return [args] {

@@ -146,7 +146,7 @@ Task<Status> predict(Runtime& rt, const PredictArgs& args) {
   if (!model.ok()) co_return model.status();
   const ModelTask task = model->input.task;
   if (task == ModelTask::kLanguage) {
-    TR_CO_RETURN_IF_ERROR(refuse_given(args.sample_options, "goes on with a text (--prompt)"));
+    TR_CO_RETURN_IF_ERROR(refuse_given(args.sample_options, "continues a text (--prompt)"));
     co_return co_await predict_text(rt, args, *model);
   }
   const bool classifies = task == ModelTask::kClassify;
@@ -169,28 +169,29 @@ std::function<int()> add_predict(CLI::App& app) {
   add_trained_options(app, args->model);
   const auto sample = [&](CLI::Option* option) { args->sample_options.push_back(option); };
   const auto text = [&](CLI::Option* option) { args->text_options.push_back(option); };
-  sample(app.add_option("--part", args->part, "Samples of the job's data: test, validation or train"));
-  sample(app.add_option("--input", args->input,
-                        "Your own samples: a picture (PNG, JPEG), a folder of them, an .npy or a .csv file"));
-  sample(app.add_option("--samples", args->samples,
-                        "Only so many of them; 0: all (default: 32 of a part, all of --input)")
-             ->check(zero_or_more()));
-  sample(app.add_option("--csv", args->csv, "Classifiers: write a table to this file"));
+  sample(app.add_option("--part", args->part,
+                        "Samples of the job's data to predict: test, validation or train"));
   sample(
-      app.add_option("--png", args->png, "Autoencoders: write originals above reconstructions to this file"));
-  sample(app.add_option("--filters", args->filters,
-                        "Write what the units of the first layer look for to this PNG file"));
-  text(app.add_option("--prompt", args->text.prompt, "Language models: the text to go on with"));
-  text(app.add_option("--tokens", args->text.tokens, "How many tokens to add (default: 200)"));
+      app.add_option("--input", args->input,
+                     "Your own samples: an image (PNG, JPEG), a folder of images, an .npy or a .csv file"));
+  sample(app.add_option("--samples", args->samples,
+                        "Number of samples; 0: all. Default: 32 of a part, all of --input")
+             ->check(zero_or_more()));
+  sample(app.add_option("--csv", args->csv, "Classifiers: write the predictions to this CSV file"));
+  sample(app.add_option("--png", args->png,
+                        "Autoencoders: write inputs above their reconstructions to this PNG file"));
+  sample(app.add_option("--filters", args->filters, "Write the filters of the first layer to this PNG file"));
+  text(app.add_option("--prompt", args->text.prompt, "Language models: the text to continue"));
+  text(app.add_option("--tokens", args->text.tokens, "Number of tokens to generate. Default: 200"));
   text(app.add_option("--temperature", args->text.temperature,
-                      "How freely to draw; 0: always the most likely token (default: 0.8)"));
-  text(app.add_option("--top-k", args->text.top_k, "Draw from the k most likely tokens; 0: all"));
-  text(app.add_option("--seed", args->text.seed, "Another seed, another text (default: 1)"));
+                      "Sampling temperature; 0: always the most likely token. Default: 0.8"));
+  text(app.add_option("--top-k", args->text.top_k, "Sample from the k most likely tokens; 0: all"));
+  text(app.add_option("--seed", args->text.seed, "Seed of the sampling. Default: 1"));
   app.add_flag("--json", args->json, "As JSON on standard output");
-  app.add_flag("--quiet", args->quiet, "No progress");
+  app.add_flag("--quiet", args->quiet, "Print no progress");
   app.footer(
-      "Classifiers print a line per sample; language models go on with a text; autoencoders draw their\n"
-      "samples again. Pictures of another size are scaled and cut as in training. docs/how_to_predict.md");
+      "Classifiers print one line per sample, language models continue a text, autoencoders reconstruct\n"
+      "their samples. Images of another size are scaled and cropped as in training. docs/how_to_predict.md");
   return [args] { return run_and_report("predict", [args](auto& rt) { return predict(rt, *args); }); };
 }
 

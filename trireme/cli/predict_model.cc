@@ -14,18 +14,16 @@ using runtime::Task;
 
 void add_trained_options(CLI::App& app, TrainedArgs& args) {
   app.add_option("run", args.source.path,
-                 "Folder of a run (runs/digits-1); or a checkpoint or .safetensors file, with --job")
+                 "Folder of a run, such as runs/digits-1; or a checkpoint or .safetensors file, with --job")
       ->required();
-  app.add_option("--job", args.source.job_path, "Job file, where it is not that of the run folder");
-  CLI::Option* checkpoint = app.add_option(
+  app.add_option("--job", args.source.job_path, "Job file, if not the one of the run folder");
+  app.add_option(
       "--checkpoint", args.source.checkpoint,
-      "Another checkpoint than the newest of the run: a step-<n> folder or a .safetensors file");
-  app.add_flag("--best", args.source.best, "The checkpoint of the best evaluation, not the newest")
-      ->excludes(checkpoint);
-  app.add_option("--data.path", args.data_path, "Where the data is now: short for --set data.path=PATH");
-  app.add_option("--device", args.source.device,
-                 "Where to compute: cpu, cuda, auto (default: where the run was trained)");
-  app.add_option("--set", args.source.sets, "Override a key of the job's [data]: data.limit_test=100")
+      "Checkpoint to use instead of the newest of the run: a step-<n> folder or a .safetensors file");
+  app.add_option("--data.path", args.data_path, "Where the data is now; short for --set data.path=PATH");
+  app.add_option("--device", args.source.device, "Device: cpu, cuda, auto. Default: the one of the training");
+  app.add_option("--set", args.source.sets,
+                 "Override a key of the job's table [data], such as data.limit_test=100")
       ->type_name("KEY=VALUE");
 }
 

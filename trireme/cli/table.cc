@@ -4,22 +4,31 @@
 namespace trireme::cli {
 namespace {
 
+constexpr const char *kUse = "Train and use models", *kBefore = "Plan before training",
+                     *kLook = "Look inside", *kMeasure = "Measure";
+
 constexpr Command kCommands[] = {
-    {"train", "Train a model: the built-in digits, or a job file.", add_train},
-    {"eval", "Measure a trained model: loss, accuracy, which classes it confuses.", add_eval},
-    {"predict", "Use a trained model: classes of samples, a text that goes on, pictures drawn again.",
+    {"train", kUse, "Train a model: on the built-in digits, or as a job file says.", add_train},
+    {"eval", kUse, "Evaluate a trained model: loss, accuracy, confusion between classes.", add_eval},
+    {"predict", kUse, "Use a trained model: classify samples, continue a text, reconstruct images.",
      add_predict},
-    {"plan", "Explain what a job's gradients would travel in, and what else would cost; trains nothing.",
+    {"plan", kBefore,
+     "Show how each gradient would be sent (codec, collective), with predicted costs and alternatives. Does "
+     "not train.",
      add_plan},
-    {"simulate", "Rehearse a job on a virtual cluster, in virtual time, with the real code.", add_simulate},
-    {"calibrate", "Measure this host: links, additions, memory, arithmetic. Prices are made of it.",
+    {"simulate", kBefore,
+     "Run a job or a collective on a virtual cluster, in virtual time, with the real code.", add_simulate},
+    {"calibrate", kBefore, "Measure this machine (links, memory, compute). Predictions use the result.",
      add_calibrate},
-    {"checkpoint", "Look into checkpoints: info, verify, diff.", add_checkpoint},
-    {"inspect", "Show what there is: ops, models, agreements, collectives, job keys.", add_inspect},
-    {"bench", "Measure training steps against PyTorch, a collective against Open MPI and Gloo.", add_bench},
-    {"bench-rank", "A rank of bench.", add_bench_rank},
-    {"bench-steps", "A process of bench train.", add_bench_steps},
-    {"version", "Say what this binary is made of.", add_version},
+    {"checkpoint", kLook, "Look into checkpoints: info, verify, diff.", add_checkpoint},
+    {"inspect", kLook,
+     "List what there is (ops, models, agreements, job keys) and show models, graphs, schedules.",
+     add_inspect},
+    {"version", kLook, "Print the version, the build, the kernel libraries and the GPU.", add_version},
+    {"bench", kMeasure, "Measure training steps against PyTorch, collectives against Open MPI and Gloo.",
+     add_bench},
+    {"bench-rank", "", "A rank of bench.", add_bench_rank},
+    {"bench-steps", "", "A process of bench train.", add_bench_steps},
 };
 
 }  // namespace
