@@ -8,6 +8,7 @@
 #include "trireme/cli/measure_direct.h"
 #include "trireme/cli/measure_host.h"
 #include "trireme/cli/measure_link.h"
+#include "trireme/cli/terminal.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/real/real_runtime.h"
@@ -133,13 +134,19 @@ Task<Status> run(runtime::Runtime& rt, const CalibrateArgs& args) {
   TR_CO_RETURN_IF_ERROR(check_transports(args.transports));
   if (args.out.empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(state_dir()));
   TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(path));
+  StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
   cost::Calibration calibration;
   calibration.host = co_await host_name(rt);
   calibration.date = date_of(rt.unix_time_ns());
+  line.show("measuring the processor ...");
   TR_CO_RETURN_IF_ERROR(measure_host(rt, args.quick, calibration));
+  line.show("measuring the memory ...");
   co_await measure_memory(rt, args.quick, calibration);
-  for (const std::string& name : args.transports)
+  for (const std::string& name : args.transports) {
+    line.show(fmt::format("measuring the transport {} ...", name));
     TR_CO_RETURN_IF_ERROR(co_await measure_transport(rt, args, name, calibration));
+  }
+  line.clear();
   if (args.out.empty()) {
     const Result<std::optional<cost::Calibration>> before = co_await read_calibration(rt, "");
     if (before.ok()) keep_others(*before, calibration);
@@ -159,11 +166,11 @@ Task<void> keep(Task<Status> task, Status& status) { status = co_await std::move
 
 std::function<int()> add_calibrate(CLI::App& app) {
   auto args = std::make_shared<CalibrateArgs>();
-  app.add_option("--transport", args->transports, "Transports to measure; default: inproc,shm,tcp")
+  app.add_option("--transport", args->transports, "Transports to measure. Default: inproc,shm,tcp")
       ->delimiter(',');
-  app.add_option("--out", args->out, "File to write; default: the one that other commands read");
-  app.add_flag("--quick", args->quick, "Few repeats: to see that it works");
-  app.add_flag("--json", args->json, "Print what was stored");
+  app.add_option("--out", args->out, "File to write. Default: the one that other commands read");
+  app.add_flag("--quick", args->quick, "Few repetitions, to see that it works");
+  app.add_flag("--json", args->json, "Print the stored values as JSON");
   return [args] {
     runtime::RealOptions real;
     real.name = "calibrate";

@@ -17,7 +17,9 @@ constexpr std::int64_t kMostRecent = 20;
 
 class ProgressBar final : public train::Progress {
  public:
-  ProgressBar(Terminal terminal, bool verbose) : terminal_(std::move(terminal)), verbose_(verbose) {}
+  ProgressBar(Terminal terminal, bool verbose) : terminal_(std::move(terminal)), verbose_(verbose) {
+    if (terminal_.redraws) over("preparing the model ...");
+  }
   ~ProgressBar() override { clear(); }
 
   void on_start(const Start& s) override {
@@ -114,7 +116,11 @@ class ProgressBar final : public train::Progress {
   void draw() {
     drawn_ = last_.now;
     if (!terminal_.redraws) return print(progress_line(view(), 0, terminal_.blocks));
-    terminal_.write("\r" + progress_line(view(), terminal_.columns(), terminal_.blocks) + "\x1b[K");
+    over(progress_line(view(), terminal_.columns(), terminal_.blocks));
+  }
+
+  void over(const std::string& line) {
+    terminal_.write("\r" + line + "\x1b[K");
     dirty_ = true;
   }
 

@@ -10,6 +10,7 @@
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/simulate_collective.h"
 #include "trireme/cli/slow.h"
+#include "trireme/cli/terminal.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
@@ -180,7 +181,9 @@ int print_failures(const train::SimulateReport& report) {
     if (report.ranks[r].ok()) continue;
     const std::string when =
         report.ended_at[r] < 0 ? "never ended" : "ended at " + format_duration(report.ended_at[r]);
-    std::fputs(fmt::format("rank {} {}: {}\n", r, when, report.ranks[r].status().message()).c_str(), stderr);
+    std::fputs(
+        fmt::format("rank {} {}: {}\n", r, when, without_areas(report.ranks[r].status().message())).c_str(),
+        stderr);
   }
   return kExitFailed;
 }
@@ -195,6 +198,7 @@ int run_simulate(const SimulateArgs& args) {
   rt->run(load(*rt, args, job, data, status));
   if (!status.ok()) return print_error(status);
   Json rows = Json::array();
+  StatusLine line(stderr_terminal(), [&rt] { return rt->now(); });
   for (const std::string& algorithm : args.algorithms) {
     train::SimulateOptions options = options_for(args, job, algorithm);
     status = train::check_job(options.job);
@@ -204,7 +208,10 @@ int run_simulate(const SimulateArgs& args) {
     if (!status.ok()) return print_error(status);
     if (!args.json && &algorithm == &args.algorithms.front()) print_head(args);
     const TimeNs before = rt->now();
+    line.show(fmt::format("simulating {} virtual ranks with {} ({} of {}) ...", args.ranks, algorithm,
+                          rows.size() + 1, args.algorithms.size()));
     const train::SimulateReport report = train::simulate_training(options, data);
+    line.clear();
     for (const auto& rank : report.ranks)
       if (!rank.ok()) return print_failures(report);
     const Json row = phase_row(algorithm, report, to_seconds(rt->now() - before));
@@ -226,26 +233,27 @@ std::function<int()> add_simulate(CLI::App& app) {
   auto args = std::make_shared<SimulateArgs>();
   add_job_options(app, args->job);
   app.add_option("--ranks", args->ranks,
-                 "Virtual workers, one machine each; servers apart from them have their own")
-      ->check(CLI::Range(1, 65536));
-  app.add_option("--compute", args->compute, "phantom: only sizes travel; real: the mathematics is done")
+                 "Number of virtual workers, one machine each; separate servers have their own machines")
+      ->check(integer_in(1, 65536));
+  app.add_option("--compute", args->compute,
+                 "phantom: only sizes are simulated; real: the arithmetic is done too")
       ->check(CLI::IsMember({"phantom", "real"}));
   std::vector<std::string> algorithms;
   for (const collective::Algorithm& row : collective::algorithm_table())
     if (row.kind == collective::Kind::kAllreduce) algorithms.emplace_back(row.name);
   app.add_option("--algorithm", args->algorithms, "Allreduce algorithms to compare")
       ->check(CLI::IsMember(algorithms));
-  app.add_option("--steps", args->steps, "Steps of a phantom run")->check(above_zero());
+  app.add_option("--steps", args->steps, "Number of steps of a phantom run")->check(above_zero());
   app.add_option("--batch-per-rank", args->batch_per_rank, "Samples per rank of a phantom run")
       ->check(above_zero());
-  app.add_option("--latency-us", args->latency_us, "Link latency")->check(zero_or_more());
-  app.add_option("--gbit", args->bandwidth_gbit, "Link bandwidth in Gbit/s")->check(above_zero());
-  app.add_option("--cores", args->cores, "Cores of a machine")->check(above_zero());
-  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s of a core")->check(above_zero());
-  app.add_option("--seed", args->seed, "Seed of the world (link jitter)");
-  app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")
-      ->check(CLI::Range(0.0, 10.0));
-  app.add_option("--slow", args->slow_texts, "A slower machine: rank=2,factor=4");
+  app.add_option("--latency-us", args->latency_us, "Latency of the links in microseconds")
+      ->check(zero_or_more());
+  app.add_option("--gbit", args->bandwidth_gbit, "Bandwidth of the links in Gbit/s")->check(above_zero());
+  app.add_option("--cores", args->cores, "Cores per machine")->check(above_zero());
+  app.add_option("--gflops", args->gflops_per_core, "GFLOP/s per core")->check(above_zero());
+  app.add_option("--seed", args->seed, "Seed of the jitter");
+  app.add_option("--jitter", args->jitter, "Jitter of link latency, as a fraction")->check(number_in(0, 10));
+  app.add_option("--slow", args->slow_texts, "Slow a machine down: rank=2,factor=4");
   add_cluster_options(app, args->cluster);
   app.add_flag("--json", args->json, "Print the table as JSON");
   return [args, collective = add_simulate_collective(app)] {

@@ -6,7 +6,9 @@
 #include "trireme/base/json.h"
 #include "trireme/cli/cluster_file.h"
 #include "trireme/cli/faults.h"
+#include "trireme/cli/near_names.h"
 #include "trireme/cli/number_checks.h"
+#include "trireme/cli/terminal.h"
 #include "trireme/cost/quantity.h"
 #include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
@@ -16,6 +18,8 @@ namespace trireme::cli {
 namespace {
 
 using collective::Kind;
+
+constexpr const char* kOldNeighbors = "neighbours";  // the name before American spelling; still understood
 
 struct CollectiveArgs {
   Kind kind = Kind::kAllreduce;
@@ -115,10 +119,10 @@ void print_table(const train::CollectiveOptions& o, const std::vector<Simulated>
   for (const Simulated& one : rows) {
     const train::CollectiveRow& r = one.row;
     if (!r.applicable.ok()) {
-      text += fmt::format("{:<13} does not apply: {}\n", r.algorithm, r.applicable.message());
+      text += fmt::format("{:<13} does not apply: {}\n", r.algorithm, without_areas(r.applicable.message()));
     } else if (!r.result.ok()) {
       text += fmt::format("{:<13} failed on {} of {} ranks after {}: {}\n", r.algorithm, r.num_failed,
-                          o.ranks, format_duration(r.time), r.result.message());
+                          o.ranks, format_duration(r.time), without_areas(r.result.message()));
     } else {
       text += fmt::format(
           "{:<13} {:>10} {:>10} {:>6.0f}% {:>7} {:>10} {:>9} {:>7.2f} s\n", r.algorithm,
@@ -137,6 +141,7 @@ int run_collective(CollectiveArgs args) {
   if (!args.kind_name.empty())
     for (const Kind kind : kKinds)
       if (collective::kind_name(kind) == args.kind_name) args.kind = kind;
+  if (args.kind_name == kOldNeighbors) args.kind = Kind::kNeighbours;
   runtime::RealOptions real;
   real.name = "simulate";
   const auto rt = runtime::make_real_runtime(real);
@@ -145,11 +150,16 @@ int run_collective(CollectiveArgs args) {
   const auto options = options_of(args, *rt);
   if (!options.ok()) return print_error(options.status());
   std::vector<Simulated> rows;
+  StatusLine line(stderr_terminal(), [&rt] { return rt->now(); });
   for (const collective::Algorithm* algorithm : *algorithms) {
     const TimeNs before = rt->now();
+    line.show(fmt::format("simulating {} by {} virtual ranks: {} ({} of {}) ...",
+                          collective::kind_name(options->kind), options->ranks, algorithm->name,
+                          rows.size() + 1, algorithms->size()));
     rows.push_back({train::simulate_collective(*options, *algorithm), 0});
     rows.back().wall_seconds = to_seconds(rt->now() - before);
   }
+  line.clear();
   std::stable_sort(rows.begin(), rows.end(), goes_first);
   bool all_ok = true, any = false;
   Json json_rows = Json::array();
@@ -175,20 +185,20 @@ int run_collective(CollectiveArgs args) {
 }
 
 void add_options(CLI::App& app, CollectiveArgs& args) {
-  app.add_option("--ranks", args.ranks, "Virtual ranks; default: 64, or the machines of the cluster file")
-      ->check(CLI::Range(1, 65536));
-  app.add_option("--ranks-per-machine", args.ranks_per_machine, "Ranks that share a machine")
-      ->check(CLI::Range(1, 65536));
-  app.add_option("--bytes", args.bytes, "Size of the data: 4MB, 64K")->type_name("SIZE");
+  app.add_option("--ranks", args.ranks,
+                 "Number of virtual ranks. Default: 64, or the machines of the cluster file")
+      ->check(integer_in(1, 65536));
+  app.add_option("--ranks-per-machine", args.ranks_per_machine, "Ranks per machine")
+      ->check(integer_in(1, 65536));
+  app.add_option("--bytes", args.bytes, "Size of the data, such as 4MB or 64K")->type_name("SIZE");
   app.add_option("--algorithm", args.algorithms, "Algorithms to compare, or all")->delimiter(',');
   app.add_option("--root", args.root, "Root of reduce, broadcast, gather and scatter");
   add_cluster_options(app, args.cluster);
   app.add_option("--deadline", args.deadline,
-                 "Silence after which a rank is given up; default: none, with faults 2s")
+                 "Silence after which a rank counts as lost. Default: none; 2s with faults")
       ->type_name("TIME");
   app.add_option("--seed", args.seed, "Seed of jitter and faults")->check(above_zero());
-  app.add_option("--jitter", args.jitter, "Jitter of every latency, as a fraction")
-      ->check(CLI::Range(0.0, 100.0));
+  app.add_option("--jitter", args.jitter, "Jitter of every latency, as a fraction")->check(number_in(0, 100));
   app.add_flag("--json", args.json, "Print the table as JSON");
 }
 
@@ -202,14 +212,21 @@ std::function<std::optional<int>()> add_simulate_collective(CLI::App& simulate) 
     names.push_back(name);
     auto args = std::make_shared<CollectiveArgs>();
     args->kind = kind;
-    CLI::App* sub =
-        simulate.add_subcommand(name, fmt::format("Every algorithm of {} on a virtual cluster", name));
+    CLI::App* sub = simulate.add_subcommand(
+        name, fmt::format("Simulate every algorithm of {} on a virtual cluster.", name));
+    if (kind == Kind::kNeighbours) sub->alias(kOldNeighbors);
     add_options(*sub, *args);
     subs.emplace_back(sub, std::move(args));
   }
   auto args = std::make_shared<CollectiveArgs>();
-  CLI::App* any = simulate.add_subcommand("collective", "The same, with the kind as an option");
-  any->add_option("--kind", args->kind_name, "Kind of collective")->check(CLI::IsMember(names))->required();
+  CLI::App* any =
+      simulate.add_subcommand("collective", "The same, with the kind of collective as an option.");
+  any->add_option("--kind", args->kind_name, "Kind of collective: " + joined(names))
+      ->check([names](const std::string& given) -> std::string {
+        if (given == kOldNeighbors || std::find(names.begin(), names.end(), given) != names.end()) return {};
+        return fmt::format("got '{}', expected one of {}", given, joined(names));
+      })
+      ->required();
   add_options(*any, *args);
   subs.emplace_back(any, std::move(args));
   return [subs]() -> std::optional<int> {

@@ -9,6 +9,7 @@
 #include "trireme/cli/final_table.h"
 #include "trireme/cli/last_lines.h"
 #include "trireme/cli/load_data.h"
+#include "trireme/cli/number_checks.h"
 #include "trireme/cli/progress_bar.h"
 #include "trireme/cli/read_rates.h"
 #include "trireme/cli/run_end.h"
@@ -192,7 +193,10 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
                     "run mpirun -n {} trireme train ...",
                     roles.world);
   // First: what the job leaves open is picked by the data, and the folder holds the settled job.
+  StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
+  if (!args.quiet) line.show("reading the data ...");
   Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);
+  line.clear();
   if (!data.ok()) co_return data.status();
   Result<train::RunFolder> folder =
       co_await train::open_run_folder(rt, out.job, args.run_dir, "runs", this_owner(args.command));
@@ -232,13 +236,13 @@ void show_warnings(std::string_view line) {
 }
 
 Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
-  const auto progress = make_progress_bar(stderr_terminal(), args.verbose);
+  const auto progress = args.quiet ? nullptr : make_progress_bar(stderr_terminal(), args.verbose);
   train::InProcessOptions options;
   options.job = prepared.job;
   options.run_dir = prepared.folder.path;
   options.data = prepared.data;
   options.rates = prepared.rates;
-  options.progress = args.quiet ? nullptr : progress.get();
+  options.progress = progress.get();
   options.handle_interrupt = true;
   for (int r = 0; r < train::roles_of(prepared.job).world; ++r) {
     options.faults.push_back(real_faults(args.faults, r));
@@ -277,6 +281,42 @@ int run_as_launcher(const TrainArgs& args) {
   if (prepared.in_process) note_end_of_threads(prepared, summary);
   if (!summary.ok()) return print_error(summary.status());
   return report(args, *summary, prepared.folder.path);
+}
+
+constexpr const char *kWorkers = "Workers", *kHosts = "Several hosts", *kOutput = "Output",
+                     *kTesting = "Testing";
+
+void add_worker_options(CLI::App& app, TrainArgs& args) {
+  app.add_option("--workers", args.workers, "Number of workers (overrides parallel.workers)")
+      ->check(integer_in(1, 65536))
+      ->group(kWorkers);
+  app.add_option("--servers", args.servers,
+                 "Number of parameter servers, each in its own process (overrides parallel.servers)")
+      ->check(integer_in(0, 65536))
+      ->group(kWorkers);
+  app.add_option("--device", args.device, "Device: cpu, cuda, auto (overrides train.device)")
+      ->group(kWorkers);
+  app.add_option("--transport", args.transport,
+                 "Transport between ranks: auto, shm, tcp, mpi, inproc (overrides parallel.transport)")
+      ->group(kWorkers);
+}
+
+void add_host_options(CLI::App& app, TrainArgs& args) {
+  app.add_option("--hosts", args.hosts,
+                 "Start the ranks on the hosts of this file over ssh; its lines are NAME [slots=N]")
+      ->type_name("FILE")
+      ->group(kHosts);
+  app.add_option("--ssh", args.ssh, "With --hosts: remote shell command")
+      ->capture_default_str()
+      ->group(kHosts);
+  app.add_option("--remote-binary", args.remote_binary,
+                 "With --hosts: path of trireme on those hosts. Default: the path of this binary")
+      ->group(kHosts);
+  app.add_option("--coordinator", args.coordinator,
+                 "HOST:PORT where rank 0 listens, when mpirun or srun start ranks on several hosts")
+      ->group(kHosts);
+  app.add_flag("--insecure", args.insecure, "Listen beyond this host although connections are not encrypted")
+      ->group(kHosts);
 }
 
 // Workers that this command starts meet in a directory.
@@ -350,6 +390,7 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
   std::FILE* out = args.json ? stderr : stdout;
   std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
   if (!args.quiet) std::fputs(final_table(summary, stdout_columns()).c_str(), out);
+  std::fputs(last_lines(summary, args.quiet).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }
@@ -357,41 +398,25 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
 std::function<int()> add_train(CLI::App& app) {
   auto args = std::make_shared<TrainArgs>();
   add_job_options(app, args->job);
-  app.add_option(
-      "--run-dir", args->run_dir,
-      "Folder of this run (default: runs/<name>-<n>); an unfinished run there goes on, a finished one when "
-      "more train.epochs or train.steps are asked for");
-  app.add_option("--workers", args->workers, "Number of workers (overrides parallel.workers)")
-      ->check(CLI::Range(1, 65536));
-  app.add_option("--servers", args->servers,
-                 "Number of parameter servers, each a process of its own (overrides parallel.servers)")
-      ->check(CLI::Range(0, 65536));
-  app.add_option("--device", args->device, "Where to compute: cpu, cuda, auto (overrides train.device)");
-  app.add_option("--transport", args->transport,
-                 "How ranks exchange: auto, shm, tcp, mpi, inproc (overrides parallel.transport)");
-  app.add_option("--coordinator", args->coordinator,
-                 "HOST:PORT where rank 0 listens, when mpirun or srun spread the ranks over hosts");
-  app.add_option("--hosts", args->hosts,
-                 "Start the ranks on the hosts of this file through ssh: lines NAME [slots=N]")
-      ->type_name("FILE");
-  app.add_option("--ssh", args->ssh, "With --hosts: the command that runs another on a host")
-      ->capture_default_str();
-  app.add_option("--remote-binary", args->remote_binary,
-                 "With --hosts: path of trireme there (default: as here)");
-  app.add_flag("--insecure", args->insecure,
-               "Listen beyond this host although connections are not encrypted");
+  add_worker_options(app, *args);
+  add_host_options(app, *args);
+  app.add_option("--run-dir", args->run_dir,
+                 "Folder of this run. Default: runs/<name>-<n>. An unfinished run in it is resumed")
+      ->group(kOutput);
+  app.add_flag("--json", args->json,
+               "Print summary.json last on standard output, everything else on standard error")
+      ->group(kOutput);
+  app.add_flag("--quiet", args->quiet, "Print no progress, only the final line")->group(kOutput);
+  app.add_flag("--verbose", args->verbose, "Print one status line per worker every 5 s")->group(kOutput);
+  app.add_option("--slow", args->slow_texts, "Slow a rank down on purpose: rank=2,factor=4")->group(kTesting);
+  app.add_option("--fault", args->fault_texts,
+                 "Inject a fault: RANK:KIND@SITE:INDEX, such as 1:kill@collective:7")
+      ->group(kTesting);
   app.add_flag("--prepared", args->prepared)->group("");  // of our own launcher
   app.add_option("--job-text", args->job_text)->group("");
   app.add_option("--command", args->command)->group("");  // of our own launcher of other hosts
-  app.add_flag("--json", args->json,
-               "Print summary.json last on standard output, everything else on standard error");
-  app.add_flag("--quiet", args->quiet, "No progress");
-  app.add_flag("--verbose", args->verbose, "Now and then a line for each worker");
-  app.add_option("--slow", args->slow_texts, "Make a rank slower on purpose: rank=2,factor=4");
-  app.add_option("--fault", args->fault_texts,
-                 "Inject a fault: RANK:KIND@SITE:INDEX, e.g. 1:kill@collective:7");
   app.footer(
-      "Without a job file it learns the built-in digits. The same command again goes on where it stopped.\n"
+      "Without a job file it trains on the built-in digits. The same command resumes an unfinished run.\n"
       "Under mpirun, srun or torchrun the same command is one rank of the job.\n"
       "Ctrl-C: once to save and stop, twice to stop now. Keys for --set: trireme inspect job");
   return [args] { return run_train(*args); };

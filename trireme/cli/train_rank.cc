@@ -160,7 +160,8 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
     if (run.finished_before) co_return Status();
     context.connected = std::move(*connected);
   }
-  const auto progress = make_progress_bar(stderr_terminal(), run.args.verbose);
+  const bool shows = !run.args.quiet && run.id.rank == 0;
+  const auto progress = shows ? make_progress_bar(stderr_terminal(), run.args.verbose) : nullptr;
   context.rt = &rt;
   context.job = *job;
   context.run_dir = run.run_dir;
@@ -178,7 +179,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   source.slow = run.args.slow;
   context.rates = co_await read_rates(rt, *job, std::move(source));
   if (!job->parallel.link.empty()) context.link = context.rates->comm.link;
-  if (!run.args.quiet && run.id.rank == 0) context.progress = progress.get();
+  context.progress = progress.get();
   Result<train::Summary> summary = co_await train::train_rank(std::move(context));
   if (!summary.ok()) co_return summary.status();
   run.summary = train::to_json(*summary);
@@ -199,7 +200,8 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
     if (!run.args.prepared && run.id.world > 1) co_await rt.sleep_for(kOthersTime);
     // Our own launcher reads the file; under any other the terminal is all there is.
     if (!run.args.prepared || !written)
-      std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, failure.message()).c_str(), stderr);
+      std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, without_areas(failure.message())).c_str(),
+                 stderr);
   }
   if (run.makes_rendezvous && run.id.rank == 0) (void)co_await rt.files().remove_all(run.id.rendezvous);
   rt.on_interrupt(nullptr);
