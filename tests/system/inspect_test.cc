@@ -158,7 +158,7 @@ TEST(Inspect, MistakesAreExplained) {
       {{"model", "lenet", "--set", "model.nam=x"}, "did you mean 'model.name'"},
       {{"model", "lenet", "--set", "model.name=lennet"}, "no model is called 'lennet'"},
       {{"model", "lenet", "--set", "model.options={width=3}"}, "has no option 'width'"},
-      {{"model", "lenet", "--shape", "1xx"}, "[data] shape: got '1xx'"},
+      {{"model", "lenet", "--shape", "1xx"}, "shape: got '1xx'"},
       {{"model", "lenet", "--shape", "1x1x1"}, "max_pool2d"},
       {{"model", "lenet", "--classes", "0"}, "--classes"},
       {{"model", "lenet", "--batch", "0"}, "--batch"},

@@ -13,9 +13,11 @@ namespace {
 Status with_place(const train::Job& job, const Status& failure) {
   const auto at = job.given_at.find("data.path");
   if (at == job.given_at.end()) return failure;
-  if (failure.code() != Code::kNotFound) return failure.with_prefix(at->second + ": ");
-  return error(Code::kNotFound, "{}: {}; set data.path to where the samples are (docs/how_to_own_data.md)",
-               at->second, failure.message());
+  // What is wrong with a file is wrong wherever its path was given; in a job file the line helps to find it.
+  const std::string place = at->second == "--set" ? "" : at->second + ": ";
+  if (failure.code() != Code::kNotFound) return failure.with_prefix(place);
+  return error(Code::kNotFound, "{}{}; set data.path to where the samples are (docs/how_to_own_data.md)",
+               place, failure.message());
 }
 
 runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::Runtime& rt,
