@@ -41,7 +41,7 @@ workers = 3
   EXPECT_EQ(job->data.augment.shift, 2);
   EXPECT_TRUE(job->data.augment.flip);
   EXPECT_EQ(job->train.epochs, 7);
-  EXPECT_EQ(job->train.target_accuracy, 1.0) << "a whole number is a number";
+  EXPECT_EQ(job->train.target_accuracy, 1.0) << "an integer is a number";
   EXPECT_EQ(job->train.optimizer.lr, 1.0);
   EXPECT_EQ(job->train.optimizer.momentum, 0.5);
   EXPECT_EQ(job->train.optimizer.nesterov, true);
@@ -103,19 +103,19 @@ TEST(Job, AValueOfTheWrongTypeIsRefusedWithItsPlace) {
   };
   const Case cases[] = {
       {"[train]\nepochs = 2.5",
-       "j:2:10: [job] key 'train.epochs': got a value of type floating-point, expected a whole number"},
-      {"[train]\nepochs = '2'", "got a value of type string, expected a whole number"},
-      {"[train]\nepochs = [2]", "got a value of type array, expected a whole number"},
-      {"[train]\nepochs = 1979-05-27", "got a value of type date, expected a whole number"},
+       "j:2:10: [job] key 'train.epochs': got a value of type floating-point, expected an integer"},
+      {"[train]\nepochs = '2'", "got a value of type string, expected an integer"},
+      {"[train]\nepochs = [2]", "got a value of type array, expected an integer"},
+      {"[train]\nepochs = 1979-05-27", "got a value of type date, expected an integer"},
       {"[train]\ntarget_accuracy = true", "got a value of type boolean, expected a number"},
       {"[train.optimizer]\nlr = '0.1'",
        "j:2:6: [job] key 'train.optimizer.lr': got a value of type string, "
        "expected a number"},
       {"[train.optimizer]\nnesterov = 1", "got a value of type integer, expected true or false"},
       {"[train]\nevents = 'yes'", "'train.events': got a value of type string, expected true or false"},
-      {"[model]\nname = 3", "'model.name': got a value of type integer, expected a text"},
-      {"[model]\nfreeze = 'conv1'", "'model.freeze': got a value of type string, expected a list of texts"},
-      {"[model]\nfreeze = [1]", "'model.freeze': got a value of type array, expected a list of texts"},
+      {"[model]\nname = 3", "'model.name': got a value of type integer, expected a string"},
+      {"[model]\nfreeze = 'conv1'", "'model.freeze': got a value of type string, expected a list of strings"},
+      {"[model]\nfreeze = [1]", "'model.freeze': got a value of type array, expected a list of strings"},
       {"[train.optimizer]\nmilestones = 0.5",
        "got a value of type floating-point, expected a list of numbers"},
       {"[train.optimizer]\nmilestones = [0.5, '1']", "got a value of type array, expected a list of numbers"},
@@ -231,13 +231,13 @@ TEST(SetJobKey, RefusesWhatItCannotReadAndLeavesTheJobAlone) {
       {"train.epoch=5", "unknown key 'train.epoch'; did you mean 'train.epochs'?"},
       {"epochs=5", "did you mean 'train.epochs'?"},
       {"train=5", "'train' is a table of keys"},
-      {"train.epochs=five", "key 'train.epochs': got 'five', expected a whole number"},
-      {"train.epochs=5x", "got '5x', expected a whole number"},
-      {"train.epochs=5.0", "got '5.0', expected a whole number"},
-      {"train.epochs=", "got '', expected a whole number"},
-      {"train.epochs=true", "got 'true', expected a whole number"},
-      {"train.epochs=99999999999999999999", "expected a whole number"},
-      {"train.epochs=1\ntrain.batch=2", "expected a whole number"},
+      {"train.epochs=five", "key 'train.epochs': got 'five', expected an integer"},
+      {"train.epochs=5x", "got '5x', expected an integer"},
+      {"train.epochs=5.0", "got '5.0', expected an integer"},
+      {"train.epochs=", "got '', expected an integer"},
+      {"train.epochs=true", "got 'true', expected an integer"},
+      {"train.epochs=99999999999999999999", "expected an integer"},
+      {"train.epochs=1\ntrain.batch=2", "expected an integer"},
       {"train.optimizer.lr=0,1", "got '0,1', expected a number"},
       {"train.optimizer.lr=true", "got 'true', expected a number"},
       {"train.optimizer.lr=", "got '', expected a number"},
@@ -248,7 +248,7 @@ TEST(SetJobKey, RefusesWhatItCannotReadAndLeavesTheJobAlone) {
       {"train.optimizer.milestones=0.5,x", "got '0.5,x', expected a list of numbers"},
       {"train.optimizer.milestones=[0.5", "got '[0.5', expected a list of numbers"},
       {"train.optimizer.milestones=['a']", "expected a list of numbers"},
-      {"model.freeze=[1]", "got '[1]', expected a list of texts"},
+      {"model.freeze=[1]", "got '[1]', expected a list of strings"},
       {"model.options=width=64", "got 'width=64', expected a table"},
       {"model.options={width=64", "expected a table"},
       {"model.options=[1]", "expected a table"},

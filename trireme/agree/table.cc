@@ -22,7 +22,7 @@ constexpr const char* kDownpourKeys[] = {"fetch_steps", "push_steps", "in_flight
 constexpr const char* kSspKeys[] = {"staleness"};
 constexpr const char* kSoftKeys[] = {"gather"};
 constexpr const char* kLateKeys[] = {"fraction"};
-constexpr const char* kGossipKeys[] = {"period", "neighbours", "in_flight"};
+constexpr const char* kGossipKeys[] = {"period", "neighbors", "in_flight"};
 constexpr const char* kDecentralizedKeys[] = {"push_steps", "in_flight", "staleness"};
 constexpr const char* kSspPeerKeys[] = {"staleness", "in_flight"};
 
@@ -50,7 +50,7 @@ constexpr AgreementRow kRules[] = {
      false,
      nullptr},
     {"averaging",
-     "Workers train alone for `period` steps, then their weights are averaged; an outer optimiser may "
+     "Workers train alone for `period` steps, then their weights are averaged; an outer optimizer may "
      "follow.",
      "Moritz, Nishihara, Stoica, Jordan, SparkNet, 2015; Chen and Huo, block momentum (BMUF), 2016; "
      "Douillard et "
@@ -88,7 +88,7 @@ constexpr AgreementRow kRules[] = {
      "Dean et al., Large scale distributed deep networks, NIPS 2012", false, true, Pace::kFree, false,
      "async", kDownpourKeys, make_downpour, false, false, nullptr},
     {"staleness-aware",
-     "Servers apply gradients as they come, with the rate divided by their staleness.",
+     "Servers apply gradients as they come, with the learning rate divided by their staleness.",
      "Zhang, Gupta, Lian, Liu, Staleness-aware async-SGD for distributed deep learning, IJCAI 2016",
      false,
      true,
@@ -111,7 +111,7 @@ constexpr AgreementRow kRules[] = {
      "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015", false, true, Pace::kFree,
      true, "async", kEasgdKeys, make_easgd_async, false, false, kToACentre},
     {"gossip",
-     "Every `period` steps a worker sends its model to some `neighbours`; what has come is mixed in, and "
+     "Every `period` steps a worker sends its model to some `neighbors`; what has come is mixed in, and "
      "nobody waits.",
      "Blot, Picard, Cord, Thome, Gossip training for deep learning, 2016; Lian et al., Can decentralized "
      "algorithms outperform centralized algorithms? (D-PSGD), 2017; Assran, Loizou, Ballas, Rabbat, "

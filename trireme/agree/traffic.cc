@@ -36,7 +36,7 @@ void to_peers(const AgreementRow& rule, const RuleOptions& o, int num_workers, c
   t.skips = t.alone;
   t.copies = num_workers - 1;
   t.passes = 4 + 6 + 3 * t.copies;  // the change, the sum taken in, and what came added to it
-  if (reads(rule, "neighbours")) {
+  if (reads(rule, "neighbors")) {
     t.copies = std::min(t.copies, o.neighbours == "ring" ? 2.0 : 1.0);
     t.every = steps(o.period);
     t.passes = 2 + 3 * t.copies;

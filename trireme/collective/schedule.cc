@@ -29,7 +29,7 @@ std::string_view kind_name(Kind kind) {
     case Kind::kAllToAll:
       return "all_to_all";
     case Kind::kNeighbours:
-      return "neighbours";
+      return "neighbors";
   }
   return "unknown";
 }

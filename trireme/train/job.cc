@@ -16,7 +16,7 @@ namespace {
 
 const JobKey* find_key(std::string_view path) {
   for (const JobKey& key : job_keys())
-    if (key.path == path) return &key;
+    if (key.path == path || (!key.old_path.empty() && key.old_path == path)) return &key;
   return nullptr;
 }
 
@@ -37,6 +37,9 @@ Status unknown_key(std::string_view path) {
     if (last_part(path) == last_part(key.path)) d = std::min<std::size_t>(d, 6);
     if (d < best) best = d, nearest = key.path;
   }
+  // One letter in three may be wrong: further away it is another word.
+  if (best > 4 * std::max<std::size_t>(2, path.size() / 3))
+    return error(Code::kInvalid, "[job] unknown key '{}'; trireme inspect job lists the keys", path);
   return error(Code::kInvalid, "[job] unknown key '{}'; did you mean '{}'?", path, nearest);
 }
 
@@ -142,7 +145,7 @@ Status read_table(Job& job, const toml::table& table, const std::string& prefix,
     const std::string where = fmt::format("{}:{}:{}", source, at.line, at.column);
     const Status status = key ? set_from_toml(job, *key, node) : unknown_key(path);
     if (!status.ok()) return status.with_prefix(where + ": ");
-    job.given_at[path] = where;
+    job.given_at[std::string(key->path)] = where;
   }
   return {};
 }
@@ -203,8 +206,7 @@ Status not_toml(std::string_view source, const toml::parse_error& e) {
         "{}:{}:{}: [job] not valid TOML: the string is not closed; expected a quote before the end of "
         "the line",
         source, at.line, at.column);
-  return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column,
-               e.description());
+  return error(Code::kInvalid, "{}:{}:{}: [job] not valid TOML: {}", source, at.line, at.column, said);
 }
 
 // The value of --set as a TOML node under "value". Texts need no quotes, lists no brackets.
@@ -235,8 +237,8 @@ Result<toml::table> parse_set_value(const JobKey& key, std::string_view value) {
 
 std::string_view value_kind(const JobKey& key) {
   static constexpr const char* kNames[] = {
-      "a whole number",    "a number",        "a text",  "true or false",  "a number", "true or false",
-      "a list of numbers", "a list of texts", "a table", "a whole number", "a text"};
+      "an integer",        "a number",          "a string", "true or false", "a number", "true or false",
+      "a list of numbers", "a list of strings", "a table",  "an integer",    "a string"};
   if (!takes_table(key)) return kNames[key.field.index()];
   return key.path == "model.layers" ? "a list of tables" : "a table";
 }
@@ -266,7 +268,7 @@ Status set_job_key(Job& job, std::string_view assignment) {
   if (text != nullptr || maybe_text != nullptr) {
     if (text != nullptr) *(*text)(job) = std::string(value);
     if (maybe_text != nullptr) *(*maybe_text)(job) = std::string(value);
-    job.given_at[std::string(path)] = "--set";
+    job.given_at[std::string(key->path)] = "--set";
     return {};
   }
   TR_ASSIGN_OR_RETURN(const toml::table table, parse_set_value(*key, value));
@@ -274,7 +276,7 @@ Status set_job_key(Job& job, std::string_view assignment) {
   const bool set =
       node != nullptr && std::visit([&](auto get) { return set_value(*node, *get(job)); }, key->field);
   if (!set) return wrong_type(*key, fmt::format("'{}'", value));
-  job.given_at[std::string(path)] = "--set";
+  job.given_at[std::string(key->path)] = "--set";
   return {};
 }
 
@@ -312,7 +314,8 @@ std::string job_sha256(const Job& job) {
   std::string text;
   for (const JobKey& key : job_keys()) {
     const std::string value = value_text(job, key);
-    if (key.decides_result && !value.empty()) text += fmt::format("{} = {}\n", key.path, value);
+    const std::string_view name = key.old_path.empty() ? key.path : key.old_path;
+    if (key.decides_result && !value.empty()) text += fmt::format("{} = {}\n", name, value);
   }
   return sha256_hex(as_bytes(text));
 }

@@ -129,6 +129,8 @@ struct JobKey {
   std::string_view doc;
   Field field;
   bool decides_result;  // false: may differ when a run is resumed (workers, transport...)
+  // Not empty: its name in older files, which still work; hashes of jobs are made with it.
+  std::string_view old_path = {};
 };
 std::span<const JobKey> job_keys();
 
@@ -142,7 +144,7 @@ std::string value_text(const Job& job, const JobKey& key);
 // Every rule that needs no other machine: ranges, names, counts that fit together. Says what to change.
 Status check_job(const Job& job);
 
-// What kind of value a key takes: "a whole number".
+// What kind of value a key takes: "an integer".
 std::string_view value_kind(const JobKey& key);
 // The whole job as TOML, every key that has a value and is not in `without`, in the order of the table.
 std::string to_toml(const Job& job, std::span<const std::string_view> without = {});
