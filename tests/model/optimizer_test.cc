@@ -132,7 +132,7 @@ TEST(Optimizer, MistakesSayWhatExists) {
   EXPECT_NE(kind.message().find("'sdg'; expected one of: sgd, momentum"), std::string::npos)
       << kind.message();
   const Status attr = build_update({.kind = "adam", .attrs = {{"beta3", 0.5}}}, kParameters).status();
-  EXPECT_NE(attr.message().find("optimiser adam"), std::string::npos) << attr.message();
+  EXPECT_NE(attr.message().find("optimizer adam"), std::string::npos) << attr.message();
   EXPECT_NE(attr.message().find("beta3"), std::string::npos) << attr.message();
   EXPECT_FALSE(build_update({.kind = "adam", .attrs = {{"beta1", 1.5}}}, kParameters).ok());
   EXPECT_FALSE(build_update({.clip_norm = -1}, kParameters).ok());

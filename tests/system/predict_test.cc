@@ -32,7 +32,8 @@ TEST(PredictCommand, EvalSaysWhatTheSummarySays) {
   EXPECT_EQ((*score)["confusion"].size(), 10U);
   const Ran text = w.run({"eval", "r", "--part", "train"});
   EXPECT_EQ(text.code, 0);
-  EXPECT_NE(text.out.find("200 samples of train"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("Train accuracy "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find(" (200 samples, "), std::string::npos) << text.out;
 }
 
 TEST(PredictCommand, AClassifierPrintsALinePerSample) {

@@ -41,10 +41,10 @@ struct KeyValue {
   const char* bad;
 };
 constexpr KeyValue kKeys[] = {
-    {"period", "5", "-1"},           {"elasticity", "0.1", "2"},    {"staleness", "2", "-1"},
-    {"fetch_steps", "3", "0"},       {"push_steps", "3", "0"},      {"in_flight", "2", "0"},
-    {"warm_start_steps", "7", "-1"}, {"gather", "2", "5"},          {"fraction", "0.5", "0"},
-    {"outer", "sgd", "adam"},        {"neighbours", "ring", "all"}, {"proximity", "0.5", "-1"},
+    {"period", "5", "-1"},           {"elasticity", "0.1", "2"},   {"staleness", "2", "-1"},
+    {"fetch_steps", "3", "0"},       {"push_steps", "3", "0"},     {"in_flight", "2", "0"},
+    {"warm_start_steps", "7", "-1"}, {"gather", "2", "5"},         {"fraction", "0.5", "0"},
+    {"outer", "sgd", "adam"},        {"neighbors", "ring", "all"}, {"proximity", "0.5", "-1"},
     {"locked", "true", ""},          {"local_replicas", "2", "0"},
 };
 
@@ -132,7 +132,7 @@ TEST(Agreements, RefuseWhatOnlyLockStepOrAnOptimiserHereCanDo) {
     for (const char* set : {"train.optimizer.clip_norm=1", "train.nan=skip", "train.precision=f16",
                             "train.optimizer.max_batch_multiplier=2"})
       expect_refused(job_of(row, {set}),
-                     fmt::format("agreement '{}' runs the optimiser on servers", row.name));
+                     fmt::format("agreement '{}' runs the optimizer on servers", row.name));
   }
 }
 

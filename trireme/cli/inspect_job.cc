@@ -19,16 +19,15 @@ struct Intro {
 };
 constexpr Intro kIntros[] = {
     {"", "Outside of any table, at the top of the file."},
-    {"model", "What is trained: a model of the zoo, or a list of layers."},
-    {"data", "What it is trained on. Which keys a kind of data reads is in the section on data."},
+    {"model", "The model: one of the zoo, or a list of layers."},
+    {"data", "The data. The section on data says which keys each kind reads."},
     {"data.augment",
-     "What training may do to pictures. It depends on the seed, the epoch and the sample alone."},
-    {"train", "How long, in what steps, from which seed."},
+     "Augmentation of training images. It depends on the seed, the epoch and the sample alone."},
+    {"train", "Length of the training, batch size, seed, device, checkpoints and evaluations."},
     {"train.optimizer",
-     "How weights change. Keys that a kind of optimiser does not have are refused; those that are not set "
-     "are "
-     "as the section on optimisers says."},
-    {"parallel", "Over how many workers, and how they speak."},
+     "The optimizer and its learning rate. Keys that a kind of optimizer does not have are refused; the "
+     "section on optimizers has the defaults."},
+    {"parallel", "The workers, how they keep one model, and how they communicate."},
 };
 
 std::string intro_of(const std::string& table) {
@@ -82,9 +81,9 @@ std::string attr_cells(const Json& row) {
 
 std::string optimizers() {
   std::string text =
-      "\n## Optimisers\n`train.optimizer.kind` is one of these. Defaults and formulas are PyTorch's. The "
-      "rate is "
-      "`train.optimizer.lr`.\n\n| kind | what | keys and their defaults | state per parameter "
+      "\n## Optimizers\n`train.optimizer.kind` is one of these. Defaults and formulas are PyTorch's. The "
+      "learning rate is `train.optimizer.lr`.\n\n| kind | what | keys and their defaults | state per "
+      "parameter "
       "|\n|---|---|---|---|\n";
   for (const Json& row : list_optimizers()) {
     std::vector<std::string> states;
@@ -120,10 +119,10 @@ std::string layers() {
 std::string job_page() {
   std::string text =
       "# Job files: every key\n\n"
-      "Made by `trireme inspect job --markdown` from the tables of the program; a test compares them. How "
-      "jobs are used is in\n"
+      "`trireme inspect job --markdown` prints this page from the tables of the program; a test compares "
+      "them. How to use jobs:\n"
       "[how_to_train.md](how_to_train.md).\n\n"
-      "A job is TOML. Keys that are left out keep their defaults, unknown ones are refused with the nearest "
+      "A job is TOML. Keys that are left out keep their defaults. Unknown keys are refused with the nearest "
       "known name, and errors\n"
       "say file, line and column. `--set key=value` overrides the file: `--set train.epochs=5`, `--set\n"
       "'train.optimizer.milestones=[0.5, 0.75]'`, `--set 'model.options={width = 64}'`. A key that decides "
@@ -137,9 +136,9 @@ std::string job_page() {
       list_schedules());
   text += named_table("Data", "`data.kind` is one of these ([how_to_own_data.md](how_to_own_data.md)).",
                       list_data());
-  text +=
-      named_table("Models", "`model.name` is one of these; `trireme inspect model NAME` tells what it costs.",
-                  list_models());
+  text += named_table(
+      "Models", "`model.name` is one of these; `trireme inspect model NAME` shows its layers and costs.",
+      list_models());
   return text + layers();
 }
 
@@ -159,9 +158,9 @@ Json list_job_keys() {
 
 std::function<int()> add_inspect_job(CLI::App& inspect) {
   auto args = std::make_shared<JobArgs>();
-  CLI::App* sub = inspect.add_subcommand("job", "Keys of a job file.");
+  CLI::App* sub = inspect.add_subcommand("job", "List the keys of a job file, with their defaults.");
   CLI::Option* json = sub->add_flag("--json", args->json, "As JSON");
-  sub->add_flag("--markdown", args->markdown, "The whole page docs/job.md")->excludes(json);
+  sub->add_flag("--markdown", args->markdown, "Print the page docs/job.md")->excludes(json);
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;
     if (args->markdown) print_text(job_page());

@@ -112,7 +112,7 @@ constexpr LayerRow kRows[] = {
     {"l2_pool", "Root of the sum of squares over windows.", kPoolAttrs,
      [](LayerBuilder& l, Value x, const LayerSettings& s) { return l.l2_pool(x, pool_spec(s)); }},
     {"global_avg_pool",
-     "Average over the picture.",
+     "Average over the image.",
      {},
      [](LayerBuilder& l, Value x, const LayerSettings&) { return l.global_avg_pool(x); }},
     {"flatten",
@@ -136,7 +136,7 @@ constexpr LayerRow kRows[] = {
      [](LayerBuilder& l, Value x, const LayerSettings& s) {
        return l.local_contrast_norm(x, s.integer("window"));
      }},
-    {"dropout", "Drops a share of the values in training.", kDropoutAttrs,
+    {"dropout", "Drops a fraction of the values in training.", kDropoutAttrs,
      [](LayerBuilder& l, Value x, const LayerSettings& s) { return l.dropout(s.name, x, s.number("rate")); }},
     {"embedding", "A vector per token of the vocabulary.", kEmbeddingAttrs,
      [](LayerBuilder& l, Value x, const LayerSettings& s) {

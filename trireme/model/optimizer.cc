@@ -44,7 +44,7 @@ Result<Resolved> resolve(const OptimizerSpec& spec) {
   op::Attrs given = spec.attrs;
   if (r.row->fixed != nullptr) given.set(r.row->fixed, true);
   Result<op::Attrs> complete = op::complete_attrs(*r.row->op, std::move(given));
-  if (!complete.ok()) return complete.status().with_prefix(fmt::format("[model] optimiser {}: ", spec.kind));
+  if (!complete.ok()) return complete.status().with_prefix(fmt::format("[model] optimizer {}: ", spec.kind));
   r.decaying = r.plain = std::move(complete).value();
   r.plain.set("weight_decay", 0.0);
   if (!std::isfinite(spec.clip_norm) || spec.clip_norm < 0)
@@ -132,7 +132,7 @@ Result<const OptimizerRow*> find_optimizer(std::string_view kind) {
     if (kind == row.name) return &row;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
-  return error(Code::kNotFound, "[model] no optimiser is called '{}'; expected one of: {}", kind, known);
+  return error(Code::kNotFound, "[model] no optimizer is called '{}'; expected one of: {}", kind, known);
 }
 
 std::vector<std::string> UpdateGraph::updates() const {

@@ -69,18 +69,18 @@ Status check_schedule(const Schedule& s) {
     return error(Code::kInvalid, "[model] schedule: got '{}', expected one of: {}", s.kind, known);
   }
   TR_RETURN_IF_ERROR(expect(std::isfinite(s.lr) && s.lr > 0, "lr", s.lr, "a value above 0"));
-  TR_RETURN_IF_ERROR(expect(s.warmup >= 0 && s.warmup < 1, "warmup", s.warmup, "a share in [0, 1)"));
+  TR_RETURN_IF_ERROR(expect(s.warmup >= 0 && s.warmup < 1, "warmup", s.warmup, "a fraction in [0, 1)"));
   TR_RETURN_IF_ERROR(expect(s.warmup_start >= 0 && s.warmup_start <= 1, "warmup_start", s.warmup_start,
-                            "a share in [0, 1]"));
+                            "a fraction in [0, 1]"));
   TR_RETURN_IF_ERROR(
-      expect(s.final_share >= 0 && s.final_share <= 1, "final_share", s.final_share, "a share in [0, 1]"));
+      expect(s.final_share >= 0 && s.final_share <= 1, "final_share", s.final_share, "a fraction in [0, 1]"));
   TR_RETURN_IF_ERROR(expect(s.factor > 0 && s.factor <= 1, "factor", s.factor, "a value in (0, 1]"));
   TR_RETURN_IF_ERROR(expect(std::isfinite(s.power) && s.power > 0, "power", s.power, "a value above 0"));
   TR_RETURN_IF_ERROR(expect(std::isfinite(s.start_divisor) && s.start_divisor >= 1, "start_divisor",
                             s.start_divisor, "at least 1"));
   double last = 0;
   for (const double m : s.milestones) {
-    TR_RETURN_IF_ERROR(expect(m > last && m < 1, "milestones", m, "ascending shares in (0, 1)"));
+    TR_RETURN_IF_ERROR(expect(m > last && m < 1, "milestones", m, "ascending fractions in (0, 1)"));
     last = m;
   }
   TR_RETURN_IF_ERROR(expect((s.kind == "step") == !s.milestones.empty(), "milestones",

@@ -32,7 +32,8 @@ void check_model(JobChecker& c, const Job& job) {
     c.expect(!names_model(job), "model.name", "it not to be set beside model.layers; remove one of the two");
   }
   c.expect_one_of(m.task, "model.task", {"auto", "classify", "reconstruct"});
-  c.expect(m.cut_at.empty() || !m.init_from.empty(), "model.cut_at", "an empty text without model.init_from");
+  c.expect(m.cut_at.empty() || !m.init_from.empty(), "model.cut_at",
+           "an empty string without model.init_from");
 }
 
 void check_data(JobChecker& c, const Job::Data& d) {
@@ -47,8 +48,8 @@ void check_data(JobChecker& c, const Job::Data& d) {
            fmt::format("a path, for kind '{}'", d.kind));
   c.expect(d.limit_train >= 0, "data.limit_train", "0 or more");
   c.expect(d.limit_test >= 0, "data.limit_test", "0 or more");
-  c.expect(in_range(d.test, 0, 0.999), "data.test", "a share, at least 0 and below 1");
-  c.expect(in_range(d.validation, 0, 0.999), "data.validation", "a share, at least 0 and below 1");
+  c.expect(in_range(d.test, 0, 0.999), "data.test", "a fraction, at least 0 and below 1");
+  c.expect(in_range(d.validation, 0, 0.999), "data.validation", "a fraction, at least 0 and below 1");
   c.expect_ok(data::parse_partition(d.partition).status(), "data.partition");
   c.expect(d.prefetch >= 1 && d.prefetch <= 64, "data.prefetch", "between 1 and 64");
   c.expect_one_of(d.header, "data.header", {"auto", "yes", "no"});
@@ -78,7 +79,8 @@ void check_train(JobChecker& c, const Job::Train& t) {
   c.expect(!t.patience || (*t.patience >= 1 && *t.patience <= 1'000'000), "train.patience",
            "1 or more evaluations");
   c.expect(t.trace_steps >= 0 && t.trace_steps <= 10000, "train.trace_steps", "between 0 and 10000");
-  c.expect(in_range(t.target_accuracy, 0, 1), "train.target_accuracy", "a share between 0 and 1, like 0.99");
+  c.expect(in_range(t.target_accuracy, 0, 1), "train.target_accuracy",
+           "a fraction between 0 and 1, like 0.99");
   c.expect_one_of(t.nan, "train.nan", {"stop", "skip"});
   c.expect_one_of(t.device, "train.device", {"cpu", "cuda", "auto"});
   const Result<std::uint64_t> limit = parse_bytes(t.memory_limit);
@@ -143,9 +145,9 @@ void check_schedule_keys(JobChecker& c, const Job::Optimizer& o) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
   c.expect(known, "train.optimizer.schedule", "one of: " + names);
-  c.expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "a share, at least 0 and below 1");
-  c.expect(in_range(o.warmup_start, 0, 1), "train.optimizer.warmup_start", "a share between 0 and 1");
-  c.expect(in_range(o.final_share, 0, 1), "train.optimizer.final_share", "a share between 0 and 1");
+  c.expect(o.warmup >= 0 && o.warmup < 1, "train.optimizer.warmup", "a fraction, at least 0 and below 1");
+  c.expect(in_range(o.warmup_start, 0, 1), "train.optimizer.warmup_start", "a fraction between 0 and 1");
+  c.expect(in_range(o.final_share, 0, 1), "train.optimizer.final_share", "a fraction between 0 and 1");
   c.expect(o.factor > 0 && o.factor <= 1, "train.optimizer.factor", "above 0 and at most 1");
   c.expect(in_range(o.power, 1e-9, 1e6), "train.optimizer.power", "above 0");
   c.expect(in_range(o.start_divisor, 1, 1e9), "train.optimizer.start_divisor", "1 or more");
@@ -156,7 +158,7 @@ void check_schedule_keys(JobChecker& c, const Job::Optimizer& o) {
   const auto bad = std::ranges::adjacent_find(o.milestones, [](double a, double b) { return !(a < b); });
   const bool inside = std::ranges::all_of(o.milestones, [](double m) { return m > 0 && m < 1; });
   c.expect(inside && bad == o.milestones.end(), "train.optimizer.milestones",
-           "ascending shares of the run, above 0 and below 1");
+           "ascending fractions of the run, above 0 and below 1");
   c.expect(o.reference_batch >= 0, "train.optimizer.reference_batch", "0 or more");
   c.expect(o.max_batch_multiplier >= 1 && o.max_batch_multiplier <= 1 << 20,
            "train.optimizer.max_batch_multiplier", "between 1 and 1048576");
@@ -166,7 +168,8 @@ void check_optimizer(JobChecker& c, const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   const auto row = model::find_optimizer(o.kind);
   c.expect_ok(row.status(), "train.optimizer.kind");
-  c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr", "a rate above 0 and below 1000000");
+  c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr",
+           "a learning rate above 0 and below 1000000");
   const auto share = [](const std::optional<double>& v) { return !v || (*v >= 0 && *v < 1); };
   c.expect(share(o.momentum), "train.optimizer.momentum", "at least 0 and below 1");
   c.expect(share(o.beta1), "train.optimizer.beta1", "at least 0 and below 1");

@@ -37,7 +37,7 @@ constexpr RuleKey kRuleKeys[] = {
     {"outer", [](const Job::Parallel& p) { return p.outer.has_value(); }},
     {"outer_lr", [](const Job::Parallel& p) { return p.outer_lr.has_value(); }},
     {"outer_momentum", [](const Job::Parallel& p) { return p.outer_momentum.has_value(); }},
-    {"neighbours", [](const Job::Parallel& p) { return p.neighbours.has_value(); }},
+    {"neighbors", [](const Job::Parallel& p) { return p.neighbours.has_value(); }},
     {"proximity", [](const Job::Parallel& p) { return p.proximity.has_value(); }},
     {"locked", [](const Job::Parallel& p) { return p.locked.has_value(); }},
 };
@@ -77,7 +77,8 @@ void check_rule_ranges(JobChecker& c, const Job::Parallel& p) {
            "parallel.warm_start_steps", "0 where parallel.local_replicas is above 1: they begin together");
   c.expect(!p.gather || (*p.gather >= 0 && *p.gather <= p.workers), "parallel.gather",
            fmt::format("between 0 and the number of workers, {}", p.workers));
-  c.expect(!p.elasticity || in_range(*p.elasticity, 0, 1), "parallel.elasticity", "a share between 0 and 1");
+  c.expect(!p.elasticity || in_range(*p.elasticity, 0, 1), "parallel.elasticity",
+           "a fraction between 0 and 1");
   c.expect(!p.fraction || (*p.fraction > 0 && *p.fraction <= 1), "parallel.fraction",
            "above 0 and at most 1");
   c.expect(!p.outer_lr || (*p.outer_lr > 0 && *p.outer_lr < 1e6), "parallel.outer_lr",
@@ -86,7 +87,7 @@ void check_rule_ranges(JobChecker& c, const Job::Parallel& p) {
            "at least 0 and below 1");
   c.expect(!p.proximity || in_range(*p.proximity, 0, 1e6), "parallel.proximity", "between 0 and 1000000");
   if (p.outer) c.expect_one_of(*p.outer, "parallel.outer", {"average", "sgd", "nesterov"});
-  if (p.neighbours) c.expect_one_of(*p.neighbours, "parallel.neighbours", {"random", "ring", "push-sum"});
+  if (p.neighbours) c.expect_one_of(*p.neighbours, "parallel.neighbors", {"random", "ring", "push-sum"});
   const bool plain = p.outer.value_or("average") == "average";
   const char* outer =
       "it not to be set where the mean is taken as it is; set parallel.outer to sgd or nesterov";
@@ -123,7 +124,7 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   }
   if (!row.updates_here) {
     const std::string why = fmt::format(
-        ": agreement '{}' runs the optimiser on servers, which never see a "
+        ": agreement '{}' runs the optimizer on servers, which never see a "
         "whole gradient",
         row.name);
     c.expect(t.optimizer.clip_norm == 0, "train.optimizer.clip_norm", "0" + why);

@@ -293,7 +293,7 @@ Status can_send_factors(const Job& job) {
   if (rule->updates_here && rule->pace != agree::Pace::kStep)
     return no(
         fmt::format("they are of a gradient, and agreement '{}' sends none ({}); use parallel.agreement = "
-                    "\"bsp\" or a rule whose servers run the optimiser, such as bsp-server",
+                    "\"bsp\" or a rule whose servers run the optimizer, such as bsp-server",
                     rule->name, rule->shares_weights ? "it shares weights" : "what travels are weights"));
   const Job::Parallel& p = job.parallel;
   if (p.push_steps.value_or(1) > 1 || p.fetch_steps.value_or(1) > 1 || p.in_flight.value_or(1) > 1 ||

@@ -1,5 +1,6 @@
 // A Score as JSON and as tables.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <numbers>
 
@@ -45,7 +46,7 @@ std::string matrix_text(const Score& score, const LoadedModel& model, std::size_
   std::size_t cell = fmt::format("{}", most).size() + 2;
   for (int i = 0; i < n; ++i)
     cell = std::max(cell, std::min<std::size_t>(8, class_name(*model.data, i).size()) + 2);
-  std::string text = fmt::format("\nRows: the class; columns: what it was taken for.\n{:{}}", "", width);
+  std::string text = fmt::format("\nConfusion matrix. Rows: the true class; columns: the predicted class.\n{:{}}", "", width);
   for (int j = 0; j < n; ++j) text += fmt::format("{:>{}.8}", class_name(*model.data, j), cell);
   text += '\n';
   for (int i = 0; i < n; ++i) {
@@ -64,7 +65,7 @@ std::string classes_text(const Score& score, const LoadedModel& model) {
   const std::size_t width = name_width(model);
   std::string text;
   if (n <= kMaxMatrixClasses) {
-    text += fmt::format("\n{:<{}}{:>10}{:>10}{:>10}{:>11}\n", "class", width, "samples", "right", "recall",
+    text += fmt::format("\n{:<{}}{:>10}{:>10}{:>10}{:>11}\n", "class", width, "samples", "correct", "recall",
                         "precision");
     const auto counts = count_classes(score, n);
     for (int i = 0; i < n; ++i) {
@@ -76,7 +77,7 @@ std::string classes_text(const Score& score, const LoadedModel& model) {
   if (n <= kMaxShownMatrix) return text + matrix_text(score, model, width);
   text += "\nMost often confused:\n";
   for (const Confusion& c : worst_confusions(score, n, 10))
-    text += fmt::format("{:<{}.24} taken for {:<{}.24}{:>8} times\n", class_name(*model.data, c.label), width,
+    text += fmt::format("{:<{}.24} predicted as {:<{}.24}{:>8} times\n", class_name(*model.data, c.label), width,
                         class_name(*model.data, c.taken_for), width, c.count);
   return text;
 }
@@ -131,19 +132,23 @@ Json to_json(const Score& score, const LoadedModel& model) {
 }
 
 std::string to_text(const Score& score, const LoadedModel& model) {
-  std::string text = fmt::format("{} samples of {}", score.samples, part_name(score.part));
+  std::string part(part_name(score.part));
+  part[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(part[0])));
   const ModelTask task = model.input.task;
+  std::string text, tokens;
   if (task == ModelTask::kClassify)
-    text += fmt::format(": {:.2f} % right, loss {:.4f}", 100 * score.accuracy, score.loss);
+    text = fmt::format("{} accuracy {:.2f} %, loss {:.4f}", part, 100 * score.accuracy, score.loss);
   if (task == ModelTask::kClassify && score.top5)
-    text += fmt::format(", among the best five {:.2f} %", 100 * *score.top5);
-  if (task == ModelTask::kLanguage)
-    text +=
-        fmt::format(" ({} tokens): {:.4f} nats or {:.4f} bits per token, perplexity {:.3f}, {:.2f} % right",
-                    score.samples * model.input.sample_shape[0], score.loss, score.loss / std::numbers::ln2,
-                    std::exp(score.loss), 100 * score.accuracy);
-  if (task == ModelTask::kReconstruct) text += fmt::format(": loss {:.4f} per sample", score.loss);
-  text += fmt::format(". {} samples/s\n", format_count(score.samples_per_second()));
+    text += fmt::format(", top-5 accuracy {:.2f} %", 100 * *score.top5);
+  if (task == ModelTask::kLanguage) {
+    text =
+        fmt::format("{} loss {:.4f} nats ({:.4f} bits) per token, perplexity {:.3f}, accuracy {:.2f} %", part,
+                    score.loss, score.loss / std::numbers::ln2, std::exp(score.loss), 100 * score.accuracy);
+    tokens = fmt::format("{} tokens, ", format_integer(score.samples * model.input.sample_shape[0]));
+  }
+  if (task == ModelTask::kReconstruct) text = fmt::format("{} loss {:.4f} per sample", part, score.loss);
+  text += fmt::format(" ({} samples, {}{} samples/s)\n", format_integer(score.samples), tokens,
+                      format_count(score.samples_per_second()));
   if (!score.confusion.empty()) text += classes_text(score, model);
   return text;
 }

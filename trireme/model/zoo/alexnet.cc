@@ -45,7 +45,7 @@ Value alexnet_2012(LayerBuilder& l, Value x, const ModelInput& in, const Options
   return classifier(l, l.max_pool(x, kPool), in, o);
 }
 
-constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "share dropped before fc6 and fc7"}};
+constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "fraction dropped before fc6 and fc7"}};
 
 }  // namespace
 

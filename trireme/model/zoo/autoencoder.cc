@@ -29,7 +29,7 @@ constexpr OptionSpec kOptions[] = {{"hidden", 256, "units of the code"},
 }  // namespace
 
 constinit const ZooRow kAutoencoder{
-    "autoencoder", "Sparse autoencoder with 256 sigmoid units: 402,448 parameters on 28x28 pictures.",
+    "autoencoder", "Sparse autoencoder with 256 sigmoid units: 402,448 parameters on 28x28 images.",
     autoencoder, input, kOptions};
 
 }  // namespace trireme::model

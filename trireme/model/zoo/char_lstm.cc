@@ -20,7 +20,7 @@ graph::Value char_lstm(LayerBuilder& l, graph::Value x, const ModelInput& in, co
 ModelInput input() { return {Shape{128}, 65, ModelTask::kLanguage}; }
 constexpr OptionSpec kOptions[] = {{"width", 256, "of the embedding and of every layer"},
                                    {"layers", 2, "LSTMs on top of each other"},
-                                   {"dropout", 0.2, "share dropped between layers"}};
+                                   {"dropout", 0.2, "fraction dropped between layers"}};
 
 }  // namespace
 

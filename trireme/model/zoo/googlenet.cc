@@ -52,7 +52,7 @@ Value googlenet(LayerBuilder& l, Value x, const ModelInput& in, const Options& o
   return l.dense("fc", x, in.num_classes);
 }
 
-constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.4, "share dropped before the classifier"}};
+constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.4, "fraction dropped before the classifier"}};
 
 }  // namespace
 

@@ -40,7 +40,7 @@ Value gpt(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
 ModelInput characters() { return {Shape{128}, 65, ModelTask::kLanguage}; }
 ModelInput byte_pairs() { return {Shape{1024}, 50257, ModelTask::kLanguage}; }
 constexpr const char *kWidth = "of the residual stream", *kLayers = "blocks", *kHeads = "of attention",
-                     *kDropout = "share dropped at the input and at the end of branches";
+                     *kDropout = "fraction dropped at the input and at the end of branches";
 constexpr OptionSpec kCharOptions[] = {
     {"width", 256, kWidth}, {"layers", 4, kLayers}, {"heads", 4, kHeads}, {"dropout", 0, kDropout}};
 constexpr OptionSpec kGpt2Options[] = {

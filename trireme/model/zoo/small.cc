@@ -31,7 +31,7 @@ Value lenet(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
 
 constinit const ZooRow kLenet{
     "lenet",
-    "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 pictures.", lenet,
+    "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 images.", lenet,
     digits_input};
 constinit const ZooRow kLinear{"linear", "Softmax regression.", linear, digits_input};
 constinit const ZooRow kMlp{"mlp", "One hidden layer of 256 rectifiers.", mlp, digits_input};

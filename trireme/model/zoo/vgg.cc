@@ -30,7 +30,7 @@ Value build(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
   return vgg(l, x, in, o, kDepths);
 }
 
-constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "share dropped after fc1 and fc2"}};
+constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "fraction dropped after fc1 and fc2"}};
 
 }  // namespace
 

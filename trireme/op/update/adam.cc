@@ -8,8 +8,8 @@
 namespace trireme::op::detail {
 
 std::vector<AttrSpec> adam_attrs(double decay, std::string_view decay_doc) {
-  return {{"beta1", 0.9, "share of the first moment that is kept"},
-          {"beta2", 0.999, "share of the second moment that is kept"},
+  return {{"beta1", 0.9, "decay rate of the first moment"},
+          {"beta2", 0.999, "decay rate of the second moment"},
           {"eps", 1e-8, "added to the root"},
           {"weight_decay", decay, decay_doc},
           {"amsgrad", false, "divide by the largest second moment; false: max_moment2 has the shape [0]"},

@@ -10,7 +10,7 @@ namespace {
 using namespace detail;
 
 std::vector<AttrSpec> attrs() {
-  auto all = adam_attrs(0.01, "share of the parameter that decays per step, times lr");
+  auto all = adam_attrs(0.01, "decoupled weight decay per step, times lr");
   all.push_back({"decay_by_lr", true, "multiply weight_decay with lr"});
   return all;
 }
