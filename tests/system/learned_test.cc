@@ -110,7 +110,7 @@ TEST(Mistakes, KeysThatWouldDoNothingAndUnclearMessages) {
            "key 'model.name': got \"lenet\", expected it not to be set beside model.layers; remove one of "
            "the two"},
           {{"train", "windw.toml"}, 2, "layer 0 (conv2d): unknown attribute 'windw'; did you mean 'window'?"},
-          {{"train", "open.toml"}, 2, "open.toml:1:15: [job] not valid TOML: the string is not closed"},
+          {{"train", "open.toml"}, 2, "open.toml:1:15: not valid TOML: the string is not closed"},
           {{"train", "--set", "model.options={width=64}"},
            2,
            "'lenet' has no options, got 'width'; remove model.options"}});

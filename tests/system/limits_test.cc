@@ -90,9 +90,9 @@ TEST(Limits, JobsTakeNamesAndPathsInUtf8Alone) {
   const Workspace w;
   write_latin1(w, "caf\xe9.csv");
   const Ran name = w.run(tiny("run", {"name=\xe9"}));
-  expect_plain(name, 2, "[job] key 'name': got '\\xe9', expected UTF-8");
+  expect_plain(name, 2, "key 'name': got '\\xe9', expected UTF-8");
   const Ran path = w.run(on_csv("run", "caf\xe9.csv"));
-  expect_plain(path, 2, "[job] key 'data.path': got 'caf\\xe9.csv', expected UTF-8");
+  expect_plain(path, 2, "key 'data.path': got 'caf\\xe9.csv', expected UTF-8");
   EXPECT_NE(path.err.find("ln -s"), std::string::npos) << path.err;
   EXPECT_FALSE(fs::exists(w / "run")) << "before anything is trained";
   fs::create_symlink("caf\xe9.csv", w / "cafe.csv");

@@ -176,6 +176,109 @@ TEST(Mistakes, InKeysAndValues) {
       [](const Workspace&) {});
 }
 
+// What people type who know other trainers, or guess. The whole first line is golden.
+TEST(Mistakes, AsNewcomersMakeThem) {
+  const std::vector<Mistake> mistakes{
+      {{"train", "--epochs", "3"},
+       kUsage,
+       {"error: unknown option '--epochs'; set the job's key: --set train.epochs=3\n",
+        "See 'trireme train --help'."}},
+      {{"train", "--lr", "0.1"},
+       kUsage,
+       {"error: unknown option '--lr'; set the job's key: --set train.optimizer.lr=0.1\n"}},
+      {{"train", "--learning-rate=0.1"},
+       kUsage,
+       {"error: unknown option '--learning-rate'; set the job's key: --set train.optimizer.lr=0.1\n"}},
+      {{"train", "--batch-size", "64"},
+       kUsage,
+       {"error: unknown option '--batch-size'; set the job's key: --set train.batch=64\n"}},
+      {{"train", "--data", "my.csv"},
+       kUsage,
+       {"error: unknown option '--data'; set the job's key: --set data.path=my.csv\n"}},
+      {{"train", "--codec", "topk"},
+       kUsage,
+       {"error: unknown option '--codec'; set the job's key: --set parallel.codec=topk\n"}},
+      {{"train", "--num-workers", "4"}, kUsage, {"error: unknown option '--num-workers'; use --workers\n"}},
+      {{"train", "--gpu"}, kUsage, {"error: unknown option '--gpu'; use --device cuda\n"}},
+      {{"train", "--st", "train.steps=3"}, kUsage, {"error: unknown option '--st'; did you mean --set?\n"}},
+      {{"version", "--jsn"}, kUsage, {"error: unknown option '--jsn'; did you mean --json?\n"}},
+      {{"eval", "r", "--epochs", "3"}, kUsage, {"error: unknown option '--epochs'\n"}},
+      {{"eval"},
+       kUsage,
+       {"error: trireme eval needs RUN: Folder of a run, such as runs/digits-1",
+        "See 'trireme eval --help'."}},
+      {{"predict"}, kUsage, {"error: trireme predict needs RUN: Folder of a run, such as runs/digits-1"}},
+      {{"predict", "r", "--tokens", "many"}, kUsage, {"error: --tokens: got 'many', expected a number\n"}},
+      {{"checkpoint"}, kUsage, {"error: trireme checkpoint needs one of: info, verify, diff\n"}},
+      {{"checkpoint", "diff", "a"},
+       kUsage,
+       {"error: trireme checkpoint diff needs SECOND: Second checkpoint to compare\n",
+        "See 'trireme checkpoint diff --help'."}},
+      {{"inspect"}, kUsage, {"error: trireme inspect needs one of: ops, models, layers, "}},
+      {{"inspect", "nothing"}, kUsage, {"error: 'nothing' is not one of: ops, models, layers, "}},
+      {{"inspect", "modles"}, kUsage, {"error: there is no 'trireme inspect modles'; did you mean models"}},
+      {{"inspect", "op"}, kUsage, {"error: trireme inspect op needs NAME: Name of the op\n"}},
+      {{"inspect", "op", "nope"},
+       kUsage,
+       {"error: no op is called 'nope'; `trireme inspect ops` lists them all\n"}},
+      {{"plan", "lenett"}, kUsage, {"error: no model is called 'lenett'; did you mean lenet"}},
+      {{"help", "trian"}, kUsage, {"error: unknown command 'trian'; did you mean train?\n"}},
+      {{"simulate", "--ranks", "many"},
+       kUsage,
+       {"error: --ranks: got 'many', expected an integer from 1 to 65536\n"}},
+      {{"train", "--workers", "2", "--coordinator", "nonsense"},
+       kUsage,
+       {"error: --coordinator nonsense would not be used: this command starts its workers itself",
+        "mpirun, srun or torchrun, and for --hosts"}},
+      {set({"foo.bar=1"}), kUsage, {"error: unknown key 'foo.bar'; trireme inspect job lists the keys\n"}},
+  };
+  expect_all_told(mistakes, [](const Workspace&) {});
+}
+
+TEST(Mistakes, GivingSomethingElseThanAJobFile) {
+  const std::vector<Mistake> mistakes{
+      {{"train", "iris.csv"},
+       kUsage,
+       {"error: 'iris.csv' holds samples and is not a job file; to train on it: trireme train --set "
+        "data.kind=csv "
+        "data.path=iris.csv model.name=mlp\n"}},
+      {{"train", "notes.txt"}, kUsage, {"data.kind=text data.path=notes.txt model.name=char-gpt\n"}},
+      {{"train", "arrays/x.npy"}, kUsage, {"trireme train --set data.kind=npy data.path=arrays\n"}},
+      {{"train", "arrays"},
+       kUsage,
+       {"to train on a folder of images: ", "data.kind=images data.path=arrays"}},
+      {{"train", "lenet"},
+       kUsage,
+       {"error: 'lenet' is a model, not a job file; to train it: trireme train --set model.name=lenet\n"}},
+      {{"train", "char-gpt"},
+       kUsage,
+       {"trireme train --set model.name=char-gpt data.kind=text data.path=FILE.txt\n"}},
+      {{"train", "resnet50"},
+       kUsage,
+       {"model.name=resnet50 data.kind=images data.path=FOLDER data.shape=3x224x224\n"}},
+      {{"train", "digits"},
+       kUsage,
+       {"error: 'digits' is not a job file; to train with one: trireme train recipes/digits.toml\n"}},
+      {{"train", "recipes/vgg.toml"},
+       kUsage,
+       {"error: cannot read 'recipes/vgg.toml': No such file or directory; expected a job file in TOML, by "
+        "its "
+        "path from the current folder; without one `trireme train` trains on the built-in digits\n"}},
+      {{"train", "open.toml"},
+       kUsage,
+       {"error: open.toml:1:",
+        "not valid TOML: the string is not closed; expected a quote before the end of the line\n"}},
+  };
+  expect_all_told(mistakes, [](const Workspace& w) {
+    for (const char* dir : {"arrays", "recipes"}) make_dir(w, dir);
+    w.write("iris.csv", "a,b,kind\n1,2,x\n3,4,y\n");
+    w.write("notes.txt", "some words\n");
+    w.write("arrays/x.npy", "not read");
+    w.write("recipes/digits.toml", "name = \"digits\"\n");
+    w.write("open.toml", "name = \"digits\n");
+  });
+}
+
 std::vector<std::string> agreement(const std::string& name, const std::vector<std::string>& sets,
                                    const std::vector<std::string>& more = {"--workers", "4"}) {
   std::vector<std::string> all{"parallel.agreement=" + name};

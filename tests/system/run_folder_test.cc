@@ -54,7 +54,7 @@ TEST(RunFolder, ASecondCommandIsToldWhoTrainsThere) {
         (void)process.signal(runtime::ProcessSignal::kTerminate);
       });
   EXPECT_EQ(second.code, kUsage) << second.err;
-  expect_in("error: [train] run is being trained by process " + holder + " on ", second.err);
+  expect_in("error: run is being trained by process " + holder + " on ", second.err);
   expect_in("--run-dir", second.err);
   expect_in("run      running since 20", info.out);
   EXPECT_EQ(first.code, kStopped) << first.err;
