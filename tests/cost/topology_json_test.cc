@@ -93,7 +93,7 @@ TEST(TopologyJson, MistakesNameTheFieldAndWhatWasExpected) {
       {R"({"topology": "star"})", "topology: got 'star', expected one of single-switch, two-level"},
       {R"({"topology": "fat-tree"})", "machines: got none"},
       {R"({"machines": 0})", "machines: got 0, expected 1..1048576"},
-      {R"({"machines": "four"})", "machines: got \"four\", expected a whole number"},
+      {R"({"machines": "four"})", "machines: got \"four\", expected an integer"},
       {R"({"machines": 2, "racks": 2})", "racks: unknown key; there are: "},
       {R"({"machines": 2, "link": {"latency": "soon"}})", "link.latency: got \"soon\", expected a time"},
       {R"({"machines": 2, "link": {"bandwidth": 0}})", "link.bandwidth: got 0, expected a bandwidth"},

@@ -105,7 +105,7 @@ TEST(Augment, ImpossibleOnesAreRefused) {
   EXPECT_THAT(check_augment({.shift = 4}, kPicture).message(), HasSubstr("got 4, expected 0 to 3"));
   EXPECT_THAT(check_augment({.shift = -1, .flip = true}, kPicture).message(), HasSubstr("got -1"));
   EXPECT_THAT(check_augment({.crop = 0}, kPicture).message(), HasSubstr("crop"));
-  EXPECT_THAT(check_augment({.flip = true}, {20}).message(), HasSubstr("needs pictures"));
+  EXPECT_THAT(check_augment({.flip = true}, {20}).message(), HasSubstr("needs images"));
   EXPECT_TRUE(check_augment({}, {20}).ok());
   EXPECT_TRUE(check_augment({.shift = 3, .crop = 1, .flip = true}, kPicture).ok());
 }

@@ -114,7 +114,7 @@ TEST(Arrays, SamplesAndLabelsThatDoNotFitAreNamed) {
   EXPECT_THAT(append_arrays(other, {&floats, &labels, "f", "l"}).message(),
               HasSubstr("l: 5 labels, but f has 2"));
   EXPECT_THAT(to_labels(labels, "l", 3).status().message(),
-              HasSubstr("label 0 is 3, expected a whole number from 0 to 2"));
+              HasSubstr("label 0 is 3, expected an integer from 0 to 2"));
 }
 
 }  // namespace

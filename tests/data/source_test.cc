@@ -39,11 +39,11 @@ TEST(MakeDataset, RefusesWhatMakesNoSense) {
   DataDisk disk;
   EXPECT_THAT(disk.why({.kind = "mnist"}),
               HasSubstr("unknown kind 'mnist'; expected one of digits, idx, cifar"));
-  EXPECT_THAT(disk.why({.test = 1}), HasSubstr("test share: got 1"));
-  EXPECT_THAT(disk.why({.validation = -0.5}), HasSubstr("validation share: got -0.5"));
+  EXPECT_THAT(disk.why({.test = 1}), HasSubstr("test fraction: got 1"));
+  EXPECT_THAT(disk.why({.validation = -0.5}), HasSubstr("validation fraction: got -0.5"));
   EXPECT_THAT(disk.why({.limit_train = -1}), HasSubstr("limits: got -1"));
   EXPECT_THAT(disk.why({.kind = "synthetic", .augment = {.shift = 2}, .shape = "20"}),
-              HasSubstr("needs pictures"));
+              HasSubstr("needs images"));
 }
 
 TEST(MakeDataset, DigitsAreThoseOfLoadDigits) {
@@ -229,7 +229,7 @@ TEST(MakeDataset, PictureFoldersThatAreWrongNameTheFile) {
   EXPECT_THAT(disk.why({.kind = "images", .path = "q", .shape = "3x8x8"}), HasSubstr("q/cat: no .jpg"));
   disk.put("r/notes.txt", "x");
   EXPECT_THAT(disk.why({.kind = "images", .path = "r", .shape = "3x8x8"}),
-              HasSubstr("no folders with pictures"));
+              HasSubstr("no folders with images"));
   EXPECT_THAT(disk.why({.kind = "images", .path = "q"}), HasSubstr("needs a shape like 3x64x64"));
   EXPECT_THAT(disk.why({.kind = "images", .path = "q", .shape = "2x8x8"}), HasSubstr("1 or 3 channels"));
 }

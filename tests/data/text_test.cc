@@ -64,7 +64,7 @@ TEST(Text, MistakesAreNamed) {
   EXPECT_THAT(why("a", {.unit = "words"}), HasSubstr("expected chars or bytes"));
   EXPECT_THAT(why("a", {.context = 0}), HasSubstr("context: got 0"));
   EXPECT_THAT(why("a", {.stride = -1}), HasSubstr("stride: got -1"));
-  EXPECT_THAT(why("a", {.held_out = 1}), HasSubstr("held-out share: got 1"));
+  EXPECT_THAT(why("a", {.held_out = 1}), HasSubstr("held-out fraction: got 1"));
 }
 
 TEST(Text, WrongUtf8IsRefusedWhereverItIsWrong) {

@@ -129,8 +129,8 @@ TEST(Describe, MistakesNameTheLayer) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"kind": "dense"})", "layers: got object"},
       {R"([])", "layers: got array of 0"},
-      {R"([3])", "layer 0: got number, expected a table with a text 'kind'"},
-      {R"([{"out": 3}])", "layer 0: got object, expected a table with a text 'kind'"},
+      {R"([3])", "layer 0: got number, expected a table with a string 'kind'"},
+      {R"([{"out": 3}])", "layer 0: got object, expected a table with a string 'kind'"},
       {R"([{"kind": "flatten"}, {"kind": "dens", "out": 3}])",
        "layer 1: kind: got 'dens', expected one of: dense, "},
       {R"([{"kind": "dense"}])", "layer 0 (dense): 'out' is missing"},

@@ -371,7 +371,7 @@ TEST(Mistakes, InTheData) {
        {"empty: no file named like train-images-idx3-ubyte", "set data.path"}},
       {set({"data.kind=images", "data.path=empty", "data.shape=3x8x8"}),
        kFailed,
-       {"empty: no folders with pictures", "one folder per class"}},
+       {"empty: no folders with images", "one folder per class"}},
       {set({"data.kind=images", "data.path=empty"}), kUsage, {"key 'data.shape'", "like 3x64x64"}},
       {set({"data.kind=idx", "data.path=idx"}),
        kFailed,

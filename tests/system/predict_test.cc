@@ -64,7 +64,7 @@ TEST(PredictCommand, AnAutoencoderDrawsSheetsThatCanBeReadAgain) {
   EXPECT_EQ(w.read("filters.png").substr(1, 3), "PNG");
   const Ran again = w.run({"predict", "r", "--input", "sheet.png", "--json"});
   EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_NE(again.err.find("were scaled and cut"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("were scaled and cropped"), std::string::npos) << again.err;
 }
 
 TEST(PredictCommand, ALanguageModelGoesOnWithAText) {

@@ -204,7 +204,7 @@ TEST(CheckJob, RefusesModelsThatCannotBe) {
       {{"model.layers=[{kind='dense', out=3}, {kind='conv2d', out=3}]"},
        "layer 1 (conv2d): 'window' is missing"},
       {{"model.layers=[{kind='dense', out=3, colour=1}]"}, "layer 0 (dense): unknown attribute 'colour'"},
-      {{"model.layers=[3]"}, "layer 0: got number, expected a table with a text 'kind'"},
+      {{"model.layers=[3]"}, "layer 0: got number, expected a table with a string 'kind'"},
       {{"model.layers=[{kind='classifier'}]", "model.options={scale=1}"},
        "key 'model.options': got {\"scale\" = 1}, expected none beside model.layers"},
       {{"model.cut_at=fc2"},

@@ -22,8 +22,8 @@ Result<T> json_whole(const Json& value, const char* key) {
   }
   if (!value.is_number())
     return error(Code::kCorrupt, "[json] key '{}' has the wrong type: got {}", key, value.type_name());
-  return error(Code::kCorrupt, "[json] key '{}': got {}, expected a whole number of {}..{}", key,
-               value.dump(), std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  return error(Code::kCorrupt, "[json] key '{}': got {}, expected an integer of {}..{}", key, value.dump(),
+               std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
 }
 
 template <std::integral T>

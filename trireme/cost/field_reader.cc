@@ -31,7 +31,7 @@ bool FieldReader::read(const char* key, int& value) {
   const Json* j = find(key);
   if (j == nullptr) return status_.ok();
   if (!j->is_number_integer() || j->get<double>() > 1e9 || j->get<double>() < -1e9) {
-    fail(key, j->dump(), "a whole number");
+    fail(key, j->dump(), "an integer");
     return false;
   }
   value = j->get<int>();
@@ -42,7 +42,7 @@ bool FieldReader::read(const char* key, std::uint64_t& value) {
   const Json* j = find(key);
   if (j == nullptr) return status_.ok();
   if (!j->is_number_integer() || *j < 0) {
-    fail(key, j->dump(), "a whole number, 0 or more");
+    fail(key, j->dump(), "an integer, 0 or more");
     return false;
   }
   value = j->get<std::uint64_t>();
@@ -75,7 +75,7 @@ bool FieldReader::read(const char* key, std::string& value) {
   const Json* j = find(key);
   if (j == nullptr) return status_.ok();
   if (!j->is_string()) {
-    fail(key, j->dump(), "a text");
+    fail(key, j->dump(), "a string");
     return false;
   }
   value = j->get<std::string>();
@@ -89,7 +89,7 @@ bool FieldReader::read(const char* key, std::vector<int>& value) {
   const Json one = Json::array({*j});
   for (const Json& item : j->is_array() ? *j : one) {
     if (!item.is_number_integer() || item.get<double>() > 1e9 || item.get<double>() < -1e9) {
-      fail(key, j->dump(), "whole numbers");
+      fail(key, j->dump(), "integers");
       return false;
     }
     value.push_back(item.get<int>());
@@ -106,7 +106,7 @@ bool FieldReader::read_duration(const char* key, TimeNs& value) {
   }
   const Result<TimeNs> parsed = parse_duration(j->is_string() ? j->get<std::string>() : "");
   if (!parsed.ok()) {
-    fail(key, j->dump(), "a time like \"25us\" or a whole number of nanoseconds");
+    fail(key, j->dump(), "a time like \"25us\" or an integer of nanoseconds");
     return false;
   }
   value = *parsed;
@@ -134,7 +134,7 @@ bool FieldReader::read_bytes(const char* key, std::uint64_t& value) {
   if (j == nullptr || !j->is_string()) return read(key, value);
   const Result<std::uint64_t> parsed = parse_bytes(j->get<std::string>());
   if (!parsed.ok()) {
-    fail(key, j->dump(), "a size like \"64K\" or a whole number of bytes");
+    fail(key, j->dump(), "a size like \"64K\" or an integer of bytes");
     return false;
   }
   value = *parsed;

@@ -84,8 +84,7 @@ void view_any(const View& view, std::span<const T> in, std::int64_t height, std:
 Status check_augment(const Augment& augment, const Shape& sample) {
   if (!augment.any()) return {};
   if (sample.rank() != 3)
-    return error(Code::kInvalid,
-                 "[data] augmentation needs pictures [C, H, W]: got samples {}; switch it off",
+    return error(Code::kInvalid, "[data] augmentation needs images [C, H, W]: got samples {}; switch it off",
                  sample.to_string());
   if (augment.shift < 0 || augment.shift >= std::min(sample[1], sample[2]))
     return error(Code::kInvalid, "[data] augmentation shift: got {}, expected 0 to {}", augment.shift,

@@ -51,12 +51,11 @@ std::vector<Tap> make_taps(std::int64_t size, std::int64_t count, double begin, 
 Status check_picture_size(std::int64_t height, std::int64_t width, std::string_view source,
                           std::int64_t max_pixels) {
   if (height < 1 || width < 1)
-    return error(Code::kCorrupt, "[data] {}, offset 0: a picture of {} x {} pixels", source, height, width);
+    return error(Code::kCorrupt, "[data] {}, offset 0: an image of {} x {} pixels", source, height, width);
   if (width > max_pixels / height)
-    return error(
-        Code::kExhausted,
-        "[data] {}, offset 0: a picture of {} x {} pixels, expected at most {} in all; scale it down", source,
-        height, width, max_pixels);
+    return error(Code::kExhausted,
+                 "[data] {}, offset 0: an image of {} x {} pixels, expected at most {} in all; scale it down",
+                 source, height, width, max_pixels);
   return {};
 }
 
@@ -69,12 +68,12 @@ bool is_image_name(std::string_view name) {
 
 Result<Picture> decode_image(ByteView bytes, std::string_view source, int channels, std::int64_t max_pixels) {
   if (channels != 1 && channels != 3)
-    return error(Code::kInvalid, "[data] pictures of {} channels; expected 1 (grey) or 3 (colour)", channels);
+    return error(Code::kInvalid, "[data] images of {} channels; expected 1 (gray) or 3 (color)", channels);
   if (bytes.empty())
     return error(Code::kCorrupt, "[data] {}, offset 0: the file is empty; remove it", source);
   if (begins_with(bytes, {0x89, 'P', 'N', 'G'})) return decode_png(bytes, source, channels, max_pixels);
   if (begins_with(bytes, {0xFF, 0xD8})) return decode_jpeg(bytes, source, channels, max_pixels);
-  return error(Code::kCorrupt, "[data] {}, offset 0: neither a JPEG nor a PNG picture; remove or convert it",
+  return error(Code::kCorrupt, "[data] {}, offset 0: neither a JPEG nor a PNG image; remove or convert it",
                source);
 }
 

@@ -47,7 +47,7 @@ Result<Bytes> encode_png(const Picture& picture) {
 
 Result<Bytes> encode_png(const Picture& picture) {
   TR_RETURN_IF_ERROR(check_picture(picture));
-  return error(Code::kUnavailable, "[data] PNG pictures need libpng; install libpng-dev and build again");
+  return error(Code::kUnavailable, "[data] PNG images need libpng; install libpng-dev and build again");
 }
 
 #endif

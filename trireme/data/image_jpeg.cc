@@ -45,8 +45,7 @@ Result<Picture> decode_jpeg(ByteView bytes, std::string_view source, int channel
 
 Result<Picture> decode_jpeg(ByteView, std::string_view source, int, std::int64_t) {
   return error(Code::kUnavailable,
-               "[data] {}: JPEG pictures need libturbojpeg; install libturbojpeg0-dev and build again",
-               source);
+               "[data] {}: JPEG images need libturbojpeg; install libturbojpeg0-dev and build again", source);
 }
 
 #endif

@@ -36,7 +36,7 @@ Result<Picture> decode_png(ByteView bytes, std::string_view source, int channels
 #else
 
 Result<Picture> decode_png(ByteView, std::string_view source, int, std::int64_t) {
-  return error(Code::kUnavailable, "[data] {}: PNG pictures need libpng; install libpng-dev and build again",
+  return error(Code::kUnavailable, "[data] {}: PNG images need libpng; install libpng-dev and build again",
                source);
 }
 

@@ -153,7 +153,7 @@ Task<Status> decode_all(runtime::Runtime& rt, Dataset& set, const std::vector<Pi
   }
   if (cache_dir.empty()) co_return Status();
   const Status written = co_await write_rows_cache(rt, cache_dir, key, set);
-  if (!written.ok()) rt.log(fmt::format("the decoded pictures are not cached: {}", written.message()));
+  if (!written.ok()) rt.log(fmt::format("the decoded images are not cached: {}", written.message()));
   co_return Status();
 }
 
@@ -163,7 +163,7 @@ Result<Shape> picture_shape(const DataSpec& spec) {
   TR_ASSIGN_OR_RETURN(const Shape shape, parse_sample_shape(spec.shape));
   if (shape.rank() != 3 || (shape[0] != 1 && shape[0] != 3) || shape[1] > 8192 || shape[2] > 8192)
     return error(Code::kInvalid,
-                 "[data] shape of pictures: got {}, expected 1 or 3 channels and at most 8192 x 8192",
+                 "[data] shape of images: got {}, expected 1 or 3 channels and at most 8192 x 8192",
                  spec.shape);
   return shape;
 }
@@ -184,8 +184,8 @@ Task<Loaded> load_images(runtime::Runtime& rt, const DataSpec& spec) {
   TR_CO_RETURN_IF_ERROR(co_await list_part(rt, train_path, set->class_names, true, files));
   set->num_train = static_cast<std::int64_t>(files.size());
   if (files.empty())
-    co_return error(Code::kNotFound,
-                    "[data] {}: no folders with pictures in it; expected one folder per class", spec.path);
+    co_return error(Code::kNotFound, "[data] {}: no folders with images in it; expected one folder per class",
+                    spec.path);
   const std::string test = has("test") ? "test" : has("val") ? "val" : "";
   const std::string test_path = spec.path + "/" + test;
   if (parts && !test.empty())
@@ -195,7 +195,7 @@ Task<Loaded> load_images(runtime::Runtime& rt, const DataSpec& spec) {
   const auto elems = static_cast<std::size_t>(set->sample_elems());
   if (files.size() > kMaxSetBytes / elems)
     co_return error(Code::kExhausted,
-                    "[data] {}: {} pictures of {} do not fit into memory; take a smaller shape", spec.path,
+                    "[data] {}: {} images of {} do not fit into memory; take a smaller shape", spec.path,
                     files.size(), spec.shape);
   TR_CO_RETURN_IF_ERROR(co_await decode_all(rt, *set, files, spec.cache_dir));
   co_return set;

@@ -26,7 +26,7 @@ constexpr DataKind kKinds[] = {
     {"csv", "A table of numbers, or a folder with train.csv and test.csv; label, header, separator.", true,
      Statistics::kAll, load_csv},
     {"images",
-     "A folder of JPEG and PNG pictures, a folder per class, perhaps below train/ and test/ or val/; shape.",
+     "A folder of JPEG and PNG images, a folder per class, perhaps below train/ and test/ or val/; shape.",
      true, Statistics::kBytes, load_images},
     {"text", "A text file for language models; tokens, context, stride; its end is for testing.", true,
      Statistics::kNone, load_text},
@@ -38,9 +38,10 @@ Status check_spec(const DataSpec& spec, const DataKind& kind) {
   if (kind.needs_path && spec.path.empty())
     return error(Code::kInvalid, "[data] kind '{}' needs a path: {}", kind.name, kind.doc);
   if (!(spec.test >= 0 && spec.test < 1))
-    return error(Code::kInvalid, "[data] test share: got {}, expected 0 or more and less than 1", spec.test);
+    return error(Code::kInvalid, "[data] test fraction: got {}, expected 0 or more and less than 1",
+                 spec.test);
   if (!(spec.validation >= 0 && spec.validation < 1))
-    return error(Code::kInvalid, "[data] validation share: got {}, expected 0 or more and less than 1",
+    return error(Code::kInvalid, "[data] validation fraction: got {}, expected 0 or more and less than 1",
                  spec.validation);
   if (spec.limit_train < 0 || spec.limit_test < 0)
     return error(Code::kInvalid, "[data] limits: got {} and {}, expected 0 or more", spec.limit_train,

@@ -57,7 +57,7 @@ Status check_options(const TextOptions& o) {
   if (o.stride < 0 || o.stride > kMaxContext)
     return error(Code::kInvalid, "[data] stride: got {}, expected 0 to {}", o.stride, kMaxContext);
   if (!(o.held_out >= 0 && o.held_out < 1))
-    return error(Code::kInvalid, "[data] held-out share: got {}, expected 0 or more and less than 1",
+    return error(Code::kInvalid, "[data] held-out fraction: got {}, expected 0 or more and less than 1",
                  o.held_out);
   return {};
 }

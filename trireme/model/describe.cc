@@ -46,7 +46,7 @@ Result<std::vector<LayerSettings>> parse_list(const Json& list, const ModelInput
 
 // Reads one given attribute into the settings.
 Status read_attr(const LayerAttr& attr, const Json& value, const std::string& where, LayerSettings& out) {
-  static constexpr const char* kTypes[] = {"an integer", "a number", "true or false", "a text", "a list"};
+  static constexpr const char* kTypes[] = {"an integer", "a number", "true or false", "a string", "a list"};
   const bool fits = attr.type == Type::kInt      ? value.is_number_integer()
                     : attr.type == Type::kNumber ? value.is_number()
                     : attr.type == Type::kBool   ? value.is_boolean()
@@ -124,7 +124,7 @@ Result<std::vector<LayerSettings>> parse_list(const Json& list, const ModelInput
     const Json& layer = list[i];
     const bool has_kind = layer.is_object() && layer.contains("kind") && layer["kind"].is_string();
     if (!has_kind)
-      return error(Code::kInvalid, "[model] layer {}: got {}, expected a table with a text 'kind'", index,
+      return error(Code::kInvalid, "[model] layer {}: got {}, expected a table with a string 'kind'", index,
                    layer.type_name());
     LayerSettings settings;
     TR_ASSIGN_OR_RETURN(settings.row, find_row(layer["kind"].get<std::string>(), "layer " + index));

@@ -129,7 +129,7 @@ std::int32_t pick_token(std::span<const float> logits, const GenerateOptions& op
 Task<Result<Generated>> generate(runtime::Runtime& rt, const LoadedModel& model, GenerateOptions options,
                                  std::function<void(std::string_view)> emit) {
   if (model.input.task != model::ModelTask::kLanguage)
-    co_return error(Code::kInvalid, "[predict] the model of job '{}' does not go on with texts",
+    co_return error(Code::kInvalid, "[predict] the model of job '{}' does not continue texts",
                     model.job.name);
   TR_CO_RETURN_IF_ERROR(check_options(options));
   const std::vector<std::string>& names = model.data->class_names;

@@ -304,8 +304,8 @@ Status can_send_factors(const Job& job) {
   if (job.train.optimizer.max_batch_multiplier > 1)
     return no("factors of several batches cannot be added up; use train.optimizer.max_batch_multiplier = 1");
   if (job.train.precision != "f32")
-    return no(fmt::format("products in {} are rounded after they are made; use train.precision = \"f32\"",
-                          job.train.precision));
+    return no(
+        fmt::format("matmuls in {} round their results; use train.precision = \"f32\"", job.train.precision));
   return {};
 }
 

@@ -147,7 +147,7 @@ Task<Status> LockStepWorker::one_step() {
   if (out.applied && !std::isfinite(out.loss))
     co_return error(Code::kInternal,
                     "[train] the sum of the losses over all shards is not a number at step {}; try a smaller "
-                    "train.optimizer.lr (the rate here was {})",
+                    "train.optimizer.lr (the learning rate here was {})",
                     input.step + 1, input.learning_rate);
   count(input, out);
   if (!chief()) co_return Status();

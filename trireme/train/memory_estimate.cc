@@ -147,11 +147,11 @@ Result<std::vector<MemoryPart>> parts_of(const Job& job, const Prepared& p, int 
       {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
       {"buckets", "gradients of parameters, of every shard", shards * per_shard * buckets + factors},
       {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
-      {"updates", "values of the optimiser's step", updates},
+      {"updates", "values of the optimizer's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
       {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, plan, shards)},
-      {"checkpoint", "the copy that is written while training goes on", parameters + states + statistics},
+      {"checkpoint", "the copy that is written while training continues", parameters + states + statistics},
   };
 }
 
@@ -180,14 +180,14 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const Job& job, const Prepared& p) 
   // Evaluations of a resident model work in the arena of its first shard where they fit (shared_arena.h).
   const bool shared = p.resident && eval.arena_bytes() <= train.arena_bytes();
   return std::vector<MemoryPart>{
-      {"model", "weights, optimiser state and running statistics that are on the GPU", model},
+      {"model", "weights, optimizer state and running statistics that are on the GPU", model},
       {"values", "activations and their gradients, places shared where lives allow",
        shards * train.values_bytes},
       {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
       {"buckets", "gradients of parameters, of every shard", buckets},
       {"batches", "samples of the step and of those sent ahead",
        shards * (train.feeds_bytes + ahead * (job.data.prefetch + 1))},
-      {"updates", "values of the optimiser's step", updates},
+      {"updates", "values of the optimizer's step", updates},
       {"codec", "what encoders keep back, and encoded messages", codec},
       {"evaluation", "values and samples of evaluating",
        (shared ? 0 : eval.arena_bytes()) + eval.feeds_bytes},

@@ -57,12 +57,12 @@ Task<Result<Samples>> read_pictures(Runtime& rt, const LoadedModel& model, std::
   if (model.data->dtype != DType::kU8 || shape.rank() != 3 || (shape[0] != 1 && shape[0] != 3))
     co_return error(
         Code::kInvalid,
-        "[predict] {}: the model reads {}{}, not pictures; give an .npy or .csv file with such samples",
-        source, dtype_name(model.data->dtype), shape.to_string());
+        "[predict] {}: the model reads {}{}, not images; give an .npy or .csv file with such samples", source,
+        dtype_name(model.data->dtype), shape.to_string());
   const auto set = like(*model.data, source);
   const auto elems = static_cast<std::size_t>(set->sample_elems());
   if (paths.size() > kMaxInputBytes / elems)
-    co_return error(Code::kExhausted, "[predict] {}: {} pictures at once; give a smaller folder", source,
+    co_return error(Code::kExhausted, "[predict] {}: {} images at once; give a smaller folder", source,
                     paths.size());
   set->pixels.resize(paths.size() * elems);
   std::size_t resized = 0;
@@ -80,7 +80,7 @@ Task<Result<Samples>> read_pictures(Runtime& rt, const LoadedModel& model, std::
   Samples out;
   if (resized > 0)
     out.notes.push_back(
-        fmt::format("{} of {} pictures are not {} x {} (the first: {}) and were scaled and cut to it",
+        fmt::format("{} of {} images are not {} x {} (the first: {}) and were scaled and cropped to it",
                     resized, paths.size(), shape[1], shape[2], first));
   out.data = set;
   out.names = std::move(paths);
@@ -161,7 +161,7 @@ Result<data::CsvTable> parse_table(std::string_view text, const std::string& pat
 Task<Result<Samples>> read_table(Runtime& rt, const LoadedModel& model, std::string path) {
   if (model.data->dtype != DType::kF32)
     co_return error(Code::kInvalid,
-                    "[predict] {}: the model reads {}{}, not rows of a table; give pictures or "
+                    "[predict] {}: the model reads {}{}, not rows of a table; give images or "
                     "an .npy file",
                     path, dtype_name(model.data->dtype), model.data->sample_shape.to_string());
   const Result<Bytes> file = co_await rt.files().read(path);
@@ -211,7 +211,7 @@ Task<Result<Samples>> read_samples(Runtime& rt, const LoadedModel& model, std::s
   if (!listed.ok())
     co_return error(
         Code::kInvalid,
-        "[predict] --input {}: expected a .png, .jpg or .jpeg picture, a folder of them, an .npy or a "
+        "[predict] --input {}: expected a .png, .jpg or .jpeg image, a folder of them, an .npy or a "
         ".csv file",
         path);
   TR_CO_RETURN_IF_ERROR(co_await list_pictures(rt, path, 0, pictures));

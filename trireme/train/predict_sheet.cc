@@ -94,8 +94,7 @@ class Denormaliser {
 
 Result<Tile> tile_of(const Shape& shape) {
   if (shape.rank() != 3 || (shape[0] != 1 && shape[0] != 3))
-    return error(Code::kInvalid,
-                 "[predict] samples of {} are no pictures of 1 or 3 channels: nothing to draw",
+    return error(Code::kInvalid, "[predict] samples of {} are no images of 1 or 3 channels: nothing to draw",
                  shape.to_string());
   return Tile{shape[0], shape[1], shape[2]};
 }
@@ -122,8 +121,8 @@ Result<Filters> filters_of(const model::Parameter& p, const data::Dataset& data)
   }
   return error(
       Code::kInvalid,
-      "[predict] --filters: the first layer '{}' has weights {}, which are no pictures; expected a dense "
-      "layer over pictures or a convolution of 1 or 3 channels",
+      "[predict] --filters: the first layer '{}' has weights {}, which are no images; expected a dense "
+      "layer over images or a convolution of 1 or 3 channels",
       p.name, shape.to_string());
 }
 

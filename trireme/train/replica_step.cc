@@ -339,11 +339,12 @@ Task<Status> Replica::Parts::explain_broken_loss() {
   auto found = co_await find_first_broken(rt, prepared->train->graph(), variables, prepared->input,
                                           batch[static_cast<std::size_t>(broken_shard)], prepared->device);
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
-  co_return error(Code::kInternal,
-                  "[train] the loss is not a number at step {}{}; try a smaller train.optimizer.lr (the rate "
-                  "here was {}), a longer train.optimizer.warmup, train.optimizer.clip_norm = 1.0, or "
-                  "train.nan = \"skip\"",
-                  now.step + 1, what, now.learning_rate);
+  co_return error(
+      Code::kInternal,
+      "[train] the loss is not a number at step {}{}; try a smaller train.optimizer.lr (the learning rate "
+      "here was {}), a longer train.optimizer.warmup, train.optimizer.clip_norm = 1.0, or "
+      "train.nan = \"skip\"",
+      now.step + 1, what, now.learning_rate);
 }
 
 void Replica::Parts::read_metrics(StepOutput& out) const {

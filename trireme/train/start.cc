@@ -89,7 +89,7 @@ Status check_place(const plan::Plan& plan, bool on_gpu) {
   const auto text = [](bool gpu) { return gpu ? "on a GPU" : "on the host"; };
   return error(
       Code::kInvalid,
-      "[plan] the plan of this run was made {} ({}), and this start would train {}; go on with --device "
+      "[plan] the plan of this run was made {} ({}), and this start would train {}; resume it with --device "
       "{}, or use a new run folder",
       text(of_gpu), plan.kernel_library, text(on_gpu), of_gpu ? "cuda" : "cpu");
 }

@@ -37,7 +37,7 @@ Result<int> parse_int(std::string_view text, const char* what, int least) {
   int value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size() || value < least)
-    return error(Code::kInvalid, "[bench] not a {}: got '{}', expected a whole number from {}", what, text,
+    return error(Code::kInvalid, "[bench] not a {}: got '{}', expected an integer from {}", what, text,
                  least);
   return value;
 }

@@ -1,4 +1,4 @@
-// Elementwise the smallest whole number that is not below x.
+// Elementwise the smallest integer that is not below x.
 #include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
@@ -13,7 +13,7 @@ void run(KernelArgs& a) {
 }  // namespace
 
 const OpDef kCeil{.name = "ceil",
-                  .doc = "Elementwise the smallest whole number that is not below x. Gradient: none.",
+                  .doc = "Elementwise the smallest integer that is not below x. Gradient: none.",
                   .family = "elementwise",
                   .num_inputs = 1,
                   .infer = infer_unary_float,

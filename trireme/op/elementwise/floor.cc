@@ -1,4 +1,4 @@
-// Elementwise the largest whole number that is not above x.
+// Elementwise the largest integer that is not above x.
 #include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
@@ -13,7 +13,7 @@ void run(KernelArgs& a) {
 }  // namespace
 
 const OpDef kFloor{.name = "floor",
-                   .doc = "Elementwise the largest whole number that is not above x. Gradient: none.",
+                   .doc = "Elementwise the largest integer that is not above x. Gradient: none.",
                    .family = "elementwise",
                    .num_inputs = 1,
                    .infer = infer_unary_float,

@@ -1,4 +1,4 @@
-// Elementwise nearest whole number; halves go to the even one.
+// Elementwise nearest integer; halves go to the even one.
 #include "trireme/op/detail/math.h"
 #include "trireme/op/elementwise/elementwise.h"
 #include "trireme/op/ops.h"
@@ -13,7 +13,7 @@ void run(KernelArgs& a) {
 }  // namespace
 
 const OpDef kRound{.name = "round",
-                   .doc = "Elementwise nearest whole number; halves go to the even one. Gradient: none.",
+                   .doc = "Elementwise nearest integer; halves go to the even one. Gradient: none.",
                    .family = "elementwise",
                    .num_inputs = 1,
                    .infer = infer_unary_float,
