@@ -34,9 +34,13 @@ std::string format_count(double value) {
 }
 
 std::string format_integer(std::int64_t value) {
-  std::string text = fmt::format("{}", value);
-  const std::size_t first = value < 0 ? 1 : 0;  // of the digits
-  for (std::size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  const std::string digits = fmt::format("{}", value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const std::size_t left = digits.size() - i;
+    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') text += ',';
+    text += digits[i];
+  }
   return text;
 }
 
