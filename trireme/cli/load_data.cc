@@ -32,17 +32,21 @@ runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::R
   co_return loaded;
 }
 
-// The job of the run that this one would resume; nothing: a new run begins.
-runtime::Task<std::optional<train::Job>> job_to_resume(runtime::Runtime& rt, const train::Job& job,
-                                                       std::string run_dir) {
-  const std::string folder = co_await train::folder_to_resume(rt, job.name, run_dir, "runs");
-  if (folder.empty()) co_return std::nullopt;
-  const Result<Bytes> plan = co_await rt.files().read(folder + "/plan.json");
-  const Result<Bytes> text = co_await rt.files().read(folder + "/job.toml");
-  if (!plan.ok() || !text.ok()) co_return std::nullopt;
-  Result<train::Job> before = train::parse_job(as_text(*text), folder + "/job.toml");
-  if (!before.ok()) co_return std::nullopt;
-  co_return std::move(*before);
+// A run that the job would resume goes on as it was settled (train::keep_as_begun). True: the job has changed.
+runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, train::Job& job, const train::Job& asked,
+                                  std::string run_dir) {
+  const std::vector<std::string> folders =
+      co_await train::folders_to_resume(rt, job.name, std::move(run_dir), "runs");
+  for (const std::string& folder : folders) {
+    const Result<Bytes> plan = co_await rt.files().read(folder + "/plan.json");
+    const Result<Bytes> text = co_await rt.files().read(folder + "/job.toml");
+    if (!plan.ok() || !text.ok()) continue;
+    const Result<train::Job> before = train::parse_job(as_text(*text), folder + "/job.toml");
+    if (!before.ok()) continue;
+    if (train::diff_jobs(*before, job).empty()) co_return false;
+    if (train::keep_as_begun(job, asked, *before)) co_return true;
+  }
+  co_return false;
 }
 
 }  // namespace
@@ -55,8 +59,8 @@ runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, train::Job&
   if (!settled) {
     const train::Job asked = job;
     out.notes = train::settle_job(job, *out.set);
-    const std::optional<train::Job> before = co_await job_to_resume(rt, job, run_dir);
-    if (before && train::keep_as_begun(job, asked, *before)) out.notes.clear();
+    const bool kept = co_await keep_as_begun(rt, job, asked, run_dir);
+    if (kept) out.notes.clear();
     TR_CO_RETURN_IF_ERROR(train::check_job(job));
     if (job.data.pixels != pixels) {
       TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job));

@@ -134,14 +134,20 @@ Task<Status> lock_folder(runtime::Runtime& rt, RunFolder& folder, RunOwner owner
 
 }  // namespace
 
-Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::string explicit_dir,
-                                   std::string runs_dir) {
-  if (!explicit_dir.empty()) co_return explicit_dir;
+Task<std::vector<std::string>> folders_to_resume(runtime::Runtime& rt, std::string name,
+                                                 std::string explicit_dir, std::string runs_dir) {
+  std::vector<std::string> folders;
+  if (!explicit_dir.empty()) {
+    folders.push_back(std::move(explicit_dir));
+    co_return folders;
+  }
   const std::vector<int> numbers = co_await numbers_of_runs(rt, runs_dir, name);
-  if (numbers.empty()) co_return "";
-  const std::string last = fmt::format("{}/{}-{}", runs_dir, name, numbers.front());
-  if ((co_await read_finished(rt, last)).has_value()) co_return "";
-  co_return last;
+  for (const int n : numbers) {
+    std::string path = fmt::format("{}/{}-{}", runs_dir, name, n);
+    const std::optional<Json> finished = co_await read_finished(rt, path);
+    if (!finished) folders.push_back(std::move(path));
+  }
+  co_return folders;
 }
 
 Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir,

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/runtime/files.h"
 #include "trireme/train/job.h"
@@ -29,10 +30,9 @@ struct RunFolder {
   std::string log_of(int rank) const { return path + "/log/rank-" + std::to_string(rank) + ".log"; }
 };
 
-// The folder whose run the job would resume: `explicit_dir`, or the newest runs/<name>-<n> when it is
-// unfinished. Empty: a new one would be made.
-runtime::Task<std::string> folder_to_resume(runtime::Runtime& rt, std::string name, std::string explicit_dir,
-                                            std::string runs_dir);
+// The folders whose run the job might resume: `explicit_dir`, or the unfinished runs/<name>-<n>, newest first.
+runtime::Task<std::vector<std::string>> folders_to_resume(runtime::Runtime& rt, std::string name,
+                                                          std::string explicit_dir, std::string runs_dir);
 
 // Finds or makes the folder, locks it for `owner`, writes job.toml and run.json. `explicit_dir` empty: the
 // newest unfinished runs/<name>-<n> of this job; otherwise the newest of all when it is unfinished and nobody
