@@ -42,7 +42,7 @@ Task<Result<Answer>> info(Runtime& rt, CheckpointArgs args) {
   if (run.ok() && args.json) {
     Json json = io::to_json(*found);
     json["run"] = train::to_json(*run);
-    answer.text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    answer.text = json.dump(2) + "\n";
   } else if (run.ok()) {
     answer.text = fmt::format("run      {}\n{}", train::describe(*run), answer.text);
   }

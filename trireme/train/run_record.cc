@@ -20,7 +20,7 @@ Result<RunState> state_named(std::string_view name) {
 }
 
 // Commands and host names need not be UTF-8.
-std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 
 std::string path_of(const std::string& run_dir) { return run_dir + "/run.json"; }
 
