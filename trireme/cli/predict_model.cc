@@ -17,9 +17,11 @@ void add_trained_options(CLI::App& app, TrainedArgs& args) {
                  "Folder of a run, such as runs/digits-1; or a checkpoint or .safetensors file, with --job")
       ->required();
   app.add_option("--job", args.source.job_path, "Job file, if not the one of the run folder");
-  app.add_option(
+  CLI::Option* checkpoint = app.add_option(
       "--checkpoint", args.source.checkpoint,
       "Checkpoint to use instead of the newest of the run: a step-<n> folder or a .safetensors file");
+  app.add_flag("--best", args.source.best, "Use the checkpoint of the best evaluation instead of the newest")
+      ->excludes(checkpoint);
   app.add_option("--data.path", args.data_path, "Where the data is now; short for --set data.path=PATH");
   app.add_option("--device", args.source.device, "Device: cpu, cuda, auto. Default: the one of the training");
   app.add_option("--set", args.source.sets,

@@ -389,6 +389,7 @@ std::vector<bool> expendable_ranks(const train::Job& job) {
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
   std::FILE* out = args.json ? stderr : stdout;
   std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
+  if (summary.value("finished", false)) std::fputs(best_line(summary, run_dir).c_str(), out);
   if (!args.quiet) std::fputs(final_table(summary, stdout_columns()).c_str(), out);
   std::fputs(last_lines(summary, args.quiet).c_str(), out);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
@@ -400,8 +401,10 @@ std::function<int()> add_train(CLI::App& app) {
   add_job_options(app, args->job);
   add_worker_options(app, *args);
   add_host_options(app, *args);
-  app.add_option("--run-dir", args->run_dir,
-                 "Folder of this run. Default: runs/<name>-<n>. An unfinished run in it is resumed")
+  app.add_option(
+         "--run-dir", args->run_dir,
+         "Folder of this run. Default: runs/<name>-<n>. An unfinished run in it is resumed, a finished one "
+         "is continued when more train.epochs or train.steps are asked for")
       ->group(kOutput);
   app.add_flag("--json", args->json,
                "Print summary.json last on standard output, everything else on standard error")
