@@ -31,7 +31,7 @@ refuses "columns, at most 110" tools/check_docs "$scratch"
 
 # --fix wraps prose, and leaves code and tables alone.
 long="    a line of code $(printf 'x%.0s' {1..120})"
-tree "$(printf '%sand\n- an item\n\n%s\n\n| a table |\n|---|\n| %s |' "$(printf 'word %.0s' {1..30})" "$long" "$long")"
+tree "$(printf 'Code:\n\n%s\n\n| a table |\n|---|\n| %s |\n\n%sand\n- an item' "$long" "$long" "$(printf 'word %.0s' {1..30})")"
 passes tools/check_docs --fix "$scratch"
 passes tools/check_docs "$scratch"
 grep -qxF -- "$long" "$scratch/docs/page.md" || fail "--fix changed code"
