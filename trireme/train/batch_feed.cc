@@ -145,6 +145,7 @@ Task<Result<std::span<const BatchTensors>>> BatchFeed::next() {
 
 void BatchFeed::release() { prefetcher_->release(); }
 
+const data::PrefetchCounters& BatchFeed::counters() const { return prefetcher_->counters(); }
 const SampleOrder& BatchFeed::order() const { return state_->options.order; }
 
 std::int64_t BatchFeed::num_bytes() const {

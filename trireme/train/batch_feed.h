@@ -55,6 +55,7 @@ class BatchFeed {
   void start(LeaseSource source);
   runtime::Task<Result<LeasedBatch>> next_leased();
 
+  const data::PrefetchCounters& counters() const;
   const SampleOrder& order() const;
   std::int64_t num_bytes() const;  // of all batches in memory
 
