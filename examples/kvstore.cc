@@ -58,7 +58,7 @@ void read_text(std::string_view text, std::span<float> counts, std::span<float> 
 Task<Status> work(runtime::Runtime& rt, comm::Group& group) {
   const std::vector<int> servers{kWorkers, kWorkers + 1};
   const auto layout = server::make_layout(kKeys, kServers);
-  const auto client = server::make_client(rt, group.mailbox(), group.rank(), servers, *layout, kKeys);
+  const auto client = server::make_client(rt, group.mailbox(), servers, *layout, kKeys);
   const Tensor counts = Tensor::from<float>(std::vector<float>(26), {26});
   const Tensor longest = Tensor::from<float>(std::vector<float>(26), {26});
   if (group.rank() == 0) {
