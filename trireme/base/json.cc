@@ -70,6 +70,14 @@ Result<Json> parse_json(std::string_view text, std::string_view what) {
   }
 }
 
+Result<std::string> dump_utf8(const Json& value, int indent, std::string_view area) {
+  try {
+    return write(value, indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::strict);
+  } catch (const Json::exception&) {
+    return error(Code::kInvalid, "[{}] a name is not UTF-8, expected one that JSON can hold", area);
+  }
+}
+
 }  // namespace trireme
 
 template <>

@@ -17,6 +17,9 @@ namespace trireme {
 // but writes it as escape_bytes (utf8.h) does: caf\xe9. Who asks for another way (`replace`) gets that.
 using Json = nlohmann::ordered_json;
 
+// As dump(), but refuses what is not UTF-8: for files that must give back the same bytes.
+Result<std::string> dump_utf8(const Json& value, int indent, std::string_view area);
+
 // Parses strict JSON; `what` names the source in the error ("plan.json").
 Result<Json> parse_json(std::string_view text, std::string_view what);
 

@@ -24,8 +24,8 @@ std::string head_line(const Json& s) {
     text += fmt::format(", {} server{}", servers, servers == 1 ? "" : "s");
   const std::string codec = s.value("codec", "none");
   text += fmt::format(", {}{} over {}: {} samples/s", s.value("agreement", ""),
-                      codec == "none" ? "" : fmt::format(" with codec {}", codec), s.value("transport", ""),
-                      format_count(s.value("samples_per_second", 0.0)));
+                      codec.empty() || codec == "none" ? "" : fmt::format(" with codec {}", codec),
+                      s.value("transport", ""), format_count(s.value("samples_per_second", 0.0)));
   if (const auto scaling = s.find("scaling_efficiency"); scaling != s.end() && scaling->is_number())
     text += fmt::format(", scaling efficiency {} (one worker {})", percent(scaling->get<double>()),
                         s.value("scaling_efficiency_from", ""));

@@ -97,12 +97,8 @@ Result<std::string> to_json(const Graph& graph) {
                    {"version", kGraphFormatVersion},
                    {"nodes", std::move(nodes)},
                    {"outputs", std::move(outputs)}};
-  try {
-    return whole.dump(1) + "\n";
-  } catch (const nlohmann::json::exception& e) {
-    return error(Code::kInvalid, "[graph] a name is not UTF-8, expected one that JSON can hold: {}",
-                 e.what());
-  }
+  TR_ASSIGN_OR_RETURN(const std::string text, dump_utf8(whole, 1, "graph"));
+  return text + "\n";
 }
 
 Result<Graph> parse_graph_json(std::string_view text) {

@@ -164,11 +164,8 @@ Result<Bytes> encode_safetensors_header(std::span<const NamedTensor> tensors) {
     if (!names.insert(name).second)
       return error(Code::kInvalid, "[safetensors] tensor '{}' is there twice", name);
     const std::uint64_t bytes = tensor.type().num_bytes();
-    try {
-      text += (names.size() > 1 ? "," : "") + Json(name).dump();
-    } catch (const nlohmann::json::exception& e) {
-      return error(Code::kInvalid, "[safetensors] a tensor's name is not UTF-8: {}", e.what());
-    }
+    TR_ASSIGN_OR_RETURN(const std::string quoted, dump_utf8(Json(name), -1, "safetensors"));
+    text += (names.size() > 1 ? "," : "") + quoted;
     text += fmt::format(R"(:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
                         file_dtype_name(tensor.dtype()), fmt::join(tensor.shape().dims(), ","), offset,
                         offset + bytes);
