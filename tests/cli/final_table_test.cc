@@ -40,8 +40,9 @@ Json summary() {
 }
 
 TEST(FinalTable, ShowsWhereTheTimeOfEveryWorkerWent) {
-  EXPECT_EQ(final_table(summary()),
-            R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 82.0 % (one worker predicted), communication efficiency 90.0 %
+  EXPECT_EQ(
+      final_table(summary()),
+      R"(3 workers, 1 server, bsp over shm: 12.3 k samples/s, scaling efficiency 82.0 % (one worker predicted), communication efficiency 90.0 %
 step 10 ms measured, 9 ms predicted (-10 %, not calibrated: run trireme calibrate); 1.0 MiB sent per step and worker
 worker  steps  compute  exposed  waiting  for rank  data       sent
      0    400   3.25 s   500 ms   250 ms         2  1 ms  400.0 MiB

@@ -162,7 +162,13 @@ TEST(CodedSum, OfPhantomsMovesSizesOnly) {
         for (const std::vector<float>& sum : sums_of(c)) EXPECT_TRUE(sum.empty());
         for (std::size_t r = 0; r < real.size(); ++r) {
           EXPECT_EQ(phantom[r] > 0, world > 1);
-          std::printf("SIZE %s %d %d rank %zu: real %.0f phantom %.0f\n", row.name, static_cast<int>(reducer), world, r, real[r], phantom[r]);
+          // What is sent once has the size of a real message, but for codecs that count what they send (nonzero) and for
+          // top-k's ties; sums on their way (sparse, doubling) grow by an estimate.
+          const bool once = reducer == Reducer::kGather || reducer == Reducer::kSplit;
+          const bool counts = std::string_view(row.name) == "nonzero";
+          const double off = once && !counts ? 0.05 : 2.0;
+          EXPECT_LE(phantom[r], real[r] * (1 + off));
+          EXPECT_LE(real[r], phantom[r] * (1 + off));
         }
       }
 }

@@ -46,7 +46,8 @@ std::string matrix_text(const Score& score, const LoadedModel& model, std::size_
   std::size_t cell = fmt::format("{}", most).size() + 2;
   for (int i = 0; i < n; ++i)
     cell = std::max(cell, std::min<std::size_t>(8, class_name(*model.data, i).size()) + 2);
-  std::string text = fmt::format("\nConfusion matrix. Rows: the true class; columns: the predicted class.\n{:{}}", "", width);
+  std::string text = fmt::format(
+      "\nConfusion matrix. Rows: the true class; columns: the predicted class.\n{:{}}", "", width);
   for (int j = 0; j < n; ++j) text += fmt::format("{:>{}.8}", class_name(*model.data, j), cell);
   text += '\n';
   for (int i = 0; i < n; ++i) {
@@ -77,8 +78,8 @@ std::string classes_text(const Score& score, const LoadedModel& model) {
   if (n <= kMaxShownMatrix) return text + matrix_text(score, model, width);
   text += "\nMost often confused:\n";
   for (const Confusion& c : worst_confusions(score, n, 10))
-    text += fmt::format("{:<{}.24} predicted as {:<{}.24}{:>8} times\n", class_name(*model.data, c.label), width,
-                        class_name(*model.data, c.taken_for), width, c.count);
+    text += fmt::format("{:<{}.24} predicted as {:<{}.24}{:>8} times\n", class_name(*model.data, c.label),
+                        width, class_name(*model.data, c.taken_for), width, c.count);
   return text;
 }
 

@@ -37,7 +37,8 @@ Value lenet5(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
   return l.dense("fc3", x, in.num_classes);
 }
 
-constexpr OptionSpec kCnnOptions[] = {kScaleOption, {"dropout", 0.4, "fraction dropped before the classifier"}};
+constexpr OptionSpec kCnnOptions[] = {kScaleOption,
+                                      {"dropout", 0.4, "fraction dropped before the classifier"}};
 constexpr OptionSpec kMlpOptions[] = {kScaleOption, {"dropout", 0.2, "fraction dropped after each layer"}};
 constexpr OptionSpec kLenet5Options[] = {kScaleOption};
 

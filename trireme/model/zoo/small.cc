@@ -30,9 +30,8 @@ Value lenet(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
 }  // namespace
 
 constinit const ZooRow kLenet{
-    "lenet",
-    "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 images.", lenet,
-    digits_input};
+    "lenet", "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 images.",
+    lenet, digits_input};
 constinit const ZooRow kLinear{"linear", "Softmax regression.", linear, digits_input};
 constinit const ZooRow kMlp{"mlp", "One hidden layer of 256 rectifiers.", mlp, digits_input};
 
