@@ -146,8 +146,8 @@ TEST(CodedSum, ByDoublingHasTheBitsOfTheGatheredSum) {
     }
 }
 
-// What travels has the size that it has with values: to the byte where a codec's size follows from the number of
-// values, by its own estimate where it depends on them.
+// What travels has the size that it has with values: to the byte where a codec's size follows from the
+// number of values, by its own estimate where it depends on them.
 TEST(CodedSum, OfPhantomsMovesSizesOnly) {
   for (const codec::CodecRow& row : codec::codec_table())
     for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse, Reducer::kDoubling})
@@ -162,8 +162,8 @@ TEST(CodedSum, OfPhantomsMovesSizesOnly) {
         for (const std::vector<float>& sum : sums_of(c)) EXPECT_TRUE(sum.empty());
         for (std::size_t r = 0; r < real.size(); ++r) {
           EXPECT_EQ(phantom[r] > 0, world > 1);
-          // What is sent once has the size of a real message, but for codecs that count what they send (nonzero) and for
-          // top-k's ties; sums on their way (sparse, doubling) grow by an estimate.
+          // What is sent once has the size of a real message, but for codecs that count what they send
+          // (nonzero) and for top-k's ties; sums on their way (sparse, doubling) grow by an estimate.
           const bool once = reducer == Reducer::kGather || reducer == Reducer::kSplit;
           const bool counts = std::string_view(row.name) == "nonzero";
           const double off = once && !counts ? 0.05 : 2.0;

@@ -43,8 +43,8 @@ TEST(OpTable, IsInNameOrderAndEveryRowIsWhole) {
   EXPECT_EQ(find_op("no_such_op"), nullptr);
 }
 
-// These have no kernel: their values come from outside (feeds, files, queues) or from other ranks (exchanges), so
-// the suites below check their types alone. Everything else in the table runs.
+// These have no kernel: their values come from outside (feeds, files, queues) or from other ranks
+// (exchanges), so the suites below check their types alone. Everything else in the table runs.
 TEST(OpTable, TwelveOpsHaveNoKernelAndAllOthersRun) {
   std::vector<std::string_view> without;
   for (const OpDef* def : op_table())

@@ -32,7 +32,7 @@ runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::R
   co_return loaded;
 }
 
-// A run that the job would resume goes on as it was settled (train::keep_as_begun). True: the job has changed.
+// A run that the job would resume goes on as it was settled (train::keep_as_begun). True: the job changed.
 runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, train::Job& job, const train::Job& asked,
                                   std::string run_dir) {
   const std::vector<std::string> folders =

@@ -192,6 +192,11 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, st
   co_return folder;
 }
 
+Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job, std::string explicit_dir,
+                                        std::string runs_dir) {
+  return open_run_folder(rt, job, std::move(explicit_dir), std::move(runs_dir), RunOwner());
+}
+
 Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunState state, Status failure) {
   if (!folder.record) co_return Status();
   end_record(*folder.record, state, failure, rt.unix_time_ns());

@@ -30,7 +30,7 @@ struct RunFolder {
   std::string log_of(int rank) const { return path + "/log/rank-" + std::to_string(rank) + ".log"; }
 };
 
-// The folders whose run the job might resume: `explicit_dir`, or the unfinished runs/<name>-<n>, newest first.
+// Folders whose run the job might resume: `explicit_dir`, or the unfinished runs/<name>-<n>, newest first.
 runtime::Task<std::vector<std::string>> folders_to_resume(runtime::Runtime& rt, std::string name,
                                                           std::string explicit_dir, std::string runs_dir);
 
@@ -41,7 +41,10 @@ runtime::Task<std::vector<std::string>> folders_to_resume(runtime::Runtime& rt, 
 // (extend_run.h).
 runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,
                                                  std::string explicit_dir, std::string runs_dir,
-                                                 RunOwner owner = {});
+                                                 RunOwner owner);
+// For nobody in particular. No default argument: GCC 12 destroys one of a coroutine twice.
+runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const Job& job,
+                                                 std::string explicit_dir, std::string runs_dir);
 
 // Writes into run.json how the command ended, and gives the lock back. Nothing for a folder that was found
 // finished.

@@ -67,7 +67,7 @@ struct Report {
   std::vector<Absent> absent;
 };
 
-// Runs it all. `dir` exists and is empty; `on_row` is told of every row as it is done. Fails where ours fails,
+// Runs it all. `dir` exists and is empty; `on_row` is told of every row when done. Fails where ours fails,
 // and where a peer that was asked for does not start at all; one that is lost later is reported as absent.
 runtime::Task<Result<Report>> run_bench(runtime::Runtime& rt, const BenchOptions& options, std::string dir,
                                         std::function<void(const Row&)> on_row);
