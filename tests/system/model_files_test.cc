@@ -212,7 +212,7 @@ TEST(ModelFiles, ARunStopsEarlyAndItsBestModelIsUsed) {
   w.write("new.csv", "a,b,c,d\n10,12,11,15\n");
   EXPECT_EQ(w.run({"predict", "r", "--best", "--input", "new.csv"}).code, 0);
   expect_refused(
-      w, {{{"eval", "r", "--best", "--checkpoint", "r/checkpoints"}, 2, "--best excludes --checkpoint"},
+      w, {{{"eval", "r", "--best", "--checkpoint", "r/checkpoints"}, 2, "--checkpoint excludes --best"},
           {train_on("t.csv", {"--set", "train.patience=0"}), 2,
            "key 'train.patience': got 0, expected 1 or more evaluations"},
           {{"simulate", "--ranks", "2", "--set", "train.patience=2"},

@@ -59,19 +59,20 @@ void take_context(const Json& json, int rank, ErrorContext& context) {
   if (context.reason.empty()) context.reason = json.value("message", "");
 }
 
-// Where another model than the last was the best one.
+// Whether the run stopped early, and where another model than the last was better.
 std::string best_line(const Json& s, const std::string& run_dir) {
+  const bool early = s.value("stopped_early", false);
+  std::string text = early ? "Stopped early (train.patience): the last evaluations were no better.\n" : "";
   const auto best = s.find("best");
-  std::string text;
-  if (s.value("stopped_early", false))
-    text = "Stopped early (train.patience): the last evaluations were no better. ";
-  if (best == s.end() || !best->is_object() || best->value("step", -1) == s.value("steps", 0))
-    return text.empty() ? text : text + "\n";
+  if (best == s.end() || !best->is_object()) return text;
   const bool classifies = s.value("task", "classify") == "classify";
-  const std::string value = classifies ? fmt::format("accuracy {:.2f} %", 100 * best->value("accuracy", 0.0))
-                                       : fmt::format("loss {:.4f}", best->value("loss", 0.0));
-  return fmt::format("{}Best {} {} after step {}: trireme eval {} --best\n", text,
-                     best->value("part", "test"), value, best->value("step", 0), run_dir);
+  const std::string part = best->value("part", "test"), what = classifies ? "accuracy" : "loss";
+  const double value = best->value(what, 0.0), last = s.value(part + "_" + what, value);
+  if (best->value("step", 0) == s.value("steps", 0) || (value == last && !early)) return text;
+  const std::string shown =
+      classifies ? fmt::format("accuracy {:.2f} %", 100 * value) : fmt::format("loss {:.4f}", value);
+  return text + fmt::format("Best {} {} after step {}: trireme eval {} --best\n", part, shown,
+                            best->value("step", 0), run_dir);
 }
 
 // What each rank said or how it ended; ranks that say the same share a line.

@@ -189,8 +189,11 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
 // Interrupts keep their handler until the error is written: mpirun ends the others as soon as one has ended.
 Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
-  if (run.folder.record)
-    co_await note_end(rt, run.folder, failure.ok() ? Result<Json>(*run.summary) : failure);
+  if (run.folder.record) {
+    // Named before: GCC 12 makes both sides of a conditional inside co_await.
+    const Result<Json> outcome = failure.ok() ? Result<Json>(*run.summary) : Result<Json>(failure);
+    co_await note_end(rt, run.folder, outcome);
+  }
   if (!failure.ok()) {
     rt.log(fmt::format("failed: {}", failure.message()));
     bool written = false;

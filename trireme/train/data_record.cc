@@ -4,6 +4,7 @@
 #include <map>
 
 #include "trireme/base/json_numbers.h"
+#include "trireme/base/utf8.h"
 #include "trireme/data/standardise.h"
 
 namespace trireme::train {
@@ -14,15 +15,6 @@ using data::Labels;
 
 constexpr std::pair<Labels, const char*> kLabels[] = {
     {Labels::kClass, "class"}, {Labels::kNext, "next"}, {Labels::kNone, "none"}};
-
-bool is_utf8(const std::string& text) {
-  try {
-    (void)Json(text).dump();
-    return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
-}
 
 // JSON holds UTF-8 only; tokens that are bytes are not. Every byte as the character of that number.
 std::string widen(const std::string& bytes) {

@@ -358,7 +358,7 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
   s.reached_target = at_.reached_target;
   s.stopped_early = at_.stopped_early;
-  if (at_.best.step >= 0) s.best = at_.best;
+  if (at_.best.step >= 0 && c_.job.train.keep_best) s.best = at_.best;
   s.finished = ended_;
   s.ok = true;
   judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);

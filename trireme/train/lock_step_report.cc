@@ -101,7 +101,7 @@ Summary LockStepWorker::summarise() const {
   s.measured_step_seconds = to_seconds(train_ns_) / n;
   s.reached_target = at_.reached_target;
   s.stopped_early = at_.stopped_early;
-  if (at_.best.step >= 0) s.best = at_.best;
+  if (at_.best.step >= 0 && c_.job.train.keep_best) s.best = at_.best;
   s.finished = at_.batches >= total_batches_ || at_.has_ended();
   s.ok = true;
   judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);

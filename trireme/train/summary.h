@@ -57,7 +57,7 @@ struct Summary {
   std::string parameters_sha256;
   bool reached_target = false;
   bool stopped_early = false;          // train.patience
-  std::optional<Best> best;            // evaluation
+  std::optional<Best> best;            // evaluation whose checkpoint is kept
   std::int64_t codec_dense_steps = 0;  // first steps that the codec does not encode
   // learned.h: empty where it cannot be told. Why it has not, the likeliest key to change, and how.
   std::optional<bool> learned;

@@ -3,26 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "trireme/base/utf8.h"
+
 namespace trireme::op::detail {
 namespace {
-
-// Whether `text` is UTF-8, by RFC 3629: no overlong forms, no surrogates, at most U+10FFFF.
-bool is_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t i = 0; i < text.size();) {
-    const unsigned first = byte(i);
-    const std::size_t more = first < 0x80 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
-    if ((first >= 0x80 && first < 0xC2) || first > 0xF4 || text.size() - i <= more) return false;
-    for (std::size_t k = 1; k <= more; ++k)
-      if ((byte(i + k) & 0xC0U) != 0x80) return false;
-    const unsigned second = more > 0 ? byte(i + 1) : 0;
-    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
-        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90))
-      return false;
-    i += more + 1;
-  }
-  return true;
-}
 
 struct ToJson {
   Json operator()(double v) const {

@@ -24,7 +24,9 @@ std::atomic_flag is_ending;
   };
   if (::isatty(STDERR_FILENO) == 1) say("\n");  // a progress bar may stand there
   say("error: ");
-  say(text);
+  // Messages begin with their area, "[runtime] ", which people are not shown.
+  const char* const area = text[0] == '[' ? std::strstr(text, "] ") : nullptr;
+  say(area != nullptr ? area + 2 : text);
   say("\n");
   ::_exit(code_at_end.load());
 }
@@ -34,12 +36,11 @@ std::atomic_flag is_ending;
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     std::snprintf(text, sizeof text,
-                  "[runtime] out of memory: this process may use %llu KiB (ulimit -v); raise the limit",
+                  "out of memory: this process may use %llu KiB (ulimit -v); raise the limit",
                   static_cast<unsigned long long>(limit.rlim_cur / 1024));
     end_with(text);
   }
-  end_with(
-      "[runtime] out of memory: the system has no more; use a smaller model, batch or number of workers");
+  end_with("out of memory: the system has no more; use a smaller model, batch or number of workers");
 }
 
 [[noreturn]] void end_by_exception() {
