@@ -12,6 +12,7 @@ set(TRIREME_LAYER_OF_train_cuda train)
 set(TRIREME_LAYER_OF_comm_cuda comm)
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
+set(TRIREME_SHARDS_system 6)
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
 set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
 set(TRIREME_TEST_LINKS_model exec)  # small models are run

@@ -69,7 +69,7 @@ def check_damaged(c):
 
 
 def check_mistakes(c):
-    c.expect(2, "info", "runs/none", err="error: [checkpoint] runs/none does not exist")
+    c.expect(2, "info", "runs/none", err="error: runs/none does not exist")
     c.expect(2, "verify", "runs", err="expected a run folder")
     c.expect(2, "diff", "runs/digits-1", "gone", err="does not exist")
     c.expect(2, "info", err="path")

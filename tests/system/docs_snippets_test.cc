@@ -174,7 +174,7 @@ std::string without_comment(const std::string& command) {
 }
 
 std::string smaller(const std::string& given) {
-  const std::string command = with_fewer_ranks(without_comment(given));
+  std::string command = with_fewer_ranks(without_comment(given));
   const std::vector<std::pair<std::string, std::string>> less = {
       {"train", " --quiet --set train.steps=2 train.batch=24 data.limit_train=48 data.limit_test=20"},
       {"calibrate", " --quick --transport shm"},
