@@ -263,6 +263,10 @@ TEST(MakeDataset, SyntheticSamplesAreBalancedAndKeepTheirTestPart) {
   EXPECT_EQ(features_of(*few, 3), features_of(*set, 3));
   EXPECT_EQ(features_of(*few, 7), features_of(*set, 50)) << "the first test sample";
   EXPECT_EQ(few->label_of(7), set->label_of(50));
+  fewer.limit_test = 4;
+  const auto fewest = *disk.load(fewer);
+  EXPECT_EQ(fewest->num_test, 4);
+  EXPECT_EQ(features_of(*fewest, 10), features_of(*set, 53)) << "the fourth test sample";
   EXPECT_THAT(disk.why({.kind = "synthetic", .classes = 0}), HasSubstr("classes: got 0"));
   EXPECT_THAT(disk.why({.kind = "synthetic", .num_train = 0}), HasSubstr("got 0 to train"));
 }

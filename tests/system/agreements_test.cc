@@ -153,7 +153,7 @@ TEST_P(InterruptedRule, SavesAndStopsAndTheSameCommandGoesOn) {
     (void)launcher.signal(runtime::ProcessSignal::kInterrupt);
   });
   EXPECT_EQ(stopped.code, 130) << stopped.err;
-  EXPECT_NE(stopped.out.find("the same command goes on"), std::string::npos) << stopped.out;
+  EXPECT_NE(stopped.out.find("The same command resumes"), std::string::npos) << stopped.out;
   const int steps = w.json("run/summary.json").value("steps", kSteps);
   EXPECT_LT(steps, kSteps);
   EXPECT_FALSE(w.read(fmt::format("run/checkpoints/step-{:09}/manifest.json", steps)).empty()) << steps;

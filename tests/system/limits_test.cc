@@ -119,12 +119,15 @@ TEST(Limits, TooLittleMemoryIsAnError) {
 
 TEST(Limits, TooFewDescriptorsAreNamed) {
   const Workspace w;
-  expect_plain(in_shell(w, "ulimit -n 4; exec ", tiny("run")), 1, "ulimit -n");
-  for (const char* most : {"5", "7", "9", "12"}) {
+  int named = 0;
+  for (const char* most : {"4", "5", "6", "7", "8", "9", "12"}) {
     const Ran ran = in_shell(w, std::string("ulimit -n ") + most + "; exec ", tiny("run"));
     EXPECT_EQ(ran.signal, 0) << most << ran.err;
+    if (ran.code == 127) continue;  // the system could not load the libraries: no word of ours is reached
+    named += ran.err.find("ulimit -n") != std::string::npos;
     EXPECT_TRUE(ran.code == 0 || ran.err.find("ulimit -n") != std::string::npos) << most << ran.err;
   }
+  EXPECT_GT(named, 0);
 }
 
 TEST(Limits, WorkersWithTooFewDescriptorsNameThem) {

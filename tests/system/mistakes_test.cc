@@ -364,7 +364,7 @@ TEST(Mistakes, InTheData) {
       {set({"data.kind=idx"}), kUsage, {"key 'data.path': got \"\", expected a path, for kind 'idx'"}},
       {set({"data.kind=idx", "data.path=nowhere"}),
        kFailed,
-       {"cannot read 'nowhere'", "No such file", "set data.path", "how_to_own_data"}},
+       {"cannot list 'nowhere'", "No such file", "set data.path", "how_to_own_data"}},
       {{"train", "idx.toml"}, kFailed, {"idx.toml:3:8: ", "'nowhere'", "set data.path"}},
       {set({"data.kind=idx", "data.path=empty"}),
        kFailed,
@@ -413,7 +413,7 @@ TEST(Mistakes, InTheRunFolder) {
   expect_told(w.run(tiny({"train.batch=30"}, {"--run-dir", "half"})),
               {{"train.batch=30"},
                kUsage,
-               {"half holds an unfinished run of a different job", "train.batch: 128 -> 30",
+               {"half holds an unfinished run of a different job", "train.batch: 60 -> 30",
                 "use another --run-dir"}});
   w.write("half/job.toml", "[train\n");
   expect_told(w.run(tiny({}, {"--run-dir", "half"})),

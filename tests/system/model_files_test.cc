@@ -83,6 +83,7 @@ TEST(ModelFiles, ATableOfAnotherWidthIsRefusedByItsWidth) {
 
 TEST(ModelFiles, EvalSaysThatTheDataHasChangedAndNormalizesAsInTraining) {
   const Workspace w;
+  std::filesystem::create_directories(w / "d");
   w.write("d/train.csv", table(60));
   w.write("d/test.csv", table(20));
   ASSERT_EQ(w.run(train_on("d")).code, 0);

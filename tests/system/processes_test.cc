@@ -65,7 +65,7 @@ TEST_P(Interrupted, SavesAndStopsAndTheSameCommandGoesOn) {
       w.run_until_file(small_train("run", longer), "run/checkpoints/step-000000006/manifest.json",
                        [](runtime::Process& p) { (void)p.signal(runtime::ProcessSignal::kInterrupt); });
   EXPECT_EQ(stopped.code, 130) << stopped.err;
-  EXPECT_NE(stopped.out.find("the same command goes on"), std::string::npos) << stopped.out;
+  EXPECT_NE(stopped.out.find("The same command resumes"), std::string::npos) << stopped.out;
   EXPECT_LT(w.json("run/summary.json").value("steps", 240), 240);
   ASSERT_EQ(w.run(small_train("run", longer)).code, 0);
   EXPECT_EQ(sha_of(w, "run"), sha_of(w, "whole"));

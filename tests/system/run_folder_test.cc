@@ -188,7 +188,8 @@ TEST(RunFolder, AReaderThatGoesAwayDoesNotStopTraining) {
 TEST(RunFolder, MetricsAreInTheFileBeforeTheFirstCheckpoint) {
   const Workspace w;
   const Ran ran = w.run_until_file(
-      tiny({kEndless, "train.checkpoint_steps=10000000"}, {"--quiet", "--run-dir", "run"}),
+      tiny({kEndless, "train.checkpoint_steps=10000000", "train.keep_best=false"},
+           {"--quiet", "--run-dir", "run"}),
       "run/metrics.jsonl", [&](runtime::Process& process) {
         const Workspace outputs;
         // The watchdog ends the wait when nothing ever comes.

@@ -83,7 +83,7 @@ TEST(Simulate, MistakesGetAClearMessageAndExitCodeTwo) {
       {{"simulate", "allreduce", "--algorithm", "star"}, "no allreduce algorithm 'star'; there are: ring"},
       {{"simulate", "allreduce", "--link", "fast"}, "link.bandwidth: got \"fast\""},
       {{"simulate", "allreduce", "--cluster", "missing.toml"}, "missing.toml"},
-      {{"simulate", "allreduce", "--cluster", "bad.toml"}, "bad.toml: [cluster] link.latency: got \"soon\""},
+      {{"simulate", "allreduce", "--cluster", "bad.toml"}, "bad.toml: link.latency: got \"soon\""},
       {{"simulate", "allreduce", "--cluster", "syntax.toml"}, "syntax.toml:1:"},
       {{"simulate", "allreduce", "--fault", "flood"}, "kind: got 'flood'"},
       {{"simulate", "allreduce", "--fault", "loss,probability=2"}, "probability: got 2, expected 0..1"},

@@ -186,12 +186,17 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   co_return Status();
 }
 
+// A function of its own: GCC 12 makes both sides of a conditional inside a coroutine.
+Result<Json> outcome_of(const Status& failure, const RankRun& run) {
+  if (!failure.ok()) return failure;
+  return *run.summary;
+}
+
 // Interrupts keep their handler until the error is written: mpirun ends the others as soon as one has ended.
 Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
   if (run.folder.record) {
-    // Named before: GCC 12 makes both sides of a conditional inside co_await.
-    const Result<Json> outcome = failure.ok() ? Result<Json>(*run.summary) : Result<Json>(failure);
+    const Result<Json> outcome = outcome_of(failure, run);
     co_await note_end(rt, run.folder, outcome);
   }
   if (!failure.ok()) {

@@ -56,7 +56,7 @@ runtime::Task<Loaded> load_synthetic(runtime::Runtime&, const DataSpec& spec) {
   set->dtype = DType::kF32;
   set->num_classes = static_cast<int>(spec.classes);
   set->num_train = spec.limit_train > 0 ? std::min(spec.limit_train, spec.num_train) : spec.num_train;
-  set->num_test = spec.num_test;
+  set->num_test = spec.limit_test > 0 ? std::min(spec.limit_test, spec.num_test) : spec.num_test;
   set->content_sha256 =
       named_content_sha256(*set, fmt::format("synthetic 1 {} {} {} {} {}", spec.seed, shape.to_string(),
                                              spec.classes, spec.num_train, spec.num_test));
