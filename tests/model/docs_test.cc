@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "tests/model/run.h"
@@ -51,7 +52,7 @@ TEST(Docs, TheHowToListsEveryTable) {
     return fmt::format("{}{}", row.name, row.takes_argument ? "(x)" : "");
   };
   EXPECT_NE(text.find(layers), std::string::npos) << "docs/how_to_own_model.md lacks:\n" << layers;
-  std::replace(text.begin(), text.end(), '\n', ' ');  // lists are wrapped
+  text = std::regex_replace(text, std::regex("\\s+"), " ");  // lists are wrapped
   for (const std::string& part : {"`" + activations + "`", listed(init_table(), init), listed(zoo(), name),
                                   listed(optimizer_table(), name), listed(schedule_table(), name)})
     EXPECT_NE(text.find(part), std::string::npos) << "docs/how_to_own_model.md lacks:\n" << part;

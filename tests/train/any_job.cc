@@ -76,6 +76,7 @@ Job any_job(std::uint64_t seed) {
   Job job;
   for (const JobKey& key : job_keys())
     if (rng.next_below(2) == 1) std::visit([&](auto get) { draw(rng, *get(job)); }, key.field);
+  if (!job.model.layers.empty()) job.model.name = Job().model.name;  // layers stand for it
   return job;
 }
 

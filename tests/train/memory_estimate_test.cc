@@ -1,6 +1,6 @@
-// Estimates against the bytes that a real run holds in tensors at its peak. Tensors' memory comes from the
-// aligned operator new that does not throw, which only the CPU's device calls and which is counted here;
-// vectors, the samples and the messages of transports come from others.
+// Estimates against the bytes that a real run holds in tensors at its peak. The memory of the CPU's device
+// is counted (bench/counted_memory.h); vectors, the samples and the messages of transports come from
+// elsewhere.
 #include "trireme/train/memory_estimate.h"
 
 #include <gtest/gtest.h>
