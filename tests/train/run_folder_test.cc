@@ -164,10 +164,11 @@ TEST_F(RunFolderTest, AFinishedRunGoesOnWhereMoreEpochsOrStepsAreAskedFor) {
   ASSERT_TRUE(open(job, "my/run").ok());
   write("my/run/plan.json", R"({"job_sha256": "old", "kept": 1})");
   finish("my/run");
-  const Result<RunFolder> folder = open(longer, "my/run");
+  Result<RunFolder> folder = open(longer, "my/run");
   ASSERT_TRUE(folder.ok()) << folder.status().to_string();
   EXPECT_TRUE(folder->resumed);
   EXPECT_FALSE(folder->finished.has_value());
+  folder->lock.reset();  // the command has ended
   EXPECT_EQ(read("my/run/job.toml"), to_toml(longer));
   const Json plan = *parse_json(read("my/run/plan.json"), "plan.json");
   EXPECT_EQ(plan["job_sha256"], job_sha256(longer));
