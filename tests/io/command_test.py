@@ -72,12 +72,12 @@ def check_mistakes(c):
     c.expect(2, "info", "runs/none", err="error: runs/none does not exist")
     c.expect(2, "verify", "runs", err="expected a run folder")
     c.expect(2, "diff", "runs/digits-1", "gone", err="does not exist")
-    c.expect(2, "info", err="path")
-    c.expect(2, "diff", "runs/digits-1", err="second")
+    c.expect(2, "info", err="needs PATH")
+    c.expect(2, "diff", "runs/digits-1", err="needs SECOND")
     c.expect(2, "show", "runs/digits-1")
     c.expect(2)
     (c.folder / "text.safetensors").write_text("no model")
-    c.expect(1, "info", "text.safetensors", err="text.safetensors: [safetensors]")
+    c.expect(1, "info", "text.safetensors", err="text.safetensors: ")
     c.expect(1, "verify", "text.safetensors", out="DAMAGED")
 
 
