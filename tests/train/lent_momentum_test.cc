@@ -86,6 +86,33 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
   EXPECT_EQ(coded_start(job).dense_steps, 0);
 }
 
+TEST(CodedStarts, OfRandomValuesAreDenseThenSparserAndSendATenthUnlessSet) {
+  Job job = tiny_job();
+  job.parallel.codec = "randomk";
+  const codec::Coding coding = coding_of(job);
+  EXPECT_EQ(coding.options.fraction, 0.1);
+  EXPECT_EQ(coding.momentum, 0.9);
+  EXPECT_FALSE(coding.encodes_at(49));
+  EXPECT_TRUE(coding.encodes_at(50));
+  EXPECT_EQ(coding.options_at(50).fraction, 0.25);
+  EXPECT_LT(coding.options_at(150).fraction, 0.2);
+  EXPECT_EQ(coding.options_at(250).fraction, 0.1);
+  EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+  job.train.optimizer.kind = "sgd";
+  EXPECT_EQ(coding_of(job).momentum, 0);
+  EXPECT_EQ(coding_of(job).dense_steps, 50);
+  job.parallel.codec_fraction = 0.01;
+  job.parallel.codec_dense_steps = job.parallel.codec_warmup_steps = 0;
+  EXPECT_EQ(coding_of(job).options_at(0).fraction, 0.01);
+  EXPECT_TRUE(coding_of(job).encodes_at(0));
+  job.parallel.agreement = "bsp-server";
+  job.parallel.codec_warmup_steps.reset();
+  EXPECT_EQ(coding_of(job).warmup_steps, 0);
+  job.parallel.codec = "topk";
+  job.parallel.codec_fraction.reset();
+  EXPECT_EQ(coding_of(job).options.fraction, 0.01);
+}
+
 TEST(FixedMoments, StayWithAndWithoutACodec) {
   VirtualRuns runs;
   Job job = lent_job("adamw", "none");

@@ -219,15 +219,17 @@ std::vector<std::string> allowed_codecs(const Job& job) {
 }
 
 CodedStart coded_start(const Job& job) {
-  constexpr std::int64_t kMomentumSteps = 50;
+  constexpr std::int64_t kDenseSteps = 50, kSparserSteps = 200;
   constexpr double kMomentum = 0.9;  // the optimiser's, unless set
   const Job::Parallel& p = job.parallel;
   const Job::Optimizer& o = job.train.optimizer;
   const auto row = codec::find_codec(p.codec);
   CodedStart start;
   if (row.ok() && (*row)->needs_feedback && p.codec_feedback.value_or(true) && p.agreement == "bsp") {
-    if (p.codec == "1bit" && o.kind == "momentum" && !o.nesterov.value_or(false)) {
-      start.dense_steps = kMomentumSteps;
+    const bool random = p.codec == "randomk";
+    if (random) start.dense_steps = kDenseSteps, start.warmup_steps = kSparserSteps;
+    if ((p.codec == "1bit" || random) && o.kind == "momentum" && !o.nesterov.value_or(false)) {
+      start.dense_steps = kDenseSteps;
       // Decay is part of the optimiser's momentum, and would be lost.
       if (o.weight_decay.value_or(0) == 0) start.momentum = o.momentum.value_or(kMomentum);
     }
@@ -238,6 +240,7 @@ CodedStart coded_start(const Job& job) {
     }
   }
   start.dense_steps = p.codec_dense_steps.value_or(start.dense_steps);
+  start.warmup_steps = p.codec_warmup_steps.value_or(start.warmup_steps);
   start.momentum = p.codec_momentum.value_or(start.momentum);
   return start;
 }
@@ -248,7 +251,9 @@ codec::Coding coding_of(const Job& job) {
   const auto row = codec::find_codec(p.codec);
   if (!row.ok()) return c;  // none, or no codec of values
   c.row = *row;
-  c.options.fraction = p.codec_fraction.value_or(c.options.fraction);
+  // A value waits 1 / fraction steps for its turn, however large it is: at 1 % most jobs diverge.
+  constexpr double kRandomFraction = 0.1;
+  c.options.fraction = p.codec_fraction.value_or(p.codec == "randomk" ? kRandomFraction : c.options.fraction);
   c.options.tau = p.codec_tau.value_or(c.options.tau);
   c.options.bits = static_cast<int>(p.codec_bits.value_or(c.options.bits));
   c.options.clip_sigmas = p.codec_clip.value_or(c.options.clip_sigmas);
@@ -256,7 +261,7 @@ codec::Coding coding_of(const Job& job) {
   c.least_elems = p.codec_least.value_or(c.least_elems);
   const CodedStart start = coded_start(job);
   c.dense_steps = start.dense_steps;
-  c.warmup_steps = p.codec_warmup_steps.value_or(0);
+  c.warmup_steps = start.warmup_steps;
   c.momentum = start.momentum;
   return c;
 }

@@ -42,8 +42,9 @@ inline constexpr const char* kPowerSgd = "powersgd";
 codec::Coding coding_of(const Job& job);
 // How a job with a codec starts: as it says, or as the codec wants it where it is run in lock step.
 struct CodedStart {
-  std::int64_t dense_steps = 0;  // not encoded
-  double momentum = 0;           // made by encoders
+  std::int64_t dense_steps = 0;   // not encoded
+  std::int64_t warmup_steps = 0;  // over which the fraction falls to its value
+  double momentum = 0;            // made by encoders
 };
 CodedStart coded_start(const Job& job);
 // Whether the optimiser's momentum is made by the encoders, once they begin (codec_momentum).

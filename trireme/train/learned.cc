@@ -47,11 +47,13 @@ Cause likeliest(const RunFacts& f, bool worse, bool skips) {
     if (f.precision == "f16") return {"train.precision", "try train.precision = bf16 or f32"};
     return rate;
   }
-  if (f.codec_loses)
-    return {"parallel.codec",
-            fmt::format("the codec '{}' may lose too much: try parallel.codec = none, or more "
-                        "parallel.codec_dense_steps",
-                        f.codec)};
+  if (f.codec_loses) {
+    const bool by_fraction = f.codec == "topk" || f.codec == "randomk" || f.codec == "threshold";
+    return {
+        "parallel.codec",
+        fmt::format("the codec '{}' may lose too much: try parallel.codec = none, or {}", f.codec,
+                    by_fraction ? "a larger parallel.codec_fraction" : "more parallel.codec_dense_steps")};
+  }
   if (f.mean_staleness > std::max(kOldUpdates, 2.0 * f.workers) && !f.staleness_key.empty())
     return {f.staleness_key, fmt::format("updates were {:.0f} clocks old: try a smaller {}", f.mean_staleness,
                                          f.staleness_key)};
