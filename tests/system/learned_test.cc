@@ -74,6 +74,31 @@ TEST(Learned, AGoodRunSaysNothingAndAShortOneCannotTell) {
   EXPECT_THAT(out, Not(HasSubstr("warning")));
 }
 
+TEST(Learned, PeersWhoseSamplesAreCutByClassLearnByDefault) {
+  const Workspace w;
+  std::string out;
+  const Json s =
+      trained(w,
+              {"train", "--run-dir", "run", "--workers", "2", "--set", "parallel.agreement=decentralized",
+               "data.partition=by-class", "data.limit_train=3840", "data.limit_test=200", "train.steps=120"},
+              out);
+  EXPECT_EQ(s["learned"], true) << out;
+  EXPECT_LE(s["staleness"].value("max", 100), 9) << "8 clocks ahead";
+  EXPECT_THAT(out,
+              HasSubstr("note: train.optimizer.momentum was 0, the default of agreement 'decentralized'"));
+}
+
+TEST(Learned, RandomValuesLearnByDefault) {
+  const Workspace w;
+  std::string out;
+  const Json s = trained(w,
+                         {"train", "--run-dir", "run", "--set", "parallel.codec=randomk",
+                          "data.limit_train=3840", "data.limit_test=200", "train.steps=120"},
+                         out);
+  EXPECT_EQ(s["learned"], true) << out;
+  EXPECT_GT(s.value("test_accuracy", 0.0), 0.6) << out;
+}
+
 TEST(Codecs, DenseStepsOfTheStartAreTold) {
   const Workspace w;
   std::string out;

@@ -265,7 +265,7 @@ TEST(Notes, TellThatACodecWithOneWorkerCompressesWhatDoesNotTravel) {
   EXPECT_TRUE(notes_of(Job(), s).empty());
 }
 
-TEST(Notes, TellThatServersOfOldGradientsAddNoMomentumUnlessAsked) {
+TEST(Notes, TellThatOldUpdatesGetNoMomentumUnlessAsked) {
   Summary s = finished(60);
   s.agreement = "downpour";
   s.workers = 2;
@@ -273,15 +273,15 @@ TEST(Notes, TellThatServersOfOldGradientsAddNoMomentumUnlessAsked) {
   job.parallel.agreement = "downpour";
   job.parallel.workers = 2;
   EXPECT_EQ(momentum_of(job), 0);
-  EXPECT_EQ(notes_of(job, s).at(0),
-            "train.optimizer.momentum was 0, the default of agreement 'downpour', whose servers apply old "
-            "gradients");
+  EXPECT_EQ(
+      notes_of(job, s).at(0),
+      "train.optimizer.momentum was 0, the default of agreement 'downpour': old updates act like momentum");
   job.train.optimizer.momentum = 0.9;
   EXPECT_EQ(momentum_of(job), 0.9);
   EXPECT_TRUE(notes_of(job, s).empty());
 }
 
-TEST(Momentum, IsZeroByDefaultWhereServersApplyOldGradients) {
+TEST(Momentum, IsZeroByDefaultWhereOldUpdatesAreApplied) {
   const auto momentum = [](const char* rule, int workers) {
     Job job;
     job.parallel.agreement = rule;
@@ -290,11 +290,11 @@ TEST(Momentum, IsZeroByDefaultWhereServersApplyOldGradients) {
     EXPECT_EQ(given, momentum_of(job) == 0) << rule;
     return momentum_of(job);
   };
-  for (const char* rule : {"ssp", "downpour", "staleness-aware", "soft"}) {
+  for (const char* rule : {"ssp", "downpour", "staleness-aware", "soft", "decentralized"}) {
     EXPECT_EQ(momentum(rule, 2), 0) << rule;
     EXPECT_EQ(momentum(rule, 1), 0.9) << rule << ": nobody else changes the weights";
   }
-  for (const char* rule : {"bsp", "bsp-server", "late", "easgd-async", "averaging"})
+  for (const char* rule : {"bsp", "bsp-server", "late", "easgd-async", "averaging", "gossip", "ssp-peer"})
     EXPECT_EQ(momentum(rule, 2), 0.9) << rule;
   Job bound;
   bound.parallel.agreement = "ssp";

@@ -76,7 +76,7 @@ const JobKey kKeys[] = {
 
     TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw or lars (trireme inspect optimizers)."),
     TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate. Default: 0.1 for sgd, momentum, nesterov and lars, 0.01 for adagrad and rmsprop, 0.001 for adam and adamw."),
-    TR_KEY("train.optimizer.momentum", MaybeNumber, train.optimizer.momentum, true, "momentum, nesterov, rmsprop, lars: momentum coefficient, in PyTorch's form: v = mu v + g; w -= lr v. Default: 0.9 for momentum, nesterov and lars, but 0 for momentum and nesterov under agreements whose servers apply old gradients (ssp, downpour, staleness-aware, soft)."),
+    TR_KEY("train.optimizer.momentum", MaybeNumber, train.optimizer.momentum, true, "momentum, nesterov, rmsprop, lars: momentum coefficient, in PyTorch's form: v = mu v + g; w -= lr v. Default: 0.9 for momentum, nesterov and lars, but 0 for momentum and nesterov under agreements that apply old updates (ssp, downpour, staleness-aware, soft, decentralized; several workers)."),
     TR_KEY("train.optimizer.dampening", MaybeNumber, train.optimizer.dampening, true, "momentum: the velocity gets 1 - dampening times the gradient."),
     TR_KEY("train.optimizer.beta1", MaybeNumber, train.optimizer.beta1, true, "adam, adamw: decay rate of the first moment."),
     TR_KEY("train.optimizer.beta2", MaybeNumber, train.optimizer.beta2, true, "adam, adamw: decay rate of the second moment."),

@@ -94,22 +94,21 @@ namespace {
 
 bool has_momentum(const Job::Optimizer& o) { return o.kind == "momentum" || o.kind == "nesterov"; }
 
-// Servers apply gradients of weights that others have changed meanwhile. That alone acts like momentum
-// (Mitliagkas, Zhang, Hadjis, Re, "Asynchrony begets momentum", 2016); with as much again most jobs diverge.
-bool on_stale_servers(const Job& job) {
+}  // namespace
+
+bool uses_old_updates(const Job& job) {
   const Job::Parallel& p = job.parallel;
   const auto row = agree::find_agreement(p.agreement);
-  if (!row.ok() || (*row)->updates_here || (*row)->synchronous || p.workers == 1) return false;
-  if (p.staleness && *p.staleness == 0) return false;
+  if (!row.ok() || p.workers == 1) return false;
+  if (p.agreement == "decentralized") return true;
+  if ((*row)->updates_here || (*row)->synchronous || (p.staleness && *p.staleness == 0)) return false;
   return !(*row)->completes_with_fraction;  // late gradients are dropped
 }
-
-}  // namespace
 
 double momentum_of(const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   if (!has_momentum(o)) return 0;
-  return o.momentum.value_or(on_stale_servers(job) ? 0 : 0.9);
+  return o.momentum.value_or(uses_old_updates(job) ? 0 : 0.9);
 }
 
 model::OptimizerSpec optimizer_spec(const Job& job) {
@@ -126,7 +125,7 @@ model::OptimizerSpec optimizer_spec(const Job& job) {
                                                                           {"weight_decay", &o.weight_decay}};
   for (const auto& [name, value] : numbers)
     if (*value) spec.attrs.set(name, **value);
-  if (has_momentum(o) && !o.momentum && on_stale_servers(job)) spec.attrs.set("momentum", 0.0);
+  if (has_momentum(o) && !o.momentum && uses_old_updates(job)) spec.attrs.set("momentum", 0.0);
   const std::pair<const char*, const std::optional<bool>*> switches[] = {
       {"nesterov", &o.nesterov},
       {"rate_inside", &o.rate_inside},

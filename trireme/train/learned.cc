@@ -57,14 +57,14 @@ Cause likeliest(const RunFacts& f, bool worse, bool skips) {
   if (f.mean_staleness > std::max(kOldUpdates, 2.0 * f.workers) && !f.staleness_key.empty())
     return {f.staleness_key, fmt::format("updates were {:.0f} clocks old: try a smaller {}", f.mean_staleness,
                                          f.staleness_key)};
+  if (f.stale_momentum > 0)
+    return {"train.optimizer.momentum",
+            fmt::format("momentum {} is added to old updates: try train.optimizer.momentum = 0",
+                        f.stale_momentum)};
   if (f.partition != "random" && f.agreement != "bsp" && f.workers > 1)
     return {"data.partition", fmt::format("with data.partition = {} every worker learns its own classes: try "
                                           "random, or parallel.agreement = bsp",
                                           f.partition)};
-  if (f.stale_momentum > 0)
-    return {"train.optimizer.momentum",
-            fmt::format("the servers add momentum {} to old gradients: try train.optimizer.momentum = 0",
-                        f.stale_momentum)};
   const bool by_class = f.task == model::ModelTask::kClassify && f.num_classes > 1;
   if (by_class && f.losses.first() > 5 * std::log(static_cast<double>(f.num_classes)))
     return {
@@ -166,10 +166,9 @@ std::vector<std::string> notes_of(const Job& job, const Summary& s) {
                     s.codec));
   const Job::Optimizer& o = job.train.optimizer;
   if ((o.kind == "momentum" || o.kind == "nesterov") && !o.momentum && momentum_of(job) == 0)
-    notes.push_back(
-        fmt::format("train.optimizer.momentum was 0, the default of agreement '{}', whose servers apply old "
-                    "gradients",
-                    s.agreement));
+    notes.push_back(fmt::format(
+        "train.optimizer.momentum was 0, the default of agreement '{}': old updates act like momentum",
+        s.agreement));
   const auto row = agree::find_agreement(s.agreement);
   if (row.ok() && s.mean_staleness() > std::max(kOldUpdates, 2.0 * s.workers))
     if (const std::string key = staleness_key_of(**row); !key.empty())
@@ -206,7 +205,7 @@ void judge_summary(const Job& job, const data::Dataset& data, const LossTrend& l
   f.learning_rate = peak_rate(job.train.optimizer);
   if (const auto row = agree::find_agreement(s.agreement); row.ok()) {
     f.staleness_key = staleness_key_of(**row);
-    if (!(*row)->updates_here && !(*row)->synchronous) f.stale_momentum = momentum_of(job);
+    if (uses_old_updates(job)) f.stale_momentum = momentum_of(job);
   }
   const Verdict v = judge(f);
   s.learned = v.learned;

@@ -31,7 +31,7 @@ struct RunFacts {
   bool codec_loses = false;   // the codec leaves something out, and has encoded
   double mean_staleness = 0;  // of updates used, in clocks
   std::string staleness_key;  // of the rule: "parallel.staleness"; empty: it has none
-  double stale_momentum = 0;  // of an optimiser on servers that apply old gradients
+  double stale_momentum = 0;  // of an optimiser where old updates are applied
   double learning_rate = 0;
 };
 
