@@ -9,23 +9,23 @@ namespace {
 
 // A command line like ours: a command with a job, one with a required word, one with subcommands.
 struct Commands {
-  CLI::App app{"", "trireme"};
+  Options app{"", "trireme"};
   std::string job, run, first, second;
   std::vector<std::string> sets;
   int workers = 0;
 
   Commands() {
-    app.require_subcommand(1);
-    CLI::App* train = app.add_subcommand("train", "");
+    app.require_subcommand();
+    Options* train = app.add_subcommand("train", "");
     train->add_option("job", job, "Job file");
     train->add_option("--set", sets, "Keys");
     train->add_option("--workers", workers, "Workers");
-    CLI::App* eval = app.add_subcommand("eval", "");
+    Options* eval = app.add_subcommand("eval", "");
     eval->add_option("run", run, "Folder of a run")->required();
     eval->add_option("--set", sets, "Keys");
-    CLI::App* checkpoint = app.add_subcommand("checkpoint", "");
-    checkpoint->require_subcommand(1);
-    CLI::App* diff = checkpoint->add_subcommand("diff", "");
+    Options* checkpoint = app.add_subcommand("checkpoint", "");
+    checkpoint->require_subcommand();
+    Options* diff = checkpoint->add_subcommand("diff", "");
     diff->add_option("first", first, "A checkpoint")->required();
     diff->add_option("second", second, "Second checkpoint to compare")->required();
     app.add_subcommand("hidden", "")->group("");
@@ -33,13 +33,10 @@ struct Commands {
 
   // The first line of what is said; "": it parses.
   std::string said(const std::vector<std::string>& words) {
-    try {
-      app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-    } catch (const CLI::ParseError& e) {
-      const std::string message = explain_mistake(app, e, words);
-      return message.substr(0, message.find('\n'));
-    }
-    return "";
+    const auto failure = app.parse(words);
+    if (!failure) return "";
+    const std::string message = explain_mistake(app, *failure, words);
+    return message.substr(0, message.find('\n'));
   }
 };
 

@@ -89,3 +89,5 @@ std::string nlohmann::ordered_json::dump(int indent, char indent_char, bool ensu
     return trireme::write(trireme::as_utf8(*this), indent, indent_char, ensure_ascii, on_error);
   }
 }
+
+template class nlohmann::basic_json<nlohmann::ordered_map>;

@@ -10,6 +10,8 @@
 template <>
 std::string nlohmann::ordered_json::dump(int indent, char indent_char, bool ensure_ascii,
                                          nlohmann::ordered_json::error_handler_t on_error) const;
+// Compiled once, in json.cc.
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace trireme {
 

@@ -172,7 +172,7 @@ int run_bench_command(BenchArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_bench(CLI::App& app) {
+std::function<int()> add_bench(Options& app) {
   auto args = std::make_shared<BenchArgs>();
   bench::BenchOptions& o = args->options;
   o.peers.python.clear();
@@ -181,14 +181,13 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("collective", args->collective,
                  "What to measure: allreduce, reduce, broadcast, gather, scatter, allgather, "
                  "reduce_scatter, all_to_all or barrier; or server: parameter servers");
-  app.add_option("--world", args->worlds, "Numbers of ranks, such as 2,4,8")->capture_default_str();
-  app.add_option("--workers", args->server.workers, "server: numbers of workers")->capture_default_str();
-  app.add_option("--servers", args->server.servers, "server: numbers of servers")->capture_default_str();
-  app.add_option("--bytes", args->sizes, "Sizes: 1K,64K; 1K..64M (times 4); or 1K..64M*2")
-      ->capture_default_str();
+  app.add_option("--world", args->worlds, "Numbers of ranks, such as 2,4,8")->show_default();
+  app.add_option("--workers", args->server.workers, "server: numbers of workers")->show_default();
+  app.add_option("--servers", args->server.servers, "server: numbers of servers")->show_default();
+  app.add_option("--bytes", args->sizes, "Sizes: 1K,64K; 1K..64M (times 4); or 1K..64M*2")->show_default();
   app.add_option("--transport", o.own.transport, "Transport between our ranks")
-      ->check(CLI::IsMember(transports))
-      ->capture_default_str();
+      ->check(one_of(transports))
+      ->show_default();
   app.add_option("--against", args->against, "Libraries to measure in the same run: mpi, gloo or mpi,gloo");
   app.add_option("--algorithm", o.algorithm, "Our algorithm. Default: the cheapest by prediction");
   auto* in = app.add_flag("--in-place", args->in_place, "The result replaces the input (default)");
@@ -196,14 +195,14 @@ std::function<int()> add_bench(CLI::App& app) {
       ->excludes(in);
   app.add_option("--repeats", o.repeats, "Number of rounds over the sides")
       ->check(integer_in(1, 1000))
-      ->capture_default_str();
+      ->show_default();
   app.add_option("--seconds", o.seconds, "Approximate seconds to spend on measuring")->check(above_zero());
   app.add_option("--buffers", args->buffers, "Memory of our tensors: heap, or shared (of Group::allocate)")
-      ->check(CLI::IsMember({"heap", "shared"}));
+      ->check(one_of({"heap", "shared"}));
   app.add_option("--spin-us", args->spin_us, "Microseconds that our ranks spin before they block")
       ->check(zero_or_more());
   app.add_option("--mpi-args", args->mpi_args, "Flags for mpirun. Default: several settings are tried");
-  app.add_option("--mpirun", o.peers.mpirun, "Open MPI's launcher")->capture_default_str();
+  app.add_option("--mpirun", o.peers.mpirun, "Open MPI's launcher")->show_default();
   app.add_option("--python", o.peers.python,
                  "Python interpreter with PyTorch. Default: $TRIREME_PYTHON, or python3");
   app.add_option("--peers", o.peers.peers_dir,
@@ -228,7 +227,7 @@ std::function<int()> add_bench(CLI::App& app) {
   return [&app, args,
           parts = std::vector<std::function<int()>>{add_bench_train(app), add_bench_kernels(app),
                                                     add_bench_codec(app)}] {
-    if (app.get_subcommands().empty()) return run_bench_command(*args);
+    if (app.chosen() == nullptr) return run_bench_command(*args);
     for (const auto& part : parts)
       if (const int code = part(); code != kExitOk) return code;
     return kExitOk;

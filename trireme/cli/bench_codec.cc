@@ -128,22 +128,22 @@ int run_codec_bench(const CodecBenchArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_bench_codec(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand(
+std::function<int()> add_bench_codec(Options& bench) {
+  Options* app = bench.add_subcommand(
       "codec", "Measure codecs on one core or a GPU: encoding with error feedback, decoding.");
   auto args = std::make_shared<CodecBenchArgs>();
   app->add_option("--codecs", args->codecs,
                   "Codecs, separated by commas (trireme inspect codecs). Default: all");
-  app->add_option("--sizes", args->sizes, "Sizes of the gradients")->capture_default_str();
+  app->add_option("--sizes", args->sizes, "Sizes of the gradients")->show_default();
   app->add_option("--fraction", args->options.fraction, "topk, randomk, threshold: fraction of the values")
-      ->capture_default_str();
-  app->add_option("--bits", args->options.bits, "qsgd: bits per value, 2, 4 or 8")->capture_default_str();
+      ->show_default();
+  app->add_option("--bits", args->options.bits, "qsgd: bits per value, 2, 4 or 8")->show_default();
   app->add_option("--device", args->device, "Device: cpu; or cuda, for codecs that have kernels there")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+      ->check(one_of({"cpu", "cuda"}))
+      ->show_default();
   app->add_option("--repeats", args->repeats, "Number of rounds; the best counts")
       ->check(integer_in(1, 1000))
-      ->capture_default_str();
+      ->show_default();
   app->add_flag("--json", args->json, "Print the rows as JSON");
   return [app, args] { return app->parsed() ? run_codec_bench(*args) : kExitOk; };
 }

@@ -76,7 +76,7 @@ int run_bench_rank(BenchRankArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_bench_rank(CLI::App& app) {
+std::function<int()> add_bench_rank(Options& app) {
   auto args = std::make_shared<BenchRankArgs>();
   app.group("");  // not in the list of commands
   app.add_option("--driver", args->rank.driver, "Socket of the trireme bench that measures")->required();
@@ -87,7 +87,7 @@ std::function<int()> add_bench_rank(CLI::App& app) {
   app.add_option("--coordinator", args->rank.connect.coordinator, "HOST:PORT where rank 0 listens (tcp)");
   app.add_flag("--insecure", args->rank.connect.insecure, "Listen beyond loopback, unencrypted (tcp)");
   app.add_option("--spin-us", args->spin_us, "Spin at most this long before blocking")->check(zero_or_more());
-  app.add_option("--buffers", args->buffers, "Where tensors live")->check(CLI::IsMember({"heap", "shared"}));
+  app.add_option("--buffers", args->buffers, "Where tensors live")->check(one_of({"heap", "shared"}));
   return [args] { return run_bench_rank(*args); };
 }
 

@@ -141,14 +141,13 @@ int run_bench_train(BenchTrainArgs& args) {
   return status.ok() ? kExitOk : print_error(status);
 }
 
-void add_common(CLI::App& app, const std::shared_ptr<BenchTrainArgs>& args) {
+void add_common(Options& app, const std::shared_ptr<BenchTrainArgs>& args) {
   std::string names;
   for (const bench::Workload& w : bench::workload_table())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", w.name);
   app.add_option("--workloads", args->workloads,
                  "Workloads, separated by commas. Default: all. Names: " + names);
-  app.add_option("--device", args->options.device, "Device: cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--device", args->options.device, "Device: cpu or cuda")->check(one_of({"cpu", "cuda"}));
   app.add_option(
       "--dtype", args->dtypes,
       "Precision: f32, bf16 or both (f32,bf16). Default: f32, and bf16 where the processor has units for it");
@@ -179,8 +178,8 @@ int run_bench_steps(const BenchStepsArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_bench_train(CLI::App& bench) {
-  CLI::App* app =
+std::function<int()> add_bench_train(Options& bench) {
+  Options* app =
       bench.add_subcommand("train", "Measure training steps against PyTorch's, and where their time goes.");
   auto args = std::make_shared<BenchTrainArgs>();
   args->options.threads = 0;
@@ -200,16 +199,16 @@ std::function<int()> add_bench_train(CLI::App& bench) {
   app->add_flag("--profile", args->options.profile, "Print where the time of a step goes, by op");
   app->add_option("--rounds", args->options.rounds, "Number of rounds over the sides")
       ->check(integer_in(1, 1000))
-      ->capture_default_str();
+      ->show_default();
   app->add_option("--seconds", args->options.seconds, "Approximate seconds per side and round")
       ->check(above_zero())
-      ->capture_default_str();
+      ->show_default();
   app->footer("A ratio above 1 means that ours is faster. How it is measured: docs/bench.md");
   return [app, args] { return app->parsed() ? run_bench_train(*args) : kExitOk; };
 }
 
-std::function<int()> add_bench_kernels(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand(
+std::function<int()> add_bench_kernels(Options& bench) {
+  Options* app = bench.add_subcommand(
       "kernels", "Measure every heavy kernel of those steps alone, against this machine's peak.");
   auto args = std::make_shared<BenchTrainArgs>();
   args->kernels = true;
@@ -219,7 +218,7 @@ std::function<int()> add_bench_kernels(CLI::App& bench) {
   return [app, args] { return app->parsed() ? run_bench_train(*args) : kExitOk; };
 }
 
-std::function<int()> add_bench_steps(CLI::App& app) {
+std::function<int()> add_bench_steps(Options& app) {
   auto args = std::make_shared<BenchStepsArgs>();
   app.group("");  // not in the list of commands
   app.add_option("--driver", args->options.driver, "Socket of the trireme bench that measures")->required();

@@ -164,7 +164,7 @@ Task<void> keep(Task<Status> task, Status& status) { status = co_await std::move
 
 }  // namespace
 
-std::function<int()> add_calibrate(CLI::App& app) {
+std::function<int()> add_calibrate(Options& app) {
   auto args = std::make_shared<CalibrateArgs>();
   app.add_option("--transport", args->transports, "Transports to measure. Default: inproc,shm,tcp")
       ->delimiter(',');

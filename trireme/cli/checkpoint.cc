@@ -110,12 +110,12 @@ constexpr const char* kPathDoc =
 
 }  // namespace
 
-std::function<int()> add_checkpoint(CLI::App& app) {
-  app.require_subcommand(1);
+std::function<int()> add_checkpoint(Options& app) {
+  app.require_subcommand();
   auto args = std::make_shared<CheckpointArgs>();
   auto chosen = std::make_shared<Subcommand>(nullptr);
   for (const Row& row : kRows) {
-    CLI::App* sub = app.add_subcommand(row.name, row.doc);
+    Options* sub = app.add_subcommand(row.name, row.doc);
     sub->add_option("path", args->path, kPathDoc)->required();
     if (row.takes_two) sub->add_option("second", args->second, "Second checkpoint to compare")->required();
     sub->add_flag("--json", args->json, "As JSON");

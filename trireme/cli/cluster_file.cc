@@ -92,7 +92,7 @@ Result<Json> cluster_json(const ClusterArgs& args, runtime::RealRuntime& rt) {
 
 }  // namespace
 
-void add_cluster_options(CLI::App& app, ClusterArgs& args) {
+void add_cluster_options(Options& app, ClusterArgs& args) {
   std::string names;
   for (const std::string& name : cost::topology_names()) names += names.empty() ? name : ", " + name;
   auto* topology = app.add_option(

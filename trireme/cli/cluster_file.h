@@ -19,7 +19,7 @@ struct ClusterArgs {
 
   bool given() const { return !topology.empty() || !cluster.empty() || !link.empty(); }
 };
-void add_cluster_options(CLI::App& app, ClusterArgs& args);
+void add_cluster_options(Options& app, ClusterArgs& args);
 
 // `num_machines` counts where the file does not; 0: it must. Faults are added.
 Result<runtime::WorldSpec> load_cluster(const ClusterArgs& args, int num_machines, runtime::RealRuntime& rt);

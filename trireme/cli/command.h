@@ -7,9 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include "trireme/base/status.h"
+#include "trireme/cli/options.h"
 
 namespace trireme::cli {
 
@@ -21,7 +20,7 @@ struct Command {
   const char* group;  // heading in --help; empty: not listed
   const char* doc;
   // Adds options to `app` and returns what runs after parsing; its result is the exit code.
-  std::function<int()> (*add)(CLI::App& app);
+  std::function<int()> (*add)(Options& app);
 };
 std::span<const Command> command_table();
 

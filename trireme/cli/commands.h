@@ -5,25 +5,25 @@
 
 namespace trireme::cli {
 
-std::function<int()> add_train(CLI::App& app);
-std::function<int()> add_eval(CLI::App& app);
-std::function<int()> add_predict(CLI::App& app);
-std::function<int()> add_plan(CLI::App& app);
-std::function<int()> add_simulate(CLI::App& app);
-std::function<int()> add_checkpoint(CLI::App& app);
-std::function<int()> add_inspect(CLI::App& app);
+std::function<int()> add_train(Options& app);
+std::function<int()> add_eval(Options& app);
+std::function<int()> add_predict(Options& app);
+std::function<int()> add_plan(Options& app);
+std::function<int()> add_simulate(Options& app);
+std::function<int()> add_checkpoint(Options& app);
+std::function<int()> add_inspect(Options& app);
 // Subcommands of inspect.
-std::function<int()> add_inspect_op(CLI::App& inspect);
-std::function<int()> add_inspect_schedule(CLI::App& inspect);
-std::function<int()> add_calibrate(CLI::App& app);
-std::function<int()> add_bench(CLI::App& app);
+std::function<int()> add_inspect_op(Options& inspect);
+std::function<int()> add_inspect_schedule(Options& inspect);
+std::function<int()> add_calibrate(Options& app);
+std::function<int()> add_bench(Options& app);
 // Subcommands of bench.
-std::function<int()> add_bench_train(CLI::App& bench);
-std::function<int()> add_bench_kernels(CLI::App& bench);
-std::function<int()> add_bench_codec(CLI::App& bench);
+std::function<int()> add_bench_train(Options& bench);
+std::function<int()> add_bench_kernels(Options& bench);
+std::function<int()> add_bench_codec(Options& bench);
 // A rank of bench, a process of bench train; hidden.
-std::function<int()> add_bench_rank(CLI::App& app);
-std::function<int()> add_bench_steps(CLI::App& app);
-std::function<int()> add_version(CLI::App& app);
+std::function<int()> add_bench_rank(Options& app);
+std::function<int()> add_bench_steps(Options& app);
+std::function<int()> add_version(Options& app);
 
 }  // namespace trireme::cli

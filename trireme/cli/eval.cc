@@ -30,11 +30,10 @@ Task<Status> evaluate(runtime::Runtime& rt, const EvalArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_eval(CLI::App& app) {
+std::function<int()> add_eval(Options& app) {
   auto args = std::make_shared<EvalArgs>();
   add_trained_options(app, args->model);
-  app.add_option("--part", args->part, "Samples to evaluate on: test, validation or train")
-      ->capture_default_str();
+  app.add_option("--part", args->part, "Samples to evaluate on: test, validation or train")->show_default();
   app.add_flag("--json", args->json, "As JSON");
   app.add_flag("--quiet", args->quiet, "Print no progress");
   app.footer(

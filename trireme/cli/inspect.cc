@@ -129,12 +129,12 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::function<int()> add_inspect(CLI::App& app) {
-  app.require_subcommand(1);
+std::function<int()> add_inspect(Options& app) {
+  app.require_subcommand();
   auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "As JSON");
   for (const Topic& topic : kTopics) {
-    CLI::App* sub = app.add_subcommand(topic.name, topic.doc);
+    Options* sub = app.add_subcommand(topic.name, topic.doc);
     sub->add_flag("--json", *json, "As JSON");
     sub->callback([json, list = topic.list] {
       const Json rows = list();

@@ -89,19 +89,19 @@ Status run(const GraphArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_inspect_graph(CLI::App& inspect) {
+std::function<int()> add_inspect_graph(Options& inspect) {
   auto args = std::make_shared<GraphArgs>();
-  CLI::App* sub =
+  Options* sub =
       inspect.add_subcommand("graph", "Show the graph of a model: training, evaluation or update.");
   add_inspect_source(*sub, args->model);
-  CLI::Option* train = sub->add_flag("--train", args->train, "Show the training graph (default)");
-  CLI::Option* eval = sub->add_flag("--eval", args->eval, "Show the evaluation graph")->excludes(train);
+  Option* train = sub->add_flag("--train", args->train, "Show the training graph (default)");
+  Option* eval = sub->add_flag("--eval", args->eval, "Show the evaluation graph")->excludes(train);
   sub->add_flag("--update", args->update, "Show the optimizer's step")->excludes(train)->excludes(eval);
   sub->add_option("--passes", args->passes, "Run these passes first, in this order, such as cse,fold");
   sub->add_flag("--list-passes", args->list_passes, "List the passes instead");
-  CLI::Option* json = sub->add_flag("--json", args->json, "As JSON (docs/format_graph.md)");
-  CLI::Option* dot = sub->add_flag("--dot", args->dot, "As input for Graphviz")->excludes(json);
-  CLI::Option* compiled =
+  Option* json = sub->add_flag("--json", args->json, "As JSON (docs/format_graph.md)");
+  Option* dot = sub->add_flag("--dot", args->dot, "As input for Graphviz")->excludes(json);
+  Option* compiled =
       sub->add_flag("--compiled", args->compiled, "Show strands, kernels and memory offsets, as compiled");
   compiled->excludes(json)->excludes(dot);
   sub->add_option("--threads", args->threads,

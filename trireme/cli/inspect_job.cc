@@ -156,10 +156,10 @@ Json list_job_keys() {
   return rows;
 }
 
-std::function<int()> add_inspect_job(CLI::App& inspect) {
+std::function<int()> add_inspect_job(Options& inspect) {
   auto args = std::make_shared<JobArgs>();
-  CLI::App* sub = inspect.add_subcommand("job", "List the keys of a job file, with their defaults.");
-  CLI::Option* json = sub->add_flag("--json", args->json, "As JSON");
+  Options* sub = inspect.add_subcommand("job", "List the keys of a job file, with their defaults.");
+  Option* json = sub->add_flag("--json", args->json, "As JSON");
   sub->add_flag("--markdown", args->markdown, "Print the page docs/job.md")->excludes(json);
   return [args, sub] {
     if (!sub->parsed()) return kExitOk;

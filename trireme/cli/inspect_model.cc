@@ -184,9 +184,9 @@ Status run(const InspectModelArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_inspect_model(CLI::App& inspect) {
+std::function<int()> add_inspect_model(Options& inspect) {
   auto args = std::make_shared<InspectModelArgs>();
-  CLI::App* sub = inspect.add_subcommand(
+  Options* sub = inspect.add_subcommand(
       "model", "Show a model layer by layer: parameters, work, depth, memory per worker.");
   add_inspect_source(*sub, args->model);
   sub->add_option("--levels", args->levels,

@@ -190,9 +190,9 @@ Status run(const OpArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_inspect_op(CLI::App& inspect) {
+std::function<int()> add_inspect_op(Options& inspect) {
   auto args = std::make_shared<OpArgs>();
-  CLI::App* sub = inspect.add_subcommand(
+  Options* sub = inspect.add_subcommand(
       "op", "Show one op: attributes and kernels; for given inputs its cost, kernel and layouts.");
   sub->add_option("name", args->name, "Name of the op")->required();
   sub->add_option("--in", args->types, "Type of an input, in order, e.g. --in 'f32[256, 784]'");

@@ -14,10 +14,10 @@
 
 namespace trireme::cli {
 
-std::function<int()> add_inspect_model(CLI::App& inspect);
-std::function<int()> add_inspect_graph(CLI::App& inspect);
-std::function<int()> add_inspect_schedules(CLI::App& inspect);
-std::function<int()> add_inspect_job(CLI::App& inspect);
+std::function<int()> add_inspect_model(Options& inspect);
+std::function<int()> add_inspect_graph(Options& inspect);
+std::function<int()> add_inspect_schedules(Options& inspect);
+std::function<int()> add_inspect_job(Options& inspect);
 
 // Rows of the tables: at least "name" and "doc".
 Json list_models();
@@ -37,7 +37,7 @@ struct InspectSource {
   std::string shape;
   std::int64_t classes = 0, batch = 0;
 };
-void add_inspect_source(CLI::App& app, InspectSource& args);
+void add_inspect_source(Options& app, InspectSource& args);
 
 struct InspectedModel {
   train::Job job;

@@ -320,9 +320,9 @@ runtime::Task<void> keep(runtime::Task<Status> task, Status& status) { status = 
 
 }  // namespace
 
-std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
+std::function<int()> add_inspect_schedule(Options& inspect_app) {
   auto args = std::make_shared<ScheduleArgs>();
-  CLI::App* sub = inspect_app.add_subcommand(
+  Options* sub = inspect_app.add_subcommand(
       "schedule",
       "Show which algorithm a collective would use, its predicted cost and why; draw its schedule.");
   sub->add_option("--collective", args->kind,
@@ -348,8 +348,8 @@ std::function<int()> add_inspect_schedule(CLI::App& inspect_app) {
   sub->add_option("--latency-us", args->latency_us, "Latency of the link in microseconds")
       ->check(zero_or_more());
   sub->add_option("--gbit", args->gbit, "Bandwidth of the link in Gbit/s")->check(above_zero());
-  CLI::Option* draw = sub->add_option("--draw", args->draw, "Draw the schedule: text or svg")
-                          ->check(CLI::IsMember({"text", "svg"}));
+  Option* draw =
+      sub->add_option("--draw", args->draw, "Draw the schedule: text or svg")->check(one_of({"text", "svg"}));
   sub->add_option("--out", args->out, "Write the drawing to this file")->needs(draw);
   sub->add_option("--rank", args->rank, "Draw this rank only, with the steps of its program (text)")
       ->check(zero_or_more())

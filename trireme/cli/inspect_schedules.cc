@@ -95,9 +95,9 @@ Status run(const SchedulesArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_inspect_schedules(CLI::App& inspect) {
+std::function<int()> add_inspect_schedules(Options& inspect) {
   auto args = std::make_shared<SchedulesArgs>();
-  CLI::App* sub =
+  Options* sub =
       inspect.add_subcommand("schedules", "List the learning-rate schedules and draw their curves.");
   sub->add_option("--plot", args->plot, "Draw this schedule, with the settings of the built-in job");
   sub->add_option("--set", args->sets, "Override keys of that job, such as train.optimizer.warmup=0.2")

@@ -42,7 +42,7 @@ runtime::Task<void> load_file(runtime::Runtime& rt, const std::string& path, Res
 
 void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-void add_inspect_source(CLI::App& app, InspectSource& args) {
+void add_inspect_source(Options& app, InspectSource& args) {
   app.add_option("job", args.source.path, "Job file (TOML) or model of the zoo. Default: the built-in job");
   app.add_option("--set", args.source.sets, "Override keys of the job, such as model.options={width=64}")
       ->type_name("KEY=VALUE");

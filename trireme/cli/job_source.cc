@@ -9,7 +9,7 @@ namespace trireme::cli {
 
 using runtime::Task;
 
-void add_job_options(CLI::App& app, JobSource& source) {
+void add_job_options(Options& app, JobSource& source) {
   app.add_option("job", source.path, "Job file (TOML). Default: the built-in digits");
   app.add_option("--set", source.sets,
                  "Override keys of the job, such as train.epochs=5 train.batch=64 (trireme inspect job)")

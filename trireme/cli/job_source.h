@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "trireme/cli/options.h"
 #include "trireme/runtime/files.h"
 #include "trireme/train/job.h"
 
@@ -16,7 +15,7 @@ struct JobSource {
   std::vector<std::string> sets;  // "train.epochs=5"
 };
 
-void add_job_options(CLI::App& app, JobSource& source);
+void add_job_options(Options& app, JobSource& source);
 runtime::Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path);
 runtime::Task<Result<train::Job>> load_job(runtime::Runtime& rt, const JobSource& source);
 

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <cstdio>
 
 #include "trireme/base/version.h"
@@ -13,6 +14,8 @@ namespace {
 using trireme::cli::Command;
 using trireme::cli::kExitOk;
 using trireme::cli::kExitUsage;
+using trireme::cli::Options;
+using trireme::cli::ParseFailure;
 
 int refuse(const std::string& message) {
   std::fputs(message.c_str(), stderr);
@@ -20,8 +23,8 @@ int refuse(const std::string& message) {
 }
 
 int run_command(int argc, char** argv) {
-  CLI::App app("Trireme trains deep networks on the machines you have.", "trireme");
-  app.require_subcommand(1);
+  Options app("Trireme trains deep networks on the machines you have.", "trireme");
+  app.require_subcommand();
   bool version = false;  // answered below, wherever the parser would want a command
   app.add_flag("--version", version, "Print the version and exit");
   app.footer(
@@ -30,7 +33,7 @@ int run_command(int argc, char** argv) {
   trireme::kernel::cuda::compiled_texts().set_file(trireme::cli::text_cache_path());
   int code = kExitOk;
   for (const Command& command : trireme::cli::command_table()) {
-    CLI::App* sub = app.add_subcommand(command.name, command.doc)->group(command.group);
+    Options* sub = app.add_subcommand(command.name, command.doc)->group(command.group);
     sub->callback([&code, run = command.add(*sub)] { code = run(); });
   }
   const std::vector<std::string> words =
@@ -43,11 +46,9 @@ int run_command(int argc, char** argv) {
     if (const std::string message = trireme::cli::explain_unknown_command(app, words.front());
         !message.empty())
       return refuse(message);
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes them from the back
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // prints help
-    return refuse(trireme::cli::explain_mistake(app, e, words));
+  if (const auto failure = app.parse(words)) {
+    if (failure->kind == ParseFailure::kHelp) return kExitOk;
+    return refuse(trireme::cli::explain_mistake(app, *failure, words));
   }
   return code;
 }

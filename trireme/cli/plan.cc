@@ -75,7 +75,7 @@ Status run(const PlanArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_plan(CLI::App& app) {
+std::function<int()> add_plan(Options& app) {
   auto args = std::make_shared<PlanArgs>();
   add_inspect_source(app, args->model);
   app.add_option("--workers", args->workers, "Number of workers (parallel.workers)")

@@ -25,14 +25,14 @@ struct PredictArgs {
   std::string csv, png, filters;
   train::GenerateOptions text;
   bool json = false, quiet = false;
-  std::vector<const CLI::Option*> text_options, sample_options;  // to refuse those of another task
+  std::vector<const Option*> text_options, sample_options;  // to refuse those of another task
 };
 
 // Options of another task are a mistake, not noise.
-Status refuse_given(const std::vector<const CLI::Option*>& options, const char* does) {
-  for (const CLI::Option* option : options)
-    if (option->count() > 0)
-      return error(Code::kInvalid, "[predict] {} is not for this model: it {}", option->get_name(), does);
+Status refuse_given(const std::vector<const Option*>& options, const char* does) {
+  for (const Option* option : options)
+    if (option->given())
+      return error(Code::kInvalid, "[predict] {} is not for this model: it {}", option->name(), does);
   return {};
 }
 
@@ -164,11 +164,11 @@ Task<Status> predict(Runtime& rt, const PredictArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_predict(CLI::App& app) {
+std::function<int()> add_predict(Options& app) {
   auto args = std::make_shared<PredictArgs>();
   add_trained_options(app, args->model);
-  const auto sample = [&](CLI::Option* option) { args->sample_options.push_back(option); };
-  const auto text = [&](CLI::Option* option) { args->text_options.push_back(option); };
+  const auto sample = [&](Option* option) { args->sample_options.push_back(option); };
+  const auto text = [&](Option* option) { args->text_options.push_back(option); };
   sample(app.add_option("--part", args->part,
                         "Samples of the job's data to predict: test, validation or train"));
   sample(

@@ -12,12 +12,12 @@ namespace trireme::cli {
 using runtime::Runtime;
 using runtime::Task;
 
-void add_trained_options(CLI::App& app, TrainedArgs& args) {
+void add_trained_options(Options& app, TrainedArgs& args) {
   app.add_option("run", args.source.path,
                  "Folder of a run, such as runs/digits-1; or a checkpoint or .safetensors file, with --job")
       ->required();
   app.add_option("--job", args.source.job_path, "Job file, if not the one of the run folder");
-  CLI::Option* checkpoint = app.add_option(
+  Option* checkpoint = app.add_option(
       "--checkpoint", args.source.checkpoint,
       "Checkpoint to use instead of the newest of the run: a step-<n> folder or a .safetensors file");
   app.add_flag("--best", args.source.best, "Use the checkpoint of the best evaluation instead of the newest")

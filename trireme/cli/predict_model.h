@@ -12,7 +12,7 @@ struct TrainedArgs {
   train::ModelSource source;
   std::string data_path;  // --data.path: short for --set data.path=...
 };
-void add_trained_options(CLI::App& app, TrainedArgs& args);
+void add_trained_options(Options& app, TrainedArgs& args);
 
 // Loads and prints the model's notes on standard error.
 runtime::Task<Result<train::LoadedModel>> load_trained(runtime::Runtime& rt, TrainedArgs args);

@@ -229,7 +229,7 @@ int run_simulate(const SimulateArgs& args) {
 
 }  // namespace
 
-std::function<int()> add_simulate(CLI::App& app) {
+std::function<int()> add_simulate(Options& app) {
   auto args = std::make_shared<SimulateArgs>();
   add_job_options(app, args->job);
   app.add_option("--ranks", args->ranks,
@@ -237,12 +237,12 @@ std::function<int()> add_simulate(CLI::App& app) {
       ->check(integer_in(1, 65536));
   app.add_option("--compute", args->compute,
                  "phantom: only sizes are simulated; real: the arithmetic is done too")
-      ->check(CLI::IsMember({"phantom", "real"}));
+      ->check(one_of({"phantom", "real"}));
   std::vector<std::string> algorithms;
   for (const collective::Algorithm& row : collective::algorithm_table())
     if (row.kind == collective::Kind::kAllreduce) algorithms.emplace_back(row.name);
   app.add_option("--algorithm", args->algorithms, "Allreduce algorithms to compare")
-      ->check(CLI::IsMember(algorithms));
+      ->check(one_of(algorithms));
   app.add_option("--steps", args->steps, "Number of steps of a phantom run")->check(above_zero());
   app.add_option("--batch-per-rank", args->batch_per_rank, "Samples per rank of a phantom run")
       ->check(above_zero());

@@ -184,7 +184,7 @@ int run_collective(CollectiveArgs args) {
   return all_ok && any ? kExitOk : kExitFailed;
 }
 
-void add_options(CLI::App& app, CollectiveArgs& args) {
+void add_options(Options& app, CollectiveArgs& args) {
   app.add_option("--ranks", args.ranks,
                  "Number of virtual ranks. Default: 64, or the machines of the cluster file")
       ->check(integer_in(1, 65536));
@@ -204,28 +204,29 @@ void add_options(CLI::App& app, CollectiveArgs& args) {
 
 }  // namespace
 
-std::function<std::optional<int>()> add_simulate_collective(CLI::App& simulate) {
-  std::vector<std::pair<CLI::App*, std::shared_ptr<CollectiveArgs>>> subs;
+std::function<std::optional<int>()> add_simulate_collective(Options& simulate) {
+  std::vector<std::pair<Options*, std::shared_ptr<CollectiveArgs>>> subs;
   std::vector<std::string> names;
   for (const Kind kind : kKinds) {
     const std::string name(collective::kind_name(kind));
     names.push_back(name);
     auto args = std::make_shared<CollectiveArgs>();
     args->kind = kind;
-    CLI::App* sub = simulate.add_subcommand(
+    Options* sub = simulate.add_subcommand(
         name, fmt::format("Simulate every algorithm of {} on a virtual cluster.", name));
     if (kind == Kind::kNeighbours) sub->alias(kOldNeighbors);
     add_options(*sub, *args);
     subs.emplace_back(sub, std::move(args));
   }
   auto args = std::make_shared<CollectiveArgs>();
-  CLI::App* any =
-      simulate.add_subcommand("collective", "The same, with the kind of collective as an option.");
+  Options* any = simulate.add_subcommand("collective", "The same, with the kind of collective as an option.");
   any->add_option("--kind", args->kind_name, "Kind of collective: " + joined(names))
-      ->check([names](const std::string& given) -> std::string {
-        if (given == kOldNeighbors || std::find(names.begin(), names.end(), given) != names.end()) return {};
-        return fmt::format("got '{}', expected one of {}", given, joined(names));
-      })
+      ->check({[names](const std::string& given) -> std::string {
+                 if (given == kOldNeighbors || std::find(names.begin(), names.end(), given) != names.end())
+                   return {};
+                 return fmt::format("got '{}', expected one of {}", given, joined(names));
+               },
+               ""})
       ->required();
   add_options(*any, *args);
   subs.emplace_back(any, std::move(args));

@@ -9,6 +9,6 @@
 namespace trireme::cli {
 
 // Gives nothing when none of the subcommands was used.
-std::function<std::optional<int>()> add_simulate_collective(CLI::App& simulate);
+std::function<std::optional<int>()> add_simulate_collective(Options& simulate);
 
 }  // namespace trireme::cli

@@ -287,7 +287,7 @@ int run_as_launcher(const TrainArgs& args) {
 constexpr const char *kWorkers = "Workers", *kHosts = "Several hosts", *kOutput = "Output",
                      *kTesting = "Testing";
 
-void add_worker_options(CLI::App& app, TrainArgs& args) {
+void add_worker_options(Options& app, TrainArgs& args) {
   app.add_option("--workers", args.workers, "Number of workers (overrides parallel.workers)")
       ->check(integer_in(1, 65536))
       ->group(kWorkers);
@@ -302,14 +302,12 @@ void add_worker_options(CLI::App& app, TrainArgs& args) {
       ->group(kWorkers);
 }
 
-void add_host_options(CLI::App& app, TrainArgs& args) {
+void add_host_options(Options& app, TrainArgs& args) {
   app.add_option("--hosts", args.hosts,
                  "Start the ranks on the hosts of this file over ssh; its lines are NAME [slots=N]")
       ->type_name("FILE")
       ->group(kHosts);
-  app.add_option("--ssh", args.ssh, "With --hosts: remote shell command")
-      ->capture_default_str()
-      ->group(kHosts);
+  app.add_option("--ssh", args.ssh, "With --hosts: remote shell command")->show_default()->group(kHosts);
   app.add_option("--remote-binary", args.remote_binary,
                  "With --hosts: path of trireme on those hosts. Default: the path of this binary")
       ->group(kHosts);
@@ -397,7 +395,7 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }
 
-std::function<int()> add_train(CLI::App& app) {
+std::function<int()> add_train(Options& app) {
   auto args = std::make_shared<TrainArgs>();
   add_job_options(app, args->job);
   add_worker_options(app, *args);

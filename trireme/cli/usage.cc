@@ -50,30 +50,27 @@ constexpr Instead kInstead[] = {
     {"hostfile", "--hosts"},
 };
 
-const CLI::App& innermost(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  return *at;
+const Options& innermost(const Options& app) {
+  return app.chosen() == nullptr ? app : innermost(*app.chosen());
 }
 
 // "trireme checkpoint diff"
-std::string full_name(const CLI::App& app) {
-  std::string name = app.get_name();
-  for (const CLI::App* at = app.get_parent(); at != nullptr; at = at->get_parent())
-    name = at->get_name() + " " + name;
-  return name;
+std::string full_name(const Options& app) {
+  return app.parent() == nullptr ? app.name() : full_name(*app.parent()) + " " + app.name();
 }
 
-std::vector<std::string_view> shown_subcommands(const CLI::App& app) {
-  std::vector<std::string_view> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (!sub->get_group().empty()) names.emplace_back(sub->get_name());
+std::vector<std::string> listed_subcommands(const Options& app) {
+  std::vector<std::string> names;
+  for (const Options* sub : app.subcommands())
+    if (sub->is_listed()) names.push_back(sub->name());
   return names;
 }
 
-bool has_option(const CLI::App& app, const std::string& name) {
-  return app.get_option_no_throw(name) != nullptr;
+std::string near_name(std::string_view word, const std::vector<std::string>& names) {
+  return did_you_mean(word, std::vector<std::string_view>(names.begin(), names.end()));
 }
+
+bool has_option(const Options& app, const std::string& name) { return app.find_option(name) != nullptr; }
 
 // The job key that `option` (without dashes, with underscores) means.
 std::optional<std::string_view> key_of(const std::string& option) {
@@ -108,10 +105,10 @@ std::string plain_name(const std::string& option) {
   return name;
 }
 
-std::string unknown_option(const CLI::App& app, const GivenOption& given) {
+std::string unknown_option(const Options& app, const GivenOption& given) {
   const std::string name = plain_name(given.name);
   const std::string what = fmt::format("unknown option '{}'", given.name);
-  const bool only_data = app.get_name() == "eval" || app.get_name() == "predict";
+  const bool only_data = app.name() == "eval" || app.name() == "predict";
   const std::optional<std::string_view> key = key_of(name);
   if (has_option(app, "--set") && key && (!only_data || key->starts_with("data.")))
     return fmt::format("{}; set the job's key: --set {}={}", what, *key,
@@ -119,24 +116,24 @@ std::string unknown_option(const CLI::App& app, const GivenOption& given) {
   for (const Instead& i : kInstead)
     if (i.option == name && has_option(app, std::string(i.use.substr(0, i.use.find(' ')))))
       return fmt::format("{}; use {}", what, i.use);
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty())
-      for (const std::string& n : option->get_lnames()) names.push_back("--" + n);
-  return what + did_you_mean(given.name, std::vector<std::string_view>(names.begin(), names.end()));
+  std::vector<std::string> names = {"--help"};
+  for (const Option* option : app.options())
+    if (option->is_listed())
+      for (const std::string& n : option->long_names()) names.push_back(n);
+  return what + near_name(given.name, names);
 }
 
 // The first word that nothing takes.
-std::string unexpected_word(const CLI::App& app, const std::vector<std::string>& extras,
+std::string unexpected_word(const Options& app, const std::vector<std::string>& extras,
                             const std::vector<std::string>& words) {
   const auto option = std::find_if(extras.begin(), extras.end(), [](const std::string& word) {
     return word.size() > 1 && word.starts_with('-');
   });
   if (option != extras.end()) return unknown_option(app, given_option(*option, words));
   const std::string& word = extras.front();
-  const std::vector<std::string_view> subs = shown_subcommands(app);
+  const std::vector<std::string> subs = listed_subcommands(app);
   if (subs.empty()) return fmt::format("unexpected argument '{}'", word);
-  const std::string near = did_you_mean(word, subs);
+  const std::string near = near_name(word, subs);
   return near.empty() ? fmt::format("'{}' is not one of: {}", word, fmt::join(subs, ", "))
                       : fmt::format("there is no '{} {}'{}", full_name(app), word, near);
 }
@@ -147,12 +144,12 @@ std::string upper(std::string text) {
 }
 
 // What a command was not given.
-std::string missing_word(const CLI::App& app) {
-  const std::vector<std::string_view> subs = shown_subcommands(app);
-  for (const CLI::Option* option : app.get_options())
-    if (option->get_required() && option->count() == 0) {
-      const std::string name = option->get_positional() ? upper(option->get_name()) : option->get_name();
-      return fmt::format("{} needs {}: {}", full_name(app), name, option->get_description());
+std::string missing_word(const Options& app) {
+  const std::vector<std::string> subs = listed_subcommands(app);
+  for (const Option* option : app.options())
+    if (option->is_required() && !option->given()) {
+      const std::string name = option->is_positional() ? upper(option->name()) : option->name();
+      return fmt::format("{} needs {}: {}", full_name(app), name, option->doc());
     }
   return fmt::format("{} needs one of: {}", full_name(app), fmt::join(subs, ", "));
 }
@@ -175,12 +172,12 @@ std::vector<std::string> with_help_words(std::vector<std::string> words) {
   return words;
 }
 
-std::string explain_unknown_command(const CLI::App& app, std::string_view word) {
+std::string explain_unknown_command(const Options& app, std::string_view word) {
   if (word.starts_with('-')) return "";
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (word == sub->get_name()) return "";
-  const std::vector<std::string_view> names = shown_subcommands(app);
-  const std::string near = did_you_mean(word, names);
+  for (const Options* sub : app.subcommands())
+    if (word == sub->name()) return "";
+  const std::vector<std::string> names = listed_subcommands(app);
+  const std::string near = near_name(word, names);
   const std::string hint =
       word.ends_with(".toml") ? fmt::format("To train a job file: trireme train {}\n", word) : "";
   return fmt::format("error: unknown command '{}'{}\n{}See 'trireme --help'.\n", word,
@@ -188,13 +185,13 @@ std::string explain_unknown_command(const CLI::App& app, std::string_view word) 
                      hint);
 }
 
-std::string explain_mistake(const CLI::App& app, const CLI::ParseError& failure,
+std::string explain_mistake(const Options& app, const ParseFailure& failure,
                             const std::vector<std::string>& words) {
-  const CLI::App& inner = innermost(app);
-  const std::vector<std::string> extras = app.remaining(true);
-  const bool missing = dynamic_cast<const CLI::RequiredError*>(&failure) != nullptr;
-  std::string what = not_a_number(failure.what());
-  if (!extras.empty() && (missing || dynamic_cast<const CLI::ExtrasError*>(&failure) != nullptr)) {
+  const Options& inner = innermost(app);
+  const std::vector<std::string> extras = app.left_over();
+  const bool missing = failure.kind == ParseFailure::kMissing;
+  std::string what = not_a_number(failure.said);
+  if (!extras.empty() && (missing || failure.kind == ParseFailure::kUnexpected)) {
     what = unexpected_word(inner, extras, words);
   } else if (missing) {
     what = missing_word(inner);

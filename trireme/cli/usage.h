@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "trireme/cli/options.h"
 
 namespace trireme::cli {
 
@@ -14,10 +14,10 @@ namespace trireme::cli {
 std::vector<std::string> with_help_words(std::vector<std::string> words);
 
 // The first word is no command: the whole message. Empty: it is one, or an option.
-std::string explain_unknown_command(const CLI::App& app, std::string_view word);
+std::string explain_unknown_command(const Options& app, std::string_view word);
 
 // What `app` could not parse in `words`: the whole message. `failure` is no request for help.
-std::string explain_mistake(const CLI::App& app, const CLI::ParseError& failure,
+std::string explain_mistake(const Options& app, const ParseFailure& failure,
                             const std::vector<std::string>& words);
 
 }  // namespace trireme::cli

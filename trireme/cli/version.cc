@@ -9,7 +9,7 @@
 
 namespace trireme::cli {
 
-std::function<int()> add_version(CLI::App& app) {
+std::function<int()> add_version(Options& app) {
   auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "As JSON");
   return [json] {

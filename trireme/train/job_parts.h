@@ -29,9 +29,9 @@ Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInp
 model::OptimizerSpec optimizer_spec(const Job& job);
 model::Schedule schedule_of(const Job& job);
 double peak_rate(const Job::Optimizer& optimizer);
-// Whether whole updates are applied to weights that others have changed meanwhile: by servers, or by peers. That
-// alone acts like momentum (Mitliagkas, Zhang, Hadjis, Re, "Asynchrony begets momentum", 2016); with as much
-// again most jobs diverge, so the default momentum is 0 there.
+// Whether whole updates are applied to weights that others have changed meanwhile: by servers, or by peers.
+// That alone acts like momentum (Mitliagkas, Zhang, Hadjis, Re, "Asynchrony begets momentum", 2016); with as
+// much again most jobs diverge, so the default momentum is 0 there.
 bool uses_old_updates(const Job& job);
 // Of the optimisers momentum and nesterov, given or by default; 0 for others.
 double momentum_of(const Job& job);
