@@ -159,7 +159,11 @@ Result4 play(const Plan& plan) {
   return result;
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t kNumSeeds = 100;  // the virtual world has one thread
+#else
 constexpr std::uint64_t kNumSeeds = 1000;
+#endif
 constexpr TimeNs kLatency = 2 * 40 * kMicro + kMilli;  // there and back with jitter, and queueing
 
 void expect_verdict(const Result4& result, int culprit, Code code, TimeNs from, TimeNs until,
