@@ -59,8 +59,8 @@ function(trireme_copied_group target group)
   set_property(TARGET ${target} PROPERTY SOURCES ${sources} ${copies})
 endfunction()
 
-# After the target's flags are set. `kind` as above.
-function(trireme_compile_together target kind)
+# Unity sources alone, for a target with a precompiled header of its own.
+function(trireme_unity target)
   get_target_property(type ${target} TYPE)
   if(NOT TRIREME_UNITY OR type STREQUAL "INTERFACE_LIBRARY")
     return()
@@ -91,5 +91,13 @@ function(trireme_compile_together target kind)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # A type that uses an unnamed namespace belongs to its .cc file, which an including file hides from the compiler.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  trireme_precompiled(${target} "${kind}")
+endfunction()
+
+# After the target's flags are set. `kind` as above.
+function(trireme_compile_together target kind)
+  get_target_property(type ${target} TYPE)
+  if(TRIREME_UNITY AND NOT type STREQUAL "INTERFACE_LIBRARY")
+    trireme_unity(${target})
+    trireme_precompiled(${target} "${kind}")
+  endif()
 endfunction()

@@ -51,5 +51,6 @@ if(NOT TRIREME_SUITE)
   target_link_libraries(trireme_op_counted PUBLIC trireme_tensor trireme_cost)
   target_precompile_headers(trireme_op_counted PRIVATE "${CMAKE_SOURCE_DIR}/cmake/precompiled.h"
                             "${CMAKE_SOURCE_DIR}/tests/op_counts/counted.h")
+  trireme_unity(trireme_op_counted)
   trireme_add_test(test_op_counts op_counts quick "${CMAKE_SOURCE_DIR}/tests/op_counts/op_counts_test.cc" ${trireme_cases})
 endif()
