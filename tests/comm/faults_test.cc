@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/comm/ranks.h"
+#include "tests/sanitizer.h"
 #include "trireme/base/rng.h"
 #include "trireme/runtime/real/real_runtime.h"
 
@@ -139,7 +140,7 @@ void check_outcomes(const Faulty& f, const std::vector<Outcome>& out) {
 }
 
 TEST(Faults, OfAThousandSeedsAreToldToEveryRankInTime) {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < num_seeds(1000); ++seed) {
     const Faulty f = draw(seed);
     SCOPED_TRACE(fmt::format("seed {}: {}", seed, f.text()));
     std::vector<Outcome> out;

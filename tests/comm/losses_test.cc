@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/comm/ranks.h"
+#include "tests/sanitizer.h"
 #include "trireme/base/rng.h"
 #include "trireme/comm/letter_kinds.h"
 #include "trireme/comm/mailbox.h"
@@ -353,7 +354,7 @@ TEST_P(Losses, FailACollectiveWithoutAnAlgorithm) {
 
 // Any expendable ranks, at any time, in any way.
 TEST_P(Losses, OfManySeedsNeverStopTheOthers) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < num_seeds(60); ++seed) {
     Philox rng(seed, 11);
     const int world = 3 + static_cast<int>(rng.next_below(5));
     std::set<int> lost;

@@ -6,16 +6,12 @@
 #include <functional>
 
 #include "tests/comm/no_hang.h"
+#include "tests/sanitizer.h"
 
 namespace trireme::comm::testing {
 namespace {
 
-// One thread: a sanitizer has little to find and takes ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 40;
-#else
-constexpr std::uint64_t kSeeds = 400;
-#endif
+constexpr std::uint64_t kSeeds = num_seeds(400);
 
 class NoHang : public ::testing::TestWithParam<const char*> {};
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/sanitizer.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
 #include "trireme/net/factory.h"
@@ -159,11 +160,7 @@ Result4 play(const Plan& plan) {
   return result;
 }
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t kNumSeeds = 100;  // the virtual world has one thread
-#else
-constexpr std::uint64_t kNumSeeds = 1000;
-#endif
+constexpr std::uint64_t kNumSeeds = num_seeds(1000);
 constexpr TimeNs kLatency = 2 * 40 * kMicro + kMilli;  // there and back with jitter, and queueing
 
 void expect_verdict(const Result4& result, int culprit, Code code, TimeNs from, TimeNs until,

@@ -143,6 +143,8 @@ TEST(Learned, WhereAccuracyTellsNothingTheLossDecides) {
     EXPECT_TRUE(v.reason.starts_with("the loss at the end (")) << v.reason;
     EXPECT_TRUE(v.reason.ends_with("is no better than at the start (2.308)")) << v.reason;
   }
+  one_class.losses = losses_from(0, 0);
+  EXPECT_EQ(judge(one_class).key, "data.path");
 }
 
 TEST(Learned, WeightsThatWereTrainedBeforeNeedNotGetBetter) {

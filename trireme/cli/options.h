@@ -1,7 +1,7 @@
 // Options: what a command says about its options, and Option, one of them.
 //
-// CLI11 parses. options.cc alone includes it: its code takes as long to compile as ten files of ours, wherever
-// it is used.
+// CLI11 parses. options.cc alone includes it: its code takes as long to compile as ten files of ours,
+// wherever it is used.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 #include "trireme/cli/progress_bar.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 
@@ -57,7 +58,9 @@ class ProgressBar final : public train::Progress {
 
   void on_evaluation(const Evaluation& e) override {
     const char* part = e.part == train::Part::kTest ? "test" : "validation";
-    std::string text = fmt::format("epoch {:>2}  {} loss {:.4f}", e.epoch, part, e.loss);
+    // Printed without the sign that a NaN may have.
+    std::string text = fmt::format("epoch {:>2}  {} loss {:.4f}", e.epoch, part,
+                                   std::isnan(e.loss) ? std::abs(e.loss) : e.loss);
     if (has_accuracy()) text += fmt::format("  {} accuracy {:.2f} %", part, 100 * e.accuracy);
     print(text);
   }

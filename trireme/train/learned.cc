@@ -43,6 +43,8 @@ Cause likeliest(const RunFacts& f, bool worse, bool skips) {
   const Cause rate{"train.optimizer.lr",
                    fmt::format("try a {} train.optimizer.lr than {}",
                                worse || skips ? "smaller" : "different", f.learning_rate)};
+  if (f.task == model::ModelTask::kClassify && f.num_classes == 1)
+    return {"data.path", "all samples are of one class: a classifier needs at least two"};
   if (skips) {
     if (f.precision == "f16") return {"train.precision", "try train.precision = bf16 or f32"};
     return rate;
