@@ -62,7 +62,7 @@ class Rank {
     TR_CHECK(connected.ok(), "{}", connected.status().to_string());
     transport_ = std::move(connected).value();
     membership_ = make_membership(rt_, *transport_, plan_.options);
-    membership_->start([this](Status verdict) {
+    membership_->start([this](const Status& verdict) {
       ++outcome_.num_failures;
       outcome_.verdict = verdict;
       outcome_.at = rt_.now();
