@@ -96,6 +96,29 @@ TEST(SettleJob, TextsGetALanguageModelWithItsOptimizer) {
   EXPECT_EQ(own.train.optimizer.kind, "momentum") << "picked together with the model only";
 }
 
+TEST(SettleModel, PicksWithoutTheDataWhatTheDataWouldPick) {
+  Job table = job_with({"data.kind=csv"});
+  settle_model(table, std::nullopt);
+  EXPECT_EQ(table.model.name, "mlp") << "a row is no image, however long";
+  EXPECT_THAT(table.picked, ElementsAre("model.name"));
+  Job vectors = job_with({"data.kind=npy"}), images = job_with({"data.kind=npy"});
+  settle_model(vectors, Shape{12});
+  settle_model(images, Shape{3, 8, 8});
+  EXPECT_EQ(vectors.model.name, "mlp");
+  EXPECT_EQ(images.model.name, "lenet");
+  Job text = job_with({"data.kind=text"}), settled = job_with({"data.kind=text", "data.path=x"});
+  settle_model(text, std::nullopt);
+  settle_job(settled, set_of({128}, 8000, DType::kI32));
+  EXPECT_EQ(text.model.name, settled.model.name);
+  EXPECT_EQ(text.train.batch, settled.train.batch);
+  EXPECT_EQ(text.train.optimizer.kind, settled.train.optimizer.kind);
+  Job digits = job_with({"model.name=lenet"}), own = job_with({"data.kind=csv", "model.name=linear"});
+  settle_model(digits, Shape{4});
+  settle_model(own, Shape{4});
+  EXPECT_THAT(digits.picked, IsEmpty());
+  EXPECT_EQ(own.model.name, "linear");
+}
+
 TEST(SettleJob, ABatchIsAtMostTheTrainingSamples) {
   Job job = job_with({"train.batch=20000", "data.limit_train=600"});
   EXPECT_THAT(settle_job(job, set_of({1, 28, 28}, 600, DType::kU8)),

@@ -79,24 +79,21 @@ Json to_json(const Findings& f) {
   for (const train::WorkShare& s : r.shares)
     shares[std::string(s.kind)] = r.flops() > 0 ? s.flops / r.flops() : 0;
   const auto samples = static_cast<double>(r.batch);
-  return {{"model", f.model.job.model.layers.empty() ? f.model.job.model.name : "by layers"},
-          {"batch", f.model.job.train.batch},
-          {"sample_shape", f.model.input.input.sample_shape.to_string()},
-          {"classes", f.model.input.input.num_classes},
-          {"input_from", f.model.input.from},
-          {"parameters", r.parameters},
-          {"frozen_parameters", r.frozen},
-          {"statistics", r.statistics},
-          {"forward_flops_per_sample", r.forward.flops / samples},
-          {"flops_per_sample", r.flops_per_sample()},
-          {"work", r.work()},
-          {"depth", r.path.depth},
-          {"average_parallelism", r.parallelism()},
-          {"path_ops", r.path.ops},
-          {"path_flops", r.path.flops},
-          {"shares", shares},
-          {"layers", layers},
-          {"memory", memory_json(f)}};
+  Json json = headline_json(f.model);
+  json.update({{"parameters", r.parameters},
+               {"frozen_parameters", r.frozen},
+               {"statistics", r.statistics},
+               {"forward_flops_per_sample", r.forward.flops / samples},
+               {"flops_per_sample", r.flops_per_sample()},
+               {"work", r.work()},
+               {"depth", r.path.depth},
+               {"average_parallelism", r.parallelism()},
+               {"path_ops", r.path.ops},
+               {"path_flops", r.path.flops},
+               {"shares", shares},
+               {"layers", layers},
+               {"memory", memory_json(f)}});
+  return json;
 }
 
 // ---- Text
@@ -173,12 +170,7 @@ Status run(const InspectModelArgs& args) {
     print_text(to_json(f).dump(2) + "\n");
     return {};
   }
-  const train::Job& job = f.model.job;
-  print_text(fmt::format("{}, batch {}; samples {} ({}), {} classes\n\n",
-                         job.model.layers.empty() ? job.model.name : "a model by layers", job.train.batch,
-                         f.model.input.input.sample_shape.to_string(), f.model.input.from,
-                         f.model.input.input.num_classes));
-  print_text(layers_text(f.report) + totals_text(f.report) + memory_text(f));
+  print_text(headline(f.model) + "\n" + layers_text(f.report) + totals_text(f.report) + memory_text(f));
   return {};
 }
 

@@ -1,6 +1,7 @@
 // Subcommands of inspect beside the plain tables, and what they share.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,8 +45,16 @@ struct InspectedModel {
   train::AssumedInput input;
   int compute_threads = 1;  // of this host
 };
-// Reads the job file, never the data.
-Result<InspectedModel> load_inspected(const InspectSource& args);
+// The job as `train` would run it: what it leaves open is picked by its data, which is read as for training,
+// after `change` (options of the command) was applied. Without the data (--shape, --classes, a model of the
+// zoo, files that cannot be read) the input is assumed; a note on standard error says which model and why.
+Result<InspectedModel> load_inspected(const InspectSource& args,
+                                      const std::function<Status(train::Job&)>& change = {});
+
+// "mlp, batch 16; samples [4] (of the data), 3 classes"
+std::string headline(const InspectedModel& model);
+// The same by name, for JSON.
+Json headline_json(const InspectedModel& model);
 
 void print_text(std::string_view text);
 

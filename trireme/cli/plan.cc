@@ -1,5 +1,5 @@
 // `trireme plan`: what a job would do with its gradients, tensor by tensor, and what everything else would
-// cost. Reads the job, never the data; trains nothing.
+// cost. Reads the job, and the data as far as it decides the job; trains nothing.
 #include <algorithm>
 
 #include "trireme/cli/commands.h"
@@ -35,7 +35,7 @@ Status apply(const PlanArgs& args, train::Job& job) {
     job.parallel.link += fmt::format(",{}us", args.latency_us);
   }
   train::Job checked = job;
-  if (checked.data.path.empty()) checked.data.path = ".";  // the data is not read
+  if (checked.data.path.empty()) checked.data.path = ".";  // a plan can be made without the data
   return train::check_job(checked);
 }
 
@@ -51,9 +51,9 @@ runtime::Task<void> load_rates(runtime::Runtime& rt, const train::Job& job, trai
 }
 
 Status run(const PlanArgs& args) {
-  TR_ASSIGN_OR_RETURN(InspectedModel found, load_inspected(args.model));
-  train::Job& job = found.job;
-  TR_RETURN_IF_ERROR(apply(args, job));
+  const auto change = [&args](train::Job& job) { return apply(args, job); };
+  TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model, change));
+  const train::Job& job = found.job;
   runtime::RealOptions real;
   real.name = "plan";
   const auto rt = runtime::make_real_runtime(real);
@@ -69,7 +69,13 @@ Status run(const PlanArgs& args) {
   options.link = rates->comm.link;
   options.rates = rates;
   TR_ASSIGN_OR_RETURN(const train::PlanReport report, train::report_plan(job, found.input.input, options));
-  print_text(args.json ? train::to_json(report).dump(2) + "\n" : train::to_text(report));
+  if (!args.json) {
+    print_text(headline(found) + "\n" + train::to_text(report));
+    return {};
+  }
+  Json json = train::to_json(report);
+  json.update(headline_json(found));
+  print_text(json.dump(2) + "\n");
   return {};
 }
 

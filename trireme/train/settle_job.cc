@@ -116,14 +116,19 @@ class Settler {
   const data::Dataset& data_;
 };
 
+// Jobs on the built-in digits and on synthetic samples have their defaults.
+bool is_picked_by_data(const Job& job) {
+  const auto kinds = data::data_kinds();
+  const auto kind = std::ranges::find_if(kinds, [&](const auto& k) { return k.name == job.data.kind; });
+  return kind != kinds.end() && kind->needs_path;
+}
+
 }  // namespace
 
 std::vector<std::string> settle_job(Job& job, const data::Dataset& data) {
   std::vector<std::string> notes;
   Settler settler(job, data);
-  const auto kinds = data::data_kinds();
-  const auto kind = std::ranges::find_if(kinds, [&](const auto& k) { return k.name == job.data.kind; });
-  if (kind != kinds.end() && kind->needs_path) {
+  if (is_picked_by_data(job)) {
     settler.pick_model();
     settler.pick_pixels();
     settler.pick_batch();
@@ -133,6 +138,19 @@ std::vector<std::string> settle_job(Job& job, const data::Dataset& data) {
   notes.push_back(settler.lower_batch());
   std::erase(notes, "");
   return notes;
+}
+
+void settle_model(Job& job, const std::optional<Shape>& shape) {
+  if (!is_picked_by_data(job)) return;
+  data::Dataset samples;
+  // A row of a table is a vector; whatever else has no known shape is taken for an image.
+  samples.sample_shape = shape.value_or(job.data.kind == "csv" ? Shape{1} : Shape{1, 28, 28});
+  Settler settler(job, samples);
+  if (job.data.kind == "text") {
+    samples.dtype = DType::kI32;
+    settler.pick("train.batch", job.train.batch, kTextBatch);
+  }
+  settler.pick_model();
 }
 
 std::vector<std::string_view> open_keys(const Job& job) {

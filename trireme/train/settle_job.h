@@ -2,6 +2,7 @@
 // digits and on synthetic samples have their defaults.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,10 @@ namespace trireme::train {
 // training part. Returns what the user should know, a sentence each; what was picked is the first one.
 // Pure: the same job and data, the same picks.
 std::vector<std::string> settle_job(Job& job, const data::Dataset& data);
+
+// What can be picked without the data, which is the model with its optimizer and the batch of texts: by the
+// shape of a sample where that is known, else by what every sample of this kind of data is.
+void settle_model(Job& job, const std::optional<Shape>& shape);
 
 // Those of the keys that settle_job may pick which the job does not give.
 std::vector<std::string_view> open_keys(const Job& job);
