@@ -47,7 +47,7 @@ RemoteSpec fake(const TempDir& dir, const std::string& rank_script) {
   spec.coordinator = "a:4711";
   spec.directory = dir.path();
   spec.job_id = "42";
-  for (int r = 0; r < 3; ++r) spec.log_paths.push_back(dir / ("log-" + std::to_string(r)));
+  spec.log_paths = {dir / "host-a", dir / "host-b"};
   return spec;
 }
 
@@ -55,7 +55,8 @@ RemoteSpec fake(const TempDir& dir, const std::string& rank_script) {
 struct Watch {
   std::string when_file;
   std::function<void()> then;
-  TimeNs grace = 100 * kMilli;  // for the others when one has ended
+  TimeNs grace = 100 * kMilli;    // for the others when one has ended
+  std::string* output = nullptr;  // of rank 0
 };
 
 Task<void> poll(Runtime& rt, Watch watch) {
@@ -71,7 +72,9 @@ Task<void> launch_into(Runtime& rt, const RemoteSpec& spec, Watch watch, Result<
   }
   if (watch.then) rt.spawn(poll(rt, watch));
   LaunchSpec options;
+  options.world = spec.world;
   options.grace = watch.grace;
+  if (watch.output != nullptr) options.output = [&watch](std::string_view text) { *watch.output += text; };
   out = co_await launch_ranks(rt, std::move(*ranks), options);
 }
 
@@ -113,16 +116,66 @@ TEST(Remote, EveryRankStartsOnItsHostAndLearnsWhoItIs) {
   RemoteSpec spec = fake(dir,
                          "echo \"$TRIREME_RANK/$TRIREME_WORLD $TRIREME_LOCAL_RANK/$TRIREME_LOCAL_WORLD "
                          "$TRIREME_COORDINATOR ${TRIREME_RENDEZVOUS:-none} $1\" > rank-$TRIREME_RANK\n"
-                         "test $TRIREME_RANK = 0 || echo said $TRIREME_RANK");
+                         "echo first; printf 'said %s  %s' $TRIREME_RANK 'a\\b'");
   spec.arguments = {"it's one word"};
-  const Result<Exits> exits = launch(spec);
+  std::string output;
+  Watch watch;
+  watch.output = &output;
+  const Result<Exits> exits = launch(spec, watch);
   ASSERT_TRUE(exits.ok()) << exits.status().to_string();
   for (const RankExit& e : *exits) EXPECT_TRUE(e.status.ok()) << e.status.code;
   EXPECT_EQ(content_of(dir / "rank-0"), "0/3 0/2 a:4711 none it's one word\n");
   EXPECT_EQ(content_of(dir / "rank-1"), "1/3 1/2 a:4711 none it's one word\n");
   EXPECT_EQ(content_of(dir / "rank-2"), "2/3 0/1 a:4711 none it's one word\n");
-  EXPECT_EQ(content_of(dir / "log-1"), "said 1\n");
-  EXPECT_EQ(content_of(dir / "hosts").size(), 6U) << content_of(dir / "hosts");
+  EXPECT_EQ(output, "first\nsaid 0  a\\b\n");
+  EXPECT_EQ((*exits)[1].said, "said 1  a\\b");
+  EXPECT_EQ((*exits)[2].said, "said 2  a\\b");
+  const std::string hosts = content_of(dir / "hosts");
+  EXPECT_TRUE(hosts == "a\nb\n" || hosts == "b\na\n") << "one connection for the two ranks of a: " << hosts;
+}
+
+TEST(HostReport, TellsRanksFromEachOtherAndFromSsh) {
+  const HostReport report = parse_report(
+      "Welcome to a\r\nj 1 >one\nj 10 >=7\nj 1 =0\nj 1 >\nj 10 =143\nj 2 ?\nj2 2 =0\nLost.\r\nj 3 =0", "j");
+  ASSERT_EQ(report.ranks.size(), 2U);
+  EXPECT_EQ(report.ranks.at(1).text, "one\n\n");
+  EXPECT_EQ(report.ranks.at(1).code, 0);
+  EXPECT_EQ(report.ranks.at(10).text, "=7\n");
+  EXPECT_EQ(report.ranks.at(10).code, 143);
+  EXPECT_EQ(report.other, "Lost.") << "a line that has no end yet is not read";
+}
+
+TEST(Remote, TheEndOfARankIsKnownWhileOthersOfItsHostRun) {
+  const TempDir dir;
+  RemoteSpec spec = fake(dir,
+                         "case $TRIREME_RANK in 1) while ! test -e up; do sleep 0.02; done; kill -KILL $$;; "
+                         "2) exit 3;; esac; trap '' TERM; echo > up; while :; do sleep 0.02; done");
+  spec.hosts = {{"a", 3}};
+  const Result<Exits> exits = launch(spec);
+  ASSERT_TRUE(exits.ok()) << exits.status().to_string();
+  EXPECT_TRUE((*exits)[0].killed_by_launcher) << "it was told by the ends of the others";
+  EXPECT_EQ((*exits)[1].status.code, 128 + SIGKILL);
+  EXPECT_EQ((*exits)[2].status.code, 3);
+}
+
+// The launcher is gone: its pipe closes.
+TEST(Remote, RanksOfAHostAreAskedToStopWhenTheirInputCloses) {
+  const TempDir dir;
+  RemoteSpec spec = fake(dir,
+                         "trap 'echo > stopped-$TRIREME_RANK; exit 130' TERM; echo > up-$TRIREME_RANK; "
+                         "while :; do sleep 0.02; done");
+  spec.hosts = {{"a", 3}};
+  const auto hosts = remote_ranks(spec);
+  ASSERT_TRUE(hosts.ok());
+  ASSERT_EQ(hosts->size(), 1U);
+  write_program(dir / "go", "while ! test -e up-0 || ! test -e up-1 || ! test -e up-2; do sleep 0.02; done");
+  std::string command = "cd " + shell_quote(dir.path()) + "; ./go |";
+  for (const std::string& word : (*hosts)[0].process.argv) command += " " + shell_quote(word);
+  ASSERT_EQ(std::system((command + " > report").c_str()), 0);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_TRUE(std::filesystem::exists(dir / ("stopped-" + std::to_string(r)))) << r;
+    EXPECT_EQ(parse_report(content_of(dir / "report"), "trireme-42").ranks.at(r).code, 130);
+  }
 }
 
 TEST(Remote, RanksOfOneHostGetADirectoryToMeetInThatGoesWithRankZero) {
@@ -177,7 +230,7 @@ TEST(Remote, AHostThatCannotBeReachedAndABinaryThatIsNotThereAreSeenByTheirCodes
   Result<Exits> exits = launch(spec);
   ASSERT_TRUE(exits.ok()) << exits.status().to_string();
   EXPECT_EQ((*exits)[2].status.code, 255);
-  EXPECT_EQ(content_of(dir / "log-2"), "ssh: no route to host gone\n");
+  EXPECT_EQ((*exits)[2].said, "ssh: no route to host gone");
   spec = fake(dir, "exit 0");
   spec.binary = dir / "no-such-binary";
   exits = launch(spec);

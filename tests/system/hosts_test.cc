@@ -48,6 +48,38 @@ TEST(Hosts, ThreeRanksEndInTheHashOfOneWorker) {
     EXPECT_NE(w.read("reached").find(host), std::string::npos) << host;
 }
 
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Hosts, AHostIsReachedOnceForAllItsRanks) {
+  const Workspace w;
+  prepare(w);
+  w.write("hosts", "127.0.0.1 slots=2\n127.0.0.2\n");
+  const Ran ran = w.run(on_hosts(w, "run", {"--json"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string reached = w.read("reached");
+  EXPECT_EQ(count(reached, "127.0.0.1\n"), 1U) << reached;
+  EXPECT_EQ(count(reached, "127.0.0.2\n"), 1U) << reached;
+  const Result<Json> summary = parse_json(ran.out, "standard output");
+  ASSERT_TRUE(summary.ok()) << ran.out;
+  EXPECT_EQ(summary->value("workers", 0), 3);
+  EXPECT_EQ(ran.out, w.read("run/summary.json")) << "the output of rank 0 arrives as it was";
+  EXPECT_NE(ran.err.find("Test accuracy "), std::string::npos) << ran.err;
+}
+
+TEST(Hosts, ARankThatDiesBesideOthersOfItsHostIsNamed) {
+  const Workspace w;
+  prepare(w);
+  w.write("hosts", "127.0.0.1 slots=3\n");
+  const Ran ran = w.run(on_hosts(w, "run", {"--quiet", "--fault", "1:kill@collective:9"}));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_NE(ran.err.find("rank 1 on 127.0.0.1: died by signal 9"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("rank 2 on 127.0.0.1: "), std::string::npos) << ran.err;
+}
+
 TEST(Hosts, AHostThatCannotBeReachedIsNamed) {
   const Workspace w;
   prepare(w);
@@ -58,6 +90,9 @@ TEST(Hosts, AHostThatCannotBeReachedIsNamed) {
   EXPECT_NE(ran.err.find("could not reach the host: ssh: Could not resolve hostname gone; try: "),
             std::string::npos)
       << ran.err;
+  w.write("hosts", "127.0.0.1\ngone slots=2\n");
+  const Ran two = w.run(on_hosts(w, "run", {"--quiet"}));
+  EXPECT_NE(two.err.find("rank 1, 2 on gone: "), std::string::npos) << two.err;
 }
 
 TEST(Hosts, AConnectionThatSshdDroppedIsMadeAgain) {

@@ -62,16 +62,9 @@ launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::
   spec.coordinator = args.coordinator.empty() ? launch::coordinator_of(hosts, job_id) : args.coordinator;
   if (const char* here = environment("PWD"); here != nullptr) spec.directory = here;
   spec.job_id = job_id;
-  for (int r = 0; r < spec.world; ++r) spec.log_paths.push_back(fmt::format("{}/rank-{}.log", log_dir, r));
+  for (std::size_t h = 0; h < hosts.size(); ++h)
+    spec.log_paths.push_back(fmt::format("{}/host-{}.log", log_dir, h));
   return spec;
-}
-
-Task<std::string> last_line(runtime::Runtime& rt, std::string path) {
-  Result<Bytes> bytes = co_await rt.files().read(path);
-  if (!bytes.ok()) co_return "";
-  std::string text(as_text(*bytes));
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  co_return text.substr(text.rfind('\n') + 1);
 }
 
 std::string how_it_ended(const launch::RemoteSpec& spec, const launch::RankExit& e, const std::string& host,
@@ -92,21 +85,32 @@ bool ended_well(const launch::RankExit& e) {
   return e.status.ok() || (e.status.signal == 0 && e.status.code == kExitStopped);
 }
 
-Task<Status> describe(runtime::Runtime& rt, const launch::RemoteSpec& spec, const std::vector<int>& place,
-                      const std::vector<launch::RankExit>& exits) {
+// Ranks of a host that say the same share a line.
+Status describe(const launch::RemoteSpec& spec, const std::vector<int>& place,
+                const std::vector<launch::RankExit>& exits) {
   Code code = Code::kPeerLost;
-  std::string text = "[launch] the job failed:";
+  std::vector<std::pair<std::string, std::string>> lines;  // which ranks; where, and what
   for (std::size_t r = 0; r < exits.size(); ++r) {
     if (ended_well(exits[r])) continue;
     if (exits[r].status.code == kExitUsage) code = Code::kInvalid;
     const std::string& host = spec.hosts[static_cast<std::size_t>(place[r])].name;
-    std::string said = co_await last_line(rt, spec.log_paths[r]);
+    std::string said = exits[r].said;
     const std::string prefix = fmt::format("error: rank {}: ", r);
     if (said.starts_with(prefix)) said.erase(0, prefix.size());
-    text += fmt::format("\n  rank {} on {}: {}", r, host, how_it_ended(spec, exits[r], host, said));
+    std::string what = fmt::format(" on {}: {}", host, how_it_ended(spec, exits[r], host, said));
+    if (!lines.empty() && lines.back().second == what)
+      lines.back().first += fmt::format(", {}", r);
+    else
+      lines.emplace_back(fmt::format("rank {}", r), std::move(what));
   }
-  text += "\nthe same command resumes from the last checkpoint";
-  co_return Status(code, text);
+  std::string text = "[launch] the job failed:";
+  for (const auto& [ranks, what] : lines) text += fmt::format("\n  {}{}", ranks, what);
+  return Status(code, text + "\nthe same command resumes from the last checkpoint");
+}
+
+void print_output(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -126,9 +130,11 @@ Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, trai
   if (spec.ssh.empty())
     co_return error(Code::kInvalid, "[launch] --ssh is empty, expected a command like ssh");
   TR_CO_ASSIGN_OR_RETURN(const std::vector<int> place, launch::place_ranks(*hosts, spec.world));
-  TR_CO_ASSIGN_OR_RETURN(std::vector<runtime::ProcessSpec> ranks, launch::remote_ranks(spec));
+  TR_CO_ASSIGN_OR_RETURN(std::vector<launch::RankProcess> ranks, launch::remote_ranks(spec));
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(log_dir));
   launch::LaunchSpec options;
+  options.world = spec.world;
+  options.output = print_output;
   options.grace = job.parallel.deadline_ms * kMilli + kSecond;
   options.expendable = expendable_ranks(job);
   Result<std::vector<launch::RankExit>> exits = co_await launch::launch_ranks(rt, std::move(ranks), options);
@@ -142,7 +148,7 @@ Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, trai
       if (went_on && r < options.expendable.size() && options.expendable[r]) continue;
       failure = Status(Code::kPeerLost, "");
     }
-    if (!failure.ok()) failure = co_await describe(rt, spec, place, *exits);
+    if (!failure.ok()) failure = describe(spec, place, *exits);
   }
   (void)co_await rt.files().remove_all(log_dir);
   if (!failure.ok()) co_return failure;
