@@ -30,3 +30,14 @@ before=$(stat -c %y "$scratch/build/unity/trireme/op/q.cc")
 sleep 0.05
 "$tool" --copy "$scratch" "$scratch/build/unity" "$scratch/build" "$scratch"/trireme/op/q.cc
 expect_equal "$(stat -c %y "$scratch/build/unity/trireme/op/q.cc")" "$before"
+
+# Another folder has names of its own that files share on purpose; a type that one file has for itself keeps those apart that
+# use another one of that name.
+plant trireme/collective/t.cc $'namespace {\nvoid build() {}\n}'
+plant trireme/collective/u.cc $'namespace {\nvoid build() {}\nvoid infer() {}\n}'
+plant trireme/collective/v.cc $'namespace {\nvoid infer() {}\n}'
+groups=$("$tool" "$scratch"/trireme/collective/{t,u,v}.cc | sed "s#$scratch/##")
+expect_equal "$groups" $'1 copied trireme/collective/t.cc\n1 copied trireme/collective/u.cc'
+plant trireme/x/e.cc $'namespace {\nstruct Group {};\n}'
+plant trireme/x/f.cc $'Group* made();'
+expect_equal "$("$tool" "$scratch"/trireme/x/{e,f}.cc)" ""

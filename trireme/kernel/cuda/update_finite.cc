@@ -40,13 +40,13 @@ struct Tensors {  // as in the text
 };
 
 // Inputs of one dtype.
-struct Group {
+struct OfOneType {
   const Function* f = nullptr;
   std::vector<int> inputs;
   std::vector<std::int64_t> sizes;
 };
 
-Status look_at(const Group& group, std::size_t first, const CudaArgs& a) {
+Status look_at(const OfOneType& group, std::size_t first, const CudaArgs& a) {
   Tensors some;
   std::int64_t largest = 0;
   const std::size_t count = std::min<std::size_t>(kMany, group.inputs.size() - first);
@@ -77,11 +77,11 @@ extern "C" __global__ void scale_step(T* scale, i64* good_steps, const u8* finit
 }  // namespace
 
 Made make_all_finite(const CudaQuery& q) {
-  std::array<Group, 4> groups;  // by DType: the floats come first
+  std::array<OfOneType, 4> groups;  // by DType: the floats come first
   const Function* set_true = nullptr;
   for (std::size_t i = 0; i < q.inputs.size(); ++i) {
     const DType dtype = q.inputs[i].dtype;
-    Group& group = groups.at(static_cast<std::size_t>(dtype));
+    OfOneType& group = groups.at(static_cast<std::size_t>(dtype));
     if (group.f == nullptr) {
       const std::string text =
           typed_text(dtype, {{"kPack", pack_width(dtype, 0)}}, {pack_text(), kFiniteText});
@@ -95,7 +95,7 @@ Made make_all_finite(const CudaQuery& q) {
   }
   return make_kernel([groups, set_true](const CudaArgs& a) -> Status {
     TR_RETURN_IF_ERROR(launch(a.stream, *set_true, {1}, {1}, 0, a.out(0).raw()));
-    for (const Group& group : groups)
+    for (const OfOneType& group : groups)
       for (std::size_t first = 0; first < group.inputs.size(); first += kMany)
         TR_RETURN_IF_ERROR(look_at(group, first, a));
     return ok_status();
