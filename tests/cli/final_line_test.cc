@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/cli/terminal.h"
+
 namespace trireme::cli {
 namespace {
 
@@ -48,6 +50,25 @@ TEST(FinalLine, ClaimsNoResultWithoutTestSamples) {
 TEST(FinalLine, AStoppedRunSaysHowToResume) {
   EXPECT_EQ(final_line({{"finished", false}, {"steps", 61}}, "r"),
             "Stopped after step 61. The same command resumes from there. Results: r");
+}
+
+TEST(WrapLines, BreaksAtSpacesToTheWidthOfTheTerminal) {
+  EXPECT_EQ(wrap_lines("one two three\n", 0), "one two three\n") << "no terminal";
+  EXPECT_EQ(wrap_lines("one two three\n", 13), "one two three\n");
+  EXPECT_EQ(wrap_lines("one two three\n", 12), "one two\nthree\n");
+  EXPECT_EQ(wrap_lines("one two three\nand four", 7), "one two\nthree\nand\nfour");
+  EXPECT_EQ(wrap_lines("a\n\n  b c\n", 3), "a\n\n  b\nc\n");
+}
+
+TEST(WrapLines, AWordThatIsTooWideStaysWhole) {
+  EXPECT_EQ(wrap_lines("in a/very/long/path it is\n", 8), "in\na/very/long/path\nit is\n");
+  EXPECT_EQ(wrap_lines("   a/very/long/path\n", 8), "   a/very/long/path\n");
+  EXPECT_EQ(wrap_lines("word      \n", 6), "word\n");
+}
+
+TEST(WrapLines, CountsCharactersNotBytes) {
+  EXPECT_EQ(wrap_lines("äöü äöü\n", 7), "äöü äöü\n");
+  EXPECT_EQ(wrap_lines("äöü äöü\n", 6), "äöü\näöü\n");
 }
 
 }  // namespace

@@ -43,6 +43,22 @@ TEST(OnATerminal, LinesThatAreDrawnOverFitIt) {
   }
 }
 
+TEST(OnATerminal, TheLastLinesBreakAtSpaces) {
+  const Workspace w;
+  const std::string wide = shown(w, 200, "TERM=xterm LANG=C.UTF-8");  // the run
+  std::string line = wide.substr(wide.find("Test accuracy "));
+  line.resize(line.find('\r'));
+  ASSERT_GT(line.size(), 60U) << wide;
+  const std::string text = shown(w, 40, "TERM=xterm LANG=C.UTF-8");  // the same one, finished before
+  std::string joined = text.substr(text.find("Test accuracy "));
+  for (std::size_t end = joined.find("\r\n"), begin = 0; end != std::string::npos;
+       begin = end + 1, end = joined.find("\r\n", begin)) {
+    EXPECT_LE(end - begin, 40U) << text;
+    joined.replace(end, 2, " ");
+  }
+  EXPECT_EQ(joined.substr(0, line.size()), line) << "no word was broken";
+}
+
 TEST(OnATerminal, ADumbOneGetsPlainLines) {
   const Workspace w;
   const std::string text = shown(w, 80, "TERM=dumb LANG=C.UTF-8");

@@ -14,6 +14,32 @@ constexpr TimeNs kPlainStatus = 2 * kSecond;  // between lines where nothing can
 
 std::string_view or_empty(const char* text) { return text == nullptr ? "" : text; }
 
+int width_of(std::string_view text) {
+  return static_cast<int>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string wrap_line(std::string_view line, int columns) {
+  std::string out;
+  while (width_of(line) > columns) {
+    // The last space that the line may end before, or the first after a word that is too wide. Spaces at the
+    // beginning are indentation.
+    std::size_t cut = std::string_view::npos;
+    for (std::size_t at = line.find(' ', line.find_first_not_of(' ')); at < line.size();
+         at = line.find(' ', at + 1)) {
+      if (cut != std::string_view::npos && width_of(line.substr(0, at)) > columns) break;
+      cut = at;
+    }
+    if (cut == std::string_view::npos) break;
+    out.append(line.substr(0, line.find_last_not_of(' ', cut) + 1));
+    const std::size_t next = line.find_first_not_of(' ', cut);
+    if (next == std::string_view::npos) return out;
+    out += '\n';
+    line.remove_prefix(next);
+  }
+  return out.append(line);
+}
+
 bool has_utf8(const std::function<const char*(const char*)>& environment) {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     std::string locale(or_empty(environment(name)));
@@ -47,6 +73,19 @@ Terminal stderr_terminal() {
 }
 
 int stdout_columns() { return runtime::terminal_columns(runtime::StandardStream::kOutput); }
+int stderr_columns() { return runtime::terminal_columns(runtime::StandardStream::kError); }
+
+std::string wrap_lines(std::string_view text, int columns) {
+  if (columns <= 0) return std::string(text);
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += wrap_line(text.substr(0, end), columns);
+    if (end < text.size()) out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
 
 std::string draw_bar(double fraction, int cells, bool blocks) {
   static constexpr const char* kParts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};

@@ -23,8 +23,13 @@ Terminal describe_terminal(bool is_terminal, const std::function<const char*(con
 
 // Of standard error.
 Terminal stderr_terminal();
-// Of standard output; 0: no terminal, or one that does not say.
+// 0: no terminal, or one that does not say.
 int stdout_columns();
+int stderr_columns();
+
+// Lines that are wider than `columns` are broken at spaces; 0: as they are. A word that is wider stays whole.
+// Every character of UTF-8 counts as one column.
+std::string wrap_lines(std::string_view text, int columns);
 
 // "|####    |"-like bar of `cells` cells between its edges.
 std::string draw_bar(double fraction, int cells, bool blocks);

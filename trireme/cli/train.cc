@@ -386,11 +386,12 @@ std::vector<bool> expendable_ranks(const train::Job& job) {
 }
 
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
-  std::FILE* out = args.json ? stderr : stdout;
-  std::fputs((final_line(summary, run_dir) + "\n").c_str(), out);
-  if (summary.value("finished", false)) std::fputs(best_line(summary, run_dir).c_str(), out);
-  if (!args.quiet) std::fputs(final_table(summary, stdout_columns()).c_str(), out);
-  std::fputs(last_lines(summary, args.quiet).c_str(), out);
+  const int columns = args.json ? stderr_columns() : stdout_columns();
+  std::string text = final_line(summary, run_dir) + "\n";
+  if (summary.value("finished", false)) text += best_line(summary, run_dir);
+  if (!args.quiet) text += final_table(summary, columns);
+  text += last_lines(summary, args.quiet);
+  std::fputs(wrap_lines(text, columns).c_str(), args.json ? stderr : stdout);
   if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }

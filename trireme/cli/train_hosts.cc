@@ -5,6 +5,7 @@
 
 #include "trireme/cli/command.h"
 #include "trireme/cli/run_end.h"
+#include "trireme/cli/terminal.h"
 #include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
 #include "trireme/launch/remote.h"
@@ -108,8 +109,9 @@ Status describe(const launch::RemoteSpec& spec, const std::vector<int>& place,
   return Status(code, text + "\nthe same command resumes from the last checkpoint");
 }
 
-void print_output(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+// Rank 0 has no terminal, so its lines are as long as they like; a JSON value stays as it is.
+void print_output(std::string_view text, bool json) {
+  std::fputs(wrap_lines(text, json ? 0 : stdout_columns()).c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -134,7 +136,7 @@ Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, trai
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(log_dir));
   launch::LaunchSpec options;
   options.world = spec.world;
-  options.output = print_output;
+  options.output = [&args](std::string_view text) { print_output(text, args.json); };
   options.grace = job.parallel.deadline_ms * kMilli + kSecond;
   options.expendable = expendable_ranks(job);
   Result<std::vector<launch::RankExit>> exits = co_await launch::launch_ranks(rt, std::move(ranks), options);
