@@ -1,11 +1,12 @@
-# bench/<name>.cc becomes bench_<name>, linked with everything.
+# bench/<name>.cc becomes bench_<name>, linked with every layer.
 file(GLOB trireme_bench_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/bench/*.cc")
 if(trireme_bench_sources)
   find_package(benchmark QUIET)
   if(benchmark_FOUND)
     foreach(source IN LISTS trireme_bench_sources)
       get_filename_component(name "${source}" NAME_WE)
-      add_executable(bench_${name} "${source}")
+      add_executable(bench_${name} EXCLUDE_FROM_ALL "${source}")
+      add_dependencies(everything bench_${name})
       target_link_libraries(bench_${name} PRIVATE trireme_cli benchmark::benchmark)
     endforeach()
   else()

@@ -68,6 +68,10 @@ passes "$tree/tools/bare_machine" --until build-release
 ! grep -qx 'test 7' "$calls" || fail "--until did not end it"
 grep -q 'stopped as asked' "$scratch/out" || fail "got $(<"$scratch/out")"
 
+: >"$calls"
+passes "$tree/tools/bare_machine" --only test
+[[ $(<"$calls") == "test 7" ]] || fail "--only test ran $(<"$calls")"
+
 touch "$calls.broken"
 refuses "./run train: status 5" "$tree/tools/bare_machine"
 grep -q 'something broke' "$scratch/out" || fail "the end of the log is missing: $(<"$scratch/out")"
