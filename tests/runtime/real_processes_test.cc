@@ -176,10 +176,50 @@ TEST(RealProcesses, InterruptsRunTheHandlerOnTheLoopAndWithoutOneTheDefaultIsBac
     kill(getpid(), SIGINT);
     co_await second.wait_until(kForever);
     r.on_interrupt({});
+    r.on_interrupt([] {});
+    r.on_interrupt({});
   }(*rt));
   struct sigaction after {};
   sigaction(SIGTERM, nullptr, &after);
   EXPECT_EQ(after.sa_handler, before.sa_handler);
+}
+
+TEST(RealProcesses, SignalsThatComeTogetherAreOneRequest) {
+  auto rt = small_runtime();
+  int heard = 0;
+  rt->on_interrupt([&] { ++heard; });
+  for (const int signal : {SIGTERM, SIGTERM, SIGINT}) kill(getpid(), signal);
+  rt->run([](Runtime& r, int& count) -> Task<void> {
+    while (count == 0) co_await r.sleep_for(10 * kMicro);
+    // Another one comes through, however long it takes until it is no part of the first.
+    while (count == 1) {
+      kill(getpid(), SIGTERM);
+      co_await r.sleep_for(kMilli);
+    }
+  }(*rt, heard));
+  EXPECT_EQ(heard, 2);
+}
+
+TEST(RealProcessesDeathTest, ARequestThatWasHeardDoesNotEndTheProcessAndTheNextOneDoes) {
+  EXPECT_EXIT(
+      {
+        auto rt = small_runtime();
+        rt->run([](Runtime& r) -> Task<void> {
+          OneShot<bool> first(r);
+          r.on_interrupt([&] { first.set(true); });
+          kill(getpid(), SIGTERM);
+          co_await first.wait_until(kForever);
+          r.on_interrupt({});
+          kill(getpid(), SIGTERM);
+          kill(getpid(), SIGINT);
+          std::fputs("still there", stderr);
+          for (;;) {
+            kill(getpid(), SIGTERM);
+            co_await r.sleep_for(kMilli);
+          }
+        }(*rt));
+      },
+      testing::KilledBySignal(SIGTERM), "still there");
 }
 
 TEST(RealProcesses, EveryRuntimeThatListensHearsAnInterrupt) {

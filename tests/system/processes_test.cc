@@ -1,6 +1,7 @@
 // Workers as processes over shared memory, from the command line: the same bits, resumes, and one error for
 // all.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "tests/system/binary.h"
 
@@ -69,6 +70,28 @@ TEST_P(Interrupted, SavesAndStopsAndTheSameCommandGoesOn) {
   EXPECT_LT(w.json("run/summary.json").value("steps", 240), 240);
   ASSERT_EQ(w.run(small_train("run", longer)).code, 0);
   EXPECT_EQ(sha_of(w, "run"), sha_of(w, "whole"));
+}
+
+// A batch system signals launcher and ranks, and the launcher passes its signal on to them; timeout(1)
+// signals its child twice.
+TEST_P(Interrupted, ByLauncherAndRanksTogetherSavesAndStopsToo) {
+  const Workspace w;
+  int signalled = 0;
+  const Ran stopped =
+      w.run_until_file(small_train("run", {"--set", "train.steps=240", "--workers", GetParam()}),
+                       "run/checkpoints/step-000000006/manifest.json", [&](runtime::Process& launcher) {
+                         for (const int rank : {0, 1})
+                           if (const int pid = pid_of_rank(launcher.pid(), rank); pid > 0)
+                             signalled += kill(pid, SIGTERM) == 0 ? 1 : 0;
+                         for (int i = 0; i < 2; ++i)
+                           (void)launcher.signal(runtime::ProcessSignal::kTerminate);
+                       });
+  EXPECT_EQ(signalled, GetParam() == std::string("2") ? 2 : 0) << "one worker is a thread of the launcher";
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  const int steps = w.json("run/summary.json").value("steps", 0);
+  EXPECT_GE(steps, 6);
+  EXPECT_LT(steps, 240);
+  EXPECT_NE(w.read(fmt::format("run/checkpoints/step-{:09}/manifest.json", steps)), "") << steps;
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, Interrupted, ::testing::Values("1", "2"));

@@ -13,8 +13,9 @@ namespace {
 // What runs on the host. `run` starts a rank, keeps its process id in a file and reports its end; that file
 // becomes blank with the rank, so that nobody else's process is signalled. `say` makes lines of a HostReport.
 // The last part beside them reads the commands, once all ranks have a process id. Ranks are told by TERM,
-// since a shell's background processes ignore INT. Descriptors 3 and 5 are the connection's input and output:
-// ssh ends when nobody holds the output any more. One line, since not every login shell takes quoted ones.
+// since a shell's background processes ignore INT, and once: another TERM would end them. Descriptors 3 and 5
+// are the connection's input and output: ssh ends when nobody holds the output any more. One line, since not
+// every login shell takes quoted ones.
 constexpr const char* kScript =
     "exec 3<&0 5>&1; {place}d=$(mktemp -d) || exit 1; {meet}"
     "say() {{ while IFS= read -r x || test -n \"$x\"; do printf '%s\\n' \"{mark} $1 >$x\"; done; }}; "
@@ -25,8 +26,8 @@ constexpr const char* kScript =
     "tell() {{ for f in \"$d\"/*; do p=$(cat \"$f\"); test -z \"$p\" || kill -$1 $p; done; }}; "
     "a=; l=0; for r in {ranks}; do run $r $l & a=\"$a $!\"; l=$((l+1)); done; "
     "( for r in {ranks}; do until test -s \"$d/$r\"; do sleep 0.1; done; done; "
-    "while read -r x; do case $x in stop) tell TERM;; end) tell KILL;; esac; done; "
-    "tell TERM; sleep 60; tell KILL ) <&3 >/dev/null 2>&1 3<&- 5>&- & w=$!; "
+    "t=; while read -r x; do case $x in stop) t=1; tell TERM;; end) tell KILL;; esac; done; "
+    "test -n \"$t\" || tell TERM; sleep 60; tell KILL ) <&3 >/dev/null 2>&1 3<&- 5>&- & w=$!; "
     "exec 3<&- 5>&-; wait $a; kill $w 2>/dev/null; rm -rf \"$d\"{clean}; exit 0";
 
 std::string join_quoted(const std::vector<std::string>& words) {

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,7 +19,10 @@ struct Listeners {
   std::mutex mutex;  // of installing and removing, not of the handler
   int count = 0;
   bool hears_hangup = false;
+  bool lingers = false;            // on_late_signal is installed; old_interrupt and old_terminate are kept
   std::atomic<bool> asked{false};  // to stop, by any signal so far
+  // The last request: the time in ns, its lowest bit saying whether the parent sent it; 0: none.
+  std::atomic<TimeNs> last{0};
   struct sigaction old_interrupt {
   }, old_terminate{}, old_hangup{};
   Listeners() {
@@ -30,10 +34,28 @@ Listeners& listeners() {
   return table;
 }
 
-void on_signal(int number) {
+constexpr TimeNs kTogether = 250 * kMilli;  // no finger is that fast
+constexpr TimeNs kPassedOn = 5 * kSecond;   // until a busy parent has passed on what it heard
+
+// System calls and lock-free words only: it runs in signal handlers.
+bool is_new_request(const siginfo_t& info) {
+  timespec clock{};
+  clock_gettime(CLOCK_MONOTONIC, &clock);
+  const bool by_parent = info.si_code <= 0 && info.si_pid == getppid();
+  const TimeNs now = (clock.tv_sec * kSecond + clock.tv_nsec) / 2 * 2 + (by_parent ? 1 : 0);
+  TimeNs last = listeners().last.load();
+  do {
+    const bool same_sender = (last & 1) == (now & 1);
+    if (last != 0 && now - last < (same_sender ? kTogether : kPassedOn)) return false;
+  } while (!listeners().last.compare_exchange_weak(last, now));
+  return true;
+}
+
+void on_signal(int number, siginfo_t* info, void*) {
   // The shell and the system both tell of a terminal that closes; after another signal that is no news
   // either.
   if (listeners().asked.exchange(true) && number == SIGHUP) return;
+  if (!is_new_request(*info)) return;
   const int saved_errno = errno;
   const std::uint64_t one = 1;
   for (auto& slot : listeners().fds)
@@ -41,6 +63,21 @@ void on_signal(int number) {
       [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
     }
   errno = saved_errno;
+}
+
+// Somebody has asked and nobody listens any more: another request does what it did before we listened.
+void on_late_signal(int number, siginfo_t* info, void*) {
+  if (!is_new_request(*info)) return;
+  const Listeners& table = listeners();
+  sigaction(number, number == SIGINT ? &table.old_interrupt : &table.old_terminate, nullptr);
+  raise(number);
+}
+
+struct sigaction action_of(void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  return action;
 }
 
 // nohup and its like have asked that nothing happens.
@@ -64,11 +101,11 @@ class RealInterrupts final : public Interrupts, Loop::FdHandler {
              kMaxListeners);
     table.fds[slot_].store(event_.get());
     if (table.count++ > 0) return;
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGINT, &action, &table.old_interrupt);
-    sigaction(SIGTERM, &action, &table.old_terminate);
+    table.last.store(0);
+    const struct sigaction action = action_of(on_signal);
+    sigaction(SIGINT, &action, table.lingers ? nullptr : &table.old_interrupt);
+    sigaction(SIGTERM, &action, table.lingers ? nullptr : &table.old_terminate);
+    table.lingers = false;
     table.hears_hangup = !is_ignored(SIGHUP);
     if (table.hears_hangup) sigaction(SIGHUP, &action, &table.old_hangup);
   }
@@ -79,8 +116,10 @@ class RealInterrupts final : public Interrupts, Loop::FdHandler {
     const std::lock_guard lock(table.mutex);
     table.fds[slot_].store(-1);
     if (--table.count > 0) return;
-    sigaction(SIGINT, &table.old_interrupt, nullptr);
-    sigaction(SIGTERM, &table.old_terminate, nullptr);
+    table.lingers = table.last.load() != 0;
+    const struct sigaction late = action_of(on_late_signal);
+    sigaction(SIGINT, table.lingers ? &late : &table.old_interrupt, nullptr);
+    sigaction(SIGTERM, table.lingers ? &late : &table.old_terminate, nullptr);
     if (!table.hears_hangup) return;
     // A hangup must not end what is being saved.
     if (table.asked.load()) table.old_hangup.sa_handler = SIG_IGN;
