@@ -23,6 +23,21 @@ function(trireme_split_cuda name)
   set(${name} ${rest} $<TARGET_OBJECTS:trireme_kernel_cuda> PARENT_SCOPE)
 endfunction()
 
+# What this build is, for `trireme version` and run.json. The log of HEAD changes with every commit and checkout.
+set(trireme_commit unknown)
+execute_process(COMMAND git -C "${CMAKE_SOURCE_DIR}" describe --always --dirty --tags --abbrev=8
+                OUTPUT_VARIABLE trireme_described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(NOT failed AND trireme_described)
+  set(trireme_commit "${trireme_described}")
+  execute_process(COMMAND git -C "${CMAKE_SOURCE_DIR}" rev-parse --path-format=absolute --git-path logs/HEAD
+                  OUTPUT_VARIABLE trireme_head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(EXISTS "${trireme_head}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${trireme_head}")
+  endif()
+endif()
+set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/base/version.cc" APPEND PROPERTY COMPILE_DEFINITIONS
+             TRIREME_VERSION="${PROJECT_VERSION}" TRIREME_COMMIT="${trireme_commit}")
+
 foreach(row IN LISTS trireme_rows)
   if(NOT row MATCHES "^([a-z_]+):(.*)$")
     message(FATAL_ERROR "tools/layers.txt: expected 'folder: folders', got '${row}'")
@@ -93,20 +108,5 @@ if(EXISTS "${CMAKE_SOURCE_DIR}/trireme/cli/main.cc")
   endif()
   target_link_libraries(trireme PRIVATE trireme_cli)
 endif()
-
-# What this build is, for `trireme version` and run.json. The log of HEAD changes with every commit and checkout.
-set(trireme_commit unknown)
-execute_process(COMMAND git -C "${CMAKE_SOURCE_DIR}" describe --always --dirty --tags --abbrev=8
-                OUTPUT_VARIABLE trireme_described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-if(NOT failed AND trireme_described)
-  set(trireme_commit "${trireme_described}")
-  execute_process(COMMAND git -C "${CMAKE_SOURCE_DIR}" rev-parse --path-format=absolute --git-path logs/HEAD
-                  OUTPUT_VARIABLE trireme_head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(EXISTS "${trireme_head}")
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${trireme_head}")
-  endif()
-endif()
-set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/base/version.cc" APPEND PROPERTY COMPILE_DEFINITIONS
-             TRIREME_VERSION="${PROJECT_VERSION}" TRIREME_COMMIT="${trireme_commit}")
 
 include(mpi)
