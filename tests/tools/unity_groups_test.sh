@@ -38,6 +38,11 @@ plant trireme/collective/u.cc $'namespace {\nvoid build() {}\nvoid infer() {}\n}
 plant trireme/collective/v.cc $'namespace {\nvoid infer() {}\n}'
 groups=$("$tool" "$scratch"/trireme/collective/{t,u,v}.cc | sed "s#$scratch/##")
 expect_equal "$groups" $'1 copied trireme/collective/t.cc\n1 copied trireme/collective/u.cc'
+# A clone may be called trireme.
+plant trireme/trireme/op/w.cc $'namespace {\nvoid run() {}\n}'
+plant trireme/trireme/op/x.cc $'namespace {\nvoid run() {}\n}'
+groups=$("$tool" "$scratch"/trireme/trireme/op/{w,x}.cc | sed "s#$scratch/##")
+expect_equal "$groups" $'1 copied trireme/trireme/op/w.cc\n1 copied trireme/trireme/op/x.cc'
 plant trireme/x/e.cc $'namespace {\nstruct Group {};\n}'
 plant trireme/x/f.cc $'Group* made();'
 expect_equal "$("$tool" "$scratch"/trireme/x/{e,f}.cc)" ""
