@@ -40,21 +40,21 @@ Graph normed(bool convolved, std::int64_t channels = 32) {
 
 TEST(FasterGraph, NormsOfImagesWithTheChannelsLastTakeInRelu) {
   if (kernel::channels_last_cpu_ops(DType::kF32).empty()) GTEST_SKIP() << "convolutions are of planes here";
-  const Graph made = *faster_graph({}, normed(true), nullptr);
+  const Graph made = *faster_graph({}, normed(true));
   EXPECT_EQ(count(made, "batch_norm_relu"), 1) << made.to_text();
   EXPECT_EQ(count(made, "batch_norm_relu_grad"), 1) << made.to_text();
   EXPECT_EQ(count(made, "batch_norm") + count(made, "relu"), 0) << made.to_text();
 }
 
 TEST(FasterGraph, ImagesOfFewChannelsStayAsTheyAre) {
-  const Graph made = *faster_graph({}, normed(true, 16), nullptr);
+  const Graph made = *faster_graph({}, normed(true, 16));
   EXPECT_EQ(count(made, "adapted"), 0) << made.to_text();
   EXPECT_EQ(count(made, "conv2d"), 1) << made.to_text();
 }
 
 // For which the CPU has no kernel but the reference.
 TEST(FasterGraph, NormsOfPlanesStayWhatTheyAre) {
-  const Graph made = *faster_graph({}, normed(false), nullptr);
+  const Graph made = *faster_graph({}, normed(false));
   EXPECT_EQ(count(made, "batch_norm"), 1) << made.to_text();
   EXPECT_EQ(count(made, "batch_norm_relu") + count(made, "batch_norm_relu_grad"), 0) << made.to_text();
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/train/assume_input.h"
 #include "trireme/train/job_parts.h"
 
 namespace trireme::train {

@@ -7,7 +7,7 @@
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/runtime/virtual/world.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/train_rank.h"
 
 namespace trireme::train::testing {
 

@@ -11,6 +11,7 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/near_names.h"
+#include "trireme/train/assume_input.h"
 #include "trireme/train/model_report.h"
 
 namespace trireme::cli {

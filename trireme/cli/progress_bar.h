@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "trireme/cli/terminal.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/progress.h"
 
 namespace trireme::cli {
 

@@ -16,7 +16,7 @@
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/roles.h"
 #include "trireme/train/run_folder.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/train_rank.h"
 
 namespace trireme::cli {
 namespace {

@@ -1,7 +1,7 @@
-// What a job's model would read, as far as that can be known without its data.
+#include "trireme/train/assume_input.h"
+
 #include "trireme/data/source.h"
 #include "trireme/train/job_parts.h"
-#include "trireme/train/model_report.h"
 
 namespace trireme::train {
 namespace {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "trireme/base/json_numbers.h"
-#include "trireme/train/score_model.h"
 
 namespace trireme::train {
 

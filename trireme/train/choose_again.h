@@ -8,7 +8,7 @@
 
 #include "trireme/comm/group.h"
 #include "trireme/train/codec_choice.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/rank_context.h"
 
 namespace trireme::train {
 

@@ -28,34 +28,36 @@ Status put_kept(const comm::DeviceSum* sum, const agree::Agreement& rule) {
   return copy_kept(sum, rule, true);
 }
 
-runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(const RankContext& context,
+runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(runtime::Runtime& rt,
+                                                                             const Job& job,
+                                                                             std::string_view transport,
                                                                              comm::Group& group,
                                                                              const Prepared& prepared) {
   const plan::Plan& plan = prepared.plan;
-  const std::string& way = context.job.parallel.device_collectives;
+  const std::string& way = job.parallel.device_collectives;
   const bool one_shard = plan.logical_shards == 1 && way != "nccl";
-  const bool coded = context.job.parallel.codec != "none";
+  const bool coded = job.parallel.codec != "none";
   if (!prepared.resident || (!coded && (one_shard || way == "staged")))
     co_return std::shared_ptr<comm::DeviceSum>();
   comm::DeviceSumOptions options;
   options.device = prepared.device;
   options.way = way;
-  options.one_process = context.transport == "inproc";
-  options.one_host = options.one_process || context.transport == "shm";
-  options.same_bits = context.job.train.logical_shards > 0;
-  options.coding = coding_of(context.job);
+  options.one_process = transport == "inproc";
+  options.one_host = options.one_process || transport == "shm";
+  options.same_bits = job.train.logical_shards > 0;
+  options.coding = coding_of(job);
   for (const plan::Bucket& bucket : plan.buckets) {
     options.vector_elems.push_back(bucket.num_elems);
     options.packings.push_back(packing_of(bucket, prepared.parameters, options.coding.least_elems));
   }
   options.leaf_runs = plan.owners;
   options.num_leaves = plan.logical_shards;
-  options.deadline = context.job.parallel.deadline_ms * kMilli;
+  options.deadline = job.parallel.deadline_ms * kMilli;
   options.setup_slot = kSlotDevices;
   TR_CO_ASSIGN_OR_RETURN(std::unique_ptr<comm::DeviceSum> sum,
-                         co_await comm::make_device_sum(*context.rt, group, std::move(options)));
+                         co_await comm::make_device_sum(rt, group, std::move(options)));
   if (sum != nullptr && group.rank() == 0 && group.world() > 1)
-    context.rt->log(fmt::format("gradients of {} workers are added on GPUs: {}", group.world(), sum->way()));
+    rt.log(fmt::format("gradients of {} workers are added on GPUs: {}", group.world(), sum->way()));
   co_return std::shared_ptr<comm::DeviceSum>(std::move(sum));
 }
 

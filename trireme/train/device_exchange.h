@@ -3,13 +3,14 @@
 
 #include "trireme/comm/device_sum.h"
 #include "trireme/train/prepare.h"
-#include "trireme/train/worker.h"
 
 namespace trireme::train {
 
 // Every worker calls it. Null: the model does not stay on a GPU, one shard has nothing to add, or gradients
 // pass through the host.
-runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(const RankContext& context,
+runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(runtime::Runtime& rt,
+                                                                             const Job& job,
+                                                                             std::string_view transport,
                                                                              comm::Group& group,
                                                                              const Prepared& prepared);
 

@@ -7,6 +7,16 @@ namespace trireme::train {
 
 using runtime::Task;
 
+std::string_view part_name(Part part) {
+  return part == Part::kTest ? "test" : part == Part::kValidation ? "validation" : "train";
+}
+
+Result<Part> parse_part(std::string_view name) {
+  for (const Part part : {Part::kTest, Part::kValidation, Part::kTrain})
+    if (part_name(part) == name) return part;
+  return error(Code::kInvalid, "[eval] --part: got '{}', expected test, validation or train", name);
+}
+
 PartRange range_of(const data::Dataset& data, Part part) {
   if (part == Part::kTrain) return {0, data.num_train};
   if (part == Part::kTest) return {data.num_train, data.num_test};

@@ -11,6 +11,9 @@
 namespace trireme::train {
 
 enum class Part : std::uint8_t { kTest, kValidation, kTrain };
+std::string_view part_name(Part part);  // "test"
+// kInvalid lists the parts.
+Result<Part> parse_part(std::string_view name);
 // First sample id of a part and how many it has.
 struct PartRange {
   std::int64_t first = 0, count = 0;

@@ -55,16 +55,16 @@ Result<graph::Graph> packed(const graph::Graph& graph, Device* device) {
 }
 
 // Recurrent layers keep for their gradients what their kernels want kept, and work in the job's 16 bits.
-Result<graph::Graph> with_reserves(const graph::Graph& plain, const Job& job, Device* device) {
-  kernel::cuda::CudaDevice* const gpu = kernel::cuda::as_cuda(device);
+Result<graph::Graph> with_reserves(const graph::Graph& plain, const Target& target) {
+  kernel::cuda::CudaDevice* const gpu = kernel::cuda::as_cuda(target.device);
   if (gpu == nullptr) return plain;
   graph::Graph graph = plain;
-  if (job.train.precision == "bf16" || job.train.precision == "f16") {
-    const DType low = job.train.precision == "bf16" ? DType::kBF16 : DType::kF16;
+  if (target.precision == "bf16" || target.precision == "f16") {
+    const DType low = target.precision == "bf16" ? DType::kBF16 : DType::kF16;
     TR_ASSIGN_OR_RETURN(graph, graph::lower_recurrences(graph, low));
     TR_ASSIGN_OR_RETURN(graph, graph::merge_common(graph));
   }
-  const bool tf32 = job.train.precision == "tf32";
+  const bool tf32 = target.precision == "tf32";
   return graph::keep_reserves(
       graph,
       [&](const graph::Node& node, std::span<const TensorType> inputs) -> std::optional<graph::Reserve> {
@@ -97,10 +97,10 @@ bool has_wide_images(const graph::Graph& graph) {
   }
   return false;
 }
-Ops cpu_ops(const Job& job, const graph::Graph& graph) {
-  if (job.train.precision == "f32")
+Ops cpu_ops(const Target& target, const graph::Graph& graph) {
+  if (target.precision == "f32")
     return {{}, has_wide_images(graph) ? kernel::channels_last_cpu_ops(DType::kF32) : kernel::OpNames{}};
-  if (job.train.precision != "bf16") return {};
+  if (target.precision != "bf16") return {};
   return {kernel::adaptable_cpu_ops(), kernel::channels_last_cpu_ops(DType::kBF16)};
 }
 
@@ -120,8 +120,9 @@ bool norms_are_of_matrices(const graph::Graph& graph) {
   return true;
 }
 
-Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device* device, const Ops& ops,
+Result<graph::Graph> rewritten(const Target& target, const graph::Graph& graph, const Ops& ops,
                                bool fuses_norms) {
+  Device* const device = target.device;
   TR_ASSIGN_OR_RETURN(const graph::Graph whole, packed(graph, device));
   TR_ASSIGN_OR_RETURN(graph::Graph merged, graph::merge_common(whole));
   if (device == nullptr) {
@@ -131,11 +132,11 @@ Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device
       TR_ASSIGN_OR_RETURN(merged, graph::fuse_norms(merged));
     }
     TR_ASSIGN_OR_RETURN(merged, graph::keep_gates(merged));
-    if (job.train.precision == "bf16" && kernel::lowers_cpu_gates()) {
+    if (target.precision == "bf16" && kernel::lowers_cpu_gates()) {
       TR_ASSIGN_OR_RETURN(merged, graph::lower_gates(merged, DType::kBF16));
       TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
     }
-    if (job.train.precision == "f32") {
+    if (target.precision == "f32") {
       TR_ASSIGN_OR_RETURN(merged, graph::keep_places(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::mask_pooled(merged));
       TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
@@ -144,9 +145,9 @@ Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device
     TR_ASSIGN_OR_RETURN(merged, graph::join_gelu_grads(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::eliminate_dead_code(merged, {}));
   }
-  TR_ASSIGN_OR_RETURN(merged, with_reserves(merged, job, device));
-  const bool low = job.train.precision == "bf16" || job.train.precision == "f16";
-  if (device != nullptr || job.train.precision == "f32" || !ops.turnable.empty()) {
+  TR_ASSIGN_OR_RETURN(merged, with_reserves(merged, target));
+  const bool low = target.precision == "bf16" || target.precision == "f16";
+  if (device != nullptr || target.precision == "f32" || !ops.turnable.empty()) {
     const auto& [adaptable, turnable] = ops;
     TR_ASSIGN_OR_RETURN(merged, graph::fold_constants(merged));
     TR_ASSIGN_OR_RETURN(merged, graph::merge_common(merged));
@@ -193,14 +194,14 @@ Result<graph::Graph> rewritten(const Job& job, const graph::Graph& graph, Device
 
 }  // namespace
 
-Result<graph::Graph> faster_graph(const Job& job, const graph::Graph& graph, Device* device) {
-  if (device != nullptr) return rewritten(job, graph, device, gpu_ops(), true);
-  const Ops ops = cpu_ops(job, graph);
+Result<graph::Graph> faster_graph(const Target& target, const graph::Graph& graph) {
+  if (target.device != nullptr) return rewritten(target, graph, gpu_ops(), true);
+  const Ops ops = cpu_ops(target, graph);
   if (!ops.turnable.empty()) {
-    TR_ASSIGN_OR_RETURN(graph::Graph fused, rewritten(job, graph, device, ops, true));
+    TR_ASSIGN_OR_RETURN(graph::Graph fused, rewritten(target, graph, ops, true));
     if (norms_are_of_matrices(fused)) return fused;
   }
-  return rewritten(job, graph, device, ops, false);
+  return rewritten(target, graph, ops, false);
 }
 
 }  // namespace trireme::train

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/train_rank.h"
 
 namespace trireme::train {
 

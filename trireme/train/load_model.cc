@@ -12,7 +12,7 @@
 #include "trireme/train/job_parts.h"
 #include "trireme/train/open_device.h"
 #include "trireme/train/score_model.h"
-#include "trireme/train/start.h"
+#include "trireme/train/position.h"
 
 namespace trireme::train {
 namespace {
@@ -316,7 +316,7 @@ Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedM
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, build_job_model(model.job, model.input, batch));
   graph::Graph graph = graphs.eval;
   if (model.device != nullptr) {
-    TR_ASSIGN_OR_RETURN(graph, faster_graph(model.job, graphs.eval, model.device.get()));
+    TR_ASSIGN_OR_RETURN(graph, faster_graph({model.job.train.precision, model.device.get()}, graphs.eval));
   }
   exec::CompileOptions options;
   options.fetches = std::move(outputs);

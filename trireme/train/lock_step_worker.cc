@@ -54,7 +54,8 @@ Task<Status> LockStepWorker::share_model(ReplicaLinks& links) {
 Task<Status> LockStepWorker::begin() {
   ReplicaLinks links;
   TR_CO_RETURN_IF_ERROR(co_await share_model(links));
-  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await make_device_exchange(c_, group_, *start_.prepared));
+  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await make_device_exchange(*c_.rt, c_.job, c_.transport, group_,
+                                                                    *start_.prepared));
   if (device_sum_ != nullptr) keep_.push_back(device_sum_->keep_mapped());
   links.device_sum = device_sum_;
   auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));

@@ -17,7 +17,7 @@
 #include "trireme/train/slots.h"
 #include "trireme/train/start.h"
 #include "trireme/train/trace.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/train_rank.h"
 #include "trireme/train/worker_shares.h"
 
 namespace trireme::train {

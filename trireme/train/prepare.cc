@@ -206,14 +206,14 @@ Status compile_all(const Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, build_job_model(job, out.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster_graph(job, factored.graph, out.device.get()));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster_graph({job.train.precision, out.device.get()}, factored.graph));
   TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
   TR_RETURN_IF_ERROR(compile_products(job, factored, fixed, out));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, build_job_model(job, out.input, out.eval_batch));
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
   eval_options.kernels = without_algorithms(std::move(eval_options.kernels));
-  TR_ASSIGN_OR_RETURN(const graph::Graph test, faster_graph(job, eval.eval, out.device.get()));
+  TR_ASSIGN_OR_RETURN(const graph::Graph test, faster_graph({job.train.precision, out.device.get()}, eval.eval));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
   // What works on summed gradients is where they are.
   const bool on_host = out.device != nullptr && !out.resident;
@@ -308,7 +308,7 @@ Result<ParameterCosts> costs_by_parameter(const Job& asked, const PrepareOptions
   alone.plan.overlap = plan::Overlap::kFull;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                       build_job_model(job, prepared.input, alone.plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster_graph(job, shard.train, nullptr));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, faster_graph({job.train.precision, nullptr}, shard.train));
   TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
   for (const plan::Bucket& bucket : alone.plan.buckets) {
     TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, prepared.parameters));

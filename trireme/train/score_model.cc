@@ -48,16 +48,6 @@ Status refuse_empty(const LoadedModel& model, Part part) {
 
 }  // namespace
 
-std::string_view part_name(Part part) {
-  return part == Part::kTest ? "test" : part == Part::kValidation ? "validation" : "train";
-}
-
-Result<Part> parse_part(std::string_view name) {
-  for (const Part part : {Part::kTest, Part::kValidation, Part::kTrain})
-    if (part_name(part) == name) return part;
-  return error(Code::kInvalid, "[eval] --part: got '{}', expected test, validation or train", name);
-}
-
 std::string class_name(const data::Dataset& data, std::int64_t index) {
   const auto at = static_cast<std::size_t>(index);
   return at < data.class_names.size() ? data.class_names[at] : fmt::format("{}", index);

@@ -11,10 +11,6 @@
 
 namespace trireme::train {
 
-std::string_view part_name(Part part);  // "test"
-// kInvalid lists the parts.
-Result<Part> parse_part(std::string_view name);
-
 struct Score {
   Part part = Part::kTest;
   std::int64_t samples = 0;

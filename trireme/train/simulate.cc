@@ -1,7 +1,7 @@
 #include "trireme/train/simulate.h"
 
 #include "trireme/train/job_parts.h"
-#include "trireme/train/model_report.h"
+#include "trireme/train/assume_input.h"
 #include "trireme/train/roles.h"
 
 namespace trireme::train {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trireme/runtime/virtual/world.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/train_rank.h"
 
 namespace trireme::train {
 

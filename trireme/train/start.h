@@ -7,29 +7,10 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
-#include "trireme/train/best.h"
-#include "trireme/train/loss_trend.h"
-#include "trireme/train/worker.h"
+#include "trireme/train/position.h"
+#include "trireme/train/rank_context.h"
 
 namespace trireme::train {
-
-// How far a run has come: what a checkpoint holds besides tensors and the data cursor.
-struct Position {
-  std::int64_t steps = 0;            // updates, skipped ones included
-  std::int64_t batches = 0;          // of train.batch samples; more than steps where the batch has grown
-  std::int64_t samples = 0;          // where the schedule stands
-  std::int64_t samples_before = -1;  // before the last step that was not skipped; -1: none
-  std::int64_t skipped = 0;          // steps that changed nothing, since something was not a number
-  bool reached_target = false;       // train.target_accuracy
-  bool stopped_early = false;        // train.patience
-  bool owes_evaluation = false;      // a stop came between a step and the evaluation due after it
-  LossTrend losses;                  // of steps that were not skipped; unknown in older checkpoints
-  Best best = {};
-
-  bool has_ended() const { return reached_target || stopped_early; }  // before its last step
-};
-Json to_json(const Position& position);
-Result<Position> position_from_json(const Json& json);
 
 struct StartState {
   std::shared_ptr<const Prepared> prepared;

@@ -1,4 +1,4 @@
-#include "trireme/train/worker.h"
+#include "trireme/train/train_rank.h"
 
 #include "trireme/comm/group.h"
 #include "trireme/runtime/real/real_runtime.h"

@@ -1,0 +1,41 @@
+// RankContext: what one rank of a training job is given.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/data/dataset.h"
+#include "trireme/net/factory.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/train/prepare.h"
+#include "trireme/train/progress.h"
+
+namespace trireme::train {
+
+struct RankContext {
+  runtime::Runtime* rt = nullptr;
+  Job job;
+  std::string transport = "inproc";
+  net::ConnectOptions connect;                // rank, world, where to meet
+  std::unique_ptr<net::Transport> connected;  // not null: this one is used, nobody connects
+  int local_rank = 0;                         // among the ranks of this host
+  std::optional<bool> may_spin;               // enough cores for all ranks of this host; else found by world
+  std::string run_dir;                        // empty: nothing is read or written
+  std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
+  std::shared_ptr<Device> device;             // opened as train.device says; null: the host
+  // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.
+  std::shared_ptr<const Prepared> prepared;
+  // Set: a new plan gets kernels by measurement (measured_kernels.h), remembered in this file ("": nowhere).
+  std::optional<std::string> kernel_cache;
+  cost::MachineModel machine;
+  cost::LinkModel link;
+  // What the plan's prediction is made of; null: machine and link.
+  std::shared_ptr<const cost::Rates> rates;
+  runtime::CancelToken stop;  // cancelled: checkpoint after this step and end
+  Progress* progress = nullptr;
+  std::vector<net::SendRecord>* send_log = nullptr;
+};
+
+}  // namespace trireme::train
