@@ -23,9 +23,9 @@
 #include "bench/counted_memory.h"
 #include "trireme/base/units.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/in_process.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/memory_estimate.h"
+#include "trireme/start/in_process.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/memory_estimate.h"
 
 namespace trireme {
 namespace {
@@ -62,19 +62,19 @@ std::int64_t status_bytes(const std::string& key) {
   return 0;
 }
 
-Result<train::Job> job_of(const Case& c, const std::string& folder) {
-  train::Job job;
+Result<job::Job> job_of(const Case& c, const std::string& folder) {
+  job::Job job;
   job.name = c.name;
   job.train.steps = 3;
   job.data.num_train = 2000;
   job.data.num_test = 300;
-  for (const std::string& set : c.sets) TR_RETURN_IF_ERROR(train::set_job_key(job, set));
+  for (const std::string& set : c.sets) TR_RETURN_IF_ERROR(job::set_job_key(job, set));
   if (job.data.kind == "text") {
     job.data.path = folder + "/text.txt";
     std::ofstream text(job.data.path);
     for (int i = 0; i < 100'000; ++i) text << static_cast<char>('!' + i * 7919 % 65);
   }
-  TR_RETURN_IF_ERROR(train::check_job(job));
+  TR_RETURN_IF_ERROR(job::check_job(job));
   return job;
 }
 
@@ -85,24 +85,24 @@ runtime::Task<void> load(runtime::Runtime& rt, data::DataSpec spec,
 
 // Prints a row; whether the estimate is near enough.
 Result<bool> measure(const Case& c, const std::string& folder) {
-  TR_ASSIGN_OR_RETURN(const train::Job job, job_of(c, folder));
+  TR_ASSIGN_OR_RETURN(const job::Job job, job_of(c, folder));
   Result<std::shared_ptr<const data::Dataset>> data = Status(Code::kInternal, "not loaded");
   {
     const auto rt = runtime::make_real_runtime({});
-    rt->run(load(*rt, train::data_spec(job, ""), data));
+    rt->run(load(*rt, job::data_spec(job, ""), data));
   }
   TR_RETURN_IF_ERROR(data.status());
-  TR_ASSIGN_OR_RETURN(const model::ModelInput input, train::model_input(job, **data));
-  TR_ASSIGN_OR_RETURN(const train::MemoryEstimate estimate,
-                      train::estimate_memory(job, input, runtime::num_cores()));
+  TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, **data));
+  TR_ASSIGN_OR_RETURN(const prepare::MemoryEstimate estimate,
+                      prepare::estimate_memory(job, input, runtime::num_cores()));
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak of the resident set starts anew
   const std::int64_t live = live_bytes, resident = status_bytes("VmRSS");
   peak_bytes = live;
-  train::InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.run_dir = folder;
   options.data = *data;
-  for (const auto& rank : train::train_in_process(options)) TR_RETURN_IF_ERROR(rank.status());
+  for (const auto& rank : start::train_in_process(options)) TR_RETURN_IF_ERROR(rank.status());
   const std::int64_t tensors = peak_bytes - live, peak_resident = status_bytes("VmHWM") - resident;
   const double off = static_cast<double>(estimate.total_bytes()) / static_cast<double>(tensors) - 1;
   fmt::print("{:<13} {:>11} {:>11} {:>+7.2f} % {:>11} {:>+7.1f} %\n", c.name,

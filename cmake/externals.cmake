@@ -33,7 +33,7 @@ set(TRIREME_EXTERNAL_base fmt::fmt nlohmann_json::nlohmann_json OpenSSL::Crypto)
 set(TRIREME_EXTERNAL_runtime Threads::Threads)
 set(TRIREME_EXTERNAL_kernel trireme_openblas)
 include(cuda)
-set(TRIREME_EXTERNAL_train trireme_toml)
+set(TRIREME_EXTERNAL_job trireme_toml)
 set(TRIREME_EXTERNAL_cli CLI11::CLI11)
 
 message(STATUS "oneDNN: ${TRIREME_ONEDNN_STATUS}")

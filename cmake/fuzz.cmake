@@ -19,7 +19,7 @@ endif()
 
 # What the targets reach, as two libraries: parsers that stand alone, and those that know every op. A pattern that ends in ** takes a whole folder.
 set(TRIREME_FUZZ_parsers base/** codec/** cost/** tensor/** collective/** data/** io/** plan/** runtime/*.cc net/frame.cc)
-set(TRIREME_FUZZ_models op/** graph/** model/** agree/table.cc train/job*.cc train/roles.cc)
+set(TRIREME_FUZZ_models op/** graph/** model/** agree/table.cc job/job*.cc job/roles.cc)
 
 function(trireme_add_fuzz_library name)
   set(sources "")
@@ -62,14 +62,14 @@ function(trireme_add_fuzz_targets)
                         "${TRIREME_ZLIB}" Threads::Threads)  # zlib again: libpng.a needs it too
   trireme_add_fuzz_library(models)
   target_sources(trireme_fuzz_models PRIVATE "${CMAKE_BINARY_DIR}/no_rules.cc")
-  target_link_libraries(trireme_fuzz_models PUBLIC trireme_fuzz_parsers ${TRIREME_EXTERNAL_train})
+  target_link_libraries(trireme_fuzz_models PUBLIC trireme_fuzz_parsers ${TRIREME_EXTERNAL_job})
   set(no_kernels "${CMAKE_SOURCE_DIR}/tests/fuzz/no_kernels.txt")
   target_compile_options(trireme_fuzz_models PRIVATE "-fsanitize-ignorelist=${no_kernels}"
                          "-fsanitize-coverage-ignorelist=${no_kernels}")
   # Headers are repaired by the targets of codecs, so that nothing has to be guessed: a third faster.
   file(GLOB codecs CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/trireme/codec/*.cc")
   set_property(SOURCE ${codecs} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-coverage=trace-cmp)
-  set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/train/job.cc" APPEND PROPERTY COMPILE_OPTIONS
+  set_property(SOURCE "${CMAKE_SOURCE_DIR}/trireme/job/job.cc" APPEND PROPERTY COMPILE_OPTIONS
                "-fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/no_guesses.txt")
 
   add_custom_target(fuzz_all)

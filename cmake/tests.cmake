@@ -8,7 +8,7 @@ find_package(rapidcheck QUIET)
 # Folders that test a layer under another name: TRIREME_LAYER_OF_<folder>.
 set(TRIREME_LAYER_OF_fuzz train)  # what the targets read, and nothing of the commands
 set(TRIREME_LAYER_OF_exec_cuda exec)
-set(TRIREME_LAYER_OF_train_cuda train)
+set(TRIREME_LAYER_OF_train_cuda start)
 set(TRIREME_LAYER_OF_comm_cuda comm)
 
 # Folders whose tests run long enough to be worth splitting over processes: TRIREME_SHARDS_<folder>.
@@ -16,6 +16,8 @@ set(TRIREME_SHARDS_system 6)
 # Layers that the tests of a folder need beyond its own: TRIREME_TEST_LINKS_<folder>.
 set(TRIREME_TEST_LINKS_eager exec)  # traced graphs are run
 set(TRIREME_TEST_LINKS_model exec)  # small models are run
+set(TRIREME_TEST_LINKS_train start apply)  # whole runs, and what is done with their models
+set(TRIREME_TEST_LINKS_train_cuda apply)
 # Files of other folders that the tests of a folder share: TRIREME_TEST_SOURCES_<folder>.
 set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc train/trained_runs.cc)
 set(TRIREME_TEST_SOURCES_comm_cuda comm/ranks.cc)

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "trireme/cli/bench/train_bench.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::cli::bench {
 namespace {
@@ -13,15 +13,15 @@ TEST(BenchWorkloads, AreJobsWhoseModelsTakeTheirSamples) {
   std::set<std::string> names;
   for (const Workload& w : workload_table()) {
     EXPECT_TRUE(names.insert(w.name).second) << w.name;
-    const Result<train::Job> job = make_job(w, "f32", "cpu", /*quick=*/true);
+    const Result<job::Job> job = make_job(w, "f32", "cpu", /*quick=*/true);
     ASSERT_TRUE(job.ok()) << job.status().message();
-    EXPECT_EQ(train::check_job(*job).message(), "") << w.name;
+    EXPECT_EQ(job::check_job(*job).message(), "") << w.name;
     const auto samples = make_samples(*job);
     ASSERT_TRUE(samples.ok()) << samples.status().message();
     EXPECT_EQ((*samples)->num_train, job->train.batch);
-    const auto input = train::model_input(*job, **samples);
+    const auto input = job::model_input(*job, **samples);
     ASSERT_TRUE(input.ok()) << input.status().message();
-    EXPECT_TRUE(train::build_job_model(*job, *input, 1).ok()) << w.name;
+    EXPECT_TRUE(job::build_job_model(*job, *input, 1).ok()) << w.name;
   }
 }
 

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "trireme/agree/agree.h"
-#include "trireme/train/summary.h"
+#include "trireme/record/summary.h"
 
 namespace trireme::cli {
 namespace {
 
 Json summary() {
-  train::Summary s;
+  record::Summary s;
   s.workers = 3;
   s.servers = 1;
   s.agreement = "bsp";
@@ -21,7 +21,7 @@ Json summary() {
   s.predicted_step_seconds = 0.009;
   s.bytes_sent_per_step = 1 << 20;
   for (int w = 0; w < 3; ++w) {
-    train::WorkerShare share;
+    record::WorkerShare share;
     share.worker = w;
     share.steps = 400;
     share.compute_seconds = 3.25;
@@ -76,7 +76,7 @@ TEST(FinalTable, SaysWhatThePredictionIsMadeOf) {
 }
 
 TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {
-  train::Summary s;
+  record::Summary s;
   EXPECT_EQ(final_table(train::to_json(s)), "");
   s.workers = 2;
   s.agreement = "bsp";
@@ -88,7 +88,7 @@ TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {
 
 TEST(FinalTable, WarnsOfALargeDriftWithTheKeyToChange) {
   for (const agree::AgreementRow& row : agree::agreement_table()) {
-    train::Summary s;
+    record::Summary s;
     s.workers = 2;
     s.agreement = row.name;
     s.drift = 0.5;
@@ -104,7 +104,7 @@ TEST(FinalTable, WarnsOfALargeDriftWithTheKeyToChange) {
 }
 
 TEST(FinalTable, ManyWorkersAndLongTailsAreCutShort) {
-  train::Summary s;
+  record::Summary s;
   s.workers = 100;
   s.per_worker.resize(100);
   for (int i = 0; i < 40; ++i) s.staleness[i] = 1;

@@ -37,8 +37,8 @@ TEST(JobPage, IsWhatTheProgramPrints) {
 
 TEST(JobPage, HasEveryKeyOptimiserScheduleLayerAndKindOfData) {
   const std::string page = job_page();
-  for (const train::JobKey& key : train::job_keys())
-    EXPECT_NE(page.find(fmt::format("\n| `{}` | {} |", key.path, train::value_kind(key))), std::string::npos)
+  for (const job::JobKey& key : job::job_keys())
+    EXPECT_NE(page.find(fmt::format("\n| `{}` | {} |", key.path, job::value_kind(key))), std::string::npos)
         << key.path;
   for (const Json& rows : {list_optimizers(), list_schedules(), list_layers(), list_data(), list_models()})
     for (const Json& row : rows)
@@ -115,7 +115,7 @@ TEST(InspectTables, ModelsHavePublishedParametersAndOptimisersTheirAttributes) {
 // Names that an optimiser's op has are keys of the job, so that the page may call them so.
 TEST(InspectTables, AttributesOfOptimisersAreKeysOfAJob) {
   std::set<std::string> keys;
-  for (const train::JobKey& key : train::job_keys()) keys.emplace(key.path);
+  for (const job::JobKey& key : job::job_keys()) keys.emplace(key.path);
   for (const Json& row : list_optimizers())
     for (const Json& a : row["attrs"])
       EXPECT_TRUE(keys.contains("train.optimizer." + a.value("name", ""))) << row["name"] << " " << a["name"];

@@ -79,15 +79,15 @@ struct Course {
 };
 
 // A loss that falls from 2 to 0, an accuracy that rises from 0 to 1.
-void run_course(train::Progress& bar, const Course& c) {
+void run_course(record::Progress& bar, const Course& c) {
   plan::Plan plan;
-  train::Progress::Start start;
+  record::Progress::Start start;
   start.plan = &plan;
   start.total_batches = c.steps;
   start.batches_per_epoch = c.steps_per_epoch;
   bar.on_start(start);
   for (int i = 1; i <= c.steps; ++i) {
-    train::Progress::Step s;
+    record::Progress::Step s;
     s.step = s.batches = i;
     s.epoch = (i - 1) / c.steps_per_epoch;
     s.accuracy = static_cast<double>(i) / c.steps;
@@ -137,7 +137,7 @@ TEST(ProgressBar, ANarrowTerminalIsAskedForItsWidthAtEveryLine) {
   const auto bar = make_progress_bar(screen.terminal(true));
   run_course(*bar, {3, 3, 200 * kMilli});
   screen.width = 20;
-  train::Progress::Step s;
+  record::Progress::Step s;
   s.step = s.batches = 3;
   s.now = 10 * kSecond;
   bar->on_step(s);

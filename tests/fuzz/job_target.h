@@ -4,7 +4,7 @@
 
 #include "trireme/base/bytes.h"
 #include "trireme/base/crc32c.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::train {
 
@@ -15,7 +15,7 @@ inline bool run_job_target(ByteView bytes) {
     lines = text.substr(end + 1);
     text = text.substr(0, end);
   }
-  Result<Job> job = parse_job(text, "x.toml");
+  Result<job::Job> job = job::parse_job(text, "x.toml");
   if (!job.ok()) {
     TR_CHECK(job.status().message().starts_with("x.toml:"), "{}", job.status().to_string());
     return false;
@@ -24,17 +24,17 @@ inline bool run_job_target(ByteView bytes) {
   while (!lines.empty() && taken) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-    taken = set_job_key(*job, line).ok();
+    taken = job::set_job_key(*job, line).ok();
   }
-  const bool right = check_job(*job).ok();
+  const bool right = job::check_job(*job).ok();
   // Writing and reading again costs many times the reading: every eighth input, chosen by its content.
   if (crc32c(bytes) % 8 != 0) return taken && right;
-  const std::string written = to_toml(*job);
-  const Result<Job> second = parse_job(written, "again.toml");
+  const std::string written = job::to_toml(*job);
+  const Result<job::Job> second = job::parse_job(written, "again.toml");
   TR_CHECK(second.ok(), "{}", second.status().to_string());
-  TR_CHECK(to_toml(*second) == written);
-  TR_CHECK(diff_jobs(*job, *second).empty(), "{}", diff_jobs(*job, *second));
-  TR_CHECK(check_job(*second).ok() == right, "{}", check_job(*second).to_string());
+  TR_CHECK(job::to_toml(*second) == written);
+  TR_CHECK(job::diff_jobs(*job, *second).empty(), "{}", job::diff_jobs(*job, *second));
+  TR_CHECK(job::check_job(*second).ok() == right, "{}", job::check_job(*second).to_string());
   return taken && right;
 }
 

@@ -5,21 +5,21 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/tiny_jobs.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
 
 constexpr int kWorkers = 4;
 
-Job by_class_job(const std::string& rule) {
-  Job job = testing::by_class_job(rule, kWorkers);
+job::Job by_class_job(const std::string& rule) {
+  job::Job job = testing::by_class_job(rule, kWorkers);
   job.parallel.period = rule == "averaging" || rule == "conservative" || rule == "easgd" ? 2 : 1;
   return job;
 }
 
-Summary run(const Job& job, std::vector<double> speeds = {}) {
-  SimulateOptions options;
+record::Summary run(const job::Job& job, std::vector<double> speeds = {}) {
+  start::SimulateOptions options;
   options.job = job;
   options.machine.cores = 1;
   options.latency_jitter = 4;  // it is not always the same one who is late
@@ -29,16 +29,16 @@ Summary run(const Job& job, std::vector<double> speeds = {}) {
         cost::Topology::single_switch(static_cast<int>(speeds.size()), options.machine, options.link);
     for (std::size_t i = 0; i < speeds.size(); ++i) options.cluster.topology.machines[i].speed = speeds[i];
   }
-  const SimulateReport report = simulate_training(options, data);
+  const start::SimulateReport report = start::simulate_training(options, data);
   for (std::size_t r = 0; r < report.ranks.size(); ++r)
     EXPECT_TRUE(report.ranks[r].ok()) << "rank " << r << ": " << report.ranks[r].status().to_string();
-  return report.ranks[0].ok() ? *report.ranks[0] : Summary{};
+  return report.ranks[0].ok() ? *report.ranks[0] : record::Summary{};
 }
 
 class Rules : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Rules, AgreeOnAModelThatKnowsWhatEachWorkerHasSeen) {
-  const Summary s = run(by_class_job(GetParam()));
+  const record::Summary s = run(by_class_job(GetParam()));
   EXPECT_TRUE(s.finished);
   EXPECT_EQ(s.parameters_sha256.size(), 64U);
   if (GetParam() == "none")
@@ -48,20 +48,20 @@ TEST_P(Rules, AgreeOnAModelThatKnowsWhatEachWorkerHasSeen) {
 }
 
 TEST_P(Rules, GiveTheSameBitsForTheSameSeedInVirtualTime) {
-  Job job = by_class_job(GetParam());
+  job::Job job = by_class_job(GetParam());
   job.train.steps = 12;
   EXPECT_EQ(run(job).parameters_sha256, run(job).parameters_sha256);
 }
 
 TEST_P(Rules, RunOnPhantomMachinesWhereOnlySizesTravel) {
-  SimulateOptions options;
+  start::SimulateOptions options;
   options.job = by_class_job(GetParam());
   options.job.data.partition = "random";
   options.job.train.steps = 6;
   options.machine.cores = 1;
   options.phantom = true;
   options.time_limit = 60 * kSecond;
-  const SimulateReport report = simulate_training(options, testing::tiny_pictures(400, 80));
+  const start::SimulateReport report = start::simulate_training(options, testing::tiny_pictures(400, 80));
   for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   EXPECT_TRUE(report.ranks[0].ok() && report.ranks[0]->finished);
 }

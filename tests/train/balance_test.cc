@@ -14,8 +14,8 @@ using testing::tiny_pictures;
 
 constexpr std::int64_t kTwoLooks = 2 * kBalanceSteps + 4;
 
-Job eight_shards(std::int64_t steps) {
-  Job job = testing::tiny_job();
+job::Job eight_shards(std::int64_t steps) {
+  job::Job job = testing::tiny_job();
   job.train.logical_shards = 8;
   job.train.batch = 16;
   job.train.steps = steps;
@@ -25,18 +25,18 @@ Job eight_shards(std::int64_t steps) {
 }
 
 // Two machines of one core; the second one is `factor` times slower.
-SimulateReport run_with_slow(std::int64_t steps, double factor) {
-  SimulateOptions options;
+start::SimulateReport run_with_slow(std::int64_t steps, double factor) {
+  start::SimulateOptions options;
   options.job = eight_shards(steps);
   options.machine.cores = 1;
   options.machine.flops_per_second_per_core = 1e6;
   options.cluster.topology = cost::Topology::single_switch(2, options.machine, options.link);
   options.cluster.topology.machines[1].speed = 1 / factor;
-  return simulate_training(options, tiny_pictures(64, 4));
+  return start::simulate_training(options, tiny_pictures(64, 4));
 }
 
 double end_of(std::int64_t steps, double factor) {
-  const SimulateReport report = run_with_slow(steps, factor);
+  const start::SimulateReport report = run_with_slow(steps, factor);
   EXPECT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
   return to_seconds(report.ended_at[0]);
 }
@@ -51,7 +51,7 @@ TEST(Balance, AWorkerThreeTimesSlowerGetsFewerShardsAndStepsGetShorter) {
 }
 
 TEST(Balance, WeightsDoNotDependOnWhoHasWhichShards) {
-  Job job = eight_shards(kTwoLooks);
+  job::Job job = eight_shards(kTwoLooks);
   job.parallel.workers = 1;
   const std::string expected = hash_virtual(job, tiny_pictures(64, 4));
   ASSERT_EQ(expected.size(), 64U);

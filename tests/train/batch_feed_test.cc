@@ -1,10 +1,10 @@
-#include "trireme/train/batch_feed.h"
+#include "trireme/engine/batch_feed.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/train/one_machine.h"
 #include "tests/train/tiny_jobs.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::train {
 namespace {
@@ -15,29 +15,29 @@ using runtime::Task;
 constexpr std::int64_t kFirst = 3, kEnd = 11;
 
 struct Fixture {
-  Job job = testing::tiny_job();
+  job::Job job = testing::tiny_job();
   std::shared_ptr<data::Dataset> data = testing::tiny_pictures(40, 3);
-  BatchFeedOptions options;
+  engine::BatchFeedOptions options;
 
   explicit Fixture(bool fill_tails = false) {
     data->augment = {.shift = 1, .crop = 0.8, .flip = true};
-    options.input = *model_input(job, *data);
+    options.input = *job::model_input(job, *data);
     options.data = data;
-    options.order = *SampleOrder::make(*data, job, 4, fill_tails);
+    options.order = *job::SampleOrder::make(*data, job, 4, fill_tails);
     options.shards = {1, 2};
     options.seed = 5;
   }
 };
 
 // What the feed must give, filled at once.
-void expect_batch(const Fixture& f, std::int64_t batch, std::int32_t shard, const BatchTensors& got) {
+void expect_batch(const Fixture& f, std::int64_t batch, std::int32_t shard, const prepare::BatchTensors& got) {
   SCOPED_TRACE(fmt::format("batch {}, shard {}", batch, shard));
   const std::int64_t per_epoch = f.options.order.batches_per_epoch(), epoch = batch / per_epoch;
   const data::ShardSamples samples = f.options.order.shard(epoch, batch % per_epoch, shard);
-  const BatchTensors expected =
-      *allocate_batch(cpu_device(), f.options.input, static_cast<std::int64_t>(samples.ids.size()));
+  const prepare::BatchTensors expected =
+      *prepare::allocate_batch(cpu_device(), f.options.input, static_cast<std::int64_t>(samples.ids.size()));
   data::fill_batch(*f.data, samples.ids, {.augment = true, .seed = 5, .epoch = epoch},
-                   view_of(expected, f.options.input));
+                   prepare::view_of(expected, f.options.input));
   const auto same = [](const Tensor& a, const Tensor& b) {
     return std::equal(a.raw(), a.raw() + a.type().num_bytes(), b.raw());
   };
@@ -50,9 +50,9 @@ void expect_batch(const Fixture& f, std::int64_t batch, std::int32_t shard, cons
 }
 
 Task<void> compare(Runtime& rt, const Fixture& f, int depth, int& compared) {
-  BatchFeedOptions options = f.options;
+  engine::BatchFeedOptions options = f.options;
   options.depth = depth;
-  auto feed = BatchFeed::make(rt, std::move(options));
+  auto feed = engine::BatchFeed::make(rt, std::move(options));
   EXPECT_TRUE(feed.ok());
   if (!feed.ok()) co_return;
   (*feed)->start(kFirst, kEnd);
@@ -74,7 +74,7 @@ Task<void> compare(Runtime& rt, const Fixture& f, int depth, int& compared) {
 
 // One that is asked for at once is waited for; after a pause the batches made ahead are there.
 Task<void> count_waits(Runtime& rt, const Fixture& f) {
-  auto feed = BatchFeed::make(rt, f.options);
+  auto feed = engine::BatchFeed::make(rt, f.options);
   EXPECT_TRUE(feed.ok());
   if (!feed.ok()) co_return;
   (*feed)->start(0, 8);
@@ -94,7 +94,7 @@ Task<void> count_waits(Runtime& rt, const Fixture& f) {
   EXPECT_EQ((*feed)->counters().waited_ns, waited);
 }
 
-TEST(BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
+TEST(engine::BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
   for (const bool fill_tails : {false, true}) {
     const Fixture f(fill_tails);
     for (const int depth : {0, 1, 2, 20}) {
@@ -105,7 +105,7 @@ TEST(BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
   }
 }
 
-TEST(BatchFeed, CountsOnlyBatchesThatWereNotReady) {
+TEST(engine::BatchFeed, CountsOnlyBatchesThatWereNotReady) {
   const Fixture f;
   testing::run_on_one_machine([&](Runtime& rt) { return count_waits(rt, f); });
 }

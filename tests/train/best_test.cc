@@ -1,13 +1,13 @@
 // The best evaluation: which one it is, that its checkpoint is kept, and that a run without a better one
 // ends.
-#include "trireme/train/best.h"
+#include "trireme/record/best.h"
 
 #include <cmath>
 #include <filesystem>
 
 #include "tests/train/trained_runs.h"
-#include "trireme/train/in_process.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/start/in_process.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -17,51 +17,51 @@ using model::ModelTask;
 using runtime::Runtime;
 using runtime::Task;
 
-TEST(Best, OfClassifiersIsTheHighestAccuracyThenTheLowestLoss) {
-  Best best;
-  EXPECT_TRUE(take_evaluation(best, ModelTask::kClassify, 1, Part::kTest, 2.0, 0.5));
-  EXPECT_FALSE(take_evaluation(best, ModelTask::kClassify, 2, Part::kTest, 1.0, 0.4)) << "accuracy counts";
-  EXPECT_FALSE(take_evaluation(best, ModelTask::kClassify, 3, Part::kTest, 2.0, 0.5)) << "equal is no better";
+TEST(record::Best, OfClassifiersIsTheHighestAccuracyThenTheLowestLoss) {
+  record::Best best;
+  EXPECT_TRUE(record::take_evaluation(best, ModelTask::kClassify, 1, engine::Part::kTest, 2.0, 0.5));
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 2, engine::Part::kTest, 1.0, 0.4)) << "accuracy counts";
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 3, engine::Part::kTest, 2.0, 0.5)) << "equal is no better";
   EXPECT_EQ(best.since, 2);
-  EXPECT_TRUE(take_evaluation(best, ModelTask::kClassify, 4, Part::kTest, 1.9, 0.5));
+  EXPECT_TRUE(record::take_evaluation(best, ModelTask::kClassify, 4, engine::Part::kTest, 1.9, 0.5));
   EXPECT_EQ(best.since, 0);
   EXPECT_EQ(best.step, 4);
-  EXPECT_FALSE(take_evaluation(best, ModelTask::kClassify, 5, Part::kTest, std::nan(""), 0.9));
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 5, engine::Part::kTest, std::nan(""), 0.9));
 }
 
-TEST(Best, OfOtherTasksIsTheLowestLoss) {
-  Best best;
-  EXPECT_FALSE(take_evaluation(best, ModelTask::kLanguage, 1, Part::kValidation, std::nan(""), 0))
+TEST(record::Best, OfOtherTasksIsTheLowestLoss) {
+  record::Best best;
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kLanguage, 1, engine::Part::kValidation, std::nan(""), 0))
       << "no number";
   EXPECT_EQ(best.step, -1);
-  EXPECT_TRUE(take_evaluation(best, ModelTask::kLanguage, 2, Part::kValidation, 3.0, 0.2));
-  EXPECT_TRUE(take_evaluation(best, ModelTask::kLanguage, 3, Part::kValidation, 2.5, 0.1));
-  EXPECT_FALSE(take_evaluation(best, ModelTask::kReconstruct, 4, Part::kValidation, 2.6, 0.9));
-  const Result<Best> back = best_from_json(to_json(best));
+  EXPECT_TRUE(record::take_evaluation(best, ModelTask::kLanguage, 2, engine::Part::kValidation, 3.0, 0.2));
+  EXPECT_TRUE(record::take_evaluation(best, ModelTask::kLanguage, 3, engine::Part::kValidation, 2.5, 0.1));
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kReconstruct, 4, engine::Part::kValidation, 2.6, 0.9));
+  const Result<record::Best> back = record::best_from_json(to_json(best));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(to_json(*back), to_json(best));
-  EXPECT_EQ(back->part, Part::kValidation);
+  EXPECT_EQ(back->part, engine::Part::kValidation);
 }
 
-TEST(Best, IsNotKnownOfOldCheckpoints) {
-  Json json = to_json(Position());
+TEST(record::Best, IsNotKnownOfOldCheckpoints) {
+  Json json = to_json(record::Position());
   json.erase("best");
   json.erase("stopped_early");
-  const Result<Position> at = position_from_json(json);
+  const Result<record::Position> at = record::position_from_json(json);
   ASSERT_TRUE(at.ok()) << at.status().to_string();
   EXPECT_EQ(at->best.step, -1);
 }
 
 class BestModel : public testing::TrainedRuns {
  protected:
-  struct Saves : Progress {
+  struct Saves : record::Progress {
     void on_checkpoint(std::int64_t step) override { steps.push_back(step); }
     std::vector<std::int64_t> steps;
   };
 
   // Weights that no step changes: the first evaluation stays the best one.
-  static Job still_job(int workers = 2) {
-    Job job = testing::digits_job();
+  static job::Job still_job(int workers = 2) {
+    job::Job job = testing::digits_job();
     job.model.name = "mlp";
     job.train.optimizer.lr = 1e-30;
     job.train.eval_steps = 1;
@@ -69,24 +69,24 @@ class BestModel : public testing::TrainedRuns {
     job.parallel.workers = workers;
     return job;
   }
-  static Job at_own_pace(Job job, const std::string& rule) {
+  static job::Job at_own_pace(job::Job job, const std::string& rule) {
     job.parallel.agreement = rule;
     job.train.logical_shards = 0;
     return job;
   }
-  static Task<void> load_data(Runtime& rt, const Job& job, std::shared_ptr<const data::Dataset>& out) {
-    auto data = co_await data::make_dataset(rt, data_spec(job, ""));
+  static Task<void> load_data(Runtime& rt, const job::Job& job, std::shared_ptr<const data::Dataset>& out) {
+    auto data = co_await data::make_dataset(rt, job::data_spec(job, ""));
     if (data.ok()) out = *data;
   }
-  Result<Summary> train_into(const std::string& name, const Job& job, Progress* progress = nullptr) {
-    write(name + "/job.toml", to_toml(job));
+  Result<record::Summary> train_into(const std::string& name, const job::Job& job, record::Progress* progress = nullptr) {
+    write(name + "/job.toml", job::to_toml(job));
     std::filesystem::create_directories(path(name) + "/checkpoints");
-    InProcessOptions options;
+    start::InProcessOptions options;
     options.job = job;
     options.run_dir = path(name);
     options.progress = progress;
     run([&](Runtime& rt) { return load_data(rt, job, options.data); });
-    return train_in_process(options)[0];
+    return start::train_in_process(options)[0];
   }
   bool has_step(const std::string& run, int step) const {
     return std::filesystem::exists(path(fmt::format("{}/checkpoints/step-{:09}/manifest.json", run, step)));
@@ -96,20 +96,20 @@ class BestModel : public testing::TrainedRuns {
 TEST_F(BestModel, IsKeptBesideTheTwoNewestAndLoaded) {
   for (const char* rule : {"bsp", "averaging"}) {
     SCOPED_TRACE(rule);
-    Job job = still_job();
+    job::Job job = still_job();
     if (std::string_view(rule) != "bsp") job = at_own_pace(job, rule);
     job.train.checkpoint_steps = 1;
-    const Result<Summary> ran = train_into(rule, job);
+    const Result<record::Summary> ran = train_into(rule, job);
     ASSERT_TRUE(ran.ok()) << ran.status().to_string();
     ASSERT_TRUE(ran->best.has_value());
     EXPECT_EQ(ran->best->step, 1);
-    EXPECT_EQ(ran->best->part, Part::kTest);
+    EXPECT_EQ(ran->best->part, engine::Part::kTest);
     EXPECT_FALSE(ran->stopped_early);
     for (int step = 1; step <= 6; ++step) EXPECT_EQ(has_step(rule, step), step == 1 || step >= 5) << step;
-    ModelSource source;
+    apply::ModelSource source;
     source.path = path(rule);
     source.best = true;
-    const Result<LoadedModel> model = load(source);
+    const Result<apply::LoadedModel> model = load(source);
     ASSERT_TRUE(model.ok()) << model.status().to_string();
     EXPECT_EQ(model->step, 1);
     ASSERT_EQ(model->notes.size(), 1U);
@@ -120,14 +120,14 @@ TEST_F(BestModel, IsKeptBesideTheTwoNewestAndLoaded) {
 
 TEST_F(BestModel, IsSavedWhenItIsFoundUnlessItIsNotAskedFor) {
   for (const bool keep : {true, false}) {
-    Job job = still_job();
+    job::Job job = still_job();
     job.train.keep_best = keep;
     Saves saves;
-    const Result<Summary> ran = train_into(keep ? "kept" : "not", job, &saves);
+    const Result<record::Summary> ran = train_into(keep ? "kept" : "not", job, &saves);
     ASSERT_TRUE(ran.ok()) << ran.status().to_string();
     EXPECT_EQ(saves.steps, keep ? (std::vector<std::int64_t>{1, 6}) : std::vector<std::int64_t>{6});
   }
-  ModelSource source;
+  apply::ModelSource source;
   source.path = path("not");
   source.best = true;
   EXPECT_NE(load(source).status().message().find("--best"), std::string::npos);
@@ -136,9 +136,9 @@ TEST_F(BestModel, IsSavedWhenItIsFoundUnlessItIsNotAskedFor) {
 TEST_F(BestModel, ARunEndsAfterSoManyEvaluationsWithoutABetterOne) {
   std::string hash;
   for (const int workers : {1, 2, 4}) {
-    Job job = still_job(workers);
+    job::Job job = still_job(workers);
     job.train.patience = 2;
-    const Result<Summary> ran = train_into(fmt::format("{}", workers), job);
+    const Result<record::Summary> ran = train_into(fmt::format("{}", workers), job);
     ASSERT_TRUE(ran.ok()) << ran.status().to_string();
     EXPECT_EQ(ran->steps, 3) << workers << " workers";
     EXPECT_TRUE(ran->stopped_early);
@@ -147,31 +147,31 @@ TEST_F(BestModel, ARunEndsAfterSoManyEvaluationsWithoutABetterOne) {
     if (hash.empty()) hash = ran->parameters_sha256;
     EXPECT_EQ(ran->parameters_sha256, hash) << workers << " workers";
   }
-  Job averaging = at_own_pace(still_job(), "averaging");
+  job::Job averaging = at_own_pace(still_job(), "averaging");
   averaging.train.patience = 2;
   averaging.data.validation = 0.2;
-  const Result<Summary> ran = train_into("averaging", averaging);
+  const Result<record::Summary> ran = train_into("averaging", averaging);
   ASSERT_TRUE(ran.ok()) << ran.status().to_string();
   EXPECT_EQ(ran->steps, 3);
   EXPECT_TRUE(ran->stopped_early);
-  EXPECT_EQ(ran->best->part, Part::kValidation);
+  EXPECT_EQ(ran->best->part, engine::Part::kValidation);
   EXPECT_GT(ran->test_loss, 0);
 }
 
 TEST_F(BestModel, ARunThatEndedEarlyStaysEndedWhenItIsStartedAgain) {
-  Job job = still_job();
+  job::Job job = still_job();
   job.train.patience = 1;
   ASSERT_TRUE(train_into("run", job).ok());
   std::filesystem::remove(path("run/summary.json"));
-  const Result<Summary> again = train_into("run", job);
+  const Result<record::Summary> again = train_into("run", job);
   ASSERT_TRUE(again.ok()) << again.status().to_string();
   EXPECT_EQ(again->steps, 2);
   EXPECT_TRUE(again->stopped_early);
 }
 
 TEST_F(BestModel, EarlyStoppingWithoutSamplesToEvaluateIsRefused) {
-  Job job = still_job();
-  job.data = Job::Data();
+  job::Job job = still_job();
+  job.data = job::Job::Data();
   job.data.kind = "synthetic";
   job.data.shape = "6";
   job.data.num_train = 80;
@@ -187,7 +187,7 @@ TEST_F(BestModel, EarlyStoppingWithoutSamplesToEvaluateIsRefused) {
 TEST_F(BestModel, CheckpointsAreWrittenByTimeToo) {
   for (const char* rule : {"bsp", "averaging"}) {
     SCOPED_TRACE(rule);
-    Job job = still_job();
+    job::Job job = still_job();
     if (std::string_view(rule) != "bsp") job = at_own_pace(job, rule);
     job.train.eval_steps = 100;
     job.train.keep_best = false;

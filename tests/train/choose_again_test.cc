@@ -5,15 +5,15 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
 
 using namespace testing;
 
-Job auto_job(const char* tolerance) {
-  Job job = tiny_job();
+job::Job auto_job(const char* tolerance) {
+  job::Job job = tiny_job();
   job.train.logical_shards = 0;
   job.train.steps = 3 * kLookSteps;
   job.train.eval_steps = job.train.checkpoint_steps = 1000;
@@ -25,22 +25,22 @@ Job auto_job(const char* tolerance) {
 }
 
 // Ranks that believe in `assumed` links and have `real` ones.
-Summary run_on(const Job& job, const char* assumed, const char* real, double flops = 2e8) {
-  SimulateOptions options;
+record::Summary run_on(const job::Job& job, const char* assumed, const char* real, double flops = 2e8) {
+  start::SimulateOptions options;
   options.job = job;
   options.link = *cost::parse_link(assumed);
   options.machine.flops_per_second_per_core = flops;
   options.machine.op_overhead_ns = 0;
   options.cluster.topology = cost::Topology::single_switch(static_cast<int>(job.parallel.workers),
                                                            options.machine, *cost::parse_link(real));
-  const SimulateReport report = simulate_training(options, tiny_pictures(40, 10));
+  const start::SimulateReport report = start::simulate_training(options, tiny_pictures(40, 10));
   for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
-  return report.ranks[0].ok() ? *report.ranks[0] : Summary();
+  return report.ranks[0].ok() ? *report.ranks[0] : record::Summary();
 }
 
 TEST(ChooseAgain, SlowerLinksThanAssumedGetACodecAtAStepThatIsRecorded) {
   for (const char* tolerance : {"rounding", "feedback"}) {
-    const Summary s = run_on(auto_job(tolerance), "1000gbit,1us", "1mbit,1us");
+    const record::Summary s = run_on(auto_job(tolerance), "1000gbit,1us", "1mbit,1us");
     ASSERT_TRUE(s.rule.contains("codec_changes")) << tolerance << ": " << s.codec;
     const Json& first = s.rule["codec_changes"][0];
     EXPECT_EQ(first["step"], kLookSteps);
@@ -56,14 +56,14 @@ TEST(ChooseAgain, SlowerLinksThanAssumedGetACodecAtAStepThatIsRecorded) {
 // What was measured decides in the end, whatever is predicted.
 TEST(CodecKeeper, TriesDenseStepsWhereLinksSeemFasterAndGoesBackIfTheyAreLonger) {
   for (const bool dense_is_longer : {false, true}) {
-    Job job = auto_job("rounding");
+    job::Job job = auto_job("rounding");
     job.model.layers[0]["out"] = 256;
-    PrepareOptions options;
+    prepare::PrepareOptions options;
     options.world = 3;
     options.transport = "inproc";
     options.link = *cost::parse_link("1mbit,1us");
     const model::ModelInput input{Shape{1, 6, 6}, 4, model::ModelTask::kClassify};
-    const auto coded = prepare(job, input, options);
+    const auto coded = prepare::prepare(job, input, options);
     ASSERT_TRUE(coded.ok()) << coded.status().to_string();
     const std::string codec = (*coded)->plan.codec;
     ASSERT_NE(codec, "none");
@@ -74,7 +74,7 @@ TEST(CodecKeeper, TriesDenseStepsWhereLinksSeemFasterAndGoesBackIfTheyAreLonger)
     ASSERT_TRUE(first->plan.has_value()) << first->why;
     EXPECT_EQ(first->plan->codec, "none") << first->why;
     options.fixed = std::make_shared<const plan::Plan>(*first->plan);
-    const auto dense = prepare(job, input, options);
+    const auto dense = prepare::prepare(job, input, options);
     ASSERT_TRUE(dense.ok()) << dense.status().to_string();
     options.fixed = nullptr;
     const auto second =
@@ -85,9 +85,9 @@ TEST(CodecKeeper, TriesDenseStepsWhereLinksSeemFasterAndGoesBackIfTheyAreLonger)
 }
 
 TEST(ChooseAgain, FasterLinksThanAssumedAreNoticedAndNothingKeptBackIsLost) {
-  Job job = auto_job("rounding");
+  job::Job job = auto_job("rounding");
   job.model.layers[0]["out"] = 256;
-  const Summary s = run_on(job, "1mbit,1us", "1000gbit,1us", 5e10);
+  const record::Summary s = run_on(job, "1mbit,1us", "1000gbit,1us", 5e10);
   ASSERT_TRUE(s.rule.contains("codec_changes")) << s.codec;
   EXPECT_NE(s.rule["codec_changes"][0]["why"].get<std::string>().find("links are"), std::string::npos);
   EXPECT_GT(s.test_accuracy, 0.5);
@@ -95,16 +95,16 @@ TEST(ChooseAgain, FasterLinksThanAssumedAreNoticedAndNothingKeptBackIsLost) {
 
 TEST(ChooseAgain, LinksAsAssumedKeepTheFirstChoice) {
   for (const char* link : {"1000gbit,1us", "1mbit,1us"}) {
-    const Summary s = run_on(auto_job("feedback"), link, link);
+    const record::Summary s = run_on(auto_job("feedback"), link, link);
     EXPECT_FALSE(s.rule.contains("codec_changes"))
         << link << ": " << s.rule.dump() << s.predicted_step_seconds << " " << s.measured_step_seconds;
   }
 }
 
 TEST(ChooseAgain, NeverWhereTheBitsBelongToTheJob) {
-  Job job = auto_job("exact");
+  job::Job job = auto_job("exact");
   job.train.logical_shards = 3;
-  const Summary s = run_on(job, "1000gbit,1us", "1mbit,1us");
+  const record::Summary s = run_on(job, "1000gbit,1us", "1mbit,1us");
   EXPECT_FALSE(s.rule.contains("codec_changes")) << s.rule.dump();
   plan::Plan plan;
   plan.logical_shards = 3;
@@ -117,10 +117,10 @@ TEST(ChooseAgain, NeverWhereTheBitsBelongToTheJob) {
 }
 
 TEST(ChooseAgain, ARunGoesOnWithThePlanThatItEndedWith) {
-  Job job = auto_job("feedback");
+  job::Job job = auto_job("feedback");
   job.train.steps = 2 * kLookSteps;
   VirtualRuns slow({}, *cost::parse_link("1mbit,1us"));
-  const Summary whole = slow.train(job, tiny_pictures(40, 10)).summary();
+  const record::Summary whole = slow.train(job, tiny_pictures(40, 10)).summary();
   const Result<Json> plan = parse_json(slow.read("run/plan.json"), "plan.json");
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ((*plan)["codec"], whole.codec);

@@ -1,5 +1,5 @@
 // parallel.codec = "auto" tensor by tensor, and the report that explains it.
-#include "trireme/train/codec_choice.h"
+#include "trireme/prepare/codec_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/plan_report.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/plan_report.h"
 
 namespace trireme::train {
 namespace {
@@ -18,8 +18,8 @@ using namespace testing;
 model::ModelInput tiny_input() { return {Shape{1, 6, 6}, 4, model::ModelTask::kClassify}; }
 
 // Two layers whose gradients are products of few samples, and filters that have no factors.
-Job mixed_job(int workers, const char* tolerance = "rounding") {
-  Job job = tiny_job();
+job::Job mixed_job(int workers, const char* tolerance = "rounding") {
+  job::Job job = tiny_job();
   Json layers = Json::array();
   layers.push_back({{"kind", "conv2d"}, {"out", 16}, {"window", 3}, {"activation", "relu"}});
   layers.push_back({{"kind", "conv2d"}, {"out", 16}, {"window", 3}, {"activation", "relu"}});
@@ -37,8 +37,8 @@ Job mixed_job(int workers, const char* tolerance = "rounding") {
 
 cost::LinkModel slow_link() { return *cost::parse_link("1mbit,1us,1us"); }
 
-PrepareOptions slow_options(const Job& job) {
-  PrepareOptions options;
+prepare::PrepareOptions slow_options(const job::Job& job) {
+  prepare::PrepareOptions options;
   options.world = static_cast<int>(job.parallel.workers);
   options.transport = "inproc";
   options.link = slow_link();
@@ -46,12 +46,12 @@ PrepareOptions slow_options(const Job& job) {
 }
 
 TEST(CodecChoice, GivesEveryTensorWhatIsCheapestForIt) {
-  const Job job = mixed_job(2);
-  const auto prepared = prepare(job, tiny_input(), slow_options(job));
+  const job::Job job = mixed_job(2);
+  const auto prepared = prepare::prepare(job, tiny_input(), slow_options(job));
   ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
   const plan::Plan& plan = (*prepared)->plan;
   EXPECT_EQ(plan.codec, plan::kMixed);
-  const TensorCodecs codecs = codecs_of(plan);
+  const prepare::TensorCodecs codecs = prepare::codecs_of(plan);
   int factored = 0, rounded = 0, dense = 0;
   for (const model::Parameter& p : (*prepared)->parameters) {
     const std::string& codec = codecs.at(p.name);
@@ -78,40 +78,40 @@ TEST(CodecChoice, GivesEveryTensorWhatIsCheapestForIt) {
 
 TEST(CodecChoice, AMixedPlanTrainsIsReportedAndGoesOnAfterAStop) {
   for (const char* tolerance : {"rounding", "feedback"}) {
-    const Job job = mixed_job(3, tolerance);
+    const job::Job job = mixed_job(3, tolerance);
     VirtualRuns alone({}, slow_link()), disturbed({}, slow_link());
-    const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+    const record::Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
     EXPECT_LT(whole.bytes_sent_per_step, whole.bytes_dense_per_step) << tolerance;
     if (whole.codec == plan::kMixed) {
       EXPECT_FALSE(whole.rule["codecs"].empty());
     }
     (void)disturbed.train(job, tiny_pictures(40, 10), {.stop_at = 2}).summary();
-    const Summary resumed = disturbed.train(job, tiny_pictures(40, 10)).summary();
+    const record::Summary resumed = disturbed.train(job, tiny_pictures(40, 10)).summary();
     EXPECT_EQ(resumed.parameters_sha256, whole.parameters_sha256) << tolerance;
   }
 }
 
 // What is exact stays exact whichever tensors take which way.
 TEST(CodecChoice, OfExactWaysGivesTheBitsOfTheDenseRun) {
-  Job job = mixed_job(3, "exact");
+  job::Job job = mixed_job(3, "exact");
   job.train.logical_shards = 6;
   VirtualRuns chosen({}, slow_link()), dense({}, slow_link());
-  const Summary a = chosen.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary a = chosen.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   job.parallel.codec = "none";
-  const Summary b = dense.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary b = dense.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
   EXPECT_LT(a.bytes_sent_per_step, b.bytes_sent_per_step);
 }
 
 TEST(CodecChoice, StaysDenseWhereTheStepWouldNotBeShorter) {
-  Job job = mixed_job(4, "feedback");
-  PrepareOptions options = slow_options(job);
+  job::Job job = mixed_job(4, "feedback");
+  prepare::PrepareOptions options = slow_options(job);
   options.link = *cost::parse_link("1000gbit,1us");
-  const auto report = report_plan(job, tiny_input(), options);
+  const auto report = prepare::report_plan(job, tiny_input(), options);
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   EXPECT_EQ(report->plan.codec, "none");
   EXPECT_NE(report->verdict.find("travel as they are"), std::string::npos) << report->verdict;
-  for (const TensorReport& t : report->tensors) {
+  for (const prepare::TensorReport& t : report->tensors) {
     EXPECT_EQ(t.codec, "none");
     EXPECT_FALSE(t.why.empty());
   }
@@ -119,33 +119,33 @@ TEST(CodecChoice, StaysDenseWhereTheStepWouldNotBeShorter) {
 
 TEST(CodecChoice, IsMadeForServersAndPeersToo) {
   for (const char* rule : {"ssp", "bsp-server", "ssp-peer", "averaging"}) {
-    Job job = mixed_job(3, "feedback");
+    job::Job job = mixed_job(3, "feedback");
     job.parallel.agreement = rule;
     const bool servers = job.parallel.agreement.find("peer") == std::string::npos && rule[0] != 'a';
     if (servers) job.parallel.servers = 1, job.parallel.codec_pull = true;
-    ASSERT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+    ASSERT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
     VirtualRuns slow({}, slow_link());
-    const Summary s = slow.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    const record::Summary s = slow.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     EXPECT_NE(s.codec, "none") << rule;
     EXPECT_NE(s.codec, "auto") << rule;
-    Job dense = job;
+    job::Job dense = job;
     dense.parallel.codec = "none";
     dense.parallel.codec_pull.reset();
     VirtualRuns plain({}, slow_link());
-    const Summary d = plain.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    const record::Summary d = plain.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     if (rule[0] != 'a') {  // whose few meetings are most of it
       EXPECT_LT(s.bytes_sent_per_step, 0.7 * d.bytes_sent_per_step) << rule;
     }
     EXPECT_LE(s.predicted_step_seconds, d.predicted_step_seconds) << rule;
   }
-  Job refused = mixed_job(3);
+  job::Job refused = mixed_job(3);
   refused.parallel.agreement = "gossip";
-  EXPECT_NE(check_job(refused).message().find("agreement 'gossip'"), std::string::npos);
+  EXPECT_NE(job::check_job(refused).message().find("agreement 'gossip'"), std::string::npos);
 }
 
-TEST(PlanReport, NamesEveryTensorWithItsPricesAndAddsUp) {
-  Job job = mixed_job(4);
-  const auto report = report_plan(job, tiny_input(), slow_options(job));
+TEST(prepare::PlanReport, NamesEveryTensorWithItsPricesAndAddsUp) {
+  job::Job job = mixed_job(4);
+  const auto report = prepare::report_plan(job, tiny_input(), slow_options(job));
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   const Json json = to_json(*report);
   double sent = 0;
@@ -160,7 +160,7 @@ TEST(PlanReport, NamesEveryTensorWithItsPricesAndAddsUp) {
   const std::string text = to_text(*report);
   for (const Json& t : json["tensors"]) EXPECT_NE(text.find(t["name"].get<std::string>()), std::string::npos);
   job.parallel.codec = "topk";
-  const auto named = report_plan(job, tiny_input(), slow_options(job));
+  const auto named = prepare::report_plan(job, tiny_input(), slow_options(job));
   ASSERT_TRUE(named.ok()) << named.status().to_string();
   EXPECT_NE(to_text(*named).find("parallel.codec = \"topk\""), std::string::npos);
 }

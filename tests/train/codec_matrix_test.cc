@@ -20,8 +20,8 @@ std::vector<std::string> all_codecs() {
   return names;
 }
 
-Job matrix_job(const agree::AgreementRow& rule, const std::string& codec) {
-  Job job = coded_by_class(rule.name, codec);
+job::Job matrix_job(const agree::AgreementRow& rule, const std::string& codec) {
+  job::Job job = coded_by_class(rule.name, codec);
   job.train.epochs = 100;
   job.train.steps = 20;
   if (codec == "factors") job.parallel.codec_least.reset();
@@ -32,10 +32,10 @@ TEST(CodecMatrix, WhatIsCarriedTrainsAndWhatIsRefusedSaysWhyAndWhatToSet) {
   for (const agree::AgreementRow& rule : agree::agreement_table())
     for (const std::string& codec : all_codecs()) {
       SCOPED_TRACE(fmt::format("{} {}", rule.name, codec));
-      const Job job = matrix_job(rule, codec);
-      const Status status = check_job(job);
+      const job::Job job = matrix_job(rule, codec);
+      const Status status = job::check_job(job);
       if (status.ok()) {
-        const Summary s = simulate_coded(job);
+        const record::Summary s = simulate_coded(job);
         EXPECT_TRUE(s.finished);
         EXPECT_GE(s.steps, 20);
         continue;
@@ -54,7 +54,7 @@ TEST(CodecMatrix, WhatIsCarriedTrainsAndWhatIsRefusedSaysWhyAndWhatToSet) {
 std::vector<std::string> table() {
   std::vector<std::string> lines;
   for (const agree::AgreementRow& rule : agree::agreement_table()) {
-    const auto carries = [&](const std::string& codec) { return check_job(matrix_job(rule, codec)).ok(); };
+    const auto carries = [&](const std::string& codec) { return job::check_job(matrix_job(rule, codec)).ok(); };
     const bool values = carries("topk");
     for (const codec::CodecRow& row : codec::codec_table())
       EXPECT_EQ(carries(row.name), values) << rule.name << " " << row.name;

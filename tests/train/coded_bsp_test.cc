@@ -11,8 +11,8 @@
 namespace trireme::train::testing {
 namespace {
 
-Job coded_job(const std::string& codec, const std::string& reducer = "gather") {
-  Job job = tiny_job();
+job::Job coded_job(const std::string& codec, const std::string& reducer = "gather") {
+  job::Job job = tiny_job();
   job.train.logical_shards = 4;
   job.parallel.codec = codec;
   job.parallel.codec_least = 16;  // the model is tiny
@@ -34,14 +34,14 @@ class CodedBsp : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CodedBsp, GivesTheSameBitsForAnyNumberOfWorkers) {
   for (const char* reducer : {"gather", "split", "sparse", "doubling"}) {
-    Job job = coded_job(GetParam(), reducer);
+    job::Job job = coded_job(GetParam(), reducer);
     VirtualRuns runs;
-    const Summary one = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    const record::Summary one = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     ASSERT_EQ(one.parameters_sha256.size(), 64U);
     for (const int workers : {2, 3, 4}) {
       job.parallel.workers = workers;
       job.parallel.overlap = workers == 3 ? "none" : "full";
-      const Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+      const record::Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
       EXPECT_EQ(got.parameters_sha256, one.parameters_sha256) << reducer << " " << workers;
       EXPECT_EQ(got.codec, GetParam());
     }
@@ -50,13 +50,13 @@ TEST_P(CodedBsp, GivesTheSameBitsForAnyNumberOfWorkers) {
 
 TEST_P(CodedBsp, GoesOnWithItsResidualsOnOtherWorkers) {
   for (const char* reducer : {"gather", "split"}) {
-    Job job = coded_job(GetParam(), reducer);
+    job::Job job = coded_job(GetParam(), reducer);
     VirtualRuns alone, disturbed;
-    const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+    const record::Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
     job.parallel.workers = 3;
     EXPECT_FALSE(disturbed.train(job, tiny_pictures(40, 10), {.stop_at = 3}).summary().finished);
     job.parallel.workers = 2;
-    const Summary rest = disturbed.train(job, tiny_pictures(40, 10)).summary();
+    const record::Summary rest = disturbed.train(job, tiny_pictures(40, 10)).summary();
     EXPECT_TRUE(rest.finished);
     EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << reducer;
     EXPECT_EQ(disturbed.metrics(), alone.metrics());
@@ -65,7 +65,7 @@ TEST_P(CodedBsp, GoesOnWithItsResidualsOnOtherWorkers) {
 
 TEST_P(CodedBsp, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
   for (const char* reducer : {"gather", "split", "sparse", "doubling"}) {
-    Job job = coded_by_class("bsp", GetParam());
+    job::Job job = coded_by_class("bsp", GetParam());
     job.parallel.reducer = reducer;
     EXPECT_GE(simulate_coded(job).test_accuracy, 0.9) << reducer;
   }
@@ -76,38 +76,38 @@ INSTANTIATE_TEST_SUITE_P(Codecs, CodedBsp, ::testing::ValuesIn(codec_names()),
 
 // An exact codec sums as no codec does, whichever way the sums are made.
 TEST(CodedBspChoice, ExactEncodingsHaveTheBitsOfTheDenseRun) {
-  Job dense = tiny_job();
+  job::Job dense = tiny_job();
   dense.train.logical_shards = 4;
   dense.parallel.workers = 3;
   VirtualRuns runs;
-  const Summary expected = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary expected = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   for (const char* reducer : {"gather", "split", "sparse", "doubling"}) {
-    Job job = coded_job("nonzero", reducer);
+    job::Job job = coded_job("nonzero", reducer);
     job.parallel.workers = 3;
-    const Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    const record::Summary got = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     EXPECT_EQ(got.parameters_sha256, expected.parameters_sha256) << reducer;
   }
 }
 
 TEST(CodedBspChoice, ThePlanSaysWhatTravelsAndBelievesInFewerSecondsOnASlowLink) {
-  Job job = coded_job("1bit", "auto");
+  job::Job job = coded_job("1bit", "auto");
   job.model.name = "mlp";
   job.parallel.codec_least.reset();
   job.parallel.workers = 4;
   job.parallel.link = "100mbit,50us";
   VirtualRuns runs;
-  const Summary coded = runs.train(job, tiny_pictures(40, 10), {.run_dir = "coded"}).summary();
+  const record::Summary coded = runs.train(job, tiny_pictures(40, 10), {.run_dir = "coded"}).summary();
   const Result<Json> plan = parse_json(runs.read("coded/plan.json"), "plan.json");
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   EXPECT_EQ((*plan)["reducer"], "gather");  // four shards
   EXPECT_EQ((*plan)["buckets"][0]["codec"], "1bit");
   EXPECT_GT((*plan)["buckets"][0]["message_bytes"].get<double>(), 0);
   job.train.logical_shards = 8;
-  const Summary more = runs.train(job, tiny_pictures(40, 10), {.run_dir = "more"}).summary();
+  const record::Summary more = runs.train(job, tiny_pictures(40, 10), {.run_dir = "more"}).summary();
   EXPECT_EQ((*parse_json(runs.read("more/plan.json"), "plan.json"))["reducer"], "split");
   job.train.logical_shards = 4;
   job.parallel.codec = "none";
-  const Summary dense = runs.train(job, tiny_pictures(40, 10), {.run_dir = "dense"}).summary();
+  const record::Summary dense = runs.train(job, tiny_pictures(40, 10), {.run_dir = "dense"}).summary();
   EXPECT_LT(coded.prediction.exchange_seconds, dense.prediction.exchange_seconds);
   EXPECT_GT(more.prediction.exchange_seconds, 0);
 }
@@ -115,7 +115,7 @@ TEST(CodedBspChoice, ThePlanSaysWhatTravelsAndBelievesInFewerSecondsOnASlowLink)
 // Slow links want few bytes, fast ones no work; what is not allowed is not thought of.
 TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
   const auto chosen = [](const char* link, const char* tolerance, Json* plan = nullptr, int shards = 0) {
-    Job job = tiny_job();
+    job::Job job = tiny_job();
     job.model.name = "mlp";
     job.train.logical_shards = shards;
     job.parallel.workers = 4;
@@ -123,7 +123,7 @@ TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
     job.parallel.codec_tolerance = tolerance;
     job.parallel.codec_least = 16;
     VirtualRuns runs({}, *cost::parse_link(link));
-    const Summary s = runs.train(job, tiny_pictures(40, 10)).summary();
+    const record::Summary s = runs.train(job, tiny_pictures(40, 10)).summary();
     const Result<Json> read = parse_json(runs.read("run/plan.json"), "plan.json");
     EXPECT_TRUE(read.ok()) << read.status().to_string();
     if (plan != nullptr) *plan = *read;
@@ -152,22 +152,22 @@ TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
 }
 
 TEST(CodedBspChoice, DenseFirstStepsAreThoseOfTheDenseRun) {
-  Job dense = coded_job("none"), coded = coded_job("topk");
+  job::Job dense = coded_job("none"), coded = coded_job("topk");
   dense.parallel.workers = coded.parallel.workers = 2;
   coded.parallel.codec_dense_steps = 1000;
   VirtualRuns runs;
-  const Summary a = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
-  const Summary b = runs.train(coded, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary a = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary b = runs.train(coded, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
 }
 
 TEST(CodedBspChoice, MomentumCorrectionChangesWhatIsSentAndSurvivesAResume) {
-  Job job = coded_job("topk");
+  job::Job job = coded_job("topk");
   job.train.optimizer.kind = "sgd";
   VirtualRuns plain, alone, disturbed;
-  const Summary without = plain.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary without = plain.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   job.parallel.codec_momentum = 0.9;
-  const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+  const record::Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
   EXPECT_NE(whole.parameters_sha256, without.parameters_sha256);
   job.parallel.workers = 2;
   (void)disturbed.train(job, tiny_pictures(40, 10), {.stop_at = 2}).summary();
@@ -175,10 +175,10 @@ TEST(CodedBspChoice, MomentumCorrectionChangesWhatIsSentAndSurvivesAResume) {
 }
 
 TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
-  const auto expect = [](Job job, const std::string& words) {
-    EXPECT_NE(check_job(job).message().find(words), std::string::npos) << check_job(job).to_string();
+  const auto expect = [](job::Job job, const std::string& words) {
+    EXPECT_NE(job::check_job(job).message().find(words), std::string::npos) << job::check_job(job).to_string();
   };
-  Job job = coded_job("topk");
+  job::Job job = coded_job("topk");
   job.parallel.codec = "topq";
   expect(job, "topk");
   job = coded_job("1bit");
@@ -202,7 +202,7 @@ TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
   job.train.logical_shards = 0;
   expect(job, "train.optimizer.kind = sgd:");
   job = coded_job("none");  // switched off, its keys may stay
-  EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+  EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace trireme::train::testing {
 
-Job coded_by_class(const std::string& rule, const std::string& codec) {
-  Job job = by_class_job(rule, 4);
+job::Job coded_by_class(const std::string& rule, const std::string& codec) {
+  job::Job job = by_class_job(rule, 4);
   job.parallel.codec = codec;
   job.parallel.codec_least = 16;  // the model is tiny
   if (codec != "factors") job.parallel.codec_dense_steps = 0;
@@ -15,16 +15,16 @@ Job coded_by_class(const std::string& rule, const std::string& codec) {
   return job;
 }
 
-Summary simulate_coded(const Job& job, bool phantom) {
-  SimulateOptions options;
+record::Summary simulate_coded(const job::Job& job, bool phantom) {
+  start::SimulateOptions options;
   options.job = job;
   options.machine.cores = 1;
   options.latency_jitter = 4;  // it is not always the same one who is late
   options.phantom = phantom;
-  const SimulateReport report = simulate_training(options, tiny_pictures(400, 80));
+  const start::SimulateReport report = start::simulate_training(options, tiny_pictures(400, 80));
   for (std::size_t r = 0; r < report.ranks.size(); ++r)
     EXPECT_TRUE(report.ranks[r].ok()) << "rank " << r << ": " << report.ranks[r].status().to_string();
-  return report.ranks[0].ok() ? *report.ranks[0] : Summary{};
+  return report.ranks[0].ok() ? *report.ranks[0] : record::Summary{};
 }
 
 }  // namespace trireme::train::testing

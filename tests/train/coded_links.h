@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "trireme/train/job.h"
-#include "trireme/train/simulate.h"
+#include "trireme/job/job.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train::testing {
 
-Job coded_by_class(const std::string& rule, const std::string& codec);
+job::Job coded_by_class(const std::string& rule, const std::string& codec);
 // Rank 0's summary; a rank that fails fails the test.
-Summary simulate_coded(const Job& job, bool phantom = false);
+record::Summary simulate_coded(const job::Job& job, bool phantom = false);
 
 }  // namespace trireme::train::testing

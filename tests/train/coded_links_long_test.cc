@@ -29,7 +29,7 @@ TEST(EveryCodedLink, MayEncodePullsWhereTheErrorIsShorterThanTheChange) {
     for (const codec::CodecRow& codec : codec::codec_table()) {
       if (codec.bound == codec::Bound::kUnbiased) continue;
       SCOPED_TRACE(fmt::format("{} {}", rule.name, codec.name));
-      Job job = coded_by_class(rule.name, codec.name);
+      job::Job job = coded_by_class(rule.name, codec.name);
       job.parallel.codec_pull = true;
       EXPECT_GE(simulate_coded(job).test_accuracy, 0.9);
     }

@@ -14,7 +14,7 @@ TEST(CodedLinks, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
       {"downpour", "topk"}, {"bsp-server", "1bit"}, {"decentralized", "threshold"}, {"ssp-peer", "qsgd"}};
   for (const auto& [rule, codec] : some) {
     SCOPED_TRACE(fmt::format("{} {}", rule, codec));
-    const Summary s = simulate_coded(coded_by_class(rule, codec));
+    const record::Summary s = simulate_coded(coded_by_class(rule, codec));
     EXPECT_TRUE(s.finished);
     EXPECT_GE(s.test_accuracy, 0.9) << to_json(s).dump(1);
   }
@@ -22,7 +22,7 @@ TEST(CodedLinks, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
 
 TEST(CodedLinks, PullsMayBeEncodedToo) {
   for (const char* rule : {"bsp-server", "downpour"}) {
-    Job job = coded_by_class(rule, "topk");
+    job::Job job = coded_by_class(rule, "topk");
     job.parallel.codec_pull = true;
     EXPECT_GE(simulate_coded(job).test_accuracy, 0.9) << rule;
   }
@@ -31,7 +31,7 @@ TEST(CodedLinks, PullsMayBeEncodedToo) {
 // Meetings are dense.
 TEST(CodedLinks, SendFewerBytes) {
   for (const char* rule : {"downpour", "decentralized"}) {
-    Job job = coded_by_class(rule, "threshold");
+    job::Job job = coded_by_class(rule, "threshold");
     job.model.layers[0]["out"] = 2000;
     job.parallel.workers = 2;
     job.parallel.codec_fraction = 0.01;
@@ -55,7 +55,7 @@ TEST(CodedLinks, AWorkerThatIsLostTakesItsResidualsAlong) {
   for (const char* rule : {"downpour", "decentralized"})
     for (const int lost : {1, 2}) {
       SCOPED_TRACE(fmt::format("{} {}", rule, lost));
-      Job job = coded_by_class(rule, "topk");
+      job::Job job = coded_by_class(rule, "topk");
       job.data.partition = "random";
       job.train.steps = 240;
       job.train.eval_steps = job.train.checkpoint_steps = 60;
@@ -68,15 +68,15 @@ TEST(CodedLinks, AWorkerThatIsLostTakesItsResidualsAlong) {
       ASSERT_TRUE(first.ranks[0].ok()) << first.ranks[0].status().to_string();
       EXPECT_FALSE(first.ranks[0]->finished);
       EXPECT_EQ(first.ranks[0]->lost_workers, std::vector<int>{lost});
-      const Summary rest = runs.train(job, tiny_pictures(120, 40)).summary();
+      const record::Summary rest = runs.train(job, tiny_pictures(120, 40)).summary();
       EXPECT_TRUE(rest.finished);
       EXPECT_GE(rest.steps, 240);
       EXPECT_GE(rest.test_accuracy, 0.9);
     }
 }
 
-Job resumed_job(const std::string& rule, const std::string& codec, int workers) {
-  Job job = coded_by_class(rule, codec);
+job::Job resumed_job(const std::string& rule, const std::string& codec, int workers) {
+  job::Job job = coded_by_class(rule, codec);
   job.data.partition = "random";
   job.train.steps = 16;
   job.train.eval_steps = job.train.checkpoint_steps = 4;
@@ -98,16 +98,16 @@ TEST(CodedLinks, ARunThatIsStoppedGoesOnWithItsResiduals) {
                         {"ssp-peer", "threshold", 2, false}};
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("{} {}", c.rule, c.codec));
-    Job job = resumed_job(c.rule, c.codec, c.workers);
+    job::Job job = resumed_job(c.rule, c.codec, c.workers);
     if (c.pulls) job.parallel.codec_pull = true;
     if (std::string_view(c.rule) == "ssp-peer") job.parallel.staleness = 0;
     VirtualRuns alone, disturbed;
-    const Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
+    const record::Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
     EXPECT_TRUE(whole.finished);
-    const Summary half = disturbed.train(job, tiny_pictures(120, 40), {.stop_at = 7}).summary();
+    const record::Summary half = disturbed.train(job, tiny_pictures(120, 40), {.stop_at = 7}).summary();
     EXPECT_FALSE(half.finished);
     EXPECT_LT(half.steps, 16);
-    const Summary rest = disturbed.train(job, tiny_pictures(120, 40)).summary();
+    const record::Summary rest = disturbed.train(job, tiny_pictures(120, 40)).summary();
     EXPECT_TRUE(rest.finished);
     EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256);
     bool has_state = false;
@@ -121,24 +121,24 @@ TEST(CodedLinks, ARunThatIsStoppedGoesOnWithItsResiduals) {
 TEST(CodedAveraging, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
   for (const char* codec : {"topk", "1bit", "fp16"})
     for (const char* reducer : {"gather", "split", "doubling"}) {
-      Job job = coded_by_class("averaging", codec);
+      job::Job job = coded_by_class("averaging", codec);
       job.parallel.period = 2;
       job.parallel.reducer = reducer;
-      const Summary s = simulate_coded(job);
+      const record::Summary s = simulate_coded(job);
       EXPECT_GE(s.test_accuracy, 0.9) << codec << " " << reducer;
       EXPECT_GT(s.rule.value("encoded_bytes", 0.0), 0) << codec;
     }
 }
 
 TEST(CodedAveraging, OfAnExactCodecIsTheMeanAndSendsFewerBytesOtherwise) {
-  Job job = coded_by_class("averaging", "none");
+  job::Job job = coded_by_class("averaging", "none");
   job.parallel.codec_least.reset();
   job.model.layers[0]["out"] = 2000;
   job.parallel.period = 1;
   job.train.steps = job.train.eval_steps = job.train.checkpoint_steps = 60;
-  const Summary dense = simulate_coded(job);
+  const record::Summary dense = simulate_coded(job);
   job.parallel.codec = "nonzero";
-  const Summary exact = simulate_coded(job);
+  const record::Summary exact = simulate_coded(job);
   EXPECT_NEAR(exact.test_loss, dense.test_loss, 1e-3);
   job.parallel.codec = "topk";
   job.parallel.codec_fraction = 0.01;
@@ -148,13 +148,13 @@ TEST(CodedAveraging, OfAnExactCodecIsTheMeanAndSendsFewerBytesOtherwise) {
 
 TEST(CodedAveraging, ARunThatIsStoppedGoesOnWithItsResiduals) {
   for (const char* outer : {"average", "nesterov"}) {
-    Job job = resumed_job("averaging", "topk", 2);
+    job::Job job = resumed_job("averaging", "topk", 2);
     job.parallel.period = 2;
     job.parallel.outer = outer;
     VirtualRuns alone, disturbed;
-    const Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
+    const record::Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
     EXPECT_FALSE(disturbed.train(job, tiny_pictures(120, 40), {.stop_at = 7}).summary().finished);
-    const Summary rest = disturbed.train(job, tiny_pictures(120, 40)).summary();
+    const record::Summary rest = disturbed.train(job, tiny_pictures(120, 40)).summary();
     EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << outer;
   }
 }
@@ -164,41 +164,41 @@ TEST(CodedPeriods, EasgdAndConservativeComeToAModelThatKnowsAllAndGoOnAfterAStop
   for (const char* rule : {"easgd", "conservative"})
     for (const char* codec : {"topk", "1bit", "qsgd"}) {
       SCOPED_TRACE(fmt::format("{} {}", rule, codec));
-      Job job = coded_by_class(rule, codec);
+      job::Job job = coded_by_class(rule, codec);
       job.parallel.period = 2;
       job.train.steps = 300;
-      const Summary s = simulate_coded(job);
+      const record::Summary s = simulate_coded(job);
       EXPECT_GE(s.test_accuracy, 0.9);
       EXPECT_GT(s.rule.value("encoded_bytes", 0.0), 0);
-      Job stopped = resumed_job(rule, codec, 2);
+      job::Job stopped = resumed_job(rule, codec, 2);
       stopped.parallel.period = 2;
       VirtualRuns alone, disturbed;
-      const Summary whole = alone.train(stopped, tiny_pictures(120, 40)).summary();
+      const record::Summary whole = alone.train(stopped, tiny_pictures(120, 40)).summary();
       EXPECT_FALSE(disturbed.train(stopped, tiny_pictures(120, 40), {.stop_at = 7}).summary().finished);
-      const Summary rest = disturbed.train(stopped, tiny_pictures(120, 40)).summary();
+      const record::Summary rest = disturbed.train(stopped, tiny_pictures(120, 40)).summary();
       EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256);
     }
 }
 
 TEST(CodedPeriods, EasgdWithAnExactCodecIsEasgd) {
-  Job job = coded_by_class("easgd", "none");
+  job::Job job = coded_by_class("easgd", "none");
   job.parallel.codec_least.reset();
   job.parallel.period = 2;
-  const Summary dense = simulate_coded(job);
+  const record::Summary dense = simulate_coded(job);
   job.parallel.codec = "nonzero";
   job.parallel.codec_least = 16;
   EXPECT_NEAR(simulate_coded(job).test_loss, dense.test_loss, 1e-3);
 }
 
 TEST(CodedPeriods, EasgdRefusesWhatWouldCountTwice) {
-  Job job = coded_by_class("easgd", "topk");
+  job::Job job = coded_by_class("easgd", "topk");
   job.train.epochs = 1;
-  EXPECT_TRUE(check_job(job).ok()) << check_job(job).message();
+  EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).message();
   job.parallel.reducer = "split";
-  EXPECT_NE(check_job(job).message().find("counted twice"), std::string::npos) << check_job(job).message();
+  EXPECT_NE(job::check_job(job).message().find("counted twice"), std::string::npos) << job::check_job(job).message();
   job.parallel.reducer = "auto";
   job.parallel.codec_feedback = false;
-  EXPECT_NE(check_job(job).message().find("part of the next difference"), std::string::npos);
+  EXPECT_NE(job::check_job(job).message().find("part of the next difference"), std::string::npos);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ using runtime::DiskFault;
 using runtime::FaultSpec;
 
 // Of everything that a checkpoint holds: weights, moments, running statistics.
-Job crash_job(int workers = 1) {
-  Job job = tiny_job();
+job::Job crash_job(int workers = 1) {
+  job::Job job = tiny_job();
   job.model.layers = *parse_json(R"([{"kind": "conv2d", "out": 2, "window": 4},
                                      {"kind": "batch_norm", "activation": "relu"}, {"kind": "classifier"}])",
                                  "layers");
@@ -48,7 +48,7 @@ class TrainCrash : public ::testing::Test {
     // Of a finished run there is only the summary to give: rank 0 does not meet others for that.
     const Result<Json> before = parse_json(runs.read("run/summary.json"), "summary.json");
     if (before.ok() && before->value("finished", false)) workers = 1;
-    const Summary end = runs.train(crash_job(workers), data_).summary();
+    const record::Summary end = runs.train(crash_job(workers), data_).summary();
     EXPECT_EQ(end.parameters_sha256, expected_.parameters_sha256);
     EXPECT_EQ(end.steps, 5);
     EXPECT_TRUE(end.finished);
@@ -61,7 +61,7 @@ class TrainCrash : public ::testing::Test {
   }
 
   std::shared_ptr<const data::Dataset> data_;
-  Summary expected_;
+  record::Summary expected_;
   std::vector<Json> lines_;
 };
 

@@ -1,5 +1,5 @@
 // Gradients that travel as factors: fewer bytes, the same bits.
-#include "trireme/train/factors.h"
+#include "trireme/prepare/factors.h"
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ using testing::tiny_pictures;
 using testing::VirtualRuns;
 
 // Of its three layers the first two are worth it with up to four workers, the classifier never.
-Job factored_job(int workers, const char* codec = "factors") {
-  Job job = tiny_job();
+job::Job factored_job(int workers, const char* codec = "factors") {
+  job::Job job = tiny_job();
   Json layers = Json::array();
   layers.push_back({{"kind", "conv2d"}, {"out", 2}, {"window", 3}, {"activation", "relu"}});
   for (int i = 0; i < 2; ++i) layers.push_back({{"kind", "dense"}, {"out", 64}, {"activation", "relu"}});
@@ -34,7 +34,7 @@ Job factored_job(int workers, const char* codec = "factors") {
   return job;
 }
 
-Summary run_virtual(const Job& job, const std::shared_ptr<const data::Dataset>& data) {
+record::Summary run_virtual(const job::Job& job, const std::shared_ptr<const data::Dataset>& data) {
   VirtualRuns runs;
   return runs.train(job, data, {.run_dir = ""}).summary();
 }
@@ -47,7 +47,7 @@ TEST(Factors, GiveTheBitsOfGradientsForAnyNumberOfWorkersAndAnyOverlap) {
   ASSERT_EQ(expected.size(), 64U);
   for (const char* overlap : {"none", "buckets", "full"})
     for (int workers = 1; workers <= 4; ++workers) {
-      Job job = factored_job(workers);
+      job::Job job = factored_job(workers);
       job.parallel.overlap = overlap;
       EXPECT_EQ(hash_virtual(job, data), expected) << overlap << ", " << workers << " workers";
     }
@@ -56,7 +56,7 @@ TEST(Factors, GiveTheBitsOfGradientsForAnyNumberOfWorkersAndAnyOverlap) {
 TEST(Factors, GiveTheBitsOfGradientsWhereEveryWorkerHasOneShard) {
   const auto data = tiny_pictures(40, 10, 8);
   for (int workers = 2; workers <= 4; ++workers) {
-    Job dense = factored_job(workers, "none"), factors = factored_job(workers);
+    job::Job dense = factored_job(workers, "none"), factors = factored_job(workers);
     dense.train.logical_shards = factors.train.logical_shards = 0;
     EXPECT_EQ(hash_virtual(factors, data), hash_virtual(dense, data)) << workers << " workers";
   }
@@ -66,7 +66,7 @@ TEST(Factors, GiveTheBitsOfGradientsWhereEveryWorkerHasOneShard) {
 TEST(Factors, AreAddedAlongTheTreeForAnyNumberOfShards) {
   const auto data = tiny_pictures(84, 4);
   for (const int shards : {3, 5, 6, 7, 11, 13, 21}) {
-    Job dense = factored_job(3, "none"), factors = factored_job(3);
+    job::Job dense = factored_job(3, "none"), factors = factored_job(3);
     dense.train.batch = factors.train.batch = 21;
     dense.train.logical_shards = factors.train.logical_shards = shards;
     dense.train.steps = factors.train.steps = 4;
@@ -77,7 +77,7 @@ TEST(Factors, AreAddedAlongTheTreeForAnyNumberOfShards) {
 TEST(Factors, GiveTheSameBitsOnThreadsAndOnJitteryLinks) {
   const auto data = tiny_pictures(40, 10, 8);
   const std::string expected = hash_virtual(factored_job(1, "none"), data);
-  Job job = factored_job(3);
+  job::Job job = factored_job(3);
   job.parallel.overlap = "full";
   EXPECT_EQ(hash_in_process(job, data), expected);
   for (std::uint64_t seed = 2; seed < 6; ++seed) EXPECT_EQ(hash_virtual(job, data, seed), expected) << seed;
@@ -85,7 +85,7 @@ TEST(Factors, GiveTheSameBitsOnThreadsAndOnJitteryLinks) {
 
 TEST(Factors, GoTogetherWithClippingAndSkippedSteps) {
   const auto data = tiny_pictures(40, 10, 8);
-  const auto with = [](Job job) {
+  const auto with = [](job::Job job) {
     job.train.optimizer.clip_norm = 0.5;
     job.train.nan = "skip";
     return job;
@@ -98,21 +98,21 @@ TEST(Factors, GoTogetherWithClippingAndSkippedSteps) {
 // What is left for the last bucket are the metrics.
 TEST(Factors, MayBeAllThatTravels) {
   const auto data = tiny_pictures(40, 10);
-  Job dense = factored_job(1, "none");
+  job::Job dense = factored_job(1, "none");
   dense.model.layers = *parse_json(
       R"([{"kind": "dense", "out": 64, "bias": false, "activation": "relu"}, {"kind": "classifier", "bias": false}])",
       "layers");
   dense.train.batch = 4;
-  Job factors = dense;
+  job::Job factors = dense;
   factors.parallel.codec = "factors";
   factors.parallel.workers = 2;
   for (const char* overlap : {"none", "full"}) {
     factors.parallel.overlap = overlap;
     EXPECT_EQ(hash_virtual(factors, data), hash_virtual(dense, data)) << overlap;
   }
-  PrepareOptions options;
+  prepare::PrepareOptions options;
   options.world = 2;
-  const auto prepared = prepare(factors, tiny_input(), options);
+  const auto prepared = prepare::prepare(factors, tiny_input(), options);
   ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
   EXPECT_TRUE((*prepared)->plan.buckets.back().parameters.empty());
 }
@@ -121,30 +121,30 @@ TEST(Factors, OfTheRecipeAreThoseOfItsFullyConnectedLayers) {
   const char* root = std::getenv("TRIREME_SOURCE_DIR");
   std::ifstream in(std::string(root != nullptr ? root : ".") + "/recipes/poseidon.toml");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  Result<Job> job = parse_job(text, "poseidon.toml");
+  Result<job::Job> job = job::parse_job(text, "poseidon.toml");
   ASSERT_TRUE(job.ok()) << job.status().to_string();
   job->train.steps = 2;
   job->train.batch = 16;
   VirtualRuns runs;
   const auto data = testing::few_digits(64, 16);
-  const Summary s = runs.train(*job, data).summary();
-  Job dense = *job;
+  const record::Summary s = runs.train(*job, data).summary();
+  job::Job dense = *job;
   dense.parallel.codec = "none";
-  const Summary expected = runs.train(dense, data, {.run_dir = "dense"}).summary();
+  const record::Summary expected = runs.train(dense, data, {.run_dir = "dense"}).summary();
   EXPECT_EQ(s.codec, "factors");
   EXPECT_EQ(s.workers, 4);
   EXPECT_EQ(s.parameters_sha256, expected.parameters_sha256);
   EXPECT_LT(s.bytes_sent_per_step, 0.5 * expected.bytes_sent_per_step);
   EXPECT_LT(s.bytes_sent_per_step, 0.5 * s.bytes_dense_per_step);
   const plan::Plan plan = *plan::plan_from_json(*parse_json(runs.read("run/plan.json"), "plan.json"));
-  const std::vector<std::string> factored = factored_parameters(plan);
+  const std::vector<std::string> factored = prepare::factored_parameters(plan);
   EXPECT_FALSE(factored.empty());
   EXPECT_EQ(s.rule["factored"], Json(factored));
   for (const std::string& name : factored) EXPECT_EQ(name.find("conv"), std::string::npos) << name;
 }
 
 TEST(Factors, GoWhereTheirShardsGo) {
-  SimulateOptions options;
+  start::SimulateOptions options;
   options.job = factored_job(2);
   options.job.train.logical_shards = 8;
   options.job.train.batch = 16;
@@ -154,8 +154,8 @@ TEST(Factors, GoWhereTheirShardsGo) {
   options.cluster.topology = cost::Topology::single_switch(2, options.machine, options.link);
   options.cluster.topology.machines[1].speed = 0.2;
   const auto data = tiny_pictures(64, 4);
-  const SimulateReport uneven = simulate_training(options, data);
-  Job dense = options.job;
+  const start::SimulateReport uneven = start::simulate_training(options, data);
+  job::Job dense = options.job;
   dense.parallel.codec = "none";
   dense.parallel.workers = 1;
   const std::string expected = hash_virtual(dense, data);
@@ -176,19 +176,19 @@ TEST(Factors, OfARunThatIsTakenUpAgainByOtherWorkersGiveTheSameBits) {
     EXPECT_FALSE(runs.train(factored_job(workers), data, {.stop_at = stop_at}).summary().finished);
     const Result<Json> json = parse_json(runs.read("run/plan.json"), "plan.json");
     ASSERT_TRUE(json.ok());
-    EXPECT_EQ(factored_parameters(*plan::plan_from_json(*json)).size(), 2U) << "the plan says which";
+    EXPECT_EQ(prepare::factored_parameters(*plan::plan_from_json(*json)).size(), 2U) << "the plan says which";
     workers = 1 + workers % 3;
     EXPECT_EQ(runs.train(factored_job(workers), data).summary().parameters_sha256, expected);
-    EXPECT_EQ(factored_parameters(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), ""))).size(),
+    EXPECT_EQ(prepare::factored_parameters(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), ""))).size(),
               2U);
   }
 }
 
 TEST(Factors, AreFewerBytesWhichTheSummaryShows) {
   const auto data = tiny_pictures(40, 4);
-  Job dense = factored_job(2, "none"), factors = factored_job(2);
+  job::Job dense = factored_job(2, "none"), factors = factored_job(2);
   dense.train.eval_steps = factors.train.eval_steps = 100;
-  const Summary before = run_virtual(dense, data), after = run_virtual(factors, data);
+  const record::Summary before = run_virtual(dense, data), after = run_virtual(factors, data);
   EXPECT_EQ(before.codec, "none");
   EXPECT_EQ(after.codec, "factors");
   EXPECT_EQ(after.parameters_sha256, before.parameters_sha256);
@@ -197,18 +197,18 @@ TEST(Factors, AreFewerBytesWhichTheSummaryShows) {
 }
 
 TEST(Factors, AreChosenByTheirBytes) {
-  PrepareOptions options;
-  const auto chosen = [&](const Job& job) {
+  prepare::PrepareOptions options;
+  const auto chosen = [&](const job::Job& job) {
     options.world = static_cast<int>(job.parallel.workers);
-    const auto prepared = prepare(job, tiny_input(), options);
+    const auto prepared = prepare::prepare(job, tiny_input(), options);
     EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
-    return prepared.ok() ? factored_parameters((*prepared)->plan) : std::vector<std::string>{"?"};
+    return prepared.ok() ? prepare::factored_parameters((*prepared)->plan) : std::vector<std::string>{"?"};
   };
   const auto first_two = chosen(factored_job(2));
   ASSERT_EQ(first_two.size(), 2U);
   EXPECT_TRUE(chosen(factored_job(1)).empty()) << "nobody to send to";
   EXPECT_TRUE(chosen(factored_job(2, "none")).empty());
-  Job large = factored_job(2);
+  job::Job large = factored_job(2);
   large.train.batch = 1200;
   EXPECT_TRUE(chosen(large).empty()) << "the factors of many samples are larger than the product";
   EXPECT_TRUE(plan::factors_pay(99, 100, 2));
@@ -218,7 +218,7 @@ TEST(Factors, AreChosenByTheirBytes) {
 }
 
 TEST(Factors, AreForeseenByThePlan) {
-  SimulateOptions options;
+  start::SimulateOptions options;
   options.machine.flops_per_second_per_core = 2e8;
   options.machine.op_overhead_ns = 0;
   options.link.bytes_per_second = 1.25e6;
@@ -230,7 +230,7 @@ TEST(Factors, AreForeseenByThePlan) {
       options.job = factored_job(2, factors == 1 ? "factors" : "none");
       options.job.train.eval_steps = options.job.train.checkpoint_steps = 100;
       options.job.train.steps = more == 0 ? 4 : 12;
-      const SimulateReport report = simulate_training(options, tiny_pictures(40, 4));
+      const start::SimulateReport report = start::simulate_training(options, tiny_pictures(40, 4));
       ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
       ended[more] = to_seconds(report.ended_at[0]);
       predicted[factors] = report.ranks[0]->predicted_step_seconds;
@@ -243,32 +243,32 @@ TEST(Factors, AreForeseenByThePlan) {
 
 TEST(Factors, AreRefusedWhereTheyCannotBe) {
   const auto refused = [](auto change, const char* fix) {
-    Job job = factored_job(2);
+    job::Job job = factored_job(2);
     change(job);
-    const Status status = check_job(job);
+    const Status status = job::check_job(job);
     EXPECT_EQ(status.code(), Code::kInvalid) << fix;
     EXPECT_NE(status.message().find(fix), std::string::npos) << status.message();
   };
-  EXPECT_TRUE(check_job(factored_job(2)).ok()) << check_job(factored_job(2)).to_string();
-  refused([](Job& j) { j.parallel.agreement = "gossip"; }, "parallel.agreement = \"bsp\"");
-  refused([](Job& j) { j.train.optimizer.max_batch_multiplier = 2; }, "max_batch_multiplier = 1");
-  refused([](Job& j) { j.train.precision = "bf16"; }, "train.precision = \"f32\"");
-  refused([](Job& j) { j.parallel.weights = "shared"; }, "use auto");
-  refused([](Job& j) { j.parallel.codec_feedback = true; },
+  EXPECT_TRUE(job::check_job(factored_job(2)).ok()) << job::check_job(factored_job(2)).to_string();
+  refused([](job::Job& j) { j.parallel.agreement = "gossip"; }, "parallel.agreement = \"bsp\"");
+  refused([](job::Job& j) { j.train.optimizer.max_batch_multiplier = 2; }, "max_batch_multiplier = 1");
+  refused([](job::Job& j) { j.train.precision = "bf16"; }, "train.precision = \"f32\"");
+  refused([](job::Job& j) { j.parallel.weights = "shared"; }, "use auto");
+  refused([](job::Job& j) { j.parallel.codec_feedback = true; },
           "it not to be set with parallel.codec = \"factors\"");
 }
 
 TEST(Factors, OfAPlanThatDoesNotFitTheModelAreRefused) {
-  PrepareOptions options;
+  prepare::PrepareOptions options;
   options.world = 2;
-  const auto prepared = prepare(factored_job(2), tiny_input(), options);
+  const auto prepared = prepare::prepare(factored_job(2), tiny_input(), options);
   ASSERT_TRUE(prepared.ok());
   const auto with = [&](auto change) {
     plan::Plan plan = (*prepared)->plan;
     for (plan::Bucket& b : plan.buckets)
       if (b.codec == plan::kFactors) change(b);
     options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-    return prepare(factored_job(2), tiny_input(), options).status();
+    return prepare::prepare(factored_job(2), tiny_input(), options).status();
   };
   EXPECT_TRUE(with([](plan::Bucket&) {}).ok());
   EXPECT_EQ(with([](plan::Bucket& b) { b.factor_elems /= 4; }).code(), Code::kCorrupt);

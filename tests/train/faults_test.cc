@@ -33,8 +33,8 @@ Injected draw_fault(std::uint64_t seed) {
   return in;
 }
 
-SimulateReport run_with(const Injected& in, std::uint64_t seed) {
-  SimulateOptions options;
+start::SimulateReport run_with(const Injected& in, std::uint64_t seed) {
+  start::SimulateOptions options;
   options.job = testing::small_job("linear", 8, kWorld);
   options.job.train.logical_shards = 0;
   options.phantom = true;
@@ -42,10 +42,10 @@ SimulateReport run_with(const Injected& in, std::uint64_t seed) {
   options.latency_jitter = 0.5;
   options.faults = {in.fault};
   options.time_limit = 60 * kSecond;
-  return simulate_training(options, nullptr);
+  return start::simulate_training(options, nullptr);
 }
 
-void expect_one_verdict(const Injected& in, const SimulateReport& report, std::uint64_t seed) {
+void expect_one_verdict(const Injected& in, const start::SimulateReport& report, std::uint64_t seed) {
   const int culprit = in.fault.runtime;
   const bool gone = in.fault.kind == FaultSpec::Kind::kKill || in.fault.kind == FaultSpec::Kind::kPause;
   for (int r = 0; r < kWorld; ++r) {
@@ -68,7 +68,7 @@ void expect_one_verdict(const Injected& in, const SimulateReport& report, std::u
 TEST(TrainFaults, EveryOtherRankNamesTheCulpritInTimeFromAThousandSeeds) {
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     const Injected in = draw_fault(seed);
-    const SimulateReport report = run_with(in, seed);
+    const start::SimulateReport report = run_with(in, seed);
     expect_one_verdict(in, report, seed);
     if (seed % 50 == 0) {
       EXPECT_EQ(run_with(in, seed).world.trace_hash, report.world.trace_hash) << seed;
@@ -81,7 +81,7 @@ TEST(TrainFaults, EveryOtherRankNamesTheCulpritInTimeFromAThousandSeeds) {
 TEST(TrainFaults, WithoutAFaultTheSameRunEndsWell) {
   Injected none = draw_fault(1);
   none.fault.index = 100000;  // never reached
-  const SimulateReport report = run_with(none, 1);
+  const start::SimulateReport report = run_with(none, 1);
   for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   EXPECT_LT(report.world.end_time, 100 * kMilli);
 }

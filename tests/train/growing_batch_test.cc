@@ -8,8 +8,8 @@ namespace trireme::train::testing {
 namespace {
 
 // Two batches in every step, from the first on.
-Job doubled(std::int64_t batch) {
-  Job job = tiny_job();
+job::Job doubled(std::int64_t batch) {
+  job::Job job = tiny_job();
   job.train.batch = batch;
   job.train.steps = 12;
   job.train.optimizer.schedule = "step";
@@ -20,8 +20,8 @@ Job doubled(std::int64_t batch) {
   return job;
 }
 
-Job plain(std::int64_t batch) {
-  Job job = tiny_job();
+job::Job plain(std::int64_t batch) {
+  job::Job job = tiny_job();
   job.train.batch = batch;
   job.train.steps = 6;
   job.train.optimizer.schedule = "constant";
@@ -33,7 +33,7 @@ TEST(GrowingBatch, SeveralBatchesInOneStepAreOneBatchOfTheirSize) {
   const auto data = tiny_pictures(48, 10);
   VirtualRuns runs;
   for (const int workers : {1, 3}) {
-    Job grown = doubled(12), whole = plain(24);
+    job::Job grown = doubled(12), whole = plain(24);
     grown.parallel.workers = whole.parallel.workers = workers;
     grown.train.optimizer.clip_norm = whole.train.optimizer.clip_norm = workers == 3 ? 0.3 : 0;
     const RunOutcome a = runs.train(grown, data, {.run_dir = ""}),

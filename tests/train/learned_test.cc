@@ -1,5 +1,5 @@
 // The verdict on a run: what counts as learned, what does not, and which key is named.
-#include "trireme/train/learned.h"
+#include "trireme/record/learned.h"
 
 #include <gtest/gtest.h>
 
@@ -7,21 +7,21 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
 namespace {
 
-LossTrend losses_from(double first, double last, int steps = 100) {
-  LossTrend trend;
+record::LossTrend losses_from(double first, double last, int steps = 100) {
+  record::LossTrend trend;
   for (int i = 0; i < steps; ++i) trend.add(first + (last - first) * i / (steps - 1));
   return trend;
 }
 
 // A good run of 100 steps on ten classes.
-RunFacts good_run(int steps = 100) {
-  RunFacts f;
+record::RunFacts good_run(int steps = 100) {
+  record::RunFacts f;
   f.losses = losses_from(2.3, 0.2, steps);
   f.steps = steps;
   f.num_test = 1000;
@@ -32,15 +32,15 @@ RunFacts good_run(int steps = 100) {
   return f;
 }
 
-RunFacts guessing_run(int steps = 1000) {
-  RunFacts f = good_run(steps);
+record::RunFacts guessing_run(int steps = 1000) {
+  record::RunFacts f = good_run(steps);
   f.losses = losses_from(2.3, 2.31, steps);
   f.test_accuracy = f.train_accuracy = 0.1;
   return f;
 }
 
-TEST(LossTrend, ComparesAQuarterOfTheRunAtBothEndsAndAtMostSixteenSteps) {
-  LossTrend trend;
+TEST(record::LossTrend, ComparesAQuarterOfTheRunAtBothEndsAndAtMostSixteenSteps) {
+  record::LossTrend trend;
   EXPECT_EQ(trend.first(), 0);
   for (int i = 1; i <= 8; ++i) trend.add(i);
   EXPECT_EQ(trend.first(), 1.5);
@@ -51,8 +51,8 @@ TEST(LossTrend, ComparesAQuarterOfTheRunAtBothEndsAndAtMostSixteenSteps) {
   EXPECT_EQ(trend.last(), 992.5);
 }
 
-TEST(LossTrend, WhatIsNotFiniteCountsAsAVeryLargeLoss) {
-  LossTrend trend;
+TEST(record::LossTrend, WhatIsNotFiniteCountsAsAVeryLargeLoss) {
+  record::LossTrend trend;
   trend.add(1);
   trend.add(std::nan(""));
   trend.add(INFINITY);
@@ -60,135 +60,135 @@ TEST(LossTrend, WhatIsNotFiniteCountsAsAVeryLargeLoss) {
   EXPECT_TRUE(std::isfinite(trend.last()));
 }
 
-TEST(LossTrend, GoesThroughJsonAndGoesOn) {
-  LossTrend whole, half;
+TEST(record::LossTrend, GoesThroughJsonAndGoesOn) {
+  record::LossTrend whole, half;
   for (int i = 0; i < 50; ++i) whole.add(1.0 / (3 + i));
   for (int i = 0; i < 20; ++i) half.add(1.0 / (3 + i));
-  Result<LossTrend> read = LossTrend::from_json(*parse_json(half.to_json().dump(), "t"));
+  Result<record::LossTrend> read = record::LossTrend::from_json(*parse_json(half.to_json().dump(), "t"));
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   for (int i = 20; i < 50; ++i) read->add(1.0 / (3 + i));
   EXPECT_EQ(read->to_json(), whole.to_json());
   Json broken = half.to_json();
   broken["first"] = std::vector<double>(17, 1.0);
-  EXPECT_EQ(LossTrend::from_json(broken).status().code(), Code::kCorrupt);
+  EXPECT_EQ(record::LossTrend::from_json(broken).status().code(), Code::kCorrupt);
 }
 
 TEST(Learned, AGoodRunHasLearned) {
-  const Verdict v = judge(good_run());
+  const record::Verdict v = record::judge(good_run());
   EXPECT_EQ(v.learned, true);
   EXPECT_EQ(v.reason + v.key + v.advice, "");
 }
 
 TEST(Learned, AFewStepsTellNothing) {
   for (const int steps : {0, 1, 3, 9}) {
-    RunFacts f = guessing_run(10);
-    f.losses = LossTrend();
+    record::RunFacts f = guessing_run(10);
+    f.losses = record::LossTrend();
     for (int i = 0; i < steps; ++i) f.losses.add(2.3 + i);
     f.steps = steps;
-    EXPECT_EQ(judge(f).learned, std::nullopt) << steps;
+    EXPECT_EQ(record::judge(f).learned, std::nullopt) << steps;
   }
 }
 
 TEST(Learned, TheAccuracyOfGuessingIsNotLearned) {
-  RunFacts f = guessing_run();
+  record::RunFacts f = guessing_run();
   f.losses = losses_from(2.4, 2.302, 1000);  // better, by a bias
-  const Verdict v = judge(f);
+  const record::Verdict v = record::judge(f);
   EXPECT_EQ(v.learned, false);
   EXPECT_EQ(v.reason,
             "the test accuracy of 10.00 % is that of guessing (10 classes; the most frequent one alone gives "
             "11.00 %)");
   EXPECT_EQ(v.key, "train.optimizer.lr");
   f.test_accuracy = 0.12;  // within the spread of 1,000 draws
-  EXPECT_EQ(judge(f).learned, false);
+  EXPECT_EQ(record::judge(f).learned, false);
   f.test_accuracy = 0.2;
-  EXPECT_EQ(judge(f).learned, true);
+  EXPECT_EQ(record::judge(f).learned, true);
 }
 
 TEST(Learned, TheMostFrequentClassAloneIsGuessing) {
-  RunFacts f = good_run();
+  record::RunFacts f = good_run();
   f.num_classes = 2;
   f.chance = 0.9;
   f.test_accuracy = 0.9;
-  EXPECT_EQ(judge(f).learned, false);
+  EXPECT_EQ(record::judge(f).learned, false);
   f.test_accuracy = 0.97;
-  EXPECT_EQ(judge(f).learned, true);
+  EXPECT_EQ(record::judge(f).learned, true);
 }
 
 TEST(Learned, OfFewTestSamplesOnlyTheChanceItselfIsGuessing) {
-  RunFacts f = good_run();
+  record::RunFacts f = good_run();
   f.num_test = 15;
   f.num_classes = 3;
   f.chance = 0.4;
   f.test_accuracy = 0.47;
-  EXPECT_EQ(judge(f).learned, true);
+  EXPECT_EQ(record::judge(f).learned, true);
   f.test_accuracy = 0.4;
-  EXPECT_EQ(judge(f).learned, false);
+  EXPECT_EQ(record::judge(f).learned, false);
 }
 
 TEST(Learned, WhereAccuracyTellsNothingTheLossDecides) {
-  RunFacts one_class = good_run();
+  record::RunFacts one_class = good_run();
   one_class.num_classes = 1;
   one_class.chance = one_class.test_accuracy = 1;
-  RunFacts untested = good_run();
+  record::RunFacts untested = good_run();
   untested.num_test = 0;
   untested.test_accuracy = untested.chance = 0;
-  RunFacts text = good_run();
+  record::RunFacts text = good_run();
   text.task = model::ModelTask::kLanguage;
   text.test_accuracy = 0.05;
-  for (RunFacts f : {one_class, untested, text}) {
-    EXPECT_EQ(judge(f).learned, true);
+  for (record::RunFacts f : {one_class, untested, text}) {
+    EXPECT_EQ(record::judge(f).learned, true);
     f.losses = losses_from(2.3, 2.4);
-    const Verdict v = judge(f);
+    const record::Verdict v = record::judge(f);
     EXPECT_EQ(v.learned, false);
     EXPECT_TRUE(v.reason.starts_with("the loss at the end (")) << v.reason;
     EXPECT_TRUE(v.reason.ends_with("is no better than at the start (2.308)")) << v.reason;
   }
   one_class.losses = losses_from(0, 0);
-  EXPECT_EQ(judge(one_class).key, "data.path");
+  EXPECT_EQ(record::judge(one_class).key, "data.path");
 }
 
 TEST(Learned, WeightsThatWereTrainedBeforeNeedNotGetBetter) {
-  RunFacts f = good_run();
+  record::RunFacts f = good_run();
   f.starts_trained = true;
   f.losses = losses_from(0.2, 0.21);
-  EXPECT_EQ(judge(f).learned, true);
+  EXPECT_EQ(record::judge(f).learned, true);
   f.losses = losses_from(0.2, 3);
-  EXPECT_EQ(judge(f).learned, false);
+  EXPECT_EQ(record::judge(f).learned, false);
 }
 
 TEST(Learned, ARunThatDoesNotKnowItsFirstLossesIsJudgedByAccuracyAlone) {
-  RunFacts f = good_run();
+  record::RunFacts f = good_run();
   f.losses = losses_from(0.2, 0.21, 40);  // of the last 40 of 100 steps
-  EXPECT_EQ(judge(f).learned, true);
+  EXPECT_EQ(record::judge(f).learned, true);
   f.test_accuracy = 0.1;
-  EXPECT_EQ(judge(f).learned, false);
+  EXPECT_EQ(record::judge(f).learned, false);
 }
 
 TEST(Learned, ARunThatSkippedMostStepsIsToldSo) {
-  RunFacts f = good_run(20);
+  record::RunFacts f = good_run(20);
   f.losses = losses_from(2.3, 2.2, 2);
   f.skipped = 18;
-  Verdict v = judge(f);
+  record::Verdict v = record::judge(f);
   EXPECT_EQ(v.learned, false);
   EXPECT_EQ(v.reason, "18 of 20 steps were skipped because the loss or a gradient was not finite");
   EXPECT_EQ(v.key, "train.optimizer.lr");
   EXPECT_EQ(v.advice, "try a smaller train.optimizer.lr than 0.1");
   f.precision = "f16";
-  EXPECT_EQ(judge(f).key, "train.precision");
+  EXPECT_EQ(record::judge(f).key, "train.precision");
 }
 
 TEST(Learned, TheMostParticularCauseIsNamed) {
   const auto key_of = [](auto change) {
-    RunFacts f = guessing_run();
+    record::RunFacts f = guessing_run();
     change(f);
-    const Verdict v = judge(f);
+    const record::Verdict v = record::judge(f);
     EXPECT_EQ(v.learned, false);
     EXPECT_NE(v.advice.find(v.key), std::string::npos) << v.advice;
     return v.key;
   };
-  EXPECT_EQ(key_of([](RunFacts&) {}), "train.optimizer.lr");
-  EXPECT_EQ(key_of([](RunFacts& f) { f.codec = "randomk", f.codec_loses = true; }), "parallel.codec");
-  const auto stale = [](RunFacts& f) {
+  EXPECT_EQ(key_of([](record::RunFacts&) {}), "train.optimizer.lr");
+  EXPECT_EQ(key_of([](record::RunFacts& f) { f.codec = "randomk", f.codec_loses = true; }), "parallel.codec");
+  const auto stale = [](record::RunFacts& f) {
     f.agreement = "decentralized";
     f.workers = 2;
     f.mean_staleness = 23;
@@ -196,18 +196,18 @@ TEST(Learned, TheMostParticularCauseIsNamed) {
     f.partition = "by-class";
   };
   EXPECT_EQ(key_of(stale), "parallel.staleness");
-  EXPECT_EQ(key_of([&](RunFacts& f) { stale(f), f.mean_staleness = 1; }), "data.partition");
-  EXPECT_EQ(key_of([](RunFacts& f) { f.agreement = "downpour", f.stale_momentum = 0.9; }),
+  EXPECT_EQ(key_of([&](record::RunFacts& f) { stale(f), f.mean_staleness = 1; }), "data.partition");
+  EXPECT_EQ(key_of([](record::RunFacts& f) { f.agreement = "downpour", f.stale_momentum = 0.9; }),
             "train.optimizer.momentum");
-  EXPECT_EQ(key_of([](RunFacts& f) { f.losses = losses_from(2.4, 2.3, 50), f.steps = 50; }), "train.epochs");
+  EXPECT_EQ(key_of([](record::RunFacts& f) { f.losses = losses_from(2.4, 2.3, 50), f.steps = 50; }), "train.epochs");
 }
 
 TEST(Learned, FeaturesThatAreNotScaledAreTheLikeliestCauseOfAHugeFirstLoss) {
-  RunFacts f = guessing_run();
+  record::RunFacts f = guessing_run();
   f.losses = losses_from(251, 7762, 255);
   f.steps = 255;
   EXPECT_EQ(
-      judge(f).advice,
+      record::judge(f).advice,
       "the first loss of 472.8 is far above ln(10) = 2.30: scale the features to about -1 to 1, or try a "
       "smaller train.optimizer.lr than 0.1");
 }
@@ -218,13 +218,13 @@ TEST(Learned, ChanceIsTheShareOfTheMostFrequentTestClass) {
   set.num_train = 2;
   set.num_test = 4;
   set.labels = {2, 2, 0, 1, 1, 1};
-  EXPECT_EQ(chance_of(set), 0.75);
+  EXPECT_EQ(record::chance_of(set), 0.75);
   set.num_test = 0;
-  EXPECT_EQ(chance_of(set), 0);
+  EXPECT_EQ(record::chance_of(set), 0);
 }
 
-Summary finished(std::int64_t steps) {
-  Summary s;
+record::Summary finished(std::int64_t steps) {
+  record::Summary s;
   s.agreement = "bsp";
   s.codec = "none";
   s.steps = steps;
@@ -232,65 +232,65 @@ Summary finished(std::int64_t steps) {
   return s;
 }
 
-TEST(Notes, AreSilentOnAPlainRun) { EXPECT_TRUE(notes_of(Job(), finished(100)).empty()); }
+TEST(Notes, AreSilentOnAPlainRun) { EXPECT_TRUE(record::notes_of(job::Job(), finished(100)).empty()); }
 
 TEST(Notes, TellOfSkippedStepsButNotOfTheFewThatLossScalingNeeds) {
-  Summary s = finished(100);
+  record::Summary s = finished(100);
   s.skipped_steps = 3;
-  Job job;
-  EXPECT_EQ(notes_of(job, s),
+  job::Job job;
+  EXPECT_EQ(record::notes_of(job, s),
             (std::vector<std::string>{
                 "3 of 100 steps were skipped because the loss or a gradient was not finite"}));
   job.train.precision = "f16";
-  EXPECT_TRUE(notes_of(job, s).empty());
+  EXPECT_TRUE(record::notes_of(job, s).empty());
 }
 
 TEST(Notes, TellThatNothingWasEncoded) {
-  Summary s = finished(47);
+  record::Summary s = finished(47);
   s.codec = "1bit";
   s.workers = 2;
   s.codec_dense_steps = 50;
-  EXPECT_EQ(notes_of(Job(), s).at(0),
+  EXPECT_EQ(record::notes_of(job::Job(), s).at(0),
             "codec 1bit: nothing was encoded, because the first 50 steps are dense and the run has 47 "
             "(parallel.codec_dense_steps)");
   s.steps = 60;
-  EXPECT_EQ(notes_of(Job(), s).at(0),
+  EXPECT_EQ(record::notes_of(job::Job(), s).at(0),
             "codec 1bit: the first 50 of 60 steps were dense (parallel.codec_dense_steps)");
 }
 
 TEST(Notes, TellThatACodecWithOneWorkerCompressesWhatDoesNotTravel) {
-  Summary s = finished(60);
+  record::Summary s = finished(60);
   s.codec = "topk";
-  ASSERT_EQ(notes_of(Job(), s).size(), 1U);
-  EXPECT_TRUE(notes_of(Job(), s)[0].starts_with("codec topk with one worker: nothing travels"));
+  ASSERT_EQ(record::notes_of(job::Job(), s).size(), 1U);
+  EXPECT_TRUE(record::notes_of(job::Job(), s)[0].starts_with("codec topk with one worker: nothing travels"));
   s.workers = 2;
-  EXPECT_TRUE(notes_of(Job(), s).empty());
+  EXPECT_TRUE(record::notes_of(job::Job(), s).empty());
 }
 
 TEST(Notes, TellThatOldUpdatesGetNoMomentumUnlessAsked) {
-  Summary s = finished(60);
+  record::Summary s = finished(60);
   s.agreement = "downpour";
   s.workers = 2;
-  Job job;
+  job::Job job;
   job.parallel.agreement = "downpour";
   job.parallel.workers = 2;
-  EXPECT_EQ(momentum_of(job), 0);
+  EXPECT_EQ(job::momentum_of(job), 0);
   EXPECT_EQ(
-      notes_of(job, s).at(0),
+      record::notes_of(job, s).at(0),
       "train.optimizer.momentum was 0, the default of agreement 'downpour': old updates act like momentum");
   job.train.optimizer.momentum = 0.9;
-  EXPECT_EQ(momentum_of(job), 0.9);
-  EXPECT_TRUE(notes_of(job, s).empty());
+  EXPECT_EQ(job::momentum_of(job), 0.9);
+  EXPECT_TRUE(record::notes_of(job, s).empty());
 }
 
 TEST(Momentum, IsZeroByDefaultWhereOldUpdatesAreApplied) {
   const auto momentum = [](const char* rule, int workers) {
-    Job job;
+    job::Job job;
     job.parallel.agreement = rule;
     job.parallel.workers = workers;
-    const bool given = optimizer_spec(job).attrs.find("momentum") != nullptr;
-    EXPECT_EQ(given, momentum_of(job) == 0) << rule;
-    return momentum_of(job);
+    const bool given = job::optimizer_spec(job).attrs.find("momentum") != nullptr;
+    EXPECT_EQ(given, job::momentum_of(job) == 0) << rule;
+    return job::momentum_of(job);
   };
   for (const char* rule : {"ssp", "downpour", "staleness-aware", "soft", "decentralized"}) {
     EXPECT_EQ(momentum(rule, 2), 0) << rule;
@@ -298,21 +298,21 @@ TEST(Momentum, IsZeroByDefaultWhereOldUpdatesAreApplied) {
   }
   for (const char* rule : {"bsp", "bsp-server", "late", "easgd-async", "averaging", "gossip", "ssp-peer"})
     EXPECT_EQ(momentum(rule, 2), 0.9) << rule;
-  Job bound;
+  job::Job bound;
   bound.parallel.agreement = "ssp";
   bound.parallel.workers = 2;
   bound.parallel.staleness = 0;
-  EXPECT_EQ(momentum_of(bound), 0.9) << "lock step";
+  EXPECT_EQ(job::momentum_of(bound), 0.9) << "lock step";
 }
 
 TEST(Notes, NameTheKeyThatKeepsUpdatesYoung) {
-  Summary s = finished(100);
+  record::Summary s = finished(100);
   s.agreement = "decentralized";
   s.workers = 2;
   s.staleness = {{3, 10}};
-  EXPECT_TRUE(notes_of(Job(), s).empty());
+  EXPECT_TRUE(record::notes_of(job::Job(), s).empty());
   s.staleness = {{20, 9}, {50, 1}};
-  EXPECT_EQ(notes_of(Job(), s).at(0),
+  EXPECT_EQ(record::notes_of(job::Job(), s).at(0),
             "updates were 23.0 clocks old on average (at most 50); a smaller parallel.staleness keeps "
             "workers closer together");
 }
@@ -322,23 +322,23 @@ TEST(Learned, IsInTheSummaryOfARunThatEnded) {
   set.num_classes = 2;
   set.num_test = 100;
   for (int i = 0; i < 100; ++i) set.labels.push_back(i % 2);
-  Summary s = finished(100);
+  record::Summary s = finished(100);
   s.test_accuracy = 0.5;
-  judge_summary(Job(), set, losses_from(0.7, 0.7), true, s);
+  record::judge_summary(job::Job(), set, losses_from(0.7, 0.7), true, s);
   EXPECT_EQ(s.learned, false);
   EXPECT_EQ(to_json(s)["learned"], false);
   EXPECT_EQ(to_json(s)["learned_key"], "train.optimizer.lr");
   for (const bool real : {true, false}) {
-    Summary open = finished(100);
+    record::Summary open = finished(100);
     open.finished = !real;
-    judge_summary(Job(), set, losses_from(0.7, 0.7), real, open);
+    record::judge_summary(job::Job(), set, losses_from(0.7, 0.7), real, open);
     EXPECT_EQ(open.learned, std::nullopt) << "stopped, or simulated";
     EXPECT_TRUE(to_json(open)["learned"].is_null());
   }
 }
 
 TEST(Learned, AResumedRunKnowsTheLossesOfItsStart) {
-  Job job = testing::tiny_job();
+  job::Job job = testing::tiny_job();
   for (const char* rule : {"bsp", "averaging"}) {
     job.parallel.agreement = rule;
     if (std::string_view(rule) != "bsp") job.train.logical_shards = 0;
@@ -355,9 +355,9 @@ TEST(Learned, AResumedRunKnowsTheLossesOfItsStart) {
 
 // Checkpoints of earlier versions have none.
 TEST(Learned, APositionWithoutLossesIsRead) {
-  Json json = to_json(Position());
+  Json json = to_json(record::Position());
   json.erase("losses");
-  const Result<Position> read = position_from_json(json);
+  const Result<record::Position> read = record::position_from_json(json);
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ(read->losses.steps(), 0);
 }

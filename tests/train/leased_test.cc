@@ -5,7 +5,7 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
@@ -14,8 +14,8 @@ using testing::RunOptions;
 using testing::tiny_pictures;
 using testing::VirtualRuns;
 
-Job leased_job(const std::string& rule, int workers) {
-  Job job = testing::tiny_job();
+job::Job leased_job(const std::string& rule, int workers) {
+  job::Job job = testing::tiny_job();
   job.train.logical_shards = 0;
   job.train.shard_threads = 1;
   job.train.steps = 24;
@@ -27,9 +27,9 @@ Job leased_job(const std::string& rule, int workers) {
   return job;
 }
 
-SimulateReport simulate(const Job& job, const std::vector<double>& speeds = {},
+start::SimulateReport simulate(const job::Job& job, const std::vector<double>& speeds = {},
                         std::vector<runtime::FaultSpec> faults = {}) {
-  SimulateOptions options;
+  start::SimulateOptions options;
   options.job = job;
   options.machine.cores = 1;
   options.faults = std::move(faults);
@@ -38,7 +38,7 @@ SimulateReport simulate(const Job& job, const std::vector<double>& speeds = {},
         cost::Topology::single_switch(static_cast<int>(speeds.size()), options.machine, options.link);
     for (std::size_t i = 0; i < speeds.size(); ++i) options.cluster.topology.machines[i].speed *= speeds[i];
   }
-  return simulate_training(options, tiny_pictures(120, 40));
+  return start::simulate_training(options, tiny_pictures(120, 40));
 }
 
 runtime::FaultSpec kill_at(int rank, TimeNs when) {
@@ -49,7 +49,7 @@ runtime::FaultSpec kill_at(int rank, TimeNs when) {
 }
 
 // Where that share of the training was done; making ready comes before.
-TimeNs moment(const SimulateReport& whole, double share) {
+TimeNs moment(const start::SimulateReport& whole, double share) {
   EXPECT_TRUE(whole.ranks[0].ok()) << whole.ranks[0].status().to_string();
   return whole.ended_at[0] - from_seconds((1 - share) * whole.ranks[0]->wall_seconds);
 }
@@ -57,18 +57,18 @@ TimeNs moment(const SimulateReport& whole, double share) {
 TEST(Leased, ARunOfPeriodsStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne) {
   const auto data = tiny_pictures(120, 40);
   for (const char* rule : {"averaging", "easgd", "conservative", "none"}) {
-    const Job job = leased_job(rule, 3);
+    const job::Job job = leased_job(rule, 3);
     VirtualRuns whole;
-    const Summary expected = whole.train(job, data).summary();
+    const record::Summary expected = whole.train(job, data).summary();
     ASSERT_TRUE(expected.finished) << rule;
     for (const std::int64_t stop_at : {3, 10, 17}) {
       VirtualRuns runs;
       RunOptions first;
       first.stop_at = stop_at;
-      const Summary stopped = runs.train(job, data, first).summary();
+      const record::Summary stopped = runs.train(job, data, first).summary();
       EXPECT_FALSE(stopped.finished) << rule << " stopped at " << stop_at;
       EXPECT_LT(stopped.steps, 24) << rule;
-      const Summary s = runs.train(job, data).summary();
+      const record::Summary s = runs.train(job, data).summary();
       EXPECT_TRUE(s.finished) << rule;
       EXPECT_EQ(s.steps, 24) << rule;
       EXPECT_EQ(s.parameters_sha256, expected.parameters_sha256) << rule << " stopped at " << stop_at;
@@ -80,7 +80,7 @@ TEST(Leased, ARunOfPeriodsStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne)
 // step on nothing is learnt any more, so the model stays what it was, if and only if nothing of the weights
 // is missed after a restart.
 TEST(Leased, AResumedPushSumRunHasTheModelItHadThoughItsWeightsWereUneven) {
-  Job job = leased_job("gossip", 3);
+  job::Job job = leased_job("gossip", 3);
   job.parallel.period = 1;
   job.parallel.neighbours = "push-sum";
   job.train.optimizer.kind = "sgd";
@@ -92,7 +92,7 @@ TEST(Leased, AResumedPushSumRunHasTheModelItHadThoughItsWeightsWereUneven) {
   RunOptions first;
   first.stop_at = 8;
   const auto data = tiny_pictures(120, 40);
-  const Summary stopped = runs.train(job, data, first).summary();
+  const record::Summary stopped = runs.train(job, data, first).summary();
   ASSERT_FALSE(stopped.finished);
   EXPECT_GT(stopped.drift, 1e-3) << "replicas are apart";
   const io::Checkpoint before = runs.checkpoint();
@@ -122,30 +122,30 @@ TEST(Leased, EvaluationsAndCheckpointsComeAtTheStepsThatTheJobNames) {
 }
 
 TEST(Leased, UnderAFreeRuleTheFasterWorkersDoMoreOfTheWork) {
-  const SimulateReport report = simulate(leased_job("decentralized", 3), {1, 1, 0.1});
+  const start::SimulateReport report = simulate(leased_job("decentralized", 3), {1, 1, 0.1});
   ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
-  const Summary& s = *report.ranks[0];
+  const record::Summary& s = *report.ranks[0];
   ASSERT_EQ(s.per_worker.size(), 3U);
   EXPECT_LT(2 * s.per_worker[2].steps, s.per_worker[0].steps);
   EXPECT_EQ(s.per_worker[0].samples + s.per_worker[1].samples + s.per_worker[2].samples, s.samples);
 }
 
 TEST(Leased, UnderABoundRuleEverybodyDoesAsMuchAndTheFastAreHeldBack) {
-  Job job = leased_job("ssp", 3);
+  job::Job job = leased_job("ssp", 3);
   job.parallel.staleness = 2;
-  const SimulateReport report = simulate(job, {1, 1, 0.1});
+  const start::SimulateReport report = simulate(job, {1, 1, 0.1});
   ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
-  for (const WorkerShare& share : report.ranks[0]->per_worker) EXPECT_EQ(share.steps, 24);
+  for (const record::WorkerShare& share : report.ranks[0]->per_worker) EXPECT_EQ(share.steps, 24);
   EXPECT_GT(report.ranks[0]->mean_staleness(), 0);
 }
 
 TEST(Leased, WorkersTellForWhomTheyWaited) {
   for (const char* rule : {"averaging", "easgd", "ssp", "bsp-server"}) {
-    const SimulateReport report = simulate(leased_job(rule, 3), {1, 1, 0.1});
+    const start::SimulateReport report = simulate(leased_job(rule, 3), {1, 1, 0.1});
     ASSERT_TRUE(report.ranks[0].ok()) << rule << ": " << report.ranks[0].status().to_string();
-    const std::vector<WorkerShare>& shares = report.ranks[0]->per_worker;
+    const std::vector<record::WorkerShare>& shares = report.ranks[0]->per_worker;
     for (const int fast : {0, 1}) {
-      const WorkerShare& share = shares[static_cast<std::size_t>(fast)];
+      const record::WorkerShare& share = shares[static_cast<std::size_t>(fast)];
       EXPECT_EQ(share.waits_for, 2) << rule;
       EXPECT_GT(share.waiting_seconds, 0) << rule;
       EXPECT_LE(share.waiting_seconds, share.exposed_seconds) << rule;
@@ -153,23 +153,23 @@ TEST(Leased, WorkersTellForWhomTheyWaited) {
     EXPECT_EQ(shares[2].waits_for, -1) << rule;
   }
   // Those at their own pace wait at meetings alone.
-  const SimulateReport free = simulate(leased_job("downpour", 3), {1, 1, 0.01});
+  const start::SimulateReport free = simulate(leased_job("downpour", 3), {1, 1, 0.01});
   ASSERT_TRUE(free.ranks[0].ok());
   EXPECT_EQ(free.ranks[0]->per_worker[0].waits_for, 2);
   EXPECT_EQ(free.ranks[0]->per_worker[2].waits_for, -1);
   // The third of four completes a step of the late rule.
-  Job late = leased_job("late", 4);
-  const SimulateReport fraction = simulate(late, {1, 1, 0.2, 0.001});
+  job::Job late = leased_job("late", 4);
+  const start::SimulateReport fraction = simulate(late, {1, 1, 0.2, 0.001});
   ASSERT_TRUE(fraction.ranks[0].ok());
   EXPECT_EQ(fraction.ranks[0]->per_worker[0].waits_for, 2);
 }
 
 TEST(Leased, TheLateRuleDropsWhatTheSlowOneDidNotDo) {
-  Job job = leased_job("late", 4);
+  job::Job job = leased_job("late", 4);
   job.parallel.fraction = 0.75;
-  const SimulateReport report = simulate(job, {1, 1, 1, 0.001});
+  const start::SimulateReport report = simulate(job, {1, 1, 1, 0.001});
   ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
-  const Summary& s = *report.ranks[0];
+  const record::Summary& s = *report.ranks[0];
   EXPECT_LT(s.per_worker[3].steps, 24);
   EXPECT_GT(s.rule.value("dropped_units", 0), 0);
 }
@@ -177,11 +177,11 @@ TEST(Leased, TheLateRuleDropsWhatTheSlowOneDidNotDo) {
 class Outliving : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Outliving, TheOthersGoOnWithoutAWorkerThatDies) {
-  Job job = leased_job(GetParam(), 4);
+  job::Job job = leased_job(GetParam(), 4);
   job.train.steps = 40;
-  const SimulateReport whole = simulate(job);
+  const start::SimulateReport whole = simulate(job);
   for (const double share : {0.2, 0.5, 0.9}) {
-    const SimulateReport report = simulate(job, {}, {kill_at(2, moment(whole, share))});
+    const start::SimulateReport report = simulate(job, {}, {kill_at(2, moment(whole, share))});
     ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
     EXPECT_TRUE(report.ranks[0]->finished);
     EXPECT_EQ(report.ranks[0]->lost_workers, std::vector<int>{2});
@@ -200,9 +200,9 @@ INSTANTIATE_TEST_SUITE_P(Rules, Outliving,
                          });
 
 TEST(Leased, ADeadServerEndsTheRunAndIsNamed) {
-  Job job = leased_job("downpour", 2);
+  job::Job job = leased_job("downpour", 2);
   job.parallel.servers = 1;  // rank 2, a machine of its own
-  const SimulateReport report = simulate(job, {}, {kill_at(2, moment(simulate(job), 0.5))});
+  const start::SimulateReport report = simulate(job, {}, {kill_at(2, moment(simulate(job), 0.5))});
   for (const int rank : {0, 1}) {
     const Status& status = report.ranks[static_cast<std::size_t>(rank)].status();
     ASSERT_FALSE(status.ok());
@@ -214,8 +214,8 @@ TEST(Leased, ADeadServerEndsTheRunAndIsNamed) {
 }
 
 TEST(Leased, AWorkerThatDiesUnderAveragingEndsTheRunForAll) {
-  const Job job = leased_job("averaging", 3);
-  const SimulateReport report = simulate(job, {}, {kill_at(1, moment(simulate(job), 0.5))});
+  const job::Job job = leased_job("averaging", 3);
+  const start::SimulateReport report = simulate(job, {}, {kill_at(1, moment(simulate(job), 0.5))});
   for (const int rank : {0, 2}) {
     const Status& status = report.ranks[static_cast<std::size_t>(rank)].status();
     ASSERT_FALSE(status.ok());
@@ -226,7 +226,7 @@ TEST(Leased, AWorkerThatDiesUnderAveragingEndsTheRunForAll) {
 TEST(Leased, OneWorkerWithoutOthersTakesTheStepsOfBsp) {
   const auto data = tiny_pictures(120, 40);
   VirtualRuns a, b;
-  Job bsp = leased_job("bsp", 1);
+  job::Job bsp = leased_job("bsp", 1);
   EXPECT_EQ(a.train(leased_job("none", 1), data).summary().parameters_sha256,
             b.train(bsp, data).summary().parameters_sha256);
 }

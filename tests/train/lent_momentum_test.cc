@@ -3,13 +3,13 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::train::testing {
 namespace {
 
-Job lent_job(const std::string& kind, const std::string& codec) {
-  Job job = tiny_job();
+job::Job lent_job(const std::string& kind, const std::string& codec) {
+  job::Job job = tiny_job();
   job.train.logical_shards = 4;
   job.train.optimizer.kind = kind;
   job.train.optimizer.lr = kind == "momentum" ? 0.02 : 0.003;
@@ -27,11 +27,11 @@ Job lent_job(const std::string& kind, const std::string& codec) {
 TEST(LentMomentum, IsThatOfTheOptimiser) {
   for (const char* kind : {"momentum", "adam", "adamw"}) {
     VirtualRuns runs;
-    Job job = lent_job(kind, "nonzero");
+    job::Job job = lent_job(kind, "nonzero");
     job.parallel.codec_least = 1;  // second moments of all stay
-    const Summary lent = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    const record::Summary lent = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     job.parallel.codec = "none";
-    const Summary own = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+    const record::Summary own = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     EXPECT_NE(lent.parameters_sha256, own.parameters_sha256) << kind;  // rounded in another place
     EXPECT_NEAR(lent.test_loss, own.test_loss, 1e-4) << kind;
     EXPECT_NEAR(lent.train_loss, own.train_loss, 1e-4) << kind;
@@ -42,14 +42,14 @@ TEST(LentMomentum, HasTheSameBitsForAnyWorkersAndAfterAResume) {
   for (const char* kind : {"momentum", "adamw"})
     for (const char* reducer : {"gather", "split"})
       for (const int stop : {2, 5}) {  // before encoding begins, and after
-        Job job = lent_job(kind, "1bit");
+        job::Job job = lent_job(kind, "1bit");
         job.parallel.reducer = reducer;
         VirtualRuns alone, disturbed;
-        const Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
+        const record::Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
         job.parallel.workers = 3;
         EXPECT_FALSE(disturbed.train(job, tiny_pictures(40, 10), {.stop_at = stop}).summary().finished);
         job.parallel.workers = 2;
-        const Summary rest = disturbed.train(job, tiny_pictures(40, 10)).summary();
+        const record::Summary rest = disturbed.train(job, tiny_pictures(40, 10)).summary();
         EXPECT_EQ(rest.parameters_sha256, whole.parameters_sha256) << kind << " " << reducer << " " << stop;
       }
 }
@@ -57,12 +57,12 @@ TEST(LentMomentum, HasTheSameBitsForAnyWorkersAndAfterAResume) {
 // What a codec asks for where the job says nothing, and only there.
 TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
   const auto start = [](const char* kind, const char* codec, std::int64_t fixed_after = 0) {
-    Job job = tiny_job();
+    job::Job job = tiny_job();
     job.train.optimizer.kind = kind;
     if (fixed_after > 0) job.train.optimizer.fixed_after = fixed_after;
     job.parallel.codec = codec;
-    EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
-    const CodedStart s = coded_start(job);
+    EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
+    const job::CodedStart s = job::coded_start(job);
     return fmt::format("{} {}", s.dense_steps, s.momentum);
   };
   EXPECT_EQ(start("momentum", "1bit"), "50 0.9");
@@ -74,22 +74,22 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
   EXPECT_EQ(start("adam", "threshold", 7), "7 0.9");
   EXPECT_EQ(start("adam", "qsgd", 7), "0 0");
   EXPECT_EQ(start("adam", "none", 7), "0 0");
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.parallel.codec = "1bit";
   job.parallel.agreement = "bsp-server";
-  EXPECT_EQ(coded_start(job).dense_steps, 0);
+  EXPECT_EQ(job::coded_start(job).dense_steps, 0);
   job.parallel.agreement = "bsp";
   job.train.optimizer.weight_decay = 0.1;
-  EXPECT_EQ(coded_start(job).momentum, 0);
-  EXPECT_EQ(coded_start(job).dense_steps, 50);
+  EXPECT_EQ(job::coded_start(job).momentum, 0);
+  EXPECT_EQ(job::coded_start(job).dense_steps, 50);
   job.parallel.codec_feedback = false;
-  EXPECT_EQ(coded_start(job).dense_steps, 0);
+  EXPECT_EQ(job::coded_start(job).dense_steps, 0);
 }
 
 TEST(CodedStarts, OfRandomValuesAreDenseThenSparserAndSendATenthUnlessSet) {
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.parallel.codec = "randomk";
-  const codec::Coding coding = coding_of(job);
+  const codec::Coding coding = job::coding_of(job);
   EXPECT_EQ(coding.options.fraction, 0.1);
   EXPECT_EQ(coding.momentum, 0.9);
   EXPECT_FALSE(coding.encodes_at(49));
@@ -97,44 +97,44 @@ TEST(CodedStarts, OfRandomValuesAreDenseThenSparserAndSendATenthUnlessSet) {
   EXPECT_EQ(coding.options_at(50).fraction, 0.25);
   EXPECT_LT(coding.options_at(150).fraction, 0.2);
   EXPECT_EQ(coding.options_at(250).fraction, 0.1);
-  EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+  EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
   job.train.optimizer.kind = "sgd";
-  EXPECT_EQ(coding_of(job).momentum, 0);
-  EXPECT_EQ(coding_of(job).dense_steps, 50);
+  EXPECT_EQ(job::coding_of(job).momentum, 0);
+  EXPECT_EQ(job::coding_of(job).dense_steps, 50);
   job.parallel.codec_fraction = 0.01;
   job.parallel.codec_dense_steps = job.parallel.codec_warmup_steps = 0;
-  EXPECT_EQ(coding_of(job).options_at(0).fraction, 0.01);
-  EXPECT_TRUE(coding_of(job).encodes_at(0));
+  EXPECT_EQ(job::coding_of(job).options_at(0).fraction, 0.01);
+  EXPECT_TRUE(job::coding_of(job).encodes_at(0));
   job.parallel.agreement = "bsp-server";
   job.parallel.codec_warmup_steps.reset();
-  EXPECT_EQ(coding_of(job).warmup_steps, 0);
+  EXPECT_EQ(job::coding_of(job).warmup_steps, 0);
   job.parallel.codec = "topk";
   job.parallel.codec_fraction.reset();
-  EXPECT_EQ(coding_of(job).options.fraction, 0.01);
+  EXPECT_EQ(job::coding_of(job).options.fraction, 0.01);
 }
 
 TEST(FixedMoments, StayWithAndWithoutACodec) {
   VirtualRuns runs;
-  Job job = lent_job("adamw", "none");
+  job::Job job = lent_job("adamw", "none");
   job.train.optimizer.fixed_after.reset();
-  const Summary moving = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary moving = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   job.train.optimizer.fixed_after = 3;
-  const Summary fixed = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary fixed = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   EXPECT_NE(fixed.parameters_sha256, moving.parameters_sha256);
   job.train.optimizer.fixed_after = 1'000'000;
-  const Summary never = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
+  const record::Summary never = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   EXPECT_EQ(never.parameters_sha256, moving.parameters_sha256);
   job.train.optimizer.kind = "momentum";
-  EXPECT_NE(check_job(job).message().find("keeps no second moments"), std::string::npos);
+  EXPECT_NE(job::check_job(job).message().find("keeps no second moments"), std::string::npos);
 }
 
 // Second moments of velocities would be wrong.
 TEST(FixedMoments, AreAskedForWhereAdamLendsItsMomentum) {
-  Job job = lent_job("adamw", "1bit");
-  EXPECT_TRUE(check_job(job).ok()) << check_job(job).to_string();
+  job::Job job = lent_job("adamw", "1bit");
+  EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
   for (const std::int64_t after : {0, 4}) {
     job.train.optimizer.fixed_after = after;
-    EXPECT_NE(check_job(job).message().find("codec_dense_steps = 3"), std::string::npos) << after;
+    EXPECT_NE(job::check_job(job).message().find("codec_dense_steps = 3"), std::string::npos) << after;
   }
 }
 

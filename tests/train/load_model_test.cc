@@ -1,11 +1,11 @@
 // A run folder gives back the model that the trainer measured, or says what is wrong with it.
-#include "trireme/train/load_model.h"
+#include "trireme/apply/load_model.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "tests/train/trained_runs.h"
-#include "trireme/train/score_model.h"
+#include "trireme/apply/score_model.h"
 
 namespace trireme::train {
 namespace {
@@ -16,28 +16,28 @@ using testing::digits_job;
 
 class LoadModel : public testing::TrainedRuns {
  protected:
-  Result<Score> score(const LoadedModel& model, Part part = Part::kTest) {
-    Result<Score> out = Status(Code::kInternal, "not run");
+  Result<apply::Score> score(const apply::LoadedModel& model, engine::Part part = engine::Part::kTest) {
+    Result<apply::Score> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return score_into(rt, model, part, out); });
     return out;
   }
-  static Task<void> score_into(Runtime& rt, const LoadedModel& model, Part part, Result<Score>& out) {
-    out = co_await score_model(rt, model, part);
+  static Task<void> score_into(Runtime& rt, const apply::LoadedModel& model, engine::Part part, Result<apply::Score>& out) {
+    out = co_await apply::score_model(rt, model, part);
   }
 
-  void expect_same_as_trained(const std::string& name, const Job& job) {
-    const Summary trained = train(name, job);
-    const LoadedModel model = load(name);
+  void expect_same_as_trained(const std::string& name, const job::Job& job) {
+    const record::Summary trained = train(name, job);
+    const apply::LoadedModel model = load(name);
     ASSERT_NE(model.data, nullptr);
     EXPECT_EQ(model.step, trained.steps) << name;
-    const Result<Score> found = score(model);
+    const Result<apply::Score> found = score(model);
     ASSERT_TRUE(found.ok()) << found.status().to_string();
     EXPECT_EQ(found->loss, trained.test_loss) << name;
     EXPECT_EQ(found->accuracy, trained.test_accuracy) << name;
   }
 
-  void expect_failure(ModelSource source, Code code, const std::string& says) {
-    const Result<LoadedModel> model = load(std::move(source));
+  void expect_failure(apply::ModelSource source, Code code, const std::string& says) {
+    const Result<apply::LoadedModel> model = load(std::move(source));
     ASSERT_FALSE(model.ok()) << says;
     EXPECT_EQ(model.status().code(), code) << model.status().message();
     EXPECT_NE(model.status().message().find(says), std::string::npos) << model.status().message();
@@ -50,7 +50,7 @@ TEST_F(LoadModel, ScoresHaveTheBitsOfTheTrainersLastEvaluation) {
   expect_same_as_trained("norm", testing::batch_norm_job());
   expect_same_as_trained("autoencoder", testing::autoencoder_job());
   expect_same_as_trained("text", testing::text_job(path("text.txt")));
-  Job bf16 = digits_job();
+  job::Job bf16 = digits_job();
   bf16.model.name = "mlp";
   bf16.train.precision = "bf16";
   bf16.train.logical_shards = 0;
@@ -59,8 +59,8 @@ TEST_F(LoadModel, ScoresHaveTheBitsOfTheTrainersLastEvaluation) {
 
 TEST_F(LoadModel, ConfusionCountsEverySampleOnce) {
   train("run", digits_job());
-  const LoadedModel model = load("run");
-  const Result<Score> found = score(model, Part::kTrain);
+  const apply::LoadedModel model = load("run");
+  const Result<apply::Score> found = score(model, engine::Part::kTrain);
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   std::int64_t all = 0, right = 0;
   for (std::size_t i = 0; i < 100; ++i)
@@ -68,22 +68,22 @@ TEST_F(LoadModel, ConfusionCountsEverySampleOnce) {
   EXPECT_EQ(all, 120);
   EXPECT_DOUBLE_EQ(static_cast<double>(right) / 120, found->accuracy);
   EXPECT_FALSE(found->top5.has_value()) << "five of ten classes say little";
-  const auto worst = worst_confusions(*found, 10, 3);
+  const auto worst = apply::worst_confusions(*found, 10, 3);
   for (std::size_t i = 1; i < worst.size(); ++i) EXPECT_LE(worst[i].count, worst[i - 1].count);
 }
 
 TEST_F(LoadModel, OfManyClassesTheBestFiveCountToo) {
-  Job job = digits_job();
+  job::Job job = digits_job();
   job.model.name = "mlp";
-  job.data = Job::Data();
+  job.data = job::Job::Data();
   job.data.kind = "synthetic";
   job.data.shape = "6";
   job.data.classes = 12;
   job.data.num_train = 80;
   job.data.num_test = 50;
   train("run", job);
-  const LoadedModel model = load("run");
-  const Result<Score> found = score(model);
+  const apply::LoadedModel model = load("run");
+  const Result<apply::Score> found = score(model);
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   ASSERT_TRUE(found->top5.has_value());
   EXPECT_GT(*found->top5, found->accuracy);
@@ -93,17 +93,17 @@ TEST_F(LoadModel, OfManyClassesTheBestFiveCountToo) {
 
 TEST_F(LoadModel, APartWithoutSamplesIsRefused) {
   train("run", digits_job());
-  const Result<Score> found = score(load("run"), Part::kValidation);
+  const Result<apply::Score> found = score(load("run"), engine::Part::kValidation);
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.status().code(), Code::kInvalid);
   EXPECT_NE(found.status().message().find("data.validation"), std::string::npos) << found.status().message();
 }
 
 TEST_F(LoadModel, OnlyWhatTheEvaluationReadsIsKept) {
-  Job job = digits_job();
+  job::Job job = digits_job();
   job.train.optimizer.kind = "adam";
   train("run", job);
-  const LoadedModel model = load("run");
+  const apply::LoadedModel model = load("run");
   for (const std::string& name : model.variables->names())
     EXPECT_TRUE(std::any_of(model.parameters.begin(), model.parameters.end(), [&](const auto& p) {
       return p.name == name;
@@ -115,20 +115,20 @@ TEST_F(LoadModel, OnlyWhatTheEvaluationReadsIsKept) {
 TEST_F(LoadModel, AnUnfinishedRunSaysSo) {
   train("run", digits_job());
   std::filesystem::remove(path("run/summary.json"));
-  const LoadedModel model = load("run");
+  const apply::LoadedModel model = load("run");
   ASSERT_EQ(model.notes.size(), 1U);
   EXPECT_NE(model.notes[0].find("unfinished; this is the model after step 6"), std::string::npos)
       << model.notes[0];
 }
 
 TEST_F(LoadModel, AnEarlierCheckpointIsTakenByItsPathAndSaysSo) {
-  Job job = digits_job();
+  job::Job job = digits_job();
   job.train.checkpoint_steps = 3;
   train("run", job);
-  ModelSource source;
+  apply::ModelSource source;
   source.path = path("run");
   source.checkpoint = path("run/checkpoints/step-000000003");
-  const Result<LoadedModel> model = load(source);
+  const Result<apply::LoadedModel> model = load(source);
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(model->step, 3);
   ASSERT_EQ(model->notes.size(), 1U);
@@ -136,22 +136,22 @@ TEST_F(LoadModel, AnEarlierCheckpointIsTakenByItsPathAndSaysSo) {
 }
 
 TEST_F(LoadModel, ACheckpointAndAJobFileAreEnough) {
-  const Summary trained = train("run", digits_job());
-  write("job.toml", to_toml(digits_job()));
-  ModelSource source;
+  const record::Summary trained = train("run", digits_job());
+  write("job.toml", job::to_toml(digits_job()));
+  apply::ModelSource source;
   source.path = path("run/checkpoints/step-000000006");
   source.job_path = path("job.toml");
   source.sets = {"data.limit_test=40"};
-  const Result<LoadedModel> model = load(source);
+  const Result<apply::LoadedModel> model = load(source);
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(model->data->num_test, 40);
   EXPECT_TRUE(model->notes.empty());
   source.sets = {"data.limit_train=50"};
-  const Result<LoadedModel> fewer = load(source);
+  const Result<apply::LoadedModel> fewer = load(source);
   ASSERT_TRUE(fewer.ok()) << fewer.status().to_string();
   EXPECT_TRUE(fewer->notes.empty()) << "the checkpoint keeps classes and normalization";
   source.path += "/tensors-00001-of-00001.safetensors";
-  const Result<LoadedModel> bare = load(source);
+  const Result<apply::LoadedModel> bare = load(source);
   ASSERT_TRUE(bare.ok()) << bare.status().to_string();
   ASSERT_EQ(bare->notes.size(), 1U);
   EXPECT_NE(bare->notes[0].find("data.limit_train may change"), std::string::npos) << bare->notes[0];
@@ -162,10 +162,10 @@ TEST_F(LoadModel, WithoutSamplesNothingOfTheDataIsRead) {
   write("text.txt", testing::small_text());
   train("text", testing::text_job(path("text.txt")));
   std::filesystem::remove(path("text.txt"));
-  ModelSource source;
+  apply::ModelSource source;
   source.path = path("text");
   source.needs_text = false;
-  const Result<LoadedModel> model = load(source);
+  const Result<apply::LoadedModel> model = load(source);
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(model->data->num_train, 0);
   EXPECT_EQ(model->data->class_names, (std::vector<std::string>{"\n", " ", "a", "b"}));
@@ -177,28 +177,28 @@ TEST_F(LoadModel, WhatIsWrongIsNamed) {
   train("digits", digits_job());
   train("autoencoder", testing::autoencoder_job());
   const auto from = [&](const std::string& run) {
-    ModelSource source;
+    apply::ModelSource source;
     source.path = path(run);
     return source;
   };
   expect_failure(from("nowhere"), Code::kInvalid, "no job.toml");
-  ModelSource other = from("digits");
+  apply::ModelSource other = from("digits");
   other.checkpoint = path("autoencoder");
   expect_failure(other, Code::kInvalid, "it lacks 'conv1/bias'");
-  ModelSource set = from("digits");
+  apply::ModelSource set = from("digits");
   set.sets = {"model.name=mlp"};
   expect_failure(set, Code::kInvalid, "only keys of [data]");
   set.sets = {"data.kind=idx", "data.path=nowhere"};
   expect_failure(set, Code::kNotFound, "--data.path");
-  ModelSource job = from("digits");
+  apply::ModelSource job = from("digits");
   job.job_path = path("no.toml");
   expect_failure(job, Code::kInvalid, "no.toml");
-  write("wider/job.toml", to_toml([] {
-          Job wide = testing::autoencoder_job();
+  write("wider/job.toml", job::to_toml([] {
+          job::Job wide = testing::autoencoder_job();
           wide.model.options = {{"hidden", 17}};
           return wide;
         }()));
-  ModelSource wider = from("wider");
+  apply::ModelSource wider = from("wider");
   wider.checkpoint = path("autoencoder");
   expect_failure(wider, Code::kInvalid, "'decoder/weight' is ");
   std::filesystem::remove_all(path("digits/checkpoints"));

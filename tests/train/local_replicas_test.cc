@@ -3,8 +3,8 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/in_process.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/in_process.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
@@ -14,8 +14,8 @@ using testing::tiny_pictures;
 constexpr std::int64_t kSteps = 96, kBatch = 16;
 
 // Softmax regression, which is convex; two workers that see half of the classes each.
-Job convex_job(std::int64_t local_replicas) {
-  Job job = testing::tiny_job();
+job::Job convex_job(std::int64_t local_replicas) {
+  job::Job job = testing::tiny_job();
   job.model.layers = *parse_json(R"([{"kind": "classifier"}])", "layers");
   job.data.partition = "by-class";
   job.train.logical_shards = 0;
@@ -32,19 +32,19 @@ Job convex_job(std::int64_t local_replicas) {
   return job;
 }
 
-Summary simulate(const Job& job, int cores, bool phantom = false) {
-  SimulateOptions options;
+record::Summary simulate(const job::Job& job, int cores, bool phantom = false) {
+  start::SimulateOptions options;
   options.job = job;
   options.machine.cores = cores;
   options.phantom = phantom;
-  const SimulateReport report = simulate_training(options, tiny_pictures(320, 80));
+  const start::SimulateReport report = start::simulate_training(options, tiny_pictures(320, 80));
   for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
-  return report.ranks[0].ok() ? *report.ranks[0] : Summary{};
+  return report.ranks[0].ok() ? *report.ranks[0] : record::Summary{};
 }
 
 TEST(LocalReplicas, OfEveryWorkerComeToOneModelThatKnowsWhatAllHaveSeen) {
   for (const std::int64_t local : {2, 4}) {
-    const Summary s = simulate(convex_job(local), 4);
+    const record::Summary s = simulate(convex_job(local), 4);
     EXPECT_TRUE(s.finished);
     EXPECT_GE(s.test_accuracy, 0.95) << local;
     EXPECT_EQ(s.samples, kSteps * kBatch) << local;
@@ -57,20 +57,20 @@ TEST(LocalReplicas, OfEveryWorkerComeToOneModelThatKnowsWhatAllHaveSeen) {
 }
 
 TEST(LocalReplicas, UseTheCoresOfTheirWorker) {
-  Job job = convex_job(1);
+  job::Job job = convex_job(1);
   job.data.partition = "random";
   job.train.shard_threads = 1;
   job.model.layers = *parse_json(
       R"([{"kind": "dense", "out": 512, "activation": "relu"}, {"kind": "classifier"}])", "layers");
   const double one = simulate(job, 4, /*phantom=*/true).wall_seconds;
   job.parallel.local_replicas = job.parallel.push_steps = job.parallel.fetch_steps = 4;
-  const Summary four = simulate(job, 4, /*phantom=*/true);
+  const record::Summary four = simulate(job, 4, /*phantom=*/true);
   EXPECT_LT(four.wall_seconds, 0.5 * one);
   EXPECT_LE(four.compute_fraction(), 1.01) << "replicas compute side by side";
 }
 
 TEST(LocalReplicas, ShareRunningStatisticsAndHaveTheFrozenParametersOfTheFirst) {
-  Job job = convex_job(3);
+  job::Job job = convex_job(3);
   job.data.partition = "random";
   job.model.layers = *parse_json(R"([{"kind": "dense", "out": 8, "activation": "relu"},
                                      {"kind": "batch_norm"}, {"kind": "classifier"}])",
@@ -80,15 +80,15 @@ TEST(LocalReplicas, ShareRunningStatisticsAndHaveTheFrozenParametersOfTheFirst) 
 }
 
 TEST(LocalReplicas, GoOnAfterAStop) {
-  const Job job = convex_job(2);
+  const job::Job job = convex_job(2);
   const auto data = tiny_pictures(320, 80);
   testing::VirtualRuns runs;
   testing::RunOptions first;
   first.stop_at = 40;
-  const Summary stopped = runs.train(job, data, first).summary();
+  const record::Summary stopped = runs.train(job, data, first).summary();
   EXPECT_FALSE(stopped.finished);
   EXPECT_LT(stopped.steps, kSteps);
-  const Summary s = runs.train(job, data).summary();
+  const record::Summary s = runs.train(job, data).summary();
   EXPECT_TRUE(s.finished);
   EXPECT_EQ(s.samples, kSteps * kBatch);
   EXPECT_GE(s.test_accuracy, 0.95);
@@ -96,12 +96,12 @@ TEST(LocalReplicas, GoOnAfterAStop) {
 
 // Real threads: steps of replicas fall into each other.
 TEST(LocalReplicas, TrainOnThreadsOfTwoWorkers) {
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = convex_job(3);
   options.job.train.shard_threads = 1;
   options.job.parallel.in_flight = 2;
   options.data = tiny_pictures(320, 80);
-  const auto ranks = train_in_process(options);
+  const auto ranks = start::train_in_process(options);
   for (const auto& rank : ranks) ASSERT_TRUE(rank.ok()) << rank.status().to_string();
   EXPECT_GE(ranks[0]->test_accuracy, 0.9);
   EXPECT_EQ(ranks[0]->samples, kSteps * kBatch);

@@ -9,7 +9,7 @@ namespace trireme::train::testing {
 namespace {
 
 double loss_after(const std::string& precision, std::int64_t steps) {
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.model.layers = Json::array();
   job.model.name = "char-lstm";
   job.model.options = Json{{"width", 24}, {"layers", 2}, {"dropout", 0}};

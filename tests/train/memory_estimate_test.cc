@@ -1,7 +1,7 @@
 // Estimates against the bytes that a real run holds in tensors at its peak. The memory of the CPU's device
 // is counted (bench/counted_memory.h); vectors, the samples and the messages of transports come from
 // elsewhere.
-#include "trireme/train/memory_estimate.h"
+#include "trireme/prepare/memory_estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 #include "bench/counted_memory.h"
 #include "tests/train/small_jobs.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/in_process.h"
+#include "trireme/start/in_process.h"
 
 namespace trireme::train {
 namespace {
 
-Job job_of(const std::string& model, std::int64_t batch) {
-  Job job;
+job::Job job_of(const std::string& model, std::int64_t batch) {
+  job::Job job;
   job.model.name = model;
   job.train.batch = batch;
   job.train.steps = 3;
@@ -25,27 +25,27 @@ Job job_of(const std::string& model, std::int64_t batch) {
   return job;
 }
 
-std::int64_t measured_bytes(const Job& job, std::shared_ptr<const data::Dataset> data,
+std::int64_t measured_bytes(const job::Job& job, std::shared_ptr<const data::Dataset> data,
                             const std::string& run_dir = "") {
   const std::int64_t before = live_bytes;
   peak_bytes = before;
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.data = std::move(data);
   options.run_dir = run_dir;
-  for (const auto& rank : train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
+  for (const auto& rank : start::train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   return peak_bytes - before;
 }
 
 const model::ModelInput kDigits{Shape{1, 28, 28}, 10};
 
 // Without a run folder nothing is written: no copy for checkpoints.
-TEST(MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
+TEST(prepare::MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
   const auto data = testing::few_digits(600, 100);
   for (const char* name : {"lenet", "mnist-mlp", "linear"}) {
     for (const std::int64_t batch : {32, 256}) {
-      const Job job = job_of(name, batch);
-      const auto estimate = estimate_memory(job, kDigits, runtime::num_cores());
+      const job::Job job = job_of(name, batch);
+      const auto estimate = prepare::estimate_memory(job, kDigits, runtime::num_cores());
       ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
       const auto expected = static_cast<double>(estimate->total_bytes() - estimate->bytes_of("checkpoint"));
       EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / expected, 1, 0.05) << name << " " << batch;
@@ -53,14 +53,14 @@ TEST(MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
   }
 }
 
-TEST(MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
+TEST(prepare::MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
   const auto data = testing::few_digits(300, 60);
-  Job job = job_of("mnist-mlp", 32);
+  job::Job job = job_of("mnist-mlp", 32);
   job.train.optimizer.kind = "adam";
   job.train.optimizer.clip_norm = 1;
   std::string folder = ::testing::TempDir() + "memory-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const auto estimate = estimate_memory(job, kDigits, runtime::num_cores());
+  const auto estimate = prepare::estimate_memory(job, kDigits, runtime::num_cores());
   ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
   EXPECT_NEAR(
       static_cast<double>(measured_bytes(job, data, folder)) / static_cast<double>(estimate->total_bytes()),
@@ -68,20 +68,20 @@ TEST(MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
+TEST(prepare::MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
   const auto data = testing::few_digits(300, 60);
-  Job job = job_of("mnist-mlp", 64);
+  job::Job job = job_of("mnist-mlp", 64);
   job.parallel.workers = 2;
   const auto estimated = [&] {
-    const auto estimate = estimate_memory(job, kDigits, 1);
+    const auto estimate = prepare::estimate_memory(job, kDigits, 1);
     EXPECT_TRUE(estimate.ok()) << estimate.status().to_string();
-    return estimate.ok() ? *estimate : MemoryEstimate{};
+    return estimate.ok() ? *estimate : prepare::MemoryEstimate{};
   };
   EXPECT_EQ(estimated().bytes_of("codec"), 0);
   for (const char* codec : {"1bit", "topk"}) {
     job.parallel.codec = codec;
     job.parallel.codec_dense_steps = 0;
-    const MemoryEstimate estimate = estimated();
+    const prepare::MemoryEstimate estimate = estimated();
     EXPECT_GE(estimate.bytes_of("codec"), 4 * 669'706) << "a residual";
     EXPECT_EQ(estimate.bytes_of("exchange"), 0) << codec;
   }
@@ -92,13 +92,13 @@ TEST(MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
 // All ranks of a process together. How many buckets are under way at once is a matter of time, and so is
 // which run's scratch grows to the largest bucket's; it grows by a new buffer before the old one goes. Of two
 // buckets that is at most twice the largest and the other one: no more than twice the estimate.
-TEST(MemoryEstimate, HoldsForWorkersThatExchange) {
+TEST(prepare::MemoryEstimate, HoldsForWorkersThatExchange) {
   const auto data = testing::few_digits(300, 60);
   for (const char* collective : {"fixed-tree", "ring"}) {
-    Job job = job_of("mnist-mlp", 64);
+    job::Job job = job_of("mnist-mlp", 64);
     job.parallel.workers = 2;
     job.parallel.collective = collective;
-    const auto estimate = estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
+    const auto estimate = prepare::estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
     ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
     const std::int64_t exchange = estimate->bytes_of("exchange");
     const std::int64_t rest = estimate->total_bytes() - estimate->bytes_of("checkpoint") - exchange;
@@ -111,25 +111,25 @@ TEST(MemoryEstimate, HoldsForWorkersThatExchange) {
 }
 
 // Factors of all shards, the sum of the products, and the products under way.
-TEST(MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
+TEST(prepare::MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
   const auto data = testing::few_digits(300, 60);
-  Job job = job_of("mnist-mlp", 32);
+  job::Job job = job_of("mnist-mlp", 32);
   job.parallel.workers = 2;
   job.train.logical_shards = 4;
   job.parallel.codec = "factors";
-  const auto estimate = estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
+  const auto estimate = prepare::estimate_memory(job, kDigits, std::max(1, runtime::num_cores() / 2));
   ASSERT_TRUE(estimate.ok()) << estimate.status().to_string();
   const auto expected = static_cast<double>(estimate->total_bytes() - estimate->bytes_of("checkpoint"));
   EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / 2 / expected, 1, 0.05);
 }
 
-TEST(MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
-  Job job = job_of("lenet", 60);
-  const auto one = estimate_memory(job, kDigits, 1);
+TEST(prepare::MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
+  job::Job job = job_of("lenet", 60);
+  const auto one = prepare::estimate_memory(job, kDigits, 1);
   job.train.logical_shards = 6;
-  const auto six = estimate_memory(job, kDigits, 1);
+  const auto six = prepare::estimate_memory(job, kDigits, 1);
   job.parallel.workers = 4;
-  const auto two = estimate_memory(job, kDigits, 1);
+  const auto two = prepare::estimate_memory(job, kDigits, 1);
   ASSERT_TRUE(one.ok() && six.ok() && two.ok());
   EXPECT_EQ(one->shards, 1);
   EXPECT_EQ(six->shards, 6);
@@ -141,14 +141,14 @@ TEST(MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
   EXPECT_GT(two->bytes_of("exchange"), 0);
 }
 
-TEST(MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
-  Job job = job_of("resnet18", 4);
+TEST(prepare::MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
+  job::Job job = job_of("resnet18", 4);
   const model::ModelInput small{Shape{3, 32, 32}, 10};
-  const auto momentum = estimate_memory(job, small, 1);
+  const auto momentum = prepare::estimate_memory(job, small, 1);
   job.train.optimizer.kind = "adam";
-  const auto adam = estimate_memory(job, small, 1);
+  const auto adam = prepare::estimate_memory(job, small, 1);
   job.train.optimizer.kind = "sgd";
-  const auto sgd = estimate_memory(job, small, 1);
+  const auto sgd = prepare::estimate_memory(job, small, 1);
   ASSERT_TRUE(momentum.ok() && adam.ok() && sgd.ok());
   EXPECT_EQ(momentum->bytes_of("optimizer"), momentum->bytes_of("parameters"));
   EXPECT_EQ(adam->bytes_of("optimizer"), 2 * momentum->bytes_of("parameters"));
@@ -156,53 +156,53 @@ TEST(MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
   EXPECT_EQ(sgd->bytes_of("statistics"), 4 * 9600);
 }
 
-TEST(MemoryEstimate, TheLargestBatchFitsAndTheNextDoesNot) {
-  Job job = job_of("lenet", 128);
+TEST(prepare::MemoryEstimate, TheLargestBatchFitsAndTheNextDoesNot) {
+  job::Job job = job_of("lenet", 128);
   for (const std::int64_t shards : {0, 4}) {
     job.train.logical_shards = shards;
     const std::int64_t limit = 256 << 20;
-    const auto batch = largest_batch(job, kDigits, 1, limit);
+    const auto batch = prepare::largest_batch(job, kDigits, 1, limit);
     ASSERT_TRUE(batch.ok()) << batch.status().to_string();
-    Job at = job;
+    job::Job at = job;
     at.train.batch = *batch;
-    EXPECT_LE(estimate_memory(at, kDigits, 1)->total_bytes(), limit);
+    EXPECT_LE(prepare::estimate_memory(at, kDigits, 1)->total_bytes(), limit);
     at.train.batch = *batch + 1;
-    EXPECT_GT(estimate_memory(at, kDigits, 1)->total_bytes(), limit);
+    EXPECT_GT(prepare::estimate_memory(at, kDigits, 1)->total_bytes(), limit);
   }
-  EXPECT_EQ(*largest_batch(job, kDigits, 1, 1 << 20), 0);
+  EXPECT_EQ(*prepare::largest_batch(job, kDigits, 1, 1 << 20), 0);
 }
 
 // What a norm gives is kept for the next layer's weights, though what it was made of is kept as well.
-TEST(MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
+TEST(prepare::MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
   const auto data = testing::few_digits(128, 16);
-  Job job = testing::small_job("mlp", 4, 1);
+  job::Job job = testing::small_job("mlp", 4, 1);
   job.train.batch = 128;
   const Json wide{{"kind", "dense"}, {"out", 128}}, norm{{"kind", "layer_norm"}};
   job.model.layers = {wide, norm, wide, norm, wide, norm, {{"kind", "classifier"}}};
   const int threads = runtime::num_cores();
   const std::string hash = testing::hash_in_process(job, data);
   ASSERT_EQ(hash.size(), 64U);
-  const std::int64_t limit = estimate_memory(job, kDigits, threads)->total_bytes() - (32 << 10);
+  const std::int64_t limit = prepare::estimate_memory(job, kDigits, threads)->total_bytes() - (32 << 10);
   job.train.memory_limit = std::to_string(limit);
-  const auto limited = estimate_memory(job, kDigits, threads);
+  const auto limited = prepare::estimate_memory(job, kDigits, threads);
   ASSERT_TRUE(limited.ok()) << limited.status().to_string();
   EXPECT_LE(limited->total_bytes(), limit);
   EXPECT_EQ(testing::hash_in_process(job, data), hash);
   job.train.memory_limit = "1KiB";
-  const Status refused = estimate_memory(job, kDigits, threads).status();
+  const Status refused = prepare::estimate_memory(job, kDigits, threads).status();
   EXPECT_EQ(refused.code(), Code::kExhausted);
   EXPECT_NE(refused.message().find("train.memory_limit: got "), std::string::npos) << refused.message();
 }
 
-TEST(MemoryEstimate, NonsenseIsRefused) {
-  Job job = job_of("lenet", 0);
-  EXPECT_EQ(estimate_memory(job, kDigits, 1).status().code(), Code::kInvalid);
+TEST(prepare::MemoryEstimate, NonsenseIsRefused) {
+  job::Job job = job_of("lenet", 0);
+  EXPECT_EQ(prepare::estimate_memory(job, kDigits, 1).status().code(), Code::kInvalid);
   job.train.batch = 8;
   job.parallel.workers = 0;
-  EXPECT_EQ(estimate_memory(job, kDigits, 1).status().code(), Code::kInvalid);
+  EXPECT_EQ(prepare::estimate_memory(job, kDigits, 1).status().code(), Code::kInvalid);
   job.parallel.workers = 1;
-  EXPECT_EQ(estimate_memory(job, kDigits, 0).status().code(), Code::kInvalid);
-  EXPECT_FALSE(estimate_memory(job, {Shape{1, 1, 1}, 10}, 1).ok());
+  EXPECT_EQ(prepare::estimate_memory(job, kDigits, 0).status().code(), Code::kInvalid);
+  EXPECT_FALSE(prepare::estimate_memory(job, {Shape{1, 1, 1}, 10}, 1).ok());
 }
 
 }  // namespace

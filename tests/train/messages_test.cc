@@ -10,22 +10,22 @@ namespace {
 
 using Sends = std::vector<net::SendRecord>;
 
-std::vector<Sends> real_sends(const Job& job, std::shared_ptr<const data::Dataset> data) {
+std::vector<Sends> real_sends(const job::Job& job, std::shared_ptr<const data::Dataset> data) {
   std::vector<Sends> logs;
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.data = std::move(data);
   options.send_logs = &logs;
-  for (const auto& rank : train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
+  for (const auto& rank : start::train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   return logs;
 }
 
-std::vector<Sends> virtual_sends(const Job& job, std::shared_ptr<const data::Dataset> data) {
-  SimulateOptions options;
+std::vector<Sends> virtual_sends(const job::Job& job, std::shared_ptr<const data::Dataset> data) {
+  start::SimulateOptions options;
   options.job = job;
   options.machine.cores = std::max(1, runtime::num_cores() / 4);
   options.record_sends = true;
-  SimulateReport report = simulate_training(options, std::move(data));
+  start::SimulateReport report = start::simulate_training(options, std::move(data));
   for (const auto& rank : report.ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   return report.sends;
 }
@@ -40,7 +40,7 @@ std::map<std::pair<std::uint32_t, std::uint16_t>, Sends> by_operation(const Send
 TEST(Messages, AVirtualRunOfFourRanksSendsTheSequenceOfTheRealRun) {
   const auto data = testing::few_digits(60, 20);
   for (const char* collective : {"fixed-tree", "ring"}) {
-    Job job = testing::small_job("lenet", 3, 4);
+    job::Job job = testing::small_job("lenet", 3, 4);
     job.parallel.collective = collective;
     const auto real = real_sends(job, data), simulated = virtual_sends(job, data);
     for (std::size_t r = 0; r < 4; ++r) {
@@ -52,7 +52,7 @@ TEST(Messages, AVirtualRunOfFourRanksSendsTheSequenceOfTheRealRun) {
 
 TEST(Messages, WithSeveralBucketsEveryOperationSendsTheSameSequence) {
   const auto data = testing::few_digits(60, 20);
-  Job job = testing::small_job("lenet", 3, 4);
+  job::Job job = testing::small_job("lenet", 3, 4);
   job.parallel.bucket_bytes = 1 << 14;
   const auto real = real_sends(job, data), simulated = virtual_sends(job, data);
   for (std::size_t r = 0; r < 4; ++r)

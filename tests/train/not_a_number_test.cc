@@ -6,7 +6,7 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -36,9 +36,9 @@ float scalar(const io::Checkpoint& checkpoint, std::string_view name) {
   return 0;
 }
 
-std::string initial_hash(const Job& job, const data::Dataset& data) {
+std::string initial_hash(const job::Job& job, const data::Dataset& data) {
   io::NamedTensors tensors;
-  const model::ModelGraphs graphs = *build_job_model(job, *model_input(job, data), 1);
+  const model::ModelGraphs graphs = *job::build_job_model(job, *job::model_input(job, data), 1);
   for (const model::Parameter& p : graphs.parameters) {
     tensors.emplace_back(p.name, *Tensor::allocate(cpu_device(), p.type));
     model::initialise(p, static_cast<std::uint64_t>(job.train.seed), tensors.back().second.values<float>());
@@ -47,7 +47,7 @@ std::string initial_hash(const Job& job, const data::Dataset& data) {
 }
 
 TEST(NotANumber, WeightsThatGrewTooLargeNameTheStepAndTheFirstTensorThatBroke) {
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.train.optimizer.lr = 1e25;
   job.train.optimizer.warmup = 0;
   for (const int workers : {1, 2}) {
@@ -86,11 +86,11 @@ TEST(NotANumber, SkippedStepsAreCountedAndChangeNothing) {
   auto set = pictures(1);
   for (std::size_t i = 0; i < set->features.size(); i += 36)
     if (i / 36 < 36) set->features[i] = kInf;  // every training sample, no test sample
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.train.nan = "skip";
   job.parallel.workers = 2;
   VirtualRuns runs;
-  const Summary s = runs.train(job, set).summary();
+  const record::Summary s = runs.train(job, set).summary();
   EXPECT_EQ(s.steps, 10);
   EXPECT_EQ(s.skipped_steps, 10);
   EXPECT_EQ(s.parameters_sha256, initial_hash(job, *set));
@@ -99,7 +99,7 @@ TEST(NotANumber, SkippedStepsAreCountedAndChangeNothing) {
   int skipped = 0;
   for (const Json& line : runs.metrics()) skipped += line.value("skipped", false) ? 1 : 0;
   EXPECT_EQ(skipped, 10);
-  Job untouched = job;
+  job::Job untouched = job;
   untouched.train.optimizer.lr = 1;
   VirtualRuns fine;
   EXPECT_NE(fine.train(untouched, pictures(1)).summary().parameters_sha256, initial_hash(job, *set));
@@ -107,18 +107,18 @@ TEST(NotANumber, SkippedStepsAreCountedAndChangeNothing) {
 
 // Pictures so bright that their gradients times the first loss scale, 65536, exceed the largest f16.
 TEST(NotANumber, OverflowInHalfPrecisionHalvesTheLossScaleUntilGradientsFit) {
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.train.precision = "f16";
   job.train.steps = 20;
   job.train.optimizer.lr = 1e-5;
   VirtualRuns runs;
-  const Summary s = runs.train(job, pictures(100)).summary();
+  const record::Summary s = runs.train(job, pictures(100)).summary();
   EXPECT_GT(s.skipped_steps, 0);
   EXPECT_LT(s.skipped_steps, 20);
   EXPECT_EQ(scalar(runs.checkpoint(), "loss_scale"),
             std::ldexp(65536.0F, -static_cast<int>(s.skipped_steps)));
   VirtualRuns dim;
-  const Summary fits = dim.train(job, pictures(0.1F)).summary();
+  const record::Summary fits = dim.train(job, pictures(0.1F)).summary();
   EXPECT_EQ(fits.skipped_steps, 0);
   EXPECT_EQ(scalar(dim.checkpoint(), "loss_scale"), 65536.0F);
 }

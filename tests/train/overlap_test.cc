@@ -8,8 +8,8 @@
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/bucket_queue.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/engine/bucket_queue.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::train {
 namespace {
@@ -42,7 +42,7 @@ TEST(Overlap, OfAnyKindGivesTheSameBitsForAnyNumberOfWorkers) {
 
 TEST(Overlap, GivesTheSameBitsOnJitteryLinksAndOnThreads) {
   const auto data = tiny_pictures(40, 10, 8);
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.parallel.workers = 3;
   job.parallel.overlap = "none";
   const std::string expected = hash_virtual(job, data);
@@ -54,12 +54,12 @@ TEST(Overlap, GivesTheSameBitsOnJitteryLinksAndOnThreads) {
   }
 }
 
-Task<void> run_rank(RankContext context, Result<Summary>& out) {
+Task<void> run_rank(RankContext context, Result<record::Summary>& out) {
   out = co_await train_rank(std::move(context));
 }
 
 // Ranks as threads, joined by a transport between processes.
-std::vector<std::string> hashes_over(const char* transport, const Job& job,
+std::vector<std::string> hashes_over(const char* transport, const job::Job& job,
                                      std::shared_ptr<const data::Dataset> data) {
   std::string dir = ::testing::TempDir() + "/overlap-XXXXXX";
   EXPECT_NE(mkdtemp(dir.data()), nullptr);
@@ -80,7 +80,7 @@ std::vector<std::string> hashes_over(const char* transport, const Job& job,
       context.connect.world = static_cast<int>(world);
       context.connect.rendezvous = dir;
       context.data = data;
-      Result<Summary> result = Status(Code::kInternal, "[test] not started");
+      Result<record::Summary> result = Status(Code::kInternal, "[test] not started");
       rt->run(run_rank(std::move(context), result));
       EXPECT_TRUE(result.ok()) << result.status().to_string();
       if (result.ok()) hashes[rank] = result->parameters_sha256;
@@ -92,7 +92,7 @@ std::vector<std::string> hashes_over(const char* transport, const Job& job,
 
 TEST(Overlap, GivesTheSameBitsThroughSharedMemoryAndTcp) {
   const auto data = tiny_pictures(40, 10, 8);
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   const std::string expected = hash_virtual(job, data);
   job.parallel.workers = 2;
   for (const char* transport : {"shm", "tcp"})
@@ -103,8 +103,8 @@ TEST(Overlap, GivesTheSameBitsThroughSharedMemoryAndTcp) {
 }
 
 // Seven layers and two workers on a link that takes about twice as long as they compute.
-Job slow_link_job(const char* overlap) {
-  Job job = tiny_job();
+job::Job slow_link_job(const char* overlap) {
+  job::Job job = tiny_job();
   Json layers = Json::array();
   for (int i = 0; i < 6; ++i) layers.push_back({{"kind", "dense"}, {"out", 256}, {"activation", "relu"}});
   layers.push_back({{"kind", "classifier"}});
@@ -119,8 +119,8 @@ Job slow_link_job(const char* overlap) {
   return job;
 }
 
-SimulateOptions on_slow_link(const char* overlap) {
-  SimulateOptions options;
+start::SimulateOptions on_slow_link(const char* overlap) {
+  start::SimulateOptions options;
   options.job = slow_link_job(overlap);
   options.machine.flops_per_second_per_core = 2e8;
   options.machine.op_overhead_ns = 0;
@@ -135,9 +135,9 @@ TEST(Overlap, ShortensStepsAsThePlanPredicts) {
     // The first steps begin when the ranks have prepared, one after the other.
     double ended[2], predicted = 0;
     for (const int more : {0, 1}) {
-      SimulateOptions options = on_slow_link(overlap);
+      start::SimulateOptions options = on_slow_link(overlap);
       options.job.train.steps = more == 0 ? 4 : 12;
-      const SimulateReport report = simulate_training(options, data);
+      const start::SimulateReport report = start::simulate_training(options, data);
       ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
       ended[more] = to_seconds(report.ended_at[0]);
       predicted = report.ranks[0]->predicted_step_seconds;
@@ -170,9 +170,9 @@ std::map<std::string, std::vector<Span>> spans_of(const Json& trace) {
 
 // The trace of the first two steps.
 Json traced_run(const char* overlap) {
-  Job job = slow_link_job(overlap);
+  job::Job job = slow_link_job(overlap);
   job.train.trace_steps = 2;
-  const SimulateOptions options = on_slow_link(overlap);
+  const start::SimulateOptions options = on_slow_link(overlap);
   testing::VirtualRuns runs(options.machine, options.link);
   const testing::RunOutcome outcome = runs.train(job, tiny_pictures(40, 4));
   EXPECT_TRUE(outcome.ranks[0].ok()) << outcome.ranks[0].status().to_string();
@@ -208,36 +208,36 @@ TEST(Overlap, TheBucketThatIsNeededFirstOvertakesOlderOnes) {
 
 TEST(Overlap, JobsThatMustKnowAllGradientsKeepTheBarrier) {
   const auto data = tiny_pictures(40, 4);
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.parallel.workers = 2;
-  const auto planned = [&](const Job& j) {
-    PrepareOptions options;
+  const auto planned = [&](const job::Job& j) {
+    prepare::PrepareOptions options;
     options.world = static_cast<int>(j.parallel.workers);
-    const auto prepared = prepare(j, *model_input(j, *data), options);
+    const auto prepared = prepare::prepare(j, *job::model_input(j, *data), options);
     EXPECT_TRUE(prepared.ok()) << prepared.status().to_string();
     return (*prepared)->plan.overlap;
   };
   EXPECT_EQ(planned(job), plan::Overlap::kFull);
-  Job clipped = job;
+  job::Job clipped = job;
   clipped.train.optimizer.clip_norm = 1;
   EXPECT_EQ(planned(clipped), plan::Overlap::kBuckets);
-  Job alone = job;
+  job::Job alone = job;
   alone.parallel.workers = 1;
   EXPECT_EQ(planned(alone), plan::Overlap::kBuckets);
-  Job wished = job;
+  job::Job wished = job;
   wished.parallel.overlap = "none";
   EXPECT_EQ(planned(wished), plan::Overlap::kNone);
 }
 
 TEST(Overlap, ALostRankEndsTheOthersWhoseGatesAreClosed) {
   for (std::uint64_t call = 8; call < 24; ++call) {
-    SimulateOptions options = on_slow_link("full");
+    start::SimulateOptions options = on_slow_link("full");
     runtime::FaultSpec kill;
     kill.runtime = 1;
     kill.site = "collective";
     kill.index = call;
     options.faults = {kill};
-    const SimulateReport report = simulate_training(options, tiny_pictures(40, 4));
+    const start::SimulateReport report = start::simulate_training(options, tiny_pictures(40, 4));
     EXPECT_TRUE(report.world.finished) << report.world.stuck;
     const auto& result = report.ranks[0];
     ASSERT_FALSE(result.ok()) << "call " << call;
@@ -245,15 +245,15 @@ TEST(Overlap, ALostRankEndsTheOthersWhoseGatesAreClosed) {
   }
 }
 
-std::vector<std::size_t> all_next(BucketQueue& queue) {
+std::vector<std::size_t> all_next(engine::BucketQueue& queue) {
   std::vector<std::size_t> out;
   while (const auto b = queue.next()) out.push_back(*b);
   return out;
 }
 
-TEST(BucketQueue, KeepsTheOrderAndTheBound) {
+TEST(engine::BucketQueue, KeepsTheOrderAndTheBound) {
   const std::vector<std::int32_t> order{0, 3, 2, 1};
-  BucketQueue queue(order, 4, 2);
+  engine::BucketQueue queue(order, 4, 2);
   queue.add(0);
   EXPECT_THAT(all_next(queue), ElementsAre(0));
   queue.add(1);
@@ -273,8 +273,8 @@ TEST(BucketQueue, KeepsTheOrderAndTheBound) {
   EXPECT_THAT(all_next(queue), ElementsAre(0)) << "the next step";
 }
 
-TEST(BucketQueue, WithoutAnOrderStartsWhatIsReady) {
-  BucketQueue queue({}, 3, 2);
+TEST(engine::BucketQueue, WithoutAnOrderStartsWhatIsReady) {
+  engine::BucketQueue queue({}, 3, 2);
   for (const std::size_t b : {2, 0, 1}) queue.add(b);
   EXPECT_THAT(all_next(queue), ElementsAre(2, 0, 1));
   queue.ended();

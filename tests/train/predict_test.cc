@@ -1,9 +1,9 @@
 // Predictions: the user's own files are seen as training samples were.
-#include "trireme/train/predict.h"
+#include "trireme/apply/predict.h"
 
 #include "tests/train/trained_runs.h"
 #include "trireme/data/image_encode.h"
-#include "trireme/train/predict_sheet.h"
+#include "trireme/apply/predict_sheet.h"
 
 namespace trireme::train {
 namespace {
@@ -13,48 +13,48 @@ using runtime::Task;
 
 class Predict : public testing::TrainedRuns {
  protected:
-  Result<Samples> read(const LoadedModel& model, const std::string& file) {
-    Result<Samples> out = Status(Code::kInternal, "not run");
+  Result<apply::Samples> read(const apply::LoadedModel& model, const std::string& file) {
+    Result<apply::Samples> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return read_into(rt, model, file, out); });
     return out;
   }
-  std::vector<Prediction> predict(const LoadedModel& model, const Samples& samples, std::int64_t most = 0) {
-    Result<std::vector<Prediction>> out = Status(Code::kInternal, "not run");
+  std::vector<apply::Prediction> predict(const apply::LoadedModel& model, const apply::Samples& samples, std::int64_t most = 0) {
+    Result<std::vector<apply::Prediction>> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return classify_into(rt, model, samples, most, out); });
     EXPECT_TRUE(out.ok()) << out.status().to_string();
-    return out.ok() ? *out : std::vector<Prediction>();
+    return out.ok() ? *out : std::vector<apply::Prediction>();
   }
-  Reconstructions rebuild(const LoadedModel& model, const Samples& samples, std::int64_t most) {
-    Result<Reconstructions> out = Status(Code::kInternal, "not run");
+  apply::Reconstructions rebuild(const apply::LoadedModel& model, const apply::Samples& samples, std::int64_t most) {
+    Result<apply::Reconstructions> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return rebuild_into(rt, model, samples, most, out); });
     EXPECT_TRUE(out.ok()) << out.status().to_string();
-    return out.ok() ? *out : Reconstructions();
+    return out.ok() ? *out : apply::Reconstructions();
   }
 
-  static Task<void> read_into(Runtime& rt, const LoadedModel& model, std::string file, Result<Samples>& out) {
-    out = co_await read_samples(rt, model, std::move(file));
+  static Task<void> read_into(Runtime& rt, const apply::LoadedModel& model, std::string file, Result<apply::Samples>& out) {
+    out = co_await apply::read_samples(rt, model, std::move(file));
   }
-  static Task<void> classify_into(Runtime& rt, const LoadedModel& model, const Samples& samples,
-                                  std::int64_t most, Result<std::vector<Prediction>>& out) {
-    out = co_await classify(rt, model, samples, most);
+  static Task<void> classify_into(Runtime& rt, const apply::LoadedModel& model, const apply::Samples& samples,
+                                  std::int64_t most, Result<std::vector<apply::Prediction>>& out) {
+    out = co_await apply::classify(rt, model, samples, most);
   }
-  static Task<void> rebuild_into(Runtime& rt, const LoadedModel& model, const Samples& samples,
-                                 std::int64_t most, Result<Reconstructions>& out) {
-    out = co_await reconstruct(rt, model, samples, most);
+  static Task<void> rebuild_into(Runtime& rt, const apply::LoadedModel& model, const apply::Samples& samples,
+                                 std::int64_t most, Result<apply::Reconstructions>& out) {
+    out = co_await apply::reconstruct(rt, model, samples, most);
   }
 
   // The bytes of a test sample of the digits.
-  static std::vector<std::uint8_t> pixels_of(const LoadedModel& model, std::int64_t index) {
+  static std::vector<std::uint8_t> pixels_of(const apply::LoadedModel& model, std::int64_t index) {
     const auto at = model.data->row_of(model.data->num_train + index) * model.data->sample_elems();
     const auto begin = model.data->pixels.begin() + at;
     return {begin, begin + model.data->sample_elems()};
   }
-  void write_digit(const LoadedModel& model, std::int64_t index, const std::string& name) {
+  void write_digit(const apply::LoadedModel& model, std::int64_t index, const std::string& name) {
     const auto png = data::encode_png({28, 28, 1, pixels_of(model, index)});
     ASSERT_TRUE(png.ok()) << png.status().to_string();
     write(name, std::string(as_text(*png)));
   }
-  static void expect_same(const Prediction& a, const Prediction& b) {
+  static void expect_same(const apply::Prediction& a, const apply::Prediction& b) {
     EXPECT_EQ(a.best, b.best);
     EXPECT_EQ(a.second, b.second);
     EXPECT_NEAR(a.probability, b.probability, 1e-5);
@@ -76,13 +76,13 @@ std::string npy(const std::string& dtype, const std::string& shape, const std::s
 
 TEST_F(Predict, PicturesAndArraysOfTestSamplesAreSeenAsThoseSamples) {
   train("run", testing::digits_job());
-  const LoadedModel model = load("run");
-  const auto expected = predict(model, samples_of_part(model, Part::kTest), 50);
+  const apply::LoadedModel model = load("run");
+  const auto expected = predict(model, apply::samples_of_part(model, engine::Part::kTest), 50);
   ASSERT_EQ(expected.size(), 50U);
   write_digit(model, 3, "pictures/b.png");
   write_digit(model, 41, "pictures/more/a.png");
   write("pictures/notes.txt", "no picture");
-  const Result<Samples> folder = read(model, path("pictures"));
+  const Result<apply::Samples> folder = read(model, path("pictures"));
   ASSERT_TRUE(folder.ok()) << folder.status().to_string();
   EXPECT_TRUE(folder->notes.empty());
   const auto found = predict(model, *folder);
@@ -95,7 +95,7 @@ TEST_F(Predict, PicturesAndArraysOfTestSamplesAreSeenAsThoseSamples) {
   for (const std::int64_t i : {7, 8, 9})
     for (const std::uint8_t v : pixels_of(model, i)) bytes += static_cast<char>(v);
   write("three.npy", npy("|u1", "(3, 28, 28)", bytes));
-  const Result<Samples> array = read(model, path("three.npy"));
+  const Result<apply::Samples> array = read(model, path("three.npy"));
   ASSERT_TRUE(array.ok()) << array.status().to_string();
   const auto three = predict(model, *array);
   ASSERT_EQ(three.size(), 3U);
@@ -104,8 +104,8 @@ TEST_F(Predict, PicturesAndArraysOfTestSamplesAreSeenAsThoseSamples) {
 
 TEST_F(Predict, ProbabilitiesAreThoseOfASoftmaxAndLabelsAreKnown) {
   train("run", testing::digits_job());
-  const LoadedModel model = load("run");
-  for (const Prediction& p : predict(model, samples_of_part(model, Part::kTest))) {
+  const apply::LoadedModel model = load("run");
+  for (const apply::Prediction& p : predict(model, apply::samples_of_part(model, engine::Part::kTest))) {
     EXPECT_GE(p.probability, p.second_probability);
     EXPECT_LE(p.probability + p.second_probability, 1 + 1e-9);
     EXPECT_GE(p.probability, 0.1);
@@ -116,11 +116,11 @@ TEST_F(Predict, ProbabilitiesAreThoseOfASoftmaxAndLabelsAreKnown) {
 
 TEST_F(Predict, APictureOfAnotherSizeIsFittedAndSaysSo) {
   train("run", testing::digits_job());
-  const LoadedModel model = load("run");
+  const apply::LoadedModel model = load("run");
   const auto png = data::encode_png({56, 60, 3, std::vector<std::uint8_t>(56 * 60 * 3, 200)});
   ASSERT_TRUE(png.ok());
   write("large.png", std::string(as_text(*png)));
-  const Result<Samples> samples = read(model, path("large.png"));
+  const Result<apply::Samples> samples = read(model, path("large.png"));
   ASSERT_TRUE(samples.ok()) << samples.status().to_string();
   ASSERT_EQ(samples->notes.size(), 1U);
   EXPECT_NE(samples->notes[0].find("56 x 60"), std::string::npos) << samples->notes[0];
@@ -137,18 +137,18 @@ TEST_F(Predict, TablesAreStandardisedByTheTrainingRows) {
   }
   write("table.csv", table);
   write("bare.csv", bare);
-  Job job = testing::digits_job();
+  job::Job job = testing::digits_job();
   job.model.name = "mlp";
-  job.data = Job::Data();
+  job.data = job::Job::Data();
   job.data.kind = "csv";
   job.data.path = path("table.csv");
   job.train.steps = 20;
   train("run", job);
-  const LoadedModel model = load("run");
+  const apply::LoadedModel model = load("run");
   ASSERT_NE(model.data, nullptr);
-  const auto parts = predict(model, samples_of_part(model, Part::kTest));
+  const auto parts = predict(model, apply::samples_of_part(model, engine::Part::kTest));
   for (const char* file : {"table.csv", "bare.csv"}) {
-    const Result<Samples> samples = read(model, path(file));
+    const Result<apply::Samples> samples = read(model, path(file));
     ASSERT_TRUE(samples.ok()) << samples.status().to_string();
     const auto rows = predict(model, *samples);
     ASSERT_EQ(rows.size(), 60U);
@@ -165,7 +165,7 @@ TEST_F(Predict, TablesAreStandardisedByTheTrainingRows) {
 
 TEST_F(Predict, FilesThatDoNotFitAreRefused) {
   train("run", testing::digits_job());
-  const LoadedModel model = load("run");
+  const apply::LoadedModel model = load("run");
   write("empty/readme.txt", "nothing");
   write("small.npy", npy("|u1", "(2, 14, 14)", std::string(392, 'x')));
   write("floats.npy", npy("<f4", "(28, 28)", std::string(3136, '\0')));
@@ -176,7 +176,7 @@ TEST_F(Predict, FilesThatDoNotFitAreRefused) {
       {"none.png", "none.png"},      {"a.csv", "not rows of a table"},     {"missing", "--input"},
       {"missing.png", "missing.png"}};
   for (const auto& [file, says] : cases) {
-    const Result<Samples> samples = read(model, path(file));
+    const Result<apply::Samples> samples = read(model, path(file));
     ASSERT_FALSE(samples.ok()) << file;
     EXPECT_NE(samples.status().message().find(says), std::string::npos) << samples.status().message();
   }
@@ -184,10 +184,10 @@ TEST_F(Predict, FilesThatDoNotFitAreRefused) {
 
 TEST_F(Predict, SheetsShowTheBytesOfTheOriginalsAndTheFirstLayer) {
   train("run", testing::autoencoder_job());
-  const LoadedModel model = load("run");
-  const Reconstructions found = rebuild(model, samples_of_part(model, Part::kTest), 11);
+  const apply::LoadedModel model = load("run");
+  const apply::Reconstructions found = rebuild(model, apply::samples_of_part(model, engine::Part::kTest), 11);
   ASSERT_EQ(found.names.size(), 11U);
-  const Result<data::Picture> sheet = reconstruction_sheet(found, *model.data);
+  const Result<data::Picture> sheet = apply::reconstruction_sheet(found, *model.data);
   ASSERT_TRUE(sheet.ok()) << sheet.status().to_string();
   // 8 columns, 2 x 2 rows, tiles of 3 x 28 pixels with 4 between them.
   EXPECT_EQ(sheet->width, 8 * 88 + 4);
@@ -200,7 +200,7 @@ TEST_F(Predict, SheetsShowTheBytesOfTheOriginalsAndTheFirstLayer) {
     for (std::int64_t x = 0; x < 28; ++x)
       EXPECT_NEAR(pixel(4 + 2 * 88 + 3 * y + 1, 4 + 88 + 3 * x + 2),
                   tenth[static_cast<std::size_t>(28 * y + x)], 1);
-  const Result<data::Picture> filters = filter_sheet(model);
+  const Result<data::Picture> filters = apply::filter_sheet(model);
   ASSERT_TRUE(filters.ok()) << filters.status().to_string();
   EXPECT_EQ(filters->width, 4 * 32 + 4) << "16 units in 4 columns";
   EXPECT_EQ(filters->height, 4 * 32 + 4);
@@ -211,26 +211,26 @@ TEST_F(Predict, SheetsShowTheBytesOfTheOriginalsAndTheFirstLayer) {
 
 TEST_F(Predict, AModelDoesWhatItWasTrainedFor) {
   train("run", testing::autoencoder_job());
-  const LoadedModel model = load("run");
-  Result<std::vector<Prediction>> out = Status(Code::kInternal, "not run");
-  const Samples samples = samples_of_part(model, Part::kTest);
+  const apply::LoadedModel model = load("run");
+  Result<std::vector<apply::Prediction>> out = Status(Code::kInternal, "not run");
+  const apply::Samples samples = apply::samples_of_part(model, engine::Part::kTest);
   run([&](Runtime& rt) { return classify_into(rt, model, samples, 1, out); });
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.status().code(), Code::kInvalid);
 }
 
 TEST(PredictReport, CommasAndQuotesInNamesAreQuoted) {
-  LoadedModel model;
+  apply::LoadedModel model;
   auto set = std::make_shared<data::Dataset>();
   set->class_names = {"a \"b\"", "c"};
   model.data = set;
-  Prediction p;
+  apply::Prediction p;
   p.name = "x,y.png";
   p.best = 0;
   p.second = 1;
   p.probability = 0.75;
   p.second_probability = 0.25;
-  EXPECT_EQ(to_csv({p}, model),
+  EXPECT_EQ(apply::to_csv({p}, model),
             "sample,class,probability,second,second_probability,label\n"
             "\"x,y.png\",\"a \"\"b\"\"\",0.75,c,0.25,\n");
 }

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "trireme/cost/assumed.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
 
-SimulateOptions four_workers(const std::string& rule) {
-  SimulateOptions o;
+start::SimulateOptions four_workers(const std::string& rule) {
+  start::SimulateOptions o;
   o.phantom = true;
   o.job.parallel.workers = 4;
   o.job.parallel.agreement = rule;
@@ -22,44 +22,44 @@ SimulateOptions four_workers(const std::string& rule) {
   return o;
 }
 
-double error_of(const SimulateOptions& options) {
-  const SimulateReport report = simulate_training(options, nullptr);
+double error_of(const start::SimulateOptions& options) {
+  const start::SimulateReport report = start::simulate_training(options, nullptr);
   if (!report.ranks[0].ok()) {
     ADD_FAILURE() << report.ranks[0].status().message();
     return 0;
   }
-  const Summary& s = *report.ranks[0];
+  const record::Summary& s = *report.ranks[0];
   return s.predicted_step_seconds / s.measured_step_seconds - 1;
 }
 
-TEST(Prediction, OfStepsHoldsForRulesOfEveryKind) {
+TEST(apply::Prediction, OfStepsHoldsForRulesOfEveryKind) {
   for (const char* rule : {"bsp", "averaging", "easgd", "none", "bsp-server", "ssp", "easgd-async"})
     EXPECT_NEAR(error_of(four_workers(rule)), 0, 0.2) << rule;
   // One of the three that a step waits for is the server's neighbour, which needs no link.
   EXPECT_NEAR(error_of(four_workers("late")), 0, 0.3);
 }
 
-TEST(Prediction, OfAveragingFollowsThePeriod) {
+TEST(apply::Prediction, OfAveragingFollowsThePeriod) {
   for (const std::int64_t period : {1, 5, 40}) {
-    SimulateOptions o = four_workers("averaging");
+    start::SimulateOptions o = four_workers("averaging");
     o.job.parallel.period = period;
     EXPECT_NEAR(error_of(o), 0, 0.1) << period;
   }
 }
 
-TEST(Prediction, KnowsHowManyServersThereAre) {
+TEST(apply::Prediction, KnowsHowManyServersThereAre) {
   for (const char* rule : {"bsp-server", "downpour"})
     for (const std::int64_t servers : {1, 2, 4}) {
-      SimulateOptions o = four_workers(rule);
+      start::SimulateOptions o = four_workers(rule);
       o.job.parallel.servers = servers;
       o.job.parallel.colocate = "no";
       EXPECT_NEAR(error_of(o), 0, 0.2) << rule << " with " << servers;
     }
 }
 
-TEST(Prediction, KnowsTheSlowMachine) {
+TEST(apply::Prediction, KnowsTheSlowMachine) {
   for (const char* rule : {"averaging", "none", "bsp-server"}) {
-    SimulateOptions o = four_workers(rule);
+    start::SimulateOptions o = four_workers(rule);
     o.cluster.topology = cost::Topology::single_switch(4, o.machine, o.link);
     o.cluster.topology.machines[3].speed = 0.25;
     EXPECT_NEAR(error_of(o), 0, 0.2) << rule;
@@ -68,17 +68,17 @@ TEST(Prediction, KnowsTheSlowMachine) {
 
 // Eight pictures on a core with AVX-512, measured: 2.6 s alone, 3.2 s where 16 cores do the same
 // (docs/studies/replicas.md).
-TEST(Prediction, OfResnet50WithoutACalibrationIsNearWhatCoresWithWideVectorsNeed) {
-  Job job;
+TEST(apply::Prediction, OfResnet50WithoutACalibrationIsNearWhatCoresWithWideVectorsNeed) {
+  job::Job job;
   job.model.name = "resnet50";
   job.train.batch = 8;
   job.train.optimizer.kind = "momentum";
   cost::HostShare share;
   auto rates = std::make_shared<cost::Rates>(cost::host_rates(nullptr, share));
   cost::assume_processor(512, *rates);
-  PrepareOptions options;
+  prepare::PrepareOptions options;
   options.rates = std::move(rates);
-  const auto prepared = prepare(job, {Shape{3, 224, 224}, 1000}, options);
+  const auto prepared = prepare::prepare(job, {Shape{3, 224, 224}, 1000}, options);
   ASSERT_TRUE(prepared.ok()) << prepared.status().to_string();
   const double seconds = (*prepared)->plan.prediction.step_seconds();
   EXPECT_GT(seconds, 0.95 * 2.6);

@@ -13,9 +13,9 @@
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/io/safetensors.h"
-#include "trireme/train/batch.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/sample_order.h"
+#include "trireme/prepare/batch.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/job/sample_order.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -39,7 +39,7 @@ std::vector<TinyCase> loss_cases() {
   text.job.train.optimizer.clip_norm = 0.05;
   cases.push_back(std::move(text));
   TinyCase scaled{"scaled", tiny_job(), tiny_pictures(40, 10, 8)};
-  Job::Optimizer& o = scaled.job.train.optimizer;
+  job::Job::Optimizer& o = scaled.job.train.optimizer;
   o.lr = 0.02;
   o.reference_batch = 6;
   o.warmup = 0.3;
@@ -122,8 +122,8 @@ io::NamedTensors inputs_of(const TinyCase& c) {
   io::NamedTensors out;
   const auto seed = static_cast<std::uint64_t>(c.job.train.seed);
   const auto shards = static_cast<std::int32_t>(c.job.train.logical_shards);
-  const model::ModelInput input = *model_input(c.job, *c.data);
-  const model::ModelGraphs graphs = *build_job_model(c.job, input, 1);
+  const model::ModelInput input = *job::model_input(c.job, *c.data);
+  const model::ModelGraphs graphs = *job::build_job_model(c.job, input, 1);
   for (const auto* list : {&graphs.parameters, &graphs.frozen}) {
     for (const model::Parameter& p : *list) {
       const Tensor t = *Tensor::allocate(cpu_device(), p.type);
@@ -131,7 +131,7 @@ io::NamedTensors inputs_of(const TinyCase& c) {
       out.emplace_back("init/" + p.name, t);
     }
   }
-  const SampleOrder order = *SampleOrder::make(*c.data, c.job, shards, !graphs.statistics.empty());
+  const job::SampleOrder order = *job::SampleOrder::make(*c.data, c.job, shards, !graphs.statistics.empty());
   Inputs train, test;
   data::FillOptions options{.augment = true, .seed = seed};
   const std::int64_t batches = c.job.train.steps, per_epoch = order.batches_per_epoch();
@@ -170,10 +170,10 @@ TEST(RecordedLosses, AreThoseOfPyTorchForEveryStepAndTheTestSamples) {
     const double inputs = expected.at("inputs");
     ASSERT_NEAR(magnitude(inputs_of(c)), inputs, 1e-5 * inputs) << "other weights or batches than recorded";
     VirtualRuns runs;
-    Job job = c.job;
+    job::Job job = c.job;
     job.parallel.workers = 2;
     const RunOutcome out = runs.train(job, c.data, {.run_dir = ""});
-    const Summary summary = out.summary();
+    const record::Summary summary = out.summary();
     ASSERT_EQ(out.steps.size(), expected.at("losses").size());
     for (std::size_t i = 0; i < out.steps.size(); ++i) {
       const Json& loss = expected.at("losses")[i];

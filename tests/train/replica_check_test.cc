@@ -1,20 +1,20 @@
-#include "trireme/train/replica_check.h"
+#include "trireme/engine/replica_check.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/train/tiny_jobs.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
 
-SimulateReport checked_run(int workers, std::vector<runtime::FaultSpec> faults) {
-  SimulateOptions options;
+start::SimulateReport checked_run(int workers, std::vector<runtime::FaultSpec> faults) {
+  start::SimulateOptions options;
   options.job = testing::tiny_job();
   options.job.parallel.workers = workers;
   options.job.parallel.check_steps = 2;
   options.faults = std::move(faults);
-  return simulate_training(options, testing::tiny_pictures(40, 10));
+  return start::simulate_training(options, testing::tiny_pictures(40, 10));
 }
 
 runtime::FaultSpec flipped_bit(int rank, std::uint64_t step) {
@@ -31,7 +31,7 @@ TEST(ReplicaCheck, EqualReplicasPass) {
 }
 
 TEST(ReplicaCheck, AFlippedBitIsFoundByEverybodyWithRankTensorAndStep) {
-  const SimulateReport report = checked_run(3, {flipped_bit(2, 4)});
+  const start::SimulateReport report = checked_run(3, {flipped_bit(2, 4)});
   for (const auto& rank : report.ranks) {
     ASSERT_FALSE(rank.ok());
     const std::string text = rank.status().to_string();
@@ -44,9 +44,9 @@ TEST(ReplicaCheck, AFlippedBitIsFoundByEverybodyWithRankTensorAndStep) {
 const std::vector<std::string> kNames{"a", "b", "c"};
 
 TEST(CompareReplicas, TheMajorityIsRightAndRankZeroWhereThereIsNone) {
-  EXPECT_TRUE(compare_replicas(kNames, std::vector<std::int64_t>{1, 2, 3, 1, 2, 3, 1, 2, 3}, 5).ok());
+  EXPECT_TRUE(engine::compare_replicas(kNames, std::vector<std::int64_t>{1, 2, 3, 1, 2, 3, 1, 2, 3}, 5).ok());
   const auto message = [](const std::vector<std::int64_t>& hashes) {
-    const Status status = compare_replicas(kNames, hashes, 5);
+    const Status status = engine::compare_replicas(kNames, hashes, 5);
     EXPECT_EQ(status.code(), Code::kCorrupt);
     return status.message();
   };
@@ -58,8 +58,8 @@ TEST(CompareReplicas, TheMajorityIsRightAndRankZeroWhereThereIsNone) {
 }
 
 TEST(CompareReplicas, OneRankAndNoTensorsAgree) {
-  EXPECT_TRUE(compare_replicas(kNames, std::vector<std::int64_t>{1, 2, 3}, 1).ok());
-  EXPECT_TRUE(compare_replicas({}, {}, 1).ok());
+  EXPECT_TRUE(engine::compare_replicas(kNames, std::vector<std::int64_t>{1, 2, 3}, 1).ok());
+  EXPECT_TRUE(engine::compare_replicas({}, {}, 1).ok());
 }
 
 }  // namespace

@@ -12,18 +12,18 @@
 namespace trireme::train::testing {
 namespace {
 
-Job with_workers(Job job, int workers) {
+job::Job with_workers(job::Job job, int workers) {
   job.parallel.workers = workers;
   return job;
 }
 
 class EveryJob : public ::testing::TestWithParam<TinyCase> {
  protected:
-  const Job& job() const { return GetParam().job; }
+  const job::Job& job() const { return GetParam().job; }
   const std::shared_ptr<const data::Dataset>& data() const { return GetParam().data; }
 };
 
-void expect_same_end(const Summary& got, const Summary& expected) {
+void expect_same_end(const record::Summary& got, const record::Summary& expected) {
   ASSERT_EQ(expected.parameters_sha256.size(), 64U);
   EXPECT_EQ(got.parameters_sha256, expected.parameters_sha256);
   EXPECT_EQ(got.steps, expected.steps);
@@ -37,7 +37,7 @@ void expect_same_end(const Summary& got, const Summary& expected) {
 
 TEST_P(EveryJob, StoppedAndTakenUpAgainByOtherWorkersEndsAsIfLeftAlone) {
   VirtualRuns alone;
-  const Summary expected = alone.train(job(), data()).summary();
+  const record::Summary expected = alone.train(job(), data()).summary();
   const std::vector<Json> lines = alone.metrics();
   ASSERT_FALSE(lines.empty());
   int workers = 1;
@@ -45,7 +45,7 @@ TEST_P(EveryJob, StoppedAndTakenUpAgainByOtherWorkersEndsAsIfLeftAlone) {
     SCOPED_TRACE(fmt::format("asked to stop after step {}", stop_at));
     VirtualRuns disturbed;
     const RunOptions stop{.stop_at = stop_at};
-    const Summary half = disturbed.train(with_workers(job(), workers), data(), stop).summary();
+    const record::Summary half = disturbed.train(with_workers(job(), workers), data(), stop).summary();
     EXPECT_FALSE(half.finished);
     EXPECT_EQ(half.steps, stop_at + 1);
     EXPECT_NE(half.parameters_sha256, expected.parameters_sha256);
@@ -60,7 +60,7 @@ TEST_P(EveryJob, StoppedAndTakenUpAgainByOtherWorkersEndsAsIfLeftAlone) {
 
 TEST_P(EveryJob, EndsInTheSameBitsWithOneToFourWorkers) {
   VirtualRuns runs;
-  const Summary expected = runs.train(job(), data(), {.run_dir = ""}).summary();
+  const record::Summary expected = runs.train(job(), data(), {.run_dir = ""}).summary();
   for (const int workers : {2, 3, 4}) {
     SCOPED_TRACE(fmt::format("{} workers", workers));
     expect_same_end(runs.train(with_workers(job(), workers), data(), {.run_dir = ""}).summary(), expected);
@@ -92,9 +92,9 @@ TEST(Stop, AtTheStepThatReachesTheTargetTrainsNothingBeyondIt) {
   const std::vector<TinyCase> cases = tiny_cases();
   const TinyCase& c = case_of(cases, "target");
   VirtualRuns alone, stopped;
-  const Summary expected = alone.train(c.job, c.data).summary();
+  const record::Summary expected = alone.train(c.job, c.data).summary();
   ASSERT_TRUE(expected.reached_target);
-  const Summary half = stopped.train(c.job, c.data, {.stop_at = expected.steps - 1}).summary();
+  const record::Summary half = stopped.train(c.job, c.data, {.stop_at = expected.steps - 1}).summary();
   EXPECT_EQ(half.steps, expected.steps);
   EXPECT_FALSE(half.finished);
   const RunOutcome rest = stopped.train(with_workers(c.job, 2), c.data);
@@ -107,7 +107,7 @@ TEST(Stop, AtTheLastStepEndsTheRunWithItsGrades) {
   const std::vector<TinyCase> cases = tiny_cases();
   const TinyCase& c = case_of(cases, "momentum");
   VirtualRuns alone, stopped;
-  const Summary expected = alone.train(c.job, c.data).summary();
+  const record::Summary expected = alone.train(c.job, c.data).summary();
   expect_same_end(stopped.train(c.job, c.data, {.stop_at = c.job.train.steps - 1}).summary(), expected);
 }
 
@@ -118,9 +118,9 @@ TEST(EveryJobTable, HasEveryOptimiserAndDoesWhatItsRowsAreFor) {
     EXPECT_NE(std::find(kinds.begin(), kinds.end(), row.name), kinds.end()) << row.name;
   VirtualRuns runs;
   for (const TinyCase& c : tiny_cases()) {
-    ASSERT_TRUE(check_job(c.job).ok()) << c.name << ": " << check_job(c.job).to_string();
+    ASSERT_TRUE(job::check_job(c.job).ok()) << c.name << ": " << job::check_job(c.job).to_string();
     if (c.name != "skipping" && c.name != "growing" && c.name != "target") continue;
-    const Summary s = runs.train(c.job, c.data, {.run_dir = ""}).summary();
+    const record::Summary s = runs.train(c.job, c.data, {.run_dir = ""}).summary();
     EXPECT_EQ(s.skipped_steps > 0, c.name == "skipping");
     if (c.name == "growing") {
       EXPECT_EQ(s.steps, 10) << "of 16 batches";

@@ -30,21 +30,21 @@ class Resume : public ::testing::Test {
   std::string dir_;
 };
 
-Job checkpointed_job(int workers) {
-  Job job = small_job("lenet", 9, workers);
+job::Job checkpointed_job(int workers) {
+  job::Job job = small_job("lenet", 9, workers);
   job.train.checkpoint_steps = 3;
   return job;
 }
 
 // Runs until rank 0's `call`-th collective fails.
-void run_until_failure(const Job& job, std::shared_ptr<const data::Dataset> data, const std::string& run_dir,
+void run_until_failure(const job::Job& job, std::shared_ptr<const data::Dataset> data, const std::string& run_dir,
                        std::uint64_t call) {
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.data = std::move(data);
   options.run_dir = run_dir;
   options.faults = {{{runtime::RealFault::Kind::kError, "collective", call}}};
-  for (const auto& rank : train_in_process(options)) EXPECT_FALSE(rank.ok());
+  for (const auto& rank : start::train_in_process(options)) EXPECT_FALSE(rank.ok());
 }
 
 TEST_F(Resume, AfterAFailureTheSameCommandEndsInTheSameBits) {
@@ -77,16 +77,16 @@ TEST_F(Resume, ADamagedNewestCheckpointFallsBackToTheOneBefore) {
 
 TEST_F(Resume, MoreWorkersThanTheRunsShardsAreRefused) {
   const auto data = few_digits(100, 40);
-  Job job = checkpointed_job(2);
+  job::Job job = checkpointed_job(2);
   job.train.logical_shards = 0;  // fixed to 2 at the first start
   const std::string run_dir = folder("grow");
   run_until_failure(job, data, run_dir, 8);
   job.parallel.workers = 3;
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.data = data;
   options.run_dir = run_dir;
-  const auto ranks = train_in_process(options);
+  const auto ranks = start::train_in_process(options);
   ASSERT_FALSE(ranks[0].ok());
   EXPECT_NE(ranks[0].status().message().find("logical shards"), std::string::npos)
       << ranks[0].status().message();

@@ -30,7 +30,7 @@ TEST(SameBits, OneTwoAndThreeWorkersInOneProcessAndOnTheVirtualClusterEndInOneHa
 TEST(SameBits, RunsWithTwoThreadsPerShardAgreeAmongThemselves) {
   const auto data = few_digits(100, 0);
   const auto job = [](int workers) {
-    Job j = small_job("lenet", 4, workers);
+    job::Job j = small_job("lenet", 4, workers);
     j.train.shard_threads = 2;
     return j;
   };
@@ -41,7 +41,7 @@ TEST(SameBits, RunsWithTwoThreadsPerShardAgreeAmongThemselves) {
 
 TEST(SameBits, OrderOfArrivalOverJitteryLinksChangesNothing) {
   const auto data = few_digits(60, 0);
-  Job job = small_job("mlp", 3, 4);
+  job::Job job = small_job("mlp", 3, 4);
   job.parallel.bucket_bytes = 1 << 14;  // several buckets under way at once
   const std::string expected = hash_virtual(job, data);
   for (std::uint64_t seed = 2; seed < 12; ++seed) EXPECT_EQ(hash_virtual(job, data, seed), expected) << seed;
@@ -50,10 +50,10 @@ TEST(SameBits, OrderOfArrivalOverJitteryLinksChangesNothing) {
 TEST(SameBits, SeedShardsAndModelDoChangeTheResult) {
   const auto data = few_digits(60, 0);
   const std::string base = hash_in_process(small_job("mlp", 3, 2), data);
-  Job seed = small_job("mlp", 3, 2);
+  job::Job seed = small_job("mlp", 3, 2);
   seed.train.seed = 2;
   EXPECT_NE(hash_in_process(seed, data), base);
-  Job shards = small_job("mlp", 3, 2);
+  job::Job shards = small_job("mlp", 3, 2);
   shards.train.logical_shards = 5;
   EXPECT_NE(hash_in_process(shards, data), base);
   EXPECT_NE(hash_in_process(small_job("mlp", 4, 2), data), base);

@@ -1,4 +1,4 @@
-#include "trireme/train/sample_order.h"
+#include "trireme/job/sample_order.h"
 
 #include <gtest/gtest.h>
 
@@ -22,21 +22,21 @@ const Case kCases[] = {
     {40, 12, 4, "by-class", true}, {41, 10, 3, "random", true},    {41, 10, 3, "by-class", true},
     {7, 16, 5, "random", false},   {7, 16, 5, "by-class", true},   {24, 6, 1, "random", false}};
 
-SampleOrder order_of(const Case& c, const data::Dataset& data) {
-  Job job;
+job::SampleOrder order_of(const Case& c, const data::Dataset& data) {
+  job::Job job;
   job.train.batch = c.batch;
   job.data.partition = c.partition;
-  Result<SampleOrder> order = SampleOrder::make(data, job, c.shards, c.fill_tails);
+  Result<job::SampleOrder> order = job::SampleOrder::make(data, job, c.shards, c.fill_tails);
   EXPECT_TRUE(order.ok()) << order.status().to_string();
   return *order;
 }
 
-TEST(SampleOrder, EverySampleCountsOncePerEpochForEveryPartition) {
+TEST(job::SampleOrder, EverySampleCountsOncePerEpochForEveryPartition) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(
         fmt::format("{} samples, batch {}, {} shards, {}", c.num_train, c.batch, c.shards, c.partition));
     const auto data = testing::tiny_pictures(c.num_train, 3);
-    const SampleOrder order = order_of(c, *data);
+    const job::SampleOrder order = order_of(c, *data);
     EXPECT_EQ(order.shard_batch(), (c.batch + c.shards - 1) / c.shards);
     for (const std::int64_t epoch : {0, 1, 5}) {
       std::map<std::int64_t, int> seen;
@@ -61,12 +61,12 @@ TEST(SampleOrder, EverySampleCountsOncePerEpochForEveryPartition) {
   }
 }
 
-TEST(SampleOrder, WhereTailsAreFilledTheRestAreSamplesThatDoNotCountAndElseItIsPadding) {
+TEST(job::SampleOrder, WhereTailsAreFilledTheRestAreSamplesThatDoNotCountAndElseItIsPadding) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(
         fmt::format("{} samples, {} shards, {}, {}", c.num_train, c.shards, c.partition, c.fill_tails));
     const auto data = testing::tiny_pictures(c.num_train, 3);
-    const SampleOrder order = order_of(c, *data);
+    const job::SampleOrder order = order_of(c, *data);
     for (std::int64_t b = 0; b < order.batches_per_epoch(); ++b)
       for (std::int32_t s = 0; s < c.shards; ++s) {
         const data::ShardSamples samples = order.shard(1, b, s);
@@ -80,10 +80,10 @@ TEST(SampleOrder, WhereTailsAreFilledTheRestAreSamplesThatDoNotCountAndElseItIsP
   }
 }
 
-TEST(SampleOrder, ByClassEveryShardKeepsItsOwnSamplesOfFewClassesInAnOrderOfItsOwn) {
+TEST(job::SampleOrder, ByClassEveryShardKeepsItsOwnSamplesOfFewClassesInAnOrderOfItsOwn) {
   const Case c{80, 16, 4, "by-class", true};
   const auto data = testing::tiny_pictures(c.num_train, 3);
-  const SampleOrder order = order_of(c, *data);
+  const job::SampleOrder order = order_of(c, *data);
   std::set<std::int64_t> all;
   for (std::int32_t s = 0; s < c.shards; ++s) {
     std::vector<std::int64_t> epochs[2];

@@ -12,22 +12,22 @@ constexpr int kRanks = 64;
 constexpr int kRanks = 1024;
 #endif
 
-SimulateReport run(const char* collective) {
-  SimulateOptions options;
+start::SimulateReport run(const char* collective) {
+  start::SimulateOptions options;
   options.job.train.steps = 1;
   options.job.train.batch = 32 * kRanks;
   options.job.parallel.workers = kRanks;
   options.job.parallel.collective = collective;
   options.phantom = true;
-  return simulate_training(options, nullptr);
+  return start::simulate_training(options, nullptr);
 }
 
 TEST(Scale, OneLenetStepOfAThousandPhantomRanksTellsItsTimePerPhase) {
   for (const char* collective : {"ring", "fixed-tree"}) {
-    const SimulateReport report = run(collective);
+    const start::SimulateReport report = run(collective);
     ASSERT_TRUE(report.world.finished) << report.world.stuck.substr(0, 300);
     for (const auto& rank : report.ranks) ASSERT_TRUE(rank.ok()) << rank.status().to_string();
-    const Summary& s = *report.ranks[0];
+    const record::Summary& s = *report.ranks[0];
     std::printf("%s: compute %.3f ms, exposed communication %.3f ms, %llu messages\n", collective,
                 1e3 * s.compute_seconds, 1e3 * s.exposed_seconds,
                 static_cast<unsigned long long>(report.world.num_messages));
@@ -38,9 +38,9 @@ TEST(Scale, OneLenetStepOfAThousandPhantomRanksTellsItsTimePerPhase) {
 }
 
 TEST(Scale, ARingStepCostsWhatItsClosedFormSays) {
-  const SimulateReport report = run("ring");
+  const start::SimulateReport report = run("ring");
   ASSERT_TRUE(report.ranks[0].ok());
-  const Summary& s = *report.ranks[0];
+  const record::Summary& s = *report.ranks[0];
   EXPECT_NEAR(s.exposed_seconds / s.prediction.exchange_seconds, 1.0, 0.25);
 }
 

@@ -19,8 +19,8 @@ struct Servers {
 };
 constexpr Servers kServers[] = {{1, false}, {2, false}, {1, true}, {2, true}};
 
-Job server_job(const std::string& optimizer, Servers servers) {
-  Job job = testing::tiny_job();
+job::Job server_job(const std::string& optimizer, Servers servers) {
+  job::Job job = testing::tiny_job();
   job.train.optimizer.kind = optimizer;
   job.train.logical_shards = 0;
   job.train.shard_threads = 1;
@@ -35,26 +35,26 @@ Job server_job(const std::string& optimizer, Servers servers) {
 }
 
 // A layer that is cut over two servers.
-Job wide(Job job) {
+job::Job wide(job::Job job) {
   job.model.layers[0]["out"] = 4096;
   job.train.steps = 12;
   job.train.eval_steps = job.train.checkpoint_steps = 12;
   return job;
 }
 
-Summary stop_and_resume(VirtualRuns& runs, const Job& first, const Job& second, std::int64_t stop_at) {
+record::Summary stop_and_resume(VirtualRuns& runs, const job::Job& first, const job::Job& second, std::int64_t stop_at) {
   const auto data = tiny_pictures(120, 40);
   RunOptions options;
   options.stop_at = stop_at;
-  const Summary stopped = runs.train(first, data, options).summary();
+  const record::Summary stopped = runs.train(first, data, options).summary();
   EXPECT_FALSE(stopped.finished);
   EXPECT_LT(stopped.steps, first.train.steps);
   return runs.train(second, data).summary();
 }
 
-std::string undisturbed(const Job& job) {
+std::string undisturbed(const job::Job& job) {
   VirtualRuns runs;
-  const Summary s = runs.train(job, tiny_pictures(120, 40)).summary();
+  const record::Summary s = runs.train(job, tiny_pictures(120, 40)).summary();
   EXPECT_TRUE(s.finished);
   return s.parameters_sha256;
 }
@@ -63,11 +63,11 @@ class ServerState : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ServerState, ARunStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne) {
   for (const Servers& servers : kServers) {
-    const Job job = server_job(GetParam(), servers);
+    const job::Job job = server_job(GetParam(), servers);
     const std::string expected = undisturbed(job);
     for (const std::int64_t stop_at : {3, 11}) {
       VirtualRuns runs;
-      const Summary s = stop_and_resume(runs, job, job, stop_at);
+      const record::Summary s = stop_and_resume(runs, job, job, stop_at);
       EXPECT_TRUE(s.finished);
       EXPECT_EQ(s.parameters_sha256, expected)
           << servers.count << (servers.colocated ? " colocated" : " apart") << ", stopped at " << stop_at;
@@ -84,9 +84,9 @@ TEST(ServerStateElsewhere, AnotherNumberOfServersGoesOnInTheSameBits) {
     for (const auto& [before, after] : {std::pair<Servers, Servers>{{1, false}, {2, false}},
                                         {{2, false}, {1, true}},
                                         {{2, true}, {1, false}}}) {
-      const Job first = server_job(optimizer, before), second = server_job(optimizer, after);
+      const job::Job first = server_job(optimizer, before), second = server_job(optimizer, after);
       VirtualRuns runs;
-      const Summary s = stop_and_resume(runs, first, second, 5);
+      const record::Summary s = stop_and_resume(runs, first, second, 5);
       EXPECT_TRUE(s.finished);
       EXPECT_EQ(s.parameters_sha256, undisturbed(first)) << optimizer << ' ' << before.count << after.count;
     }
@@ -94,10 +94,10 @@ TEST(ServerStateElsewhere, AnotherNumberOfServersGoesOnInTheSameBits) {
 
 TEST(ServerStateElsewhere, TensorsThatAreCutOverServersAreJoinedAndCutAnew) {
   for (const auto& [before, after] : {std::pair{2, 2}, {2, 1}, {1, 2}}) {
-    const Job first = wide(server_job("adam", {before, false}));
-    const Job second = wide(server_job("adam", {after, false}));
+    const job::Job first = wide(server_job("adam", {before, false}));
+    const job::Job second = wide(server_job("adam", {after, false}));
     VirtualRuns runs;
-    const Summary s = stop_and_resume(runs, first, second, 3);
+    const record::Summary s = stop_and_resume(runs, first, second, 3);
     EXPECT_TRUE(s.finished);
     EXPECT_EQ(s.parameters_sha256, undisturbed(first)) << before << " to " << after;
   }
@@ -132,7 +132,7 @@ TEST(ServerStateInCheckpoints, HasNamesAndShapesOfTheParametersHoweverManyServer
 }
 
 TEST(ServerStateInCheckpoints, RulesWhoseServersOnlyAddHaveNone) {
-  Job job = server_job("momentum", {1, false});
+  job::Job job = server_job("momentum", {1, false});
   job.parallel.agreement = "easgd-async";
   VirtualRuns runs;
   ASSERT_TRUE(runs.train(job, tiny_pictures(120, 40)).summary().finished);
@@ -142,10 +142,10 @@ TEST(ServerStateInCheckpoints, RulesWhoseServersOnlyAddHaveNone) {
 
 TEST(ServerStateInCheckpoints, UnderFreeRulesTheVelocitiesOfServersAreSavedAndReadToo) {
   for (const char* rule : {"downpour", "ssp", "soft", "late"}) {
-    Job job = server_job("momentum", {2, false});
+    job::Job job = server_job("momentum", {2, false});
     job.parallel.agreement = rule;
     VirtualRuns runs;
-    const Summary s = stop_and_resume(runs, job, job, 5);
+    const record::Summary s = stop_and_resume(runs, job, job, 5);
     EXPECT_TRUE(s.finished) << rule;
     const io::Checkpoint saved = runs.checkpoint();
     EXPECT_TRUE(std::any_of(saved.tensors.begin(), saved.tensors.end(), [](const auto& named) {

@@ -4,8 +4,8 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/own_update.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/own_update.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -21,14 +21,14 @@ class SharedWeights : public ::testing::TestWithParam<TinyCase> {};
 TEST_P(SharedWeights, GiveTheSameBitsAsCopies) {
   TinyCase c = GetParam();
   VirtualRuns runs;
-  const Summary expected = runs.train(c.job, c.data, {.run_dir = ""}).summary();
+  const record::Summary expected = runs.train(c.job, c.data, {.run_dir = ""}).summary();
   ASSERT_EQ(expected.parameters_sha256.size(), 64U);
   for (const int workers : {2, 3, 4}) {
     c.job.parallel.workers = workers;
     for (const char* overlap : {"none", "full"}) {
       c.job.parallel.overlap = overlap;
       const std::string dir = fmt::format("{}-{}", overlap, workers);
-      const Summary got = runs.train(c.job, c.data, {.run_dir = dir, .transport = "shm"}).summary();
+      const record::Summary got = runs.train(c.job, c.data, {.run_dir = dir, .transport = "shm"}).summary();
       EXPECT_EQ(got.parameters_sha256, expected.parameters_sha256) << dir;
       EXPECT_EQ(got.test_loss, expected.test_loss) << dir;
       EXPECT_EQ(shares(runs, dir), c.job.train.optimizer.kind != "lars" && c.job.parallel.codec == "none");
@@ -39,14 +39,14 @@ TEST_P(SharedWeights, GiveTheSameBitsAsCopies) {
 TEST_P(SharedWeights, AreSavedAndTakenUpAgainWithTheOptimisersState) {
   TinyCase c = GetParam();
   VirtualRuns alone, disturbed;
-  const Summary expected = alone.train(c.job, c.data).summary();
+  const record::Summary expected = alone.train(c.job, c.data).summary();
   c.job.parallel.workers = 3;
-  const Summary half = disturbed.train(c.job, c.data, {.stop_at = 3, .transport = "shm"}).summary();
+  const record::Summary half = disturbed.train(c.job, c.data, {.stop_at = 3, .transport = "shm"}).summary();
   EXPECT_FALSE(half.finished);
   const io::Checkpoint saved = disturbed.checkpoint();
   EXPECT_EQ(saved.tensors.size(), alone.checkpoint().tensors.size());
   c.job.parallel.workers = 2;
-  const Summary rest = disturbed.train(c.job, c.data, {.transport = "shm"}).summary();
+  const record::Summary rest = disturbed.train(c.job, c.data, {.transport = "shm"}).summary();
   EXPECT_TRUE(rest.finished);
   EXPECT_EQ(rest.parameters_sha256, expected.parameters_sha256);
   EXPECT_EQ(disturbed.metrics(), alone.metrics());
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, SharedWeights, ::testing::ValuesIn(tiny_cases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(SharedWeightsWanted, AreRefusedWhereTheyCannotBe) {
-  Job job = tiny_job();
+  job::Job job = tiny_job();
   job.parallel.workers = 2;
   job.parallel.weights = "shared";
   VirtualRuns runs;
@@ -65,15 +65,15 @@ TEST(SharedWeightsWanted, AreRefusedWhereTheyCannotBe) {
             std::string::npos)
       << apart.ranks[0].status().to_string();
   job.parallel.transport = "tcp";
-  EXPECT_NE(check_job(job).message().find("workers share no memory over 'tcp'"), std::string::npos)
-      << check_job(job).to_string();
-  EXPECT_FALSE(can_share_weights(job, "shm", 1).ok());
-  EXPECT_TRUE(can_share_weights(job, "shm", 2).ok());
+  EXPECT_NE(job::check_job(job).message().find("workers share no memory over 'tcp'"), std::string::npos)
+      << job::check_job(job).to_string();
+  EXPECT_FALSE(job::can_share_weights(job, "shm", 1).ok());
+  EXPECT_TRUE(job::can_share_weights(job, "shm", 2).ok());
   job.train.optimizer.kind = "lars";
-  EXPECT_FALSE(can_share_weights(job, "shm", 2).ok());
+  EXPECT_FALSE(job::can_share_weights(job, "shm", 2).ok());
   job.train.optimizer.kind = "adam";
   job.parallel.agreement = "averaging";
-  EXPECT_FALSE(can_share_weights(job, "shm", 2).ok());
+  EXPECT_FALSE(job::can_share_weights(job, "shm", 2).ok());
 }
 
 TEST(SharedWeightsPart, CoversEveryParameterOnceWhateverTheWorkers) {
@@ -85,9 +85,9 @@ TEST(SharedWeightsPart, CoversEveryParameterOnceWhateverTheWorkers) {
   for (int world = 1; world <= 12; ++world) {
     std::vector<int> times(160, 0);
     for (int rank = 0; rank < world; ++rank) {
-      const auto slices = slices_of(bucket, parameters, comm::chunk_of(160, 4, rank, world));
+      const auto slices = prepare::slices_of(bucket, parameters, comm::chunk_of(160, 4, rank, world));
       ASSERT_TRUE(slices.ok());
-      for (const Slice& s : *slices) {
+      for (const prepare::Slice& s : *slices) {
         EXPECT_EQ(s.in_bucket - s.in_parameter, s.parameter->name == "a" ? 112 : 0);
         for (std::int64_t i = 0; i < s.count; ++i) ++times[static_cast<std::size_t>(s.in_bucket + i)];
       }

@@ -12,7 +12,7 @@ runtime::Task<void> load(runtime::Runtime& rt, data::DigitsOptions options,
   if (loaded.ok()) *out = *loaded;
 }
 
-std::string common_hash(const std::vector<Result<Summary>>& ranks) {
+std::string common_hash(const std::vector<Result<record::Summary>>& ranks) {
   std::string hash;
   for (const auto& rank : ranks) {
     EXPECT_TRUE(rank.ok()) << rank.status().to_string();
@@ -37,8 +37,8 @@ std::shared_ptr<const data::Dataset> few_digits(std::int64_t num_train, std::int
   return set;
 }
 
-Job small_job(std::string model, std::int64_t steps, int workers) {
-  Job job;
+job::Job small_job(std::string model, std::int64_t steps, int workers) {
+  job::Job job;
   job.model.name = std::move(model);
   job.train.steps = steps;
   job.train.batch = 30;
@@ -49,21 +49,21 @@ Job small_job(std::string model, std::int64_t steps, int workers) {
   return job;
 }
 
-std::string hash_in_process(const Job& job, std::shared_ptr<const data::Dataset> data,
+std::string hash_in_process(const job::Job& job, std::shared_ptr<const data::Dataset> data,
                             const std::string& run_dir) {
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.data = std::move(data);
   options.run_dir = run_dir;
-  return common_hash(train_in_process(options));
+  return common_hash(start::train_in_process(options));
 }
 
-std::string hash_virtual(const Job& job, std::shared_ptr<const data::Dataset> data, std::uint64_t seed) {
-  SimulateOptions options;
+std::string hash_virtual(const job::Job& job, std::shared_ptr<const data::Dataset> data, std::uint64_t seed) {
+  start::SimulateOptions options;
   options.job = job;
   options.seed = seed;
   options.latency_jitter = seed == 1 ? 0 : 0.9;
-  return common_hash(simulate_training(options, std::move(data)).ranks);
+  return common_hash(start::simulate_training(options, std::move(data)).ranks);
 }
 
 }  // namespace trireme::train::testing

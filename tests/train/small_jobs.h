@@ -5,8 +5,8 @@
 #include <string>
 
 #include "trireme/data/dataset.h"
-#include "trireme/train/in_process.h"
-#include "trireme/train/simulate.h"
+#include "trireme/start/in_process.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train::testing {
 
@@ -14,11 +14,11 @@ namespace trireme::train::testing {
 std::shared_ptr<const data::Dataset> few_digits(std::int64_t num_train, std::int64_t num_test);
 
 // `steps` steps of batches of 30 samples in 6 logical shards.
-Job small_job(std::string model, std::int64_t steps, int workers);
+job::Job small_job(std::string model, std::int64_t steps, int workers);
 
 // The hash of the trained parameters, "" (and a test failure) when a rank failed.
-std::string hash_in_process(const Job& job, std::shared_ptr<const data::Dataset> data,
+std::string hash_in_process(const job::Job& job, std::shared_ptr<const data::Dataset> data,
                             const std::string& run_dir = "");
-std::string hash_virtual(const Job& job, std::shared_ptr<const data::Dataset> data, std::uint64_t seed = 1);
+std::string hash_virtual(const job::Job& job, std::shared_ptr<const data::Dataset> data, std::uint64_t seed = 1);
 
 }  // namespace trireme::train::testing

@@ -16,7 +16,7 @@ float noise(std::int64_t i) {
 
 Json layers(const char* text) { return *parse_json(text, "layers"); }
 
-void use(Job& job, const char* kind, double lr) {
+void use(job::Job& job, const char* kind, double lr) {
   job.train.optimizer.kind = kind;
   job.train.optimizer.lr = lr;
 }
@@ -63,8 +63,8 @@ std::shared_ptr<data::Dataset> tiny_text(std::int64_t num_train, std::int64_t nu
   return set;
 }
 
-Job tiny_job() {
-  Job job;
+job::Job tiny_job() {
+  job::Job job;
   job.name = "tiny";
   job.model.layers = layers(R"([{"kind": "dense", "out": 8, "activation": "relu"}, {"kind": "classifier"}])");
   job.train.steps = 10;
@@ -77,8 +77,8 @@ Job tiny_job() {
   return job;
 }
 
-Job by_class_job(const std::string& rule, int workers) {
-  Job job = tiny_job();
+job::Job by_class_job(const std::string& rule, int workers) {
+  job::Job job = tiny_job();
   job.data.partition = "by-class";
   job.train.logical_shards = 0;
   job.train.shard_threads = 1;

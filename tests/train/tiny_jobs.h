@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/data/dataset.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::train::testing {
 
@@ -16,13 +16,13 @@ std::shared_ptr<data::Dataset> tiny_pictures(std::int64_t num_train, std::int64_
 std::shared_ptr<data::Dataset> tiny_text(std::int64_t num_train, std::int64_t num_test);
 
 // Two layers, momentum; 10 steps of 12 samples in 4 logical shards.
-Job tiny_job();
+job::Job tiny_job();
 // Worker i sees only the classes of its own part: whether replicas really agree (150 steps of plain SGD).
-Job by_class_job(const std::string& rule, int workers);
+job::Job by_class_job(const std::string& rule, int workers);
 
 struct TinyCase {
   std::string name;  // letters only
-  Job job;
+  job::Job job;
   std::shared_ptr<const data::Dataset> data;
 };
 std::vector<TinyCase> tiny_cases();

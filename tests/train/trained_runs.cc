@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "trireme/train/in_process.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/start/in_process.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::train::testing {
 
@@ -33,47 +33,47 @@ void TrainedRuns::run(const std::function<Task<void>(Runtime&)>& task) {
 
 namespace {
 
-Task<void> load_data(Runtime& rt, const Job& job, std::shared_ptr<const data::Dataset>& out) {
-  auto data = co_await data::make_dataset(rt, data_spec(job, ""));
+Task<void> load_data(Runtime& rt, const job::Job& job, std::shared_ptr<const data::Dataset>& out) {
+  auto data = co_await data::make_dataset(rt, job::data_spec(job, ""));
   EXPECT_TRUE(data.ok()) << data.status().to_string();
   if (data.ok()) out = *data;
 }
 
-Task<void> load_into(Runtime& rt, ModelSource source, Result<LoadedModel>& out) {
-  out = co_await load_model(rt, std::move(source));
+Task<void> load_into(Runtime& rt, apply::ModelSource source, Result<apply::LoadedModel>& out) {
+  out = co_await apply::load_model(rt, std::move(source));
 }
 
 }  // namespace
 
-Summary TrainedRuns::train(const std::string& name, const Job& job) {
-  write(name + "/job.toml", to_toml(job));
+record::Summary TrainedRuns::train(const std::string& name, const job::Job& job) {
+  write(name + "/job.toml", job::to_toml(job));
   std::filesystem::create_directories(path(name) + "/checkpoints");
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job;
   options.run_dir = path(name);
   run([&](Runtime& rt) { return load_data(rt, job, options.data); });
   if (options.data == nullptr) return {};
-  const auto ranks = train_in_process(options);
+  const auto ranks = start::train_in_process(options);
   EXPECT_TRUE(ranks[0].ok()) << ranks[0].status().to_string();
-  return ranks[0].ok() ? *ranks[0] : Summary();
+  return ranks[0].ok() ? *ranks[0] : record::Summary();
 }
 
-Result<LoadedModel> TrainedRuns::load(ModelSource source) {
-  Result<LoadedModel> out = Status(Code::kInternal, "not run");
+Result<apply::LoadedModel> TrainedRuns::load(apply::ModelSource source) {
+  Result<apply::LoadedModel> out = Status(Code::kInternal, "not run");
   run([&](Runtime& rt) { return load_into(rt, std::move(source), out); });
   return out;
 }
 
-LoadedModel TrainedRuns::load(const std::string& name) {
-  ModelSource source;
+apply::LoadedModel TrainedRuns::load(const std::string& name) {
+  apply::ModelSource source;
   source.path = path(name);
-  Result<LoadedModel> out = load(std::move(source));
+  Result<apply::LoadedModel> out = load(std::move(source));
   EXPECT_TRUE(out.ok()) << out.status().to_string();
-  return out.ok() ? std::move(*out) : LoadedModel();
+  return out.ok() ? std::move(*out) : apply::LoadedModel();
 }
 
-Job digits_job() {
-  Job job;
+job::Job digits_job() {
+  job::Job job;
   job.model.name = "lenet";
   job.data.limit_train = 120;
   job.data.limit_test = 70;  // a whole evaluation batch and a short one
@@ -85,16 +85,16 @@ Job digits_job() {
   return job;
 }
 
-Job batch_norm_job() {
-  Job job = digits_job();
+job::Job batch_norm_job() {
+  job::Job job = digits_job();
   job.model.layers = {{{"kind", "conv2d"}, {"out", 4}, {"window", 3}},
                       {{"kind", "batch_norm"}, {"activation", "relu"}},
                       {{"kind", "classifier"}}};
   return job;
 }
 
-Job autoencoder_job() {
-  Job job = digits_job();
+job::Job autoencoder_job() {
+  job::Job job = digits_job();
   job.model.name = "autoencoder";
   job.model.options = {{"hidden", 16}};
   job.train.optimizer.kind = "adam";
@@ -108,11 +108,11 @@ std::string small_text() {
   return text;
 }
 
-Job text_job(const std::string& text_path) {
-  Job job = digits_job();
+job::Job text_job(const std::string& text_path) {
+  job::Job job = digits_job();
   job.model.name = "char-lstm";
   job.model.options = {{"layers", 1}, {"width", 12}, {"dropout", 0}};
-  job.data = Job::Data();
+  job.data = job::Job::Data();
   job.data.kind = "text";
   job.data.path = text_path;
   job.data.context = 8;

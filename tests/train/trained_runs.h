@@ -7,9 +7,9 @@
 #include <string>
 
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/job.h"
-#include "trireme/train/load_model.h"
-#include "trireme/train/summary.h"
+#include "trireme/job/job.h"
+#include "trireme/apply/load_model.h"
+#include "trireme/record/summary.h"
 
 namespace trireme::train::testing {
 
@@ -23,20 +23,20 @@ class TrainedRuns : public ::testing::Test {
   void write(const std::string& name, const std::string& bytes) const;
 
   // Trains in threads and leaves job.toml, plan.json, checkpoints and summary.json in path(name).
-  Summary train(const std::string& name, const Job& job);
+  record::Summary train(const std::string& name, const job::Job& job);
   // Runs a task to its end on a Runtime of two threads.
   void run(const std::function<runtime::Task<void>(runtime::Runtime&)>& task);
-  Result<LoadedModel> load(ModelSource source);
-  LoadedModel load(const std::string& name);  // a failed test when it cannot
+  Result<apply::LoadedModel> load(apply::ModelSource source);
+  apply::LoadedModel load(const std::string& name);  // a failed test when it cannot
 
   std::string dir_;
 };
 
 // Seconds of work each.
-Job digits_job();      // lenet, 2 workers
-Job batch_norm_job();  // described by layers
-Job autoencoder_job();
-Job text_job(const std::string& text_path);  // two letters that alternate, and others
+job::Job digits_job();      // lenet, 2 workers
+job::Job batch_norm_job();  // described by layers
+job::Job autoencoder_job();
+job::Job text_job(const std::string& text_path);  // two letters that alternate, and others
 std::string small_text();
 
 }  // namespace trireme::train::testing

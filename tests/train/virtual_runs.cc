@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/train/roles.h"
-#include "trireme/train/run_folder.h"
+#include "trireme/job/roles.h"
+#include "trireme/record/run_folder.h"
 
 namespace trireme::train::testing {
 namespace {
@@ -13,7 +13,7 @@ using runtime::Task;
 
 constexpr int kMachines = 4;
 
-class Recorder : public Progress {
+class Recorder : public record::Progress {
  public:
   Recorder(RunOutcome& out, runtime::CancelToken stop, std::int64_t stop_at)
       : out_(out), stop_(std::move(stop)), stop_at_(stop_at) {}
@@ -30,17 +30,17 @@ class Recorder : public Progress {
 };
 
 // Rank 0 opens the folder before the others need it: it sends them the plan.
-Task<void> run_rank(RankContext context, Result<Summary>* out) {
+Task<void> run_rank(RankContext context, Result<record::Summary>* out) {
   Runtime& rt = *context.rt;
   if (context.connect.rank == 0 && !context.run_dir.empty()) {
     const std::string dir = context.run_dir;
-    Result<RunFolder> folder = co_await open_run_folder(rt, context.job, dir, "runs");
+    Result<record::RunFolder> folder = co_await record::open_run_folder(rt, context.job, dir, "runs");
     if (!folder.ok()) {
       *out = folder.status();
       co_return;
     }
     if (folder->finished) {
-      *out = summary_from_json(*folder->finished);
+      *out = record::summary_from_json(*folder->finished);
       co_return;
     }
   }
@@ -62,9 +62,9 @@ Task<void> sleep_for(Runtime& rt, TimeNs duration) { co_await rt.sleep_for(durat
 
 }  // namespace
 
-Summary RunOutcome::summary() const {
+record::Summary RunOutcome::summary() const {
   for (const auto& rank : ranks) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
-  return ranks.front().ok() ? *ranks.front() : Summary{};
+  return ranks.front().ok() ? *ranks.front() : record::Summary{};
 }
 
 VirtualRuns::VirtualRuns(std::vector<runtime::FaultSpec> faults, std::vector<runtime::DiskFault> disk) {
@@ -86,9 +86,9 @@ Runtime& VirtualRuns::add(int machine) {
   return world_->add_runtime(machine, fmt::format("process {}", num_runtimes_++));
 }
 
-RunOutcome VirtualRuns::train(const Job& job, std::shared_ptr<const data::Dataset> data,
+RunOutcome VirtualRuns::train(const job::Job& job, std::shared_ptr<const data::Dataset> data,
                               const RunOptions& options) {
-  const auto world = static_cast<std::size_t>(roles_of(job).world);
+  const auto world = static_cast<std::size_t>(job::roles_of(job).world);
   RunOutcome out;
   out.ranks.assign(world, Status(Code::kPeerLost, "[test] the rank was killed"));
   const runtime::CancelToken stop;

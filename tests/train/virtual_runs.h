@@ -18,13 +18,13 @@ struct RunOptions {
 };
 
 struct RunOutcome {
-  std::vector<Result<Summary>> ranks;
-  std::vector<Progress::Step> steps;  // of this start
-  std::vector<Progress::Evaluation> evaluations;
+  std::vector<Result<record::Summary>> ranks;
+  std::vector<record::Progress::Step> steps;  // of this start
+  std::vector<record::Progress::Evaluation> evaluations;
   bool killed = false;  // rank 0
 
   // Rank 0's; a failed run fails the test and gives the empty one.
-  Summary summary() const;
+  record::Summary summary() const;
 };
 
 class VirtualRuns {
@@ -36,7 +36,7 @@ class VirtualRuns {
 
   // What `trireme train --run-dir` does, with job.parallel.workers ranks. A folder whose run is finished
   // gives its summary.
-  RunOutcome train(const Job& job, std::shared_ptr<const data::Dataset> data, const RunOptions& options = {});
+  RunOutcome train(const job::Job& job, std::shared_ptr<const data::Dataset> data, const RunOptions& options = {});
   std::string read(const std::string& path);  // "": missing
   // The lines of metrics.jsonl without their times.
   std::vector<Json> metrics(const std::string& run_dir = "run");

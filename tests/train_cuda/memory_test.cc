@@ -20,18 +20,18 @@ class GpuMemory : public ::testing::Test {
     TR_NEEDS_GPU(opened.ok() ? "" : opened.status().message());
     gpu_ = *opened;
   }
-  static Job job(std::int64_t shards) {
-    Job job = testing::small_job("mlp", 4, 1);
+  static job::Job job(std::int64_t shards) {
+    job::Job job = testing::small_job("mlp", 4, 1);
     job.train.batch = 32;
     job.train.logical_shards = shards;
     job.train.device = "cuda";
     return job;
   }
-  Result<Summary> train(const Job& job) {
-    InProcessOptions options;
+  Result<record::Summary> train(const job::Job& job) {
+    start::InProcessOptions options;
     options.job = job;
     options.data = data_;
-    return train_in_process(options)[0];
+    return start::train_in_process(options)[0];
   }
 
   std::shared_ptr<const data::Dataset> data_ = few_digits(100, 20);
@@ -40,7 +40,7 @@ class GpuMemory : public ::testing::Test {
 
 TEST_F(GpuMemory, WhatIsPredictedIsWhatIsAllocated) {
   for (const std::int64_t shards : {1, 4}) {
-    const Result<Summary> ran = train(job(shards));
+    const Result<record::Summary> ran = train(job(shards));
     ASSERT_TRUE(ran.ok()) << ran.status().to_string();
     const Json memory = ran->rule.at("gpu_memory");
     const auto measured = memory.at("measured_bytes").get<double>();
@@ -59,34 +59,34 @@ TEST_F(GpuMemory, AJobThatDoesNotFitIsRefusedBeforeItStartsAndTheNextOneTrains) 
       ASSERT_TRUE(most.ok()) << most.status().to_string();
       taken = std::move(*most);
     }
-    Job huge = job(1);
+    job::Job huge = job(1);
     huge.train.batch = 1 << 20;
-    const Result<Summary> refused = train(huge);
+    const Result<record::Summary> refused = train(huge);
     EXPECT_EQ(refused.status().code(), Code::kExhausted);
     EXPECT_THAT(refused.status().message(),
                 AllOf(HasSubstr("of GPU memory"), HasSubstr("values "), HasSubstr("are free"),
                       HasSubstr("the largest tensor is '"), HasSubstr("train.batch (got 1048576)"),
                       HasSubstr("train.memory_limit = ")));
   }
-  const Result<Summary> ran = train(job(1));
+  const Result<record::Summary> ran = train(job(1));
   EXPECT_TRUE(ran.ok()) << ran.status().to_string();
 }
 
-std::int64_t bytes_of(const Summary& summary, const char* which) {
+std::int64_t bytes_of(const record::Summary& summary, const char* which) {
   return summary.rule.at("gpu_memory").at(which).get<std::int64_t>();
 }
 
 // What a norm gives is kept for the next layer's weights, though what it was made of is kept as well.
 TEST_F(GpuMemory, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
-  Job limited = job(1);
+  job::Job limited = job(1);
   limited.train.batch = 128;
   const Json wide{{"kind", "dense"}, {"out", 128}}, norm{{"kind", "layer_norm"}};
   limited.model.layers = {wide, norm, wide, norm, wide, norm, {{"kind", "classifier"}}};
-  const Result<Summary> free = train(limited);
+  const Result<record::Summary> free = train(limited);
   ASSERT_TRUE(free.ok()) << free.status().to_string();
   const std::int64_t limit = bytes_of(*free, "predicted_bytes") - (32 << 10);
   limited.train.memory_limit = std::to_string(limit);
-  const Result<Summary> ran = train(limited);
+  const Result<record::Summary> ran = train(limited);
   ASSERT_TRUE(ran.ok()) << ran.status().to_string();
   EXPECT_LE(bytes_of(*ran, "predicted_bytes"), limit);
   EXPECT_LT(bytes_of(*ran, "measured_bytes"), bytes_of(*free, "measured_bytes"));
@@ -94,9 +94,9 @@ TEST_F(GpuMemory, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
 }
 
 TEST_F(GpuMemory, ALimitThatCannotBeKeptIsRefused) {
-  Job limited = job(1);
+  job::Job limited = job(1);
   limited.train.memory_limit = "1KiB";
-  const Result<Summary> refused = train(limited);
+  const Result<record::Summary> refused = train(limited);
   EXPECT_EQ(refused.status().code(), Code::kExhausted);
   EXPECT_THAT(refused.status().message(),
               AllOf(HasSubstr("train.memory_limit: got "), HasSubstr("expected at most 1.0 KiB"),

@@ -22,7 +22,7 @@ std::string why_no_gpu() {
   return opened.ok() ? "" : opened.status().message();
 }
 
-struct Losses : Progress {
+struct Losses : record::Progress {
   void on_step(const Step& step) override { values.push_back(step.loss); }
   std::vector<double> values;
 };
@@ -38,28 +38,28 @@ class TrainOnGpu : public ::testing::Test {
   ~TrainOnGpu() override { std::filesystem::remove_all(dir_); }
 
   // 12 steps of 32 digits. One shard stays on the GPU, several meet on the host.
-  static Job job(const std::string& device, std::int64_t shards = 1, int workers = 1) {
-    Job job = testing::small_job("mlp", 12, workers);
+  static job::Job job(const std::string& device, std::int64_t shards = 1, int workers = 1) {
+    job::Job job = testing::small_job("mlp", 12, workers);
     job.train.batch = 32;
     job.train.logical_shards = shards;
     job.train.device = device;
     return job;
   }
-  Result<Summary> train(const Job& job, Progress* progress = nullptr, bool in_folder = false) {
-    InProcessOptions options;
+  Result<record::Summary> train(const job::Job& job, record::Progress* progress = nullptr, bool in_folder = false) {
+    start::InProcessOptions options;
     options.job = job;
     options.data = data_;
     options.progress = progress;
     if (in_folder) options.run_dir = dir_;
-    return train_in_process(options)[0];
+    return start::train_in_process(options)[0];
   }
   void expect_same_losses(const std::string& precision, double most) {
     for (const std::int64_t shards : {1, 4}) {
       Losses here, there;
       for (auto& [device, losses] : {std::pair{"cpu", &here}, std::pair{"cuda", &there}}) {
-        Job j = job(device, shards);
+        job::Job j = job(device, shards);
         j.train.precision = precision;
-        const Result<Summary> ran = train(j, losses);
+        const Result<record::Summary> ran = train(j, losses);
         ASSERT_TRUE(ran.ok()) << ran.status().to_string();
         EXPECT_EQ(ran->device, device);
       }
@@ -90,10 +90,10 @@ TEST_F(TrainOnGpu, TheSameJobEndsInTheSameBits) {
 // A traced step is waited for, kernel by kernel; others follow each other on the GPU.
 TEST_F(TrainOnGpu, StepsThatAreWaitedForEndInTheSameBits) {
   TR_NEEDS_GPU(why_no_gpu());
-  Job plain = job("cuda"), clipped = job("cuda"), scaled = job("cuda");
+  job::Job plain = job("cuda"), clipped = job("cuda"), scaled = job("cuda");
   clipped.train.optimizer.clip_norm = 0.1;
   scaled.train.precision = "f16";
-  for (Job* j : {&plain, &clipped, &scaled}) {
+  for (job::Job* j : {&plain, &clipped, &scaled}) {
     const std::string alone = hash_in_process(*j, data_);
     ASSERT_EQ(alone.size(), 64U);
     j->train.trace_steps = 100;
@@ -105,10 +105,10 @@ TEST_F(TrainOnGpu, ALossThatIsNotANumberEndsTheRunAndIsExplained) {
   TR_NEEDS_GPU(why_no_gpu());
   for (const char* precision : {"f32", "bf16"}) {
     SCOPED_TRACE(precision);
-    Job wild = job("cuda");
+    job::Job wild = job("cuda");
     wild.train.precision = precision;
     wild.train.optimizer.lr = 1e30;
-    const Result<Summary> ran = train(wild);
+    const Result<record::Summary> ran = train(wild);
     EXPECT_THAT(ran.status().message(), AllOf(HasSubstr("the loss is not a number at step "),
                                               HasSubstr("the first tensor that broke: ")));
   }
@@ -119,7 +119,7 @@ TEST_F(TrainOnGpu, AGpuThatFailsWhenTheModelIsCopiedIsNamedInTheError) {
   TR_NEEDS_GPU(why_no_gpu());
   for (const bool in_folder : {false, true}) {
     ASSERT_EQ(setenv("GPU_EMULATOR_FAILING_COPY_BYTES", "10000", 1), 0);
-    const Result<Summary> ran = train(job("cuda"), nullptr, in_folder);
+    const Result<record::Summary> ran = train(job("cuda"), nullptr, in_folder);
     ASSERT_EQ(unsetenv("GPU_EMULATOR_FAILING_COPY_BYTES"), 0);
     if (ran.ok()) GTEST_SKIP() << "this GPU is a real one, which a test does not make fail";
     EXPECT_THAT(ran.status().message(),
@@ -136,7 +136,7 @@ TEST_F(TrainOnGpu, OneTwoAndFourWorkersEndInTheSameBits) {
 }
 
 // Interrupts itself after the first step, as Ctrl-C would.
-struct StopEarly : Progress {
+struct StopEarly : record::Progress {
   void on_step(const Step& step) override {
     if (step.step == 1) std::raise(SIGINT);
   }
@@ -146,13 +146,13 @@ TEST_F(TrainOnGpu, AStoppedRunGoesOnToTheBitsOfOneThatWasNotStopped) {
   TR_NEEDS_GPU(why_no_gpu());
   const std::string whole = hash_in_process(job("cuda"), data_);
   StopEarly stop;
-  InProcessOptions options;
+  start::InProcessOptions options;
   options.job = job("cuda");
   options.data = data_;
   options.run_dir = dir_;
   options.progress = &stop;
   options.handle_interrupt = true;
-  const Result<Summary> stopped = train_in_process(options)[0];
+  const Result<record::Summary> stopped = start::train_in_process(options)[0];
   ASSERT_TRUE(stopped.ok()) << stopped.status().to_string();
   EXPECT_FALSE(stopped->finished);
   EXPECT_LT(stopped->steps, 12);
@@ -162,7 +162,7 @@ TEST_F(TrainOnGpu, AStoppedRunGoesOnToTheBitsOfOneThatWasNotStopped) {
 TEST_F(TrainOnGpu, APlanMadeOnAGpuIsRefusedOnTheHost) {
   TR_NEEDS_GPU(why_no_gpu());
   ASSERT_TRUE(train(job("cuda"), nullptr, true).ok());
-  const Result<Summary> refused = train(job("cpu"), nullptr, true);
+  const Result<record::Summary> refused = train(job("cpu"), nullptr, true);
   EXPECT_EQ(refused.status().code(), Code::kInvalid);
   EXPECT_THAT(refused.status().message(),
               AllOf(HasSubstr("made on a GPU"), HasSubstr("--device cuda"), HasSubstr("new run folder")));
@@ -171,7 +171,7 @@ TEST_F(TrainOnGpu, APlanMadeOnAGpuIsRefusedOnTheHost) {
 TEST_F(TrainOnGpu, APlanMadeOnTheHostIsRefusedOnAGpu) {
   TR_NEEDS_GPU(why_no_gpu());
   ASSERT_TRUE(train(job("cpu"), nullptr, true).ok());
-  const Result<Summary> refused = train(job("cuda"), nullptr, true);
+  const Result<record::Summary> refused = train(job("cuda"), nullptr, true);
   EXPECT_EQ(refused.status().code(), Code::kInvalid);
   EXPECT_THAT(refused.status().message(),
               AllOf(HasSubstr("made on the host"), HasSubstr("--device cpu"), HasSubstr("new run folder")));
@@ -179,8 +179,8 @@ TEST_F(TrainOnGpu, APlanMadeOnTheHostIsRefusedOnAGpu) {
 
 // Where there is a GPU the first of these asks for nothing that is missing, and trains.
 TEST_F(TrainOnGpu, WithoutADriverTheErrorNamesWhatIsMissingAndAutoTrainsOnTheHost) {
-  const Result<Summary> asked = train(job("cuda"));
-  const Result<Summary> automatic = train(job("auto"));
+  const Result<record::Summary> asked = train(job("cuda"));
+  const Result<record::Summary> automatic = train(job("auto"));
   ASSERT_TRUE(automatic.ok()) << automatic.status().to_string();
   if (why_no_gpu().empty()) {
     ASSERT_TRUE(asked.ok()) << asked.status().to_string();

@@ -6,8 +6,8 @@
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "tests/train/trained_runs.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/train/generate.h"
-#include "trireme/train/predict.h"
+#include "trireme/apply/generate.h"
+#include "trireme/apply/predict.h"
 
 namespace trireme::train {
 namespace {
@@ -22,54 +22,54 @@ class TrainedOnGpu : public testing::TrainedRuns {
     static const auto opened = kernel::cuda::open_device(0);
     TR_NEEDS_GPU(opened.ok() ? "" : opened.status().message());
   }
-  static Job on_gpu(Job job) {
+  static job::Job on_gpu(job::Job job) {
     job.train.device = "cuda";
     return job;
   }
-  LoadedModel load_on(const std::string& name, const std::string& device) {
-    ModelSource source;
+  apply::LoadedModel load_on(const std::string& name, const std::string& device) {
+    apply::ModelSource source;
     source.path = path(name);
     source.device = device;
-    Result<LoadedModel> model = load(std::move(source));
+    Result<apply::LoadedModel> model = load(std::move(source));
     EXPECT_TRUE(model.ok()) << model.status().to_string();
-    return model.ok() ? std::move(*model) : LoadedModel();
+    return model.ok() ? std::move(*model) : apply::LoadedModel();
   }
-  Score score(const LoadedModel& model) {
-    Result<Score> out = Status(Code::kInternal, "not run");
+  apply::Score score(const apply::LoadedModel& model) {
+    Result<apply::Score> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return score_into(rt, model, out); });
     EXPECT_TRUE(out.ok()) << out.status().to_string();
-    return out.ok() ? *out : Score();
+    return out.ok() ? *out : apply::Score();
   }
-  static Task<void> score_into(Runtime& rt, const LoadedModel& model, Result<Score>& out) {
-    out = co_await score_model(rt, model, Part::kTest);
+  static Task<void> score_into(Runtime& rt, const apply::LoadedModel& model, Result<apply::Score>& out) {
+    out = co_await apply::score_model(rt, model, engine::Part::kTest);
   }
-  static Task<void> classify_into(Runtime& rt, const LoadedModel& model, std::vector<Prediction>& out) {
-    const Samples samples = samples_of_part(model, Part::kTest);
-    const auto found = co_await classify(rt, model, samples, 10);
+  static Task<void> classify_into(Runtime& rt, const apply::LoadedModel& model, std::vector<apply::Prediction>& out) {
+    const apply::Samples samples = apply::samples_of_part(model, engine::Part::kTest);
+    const auto found = co_await apply::classify(rt, model, samples, 10);
     EXPECT_TRUE(found.ok()) << found.status().to_string();
     if (found.ok()) out = *found;
   }
-  static Task<void> generate_into(Runtime& rt, const LoadedModel& model, std::string& out) {
-    GenerateOptions options;
+  static Task<void> generate_into(Runtime& rt, const apply::LoadedModel& model, std::string& out) {
+    apply::GenerateOptions options;
     options.tokens = 20;
     options.temperature = 0;
-    const auto made = co_await generate(rt, model, options, {});
+    const auto made = co_await apply::generate(rt, model, options, {});
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     if (made.ok()) out = made->text;
   }
 };
 
 TEST_F(TrainedOnGpu, ScoresHaveTheBitsOfTrainingThereAndNearlyThoseOfTheHost) {
-  Job job = on_gpu(testing::digits_job());
+  job::Job job = on_gpu(testing::digits_job());
   job.model.name = "mlp";
   job.parallel.workers = 1;
   for (const std::string precision : {"f32", "bf16"}) {
     job.train.precision = precision;
-    const Summary trained = train(precision, job);
+    const record::Summary trained = train(precision, job);
     for (const std::string device : {"", "cuda", "cpu"}) {
-      const LoadedModel model = load_on(precision, device);
+      const apply::LoadedModel model = load_on(precision, device);
       EXPECT_EQ(model.device != nullptr, device != "cpu");
-      const Score found = score(model);
+      const apply::Score found = score(model);
       if (device == "cpu") {
         EXPECT_NEAR(found.loss, trained.test_loss, 1e-2 * std::abs(trained.test_loss)) << precision;
       } else {
@@ -81,13 +81,13 @@ TEST_F(TrainedOnGpu, ScoresHaveTheBitsOfTrainingThereAndNearlyThoseOfTheHost) {
 }
 
 TEST_F(TrainedOnGpu, PredictionsOfAModelOfTheHostAreTheSameOnTheGpu) {
-  Job job = testing::digits_job();
+  job::Job job = testing::digits_job();
   job.model.name = "mlp";
   train("digits", job);
-  std::vector<Prediction> found[2];
+  std::vector<apply::Prediction> found[2];
   int at = 0;
   for (const std::string device : {"cpu", "cuda"}) {
-    const LoadedModel model = load_on("digits", device);
+    const apply::LoadedModel model = load_on("digits", device);
     run([&](Runtime& rt) { return classify_into(rt, model, found[at]); });
     ++at;
   }
@@ -103,7 +103,7 @@ TEST_F(TrainedOnGpu, ATextGoesOnTheSame) {
   std::string texts[2];
   int at = 0;
   for (const std::string device : {"cpu", "cuda"}) {
-    const LoadedModel model = load_on("text", device);
+    const apply::LoadedModel model = load_on("text", device);
     run([&](Runtime& rt) { return generate_into(rt, model, texts[at]); });
     ++at;
   }
@@ -113,10 +113,10 @@ TEST_F(TrainedOnGpu, ATextGoesOnTheSame) {
 
 TEST_F(TrainedOnGpu, ADeviceThatDoesNotExistIsRefusedByName) {
   train("digits", testing::digits_job());
-  ModelSource source;
+  apply::ModelSource source;
   source.path = path("digits");
   source.device = "tpu";
-  const Result<LoadedModel> refused = load(std::move(source));
+  const Result<apply::LoadedModel> refused = load(std::move(source));
   EXPECT_EQ(refused.status().code(), Code::kInvalid);
   EXPECT_THAT(refused.status().message(), HasSubstr("--device: got 'tpu', expected cpu, cuda or auto"));
 }

@@ -5,7 +5,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/io/report.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/run_record.h"
+#include "trireme/record/run_record.h"
 
 namespace trireme::cli {
 namespace {
@@ -31,11 +31,11 @@ std::string shown(const T& found, bool json) {
 
 // Of a run folder it also says how the run stands.
 Task<Result<Answer>> info(Runtime& rt, CheckpointArgs args) {
-  const Result<train::RunRecord> run = co_await train::read_run_record(rt, args.path);
+  const Result<record::RunRecord> run = co_await record::read_run_record(rt, args.path);
   const Result<io::CheckpointInfo> found = co_await io::describe_checkpoint(rt, args.path);
   if (!found.ok() && run.ok())
     co_return error(found.status().code(), "{} (the run: {})", found.status().message(),
-                    train::describe(*run));
+                    record::describe(*run));
   if (!found.ok()) co_return found.status();
   Answer answer;
   answer.text = shown(*found, args.json);
@@ -44,7 +44,7 @@ Task<Result<Answer>> info(Runtime& rt, CheckpointArgs args) {
     json["run"] = train::to_json(*run);
     answer.text = json.dump(2) + "\n";
   } else if (run.ok()) {
-    answer.text = fmt::format("run      {}\n{}", train::describe(*run), answer.text);
+    answer.text = fmt::format("run      {}\n{}", record::describe(*run), answer.text);
   }
   co_return answer;
 }

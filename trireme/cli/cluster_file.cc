@@ -7,7 +7,7 @@
 #include "trireme/cost/topology_json.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/virtual/cluster_json.h"
-#include "trireme/train/toml.h"
+#include "trireme/job/toml.h"
 
 namespace trireme::cli {
 namespace {

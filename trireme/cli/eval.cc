@@ -16,11 +16,11 @@ struct EvalArgs {
 };
 
 Task<Status> evaluate(runtime::Runtime& rt, const EvalArgs& args) {
-  TR_CO_ASSIGN_OR_RETURN(const train::Part part, train::parse_part(args.part));
-  const Result<train::LoadedModel> model = co_await load_trained(rt, args.model);
+  TR_CO_ASSIGN_OR_RETURN(const engine::Part part, engine::parse_part(args.part));
+  const Result<apply::LoadedModel> model = co_await load_trained(rt, args.model);
   if (!model.ok()) co_return model.status();
-  train::BatchProgress progress = batch_progress(args.quiet);
-  const Result<train::Score> score = co_await train::score_model(rt, *model, part, std::move(progress));
+  apply::BatchProgress progress = batch_progress(args.quiet);
+  const Result<apply::Score> score = co_await apply::score_model(rt, *model, part, std::move(progress));
   if (!score.ok()) co_return score.status();
   const std::string text =
       args.json ? train::to_json(*score, *model).dump(2) + "\n" : train::to_text(*score, *model);

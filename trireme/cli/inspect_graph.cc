@@ -5,7 +5,7 @@
 #include "trireme/exec/executor.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/serialize.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::cli {
 namespace {
@@ -22,15 +22,15 @@ Result<graph::Graph> pick_graph(const GraphArgs& args, const InspectedModel& m) 
   if (m.job.train.batch < 1)
     return error(Code::kInvalid, "[inspect] train.batch: got {}, expected at least 1", m.job.train.batch);
   TR_ASSIGN_OR_RETURN(model::ModelGraphs graphs,
-                      train::build_job_model(m.job, m.input.input, m.job.train.batch));
+                      job::build_job_model(m.job, m.input.input, m.job.train.batch));
   if (args.eval) return std::move(graphs.eval);
   if (!args.update) return std::move(graphs.train);
   TR_ASSIGN_OR_RETURN(model::UpdateGraph update,
-                      model::build_update(train::optimizer_spec(m.job), graphs.parameters));
+                      model::build_update(job::optimizer_spec(m.job), graphs.parameters));
   return std::move(update.graph);
 }
 
-Result<graph::Graph> run_passes(graph::Graph g, const std::string& names, const train::Job& job) {
+Result<graph::Graph> run_passes(graph::Graph g, const std::string& names, const job::Job& job) {
   std::vector<std::string_view> known;
   for (const graph::PassRow& row : graph::pass_table()) known.push_back(row.name);
   for (std::size_t at = 0; at < names.size();) {

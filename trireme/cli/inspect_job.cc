@@ -52,17 +52,17 @@ std::string cell(std::string_view text) {
 }
 
 std::string key_tables() {
-  const train::Job defaults;
+  const job::Job defaults;
   std::string text, now = "-";
-  for (const train::JobKey& key : train::job_keys()) {
+  for (const job::JobKey& key : job::job_keys()) {
     if (const std::string table = table_of(key.path); table != now) {
       now = table;
       text += fmt::format(
           "\n## {}\n{}\n\n| key | type | default | decides the result | meaning |\n|---|---|---|---|---|\n",
           table.empty() ? "Top level" : fmt::format("[{}]", table), intro_of(table));
     }
-    const std::string value = train::value_text(defaults, key);
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", key.path, train::value_kind(key),
+    const std::string value = job::value_text(defaults, key);
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", key.path, job::value_kind(key),
                         value.empty() ? "not set" : fmt::format("`{}`", cell(value)),
                         key.decides_result ? "yes" : "no", cell(key.doc));
   }
@@ -143,12 +143,12 @@ std::string job_page() {
 }
 
 Json list_job_keys() {
-  const train::Job defaults;
+  const job::Job defaults;
   Json rows = Json::array();
-  for (const train::JobKey& key : train::job_keys()) {
-    const std::string value = train::value_text(defaults, key);
+  for (const job::JobKey& key : job::job_keys()) {
+    const std::string value = job::value_text(defaults, key);
     rows.push_back({{"name", key.path},
-                    {"kind", train::value_kind(key)},
+                    {"kind", job::value_kind(key)},
                     {"default", value.empty() ? Json() : Json(value)},
                     {"decides_result", key.decides_result},
                     {"doc", key.doc}});

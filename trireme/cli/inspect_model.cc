@@ -2,8 +2,8 @@
 #include "trireme/base/units.h"
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/cli/number_checks.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/memory_estimate.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/memory_estimate.h"
 
 namespace trireme::cli {
 namespace {
@@ -17,35 +17,35 @@ struct InspectModelArgs {
 
 struct Findings {
   InspectedModel model;
-  train::ModelReport report;
-  train::MemoryEstimate memory;
+  prepare::ModelReport report;
+  prepare::MemoryEstimate memory;
   std::int64_t memory_bytes = 0, largest_batch = -1;  // -1: not asked for
 };
 
 Result<Findings> find_out(const InspectModelArgs& args) {
   Findings f;
   TR_ASSIGN_OR_RETURN(f.model, load_inspected(args.model));
-  const train::Job& job = f.model.job;
+  const job::Job& job = f.model.job;
   const model::ModelInput& input = f.model.input.input;
   const int workers = static_cast<int>(std::clamp<std::int64_t>(job.parallel.workers, 1, 1 << 16));
   const int threads = args.threads > 0 ? args.threads : std::max(1, f.model.compute_threads / workers);
-  TR_ASSIGN_OR_RETURN(f.memory, train::estimate_memory(job, input, threads));
+  TR_ASSIGN_OR_RETURN(f.memory, prepare::estimate_memory(job, input, threads));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs,
-                      train::build_job_model(job, input, f.memory.shard_batch));
-  TR_ASSIGN_OR_RETURN(f.report, train::report_model(graphs, f.memory.shard_batch, args.levels));
+                      job::build_job_model(job, input, f.memory.shard_batch));
+  TR_ASSIGN_OR_RETURN(f.report, prepare::report_model(graphs, f.memory.shard_batch, args.levels));
   if (args.memory.empty()) return f;
   const Result<std::uint64_t> bytes = parse_bytes(args.memory);
   if (!bytes.ok() || *bytes == 0 || *bytes > std::uint64_t{1} << 60)
     return error(Code::kInvalid, "[inspect] --memory: got '{}', expected a size like 8GiB", args.memory);
   f.memory_bytes = static_cast<std::int64_t>(*bytes);
-  TR_ASSIGN_OR_RETURN(f.largest_batch, train::largest_batch(job, input, threads, f.memory_bytes));
+  TR_ASSIGN_OR_RETURN(f.largest_batch, prepare::largest_batch(job, input, threads, f.memory_bytes));
   return f;
 }
 
 // ---- JSON
 Json cost_json(const cost::OpCost& c) { return {{"flops", c.flops}, {"bytes", c.bytes}, {"work", c.work}}; }
 
-Json layer_json(const train::LayerReport& l, double all_flops) {
+Json layer_json(const prepare::LayerReport& l, double all_flops) {
   return {{"name", l.name},
           {"output", l.output.to_string()},
           {"parameters", l.parameters},
@@ -60,7 +60,7 @@ Json layer_json(const train::LayerReport& l, double all_flops) {
 
 Json memory_json(const Findings& f) {
   Json parts = Json::array();
-  for (const train::MemoryPart& p : f.memory.parts)
+  for (const prepare::MemoryPart& p : f.memory.parts)
     parts.push_back({{"name", p.name}, {"bytes", p.bytes}, {"doc", p.doc}});
   Json memory{{"total_bytes", f.memory.total_bytes()},
               {"shards", f.memory.shards},
@@ -73,10 +73,10 @@ Json memory_json(const Findings& f) {
 }
 
 Json to_json(const Findings& f) {
-  const train::ModelReport& r = f.report;
+  const prepare::ModelReport& r = f.report;
   Json layers = Json::array(), shares = Json::object();
-  for (const train::LayerReport& l : r.layers) layers.push_back(layer_json(l, r.flops()));
-  for (const train::WorkShare& s : r.shares)
+  for (const prepare::LayerReport& l : r.layers) layers.push_back(layer_json(l, r.flops()));
+  for (const prepare::WorkShare& s : r.shares)
     shares[std::string(s.kind)] = r.flops() > 0 ? s.flops / r.flops() : 0;
   const auto samples = static_cast<double>(r.batch);
   Json json = headline_json(f.model);
@@ -109,9 +109,9 @@ std::string grouped(std::int64_t n) {
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-std::string layers_text(const train::ModelReport& r) {
+std::string layers_text(const prepare::ModelReport& r) {
   std::size_t wide = 5, wide_output = 6;
-  for (const train::LayerReport& l : r.layers) {
+  for (const prepare::LayerReport& l : r.layers) {
     wide = std::max(wide, l.name.size());
     wide_output = std::max(wide_output, l.output.to_string().size());
   }
@@ -119,7 +119,7 @@ std::string layers_text(const train::ModelReport& r) {
       fmt::format("{:<{}}  {:<{}} {:>13} {:>10} {:>10} {:>10} {:>7}\n", "layer", wide, "output", wide_output,
                   "parameters", "forward", "backward", "memory", "work");
   const auto samples = static_cast<double>(r.batch);
-  for (const train::LayerReport& l : r.layers)
+  for (const prepare::LayerReport& l : r.layers)
     text += fmt::format("{:<{}}  {:<{}} {:>13} {:>10} {:>10} {:>10} {:>5.1f} %\n", l.name, wide,
                         l.output.to_string(), wide_output, grouped(l.parameters),
                         format_count(l.forward.flops / samples), format_count(l.backward.flops / samples),
@@ -129,7 +129,7 @@ std::string layers_text(const train::ModelReport& r) {
          "before places are shared\n";
 }
 
-std::string totals_text(const train::ModelReport& r) {
+std::string totals_text(const prepare::ModelReport& r) {
   std::string text = fmt::format("\nparameters  {}", grouped(r.parameters));
   if (r.frozen > 0) text += fmt::format(", and {} frozen", grouped(r.frozen));
   if (r.statistics > 0) text += fmt::format(", and {} running statistics", grouped(r.statistics));
@@ -144,7 +144,7 @@ std::string totals_text(const train::ModelReport& r) {
                   r.path.ops, percent(r.path.flops, r.flops()));
   text += "shares      ";
   std::string shares;
-  for (const train::WorkShare& s : r.shares)
+  for (const prepare::WorkShare& s : r.shares)
     if (s.flops > 0)
       shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ", s.kind, percent(s.flops, r.flops()));
   return text + shares + "\n";
@@ -153,7 +153,7 @@ std::string totals_text(const train::ModelReport& r) {
 std::string memory_text(const Findings& f) {
   std::string text = fmt::format("\nmemory of a worker: {} shard{} of {} samples\n", f.memory.shards,
                                  f.memory.shards == 1 ? "" : "s", f.memory.shard_batch);
-  for (const train::MemoryPart& p : f.memory.parts)
+  for (const prepare::MemoryPart& p : f.memory.parts)
     if (p.bytes > 0) text += fmt::format("  {:<12} {:>11}  {}\n", p.name, bytes_text(p.bytes), p.doc);
   text += fmt::format("  {:<12} {:>11}  and the samples themselves\n", "total",
                       bytes_text(f.memory.total_bytes()));

@@ -11,8 +11,8 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/near_names.h"
-#include "trireme/train/assume_input.h"
-#include "trireme/train/model_report.h"
+#include "trireme/job/assume_input.h"
+#include "trireme/prepare/model_report.h"
 
 namespace trireme::cli {
 
@@ -42,15 +42,15 @@ struct InspectSource {
 void add_inspect_source(Options& app, InspectSource& args);
 
 struct InspectedModel {
-  train::Job job;
-  train::AssumedInput input;
+  job::Job job;
+  job::AssumedInput input;
   int compute_threads = 1;  // of this host
 };
 // The job as `train` would run it: what it leaves open is picked by its data, which is read as for training,
 // after `change` (options of the command) was applied. Without the data (--shape, --classes, a model of the
 // zoo, files that cannot be read) the input is assumed; a note on standard error says which model and why.
 Result<InspectedModel> load_inspected(const InspectSource& args,
-                                      const std::function<Status(train::Job&)>& change = {});
+                                      const std::function<Status(job::Job&)>& change = {});
 
 // "mlp, batch 16; samples [4] (of the data), 3 classes"
 std::string headline(const InspectedModel& model);

@@ -5,7 +5,7 @@
 
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/model/schedule.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::cli {
 namespace {
@@ -26,11 +26,11 @@ struct Curve {
 
 // The schedule of the default job with --set on top; milestones where step has none.
 Result<model::Schedule> schedule_for(const SchedulesArgs& args) {
-  train::Job job;
+  job::Job job;
   job.train.optimizer.schedule = args.plot;
   if (args.plot == "step") job.train.optimizer.milestones = {0.5, 0.75};
-  for (const std::string& set : args.sets) TR_RETURN_IF_ERROR(train::set_job_key(job, set));
-  model::Schedule s = train::schedule_of(job);
+  for (const std::string& set : args.sets) TR_RETURN_IF_ERROR(job::set_job_key(job, set));
+  model::Schedule s = job::schedule_of(job);
   const Status status = model::check_schedule(s);
   if (status.ok()) return s;
   std::vector<std::string_view> names;

@@ -10,8 +10,8 @@
 #include "trireme/data/source.h"
 #include "trireme/model/zoo.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/settle_job.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/job/settle_job.h"
 
 namespace trireme::cli {
 namespace {
@@ -19,13 +19,13 @@ namespace {
 bool is_file_name(std::string_view text) { return text.find_first_of("./") != std::string_view::npos; }
 
 // A job around a model of the zoo whose data nobody named: the model reads what it was published with.
-Result<train::Job> job_of_model(const std::string& name) {
+Result<job::Job> job_of_model(const std::string& name) {
   std::vector<std::string_view> names;
   for (const model::ZooRow& row : model::zoo()) {
     names.emplace_back(row.name);
     if (name != row.name) continue;
     const model::ModelInput input = row.input();
-    train::Job job;
+    job::Job job;
     job.name = job.model.name = name;
     job.given_at["model.name"] = "the command line";
     const bool reads_text = input.task == model::ModelTask::kLanguage;
@@ -41,18 +41,18 @@ Result<train::Job> job_of_model(const std::string& name) {
       name, near.empty() ? ";" : near, name);
 }
 
-runtime::Task<void> load_file(runtime::Runtime& rt, const std::string& path, Result<train::Job>& out) {
+runtime::Task<void> load_file(runtime::Runtime& rt, const std::string& path, Result<job::Job>& out) {
   out = co_await read_job(rt, path);
 }
 
-bool needs_path(const train::Job& job) {
+bool needs_path(const job::Job& job) {
   const auto kinds = data::data_kinds();
   return std::ranges::any_of(kinds, [&](const auto& k) { return k.needs_path && k.name == job.data.kind; });
 }
 
 // Whether training would find something in the data that this job does not say. Of samples that are made here
 // only their number counts, and the defaults fit it.
-bool asks_the_data(const train::Job& job) {
+bool asks_the_data(const job::Job& job) {
   if (needs_path(job)) return true;
   return std::ranges::any_of(job.given_at, [](const auto& given) {
     return given.first == "train.batch" || given.first.starts_with("data.");
@@ -60,7 +60,7 @@ bool asks_the_data(const train::Job& job) {
 }
 
 // Why the input is assumed although training would ask the data; empty: it may be read.
-std::string why_not_read(const InspectSource& args, const train::Job& job) {
+std::string why_not_read(const InspectSource& args, const job::Job& job) {
   if (!args.shape.empty() || args.classes > 0)
     return fmt::format("{} is given instead", args.shape.empty() ? "--classes" : "--shape");
   return needs_path(job) && job.data.path.empty() ? "data.path is not set" : "";
@@ -68,14 +68,14 @@ std::string why_not_read(const InspectSource& args, const train::Job& job) {
 
 // As training does. Where the data cannot be read the model stays as it was.
 runtime::Task<void> settle_by_data(runtime::Runtime& rt, InspectedModel& model, Status& status) {
-  train::Job job = model.job;
+  job::Job job = model.job;
   StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
   line.show("reading the data ...");
   const Result<LoadedData> data = co_await load_dataset(rt, job);
   line.clear();
   status = data.status();
   if (!status.ok()) co_return;
-  const Result<model::ModelInput> input = train::model_input(job, *data->set);
+  const Result<model::ModelInput> input = job::model_input(job, *data->set);
   status = input.status();
   if (!status.ok()) co_return;
   print_notes(*data);
@@ -86,8 +86,8 @@ runtime::Task<void> settle_by_data(runtime::Runtime& rt, InspectedModel& model, 
 // What training would ask the data for, as it is assumed here.
 std::string assumed_note(const InspectedModel& m, const std::string& why) {
   std::string text = fmt::format("the data is not read ({}); assumed: ", why);
-  const std::vector<std::string_view> open = train::open_keys(m.job);
-  for (const train::JobKey& key : train::job_keys()) {
+  const std::vector<std::string_view> open = job::open_keys(m.job);
+  for (const job::JobKey& key : job::job_keys()) {
     const bool of_model = key.path == "model.name" && m.job.model.layers.empty();
     const bool picked = std::ranges::find(m.job.picked, key.path) != m.job.picked.end();
     if ((of_model || picked || key.path == "train.batch") && std::ranges::find(open, key.path) != open.end())
@@ -97,8 +97,8 @@ std::string assumed_note(const InspectedModel& m, const std::string& why) {
                             m.input.from, m.input.input.num_classes);
 }
 
-Result<train::Job> inspected_job(runtime::RealRuntime& rt, const InspectSource& args) {
-  Result<train::Job> job = train::Job{};
+Result<job::Job> inspected_job(runtime::RealRuntime& rt, const InspectSource& args) {
+  Result<job::Job> job = job::Job{};
   const std::string& path = args.source.path;
   if (is_file_name(path)) {
     rt.run(load_file(rt, path, job));
@@ -106,7 +106,7 @@ Result<train::Job> inspected_job(runtime::RealRuntime& rt, const InspectSource& 
     job = job_of_model(path);
   }
   TR_RETURN_IF_ERROR(job.status());
-  for (const std::string& set : args.source.sets) TR_RETURN_IF_ERROR(train::set_job_key(*job, set));
+  for (const std::string& set : args.source.sets) TR_RETURN_IF_ERROR(job::set_job_key(*job, set));
   if (args.batch > 0) {
     job->train.batch = args.batch;
     job->given_at["train.batch"] = "--batch";
@@ -131,7 +131,7 @@ void add_inspect_source(Options& app, InspectSource& args) {
 }
 
 Result<InspectedModel> load_inspected(const InspectSource& args,
-                                      const std::function<Status(train::Job&)>& change) {
+                                      const std::function<Status(job::Job&)>& change) {
   runtime::RealOptions real;
   real.name = "inspect";
   const auto rt = runtime::make_real_runtime(real);
@@ -143,7 +143,7 @@ Result<InspectedModel> load_inspected(const InspectSource& args,
   const bool would_read = asks_the_data(out.job) && !(is_zoo && out.job.data.path.empty());
   std::string why = why_not_read(args, out.job);
   if (would_read && why.empty()) {
-    TR_RETURN_IF_ERROR(train::check_job(out.job));
+    TR_RETURN_IF_ERROR(job::check_job(out.job));
     Status read;
     rt->run(settle_by_data(*rt, out, read));
     if (read.ok()) return out;
@@ -153,8 +153,8 @@ Result<InspectedModel> load_inspected(const InspectSource& args,
   if (!args.shape.empty()) {
     TR_ASSIGN_OR_RETURN(shape, data::parse_sample_shape(args.shape));
   }
-  train::settle_model(out.job, shape);
-  TR_ASSIGN_OR_RETURN(out.input, train::assume_input(out.job, args.shape, args.classes));
+  job::settle_model(out.job, shape);
+  TR_ASSIGN_OR_RETURN(out.input, job::assume_input(out.job, args.shape, args.classes));
   if (would_read && needs_path(out.job)) print_note(assumed_note(out, why));
   return out;
 }

@@ -72,23 +72,23 @@ Task<Status> no_job_file(runtime::Runtime& rt, std::string path, Status failure)
 
 }  // namespace
 
-Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path) {
+Task<Result<job::Job>> read_job(runtime::Runtime& rt, std::string path) {
   Result<Bytes> bytes = co_await rt.files().read(path);
   if (!bytes.ok()) co_return co_await no_job_file(rt, std::move(path), bytes.status());
   if (const std::string command = as_data(path); !command.empty())
     co_return error(Code::kInvalid, "[job] '{}' holds samples and is not a job file; to train on it: {}",
                     path, command);
-  co_return train::parse_job(as_text(*bytes), path);
+  co_return job::parse_job(as_text(*bytes), path);
 }
 
-Task<Result<train::Job>> load_job(runtime::Runtime& rt, const JobSource& source) {
-  train::Job job;
+Task<Result<job::Job>> load_job(runtime::Runtime& rt, const JobSource& source) {
+  job::Job job;
   if (!source.path.empty()) {
-    Result<train::Job> read = co_await read_job(rt, source.path);
+    Result<job::Job> read = co_await read_job(rt, source.path);
     if (!read.ok()) co_return read.status();
     job = std::move(*read);
   }
-  for (const std::string& set : source.sets) TR_CO_RETURN_IF_ERROR(train::set_job_key(job, set));
+  for (const std::string& set : source.sets) TR_CO_RETURN_IF_ERROR(job::set_job_key(job, set));
   co_return job;
 }
 

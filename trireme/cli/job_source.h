@@ -6,7 +6,7 @@
 
 #include "trireme/cli/options.h"
 #include "trireme/runtime/files.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::cli {
 
@@ -16,8 +16,8 @@ struct JobSource {
 };
 
 void add_job_options(Options& app, JobSource& source);
-runtime::Task<Result<train::Job>> read_job(runtime::Runtime& rt, std::string path);
-runtime::Task<Result<train::Job>> load_job(runtime::Runtime& rt, const JobSource& source);
+runtime::Task<Result<job::Job>> read_job(runtime::Runtime& rt, std::string path);
+runtime::Task<Result<job::Job>> load_job(runtime::Runtime& rt, const JobSource& source);
 
 // $XDG_CACHE_HOME/trireme or ~/.cache/trireme; empty when neither is set.
 std::string cache_dir();

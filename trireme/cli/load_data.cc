@@ -2,15 +2,15 @@
 
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/predict_model.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/run_folder.h"
-#include "trireme/train/settle_job.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/record/run_folder.h"
+#include "trireme/job/settle_job.h"
 
 namespace trireme::cli {
 namespace {
 
 // Where the path was given, and what to do when nothing is there.
-Status with_place(const train::Job& job, const Status& failure) {
+Status with_place(const job::Job& job, const Status& failure) {
   const auto at = job.given_at.find("data.path");
   if (at == job.given_at.end()) return failure;
   // What is wrong with a file is wrong wherever its path was given; in a job file the line helps to find it.
@@ -21,8 +21,8 @@ Status with_place(const train::Job& job, const Status& failure) {
 }
 
 runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::Runtime& rt,
-                                                                      const train::Job& job) {
-  data::DataSpec spec = train::data_spec(job, cache_dir());
+                                                                      const job::Job& job) {
+  data::DataSpec spec = job::data_spec(job, cache_dir());
   auto loaded = co_await data::make_dataset(rt, std::move(spec));
   if (!loaded.ok()) co_return with_place(job, loaded.status());
   if ((*loaded)->num_train == 0)
@@ -33,41 +33,41 @@ runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::R
 }
 
 // A run that the job would resume goes on as it was settled (train::keep_as_begun). True: the job changed.
-runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, train::Job& job, const train::Job& asked,
+runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, job::Job& job, const job::Job& asked,
                                   std::string run_dir) {
   const std::vector<std::string> folders =
-      co_await train::folders_to_resume(rt, job.name, std::move(run_dir), "runs");
+      co_await record::folders_to_resume(rt, job.name, std::move(run_dir), "runs");
   for (const std::string& folder : folders) {
     const Result<Bytes> plan = co_await rt.files().read(folder + "/plan.json");
     const Result<Bytes> text = co_await rt.files().read(folder + "/job.toml");
     if (!plan.ok() || !text.ok()) continue;
-    const Result<train::Job> before = train::parse_job(as_text(*text), folder + "/job.toml");
+    const Result<job::Job> before = job::parse_job(as_text(*text), folder + "/job.toml");
     if (!before.ok()) continue;
-    if (train::diff_jobs(*before, job).empty()) co_return false;
-    if (train::keep_as_begun(job, asked, *before)) co_return true;
+    if (job::diff_jobs(*before, job).empty()) co_return false;
+    if (job::keep_as_begun(job, asked, *before)) co_return true;
   }
   co_return false;
 }
 
 }  // namespace
 
-runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, train::Job& job, bool settled,
+runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, bool settled,
                                                std::string run_dir) {
   LoadedData out;
   const std::optional<std::string> pixels = job.data.pixels;
   TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job));
   if (!settled) {
-    const train::Job asked = job;
-    out.notes = train::settle_job(job, *out.set);
+    const job::Job asked = job;
+    out.notes = job::settle_job(job, *out.set);
     const bool kept = co_await keep_as_begun(rt, job, asked, run_dir);
     if (kept) out.notes.clear();
-    TR_CO_RETURN_IF_ERROR(train::check_job(job));
+    TR_CO_RETURN_IF_ERROR(job::check_job(job));
     if (job.data.pixels != pixels) {
       TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job));
     }
   }
   out.notes.insert(out.notes.end(), out.set->notes.begin(), out.set->notes.end());
-  const auto input = train::model_input(job, *out.set);
+  const auto input = job::model_input(job, *out.set);
   if (!input.ok()) co_return input.status();
   co_return out;
 }

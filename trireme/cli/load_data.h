@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/data/dataset.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::cli {
 
@@ -17,7 +17,7 @@ struct LoadedData {
 
 // Loads the data and settles what the job leaves open (train/settle_job.h), unless it is settled already. A
 // run that the job would resume (in `run_dir`; empty: the newest one of its name) goes on as it was settled.
-runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, train::Job& job, bool settled = false,
+runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, bool settled = false,
                                                std::string run_dir = {});
 
 // Prints the notes on standard error.

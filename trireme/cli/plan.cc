@@ -7,8 +7,8 @@
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/read_rates.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/plan_report.h"
-#include "trireme/train/roles.h"
+#include "trireme/prepare/plan_report.h"
+#include "trireme/job/roles.h"
 
 namespace trireme::cli {
 namespace {
@@ -23,7 +23,7 @@ struct PlanArgs {
   bool json = false;
 };
 
-Status apply(const PlanArgs& args, train::Job& job) {
+Status apply(const PlanArgs& args, job::Job& job) {
   if (args.workers > 0) job.parallel.workers = args.workers;
   if (args.servers >= 0) job.parallel.servers = args.servers;
   if (!args.link.empty() && args.gbit > 0)
@@ -34,13 +34,13 @@ Status apply(const PlanArgs& args, train::Job& job) {
     if (args.gbit <= 0) return error(Code::kInvalid, "[plan] --latency-us needs --gbit; or use --link");
     job.parallel.link += fmt::format(",{}us", args.latency_us);
   }
-  train::Job checked = job;
+  job::Job checked = job;
   if (checked.data.path.empty()) checked.data.path = ".";  // a plan can be made without the data
-  return train::check_job(checked);
+  return job::check_job(checked);
 }
 
-runtime::Task<void> load_rates(runtime::Runtime& rt, const train::Job& job, train::PrepareOptions& out) {
-  const train::Roles roles = train::roles_of(job);
+runtime::Task<void> load_rates(runtime::Runtime& rt, const job::Job& job, prepare::PrepareOptions& out) {
+  const job::Roles roles = job::roles_of(job);
   RateSource source;
   // Hosts of their own where a link lies between the workers, otherwise this one.
   const bool apart = !job.parallel.link.empty();
@@ -51,24 +51,24 @@ runtime::Task<void> load_rates(runtime::Runtime& rt, const train::Job& job, trai
 }
 
 Status run(const PlanArgs& args) {
-  const auto change = [&args](train::Job& job) { return apply(args, job); };
+  const auto change = [&args](job::Job& job) { return apply(args, job); };
   TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model, change));
-  const train::Job& job = found.job;
+  const job::Job& job = found.job;
   runtime::RealOptions real;
   real.name = "plan";
   const auto rt = runtime::make_real_runtime(real);
-  train::PrepareOptions options;
+  prepare::PrepareOptions options;
   rt->run(load_rates(*rt, job, options));
   auto rates = std::make_shared<cost::Rates>(*options.rates);
   if (args.cores > 0) rates->machine.cores = args.cores;
   if (args.gflops_per_core > 0) rates->machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
-  options.world = train::roles_of(job).workers;
+  options.world = job::roles_of(job).workers;
   options.compute_threads = std::max(1, rates->machine.cores);
   options.transport = options.world > 1 ? (job.parallel.link.empty() ? "shm" : "tcp") : "none";
   options.machine = rates->machine;
   options.link = rates->comm.link;
   options.rates = rates;
-  TR_ASSIGN_OR_RETURN(const train::PlanReport report, train::report_plan(job, found.input.input, options));
+  TR_ASSIGN_OR_RETURN(const prepare::PlanReport report, prepare::report_plan(job, found.input.input, options));
   if (!args.json) {
     print_text(headline(found) + "\n" + train::to_text(report));
     return {};

@@ -6,8 +6,8 @@
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/data/image_encode.h"
-#include "trireme/train/generate.h"
-#include "trireme/train/predict_sheet.h"
+#include "trireme/apply/generate.h"
+#include "trireme/apply/predict_sheet.h"
 
 namespace trireme::cli {
 namespace {
@@ -23,7 +23,7 @@ struct PredictArgs {
   std::string part = "test", input;
   std::int64_t samples = -1;  // -1: not given
   std::string csv, png, filters;
-  train::GenerateOptions text;
+  apply::GenerateOptions text;
   bool json = false, quiet = false;
   std::vector<const Option*> text_options, sample_options;  // to refuse those of another task
 };
@@ -48,32 +48,32 @@ Task<Status> write_picture(Runtime& rt, std::string path, const data::Picture& p
 }
 
 // How many samples are wanted, with a note where that is not all of them.
-std::int64_t wanted(const PredictArgs& args, const train::Samples& samples) {
+std::int64_t wanted(const PredictArgs& args, const apply::Samples& samples) {
   if (args.samples >= 0) return args.samples;
   if (!args.input.empty() || samples.count() <= kShownOfPart) return 0;
   print_note(fmt::format("the first {} of {} samples; --samples 0 takes all", kShownOfPart, samples.count()));
   return kShownOfPart;
 }
 
-Task<Result<train::Samples>> take_samples(Runtime& rt, const PredictArgs& args,
-                                          const train::LoadedModel& model) {
-  TR_CO_ASSIGN_OR_RETURN(const train::Part part, train::parse_part(args.part));
-  if (args.input.empty()) co_return train::samples_of_part(model, part);
-  Result<train::Samples> samples = co_await train::read_samples(rt, model, args.input);
+Task<Result<apply::Samples>> take_samples(Runtime& rt, const PredictArgs& args,
+                                          const apply::LoadedModel& model) {
+  TR_CO_ASSIGN_OR_RETURN(const engine::Part part, engine::parse_part(args.part));
+  if (args.input.empty()) co_return apply::samples_of_part(model, part);
+  Result<apply::Samples> samples = co_await apply::read_samples(rt, model, args.input);
   if (samples.ok())
     for (const std::string& note : samples->notes) print_note(note);
   co_return samples;
 }
 
-Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const train::LoadedModel& model) {
-  const Result<train::Samples> samples = co_await take_samples(rt, args, model);
+Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
+  const Result<apply::Samples> samples = co_await take_samples(rt, args, model);
   if (!samples.ok()) co_return samples.status();
-  train::BatchProgress progress = batch_progress(args.quiet);
+  apply::BatchProgress progress = batch_progress(args.quiet);
   const std::int64_t most = wanted(args, *samples);
-  const auto found = co_await train::classify(rt, model, *samples, most, std::move(progress));
+  const auto found = co_await apply::classify(rt, model, *samples, most, std::move(progress));
   if (!found.ok()) co_return found.status();
   if (!args.csv.empty()) {
-    const std::string text = train::to_csv(*found, model);
+    const std::string text = apply::to_csv(*found, model);
     TR_CO_RETURN_IF_ERROR(co_await write_file(rt, args.csv, as_bytes(text)));
   }
   if (args.json)
@@ -83,18 +83,18 @@ Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const train::
   co_return Status();
 }
 
-Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const train::LoadedModel& model) {
+Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
   if (!args.csv.empty())
     co_return error(Code::kInvalid,
                     "[predict] --csv is not for this model: it reconstructs; use --png or --json");
-  const Result<train::Samples> samples = co_await take_samples(rt, args, model);
+  const Result<apply::Samples> samples = co_await take_samples(rt, args, model);
   if (!samples.ok()) co_return samples.status();
-  train::BatchProgress progress = batch_progress(args.quiet);
+  apply::BatchProgress progress = batch_progress(args.quiet);
   const std::int64_t most = wanted(args, *samples);
-  const auto found = co_await train::reconstruct(rt, model, *samples, most, std::move(progress));
+  const auto found = co_await apply::reconstruct(rt, model, *samples, most, std::move(progress));
   if (!found.ok()) co_return found.status();
   if (!args.png.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, train::reconstruction_sheet(*found, *samples->data));
+    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, apply::reconstruction_sheet(*found, *samples->data));
     TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.png, sheet));
   }
   if (args.json)
@@ -104,7 +104,7 @@ Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const train:
   co_return Status();
 }
 
-Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const train::LoadedModel& model) {
+Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const apply::LoadedModel& model) {
   const bool show = !args.json;
   bool begun = false;  // nothing is shown before the first token: mistakes get a message alone
   std::function<void(std::string_view)> emit = [&](std::string_view text) {
@@ -114,7 +114,7 @@ Task<Status> predict_text(Runtime& rt, const PredictArgs& args, const train::Loa
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
-  const Result<train::Generated> made = co_await train::generate(rt, model, args.text, std::move(emit));
+  const Result<apply::Generated> made = co_await apply::generate(rt, model, args.text, std::move(emit));
   if (!made.ok()) co_return made.status();
   const double seconds = to_seconds(made->took);
   const double rate = seconds > 0 ? static_cast<double>(made->tokens) / seconds : 0;
@@ -142,7 +142,7 @@ Task<Status> predict(Runtime& rt, const PredictArgs& args) {
   TrainedArgs trained = args.model;
   trained.source.needs_samples = args.input.empty();
   trained.source.needs_text = false;
-  const Result<train::LoadedModel> model = co_await load_trained(rt, std::move(trained));
+  const Result<apply::LoadedModel> model = co_await load_trained(rt, std::move(trained));
   if (!model.ok()) co_return model.status();
   const ModelTask task = model->input.task;
   if (task == ModelTask::kLanguage) {
@@ -155,7 +155,7 @@ Task<Status> predict(Runtime& rt, const PredictArgs& args) {
   if (classifies && !args.png.empty())
     co_return error(Code::kInvalid, "[predict] --png is not for this model: it classifies and draws nothing");
   if (!args.filters.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, train::filter_sheet(*model));
+    TR_CO_ASSIGN_OR_RETURN(const data::Picture sheet, apply::filter_sheet(*model));
     TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.filters, sheet));
   }
   if (classifies) co_return co_await predict_classes(rt, args, *model);

@@ -31,16 +31,16 @@ void add_trained_options(Options& app, TrainedArgs& args) {
 
 void print_note(std::string_view text) { std::fputs(fmt::format("note: {}\n", text).c_str(), stderr); }
 
-Task<Result<train::LoadedModel>> load_trained(Runtime& rt, TrainedArgs args) {
+Task<Result<apply::LoadedModel>> load_trained(Runtime& rt, TrainedArgs args) {
   if (!args.data_path.empty()) args.source.sets.push_back(fmt::format("data.path={}", args.data_path));
   args.source.cache_dir = cache_dir();
-  Result<train::LoadedModel> model = co_await train::load_model(rt, std::move(args.source));
+  Result<apply::LoadedModel> model = co_await apply::load_model(rt, std::move(args.source));
   if (model.ok())
     for (const std::string& note : model->notes) print_note(note);
   co_return model;
 }
 
-train::BatchProgress batch_progress(bool quiet) {
+apply::BatchProgress batch_progress(bool quiet) {
   const Terminal terminal = stderr_terminal();
   if (quiet || !terminal.redraws) return {};
   return [terminal, shown = std::int64_t{-1}](std::int64_t done, std::int64_t total) mutable {

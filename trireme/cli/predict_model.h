@@ -4,24 +4,24 @@
 #include <string>
 
 #include "trireme/cli/command.h"
-#include "trireme/train/score_model.h"
+#include "trireme/apply/score_model.h"
 
 namespace trireme::cli {
 
 struct TrainedArgs {
-  train::ModelSource source;
+  apply::ModelSource source;
   std::string data_path;  // --data.path: short for --set data.path=...
 };
 void add_trained_options(Options& app, TrainedArgs& args);
 
 // Loads and prints the model's notes on standard error.
-runtime::Task<Result<train::LoadedModel>> load_trained(runtime::Runtime& rt, TrainedArgs args);
+runtime::Task<Result<apply::LoadedModel>> load_trained(runtime::Runtime& rt, TrainedArgs args);
 
 // "note: ..." on standard error.
 void print_note(std::string_view text);
 
 // A line on standard error that redraws itself; none where it is no terminal, or when quiet.
-train::BatchProgress batch_progress(bool quiet);
+apply::BatchProgress batch_progress(bool quiet);
 
 // Runs `task` on a Runtime of its own; a failure is printed. The exit code.
 int run_and_report(const char* name, const std::function<runtime::Task<Status>(runtime::Runtime&)>& task);

@@ -16,7 +16,7 @@ constexpr TimeNs kKnownRate = 200 * kMilli;    // before that, a rate says nothi
 // Loss and accuracy are means over the last steps: a twentieth of the run, at most this many.
 constexpr std::int64_t kMostRecent = 20;
 
-class ProgressBar final : public train::Progress {
+class ProgressBar final : public record::Progress {
  public:
   ProgressBar(Terminal terminal, bool verbose) : terminal_(std::move(terminal)), verbose_(verbose) {
     if (terminal_.redraws) over("preparing the model ...");
@@ -57,7 +57,7 @@ class ProgressBar final : public train::Progress {
   }
 
   void on_evaluation(const Evaluation& e) override {
-    const char* part = e.part == train::Part::kTest ? "test" : "validation";
+    const char* part = e.part == engine::Part::kTest ? "test" : "validation";
     // Printed without the sign that a NaN may have.
     std::string text = fmt::format("epoch {:>2}  {} loss {:.4f}", e.epoch, part,
                                    std::isnan(e.loss) ? std::abs(e.loss) : e.loss);
@@ -194,7 +194,7 @@ std::string progress_line(const ProgressView& v, int columns, bool blocks) {
   return (epoch + percent + loss + accuracy).substr(0, static_cast<std::size_t>(room));
 }
 
-std::unique_ptr<train::Progress> make_progress_bar(Terminal terminal, bool verbose) {
+std::unique_ptr<record::Progress> make_progress_bar(Terminal terminal, bool verbose) {
   return std::make_unique<ProgressBar>(std::move(terminal), verbose);
 }
 

@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "trireme/cli/terminal.h"
-#include "trireme/train/progress.h"
+#include "trireme/record/progress.h"
 
 namespace trireme::cli {
 
 // `verbose`: a line for each worker every 5 s.
-std::unique_ptr<train::Progress> make_progress_bar(Terminal terminal, bool verbose = false);
+std::unique_ptr<record::Progress> make_progress_bar(Terminal terminal, bool verbose = false);
 
 struct ProgressView {
   std::int64_t epoch = 1, epochs = 1;

@@ -8,7 +8,7 @@
 
 namespace trireme::cli {
 
-runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const train::Job& job,
+runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
                                                              RateSource source) {
   const Result<std::optional<cost::Calibration>> read = co_await read_calibration(rt, "");
   if (!read.ok()) rt.log(fmt::format("no calibration is used: {}", read.status().message()));

@@ -8,7 +8,7 @@
 #include "trireme/cli/slow.h"
 #include "trireme/cost/rates.h"
 #include "trireme/runtime/runtime.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::cli {
 
@@ -21,7 +21,7 @@ struct RateSource {
 };
 // The stored calibration where there is one that can be read; parallel.link, where it is given, says what
 // lies between the ranks.
-runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const train::Job& job,
+runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
                                                              RateSource source);
 
 }  // namespace trireme::cli

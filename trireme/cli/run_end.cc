@@ -7,8 +7,8 @@
 
 namespace trireme::cli {
 
-train::RunOwner this_owner(const std::string& command) {
-  train::RunOwner owner;
+record::RunOwner this_owner(const std::string& command) {
+  record::RunOwner owner;
   owner.host = runtime::host_name();
   owner.pid = runtime::process_id();
   owner.command = command;
@@ -18,11 +18,11 @@ train::RunOwner this_owner(const std::string& command) {
   return owner;
 }
 
-runtime::Task<void> note_end(runtime::Runtime& rt, train::RunFolder& folder, const Result<Json>& summary) {
-  train::RunState state = train::RunState::kFailed;
+runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary) {
+  record::RunState state = record::RunState::kFailed;
   if (summary.ok())
-    state = summary->value("finished", false) ? train::RunState::kDone : train::RunState::kStopped;
-  const Status written = co_await train::close_run_folder(rt, folder, state, summary.status());
+    state = summary->value("finished", false) ? record::RunState::kDone : record::RunState::kStopped;
+  const Status written = co_await record::close_run_folder(rt, folder, state, summary.status());
   if (!written.ok()) std::fputs(fmt::format("warning: {}\n", written.message()).c_str(), stderr);
 }
 

@@ -1,15 +1,15 @@
 // What a command that trains leaves in its run folder: who it is while it runs, and how it ended.
 #pragma once
 
-#include "trireme/train/run_folder.h"
+#include "trireme/record/run_folder.h"
 
 namespace trireme::cli {
 
 // This process; `command` empty: its own command line.
-train::RunOwner this_owner(const std::string& command);
+record::RunOwner this_owner(const std::string& command);
 
 // Writes into run.json how it ended: `summary` is that of the run, or the failure. A file that cannot be
 // written is a warning: the run is over.
-runtime::Task<void> note_end(runtime::Runtime& rt, train::RunFolder& folder, const Result<Json>& summary);
+runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary);
 
 }  // namespace trireme::cli

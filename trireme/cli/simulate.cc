@@ -14,8 +14,8 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/roles.h"
-#include "trireme/train/simulate.h"
+#include "trireme/job/roles.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::cli {
 namespace {
@@ -53,11 +53,11 @@ Status check_sets(const SimulateArgs& args) {
   return {};
 }
 
-Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, train::Job& job,
+Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, job::Job& job,
                 std::shared_ptr<const data::Dataset>& data, Status& status) {
   status = check_sets(args);
   if (!status.ok()) co_return;
-  Result<train::Job> loaded = co_await load_job(rt, args.job);
+  Result<job::Job> loaded = co_await load_job(rt, args.job);
   status = loaded.status();
   if (!status.ok()) co_return;
   job = std::move(*loaded);
@@ -69,8 +69,8 @@ Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, train::Job& job,
   data = std::move(loaded_data->set);
 }
 
-Json phase_row(const std::string& algorithm, const train::SimulateReport& report, double wall_seconds) {
-  const train::Summary& s = *report.ranks[0];
+Json phase_row(const std::string& algorithm, const start::SimulateReport& report, double wall_seconds) {
+  const record::Summary& s = *report.ranks[0];
   return {{"algorithm", algorithm},
           {"ranks", s.workers},
           {"steps", s.steps},
@@ -110,9 +110,9 @@ void print_row(const Json& r) {
       stdout);
 }
 
-train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& job,
+start::SimulateOptions options_for(const SimulateArgs& args, const job::Job& job,
                                    const std::string& algorithm) {
-  train::SimulateOptions o;
+  start::SimulateOptions o;
   o.job = job;
   o.job.parallel.workers = args.ranks;
   o.job.parallel.collective = algorithm;
@@ -131,7 +131,7 @@ train::SimulateOptions options_for(const SimulateArgs& args, const train::Job& j
 }
 
 // What needs values, or kernels that run, is not ignored.
-Status check_phantom(const train::SimulateOptions& o) {
+Status check_phantom(const start::SimulateOptions& o) {
   if (!o.phantom) return {};
   const auto refuse = [](std::string_view key, std::string_view why) {
     return error(Code::kInvalid, "[simulate] {}: a phantom run {}; take --compute real", key, why);
@@ -143,8 +143,8 @@ Status check_phantom(const train::SimulateOptions& o) {
 
 // Where a topology or cluster was asked for, it says what machines and links there are; --seed and --jitter,
 // when given, come on top.
-Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, train::SimulateOptions& o) {
-  const int num_ranks = train::roles_of(o.job).world;
+Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, start::SimulateOptions& o) {
+  const int num_ranks = job::roles_of(o.job).world;
   TR_ASSIGN_OR_RETURN(runtime::WorldSpec world, load_cluster(args.cluster, num_ranks, rt));
   TR_RETURN_IF_ERROR(check_faults(world.faults, num_ranks));
   o.faults = world.faults;
@@ -164,10 +164,10 @@ Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, train::Si
   return {};
 }
 
-Status slow_down(const SimulateArgs& args, train::SimulateOptions& o) {
+Status slow_down(const SimulateArgs& args, start::SimulateOptions& o) {
   TR_ASSIGN_OR_RETURN(const std::vector<SlowOption> slow, parse_slow(args.slow_texts));
   if (slow.empty()) return {};
-  const int num_ranks = train::roles_of(o.job).world;
+  const int num_ranks = job::roles_of(o.job).world;
   TR_RETURN_IF_ERROR(check_slow(slow, num_ranks));
   cost::Topology& topology = o.cluster.topology;
   if (topology.machines.empty()) topology = cost::Topology::single_switch(num_ranks, o.machine, o.link);
@@ -176,7 +176,7 @@ Status slow_down(const SimulateArgs& args, train::SimulateOptions& o) {
 }
 
 // Failures by rank; ok when every rank that lives ended well.
-int print_failures(const train::SimulateReport& report) {
+int print_failures(const start::SimulateReport& report) {
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
     if (report.ranks[r].ok()) continue;
     const std::string when =
@@ -192,7 +192,7 @@ int run_simulate(const SimulateArgs& args) {
   runtime::RealOptions real;
   real.name = "simulate";
   const auto rt = runtime::make_real_runtime(real);
-  train::Job job;
+  job::Job job;
   std::shared_ptr<const data::Dataset> data;
   Status status;
   rt->run(load(*rt, args, job, data, status));
@@ -200,8 +200,8 @@ int run_simulate(const SimulateArgs& args) {
   Json rows = Json::array();
   StatusLine line(stderr_terminal(), [&rt] { return rt->now(); });
   for (const std::string& algorithm : args.algorithms) {
-    train::SimulateOptions options = options_for(args, job, algorithm);
-    status = train::check_job(options.job);
+    start::SimulateOptions options = options_for(args, job, algorithm);
+    status = job::check_job(options.job);
     if (status.ok()) status = check_phantom(options);
     if (status.ok()) status = add_cluster(args, *rt, options);
     if (status.ok()) status = slow_down(args, options);
@@ -210,7 +210,7 @@ int run_simulate(const SimulateArgs& args) {
     const TimeNs before = rt->now();
     line.show(fmt::format("simulating {} virtual ranks with {} ({} of {}) ...", args.ranks, algorithm,
                           rows.size() + 1, args.algorithms.size()));
-    const train::SimulateReport report = train::simulate_training(options, data);
+    const start::SimulateReport report = start::simulate_training(options, data);
     line.clear();
     for (const auto& rank : report.ranks)
       if (!rank.ok()) return print_failures(report);

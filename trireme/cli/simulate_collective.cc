@@ -12,7 +12,7 @@
 #include "trireme/cost/quantity.h"
 #include "trireme/cost/routes.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/simulate_collective.h"
+#include "trireme/start/simulate_collective.h"
 
 namespace trireme::cli {
 namespace {
@@ -37,9 +37,9 @@ constexpr Kind kKinds[] = {Kind::kAllreduce,  Kind::kReduce,    Kind::kBroadcast
                            Kind::kScatter,    Kind::kAllgather, Kind::kReduceScatter, Kind::kAllToAll,
                            Kind::kNeighbours, Kind::kBarrier};
 
-Result<train::CollectiveOptions> options_of(const CollectiveArgs& args, runtime::RealRuntime& rt) {
+Result<start::CollectiveOptions> options_of(const CollectiveArgs& args, runtime::RealRuntime& rt) {
   constexpr int kDefaultRanks = 64;
-  train::CollectiveOptions o;
+  start::CollectiveOptions o;
   o.kind = args.kind;
   o.ranks_per_machine = args.ranks_per_machine;
   o.root = args.root;
@@ -57,7 +57,7 @@ Result<train::CollectiveOptions> options_of(const CollectiveArgs& args, runtime:
   if (!args.deadline.empty()) {
     TR_ASSIGN_OR_RETURN(o.deadline, cost::parse_duration(args.deadline));
   }
-  TR_RETURN_IF_ERROR(train::check_collective_options(o));
+  TR_RETURN_IF_ERROR(start::check_collective_options(o));
   return o;
 }
 
@@ -73,7 +73,7 @@ Result<std::vector<const collective::Algorithm*>> algorithms_of(const Collective
 }
 
 struct Simulated {
-  train::CollectiveRow row;
+  start::CollectiveRow row;
   double wall_seconds = 0;
 };
 
@@ -84,7 +84,7 @@ bool goes_first(const Simulated& a, const Simulated& b) {
 }
 
 Json json_row(const Simulated& s) {
-  const train::CollectiveRow& r = s.row;
+  const start::CollectiveRow& r = s.row;
   Json row{{"algorithm", r.algorithm}, {"applicable", r.applicable.ok()}};
   if (!r.applicable.ok()) {
     row["reason"] = r.applicable.message();
@@ -106,7 +106,7 @@ Json json_row(const Simulated& s) {
   return row;
 }
 
-void print_table(const train::CollectiveOptions& o, const std::vector<Simulated>& rows) {
+void print_table(const start::CollectiveOptions& o, const std::vector<Simulated>& rows) {
   const cost::Topology& t = o.world.topology;
   const cost::TopologySummary s = cost::summarise(t);
   std::string text = fmt::format(
@@ -117,7 +117,7 @@ void print_table(const train::CollectiveOptions& o, const std::vector<Simulated>
       format_duration(s.typical.latency_ns), s.typical.bytes_per_second * 8e-9, "algorithm", "time",
       "predicted", "error", "rounds", "sent/rank", "messages", "took");
   for (const Simulated& one : rows) {
-    const train::CollectiveRow& r = one.row;
+    const start::CollectiveRow& r = one.row;
     if (!r.applicable.ok()) {
       text += fmt::format("{:<13} does not apply: {}\n", r.algorithm, without_areas(r.applicable.message()));
     } else if (!r.result.ok()) {
@@ -156,7 +156,7 @@ int run_collective(CollectiveArgs args) {
     line.show(fmt::format("simulating {} by {} virtual ranks: {} ({} of {}) ...",
                           collective::kind_name(options->kind), options->ranks, algorithm->name,
                           rows.size() + 1, algorithms->size()));
-    rows.push_back({train::simulate_collective(*options, *algorithm), 0});
+    rows.push_back({start::simulate_collective(*options, *algorithm), 0});
     rows.back().wall_seconds = to_seconds(rt->now() - before);
   }
   line.clear();

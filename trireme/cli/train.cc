@@ -16,9 +16,9 @@
 #include "trireme/cli/train_args.h"
 #include "trireme/launch/launch.h"
 #include "trireme/runtime/real/this_process.h"
-#include "trireme/train/in_process.h"
-#include "trireme/train/roles.h"
-#include "trireme/train/run_folder.h"
+#include "trireme/start/in_process.h"
+#include "trireme/job/roles.h"
+#include "trireme/record/run_folder.h"
 
 namespace trireme::cli {
 namespace {
@@ -76,7 +76,7 @@ std::string best_line(const Json& s, const std::string& run_dir) {
 }
 
 // What each rank said or how it ended; ranks that say the same share a line.
-Task<Status> describe_failure(runtime::Runtime& rt, const train::RunFolder& folder, const train::Roles& roles,
+Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder, const job::Roles& roles,
                               const std::vector<launch::RankExit>& exits, TimeNs grace) {
   Code code = Code::kPeerLost;
   ErrorContext first;                                      // that names a culprit
@@ -135,10 +135,10 @@ std::optional<std::string> tell_lost(const std::vector<launch::RankExit>& exits,
   return text;
 }
 
-Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, const train::Job& job,
-                                 const train::RunFolder& folder) {
+Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, const job::Job& job,
+                                 const record::RunFolder& folder) {
   launch::LaunchSpec spec;
-  spec.world = train::roles_of(job).world;
+  spec.world = job::roles_of(job).world;
   spec.expendable = expendable_ranks(job);
   spec.rendezvous = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
   spec.argv = {"", "train", "--prepared", "--run-dir", folder.path};
@@ -157,7 +157,7 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
   (void)co_await rt.files().remove_all(rendezvous);
   if (!exits.ok()) co_return exits.status();
   const std::optional<std::string> lost = tell_lost(*exits, expendable, grace);
-  if (!lost) co_return co_await describe_failure(rt, folder, train::roles_of(job), *exits, grace);
+  if (!lost) co_return co_await describe_failure(rt, folder, job::roles_of(job), *exits, grace);
   std::fputs(lost->c_str(), stderr);
   Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
   if (!bytes.ok()) co_return bytes.status();
@@ -167,8 +167,8 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, co
 // What is left to do on the launcher's thread after its own loop ended: ranks as threads need their own
 // loops.
 struct Prepared {
-  train::Job job;
-  train::RunFolder folder;
+  job::Job job;
+  record::RunFolder folder;
   std::shared_ptr<const data::Dataset> data;
   bool in_process = false;
   std::shared_ptr<const cost::Rates> rates;
@@ -184,8 +184,8 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
     TR_CO_ASSIGN_OR_RETURN(out.code, co_await run_on_hosts(rt, args, out.job));
     co_return Status();
   }
-  TR_CO_RETURN_IF_ERROR(train::check_job(out.job));
-  const train::Roles roles = train::roles_of(out.job);
+  TR_CO_RETURN_IF_ERROR(job::check_job(out.job));
+  const job::Roles roles = job::roles_of(out.job);
   TR_CO_RETURN_IF_ERROR(check_slow(args.slow, roles.world));
   TR_CO_RETURN_IF_ERROR(check_faults(args.faults, roles.world));
   if (out.job.parallel.transport == "mpi" && roles.world > 1)
@@ -199,8 +199,8 @@ Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepare
   Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);
   line.clear();
   if (!data.ok()) co_return data.status();
-  Result<train::RunFolder> folder =
-      co_await train::open_run_folder(rt, out.job, args.run_dir, "runs", this_owner(args.command));
+  Result<record::RunFolder> folder =
+      co_await record::open_run_folder(rt, out.job, args.run_dir, "runs", this_owner(args.command));
   if (!folder.ok()) co_return folder.status();
   out.folder = std::move(*folder);
   if (out.folder.finished) {
@@ -238,20 +238,20 @@ void show_warnings(std::string_view line) {
 
 Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
   const auto progress = args.quiet ? nullptr : make_progress_bar(stderr_terminal(), args.verbose);
-  train::InProcessOptions options;
+  start::InProcessOptions options;
   options.job = prepared.job;
   options.run_dir = prepared.folder.path;
   options.data = prepared.data;
   options.rates = prepared.rates;
   options.progress = progress.get();
   options.handle_interrupt = true;
-  for (int r = 0; r < train::roles_of(prepared.job).world; ++r) {
+  for (int r = 0; r < job::roles_of(prepared.job).world; ++r) {
     options.faults.push_back(real_faults(args.faults, r));
     options.slow_factors.push_back(slow_factor_of(args.slow, r));
   }
   options.kernel_cache = kernel_cache_path();
   options.log_sink = show_warnings;
-  std::vector<Result<train::Summary>> results = train::train_in_process(options);
+  std::vector<Result<record::Summary>> results = start::train_in_process(options);
   for (const auto& r : results)
     if (!r.ok()) return r.status();
   return train::to_json(*results[0]);
@@ -358,7 +358,7 @@ int run_train(TrainArgs& args) {
 
 }  // namespace
 
-void apply_options(const TrainArgs& args, train::Job& job) {
+void apply_options(const TrainArgs& args, job::Job& job) {
   if (args.servers >= 0) job.parallel.servers = args.servers;
   if (!args.transport.empty()) job.parallel.transport = args.transport;
   if (!args.device.empty()) job.train.device = args.device;
@@ -374,11 +374,11 @@ std::vector<std::string> passed_on(const TrainArgs& args) {
   return words;
 }
 
-std::vector<bool> expendable_ranks(const train::Job& job) {
+std::vector<bool> expendable_ranks(const job::Job& job) {
   const auto row = agree::find_agreement(job.parallel.agreement);
   if (!row.ok()) return {};
   if ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound) return {};
-  const train::Roles roles = train::roles_of(job);
+  const job::Roles roles = job::roles_of(job);
   std::vector<bool> expendable(static_cast<std::size_t>(roles.world), false);
   for (int r = 1; r < roles.workers; ++r)
     expendable[static_cast<std::size_t>(r)] = roles.servers_on(r).empty();

@@ -39,11 +39,11 @@ struct TrainArgs {
 };
 
 // What the options change in the job, but for --workers, which the number of ranks may decide.
-void apply_options(const TrainArgs& args, train::Job& job);
+void apply_options(const TrainArgs& args, job::Job& job);
 // The options that every rank is given again.
 std::vector<std::string> passed_on(const TrainArgs& args);
 // By rank: it may be lost while the others go on.
-std::vector<bool> expendable_ranks(const train::Job& job);
+std::vector<bool> expendable_ranks(const job::Job& job);
 
 // Prints the final line (and the summary with --json); the exit code.
 int report(const TrainArgs& args, const Json& summary, const std::string& run_dir);
@@ -52,6 +52,6 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
 int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id);
 
 // Starts the ranks on the hosts of args.hosts and waits; the exit code of the first.
-runtime::Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, train::Job job);
+runtime::Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, job::Job job);
 
 }  // namespace trireme::cli

@@ -10,8 +10,8 @@
 #include "trireme/launch/launch.h"
 #include "trireme/launch/remote.h"
 #include "trireme/runtime/real/executable.h"
-#include "trireme/train/roles.h"
-#include "trireme/train/settle_job.h"
+#include "trireme/job/roles.h"
+#include "trireme/job/settle_job.h"
 
 namespace trireme::cli {
 namespace {
@@ -29,16 +29,16 @@ Task<Result<std::vector<launch::Host>>> read_hosts(runtime::Runtime& rt, std::st
 }
 
 // Without a number of workers the hosts say how many.
-Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& hosts, train::Job& job) {
+Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& hosts, job::Job& job) {
   if (args.workers == 0 && !job.given_at.contains("parallel.workers"))
-    TR_RETURN_IF_ERROR(train::fit_workers(job, launch::num_slots(hosts), 0, args.hosts));
-  TR_RETURN_IF_ERROR(train::check_job(job));
+    TR_RETURN_IF_ERROR(job::fit_workers(job, launch::num_slots(hosts), 0, args.hosts));
+  TR_RETURN_IF_ERROR(job::check_job(job));
   const std::string& transport = job.parallel.transport;
   if (transport == "mpi" || transport == "inproc" || (transport == "shm" && hosts.size() > 1))
     return error(Code::kInvalid,
                  "[launch] transport '{}' does not join hosts that ssh reaches: use tcp, or auto", transport);
   const std::string first = launch::address_of(hosts.front());
-  if (hosts.size() > 1) TR_RETURN_IF_ERROR(train::check_transport(job, "tcp"));
+  if (hosts.size() > 1) TR_RETURN_IF_ERROR(job::check_transport(job, "tcp"));
   if (!args.insecure && !launch::is_loopback(first))
     return error(Code::kInvalid,
                  "[launch] rank 0 would listen at '{}' for everybody who reaches it, and connections are not "
@@ -48,14 +48,14 @@ Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& host
 }
 
 launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::Host>& hosts,
-                               const train::Job& job, const std::string& job_id, const std::string& log_dir) {
+                               const job::Job& job, const std::string& job_id, const std::string& log_dir) {
   launch::RemoteSpec spec;
   spec.hosts = hosts;
-  spec.world = train::roles_of(job).world;
+  spec.world = job::roles_of(job).world;
   spec.ssh = launch::split_words(args.ssh);
   spec.binary = args.remote_binary.empty() ? runtime::executable_path() : args.remote_binary;
   // What the data decides is decided where the data is.
-  spec.arguments = {"train", "--job-text", train::to_toml(job, train::open_keys(job))};
+  spec.arguments = {"train", "--job-text", job::to_toml(job, job::open_keys(job))};
   spec.arguments.insert(spec.arguments.end(), {"--command", this_owner(args.command).command});
   if (!args.run_dir.empty()) spec.arguments.insert(spec.arguments.end(), {"--run-dir", args.run_dir});
   if (args.json) spec.arguments.emplace_back("--json");
@@ -117,15 +117,15 @@ void print_output(std::string_view text, bool json) {
 
 }  // namespace
 
-Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, train::Job job) {
+Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, job::Job job) {
   Result<std::vector<launch::Host>> hosts = co_await read_hosts(rt, args.hosts);
   if (!hosts.ok()) co_return hosts.status();
   TR_CO_RETURN_IF_ERROR(fit_to_hosts(args, *hosts, job));
-  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, train::roles_of(job).world));
-  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, train::roles_of(job).world));
-  if (train::to_toml(job).size() > kMostJobBytes)
+  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, job::roles_of(job).world));
+  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, job::roles_of(job).world));
+  if (job::to_toml(job).size() > kMostJobBytes)
     co_return error(Code::kInvalid, "[launch] the job has {} bytes, and at most {} go to other hosts",
-                    train::to_toml(job).size(), kMostJobBytes);
+                    job::to_toml(job).size(), kMostJobBytes);
   const std::string job_id = fmt::format("{:x}", rt.unix_time_ns());
   const std::string log_dir = fmt::format("{}/trireme-log-{}", temp_dir(), job_id);
   const launch::RemoteSpec spec = remote_spec(args, *hosts, job, job_id, log_dir);

@@ -14,8 +14,8 @@
 #include "trireme/runtime/real/cores.h"
 #include "trireme/runtime/real/log_file.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/train/roles.h"
-#include "trireme/train/run_folder.h"
+#include "trireme/job/roles.h"
+#include "trireme/record/run_folder.h"
 #include "trireme/train/train_rank.h"
 
 namespace trireme::cli {
@@ -46,7 +46,7 @@ struct RankRun {
   const launch::RankIdentity& id;
   std::shared_ptr<LateLog> log;
   std::string run_dir = {};          // empty: not known yet
-  train::RunFolder folder = {};      // rank 0, when no launcher of ours has opened it
+  record::RunFolder folder = {};      // rank 0, when no launcher of ours has opened it
   std::optional<Json> summary = {};  // rank 0: what to report
   bool makes_rendezvous = false;     // the directory is of this job alone; rank 0 removes it
   bool finished_before = false;      // nothing was to be done
@@ -63,25 +63,25 @@ Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, St
                                              as_bytes(text));
 }
 
-Task<Result<train::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
+Task<Result<job::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
   const TrainArgs& args = run.args;
   if (args.prepared) co_return co_await read_job(rt, args.run_dir + "/job.toml");
-  Result<train::Job> job = train::parse_job(args.job_text, "job");
+  Result<job::Job> job = job::parse_job(args.job_text, "job");
   if (args.job_text.empty()) job = co_await load_job(rt, args.job);
   if (!job.ok()) co_return job;
   apply_options(args, *job);
-  TR_CO_RETURN_IF_ERROR(train::fit_workers(*job, run.id.world, args.workers, run.id.launcher));
-  TR_CO_RETURN_IF_ERROR(train::check_job(*job));
+  TR_CO_RETURN_IF_ERROR(job::fit_workers(*job, run.id.world, args.workers, run.id.launcher));
+  TR_CO_RETURN_IF_ERROR(job::check_job(*job));
   TR_CO_RETURN_IF_ERROR(check_slow(args.slow, run.id.world));
   TR_CO_RETURN_IF_ERROR(check_faults(args.faults, run.id.world));
   co_return job;
 }
 
 // Rank 0: the run folder, or what speaks against it, as a note for the others.
-Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const train::Job& job) {
+Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const job::Job& job) {
   StartNote note;
-  Result<train::RunFolder> folder =
-      co_await train::open_run_folder(rt, job, run.args.run_dir, "runs", this_owner(run.args.command));
+  Result<record::RunFolder> folder =
+      co_await record::open_run_folder(rt, job, run.args.run_dir, "runs", this_owner(run.args.command));
   note.failure = folder.status();
   if (!folder.ok()) co_return note;
   note.run_dir = folder->path;
@@ -93,7 +93,7 @@ Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const train::Job
   co_return note;
 }
 
-net::ConnectOptions connect_options(const RankRun& run, const train::Job& job, std::string_view transport) {
+net::ConnectOptions connect_options(const RankRun& run, const job::Job& job, std::string_view transport) {
   const launch::RankIdentity& id = run.id;
   net::ConnectOptions connect;
   connect.rank = id.rank;
@@ -116,11 +116,11 @@ Task<Status> note_hosts(runtime::Runtime& rt, RankRun& run, net::Transport& tran
   if (!hosts.ok()) co_return hosts.status();
   if (hosts->size() < 2 || !run.folder.record) co_return Status();
   run.folder.record->hosts = std::move(*hosts);
-  co_return co_await train::write_run_record(rt, run.folder.path, *run.folder.record);
+  co_return co_await record::write_run_record(rt, run.folder.path, *run.folder.record);
 }
 
 // Connects, and agrees with the others on the run folder. Null: there is nothing to do.
-Task<Result<std::unique_ptr<net::Transport>>> meet(runtime::Runtime& rt, RankRun& run, const train::Job& job,
+Task<Result<std::unique_ptr<net::Transport>>> meet(runtime::Runtime& rt, RankRun& run, const job::Job& job,
                                                    std::string transport, net::ConnectOptions connect) {
   StartNote note;
   if (run.id.rank == 0) note = co_await open_folder(rt, run, job);
@@ -145,13 +145,13 @@ Task<Result<std::unique_ptr<net::Transport>>> meet(runtime::Runtime& rt, RankRun
 Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   train::RankContext context;
   train::stop_on_interrupt(rt, context.stop);
-  Result<train::Job> job = co_await rank_job(rt, run);
+  Result<job::Job> job = co_await rank_job(rt, run);
   if (!job.ok()) co_return job.status();
   Result<LoadedData> data = co_await load_dataset(rt, *job, /*settled=*/run.args.prepared);
   if (!data.ok()) co_return data.status();
   if (!run.args.prepared && !run.args.quiet && run.id.rank == 0) print_notes(*data);
   TR_CO_ASSIGN_OR_RETURN(context.transport, launch::choose_transport(run.id, job->parallel.transport));
-  TR_CO_RETURN_IF_ERROR(train::check_transport(*job, context.transport));
+  TR_CO_RETURN_IF_ERROR(job::check_transport(*job, context.transport));
   context.connect = connect_options(run, *job, context.transport);
   run.makes_rendezvous = !run.id.rendezvous_given && !context.connect.rendezvous.empty();
   if (!run.args.prepared) {
@@ -180,7 +180,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.rates = co_await read_rates(rt, *job, std::move(source));
   if (!job->parallel.link.empty()) context.link = context.rates->comm.link;
   context.progress = progress.get();
-  Result<train::Summary> summary = co_await train::train_rank(std::move(context));
+  Result<record::Summary> summary = co_await train::train_rank(std::move(context));
   if (!summary.ok()) co_return summary.status();
   run.summary = train::to_json(*summary);
   co_return Status();

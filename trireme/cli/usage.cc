@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "trireme/cli/near_names.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::cli {
 namespace {
@@ -77,7 +77,7 @@ std::optional<std::string_view> key_of(const std::string& option) {
   for (const Habit& h : kHabits)
     if (h.option == option) return h.key;
   std::optional<std::string_view> found;
-  for (const train::JobKey& key : train::job_keys()) {
+  for (const job::JobKey& key : job::job_keys()) {
     if (key.path == option) return key.path;
     if (key.path.substr(key.path.rfind('.') + 1) != option) continue;
     if (found) return std::nullopt;  // of several tables

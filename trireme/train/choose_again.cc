@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "trireme/agree/agree.h"
-#include "trireme/train/batch.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/make_plan.h"
-#include "trireme/train/share_text.h"
-#include "trireme/train/slots.h"
+#include "trireme/prepare/batch.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/make_plan.h"
+#include "trireme/engine/share_text.h"
+#include "trireme/engine/slots.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -77,10 +77,10 @@ std::optional<plan::Plan> CodecKeeper::better_one(const StepTimes& dense) const 
   return tried_.at(best->first);
 }
 
-Result<CodecKeeper::Verdict> CodecKeeper::decide(const Job& asked, const Prepared& prepared,
-                                                 PrepareOptions options, const StepTimes& measured) {
+Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const prepare::Prepared& prepared,
+                                                 prepare::PrepareOptions options, const StepTimes& measured) {
   const plan::Plan& plan = prepared.plan;
-  const auto stays = [](std::string why) { return Verdict{std::nullopt, std::move(why)}; };
+  const auto stays = [](std::string why) { return record::Verdict{std::nullopt, std::move(why)}; };
   measured_[plan.codec] = measured.step_seconds;
   tried_[plan.codec] = plan;
   if (settled_) return stays("settled");
@@ -93,14 +93,14 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const Job& asked, const Prepare
     settled_ = true;
     ++changes_;
     const std::string why = compared(back->codec);
-    return Verdict{std::move(back), why};
+    return record::Verdict{std::move(back), why};
   }
   const auto dense = measured_.find("none");
   const bool slower =
       plan.codec != "none" && dense != measured_.end() && measured.step_seconds > kSlower * dense->second;
-  const cost::Rates first = rates_of(options);
-  TR_ASSIGN_OR_RETURN(const ParameterCosts costs, costs_by_parameter(asked, options, prepared));
-  const cost::Rates fitted = fitted_rates(plan, step_costs(plan, costs), first, measured);
+  const cost::Rates first = prepare::rates_of(options);
+  TR_ASSIGN_OR_RETURN(const prepare::ParameterCosts costs, prepare::costs_by_parameter(asked, options, prepared));
+  const cost::Rates fitted = fitted_rates(plan, prepare::step_costs(plan, costs), first, measured);
   const double link = fitted.comm.link.bytes_per_second / first.comm.link.bytes_per_second,
                speed = fitted.machine.speed / first.machine.speed;
   const bool faster = link > kChanged * link_scale_;
@@ -111,16 +111,16 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const Job& asked, const Prepare
   options.rates = std::make_shared<const cost::Rates>(fitted);
   options.machine = fitted.machine;
   options.link = fitted.comm.link;
-  TR_ASSIGN_OR_RETURN(plan::Plan next, cheapest_plan(asked, options, prepared, costs));
+  TR_ASSIGN_OR_RETURN(plan::Plan next, prepare::cheapest_plan(asked, options, prepared, costs));
   // Short messages tell little about how fast a link is: dense ones are tried where they cannot be far worse.
   const bool tries = faster && plan.codec != "none" && dense == measured_.end() &&
                      next.choices[0].step_seconds < kWorthATry * measured.step_seconds;
   if (slower || tries) {
     settled_ = slower;
-    Job job = asked;
+    job::Job job = asked;
     job.parallel.codec = "none";
     std::vector<plan::CodecChoice> choices = std::move(next.choices);
-    TR_ASSIGN_OR_RETURN(next, fresh_plan(job, options, prepared));
+    TR_ASSIGN_OR_RETURN(next, prepare::fresh_plan(job, options, prepared));
     next.codec = "none";
     next.choices = std::move(choices);
   }
@@ -134,12 +134,12 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const Job& asked, const Prepare
                 "links are {:.3g} times and machines {:.3g} times as fast as assumed; a step took {}, "
                 "a dense one should take {}",
                 link, speed, seconds_text(measured.step_seconds), seconds_text(next.choices[0].step_seconds));
-  return Verdict{std::move(next), std::move(why)};
+  return record::Verdict{std::move(next), std::move(why)};
 }
 
-bool chooses_again(const Job& asked, const plan::Plan& plan, int world) {
+bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
   const auto rule = agree::find_agreement(asked.parallel.agreement);
-  return asked.parallel.codec == kAutoCodec && asked.train.logical_shards == 0 && world > 1 &&
+  return asked.parallel.codec == job::kAutoCodec && asked.train.logical_shards == 0 && world > 1 &&
          plan.logical_shards == world && rule.ok() && (*rule)->pace == agree::Pace::kStep;
 }
 
@@ -154,7 +154,7 @@ Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, Ste
   mine[1] = own.step_seconds;
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
-  call.slot = kSlotStepTimes;
+  call.slot = engine::kSlotStepTimes;
   call.label = "times of steps";
   const Tensor in_place;
   TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));
@@ -168,8 +168,8 @@ Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, Ste
 
 // Rank 0: another plan with its kernels, as the others will get it. The kernels of the run are taken over
 // where they say enough.
-Task<Result<CodecChange>> decide_on_pool(RankContext& c, PrepareOptions options,
-                                         std::shared_ptr<const Prepared> now, const CodecLook& look,
+Task<Result<CodecChange>> decide_on_pool(RankContext& c, prepare::PrepareOptions options,
+                                         std::shared_ptr<const prepare::Prepared> now, const CodecLook& look,
                                          StepTimes slowest) {
   Result<CodecKeeper::Verdict> verdict = Status(Code::kInternal, "[train] not decided");
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
@@ -183,10 +183,10 @@ Task<Result<CodecChange>> decide_on_pool(RankContext& c, PrepareOptions options,
   plan::Plan next = std::move(*verdict->plan);
   next.chosen_at = look.step;
   next.kernels = now->plan.kernels;
-  Job job = *look.asked;
+  job::Job job = *look.asked;
   job.parallel.weights = "own";
   options.fixed = std::make_shared<const plan::Plan>(next);
-  Result<std::shared_ptr<const Prepared>> made = co_await prepare_on_pool(*c.rt, job, *c.data, options);
+  Result<std::shared_ptr<const prepare::Prepared>> made = co_await prepare_on_pool(*c.rt, job, *c.data, options);
   if (!made.ok() && made.status().code() == Code::kNotFound) {
     next.kernels.clear();
     options.fixed = std::make_shared<const plan::Plan>(std::move(next));
@@ -200,9 +200,9 @@ Task<Result<CodecChange>> decide_on_pool(RankContext& c, PrepareOptions options,
 }  // namespace
 
 Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
-                                          std::shared_ptr<const Prepared> now, CodecLook look) {
+                                          std::shared_ptr<const prepare::Prepared> now, CodecLook look) {
   TR_CO_ASSIGN_OR_RETURN(const StepTimes slowest, co_await slowest_times(group, look.step, look.own));
-  PrepareOptions options = prepare_options(c, group);
+  prepare::PrepareOptions options = prepare_options(c, group);
   CodecChange change;
   std::string text;
   if (group.rank() == 0) {
@@ -211,11 +211,11 @@ Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
     if (change.prepared != nullptr) json["plan"] = plan::to_json(change.prepared->plan);
     text = json.dump();
   }
-  const TextCall call{.step = static_cast<std::uint32_t>(look.step),
-                      .size_slot = kSlotChoiceSize,
-                      .slot = kSlotChoice,
+  const engine::TextCall call{.step = static_cast<std::uint32_t>(look.step),
+                      .size_slot = engine::kSlotChoiceSize,
+                      .slot = engine::kSlotChoice,
                       .label = "codecs"};
-  Result<std::string> sent = co_await broadcast_text(*c.rt, group, call, std::move(text));
+  Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return change;
   TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(*sent, "the codecs from rank 0"));
@@ -224,7 +224,7 @@ Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-  Job job = *look.asked;
+  job::Job job = *look.asked;
   job.parallel.weights = "own";
   TR_CO_ASSIGN_OR_RETURN(change.prepared, co_await prepare_on_pool(*c.rt, job, *c.data, options));
   co_return change;
@@ -263,7 +263,7 @@ Task<Result<std::map<std::string, Tensor>>> kept_back(comm::Group& group, const 
     add_kept(plan, b, group.rank(), state, all.values<float>());
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step);
-    call.slot = static_cast<std::uint16_t>(kSlotKeptBack + b);
+    call.slot = static_cast<std::uint16_t>(engine::kSlotKeptBack + b);
     call.label = "what encoders kept back";
     call.algorithm = "fixed-tree";
     for (int r = 0; r < group.world(); ++r) call.leaf_runs.push_back({r, 1});

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "trireme/comm/group.h"
-#include "trireme/train/codec_choice.h"
+#include "trireme/prepare/codec_choice.h"
 #include "trireme/train/rank_context.h"
 
 namespace trireme::train {
@@ -34,7 +34,7 @@ class CodecKeeper {
     std::string why;
   };
   // After a look at `measured`, steps of `prepared`. `options` as the run started with.
-  Result<Verdict> decide(const Job& asked, const Prepared& prepared, PrepareOptions options,
+  Result<record::Verdict> decide(const job::Job& asked, const prepare::Prepared& prepared, prepare::PrepareOptions options,
                          const StepTimes& measured);
 
  private:
@@ -48,21 +48,21 @@ class CodecKeeper {
 };
 
 // Whether a run may change its codecs at all.
-bool chooses_again(const Job& asked, const plan::Plan& plan, int world);
+bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world);
 
 // All workers, between the same two steps: rank 0 decides by the slowest one's times. Null: nothing changes.
 struct CodecLook {
   std::int64_t step = 0;
   StepTimes own;
   CodecKeeper* keeper = nullptr;  // rank 0's
-  const Job* asked = nullptr;
+  const job::Job* asked = nullptr;
 };
 struct CodecChange {
-  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const prepare::Prepared> prepared;
   std::string why;
 };
 runtime::Task<Result<CodecChange>> agree_on_codecs(RankContext& context, comm::Group& group,
-                                                   std::shared_ptr<const Prepared> now, CodecLook look);
+                                                   std::shared_ptr<const prepare::Prepared> now, CodecLook look);
 // All workers: what their encoders kept back so far, summed over all, by parameter; for the update of the
 // next step. `state` as Agreement::shard_state().
 runtime::Task<Result<std::map<std::string, Tensor>>> kept_back(

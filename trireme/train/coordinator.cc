@@ -9,7 +9,7 @@ namespace trireme::train {
 using comm::Letter;
 using runtime::Task;
 
-Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, LeaseDesk desk, CoordinatorOptions options)
+Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, engine::LeaseDesk desk, CoordinatorOptions options)
     : rt_(rt),
       group_(group),
       mail_(group.mailbox()),
@@ -92,7 +92,7 @@ Task<void> Coordinator::answer_ticket(Asked asked, std::shared_ptr<MeetingTicket
   (void)co_await mail_.reply(asked.worker, asked.letter, with, view);
 }
 
-Task<void> Coordinator::tell_taken(int worker, Unit unit) {
+Task<void> Coordinator::tell_taken(int worker, engine::Unit unit) {
   Letter letter;
   letter.kind = kLetterTaken;
   letter.clock = unit.batch;
@@ -101,7 +101,7 @@ Task<void> Coordinator::tell_taken(int worker, Unit unit) {
 }
 
 void Coordinator::on_take(int worker, const Letter& letter) {
-  const Grant grant = desk_.next(worker);
+  const engine::Grant grant = desk_.next(worker);
   if (grant.taken_from >= 0) rt_.spawn(tell_taken(grant.taken_from, *grant.unit));
   const int enough = static_cast<int>(std::ceil(options_.fraction * options_.num_workers));
   if (!grant.unit && options_.fraction < 1 && desk_.num_meeting() >= std::min(enough, num_live()))

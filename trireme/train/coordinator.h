@@ -16,7 +16,7 @@
 #include "trireme/comm/mailbox.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/tensor/tensor.h"
-#include "trireme/train/lease_desk.h"
+#include "trireme/engine/lease_desk.h"
 
 namespace trireme::train {
 
@@ -69,10 +69,10 @@ struct CoordinatorOptions {
 
 class Coordinator {
  public:
-  Coordinator(runtime::Runtime& rt, comm::Group& group, LeaseDesk desk, CoordinatorOptions options);
+  Coordinator(runtime::Runtime& rt, comm::Group& group, engine::LeaseDesk desk, CoordinatorOptions options);
   ~Coordinator();
 
-  LeaseDesk& desk() { return desk_; }
+  engine::LeaseDesk& desk() { return desk_; }
   void stop();  // as soon as workers are level, everybody meets
 
   // Where scores of a part go: two floats per batch, all of the part; kept until the next meeting.
@@ -114,12 +114,12 @@ class Coordinator {
   runtime::Task<Status> wait(std::unique_ptr<runtime::OneShot<bool>>& shot);
   runtime::Task<void> answer(Asked asked, comm::Letter with);
   runtime::Task<void> answer_ticket(Asked asked, std::shared_ptr<MeetingTicket> ticket);
-  runtime::Task<void> tell_taken(int worker, Unit unit);
+  runtime::Task<void> tell_taken(int worker, engine::Unit unit);
 
   runtime::Runtime& rt_;
   comm::Group& group_;
   comm::Mailbox& mail_;
-  LeaseDesk desk_;
+  engine::LeaseDesk desk_;
   CoordinatorOptions options_;
   std::int64_t round_ = 0;
   std::set<int> lost_;

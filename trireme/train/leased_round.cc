@@ -4,24 +4,24 @@
 #include <cmath>
 #include <cstring>
 
-#include "trireme/train/codec_choice.h"
-#include "trireme/train/factors.h"
-#include "trireme/train/first_broken.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/learned.h"
-#include "trireme/train/move_state.h"
-#include "trireme/train/replica_checkpoint.h"
-#include "trireme/train/worker_reports.h"
+#include "trireme/prepare/codec_choice.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/engine/first_broken.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/record/learned.h"
+#include "trireme/engine/move_state.h"
+#include "trireme/engine/replica_checkpoint.h"
+#include "trireme/record/worker_reports.h"
 
 namespace trireme::train {
 
 using runtime::Task;
 
 // In the order in which they are reported.
-constexpr std::pair<std::int32_t, Part> kParts[] = {{kValidationBit, Part::kValidation},
-                                                    {kTestBit, Part::kTest}};
+constexpr std::pair<std::int32_t, engine::Part> kParts[] = {{kValidationBit, engine::Part::kValidation},
+                                                    {kTestBit, engine::Part::kTest}};
 
-Round::Round(RankContext& context, const StartState& start, Replica& replica, const agree::AgreementRow& row,
+Round::Round(RankContext& context, const StartState& start, engine::Replica& replica, const agree::AgreementRow& row,
              std::int64_t total_batches)
     : c_(context),
       rt_(*context.rt),
@@ -47,23 +47,23 @@ Task<Status> Round::begin() {
   co_return Status();
 }
 
-LeaseDesk Round::make_desk(int num_workers) const {
+engine::LeaseDesk Round::make_desk(int num_workers) const {
   // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
   const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
-  const auto at_once = static_cast<int>(rule_options(c_.job).local_replicas);
-  return LeaseDesk(own ? LeaseDesk::Work::kOwn : LeaseDesk::Work::kFree, num_workers, book_, at_once);
+  const auto at_once = static_cast<int>(job::rule_options(c_.job).local_replicas);
+  return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_workers, book_, at_once);
 }
 
 CoordinatorOptions Round::coordinator_options(int num_workers) {
   CoordinatorOptions options;
   options.num_workers = num_workers;
-  if (row_.completes_with_fraction) options.fraction = rule_options(c_.job).fraction;
+  if (row_.completes_with_fraction) options.fraction = job::rule_options(c_.job).fraction;
   options.make_ticket = [this] { return ticket(); };
   options.on_report = [this](int worker, const UnitReport& report) { on_report(worker, report); };
   options.on_lost = [this](int worker, const Status& why) {
     rt_.log(fmt::format("worker {} is lost, the others go on: {}", worker, why.message()));
     if (c_.progress == nullptr) return;
-    Progress::Worker lost;
+    record::Progress::Worker lost;
     lost.worker = worker;
     lost.alive = false;
     lost.now = rt_.now();
@@ -112,12 +112,12 @@ std::int64_t Round::next_end(std::int64_t from) const {
   return std::min(end, from + batches_until_save());
 }
 
-Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row) {
+Result<io::NamedTensors> own_state(engine::Replica& replica, const agree::AgreementRow& row) {
   io::NamedTensors own_weights;
   if (row.pace == agree::Pace::kPeriod) {
     TR_ASSIGN_OR_RETURN(own_weights, replica.state());
   }
-  return replica_state(std::move(own_weights), replica.rule().state());
+  return engine::replica_state(std::move(own_weights), replica.rule().state());
 }
 
 // Whether replicas have something that a checkpoint keeps beside the model.
@@ -156,7 +156,7 @@ void Round::on_report(int worker, const UnitReport& report) {
   epoch_loss_ += report.loss * n;
   epoch_correct_ += report.correct;
   if (c_.progress != nullptr) {
-    Progress::Worker one;
+    record::Progress::Worker one;
     one.worker = worker;
     one.steps = report.steps;
     const double seconds = to_seconds(report.compute_ns + report.exposed_ns);
@@ -169,7 +169,7 @@ void Round::on_report(int worker, const UnitReport& report) {
   units_ = 0;
   ++at_.steps;
   const std::int64_t epoch = (at_.steps - 1) / per_epoch_;
-  MetricsLog::Step row;
+  record::MetricsLog::Step row;
   row.step = at_.steps;
   row.epoch = epoch;
   const auto seen = static_cast<double>(std::max<std::int64_t>(1, sum_.samples));
@@ -196,28 +196,28 @@ void Round::on_meeting() {
   }
 }
 
-Task<Result<EvalOutput>> Round::read_scores(Coordinator& coordinator, Part part, std::int32_t bit) {
+Task<Result<engine::EvalOutput>> Round::read_scores(Coordinator& coordinator, engine::Part part, std::int32_t bit) {
   auto& scores = scores_[bit - 1];
   // Shares of workers that were lost on the way.
   const auto missing = coordinator.unscored(bit, static_cast<std::int64_t>(scores.size() / 2));
   for (const auto& [begin, end] : missing)
     TR_CO_RETURN_IF_ERROR(co_await replica_.score(part, begin, end, scores));
-  EvalOutput out;
+  engine::EvalOutput out;
   for (std::size_t i = 0; i + 1 < scores.size(); i += 2) {
     out.loss += scores[i];
     out.accuracy += scores[i + 1];
   }
-  const auto count = static_cast<double>(std::max<std::int64_t>(1, range_of(*c_.data, part).count));
+  const auto count = static_cast<double>(std::max<std::int64_t>(1, engine::range_of(*c_.data, part).count));
   out.loss /= count;
   out.accuracy /= count;
   co_return out;
 }
 
-void Round::judge(Part part, const EvalOutput& result) {
+void Round::judge(engine::Part part, const engine::EvalOutput& result) {
   const double target = c_.job.train.target_accuracy;
   if (target > 0 && result.accuracy >= target) at_.reached_target = true;
-  if (rt_.is_phantom() || range_of(*c_.data, part).count == 0) return;
-  take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  if (rt_.is_phantom() || engine::range_of(*c_.data, part).count == 0) return;
+  record::take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
   if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
 }
 
@@ -226,11 +226,11 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
   const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
   for (const auto& [bit, part] : kParts) {
     if ((ticket.parts & bit) == 0) continue;
-    Result<EvalOutput> result = co_await read_scores(coordinator, part, bit);
+    Result<engine::EvalOutput> result = co_await read_scores(coordinator, part, bit);
     if (!result.ok()) co_return result.status();
-    (part == Part::kTest ? test_ : validation_) = *result;
-    if (range_of(*c_.data, part).count == 0) continue;
-    if (part == Part::kValidation || !validates) judge(part, *result);
+    (part == engine::Part::kTest ? test_ : validation_) = *result;
+    if (engine::range_of(*c_.data, part).count == 0) continue;
+    if (part == engine::Part::kValidation || !validates) record::judge(part, *result);
     metrics_.add_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
@@ -241,7 +241,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
 Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
                                const io::NamedTensors& servers) {
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_.agreed());
-  const std::string broken = co_await find_not_finite(rt_, model);
+  const std::string broken = co_await engine::find_not_finite(rt_, model);
   if (!broken.empty())
     co_return error(
         Code::kInternal,
@@ -264,7 +264,7 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   if (ticket.saves == kSavesReplicas) {
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(replica_, row_));
     Result<io::NamedTensors> replicas =
-        name_replicas(std::move(own), coordinator.states(), ticket.num_present);
+        engine::name_replicas(std::move(own), coordinator.states(), ticket.num_present);
     // Rules that outlive a worker go on without what it had kept, after a restart too.
     if (!replicas.ok() && row_.pace == agree::Pace::kPeriod) co_return replicas.status();
     if (replicas.ok())
@@ -284,7 +284,7 @@ Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, do
   drift_.sum += own_drift;
   drift_.most = std::max(drift_.most, own_drift);
   ++drift_.count;
-  LeaseDesk& desk = coordinator.desk();
+  engine::LeaseDesk& desk = coordinator.desk();
   if (!stopping_ || desk.is_done(end_)) at_.batches = std::max(at_.batches, std::min(end_, total_));
   if (stopping_) at_.batches = std::min(at_.batches, desk.book().completed_steps());
   at_.steps = std::max(at_.steps, at_.batches);
@@ -309,9 +309,9 @@ Task<Status> Round::finish() {
   co_return co_await writer_.finish();
 }
 
-Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& roles) {
+Task<Result<record::Summary>> Round::summarise(Coordinator& coordinator, const job::Roles& roles) {
   const plan::Plan& plan = start_.prepared->plan;
-  Summary s;
+  record::Summary s;
   s.job = c_.job.name;
   s.job_sha256 = plan.job_sha256;
   s.workers = roles.workers;
@@ -335,18 +335,18 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.test_accuracy = test_.accuracy;
   if (c_.data->num_validation > 0) s.validation = validation_;
   for (const plan::Bucket& b : plan.buckets) s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
-  add_worker_reports(coordinator.finals(), coordinator.lost(), roles.workers, s);
+  record::add_worker_reports(coordinator.finals(), coordinator.lost(), roles.workers, s);
   // Workers at their own pace wait at meetings alone, and have said for whom.
-  const double complete = row_.completes_with_fraction ? rule_options(c_.job).fraction : 1;
+  const double complete = row_.completes_with_fraction ? job::rule_options(c_.job).fraction : 1;
   if (row_.pace != agree::Pace::kFree)
-    attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.workers)));
-  if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan);
-  if (s.codec == plan::kMixed) s.rule["codecs"] = codecs_of(plan);
+    record::attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.workers)));
+  if (s.codec == plan::kFactors) s.rule["factored"] = prepare::factored_parameters(plan);
+  if (s.codec == plan::kMixed) s.rule["codecs"] = prepare::codecs_of(plan);
   s.rule["stolen_units"] = coordinator.desk().num_stolen();
   s.rule["dropped_units"] = coordinator.desk().num_dropped();
   s.drift = drift_.count > 0 ? drift_.sum / drift_.count : 0;
   s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
-  s.updates_wait = waits_for_all(c_.job);
+  s.updates_wait = job::waits_for_all(c_.job);
   s.prediction = plan.prediction;
   s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
   s.predicted_step_seconds = plan.prediction.step_seconds();
@@ -355,13 +355,13 @@ Task<Result<Summary>> Round::summarise(Coordinator& coordinator, const Roles& ro
   s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
   s.measured_step_seconds = to_seconds(train_ns_) / batches;
   TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_.agreed());
-  s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
+  s.parameters_sha256 = co_await engine::hash_parameters(rt_, std::move(agreed));
   s.reached_target = at_.reached_target;
   s.stopped_early = at_.stopped_early;
   if (at_.best.step >= 0 && c_.job.train.keep_best) s.best = at_.best;
   s.finished = ended_;
   s.ok = true;
-  judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
+  record::judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
   if (writes()) {
     const std::string text = to_json(s).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));

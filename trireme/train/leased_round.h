@@ -5,24 +5,24 @@
 #include "trireme/agree/agree.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/train/coordinator.h"
-#include "trireme/train/metrics.h"
-#include "trireme/train/replica.h"
-#include "trireme/train/roles.h"
+#include "trireme/record/metrics.h"
+#include "trireme/engine/replica.h"
+#include "trireme/job/roles.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
 
 // What only this worker has and a checkpoint keeps (replica_checkpoint.h): all of a replica whose weights are
 // its own between meetings, else what its rule keeps.
-Result<io::NamedTensors> own_state(Replica& replica, const agree::AgreementRow& row);
+Result<io::NamedTensors> own_state(engine::Replica& replica, const agree::AgreementRow& row);
 
 class Round {
  public:
-  Round(RankContext& context, const StartState& start, Replica& replica, const agree::AgreementRow& row,
+  Round(RankContext& context, const StartState& start, engine::Replica& replica, const agree::AgreementRow& row,
         std::int64_t total_batches);
 
   runtime::Task<Status> begin();
-  LeaseDesk make_desk(int num_workers) const;
+  engine::LeaseDesk make_desk(int num_workers) const;
   CoordinatorOptions coordinator_options(int num_workers);
   void open(Coordinator& coordinator);  // the first round
   void start_clock();                   // everybody is ready
@@ -32,7 +32,7 @@ class Round {
   runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
                                   io::NamedTensors servers);
   runtime::Task<Status> finish();  // what is being written
-  runtime::Task<Result<Summary>> summarise(Coordinator& coordinator, const Roles& roles);
+  runtime::Task<Result<record::Summary>> summarise(Coordinator& coordinator, const job::Roles& roles);
 
  private:
   bool writes() const { return !c_.run_dir.empty(); }
@@ -40,11 +40,11 @@ class Round {
   std::int64_t next_end(std::int64_t from) const;
   bool save_is_due() const;  // by time
   std::int64_t batches_until_save() const;
-  void judge(Part part, const EvalOutput& result);
+  void judge(engine::Part part, const engine::EvalOutput& result);
   bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
-  runtime::Task<Result<EvalOutput>> read_scores(Coordinator& coordinator, Part part, std::int32_t bit);
+  runtime::Task<Result<engine::EvalOutput>> read_scores(Coordinator& coordinator, engine::Part part, std::int32_t bit);
   runtime::Task<Status> evaluate(Coordinator& coordinator, const MeetingTicket& ticket);
   runtime::Task<Status> checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
                                    const io::NamedTensors& servers);
@@ -52,12 +52,12 @@ class Round {
   RankContext& c_;
   runtime::Runtime& rt_;
   const StartState& start_;
-  Replica& replica_;
+  engine::Replica& replica_;
   const agree::AgreementRow& row_;
-  MetricsLog metrics_;
+  record::MetricsLog metrics_;
   io::CheckpointWriter writer_;
   Coordinator* coordinator_ = nullptr;
-  Position at_;
+  record::Position at_;
   data::LeaseBook book_;  // at the start
   std::int64_t total_, per_epoch_, units_per_batch_;
   std::int64_t end_ = 0;  // of the round under way, in batches
@@ -70,7 +70,7 @@ class Round {
   std::int64_t units_ = 0;
   std::int64_t epoch_samples_ = 0, measured_samples_ = 0, measured_units_ = 0;
   double epoch_loss_ = 0, epoch_correct_ = 0;
-  EvalOutput test_, validation_;
+  engine::EvalOutput test_, validation_;
   std::vector<float> scores_[2];
   TimeNs started_ = 0, round_began_ = 0, train_ns_ = 0, saved_at_ = 0;
   Coordinator::Drift drift_;

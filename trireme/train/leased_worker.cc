@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "trireme/train/leased_worker_parts.h"
-#include "trireme/train/move_state.h"
-#include "trireme/train/replica_checkpoint.h"
+#include "trireme/engine/move_state.h"
+#include "trireme/engine/replica_checkpoint.h"
 #include "trireme/train/server_role.h"
 
 namespace trireme::train {
@@ -16,28 +16,28 @@ namespace {
 constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
 }  // namespace
 
-Task<Result<Lease>> LeasedWorker::take() {
+Task<Result<engine::Lease>> LeasedWorker::take() {
   Letter letter;
   letter.kind = kLetterTake;
   const Result<Letter> answer = co_await mail_.ask(0, letter, net::View{}, net::View{});
   if (!answer.ok()) co_return answer.status();
-  Lease lease;
+  engine::Lease lease;
   lease.round = answer->number;
-  if (answer->flags == 1) lease.unit = Unit{answer->clock, static_cast<std::int32_t>(answer->key)};
+  if (answer->flags == 1) lease.unit = engine::Unit{answer->clock, static_cast<std::int32_t>(answer->key)};
   co_return lease;
 }
 
-Task<Status> LeasedWorker::one_unit(Replica& replica, const LeasedBatch& batch) {
-  const Unit unit = *batch.lease.unit;
+Task<Status> LeasedWorker::one_unit(engine::Replica& replica, const engine::LeasedBatch& batch) {
+  const engine::Unit unit = *batch.lease.unit;
   const auto total = std::max<std::int64_t>(1, total_batches_ * c_.job.train.batch);
   const model::SchedulePoint point = model::schedule_at(schedule_, unit.batch * c_.job.train.batch, total);
-  StepInput input;
+  engine::StepInput input;
   input.step = clock_;
   input.applied = clock_;
   ++clock_;
   input.num_samples = batch.num_samples;
   input.learning_rate = static_cast<float>(point.lr);
-  Result<StepOutput> out = co_await replica.run_unit(input, batch.tensors);
+  Result<engine::StepOutput> out = co_await replica.run_unit(input, batch.tensors);
   if (!out.ok()) co_return out.status();
   ++share_.steps;
   share_.samples += batch.num_samples;
@@ -62,7 +62,7 @@ Task<Status> LeasedWorker::one_unit(Replica& replica, const LeasedBatch& batch) 
   co_return co_await mail_.send(0, letter, view);
 }
 
-Task<Status> LeasedWorker::score(const MeetingTicket& ticket, Part part, std::int32_t bit) {
+Task<Status> LeasedWorker::score(const MeetingTicket& ticket, engine::Part part, std::int32_t bit) {
   const std::int64_t batches = replica_->num_eval_batches(part);
   const std::int64_t begin = batches * ticket.index / ticket.num_present,
                      end = batches * (ticket.index + 1) / ticket.num_present;
@@ -109,9 +109,9 @@ Task<Result<Go>> LeasedWorker::meet() {
   if (chief()) rounds_->on_meeting();
   TR_CO_RETURN_IF_ERROR(co_await replica_->settle());
   drift_ = co_await replica_->drift();
-  if ((ticket.parts & kTestBit) != 0) TR_CO_RETURN_IF_ERROR(co_await score(ticket, Part::kTest, kTestBit));
+  if ((ticket.parts & kTestBit) != 0) TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kTest, kTestBit));
   if ((ticket.parts & kValidationBit) != 0)
-    TR_CO_RETURN_IF_ERROR(co_await score(ticket, Part::kValidation, kValidationBit));
+    TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kValidation, kValidationBit));
   if (ticket.saves == kSavesReplicas) TR_CO_RETURN_IF_ERROR(co_await send_state());
   ++round_;
   if (chief()) {
@@ -131,10 +131,10 @@ Task<Result<Go>> LeasedWorker::meet() {
 }
 
 // One replica's units, until nothing is left for this worker in the round. Its last batch is not released.
-Task<Status> LeasedWorker::one_round(Replica& replica) {
+Task<Status> LeasedWorker::one_round(engine::Replica& replica) {
   for (;;) {
     const TimeNs asked = rt_.now();
-    Result<LeasedBatch> batch = co_await replica.next_unit();
+    Result<engine::LeasedBatch> batch = co_await replica.next_unit();
     if (!batch.ok()) co_return batch.status();
     share_.data_seconds += to_seconds((rt_.now() - asked) / num_local_);
     if (!batch->lease.unit && batch->lease.round >= round_) co_return Status();
@@ -172,7 +172,7 @@ Task<Status> LeasedWorker::farewell() {
   const auto longest = std::max_element(waited_for_.begin(), waited_for_.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
   if (longest != waited_for_.end() && longest->second > 0) share_.waits_for = longest->first;
-  std::string text = final_words(share_, replica_->rule().report());
+  std::string text = record::final_words(share_, replica_->rule().report());
   Letter letter;
   letter.kind = kLetterFinal;
   const net::View view{reinterpret_cast<std::byte*>(text.data()), text.size()};
@@ -187,14 +187,14 @@ Task<Status> LeasedWorker::farewell() {
   co_return co_await rounds_->finish();
 }
 
-Task<Result<Summary>> LeasedWorker::run() {
+Task<Result<record::Summary>> LeasedWorker::run() {
   Status status = co_await begin();
   if (status.ok()) status = co_await loop();
   if (status.ok()) status = co_await farewell();
   if (!status.ok() && rounds_ != nullptr) (void)co_await rounds_->finish();  // a checkpoint under way
   if (!status.ok()) co_return status;
   if (chief()) co_return co_await rounds_->summarise(*coordinator_, roles_);
-  Summary s;
+  record::Summary s;
   s.job = c_.job.name;
   s.workers = roles_.workers;
   s.servers = roles_.servers;
@@ -205,19 +205,19 @@ Task<Result<Summary>> LeasedWorker::run() {
   s.finished = ended_;
   s.ok = true;
   TR_CO_ASSIGN_OR_RETURN(io::NamedTensors agreed, replica_->agreed());
-  s.parameters_sha256 = co_await hash_parameters(rt_, std::move(agreed));
+  s.parameters_sha256 = co_await engine::hash_parameters(rt_, std::move(agreed));
   co_return s;
 }
 
-Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
+Task<Result<record::Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
                                  KeepUntilLeft& keep) {
-  const Roles roles = roles_of(context.job);
+  const job::Roles roles = job::roles_of(context.job);
   if (roles.world != group.world())
     co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",
                     roles.world, group.world());
   if (!roles.is_worker(group.rank())) {
-    const Result<Summary> served = co_await serve(context, group, roles, start, keep);
-    if (!served.ok()) co_return name_culprit(served.status(), roles);
+    const Result<record::Summary> served = co_await serve(context, group, roles, start, keep);
+    if (!served.ok()) co_return job::name_culprit(served.status(), roles);
     co_return served;
   }
   // Servers with processes of their own are no members of the workers' group.
@@ -233,8 +233,8 @@ Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, Start
   auto worker = std::make_shared<LeasedWorker>(context, group, among, roles, std::move(start));
   keep.push_back(worker);
   keep.push_back(workers);
-  const Result<Summary> summary = co_await worker->run();
-  if (!summary.ok()) co_return name_culprit(summary.status(), roles);
+  const Result<record::Summary> summary = co_await worker->run();
+  if (!summary.ok()) co_return job::name_culprit(summary.status(), roles);
   co_return summary;
 }
 

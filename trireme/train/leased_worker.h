@@ -3,7 +3,7 @@
 // checkpoints.
 #pragma once
 
-#include "trireme/train/roles.h"
+#include "trireme/job/roles.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -12,7 +12,7 @@ namespace trireme::train {
 using KeepUntilLeft = std::vector<std::shared_ptr<void>>;
 
 // `group`: all ranks, workers first.
-runtime::Task<Result<Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
+runtime::Task<Result<record::Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
                                           KeepUntilLeft& keep);
 
 }  // namespace trireme::train

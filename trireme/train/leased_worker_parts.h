@@ -7,17 +7,17 @@
 
 #include "trireme/comm/mailbox.h"
 #include "trireme/train/coordinator.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/train/leased_round.h"
-#include "trireme/train/replica.h"
+#include "trireme/engine/replica.h"
 #include "trireme/train/server_state.h"
-#include "trireme/train/worker_reports.h"
+#include "trireme/record/worker_reports.h"
 
 namespace trireme::train {
 
 class LeasedWorker {
  public:
-  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, Roles roles, StartState start)
+  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, job::Roles roles, StartState start)
       : c_(context),
         rt_(*context.rt),
         group_(group),
@@ -26,8 +26,8 @@ class LeasedWorker {
         roles_(std::move(roles)),
         start_(std::move(start)),
         row_(**agree::find_agreement(start_.prepared->plan.agreement)),
-        schedule_(schedule_of(context.job)),
-        num_local_(std::max<std::int64_t>(1, rule_options(context.job).local_replicas)) {}
+        schedule_(job::schedule_of(context.job)),
+        num_local_(std::max<std::int64_t>(1, job::rule_options(context.job).local_replicas)) {}
 
   ~LeasedWorker() {
     *alive_ = false;
@@ -35,7 +35,7 @@ class LeasedWorker {
     if (!servers_.empty()) mail_.handle(kLetterServerState, {});
   }
 
-  runtime::Task<Result<Summary>> run();
+  runtime::Task<Result<record::Summary>> run();
 
  private:
   bool chief() const { return group_.rank() == 0; }
@@ -46,12 +46,12 @@ class LeasedWorker {
   Status make_local_replicas();
   runtime::Task<Status> copy_unshared();
   runtime::Task<Status> restore();
-  runtime::Task<Result<Lease>> take();
+  runtime::Task<Result<engine::Lease>> take();
   runtime::Task<Status> loop();
-  runtime::Task<Status> one_round(Replica& replica);
-  runtime::Task<Status> one_unit(Replica& replica, const LeasedBatch& batch);
+  runtime::Task<Status> one_round(engine::Replica& replica);
+  runtime::Task<Status> one_unit(engine::Replica& replica, const engine::LeasedBatch& batch);
   runtime::Task<Result<Go>> meet();
-  runtime::Task<Status> score(const MeetingTicket& ticket, Part part, std::int32_t bit);
+  runtime::Task<Status> score(const MeetingTicket& ticket, engine::Part part, std::int32_t bit);
   runtime::Task<Status> send_state();
   runtime::Task<Status> farewell();
 
@@ -60,7 +60,7 @@ class LeasedWorker {
   comm::Group& group_;
   comm::Group& workers_;
   comm::Mailbox& mail_;
-  Roles roles_;
+  job::Roles roles_;
   StartState start_;
   const agree::AgreementRow& row_;
   model::Schedule schedule_;
@@ -68,12 +68,12 @@ class LeasedWorker {
   std::vector<std::unique_ptr<server::Server>> servers_;  // on this rank
   std::vector<StatePiece> server_pieces_;                 // rank 0: what servers keep beside the model
   std::unique_ptr<server::Client> client_;
-  std::unique_ptr<Replica> replica_;
-  std::vector<std::unique_ptr<Replica>> local_;  // beside it; they only step
+  std::unique_ptr<engine::Replica> replica_;
+  std::vector<std::unique_ptr<engine::Replica>> local_;  // beside it; they only step
   std::unique_ptr<Round> rounds_;                // rank 0: what is done, what comes next, what it came to
   std::unique_ptr<Coordinator> coordinator_;
-  std::vector<Unit> taken_;  // by others, before this worker began them
-  WorkerShare share_;
+  std::vector<engine::Unit> taken_;  // by others, before this worker began them
+  record::WorkerShare share_;
   std::map<int, TimeNs> waited_for_;  // at meetings, by worker
   std::int64_t round_ = 0, clock_ = 0;
   std::int64_t per_epoch_ = 1, total_batches_ = 0;

@@ -1,9 +1,9 @@
 // How a worker at its own pace begins: its servers, its replicas, what a checkpoint gives back.
 #include "trireme/train/leased_worker_parts.h"
-#include "trireme/train/move_state.h"
-#include "trireme/train/replica_checkpoint.h"
+#include "trireme/engine/move_state.h"
+#include "trireme/engine/replica_checkpoint.h"
 #include "trireme/train/server_role.h"
-#include "trireme/train/share_weights.h"
+#include "trireme/engine/share_weights.h"
 
 namespace trireme::train {
 
@@ -11,7 +11,7 @@ using comm::Letter;
 using runtime::Task;
 
 Task<Status> LeasedWorker::make_replica() {
-  ReplicaLinks links;
+  engine::ReplicaLinks links;
   links.mail = &mail_;
   links.leased = true;
   if (roles_.servers > 0) {
@@ -23,9 +23,9 @@ Task<Status> LeasedWorker::make_replica() {
     links.servers = client_.get();
   }
   if (row_.shares_weights) {
-    TR_CO_ASSIGN_OR_RETURN(links.shared_weights, co_await share_weights(rt_, workers_, plan()));
+    TR_CO_ASSIGN_OR_RETURN(links.shared_weights, co_await engine::share_weights(rt_, workers_, plan()));
   }
-  auto replica = Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, std::move(links));
+  auto replica = engine::Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
   TR_CO_RETURN_IF_ERROR(make_local_replicas());
@@ -37,11 +37,11 @@ Task<Status> LeasedWorker::make_replica() {
 Status LeasedWorker::make_local_replicas() {
   const std::span<const Tensor> weights = replica_->weights();
   for (std::int64_t i = 1; i < num_local_; ++i) {
-    ReplicaLinks links;
+    engine::ReplicaLinks links;
     links.leased = true;
     links.shared_weights.assign(weights.begin(), weights.end());
     links.first_local = replica_.get();
-    TR_ASSIGN_OR_RETURN(auto made, Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, links));
+    TR_ASSIGN_OR_RETURN(auto made, engine::Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, links));
     local_.push_back(std::move(made));
   }
   return {};
@@ -53,7 +53,7 @@ Task<Status> LeasedWorker::copy_unshared() {
   for (const auto& replica : local_) {
     TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors to, replica->parameters());
     for (std::size_t i = 0; i < to.size(); ++i)
-      if (to[i].second.raw() != from[i].second.raw()) co_await copy_tensor(rt_, from[i].second, to[i].second);
+      if (to[i].second.raw() != from[i].second.raw()) co_await engine::copy_tensor(rt_, from[i].second, to[i].second);
   }
   co_return Status();
 }
@@ -64,7 +64,7 @@ Task<Status> LeasedWorker::restore() {
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
     TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, workers_, std::move(parameters), start_.restored));
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(*replica_, row_));
-    TR_CO_RETURN_IF_ERROR(co_await restore_replicas(rt_, workers_, std::move(own), start_.restored));
+    TR_CO_RETURN_IF_ERROR(co_await engine::restore_replicas(rt_, workers_, std::move(own), start_.restored));
     clock_ = start_.at.batches;
     if (chief() && !rt_.is_phantom())
       TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));

@@ -2,8 +2,8 @@
 #include "trireme/train/lock_step_worker.h"
 
 #include "trireme/train/balance.h"
-#include "trireme/train/move_state.h"
-#include "trireme/train/shard_state.h"
+#include "trireme/engine/move_state.h"
+#include "trireme/engine/shard_state.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -26,11 +26,11 @@ Task<Status> LockStepWorker::balance() {
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors of_shards,
-                         co_await gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
-                                                     at_.steps, ShardMove::kBalance));
+                         co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
+                                                     at_.steps, engine::ShardMove::kBalance));
   TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at_.batches, total_batches_));
-  co_return co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(), of_shards,
-                                         at_.steps, ShardMove::kBalance);
+  co_return co_await engine::scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(), of_shards,
+                                         at_.steps, engine::ShardMove::kBalance);
 }
 
 // Now and then, whether gradients should travel otherwise.
@@ -71,7 +71,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors before, replica_->state());
   for (const auto& [name, tensor] : before) {
     TR_CO_ASSIGN_OR_RETURN(Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
-    co_await copy_tensor(rt_, tensor, copy);
+    co_await engine::copy_tensor(rt_, tensor, copy);
     saved.emplace_back(name, std::move(copy));
   }
   codec_changes_.push_back({{"step", at_.steps},
@@ -81,13 +81,13 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
   replica_.reset();
   start_.prepared = std::move(change.prepared);
   c_.job.parallel.codec = plan().codec;
-  auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
+  auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, replica_->state());
   for (const auto& [name, tensor] : state)
     for (const auto& [from, copy] : saved)
-      if (from == name) co_await copy_tensor(rt_, copy, tensor);
+      if (from == name) co_await engine::copy_tensor(rt_, copy, tensor);
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(replica_->add_to_next(*kept));
   replica_->start_feed(at_.batches, total_batches_);

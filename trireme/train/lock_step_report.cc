@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "trireme/train/factors.h"
-#include "trireme/train/learned.h"
-#include "trireme/train/memory_estimate.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/record/learned.h"
+#include "trireme/prepare/memory_estimate.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -16,14 +16,14 @@ Task<Status> LockStepWorker::write_trace() {
   traced_ = true;
   TR_CO_RETURN_IF_ERROR(co_await drain());
   const std::vector<exec::Profile> profiles = replica_->profiles();
-  Result<std::string> text = co_await gather_trace(rt_, group_, spans_, profiles);
+  Result<std::string> text = co_await engine::gather_trace(rt_, group_, spans_, profiles);
   if (!text.ok()) co_return text.status();
   if (!writes()) co_return Status();
   co_return co_await rt_.files().write_atomic(c_.run_dir + "/trace.json", as_bytes(*text));
 }
 
-WorkerShare LockStepWorker::own_share() const {
-  WorkerShare s;
+record::WorkerShare LockStepWorker::own_share() const {
+  record::WorkerShare s;
   s.worker = group_.rank();
   s.steps = measured_steps_;
   s.samples = own_shard_samples_ / std::max(1, plan().logical_shards);
@@ -35,7 +35,7 @@ WorkerShare LockStepWorker::own_share() const {
 }
 
 // Of rank 0, as rules report what they encode on the host.
-void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, Summary& s) const {
+void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, record::Summary& s) const {
   s.rule["encoded_on"] = "cuda";
   s.rule["encoded_messages"] = static_cast<double>(coded.messages);
   s.rule["encoded_bytes"] = coded.bytes;
@@ -48,8 +48,8 @@ void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, Sum
   s.rule["host_copies_per_byte"] = message * buckets * plan().logical_shards / s.bytes_dense_per_step;
 }
 
-Summary LockStepWorker::summarise() const {
-  Summary s;
+record::Summary LockStepWorker::summarise() const {
+  record::Summary s;
   s.job = c_.job.name;
   s.job_sha256 = plan().job_sha256;
   s.workers = group_.world();
@@ -89,11 +89,11 @@ Summary LockStepWorker::summarise() const {
   }
   if (const comm::CodedSum::Stats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)
     report_codec_on_gpu(*coded, s);
-  if (const std::optional<Json> memory = gpu_memory(c_.job, *start_.prepared)) s.rule["gpu_memory"] = *memory;
-  if (s.codec == plan::kFactors) s.rule["factored"] = factored_parameters(plan());
+  if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared)) s.rule["gpu_memory"] = *memory;
+  if (s.codec == plan::kFactors) s.rule["factored"] = prepare::factored_parameters(plan());
   if (!codec_changes_.empty()) s.rule["codec_changes"] = codec_changes_;
-  if (s.codec == plan::kMixed) s.rule["codecs"] = codecs_of(plan());
-  s.updates_wait = waits_for_all(c_.job);
+  if (s.codec == plan::kMixed) s.rule["codecs"] = prepare::codecs_of(plan());
+  s.updates_wait = job::waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
   s.predicted_step_seconds = plan().prediction.step_seconds();
@@ -104,7 +104,7 @@ Summary LockStepWorker::summarise() const {
   if (at_.best.step >= 0 && c_.job.train.keep_best) s.best = at_.best;
   s.finished = at_.batches >= total_batches_ || at_.has_ended();
   s.ok = true;
-  judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
+  record::judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
   return s;
 }
 

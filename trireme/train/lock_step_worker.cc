@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/train/first_broken.h"
-#include "trireme/train/move_state.h"
-#include "trireme/train/replica_check.h"
-#include "trireme/train/shard_state.h"
+#include "trireme/engine/first_broken.h"
+#include "trireme/engine/move_state.h"
+#include "trireme/engine/replica_check.h"
+#include "trireme/engine/shard_state.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -18,8 +18,8 @@ Task<Status> LockStepWorker::restore() {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
     at_ = start_.at;
     best_saved_ = at_.best.step;
-    TR_CO_RETURN_IF_ERROR(co_await scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
-                                                       start_.restored, at_.steps, ShardMove::kRestore,
+    TR_CO_RETURN_IF_ERROR(co_await engine::scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
+                                                       start_.restored, at_.steps, engine::ShardMove::kRestore,
                                                        plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
@@ -32,17 +32,17 @@ Task<Status> LockStepWorker::restore() {
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   if (!replica_->shares_weights()) co_return Status();
   comm::Call ready;  // rank 0 has written them
-  ready.slot = kSlotSharedReady;
+  ready.slot = engine::kSlotSharedReady;
   ready.label = "shared weights";
   co_return co_await group_.barrier(std::move(ready));
 }
 
 // One set of weights and optimiser states for all workers of the host, where the plan has it so and they fit.
-Task<Status> LockStepWorker::share_model(ReplicaLinks& links) {
+Task<Status> LockStepWorker::share_model(engine::ReplicaLinks& links) {
   if (!plan().shared_weights || rt_.is_phantom()) co_return Status();
-  auto weights = co_await share_weights(rt_, group_, plan());
+  auto weights = co_await engine::share_weights(rt_, group_, plan());
   Result<Tensor> states = Tensor();
-  if (weights.ok()) states = co_await share_states(rt_, group_, start_.prepared->states);
+  if (weights.ok()) states = co_await engine::share_states(rt_, group_, start_.prepared->states);
   const Status& failed = weights.ok() ? states.status() : weights.status();
   if (failed.code() == Code::kExhausted && c_.job.parallel.weights == "auto") co_return Status();
   TR_CO_RETURN_IF_ERROR(failed);
@@ -52,13 +52,13 @@ Task<Status> LockStepWorker::share_model(ReplicaLinks& links) {
 }
 
 Task<Status> LockStepWorker::begin() {
-  ReplicaLinks links;
+  engine::ReplicaLinks links;
   TR_CO_RETURN_IF_ERROR(co_await share_model(links));
-  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await make_device_exchange(*c_.rt, c_.job, c_.transport, group_,
+  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await engine::make_device_exchange(*c_.rt, c_.job, c_.transport, group_,
                                                                     *start_.prepared));
   if (device_sum_ != nullptr) keep_.push_back(device_sum_->keep_mapped());
   links.device_sum = device_sum_;
-  auto replica = Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
+  auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);
   per_epoch_ = replica_->order().batches_per_epoch();
@@ -94,9 +94,9 @@ Status LockStepWorker::finish_leases() {
 }
 
 // A step ends with its epoch, however far the batch has grown.
-StepInput LockStepWorker::next_step() const {
+engine::StepInput LockStepWorker::next_step() const {
   const model::SchedulePoint point = model::schedule_at(schedule_, at_.samples, total_samples());
-  StepInput input;
+  engine::StepInput input;
   input.step = at_.steps;
   input.first_batch = at_.batches;
   input.num_batches =
@@ -107,14 +107,14 @@ StepInput LockStepWorker::next_step() const {
   input.learning_rate = static_cast<float>(point.lr);
   input.velocity_factor =
       static_cast<float>(model::velocity_factor(schedule_, at_.samples_before, at_.samples, total_samples()));
-  if (lends_momentum(c_.job) && at_.steps >= coding_of(c_.job).dense_steps) input.momentum_kept = 0;
+  if (job::lends_momentum(c_.job) && at_.steps >= job::coding_of(c_.job).dense_steps) input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
   const double minutes = c_.job.train.checkpoint_minutes;
   input.save_wanted = writes() && minutes > 0 && rt_.now() - saved_at_ >= from_seconds(60 * minutes);
   return input;
 }
 
-void LockStepWorker::count(const StepInput& input, const StepOutput& out) {
+void LockStepWorker::count(const engine::StepInput& input, const engine::StepOutput& out) {
   if (out.applied) at_.samples_before = at_.samples;
   at_.samples += input.num_samples;
   at_.batches += input.num_batches;
@@ -136,13 +136,13 @@ void LockStepWorker::count(const StepInput& input, const StepOutput& out) {
 }
 
 Task<Status> LockStepWorker::one_step() {
-  const StepInput input = next_step();
+  const engine::StepInput input = next_step();
   replica_->trace_to(measured_steps_ < c_.job.train.trace_steps ? &spans_ : nullptr);
   TR_CO_RETURN_IF_ERROR(grant_leases());
   const TimeNs before = rt_.now();
-  Result<StepOutput> result = co_await replica_->run_step(input);
+  Result<engine::StepOutput> result = co_await replica_->run_step(input);
   if (!result.ok()) co_return result.status();
-  const StepOutput& out = *result;
+  const engine::StepOutput& out = *result;
   train_ns_ += rt_.now() - before;
   TR_CO_RETURN_IF_ERROR(finish_leases());
   if (out.applied && !std::isfinite(out.loss))
@@ -152,7 +152,7 @@ Task<Status> LockStepWorker::one_step() {
                     input.step + 1, input.learning_rate);
   count(input, out);
   if (!chief()) co_return Status();
-  MetricsLog::Step row;
+  record::MetricsLog::Step row;
   row.step = at_.steps;
   row.epoch = input.first_batch / per_epoch_;
   row.loss = out.loss;
@@ -170,12 +170,12 @@ Task<Status> LockStepWorker::one_step() {
 }
 
 // The same numbers, so the same decisions, on every rank.
-void LockStepWorker::judge(Part part, const EvalOutput& result) {
+void LockStepWorker::judge(engine::Part part, const engine::EvalOutput& result) {
   const double target = c_.job.train.target_accuracy;
   if (target > 0 && result.accuracy >= target) at_.reached_target = true;
-  if (rt_.is_phantom() || range_of(*c_.data, part).count == 0) return;
+  if (rt_.is_phantom() || engine::range_of(*c_.data, part).count == 0) return;
   improved_ =
-      take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+      record::take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
   if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
 }
 
@@ -183,16 +183,16 @@ void LockStepWorker::judge(Part part, const EvalOutput& result) {
 Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
   const bool validates = c_.data->num_validation > 0;
   const std::int64_t epoch = (at_.batches + per_epoch_ - 1) / per_epoch_;
-  std::vector<Part> parts{validates ? Part::kValidation : Part::kTest};
+  std::vector<engine::Part> parts{validates ? engine::Part::kValidation : engine::Part::kTest};
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Result<EvalOutput> result = co_await replica_->evaluate(at_.steps, parts[i]);
+    Result<engine::EvalOutput> result = co_await replica_->evaluate(at_.steps, parts[i]);
     if (!result.ok()) co_return result.status();
-    (parts[i] == Part::kTest ? test_ : validation_) = *result;
-    tested_ = tested_ || parts[i] == Part::kTest;
-    if (i == 0 && logged) judge(parts[0], *result);
+    (parts[i] == engine::Part::kTest ? test_ : validation_) = *result;
+    tested_ = tested_ || parts[i] == engine::Part::kTest;
+    if (i == 0 && logged) record::judge(parts[0], *result);
     const bool last = at_end || at_.has_ended();
-    if (i == 0 && validates && last) parts.push_back(Part::kTest);
-    if (!chief() || range_of(*c_.data, parts[i]).count == 0) continue;
+    if (i == 0 && validates && last) parts.push_back(engine::Part::kTest);
+    if (!chief() || engine::range_of(*c_.data, parts[i]).count == 0) continue;
     if (logged) metrics_.add_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, parts[i], result->loss, result->accuracy});
@@ -217,13 +217,13 @@ Task<Status> LockStepWorker::checkpoint() {
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
     TR_CO_ASSIGN_OR_RETURN(
-        of_shards, co_await gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at_.steps,
-                                               ShardMove::kCheckpoint));
+        of_shards, co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at_.steps,
+                                               engine::ShardMove::kCheckpoint));
   }
   if (!writes()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
   TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
-  const std::string broken = co_await find_not_finite(rt_, std::move(parameters));
+  const std::string broken = co_await engine::find_not_finite(rt_, std::move(parameters));
   if (!broken.empty())
     co_return error(Code::kInternal,
                     "[train] '{}' holds an infinity or NaN after step {}, so no checkpoint is written; try a "
@@ -248,7 +248,7 @@ Task<Status> LockStepWorker::checkpoint() {
 
 Task<Status> LockStepWorker::check_replicas() {
   TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
-  co_return co_await train::check_replicas(rt_, group_, at_.steps, std::move(state));
+  co_return co_await engine::check_replicas(rt_, group_, at_.steps, std::move(state));
 }
 
 // The end of what is under way belongs to the steps before.
@@ -280,7 +280,7 @@ Task<Status> LockStepWorker::loop() {
     if (checks || looks || balances() || at_.owes_evaluation || saves())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
-    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas());
+    if (checks) TR_CO_RETURN_IF_ERROR(co_await engine::check_replicas());
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (looks) TR_CO_RETURN_IF_ERROR(co_await look_at_codecs());
     // After a change too: residuals are those of the new plan.
@@ -299,7 +299,7 @@ Task<Status> LockStepWorker::finish() {
   co_return co_await writer_.finish();
 }
 
-Task<Result<Summary>> LockStepWorker::run() {
+Task<Result<record::Summary>> LockStepWorker::run() {
   Status status = co_await begin();
   if (status.ok()) status = co_await loop();
   const Status finished = co_await finish();  // a checkpoint under way is worth its end, whatever happened
@@ -307,11 +307,11 @@ Task<Result<Summary>> LockStepWorker::run() {
   if (status.ok() && device_sum_ != nullptr) status = co_await device_sum_->close();
   if (!status.ok()) co_return status;
   if (group_.world() > 1) {
-    TR_CO_ASSIGN_OR_RETURN(shares_, co_await gather_shares(rt_, group_, own_share()));
+    TR_CO_ASSIGN_OR_RETURN(shares_, co_await record::gather_shares(rt_, group_, own_share()));
   }
-  Summary summary = summarise();
+  record::Summary summary = summarise();
   TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
-  summary.parameters_sha256 = co_await hash_parameters(rt_, std::move(parameters));
+  summary.parameters_sha256 = co_await engine::hash_parameters(rt_, std::move(parameters));
   if (writes()) {
     const std::string text = to_json(summary).dump(2) + "\n";
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/summary.json", as_bytes(text)));

@@ -8,17 +8,17 @@
 #include "trireme/data/leases.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/train/choose_again.h"
-#include "trireme/train/device_exchange.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/engine/device_exchange.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/train/leased_worker.h"
-#include "trireme/train/metrics.h"
-#include "trireme/train/replica.h"
-#include "trireme/train/share_weights.h"
-#include "trireme/train/slots.h"
+#include "trireme/record/metrics.h"
+#include "trireme/engine/replica.h"
+#include "trireme/engine/share_weights.h"
+#include "trireme/engine/slots.h"
 #include "trireme/train/start.h"
-#include "trireme/train/trace.h"
+#include "trireme/engine/trace.h"
 #include "trireme/train/train_rank.h"
-#include "trireme/train/worker_shares.h"
+#include "trireme/record/worker_shares.h"
 
 namespace trireme::train {
 
@@ -26,26 +26,26 @@ namespace trireme::train {
 // checkpoints.
 class LockStepWorker {
  public:
-  LockStepWorker(RankContext& context, comm::Group& group, StartState start, Job asked, KeepUntilLeft& keep)
+  LockStepWorker(RankContext& context, comm::Group& group, StartState start, job::Job asked, KeepUntilLeft& keep)
       : c_(context),
         asked_(std::move(asked)),
         rt_(*context.rt),
         group_(group),
         keep_(keep),
         start_(std::move(start)),
-        schedule_(schedule_of(context.job)),
+        schedule_(job::schedule_of(context.job)),
         leases_(start_.prepared->plan.logical_shards),
         metrics_(rt_, context.run_dir, context.job.train.events),
         writer_(rt_, context.run_dir + "/checkpoints") {}
 
-  runtime::Task<Result<Summary>> run();
+  runtime::Task<Result<record::Summary>> run();
 
  private:
   bool chief() const { return group_.rank() == 0; }
   bool writes() const { return chief() && !c_.run_dir.empty(); }
   const plan::Plan& plan() const { return start_.prepared->plan; }
 
-  runtime::Task<Status> share_model(ReplicaLinks& links);
+  runtime::Task<Status> share_model(engine::ReplicaLinks& links);
   runtime::Task<Status> begin();
   runtime::Task<Status> restore();
   runtime::Task<Status> loop();
@@ -58,18 +58,18 @@ class LockStepWorker {
   runtime::Task<Status> look_at_codecs();
   runtime::Task<Status> change_codecs(CodecChange change);
   runtime::Task<Status> evaluate(bool at_end, bool logged = true);
-  void judge(Part part, const EvalOutput& result);
+  void judge(engine::Part part, const engine::EvalOutput& result);
   runtime::Task<Status> checkpoint();
   runtime::Task<Status> check_replicas();
   runtime::Task<Status> write_trace();
   runtime::Task<Status> finish();
-  StepInput next_step() const;
-  void count(const StepInput& input, const StepOutput& out);
+  engine::StepInput next_step() const;
+  void count(const engine::StepInput& input, const engine::StepOutput& out);
   Status grant_leases();
   Status finish_leases();
-  WorkerShare own_share() const;
-  Summary summarise() const;
-  void report_codec_on_gpu(const comm::CodedSum::Stats& coded, Summary& s) const;
+  record::WorkerShare own_share() const;
+  record::Summary summarise() const;
+  void report_codec_on_gpu(const comm::CodedSum::Stats& coded, record::Summary& s) const;
   bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.has_ended(); }
   bool saves() const;  // now, by steps, by time, at the end, or since this is the best model
   bool due(std::int64_t every) const;
@@ -78,24 +78,24 @@ class LockStepWorker {
   }
 
   RankContext& c_;
-  const Job asked_;  // with codec "auto" where one was chosen
+  const job::Job asked_;  // with codec "auto" where one was chosen
   runtime::Runtime& rt_;
   comm::Group& group_;
   KeepUntilLeft& keep_;
   StartState start_;
   model::Schedule schedule_;
   data::LeaseBook leases_;
-  MetricsLog metrics_;
+  record::MetricsLog metrics_;
   io::CheckpointWriter writer_;
   std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
-  std::unique_ptr<Replica> replica_;
-  Position at_;  // what is completed
+  std::unique_ptr<engine::Replica> replica_;
+  record::Position at_;  // what is completed
   std::int64_t total_batches_ = 0, per_epoch_ = 1;
   std::int64_t measured_samples_ = 0, measured_steps_ = 0;
   std::int64_t own_shard_samples_ = 0;  // samples of each step times the shards that this rank had
   std::int64_t epoch_samples_ = 0;
   double epoch_loss_ = 0, epoch_correct_ = 0;
-  StepOutput totals_;
+  engine::StepOutput totals_;
   TimeNs balanced_ns_ = 0;  // computed before the last look at the speeds
   CodecKeeper keeper_;
   struct {
@@ -109,12 +109,12 @@ class LockStepWorker {
   TimeNs saved_at_ = 0;                  // or when the run began
   std::int64_t best_saved_ = -1;         // Best::step of the last checkpoint
   std::int64_t look_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
-  EvalOutput test_, validation_;
+  engine::EvalOutput test_, validation_;
   TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
   bool tested_ = false;  // test_ is known
-  std::vector<StepSpan> spans_;
-  std::vector<WorkerShare> shares_;  // of all workers, at the end
+  std::vector<engine::StepSpan> spans_;
+  std::vector<record::WorkerShare> shares_;  // of all workers, at the end
   bool traced_ = false;
 };
 

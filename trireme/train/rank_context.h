@@ -9,14 +9,14 @@
 #include "trireme/data/dataset.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/train/prepare.h"
-#include "trireme/train/progress.h"
+#include "trireme/prepare/prepare.h"
+#include "trireme/record/progress.h"
 
 namespace trireme::train {
 
 struct RankContext {
   runtime::Runtime* rt = nullptr;
-  Job job;
+  job::Job job;
   std::string transport = "inproc";
   net::ConnectOptions connect;                // rank, world, where to meet
   std::unique_ptr<net::Transport> connected;  // not null: this one is used, nobody connects
@@ -26,7 +26,7 @@ struct RankContext {
   std::shared_ptr<const data::Dataset> data;  // its pixels may be empty on a phantom Runtime
   std::shared_ptr<Device> device;             // opened as train.device says; null: the host
   // Ranks of a virtual cluster share what is prepared; others prepare from rank 0's plan.
-  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const prepare::Prepared> prepared;
   // Set: a new plan gets kernels by measurement (measured_kernels.h), remembered in this file ("": nowhere).
   std::optional<std::string> kernel_cache;
   cost::MachineModel machine;
@@ -34,7 +34,7 @@ struct RankContext {
   // What the plan's prediction is made of; null: machine and link.
   std::shared_ptr<const cost::Rates> rates;
   runtime::CancelToken stop;  // cancelled: checkpoint after this step and end
-  Progress* progress = nullptr;
+  record::Progress* progress = nullptr;
   std::vector<net::SendRecord>* send_log = nullptr;
 };
 

@@ -5,12 +5,12 @@
 #include "trireme/agree/server_updates.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/train/coded_buckets.h"
+#include "trireme/prepare/coded_buckets.h"
 #include "trireme/train/coordinator.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/server_factors.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/server_factors.h"
 #include "trireme/train/server_state.h"
-#include "trireme/train/slots.h"
+#include "trireme/engine/slots.h"
 
 namespace trireme::train {
 namespace {
@@ -18,10 +18,10 @@ namespace {
 using runtime::Task;
 
 // Rules that scale by the norms of a whole tensor cannot work on pieces of it.
-bool wants_whole_tensors(const Job& job) { return job.train.optimizer.kind == "lars"; }
+bool wants_whole_tensors(const job::Job& job) { return job.train.optimizer.kind == "lars"; }
 
 // The job's optimiser over flat pieces of parameters.
-Result<server::UpdateSpec> job_update(const Job& job, std::span<const server::StoredPart> parts) {
+Result<server::UpdateSpec> job_update(const job::Job& job, std::span<const server::StoredPart> parts) {
   std::vector<model::Parameter> parameters;
   for (const server::StoredPart& part : parts) {
     model::Parameter p;
@@ -29,7 +29,7 @@ Result<server::UpdateSpec> job_update(const Job& job, std::span<const server::St
     p.type = {DType::kF32, {part.count}};
     parameters.push_back(std::move(p));
   }
-  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(optimizer_spec(job), parameters));
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(job::optimizer_spec(job), parameters));
   server::UpdateSpec spec;
   for (const model::StateVariable& s : update.states) spec.states.push_back({s.name, s.type, s.initial});
   spec.graph = std::move(update.graph);
@@ -38,7 +38,7 @@ Result<server::UpdateSpec> job_update(const Job& job, std::span<const server::St
 
 }  // namespace
 
-Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const Roles& roles) {
+Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles) {
   ServerPlan out;
   for (const plan::Bucket& bucket : prepared.plan.buckets) {
     server::Key key;
@@ -57,38 +57,38 @@ Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const 
   }
   TR_ASSIGN_OR_RETURN(out.layout, server::make_layout(out.keys, roles.servers));
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
-  out.link = agree::link_coding_of(*row, rule_options(job));
-  out.link.factors = factor_keys(prepared);
+  out.link = agree::link_coding_of(*row, job::rule_options(job));
+  out.link.factors = prepare::factor_keys(prepared);
   if (prepared.plan.codec == plan::kMixed)
     for (const plan::Bucket& bucket : prepared.plan.buckets)
-      out.link.codings.push_back(bucket_options(job, prepared.plan, bucket).coding);
+      out.link.codings.push_back(prepare::bucket_options(job, prepared.plan, bucket).coding);
   return out;
 }
 
-Result<server::ServerOptions> job_server_options(const Job& job, const Prepared& prepared, const Roles& roles,
+Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles,
                                                  int server) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
   TR_ASSIGN_OR_RETURN(server::ServerOptions options,
-                      agree::server_options_of(*row, rule_options(job), roles.workers));
+                      agree::server_options_of(*row, job::rule_options(job), roles.workers));
   TR_ASSIGN_OR_RETURN(ServerPlan planned, plan_servers(job, prepared, roles));
   options.server = server;
   options.layout = std::move(planned.layout);
   options.keys = std::move(planned.keys);
   options.link = std::move(planned.link);
-  if (!options.link.factors.empty()) options.make_product = product_maker(prepared);
+  if (!options.link.factors.empty()) options.make_product = prepare::product_maker(prepared);
   if (!row->updates_here)
     options.make_update = [job](std::span<const server::StoredPart> parts) { return job_update(job, parts); };
   return options;
 }
 
 Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                        const Job& job, const Prepared& prepared,
-                                                        const Roles& roles, int server) {
+                                                        const job::Job& job, const prepare::Prepared& prepared,
+                                                        const job::Roles& roles, int server) {
   TR_ASSIGN_OR_RETURN(server::ServerOptions options, job_server_options(job, prepared, roles, server));
   return server::make_server(rt, mail, std::move(options));
 }
 
-std::vector<int> expendable_workers(const Job& job, const Roles& roles) {
+std::vector<int> expendable_workers(const job::Job& job, const job::Roles& roles) {
   const auto row = agree::find_agreement(job.parallel.agreement);
   std::vector<int> out;
   if (!row.ok() || ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound)) return out;
@@ -97,9 +97,9 @@ std::vector<int> expendable_workers(const Job& job, const Roles& roles) {
   return out;
 }
 
-Task<Status> start_together(comm::Group& group, const Job& job, const Roles& roles) {
+Task<Status> start_together(comm::Group& group, const job::Job& job, const job::Roles& roles) {
   comm::Call call;
-  call.slot = kSlotReady;
+  call.slot = engine::kSlotReady;
   call.label = "start";
   TR_CO_RETURN_IF_ERROR(co_await group.barrier(std::move(call)));
   std::vector<int> expendable = expendable_workers(job, roles);
@@ -107,7 +107,7 @@ Task<Status> start_together(comm::Group& group, const Job& job, const Roles& rol
   co_return group.set_expendable(std::move(expendable));
 }
 
-Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles, const StartState& start,
+Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, job::Roles roles, const StartState& start,
                             KeepUntilLeft& keep) {
   runtime::Runtime& rt = *context.rt;
   comm::Mailbox& mail = group.mailbox();
@@ -128,7 +128,7 @@ Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles role
   mail.handle(kLetterEnd, {});
   mail.handle(kLetterServerState, {});
   if (!group.verdict().ok()) co_return group.verdict();
-  Summary summary;
+  record::Summary summary;
   summary.job = context.job.name;
   summary.workers = roles.workers;
   summary.servers = roles.servers;

@@ -6,7 +6,7 @@
 #include "trireme/server/client.h"
 #include "trireme/server/server.h"
 #include "trireme/train/leased_worker.h"
-#include "trireme/train/roles.h"
+#include "trireme/job/roles.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -17,23 +17,23 @@ struct ServerPlan {
   server::Layout layout;
   server::LinkCoding link;  // how gradients and weights travel
 };
-Result<ServerPlan> plan_servers(const Job& job, const Prepared& prepared, const Roles& roles);
+Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles);
 
 Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                        const Job& job, const Prepared& prepared,
-                                                        const Roles& roles, int server);
+                                                        const job::Job& job, const prepare::Prepared& prepared,
+                                                        const job::Roles& roles, int server);
 
 // What make_job_server() makes a server of.
-Result<server::ServerOptions> job_server_options(const Job& job, const Prepared& prepared, const Roles& roles,
+Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles,
                                                  int server);
 
 // Workers that the others outlive under this job's rule: not rank 0, nor who is a server too.
-std::vector<int> expendable_workers(const Job& job, const Roles& roles);
+std::vector<int> expendable_workers(const job::Job& job, const job::Roles& roles);
 // After everybody has made what answers letters.
-runtime::Task<Status> start_together(comm::Group& group, const Job& job, const Roles& roles);
+runtime::Task<Status> start_together(comm::Group& group, const job::Job& job, const job::Roles& roles);
 
 // Serves until rank 0 says that all is done.
-runtime::Task<Result<Summary>> serve(RankContext& context, comm::Group& group, Roles roles,
+runtime::Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, job::Roles roles,
                                      const StartState& start, KeepUntilLeft& keep);
 
 }  // namespace trireme::train

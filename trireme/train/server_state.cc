@@ -99,8 +99,8 @@ void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState
   mail.handle(kLetterServerState, std::move(handler));
 }
 
-Result<std::vector<StatePiece>> server_state_pieces(const Job& job, const Prepared& prepared,
-                                                    const Roles& roles) {
+Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,
+                                                    const job::Roles& roles) {
   std::vector<StatePiece> out;
   for (int s = 0; s < roles.servers; ++s) {
     TR_ASSIGN_OR_RETURN(const server::ServerOptions options, job_server_options(job, prepared, roles, s));

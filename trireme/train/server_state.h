@@ -8,8 +8,8 @@
 #include "trireme/comm/mailbox.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/server/server.h"
-#include "trireme/train/prepare.h"
-#include "trireme/train/roles.h"
+#include "trireme/prepare/prepare.h"
+#include "trireme/job/roles.h"
 
 namespace trireme::train {
 
@@ -27,8 +27,8 @@ struct StatePiece {
   server::StateEntry entry;
 };
 // Of all servers of the job; values are left out, since they are the model.
-Result<std::vector<StatePiece>> server_state_pieces(const Job& job, const Prepared& prepared,
-                                                    const Roles& roles);
+Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,
+                                                    const job::Roles& roles);
 
 // While no server makes an update. Where pieces of a parameter have counted differently, "step" is the most.
 runtime::Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::Mailbox& mail,

@@ -5,15 +5,15 @@
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/kernel/cuda/peak_rates.h"
-#include "trireme/train/data_record.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/measured_kernels.h"
-#include "trireme/train/memory_estimate.h"
-#include "trireme/train/move_state.h"
-#include "trireme/train/open_device.h"
-#include "trireme/train/roles.h"
-#include "trireme/train/share_text.h"
-#include "trireme/train/slots.h"
+#include "trireme/job/data_record.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/measured_kernels.h"
+#include "trireme/prepare/memory_estimate.h"
+#include "trireme/engine/move_state.h"
+#include "trireme/lower/open_device.h"
+#include "trireme/job/roles.h"
+#include "trireme/engine/share_text.h"
+#include "trireme/engine/slots.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -45,9 +45,9 @@ std::shared_ptr<const cost::Rates> gpu_rates(const RankContext& c) {
 
 }  // namespace
 
-PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
-  PrepareOptions options;
-  options.world = roles_of(c.job).workers;
+prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
+  prepare::PrepareOptions options;
+  options.world = job::roles_of(c.job).workers;
   options.compute_threads = c.rt->compute_threads();
   options.transport = group.world() > 1 ? c.transport : "none";
   options.machine = c.machine;
@@ -58,15 +58,15 @@ PrepareOptions prepare_options(const RankContext& c, const comm::Group& group) {
   return options;
 }
 
-Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(runtime::Runtime& rt, const Job& job,
+Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(runtime::Runtime& rt, const job::Job& job,
                                                               const data::Dataset& data,
-                                                              const PrepareOptions& options) {
-  Result<std::shared_ptr<const Prepared>> out =
+                                                              const prepare::PrepareOptions& options) {
+  Result<std::shared_ptr<const prepare::Prepared>> out =
       Status(Code::kInternal, "[train] a phantom rank cannot prepare a plan");
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
-  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, model_input(job, data));
+  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job, data));
   co_await rt.compute(
-      work, [&](runtime::ComputeContext&) { out = prepare(job, input, options); }, 1, "prepare");
+      work, [&](runtime::ComputeContext&) { out = prepare::prepare(job, input, options); }, 1, "prepare");
   co_return out;
 }
 
@@ -78,7 +78,7 @@ constexpr std::size_t kPhantomPlanBytes = 4096;
 // The GPU that the job asks for. In virtual time costs are all there is: no GPU.
 Task<Status> take_device(RankContext& c) {
   if (c.rt->is_virtual() || c.rt->is_phantom() || c.device != nullptr) co_return Status();
-  TR_CO_ASSIGN_OR_RETURN(c.device, co_await open_device(*c.rt, c.job.train.device, c.local_rank));
+  TR_CO_ASSIGN_OR_RETURN(c.device, co_await lower::open_device(*c.rt, c.job.train.device, c.local_rank));
   co_return Status();
 }
 
@@ -97,12 +97,12 @@ Status check_place(const plan::Plan& plan, bool on_gpu) {
 // A run goes on with the data that it began with: other samples would make another model, and the split of a
 // table with more rows moves trained samples to the test part.
 Task<Status> check_data(const RankContext& c, const plan::Plan& plan) {
-  std::string change = data_change(plan.data_sha256, *c.data);
+  std::string change = job::data_change(plan.data_sha256, *c.data);
   if (change.empty()) co_return Status();
   const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(*c.rt, c.run_dir);
   if (info.ok() && info->manifest.state.contains("data"))
-    if (const Result<TrainedOn> trained = data_from_record(info->manifest.state["data"]); trained.ok())
-      if (std::string more = data_change(*trained, *c.data); !more.empty()) change = std::move(more);
+    if (const Result<job::TrainedOn> trained = job::data_from_record(info->manifest.state["data"]); trained.ok())
+      if (std::string more = job::data_change(*trained, *c.data); !more.empty()) change = std::move(more);
   co_return error(Code::kInvalid,
                   "[data] {} has changed since the run in {} began ({}); put the old data back, or train the "
                   "model on with the new data in a new folder: --run-dir NEW --set model.init_from={}",
@@ -120,7 +120,7 @@ Status check_patience(const RankContext& c) {
 
 // Ranks of other hosts read files of their own.
 Status check_same_data(const RankContext& c, const plan::Plan& plan, int rank) {
-  const std::string change = data_change(plan.data_sha256, *c.data);
+  const std::string change = job::data_change(plan.data_sha256, *c.data);
   if (change.empty()) return {};
   return error(Code::kInvalid,
                "[data] rank {}: {} is not the data that rank 0 has ({}); copy it to every host", rank,
@@ -128,16 +128,16 @@ Status check_same_data(const RankContext& c, const plan::Plan& plan, int rank) {
 }
 
 // A plan whose memory the GPU has not is refused before anything is allocated.
-Task<Status> settle_device(const RankContext& c, const Prepared& prepared) {
-  if (c.device != nullptr && c.local_rank == 0) co_await keep_texts(*c.rt);
-  co_return check_gpu_memory(c.job, prepared);
+Task<Status> settle_device(const RankContext& c, const prepare::Prepared& prepared) {
+  if (c.device != nullptr && c.local_rank == 0) co_await lower::keep_texts(*c.rt);
+  co_return prepare::check_gpu_memory(c.job, prepared);
 }
 
 // A plan that nobody made before: the kernels that are fastest here are part of it.
-Task<Result<std::shared_ptr<const Prepared>>> prepare_anew(const RankContext& c, PrepareOptions options) {
-  Result<std::shared_ptr<const Prepared>> first = co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
-  if (!first.ok() || !c.kernel_cache || !may_measure_kernels(c.job, *c.rt)) co_return first;
-  TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await with_measured_kernels(*c.rt, *first, *c.kernel_cache));
+Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_anew(const RankContext& c, prepare::PrepareOptions options) {
+  Result<std::shared_ptr<const prepare::Prepared>> first = co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
+  if (!first.ok() || !c.kernel_cache || !prepare::may_measure_kernels(c.job, *c.rt)) co_return first;
+  TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await prepare::with_measured_kernels(*c.rt, *first, *c.kernel_cache));
   if (plan.kernels == (*first)->plan.kernels) co_return first;
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   co_return co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
@@ -149,9 +149,9 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
   TR_CO_RETURN_IF_ERROR(check_patience(c));
   const std::string& data_path = c.job.data.path;
   if (!c.run_dir.empty())
-    state.data = data_record(*c.data, c.job, data_path.empty() ? "" : c.rt->files().absolute(data_path));
+    state.data = job::data_record(*c.data, c.job, data_path.empty() ? "" : c.rt->files().absolute(data_path));
   TR_CO_RETURN_IF_ERROR(co_await take_device(c));
-  PrepareOptions options = prepare_options(c, group);
+  prepare::PrepareOptions options = prepare_options(c, group);
   const std::string plan_path = c.run_dir + "/plan.json";
   if (!c.run_dir.empty()) {
     Result<Bytes> bytes = co_await c.rt->files().read(plan_path);
@@ -181,7 +181,7 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
     Result<io::Checkpoint> found = co_await io::load_newest_checkpoint(*c.rt, c.run_dir + "/checkpoints");
     if (found.ok()) {
       state.resumed = true;
-      TR_CO_ASSIGN_OR_RETURN(state.at, position_from_json(found->state));
+      TR_CO_ASSIGN_OR_RETURN(state.at, record::position_from_json(found->state));
       TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(found->state, "cursor"));
       state.restored = std::move(found->tensors);
       co_return state;
@@ -213,8 +213,8 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
                .dump();
   }
   if (c.rt->is_phantom()) text.assign(kPhantomPlanBytes, ' ');
-  const TextCall call{.size_slot = kSlotStartSize, .slot = kSlotStart, .label = "plan"};
-  Result<std::string> sent = co_await broadcast_text(*c.rt, group, call, std::move(text));
+  const engine::TextCall call{.size_slot = engine::kSlotStartSize, .slot = engine::kSlotStart, .label = "plan"};
+  Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return state;
   if (c.prepared != nullptr) {
@@ -224,14 +224,14 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   TR_CO_ASSIGN_OR_RETURN(const Json json, parse_json(*sent, "the plan from rank 0"));
   TR_CO_ASSIGN_OR_RETURN(state.resumed, json_get<bool>(json, "resumed"));
   TR_CO_ASSIGN_OR_RETURN(const Json position, json_get<Json>(json, "position"));
-  TR_CO_ASSIGN_OR_RETURN(state.at, position_from_json(position));
+  TR_CO_ASSIGN_OR_RETURN(state.at, record::position_from_json(position));
   TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(json, "cursor"));
   if (state.prepared != nullptr) co_return state;
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
   TR_CO_RETURN_IF_ERROR(check_same_data(c, plan, group.rank()));
   TR_CO_RETURN_IF_ERROR(co_await take_device(c));
-  PrepareOptions options = prepare_options(c, group);
+  prepare::PrepareOptions options = prepare_options(c, group);
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   TR_CO_RETURN_IF_ERROR(co_await settle_device(c, *state.prepared));
@@ -250,7 +250,7 @@ const Tensor* find_tensor(const io::NamedTensors& tensors, std::string_view name
 Task<Status> spread(comm::Group& group, std::uint32_t index, std::string name, Tensor tensor) {
   comm::Call call;
   call.step = index;
-  call.slot = kSlotRestore;
+  call.slot = engine::kSlotRestore;
   call.label = fmt::format("restore of '{}'", name);
   TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
   co_return co_await group.broadcast(std::move(call), flat);
@@ -268,7 +268,7 @@ Task<Status> restore_state(runtime::Runtime& rt, comm::Group& group, io::NamedTe
         co_return error(Code::kCorrupt,
                         "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
                         tensor.type().to_string());
-      co_await copy_tensor(rt, *saved, tensor);
+      co_await engine::copy_tensor(rt, *saved, tensor);
     }
     if (is_shared && is_shared(tensor)) continue;
     TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
@@ -290,7 +290,7 @@ Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, std::string
                         "models part, set model.cut_at to the first layer that differs",
                         from, given == nullptr ? "nothing" : given->type().to_string(), name,
                         tensor.type().to_string());
-      co_await copy_tensor(rt, *given, tensor);
+      co_await engine::copy_tensor(rt, *given, tensor);
     }
     if (is_shared && is_shared(tensor)) continue;
     TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
@@ -298,10 +298,10 @@ Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, std::string
   co_return Status();
 }
 
-void tell_start(const RankContext& context, const Prepared& prepared, const Position& at,
+void tell_start(const RankContext& context, const prepare::Prepared& prepared, const record::Position& at,
                 std::int64_t total_batches, std::int64_t batches_per_epoch) {
   if (context.progress == nullptr) return;
-  Progress::Start start;
+  record::Progress::Start start;
   start.run_dir = context.run_dir;
   start.first_batch = at.batches;
   start.first_step = at.steps;

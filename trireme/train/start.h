@@ -7,15 +7,15 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/group.h"
 #include "trireme/io/safetensors.h"
-#include "trireme/train/position.h"
+#include "trireme/record/position.h"
 #include "trireme/train/rank_context.h"
 
 namespace trireme::train {
 
 struct StartState {
-  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const prepare::Prepared> prepared;
   bool resumed = false;
-  Position at;
+  record::Position at;
   Json cursor;
   Json data;                  // rank 0 only: what checkpoints keep of the data (data_record.h)
   io::NamedTensors restored;  // rank 0 only: of the checkpoint, or of model.init_from
@@ -38,14 +38,14 @@ runtime::Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, st
                                     const io::NamedTensors& source, IsShared is_shared = {});
 
 // Whoever shows the run hears how it starts, or goes on at `at`. On rank 0.
-void tell_start(const RankContext& context, const Prepared& prepared, const Position& at,
+void tell_start(const RankContext& context, const prepare::Prepared& prepared, const record::Position& at,
                 std::int64_t total_batches, std::int64_t batches_per_epoch);
 
 // What this rank prepares with.
-PrepareOptions prepare_options(const RankContext& context, const comm::Group& group);
+prepare::PrepareOptions prepare_options(const RankContext& context, const comm::Group& group);
 // Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
-runtime::Task<Result<std::shared_ptr<const Prepared>>> prepare_on_pool(runtime::Runtime& rt, const Job& job,
+runtime::Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(runtime::Runtime& rt, const job::Job& job,
                                                                        const data::Dataset& data,
-                                                                       const PrepareOptions& options);
+                                                                       const prepare::PrepareOptions& options);
 
 }  // namespace trireme::train

@@ -15,7 +15,7 @@ void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop) {
   });
 }
 
-Task<Result<Summary>> train_rank(RankContext context) {
+Task<Result<record::Summary>> train_rank(RankContext context) {
   runtime::Runtime& rt = *context.rt;
   std::unique_ptr<net::Transport> wire = std::move(context.connected);
   if (wire == nullptr) {
@@ -36,9 +36,9 @@ Task<Result<Summary>> train_rank(RankContext context) {
   if (!group.ok()) co_return group.status();
 
   KeepUntilLeft keep;
-  Result<Summary> result = Status(Code::kInternal, "[train] not started");
+  Result<record::Summary> result = Status(Code::kInternal, "[train] not started");
   Result<StartState> start = co_await agree_on_start(context, **group);
-  const Job asked = context.job;
+  const job::Job asked = context.job;
   if (start.ok() && !start->prepared->plan.codec.empty())
     context.job.parallel.codec = start->prepared->plan.codec;  // chosen
   const auto row = agree::find_agreement(context.job.parallel.agreement);

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "trireme/train/rank_context.h"
-#include "trireme/train/summary.h"
+#include "trireme/record/summary.h"
 
 namespace trireme::train {
 
 // Ends with the summary (the same on every rank but for this rank's bytes and times), or with the one error
 // that names the culprit, the operation and the reason.
-runtime::Task<Result<Summary>> train_rank(RankContext context);
+runtime::Task<Result<record::Summary>> train_rank(RankContext context);
 
 // The first interrupt cancels `stop`; from then on the default applies again: the second ends the process.
 void stop_on_interrupt(runtime::Runtime& rt, runtime::CancelToken stop);

@@ -215,13 +215,13 @@ Json row_of(const Case& c, const std::vector<Timed>& times, double peak, double 
 
 }  // namespace
 
-Task<Result<Json>> measure_kernels(runtime::Runtime& rt, const train::Prepared& prepared, std::string dtype) {
+Task<Result<Json>> measure_kernels(runtime::Runtime& rt, const prepare::Prepared& prepared, std::string dtype) {
   Result<double> peak = co_await peak_gflops(rt, dtype == "bf16" ? DType::kBF16 : DType::kF32);
   if (!peak.ok()) co_return peak.status();
   const double stream = co_await stream_bytes_per_second(rt);
   double other_bytes = 0, heavy_ms = 0;
   const std::vector<Case> cases = heavy_cases(prepared.train->graph(), other_bytes);
-  for (const train::Compiled& update : prepared.updates) other_bytes += update->cost().bytes;
+  for (const prepare::Compiled& update : prepared.updates) other_bytes += update->cost().bytes;
   std::vector<Json> rows;
   for (const Case& c : cases) {
     Result<std::vector<Timed>> times = co_await time_kernels(rt, c);

@@ -4,7 +4,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/runtime/runtime.h"
-#include "trireme/train/prepare.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::cli::bench {
 
@@ -15,7 +15,7 @@ namespace trireme::cli::bench {
 //             [{kernel, ms}]}], by falling share of a step
 //   heavy_ms, other_ms (other_bytes at the stream rate), least_ms = their sum
 //   peak_gflops (a large product of matrices), stream_gbytes_per_second (a copy: read and written bytes)
-runtime::Task<Result<Json>> measure_kernels(runtime::Runtime& rt, const train::Prepared& prepared,
+runtime::Task<Result<Json>> measure_kernels(runtime::Runtime& rt, const prepare::Prepared& prepared,
                                             std::string dtype);
 
 }  // namespace trireme::cli::bench

@@ -15,9 +15,9 @@
 #include "trireme/kernel/cuda/launch_cost.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/files.h"
-#include "trireme/train/job_parts.h"
-#include "trireme/train/measured_kernels.h"
-#include "trireme/train/replica.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/measured_kernels.h"
+#include "trireme/engine/replica.h"
 
 namespace trireme::cli::bench {
 namespace {
@@ -63,15 +63,15 @@ class Steps {
 
   runtime::Runtime& rt_;
   StepServerOptions options_;
-  train::Job job_;
+  job::Job job_;
   std::shared_ptr<const data::Dataset> data_;
   std::shared_ptr<kernel::cuda::CudaDevice> gpu_;  // null: the host
-  std::shared_ptr<const train::Prepared> prepared_;
+  std::shared_ptr<const prepare::Prepared> prepared_;
   std::unique_ptr<comm::Group> group_;
-  std::unique_ptr<train::Replica> replica_;
+  std::unique_ptr<engine::Replica> replica_;
   std::int64_t num_parameters_ = 0, step_ = 0;
   std::int64_t resident_before_ = 0;
-  train::StepOutput totals_;
+  engine::StepOutput totals_;
 };
 
 // As `train_rank` does for one worker.
@@ -83,8 +83,8 @@ Task<Status> Steps::prepare() {
     job_.parallel.overlap = "none";
   }
   TR_CO_ASSIGN_OR_RETURN(data_, make_samples(job_));
-  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, train::model_input(job_, *data_));
-  train::PrepareOptions with;
+  TR_CO_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(job_, *data_));
+  prepare::PrepareOptions with;
   with.compute_threads = rt_.compute_threads();
   with.transport = "none";
   with.machine.cores = rt_.compute_threads();
@@ -92,11 +92,11 @@ Task<Status> Steps::prepare() {
     TR_CO_ASSIGN_OR_RETURN(gpu_, kernel::cuda::open_device(0));
     with.device = std::shared_ptr<Device>(gpu_, &kernel::cuda::as_device(*gpu_));
   }
-  TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
+  TR_CO_ASSIGN_OR_RETURN(prepared_, prepare::prepare(job_, input, with));
   if (const std::optional<std::string> cache = kernel_cache_path()) {
-    TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await train::with_measured_kernels(rt_, prepared_, *cache));
+    TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await prepare::with_measured_kernels(rt_, prepared_, *cache));
     with.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-    TR_CO_ASSIGN_OR_RETURN(prepared_, train::prepare(job_, input, with));
+    TR_CO_ASSIGN_OR_RETURN(prepared_, prepare::prepare(job_, input, with));
   }
   for (const model::Parameter& p : prepared_->parameters) num_parameters_ += p.type.shape.num_elems();
   net::ConnectOptions connect;
@@ -111,10 +111,10 @@ Task<Status> Steps::make_replica() {
   const std::string restart = "5";  // the peak of the resident set starts anew
   (void)co_await rt_.files().write("/proc/self/clear_refs", as_bytes(restart));
   resident_before_ = co_await status_bytes(rt_, "VmRSS");
-  train::ReplicaLinks links;
+  engine::ReplicaLinks links;
   links.one_batch = gpu_ != nullptr;  // as PyTorch's side, whose batch is on the GPU
   TR_CO_ASSIGN_OR_RETURN(replica_,
-                         train::Replica::make(rt_, *group_, job_, prepared_, data_, std::move(links)));
+                         engine::Replica::make(rt_, *group_, job_, prepared_, data_, std::move(links)));
   co_await replica_->clear();
   co_await replica_->initialise(static_cast<std::uint64_t>(job_.train.seed));
   TR_CO_RETURN_IF_ERROR(replica_->publish());
@@ -126,12 +126,12 @@ Task<Result<std::vector<TimeNs>>> Steps::run(std::int64_t count) {
   if (replica_ == nullptr) TR_CO_RETURN_IF_ERROR(co_await make_replica());
   std::vector<TimeNs> times;
   for (std::int64_t i = 0; i < count; ++i, ++step_) {
-    train::StepInput input;
+    engine::StepInput input;
     input.step = input.first_batch = input.applied = step_;
     input.num_samples = job_.train.batch;
     input.learning_rate = static_cast<float>(*job_.train.optimizer.lr);
     const TimeNs begin = rt_.now();
-    Result<train::StepOutput> out = co_await replica_->run_step(input);
+    Result<engine::StepOutput> out = co_await replica_->run_step(input);
     if (!out.ok()) co_return out.status();
     // On a GPU a step ends while the one before runs: the time between two ends is that of a step.
     if (replica_->gpu_queue() == nullptr || i + 1 == count) TR_CO_RETURN_IF_ERROR(co_await replica_->drain());

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/rng.h"
-#include "trireme/train/job_parts.h"
+#include "trireme/job/job_parts.h"
 
 namespace trireme::cli::bench {
 namespace {
@@ -37,7 +37,7 @@ constexpr std::int64_t kCharacters = 65, kWords = 50304;
 constexpr std::int64_t kQuickShare = 16;
 constexpr std::uint64_t kSeed = 7;
 
-void make_texts(const train::Job& job, Philox& random, data::Dataset& set) {
+void make_texts(const job::Job& job, Philox& random, data::Dataset& set) {
   set.sample_shape = Shape{job.data.context};
   set.dtype = DType::kI32;
   set.label_kind = data::Labels::kNext;
@@ -91,13 +91,13 @@ std::int64_t batch_of(const Workload& workload, std::string_view device, bool qu
   return quick ? std::max<std::int64_t>(2, batch / kQuickShare) : batch;
 }
 
-Result<train::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
+Result<job::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
                             bool quick) {
-  train::Job job;
+  job::Job job;
   job.name = workload.name;
   job.data.kind = "synthetic";
   job.data.prefetch = 1;  // PyTorch's side has one batch in all
-  for (const char* key : workload.keys) TR_RETURN_IF_ERROR(train::set_job_key(job, key));
+  for (const char* key : workload.keys) TR_RETURN_IF_ERROR(job::set_job_key(job, key));
   job.train.batch = batch_of(workload, device, quick);
   job.train.device = device;
   job.train.precision = dtype;
@@ -106,7 +106,7 @@ Result<train::Job> make_job(const Workload& workload, std::string_view dtype, st
   return job;
 }
 
-Result<std::shared_ptr<const data::Dataset>> make_samples(const train::Job& job) {
+Result<std::shared_ptr<const data::Dataset>> make_samples(const job::Job& job) {
   TR_ASSIGN_OR_RETURN(const model::ZooRow* row, model::find_model(job.model.name));
   auto set = std::make_shared<data::Dataset>();
   set->name = job.name;

@@ -10,7 +10,7 @@
 
 #include "trireme/data/dataset.h"
 #include "trireme/model/zoo.h"
-#include "trireme/train/job.h"
+#include "trireme/job/job.h"
 
 namespace trireme::cli::bench {
 
@@ -28,10 +28,10 @@ Result<std::vector<const Workload*>> parse_workloads(std::string_view names, std
 // Samples per step; `quick`: few, to see that it works.
 std::int64_t batch_of(const Workload& workload, std::string_view device, bool quick);
 // dtype: "f32", "tf32" or "bf16".
-Result<train::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
+Result<job::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
                             bool quick);
 // One batch of random samples, over and over.
-Result<std::shared_ptr<const data::Dataset>> make_samples(const train::Job& job);
+Result<std::shared_ptr<const data::Dataset>> make_samples(const job::Job& job);
 
 // Whether this processor multiplies bf16 by itself (avx512_bf16, AMX).
 bool has_bf16_units();

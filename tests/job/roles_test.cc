@@ -1,0 +1,248 @@
+// Who is worker and who is server, and what an agreement refuses: for every row of the table.
+#include "trireme/job/roles.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/agree/agree.h"
+#include "trireme/job/job_parts.h"
+
+namespace trireme::job {
+namespace {
+
+using agree::AgreementRow;
+
+Job job_of(const AgreementRow& row, std::initializer_list<std::string> sets = {}) {
+  Job job;
+  job.parallel.workers = 4;
+  job.parallel.agreement = row.name;
+  for (const std::string& set : sets) {
+    const Status status = set_job_key(job, set);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+  return job;
+}
+
+void expect_refused(const Job& job, std::string_view fragment) {
+  const Status status = check_job(job);
+  EXPECT_EQ(status.code(), Code::kInvalid) << job.parallel.agreement << ": " << fragment;
+  EXPECT_NE(status.message().find(fragment), std::string::npos)
+      << job.parallel.agreement << " got: " << status.message() << "\nexpected: " << fragment;
+}
+
+bool reads(const AgreementRow& row, std::string_view key) {
+  for (const char* own : row.keys)
+    if (key == own) return true;
+  return false;
+}
+
+struct KeyValue {
+  const char* key;
+  const char* value;
+  const char* bad;
+};
+constexpr KeyValue kKeys[] = {
+    {"period", "5", "-1"},           {"elasticity", "0.1", "2"},   {"staleness", "2", "-1"},
+    {"fetch_steps", "3", "0"},       {"push_steps", "3", "0"},     {"in_flight", "2", "0"},
+    {"warm_start_steps", "7", "-1"}, {"gather", "2", "5"},         {"fraction", "0.5", "0"},
+    {"outer", "sgd", "adam"},        {"neighbors", "ring", "all"}, {"proximity", "0.5", "-1"},
+    {"locked", "true", ""},          {"local_replicas", "2", "0"},
+};
+
+TEST(Agreements, EveryOneTakesADefaultJob) {
+  for (const AgreementRow& row : agree::agreement_table())
+    EXPECT_TRUE(check_job(job_of(row)).ok()) << row.name << ": " << check_job(job_of(row)).to_string();
+}
+
+TEST(Agreements, TakeTheirOwnKeysAndRefuseOthersWithThoseThatTheyHave) {
+  for (const AgreementRow& row : agree::agreement_table())
+    for (const KeyValue& k : kKeys) {
+      const Job job = job_of(row, {fmt::format("parallel.{}={}", k.key, k.value)});
+      if (!reads(row, k.key)) {
+        expect_refused(job, fmt::format("--set: [job] key 'parallel.{}'", k.key));
+        expect_refused(job, fmt::format("expected it not to be set: agreement '{}' has ", row.name));
+        if (!row.keys.empty()) expect_refused(job, fmt::format("has only {}", row.keys[0]));
+        continue;
+      }
+      EXPECT_TRUE(check_job(job).ok()) << row.name << ": " << check_job(job).to_string();
+      if (*k.bad != '\0')
+        expect_refused(job_of(row, {fmt::format("parallel.{}={}", k.key, k.bad)}),
+                       fmt::format("key 'parallel.{}': got", k.key));
+    }
+}
+
+TEST(Agreements, EveryKeyThatARowNamesIsAKeyOfJobs) {
+  for (const AgreementRow& row : agree::agreement_table())
+    for (const char* key : row.keys) {
+      bool found = false;
+      for (const JobKey& job_key : job_keys())
+        found = found || job_key.path == fmt::format("parallel.{}", key);
+      EXPECT_TRUE(found) << row.name << ": " << key;
+    }
+}
+
+TEST(Agreements, AnOuterRateNeedsAnOuterOptimiser) {
+  for (const AgreementRow& row : agree::agreement_table()) {
+    if (!reads(row, "outer_lr")) continue;
+    expect_refused(job_of(row, {"parallel.outer_lr=0.7"}), "set parallel.outer to sgd or nesterov");
+    EXPECT_TRUE(check_job(job_of(row, {"parallel.outer=nesterov", "parallel.outer_lr=0.7"})).ok());
+    EXPECT_TRUE(check_job(job_of(row, {"parallel.outer=sgd", "parallel.outer_momentum=0.9"})).ok());
+    expect_refused(job_of(row, {"parallel.outer=sgd", "parallel.outer_momentum=1"}),
+                   "at least 0 and below 1");
+  }
+}
+
+TEST(Agreements, RefuseLocalReplicasWhereWorkersHaveOneOrBeginOneAfterTheOther) {
+  for (const AgreementRow& row : agree::agreement_table())
+    if (!reads(row, "local_replicas"))
+      expect_refused(job_of(row, {"parallel.local_replicas=2"}),
+                     "; start more workers, or set parallel.agreement=downpour");
+  const AgreementRow& downpour = **agree::find_agreement("downpour");
+  expect_refused(
+      job_of(downpour, {"parallel.local_replicas=2", "parallel.warm_start_steps=5"}),
+      "key 'parallel.warm_start_steps': got 5, expected 0 where parallel.local_replicas is above 1");
+  EXPECT_TRUE(check_job(job_of(downpour, {"parallel.local_replicas=1", "parallel.warm_start_steps=5"})).ok());
+  expect_refused(job_of(downpour, {"parallel.local_replicas=0"}), "got 0, expected between 1 and 1024");
+}
+
+TEST(Agreements, ServersFitTheRule) {
+  for (const AgreementRow& row : agree::agreement_table()) {
+    if (row.needs_server) {
+      expect_refused(job_of(row, {"parallel.servers=0"}),
+                     "key 'parallel.servers': got 0, expected 1 or more");
+      EXPECT_TRUE(check_job(job_of(row, {"parallel.servers=3"})).ok()) << row.name;
+    } else {
+      expect_refused(job_of(row, {"parallel.servers=1"}),
+                     fmt::format("got 1, expected 0: agreement '{}' uses no servers", row.name));
+      EXPECT_TRUE(check_job(job_of(row, {"parallel.servers=0"})).ok()) << row.name;
+    }
+    expect_refused(job_of(row, {"parallel.servers=-2"}), "key 'parallel.servers': got -2");
+    expect_refused(job_of(row, {"parallel.colocate=perhaps"}), "expected one of: auto, yes, no");
+  }
+}
+
+TEST(Agreements, RefuseWhatOnlyLockStepOrAnOptimiserHereCanDo) {
+  for (const AgreementRow& row : agree::agreement_table()) {
+    if (row.pace != agree::Pace::kStep) {
+      expect_refused(job_of(row, {"train.logical_shards=8"}), "got 8, expected 0, or 4 as there are workers");
+      EXPECT_TRUE(check_job(job_of(row, {"train.logical_shards=4"})).ok()) << row.name;
+      expect_refused(job_of(row, {"parallel.check_steps=10"}), "replicas differ between exchanges");
+      expect_refused(job_of(row, {"train.trace_steps=1"}), "its workers do not step together");
+    }
+    if (row.updates_here) continue;
+    for (const char* set : {"train.optimizer.clip_norm=1", "train.nan=skip", "train.precision=f16",
+                            "train.optimizer.max_batch_multiplier=2"})
+      expect_refused(job_of(row, {set}),
+                     fmt::format("agreement '{}' runs the optimizer on servers", row.name));
+  }
+}
+
+TEST(Agreements, RefuseWorldsThatTheyCannotWorkIn) {
+  for (const AgreementRow& row : agree::agreement_table()) {
+    const std::string_view name = row.name;
+    if (name == "gossip" || name == "decentralized" || name == "ssp-peer")
+      expect_refused(job_of(row, {"parallel.workers=1"}), "is among peers; add --workers 2");
+    if (name == "hogwild")
+      for (const char* transport : {"tcp", "mpi"})
+        expect_refused(job_of(row, {fmt::format("parallel.transport={}", transport)}),
+                       "changes one set of weights in shared memory");
+    expect_refused(job_of(row, {"train.batch=3"}), "cannot be cut into 4 logical shards");
+  }
+}
+
+Job served(std::int64_t workers, std::int64_t servers, std::string colocate) {
+  Job job;
+  job.parallel.workers = workers;
+  job.parallel.servers = servers;
+  job.parallel.colocate = std::move(colocate);
+  return job;
+}
+
+TEST(Roles, WithoutServersRanksAreWorkers) {
+  const Roles roles = roles_of(served(3, -1, "auto"));
+  EXPECT_EQ(roles.workers, 3);
+  EXPECT_EQ(roles.servers, 0);
+  EXPECT_EQ(roles.world, 3);
+  EXPECT_TRUE(roles.server_ranks.empty());
+}
+
+TEST(Roles, ServersThatAreAskedForHaveRanksBehindTheWorkers) {
+  for (const char* colocate : {"auto", "no"}) {
+    const Roles roles = roles_of(served(3, 2, colocate));
+    EXPECT_EQ(roles.world, 5);
+    EXPECT_EQ(roles.server_ranks, (std::vector<int>{3, 4}));
+    EXPECT_TRUE(roles.is_worker(2));
+    EXPECT_FALSE(roles.is_worker(3));
+    EXPECT_EQ(roles.servers_on(4), std::vector<int>{1});
+    EXPECT_EQ(roles.name_of(4), "server 1 (rank 4)");
+    EXPECT_EQ(roles.name_of(2), "rank 2");
+    EXPECT_TRUE(roles.servers_on(0).empty());
+  }
+}
+
+TEST(Roles, ColocatedServersGoRound) {
+  const Roles roles = roles_of(served(2, 3, "yes"));
+  EXPECT_EQ(roles.world, 2);
+  EXPECT_EQ(roles.server_ranks, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(roles.servers_on(0), (std::vector<int>{0, 2}));
+  EXPECT_EQ(roles.name_of(0), "worker 0 and servers 0, 2 (rank 0)");
+}
+
+TEST(Roles, ARuleThatNeedsAServerGetsOneOnRankZero) {
+  for (const AgreementRow& row : agree::agreement_table()) {
+    const Roles roles = roles_of(job_of(row));
+    EXPECT_EQ(roles.servers, row.needs_server ? 1 : 0) << row.name;
+    EXPECT_EQ(roles.world, 4) << row.name;
+    EXPECT_EQ(roles.server_ranks, row.needs_server ? std::vector<int>{0} : std::vector<int>()) << row.name;
+  }
+}
+
+TEST(FitWorkers, RanksOfAnotherLauncherAreWorkersAndThenServers) {
+  Job job = served(1, 2, "auto");
+  ASSERT_TRUE(fit_workers(job, 6, 0, "openmpi").ok());
+  EXPECT_EQ(job.parallel.workers, 4);
+  EXPECT_EQ(roles_of(job).world, 6);
+  EXPECT_TRUE(fit_workers(job, 6, 4, "openmpi").ok());
+  const Status other = fit_workers(job, 6, 6, "openmpi");
+  EXPECT_NE(
+      other.message().find("openmpi started 6 ranks, but --workers is 6 and 2 of the ranks are servers"),
+      std::string::npos)
+      << other.message();
+  const Status few = fit_workers(job, 2, 0, "openmpi");
+  EXPECT_NE(few.message().find("all are needed for 2 servers; start 3 or more"), std::string::npos)
+      << few.message();
+}
+
+TEST(RuleOptions, AreTheDefaultsUnlessKeysAreSet) {
+  const agree::RuleOptions plain, none = rule_options(Job());
+  EXPECT_EQ(none.period, plain.period);
+  EXPECT_EQ(none.fraction, plain.fraction);
+  EXPECT_EQ(none.outer, plain.outer);
+  Job job;
+  for (const char* set :
+       {"parallel.period=5", "parallel.elasticity=0.25", "parallel.staleness=7", "parallel.fetch_steps=2",
+        "parallel.push_steps=4", "parallel.in_flight=6", "parallel.warm_start_steps=8", "parallel.gather=9",
+        "parallel.fraction=0.5", "parallel.outer=nesterov", "parallel.outer_lr=0.7",
+        "parallel.outer_momentum=0.9", "parallel.neighbours=ring", "parallel.proximity=0.125",
+        "parallel.locked=true", "parallel.local_replicas=3"})
+    ASSERT_TRUE(set_job_key(job, set).ok()) << set;
+  const agree::RuleOptions o = rule_options(job);
+  EXPECT_EQ(o.period, 5);
+  EXPECT_EQ(o.elasticity, 0.25);
+  EXPECT_EQ(o.staleness, 7);
+  EXPECT_EQ(o.fetch_steps, 2);
+  EXPECT_EQ(o.push_steps, 4);
+  EXPECT_EQ(o.in_flight, 6);
+  EXPECT_EQ(o.warm_start_steps, 8);
+  EXPECT_EQ(o.gather, 9);
+  EXPECT_EQ(o.fraction, 0.5);
+  EXPECT_EQ(o.outer, "nesterov");
+  EXPECT_EQ(o.outer_lr, 0.7);
+  EXPECT_EQ(o.outer_momentum, 0.9);
+  EXPECT_EQ(o.neighbours, "ring");
+  EXPECT_EQ(o.proximity, 0.125);
+  EXPECT_TRUE(o.locked);
+  EXPECT_EQ(o.local_replicas, 3);
+}
+
+}  // namespace
+}  // namespace trireme::job

@@ -1,0 +1,56 @@
+// Evaluator: runs a model's evaluation graph over samples, several batches at once. Knows no group: whoever
+// shares the work among ranks gives each its run of batches.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "trireme/prepare/batch.h"
+
+namespace trireme::engine {
+
+enum class Part : std::uint8_t { kTest, kValidation, kTrain };
+std::string_view part_name(Part part);  // "test"
+// kInvalid lists the parts.
+Result<Part> parse_part(std::string_view name);
+// First sample id of a part and how many it has.
+struct PartRange {
+  std::int64_t first = 0, count = 0;
+};
+PartRange range_of(const data::Dataset& data, Part part);
+
+struct EvaluatorOptions {
+  model::ModelInput input;
+  std::shared_ptr<const exec::CompiledGraph> graph;  // fetches "loss" and "correct", perhaps "logits"
+  std::int64_t batch = 0;                            // of the graph
+  exec::Variables* variables = nullptr;
+  std::shared_ptr<const data::Dataset> data;
+  int slots = 1;                         // batches at once
+  exec::DeviceMirror* mirror = nullptr;  // of the variables, where they stay on a GPU
+  Device* arena = nullptr;               // where graphs of a GPU work; null: each in memory of its own
+};
+
+class Evaluator {
+ public:
+  static Result<std::unique_ptr<Evaluator>> make(runtime::Runtime& rt, EvaluatorOptions options);
+  ~Evaluator();
+
+  std::int64_t num_batches(Part part) const;
+  // Sums of batch i: results[2 i] = loss, results[2 i + 1] = right ones; batches begin <= i < end. Samples in
+  // id order. Nothing is written on a phantom Runtime.
+  runtime::Task<Status> run(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);
+
+  // The same with all that the graph fetches: called on the loop, batch by batch in any order, with the
+  // sample ids (-1: padding) and the Execution that has just run.
+  using Visitor = std::function<Status(std::int64_t batch, std::span<const std::int64_t> ids,
+                                       const prepare::BatchTensors& fed, const exec::Execution& run)>;
+  runtime::Task<Status> visit(Part part, std::int64_t begin, std::int64_t end, Visitor visitor);
+
+ private:
+  struct Parts;
+  explicit Evaluator(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trireme::engine

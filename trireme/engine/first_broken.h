@@ -1,0 +1,26 @@
+// Which tensor of a graph is the first that holds an infinity or NaN.
+#pragma once
+
+#include <string>
+
+#include "trireme/io/safetensors.h"
+#include "trireme/prepare/batch.h"
+
+namespace trireme::engine {
+
+// Whether every element of a float tensor is finite; true for other dtypes.
+bool all_finite(const Tensor& tensor);
+// The name of the first tensor that is not, looked for on the compute pool; empty: all are.
+runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensors tensors);
+
+// Runs once more what the output `loss` of `graph` is made of (all of a graph that has none), on the same
+// variables and batch, keeping every value, and names the first one, in the order of computation, that is not
+// finite: "'fc1/matmul' (matmul), though what it reads is finite" or "variable 'fc1/weight', ...". Empty:
+// none is. `device`: where the graph was made to run (null: the host); what suits a GPU takes a host minutes.
+runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
+                                                     exec::Variables& variables,
+                                                     const model::ModelInput& input,
+                                                     const prepare::BatchTensors& batch,
+                                                     std::shared_ptr<Device> device = nullptr);
+
+}  // namespace trireme::engine

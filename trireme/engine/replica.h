@@ -1,0 +1,155 @@
+// Replica: one rank's copy of the model and the memory of its logical shards; runs steps and evaluations.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trireme/agree/agree.h"
+#include "trireme/comm/device_sum.h"
+#include "trireme/io/safetensors.h"
+#include "trireme/engine/batch_feed.h"
+#include "trireme/engine/evaluator.h"
+#include "trireme/prepare/prepare.h"
+
+namespace trireme::exec {
+class DeviceQueue;
+}
+
+namespace trireme::engine {
+
+// What one step needs to know. Everything follows from the job and what is done so far.
+struct StepInput {
+  std::int64_t step = 0;         // global, from 0
+  std::int64_t first_batch = 0;  // of this step, numbered over the run
+  std::int64_t num_batches = 1;  // more than one where the batch has grown
+  std::int64_t num_samples = 0;  // of them all
+  std::int64_t applied = 0;      // updates so far, skipped steps left out
+  float learning_rate = 0;
+  float velocity_factor = 1, momentum_kept = 1;
+  bool stop_wanted = false;  // this rank was asked to stop after the step
+  bool save_wanted = false;  // rank 0 alone: a checkpoint is due by time
+};
+
+struct StepOutput {
+  double loss = 0;       // mean over the step's samples
+  double correct = 0;    // samples of the step
+  double grad_norm = 0;  // before clipping; 0 where nothing is clipped
+  bool applied = true;   // false: skipped, since something was not a number
+  bool stop = false;     // some rank was asked to stop
+  bool save = false;     // rank 0 wants a checkpoint
+  TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
+};
+
+struct EvalOutput {
+  double loss = 0, accuracy = 0;
+};
+
+// Tracks of a trace: the shards of a rank first, then the buckets.
+inline constexpr int kFirstBucketTrack = 1000;
+
+// When and on which track things of a step happened; for trace.json.
+struct StepSpan {
+  std::string name;
+  const char* category = "";  // "compute", "exchange", "update", "data"
+  int track = 0;
+  TimeNs begin = 0, end = 0;
+};
+
+class Replica;
+
+// What a replica works with beside its group of workers.
+struct ReplicaLinks {
+  comm::Mailbox* mail = nullptr;
+  server::Client* servers = nullptr;
+  // Not empty: the weights are there, one vector per bucket, shared with other replicas: under Hogwild, and
+  // in lock step, where every worker updates its part of them (own_update.h) and rank 0 writes what they
+  // start with.
+  std::vector<Tensor> shared_weights = {};
+  Tensor shared_states = {};  // in lock step: of the optimiser (state_layout)
+  // Not null: adds gradients on GPUs; the owners of shards stay who they are.
+  std::shared_ptr<comm::DeviceSum> device_sum = nullptr;
+  // Not null: this is one more local replica of that one's worker, by the same rule.
+  Replica* first_local = nullptr;
+  // Every step has the first batch again, which is made and copied once: to time steps and nothing else.
+  bool one_batch = false;
+  // Works on single units (run_unit) and judges the model that the rule has agreed on, not its own.
+  bool leased = false;
+};
+
+// On the loop of one Runtime. The group's rank decides which shards it runs.
+class Replica {
+ public:
+  static Result<std::unique_ptr<Replica>> make(runtime::Runtime& rt, comm::Group& group, const job::Job& job,
+                                               std::shared_ptr<const prepare::Prepared> prepared,
+                                               std::shared_ptr<const data::Dataset> data,
+                                               ReplicaLinks links = {});
+  ~Replica();
+
+  // In lock step and one set of weights: others see initial or restored values after a barrier.
+  bool shares_weights() const;
+  bool is_shared(const Tensor& tensor) const;  // of what others see
+  // After make(): clears memory that was others' before. These two on the pool: it takes seconds where there
+  // are millions of values, and the loop has heartbeats to send.
+  runtime::Task<void> clear();
+  // Initial values, the same on every rank.
+  runtime::Task<void> initialise(std::uint64_t seed);
+  // Batches are made ahead from `first` on; call once before run_step().
+  void start_feed(std::int64_t first, std::int64_t end);
+  // Ends when the metrics of the step are known. Buckets may still be on their way then: the next step starts
+  // with the layers whose buckets are there (plan.overlap).
+  runtime::Task<Result<StepOutput>> run_step(StepInput input);
+  // Other logical shards from batch `first` on; `owners` as in the plan. After drain().
+  Status reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end);
+  const std::vector<collective::LeafRun>& owners() const;
+  int shards_at_once() const;  // that run together here
+  // By parameter, f32 vectors: added to the sum of gradients of the next step. The same on all workers.
+  Status add_to_next(const std::map<std::string, Tensor>& kept);
+  // Everything under way has arrived and is applied. Call it before the weights are looked at.
+  runtime::Task<Status> drain();
+  // Over samples shared among the ranks, after drain(); the same numbers everywhere. `step` names the
+  // messages.
+  runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step, Part part);
+
+  // Leased replicas (replica_unit.cc). `source` is asked for units ahead; after next_unit() and, where it has
+  // a unit, run_unit(), call release().
+  void start_feed(LeaseSource source);
+  runtime::Task<Result<LeasedBatch>> next_unit();
+  // One step of this worker alone, by the rule: input.step is its clock. The batch is what next_unit() gave.
+  runtime::Task<Result<StepOutput>> run_unit(StepInput input, std::span<const prepare::BatchTensors> batch);
+  void release();
+  agree::Agreement& rule();
+  // The rule's model, on every live worker at the same time.
+  runtime::Task<Status> settle();
+  // How far this replica is from that model, as a share of its length.
+  runtime::Task<double> drift();
+  std::int64_t num_eval_batches(Part part) const;
+  // Sums of loss and right ones per batch of that model.
+  runtime::Task<Status> score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);
+  Result<io::NamedTensors> agreed() const;  // as parameters()
+  std::span<const Tensor> weights() const;
+
+  // Whoever wrote into parameters() or state() says so; before the next step.
+  Status publish();
+  // What the model is: parameters, frozen ones, running statistics; and with the optimiser's state. In name
+  // order. Views of the live memory, which on a GPU is its copy on the host as of this call. Fails where the
+  // GPU does.
+  Result<io::NamedTensors> parameters() const;
+  Result<io::NamedTensors> state() const;
+
+  const job::SampleOrder& order() const;
+  // Spans of later steps go there; null: nowhere.
+  void trace_to(std::vector<StepSpan>* spans);
+  // On a GPU, where steps follow each other without the host; else null.
+  exec::DeviceQueue* gpu_queue() const;
+  // Of this rank's shards; empty unless train.trace_steps is set.
+  std::vector<exec::Profile> profiles() const;
+
+ private:
+  struct Parts;
+  explicit Replica(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,20 @@
+// trace.json: what the first steps of a start did, on every rank, for chrome://tracing or Perfetto.
+//
+// A process per rank. Rows: one per logical shard (its runs, and inside the last one its nodes), one per
+// bucket (exchange and update), the wait for data in row 0.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/comm/group.h"
+#include "trireme/engine/replica.h"
+
+namespace trireme::engine {
+
+// Collective. Every rank's spans and profiles; rank 0 gets the whole trace as text, the others nothing.
+runtime::Task<Result<std::string>> gather_trace(runtime::Runtime& rt, comm::Group& group,
+                                                const std::vector<StepSpan>& spans,
+                                                const std::vector<exec::Profile>& shards);
+
+}  // namespace trireme::engine

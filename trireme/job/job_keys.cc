@@ -1,0 +1,164 @@
+// The table of job keys: one row each, in the order of the written file.
+#include "trireme/job/job.h"
+
+namespace trireme::job {
+namespace {
+
+using Int = std::int64_t;
+using Text = std::string;
+using MaybeNumber = std::optional<double>;
+using MaybeBool = std::optional<bool>;
+using MaybeInt = std::optional<std::int64_t>;
+using MaybeText = std::optional<std::string>;
+using Numbers = std::vector<double>;
+using Texts = std::vector<std::string>;
+
+// clang-format off
+#define TR_KEY(path, type, member, decides, doc) \
+  JobKey{path, doc, JobKey::Field{static_cast<type* (*)(Job&)>([](Job& j) -> type* { return &j.member; })}, decides}
+// `old`: what the key was called before; files that use it still work.
+#define TR_RENAMED_KEY(path, old, type, member, decides, doc) \
+  JobKey{path, doc, JobKey::Field{static_cast<type* (*)(Job&)>([](Job& j) -> type* { return &j.member; })}, decides, old}
+
+const JobKey kKeys[] = {
+    TR_KEY("name", Text, name, false, "Name of the job. Run folders are runs/<name>-<n>."),
+
+    TR_KEY("model.name", Text, model.name, true, "Model of the zoo (trireme inspect models)."),
+    TR_KEY("model.task", Text, model.task, true, "auto: as the model and the data suggest; classify; reconstruct: each sample is its own target."),
+    TR_KEY("model.options", Json, model.options, true, "Options that scale a model of the zoo (trireme inspect models --json)."),
+    TR_KEY("model.layers", Json, model.layers, true, "The model as a list of layers, instead of model.name (docs/how_to_own_model.md)."),
+    TR_KEY("model.init_from", Text, model.init_from, true, "Initial weights: a run folder, a checkpoint or a .safetensors file."),
+    TR_KEY("model.cut_at", Text, model.cut_at, true, "With init_from: this layer and all later ones are initialized anew."),
+    TR_KEY("model.freeze", Texts, model.freeze, true, "Layers that are not trained: those with these names and those below them."),
+
+    TR_KEY("data.kind", Text, data.kind, true, "Kind of data: digits (built in), idx, cifar, npy, csv, images, text, synthetic."),
+    TR_KEY("data.path", Text, data.path, true, "File or folder of the samples, for kinds that read some."),
+    TR_KEY("data.seed", Int, data.seed, true, "Seed of generated samples, and of the choice of held-out samples."),
+    TR_KEY("data.limit_train", Int, data.limit_train, true, "Use only the first training samples; 0: all."),
+    TR_KEY("data.limit_test", Int, data.limit_test, true, "Use only the first test samples; 0: all."),
+    TR_KEY("data.test", double, data.test, true, "Fraction of the samples held out for testing, where the source has no test part."),
+    TR_KEY("data.validation", double, data.validation, true, "Fraction of the training samples held out for validation. With it, epochs are evaluated on validation samples and only the final model on the test samples."),
+    TR_KEY("data.partition", Text, data.partition, true, "random: every logical shard sees all samples; by-class: each shard keeps its own samples, split by class."),
+    TR_KEY("data.prefetch", Int, data.prefetch, false, "Number of batches prepared ahead of their use."),
+    TR_KEY("data.shape", Text, data.shape, true, "images, synthetic: shape of a sample, such as 3x64x64."),
+    TR_KEY("data.label", Text, data.label, true, "csv: label column, by name or number (empty: the last one); cifar: fine or coarse."),
+    TR_KEY("data.header", Text, data.header, true, "csv: whether the first line is a header: yes, no, or auto (a header if the line cannot be a sample)."),
+    TR_KEY("data.separator", Text, data.separator, true, "csv: the character between fields, or tab."),
+    TR_KEY("data.pixels", MaybeText, data.pixels, true, "npy: bytes: integers from 0 to 255 of any type are image bytes and are normalized as such; floats: values are used as they are. Default: chosen by the data when training starts, otherwise floats."),
+    TR_KEY("data.tokens", Text, data.tokens, true, "text: tokens are chars or bytes."),
+    TR_KEY("data.context", Int, data.context, true, "text: tokens per sample."),
+    TR_KEY("data.stride", Int, data.stride, true, "text: tokens between the starts of two training samples; 0: as many as context."),
+    TR_KEY("data.classes", Int, data.classes, true, "synthetic: number of classes."),
+    TR_KEY("data.num_train", Int, data.num_train, true, "synthetic: number of training samples."),
+    TR_KEY("data.num_test", Int, data.num_test, true, "synthetic: number of test samples."),
+    TR_KEY("data.augment.shift", Int, data.augment.shift, true, "Shift training images by up to this many pixels."),
+    TR_KEY("data.augment.crop", double, data.augment.crop, true, "Random crop: below 1, a window of at least this fraction of each side is scaled to the whole image."),
+    TR_KEY("data.augment.flip", bool, data.augment.flip, true, "Random horizontal flip: mirror every other training image left to right."),
+
+    TR_KEY("train.epochs", Int, train.epochs, true, "Number of epochs: passes over the training samples."),
+    TR_KEY("train.steps", Int, train.steps, true, "Stop after this many steps; 0: after train.epochs."),
+    TR_KEY("train.batch", Int, train.batch, true, "Batch size: samples per step, over all workers."),
+    TR_KEY("train.seed", Int, train.seed, true, "Seed of initial weights, sample order, augmentation and dropout."),
+    TR_KEY("train.logical_shards", Int, train.logical_shards, true, "Number of equal parts of a batch. It fixes the bits of the result for any number of workers. 0: as many as workers."),
+    TR_KEY("train.shard_threads", Int, train.shard_threads, true, "Kernel threads per logical shard. 0: 1 where logical_shards is set, otherwise all cores of the worker."),
+    TR_KEY("train.checkpoint_steps", Int, train.checkpoint_steps, false, "Steps between checkpoints; 0: at the end of every epoch."),
+    TR_KEY("train.checkpoint_minutes", double, train.checkpoint_minutes, false, "Minutes between checkpoints, in addition to train.checkpoint_steps; 0: by steps alone."),
+    TR_KEY("train.keep_best", bool, train.keep_best, false, "Keep the checkpoint of the best evaluation, on the validation samples or else the test samples. eval --best and predict --best use it."),
+    TR_KEY("train.eval_steps", Int, train.eval_steps, true, "Steps between evaluations; 0: at the end of every epoch."),
+    TR_KEY("train.trace_steps", Int, train.trace_steps, false, "Trace the first steps of this start to trace.json (chrome://tracing, Perfetto); 0: no trace."),
+    TR_KEY("train.events", bool, train.events, false, "Write TensorBoard event files."),
+    TR_KEY("train.target_accuracy", double, train.target_accuracy, true, "Stop when an evaluation reaches this accuracy, such as 0.99; 0: never."),
+    TR_KEY("train.patience", MaybeInt, train.patience, true, "Early stopping: stop after this many evaluations in a row without a better one. Default: never."),
+    TR_KEY("train.nan", Text, train.nan, true, "What to do when the loss or a gradient is NaN or infinite: stop, or skip the step."),
+    TR_KEY("train.device", Text, train.device, true, "cpu, cuda (an NVIDIA GPU), or auto: cuda where there is one."),
+    TR_KEY("train.precision", Text, train.precision, true, "Precision of matmuls and convolutions: f32, tf32 (GPU only: inputs rounded to 10 bits), bf16, or f16 (with loss scaling). Weights and sums stay f32."),
+    TR_KEY("train.memory_limit", Text, train.memory_limit, false, "Memory limit per worker (on a GPU: of that GPU), such as 8GiB. Cheap activations are recomputed until the job fits; a limit that cannot be met is an error. Empty: no limit."),
+
+    TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw or lars (trireme inspect optimizers)."),
+    TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate. Default: 0.1 for sgd, momentum, nesterov and lars, 0.01 for adagrad and rmsprop, 0.001 for adam and adamw."),
+    TR_KEY("train.optimizer.momentum", MaybeNumber, train.optimizer.momentum, true, "momentum, nesterov, rmsprop, lars: momentum coefficient, in PyTorch's form: v = mu v + g; w -= lr v. Default: 0.9 for momentum, nesterov and lars, but 0 for momentum and nesterov under agreements that apply old updates (ssp, downpour, staleness-aware, soft, decentralized; several workers)."),
+    TR_KEY("train.optimizer.dampening", MaybeNumber, train.optimizer.dampening, true, "momentum: the velocity gets 1 - dampening times the gradient."),
+    TR_KEY("train.optimizer.beta1", MaybeNumber, train.optimizer.beta1, true, "adam, adamw: decay rate of the first moment."),
+    TR_KEY("train.optimizer.beta2", MaybeNumber, train.optimizer.beta2, true, "adam, adamw: decay rate of the second moment."),
+    TR_KEY("train.optimizer.eps", MaybeNumber, train.optimizer.eps, true, "adagrad, rmsprop, adam, adamw, lars: constant added to the denominator."),
+    TR_KEY("train.optimizer.alpha", MaybeNumber, train.optimizer.alpha, true, "rmsprop: decay rate of the averages."),
+    TR_KEY("train.optimizer.trust", MaybeNumber, train.optimizer.trust, true, "lars: trust coefficient: the learning rate of a tensor whose gradient is as long as itself."),
+    TR_KEY("train.optimizer.lr_decay", MaybeNumber, train.optimizer.lr_decay, true, "adagrad: learning rate decay: lr / (1 + (t - 1) lr_decay)."),
+    TR_KEY("train.optimizer.initial_sum", MaybeNumber, train.optimizer.initial_sum, true, "adagrad: initial value of the sums of squares."),
+    TR_KEY("train.optimizer.weight_decay", MaybeNumber, train.optimizer.weight_decay, true, "L2 penalty added to the gradient. adamw: decoupled weight decay, 0.01 by default."),
+    TR_KEY("train.optimizer.nesterov", MaybeBool, train.optimizer.nesterov, true, "momentum: use Nesterov momentum."),
+    TR_KEY("train.optimizer.rate_inside", MaybeBool, train.optimizer.rate_inside, true, "momentum, rmsprop: multiply by the learning rate inside the velocity: v = mu v + lr g; w -= v."),
+    TR_KEY("train.optimizer.eps_inside", MaybeBool, train.optimizer.eps_inside, true, "adagrad, rmsprop: sqrt(s + eps) instead of sqrt(s) + eps."),
+    TR_KEY("train.optimizer.eps_hat", MaybeBool, train.optimizer.eps_hat, true, "adam, adamw: add eps before the bias correction of the root, as at the end of section 2 of the paper."),
+    TR_KEY("train.optimizer.amsgrad", MaybeBool, train.optimizer.amsgrad, true, "adam, adamw: AMSGrad: divide by the largest second moment so far."),
+    TR_KEY("train.optimizer.centered", MaybeBool, train.optimizer.centered, true, "rmsprop: divide by the standard deviation."),
+    TR_KEY("train.optimizer.bias_correction", MaybeBool, train.optimizer.bias_correction, true, "adam, adamw: divide the moments by 1 - beta^t."),
+    TR_KEY("train.optimizer.decay_by_lr", MaybeBool, train.optimizer.decay_by_lr, true, "adamw: multiply weight_decay by the learning rate; false: weight_decay alone."),
+    TR_KEY("train.optimizer.no_decay", Texts, train.optimizer.no_decay, true, "Parameters without weight decay, by the last part of their names; []: all decay."),
+    TR_KEY("train.optimizer.clip_norm", double, train.optimizer.clip_norm, true, "Gradient clipping: gradients are scaled down to this norm, taken over all parameters; 0: no clipping."),
+    TR_KEY("train.optimizer.correct_momentum", bool, train.optimizer.correct_momentum, true, "Rescale velocities when the learning rate changes (for rate_inside)."),
+    TR_KEY("train.optimizer.fixed_after", MaybeInt, train.optimizer.fixed_after, true, "adam, adamw: number of updates after which second moments are frozen; with a codec, those of the encoded tensors. 0: never."),
+    TR_KEY("train.optimizer.schedule", Text, train.optimizer.schedule, true, "Learning rate schedule over the run: constant, step, cosine, polynomial, exponential or one-cycle (trireme inspect schedules)."),
+    TR_KEY("train.optimizer.warmup", double, train.optimizer.warmup, true, "Learning rate warm-up: fraction of the run over which the learning rate grows to its peak."),
+    TR_KEY("train.optimizer.warmup_start", double, train.optimizer.warmup_start, true, "Learning rate at the start of the warm-up, as a fraction of the peak."),
+    TR_KEY("train.optimizer.final_share", double, train.optimizer.final_share, true, "cosine, polynomial: learning rate at the end, as a fraction of the peak."),
+    TR_KEY("train.optimizer.factor", double, train.optimizer.factor, true, "step: factor of the learning rate at every milestone; exponential: factor over the whole run."),
+    TR_KEY("train.optimizer.power", double, train.optimizer.power, true, "polynomial: exponent of (1 - progress)^power."),
+    TR_KEY("train.optimizer.start_divisor", double, train.optimizer.start_divisor, true, "one-cycle: the learning rate starts at the peak divided by this."),
+    TR_KEY("train.optimizer.milestones", Numbers, train.optimizer.milestones, true, "step: fractions of the run at which the learning rate falls, such as [0.5, 0.75]."),
+    TR_KEY("train.optimizer.reference_batch", Int, train.optimizer.reference_batch, true, "Linear scaling: lr is meant for this batch size and grows in proportion to train.batch; 0: no scaling."),
+    TR_KEY("train.optimizer.max_batch_multiplier", Int, train.optimizer.max_batch_multiplier, true, "Above 1: the batch grows instead of the learning rate falling, up to this many times train.batch."),
+
+    TR_KEY("parallel.workers", Int, parallel.workers, false, "Number of workers."),
+    TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers. -1: one for agreements that use them, otherwise none."),
+    TR_KEY("parallel.colocate", Text, parallel.colocate, false, "Whether servers share the processes of workers: yes, no, or auto (yes where parallel.servers is not set)."),
+    TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model: bsp (synchronous) or another of `trireme inspect agreements`, which lists the keys of each."),
+    TR_KEY("parallel.period", MaybeInt, parallel.period, true, "Local steps of a worker between exchanges (default 10); 0: adapted during the run."),
+    TR_KEY("parallel.elasticity", MaybeNumber, parallel.elasticity, true, "Elastic coefficient (alpha of EASGD): fraction of the distance to the center by which a worker moves. Default, or 0: 0.9 / workers."),
+    TR_KEY("parallel.staleness", MaybeInt, parallel.staleness, true, "Staleness bound: number of clocks that the fastest worker may be ahead of the slowest (default 3); 0: synchronous. decentralized: steps of a worker without an update from a peer (default 8), or clocks ahead of it where data.partition gives workers their own samples."),
+    TR_KEY("parallel.fetch_steps", MaybeInt, parallel.fetch_steps, true, "Local steps between pulls of the servers' weights, n_fetch (default 1)."),
+    TR_KEY("parallel.push_steps", MaybeInt, parallel.push_steps, true, "Local steps whose updates are pushed as one, n_push (default 1)."),
+    TR_KEY("parallel.in_flight", MaybeInt, parallel.in_flight, true, "Number of updates of a worker that may be in flight at once (default 1)."),
+    TR_KEY("parallel.warm_start_steps", MaybeInt, parallel.warm_start_steps, true, "Steps that the first worker makes alone before the others join (default 0)."),
+    TR_KEY("parallel.local_replicas", MaybeInt, parallel.local_replicas, true, "Replicas per worker that train one set of weights without locks (default 1)."),
+    TR_KEY("parallel.gather", MaybeInt, parallel.gather, true, "Number of pushes that the servers combine into one update. Default, or 0: half of the workers."),
+    TR_KEY("parallel.fraction", MaybeNumber, parallel.fraction, true, "Fraction of the workers that completes a step (default 0.75)."),
+    TR_KEY("parallel.outer", MaybeText, parallel.outer, true, "Outer optimizer, applied to the mean of the workers: average (take the mean), sgd, nesterov."),
+    TR_KEY("parallel.outer_lr", MaybeNumber, parallel.outer_lr, true, "Learning rate of the outer optimizer (default 1)."),
+    TR_KEY("parallel.outer_momentum", MaybeNumber, parallel.outer_momentum, true, "Momentum of the outer optimizer (default 0)."),
+    TR_RENAMED_KEY("parallel.neighbors", "parallel.neighbours", MaybeText, parallel.neighbours, true, "gossip: with whom a worker mixes: random (one at a time), ring, push-sum. Formerly parallel.neighbours, which still works."),
+    TR_KEY("parallel.proximity", MaybeNumber, parallel.proximity, true, "Weight of the proximal term in a worker's loss: the squared distance to the agreed model (default 0)."),
+    TR_KEY("parallel.locked", MaybeBool, parallel.locked, true, "Workers update the shared weights one at a time (default false)."),
+    TR_KEY("parallel.codec", Text, parallel.codec, true, "Gradient compression: none, one of `trireme inspect codecs`, or auto: the cheapest by the cost model within codec_tolerance."),
+    TR_KEY("parallel.codec_tolerance", Text, parallel.codec_tolerance, true, "Which codecs codec = auto may choose: exact (lossless), rounding (also shorter floats), feedback (also codecs with error feedback)."),
+    TR_KEY("parallel.codec_fraction", MaybeNumber, parallel.codec_fraction, true, "topk, randomk: fraction of the values that is sent (default 0.01; randomk 0.1); threshold: the target of an adaptive tau."),
+    TR_KEY("parallel.codec_tau", MaybeNumber, parallel.codec_tau, true, "threshold: values of at least this magnitude are sent. Default, or 0: adaptive."),
+    TR_KEY("parallel.codec_bits", MaybeInt, parallel.codec_bits, true, "qsgd: bits per value: 2, 4 (default) or 8."),
+    TR_KEY("parallel.codec_clip", MaybeNumber, parallel.codec_clip, true, "terngrad: clip values beyond this many standard deviations (default 2.5); 0: no clipping."),
+    TR_KEY("parallel.codec_rank", MaybeInt, parallel.codec_rank, true, "powersgd: rank of the approximation (default 2)."),
+    TR_KEY("parallel.codec_feedback", MaybeBool, parallel.codec_feedback, true, "Error feedback: what was not sent is added to the next gradient. Default: true for codecs that need it."),
+    TR_KEY("parallel.codec_momentum", MaybeNumber, parallel.codec_momentum, true, "Momentum correction: encode the velocity instead of the gradient, with this coefficient; 0 turns it off. Default: the optimizer's own coefficient for 1bit and randomk with momentum, and for codecs with error feedback under adam and adamw with fixed_after; otherwise off. In synchronous training the optimizer's own momentum stops when encoding starts."),
+    TR_KEY("parallel.codec_least", MaybeInt, parallel.codec_least, true, "Tensors with fewer values than this are sent uncompressed (default 1024)."),
+    TR_KEY("parallel.codec_dense_steps", MaybeInt, parallel.codec_dense_steps, true, "Number of first steps whose gradients are sent uncompressed (default 0; in synchronous training 50 for 1bit with momentum and for randomk, and fixed_after for codecs with error feedback under adam and adamw)."),
+    TR_KEY("parallel.codec_warmup_steps", MaybeInt, parallel.codec_warmup_steps, true, "Number of steps over which codec_fraction falls from a quarter to its value (default 0; in synchronous training 200 for randomk)."),
+    TR_KEY("parallel.codec_pull", MaybeBool, parallel.codec_pull, true, "Servers send compressed changes instead of whole weights (default false)."),
+    TR_KEY("parallel.reducer", Text, parallel.reducer, true, "How compressed gradients are summed: gather (every worker gets everything), split (each worker sums a part and encodes the sum), sparse (each sums a part and sends its nonzero values), doubling (pairs exchange sparse sums, in rounds), auto: the cheapest by the cost model."),
+    TR_KEY("parallel.transport", Text, parallel.transport, false, "shm (processes of one host), tcp, mpi (under mpirun), inproc (threads of one process), auto."),
+    TR_KEY("parallel.collective", Text, parallel.collective, true, "Allreduce algorithm: fixed-tree (the same bits for any number of workers), ring, or another of `trireme inspect collectives`."),
+    TR_KEY("parallel.bucket_bytes", Int, parallel.bucket_bytes, true, "Bucket size: bytes of gradients that are sent together; 0: chosen by the cost model."),
+    TR_KEY("parallel.overlap", Text, parallel.overlap, false, "Which computation hides communication: none; buckets: they are sent during the backward pass; full: also, the next step starts with the layers that are ready."),
+    TR_KEY("parallel.deadline_ms", Int, parallel.deadline_ms, false, "A rank that is silent for this many milliseconds is lost."),
+    TR_KEY("parallel.link", Text, parallel.link, false, "Network link between hosts, for plans and predictions: BANDWIDTH[,LATENCY[,OVERHEAD]], such as 1gbit,50us. Empty: as calibrated, or a default."),
+    TR_KEY("parallel.weights", Text, parallel.weights, false, "Where synchronous workers keep the weights: shared (one copy in the memory of the host, each worker updates its part), own (one copy each), auto (shared where possible)."),
+    TR_KEY("parallel.device_collectives", Text, parallel.device_collectives, false, "How synchronous workers sum gradients that are on GPUs: mapped (workers of one host read each other's GPU memory), nccl, staged (through host memory), auto: nccl where every worker has its own GPU and train.logical_shards is not set, otherwise mapped, otherwise staged."),
+    TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
+};
+#undef TR_KEY
+#undef TR_RENAMED_KEY
+// clang-format on
+
+}  // namespace
+
+std::span<const JobKey> job_keys() { return kKeys; }
+
+}  // namespace trireme::job

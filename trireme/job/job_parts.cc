@@ -1,0 +1,316 @@
+#include "trireme/job/job_parts.h"
+
+#include "trireme/agree/agree.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/fine_tune.h"
+
+namespace trireme::job {
+
+using model::ModelTask;
+
+data::DataSpec data_spec(const Job& job, std::string cache_dir) {
+  const Job::Data& d = job.data;
+  data::DataSpec spec;
+  spec.kind = d.kind;
+  spec.path = d.path;
+  spec.seed = static_cast<std::uint64_t>(d.seed);
+  spec.limit_train = d.limit_train;
+  spec.limit_test = d.limit_test;
+  spec.test = d.test;
+  spec.validation = d.validation;
+  spec.labels = task_of(job) != ModelTask::kReconstruct;
+  spec.augment.shift = static_cast<int>(d.augment.shift);
+  spec.augment.crop = d.augment.crop;
+  spec.augment.flip = d.augment.flip;
+  spec.shape = d.shape;
+  spec.label = d.label;
+  spec.header = d.header;
+  spec.separator = d.separator;
+  spec.pixels = d.pixels.value_or("");
+  spec.tokens = d.tokens;
+  spec.context = d.context;
+  spec.stride = d.stride;
+  spec.classes = d.classes;
+  spec.num_train = d.num_train;
+  spec.num_test = d.num_test;
+  spec.cache_dir = std::move(cache_dir);
+  return spec;
+}
+
+Result<model::Options> model_options(const Job& job) {
+  model::Options options;
+  for (const auto& [name, value] : job.model.options.items()) {
+    if (!value.is_number())
+      return error(Code::kInvalid, "[job] model.options: '{}' is {}, expected a number", name, value.dump());
+    options.items.emplace_back(name, value.get<double>());
+  }
+  return options;
+}
+
+ModelTask task_of(const Job& job) {
+  if (job.model.task == "reconstruct") return ModelTask::kReconstruct;
+  if (job.data.kind == "text") return ModelTask::kLanguage;
+  if (job.model.task == "auto" && job.model.layers.empty())
+    if (const auto row = model::find_model(job.model.name); row.ok())
+      if (const ModelTask task = (*row)->input().task; task == ModelTask::kReconstruct) return task;
+  return ModelTask::kClassify;
+}
+
+Result<model::ModelInput> model_input(const Job& job, const data::Dataset& data) {
+  const ModelTask task = task_of(job);
+  if (task == ModelTask::kClassify && data.label_kind != data::Labels::kClass)
+    return error(Code::kInvalid,
+                 "[data] {}: a classifier needs labels and there are none; try model.task = \"reconstruct\"",
+                 data.source);
+  return model::ModelInput{data.sample_shape, data.num_classes, task};
+}
+
+Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInput& input,
+                                           std::int64_t shard_batch) {
+  model::GraphOptions options;
+  if (job.train.precision == "bf16") options.products = DType::kBF16;
+  if (job.train.precision == "f16") options.products = DType::kF16, options.scale_loss = true;
+  model::ModelGraphs graphs;
+  if (job.model.layers.empty()) {
+    TR_ASSIGN_OR_RETURN(const model::Options given, model_options(job));
+    TR_ASSIGN_OR_RETURN(graphs, model::build_model(job.model.name, input, shard_batch, given, options));
+  } else {
+    TR_ASSIGN_OR_RETURN(const model::ModelFn build, model::describe_model(job.model.layers, input));
+    TR_ASSIGN_OR_RETURN(graphs, model::build_graphs(build, input, shard_batch, options));
+  }
+  if (job.model.freeze.empty()) return graphs;
+  Result<model::ModelGraphs> frozen = model::freeze(std::move(graphs), job.model.freeze);
+  if (!frozen.ok()) return frozen.status().with_prefix("[job] model.freeze: ");
+  return frozen;
+}
+
+double peak_rate(const Job::Optimizer& o) {
+  if (o.lr) return *o.lr;
+  if (o.kind == "adam" || o.kind == "adamw") return 0.001;
+  return o.kind == "adagrad" || o.kind == "rmsprop" ? 0.01 : 0.1;
+}
+
+namespace {
+
+bool has_momentum(const Job::Optimizer& o) { return o.kind == "momentum" || o.kind == "nesterov"; }
+
+}  // namespace
+
+bool uses_old_updates(const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  const auto row = agree::find_agreement(p.agreement);
+  if (!row.ok() || p.workers == 1) return false;
+  if (p.agreement == "decentralized") return true;
+  if ((*row)->updates_here || (*row)->synchronous || (p.staleness && *p.staleness == 0)) return false;
+  return !(*row)->completes_with_fraction;  // late gradients are dropped
+}
+
+double momentum_of(const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  if (!has_momentum(o)) return 0;
+  return o.momentum.value_or(uses_old_updates(job) ? 0 : 0.9);
+}
+
+model::OptimizerSpec optimizer_spec(const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  model::OptimizerSpec spec{.kind = o.kind, .no_decay = o.no_decay};
+  const std::pair<const char*, const std::optional<double>*> numbers[] = {{"momentum", &o.momentum},
+                                                                          {"dampening", &o.dampening},
+                                                                          {"beta1", &o.beta1},
+                                                                          {"beta2", &o.beta2},
+                                                                          {"eps", &o.eps},
+                                                                          {"alpha", &o.alpha},
+                                                                          {"trust", &o.trust},
+                                                                          {"lr_decay", &o.lr_decay},
+                                                                          {"weight_decay", &o.weight_decay}};
+  for (const auto& [name, value] : numbers)
+    if (*value) spec.attrs.set(name, **value);
+  if (has_momentum(o) && !o.momentum && uses_old_updates(job)) spec.attrs.set("momentum", 0.0);
+  const std::pair<const char*, const std::optional<bool>*> switches[] = {
+      {"nesterov", &o.nesterov},
+      {"rate_inside", &o.rate_inside},
+      {"eps_inside", &o.eps_inside},
+      {"eps_hat", &o.eps_hat},
+      {"amsgrad", &o.amsgrad},
+      {"centered", &o.centered},
+      {"bias_correction", &o.bias_correction},
+      {"decay_by_lr", &o.decay_by_lr}};
+  for (const auto& [name, value] : switches)
+    if (*value) spec.attrs.set(name, **value);
+  spec.initial_sum = o.initial_sum.value_or(0);
+  spec.clip_norm = o.clip_norm;
+  spec.correct_momentum = o.correct_momentum;
+  const codec::Coding coding = coding_of(job);
+  spec.others_momentum = lends_momentum(job);
+  spec.fixed_after = o.fixed_after.value_or(0);
+  if (spec.others_momentum || spec.fixed_after > 0)
+    spec.coded_elems = job.parallel.codec == "none" ? 1 : coding.least_elems;
+  return spec;
+}
+
+model::Schedule schedule_of(const Job& job) {
+  const Job::Optimizer& o = job.train.optimizer;
+  model::Schedule s;
+  s.kind = o.schedule;
+  s.lr = peak_rate(o);
+  s.warmup = o.warmup;
+  s.warmup_start = o.warmup_start;
+  s.final_share = o.final_share;
+  s.factor = o.factor;
+  s.power = o.power;
+  s.start_divisor = o.start_divisor;
+  s.milestones = o.milestones;
+  s.batch = job.train.batch;
+  s.reference_batch = o.reference_batch;
+  s.max_batch_multiplier = o.max_batch_multiplier;
+  return s;
+}
+
+agree::RuleOptions rule_options(const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  agree::RuleOptions o;
+  o.period = p.period.value_or(o.period);
+  o.elasticity = p.elasticity.value_or(o.elasticity);
+  constexpr std::int64_t kPeerStaleness = 8;  // of decentralized: rarely reached by workers of one speed
+  o.staleness = p.staleness.value_or(p.agreement == "decentralized" ? kPeerStaleness : o.staleness);
+  o.own_samples = job.data.partition != "random";
+  o.fetch_steps = p.fetch_steps.value_or(o.fetch_steps);
+  o.push_steps = p.push_steps.value_or(o.push_steps);
+  o.in_flight = p.in_flight.value_or(o.in_flight);
+  o.warm_start_steps = p.warm_start_steps.value_or(o.warm_start_steps);
+  o.local_replicas = p.local_replicas.value_or(o.local_replicas);
+  o.gather = p.gather.value_or(o.gather);
+  o.fraction = p.fraction.value_or(o.fraction);
+  o.outer = p.outer.value_or(o.outer);
+  o.outer_lr = p.outer_lr.value_or(o.outer_lr);
+  o.outer_momentum = p.outer_momentum.value_or(o.outer_momentum);
+  o.neighbours = p.neighbours.value_or(o.neighbours);
+  o.proximity = p.proximity.value_or(o.proximity);
+  o.locked = p.locked.value_or(o.locked);
+  o.coding = coding_of(job);
+  if (p.codec == kPowerSgd) {
+    o.low_rank = p.codec_rank.value_or(2);
+    o.low_rank_feedback = p.codec_feedback.value_or(true);
+    o.coding.least_elems = p.codec_least.value_or(o.coding.least_elems);
+    o.coding.dense_steps = p.codec_dense_steps.value_or(0);
+  }
+  o.reducer = p.reducer == "auto" ? "gather" : p.reducer;
+  o.codec_pull = p.codec_pull.value_or(o.codec_pull);
+  return o;
+}
+
+std::vector<std::string> allowed_codecs(const Job& job) {
+  const auto rule = agree::find_agreement(job.parallel.agreement);
+  const bool lock_step = rule.ok() && (*rule)->pace == agree::Pace::kStep;
+  const std::string& tolerance = job.parallel.codec_tolerance;
+  std::vector<std::string> names{"none"};
+  if (can_send_factors(job).ok()) names.push_back("factors");
+  // With logical shards the weights depend on the job alone, not on the links and workers that a choice looks
+  // at.
+  if (tolerance == "exact" || job.train.logical_shards > 0) return names;
+  names.insert(names.end(), {"fp16", "bf16"});
+  if (tolerance == "rounding") return names;
+  // What servers send is kept, so what is right on average only has no place there.
+  if (!job.parallel.codec_pull.value_or(false)) names.push_back("qsgd");
+  names.insert(names.end(), {"1bit", "threshold", "topk"});
+  if (lock_step) names.push_back(kPowerSgd);
+  return names;
+}
+
+CodedStart coded_start(const Job& job) {
+  constexpr std::int64_t kDenseSteps = 50, kSparserSteps = 200;
+  constexpr double kMomentum = 0.9;  // the optimiser's, unless set
+  const Job::Parallel& p = job.parallel;
+  const Job::Optimizer& o = job.train.optimizer;
+  const auto row = codec::find_codec(p.codec);
+  CodedStart start;
+  if (row.ok() && (*row)->needs_feedback && p.codec_feedback.value_or(true) && p.agreement == "bsp") {
+    const bool random = p.codec == "randomk";
+    if (random) start.dense_steps = kDenseSteps, start.warmup_steps = kSparserSteps;
+    if ((p.codec == "1bit" || random) && o.kind == "momentum" && !o.nesterov.value_or(false)) {
+      start.dense_steps = kDenseSteps;
+      // Decay is part of the optimiser's momentum, and would be lost.
+      if (o.weight_decay.value_or(0) == 0) start.momentum = o.momentum.value_or(kMomentum);
+    }
+    // 1-bit Adam, where it is asked for.
+    if ((o.kind == "adam" || o.kind == "adamw") && o.fixed_after.value_or(0) > 0) {
+      start.dense_steps = *o.fixed_after;
+      if (o.kind == "adamw" || o.weight_decay.value_or(0) == 0) start.momentum = o.beta1.value_or(kMomentum);
+    }
+  }
+  start.dense_steps = p.codec_dense_steps.value_or(start.dense_steps);
+  start.warmup_steps = p.codec_warmup_steps.value_or(start.warmup_steps);
+  start.momentum = p.codec_momentum.value_or(start.momentum);
+  return start;
+}
+
+codec::Coding coding_of(const Job& job) {
+  const Job::Parallel& p = job.parallel;
+  codec::Coding c;
+  const auto row = codec::find_codec(p.codec);
+  if (!row.ok()) return c;  // none, or no codec of values
+  c.row = *row;
+  // A value waits 1 / fraction steps for its turn, however large it is: at 1 % most jobs diverge.
+  constexpr double kRandomFraction = 0.1;
+  c.options.fraction = p.codec_fraction.value_or(p.codec == "randomk" ? kRandomFraction : c.options.fraction);
+  c.options.tau = p.codec_tau.value_or(c.options.tau);
+  c.options.bits = static_cast<int>(p.codec_bits.value_or(c.options.bits));
+  c.options.clip_sigmas = p.codec_clip.value_or(c.options.clip_sigmas);
+  c.feedback = p.codec_feedback.value_or(c.row->needs_feedback);
+  c.least_elems = p.codec_least.value_or(c.least_elems);
+  const CodedStart start = coded_start(job);
+  c.dense_steps = start.dense_steps;
+  c.warmup_steps = start.warmup_steps;
+  c.momentum = start.momentum;
+  return c;
+}
+
+bool lends_momentum(const Job& job) {
+  return coding_of(job).momentum > 0 && job.train.optimizer.kind != "sgd";
+}
+
+bool waits_for_all(const Job& job) {
+  return job.train.optimizer.clip_norm > 0 || job.train.nan == "skip" || job.train.precision == "f16";
+}
+
+Status can_share_weights(const Job& job, const std::string& transport, int world) {
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  TR_ASSIGN_OR_RETURN(const model::OptimizerRow* optimizer, model::find_optimizer(job.train.optimizer.kind));
+  const auto no = [](const std::string& why) {
+    return error(Code::kInvalid, "[job] parallel.weights = \"shared\": {}; use auto", why);
+  };
+  if (rule->pace != agree::Pace::kStep || !rule->updates_here)
+    return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
+  if (world < 2) return no("one worker has nobody to share with");
+  if (job.parallel.codec != "none") return no("every worker decodes whole gradients (parallel.codec)");
+  if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
+  if (optimizer->whole_tensors)
+    return no(fmt::format("'{}' looks at whole tensors, not at parts of them", optimizer->name));
+  return {};
+}
+
+Status can_send_factors(const Job& job) {
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  const auto no = [](const std::string& why) {
+    return error(Code::kInvalid, "[job] parallel.codec = \"factors\": {}", why);
+  };
+  if (rule->updates_here && rule->pace != agree::Pace::kStep)
+    return no(
+        fmt::format("they are of a gradient, and agreement '{}' sends none ({}); use parallel.agreement = "
+                    "\"bsp\" or a rule whose servers run the optimizer, such as bsp-server",
+                    rule->name, rule->shares_weights ? "it shares weights" : "what travels are weights"));
+  const Job::Parallel& p = job.parallel;
+  if (p.push_steps.value_or(1) > 1 || p.fetch_steps.value_or(1) > 1 || p.in_flight.value_or(1) > 1 ||
+      p.local_replicas.value_or(1) > 1)
+    return no(
+        "the worker's own steps and sums over steps need the gradient itself; use parallel.push_steps = 1, "
+        "fetch_steps = 1, in_flight = 1 and local_replicas = 1");
+  if (job.train.optimizer.max_batch_multiplier > 1)
+    return no("factors of several batches cannot be added up; use train.optimizer.max_batch_multiplier = 1");
+  if (job.train.precision != "f32")
+    return no(
+        fmt::format("matmuls in {} round their results; use train.precision = \"f32\"", job.train.precision));
+  return {};
+}
+
+}  // namespace trireme::job

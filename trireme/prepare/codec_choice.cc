@@ -1,0 +1,241 @@
+#include "trireme/prepare/codec_choice.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "trireme/agree/agree.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/make_plan.h"
+
+namespace trireme::prepare {
+namespace {
+
+// What factors cost beyond what backward would have computed: products of all shards instead of the own ones,
+// and their sum in a pass of its own.
+struct ProductCost {
+  cost::OpCost products, sum;
+};
+ProductCost product_cost(const plan::Plan& plan, const plan::Bucket& bucket) {
+  if (bucket.codec != plan::kFactors || servers_multiply(plan)) return {};
+  std::int32_t own = 1;
+  for (const auto& run : plan.owners) own = std::max(own, run.count);
+  const auto elems = static_cast<double>(bucket.num_elems), shards = static_cast<double>(plan.logical_shards);
+  const double bytes = sizeof(float) * elems;
+  const cost::OpCost products{.flops = 2.0 * static_cast<double>(plan.shard_batch) * elems * (shards - own),
+                              .bytes = bytes * (shards - own)};
+  const cost::OpCost sum{.flops = elems * (shards - 1), .bytes = bytes * (shards + 1)};
+  return {products, sum};
+}
+
+double product_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const cost::Rates& rates) {
+  if (bucket.codec != plan::kFactors || servers_multiply(plan)) return 0;
+  const ProductCost cost = product_cost(plan, bucket);
+  return to_seconds(cost::compute_time(cost.products, rates.machine, plan.shard_threads) +
+                    cost::compute_time(cost.sum, rates.machine, plan.shard_threads));
+}
+
+// Of the strand that makes a gradient, where servers do.
+void leave_out_product(const plan::Plan& plan, const plan::Bucket& bucket, cost::OpCost& strand) {
+  const double elems = static_cast<double>(bucket.num_elems) / static_cast<double>(bucket.parameters.size());
+  strand.flops = std::max(0.0, strand.flops - 2.0 * static_cast<double>(plan.shard_batch) * elems);
+  strand.bytes = std::max(0.0, strand.bytes - 4 * elems);
+}
+
+// What a bucket adds to an exchange that happens anyway: without what an empty one takes.
+double added_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const cost::Rates& rates) {
+  plan::Bucket empty = bucket;
+  empty.num_elems = 1;
+  empty.factor_elems = std::min<std::int64_t>(1, bucket.factor_elems);
+  empty.message_bytes = std::min(4.0, bucket.message_bytes);
+  empty.code_bytes = 0;
+  return std::max(0.0, plan::bucket_seconds(plan, bucket, rates) - plan::bucket_seconds(plan, empty, rates)) +
+         product_seconds(plan, bucket, rates);
+}
+
+// Whether the codec of a bucket with one parameter takes it, and does not only carry it as it is.
+bool carries(const job::Job& job, const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters) {
+  if (job.parallel.codec == "none") return true;
+  if (job.parallel.codec == plan::kFactors) return bucket.codec == plan::kFactors;
+  const agree::RuleOptions options = job::rule_options(job);
+  if (options.low_rank > 0) return !matrices_of(bucket, parameters, options).empty();
+  return !packing_of(bucket, parameters, options.coding.least_elems).coded.empty();
+}
+
+Result<TensorPrice> price_of(const job::Job& job, const PrepareOptions& options, const plan::Plan& plan,
+                             plan::Bucket& bucket) {
+  const cost::Rates rates = rates_of(options);
+  TensorPrice price{job.parallel.codec, "", 0, 0};
+  TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
+  if (replicas.traffic.path != cost::Traffic::Path::kAllreduce) {
+    const plan::BucketTrade trade = plan::trade_of(plan, bucket, replicas);
+    price.bytes_sent = trade.bytes_out + trade.bytes_in;
+    price.seconds = trade.seconds;
+    return price;
+  }
+  if (bucket.message_bytes > 0) {
+    choose_reducer(job, plan, bucket, rates);
+    price.reducer = bucket.reducer;
+  }
+  price.bytes_sent = plan::bucket_bytes_sent(plan, bucket, rates);
+  price.seconds = added_seconds(plan, bucket, rates);
+  return price;
+}
+
+// Each parameter by what is cheapest for it. Empty: that is the same for all that a codec takes.
+TensorCodecs cheapest_each(const std::vector<TensorPrices>& tensors) {
+  TensorCodecs codecs;
+  std::string first;
+  bool alike = true;
+  for (const TensorPrices& t : tensors) {
+    const auto best = std::min_element(t.prices.begin(), t.prices.end(),
+                                       [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    if (t.prices.size() > 1) {
+      if (first.empty()) first = best->codec;
+      alike = alike && best->codec == first;
+    }
+    codecs[t.name] = best->codec;
+  }
+  return alike ? TensorCodecs() : codecs;
+}
+
+class Chooser {
+ public:
+  Chooser(const job::Job& asked, const PrepareOptions& options, const Prepared& prepared,
+          const ParameterCosts& costs)
+      : asked_(asked), options_(options), prepared_(prepared), costs_(costs), rates_(rates_of(options)) {}
+
+  // A plan for one codec, or for `codecs`; the best so far stays.
+  Status consider(const std::string& codec, const TensorCodecs& codecs) {
+    constexpr double kPays = 0.95, kPaysExchange = 0.8;  // of a dense step, and of its exchanges
+    job::Job job = asked_;
+    job.parallel.codec = codec;
+    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options_, prepared_, codecs));
+    plan::CodecChoice choice{codec, "", 0, 0};
+    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options_));
+    const bool sums = replicas.traffic.path == cost::Traffic::Path::kAllreduce;
+    for (const plan::Bucket& b : plan.buckets) {
+      choice.seconds += sums ? plan::bucket_seconds(plan, b, rates_) + product_seconds(plan, b, rates_)
+                             : plan::trade_of(plan, b, replicas).seconds;
+      if (codecs.empty() && b.message_bytes > 0) choice.reducer = plan.reducer;
+    }
+    const plan::StepCosts costs = step_costs(plan, costs_);
+    TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options_.world, options_.device != nullptr));
+    if (plan.overlap == plan::Overlap::kFull)
+      plan.exchange_order = plan::exchange_order(plan::step_shape(plan, costs, rates_));
+    TR_ASSIGN_OR_RETURN(const plan::Prediction prediction, predict_step(job, plan, costs, options_));
+    choice.step_seconds = prediction.step_seconds();
+    choices_.push_back(choice);
+    const bool first = best_.buckets.empty();
+    const bool pays = choice.step_seconds < kPays * choices_[0].step_seconds &&
+                      choice.seconds < kPaysExchange * choices_[0].seconds;
+    if (!first && (!pays || (best_.codec != "none" && choice.step_seconds >= least_))) return {};
+    best_ = std::move(plan);
+    best_.codec = codec;
+    least_ = choice.step_seconds;
+    return {};
+  }
+
+  plan::Plan take() {
+    best_.job_sha256 = job::job_sha256(asked_);
+    best_.choices = std::move(choices_);
+    return std::move(best_);
+  }
+
+ private:
+  const job::Job& asked_;
+  const PrepareOptions& options_;
+  const Prepared& prepared_;
+  const ParameterCosts& costs_;
+  const cost::Rates rates_;
+  plan::Plan best_;
+  std::vector<plan::CodecChoice> choices_;
+  double least_ = 0;
+};
+
+}  // namespace
+
+TensorCodecs codecs_of(const plan::Plan& plan) {
+  TensorCodecs codecs;
+  for (const plan::Bucket& b : plan.buckets)
+    for (const std::string& p : b.parameters) codecs[p] = b.codec;
+  return codecs;
+}
+
+Result<std::vector<TensorPrices>> price_tensors(const job::Job& asked, const PrepareOptions& options,
+                                                const Prepared& prepared,
+                                                const std::vector<std::string>& codecs) {
+  std::vector<TensorPrices> all;
+  std::map<std::string, std::size_t> places;
+  for (const model::Parameter& p : prepared.parameters) {
+    places[p.name] = all.size();
+    all.push_back({p.name, p.type.shape, {}});
+  }
+  for (const std::string& codec : codecs) {
+    job::Job job = asked;
+    job.parallel.codec = codec;
+    job.parallel.bucket_bytes = 1;
+    if (codec == plan::kFactors && !job::can_send_factors(job).ok()) continue;
+    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared));
+    for (plan::Bucket& bucket : plan.buckets) {
+      if (bucket.parameters.empty() || !carries(job, bucket, prepared.parameters)) continue;
+      TR_ASSIGN_OR_RETURN(TensorPrice price, price_of(job, options, plan, bucket));
+      all[places.at(bucket.parameters[0])].prices.push_back(std::move(price));
+    }
+  }
+  return all;
+}
+
+ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& costs) {
+  ParameterCosts out;
+  out.strands = costs.strands;
+  out.metrics_after = costs.final_after.back();
+  for (std::size_t i = 0; i < alone.buckets.size(); ++i)
+    for (const std::string& p : alone.buckets[i].parameters)
+      out.parameters[p] = {costs.needed_before[i], costs.final_after[i], costs.updates[i]};
+  return out;
+}
+
+plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs) {
+  plan::StepCosts out;
+  out.strands = costs.strands;
+  const bool elsewhere = servers_multiply(plan);
+  for (const plan::Bucket& bucket : plan.buckets) {
+    std::int32_t needed = std::numeric_limits<std::int32_t>::max(), final = -1;
+    const ProductCost product = product_cost(plan, bucket);
+    cost::OpCost update = product.products + product.sum;
+    for (const std::string& p : bucket.parameters) {
+      const ParameterCosts::One& one = costs.parameters.at(p);
+      needed = std::min(needed, one.needed_before);
+      final = std::max(final, one.final_after);
+      update += one.update;
+      if (elsewhere && bucket.codec == plan::kFactors && one.final_after >= 0)
+        leave_out_product(plan, bucket, out.strands[static_cast<std::size_t>(one.final_after)]);
+    }
+    out.needed_before.push_back(bucket.parameters.empty() ? 0 : needed);
+    out.final_after.push_back(bucket.metrics_offset >= 0 ? std::max(final, costs.metrics_after) : final);
+    out.updates.push_back(update);
+  }
+  return out;
+}
+
+Result<plan::Plan> cheapest_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
+                                 const ParameterCosts& costs) {
+  Chooser chooser(job, options, prepared, costs);
+  TR_RETURN_IF_ERROR(chooser.consider("none", {}));
+  if (options.world == 1) return chooser.take();  // nothing travels
+  const std::vector<std::string> codecs = job::allowed_codecs(job);
+  for (const std::string& codec : codecs) {
+    job::Job trial = job;
+    trial.parallel.codec = codec;
+    if (codec == "none" || (codec == plan::kFactors && !job::can_send_factors(trial).ok())) continue;
+    TR_RETURN_IF_ERROR(chooser.consider(codec, {}));
+  }
+  TR_ASSIGN_OR_RETURN(const std::vector<TensorPrices> tensors, price_tensors(job, options, prepared, codecs));
+  const TensorCodecs each = cheapest_each(tensors);
+  if (!each.empty()) TR_RETURN_IF_ERROR(chooser.consider(plan::kMixed, each));
+  return chooser.take();
+}
+
+}  // namespace trireme::prepare

@@ -1,0 +1,125 @@
+// A fresh plan: buckets and what they travel in, as the job says or as costs least.
+#include "trireme/prepare/make_plan.h"
+
+#include <algorithm>
+
+#include "trireme/agree/agree.h"
+#include "trireme/agree/traffic.h"
+#include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/kernel.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
+
+namespace trireme::prepare {
+
+// What the job asks for, as far as it can be done: where updates wait for all gradients, one worker has
+// nothing to hide, and other rules have steps of their own.
+Result<plan::Overlap> possible_overlap(const job::Job& job, int world, bool on_gpu, bool gpu_buckets) {
+  TR_ASSIGN_OR_RETURN(const plan::Overlap wanted, plan::find_overlap(job.parallel.overlap));
+  if (on_gpu)
+    return gpu_buckets && wanted != plan::Overlap::kNone ? plan::Overlap::kBuckets : plan::Overlap::kNone;
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  if (rule->pace != agree::Pace::kStep) return plan::Overlap::kBuckets;
+  const bool barrier = job::waits_for_all(job) || rule->needs_server;
+  return wanted == plan::Overlap::kFull && (world == 1 || barrier) ? plan::Overlap::kBuckets : wanted;
+}
+
+cost::Rates rates_of(const PrepareOptions& options) {
+  if (options.rates != nullptr) return *options.rates;
+  cost::Rates rates;
+  rates.machine = options.machine;
+  rates.comm = cost::CommModel(options.link, options.machine);
+  return rates;
+}
+
+Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan, const PrepareOptions& options) {
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  plan::Replicas replicas;
+  replicas.traffic = agree::traffic_of(*rule, job::rule_options(job), plan.workers());
+  for (const plan::Bucket& b : plan.buckets)  // a sum of encodings is waited for
+    if (b.message_bytes > 0 && replicas.traffic.path == cost::Traffic::Path::kAllreduce)
+      replicas.traffic.hidden = false;
+  const job::Roles roles = job::roles_of(job);
+  replicas.servers = roles.servers;
+  replicas.colocated = roles.world == roles.workers;
+  replicas.codes_pulls = job.parallel.codec_pull.value_or(false);
+  replicas.rates = rates_of(options);
+  return replicas;
+}
+
+Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
+                                      const PrepareOptions& options) {
+  TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
+  plan::Prediction prediction = plan::predict_replicas(plan, costs, replicas);
+  prediction.one_worker_seconds = plan::one_worker_seconds(plan, costs, replicas.rates);
+  return prediction;
+}
+
+namespace {
+
+std::int64_t bucket_bytes(const job::Job& job, const PrepareOptions& options, const plan::Plan& plan,
+                          const std::vector<plan::ParameterSize>& sizes) {
+  constexpr std::int64_t kAlone = 1 << 20;                // one worker: nothing travels, updates start early
+  constexpr std::int64_t kWhole = std::int64_t{1} << 40;  // on a GPU: all updates in one launch
+  constexpr std::int64_t kGpuLeast = 64 << 20;            // meetings and launches cost more than bytes there
+  constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
+  if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
+  if (options.device != nullptr && codes_on_gpu(job, job.parallel.reducer)) return kGpuLeast;
+  if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
+  if (options.world == 1) return options.device != nullptr ? kWhole : kAlone;
+  std::int64_t elems = 0;
+  for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
+  const auto seconds = [&](std::int64_t count) {
+    return plan::exchange_seconds(plan, count, job.parallel.collective, options.machine, options.link);
+  };
+  const double startup = seconds(1);
+  const double per_byte = (seconds(elems) - startup) / (4.0 * static_cast<double>(elems) + 1);
+  const std::int64_t best = plan::best_bucket_bytes(4 * elems, startup, per_byte);
+  return options.device != nullptr ? std::max(best, kGpuLeast) : best;
+}
+
+}  // namespace
+
+Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
+                              const TensorCodecs& codecs) {
+  plan::Plan plan;
+  plan.job_sha256 = job::job_sha256(job);
+  const bool shards_set = job.train.logical_shards > 0;
+  plan.logical_shards = static_cast<std::int32_t>(shards_set ? job.train.logical_shards : options.world);
+  plan.shard_batch = (job.train.batch + plan.logical_shards - 1) / plan.logical_shards;
+  const auto local_replicas = static_cast<int>(job.parallel.local_replicas.value_or(1));
+  plan.shard_threads = job.train.shard_threads > 0 ? static_cast<int>(job.train.shard_threads)
+                       : shards_set                ? 1
+                                                   : std::max(1, options.compute_threads / local_replicas);
+  plan.agreement = job.parallel.agreement;
+  std::vector<plan::ParameterSize> sizes, statistics;
+  for (const model::Parameter& p : prepared.parameters) sizes.push_back({p.name, p.type.shape.num_elems()});
+  for (const model::Statistic& s : prepared.statistics)
+    statistics.push_back({s.name, s.type.shape.num_elems()});
+  for (const auto* list : {&prepared.parameters, &prepared.frozen})
+    for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
+  plan.owners = plan::even_runs(plan.logical_shards, options.world);
+  if (job.parallel.codec == plan::kFactors || !codecs.empty()) {
+    TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
+                        job::build_job_model(job, prepared.input, plan.shard_batch));
+    TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, job::roles_of(job).servers, sizes));
+  }
+  for (plan::ParameterSize& p : sizes)
+    if (const auto own = codecs.find(p.name); !codecs.empty()) {
+      const std::string codec = own == codecs.end() ? "none" : own->second;
+      if (codec != plan::kFactors) p.u_elems = p.v_elems = 0;
+      if (codec != plan::kFactors && codec != "none") p.codec = codec;
+    }
+  plan.buckets =
+      plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
+  plan.kernel_library = options.device != nullptr
+                            ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))
+                            : kernel::cpu_kernel_library();
+  TR_RETURN_IF_ERROR(
+      code_buckets(job, prepared.parameters, rates_of(options), options.device != nullptr, plan));
+  return plan;
+}
+
+}  // namespace trireme::prepare

@@ -1,0 +1,28 @@
+// A fresh plan of a job: logical shards, owners, buckets and what they travel in. Nothing is compiled.
+#pragma once
+
+#include "trireme/cost/rates.h"
+#include "trireme/plan/replica_model.h"
+#include "trireme/prepare/codec_choice.h"
+#include "trireme/prepare/prepare.h"
+
+namespace trireme::prepare {
+
+// Overlap as the job asks for it, as far as it can be done: where updates wait for all gradients, one worker
+// has nothing to hide, and other rules have steps of their own. `gpu_buckets`: buckets can leave a GPU one by
+// one.
+Result<plan::Overlap> possible_overlap(const job::Job& job, int world, bool on_gpu, bool gpu_buckets = false);
+
+// What prices are made of.
+cost::Rates rates_of(const PrepareOptions& options);
+
+// Who trades with whom, at what rates.
+Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan, const PrepareOptions& options);
+Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
+                                      const PrepareOptions& options);
+
+// By parallel.codec, which is not "auto"; where `codecs` has any, every parameter by its own.
+Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
+                              const TensorCodecs& codecs = {});
+
+}  // namespace trireme::prepare

@@ -1,0 +1,273 @@
+#include "trireme/prepare/memory_estimate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "trireme/prepare/batch.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/prepare.h"
+
+namespace trireme::prepare {
+namespace {
+
+constexpr std::int64_t kLargestBatch = 1 << 24;  // nobody asks for more
+constexpr std::int64_t kPage = 2 << 20;          // of GPU memory
+
+std::int64_t bytes_of_type(const TensorType& type) { return static_cast<std::int64_t>(type.num_bytes()); }
+
+std::int64_t arena_of(const Compiled& compiled) { return compiled == nullptr ? 0 : compiled->arena_bytes(); }
+
+Status check(const job::Job& job, int threads) {
+  if (job.train.batch >= 1 && job.parallel.workers >= 1 && job.train.logical_shards >= 0 && threads >= 1)
+    return {};
+  return error(Code::kInvalid,
+               "[job] got batch {}, {} workers, {} logical shards, {} threads; expected at least one of each "
+               "(logical shards may be 0)",
+               job.train.batch, job.parallel.workers, job.train.logical_shards, threads);
+}
+
+std::int64_t num_shards(const job::Job& job) {
+  return job.train.logical_shards > 0 ? job.train.logical_shards : job.parallel.workers;
+}
+
+// What DeviceAhead has on a GPU of one batch.
+Result<std::int64_t> ahead_bytes(const model::ModelInput& input, std::int64_t samples) {
+  TR_ASSIGN_OR_RETURN(const BatchTensors b, allocate_batch(phantom_device(), input, samples));
+  return bytes_of_type(b.x.type()) + bytes_of_type(b.labels.type());
+}
+
+// Samples of one batch, with all that goes with them.
+Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t samples) {
+  TR_ASSIGN_OR_RETURN(const BatchTensors b, allocate_batch(phantom_device(), input, samples));
+  std::int64_t bytes = 0;
+  for (const Tensor* t : {&b.x, &b.labels, &b.weights, &b.sample_ids, &b.key, &b.step, &b.loss_scale})
+    bytes += bytes_of_type(t->type());
+  return bytes;
+}
+
+// Scratch of the first rank, which has as many shards as any, as if all buckets were under way at once, each
+// in a run of its own. How many really are is a matter of time.
+Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps) {
+  std::int64_t bytes = 0;
+  for (const plan::Bucket& bucket : plan.buckets) {
+    if (bucket.codec == plan::kFactors) continue;                // gathered in place
+    if (bucket.message_bytes > 0 && dense_steps == 0) continue;  // see codec_bytes
+    collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
+    TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
+                        collective::find_algorithm(collective::Kind::kAllreduce, bucket.collective));
+    if (algorithm->fixed_order) {
+      spec.leaf_runs = plan.owners;
+      spec.num_leaves = plan.logical_shards;
+    }
+    if (plan.workers() == 1 || !algorithm->applicable(spec).ok()) continue;
+    TR_ASSIGN_OR_RETURN(const collective::RankProgram program, algorithm->build(spec, 0));
+    const auto& scratch = program.scratch_elems;
+    bytes += 4 * std::accumulate(scratch.begin(), scratch.end(), std::int64_t{0});
+  }
+  return bytes;
+}
+
+// What encoders keep from step to step, and messages on their way out and in. Messages are counted as they
+// usually are; the rooms of sums in rounds are those of dense ones.
+std::int64_t codec_bytes(const job::Job& job, const plan::Plan& plan, std::int64_t shards) {
+  double bytes = 0;
+  for (const plan::Bucket& b : plan.buckets) {
+    if (b.message_bytes <= 0) continue;
+    const agree::RuleOptions options = bucket_options(job, plan, b);
+    const double dense = 4.0 * static_cast<double>(b.num_elems), own = static_cast<double>(shards),
+                 all = plan.logical_shards;
+    const bool keeps = options.low_rank > 0 ? options.low_rank_feedback : options.coding.feedback;
+    if (keeps) bytes += own * dense;
+    if (options.coding.momentum > 0) bytes += own * dense;
+    bytes += own * b.message_bytes;
+    if (options.reducer == "gather") bytes += all * b.message_bytes;
+    if (options.reducer == "split") bytes += 2 * b.message_bytes + own * (keeps ? 2 : 1) * dense / all;
+    if (options.reducer == "sparse")
+      bytes += b.message_bytes + own * dense / all + std::min(dense, all * b.message_bytes);
+    if (options.reducer == "two-sums") bytes += own * b.message_bytes;
+    for (int known = 1; options.reducer == "doubling" && known < plan.workers(); known *= 2) bytes += dense;
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+// The same of a resident model (comm/device_coder.h): messages are where they were made, or all shards' of
+// one bucket at a time; top-k has its chosen values beside them, and sums of subtrees of the fixed tree.
+std::int64_t gpu_codec_bytes(const job::Job& job, const plan::Plan& plan, std::int64_t shards) {
+  const auto all = static_cast<double>(plan.logical_shards), own = static_cast<double>(shards);
+  double kept = 0, messages = 0, largest = 0;
+  for (const plan::Bucket& b : plan.buckets) {
+    if (b.message_bytes <= 0) continue;
+    const agree::RuleOptions options = bucket_options(job, plan, b);
+    const double dense = 4.0 * static_cast<double>(b.num_elems);
+    kept += (options.coding.feedback ? own : 0) * dense + (options.coding.momentum > 0 ? own : 0) * dense;
+    messages += own * b.message_bytes;
+    largest = std::max(largest, b.message_bytes);
+    if (b.codec != "topk") continue;
+    kept += 2 * b.message_bytes;
+    for (std::int32_t subtree = 4; subtree <= plan.logical_shards; subtree *= 2) kept += dense;
+  }
+  const std::string& way = job.parallel.device_collectives;
+  if (way == "staged" || way == "nccl") messages = (all + own) * largest;
+  return static_cast<std::int64_t>(kept + messages);
+}
+
+std::int64_t bytes_of_variables(const auto& list) {
+  std::int64_t bytes = 0;
+  for (const auto& variable : list) bytes += bytes_of_type(variable.type);
+  return bytes;
+}
+
+// In the words of Replica: its variables, shards, feed, updates and evaluator.
+Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p, int threads) {
+  const plan::Plan& plan = p.plan;
+  const std::int64_t shards = plan.owners.front().count * job.parallel.local_replicas.value_or(1);
+  const std::int64_t parameters = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen);
+  const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
+  const exec::MemoryReport train = p.train->memory();
+  std::int64_t buckets = 0, updates = 0;
+  for (const plan::Bucket& b : plan.buckets)
+    if (b.codec != plan::kFactors) buckets += 4 * b.num_elems;
+  const std::int64_t per_shard = job.train.optimizer.max_batch_multiplier > 1 ? 2 : 1;  // and sums of batches
+  for (const Compiled& update : p.updates) updates += arena_of(update);
+  for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
+  TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
+  const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
+  const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
+  TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
+                      exchange_bytes(plan, job::rule_options(job).coding.dense_steps));
+  return std::vector<MemoryPart>{
+      {"parameters", "weights, frozen ones too", parameters},
+      {"optimizer", "its state", states},
+      {"statistics", "running means and variances", statistics},
+      {"values", "activations and their gradients, places shared where lives allow",
+       shards * train.values_bytes},
+      {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
+      {"buckets", "gradients of parameters, of every shard", shards * per_shard * buckets + factors},
+      {"batches", "samples of the step and of those made ahead", shards * batch * (job.data.prefetch + 1)},
+      {"updates", "values of the optimizer's step", updates},
+      {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
+      {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
+      {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, plan, shards)},
+      {"checkpoint", "the copy that is written while training continues", parameters + states + statistics},
+  };
+}
+
+// In the words of Replica and DeviceRun. A model that is resident is there once; otherwise every execution
+// has copies of what it reads and writes.
+Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared& p) {
+  const std::int64_t shards = p.plan.owners.front().count * job.parallel.local_replicas.value_or(1);
+  const exec::MemoryReport train = p.train->memory(), eval = p.eval->memory();
+  std::int64_t model = 0, buckets = 0, updates = 0;
+  const std::int64_t codec = p.resident ? gpu_codec_bytes(job, p.plan, shards) : 0;
+  if (p.resident) {
+    model = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen) + bytes_of_variables(p.states) +
+            bytes_of_variables(p.statistics);
+    for (const plan::Bucket& b : p.plan.buckets) buckets += 4 * b.num_elems;
+    buckets *= shards;
+    // Gradients that are added on GPUs lie in whole pages, which other processes may map.
+    if (p.plan.logical_shards > 1 && job.parallel.device_collectives != "staged")
+      buckets = (buckets + kPage - 1) / kPage * kPage;
+    for (const Compiled& update : p.updates) updates += arena_of(update);
+    for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
+  } else {
+    model = shards * train.variables_bytes + eval.variables_bytes;
+    buckets = shards * train.bound_bytes;
+  }
+  TR_ASSIGN_OR_RETURN(const std::int64_t ahead, ahead_bytes(p.input, p.plan.shard_batch));
+  // Evaluations of a resident model work in the arena of its first shard where they fit (shared_arena.h).
+  const bool shared = p.resident && eval.arena_bytes() <= train.arena_bytes();
+  return std::vector<MemoryPart>{
+      {"model", "weights, optimizer state and running statistics that are on the GPU", model},
+      {"values", "activations and their gradients, places shared where lives allow",
+       shards * train.values_bytes},
+      {"workspaces", "of kernels, beyond the places of values", shards * train.workspace_bytes},
+      {"buckets", "gradients of parameters, of every shard", buckets},
+      {"batches", "samples of the step and of those sent ahead",
+       shards * (train.feeds_bytes + ahead * (job.data.prefetch + 1))},
+      {"updates", "values of the optimizer's step", updates},
+      {"codec", "what encoders keep back, and encoded messages", codec},
+      {"evaluation", "values and samples of evaluating",
+       (shared ? 0 : eval.arena_bytes()) + eval.feeds_bytes},
+  };
+}
+
+}  // namespace
+
+std::int64_t MemoryEstimate::total_bytes() const {
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                         [](std::int64_t sum, const MemoryPart& p) { return sum + p.bytes; });
+}
+
+std::int64_t MemoryEstimate::bytes_of(std::string_view part) const {
+  for (const MemoryPart& p : parts)
+    if (p.name == part) return p.bytes;
+  TR_CHECK(false, "no part '{}'", part);
+}
+
+Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads) {
+  TR_RETURN_IF_ERROR(check(job, threads));
+  PrepareOptions options;
+  options.world = static_cast<int>(job.parallel.workers);
+  options.compute_threads = threads;
+  TR_ASSIGN_OR_RETURN(const auto prepared, prepare(job, input, options));
+  return estimate_prepared(job, *prepared, threads);
+}
+
+Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads) {
+  const plan::Plan& plan = prepared.plan;
+  MemoryEstimate out{plan.shard_batch, plan.owners.front().count, plan.shard_threads, {}};
+  if (prepared.device != nullptr) {
+    TR_ASSIGN_OR_RETURN(out.parts, gpu_parts_of(job, prepared));
+  } else {
+    TR_ASSIGN_OR_RETURN(out.parts, parts_of(job, prepared, threads));
+  }
+  return out;
+}
+
+// The estimate is nearly linear in the batch, so guesses between a batch that fits and one that does not
+// close in within a few steps; halving now and then bounds their number where it is not.
+Result<std::int64_t> largest_batch(const job::Job& job, const model::ModelInput& input, int threads,
+                                   std::int64_t memory_bytes) {
+  TR_RETURN_IF_ERROR(check(job, threads));
+  const std::int64_t shards = num_shards(job);
+  job::Job trial = job;
+  const auto bytes_at = [&](std::int64_t per_shard) -> Result<std::int64_t> {
+    trial.train.batch = per_shard * shards;
+    TR_ASSIGN_OR_RETURN(const MemoryEstimate estimate, estimate_memory(trial, input, threads));
+    return estimate.total_bytes();
+  };
+  std::int64_t fits = 1, too_large = 0;
+  TR_ASSIGN_OR_RETURN(std::int64_t fits_bytes, bytes_at(1));
+  if (fits_bytes > memory_bytes) return 0;
+  std::int64_t too_large_bytes = 0;
+  std::int64_t guess = std::max<std::int64_t>(2, job.train.batch / shards);
+  for (int round = 0; too_large == 0 || too_large - fits > 1; ++round) {
+    TR_ASSIGN_OR_RETURN(const std::int64_t bytes, bytes_at(guess));
+    const std::int64_t before = fits, before_bytes = fits_bytes;
+    if (bytes <= memory_bytes) {
+      fits = guess, fits_bytes = bytes;
+      if (fits * shards >= kLargestBatch) break;
+    } else {
+      too_large = guess, too_large_bytes = bytes;
+    }
+    if (too_large == 0) {
+      const std::int64_t slope = std::max<std::int64_t>(1, (fits_bytes - before_bytes) / (fits - before));
+      // A little beyond the line, so that the next guess is likely too large.
+      guess = std::clamp(fits + (memory_bytes - fits_bytes) / slope + 2, fits + 1,
+                         std::max(fits + 1, kLargestBatch / shards));
+    } else if (round % 4 == 3) {
+      guess = fits + (too_large - fits) / 2;
+    } else {
+      const double at = static_cast<double>(memory_bytes - fits_bytes) /
+                        static_cast<double>(std::max<std::int64_t>(1, too_large_bytes - fits_bytes));
+      guess = fits + static_cast<std::int64_t>(at * static_cast<double>(too_large - fits));
+    }
+    if (too_large > 0) guess = std::clamp(guess, fits + 1, std::max(fits + 1, too_large - 1));
+  }
+  return fits * shards;
+}
+
+}  // namespace trireme::prepare

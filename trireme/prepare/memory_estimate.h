@@ -1,0 +1,61 @@
+// What a training worker holds in memory, part by part, before it starts. Nothing is computed or stored: the
+// graphs are compiled as for training and their places and sizes are added up.
+//
+// Counted is what lives in tensors and buffers of a device. Not counted: the samples themselves, the program,
+// what kernel libraries prepare for themselves (oneDNN's code and primitives) and messages that a transport
+// holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/json.h"
+#include "trireme/model/zoo.h"
+#include "trireme/job/job.h"
+
+namespace trireme::prepare {
+
+struct Prepared;  // prepare.h
+
+struct MemoryPart {
+  std::string_view name, doc;
+  std::int64_t bytes = 0;
+};
+
+struct MemoryEstimate {
+  std::int64_t shard_batch = 0;   // samples of a logical shard
+  std::int64_t shards = 0;        // of the worker with most of them
+  int shard_threads = 0;          // kernel threads of each
+  std::vector<MemoryPart> parts;  // every part, in a fixed order
+  std::int64_t total_bytes() const;
+  std::int64_t bytes_of(std::string_view part) const;  // invariant: there is such a part
+};
+
+// Of the job's busiest worker, which has `threads` compute threads.
+Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads);
+
+// Of a worker whose graphs are compiled: what it holds on its GPU where it has one, else on the host.
+Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads);
+
+// Before anything is allocated: kExhausted where the job needs more than its GPU has free, with what is
+// needed by part, the largest tensor and what to change. Fine where there is no GPU.
+Status check_gpu_memory(const job::Job& job, const Prepared& prepared);
+
+// train.memory_limit: cheap values of the training graph are computed again until the estimate is at most
+// that. `compile_again` takes the new graph into `prepared`. kExhausted where that is not enough.
+Status keep_below_limit(const job::Job& job, int threads, const Prepared& prepared,
+                        const std::function<Status(const graph::Graph&)>& compile_again);
+
+// {"predicted_bytes", "measured_bytes"}: the estimate, and the most that this worker's GPU memory came to so
+// far. None where there is no GPU.
+std::optional<Json> gpu_memory(const job::Job& job, const Prepared& prepared);
+
+// The largest train.batch whose estimate is at most `memory_bytes`; a multiple of the logical shards. 0: not
+// even one sample per shard fits.
+Result<std::int64_t> largest_batch(const job::Job& job, const model::ModelInput& input, int threads,
+                                   std::int64_t memory_bytes);
+
+}  // namespace trireme::prepare

@@ -1,0 +1,40 @@
+// The optimiser's step for a worker's own part of a bucket: workers of one host that share their weights
+// divide the work, and each changes only what is its own (comm::chunk_of).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/comm/group.h"
+#include "trireme/prepare/prepare.h"
+
+namespace trireme::prepare {
+
+// A part of one parameter.
+struct Slice {
+  const model::Parameter* parameter = nullptr;
+  std::int64_t in_bucket = 0;     // where it begins, in elements
+  std::int64_t in_parameter = 0;  // likewise
+  std::int64_t count = 0;
+  TensorType type() const { return {DType::kF32, {count}}; }
+};
+
+// Of the trained parameters of a bucket, what lies in `chunk`.
+Result<std::vector<Slice>> slices_of(const plan::Bucket& bucket,
+                                     const std::vector<model::Parameter>& parameters, comm::Chunk chunk);
+
+// The elements of a bucket that are parameters, alignment included; statistics and metrics follow.
+std::int64_t parameter_elems(const plan::Bucket& bucket);
+
+// As Prepared::updates, over vectors: "<parameter>" and its states are slices. Null: there is nothing to do.
+Result<Compiled> compile_own_update(const job::Job& job, const Prepared& prepared,
+                                    const std::vector<Slice>& slices);
+
+// Where the states of the optimiser are in one vector, in elements, and how long it is.
+struct StateLayout {
+  std::vector<std::int64_t> offsets;
+  std::int64_t num_elems = 0;
+};
+StateLayout state_layout(const std::vector<model::StateVariable>& states);
+
+}  // namespace trireme::prepare

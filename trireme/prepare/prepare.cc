@@ -1,0 +1,384 @@
+#include "trireme/prepare/prepare.h"
+
+#include <algorithm>
+
+#include "trireme/graph/builder.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/kernel.h"
+#include "trireme/model/fine_tune.h"
+#include "trireme/op/fused/adapted.h"
+#include "trireme/op/ops.h"
+#include "trireme/prepare/bucket_notices.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/job/eval_batch.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/lower/faster_graph.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/measured_algorithms.h"
+#include "trireme/prepare/memory_estimate.h"
+#include "trireme/prepare/own_update.h"
+
+namespace trireme::prepare {
+namespace {
+
+// The optimiser's step for the parameters of one bucket.
+Result<graph::Graph> update_graph(const job::Job& job, const plan::Bucket& bucket,
+                                  const std::vector<model::Parameter>& parameters) {
+  std::vector<model::Parameter> own;
+  for (const std::string& name : bucket.parameters) {
+    const auto p =
+        std::find_if(parameters.begin(), parameters.end(), [&](const auto& q) { return q.name == name; });
+    if (p == parameters.end())
+      return error(Code::kCorrupt, "[plan] bucket {} names parameter '{}', which the model does not have",
+                   bucket.slot, name);
+    own.push_back(*p);
+  }
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(job::optimizer_spec(job), own));
+  return std::move(update.graph);
+}
+
+// What is known about all gradients before the first weight changes.
+Result<graph::Graph> gate_graph(const job::Job& job, const std::vector<model::Parameter>& parameters) {
+  graph::Graph g;
+  const double clip_norm = job.train.optimizer.clip_norm;
+  if (clip_norm > 0) {
+    TR_ASSIGN_OR_RETURN(g, model::build_clip(parameters, clip_norm));
+  }
+  graph::Builder b(g);
+  std::vector<graph::Value> grads;
+  for (const model::Parameter& p : parameters) {
+    const auto fed = g.find_input("grad:" + p.name);
+    grads.push_back(fed ? *fed : b.input("grad:" + p.name, p.type.dtype, p.type.shape));
+  }
+  b.output("finite", b.add_node(op::kAllFinite, grads));
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(g));
+  return g;
+}
+
+Result<graph::Graph> scale_update_graph() {
+  graph::Graph g;
+  graph::Builder b(g);
+  const graph::Value scale = b.variable(kLossScale, DType::kF32, {}),
+                     good = b.variable(kGoodSteps, DType::kI64, {}),
+                     finite = b.input("finite", DType::kBool, {});
+  b.output("updated", b.add_node(op::kUpdateLossScale, {scale, good, finite}));
+  TR_RETURN_IF_ERROR(b.status());
+  TR_RETURN_IF_ERROR(graph::verify(g));
+  return g;
+}
+
+exec::CompileOptions kernel_options(const job::Job& job, const Prepared& p, bool fixed) {
+  const plan::Plan& plan = p.plan;
+  exec::CompileOptions options;
+  options.width = plan.shard_threads;
+  options.device = p.device;
+  options.tf32 = job.train.precision == "tf32";
+  if (fixed) {
+    options.kernels = plan.kernels;
+    options.strict_kernels = true;
+  }
+  return options;
+}
+
+// Backward must find every bucket of the step before applied: its memory is written again, and the
+// optimiser's scalars are. So no gradient may be final before all gates are passed.
+bool gates_come_first(const exec::CompiledGraph& compiled, const Prepared& p) {
+  const exec::Outline outline = compiled.outline();
+  std::int32_t last_gate = -1, first_gradient = static_cast<std::int32_t>(outline.strands.size());
+  for (const std::int32_t strand : outline.gate_before) last_gate = std::max(last_gate, strand);
+  for (std::size_t n = 0; n < outline.notice_after.size(); ++n)
+    if (p.bucket_of_notice[n] + 1 < static_cast<int>(p.plan.buckets.size()))
+      first_gradient = std::min(first_gradient, outline.notice_after[n]);
+  return last_gate <= first_gradient;
+}
+
+// On a GPU: compiled with a cut per bucket, or in one piece where the order of the nodes has changed since.
+Status compile_in_buckets(const graph::Graph& graph, exec::CompileOptions options, Prepared& out) {
+  out.loss_notice = -1;
+  options.notices = bucket_notices(graph, out.plan);
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
+  const auto same = [](const exec::Notice& a, const exec::Notice& b) {
+    return a.output == b.output && a.variable == b.variable;
+  };
+  const std::vector<exec::Notice> kept = bucket_notices(out.train->graph(), out.plan);
+  if (std::equal(kept.begin(), kept.end(), options.notices.begin(), same)) {
+    for (std::size_t i = 0; i < out.plan.buckets.size(); ++i)
+      out.bucket_of_notice.push_back(static_cast<int>(i));
+    out.notices_of_bucket.assign(out.plan.buckets.size(), 1);
+    return {};
+  }
+  out.plan.overlap = plan::Overlap::kNone;
+  options.notices.clear();
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
+  return {};
+}
+
+Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed, Prepared& out) {
+  const plan::Plan& plan = out.plan;
+  exec::CompileOptions options = kernel_options(job, out, fixed);
+  out.bucket_of_notice.clear();  // it may be compiled again
+  out.notices_of_bucket.assign(plan.buckets.size(), 0);
+  const auto notify = [&](std::string output, std::string variable, std::size_t bucket) {
+    options.bound.push_back(output);
+    if (out.device != nullptr) return;  // as few strands as can be, each captured whole
+    options.notices.push_back({std::move(output), std::move(variable)});
+    out.bucket_of_notice.push_back(static_cast<int>(bucket));
+    ++out.notices_of_bucket[bucket];
+  };
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    const bool factors = plan.buckets[i].codec == plan::kFactors;
+    for (const std::string& p : plan.buckets[i].parameters) {
+      if (factors) options.bound.push_back("factor:u:" + p);  // there before v is
+      notify((factors ? "factor:v:" : "grad:") + p, p, i);
+    }
+    for (const std::string& s : plan.buckets[i].statistics) notify("stat:" + s, "", i);
+  }
+  out.loss_notice = static_cast<int>(options.notices.size());
+  notify("loss", "", plan.buckets.size() - 1);
+  notify("correct", "", plan.buckets.size() - 1);
+  if (out.device != nullptr) out.loss_notice = -1;
+  // The loss is looked at while backward runs.
+  if (out.resident && plan.logical_shards == 1) options.notices = {{"loss", ""}, {"correct", ""}};
+  if (out.device != nullptr && plan.overlap == plan::Overlap::kBuckets)
+    return compile_in_buckets(graph, std::move(options), out);
+  if (plan.overlap == plan::Overlap::kFull)
+    for (const plan::Bucket& bucket : plan.buckets) options.gates.push_back({bucket.parameters});
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, options));
+  if (options.gates.empty() || gates_come_first(*out.train, out)) return {};
+  out.plan.overlap = plan::Overlap::kBuckets;
+  options.gates.clear();
+  TR_ASSIGN_OR_RETURN(out.train, exec::compile(graph, std::move(options)));
+  return {};
+}
+
+plan::StepCosts step_costs(const Prepared& p, int cores) {
+  const exec::Outline outline = p.train->outline();
+  plan::StepCosts costs;
+  costs.strands = outline.strands;
+  costs.needed_before = outline.gate_before;
+  costs.needed_before.resize(p.plan.buckets.size(), 0);
+  costs.final_after.assign(p.plan.buckets.size(), -1);
+  for (std::size_t n = 0; n < p.bucket_of_notice.size(); ++n) {
+    std::int32_t& last = costs.final_after[static_cast<std::size_t>(p.bucket_of_notice[n])];
+    last = std::max(last, outline.notice_after[n]);
+  }
+  for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
+  const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
+  if (servers_multiply(p.plan)) return costs;
+  for (std::size_t i = 0; i < p.products.size(); ++i) costs.updates[i] += factor_cost(p, i, at_once);
+  return costs;
+}
+
+Status compile_products(const job::Job& job, const FactoredTrain& factored, bool fixed, Prepared& out) {
+  for (const std::vector<graph::Graph>& graphs : factored.products) {
+    auto& products = out.products.emplace_back();
+    for (const graph::Graph& g : graphs) {
+      exec::CompileOptions options = kernel_options(job, out, fixed);
+      options.bound = {"grad"};
+      if (servers_multiply(out.plan) && out.device != nullptr) {  // servers multiply on the host
+        options.device = nullptr;
+        options.kernels.clear();
+        options.strict_kernels = false;
+      }
+      TR_ASSIGN_OR_RETURN(Compiled product, exec::compile(g, std::move(options)));
+      products.push_back(std::move(product));
+    }
+  }
+  return {};
+}
+
+// The kernels of products, where the rule for their op is another one.
+void name_product_kernels(const Prepared& p, std::map<std::string, std::string>& kernels) {
+  for (const auto& products : p.products)
+    for (const Compiled& product : products) {
+      const graph::Graph& g = product->graph();
+      const graph::Node& node = g.node(g.find_output("grad")->node);
+      const std::string op = op::detail::shown_name(*node.def, node.attrs),
+                        chosen = product->kernels().at(op);
+      if (kernels.emplace(op, chosen).first->second != chosen) kernels[op + ":" + node.name] = chosen;
+    }
+}
+
+Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
+  const plan::Plan& plan = out.plan;
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, job::build_job_model(job, out.input, plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, out.device.get()}, factored.graph));
+  TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
+  TR_RETURN_IF_ERROR(compile_products(job, factored, fixed, out));
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, job::build_job_model(job, out.input, out.eval_batch));
+  exec::CompileOptions eval_options = kernel_options(job, out, fixed);
+  eval_options.fetches = {"loss", "correct"};
+  eval_options.kernels = without_algorithms(std::move(eval_options.kernels));
+  TR_ASSIGN_OR_RETURN(const graph::Graph test, lower::faster_graph({job.train.precision, out.device.get()}, eval.eval));
+  TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
+  // What works on summed gradients is where they are.
+  const bool on_host = out.device != nullptr && !out.resident;
+  const auto compile = [&](const graph::Graph& g, Compiled& to) -> Status {
+    exec::CompileOptions options = kernel_options(job, out, fixed);
+    if (on_host) {
+      options.device = nullptr;
+      options.kernels.clear();
+      options.strict_kernels = false;
+    }
+    TR_ASSIGN_OR_RETURN(to, exec::compile(g, std::move(options)));
+    return {};
+  };
+  for (const plan::Bucket& bucket : plan.buckets) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, out.parameters));
+    TR_RETURN_IF_ERROR(compile(g, out.updates.emplace_back()));
+  }
+  if (!out.statistics.empty()) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, model::statistics_update(out.statistics));
+    TR_RETURN_IF_ERROR(compile(g, out.statistics_update));
+  }
+  if (job::waits_for_all(job)) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, gate_graph(job, out.parameters));
+    TR_RETURN_IF_ERROR(compile(g, out.gate));
+  }
+  if (job.train.precision == "f16") {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, scale_update_graph());
+    TR_RETURN_IF_ERROR(compile(g, out.scale_update));
+  }
+  return {};
+}
+
+// Names that model.init_from gives: of all layers, or of those before model.cut_at; with what batch norm has
+// beside the parameters.
+Result<std::vector<std::string>> inherited_names(const job::Job& job, const model::ModelInput& input) {
+  std::vector<std::string> names;
+  if (job.model.init_from.empty()) return names;
+  job::Job whole = job;  // frozen layers are inherited too
+  whole.model.freeze.clear();
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, job::build_job_model(whole, input, 1));
+  std::vector<model::Parameter> taken = graphs.parameters;
+  if (!job.model.cut_at.empty()) {
+    auto before = model::parameters_before(graphs, job.model.cut_at);
+    if (!before.ok()) return before.status().with_prefix("[job] model.cut_at: ");
+    taken = std::move(*before);
+  }
+  const auto layer_of = [](const std::string& name) { return name.substr(0, name.rfind('/') + 1); };
+  for (const model::Parameter& p : taken) names.push_back(p.name);
+  for (const model::Statistic& s : graphs.statistics)
+    if (std::any_of(taken.begin(), taken.end(),
+                    [&](const auto& p) { return layer_of(p.name) == layer_of(s.name); }))
+      names.push_back(s.name);
+  return names;
+}
+
+// Whether the model and its updates stay on GPUs, and at most gradients pass through the host: lock step,
+// with gradients as they are or encoded there and steps of a batch each. It does not depend on the number of
+// workers, nor do the bits.
+bool can_stay_on_gpu(const job::Job& job, const plan::Plan& plan) {
+  const bool there = job.parallel.codec == "none" || codes_on_gpu(job, plan.reducer);
+  return plan.agreement == "bsp" && there && job.train.optimizer.max_batch_multiplier == 1;
+}
+
+// A name that the model does not have is the user's mistake.
+Status as_users_mistake(const Status& status) {
+  return status.code() == Code::kNotFound ? Status(Code::kInvalid, status.message()) : status;
+}
+
+Status describe(const job::Job& job, const model::ModelInput& input, Prepared& out) {
+  TR_ASSIGN_OR_RETURN(model::ModelGraphs probe, job::build_job_model(job, input, 1));
+  out.input = input;
+  out.parameters = std::move(probe.parameters);
+  out.frozen = std::move(probe.frozen);
+  out.statistics = std::move(probe.statistics);
+  TR_ASSIGN_OR_RETURN(out.states, model::optimizer_states(job::optimizer_spec(job), out.parameters));
+  TR_ASSIGN_OR_RETURN(out.inherited, inherited_names(job, input));
+  out.eval_batch = job::eval_batch_of(job);
+  return {};
+}
+
+}  // namespace
+
+Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOptions& options,
+                                          const Prepared& prepared) {
+  job::Job job = asked;
+  job.parallel.codec = "none";
+  job.parallel.bucket_bytes = 1;
+  Prepared alone;
+  alone.parameters = prepared.parameters;
+  alone.statistics = prepared.statistics;
+  TR_ASSIGN_OR_RETURN(alone.plan, fresh_plan(job, options, prepared));
+  alone.plan.overlap = plan::Overlap::kFull;
+  TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
+                      job::build_job_model(job, prepared.input, alone.plan.shard_batch));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, nullptr}, shard.train));
+  TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
+  for (const plan::Bucket& bucket : alone.plan.buckets) {
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, prepared.parameters));
+    TR_ASSIGN_OR_RETURN(Compiled update, exec::compile(g, kernel_options(job, alone, false)));
+    alone.updates.push_back(std::move(update));
+  }
+  return by_parameter(alone.plan, step_costs(alone, options.machine.cores));
+}
+
+Result<std::shared_ptr<const Prepared>> prepare(const job::Job& asked, const model::ModelInput& input,
+                                                const PrepareOptions& options) {
+  auto out = std::make_shared<Prepared>();
+  job::Job job = asked;
+  TR_RETURN_IF_ERROR(as_users_mistake(describe(job, input, *out)));
+  const bool fixed = options.fixed != nullptr;
+  if (job.parallel.codec == plan::kFactors) TR_RETURN_IF_ERROR(job::can_send_factors(job));
+  if (fixed) {
+    out->plan = *options.fixed;
+  } else if (asked.parallel.codec == job::kAutoCodec) {
+    TR_ASSIGN_OR_RETURN(const ParameterCosts costs, costs_by_parameter(asked, options, *out));
+    TR_ASSIGN_OR_RETURN(out->plan, cheapest_plan(asked, options, *out, costs));
+  } else {
+    TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out));
+  }
+  plan::Plan& plan = out->plan;
+  if (!plan.codec.empty()) job.parallel.codec = plan.codec;
+  if (plan.job_sha256 != job::job_sha256(asked))
+    return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
+  if (options.world > plan.logical_shards)
+    return error(
+        Code::kInvalid,
+        "[plan] {} workers cannot share the {} logical shards of this run; use --workers {} or fewer",
+        options.world, plan.logical_shards, plan.logical_shards);
+  // Rank 0's order stands where it was made for this world: all ranks must use one.
+  const bool ordered = fixed && plan.workers() == options.world && !plan.exchange_order.empty();
+  plan.owners = plan::even_runs(plan.logical_shards, options.world);
+  if (!options.data_sha256.empty()) plan.data_sha256 = options.data_sha256;
+  plan.transport = options.transport;
+  out->device = options.device;
+  out->resident = out->device != nullptr && can_stay_on_gpu(job, plan);
+  const bool gpu_buckets = out->resident && options.world > 1 && plan.buckets.size() > 1;
+  TR_ASSIGN_OR_RETURN(plan.overlap,
+                      possible_overlap(job, options.world, out->device != nullptr, gpu_buckets));
+  const Status shares = job::can_share_weights(job, options.transport, options.world);
+  if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
+  plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;
+  const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet
+  TR_RETURN_IF_ERROR(compile_all(job, named, *out));
+  TR_RETURN_IF_ERROR(keep_below_limit(job, options.compute_threads, *out, [&](const graph::Graph& less) {
+    return compile_train(job, less, named, *out);
+  }));
+  const plan::StepCosts costs = step_costs(*out, options.machine.cores);
+  const plan::StepShape shape = plan::step_shape(plan, costs, options.machine, options.link);
+  if (plan.overlap != plan::Overlap::kFull)
+    plan.exchange_order.clear();
+  else if (!ordered)
+    plan.exchange_order = plan::exchange_order(shape);
+  TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, costs, options));
+  if (named) return std::shared_ptr<const Prepared>(out);
+  plan.kernels = out->train->kernels();
+  std::vector<Compiled> others = {out->eval};
+  if (out->device == nullptr || out->resident) {
+    others.insert(others.end(), out->updates.begin(), out->updates.end());
+    for (const Compiled& more : {out->statistics_update, out->gate, out->scale_update})
+      if (more != nullptr) others.push_back(more);
+  }
+  for (const Compiled& more : others)
+    for (const auto& [op, kernel] : more->kernels()) plan.kernels.emplace(op, kernel);
+  name_product_kernels(*out, plan.kernels);
+  return std::shared_ptr<const Prepared>(out);
+}
+
+}  // namespace trireme::prepare

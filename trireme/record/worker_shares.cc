@@ -1,0 +1,54 @@
+#include "trireme/record/worker_shares.h"
+
+#include <array>
+
+#include "trireme/engine/slots.h"
+
+namespace trireme::record {
+namespace {
+
+constexpr std::size_t kFields = 6;  // numbers of a share
+
+std::array<double, kFields> numbers_of(const WorkerShare& s) {
+  return {static_cast<double>(s.steps),
+          static_cast<double>(s.samples),
+          s.compute_seconds,
+          s.exposed_seconds,
+          s.data_seconds,
+          s.bytes_sent};
+}
+
+WorkerShare share_of(int worker, const double* n) {
+  WorkerShare s;
+  s.worker = worker;
+  s.steps = static_cast<std::int64_t>(n[0]);
+  s.samples = static_cast<std::int64_t>(n[1]);
+  s.compute_seconds = n[2];
+  s.exposed_seconds = n[3];
+  s.data_seconds = n[4];
+  s.bytes_sent = n[5];
+  return s;
+}
+
+}  // namespace
+
+runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& rt, comm::Group& group,
+                                                              WorkerShare mine) {
+  std::vector<WorkerShare> shares;
+  if (rt.is_phantom()) co_return shares;
+  const auto n = static_cast<std::int64_t>(kFields);
+  const std::array<double, kFields> numbers = numbers_of(mine);
+  const std::vector<double> zeros(kFields * static_cast<std::size_t>(group.world()), 0.0);
+  const Tensor block = Tensor::from<double>(numbers, {n});
+  const Tensor all = Tensor::from<double>(zeros, {n * group.world()});
+  comm::Call call;
+  call.slot = engine::kSlotShares;
+  call.label = "shares";
+  const Status status = co_await group.allgather(std::move(call), block, all);
+  if (!status.ok()) co_return status;
+  for (int r = 0; r < group.world(); ++r) shares.push_back(share_of(r, all.data<double>() + r * n));
+  attribute_waiting(shares);
+  co_return shares;
+}
+
+}  // namespace trireme::record

@@ -1,0 +1,14 @@
+// What every worker did, for the summary.
+#pragma once
+
+#include "trireme/comm/group.h"
+#include "trireme/record/summary.h"
+
+namespace trireme::record {
+
+// Everybody's share, in rank order, on every rank of `group`, with who waited for whom in lock step. All
+// ranks call it, once. Empty on a phantom Runtime, where no numbers travel.
+runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& rt, comm::Group& group,
+                                                              WorkerShare mine);
+
+}  // namespace trireme::record

@@ -1,0 +1,113 @@
+#include "trireme/start/simulate.h"
+
+#include "trireme/job/job_parts.h"
+#include "trireme/job/assume_input.h"
+#include "trireme/job/roles.h"
+
+namespace trireme::start {
+namespace {
+
+runtime::Task<void> run_rank(train::RankContext context, Result<record::Summary>* out, TimeNs* ended_at) {
+  runtime::Runtime& rt = *context.rt;
+  *out = co_await train::train_rank(std::move(context));
+  *ended_at = rt.now();
+}
+
+// Machines of a cluster may differ in speed; the others are taken to be as options.machine.
+std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
+  auto rates = std::make_shared<cost::Rates>();
+  rates->machine = options.machine;
+  rates->comm = cost::CommModel(options.link, options.machine);
+  const auto workers = static_cast<std::size_t>(options.job.parallel.workers);
+  const std::vector<cost::MachineModel>& machines = options.cluster.topology.machines;
+  for (std::size_t w = 0; w < workers && w < machines.size(); ++w)
+    rates->speeds.push_back(machines[w].speed * machines[w].flops_per_second_per_core /
+                            (options.machine.speed * options.machine.flops_per_second_per_core));
+  return rates;
+}
+
+// Ranks of a phantom cluster share one compiled plan: a thousand copies would not fit.
+Result<std::shared_ptr<const prepare::Prepared>> prepare_shared(const SimulateOptions& options,
+                                                       const data::Dataset& data) {
+  prepare::PrepareOptions prepare_options;
+  prepare_options.world = static_cast<int>(options.job.parallel.workers);
+  prepare_options.compute_threads = options.machine.cores;
+  prepare_options.transport = "inproc";
+  prepare_options.machine = options.machine;
+  prepare_options.link = options.link;
+  prepare_options.rates = rates_of(options);
+  TR_ASSIGN_OR_RETURN(const model::ModelInput input, job::model_input(options.job, data));
+  return prepare::prepare(options.job, input, prepare_options);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const data::Dataset>> phantom_data(const job::Job& job, std::int64_t num_train) {
+  TR_ASSIGN_OR_RETURN(const job::AssumedInput assumed, job::assume_input(job, "", 0));
+  auto set = std::make_shared<data::Dataset>();
+  set->name = job.data.kind;
+  set->source = assumed.from;
+  set->sample_shape = assumed.input.sample_shape;
+  set->num_classes = assumed.input.num_classes;
+  set->num_train = num_train;
+  if (assumed.input.task == model::ModelTask::kLanguage)
+    set->dtype = DType::kI32, set->label_kind = data::Labels::kNext;
+  return std::shared_ptr<const data::Dataset>(std::move(set));
+}
+
+SimulateReport simulate_training(const SimulateOptions& options, std::shared_ptr<const data::Dataset> data) {
+  const int world = job::roles_of(options.job).world;
+  const auto n = static_cast<std::size_t>(world);
+  SimulateReport report;
+  report.ranks.assign(n, Status(Code::kPeerLost, "[simulate] the rank was killed or never ended"));
+  report.ended_at.assign(n, -1);
+  report.sends.resize(n);
+  if (data == nullptr) {
+    auto phantom = phantom_data(options.job,
+                                options.job.train.batch * std::max<std::int64_t>(1, options.job.train.steps));
+    if (!phantom.ok()) {
+      report.ranks.assign(n, phantom.status());
+      return report;
+    }
+    data = std::move(*phantom);
+  }
+  std::shared_ptr<const prepare::Prepared> prepared;
+  if (options.phantom) {
+    auto shared = prepare_shared(options, *data);
+    if (!shared.ok()) {
+      report.ranks.assign(n, shared.status());
+      return report;
+    }
+    prepared = *shared;
+  }
+  runtime::WorldSpec spec = options.cluster;
+  if (spec.topology.machines.empty())
+    spec.topology = cost::Topology::single_switch(world, options.machine, options.link);
+  spec.phantom = options.phantom;
+  spec.seed = options.seed;
+  spec.latency_jitter = options.latency_jitter;
+  spec.faults = options.faults;
+  const auto virtual_world = runtime::make_virtual_world(spec);
+  const auto rates = rates_of(options);
+  for (int rank = 0; rank < world; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    runtime::Runtime& rt = virtual_world->add_runtime(rank, fmt::format("rank {}", rank));
+    train::RankContext context;
+    context.rt = &rt;
+    context.job = options.job;
+    context.connect.rank = rank;
+    context.connect.world = world;
+    context.run_dir = options.run_dir;
+    context.data = data;
+    context.prepared = prepared;
+    context.machine = options.machine;
+    context.link = options.link;
+    context.rates = rates;
+    if (options.record_sends) context.send_log = &report.sends[at];
+    virtual_world->start(rt, run_rank(std::move(context), &report.ranks[at], &report.ended_at[at]));
+  }
+  report.world = virtual_world->run(options.time_limit);
+  return report;
+}
+
+}  // namespace trireme::start
