@@ -5,7 +5,7 @@
 
 #include "tests/agree/with_servers.h"
 #include "trireme/agree/decentralized.h"
-#include "trireme/agree/peer_letters.h"
+#include "trireme/agree/mechanism/peer_letters.h"
 
 namespace trireme::agree::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/agree/errands.h"
+#include "trireme/agree/mechanism/errands.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/agree/server_updates.h"
+#include "trireme/agree/mechanism/server_updates.h"
 #include "trireme/server/client.h"
 
 namespace trireme::agree::testing {

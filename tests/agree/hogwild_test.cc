@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tests/agree/quadratic.h"
-#include "trireme/agree/racy.h"
+#include "trireme/agree/mechanism/racy.h"
 #include "trireme/base/rng.h"
 
 namespace trireme::agree {

@@ -1,4 +1,4 @@
-#include "trireme/agree/period.h"
+#include "trireme/agree/mechanism/period.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

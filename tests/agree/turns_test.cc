@@ -1,11 +1,11 @@
 // Turns and Meeting, by rules made for the purpose that the quadratic trainer drives.
-#include "trireme/agree/turns.h"
+#include "trireme/agree/mechanism/turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/agree/quadratic.h"
-#include "trireme/agree/meeting.h"
+#include "trireme/agree/mechanism/meeting.h"
 
 namespace trireme::agree {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/vector_math.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/agree/quadratic.h"
-#include "trireme/agree/server_updates.h"
+#include "trireme/agree/mechanism/server_updates.h"
 #include "trireme/server/server.h"
 
 namespace trireme::agree::testing {

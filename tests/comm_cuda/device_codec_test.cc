@@ -8,7 +8,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/comm/device_format.h"
 #include "trireme/comm/device_parts.h"
-#include "trireme/kernel/cuda/session.h"
+#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::comm {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/data/cifar.h"
+#include "trireme/data/read/cifar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

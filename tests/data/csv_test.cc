@@ -1,4 +1,4 @@
-#include "trireme/data/csv.h"
+#include "trireme/data/read/csv.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

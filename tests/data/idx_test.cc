@@ -1,10 +1,10 @@
-#include "trireme/data/idx.h"
+#include "trireme/data/read/idx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/data/fixture.h"
-#include "trireme/data/inflate.h"
+#include "trireme/data/read/inflate.h"
 
 namespace trireme::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/data/image_encode.h"
+#include "trireme/data/read/image_encode.h"
 
 #include <gtest/gtest.h>
 

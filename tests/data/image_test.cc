@@ -1,4 +1,4 @@
-#include "trireme/data/image.h"
+#include "trireme/data/read/image.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "trireme/data/npy.h"
+#include "trireme/data/read/npy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/data/fixture.h"
-#include "trireme/data/npy_header.h"
+#include "trireme/data/read/npy_header.h"
 
 namespace trireme::data {
 namespace {

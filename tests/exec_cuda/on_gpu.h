@@ -6,7 +6,7 @@
 
 #include "tests/exec/fixtures.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/device/device.h"
 
 namespace trireme::exec {
 

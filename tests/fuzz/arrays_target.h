@@ -2,9 +2,9 @@
 // and by the test that replays their corpora.
 #pragma once
 
-#include "trireme/data/idx.h"
-#include "trireme/data/inflate.h"
-#include "trireme/data/npy.h"
+#include "trireme/data/read/idx.h"
+#include "trireme/data/read/inflate.h"
+#include "trireme/data/read/npy.h"
 
 namespace trireme::data {
 

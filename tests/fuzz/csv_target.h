@@ -3,7 +3,7 @@
 #pragma once
 
 #include "trireme/base/bytes.h"
-#include "trireme/data/csv.h"
+#include "trireme/data/read/csv.h"
 
 namespace trireme::data {
 

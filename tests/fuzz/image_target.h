@@ -1,7 +1,7 @@
 // One input of the picture decoder's fuzz target: grey and in colour, cut to a shape.
 #pragma once
 
-#include "trireme/data/image.h"
+#include "trireme/data/read/image.h"
 
 namespace trireme::data {
 

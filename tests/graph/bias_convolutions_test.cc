@@ -1,5 +1,5 @@
 // Convolutions with a bias and relu in 16 bits: one op where nobody reads more than 16 bits of the result.
-#include "trireme/graph/pass/bias_convolutions.h"
+#include "trireme/graph/pass/fuse/bias_convolutions.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/narrow_copies.h"
+#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
 

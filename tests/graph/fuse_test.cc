@@ -4,7 +4,7 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/same_outputs.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/fuse_and_join.h"
+#include "trireme/graph/pass/fuse/fuse_and_join.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/fused/program.h"
 

@@ -1,11 +1,11 @@
 // The gradient of a bias, added up by the fused group that makes the rows that it reads.
-#include "trireme/graph/pass/join_bias_grads.h"
+#include "trireme/graph/pass/fuse/join_bias_grads.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
-#include "trireme/graph/pass/narrow_copies.h"
+#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {

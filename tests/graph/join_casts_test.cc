@@ -1,5 +1,5 @@
 // Weights are cast to 16 bits by one op.
-#include "trireme/graph/pass/join_casts.h"
+#include "trireme/graph/pass/precision/join_casts.h"
 
 #include <gtest/gtest.h>
 

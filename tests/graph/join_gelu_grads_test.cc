@@ -1,5 +1,5 @@
 // The gradient of gelu, an expression of many ops, as one op.
-#include "trireme/graph/pass/join_gelu_grads.h"
+#include "trireme/graph/pass/fuse/join_gelu_grads.h"
 
 #include <gtest/gtest.h>
 

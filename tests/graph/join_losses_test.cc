@@ -1,5 +1,5 @@
 // A classifier's loss, its gradient and its hits: one node that reads the logits once.
-#include "trireme/graph/pass/join_losses.h"
+#include "trireme/graph/pass/fuse/join_losses.h"
 
 #include <gtest/gtest.h>
 

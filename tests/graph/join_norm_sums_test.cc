@@ -1,11 +1,11 @@
 // A residual beside a layer norm and a product in mixed precision: the gradient's sum is made by the norm's.
-#include "trireme/graph/pass/join_norm_sums.h"
+#include "trireme/graph/pass/fuse/join_norm_sums.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/graph/residual_blocks.h"
 #include "tests/graph/same_outputs.h"
-#include "trireme/graph/pass/narrow_copies.h"
+#include "trireme/graph/pass/precision/narrow_copies.h"
 
 namespace trireme::graph {
 namespace {

@@ -1,5 +1,5 @@
 // What a branch gives is added to its residual by the layer norm that reads the sum.
-#include "trireme/graph/pass/join_residuals.h"
+#include "trireme/graph/pass/fuse/join_residuals.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A relu before max pooling: its gradient is masked by what the pooling gave.
-#include "trireme/graph/pass/mask_pooled.h"
+#include "trireme/graph/pass/fuse/mask_pooled.h"
 
 #include <gtest/gtest.h>
 

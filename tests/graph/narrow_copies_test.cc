@@ -5,7 +5,7 @@
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/narrow_copies.h"
+#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
 

@@ -1,5 +1,5 @@
 // Attention between a projection and its heads, as models build it: the moves go, the numbers stay.
-#include "trireme/graph/pass/pack_attention.h"
+#include "trireme/graph/pass/fuse/pack_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Convolutions of few channels with strides as convolutions of blocks: the same sums.
-#include "trireme/kernel/cuda/conv_blocks.h"
+#include "trireme/kernel/cuda/conv/conv_blocks.h"
 
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/kernel/cuda/conv_direct.h"
+#include "trireme/kernel/cuda/conv/conv_direct.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel::cuda::test {

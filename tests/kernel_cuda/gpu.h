@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/device/device.h"
 #include "trireme/op/op.h"
 
 namespace trireme::kernel::cuda::test {

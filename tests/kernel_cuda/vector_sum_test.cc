@@ -1,10 +1,10 @@
 // Sums of vectors in a given order, and memory that is told to others.
-#include "trireme/kernel/cuda/vector_sum.h"
+#include "trireme/kernel/cuda/update/vector_sum.h"
 
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/kernel/cuda/session.h"
-#include "trireme/kernel/cuda/shared_memory.h"
+#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/device/shared_memory.h"
 
 namespace trireme::kernel::cuda::test {
 namespace {

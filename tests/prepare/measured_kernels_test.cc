@@ -8,6 +8,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::prepare {
 namespace {

@@ -6,6 +6,7 @@
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/start/simulate.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 namespace {

@@ -9,6 +9,7 @@
 #include "tests/train/virtual_runs.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/plan_report.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 namespace {

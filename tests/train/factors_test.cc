@@ -11,6 +11,7 @@
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/train/balance.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 namespace {

@@ -10,6 +10,7 @@
 #include "tests/train/virtual_runs.h"
 #include "trireme/engine/bucket_queue.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 namespace {

@@ -2,7 +2,7 @@
 #include "trireme/apply/predict.h"
 
 #include "tests/train/trained_runs.h"
-#include "trireme/data/image_encode.h"
+#include "trireme/data/read/image_encode.h"
 #include "trireme/apply/predict_sheet.h"
 
 namespace trireme::train {

@@ -4,6 +4,7 @@
 
 #include "trireme/cost/assumed.h"
 #include "trireme/start/simulate.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 namespace {

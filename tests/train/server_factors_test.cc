@@ -8,6 +8,7 @@
 #include "trireme/plan/replica_model.h"
 #include "trireme/prepare/factors.h"
 #include "trireme/start/simulate.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 namespace {

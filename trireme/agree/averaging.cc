@@ -11,8 +11,8 @@
 // model agreed on last (coded_changes.h).
 #include "trireme/agree/averaging.h"
 
-#include "trireme/agree/coded_changes.h"
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/coded_changes.h"
+#include "trireme/agree/mechanism/vector_math.h"
 
 namespace trireme::agree {
 namespace {

@@ -9,7 +9,7 @@
 // along the same tree (comm/coded_sum.h).
 #include "trireme/agree/bsp.h"
 
-#include "trireme/agree/low_rank.h"
+#include "trireme/agree/mechanism/low_rank.h"
 #include "trireme/base/rng.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/comm/coded_sum.h"

@@ -3,7 +3,7 @@
 //   w_{c+1} = update(w_c, 1/W sum_i g_i(w_c))
 // Servers add in worker order, so the bits do not depend on who is faster. A worker that is gone is left out
 // of the mean.
-#include "trireme/agree/push_pull.h"
+#include "trireme/agree/mechanism/push_pull.h"
 #include "trireme/agree/server_rules.h"
 
 namespace trireme::agree {

@@ -7,8 +7,8 @@
 // made of encoded changes since w, as averaging's (coded_changes.h).
 #include "trireme/agree/conservative.h"
 
-#include "trireme/agree/coded_changes.h"
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/coded_changes.h"
+#include "trireme/agree/mechanism/vector_math.h"
 
 namespace trireme::agree {
 namespace {

@@ -14,8 +14,8 @@
 
 #include <algorithm>
 
-#include "trireme/agree/peer_updates.h"
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/peer_updates.h"
+#include "trireme/agree/mechanism/vector_math.h"
 
 namespace trireme::agree {
 namespace {

@@ -15,8 +15,8 @@
 // an exchange then waits for it.
 #include "trireme/agree/easgd.h"
 
-#include "trireme/agree/coded_changes.h"
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/coded_changes.h"
+#include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::agree {

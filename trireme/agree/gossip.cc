@@ -19,9 +19,9 @@
 
 #include <algorithm>
 
-#include "trireme/agree/gossip_parcels.h"
-#include "trireme/agree/star.h"
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/gossip_parcels.h"
+#include "trireme/agree/mechanism/star.h"
+#include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/base/rng.h"
 
 namespace trireme::agree {

@@ -17,10 +17,10 @@
 // applied, as it may without the lock.
 #include "trireme/agree/hogwild.h"
 
-#include "trireme/agree/meeting.h"
-#include "trireme/agree/racy.h"
-#include "trireme/agree/turns.h"
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/meeting.h"
+#include "trireme/agree/mechanism/racy.h"
+#include "trireme/agree/mechanism/turns.h"
+#include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/comm/letter_kinds.h"
 #include "trireme/runtime/sync.h"
 

@@ -3,7 +3,7 @@
 // and Project Adam, Chilimbi et al. 2014, end an epoch with 75 % of the replicas in this manner). Pushes for
 // a closed clock are dropped and counted by the servers. The worker that was late reads the present weights
 // and goes on with the clock that is open, so it is as likely to be in time as the others.
-#include "trireme/agree/push_pull.h"
+#include "trireme/agree/mechanism/push_pull.h"
 #include "trireme/agree/server_rules.h"
 
 namespace trireme::agree {

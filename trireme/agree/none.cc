@@ -2,7 +2,7 @@
 // talking, and what talking costs. The model is worker 0's.
 #include "trireme/agree/none.h"
 
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::agree {

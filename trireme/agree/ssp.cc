@@ -4,7 +4,7 @@
 //
 // Of W workers each changes the model by 1/W of its gradient, so that one clock of all goes as far as a step
 // of bsp-server; with s = 0 it is that step, to the bit.
-#include "trireme/agree/push_pull.h"
+#include "trireme/agree/mechanism/push_pull.h"
 #include "trireme/agree/server_rules.h"
 
 namespace trireme::agree {

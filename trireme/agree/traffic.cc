@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trireme/agree/period.h"
+#include "trireme/agree/mechanism/period.h"
 
 namespace trireme::agree {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "trireme/data/csv.h"
-#include "trireme/data/image.h"
-#include "trireme/data/npy.h"
+#include "trireme/data/read/csv.h"
+#include "trireme/data/read/image.h"
+#include "trireme/data/read/npy.h"
 #include "trireme/data/standardise.h"
 
 namespace trireme::apply {

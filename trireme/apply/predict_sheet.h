@@ -1,7 +1,7 @@
 // Sheets: many small pictures in one, to look at. Small pictures are enlarged by whole factors.
 #pragma once
 
-#include "trireme/data/image.h"
+#include "trireme/data/read/image.h"
 #include "trireme/apply/predict.h"
 
 namespace trireme::apply {

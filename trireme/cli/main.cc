@@ -5,7 +5,7 @@
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/usage.h"
-#include "trireme/kernel/cuda/compiled_texts.h"
+#include "trireme/kernel/cuda/device/compiled_texts.h"
 #include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/standard_streams.h"
 

@@ -5,7 +5,7 @@
 #include "trireme/cli/commands.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
-#include "trireme/data/image_encode.h"
+#include "trireme/data/read/image_encode.h"
 #include "trireme/apply/generate.h"
 #include "trireme/apply/predict_sheet.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/codec/packer.h"
-#include "trireme/kernel/cuda/codec.h"
+#include "trireme/kernel/cuda/codec/codec.h"
 
 namespace trireme::comm {
 

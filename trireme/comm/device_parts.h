@@ -6,8 +6,8 @@
 
 #include "trireme/comm/device_coder.h"
 #include "trireme/comm/nccl/nccl.h"
-#include "trireme/kernel/cuda/session.h"
-#include "trireme/kernel/cuda/vector_sum.h"
+#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/update/vector_sum.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::comm {

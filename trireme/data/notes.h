@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/data/csv.h"
+#include "trireme/data/read/csv.h"
 #include "trireme/data/source.h"
 
 namespace trireme::data {

@@ -1,7 +1,7 @@
 #include "trireme/data/rows_cache.h"
 
 #include "trireme/base/hash.h"
-#include "trireme/data/load.h"
+#include "trireme/data/read/load.h"
 
 namespace trireme::data {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "trireme/data/content_hash.h"
-#include "trireme/data/inflate.h"
-#include "trireme/data/load.h"
+#include "trireme/data/read/inflate.h"
+#include "trireme/data/read/load.h"
 #include "trireme/data/notes.h"
 
 namespace trireme::data {

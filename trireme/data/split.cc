@@ -5,7 +5,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/base/rng.h"
-#include "trireme/data/load.h"
+#include "trireme/data/read/load.h"
 #include "trireme/data/standardise.h"
 
 namespace trireme::data {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/comm/device_sum.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::engine {
 

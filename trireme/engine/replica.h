@@ -11,7 +11,7 @@
 #include "trireme/io/safetensors.h"
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/evaluator.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::exec {
 class DeviceQueue;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/kernel/cuda/memory_info.h"
+#include "trireme/kernel/cuda/device/memory_info.h"
 #include "trireme/engine/replica_parts.h"
 
 namespace trireme::engine {

@@ -1,5 +1,5 @@
 // What a replica's memory starts with.
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/engine/replica_parts.h"
 
 namespace trireme::engine {

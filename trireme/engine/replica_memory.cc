@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cuda/shared_memory.h"
+#include "trireme/kernel/cuda/device/shared_memory.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/engine/replica_parts.h"
 

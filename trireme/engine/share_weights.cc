@@ -1,6 +1,6 @@
 #include "trireme/engine/share_weights.h"
 
-#include "trireme/agree/vector_math.h"
+#include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/engine/slots.h"
 

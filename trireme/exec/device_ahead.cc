@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "trireme/kernel/cuda/memory_info.h"
-#include "trireme/kernel/cuda/session.h"
+#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::exec {
 

@@ -1,6 +1,6 @@
 #include "trireme/exec/device_queue.h"
 
-#include "trireme/kernel/cuda/session.h"
+#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::exec {
 

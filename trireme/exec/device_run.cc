@@ -6,7 +6,7 @@
 #include "trireme/exec/device_ahead.h"
 #include "trireme/exec/device_queue.h"
 #include "trireme/exec/node_times.h"
-#include "trireme/kernel/cuda/session.h"
+#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::exec {
 

@@ -40,7 +40,7 @@ agree::RuleOptions rule_options(const Job& job);
 inline constexpr const char* kAutoCodec = "auto";
 // What parallel.codec = "auto" chooses from, by parallel.codec_tolerance; the first is "none".
 std::vector<std::string> allowed_codecs(const Job& job);
-// parallel.codec = "powersgd": sums of low rank (agree/low_rank.h).
+// parallel.codec = "powersgd": sums of low rank (agree/mechanism/low_rank.h).
 inline constexpr const char* kPowerSgd = "powersgd";
 // What gradients travel in; no row where parallel.codec is none or no codec of single values.
 codec::Coding coding_of(const Job& job);

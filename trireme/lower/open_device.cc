@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/kernel/cuda/compiled_texts.h"
+#include "trireme/kernel/cuda/device/compiled_texts.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/runtime/files.h"
 

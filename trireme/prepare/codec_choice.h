@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 
@@ -41,9 +41,6 @@ struct ParameterCosts {
   std::map<std::string, One> parameters;
   std::int32_t metrics_after = 0;
 };
-// As if every gradient travelled for itself; the train graph and the updates are compiled for it.
-Result<ParameterCosts> costs_by_parameter(const job::Job& job, const PrepareOptions& options,
-                                          const Prepared& prepared);
 // Of a plan with a bucket per parameter.
 ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& costs);
 // The same step with the buckets of `plan`; what factors compute comes on top.

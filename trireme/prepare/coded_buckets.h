@@ -3,7 +3,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/job/job.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 

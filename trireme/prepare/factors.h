@@ -6,7 +6,7 @@
 
 #include "trireme/comm/group.h"
 #include "trireme/graph/pass/factor_gradients.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 

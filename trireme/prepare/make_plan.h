@@ -4,7 +4,7 @@
 #include "trireme/cost/rates.h"
 #include "trireme/plan/replica_model.h"
 #include "trireme/prepare/codec_choice.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 

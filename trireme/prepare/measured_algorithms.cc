@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trireme/kernel/cuda/measure.h"
+#include "trireme/kernel/cuda/device/measure.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/lower/kernel_cache.h"
 

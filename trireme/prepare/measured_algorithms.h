@@ -7,7 +7,7 @@
 
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/runtime.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 

@@ -4,9 +4,9 @@
 
 #include "trireme/base/units.h"
 #include "trireme/graph/pass/passes.h"
-#include "trireme/kernel/cuda/memory_info.h"
+#include "trireme/kernel/cuda/device/memory_info.h"
 #include "trireme/prepare/memory_estimate.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/comm/group.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 

@@ -1,72 +1,16 @@
-// Prepare: Job -> graphs -> Plan -> compiled graphs. Immutable and shared: by the shards of a worker, and by
-// all ranks of a virtual cluster.
+// prepare: Job -> graphs -> Plan -> compiled graphs.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "trireme/exec/executor.h"
-#include "trireme/model/optimizer.h"
-#include "trireme/model/zoo.h"
-#include "trireme/plan/plan.h"
-#include "trireme/job/job.h"
+#include "trireme/prepare/codec_choice.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 
-using Compiled = std::shared_ptr<const exec::CompiledGraph>;
-
-struct Prepared {
-  plan::Plan plan;
-  // The GPU that the graphs are compiled for; null: the host.
-  std::shared_ptr<Device> device;
-  // Weights, gradients and optimiser state stay on the GPU; at most gradients pass through the host.
-  bool resident = false;
-  model::ModelInput input;
-  std::vector<model::Parameter> parameters;  // trained ones, in order of use
-  std::vector<model::Parameter> frozen;
-  std::vector<model::Statistic> statistics;
-  std::vector<model::StateVariable> states;  // of the optimiser
-  // With model.init_from: the variables that it gives; the others start anew.
-  std::vector<std::string> inherited;
-
-  // With plan.overlap "full" the train graph has a gate per bucket: its parameters.
-  Compiled train, eval;
-  std::vector<Compiled> updates;  // one per bucket
-  // Per bucket of factors, per parameter: from its factors "u" and "v" a shard's "grad". Empty for others.
-  std::vector<std::vector<Compiled>> products;
-  Compiled statistics_update;  // null: the model has none
-  // Null unless updates wait for all buckets: reads every "grad:<parameter>", gives "finite" (bool) and, with
-  // clipping, "grad_norm" and "clip".
-  Compiled gate;
-  Compiled scale_update;  // f16: adapts "loss_scale" and "good_steps" by "finite"
-
-  std::vector<int> bucket_of_notice;   // of the train graph's notices
-  std::vector<int> notices_of_bucket;  // how many
-  int loss_notice = 0;
-  std::int64_t eval_batch = 0;
-};
-
-// Variables of f16 training, kept in checkpoints.
-inline constexpr const char* kLossScale = "loss_scale";
-inline constexpr const char* kGoodSteps = "loss_scale/good_steps";
-inline constexpr float kFirstLossScale = 65536;
-
-struct PrepareOptions {
-  int world = 1;
-  int compute_threads = 1;  // of each worker
-  std::string transport;
-  cost::MachineModel machine;
-  cost::LinkModel link;
-  // What the prediction is made of, where more is known than machine and link.
-  std::shared_ptr<const cost::Rates> rates;
-  std::shared_ptr<Device> device;  // a GPU to compile for; null: the host
-  std::string data_sha256;         // data::Dataset::content_sha256; the plan keeps it
-  // A plan made before (a resumed run, or rank 0's): its shards, threads, kernels and buckets stand.
-  std::shared_ptr<const plan::Plan> fixed;
-};
-
 Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model::ModelInput& input,
                                                 const PrepareOptions& options);
+
+// As if every gradient travelled for itself; the train graph and the updates are compiled for it.
+Result<ParameterCosts> costs_by_parameter(const job::Job& job, const PrepareOptions& options,
+                                          const Prepared& prepared);
 
 }  // namespace trireme::prepare

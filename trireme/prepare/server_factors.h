@@ -3,7 +3,7 @@
 #pragma once
 
 #include "trireme/server/factor_link.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::prepare {
 

@@ -3,6 +3,7 @@
 #include "trireme/job/job_parts.h"
 #include "trireme/job/assume_input.h"
 #include "trireme/job/roles.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::start {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/agree/agree.h"
+#include "trireme/prepare/prepare.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/make_plan.h"

@@ -9,7 +9,7 @@
 #include "trireme/data/dataset.h"
 #include "trireme/net/factory.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 #include "trireme/record/progress.h"
 
 namespace trireme::train {

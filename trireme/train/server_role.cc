@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trireme/agree/server_updates.h"
+#include "trireme/agree/mechanism/server_updates.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/prepare/coded_buckets.h"

@@ -8,7 +8,7 @@
 #include "trireme/comm/mailbox.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/server/server.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 #include "trireme/job/roles.h"
 
 namespace trireme::train {

@@ -4,9 +4,10 @@
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
-#include "trireme/kernel/cuda/peak_rates.h"
+#include "trireme/kernel/cuda/device/peak_rates.h"
 #include "trireme/job/data_record.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/prepare/prepare.h"
 #include "trireme/prepare/measured_kernels.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/engine/move_state.h"

@@ -5,7 +5,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/base/units.h"
 #include "trireme/comm/device_format.h"
-#include "trireme/kernel/cuda/session.h"
+#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::cli::bench {
 

@@ -4,7 +4,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/runtime/runtime.h"
-#include "trireme/prepare/prepare.h"
+#include "trireme/prepare/prepared.h"
 
 namespace trireme::cli::bench {
 

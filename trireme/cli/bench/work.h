@@ -5,7 +5,7 @@
 //   "times NS NS ...\n" (one per call, of this rank) or "error TEXT\n" driver -> rank   "quit\n"
 //
 // Peers of other systems (bench/peers/) speak the same lines, in the frames of a local stream
-// (runtime/real/unix_stream.h).
+// (runtime/real/net/unix_stream.h).
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 //             dQ = dS K;  dK += dS^T Q;  dV += P^T dY
 #include <algorithm>
 
-#include "trireme/kernel/cpu/gemm.h"
+#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/rows.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"

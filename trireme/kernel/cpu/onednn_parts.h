@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/kernel/cpu/conv_cut.h"
+#include "trireme/kernel/cpu/conv/conv_cut.h"
 #include "trireme/kernel/cpu/slices.h"
 
 namespace trireme::kernel {

@@ -1,14 +1,14 @@
 // What cuda.h promises, in a build without CUDA.
-#include "trireme/kernel/cuda/codec.h"
+#include "trireme/kernel/cuda/codec/codec.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/kernel/cuda/launch_cost.h"
-#include "trireme/kernel/cuda/measure.h"
-#include "trireme/kernel/cuda/memory_info.h"
-#include "trireme/kernel/cuda/peak_rates.h"
-#include "trireme/kernel/cuda/recurrent_library.h"
-#include "trireme/kernel/cuda/session.h"
-#include "trireme/kernel/cuda/shared_memory.h"
-#include "trireme/kernel/cuda/vector_sum.h"
+#include "trireme/kernel/cuda/device/launch_cost.h"
+#include "trireme/kernel/cuda/device/measure.h"
+#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/device/peak_rates.h"
+#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
+#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/device/shared_memory.h"
+#include "trireme/kernel/cuda/update/vector_sum.h"
 
 namespace trireme::kernel::cuda {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/device/device.h"
 #include "trireme/kernel/cuda/expressions.h"
 
 namespace trireme::kernel::cuda {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-#include "trireme/kernel/cuda/device.h"
+#include "trireme/kernel/cuda/device/device.h"
 #include "trireme/op/detail/convert.h"
 
 namespace trireme::kernel::cuda {

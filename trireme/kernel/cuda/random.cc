@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trireme/kernel/cuda/reduce_text.h"
+#include "trireme/kernel/cuda/norm/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {

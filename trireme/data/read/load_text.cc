@@ -1,0 +1,23 @@
+#include "trireme/data/read/load.h"
+#include "trireme/data/text.h"
+
+namespace trireme::data {
+
+runtime::Task<Loaded> load_text(runtime::Runtime& rt, const DataSpec& spec) {
+  Result<Bytes> file = co_await read_unpacked(rt, spec.path);
+  if (!file.ok()) co_return file.status();
+  auto set = std::make_shared<Dataset>();
+  Function<Status()> work = [&]() -> Status {
+    TextOptions options;
+    options.unit = spec.tokens;
+    options.context = spec.context;
+    options.stride = spec.stride;
+    options.held_out = spec.test;
+    TR_ASSIGN_OR_RETURN(*set, parse_text(as_text(*file), spec.path, options));
+    return {};
+  };
+  TR_CO_RETURN_IF_ERROR(co_await parse_on_pool(rt, 20 * file->size(), std::move(work)));
+  co_return set;
+}
+
+}  // namespace trireme::data

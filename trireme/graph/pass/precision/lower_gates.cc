@@ -1,0 +1,76 @@
+#include "trireme/graph/pass/precision/lower_gates.h"
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/fused/adapted.h"
+#include "trireme/op/ops.h"
+#include "trireme/op/sequence/lstm_kept.h"
+
+namespace trireme::graph {
+namespace {
+
+constexpr std::int32_t kInputGrads = 3;  // of x, h0 and c0; those of weights and biases follow
+
+class Lowerer : private RewritingPass {
+ public:
+  Lowerer(const Graph& graph, DType low) : RewritingPass(graph), low_(low) {}
+
+  Result<Graph> run() {
+    for (std::int32_t id = 0; id < graph_.size(); ++id) {
+      const bool lowers = (is(id, op::kLstmKept) || is(id, op::kLstmKeptGrad)) &&
+                          graph_.node(id).outputs[0].dtype == DType::kF32;
+      TR_RETURN_IF_ERROR(lowers ? lower(id) : rewriter_.copy(id).status());
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  Result<Value> cast(Value v, DType to, const Node& of, const char* end) {
+    std::vector<Value> from{v};
+    return rewriter_.add(op::kCast, std::move(from), {{"dtype", to}}, of.name + end, of.site);
+  }
+
+  // In 16 bits: what was made so is there.
+  Result<Value> lowered(Value v, const Node& of) {
+    const Node& made = rewriter_.to().node(v.node);
+    if (made.def == &op::kCast && rewriter_.to().type(made.inputs[0]).dtype == low_) return made.inputs[0];
+    return cast(v, low_, of, "/low");
+  }
+
+  Status lower(std::int32_t id) {
+    const Node& node = graph_.node(id);
+    std::vector<Value> inputs;
+    for (const Value v : rewriter_.at(node.inputs)) {
+      TR_ASSIGN_OR_RETURN(const Value low, lowered(v, node));
+      inputs.push_back(low);
+    }
+    const OpDef* def = node.def;
+    Attrs attrs = node.attrs;
+    if (def == &op::kLstmKeptGrad) {
+      op::detail::Adapted adapted{def, node.attrs, {}, {}};
+      adapted.in.assign(inputs.size(), DType::kF32);
+      adapted.out.resize(node.outputs.size());
+      std::fill_n(adapted.out.begin(), kInputGrads, low_);
+      TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
+      attrs = {{"program", std::move(text)}};
+      def = &op::kAdapted;
+    }
+    TR_ASSIGN_OR_RETURN(const Value made,
+                        rewriter_.add_in_place_of(id, *def, std::move(inputs), std::move(attrs)));
+    for (std::int32_t k = 0; k < std::ssize(node.outputs); ++k) {
+      Value now{made.node, k};
+      if (rewriter_.to().type(now).dtype == low_) {
+        TR_ASSIGN_OR_RETURN(now, cast(now, DType::kF32, node, "/f32"));
+      }
+      rewriter_.map({id, k}, now);
+    }
+    return {};
+  }
+
+  DType low_;
+};
+
+}  // namespace
+
+Result<Graph> lower_gates(const Graph& graph, DType low) { return Lowerer(graph, low).run(); }
+
+}  // namespace trireme::graph

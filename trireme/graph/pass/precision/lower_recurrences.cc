@@ -1,0 +1,50 @@
+#include "trireme/graph/pass/precision/lower_recurrences.h"
+
+#include <algorithm>
+#include <array>
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+constexpr std::array kRecurrences{&op::kRnn,      &op::kRnnGrad, &op::kLstm,
+                                  &op::kLstmGrad, &op::kGru,     &op::kGruGrad};
+
+Status lower(const Graph& graph, std::int32_t id, DType dtype, Rewriter& rewriter) {
+  const Node& node = graph.node(id);
+  const auto cast = [&](Value v, DType to, const char* end) {
+    std::vector<Value> from{v};
+    return rewriter.add(op::kCast, std::move(from), {{"dtype", to}}, node.name + end, node.site);
+  };
+  std::vector<Value> inputs;
+  for (const Value v : rewriter.at(node.inputs)) {
+    TR_ASSIGN_OR_RETURN(const Value low, cast(v, dtype, "/low"));
+    inputs.push_back(low);
+  }
+  TR_ASSIGN_OR_RETURN(const Value made,
+                      rewriter.add_in_place_of(id, *node.def, std::move(inputs), node.attrs));
+  for (std::int32_t k = 0; k < std::ssize(node.outputs); ++k) {
+    TR_ASSIGN_OR_RETURN(const Value wide, cast({made.node, k}, DType::kF32, "/f32"));
+    rewriter.map({id, k}, wide);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Graph> lower_recurrences(const Graph& graph, DType dtype) {
+  const Overview over(graph);
+  Rewriter rewriter(graph);
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const bool lowers = over.movable(id) &&
+                        std::find(kRecurrences.begin(), kRecurrences.end(), node.def) != kRecurrences.end() &&
+                        node.outputs[0].dtype == DType::kF32;
+    TR_RETURN_IF_ERROR(lowers ? lower(graph, id, dtype, rewriter) : rewriter.copy(id).status());
+  }
+  return rewriter.finish();
+}
+
+}  // namespace trireme::graph

@@ -1,0 +1,70 @@
+#include "trireme/graph/pass/precision/round_in_products.h"
+
+#include <algorithm>
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/fused/adapted.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+namespace {
+
+class Rounder : private Overview {
+ public:
+  explicit Rounder(const Graph& graph) : Overview(graph), mutations_(graph) {}
+
+  Result<Graph> run() {
+    Rewriter rewriter(graph_);
+    for (std::int32_t id = 0; id < graph_.size(); ++id) {
+      const Node& node = graph_.node(id);
+      if (is_spare(id)) continue;
+      if (node.def != &op::kMatmul || !is_spare(node.inputs[1].node)) {
+        TR_RETURN_IF_ERROR(rewriter.copy(id).status());
+        continue;
+      }
+      op::detail::Adapted rounds{node.def, node.attrs, {std::nullopt, graph_.type(node.inputs[1]).dtype}, {}};
+      rounds.out.resize(1);
+      TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(rounds));
+      std::vector<Value> inputs{rewriter.at(node.inputs[0]), rewriter.at(weight_of(node.inputs[1].node))};
+      TR_ASSIGN_OR_RETURN(const Value made, rewriter.add_in_place_of(id, op::kAdapted, std::move(inputs),
+                                                                     {{"program", std::move(text)}}));
+      rewriter.map({id, 0}, made);
+    }
+    return rewriter.finish();
+  }
+
+ private:
+  Value weight_of(std::int32_t cast) const { return graph_.node(cast).inputs[0]; }
+
+  // A cast of a variable that only products read which can round by themselves.
+  bool is_spare(std::int32_t id) const {
+    const Node& node = graph_.node(id);
+    const Value copy{id, 0};
+    if (node.def != &op::kCast || !movable(id) || is_output(copy) ||
+        graph_.node(weight_of(id).node).def != &op::kVariable || dtype_size(node.outputs[0].dtype) != 2 ||
+        graph_.type(weight_of(id)).dtype != DType::kF32 || node.outputs[0].shape.rank() != 2)
+      return false;
+    const auto& users = readers(copy);
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](std::int32_t user) {
+      return can_round(user, copy) && !mutations_.between(weight_of(id), id, user);
+    });
+  }
+
+  bool can_round(std::int32_t id, Value copy) const {
+    const Node& node = graph_.node(id);
+    if (node.def != &op::kMatmul || !movable(id) || node.inputs[1] != copy || node.inputs[0] == copy ||
+        node.attrs.get_bool("transpose_a"))
+      return false;
+    const Shape& made = node.outputs[0].shape;
+    const std::int64_t columns = made.dim(-1);
+    return columns > 0 && made.num_elems() / columns < columns;
+  }
+
+  Mutations mutations_;
+};
+
+}  // namespace
+
+Result<Graph> round_in_products(const Graph& graph) { return Rounder(graph).run(); }
+
+}  // namespace trireme::graph

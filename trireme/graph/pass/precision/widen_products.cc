@@ -1,0 +1,40 @@
+#include "trireme/graph/pass/precision/widen_products.h"
+
+#include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/fused/adapted.h"
+#include "trireme/op/ops.h"
+
+namespace trireme::graph {
+
+Result<Graph> widen_products(const Graph& graph) {
+  const Overview over(graph);
+  // The cast that alone reads the product, or -1.
+  const auto cast_of = [&](std::int32_t id) -> std::int32_t {
+    const Value v{id, 0};
+    if (!over.is(id, op::kMatmul) || dtype_size(graph.type(v).dtype) != 2 || !over.has_one_reader(v))
+      return -1;
+    const std::int32_t user = over.readers(v)[0];
+    const bool fits = over.is(user, op::kCast) && graph.node(user).outputs[0].dtype == DType::kF32 &&
+                      over.is_output({user, 0});
+    return fits ? user : -1;
+  };
+  Rewriter rewriter(graph);
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.def == &op::kCast && cast_of(node.inputs[0].node) == id) continue;
+    const std::int32_t cast = cast_of(id);
+    if (cast < 0) {
+      TR_RETURN_IF_ERROR(rewriter.copy(id).status());
+      continue;
+    }
+    op::detail::Adapted wide{node.def, node.attrs, {DType::kF32, DType::kF32}, {}};
+    wide.out.resize(1);
+    TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(wide));
+    TR_ASSIGN_OR_RETURN(const Value made, rewriter.add_in_place_of(id, op::kAdapted, rewriter.at(node.inputs),
+                                                                   {{"program", std::move(text)}}));
+    rewriter.map({cast, 0}, made);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace trireme::graph
