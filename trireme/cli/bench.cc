@@ -10,7 +10,7 @@
 #include "trireme/cli/bench/sizes.h"
 #include "trireme/cli/bench_server.h"
 #include "trireme/cli/calibration_file.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/net/factory.h"
@@ -19,6 +19,11 @@
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
+
+// Subcommands in files of their own.
+std::function<int()> add_bench_train(Options& bench);
+std::function<int()> add_bench_kernels(Options& bench);
+std::function<int()> add_bench_codec(Options& bench);
 namespace {
 
 using runtime::Task;

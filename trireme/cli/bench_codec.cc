@@ -10,7 +10,6 @@
 #include "trireme/cli/bench/device_codec.h"
 #include "trireme/cli/bench/sizes.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/commands.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/codec/codec.h"
 #include "trireme/comm/device_format.h"

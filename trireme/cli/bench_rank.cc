@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/cli/bench/rank.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/launch/launch.h"
 #include "trireme/runtime/real/real_runtime.h"

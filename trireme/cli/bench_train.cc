@@ -4,7 +4,7 @@
 
 #include "trireme/cli/bench/step_server.h"
 #include "trireme/cli/bench/train_bench.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/kernel/kernel.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "trireme/cli/calibration_file.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/measure_direct.h"
 #include "trireme/cli/measure_host.h"

@@ -2,7 +2,7 @@
 // differ.
 #include <cstdio>
 
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/io/report.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/record/run_record.h"

@@ -1,7 +1,7 @@
 // `trireme eval RUN`: a trained model against a part of its data.
 #include <cstdio>
 
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/predict_model.h"
 
 namespace trireme::cli {

@@ -2,7 +2,7 @@
 // inspect_<topic>.cc.
 #include "trireme/agree/agree.h"
 #include "trireme/base/json.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/codec/codec.h"
 #include "trireme/collective/schedule.h"
@@ -11,6 +11,10 @@
 #include "trireme/op/op.h"
 
 namespace trireme::cli {
+
+// Subcommands in files of their own.
+std::function<int()> add_inspect_op(Options& inspect);
+std::function<int()> add_inspect_schedule(Options& inspect);
 namespace {
 
 Json list_ops() {

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "trireme/base/json.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/kernel/kernel.h"

@@ -4,7 +4,7 @@
 #include "trireme/base/json.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/cluster_file.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/measure_direct.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/collective/draw.h"

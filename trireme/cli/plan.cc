@@ -2,7 +2,7 @@
 // cost. Reads the job, and the data as far as it decides the job; trains nothing.
 #include <algorithm>
 
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/read_rates.h"

@@ -2,7 +2,7 @@
 // again.
 #include <cstdio>
 
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/data/read/image_encode.h"

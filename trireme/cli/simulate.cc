@@ -3,7 +3,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/cli/cluster_file.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/faults.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/load_data.h"

@@ -1,7 +1,21 @@
 #include "trireme/cli/command.h"
-#include "trireme/cli/commands.h"
 
 namespace trireme::cli {
+
+// Each command is a file of its own.
+std::function<int()> add_train(Options& app);
+std::function<int()> add_eval(Options& app);
+std::function<int()> add_predict(Options& app);
+std::function<int()> add_plan(Options& app);
+std::function<int()> add_simulate(Options& app);
+std::function<int()> add_checkpoint(Options& app);
+std::function<int()> add_inspect(Options& app);
+std::function<int()> add_calibrate(Options& app);
+std::function<int()> add_bench(Options& app);
+// A rank of bench, a process of bench train; hidden.
+std::function<int()> add_bench_rank(Options& app);
+std::function<int()> add_bench_steps(Options& app);
+std::function<int()> add_version(Options& app);
 namespace {
 
 constexpr const char *kUse = "Train and use models", *kBefore = "Plan before training",

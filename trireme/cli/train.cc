@@ -4,7 +4,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/cli/calibration_file.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/final_line.h"
 #include "trireme/cli/final_table.h"
 #include "trireme/cli/last_lines.h"

@@ -3,7 +3,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/base/version.h"
-#include "trireme/cli/commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 

@@ -1,6 +1,6 @@
 #include "trireme/codec/halves.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 
 namespace trireme::codec {
 namespace {
@@ -12,7 +12,7 @@ const HalfFormat& format() {
 
 }  // namespace
 
-const CodecRow kBf16{
+extern const CodecRow kBf16{
     .name = "bf16",
     .doc = "The upper half of a float: its range, 7 bits of fraction.",
     .paper = "Micikevicius et al. 2018, Mixed precision training",

@@ -1,6 +1,6 @@
 #include "trireme/codec/halves.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 
 namespace trireme::codec {
 namespace {
@@ -12,7 +12,7 @@ const HalfFormat& format() {
 
 }  // namespace
 
-const CodecRow kFp16{
+extern const CodecRow kFp16{
     .name = "fp16",
     .doc = "IEEE half precision: 10 bits of fraction, up to 65504.",
     .paper = "Micikevicius et al. 2018, Mixed precision training",

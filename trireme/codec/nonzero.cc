@@ -1,7 +1,7 @@
 // Nonzero: the values that are not zero with their positions, or all values where that is shorter; exact. For
 // sums of sparse vectors (Renggli et al., "SparCML: high-performance sparse communication for machine
 // learning", SC 2019: index-value streams that become dense when fill-in makes it pay).
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/sparse.h"
 
 namespace trireme::codec {
@@ -55,7 +55,7 @@ class Nonzero final : public Codec {
 
 }  // namespace
 
-const CodecRow kNonzero{
+extern const CodecRow kNonzero{
     .name = "nonzero",
     .doc = "Values that are not zero with their positions, or all where that is shorter; exact.",
     .paper = "Renggli et al. 2019, SparCML: high-performance sparse communication for machine learning",

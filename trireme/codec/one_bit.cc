@@ -5,7 +5,7 @@
 
 #include "trireme/codec/blocks.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {
@@ -77,7 +77,7 @@ class OneBit final : public Codec {
 
 }  // namespace
 
-const CodecRow kOneBit{
+extern const CodecRow kOneBit{
     .name = "1bit",
     .doc =
         "The sign of every value, and the means of both signs per block of 64 to 2048, by the tensor's size.",

@@ -6,7 +6,7 @@
 
 #include "trireme/codec/levels.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {
@@ -63,7 +63,7 @@ class Qsgd final : public Codec {
 
 }  // namespace
 
-const CodecRow kQsgd{
+extern const CodecRow kQsgd{
     .name = "qsgd",
     .doc = "2, 4 or 8 bits per value, rounded at random within buckets of 512.",
     .paper = "Alistarh et al. 2017, QSGD",

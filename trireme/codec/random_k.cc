@@ -2,7 +2,7 @@
 // positions follow from a key, which travels instead of them.
 #include "trireme/base/rng.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 
@@ -59,7 +59,7 @@ class RandomK final : public Codec {
 
 }  // namespace
 
-const CodecRow kRandomK{.name = "randomk",
+extern const CodecRow kRandomK{.name = "randomk",
                         .doc = "Values at random positions that both sides draw; a fraction of them all.",
                         .paper = "Stich et al. 2018, Sparsified SGD with memory",
                         .wire_id = kWireId,

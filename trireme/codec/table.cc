@@ -1,6 +1,9 @@
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 
 namespace trireme::codec {
+
+// Each is defined in a file of its own.
+extern const CodecRow kFp16, kBf16, kOneBit, kQsgd, kTernGrad, kThreshold, kTopK, kRandomK, kNonzero;
 
 // Wire ids stay what they are: 1 fp16, 2 bf16, 3 1bit, 4 qsgd, 5 terngrad, 6 threshold, 7 topk, 8 randomk, 9
 // nonzero.

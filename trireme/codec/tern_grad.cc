@@ -7,7 +7,7 @@
 
 #include "trireme/codec/levels.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {
@@ -72,7 +72,7 @@ class TernGrad final : public Codec {
 
 }  // namespace
 
-const CodecRow kTernGrad{.name = "terngrad",
+extern const CodecRow kTernGrad{.name = "terngrad",
                          .doc = "Minus, zero or plus one scale per tensor, values clipped first.",
                          .paper = "Wen et al. 2017, TernGrad",
                          .wire_id = kWireId,

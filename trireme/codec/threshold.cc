@@ -8,7 +8,7 @@
 
 #include "trireme/codec/bits.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 
@@ -82,7 +82,7 @@ class Threshold final : public Codec {
 
 }  // namespace
 
-const CodecRow kThreshold{
+extern const CodecRow kThreshold{
     .name = "threshold",
     .doc = "Plus or minus tau where a value has reached it, with its position; tau given or adapted.",
     .paper = "Strom 2015, Scalable distributed DNN training using commodity GPU cloud computing",

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/codec/loops.h"
-#include "trireme/codec/rows.h"
+#include "trireme/codec/codec.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/sparse.h"
 
@@ -51,7 +51,7 @@ class TopK final : public Codec {
 
 }  // namespace
 
-const CodecRow kTopK{
+extern const CodecRow kTopK{
     .name = "topk",
     .doc = "The largest values with their positions; a fraction of them all.",
     .paper = "Aji and Heafield 2017, Sparse communication for distributed gradient descent",

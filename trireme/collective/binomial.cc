@@ -1,7 +1,7 @@
 // Binomial broadcast: the number of ranks that have the data doubles with every message time.
 #include "trireme/collective/binomial.h"
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

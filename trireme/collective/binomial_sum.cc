@@ -1,6 +1,6 @@
 // Sums along the binomial tree of binomial.h: reduce sends towards the root, allreduce then broadcasts from
 // it. The child with the smallest subtree is heard first.
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/binomial.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"

@@ -1,7 +1,7 @@
 // Butterfly (recursive doubling): in round k everybody swaps its whole sum with the rank whose number differs
 // in bit k; after log2 Q rounds all have everything. A world that is no power of two is folded (fold.h),
 // which takes a round before and one after. Sums are lower number + higher number on both sides: equal bits.
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/fold.h"
 
 namespace trireme::collective {

@@ -2,7 +2,7 @@
 // time on every link. 2 (P + k - 2) rounds of n / k bytes (the pipeline of Ben-Nun and Hoefler, "Demystifying
 // Parallel and Distributed Deep Learning", 2018, with both ways): the way back begins when all has arrived,
 // so that no rank serves both directions at once.
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

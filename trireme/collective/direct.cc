@@ -1,6 +1,6 @@
 // Direct exchanges: every block goes from where it is to where it is wanted, in one message. One round, and
 // no byte travels twice. Ranks serve their partners in turn, each beginning with another.
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/contract.h"
 #include "trireme/collective/loads.h"

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/binomial.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

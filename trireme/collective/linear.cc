@@ -11,7 +11,7 @@
 // A rank's sends are written in the order in which a pipeline has them ready, farthest partition first.
 #include <algorithm>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

@@ -4,7 +4,7 @@
 // gathered in scratch and put in place when all are done with this rank's input. Two rounds of empty
 // messages. Without it every rank sends its input to all: one round. (P-1) n bytes either way: for small sums
 // in few ranks.
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

@@ -7,7 +7,7 @@
 // rounds, and 2 (Q-1)/Q of the bytes.
 #include <algorithm>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/fold.h"
 
 namespace trireme::collective {

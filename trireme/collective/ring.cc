@@ -3,7 +3,7 @@
 // + x_c+1) + ...) + x_c-1), so the bits depend on P; they are equal on every rank.
 #include <algorithm>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

@@ -2,7 +2,7 @@
 // reduce-scatter adds block r along the ring and ends at rank r, allgather passes the blocks on.
 #include <algorithm>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/contract.h"
 #include "trireme/collective/loads.h"

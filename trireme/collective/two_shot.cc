@@ -5,7 +5,7 @@
 // sends the sum to all: two rounds. About 2 n bytes either way, as a ring, in constantly many rounds.
 #include <algorithm>
 
-#include "trireme/collective/algorithms.h"
+#include "trireme/collective/applicable.h"
 #include "trireme/collective/builder.h"
 #include "trireme/collective/loads.h"
 

@@ -4,7 +4,6 @@
 
 #include "trireme/codec/bits.h"
 #include "trireme/codec/blocks.h"
-#include "trireme/codec/rows.h"
 #include "trireme/codec/select.h"
 
 namespace trireme::comm {
@@ -14,15 +13,15 @@ namespace gpu = kernel::cuda;
 namespace {
 
 struct Known {
-  const codec::CodecRow& row;
+  std::string_view codec;
   gpu::Encoding encoding;
 };
 const Known* find(const codec::CodecRow& row) {
   static const std::array<Known, 4> kKnown{
-      Known{codec::kFp16, gpu::Encoding::kF16}, Known{codec::kBf16, gpu::Encoding::kBf16},
-      Known{codec::kOneBit, gpu::Encoding::kOneBit}, Known{codec::kTopK, gpu::Encoding::kTopK}};
+      Known{"fp16", gpu::Encoding::kF16}, Known{"bf16", gpu::Encoding::kBf16},
+      Known{"1bit", gpu::Encoding::kOneBit}, Known{"topk", gpu::Encoding::kTopK}};
   for (const Known& known : kKnown)
-    if (known.row.wire_id == row.wire_id) return &known;
+    if (known.codec == row.name) return &known;
   return nullptr;
 }
 
@@ -30,7 +29,8 @@ const Known* find(const codec::CodecRow& row) {
 
 bool has_device_codec(const codec::CodecRow& row) { return find(row) != nullptr; }
 bool is_half(const codec::CodecRow& row) {
-  return row.wire_id == codec::kFp16.wire_id || row.wire_id == codec::kBf16.wire_id;
+  const Known* const known = find(row);
+  return known != nullptr && (known->encoding == gpu::Encoding::kF16 || known->encoding == gpu::Encoding::kBf16);
 }
 
 Result<gpu::MessageFormat> device_format(const codec::CodecRow& row, const codec::Options& options,

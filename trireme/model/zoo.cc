@@ -4,9 +4,22 @@
 #include <array>
 #include <cmath>
 
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
+
+// Rows, one file per family.
+extern const ZooRow kLenet, kLinear, kMlp;          // small.cc
+extern const ZooRow kMnistCnn, kMnistMlp, kLenet5;  // mnist.cc
+extern const ZooRow kSpeech42m;                     // speech.cc
+extern const ZooRow kAlexnet, kAlexnet2012;         // alexnet.cc
+extern const ZooRow kVgg11, kVgg16, kVgg19;         // vgg.cc
+extern const ZooRow kGooglenet;                     // googlenet.cc
+extern const ZooRow kResnet18, kResnet50;           // resnet.cc
+extern const ZooRow kCharLstm;                      // char_lstm.cc
+extern const ZooRow kCharGpt, kGpt2124m;            // gpt.cc
+extern const ZooRow kAutoencoder;                   // autoencoder.cc
+extern const ZooRow kLocalNet;                      // local_net.cc
 namespace {
 
 // The models of the built-in job first, then by family.

@@ -1,4 +1,4 @@
-// Waiting inside one loop: OneShot (a value that arrives once), Gate (many waiters), CancelToken, when_all.
+// Waiting inside one loop: OneShot (a value that arrives once), CancelToken, when_all.
 // All of it is single-threaded: make, wait and set on the same loop. Every wait takes a deadline.
 #pragma once
 

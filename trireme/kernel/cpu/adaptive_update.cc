@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/update_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/update/adam.h"
@@ -139,18 +139,18 @@ void run_lars(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kApplyAdamVector{
+extern const op::KernelRow kApplyAdamVector{
     .op = "apply_adam", .name = "vector", .run = run_adam, .applicable = f32_but_step<6>};
-const op::KernelRow kApplyAdamwVector{
+extern const op::KernelRow kApplyAdamwVector{
     .op = "apply_adamw", .name = "vector", .run = run_adamw, .applicable = f32_but_step<6>};
-const op::KernelRow kApplyAdagradVector{
+extern const op::KernelRow kApplyAdagradVector{
     .op = "apply_adagrad", .name = "vector", .run = run_adagrad, .applicable = f32_but_step<4>};
-const op::KernelRow kApplyLarsVector{.op = "apply_lars",
+extern const op::KernelRow kApplyLarsVector{.op = "apply_lars",
                                      .name = "vector",
                                      .run = run_lars,
                                      .applicable = all_f32,
                                      .workspace_bytes = lars_workspace};
-const op::KernelRow kApplyRmspropVector{
+extern const op::KernelRow kApplyRmspropVector{
     .op = "apply_rmsprop", .name = "vector", .run = run_rmsprop, .applicable = all_f32};
 
 }  // namespace trireme::kernel

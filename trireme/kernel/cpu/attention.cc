@@ -8,7 +8,7 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/cpu/wide.h"
@@ -175,19 +175,19 @@ void run_backward(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kAttentionGemm{.op = "attention",
+extern const op::KernelRow kAttentionGemm{.op = "attention",
                                    .name = kGemmRowName,
                                    .run = run_forward,
                                    .applicable = applicable,
                                    .workspace_bytes = workspace<1>,
                                    .prepare = prepare};
-const op::KernelRow kAttentionGradGemm{.op = "attention_grad",
+extern const op::KernelRow kAttentionGradGemm{.op = "attention_grad",
                                        .name = kGemmRowName,
                                        .run = run_backward,
                                        .applicable = applicable,
                                        .workspace_bytes = workspace<2>,
                                        .prepare = prepare};
-const op::KernelRow kAttentionWide = Wide<kAttentionGemm>::row("attention");
-const op::KernelRow kAttentionGradWide = Wide<kAttentionGradGemm>::row("attention_grad");
+extern const op::KernelRow kAttentionWide = Wide<kAttentionGemm>::row("attention");
+extern const op::KernelRow kAttentionGradWide = Wide<kAttentionGradGemm>::row("attention_grad");
 
 }  // namespace trireme::kernel

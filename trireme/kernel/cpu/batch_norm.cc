@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -105,11 +105,11 @@ void run_inference(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kBatchNormVector{
+extern const op::KernelRow kBatchNormVector{
     .op = "batch_norm", .name = "vector", .run = run_norm, .applicable = has_planes};
-const op::KernelRow kBatchNormGradVector{
+extern const op::KernelRow kBatchNormGradVector{
     .op = "batch_norm_grad", .name = "vector", .run = run_grad, .applicable = has_planes};
-const op::KernelRow kBatchNormInferenceVector{
+extern const op::KernelRow kBatchNormInferenceVector{
     .op = "batch_norm_inference", .name = "vector", .run = run_inference, .applicable = has_planes};
 
 }  // namespace trireme::kernel

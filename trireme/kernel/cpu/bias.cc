@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -90,8 +90,8 @@ void run_grad(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kBiasAddVector{.op = "bias_add", .name = "vector", .run = run_add, .applicable = all_f32};
-const op::KernelRow kBiasGradVector{.op = "bias_grad",
+extern const op::KernelRow kBiasAddVector{.op = "bias_add", .name = "vector", .run = run_add, .applicable = all_f32};
+extern const op::KernelRow kBiasGradVector{.op = "bias_grad",
                                     .name = "vector",
                                     .run = run_grad,
                                     .applicable = all_f32,

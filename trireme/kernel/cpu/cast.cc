@@ -1,5 +1,5 @@
 // Conversions between f32 and the 16-bit floats: the same bits as the reference kernel.
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -33,6 +33,6 @@ void run(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kCastVector{.op = "cast", .name = "vector", .run = run, .applicable = is_pair};
+extern const op::KernelRow kCastVector{.op = "cast", .name = "vector", .run = run, .applicable = is_pair};
 
 }  // namespace trireme::kernel

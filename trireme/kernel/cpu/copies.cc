@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/detail/infer.h"
 
@@ -210,9 +210,9 @@ void run_broadcast(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kBroadcastToCopy{.op = "broadcast_to", .name = "copy", .run = run_broadcast};
-const op::KernelRow kConcatCopy{.op = "concat", .name = "copy", .run = run_concat};
-const op::KernelRow kSplitCopy{.op = "split", .name = "copy", .run = run_split};
-const op::KernelRow kTransposeCopy{.op = "transpose", .name = "copy", .run = run_transpose};
+extern const op::KernelRow kBroadcastToCopy{.op = "broadcast_to", .name = "copy", .run = run_broadcast};
+extern const op::KernelRow kConcatCopy{.op = "concat", .name = "copy", .run = run_concat};
+extern const op::KernelRow kSplitCopy{.op = "split", .name = "copy", .run = run_split};
+extern const op::KernelRow kTransposeCopy{.op = "transpose", .name = "copy", .run = run_transpose};
 
 }  // namespace trireme::kernel

@@ -3,7 +3,7 @@
 
 #include "trireme/kernel/cpu/broadcast.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -89,17 +89,17 @@ bool equal_shapes(const op::KernelQuery& q) { return all_f32(q) && q.inputs[0].s
 
 }  // namespace
 
-const op::KernelRow kAddVector{.op = "add", .name = "vector", .run = run_add, .applicable = can_add};
-const op::KernelRow kSubVector = binary_row<&FunctionLoops::sub>("sub");
-const op::KernelRow kMulVector = binary_row<&FunctionLoops::mul>("mul");
-const op::KernelRow kDivVector = binary_row<&FunctionLoops::div>("div");
-const op::KernelRow kMaximumVector = binary_row<&FunctionLoops::maximum>("maximum");
-const op::KernelRow kMinimumVector = binary_row<&FunctionLoops::minimum>("minimum");
-const op::KernelRow kSquaredDifferenceVector =
+extern const op::KernelRow kAddVector{.op = "add", .name = "vector", .run = run_add, .applicable = can_add};
+extern const op::KernelRow kSubVector = binary_row<&FunctionLoops::sub>("sub");
+extern const op::KernelRow kMulVector = binary_row<&FunctionLoops::mul>("mul");
+extern const op::KernelRow kDivVector = binary_row<&FunctionLoops::div>("div");
+extern const op::KernelRow kMaximumVector = binary_row<&FunctionLoops::maximum>("maximum");
+extern const op::KernelRow kMinimumVector = binary_row<&FunctionLoops::minimum>("minimum");
+extern const op::KernelRow kSquaredDifferenceVector =
     binary_row<&FunctionLoops::squared_difference>("squared_difference");
-const op::KernelRow kReluGradVector{
+extern const op::KernelRow kReluGradVector{
     .op = "relu_grad", .name = "vector", .run = run_relu_grad, .applicable = equal_shapes};
-const op::KernelRow kReluVector{.op = "relu", .name = "vector", .run = run_relu, .applicable = all_f32};
-const op::KernelRow kScaleVector{.op = "scale", .name = "vector", .run = run_scale, .applicable = all_f32};
+extern const op::KernelRow kReluVector{.op = "relu", .name = "vector", .run = run_relu, .applicable = all_f32};
+extern const op::KernelRow kScaleVector{.op = "scale", .name = "vector", .run = run_scale, .applicable = all_f32};
 
 }  // namespace trireme::kernel

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -72,8 +72,8 @@ bool f32_rows(const op::KernelQuery& q) { return q.inputs[0].dtype == DType::kF3
 
 }  // namespace
 
-const op::KernelRow kEmbeddingCopy{.op = "embedding", .name = "copy", .run = run};
-const op::KernelRow kEmbeddingGradVector{
+extern const op::KernelRow kEmbeddingCopy{.op = "embedding", .name = "copy", .run = run};
+extern const op::KernelRow kEmbeddingGradVector{
     .op = "embedding_grad", .name = "vector", .run = run_grad, .applicable = f32_rows};
 
 }  // namespace trireme::kernel

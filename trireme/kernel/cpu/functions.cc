@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/ops.h"
 
@@ -50,32 +50,32 @@ UnaryLoop function_of(const op::OpDef& def, const op::Attrs& attrs) {
   return nullptr;
 }
 
-const op::KernelRow kErfVector{
+extern const op::KernelRow kErfVector{
     .op = "erf", .name = "vector", .run = run<&FunctionLoops::erf>, .applicable = all_f32};
-const op::KernelRow kExpVector{
+extern const op::KernelRow kExpVector{
     .op = "exp", .name = "vector", .run = run<&FunctionLoops::exp>, .applicable = all_f32};
-const op::KernelRow kGeluVector{.op = "gelu", .name = "vector", .run = run_gelu, .applicable = all_f32};
-const op::KernelRow kLogVector{
+extern const op::KernelRow kGeluVector{.op = "gelu", .name = "vector", .run = run_gelu, .applicable = all_f32};
+extern const op::KernelRow kLogVector{
     .op = "log", .name = "vector", .run = run<&FunctionLoops::log>, .applicable = all_f32};
-const op::KernelRow kSoftplusVector{
+extern const op::KernelRow kSoftplusVector{
     .op = "softplus", .name = "vector", .run = run<&FunctionLoops::softplus>, .applicable = all_f32};
-const op::KernelRow kSigmoidVector{
+extern const op::KernelRow kSigmoidVector{
     .op = "sigmoid", .name = "vector", .run = run<&FunctionLoops::sigmoid>, .applicable = all_f32};
-const op::KernelRow kSiluVector{
+extern const op::KernelRow kSiluVector{
     .op = "silu", .name = "vector", .run = run<&FunctionLoops::silu>, .applicable = all_f32};
-const op::KernelRow kTanhVector{
+extern const op::KernelRow kTanhVector{
     .op = "tanh", .name = "vector", .run = run<&FunctionLoops::tanh>, .applicable = all_f32};
-const op::KernelRow kAbsVector{
+extern const op::KernelRow kAbsVector{
     .op = "abs", .name = "vector", .run = run<&FunctionLoops::abs>, .applicable = all_f32};
-const op::KernelRow kNegVector{
+extern const op::KernelRow kNegVector{
     .op = "neg", .name = "vector", .run = run<&FunctionLoops::neg>, .applicable = all_f32};
-const op::KernelRow kReciprocalVector{
+extern const op::KernelRow kReciprocalVector{
     .op = "reciprocal", .name = "vector", .run = run<&FunctionLoops::reciprocal>, .applicable = all_f32};
-const op::KernelRow kRsqrtVector{
+extern const op::KernelRow kRsqrtVector{
     .op = "rsqrt", .name = "vector", .run = run<&FunctionLoops::rsqrt>, .applicable = all_f32};
-const op::KernelRow kSqrtVector{
+extern const op::KernelRow kSqrtVector{
     .op = "sqrt", .name = "vector", .run = run<&FunctionLoops::sqrt>, .applicable = all_f32};
-const op::KernelRow kSquareVector{
+extern const op::KernelRow kSquareVector{
     .op = "square", .name = "vector", .run = run<&FunctionLoops::square>, .applicable = all_f32};
 
 }  // namespace trireme::kernel

@@ -9,7 +9,7 @@
 
 #include "trireme/kernel/cpu/functions.h"
 #include "trireme/kernel/cpu/fused_loops.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/kernel.h"
@@ -318,7 +318,7 @@ void run(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kFusedBlocks{
+extern const op::KernelRow kFusedBlocks{
     .op = "fused", .name = "blocks", .run = run, .workspace_bytes = workspace_bytes, .prepare = prepare};
 
 }  // namespace trireme::kernel

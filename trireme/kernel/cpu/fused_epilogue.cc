@@ -7,7 +7,7 @@
 #include <array>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/kernel.h"
@@ -135,7 +135,7 @@ constexpr op::KernelRow row(const char* op) {
 
 }  // namespace
 
-constinit const op::KernelRow kMatmulBiasActChunks = row("matmul_bias_act");
-constinit const op::KernelRow kConv2dBiasActChunks = row("conv2d_bias_act");
+extern constinit const op::KernelRow kMatmulBiasActChunks = row("matmul_bias_act");
+extern constinit const op::KernelRow kConv2dBiasActChunks = row("conv2d_bias_act");
 
 }  // namespace trireme::kernel

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -81,9 +81,9 @@ void run_grad(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kLayerNormVector{
+extern const op::KernelRow kLayerNormVector{
     .op = "layer_norm", .name = "vector", .run = run_norm, .applicable = has_elements};
-const op::KernelRow kLayerNormGradVector{.op = "layer_norm_grad",
+extern const op::KernelRow kLayerNormGradVector{.op = "layer_norm_grad",
                                          .name = "vector",
                                          .run = run_grad,
                                          .applicable = has_elements,

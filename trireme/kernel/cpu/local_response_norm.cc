@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/nn/window_sum.h"
@@ -44,7 +44,7 @@ void run(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kLocalResponseNormVector{
+extern const op::KernelRow kLocalResponseNormVector{
     .op = "local_response_norm", .name = "vector", .run = run, .applicable = three_quarters};
 
 }  // namespace trireme::kernel

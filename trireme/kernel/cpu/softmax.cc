@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
@@ -126,18 +126,18 @@ void run_correct(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kCorrectVector{
+extern const op::KernelRow kCorrectVector{
     .op = "correct", .name = "vector", .run = run_correct, .applicable = f32_logits};
-const op::KernelRow kLogSoftmaxVector{
+extern const op::KernelRow kLogSoftmaxVector{
     .op = "log_softmax", .name = "vector", .run = run_log_softmax, .applicable = along_last};
-const op::KernelRow kSoftmaxVector{
+extern const op::KernelRow kSoftmaxVector{
     .op = "softmax", .name = "vector", .run = run_softmax, .applicable = along_last};
-const op::KernelRow kSoftmaxCrossEntropyVector{.op = "softmax_cross_entropy",
+extern const op::KernelRow kSoftmaxCrossEntropyVector{.op = "softmax_cross_entropy",
                                                .name = "vector",
                                                .run = run_loss,
                                                .applicable = f32_logits,
                                                .workspace_bytes = loss_workspace};
-const op::KernelRow kSoftmaxCrossEntropyGradVector{
+extern const op::KernelRow kSoftmaxCrossEntropyGradVector{
     .op = "softmax_cross_entropy_grad", .name = "vector", .run = run_loss_grad, .applicable = f32_logits};
 
 }  // namespace trireme::kernel

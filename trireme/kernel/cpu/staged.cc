@@ -1,11 +1,13 @@
 // Any `adapted` op: operands are turned around and cast in the workspace, and the op's own row runs there.
 // The way of last resort: the rows before this one in the table read operands where they are.
 #include "trireme/kernel/cpu/inner.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
+
+extern const op::KernelRow kCastVector, kTransposeCopy;  // around another row
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -120,7 +122,7 @@ void run(op::KernelArgs& args) { static_cast<const StagedState&>(*args.state).ru
 
 }  // namespace
 
-const op::KernelRow kAdaptedStaged{
+extern const op::KernelRow kAdaptedStaged{
     .op = "adapted", .name = "staged", .run = run, .workspace_bytes = workspace_bytes, .prepare = prepare};
 
 }  // namespace trireme::kernel

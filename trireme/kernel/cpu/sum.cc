@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -109,9 +109,9 @@ void run_mean(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kMeanVector{
+extern const op::KernelRow kMeanVector{
     .op = "mean", .name = "vector", .run = run_mean, .applicable = applicable, .workspace_bytes = workspace};
-const op::KernelRow kSumVector{
+extern const op::KernelRow kSumVector{
     .op = "sum", .name = "vector", .run = run_sum, .applicable = applicable, .workspace_bytes = workspace};
 
 }  // namespace trireme::kernel

@@ -1,6 +1,6 @@
 // Optimiser steps: write their first inputs in place.
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -36,9 +36,9 @@ bool plain_momentum(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kApplySgdVector{
+extern const op::KernelRow kApplySgdVector{
     .op = "apply_sgd", .name = "vector", .run = run_sgd, .applicable = all_f32};
-const op::KernelRow kApplyMomentumVector{
+extern const op::KernelRow kApplyMomentumVector{
     .op = "apply_momentum", .name = "vector", .run = run_momentum, .applicable = plain_momentum};
 
 }  // namespace trireme::kernel

@@ -1,5 +1,5 @@
 // AlexNet in both published forms.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -49,9 +49,9 @@ constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "fraction drop
 
 }  // namespace
 
-constinit const ZooRow kAlexnet{"alexnet", "AlexNet in one tower (Krizhevsky 2014): 61,100,840 parameters.",
+extern constinit const ZooRow kAlexnet{"alexnet", "AlexNet in one tower (Krizhevsky 2014): 61,100,840 parameters.",
                                 alexnet, imagenet_input, kOptions};
-constinit const ZooRow kAlexnet2012{
+extern constinit const ZooRow kAlexnet2012{
     "alexnet-2012",
     "AlexNet in two towers with response normalisation (Krizhevsky et al. 2012): 60,965,224 parameters.",
     alexnet_2012, imagenet_input, kOptions};

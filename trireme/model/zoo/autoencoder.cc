@@ -2,7 +2,7 @@
 //   sparsity * sum over hidden units of sqrt(eps + h^2),
 // the smooth L1 penalty of Le et al., "Building high-level features using large scale unsupervised learning",
 // 2012, section 3 (without its pooling). It is a sum over samples, so it does not depend on shards.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::model {
@@ -28,7 +28,7 @@ constexpr OptionSpec kOptions[] = {{"hidden", 256, "units of the code"},
 
 }  // namespace
 
-constinit const ZooRow kAutoencoder{
+extern constinit const ZooRow kAutoencoder{
     "autoencoder", "Sparse autoencoder with 256 sigmoid units: 402,448 parameters on 28x28 images.",
     autoencoder, input, kOptions};
 

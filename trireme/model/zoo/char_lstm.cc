@@ -1,6 +1,6 @@
 // A language model of stacked LSTMs over characters (Graves 2013; Zaremba et al. 2014 for where dropout
 // goes).
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -24,7 +24,7 @@ constexpr OptionSpec kOptions[] = {{"width", 256, "of the embedding and of every
 
 }  // namespace
 
-constinit const ZooRow kCharLstm{
+extern constinit const ZooRow kCharLstm{
     "char-lstm", "Two LSTMs of 256 units over characters: 1,086,017 parameters at 65 characters.", char_lstm,
     input, kOptions};
 

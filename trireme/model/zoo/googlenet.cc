@@ -1,7 +1,7 @@
 // GoogLeNet (Szegedy et al. 2015, table 1) without the two auxiliary classifiers. Counted layer by layer,
 // with biases, it has 6,998,552 parameters; the paper's own column adds up to 6.8 million (it gives the first
 // layer, whose 7x7x3x64 taps are 9.4 K, as 2.7 K).
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::model {
@@ -56,7 +56,7 @@ constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.4, "fraction drop
 
 }  // namespace
 
-constinit const ZooRow kGooglenet{
+extern constinit const ZooRow kGooglenet{
     "googlenet", "GoogLeNet (Szegedy et al. 2015) without auxiliary classifiers: 6,998,552 parameters.",
     googlenet, imagenet_input, kOptions};
 

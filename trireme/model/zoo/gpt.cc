@@ -1,7 +1,7 @@
 // Decoder-only transformers in GPT-2's form (Radford et al. 2019): norms before attention and before the MLP,
 // a norm at the end, GELU by tanh, the table of tokens tied to the output. The context is the length of a
 // sample.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -48,11 +48,11 @@ constexpr OptionSpec kGpt2Options[] = {
 
 }  // namespace
 
-constinit const ZooRow kCharGpt{
+extern constinit const ZooRow kCharGpt{
     "char-gpt",
     "GPT of 4 layers, 256 wide, over characters: 3,208,960 parameters at 65 characters, context 128.", gpt,
     characters, kCharOptions};
-constinit const ZooRow kGpt2124m{"gpt2-124m", "GPT-2 small: 124,439,808 parameters.", gpt, byte_pairs,
+extern constinit const ZooRow kGpt2124m{"gpt2-124m", "GPT-2 small: 124,439,808 parameters.", gpt, byte_pairs,
                                  kGpt2Options};
 
 }  // namespace trireme::model

@@ -1,6 +1,6 @@
 // Two stages of untied filters, L2 pooling and local contrast normalisation, the form of DistBelief's image
 // model (Dean et al. 2012, section 5; Le et al. 2012), small.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -18,7 +18,7 @@ constexpr OptionSpec kOptions[] = {kScaleOption};
 
 }  // namespace
 
-constinit const ZooRow kLocalNet{"local-net",
+extern constinit const ZooRow kLocalNet{"local-net",
                                  "Two stages of untied 5x5 filters, L2 pooling and contrast normalisation.",
                                  local_net, digits_input, kOptions};
 

@@ -1,6 +1,6 @@
 // Residual networks (He et al. 2016) with projections where shapes change; the stride of a bottleneck is in
 // its 3x3 convolution, as in Goyal et al. 2017 and PyTorch.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -71,9 +71,9 @@ constexpr OptionSpec kOptions[] = {
 
 }  // namespace
 
-constinit const ZooRow kResnet18{"resnet18", "ResNet of 18 layers (He et al. 2016): 11,689,512 parameters.",
+extern constinit const ZooRow kResnet18{"resnet18", "ResNet of 18 layers (He et al. 2016): 11,689,512 parameters.",
                                  resnet18, imagenet_input, kOptions};
-constinit const ZooRow kResnet50{"resnet50", "ResNet of 50 layers (He et al. 2016): 25,557,032 parameters.",
+extern constinit const ZooRow kResnet50{"resnet50", "ResNet of 50 layers (He et al. 2016): 25,557,032 parameters.",
                                  resnet50, imagenet_input, kOptions};
 
 }  // namespace trireme::model

@@ -1,5 +1,5 @@
 // The models of the built-in job and of its tests.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -29,10 +29,10 @@ Value lenet(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
 
 }  // namespace
 
-constinit const ZooRow kLenet{
+extern constinit const ZooRow kLenet{
     "lenet", "Two 5x5 convolutions (16, 32), pooling, 128 hidden units: 215,370 parameters on 28x28 images.",
     lenet, digits_input};
-constinit const ZooRow kLinear{"linear", "Softmax regression.", linear, digits_input};
-constinit const ZooRow kMlp{"mlp", "One hidden layer of 256 rectifiers.", mlp, digits_input};
+extern constinit const ZooRow kLinear{"linear", "Softmax regression.", linear, digits_input};
+extern constinit const ZooRow kMlp{"mlp", "One hidden layer of 256 rectifiers.", mlp, digits_input};
 
 }  // namespace trireme::model

@@ -1,6 +1,6 @@
 // The acoustic model of DistBelief (Dean et al. 2012, section 5): 11 frames of 40 features, 4 hidden layers
 // of 2,560 sigmoid units, 8,192 states of phones: about 42 million parameters.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -17,7 +17,7 @@ constexpr OptionSpec kOptions[] = {kScaleOption, {"layers", 4, "hidden layers"}}
 
 }  // namespace
 
-constinit const ZooRow kSpeech42m{
+extern constinit const ZooRow kSpeech42m{
     "speech-42m", "DistBelief's acoustic model, 4 hidden layers of 2,560 sigmoids: 41,777,152 parameters.",
     speech, input, kOptions};
 

@@ -1,5 +1,5 @@
 // VGG (Simonyan and Zisserman 2014): configurations A, D and E of their table 1.
-#include "trireme/model/zoo/families.h"
+#include "trireme/model/zoo/scaled.h"
 
 namespace trireme::model {
 namespace {
@@ -34,11 +34,11 @@ constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "fraction drop
 
 }  // namespace
 
-constinit const ZooRow kVgg11{"vgg11", "VGG, 11 weight layers: 132,863,336 parameters.", build<kA>,
+extern constinit const ZooRow kVgg11{"vgg11", "VGG, 11 weight layers: 132,863,336 parameters.", build<kA>,
                               imagenet_input, kOptions};
-constinit const ZooRow kVgg16{"vgg16", "VGG, 16 weight layers: 138,357,544 parameters.", build<kD>,
+extern constinit const ZooRow kVgg16{"vgg16", "VGG, 16 weight layers: 138,357,544 parameters.", build<kD>,
                               imagenet_input, kOptions};
-constinit const ZooRow kVgg19{"vgg19", "VGG, 19 weight layers: 143,667,240 parameters.", build<kE>,
+extern constinit const ZooRow kVgg19{"vgg19", "VGG, 19 weight layers: 143,667,240 parameters.", build<kE>,
                               imagenet_input, kOptions};
 
 }  // namespace trireme::model

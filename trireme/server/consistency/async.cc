@@ -1,5 +1,5 @@
 // async: every push is an update the moment it comes, and reads wait for nobody (Dean et al. 2012).
-#include "trireme/server/consistency/policies.h"
+#include "trireme/server/consistency/consistency.h"
 #include "trireme/server/consistency/worker_clocks.h"
 
 namespace trireme::server {

@@ -1,7 +1,7 @@
 // bsp: all workers' pushes of a clock are one update, and nobody reads for the next clock before it is made
 // (Valiant 1990).
 #include "trireme/server/consistency/closing_clocks.h"
-#include "trireme/server/consistency/policies.h"
+#include "trireme/server/consistency/consistency.h"
 
 namespace trireme::server {
 

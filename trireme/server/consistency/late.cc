@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "trireme/server/consistency/closing_clocks.h"
-#include "trireme/server/consistency/policies.h"
+#include "trireme/server/consistency/consistency.h"
 
 namespace trireme::server {
 

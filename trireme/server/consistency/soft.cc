@@ -2,7 +2,7 @@
 // Zhang, Gupta, Lian, Liu 2016, where gather = workers / n).
 #include <algorithm>
 
-#include "trireme/server/consistency/policies.h"
+#include "trireme/server/consistency/consistency.h"
 #include "trireme/server/consistency/worker_clocks.h"
 
 namespace trireme::server {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "trireme/server/consistency/policies.h"
+#include "trireme/server/consistency/consistency.h"
 #include "trireme/server/consistency/worker_clocks.h"
 
 namespace trireme::server {

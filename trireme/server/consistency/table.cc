@@ -1,6 +1,13 @@
-#include "trireme/server/consistency/policies.h"
+#include "trireme/server/consistency/consistency.h"
 
 namespace trireme::server {
+
+// Each is defined in a file of its own.
+std::unique_ptr<Consistency> make_bsp(const ConsistencyOptions& options);
+std::unique_ptr<Consistency> make_ssp(const ConsistencyOptions& options);
+std::unique_ptr<Consistency> make_async(const ConsistencyOptions& options);
+std::unique_ptr<Consistency> make_soft(const ConsistencyOptions& options);
+std::unique_ptr<Consistency> make_late(const ConsistencyOptions& options);
 namespace {
 
 constexpr ConsistencyRow kPolicies[] = {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/nn/avg_pool2d.h"
 
@@ -90,9 +90,9 @@ void run_grad(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kAvgPool2dPlanes{
+extern const op::KernelRow kAvgPool2dPlanes{
     .op = "avg_pool2d", .name = "planes", .run = run_pool, .applicable = all_f32};
-const op::KernelRow kAvgPool2dGradPlanes{.op = "avg_pool2d_grad",
+extern const op::KernelRow kAvgPool2dGradPlanes{.op = "avg_pool2d_grad",
                                          .name = "planes",
                                          .run = run_grad,
                                          .applicable = all_f32,

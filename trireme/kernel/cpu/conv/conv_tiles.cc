@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/conv/inner_conv.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
 
 namespace trireme::kernel {
@@ -164,7 +164,7 @@ Layout layout(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kAdaptedConvTiles{
+extern const op::KernelRow kAdaptedConvTiles{
     .op = "adapted",
     .name = "conv_tiles",
     .run = run,

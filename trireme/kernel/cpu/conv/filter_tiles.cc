@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/conv/inner_conv.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
 
 namespace trireme::kernel {
@@ -173,7 +173,7 @@ std::optional<InnerConv> inner(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kAdaptedFilterTiles{
+extern const op::KernelRow kAdaptedFilterTiles{
     .op = "adapted",
     .name = "filter_tiles",
     .run = run,

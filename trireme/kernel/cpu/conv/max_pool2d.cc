@@ -3,7 +3,7 @@
 
 #include "trireme/kernel/cpu/conv/pool_windows.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -78,12 +78,12 @@ void run_grad(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kMaxPool2dVector{.op = "max_pool2d",
+extern const op::KernelRow kMaxPool2dVector{.op = "max_pool2d",
                                      .name = "vector",
                                      .run = run,
                                      .applicable = applicable,
                                      .workspace_bytes = workspace_bytes<false>};
-const op::KernelRow kMaxPool2dGradVector{.op = "max_pool2d_grad",
+extern const op::KernelRow kMaxPool2dGradVector{.op = "max_pool2d_grad",
                                          .name = "vector",
                                          .run = run_grad,
                                          .applicable = applicable,

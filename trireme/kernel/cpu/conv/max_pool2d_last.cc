@@ -10,7 +10,7 @@
 #include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/conv/last_pool.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/op/ops.h"
@@ -161,7 +161,7 @@ std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return std:
 
 }  // namespace
 
-const op::KernelRow kAdaptedWindows{
+extern const op::KernelRow kAdaptedWindows{
     .op = "adapted",
     .name = "windows",
     .run = [](op::KernelArgs& args) { static_cast<const PoolState&>(*args.state).run(args); },

@@ -5,7 +5,7 @@
 
 #include "trireme/kernel/cpu/conv/pool_windows.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -103,12 +103,12 @@ void run_grad(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kMaxPool2dPlacesVector{.op = "max_pool2d_places",
+extern const op::KernelRow kMaxPool2dPlacesVector{.op = "max_pool2d_places",
                                            .name = "vector",
                                            .run = run,
                                            .applicable = applicable,
                                            .workspace_bytes = workspace_bytes};
-const op::KernelRow kMaxPool2dPlacesGradVector{
+extern const op::KernelRow kMaxPool2dPlacesGradVector{
     .op = "max_pool2d_places_grad", .name = "vector", .run = run_grad, .applicable = applicable};
 
 }  // namespace trireme::kernel

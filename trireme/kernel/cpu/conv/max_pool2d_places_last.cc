@@ -7,7 +7,7 @@
 #include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/conv/last_pool.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/op/fused/max_pool2d_places.h"
 
@@ -92,7 +92,7 @@ bool applicable(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kAdaptedPlaces{
+extern const op::KernelRow kAdaptedPlaces{
     .op = "adapted",
     .name = "places",
     .run = [](op::KernelArgs& args) { static_cast<const PlacesState&>(*args.state).run(args); },

@@ -21,7 +21,7 @@
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -343,13 +343,13 @@ constexpr op::KernelRow row(const char* op) {
 
 }  // namespace
 
-constinit const op::KernelRow kConv2dOnednn = row<Kind::kForward, kDirect>("conv2d");
-constinit const op::KernelRow kConv2dInputGradOnednn = row<Kind::kInputGrad, kDirect>("conv2d_input_grad");
-constinit const op::KernelRow kConv2dFilterGradOnednn = row<Kind::kFilterGrad, kDirect>("conv2d_filter_grad");
-constinit const op::KernelRow kConv2dOnednnWinograd = row<Kind::kForward, kWinograd>("conv2d");
-constinit const op::KernelRow kConv2dInputGradOnednnWinograd =
+extern constinit const op::KernelRow kConv2dOnednn = row<Kind::kForward, kDirect>("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradOnednn = row<Kind::kInputGrad, kDirect>("conv2d_input_grad");
+extern constinit const op::KernelRow kConv2dFilterGradOnednn = row<Kind::kFilterGrad, kDirect>("conv2d_filter_grad");
+extern constinit const op::KernelRow kConv2dOnednnWinograd = row<Kind::kForward, kWinograd>("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradOnednnWinograd =
     row<Kind::kInputGrad, kWinograd>("conv2d_input_grad");
-constinit const op::KernelRow kConv2dFilterGradOnednnWinograd =
+extern constinit const op::KernelRow kConv2dFilterGradOnednnWinograd =
     row<Kind::kFilterGrad, kWinograd>("conv2d_filter_grad");
 
 }  // namespace trireme::kernel

@@ -12,7 +12,7 @@
 #include "trireme/kernel/cpu/conv/inner_conv.h"
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/onednn_parts.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -204,7 +204,7 @@ std::unique_ptr<LastState> make_state(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kAdaptedOnednn{
+extern const op::KernelRow kAdaptedOnednn{
     .op = "adapted",
     .name = "onednn",
     .run = [](op::KernelArgs& args) { static_cast<const LastState&>(*args.state).run(args); },

@@ -9,7 +9,7 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/conv/inner_conv.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -168,7 +168,7 @@ std::unique_ptr<PointwiseState> make_state(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kAdaptedGemm{
+extern const op::KernelRow kAdaptedGemm{
     .op = "adapted",
     .name = kGemmRowName,
     .run = [](op::KernelArgs& args) { static_cast<const PointwiseState&>(*args.state).run(args); },

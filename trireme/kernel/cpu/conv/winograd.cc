@@ -16,7 +16,7 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/conv/inner_conv.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/winograd_loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -314,12 +314,12 @@ std::optional<InnerConv> inner(const op::KernelQuery& q) {
 
 }  // namespace
 
-constinit const op::KernelRow kConv2dWinograd = row<forward_shape, ConvKind::kForward>("conv2d");
-constinit const op::KernelRow kConv2dInputGradWinograd =
+extern constinit const op::KernelRow kConv2dWinograd = row<forward_shape, ConvKind::kForward>("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradWinograd =
     row<input_grad_shape, ConvKind::kInputGrad>("conv2d_input_grad");
-constinit const op::KernelRow kConv2dFilterGradWinograd =
+extern constinit const op::KernelRow kConv2dFilterGradWinograd =
     row<filter_grad_shape, ConvKind::kFilterGrad>("conv2d_filter_grad");
-const op::KernelRow kAdaptedWinograd{
+extern const op::KernelRow kAdaptedWinograd{
     .op = "adapted",
     .name = "winograd",
     .run =

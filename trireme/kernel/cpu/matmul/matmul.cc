@@ -4,7 +4,7 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/cpu/wide.h"
@@ -228,7 +228,7 @@ void run(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kMatmulGemm{.op = "matmul",
+extern const op::KernelRow kMatmulGemm{.op = "matmul",
                                 .name = kGemmRowName,
                                 .run = run,
                                 .applicable = applicable,

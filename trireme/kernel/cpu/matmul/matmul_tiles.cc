@@ -10,7 +10,7 @@
 
 #include "trireme/kernel/cpu/matmul/product.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -205,7 +205,7 @@ void run(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kMatmulTiles{
+extern const op::KernelRow kMatmulTiles{
     .op = "matmul",
     .name = "tiles",
     .run = run,
@@ -214,7 +214,7 @@ const op::KernelRow kMatmulTiles{
     .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
       return std::make_unique<State>(layout_of(q));
     }};
-const op::KernelRow kAdaptedProductTiles{
+extern const op::KernelRow kAdaptedProductTiles{
     .op = "adapted",
     .name = "product_tiles",
     .run = run,

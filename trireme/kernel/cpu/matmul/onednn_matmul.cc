@@ -14,7 +14,7 @@
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/matmul/product.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 
@@ -226,13 +226,13 @@ void run_adapted(op::KernelArgs& args) {
 
 }  // namespace
 
-constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
+extern constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
                                             .name = "onednn",
                                             .run = run,
                                             .applicable = applicable,
                                             .workspace_bytes = workspace_bytes,
                                             .prepare = prepare};
-const op::KernelRow kAdaptedMatmulOnednn{
+extern const op::KernelRow kAdaptedMatmulOnednn{
     .op = "adapted",
     .name = "onednn_matmul",
     .run = run_adapted,

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -146,7 +146,7 @@ bool applicable(const op::KernelQuery& q) { return all_of_dtype(q, DType::kBF16)
 
 }  // namespace
 
-const op::KernelRow kLstmKeptTiles{.op = "lstm_kept",
+extern const op::KernelRow kLstmKeptTiles{.op = "lstm_kept",
                                    .name = "tiles",
                                    .run = run,
                                    .applicable = applicable,

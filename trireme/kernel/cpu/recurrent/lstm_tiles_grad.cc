@@ -2,7 +2,7 @@
 // lstm_tiles.h.
 #include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/recurrent/lstm_tiles.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 #include "trireme/op/sequence/lstm_kept.h"
 
 namespace trireme::kernel {
@@ -256,7 +256,7 @@ bool can_adapt(const op::KernelQuery& q) {
 
 }  // namespace
 
-const op::KernelRow kAdaptedLstmTiles{.op = "adapted",
+extern const op::KernelRow kAdaptedLstmTiles{.op = "adapted",
                                       .name = "tiles",
                                       .run = run,
                                       .applicable = can_adapt,

@@ -1,6 +1,6 @@
 // rnn, lstm, gru and their gradients, which go forward again before they go back. How: recurrence.h.
 #include "trireme/kernel/cpu/recurrent/recurrence.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -86,11 +86,11 @@ constexpr op::KernelRow backward_row(const char* op) {
 
 }  // namespace
 
-const op::KernelRow kGruGemm = forward_row<Cell::kGru>("gru");
-const op::KernelRow kGruGradGemm = backward_row<Cell::kGru>("gru_grad");
-const op::KernelRow kLstmGemm = forward_row<Cell::kLstm>("lstm");
-const op::KernelRow kLstmGradGemm = backward_row<Cell::kLstm>("lstm_grad");
-const op::KernelRow kRnnGemm = forward_row<Cell::kRnn>("rnn");
-const op::KernelRow kRnnGradGemm = backward_row<Cell::kRnn>("rnn_grad");
+extern const op::KernelRow kGruGemm = forward_row<Cell::kGru>("gru");
+extern const op::KernelRow kGruGradGemm = backward_row<Cell::kGru>("gru_grad");
+extern const op::KernelRow kLstmGemm = forward_row<Cell::kLstm>("lstm");
+extern const op::KernelRow kLstmGradGemm = backward_row<Cell::kLstm>("lstm_grad");
+extern const op::KernelRow kRnnGemm = forward_row<Cell::kRnn>("rnn");
+extern const op::KernelRow kRnnGradGemm = backward_row<Cell::kRnn>("rnn_grad");
 
 }  // namespace trireme::kernel

@@ -1,6 +1,6 @@
 // lstm_kept, which leaves its gates and cell states in outputs, and its gradient, which reads them.
 #include "trireme/kernel/cpu/recurrent/recurrence.h"
-#include "trireme/kernel/cpu/rows.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -67,13 +67,13 @@ void run_backward(op::KernelArgs& args) {
 
 }  // namespace
 
-const op::KernelRow kLstmKeptGemm{.op = "lstm_kept",
+extern const op::KernelRow kLstmKeptGemm{.op = "lstm_kept",
                                   .name = kGemmRowName,
                                   .run = run_forward,
                                   .applicable = applicable,
                                   .workspace_bytes = forward_bytes,
                                   .prepare = prepare};
-const op::KernelRow kLstmKeptGradGemm{.op = "lstm_kept_grad",
+extern const op::KernelRow kLstmKeptGradGemm{.op = "lstm_kept_grad",
                                       .name = kGemmRowName,
                                       .run = run_backward,
                                       .applicable = applicable,
