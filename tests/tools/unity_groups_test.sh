@@ -46,3 +46,10 @@ expect_equal "$groups" $'1 copied trireme/trireme/op/w.cc\n1 copied trireme/trir
 plant trireme/x/e.cc $'namespace {\nstruct Group {};\n}'
 plant trireme/x/f.cc $'Group* made();'
 expect_equal "$("$tool" "$scratch"/trireme/x/{e,f}.cc)" ""
+# So does a type that a header beside it declares.
+plant trireme/y/a.h $'struct Group {\n};'
+plant trireme/y/b.cc $'namespace {\nstruct Group {};\n}'
+plant trireme/y/c.cc $'namespace {\nint two() { return 2; }\n}'
+plant trireme/y/d.cc $'namespace {\nint three() { return 3; }\n}'
+groups=$("$tool" "$scratch"/trireme/y/{b,c,d}.cc | sed "s#$scratch/##")
+expect_equal "$groups" $'1 plain trireme/y/c.cc\n1 plain trireme/y/d.cc'
