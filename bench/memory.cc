@@ -22,10 +22,10 @@
 
 #include "bench/counted_memory.h"
 #include "trireme/base/units.h"
-#include "trireme/runtime/real/real_runtime.h"
-#include "trireme/start/in_process.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/memory_estimate.h"
+#include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/in_process.h"
 
 namespace trireme {
 namespace {

@@ -36,7 +36,7 @@ Json summary() {
   s.staleness = {{0, 60}, {1, 30}, {12, 10}};
   s.drift = 0.02;
   s.lost_workers = {1};
-  return train::to_json(s);
+  return record::to_json(s);
 }
 
 TEST(FinalTable, ShowsWhereTheTimeOfEveryWorkerWent) {
@@ -77,12 +77,12 @@ TEST(FinalTable, SaysWhatThePredictionIsMadeOf) {
 
 TEST(FinalTable, IsEmptyForOneWorkerAndShortWithoutNews) {
   record::Summary s;
-  EXPECT_EQ(final_table(train::to_json(s)), "");
+  EXPECT_EQ(final_table(record::to_json(s)), "");
   s.workers = 2;
   s.agreement = "bsp";
   s.transport = "shm";
   s.staleness = {{0, 10}};
-  EXPECT_EQ(final_table(train::to_json(s)),
+  EXPECT_EQ(final_table(record::to_json(s)),
             "2 workers, bsp over shm: 0 samples/s, communication efficiency 100.0 %\n");
 }
 
@@ -92,14 +92,14 @@ TEST(FinalTable, WarnsOfALargeDriftWithTheKeyToChange) {
     s.workers = 2;
     s.agreement = row.name;
     s.drift = 0.5;
-    const std::string text = final_table(train::to_json(s));
+    const std::string text = final_table(record::to_json(s));
     EXPECT_NE(text.find("warning: replicas have drifted apart; try "), std::string::npos) << text;
     for (const char* key : row.keys)
       if (std::string_view(key) == "period") {
         EXPECT_NE(text.find("a smaller parallel.period"), std::string::npos) << text;
       }
     s.drift = 0.05;
-    EXPECT_EQ(final_table(train::to_json(s)).find("warning"), std::string::npos);
+    EXPECT_EQ(final_table(record::to_json(s)).find("warning"), std::string::npos);
   }
 }
 
@@ -108,7 +108,7 @@ TEST(FinalTable, ManyWorkersAndLongTailsAreCutShort) {
   s.workers = 100;
   s.per_worker.resize(100);
   for (int i = 0; i < 40; ++i) s.staleness[i] = 1;
-  const std::string text = final_table(train::to_json(s));
+  const std::string text = final_table(record::to_json(s));
   EXPECT_NE(text.find("   and 68 more, in summary.json\n"), std::string::npos) << text;
   EXPECT_NE(text.find("   and 24 more, in summary.json\n"), std::string::npos) << text;
 }

@@ -8,11 +8,11 @@
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/fuse/bias_products.h"
 #include "trireme/graph/pass/fuse/join_losses.h"
-#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/graph/pass/precision/round_in_products.h"
-#include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/graph/pass/precision/widen_products.h"
+#include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {

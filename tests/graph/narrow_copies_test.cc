@@ -5,8 +5,8 @@
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {

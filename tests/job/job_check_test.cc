@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "trireme/job/job.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/model/schedule.h"
 #include "trireme/model/zoo.h"
-#include "trireme/job/job.h"
 
 namespace trireme::job {
 namespace {

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "trireme/base/json.h"
-#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::prepare {
 namespace {

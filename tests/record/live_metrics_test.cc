@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "trireme/runtime/virtual/world.h"
 #include "trireme/record/metrics.h"
+#include "trireme/runtime/virtual/world.h"
 
 namespace trireme::record {
 namespace {

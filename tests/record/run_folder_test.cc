@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "trireme/runtime/virtual/world.h"
 #include "trireme/record/extend_run.h"
+#include "trireme/runtime/virtual/world.h"
 
 namespace trireme::record {
 namespace {

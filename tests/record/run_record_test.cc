@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/version.h"
-#include "trireme/runtime/virtual/world.h"
 #include "trireme/record/run_folder.h"
+#include "trireme/runtime/virtual/world.h"
 
 namespace trireme::record {
 namespace {

@@ -30,7 +30,8 @@ struct Fixture {
 };
 
 // What the feed must give, filled at once.
-void expect_batch(const Fixture& f, std::int64_t batch, std::int32_t shard, const prepare::BatchTensors& got) {
+void expect_batch(const Fixture& f, std::int64_t batch, std::int32_t shard,
+                  const prepare::BatchTensors& got) {
   SCOPED_TRACE(fmt::format("batch {}, shard {}", batch, shard));
   const std::int64_t per_epoch = f.options.order.batches_per_epoch(), epoch = batch / per_epoch;
   const data::ShardSamples samples = f.options.order.shard(epoch, batch % per_epoch, shard);
@@ -94,7 +95,7 @@ Task<void> count_waits(Runtime& rt, const Fixture& f) {
   EXPECT_EQ((*feed)->counters().waited_ns, waited);
 }
 
-TEST(engine::BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
+TEST(BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
   for (const bool fill_tails : {false, true}) {
     const Fixture f(fill_tails);
     for (const int depth : {0, 1, 2, 20}) {
@@ -105,7 +106,7 @@ TEST(engine::BatchFeed, GivesWhatFillingAtOnceGivesForAnyDepth) {
   }
 }
 
-TEST(engine::BatchFeed, CountsOnlyBatchesThatWereNotReady) {
+TEST(BatchFeed, CountsOnlyBatchesThatWereNotReady) {
   const Fixture f;
   testing::run_on_one_machine([&](Runtime& rt) { return count_waits(rt, f); });
 }

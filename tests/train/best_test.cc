@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "tests/train/trained_runs.h"
-#include "trireme/start/in_process.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/start/in_process.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -17,33 +17,38 @@ using model::ModelTask;
 using runtime::Runtime;
 using runtime::Task;
 
-TEST(record::Best, OfClassifiersIsTheHighestAccuracyThenTheLowestLoss) {
+TEST(Best, OfClassifiersIsTheHighestAccuracyThenTheLowestLoss) {
   record::Best best;
   EXPECT_TRUE(record::take_evaluation(best, ModelTask::kClassify, 1, engine::Part::kTest, 2.0, 0.5));
-  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 2, engine::Part::kTest, 1.0, 0.4)) << "accuracy counts";
-  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 3, engine::Part::kTest, 2.0, 0.5)) << "equal is no better";
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 2, engine::Part::kTest, 1.0, 0.4))
+      << "accuracy counts";
+  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 3, engine::Part::kTest, 2.0, 0.5))
+      << "equal is no better";
   EXPECT_EQ(best.since, 2);
   EXPECT_TRUE(record::take_evaluation(best, ModelTask::kClassify, 4, engine::Part::kTest, 1.9, 0.5));
   EXPECT_EQ(best.since, 0);
   EXPECT_EQ(best.step, 4);
-  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kClassify, 5, engine::Part::kTest, std::nan(""), 0.9));
+  EXPECT_FALSE(
+      record::take_evaluation(best, ModelTask::kClassify, 5, engine::Part::kTest, std::nan(""), 0.9));
 }
 
-TEST(record::Best, OfOtherTasksIsTheLowestLoss) {
+TEST(Best, OfOtherTasksIsTheLowestLoss) {
   record::Best best;
-  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kLanguage, 1, engine::Part::kValidation, std::nan(""), 0))
+  EXPECT_FALSE(
+      record::take_evaluation(best, ModelTask::kLanguage, 1, engine::Part::kValidation, std::nan(""), 0))
       << "no number";
   EXPECT_EQ(best.step, -1);
   EXPECT_TRUE(record::take_evaluation(best, ModelTask::kLanguage, 2, engine::Part::kValidation, 3.0, 0.2));
   EXPECT_TRUE(record::take_evaluation(best, ModelTask::kLanguage, 3, engine::Part::kValidation, 2.5, 0.1));
-  EXPECT_FALSE(record::take_evaluation(best, ModelTask::kReconstruct, 4, engine::Part::kValidation, 2.6, 0.9));
+  EXPECT_FALSE(
+      record::take_evaluation(best, ModelTask::kReconstruct, 4, engine::Part::kValidation, 2.6, 0.9));
   const Result<record::Best> back = record::best_from_json(to_json(best));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(to_json(*back), to_json(best));
   EXPECT_EQ(back->part, engine::Part::kValidation);
 }
 
-TEST(record::Best, IsNotKnownOfOldCheckpoints) {
+TEST(Best, IsNotKnownOfOldCheckpoints) {
   Json json = to_json(record::Position());
   json.erase("best");
   json.erase("stopped_early");
@@ -78,7 +83,8 @@ class BestModel : public testing::TrainedRuns {
     auto data = co_await data::make_dataset(rt, job::data_spec(job, ""));
     if (data.ok()) out = *data;
   }
-  Result<record::Summary> train_into(const std::string& name, const job::Job& job, record::Progress* progress = nullptr) {
+  Result<record::Summary> train_into(const std::string& name, const job::Job& job,
+                                     record::Progress* progress = nullptr) {
     write(name + "/job.toml", job::to_toml(job));
     std::filesystem::create_directories(path(name) + "/checkpoints");
     start::InProcessOptions options;

@@ -5,8 +5,8 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/start/simulate.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {

@@ -144,7 +144,7 @@ TEST(CodecChoice, IsMadeForServersAndPeersToo) {
   EXPECT_NE(job::check_job(refused).message().find("agreement 'gossip'"), std::string::npos);
 }
 
-TEST(prepare::PlanReport, NamesEveryTensorWithItsPricesAndAddsUp) {
+TEST(PlanReport, NamesEveryTensorWithItsPricesAndAddsUp) {
   job::Job job = mixed_job(4);
   const auto report = prepare::report_plan(job, tiny_input(), slow_options(job));
   ASSERT_TRUE(report.ok()) << report.status().to_string();

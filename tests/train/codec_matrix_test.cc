@@ -54,7 +54,9 @@ TEST(CodecMatrix, WhatIsCarriedTrainsAndWhatIsRefusedSaysWhyAndWhatToSet) {
 std::vector<std::string> table() {
   std::vector<std::string> lines;
   for (const agree::AgreementRow& rule : agree::agreement_table()) {
-    const auto carries = [&](const std::string& codec) { return job::check_job(matrix_job(rule, codec)).ok(); };
+    const auto carries = [&](const std::string& codec) {
+      return job::check_job(matrix_job(rule, codec)).ok();
+    };
     const bool values = carries("topk");
     for (const codec::CodecRow& row : codec::codec_table())
       EXPECT_EQ(carries(row.name), values) << rule.name << " " << row.name;

@@ -176,7 +176,8 @@ TEST(CodedBspChoice, MomentumCorrectionChangesWhatIsSentAndSurvivesAResume) {
 
 TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
   const auto expect = [](job::Job job, const std::string& words) {
-    EXPECT_NE(job::check_job(job).message().find(words), std::string::npos) << job::check_job(job).to_string();
+    EXPECT_NE(job::check_job(job).message().find(words), std::string::npos)
+        << job::check_job(job).to_string();
   };
   job::Job job = coded_job("topk");
   job.parallel.codec = "topq";

@@ -195,7 +195,8 @@ TEST(CodedPeriods, EasgdRefusesWhatWouldCountTwice) {
   job.train.epochs = 1;
   EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).message();
   job.parallel.reducer = "split";
-  EXPECT_NE(job::check_job(job).message().find("counted twice"), std::string::npos) << job::check_job(job).message();
+  EXPECT_NE(job::check_job(job).message().find("counted twice"), std::string::npos)
+      << job::check_job(job).message();
   job.parallel.reducer = "auto";
   job.parallel.codec_feedback = false;
   EXPECT_NE(job::check_job(job).message().find("part of the next difference"), std::string::npos);

@@ -85,7 +85,7 @@ Task<void> evaluate(Runtime& rt, Fixture& f, std::int64_t batch, int slots, engi
   }
 }
 
-TEST(engine::Evaluator, SumsAreThoseOfTheSamplesOneByOneForAnyBatchAndPart) {
+TEST(Evaluator, SumsAreThoseOfTheSamplesOneByOneForAnyBatchAndPart) {
   Fixture f;
   const std::tuple<engine::Part, std::int64_t, std::int64_t> parts[] = {
       {engine::Part::kTrain, 0, 13}, {engine::Part::kTest, 13, 10}, {engine::Part::kValidation, 23, 7}};

@@ -10,8 +10,8 @@
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/train/balance.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/train/balance.h"
 
 namespace trireme::train {
 namespace {
@@ -180,7 +180,8 @@ TEST(Factors, OfARunThatIsTakenUpAgainByOtherWorkersGiveTheSameBits) {
     EXPECT_EQ(prepare::factored_parameters(*plan::plan_from_json(*json)).size(), 2U) << "the plan says which";
     workers = 1 + workers % 3;
     EXPECT_EQ(runs.train(factored_job(workers), data).summary().parameters_sha256, expected);
-    EXPECT_EQ(prepare::factored_parameters(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), ""))).size(),
+    EXPECT_EQ(prepare::factored_parameters(*plan::plan_from_json(*parse_json(runs.read("run/plan.json"), "")))
+                  .size(),
               2U);
   }
 }

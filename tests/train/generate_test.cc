@@ -46,7 +46,8 @@ TEST(PickToken, DrawsFollowTheProbabilities) {
   options.temperature = 2;
   const std::vector<float> logits{0, 2 * std::log(3.0F), -1000};  // 1 : 3 : 0 at temperature 2
   std::vector<int> counts(3);
-  for (std::int64_t i = 0; i < 4000; ++i) ++counts[static_cast<std::size_t>(apply::pick_token(logits, options, i))];
+  for (std::int64_t i = 0; i < 4000; ++i)
+    ++counts[static_cast<std::size_t>(apply::pick_token(logits, options, i))];
   EXPECT_NEAR(counts[0], 1000, 140);  // five standard deviations
   EXPECT_EQ(counts[2], 0);
   options.top_k = 1;
@@ -91,8 +92,8 @@ class GenerateText : public testing::TrainedRuns {
     EXPECT_EQ(out.ok() ? out->text : "", shown) << "what is shown while it runs is the text";
     return shown;
   }
-  static Task<void> into(Runtime& rt, const apply::LoadedModel& model, apply::GenerateOptions options, std::string& shown,
-                         Result<apply::Generated>& out) {
+  static Task<void> into(Runtime& rt, const apply::LoadedModel& model, apply::GenerateOptions options,
+                         std::string& shown, Result<apply::Generated>& out) {
     std::function<void(std::string_view)> emit = [&](std::string_view text) { shown += text; };
     out = co_await apply::generate(rt, model, std::move(options), std::move(emit));
   }

@@ -39,7 +39,7 @@ record::RunFacts guessing_run(int steps = 1000) {
   return f;
 }
 
-TEST(record::LossTrend, ComparesAQuarterOfTheRunAtBothEndsAndAtMostSixteenSteps) {
+TEST(LossTrend, ComparesAQuarterOfTheRunAtBothEndsAndAtMostSixteenSteps) {
   record::LossTrend trend;
   EXPECT_EQ(trend.first(), 0);
   for (int i = 1; i <= 8; ++i) trend.add(i);
@@ -51,7 +51,7 @@ TEST(record::LossTrend, ComparesAQuarterOfTheRunAtBothEndsAndAtMostSixteenSteps)
   EXPECT_EQ(trend.last(), 992.5);
 }
 
-TEST(record::LossTrend, WhatIsNotFiniteCountsAsAVeryLargeLoss) {
+TEST(LossTrend, WhatIsNotFiniteCountsAsAVeryLargeLoss) {
   record::LossTrend trend;
   trend.add(1);
   trend.add(std::nan(""));
@@ -60,7 +60,7 @@ TEST(record::LossTrend, WhatIsNotFiniteCountsAsAVeryLargeLoss) {
   EXPECT_TRUE(std::isfinite(trend.last()));
 }
 
-TEST(record::LossTrend, GoesThroughJsonAndGoesOn) {
+TEST(LossTrend, GoesThroughJsonAndGoesOn) {
   record::LossTrend whole, half;
   for (int i = 0; i < 50; ++i) whole.add(1.0 / (3 + i));
   for (int i = 0; i < 20; ++i) half.add(1.0 / (3 + i));
@@ -199,7 +199,8 @@ TEST(Learned, TheMostParticularCauseIsNamed) {
   EXPECT_EQ(key_of([&](record::RunFacts& f) { stale(f), f.mean_staleness = 1; }), "data.partition");
   EXPECT_EQ(key_of([](record::RunFacts& f) { f.agreement = "downpour", f.stale_momentum = 0.9; }),
             "train.optimizer.momentum");
-  EXPECT_EQ(key_of([](record::RunFacts& f) { f.losses = losses_from(2.4, 2.3, 50), f.steps = 50; }), "train.epochs");
+  EXPECT_EQ(key_of([](record::RunFacts& f) { f.losses = losses_from(2.4, 2.3, 50), f.steps = 50; }),
+            "train.epochs");
 }
 
 TEST(Learned, FeaturesThatAreNotScaledAreTheLikeliestCauseOfAHugeFirstLoss) {

@@ -28,7 +28,7 @@ job::Job leased_job(const std::string& rule, int workers) {
 }
 
 start::SimulateReport simulate(const job::Job& job, const std::vector<double>& speeds = {},
-                        std::vector<runtime::FaultSpec> faults = {}) {
+                               std::vector<runtime::FaultSpec> faults = {}) {
   start::SimulateOptions options;
   options.job = job;
   options.machine.cores = 1;

@@ -21,7 +21,8 @@ class LoadModel : public testing::TrainedRuns {
     run([&](Runtime& rt) { return score_into(rt, model, part, out); });
     return out;
   }
-  static Task<void> score_into(Runtime& rt, const apply::LoadedModel& model, engine::Part part, Result<apply::Score>& out) {
+  static Task<void> score_into(Runtime& rt, const apply::LoadedModel& model, engine::Part part,
+                               Result<apply::Score>& out) {
     out = co_await apply::score_model(rt, model, part);
   }
 

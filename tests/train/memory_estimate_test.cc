@@ -33,14 +33,15 @@ std::int64_t measured_bytes(const job::Job& job, std::shared_ptr<const data::Dat
   options.job = job;
   options.data = std::move(data);
   options.run_dir = run_dir;
-  for (const auto& rank : start::train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
+  for (const auto& rank : start::train_in_process(options))
+    EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   return peak_bytes - before;
 }
 
 const model::ModelInput kDigits{Shape{1, 28, 28}, 10};
 
 // Without a run folder nothing is written: no copy for checkpoints.
-TEST(prepare::MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
+TEST(MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
   const auto data = testing::few_digits(600, 100);
   for (const char* name : {"lenet", "mnist-mlp", "linear"}) {
     for (const std::int64_t batch : {32, 256}) {
@@ -53,7 +54,7 @@ TEST(prepare::MemoryEstimate, IsWithinFivePercentOfWhatARunHoldsAtItsPeak) {
   }
 }
 
-TEST(prepare::MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
+TEST(MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
   const auto data = testing::few_digits(300, 60);
   job::Job job = job_of("mnist-mlp", 32);
   job.train.optimizer.kind = "adam";
@@ -68,7 +69,7 @@ TEST(prepare::MemoryEstimate, CountsTheCopyThatCheckpointsAreWrittenFrom) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(prepare::MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
+TEST(MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
   const auto data = testing::few_digits(300, 60);
   job::Job job = job_of("mnist-mlp", 64);
   job.parallel.workers = 2;
@@ -92,7 +93,7 @@ TEST(prepare::MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
 // All ranks of a process together. How many buckets are under way at once is a matter of time, and so is
 // which run's scratch grows to the largest bucket's; it grows by a new buffer before the old one goes. Of two
 // buckets that is at most twice the largest and the other one: no more than twice the estimate.
-TEST(prepare::MemoryEstimate, HoldsForWorkersThatExchange) {
+TEST(MemoryEstimate, HoldsForWorkersThatExchange) {
   const auto data = testing::few_digits(300, 60);
   for (const char* collective : {"fixed-tree", "ring"}) {
     job::Job job = job_of("mnist-mlp", 64);
@@ -111,7 +112,7 @@ TEST(prepare::MemoryEstimate, HoldsForWorkersThatExchange) {
 }
 
 // Factors of all shards, the sum of the products, and the products under way.
-TEST(prepare::MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
+TEST(MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
   const auto data = testing::few_digits(300, 60);
   job::Job job = job_of("mnist-mlp", 32);
   job.parallel.workers = 2;
@@ -123,7 +124,7 @@ TEST(prepare::MemoryEstimate, KnowsWhatFactorsOfGradientsTake) {
   EXPECT_NEAR(static_cast<double>(measured_bytes(job, data)) / 2 / expected, 1, 0.05);
 }
 
-TEST(prepare::MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
+TEST(MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
   job::Job job = job_of("lenet", 60);
   const auto one = prepare::estimate_memory(job, kDigits, 1);
   job.train.logical_shards = 6;
@@ -141,7 +142,7 @@ TEST(prepare::MemoryEstimate, CountsEveryShardOfTheBusiestWorker) {
   EXPECT_GT(two->bytes_of("exchange"), 0);
 }
 
-TEST(prepare::MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
+TEST(MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
   job::Job job = job_of("resnet18", 4);
   const model::ModelInput small{Shape{3, 32, 32}, 10};
   const auto momentum = prepare::estimate_memory(job, small, 1);
@@ -156,7 +157,7 @@ TEST(prepare::MemoryEstimate, KnowsTheStatesOfOptimisersAndRunningStatistics) {
   EXPECT_EQ(sgd->bytes_of("statistics"), 4 * 9600);
 }
 
-TEST(prepare::MemoryEstimate, TheLargestBatchFitsAndTheNextDoesNot) {
+TEST(MemoryEstimate, TheLargestBatchFitsAndTheNextDoesNot) {
   job::Job job = job_of("lenet", 128);
   for (const std::int64_t shards : {0, 4}) {
     job.train.logical_shards = shards;
@@ -173,7 +174,7 @@ TEST(prepare::MemoryEstimate, TheLargestBatchFitsAndTheNextDoesNot) {
 }
 
 // What a norm gives is kept for the next layer's weights, though what it was made of is kept as well.
-TEST(prepare::MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
+TEST(MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheSame) {
   const auto data = testing::few_digits(128, 16);
   job::Job job = testing::small_job("mlp", 4, 1);
   job.train.batch = 128;
@@ -194,7 +195,7 @@ TEST(prepare::MemoryEstimate, UnderALimitValuesAreComputedAgainAndTheBitsAreTheS
   EXPECT_NE(refused.message().find("train.memory_limit: got "), std::string::npos) << refused.message();
 }
 
-TEST(prepare::MemoryEstimate, NonsenseIsRefused) {
+TEST(MemoryEstimate, NonsenseIsRefused) {
   job::Job job = job_of("lenet", 0);
   EXPECT_EQ(prepare::estimate_memory(job, kDigits, 1).status().code(), Code::kInvalid);
   job.train.batch = 8;

@@ -16,7 +16,8 @@ std::vector<Sends> real_sends(const job::Job& job, std::shared_ptr<const data::D
   options.job = job;
   options.data = std::move(data);
   options.send_logs = &logs;
-  for (const auto& rank : start::train_in_process(options)) EXPECT_TRUE(rank.ok()) << rank.status().to_string();
+  for (const auto& rank : start::train_in_process(options))
+    EXPECT_TRUE(rank.ok()) << rank.status().to_string();
   return logs;
 }
 

@@ -252,7 +252,7 @@ std::vector<std::size_t> all_next(engine::BucketQueue& queue) {
   return out;
 }
 
-TEST(engine::BucketQueue, KeepsTheOrderAndTheBound) {
+TEST(BucketQueue, KeepsTheOrderAndTheBound) {
   const std::vector<std::int32_t> order{0, 3, 2, 1};
   engine::BucketQueue queue(order, 4, 2);
   queue.add(0);
@@ -274,7 +274,7 @@ TEST(engine::BucketQueue, KeepsTheOrderAndTheBound) {
   EXPECT_THAT(all_next(queue), ElementsAre(0)) << "the next step";
 }
 
-TEST(engine::BucketQueue, WithoutAnOrderStartsWhatIsReady) {
+TEST(BucketQueue, WithoutAnOrderStartsWhatIsReady) {
   engine::BucketQueue queue({}, 3, 2);
   for (const std::size_t b : {2, 0, 1}) queue.add(b);
   EXPECT_THAT(all_next(queue), ElementsAre(2, 0, 1));

@@ -2,8 +2,8 @@
 #include "trireme/apply/predict.h"
 
 #include "tests/train/trained_runs.h"
-#include "trireme/data/read/image_encode.h"
 #include "trireme/apply/predict_sheet.h"
+#include "trireme/data/read/image_encode.h"
 
 namespace trireme::train {
 namespace {
@@ -18,20 +18,23 @@ class Predict : public testing::TrainedRuns {
     run([&](Runtime& rt) { return read_into(rt, model, file, out); });
     return out;
   }
-  std::vector<apply::Prediction> predict(const apply::LoadedModel& model, const apply::Samples& samples, std::int64_t most = 0) {
+  std::vector<apply::Prediction> predict(const apply::LoadedModel& model, const apply::Samples& samples,
+                                         std::int64_t most = 0) {
     Result<std::vector<apply::Prediction>> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return classify_into(rt, model, samples, most, out); });
     EXPECT_TRUE(out.ok()) << out.status().to_string();
     return out.ok() ? *out : std::vector<apply::Prediction>();
   }
-  apply::Reconstructions rebuild(const apply::LoadedModel& model, const apply::Samples& samples, std::int64_t most) {
+  apply::Reconstructions rebuild(const apply::LoadedModel& model, const apply::Samples& samples,
+                                 std::int64_t most) {
     Result<apply::Reconstructions> out = Status(Code::kInternal, "not run");
     run([&](Runtime& rt) { return rebuild_into(rt, model, samples, most, out); });
     EXPECT_TRUE(out.ok()) << out.status().to_string();
     return out.ok() ? *out : apply::Reconstructions();
   }
 
-  static Task<void> read_into(Runtime& rt, const apply::LoadedModel& model, std::string file, Result<apply::Samples>& out) {
+  static Task<void> read_into(Runtime& rt, const apply::LoadedModel& model, std::string file,
+                              Result<apply::Samples>& out) {
     out = co_await apply::read_samples(rt, model, std::move(file));
   }
   static Task<void> classify_into(Runtime& rt, const apply::LoadedModel& model, const apply::Samples& samples,

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/cost/assumed.h"
-#include "trireme/start/simulate.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
@@ -33,14 +33,14 @@ double error_of(const start::SimulateOptions& options) {
   return s.predicted_step_seconds / s.measured_step_seconds - 1;
 }
 
-TEST(apply::Prediction, OfStepsHoldsForRulesOfEveryKind) {
+TEST(Prediction, OfStepsHoldsForRulesOfEveryKind) {
   for (const char* rule : {"bsp", "averaging", "easgd", "none", "bsp-server", "ssp", "easgd-async"})
     EXPECT_NEAR(error_of(four_workers(rule)), 0, 0.2) << rule;
   // One of the three that a step waits for is the server's neighbour, which needs no link.
   EXPECT_NEAR(error_of(four_workers("late")), 0, 0.3);
 }
 
-TEST(apply::Prediction, OfAveragingFollowsThePeriod) {
+TEST(Prediction, OfAveragingFollowsThePeriod) {
   for (const std::int64_t period : {1, 5, 40}) {
     start::SimulateOptions o = four_workers("averaging");
     o.job.parallel.period = period;
@@ -48,7 +48,7 @@ TEST(apply::Prediction, OfAveragingFollowsThePeriod) {
   }
 }
 
-TEST(apply::Prediction, KnowsHowManyServersThereAre) {
+TEST(Prediction, KnowsHowManyServersThereAre) {
   for (const char* rule : {"bsp-server", "downpour"})
     for (const std::int64_t servers : {1, 2, 4}) {
       start::SimulateOptions o = four_workers(rule);
@@ -58,7 +58,7 @@ TEST(apply::Prediction, KnowsHowManyServersThereAre) {
     }
 }
 
-TEST(apply::Prediction, KnowsTheSlowMachine) {
+TEST(Prediction, KnowsTheSlowMachine) {
   for (const char* rule : {"averaging", "none", "bsp-server"}) {
     start::SimulateOptions o = four_workers(rule);
     o.cluster.topology = cost::Topology::single_switch(4, o.machine, o.link);
@@ -69,7 +69,7 @@ TEST(apply::Prediction, KnowsTheSlowMachine) {
 
 // Eight pictures on a core with AVX-512, measured: 2.6 s alone, 3.2 s where 16 cores do the same
 // (docs/studies/replicas.md).
-TEST(apply::Prediction, OfResnet50WithoutACalibrationIsNearWhatCoresWithWideVectorsNeed) {
+TEST(Prediction, OfResnet50WithoutACalibrationIsNearWhatCoresWithWideVectorsNeed) {
   job::Job job;
   job.model.name = "resnet50";
   job.train.batch = 8;

@@ -13,9 +13,9 @@
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
 #include "trireme/io/safetensors.h"
-#include "trireme/prepare/batch.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/sample_order.h"
+#include "trireme/prepare/batch.h"
 
 namespace trireme::train::testing {
 namespace {

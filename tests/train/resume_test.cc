@@ -37,8 +37,8 @@ job::Job checkpointed_job(int workers) {
 }
 
 // Runs until rank 0's `call`-th collective fails.
-void run_until_failure(const job::Job& job, std::shared_ptr<const data::Dataset> data, const std::string& run_dir,
-                       std::uint64_t call) {
+void run_until_failure(const job::Job& job, std::shared_ptr<const data::Dataset> data,
+                       const std::string& run_dir, std::uint64_t call) {
   start::InProcessOptions options;
   options.job = job;
   options.data = std::move(data);

@@ -31,7 +31,7 @@ job::SampleOrder order_of(const Case& c, const data::Dataset& data) {
   return *order;
 }
 
-TEST(job::SampleOrder, EverySampleCountsOncePerEpochForEveryPartition) {
+TEST(SampleOrder, EverySampleCountsOncePerEpochForEveryPartition) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(
         fmt::format("{} samples, batch {}, {} shards, {}", c.num_train, c.batch, c.shards, c.partition));
@@ -61,7 +61,7 @@ TEST(job::SampleOrder, EverySampleCountsOncePerEpochForEveryPartition) {
   }
 }
 
-TEST(job::SampleOrder, WhereTailsAreFilledTheRestAreSamplesThatDoNotCountAndElseItIsPadding) {
+TEST(SampleOrder, WhereTailsAreFilledTheRestAreSamplesThatDoNotCountAndElseItIsPadding) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(
         fmt::format("{} samples, {} shards, {}, {}", c.num_train, c.shards, c.partition, c.fill_tails));
@@ -80,7 +80,7 @@ TEST(job::SampleOrder, WhereTailsAreFilledTheRestAreSamplesThatDoNotCountAndElse
   }
 }
 
-TEST(job::SampleOrder, ByClassEveryShardKeepsItsOwnSamplesOfFewClassesInAnOrderOfItsOwn) {
+TEST(SampleOrder, ByClassEveryShardKeepsItsOwnSamplesOfFewClassesInAnOrderOfItsOwn) {
   const Case c{80, 16, 4, "by-class", true};
   const auto data = testing::tiny_pictures(c.num_train, 3);
   const job::SampleOrder order = order_of(c, *data);

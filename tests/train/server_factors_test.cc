@@ -7,8 +7,8 @@
 #include "tests/train/virtual_runs.h"
 #include "trireme/plan/replica_model.h"
 #include "trireme/prepare/factors.h"
-#include "trireme/start/simulate.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/start/simulate.h"
 
 namespace trireme::train {
 namespace {
@@ -45,7 +45,7 @@ TEST(ServerFactors, GiveTheBitsOfDensePushes) {
     for (const int servers : {1, 2}) {
       SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
       const record::Summary dense = run(pushed_job("bsp-server", workers, servers, "none")),
-                    thin = run(pushed_job("bsp-server", workers, servers));
+                            thin = run(pushed_job("bsp-server", workers, servers));
       EXPECT_TRUE(thin.finished);
       EXPECT_EQ(thin.parameters_sha256, dense.parameters_sha256);
       EXPECT_EQ(thin.codec, "factors");

@@ -42,7 +42,8 @@ job::Job wide(job::Job job) {
   return job;
 }
 
-record::Summary stop_and_resume(VirtualRuns& runs, const job::Job& first, const job::Job& second, std::int64_t stop_at) {
+record::Summary stop_and_resume(VirtualRuns& runs, const job::Job& first, const job::Job& second,
+                                std::int64_t stop_at) {
   const auto data = tiny_pictures(120, 40);
   RunOptions options;
   options.stop_at = stop_at;

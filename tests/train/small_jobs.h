@@ -19,6 +19,7 @@ job::Job small_job(std::string model, std::int64_t steps, int workers);
 // The hash of the trained parameters, "" (and a test failure) when a rank failed.
 std::string hash_in_process(const job::Job& job, std::shared_ptr<const data::Dataset> data,
                             const std::string& run_dir = "");
-std::string hash_virtual(const job::Job& job, std::shared_ptr<const data::Dataset> data, std::uint64_t seed = 1);
+std::string hash_virtual(const job::Job& job, std::shared_ptr<const data::Dataset> data,
+                         std::uint64_t seed = 1);
 
 }  // namespace trireme::train::testing

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "trireme/start/in_process.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/start/in_process.h"
 
 namespace trireme::train::testing {
 

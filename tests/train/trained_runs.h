@@ -6,10 +6,10 @@
 #include <functional>
 #include <string>
 
-#include "trireme/runtime/real/real_runtime.h"
-#include "trireme/job/job.h"
 #include "trireme/apply/load_model.h"
+#include "trireme/job/job.h"
 #include "trireme/record/summary.h"
+#include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::train::testing {
 

@@ -36,7 +36,8 @@ class VirtualRuns {
 
   // What `trireme train --run-dir` does, with job.parallel.workers ranks. A folder whose run is finished
   // gives its summary.
-  RunOutcome train(const job::Job& job, std::shared_ptr<const data::Dataset> data, const RunOptions& options = {});
+  RunOutcome train(const job::Job& job, std::shared_ptr<const data::Dataset> data,
+                   const RunOptions& options = {});
   std::string read(const std::string& path);  // "": missing
   // The lines of metrics.jsonl without their times.
   std::vector<Json> metrics(const std::string& run_dir = "run");

@@ -45,7 +45,8 @@ class TrainOnGpu : public ::testing::Test {
     job.train.device = device;
     return job;
   }
-  Result<record::Summary> train(const job::Job& job, record::Progress* progress = nullptr, bool in_folder = false) {
+  Result<record::Summary> train(const job::Job& job, record::Progress* progress = nullptr,
+                                bool in_folder = false) {
     start::InProcessOptions options;
     options.job = job;
     options.data = data_;

@@ -5,9 +5,9 @@
 
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "tests/train/trained_runs.h"
-#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/apply/generate.h"
 #include "trireme/apply/predict.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::train {
 namespace {
@@ -43,7 +43,8 @@ class TrainedOnGpu : public testing::TrainedRuns {
   static Task<void> score_into(Runtime& rt, const apply::LoadedModel& model, Result<apply::Score>& out) {
     out = co_await apply::score_model(rt, model, engine::Part::kTest);
   }
-  static Task<void> classify_into(Runtime& rt, const apply::LoadedModel& model, std::vector<apply::Prediction>& out) {
+  static Task<void> classify_into(Runtime& rt, const apply::LoadedModel& model,
+                                  std::vector<apply::Prediction>& out) {
     const apply::Samples samples = apply::samples_of_part(model, engine::Part::kTest);
     const auto found = co_await apply::classify(rt, model, samples, 10);
     EXPECT_TRUE(found.ok()) << found.status().to_string();

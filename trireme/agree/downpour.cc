@@ -18,8 +18,8 @@
 
 #include "trireme/agree/mechanism/local_replicas.h"
 #include "trireme/agree/mechanism/server_link.h"
-#include "trireme/agree/server_rules.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/server_rules.h"
 #include "trireme/comm/letter_kinds.h"
 
 namespace trireme::agree {

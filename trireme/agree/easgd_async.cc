@@ -10,9 +10,9 @@
 // The agreed model is the centre. At a meeting every worker exchanges once more when all have come, or the
 // centre would be close to whoever was last at work; its own line is completed before its next step.
 #include "trireme/agree/mechanism/server_link.h"
-#include "trireme/agree/server_rules.h"
 #include "trireme/agree/mechanism/server_updates.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/server_rules.h"
 
 namespace trireme::agree {
 namespace {

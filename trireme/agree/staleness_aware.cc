@@ -7,8 +7,8 @@
 // c = W / n), at the rate lr / n, since n is their mean staleness.
 // The servers do both; a worker says with every push which version it had read.
 #include "trireme/agree/mechanism/push_pull.h"
-#include "trireme/agree/server_rules.h"
 #include "trireme/agree/mechanism/server_updates.h"
+#include "trireme/agree/server_rules.h"
 
 namespace trireme::agree {
 

@@ -4,14 +4,14 @@
 #include <cstring>
 #include <optional>
 
+#include "trireme/apply/score_model.h"
 #include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
-#include "trireme/prepare/batch.h"
 #include "trireme/job/data_record.h"
-#include "trireme/lower/faster_graph.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/lower/faster_graph.h"
 #include "trireme/lower/open_device.h"
-#include "trireme/apply/score_model.h"
+#include "trireme/prepare/batch.h"
 #include "trireme/record/position.h"
 
 namespace trireme::apply {
@@ -190,7 +190,8 @@ bool sets_key(const ModelSource& source, std::string_view key) {
 }
 
 // A relative path is that of the folder where it was trained.
-Task<void> find_data(Runtime& rt, const ModelSource& source, const job::TrainedOn& trained, LoadedModel& out) {
+Task<void> find_data(Runtime& rt, const ModelSource& source, const job::TrainedOn& trained,
+                     LoadedModel& out) {
   std::string& path = out.job.data.path;
   if (path.empty() || trained.path.empty() || sets_key(source, "data.path")) co_return;
   const bool here = co_await there(rt, path);
@@ -316,7 +317,8 @@ Result<std::shared_ptr<const exec::CompiledGraph>> compile_forward(const LoadedM
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs graphs, job::build_job_model(model.job, model.input, batch));
   graph::Graph graph = graphs.eval;
   if (model.device != nullptr) {
-    TR_ASSIGN_OR_RETURN(graph, lower::faster_graph({model.job.train.precision, model.device.get()}, graphs.eval));
+    TR_ASSIGN_OR_RETURN(graph,
+                        lower::faster_graph({model.job.train.precision, model.device.get()}, graphs.eval));
   }
   exec::CompileOptions options;
   options.fetches = std::move(outputs);

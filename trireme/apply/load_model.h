@@ -8,9 +8,9 @@
 
 #include "trireme/data/dataset.h"
 #include "trireme/exec/executor.h"
+#include "trireme/job/job.h"
 #include "trireme/model/zoo.h"
 #include "trireme/plan/plan.h"
-#include "trireme/job/job.h"
 
 namespace trireme::apply {
 

@@ -32,8 +32,9 @@ Task<Status> run_forward(runtime::Runtime& rt, const LoadedModel& model, const S
   const std::int64_t batches = (count + options.batch - 1) / options.batch;
   TR_CO_ASSIGN_OR_RETURN(const auto evaluator, engine::Evaluator::make(rt, std::move(options)));
   std::int64_t done = 0;
-  engine::Evaluator::Visitor visitor = [&](std::int64_t, std::span<const std::int64_t> ids, const prepare::BatchTensors& fed,
-                                   const exec::Execution& run) -> Status {
+  engine::Evaluator::Visitor visitor = [&](std::int64_t, std::span<const std::int64_t> ids,
+                                           const prepare::BatchTensors& fed,
+                                           const exec::Execution& run) -> Status {
     TR_ASSIGN_OR_RETURN(const Tensor logits, run.fetch("logits"));
     const auto in = fed.x.values<float>(), out = logits.values<float>();
     const std::size_t in_each = in.size() / ids.size(), out_each = out.size() / ids.size();

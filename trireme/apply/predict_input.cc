@@ -190,7 +190,9 @@ std::string Samples::name_of(std::int64_t index) const {
 
 std::int32_t Samples::label_of(std::int64_t index) const {
   if (!labels.empty()) return labels[static_cast<std::size_t>(index)];
-  return data->label_kind == data::Labels::kClass ? data->label_of(engine::range_of(*data, part).first + index) : -1;
+  return data->label_kind == data::Labels::kClass
+             ? data->label_of(engine::range_of(*data, part).first + index)
+             : -1;
 }
 
 Samples samples_of_part(const LoadedModel& model, engine::Part part) {

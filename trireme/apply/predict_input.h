@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "trireme/engine/evaluator.h"
 #include "trireme/apply/load_model.h"
+#include "trireme/engine/evaluator.h"
 
 namespace trireme::apply {
 
 struct Samples {
   std::shared_ptr<const data::Dataset> data;
-  engine::Part part = engine::Part::kTest;           // of `data`
-  std::vector<std::string> names;    // of each sample: its file; empty: numbers from 0
-  std::vector<std::int32_t> labels;  // of each sample, -1: not known; empty: none is known
-  std::vector<std::string> notes;    // what the user should know
+  engine::Part part = engine::Part::kTest;  // of `data`
+  std::vector<std::string> names;           // of each sample: its file; empty: numbers from 0
+  std::vector<std::int32_t> labels;         // of each sample, -1: not known; empty: none is known
+  std::vector<std::string> notes;           // what the user should know
 
   std::int64_t count() const { return engine::range_of(*data, part).count; }
   std::string name_of(std::int64_t index) const;

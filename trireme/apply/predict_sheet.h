@@ -1,8 +1,8 @@
 // Sheets: many small pictures in one, to look at. Small pictures are enlarged by whole factors.
 #pragma once
 
-#include "trireme/data/read/image.h"
 #include "trireme/apply/predict.h"
+#include "trireme/data/read/image.h"
 
 namespace trireme::apply {
 

@@ -40,10 +40,12 @@ Status tally_batch(const LoadedModel& model, std::span<const std::int64_t> ids, 
 }
 
 Status refuse_empty(const LoadedModel& model, engine::Part part) {
-  const char* next = part == engine::Part::kValidation ? "train with data.validation above 0, or take --part test"
-                     : part == engine::Part::kTest     ? "set data.test above 0, or take --part train"
-                                               : "check the data";
-  return error(Code::kInvalid, "[eval] {} has no {} samples; {}", model.data->source, engine::part_name(part), next);
+  const char* next = part == engine::Part::kValidation
+                         ? "train with data.validation above 0, or take --part test"
+                     : part == engine::Part::kTest ? "set data.test above 0, or take --part train"
+                                                   : "check the data";
+  return error(Code::kInvalid, "[eval] {} has no {} samples; {}", model.data->source, engine::part_name(part),
+               next);
 }
 
 }  // namespace
@@ -79,8 +81,9 @@ Task<Result<Score>> score_model(runtime::Runtime& rt, const LoadedModel& model, 
     tally.confusion.resize(static_cast<std::size_t>(model.input.num_classes) *
                            static_cast<std::size_t>(model.input.num_classes));
   std::int64_t done = 0;
-  engine::Evaluator::Visitor visitor = [&](std::int64_t batch, std::span<const std::int64_t> ids, const prepare::BatchTensors&,
-                                   const exec::Execution& run) -> Status {
+  engine::Evaluator::Visitor visitor = [&](std::int64_t batch, std::span<const std::int64_t> ids,
+                                           const prepare::BatchTensors&,
+                                           const exec::Execution& run) -> Status {
     TR_ASSIGN_OR_RETURN(const Tensor loss, run.fetch("loss"));
     TR_ASSIGN_OR_RETURN(const Tensor correct, run.fetch("correct"));
     sums[static_cast<std::size_t>(2 * batch)] = *loss.data<float>();

@@ -5,9 +5,9 @@
 #include <functional>
 #include <optional>
 
+#include "trireme/apply/load_model.h"
 #include "trireme/base/units.h"
 #include "trireme/engine/evaluator.h"
-#include "trireme/apply/load_model.h"
 
 namespace trireme::apply {
 

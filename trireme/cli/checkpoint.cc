@@ -4,8 +4,8 @@
 
 #include "trireme/cli/command.h"
 #include "trireme/io/report.h"
-#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/record/run_record.h"
+#include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
 namespace {
@@ -41,7 +41,7 @@ Task<Result<Answer>> info(Runtime& rt, CheckpointArgs args) {
   answer.text = shown(*found, args.json);
   if (run.ok() && args.json) {
     Json json = io::to_json(*found);
-    json["run"] = train::to_json(*run);
+    json["run"] = record::to_json(*run);
     answer.text = json.dump(2) + "\n";
   } else if (run.ok()) {
     answer.text = fmt::format("run      {}\n{}", record::describe(*run), answer.text);

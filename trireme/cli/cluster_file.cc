@@ -5,9 +5,9 @@
 
 #include "trireme/cli/faults.h"
 #include "trireme/cost/topology_json.h"
+#include "trireme/job/toml.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/virtual/cluster_json.h"
-#include "trireme/job/toml.h"
 
 namespace trireme::cli {
 namespace {

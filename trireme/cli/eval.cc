@@ -23,7 +23,7 @@ Task<Status> evaluate(runtime::Runtime& rt, const EvalArgs& args) {
   const Result<apply::Score> score = co_await apply::score_model(rt, *model, part, std::move(progress));
   if (!score.ok()) co_return score.status();
   const std::string text =
-      args.json ? train::to_json(*score, *model).dump(2) + "\n" : train::to_text(*score, *model);
+      args.json ? apply::to_json(*score, *model).dump(2) + "\n" : apply::to_text(*score, *model);
   std::fputs(text.c_str(), stdout);
   co_return Status();
 }

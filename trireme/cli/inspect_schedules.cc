@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "trireme/cli/inspect_parts.h"
-#include "trireme/model/schedule.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/model/schedule.h"
 
 namespace trireme::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include "trireme/cli/predict_model.h"
 #include "trireme/cli/terminal.h"
 #include "trireme/data/source.h"
-#include "trireme/model/zoo.h"
-#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/settle_job.h"
+#include "trireme/model/zoo.h"
+#include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
 namespace {

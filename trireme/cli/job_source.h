@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "trireme/cli/options.h"
-#include "trireme/runtime/files.h"
 #include "trireme/job/job.h"
+#include "trireme/runtime/files.h"
 
 namespace trireme::cli {
 

@@ -3,8 +3,8 @@
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/job/job_parts.h"
-#include "trireme/record/run_folder.h"
 #include "trireme/job/settle_job.h"
+#include "trireme/record/run_folder.h"
 
 namespace trireme::cli {
 namespace {
@@ -32,7 +32,7 @@ runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::R
   co_return loaded;
 }
 
-// A run that the job would resume goes on as it was settled (train::keep_as_begun). True: the job changed.
+// A run that the job would resume goes on as it was settled (job::keep_as_begun). True: the job changed.
 runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, job::Job& job, const job::Job& asked,
                                   std::string run_dir) {
   const std::vector<std::string> folders =

@@ -6,9 +6,9 @@
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/read_rates.h"
-#include "trireme/runtime/real/real_runtime.h"
-#include "trireme/prepare/plan_report.h"
 #include "trireme/job/roles.h"
+#include "trireme/prepare/plan_report.h"
+#include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {
 namespace {
@@ -68,12 +68,13 @@ Status run(const PlanArgs& args) {
   options.machine = rates->machine;
   options.link = rates->comm.link;
   options.rates = rates;
-  TR_ASSIGN_OR_RETURN(const prepare::PlanReport report, prepare::report_plan(job, found.input.input, options));
+  TR_ASSIGN_OR_RETURN(const prepare::PlanReport report,
+                      prepare::report_plan(job, found.input.input, options));
   if (!args.json) {
-    print_text(headline(found) + "\n" + train::to_text(report));
+    print_text(headline(found) + "\n" + prepare::to_text(report));
     return {};
   }
-  Json json = train::to_json(report);
+  Json json = prepare::to_json(report);
   json.update(headline_json(found));
   print_text(json.dump(2) + "\n");
   return {};

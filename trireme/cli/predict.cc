@@ -2,12 +2,12 @@
 // again.
 #include <cstdio>
 
+#include "trireme/apply/generate.h"
+#include "trireme/apply/predict_sheet.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/data/read/image_encode.h"
-#include "trireme/apply/generate.h"
-#include "trireme/apply/predict_sheet.h"
 
 namespace trireme::cli {
 namespace {
@@ -77,9 +77,9 @@ Task<Status> predict_classes(Runtime& rt, const PredictArgs& args, const apply::
     TR_CO_RETURN_IF_ERROR(co_await write_file(rt, args.csv, as_bytes(text)));
   }
   if (args.json)
-    std::fputs((train::to_json(*found, model).dump(2) + "\n").c_str(), stdout);
+    std::fputs((apply::to_json(*found, model).dump(2) + "\n").c_str(), stdout);
   else if (args.csv.empty())
-    std::fputs(train::to_text(*found, model).c_str(), stdout);
+    std::fputs(apply::to_text(*found, model).c_str(), stdout);
   co_return Status();
 }
 
@@ -98,9 +98,9 @@ Task<Status> predict_pictures(Runtime& rt, const PredictArgs& args, const apply:
     TR_CO_RETURN_IF_ERROR(co_await write_picture(rt, args.png, sheet));
   }
   if (args.json)
-    std::fputs((train::to_json(*found).dump(2) + "\n").c_str(), stdout);
+    std::fputs((apply::to_json(*found).dump(2) + "\n").c_str(), stdout);
   else if (args.png.empty() && args.filters.empty())
-    std::fputs(train::to_text(*found).c_str(), stdout);
+    std::fputs(apply::to_text(*found).c_str(), stdout);
   co_return Status();
 }
 

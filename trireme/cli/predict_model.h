@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "trireme/cli/command.h"
 #include "trireme/apply/score_model.h"
+#include "trireme/cli/command.h"
 
 namespace trireme::cli {
 

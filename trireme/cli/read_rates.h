@@ -7,8 +7,8 @@
 
 #include "trireme/cli/slow.h"
 #include "trireme/cost/rates.h"
-#include "trireme/runtime/runtime.h"
 #include "trireme/job/job.h"
+#include "trireme/runtime/runtime.h"
 
 namespace trireme::cli {
 

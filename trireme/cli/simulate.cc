@@ -13,8 +13,8 @@
 #include "trireme/cli/terminal.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/routes.h"
-#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/job/roles.h"
+#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/start/simulate.h"
 
 namespace trireme::cli {

@@ -14,11 +14,11 @@
 #include "trireme/cli/read_rates.h"
 #include "trireme/cli/run_end.h"
 #include "trireme/cli/train_args.h"
+#include "trireme/job/roles.h"
 #include "trireme/launch/launch.h"
+#include "trireme/record/run_folder.h"
 #include "trireme/runtime/real/this_process.h"
 #include "trireme/start/in_process.h"
-#include "trireme/job/roles.h"
-#include "trireme/record/run_folder.h"
 
 namespace trireme::cli {
 namespace {
@@ -254,7 +254,7 @@ Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
   std::vector<Result<record::Summary>> results = start::train_in_process(options);
   for (const auto& r : results)
     if (!r.ok()) return r.status();
-  return train::to_json(*results[0]);
+  return record::to_json(*results[0]);
 }
 
 // Ranks as threads have ended.

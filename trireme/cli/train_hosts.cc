@@ -7,11 +7,11 @@
 #include "trireme/cli/run_end.h"
 #include "trireme/cli/terminal.h"
 #include "trireme/cli/train_args.h"
+#include "trireme/job/roles.h"
+#include "trireme/job/settle_job.h"
 #include "trireme/launch/launch.h"
 #include "trireme/launch/remote.h"
 #include "trireme/runtime/real/executable.h"
-#include "trireme/job/roles.h"
-#include "trireme/job/settle_job.h"
 
 namespace trireme::cli {
 namespace {

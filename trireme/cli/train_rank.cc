@@ -11,11 +11,11 @@
 #include "trireme/cli/run_end.h"
 #include "trireme/cli/start_note.h"
 #include "trireme/cli/train_args.h"
+#include "trireme/job/roles.h"
+#include "trireme/record/run_folder.h"
 #include "trireme/runtime/real/cores.h"
 #include "trireme/runtime/real/log_file.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/job/roles.h"
-#include "trireme/record/run_folder.h"
 #include "trireme/train/train_rank.h"
 
 namespace trireme::cli {
@@ -46,7 +46,7 @@ struct RankRun {
   const launch::RankIdentity& id;
   std::shared_ptr<LateLog> log;
   std::string run_dir = {};          // empty: not known yet
-  record::RunFolder folder = {};      // rank 0, when no launcher of ours has opened it
+  record::RunFolder folder = {};     // rank 0, when no launcher of ours has opened it
   std::optional<Json> summary = {};  // rank 0: what to report
   bool makes_rendezvous = false;     // the directory is of this job alone; rank 0 removes it
   bool finished_before = false;      // nothing was to be done
@@ -182,7 +182,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.progress = progress.get();
   Result<record::Summary> summary = co_await train::train_rank(std::move(context));
   if (!summary.ok()) co_return summary.status();
-  run.summary = train::to_json(*summary);
+  run.summary = record::to_json(*summary);
   co_return Status();
 }
 

@@ -1,6 +1,6 @@
+#include "trireme/codec/codec.h"
 #include "trireme/codec/halves.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/codec.h"
 
 namespace trireme::codec {
 namespace {

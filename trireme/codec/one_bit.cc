@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "trireme/codec/blocks.h"
-#include "trireme/codec/loops.h"
 #include "trireme/codec/codec.h"
+#include "trireme/codec/loops.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {

@@ -4,9 +4,9 @@
 // paper's experiments: less variance at the same size.
 #include <algorithm>
 
+#include "trireme/codec/codec.h"
 #include "trireme/codec/levels.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/codec.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {

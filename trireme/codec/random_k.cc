@@ -1,8 +1,8 @@
 // Random-k (Stich et al., "Sparsified SGD with memory", NeurIPS 2018): k values at random positions. The
 // positions follow from a key, which travels instead of them.
 #include "trireme/base/rng.h"
-#include "trireme/codec/loops.h"
 #include "trireme/codec/codec.h"
+#include "trireme/codec/loops.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 
@@ -59,19 +59,19 @@ class RandomK final : public Codec {
 
 }  // namespace
 
-extern const CodecRow kRandomK{.name = "randomk",
-                        .doc = "Values at random positions that both sides draw; a fraction of them all.",
-                        .paper = "Stich et al. 2018, Sparsified SGD with memory",
-                        .wire_id = kWireId,
-                        .bound = Bound::kContraction,
-                        .needs_feedback = true,
-                        .bytes = [](const Options& o, double count) { return 16 + 4 * o.fraction * count; },
-                        .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-                          if (!(o.fraction > 0 && o.fraction <= 1))
-                            return error(Code::kInvalid,
-                                         "[codec] randomk: got fraction {}, expected above 0 and at most 1",
-                                         o.fraction);
-                          return std::unique_ptr<Codec>(std::make_unique<RandomK>(o.fraction));
-                        }};
+extern const CodecRow kRandomK{
+    .name = "randomk",
+    .doc = "Values at random positions that both sides draw; a fraction of them all.",
+    .paper = "Stich et al. 2018, Sparsified SGD with memory",
+    .wire_id = kWireId,
+    .bound = Bound::kContraction,
+    .needs_feedback = true,
+    .bytes = [](const Options& o, double count) { return 16 + 4 * o.fraction * count; },
+    .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
+      if (!(o.fraction > 0 && o.fraction <= 1))
+        return error(Code::kInvalid, "[codec] randomk: got fraction {}, expected above 0 and at most 1",
+                     o.fraction);
+      return std::unique_ptr<Codec>(std::make_unique<RandomK>(o.fraction));
+    }};
 
 }  // namespace trireme::codec

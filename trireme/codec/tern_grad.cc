@@ -5,9 +5,9 @@
 #include <array>
 #include <cmath>
 
+#include "trireme/codec/codec.h"
 #include "trireme/codec/levels.h"
 #include "trireme/codec/loops.h"
-#include "trireme/codec/codec.h"
 #include "trireme/codec/wire.h"
 
 namespace trireme::codec {
@@ -73,18 +73,18 @@ class TernGrad final : public Codec {
 }  // namespace
 
 extern const CodecRow kTernGrad{.name = "terngrad",
-                         .doc = "Minus, zero or plus one scale per tensor, values clipped first.",
-                         .paper = "Wen et al. 2017, TernGrad",
-                         .wire_id = kWireId,
-                         .bound = Bound::kUnbiased,
-                         .needs_feedback = false,
-                         .bytes = [](const Options&, double count) { return 12 + count / 4; },
-                         .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-                           if (!(o.clip_sigmas >= 0))
-                             return error(Code::kInvalid,
-                                          "[codec] terngrad: got clip_sigmas {}, expected 0 or more",
-                                          o.clip_sigmas);
-                           return std::unique_ptr<Codec>(std::make_unique<TernGrad>(o.clip_sigmas));
-                         }};
+                                .doc = "Minus, zero or plus one scale per tensor, values clipped first.",
+                                .paper = "Wen et al. 2017, TernGrad",
+                                .wire_id = kWireId,
+                                .bound = Bound::kUnbiased,
+                                .needs_feedback = false,
+                                .bytes = [](const Options&, double count) { return 12 + count / 4; },
+                                .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
+                                  if (!(o.clip_sigmas >= 0))
+                                    return error(Code::kInvalid,
+                                                 "[codec] terngrad: got clip_sigmas {}, expected 0 or more",
+                                                 o.clip_sigmas);
+                                  return std::unique_ptr<Codec>(std::make_unique<TernGrad>(o.clip_sigmas));
+                                }};
 
 }  // namespace trireme::codec

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "trireme/codec/bits.h"
-#include "trireme/codec/loops.h"
 #include "trireme/codec/codec.h"
+#include "trireme/codec/loops.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/codec/loops.h"
 #include "trireme/codec/codec.h"
+#include "trireme/codec/loops.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/sparse.h"
 

@@ -5,7 +5,9 @@
 namespace trireme::collective {
 
 // Each is defined in a file of its own.
-extern const Algorithm kRing, kFixedTree, kBinomialAllreduce, kButterfly, kRabenseifner, kChain, kHierarchical, kLinear, kOneShot, kTwoShot, kBinomialReduce, kBinomial, kDirectGather, kDirectScatter, kRingAllgather, kRingReduceScatter, kDirectAllToAll, kDirectNeighbours, kDissemination;
+extern const Algorithm kRing, kFixedTree, kBinomialAllreduce, kButterfly, kRabenseifner, kChain,
+    kHierarchical, kLinear, kOneShot, kTwoShot, kBinomialReduce, kBinomial, kDirectGather, kDirectScatter,
+    kRingAllgather, kRingReduceScatter, kDirectAllToAll, kDirectNeighbours, kDissemination;
 
 std::span<const Algorithm> algorithm_table() {
   static const std::array kTable = {kRing,

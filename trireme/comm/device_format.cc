@@ -30,7 +30,8 @@ const Known* find(const codec::CodecRow& row) {
 bool has_device_codec(const codec::CodecRow& row) { return find(row) != nullptr; }
 bool is_half(const codec::CodecRow& row) {
   const Known* const known = find(row);
-  return known != nullptr && (known->encoding == gpu::Encoding::kF16 || known->encoding == gpu::Encoding::kBf16);
+  return known != nullptr &&
+         (known->encoding == gpu::Encoding::kF16 || known->encoding == gpu::Encoding::kBf16);
 }
 
 Result<gpu::MessageFormat> device_format(const codec::CodecRow& row, const codec::Options& options,

@@ -4,9 +4,9 @@
 #include <charconv>
 
 #include "trireme/data/content_hash.h"
+#include "trireme/data/notes.h"
 #include "trireme/data/read/inflate.h"
 #include "trireme/data/read/load.h"
-#include "trireme/data/notes.h"
 
 namespace trireme::data {
 namespace {

@@ -99,7 +99,8 @@ Result<std::unique_ptr<BatchFeed>> BatchFeed::make(runtime::Runtime& rt, BatchFe
   for (int s = 0; s < o.depth + 1; ++s) {
     auto& slot = state->slots.emplace_back();
     for (std::int32_t i = 0; i < o.shards.count; ++i) {
-      TR_ASSIGN_OR_RETURN(prepare::BatchTensors b, prepare::allocate_batch(device, o.input, o.order.shard_batch()));
+      TR_ASSIGN_OR_RETURN(prepare::BatchTensors b,
+                          prepare::allocate_batch(device, o.input, o.order.shard_batch()));
       if (o.ahead != nullptr)
         for (Tensor* t : {&b.x, &b.labels}) {
           Result<Tensor> locked = o.ahead->allocate(t->type());
@@ -132,7 +133,8 @@ Task<Result<LeasedBatch>> BatchFeed::next_leased() {
   Result<int> slot = co_await prefetcher_->next(kForever);
   if (!slot.ok()) co_return slot.status();
   LeasedBatch batch = state_->leased[static_cast<std::size_t>(*slot)];
-  batch.tensors = std::span<const prepare::BatchTensors>(state_->slots[static_cast<std::size_t>(*slot)]).first(1);
+  batch.tensors =
+      std::span<const prepare::BatchTensors>(state_->slots[static_cast<std::size_t>(*slot)]).first(1);
   co_return batch;
 }
 

@@ -10,10 +10,10 @@
 
 #include "trireme/collective/schedule.h"
 #include "trireme/data/prefetch.h"
-#include "trireme/exec/device_ahead.h"
-#include "trireme/prepare/batch.h"
 #include "trireme/engine/lease_desk.h"
+#include "trireme/exec/device_ahead.h"
 #include "trireme/job/sample_order.h"
+#include "trireme/prepare/batch.h"
 
 namespace trireme::engine {
 

@@ -1,8 +1,8 @@
 #include "trireme/engine/device_exchange.h"
 
-#include "trireme/prepare/coded_buckets.h"
-#include "trireme/job/job_parts.h"
 #include "trireme/engine/slots.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/coded_buckets.h"
 
 namespace trireme::engine {
 namespace {
@@ -28,11 +28,9 @@ Status put_kept(const comm::DeviceSum* sum, const agree::Agreement& rule) {
   return copy_kept(sum, rule, true);
 }
 
-runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(runtime::Runtime& rt,
-                                                                             const job::Job& job,
-                                                                             std::string_view transport,
-                                                                             comm::Group& group,
-                                                                             const prepare::Prepared& prepared) {
+runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
+    runtime::Runtime& rt, const job::Job& job, std::string_view transport, comm::Group& group,
+    const prepare::Prepared& prepared) {
   const plan::Plan& plan = prepared.plan;
   const std::string& way = job.parallel.device_collectives;
   const bool one_shard = plan.logical_shards == 1 && way != "nccl";

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "trireme/prepare/coded_buckets.h"
-#include "trireme/prepare/own_update.h"
 #include "trireme/engine/replica_parts.h"
 #include "trireme/engine/slots.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/own_update.h"
 
 namespace trireme::engine {
 
@@ -15,8 +15,8 @@ Status Replica::Parts::make_feed() {
   BatchFeedOptions options;
   options.input = prepared->input;
   options.data = data;
-  TR_ASSIGN_OR_RETURN(options.order,
-                      job::SampleOrder::make(*data, job, plan().logical_shards, !prepared->statistics.empty()));
+  TR_ASSIGN_OR_RETURN(options.order, job::SampleOrder::make(*data, job, plan().logical_shards,
+                                                            !prepared->statistics.empty()));
   options.shards = owners[static_cast<std::size_t>(group.rank())];
   if (links.leased) options.shards.count = 1;  // of any unit
   options.seed = static_cast<std::uint64_t>(job.train.seed);

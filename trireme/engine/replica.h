@@ -8,9 +8,9 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/comm/device_sum.h"
-#include "trireme/io/safetensors.h"
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/evaluator.h"
+#include "trireme/io/safetensors.h"
 #include "trireme/prepare/prepared.h"
 
 namespace trireme::exec {

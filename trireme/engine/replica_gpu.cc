@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/kernel/cuda/device/memory_info.h"
 #include "trireme/engine/replica_parts.h"
+#include "trireme/kernel/cuda/device/memory_info.h"
 
 namespace trireme::engine {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/engine/replica_parts.h"
 #include "trireme/kernel/cuda/device/shared_memory.h"
 #include "trireme/prepare/own_update.h"
-#include "trireme/engine/replica_parts.h"
 
 namespace trireme::engine {
 

@@ -1,13 +1,13 @@
 // The inside of a Replica, shared by replica.cc (making, evaluating) and replica_step.cc (one step).
 #pragma once
 
-#include "trireme/exec/device_queue.h"
-#include "trireme/runtime/sync.h"
 #include "trireme/engine/bucket_queue.h"
-#include "trireme/prepare/factors.h"
-#include "trireme/job/job_parts.h"
 #include "trireme/engine/replica.h"
 #include "trireme/engine/shared_arena.h"
+#include "trireme/exec/device_queue.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::engine {
 
@@ -40,7 +40,7 @@ struct Replica::Parts {
   std::shared_ptr<const data::Dataset> data;
   std::unique_ptr<agree::Agreement> agreement;
   std::unique_ptr<prepare::FactorExchange> factors;  // null: no bucket is one of factors
-  bool updates_here = true;                 // false: parameter servers run the optimiser
+  bool updates_here = true;                          // false: parameter servers run the optimiser
   std::vector<Tensor> weights;  // per bucket, laid out as the gradients; the variables are views of them
   std::vector<Tensor> agreed;   // leased replicas: the rule's model, laid out as the weights
   exec::Variables variables, agreed_variables;

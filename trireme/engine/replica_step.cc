@@ -5,9 +5,9 @@
 
 #include "trireme/engine/device_exchange.h"
 #include "trireme/engine/first_broken.h"
+#include "trireme/engine/replica_parts.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/own_update.h"
-#include "trireme/engine/replica_parts.h"
 
 namespace trireme::engine {
 

@@ -2,8 +2,8 @@
 // weights that are shared.
 #include <numeric>
 
-#include "trireme/prepare/own_update.h"
 #include "trireme/engine/replica_parts.h"
+#include "trireme/prepare/own_update.h"
 
 namespace trireme::engine {
 
@@ -25,7 +25,8 @@ Result<std::unique_ptr<exec::Execution>> Replica::Parts::make_own_update(std::si
   const plan::Bucket& planned = plan().buckets[bucket];
   const comm::Chunk chunk =
       comm::chunk_of(prepare::parameter_elems(planned), sizeof(float), group.rank(), group.world());
-  TR_ASSIGN_OR_RETURN(const std::vector<prepare::Slice> slices, prepare::slices_of(planned, prepared->parameters, chunk));
+  TR_ASSIGN_OR_RETURN(const std::vector<prepare::Slice> slices,
+                      prepare::slices_of(planned, prepared->parameters, chunk));
   TR_ASSIGN_OR_RETURN(const prepare::Compiled compiled, prepare::compile_own_update(job, *prepared, slices));
   if (compiled == nullptr) return std::unique_ptr<exec::Execution>();
   const auto add = [&](const std::string& name, const prepare::Slice& s) -> Status {

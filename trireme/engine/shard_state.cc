@@ -1,7 +1,7 @@
 #include "trireme/engine/shard_state.h"
 
-#include "trireme/prepare/batch.h"
 #include "trireme/engine/move_state.h"
+#include "trireme/prepare/batch.h"
 
 namespace trireme::engine {
 namespace {

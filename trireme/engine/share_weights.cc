@@ -1,8 +1,8 @@
 #include "trireme/engine/share_weights.h"
 
 #include "trireme/agree/mechanism/vector_math.h"
-#include "trireme/prepare/own_update.h"
 #include "trireme/engine/slots.h"
+#include "trireme/prepare/own_update.h"
 
 namespace trireme::engine {
 

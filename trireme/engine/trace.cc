@@ -1,8 +1,8 @@
 #include "trireme/engine/trace.h"
 
-#include "trireme/io/trace.h"
 #include "trireme/engine/share_text.h"
 #include "trireme/engine/slots.h"
+#include "trireme/io/trace.h"
 
 namespace trireme::engine {
 namespace {

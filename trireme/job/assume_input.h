@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/model/zoo.h"
 #include "trireme/job/job.h"
+#include "trireme/model/zoo.h"
 
 namespace trireme::job {
 

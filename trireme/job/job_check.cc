@@ -1,11 +1,11 @@
 // What values of a job make sense, as far as one machine without the data can tell.
 #include "trireme/base/units.h"
-#include "trireme/data/read/csv.h"
 #include "trireme/data/partition.h"
+#include "trireme/data/read/csv.h"
 #include "trireme/data/source.h"
-#include "trireme/model/describe.h"
 #include "trireme/job/job_checker.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/model/describe.h"
 
 namespace trireme::job {
 namespace {

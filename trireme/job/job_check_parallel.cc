@@ -4,10 +4,10 @@
 #include "trireme/agree/agree.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/rates.h"
-#include "trireme/plan/step_model.h"
 #include "trireme/job/job_checker.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
+#include "trireme/plan/step_model.h"
 
 namespace trireme::job {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "trireme/kernel/cuda/device/compiled_texts.h"
 #include "trireme/kernel/cuda/cuda.h"
+#include "trireme/kernel/cuda/device/compiled_texts.h"
 #include "trireme/runtime/files.h"
 
 namespace trireme::lower {

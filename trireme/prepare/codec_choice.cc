@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "trireme/agree/agree.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
-#include "trireme/job/job_parts.h"
 #include "trireme/prepare/make_plan.h"
 
 namespace trireme::prepare {
@@ -55,7 +55,8 @@ double added_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const c
 }
 
 // Whether the codec of a bucket with one parameter takes it, and does not only carry it as it is.
-bool carries(const job::Job& job, const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters) {
+bool carries(const job::Job& job, const plan::Bucket& bucket,
+             const std::vector<model::Parameter>& parameters) {
   if (job.parallel.codec == "none") return true;
   if (job.parallel.codec == plan::kFactors) return bucket.codec == plan::kFactors;
   const agree::RuleOptions options = job::rule_options(job);

@@ -95,7 +95,8 @@ std::vector<const char*> reducers_for(const job::Job& job, const std::string& co
 
 }  // namespace
 
-void choose_reducer(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucket, const cost::Rates& rates) {
+void choose_reducer(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucket,
+                    const cost::Rates& rates) {
   bucket.reducer = bucket.codec == job::kPowerSgd ? "two-sums" : job.parallel.reducer;
   if (bucket.reducer != "auto") return;
   double least = 0;
@@ -113,8 +114,8 @@ bool codes_on_gpu(const job::Job& job, const std::string& reducer) {
          comm::codes_on_device(job::coding_of(job));
 }
 
-Status code_buckets(const job::Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
-                    bool on_gpu, plan::Plan& plan) {
+Status code_buckets(const job::Job& job, const std::vector<model::Parameter>& parameters,
+                    const cost::Rates& rates, bool on_gpu, plan::Plan& plan) {
   const bool mixed = job.parallel.codec == plan::kMixed;
   const agree::RuleOptions options = job::rule_options(job);
   const bool low_rank = options.low_rank > 0;

@@ -20,7 +20,8 @@ std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
 agree::RuleOptions bucket_options(const job::Job& job, const plan::Plan& plan, const plan::Bucket& bucket);
 
 // How the messages of a bucket with a codec are summed in lock step: as the job says, or by what costs less.
-void choose_reducer(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucket, const cost::Rates& rates);
+void choose_reducer(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucket,
+                    const cost::Rates& rates);
 
 // Whether the job's gradients are encoded where they are, on GPUs: in lock step, by a codec that has kernels,
 // with all messages to everybody. `reducer` is the job's or the plan's.
@@ -28,7 +29,7 @@ bool codes_on_gpu(const job::Job& job, const std::string& reducer);
 
 // Notes in the buckets of a fresh plan what they travel in (all in the job's codec; where it is plan::kMixed,
 // as they say) and how long their messages are, and how these are summed. `on_gpu`: the job computes there.
-Status code_buckets(const job::Job& job, const std::vector<model::Parameter>& parameters, const cost::Rates& rates,
-                    bool on_gpu, plan::Plan& plan);
+Status code_buckets(const job::Job& job, const std::vector<model::Parameter>& parameters,
+                    const cost::Rates& rates, bool on_gpu, plan::Plan& plan);
 
 }  // namespace trireme::prepare

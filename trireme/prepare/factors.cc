@@ -7,8 +7,8 @@
 #include <deque>
 
 #include "trireme/comm/combine.h"
-#include "trireme/runtime/sync.h"
 #include "trireme/prepare/batch.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::prepare {
 

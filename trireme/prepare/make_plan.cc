@@ -5,12 +5,12 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/agree/traffic.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/job/roles.h"
 
 namespace trireme::prepare {
 
@@ -34,7 +34,8 @@ cost::Rates rates_of(const PrepareOptions& options) {
   return rates;
 }
 
-Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan, const PrepareOptions& options) {
+Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan,
+                                   const PrepareOptions& options) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   plan::Replicas replicas;
   replicas.traffic = agree::traffic_of(*rule, job::rule_options(job), plan.workers());
@@ -49,8 +50,8 @@ Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan, 
   return replicas;
 }
 
-Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
-                                      const PrepareOptions& options) {
+Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan,
+                                      const plan::StepCosts& costs, const PrepareOptions& options) {
   TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
   plan::Prediction prediction = plan::predict_replicas(plan, costs, replicas);
   prediction.one_worker_seconds = plan::one_worker_seconds(plan, costs, replicas.rates);

@@ -17,9 +17,10 @@ Result<plan::Overlap> possible_overlap(const job::Job& job, int world, bool on_g
 cost::Rates rates_of(const PrepareOptions& options);
 
 // Who trades with whom, at what rates.
-Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan, const PrepareOptions& options);
-Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan, const plan::StepCosts& costs,
-                                      const PrepareOptions& options);
+Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan,
+                                   const PrepareOptions& options);
+Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan,
+                                      const plan::StepCosts& costs, const PrepareOptions& options);
 
 // By parallel.codec, which is not "auto"; where `codecs` has any, every parameter by its own.
 Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,

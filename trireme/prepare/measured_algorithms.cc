@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "trireme/kernel/cuda/device/measure.h"
-#include "trireme/op/fused/adapted.h"
 #include "trireme/lower/kernel_cache.h"
+#include "trireme/op/fused/adapted.h"
 
 namespace trireme::prepare {
 namespace {

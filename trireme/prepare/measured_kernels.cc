@@ -7,11 +7,11 @@
 
 #include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/lower/kernel_cache.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
-#include "trireme/runtime/files.h"
-#include "trireme/lower/kernel_cache.h"
 #include "trireme/prepare/measured_algorithms.h"
+#include "trireme/runtime/files.h"
 
 namespace trireme::prepare {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "trireme/plan/plan.h"
-#include "trireme/runtime/runtime.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/runtime/runtime.h"
 
 namespace trireme::prepare {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "trireme/job/job_parts.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
-#include "trireme/job/job_parts.h"
 #include "trireme/prepare/prepare.h"
 
 namespace trireme::prepare {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "trireme/base/json.h"
-#include "trireme/model/zoo.h"
 #include "trireme/job/job.h"
+#include "trireme/model/zoo.h"
 
 namespace trireme::prepare {
 

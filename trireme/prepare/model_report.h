@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "trireme/cost/cost.h"
-#include "trireme/model/zoo.h"
 #include "trireme/job/job.h"
+#include "trireme/model/zoo.h"
 
 namespace trireme::prepare {
 

@@ -4,8 +4,8 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/job/job_parts.h"
-#include "trireme/prepare/make_plan.h"
 #include "trireme/job/roles.h"
+#include "trireme/prepare/make_plan.h"
 
 namespace trireme::prepare {
 namespace {
@@ -16,7 +16,8 @@ std::string duration(double seconds) { return format_duration(from_seconds(secon
 std::vector<std::string> candidates_of(const job::Job& job) {
   std::vector<std::string> names = job::allowed_codecs(job);
   const std::string& own = job.parallel.codec;
-  if (own != job::kAutoCodec && std::find(names.begin(), names.end(), own) == names.end()) names.push_back(own);
+  if (own != job::kAutoCodec && std::find(names.begin(), names.end(), own) == names.end())
+    names.push_back(own);
   return names;
 }
 

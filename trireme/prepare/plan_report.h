@@ -30,7 +30,8 @@ struct PlanReport {
   std::string verdict;  // one sentence
 };
 
-Result<PlanReport> report_plan(const job::Job& job, const model::ModelInput& input, const PrepareOptions& options);
+Result<PlanReport> report_plan(const job::Job& job, const model::ModelInput& input,
+                               const PrepareOptions& options);
 
 Json to_json(const PlanReport& report);
 // A table, the prices of whole plans, and the verdict.

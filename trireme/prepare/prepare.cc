@@ -4,17 +4,17 @@
 
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/job/eval_batch.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/lower/faster_graph.h"
 #include "trireme/model/fine_tune.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 #include "trireme/prepare/bucket_notices.h"
 #include "trireme/prepare/coded_buckets.h"
-#include "trireme/job/eval_batch.h"
 #include "trireme/prepare/factors.h"
-#include "trireme/lower/faster_graph.h"
-#include "trireme/job/job_parts.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/prepare/memory_estimate.h"
@@ -206,14 +206,16 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
   const plan::Plan& plan = out.plan;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard, job::build_job_model(job, out.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const FactoredTrain factored, factor_as_planned(shard.train, plan));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, out.device.get()}, factored.graph));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train,
+                      lower::faster_graph({job.train.precision, out.device.get()}, factored.graph));
   TR_RETURN_IF_ERROR(compile_train(job, train, fixed, out));
   TR_RETURN_IF_ERROR(compile_products(job, factored, fixed, out));
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs eval, job::build_job_model(job, out.input, out.eval_batch));
   exec::CompileOptions eval_options = kernel_options(job, out, fixed);
   eval_options.fetches = {"loss", "correct"};
   eval_options.kernels = without_algorithms(std::move(eval_options.kernels));
-  TR_ASSIGN_OR_RETURN(const graph::Graph test, lower::faster_graph({job.train.precision, out.device.get()}, eval.eval));
+  TR_ASSIGN_OR_RETURN(const graph::Graph test,
+                      lower::faster_graph({job.train.precision, out.device.get()}, eval.eval));
   TR_ASSIGN_OR_RETURN(out.eval, exec::compile(test, std::move(eval_options)));
   // What works on summed gradients is where they are.
   const bool on_host = out.device != nullptr && !out.resident;
@@ -308,7 +310,8 @@ Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOp
   alone.plan.overlap = plan::Overlap::kFull;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                       job::build_job_model(job, prepared.input, alone.plan.shard_batch));
-  TR_ASSIGN_OR_RETURN(const graph::Graph train, lower::faster_graph({job.train.precision, nullptr}, shard.train));
+  TR_ASSIGN_OR_RETURN(const graph::Graph train,
+                      lower::faster_graph({job.train.precision, nullptr}, shard.train));
   TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
   for (const plan::Bucket& bucket : alone.plan.buckets) {
     TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, prepared.parameters));

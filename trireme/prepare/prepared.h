@@ -1,5 +1,5 @@
-// Prepared: the plan and the compiled graphs of a job. Immutable and shared: by the shards of a worker, and by
-// all ranks of a virtual cluster.
+// Prepared: the plan and the compiled graphs of a job. Immutable and shared: by the shards of a worker, and
+// by all ranks of a virtual cluster.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "trireme/exec/executor.h"
+#include "trireme/job/job.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/model/zoo.h"
 #include "trireme/plan/plan.h"
-#include "trireme/job/job.h"
 
 namespace trireme::prepare {
 

@@ -2,8 +2,8 @@
 // pushed so, and their products, cut to the rows that a server keeps.
 #pragma once
 
-#include "trireme/server/factor_link.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/server/factor_link.h"
 
 namespace trireme::prepare {
 

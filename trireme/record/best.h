@@ -5,13 +5,13 @@
 #include <cstdint>
 
 #include "trireme/base/json.h"
-#include "trireme/model/zoo.h"
 #include "trireme/engine/evaluator.h"
+#include "trireme/model/zoo.h"
 
 namespace trireme::record {
 
 struct Best {
-  std::int64_t step = -1;   // steps completed; -1: nothing was evaluated yet
+  std::int64_t step = -1;                   // steps completed; -1: nothing was evaluated yet
   engine::Part part = engine::Part::kTest;  // by whose samples
   double loss = 0, accuracy = 0;
   std::int64_t since = 0;  // evaluations after it that were not better

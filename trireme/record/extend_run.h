@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "trireme/runtime/files.h"
 #include "trireme/job/job.h"
+#include "trireme/runtime/files.h"
 
 namespace trireme::record {
 

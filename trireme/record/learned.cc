@@ -137,8 +137,9 @@ std::string staleness_key_of(const agree::AgreementRow& row) {
 
 bool codec_loses(const job::Job& job, const Summary& s) {
   const auto row = codec::find_codec(job.parallel.codec);
-  const bool loses = job.parallel.codec == job::kPowerSgd || (row.ok() && (*row)->bound != codec::Bound::kExact &&
-                                                         (*row)->bound != codec::Bound::kRounding);
+  const bool loses =
+      job.parallel.codec == job::kPowerSgd ||
+      (row.ok() && (*row)->bound != codec::Bound::kExact && (*row)->bound != codec::Bound::kRounding);
   return loses && s.steps > s.codec_dense_steps;
 }
 

@@ -16,7 +16,6 @@ struct Job;
 
 namespace trireme::record {
 
-
 // What the verdict looks at.
 struct RunFacts {
   model::ModelTask task = model::ModelTask::kClassify;
@@ -54,7 +53,8 @@ double chance_of(const data::Dataset& data);
 
 // Fills `learned`, `learned_reason`, `learned_key`, `learned_advice` and `notes` of a summary whose other
 // parts are known. `real`: the numbers are a training's, not those of a simulation without arithmetic.
-void judge_summary(const job::Job& job, const data::Dataset& data, const LossTrend& losses, bool real, Summary& s);
+void judge_summary(const job::Job& job, const data::Dataset& data, const LossTrend& losses, bool real,
+                   Summary& s);
 
 // What of a finished run people should know although nothing failed: skipped steps, steps that were not
 // encoded, a codec with one worker, updates that were old. Sentences.

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "trireme/io/events.h"
 #include "trireme/engine/evaluator.h"
+#include "trireme/io/events.h"
 
 namespace trireme::record {
 

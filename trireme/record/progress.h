@@ -4,9 +4,9 @@
 #include <string>
 
 #include "trireme/base/units.h"
+#include "trireme/engine/evaluator.h"
 #include "trireme/model/zoo.h"
 #include "trireme/plan/plan.h"
-#include "trireme/engine/evaluator.h"
 
 namespace trireme::record {
 

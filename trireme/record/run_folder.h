@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "trireme/runtime/files.h"
 #include "trireme/job/job.h"
 #include "trireme/record/run_record.h"
 #include "trireme/record/summary.h"
+#include "trireme/runtime/files.h"
 
 namespace trireme::record {
 

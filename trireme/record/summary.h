@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trireme/base/json.h"
+#include "trireme/engine/replica.h"
 #include "trireme/plan/plan.h"
 #include "trireme/record/best.h"
-#include "trireme/engine/replica.h"
 
 namespace trireme::record {
 

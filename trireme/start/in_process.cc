@@ -17,7 +17,7 @@ std::vector<Result<record::Summary>> train_in_process(const InProcessOptions& op
   const int world = job::roles_of(options.job).world;
   const auto fabric = runtime::make_fabric();
   std::vector<Result<record::Summary>> results(static_cast<std::size_t>(world),
-                                       Status(Code::kInternal, "[train] not started"));
+                                               Status(Code::kInternal, "[train] not started"));
   if (options.send_logs != nullptr) options.send_logs->resize(results.size());
   std::vector<std::function<void()>> bodies;
   for (int rank = 0; rank < world; ++rank) {

@@ -1,7 +1,7 @@
 #include "trireme/start/simulate.h"
 
-#include "trireme/job/job_parts.h"
 #include "trireme/job/assume_input.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
 #include "trireme/prepare/prepare.h"
 
@@ -29,7 +29,7 @@ std::shared_ptr<const cost::Rates> rates_of(const SimulateOptions& options) {
 
 // Ranks of a phantom cluster share one compiled plan: a thousand copies would not fit.
 Result<std::shared_ptr<const prepare::Prepared>> prepare_shared(const SimulateOptions& options,
-                                                       const data::Dataset& data) {
+                                                                const data::Dataset& data) {
   prepare::PrepareOptions prepare_options;
   prepare_options.world = static_cast<int>(options.job.parallel.workers);
   prepare_options.compute_threads = options.machine.cores;

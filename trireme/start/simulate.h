@@ -10,7 +10,7 @@
 namespace trireme::start {
 
 struct SimulateOptions {
-  job::Job job;               // its workers, and servers that have machines of their own
+  job::Job job;          // its workers, and servers that have machines of their own
   bool phantom = false;  // only sizes travel: for clusters and models that do not fit here
   cost::MachineModel machine;
   cost::LinkModel link;
@@ -27,7 +27,7 @@ struct SimulateOptions {
 
 struct SimulateReport {
   std::vector<Result<record::Summary>> ranks;  // in rank order; a killed rank has kPeerLost
-  std::vector<TimeNs> ended_at;        // virtual time at which each rank ended; -1: never
+  std::vector<TimeNs> ended_at;                // virtual time at which each rank ended; -1: never
   runtime::WorldReport world;
   std::vector<std::vector<net::SendRecord>> sends;  // per rank, when recorded
 };

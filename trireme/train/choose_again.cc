@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "trireme/agree/agree.h"
-#include "trireme/prepare/prepare.h"
-#include "trireme/prepare/batch.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/prepare/make_plan.h"
 #include "trireme/engine/share_text.h"
 #include "trireme/engine/slots.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/batch.h"
+#include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/prepare.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -81,7 +81,7 @@ std::optional<plan::Plan> CodecKeeper::better_one(const StepTimes& dense) const 
 Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const prepare::Prepared& prepared,
                                                  prepare::PrepareOptions options, const StepTimes& measured) {
   const plan::Plan& plan = prepared.plan;
-  const auto stays = [](std::string why) { return record::Verdict{std::nullopt, std::move(why)}; };
+  const auto stays = [](std::string why) { return Verdict{std::nullopt, std::move(why)}; };
   measured_[plan.codec] = measured.step_seconds;
   tried_[plan.codec] = plan;
   if (settled_) return stays("settled");
@@ -94,13 +94,14 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
     settled_ = true;
     ++changes_;
     const std::string why = compared(back->codec);
-    return record::Verdict{std::move(back), why};
+    return Verdict{std::move(back), why};
   }
   const auto dense = measured_.find("none");
   const bool slower =
       plan.codec != "none" && dense != measured_.end() && measured.step_seconds > kSlower * dense->second;
   const cost::Rates first = prepare::rates_of(options);
-  TR_ASSIGN_OR_RETURN(const prepare::ParameterCosts costs, prepare::costs_by_parameter(asked, options, prepared));
+  TR_ASSIGN_OR_RETURN(const prepare::ParameterCosts costs,
+                      prepare::costs_by_parameter(asked, options, prepared));
   const cost::Rates fitted = fitted_rates(plan, prepare::step_costs(plan, costs), first, measured);
   const double link = fitted.comm.link.bytes_per_second / first.comm.link.bytes_per_second,
                speed = fitted.machine.speed / first.machine.speed;
@@ -135,7 +136,7 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
                 "links are {:.3g} times and machines {:.3g} times as fast as assumed; a step took {}, "
                 "a dense one should take {}",
                 link, speed, seconds_text(measured.step_seconds), seconds_text(next.choices[0].step_seconds));
-  return record::Verdict{std::move(next), std::move(why)};
+  return Verdict{std::move(next), std::move(why)};
 }
 
 bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
@@ -187,7 +188,8 @@ Task<Result<CodecChange>> decide_on_pool(RankContext& c, prepare::PrepareOptions
   job::Job job = *look.asked;
   job.parallel.weights = "own";
   options.fixed = std::make_shared<const plan::Plan>(next);
-  Result<std::shared_ptr<const prepare::Prepared>> made = co_await prepare_on_pool(*c.rt, job, *c.data, options);
+  Result<std::shared_ptr<const prepare::Prepared>> made =
+      co_await prepare_on_pool(*c.rt, job, *c.data, options);
   if (!made.ok() && made.status().code() == Code::kNotFound) {
     next.kernels.clear();
     options.fixed = std::make_shared<const plan::Plan>(std::move(next));
@@ -213,9 +215,9 @@ Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
     text = json.dump();
   }
   const engine::TextCall call{.step = static_cast<std::uint32_t>(look.step),
-                      .size_slot = engine::kSlotChoiceSize,
-                      .slot = engine::kSlotChoice,
-                      .label = "codecs"};
+                              .size_slot = engine::kSlotChoiceSize,
+                              .slot = engine::kSlotChoice,
+                              .label = "codecs"};
   Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return change;

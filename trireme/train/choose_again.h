@@ -34,8 +34,8 @@ class CodecKeeper {
     std::string why;
   };
   // After a look at `measured`, steps of `prepared`. `options` as the run started with.
-  Result<record::Verdict> decide(const job::Job& asked, const prepare::Prepared& prepared, prepare::PrepareOptions options,
-                         const StepTimes& measured);
+  Result<Verdict> decide(const job::Job& asked, const prepare::Prepared& prepared,
+                         prepare::PrepareOptions options, const StepTimes& measured);
 
  private:
   std::optional<plan::Plan> better_one(const StepTimes& dense) const;
@@ -62,7 +62,8 @@ struct CodecChange {
   std::string why;
 };
 runtime::Task<Result<CodecChange>> agree_on_codecs(RankContext& context, comm::Group& group,
-                                                   std::shared_ptr<const prepare::Prepared> now, CodecLook look);
+                                                   std::shared_ptr<const prepare::Prepared> now,
+                                                   CodecLook look);
 // All workers: what their encoders kept back so far, summed over all, by parameter; for the update of the
 // next step. `state` as Agreement::shard_state().
 runtime::Task<Result<std::map<std::string, Tensor>>> kept_back(

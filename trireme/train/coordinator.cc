@@ -9,7 +9,8 @@ namespace trireme::train {
 using comm::Letter;
 using runtime::Task;
 
-Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, engine::LeaseDesk desk, CoordinatorOptions options)
+Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, engine::LeaseDesk desk,
+                         CoordinatorOptions options)
     : rt_(rt),
       group_(group),
       mail_(group.mailbox()),

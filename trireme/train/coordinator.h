@@ -14,9 +14,9 @@
 #include "trireme/comm/group.h"
 #include "trireme/comm/letter_kinds.h"
 #include "trireme/comm/mailbox.h"
+#include "trireme/engine/lease_desk.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/tensor/tensor.h"
-#include "trireme/engine/lease_desk.h"
 
 namespace trireme::train {
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "trireme/prepare/codec_choice.h"
-#include "trireme/prepare/factors.h"
 #include "trireme/engine/first_broken.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/record/learned.h"
 #include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_checkpoint.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/codec_choice.h"
+#include "trireme/prepare/factors.h"
+#include "trireme/record/learned.h"
 #include "trireme/record/worker_reports.h"
 
 namespace trireme::train {
@@ -19,10 +19,10 @@ using runtime::Task;
 
 // In the order in which they are reported.
 constexpr std::pair<std::int32_t, engine::Part> kParts[] = {{kValidationBit, engine::Part::kValidation},
-                                                    {kTestBit, engine::Part::kTest}};
+                                                            {kTestBit, engine::Part::kTest}};
 
-Round::Round(RankContext& context, const StartState& start, engine::Replica& replica, const agree::AgreementRow& row,
-             std::int64_t total_batches)
+Round::Round(RankContext& context, const StartState& start, engine::Replica& replica,
+             const agree::AgreementRow& row, std::int64_t total_batches)
     : c_(context),
       rt_(*context.rt),
       start_(start),
@@ -51,7 +51,8 @@ engine::LeaseDesk Round::make_desk(int num_workers) const {
   // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
   const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
   const auto at_once = static_cast<int>(job::rule_options(c_.job).local_replicas);
-  return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_workers, book_, at_once);
+  return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_workers,
+                           book_, at_once);
 }
 
 CoordinatorOptions Round::coordinator_options(int num_workers) {
@@ -196,7 +197,8 @@ void Round::on_meeting() {
   }
 }
 
-Task<Result<engine::EvalOutput>> Round::read_scores(Coordinator& coordinator, engine::Part part, std::int32_t bit) {
+Task<Result<engine::EvalOutput>> Round::read_scores(Coordinator& coordinator, engine::Part part,
+                                                    std::int32_t bit) {
   auto& scores = scores_[bit - 1];
   // Shares of workers that were lost on the way.
   const auto missing = coordinator.unscored(bit, static_cast<std::int64_t>(scores.size() / 2));
@@ -217,7 +219,8 @@ void Round::judge(engine::Part part, const engine::EvalOutput& result) {
   const double target = c_.job.train.target_accuracy;
   if (target > 0 && result.accuracy >= target) at_.reached_target = true;
   if (rt_.is_phantom() || engine::range_of(*c_.data, part).count == 0) return;
-  record::take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  record::take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss,
+                          result.accuracy);
   if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
 }
 
@@ -230,7 +233,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
     if (!result.ok()) co_return result.status();
     (part == engine::Part::kTest ? test_ : validation_) = *result;
     if (engine::range_of(*c_.data, part).count == 0) continue;
-    if (part == engine::Part::kValidation || !validates) record::judge(part, *result);
+    if (part == engine::Part::kValidation || !validates) judge(part, *result);
     metrics_.add_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});
     if (c_.progress != nullptr)
       c_.progress->on_evaluation({at_.steps, epoch, part, result->loss, result->accuracy});

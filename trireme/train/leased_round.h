@@ -3,11 +3,12 @@
 #pragma once
 
 #include "trireme/agree/agree.h"
-#include "trireme/io/checkpoint_writer.h"
-#include "trireme/train/coordinator.h"
-#include "trireme/record/metrics.h"
 #include "trireme/engine/replica.h"
+#include "trireme/io/checkpoint_writer.h"
 #include "trireme/job/roles.h"
+#include "trireme/record/metrics.h"
+#include "trireme/record/summary.h"
+#include "trireme/train/coordinator.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -18,8 +19,8 @@ Result<io::NamedTensors> own_state(engine::Replica& replica, const agree::Agreem
 
 class Round {
  public:
-  Round(RankContext& context, const StartState& start, engine::Replica& replica, const agree::AgreementRow& row,
-        std::int64_t total_batches);
+  Round(RankContext& context, const StartState& start, engine::Replica& replica,
+        const agree::AgreementRow& row, std::int64_t total_batches);
 
   runtime::Task<Status> begin();
   engine::LeaseDesk make_desk(int num_workers) const;
@@ -44,7 +45,8 @@ class Round {
   bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
-  runtime::Task<Result<engine::EvalOutput>> read_scores(Coordinator& coordinator, engine::Part part, std::int32_t bit);
+  runtime::Task<Result<engine::EvalOutput>> read_scores(Coordinator& coordinator, engine::Part part,
+                                                        std::int32_t bit);
   runtime::Task<Status> evaluate(Coordinator& coordinator, const MeetingTicket& ticket);
   runtime::Task<Status> checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
                                    const io::NamedTensors& servers);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "trireme/train/leased_worker_parts.h"
 #include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_checkpoint.h"
+#include "trireme/train/leased_worker_parts.h"
 #include "trireme/train/server_role.h"
 
 namespace trireme::train {
@@ -109,7 +109,8 @@ Task<Result<Go>> LeasedWorker::meet() {
   if (chief()) rounds_->on_meeting();
   TR_CO_RETURN_IF_ERROR(co_await replica_->settle());
   drift_ = co_await replica_->drift();
-  if ((ticket.parts & kTestBit) != 0) TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kTest, kTestBit));
+  if ((ticket.parts & kTestBit) != 0)
+    TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kTest, kTestBit));
   if ((ticket.parts & kValidationBit) != 0)
     TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kValidation, kValidationBit));
   if (ticket.saves == kSavesReplicas) TR_CO_RETURN_IF_ERROR(co_await send_state());
@@ -210,7 +211,7 @@ Task<Result<record::Summary>> LeasedWorker::run() {
 }
 
 Task<Result<record::Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
-                                 KeepUntilLeft& keep) {
+                                         KeepUntilLeft& keep) {
   const job::Roles roles = job::roles_of(context.job);
   if (roles.world != group.world())
     co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",

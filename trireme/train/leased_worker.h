@@ -13,6 +13,6 @@ using KeepUntilLeft = std::vector<std::shared_ptr<void>>;
 
 // `group`: all ranks, workers first.
 runtime::Task<Result<record::Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
-                                          KeepUntilLeft& keep);
+                                                  KeepUntilLeft& keep);
 
 }  // namespace trireme::train

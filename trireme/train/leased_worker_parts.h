@@ -6,18 +6,19 @@
 #include <vector>
 
 #include "trireme/comm/mailbox.h"
-#include "trireme/train/coordinator.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/train/leased_round.h"
 #include "trireme/engine/replica.h"
-#include "trireme/train/server_state.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/record/worker_reports.h"
+#include "trireme/train/coordinator.h"
+#include "trireme/train/leased_round.h"
+#include "trireme/train/server_state.h"
 
 namespace trireme::train {
 
 class LeasedWorker {
  public:
-  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, job::Roles roles, StartState start)
+  LeasedWorker(RankContext& context, comm::Group& group, comm::Group& workers, job::Roles roles,
+               StartState start)
       : c_(context),
         rt_(*context.rt),
         group_(group),
@@ -70,7 +71,7 @@ class LeasedWorker {
   std::unique_ptr<server::Client> client_;
   std::unique_ptr<engine::Replica> replica_;
   std::vector<std::unique_ptr<engine::Replica>> local_;  // beside it; they only step
-  std::unique_ptr<Round> rounds_;                // rank 0: what is done, what comes next, what it came to
+  std::unique_ptr<Round> rounds_;  // rank 0: what is done, what comes next, what it came to
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<engine::Unit> taken_;  // by others, before this worker began them
   record::WorkerShare share_;

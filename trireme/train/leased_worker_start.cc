@@ -1,9 +1,9 @@
 // How a worker at its own pace begins: its servers, its replicas, what a checkpoint gives back.
-#include "trireme/train/leased_worker_parts.h"
 #include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_checkpoint.h"
-#include "trireme/train/server_role.h"
 #include "trireme/engine/share_weights.h"
+#include "trireme/train/leased_worker_parts.h"
+#include "trireme/train/server_role.h"
 
 namespace trireme::train {
 
@@ -41,7 +41,8 @@ Status LeasedWorker::make_local_replicas() {
     links.leased = true;
     links.shared_weights.assign(weights.begin(), weights.end());
     links.first_local = replica_.get();
-    TR_ASSIGN_OR_RETURN(auto made, engine::Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, links));
+    TR_ASSIGN_OR_RETURN(auto made,
+                        engine::Replica::make(rt_, workers_, c_.job, start_.prepared, c_.data, links));
     local_.push_back(std::move(made));
   }
   return {};
@@ -53,7 +54,8 @@ Task<Status> LeasedWorker::copy_unshared() {
   for (const auto& replica : local_) {
     TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors to, replica->parameters());
     for (std::size_t i = 0; i < to.size(); ++i)
-      if (to[i].second.raw() != from[i].second.raw()) co_await engine::copy_tensor(rt_, from[i].second, to[i].second);
+      if (to[i].second.raw() != from[i].second.raw())
+        co_await engine::copy_tensor(rt_, from[i].second, to[i].second);
   }
   co_return Status();
 }

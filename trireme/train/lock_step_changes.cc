@@ -1,9 +1,9 @@
 // What changes while a run goes on: who has which shards, and what gradients travel in.
 #include "trireme/train/lock_step_worker.h"
 
-#include "trireme/train/balance.h"
 #include "trireme/engine/move_state.h"
 #include "trireme/engine/shard_state.h"
+#include "trireme/train/balance.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -25,12 +25,13 @@ Task<Status> LockStepWorker::balance() {
       co_await better_owners(rt_, group_, at_.steps, own, replica_->owners(), plan().logical_shards);
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
-  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors of_shards,
-                         co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
-                                                     at_.steps, engine::ShardMove::kBalance));
+  TR_CO_ASSIGN_OR_RETURN(
+      const io::NamedTensors of_shards,
+      co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at_.steps,
+                                          engine::ShardMove::kBalance));
   TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at_.batches, total_batches_));
   co_return co_await engine::scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(), of_shards,
-                                         at_.steps, engine::ShardMove::kBalance);
+                                                 at_.steps, engine::ShardMove::kBalance);
 }
 
 // Now and then, whether gradients should travel otherwise.

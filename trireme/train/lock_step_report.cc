@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "trireme/prepare/factors.h"
-#include "trireme/record/learned.h"
 #include "trireme/prepare/memory_estimate.h"
+#include "trireme/record/learned.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -89,7 +89,8 @@ record::Summary LockStepWorker::summarise() const {
   }
   if (const comm::CodedSum::Stats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)
     report_codec_on_gpu(*coded, s);
-  if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared)) s.rule["gpu_memory"] = *memory;
+  if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared))
+    s.rule["gpu_memory"] = *memory;
   if (s.codec == plan::kFactors) s.rule["factored"] = prepare::factored_parameters(plan());
   if (!codec_changes_.empty()) s.rule["codec_changes"] = codec_changes_;
   if (s.codec == plan::kMixed) s.rule["codecs"] = prepare::codecs_of(plan());

@@ -18,9 +18,9 @@ Task<Status> LockStepWorker::restore() {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
     at_ = start_.at;
     best_saved_ = at_.best.step;
-    TR_CO_RETURN_IF_ERROR(co_await engine::scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
-                                                       start_.restored, at_.steps, engine::ShardMove::kRestore,
-                                                       plan().chosen_at > 0));
+    TR_CO_RETURN_IF_ERROR(co_await engine::scatter_shard_state(
+        rt_, group_, replica_->rule(), replica_->owners(), start_.restored, at_.steps,
+        engine::ShardMove::kRestore, plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
@@ -54,8 +54,8 @@ Task<Status> LockStepWorker::share_model(engine::ReplicaLinks& links) {
 Task<Status> LockStepWorker::begin() {
   engine::ReplicaLinks links;
   TR_CO_RETURN_IF_ERROR(co_await share_model(links));
-  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await engine::make_device_exchange(*c_.rt, c_.job, c_.transport, group_,
-                                                                    *start_.prepared));
+  TR_CO_ASSIGN_OR_RETURN(device_sum_, co_await engine::make_device_exchange(*c_.rt, c_.job, c_.transport,
+                                                                            group_, *start_.prepared));
   if (device_sum_ != nullptr) keep_.push_back(device_sum_->keep_mapped());
   links.device_sum = device_sum_;
   auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data, std::move(links));
@@ -174,8 +174,8 @@ void LockStepWorker::judge(engine::Part part, const engine::EvalOutput& result) 
   const double target = c_.job.train.target_accuracy;
   if (target > 0 && result.accuracy >= target) at_.reached_target = true;
   if (rt_.is_phantom() || engine::range_of(*c_.data, part).count == 0) return;
-  improved_ =
-      record::take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss, result.accuracy);
+  improved_ = record::take_evaluation(at_.best, start_.prepared->input.task, at_.steps, part, result.loss,
+                                      result.accuracy);
   if (c_.job.train.patience && at_.best.since >= *c_.job.train.patience) at_.stopped_early = true;
 }
 
@@ -189,7 +189,7 @@ Task<Status> LockStepWorker::evaluate(bool at_end, bool logged) {
     if (!result.ok()) co_return result.status();
     (parts[i] == engine::Part::kTest ? test_ : validation_) = *result;
     tested_ = tested_ || parts[i] == engine::Part::kTest;
-    if (i == 0 && logged) record::judge(parts[0], *result);
+    if (i == 0 && logged) judge(parts[0], *result);
     const bool last = at_end || at_.has_ended();
     if (i == 0 && validates && last) parts.push_back(engine::Part::kTest);
     if (!chief() || engine::range_of(*c_.data, parts[i]).count == 0) continue;
@@ -217,8 +217,8 @@ Task<Status> LockStepWorker::checkpoint() {
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
     TR_CO_ASSIGN_OR_RETURN(
-        of_shards, co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at_.steps,
-                                               engine::ShardMove::kCheckpoint));
+        of_shards, co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
+                                                       at_.steps, engine::ShardMove::kCheckpoint));
   }
   if (!writes()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
@@ -280,7 +280,7 @@ Task<Status> LockStepWorker::loop() {
     if (checks || looks || balances() || at_.owes_evaluation || saves())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());
-    if (checks) TR_CO_RETURN_IF_ERROR(co_await engine::check_replicas());
+    if (checks) TR_CO_RETURN_IF_ERROR(co_await check_replicas());
     if (at_.owes_evaluation && (!stopped_ || at_end)) TR_CO_RETURN_IF_ERROR(co_await evaluate(at_end));
     if (looks) TR_CO_RETURN_IF_ERROR(co_await look_at_codecs());
     // After a change too: residuals are those of the new plan.

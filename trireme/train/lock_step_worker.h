@@ -6,19 +6,19 @@
 
 #include "trireme/comm/group.h"
 #include "trireme/data/leases.h"
-#include "trireme/io/checkpoint_writer.h"
-#include "trireme/train/choose_again.h"
 #include "trireme/engine/device_exchange.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/train/leased_worker.h"
-#include "trireme/record/metrics.h"
 #include "trireme/engine/replica.h"
 #include "trireme/engine/share_weights.h"
 #include "trireme/engine/slots.h"
-#include "trireme/train/start.h"
 #include "trireme/engine/trace.h"
-#include "trireme/train/train_rank.h"
+#include "trireme/io/checkpoint_writer.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/record/metrics.h"
 #include "trireme/record/worker_shares.h"
+#include "trireme/train/choose_again.h"
+#include "trireme/train/leased_worker.h"
+#include "trireme/train/start.h"
+#include "trireme/train/train_rank.h"
 
 namespace trireme::train {
 
@@ -26,7 +26,8 @@ namespace trireme::train {
 // checkpoints.
 class LockStepWorker {
  public:
-  LockStepWorker(RankContext& context, comm::Group& group, StartState start, job::Job asked, KeepUntilLeft& keep)
+  LockStepWorker(RankContext& context, comm::Group& group, StartState start, job::Job asked,
+                 KeepUntilLeft& keep)
       : c_(context),
         asked_(std::move(asked)),
         rt_(*context.rt),

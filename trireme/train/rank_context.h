@@ -8,9 +8,9 @@
 
 #include "trireme/data/dataset.h"
 #include "trireme/net/factory.h"
-#include "trireme/runtime/sync.h"
 #include "trireme/prepare/prepared.h"
 #include "trireme/record/progress.h"
+#include "trireme/runtime/sync.h"
 
 namespace trireme::train {
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "trireme/agree/mechanism/server_updates.h"
-#include "trireme/model/optimizer.h"
-#include "trireme/runtime/sync.h"
-#include "trireme/prepare/coded_buckets.h"
-#include "trireme/train/coordinator.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/prepare/server_factors.h"
-#include "trireme/train/server_state.h"
 #include "trireme/engine/slots.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/model/optimizer.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/server_factors.h"
+#include "trireme/runtime/sync.h"
+#include "trireme/train/coordinator.h"
+#include "trireme/train/server_state.h"
 
 namespace trireme::train {
 namespace {
@@ -38,7 +38,8 @@ Result<server::UpdateSpec> job_update(const job::Job& job, std::span<const serve
 
 }  // namespace
 
-Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles) {
+Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared,
+                                const job::Roles& roles) {
   ServerPlan out;
   for (const plan::Bucket& bucket : prepared.plan.buckets) {
     server::Key key;
@@ -65,8 +66,8 @@ Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& pr
   return out;
 }
 
-Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles,
-                                                 int server) {
+Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared,
+                                                 const job::Roles& roles, int server) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
   TR_ASSIGN_OR_RETURN(server::ServerOptions options,
                       agree::server_options_of(*row, job::rule_options(job), roles.workers));
@@ -82,7 +83,8 @@ Result<server::ServerOptions> job_server_options(const job::Job& job, const prep
 }
 
 Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                        const job::Job& job, const prepare::Prepared& prepared,
+                                                        const job::Job& job,
+                                                        const prepare::Prepared& prepared,
                                                         const job::Roles& roles, int server) {
   TR_ASSIGN_OR_RETURN(server::ServerOptions options, job_server_options(job, prepared, roles, server));
   return server::make_server(rt, mail, std::move(options));
@@ -107,8 +109,8 @@ Task<Status> start_together(comm::Group& group, const job::Job& job, const job::
   co_return group.set_expendable(std::move(expendable));
 }
 
-Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, job::Roles roles, const StartState& start,
-                            KeepUntilLeft& keep) {
+Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, job::Roles roles,
+                                    const StartState& start, KeepUntilLeft& keep) {
   runtime::Runtime& rt = *context.rt;
   comm::Mailbox& mail = group.mailbox();
   ServedState served;

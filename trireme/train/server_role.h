@@ -3,10 +3,10 @@
 #pragma once
 
 #include "trireme/comm/mailbox.h"
+#include "trireme/job/roles.h"
 #include "trireme/server/client.h"
 #include "trireme/server/server.h"
 #include "trireme/train/leased_worker.h"
-#include "trireme/job/roles.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -17,15 +17,17 @@ struct ServerPlan {
   server::Layout layout;
   server::LinkCoding link;  // how gradients and weights travel
 };
-Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles);
+Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared,
+                                const job::Roles& roles);
 
 Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                        const job::Job& job, const prepare::Prepared& prepared,
+                                                        const job::Job& job,
+                                                        const prepare::Prepared& prepared,
                                                         const job::Roles& roles, int server);
 
 // What make_job_server() makes a server of.
-Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared, const job::Roles& roles,
-                                                 int server);
+Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared,
+                                                 const job::Roles& roles, int server);
 
 // Workers that the others outlive under this job's rule: not rank 0, nor who is a server too.
 std::vector<int> expendable_workers(const job::Job& job, const job::Roles& roles);
@@ -34,6 +36,6 @@ runtime::Task<Status> start_together(comm::Group& group, const job::Job& job, co
 
 // Serves until rank 0 says that all is done.
 runtime::Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, job::Roles roles,
-                                     const StartState& start, KeepUntilLeft& keep);
+                                             const StartState& start, KeepUntilLeft& keep);
 
 }  // namespace trireme::train

@@ -7,9 +7,9 @@
 
 #include "trireme/comm/mailbox.h"
 #include "trireme/io/safetensors.h"
-#include "trireme/server/server.h"
-#include "trireme/prepare/prepared.h"
 #include "trireme/job/roles.h"
+#include "trireme/prepare/prepared.h"
+#include "trireme/server/server.h"
 
 namespace trireme::train {
 

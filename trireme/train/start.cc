@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
-#include "trireme/io/checkpoint.h"
-#include "trireme/io/reader.h"
-#include "trireme/kernel/cuda/device/peak_rates.h"
-#include "trireme/job/data_record.h"
-#include "trireme/job/job_parts.h"
-#include "trireme/prepare/prepare.h"
-#include "trireme/prepare/measured_kernels.h"
-#include "trireme/prepare/memory_estimate.h"
 #include "trireme/engine/move_state.h"
-#include "trireme/lower/open_device.h"
-#include "trireme/job/roles.h"
 #include "trireme/engine/share_text.h"
 #include "trireme/engine/slots.h"
+#include "trireme/io/checkpoint.h"
+#include "trireme/io/reader.h"
+#include "trireme/job/data_record.h"
+#include "trireme/job/job_parts.h"
+#include "trireme/job/roles.h"
+#include "trireme/kernel/cuda/device/peak_rates.h"
+#include "trireme/lower/open_device.h"
+#include "trireme/prepare/measured_kernels.h"
+#include "trireme/prepare/memory_estimate.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -59,9 +59,9 @@ prepare::PrepareOptions prepare_options(const RankContext& c, const comm::Group&
   return options;
 }
 
-Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(runtime::Runtime& rt, const job::Job& job,
-                                                              const data::Dataset& data,
-                                                              const prepare::PrepareOptions& options) {
+Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(
+    runtime::Runtime& rt, const job::Job& job, const data::Dataset& data,
+    const prepare::PrepareOptions& options) {
   Result<std::shared_ptr<const prepare::Prepared>> out =
       Status(Code::kInternal, "[train] a phantom rank cannot prepare a plan");
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
@@ -102,7 +102,8 @@ Task<Status> check_data(const RankContext& c, const plan::Plan& plan) {
   if (change.empty()) co_return Status();
   const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(*c.rt, c.run_dir);
   if (info.ok() && info->manifest.state.contains("data"))
-    if (const Result<job::TrainedOn> trained = job::data_from_record(info->manifest.state["data"]); trained.ok())
+    if (const Result<job::TrainedOn> trained = job::data_from_record(info->manifest.state["data"]);
+        trained.ok())
       if (std::string more = job::data_change(*trained, *c.data); !more.empty()) change = std::move(more);
   co_return error(Code::kInvalid,
                   "[data] {} has changed since the run in {} began ({}); put the old data back, or train the "
@@ -135,10 +136,13 @@ Task<Status> settle_device(const RankContext& c, const prepare::Prepared& prepar
 }
 
 // A plan that nobody made before: the kernels that are fastest here are part of it.
-Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_anew(const RankContext& c, prepare::PrepareOptions options) {
-  Result<std::shared_ptr<const prepare::Prepared>> first = co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
+Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_anew(const RankContext& c,
+                                                                    prepare::PrepareOptions options) {
+  Result<std::shared_ptr<const prepare::Prepared>> first =
+      co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
   if (!first.ok() || !c.kernel_cache || !prepare::may_measure_kernels(c.job, *c.rt)) co_return first;
-  TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, co_await prepare::with_measured_kernels(*c.rt, *first, *c.kernel_cache));
+  TR_CO_ASSIGN_OR_RETURN(plan::Plan plan,
+                         co_await prepare::with_measured_kernels(*c.rt, *first, *c.kernel_cache));
   if (plan.kernels == (*first)->plan.kernels) co_return first;
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   co_return co_await prepare_on_pool(*c.rt, c.job, *c.data, options);
@@ -214,7 +218,8 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
                .dump();
   }
   if (c.rt->is_phantom()) text.assign(kPhantomPlanBytes, ' ');
-  const engine::TextCall call{.size_slot = engine::kSlotStartSize, .slot = engine::kSlotStart, .label = "plan"};
+  const engine::TextCall call{
+      .size_slot = engine::kSlotStartSize, .slot = engine::kSlotStart, .label = "plan"};
   Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return state;

@@ -44,8 +44,8 @@ void tell_start(const RankContext& context, const prepare::Prepared& prepared, c
 // What this rank prepares with.
 prepare::PrepareOptions prepare_options(const RankContext& context, const comm::Group& group);
 // Compiling may take a while; on the pool it does not hold up the heartbeats of the loop.
-runtime::Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(runtime::Runtime& rt, const job::Job& job,
-                                                                       const data::Dataset& data,
-                                                                       const prepare::PrepareOptions& options);
+runtime::Task<Result<std::shared_ptr<const prepare::Prepared>>> prepare_on_pool(
+    runtime::Runtime& rt, const job::Job& job, const data::Dataset& data,
+    const prepare::PrepareOptions& options);
 
 }  // namespace trireme::train

@@ -1,8 +1,8 @@
 // train_rank: the whole life of one rank of a training job, the same code on real and virtual Runtimes.
 #pragma once
 
-#include "trireme/train/rank_context.h"
 #include "trireme/record/summary.h"
+#include "trireme/train/rank_context.h"
 
 namespace trireme::train {
 

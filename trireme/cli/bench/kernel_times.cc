@@ -215,7 +215,8 @@ Json row_of(const Case& c, const std::vector<Timed>& times, double peak, double 
 
 }  // namespace
 
-Task<Result<Json>> measure_kernels(runtime::Runtime& rt, const prepare::Prepared& prepared, std::string dtype) {
+Task<Result<Json>> measure_kernels(runtime::Runtime& rt, const prepare::Prepared& prepared,
+                                   std::string dtype) {
   Result<double> peak = co_await peak_gflops(rt, dtype == "bf16" ? DType::kBF16 : DType::kF32);
   if (!peak.ok()) co_return peak.status();
   const double stream = co_await stream_bytes_per_second(rt);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "trireme/base/json.h"
-#include "trireme/runtime/runtime.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/runtime/runtime.h"
 
 namespace trireme::cli::bench {
 

@@ -10,15 +10,15 @@
 #include "trireme/cli/bench/workloads.h"
 #include "trireme/cli/calibration_file.h"
 #include "trireme/comm/group.h"
+#include "trireme/engine/replica.h"
 #include "trireme/exec/device_queue.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/device/launch_cost.h"
 #include "trireme/net/factory.h"
-#include "trireme/runtime/files.h"
-#include "trireme/job/job_parts.h"
 #include "trireme/prepare/measured_kernels.h"
-#include "trireme/engine/replica.h"
 #include "trireme/prepare/prepare.h"
+#include "trireme/runtime/files.h"
 
 namespace trireme::cli::bench {
 namespace {

@@ -92,7 +92,7 @@ std::int64_t batch_of(const Workload& workload, std::string_view device, bool qu
 }
 
 Result<job::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
-                            bool quick) {
+                          bool quick) {
   job::Job job;
   job.name = workload.name;
   job.data.kind = "synthetic";

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "trireme/data/dataset.h"
-#include "trireme/model/zoo.h"
 #include "trireme/job/job.h"
+#include "trireme/model/zoo.h"
 
 namespace trireme::cli::bench {
 
@@ -29,7 +29,7 @@ Result<std::vector<const Workload*>> parse_workloads(std::string_view names, std
 std::int64_t batch_of(const Workload& workload, std::string_view device, bool quick);
 // dtype: "f32", "tf32" or "bf16".
 Result<job::Job> make_job(const Workload& workload, std::string_view dtype, std::string_view device,
-                            bool quick);
+                          bool quick);
 // One batch of random samples, over and over.
 Result<std::shared_ptr<const data::Dataset>> make_samples(const job::Job& job);
 

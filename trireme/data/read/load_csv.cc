@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "trireme/data/notes.h"
 #include "trireme/data/read/csv.h"
 #include "trireme/data/read/load.h"
-#include "trireme/data/notes.h"
 
 namespace trireme::data {
 namespace {

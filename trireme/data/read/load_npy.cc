@@ -2,8 +2,8 @@
 // y_test; x and y where nothing is set apart. One .npy file is x alone, for models that need no labels.
 #include <algorithm>
 
-#include "trireme/data/read/load.h"
 #include "trireme/data/notes.h"
+#include "trireme/data/read/load.h"
 #include "trireme/data/read/npy.h"
 #include "trireme/data/shown_text.h"
 

@@ -2,27 +2,27 @@
 // (or must not come before them) later, memory last.
 #include <array>
 
+#include "trireme/graph/pass/cancel_transposes.h"
 #include "trireme/graph/pass/fuse/bias_convolutions.h"
 #include "trireme/graph/pass/fuse/bias_products.h"
-#include "trireme/graph/pass/cancel_transposes.h"
 #include "trireme/graph/pass/fuse/join_bias_grads.h"
-#include "trireme/graph/pass/precision/join_casts.h"
 #include "trireme/graph/pass/fuse/join_gelu_grads.h"
 #include "trireme/graph/pass/fuse/join_losses.h"
 #include "trireme/graph/pass/fuse/join_norm_sums.h"
 #include "trireme/graph/pass/fuse/join_residuals.h"
+#include "trireme/graph/pass/fuse/mask_pooled.h"
+#include "trireme/graph/pass/fuse/pack_attention.h"
 #include "trireme/graph/pass/keep_gates.h"
 #include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/norms.h"
+#include "trireme/graph/pass/passes.h"
+#include "trireme/graph/pass/precision/join_casts.h"
 #include "trireme/graph/pass/precision/lower_gates.h"
 #include "trireme/graph/pass/precision/lower_recurrences.h"
-#include "trireme/graph/pass/fuse/mask_pooled.h"
 #include "trireme/graph/pass/precision/narrow_copies.h"
-#include "trireme/graph/pass/norms.h"
-#include "trireme/graph/pass/fuse/pack_attention.h"
-#include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/precision/round_in_products.h"
-#include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/graph/pass/precision/widen_products.h"
+#include "trireme/graph/pass/scalar_fills.h"
 
 namespace trireme::graph {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/update_loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 #include "trireme/op/update/adam.h"
 
 namespace trireme::kernel {
@@ -146,10 +146,10 @@ extern const op::KernelRow kApplyAdamwVector{
 extern const op::KernelRow kApplyAdagradVector{
     .op = "apply_adagrad", .name = "vector", .run = run_adagrad, .applicable = f32_but_step<4>};
 extern const op::KernelRow kApplyLarsVector{.op = "apply_lars",
-                                     .name = "vector",
-                                     .run = run_lars,
-                                     .applicable = all_f32,
-                                     .workspace_bytes = lars_workspace};
+                                            .name = "vector",
+                                            .run = run_lars,
+                                            .applicable = all_f32,
+                                            .workspace_bytes = lars_workspace};
 extern const op::KernelRow kApplyRmspropVector{
     .op = "apply_rmsprop", .name = "vector", .run = run_rmsprop, .applicable = all_f32};
 

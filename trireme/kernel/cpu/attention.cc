@@ -8,10 +8,10 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/cpu/wide.h"
+#include "trireme/op/op.h"
 #include "trireme/op/sequence/attention.h"
 
 namespace trireme::kernel {
@@ -176,17 +176,17 @@ void run_backward(op::KernelArgs& args) {
 }  // namespace
 
 extern const op::KernelRow kAttentionGemm{.op = "attention",
-                                   .name = kGemmRowName,
-                                   .run = run_forward,
-                                   .applicable = applicable,
-                                   .workspace_bytes = workspace<1>,
-                                   .prepare = prepare};
+                                          .name = kGemmRowName,
+                                          .run = run_forward,
+                                          .applicable = applicable,
+                                          .workspace_bytes = workspace<1>,
+                                          .prepare = prepare};
 extern const op::KernelRow kAttentionGradGemm{.op = "attention_grad",
-                                       .name = kGemmRowName,
-                                       .run = run_backward,
-                                       .applicable = applicable,
-                                       .workspace_bytes = workspace<2>,
-                                       .prepare = prepare};
+                                              .name = kGemmRowName,
+                                              .run = run_backward,
+                                              .applicable = applicable,
+                                              .workspace_bytes = workspace<2>,
+                                              .prepare = prepare};
 extern const op::KernelRow kAttentionWide = Wide<kAttentionGemm>::row("attention");
 extern const op::KernelRow kAttentionGradWide = Wide<kAttentionGradGemm>::row("attention_grad");
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -90,11 +90,12 @@ void run_grad(op::KernelArgs& args) {
 
 }  // namespace
 
-extern const op::KernelRow kBiasAddVector{.op = "bias_add", .name = "vector", .run = run_add, .applicable = all_f32};
+extern const op::KernelRow kBiasAddVector{
+    .op = "bias_add", .name = "vector", .run = run_add, .applicable = all_f32};
 extern const op::KernelRow kBiasGradVector{.op = "bias_grad",
-                                    .name = "vector",
-                                    .run = run_grad,
-                                    .applicable = all_f32,
-                                    .workspace_bytes = grad_bytes};
+                                           .name = "vector",
+                                           .run = run_grad,
+                                           .applicable = all_f32,
+                                           .workspace_bytes = grad_bytes};
 
 }  // namespace trireme::kernel

@@ -1,7 +1,7 @@
 // Conversions between f32 and the 16-bit floats: the same bits as the reference kernel.
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/fused/batch_norm_relu.h"
+#include "trireme/op/op.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
@@ -248,7 +248,8 @@ extern constinit const op::KernelRow kBatchNormRows = row<run_norm>("batch_norm"
 extern constinit const op::KernelRow kBatchNormGradRows = row<run_grad>("batch_norm_grad");
 extern constinit const op::KernelRow kBatchNormReluRows = row<run_norm_relu>("batch_norm_relu");
 extern constinit const op::KernelRow kBatchNormReluGradRows = row<run_relu_grad>("batch_norm_relu_grad");
-extern constinit const op::KernelRow kBatchNormAddReluGradRows = row<run_add_relu_grad>("batch_norm_add_relu_grad");
+extern constinit const op::KernelRow kBatchNormAddReluGradRows =
+    row<run_add_relu_grad>("batch_norm_add_relu_grad");
 extern constinit const op::KernelRow kBatchNormInferenceRows = row<run_inference>("batch_norm_inference");
 extern const op::KernelRow kAdaptedRows{
     .op = "adapted",

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/detail/infer.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

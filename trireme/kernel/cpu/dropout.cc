@@ -1,9 +1,9 @@
 // dropout: samples are cut over slices; the random words are those of the reference, sixteen blocks at a
 // time.
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 #include "trireme/op/random/random.h"
 
 namespace trireme::kernel {
@@ -41,6 +41,7 @@ void run(op::KernelArgs& args) {
 
 }  // namespace
 
-extern const op::KernelRow kDropoutVector{.op = "dropout", .name = "vector", .run = run, .applicable = f32_values};
+extern const op::KernelRow kDropoutVector{
+    .op = "dropout", .name = "vector", .run = run, .applicable = f32_values};
 
 }  // namespace trireme::kernel

@@ -3,10 +3,10 @@
 
 #include "trireme/kernel/cpu/broadcast.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -99,7 +99,9 @@ extern const op::KernelRow kSquaredDifferenceVector =
     binary_row<&FunctionLoops::squared_difference>("squared_difference");
 extern const op::KernelRow kReluGradVector{
     .op = "relu_grad", .name = "vector", .run = run_relu_grad, .applicable = equal_shapes};
-extern const op::KernelRow kReluVector{.op = "relu", .name = "vector", .run = run_relu, .applicable = all_f32};
-extern const op::KernelRow kScaleVector{.op = "scale", .name = "vector", .run = run_scale, .applicable = all_f32};
+extern const op::KernelRow kReluVector{
+    .op = "relu", .name = "vector", .run = run_relu, .applicable = all_f32};
+extern const op::KernelRow kScaleVector{
+    .op = "scale", .name = "vector", .run = run_scale, .applicable = all_f32};
 
 }  // namespace trireme::kernel

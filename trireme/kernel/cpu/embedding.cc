@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
@@ -54,7 +54,8 @@ extern const op::KernelRow kErfVector{
     .op = "erf", .name = "vector", .run = run<&FunctionLoops::erf>, .applicable = all_f32};
 extern const op::KernelRow kExpVector{
     .op = "exp", .name = "vector", .run = run<&FunctionLoops::exp>, .applicable = all_f32};
-extern const op::KernelRow kGeluVector{.op = "gelu", .name = "vector", .run = run_gelu, .applicable = all_f32};
+extern const op::KernelRow kGeluVector{
+    .op = "gelu", .name = "vector", .run = run_gelu, .applicable = all_f32};
 extern const op::KernelRow kLogVector{
     .op = "log", .name = "vector", .run = run<&FunctionLoops::log>, .applicable = all_f32};
 extern const op::KernelRow kSoftplusVector{

@@ -9,12 +9,12 @@
 
 #include "trireme/kernel/cpu/functions.h"
 #include "trireme/kernel/cpu/fused_loops.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/fused/block_reader.h"
 #include "trireme/op/fused/program.h"
+#include "trireme/op/op.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {

@@ -7,11 +7,11 @@
 #include <array>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/fused/epilogue.h"
+#include "trireme/op/op.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -84,9 +84,9 @@ void run_grad(op::KernelArgs& args) {
 extern const op::KernelRow kLayerNormVector{
     .op = "layer_norm", .name = "vector", .run = run_norm, .applicable = has_elements};
 extern const op::KernelRow kLayerNormGradVector{.op = "layer_norm_grad",
-                                         .name = "vector",
-                                         .run = run_grad,
-                                         .applicable = has_elements,
-                                         .workspace_bytes = grad_workspace};
+                                                .name = "vector",
+                                                .run = run_grad,
+                                                .applicable = has_elements,
+                                                .workspace_bytes = grad_workspace};
 
 }  // namespace trireme::kernel

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/nn/window_sum.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/misc_loops.h"
 #include "trireme/kernel/cpu/simd/row_loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/detail/infer.h"
 #include "trireme/op/nn/sample_loss.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -133,10 +133,10 @@ extern const op::KernelRow kLogSoftmaxVector{
 extern const op::KernelRow kSoftmaxVector{
     .op = "softmax", .name = "vector", .run = run_softmax, .applicable = along_last};
 extern const op::KernelRow kSoftmaxCrossEntropyVector{.op = "softmax_cross_entropy",
-                                               .name = "vector",
-                                               .run = run_loss,
-                                               .applicable = f32_logits,
-                                               .workspace_bytes = loss_workspace};
+                                                      .name = "vector",
+                                                      .run = run_loss,
+                                                      .applicable = f32_logits,
+                                                      .workspace_bytes = loss_workspace};
 extern const op::KernelRow kSoftmaxCrossEntropyGradVector{
     .op = "softmax_cross_entropy_grad", .name = "vector", .run = run_loss_grad, .applicable = f32_logits};
 

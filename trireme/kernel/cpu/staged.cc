@@ -1,8 +1,8 @@
 // Any `adapted` op: operands are turned around and cast in the workspace, and the op's own row runs there.
 // The way of last resort: the rows before this one in the table read operands where they are.
 #include "trireme/kernel/cpu/inner.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/op/op.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {

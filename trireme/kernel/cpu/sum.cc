@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/functions.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 #include "trireme/op/reduce/reduce.h"
 
 namespace trireme::kernel {

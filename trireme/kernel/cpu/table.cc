@@ -1,6 +1,6 @@
 // Every fast kernel of the CPU. For each op the first applicable row wins, so faster rows stand first.
-#include "trireme/op/op.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 
@@ -52,7 +52,6 @@ extern const op::KernelRow kAdaptedLstmTiles, kLstmKeptTiles;
 extern const op::KernelRow kAdaptedProductTiles, kMatmulTiles;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
-
 
 std::span<const op::KernelRow> cpu_kernels() {
   // clang-format off

@@ -1,8 +1,8 @@
 // Optimiser steps: write their first inputs in place.
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

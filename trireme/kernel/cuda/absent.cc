@@ -5,9 +5,9 @@
 #include "trireme/kernel/cuda/device/measure.h"
 #include "trireme/kernel/cuda/device/memory_info.h"
 #include "trireme/kernel/cuda/device/peak_rates.h"
-#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
 #include "trireme/kernel/cuda/device/session.h"
 #include "trireme/kernel/cuda/device/shared_memory.h"
+#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
 #include "trireme/kernel/cuda/update/vector_sum.h"
 
 namespace trireme::kernel::cuda {

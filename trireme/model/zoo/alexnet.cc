@@ -49,8 +49,9 @@ constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "fraction drop
 
 }  // namespace
 
-extern constinit const ZooRow kAlexnet{"alexnet", "AlexNet in one tower (Krizhevsky 2014): 61,100,840 parameters.",
-                                alexnet, imagenet_input, kOptions};
+extern constinit const ZooRow kAlexnet{"alexnet",
+                                       "AlexNet in one tower (Krizhevsky 2014): 61,100,840 parameters.",
+                                       alexnet, imagenet_input, kOptions};
 extern constinit const ZooRow kAlexnet2012{
     "alexnet-2012",
     "AlexNet in two towers with response normalisation (Krizhevsky et al. 2012): 60,965,224 parameters.",

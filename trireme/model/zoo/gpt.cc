@@ -53,6 +53,6 @@ extern constinit const ZooRow kCharGpt{
     "GPT of 4 layers, 256 wide, over characters: 3,208,960 parameters at 65 characters, context 128.", gpt,
     characters, kCharOptions};
 extern constinit const ZooRow kGpt2124m{"gpt2-124m", "GPT-2 small: 124,439,808 parameters.", gpt, byte_pairs,
-                                 kGpt2Options};
+                                        kGpt2Options};
 
 }  // namespace trireme::model

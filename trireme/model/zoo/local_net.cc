@@ -18,8 +18,8 @@ constexpr OptionSpec kOptions[] = {kScaleOption};
 
 }  // namespace
 
-extern constinit const ZooRow kLocalNet{"local-net",
-                                 "Two stages of untied 5x5 filters, L2 pooling and contrast normalisation.",
-                                 local_net, digits_input, kOptions};
+extern constinit const ZooRow kLocalNet{
+    "local-net", "Two stages of untied 5x5 filters, L2 pooling and contrast normalisation.", local_net,
+    digits_input, kOptions};
 
 }  // namespace trireme::model

@@ -44,12 +44,14 @@ constexpr OptionSpec kLenet5Options[] = {kScaleOption};
 
 }  // namespace
 
-extern constinit const ZooRow kMnistCnn{"mnist-cnn",
-                                 "Convolutions of 32 and 64 channels, 512 hidden: 1,663,370 parameters.",
-                                 mnist_cnn, digits_input, kCnnOptions};
-extern constinit const ZooRow kMnistMlp{"mnist-mlp", "Two hidden layers of 512 rectifiers: 669,706 parameters.",
-                                 mnist_mlp, digits_input, kMlpOptions};
-extern constinit const ZooRow kLenet5{"lenet5", "LeNet-5 (LeCun et al. 1998) with rectifiers: 61,706 parameters.",
-                               lenet5, digits_input, kLenet5Options};
+extern constinit const ZooRow kMnistCnn{
+    "mnist-cnn", "Convolutions of 32 and 64 channels, 512 hidden: 1,663,370 parameters.", mnist_cnn,
+    digits_input, kCnnOptions};
+extern constinit const ZooRow kMnistMlp{"mnist-mlp",
+                                        "Two hidden layers of 512 rectifiers: 669,706 parameters.", mnist_mlp,
+                                        digits_input, kMlpOptions};
+extern constinit const ZooRow kLenet5{"lenet5",
+                                      "LeNet-5 (LeCun et al. 1998) with rectifiers: 61,706 parameters.",
+                                      lenet5, digits_input, kLenet5Options};
 
 }  // namespace trireme::model

@@ -71,9 +71,11 @@ constexpr OptionSpec kOptions[] = {
 
 }  // namespace
 
-extern constinit const ZooRow kResnet18{"resnet18", "ResNet of 18 layers (He et al. 2016): 11,689,512 parameters.",
-                                 resnet18, imagenet_input, kOptions};
-extern constinit const ZooRow kResnet50{"resnet50", "ResNet of 50 layers (He et al. 2016): 25,557,032 parameters.",
-                                 resnet50, imagenet_input, kOptions};
+extern constinit const ZooRow kResnet18{"resnet18",
+                                        "ResNet of 18 layers (He et al. 2016): 11,689,512 parameters.",
+                                        resnet18, imagenet_input, kOptions};
+extern constinit const ZooRow kResnet50{"resnet50",
+                                        "ResNet of 50 layers (He et al. 2016): 25,557,032 parameters.",
+                                        resnet50, imagenet_input, kOptions};
 
 }  // namespace trireme::model

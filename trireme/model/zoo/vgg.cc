@@ -35,10 +35,10 @@ constexpr OptionSpec kOptions[] = {kScaleOption, {"dropout", 0.5, "fraction drop
 }  // namespace
 
 extern constinit const ZooRow kVgg11{"vgg11", "VGG, 11 weight layers: 132,863,336 parameters.", build<kA>,
-                              imagenet_input, kOptions};
+                                     imagenet_input, kOptions};
 extern constinit const ZooRow kVgg16{"vgg16", "VGG, 16 weight layers: 138,357,544 parameters.", build<kD>,
-                              imagenet_input, kOptions};
+                                     imagenet_input, kOptions};
 extern constinit const ZooRow kVgg19{"vgg19", "VGG, 19 weight layers: 143,667,240 parameters.", build<kE>,
-                              imagenet_input, kOptions};
+                                     imagenet_input, kOptions};
 
 }  // namespace trireme::model

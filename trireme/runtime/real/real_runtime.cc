@@ -9,12 +9,12 @@
 
 #include "trireme/runtime/real/compute_pool.h"
 #include "trireme/runtime/real/exhausted.h"
-#include "trireme/runtime/real/net/fabric.h"
 #include "trireme/runtime/real/interrupts.h"
 #include "trireme/runtime/real/io_thread.h"
 #include "trireme/runtime/real/loop.h"
-#include "trireme/runtime/real/real_files.h"
+#include "trireme/runtime/real/net/fabric.h"
 #include "trireme/runtime/real/net/real_network.h"
+#include "trireme/runtime/real/real_files.h"
 #include "trireme/runtime/real/real_processes.h"
 #include "trireme/runtime/real/start_thread.h"
 

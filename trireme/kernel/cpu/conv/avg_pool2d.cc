@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/op/nn/avg_pool2d.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -93,9 +93,9 @@ void run_grad(op::KernelArgs& args) {
 extern const op::KernelRow kAvgPool2dPlanes{
     .op = "avg_pool2d", .name = "planes", .run = run_pool, .applicable = all_f32};
 extern const op::KernelRow kAvgPool2dGradPlanes{.op = "avg_pool2d_grad",
-                                         .name = "planes",
-                                         .run = run_grad,
-                                         .applicable = all_f32,
-                                         .workspace_bytes = grad_workspace};
+                                                .name = "planes",
+                                                .run = run_grad,
+                                                .applicable = all_f32,
+                                                .workspace_bytes = grad_workspace};
 
 }  // namespace trireme::kernel

@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "trireme/kernel/cpu/conv/conv_shape.h"
-#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/conv/im2col.h"
+#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/cpu/wide.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -266,23 +266,23 @@ void filter_grad(op::KernelArgs& args) {
 }  // namespace
 
 extern const op::KernelRow kConv2dGemm{.op = "conv2d",
-                                .name = kGemmRowName,
-                                .run = forward,
-                                .applicable = applicable,
-                                .workspace_bytes = forward_workspace,
-                                .prepare = prepare};
+                                       .name = kGemmRowName,
+                                       .run = forward,
+                                       .applicable = applicable,
+                                       .workspace_bytes = forward_workspace,
+                                       .prepare = prepare};
 extern const op::KernelRow kConv2dInputGradGemm{.op = "conv2d_input_grad",
-                                         .name = kGemmRowName,
-                                         .run = input_grad,
-                                         .applicable = applicable,
-                                         .workspace_bytes = input_grad_workspace,
-                                         .prepare = prepare};
+                                                .name = kGemmRowName,
+                                                .run = input_grad,
+                                                .applicable = applicable,
+                                                .workspace_bytes = input_grad_workspace,
+                                                .prepare = prepare};
 extern const op::KernelRow kConv2dFilterGradGemm{.op = "conv2d_filter_grad",
-                                          .name = kGemmRowName,
-                                          .run = filter_grad,
-                                          .applicable = applicable,
-                                          .workspace_bytes = filter_grad_workspace,
-                                          .prepare = prepare};
+                                                 .name = kGemmRowName,
+                                                 .run = filter_grad,
+                                                 .applicable = applicable,
+                                                 .workspace_bytes = filter_grad_workspace,
+                                                 .prepare = prepare};
 extern const op::KernelRow kConv2dWide = Wide<kConv2dGemm>::row("conv2d");
 extern const op::KernelRow kConv2dInputGradWide = Wide<kConv2dInputGradGemm>::row("conv2d_input_grad");
 extern const op::KernelRow kConv2dFilterGradWide = Wide<kConv2dFilterGradGemm>::row("conv2d_filter_grad");

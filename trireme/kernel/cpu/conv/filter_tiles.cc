@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "trireme/kernel/cpu/conv/inner_conv.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -79,14 +79,14 @@ void run_grad(op::KernelArgs& args) {
 }  // namespace
 
 extern const op::KernelRow kMaxPool2dVector{.op = "max_pool2d",
-                                     .name = "vector",
-                                     .run = run,
-                                     .applicable = applicable,
-                                     .workspace_bytes = workspace_bytes<false>};
+                                            .name = "vector",
+                                            .run = run,
+                                            .applicable = applicable,
+                                            .workspace_bytes = workspace_bytes<false>};
 extern const op::KernelRow kMaxPool2dGradVector{.op = "max_pool2d_grad",
-                                         .name = "vector",
-                                         .run = run_grad,
-                                         .applicable = applicable,
-                                         .workspace_bytes = workspace_bytes<true>};
+                                                .name = "vector",
+                                                .run = run_grad,
+                                                .applicable = applicable,
+                                                .workspace_bytes = workspace_bytes<true>};
 
 }  // namespace trireme::kernel

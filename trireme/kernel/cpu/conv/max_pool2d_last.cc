@@ -7,12 +7,12 @@
 #include <cstring>
 #include <limits>
 
-#include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/conv/last_pool.h"
+#include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/op/op.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {

@@ -104,10 +104,10 @@ void run_grad(op::KernelArgs& args) {
 }  // namespace
 
 extern const op::KernelRow kMaxPool2dPlacesVector{.op = "max_pool2d_places",
-                                           .name = "vector",
-                                           .run = run,
-                                           .applicable = applicable,
-                                           .workspace_bytes = workspace_bytes};
+                                                  .name = "vector",
+                                                  .run = run,
+                                                  .applicable = applicable,
+                                                  .workspace_bytes = workspace_bytes};
 extern const op::KernelRow kMaxPool2dPlacesGradVector{
     .op = "max_pool2d_places_grad", .name = "vector", .run = run_grad, .applicable = applicable};
 

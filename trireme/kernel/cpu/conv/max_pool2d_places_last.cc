@@ -4,12 +4,12 @@
 #include <array>
 #include <cstring>
 
-#include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/conv/last_pool.h"
+#include "trireme/kernel/cpu/inner.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/op/fused/max_pool2d_places.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -344,8 +344,10 @@ constexpr op::KernelRow row(const char* op) {
 }  // namespace
 
 extern constinit const op::KernelRow kConv2dOnednn = row<Kind::kForward, kDirect>("conv2d");
-extern constinit const op::KernelRow kConv2dInputGradOnednn = row<Kind::kInputGrad, kDirect>("conv2d_input_grad");
-extern constinit const op::KernelRow kConv2dFilterGradOnednn = row<Kind::kFilterGrad, kDirect>("conv2d_filter_grad");
+extern constinit const op::KernelRow kConv2dInputGradOnednn =
+    row<Kind::kInputGrad, kDirect>("conv2d_input_grad");
+extern constinit const op::KernelRow kConv2dFilterGradOnednn =
+    row<Kind::kFilterGrad, kDirect>("conv2d_filter_grad");
 extern constinit const op::KernelRow kConv2dOnednnWinograd = row<Kind::kForward, kWinograd>("conv2d");
 extern constinit const op::KernelRow kConv2dInputGradOnednnWinograd =
     row<Kind::kInputGrad, kWinograd>("conv2d_input_grad");

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/conv/inner_conv.h"
+#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/op/op.h"
 
 namespace trireme::kernel {

@@ -14,13 +14,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/conv/inner_conv.h"
-#include "trireme/op/op.h"
+#include "trireme/kernel/cpu/conv/winograd_layout.h"
+#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/winograd_loops.h"
 #include "trireme/kernel/cpu/slices.h"
-#include "trireme/kernel/cpu/conv/winograd_layout.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cblas.h>
 
-#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/library.h"
+#include "trireme/kernel/cpu/matmul/gemm.h"
 
 namespace trireme::kernel {
 

@@ -11,8 +11,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "trireme/base/check.h"
-#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/library.h"
+#include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/one_thread.h"
 
 namespace trireme::kernel {

@@ -4,10 +4,10 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
 #include "trireme/kernel/cpu/wide.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -229,10 +229,10 @@ void run(op::KernelArgs& args) {
 }  // namespace
 
 extern const op::KernelRow kMatmulGemm{.op = "matmul",
-                                .name = kGemmRowName,
-                                .run = run,
-                                .applicable = applicable,
-                                .workspace_bytes = workspace_bytes,
-                                .prepare = prepare};
+                                       .name = kGemmRowName,
+                                       .run = run,
+                                       .applicable = applicable,
+                                       .workspace_bytes = workspace_bytes,
+                                       .prepare = prepare};
 
 }  // namespace trireme::kernel

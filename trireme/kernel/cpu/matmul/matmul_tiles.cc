@@ -10,9 +10,9 @@
 
 #include "trireme/kernel/cpu/matmul/product.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {

@@ -11,12 +11,12 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "trireme/kernel/cpu/library.h"
-#include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/matmul/product.h"
+#include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/query.h"
-#include "trireme/op/op.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
+#include "trireme/op/op.h"
 
 namespace trireme::kernel {
 namespace {
@@ -227,11 +227,11 @@ void run_adapted(op::KernelArgs& args) {
 }  // namespace
 
 extern constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
-                                            .name = "onednn",
-                                            .run = run,
-                                            .applicable = applicable,
-                                            .workspace_bytes = workspace_bytes,
-                                            .prepare = prepare};
+                                                   .name = "onednn",
+                                                   .run = run,
+                                                   .applicable = applicable,
+                                                   .workspace_bytes = workspace_bytes,
+                                                   .prepare = prepare};
 extern const op::KernelRow kAdaptedMatmulOnednn{
     .op = "adapted",
     .name = "onednn_matmul",

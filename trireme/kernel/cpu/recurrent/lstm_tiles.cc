@@ -147,9 +147,9 @@ bool applicable(const op::KernelQuery& q) { return all_of_dtype(q, DType::kBF16)
 }  // namespace
 
 extern const op::KernelRow kLstmKeptTiles{.op = "lstm_kept",
-                                   .name = "tiles",
-                                   .run = run,
-                                   .applicable = applicable,
-                                   .workspace_bytes = workspace_bytes};
+                                          .name = "tiles",
+                                          .run = run,
+                                          .applicable = applicable,
+                                          .workspace_bytes = workspace_bytes};
 
 }  // namespace trireme::kernel

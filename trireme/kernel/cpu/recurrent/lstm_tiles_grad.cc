@@ -257,9 +257,9 @@ bool can_adapt(const op::KernelQuery& q) {
 }  // namespace
 
 extern const op::KernelRow kAdaptedLstmTiles{.op = "adapted",
-                                      .name = "tiles",
-                                      .run = run,
-                                      .applicable = can_adapt,
-                                      .workspace_bytes = workspace_bytes};
+                                             .name = "tiles",
+                                             .run = run,
+                                             .applicable = can_adapt,
+                                             .workspace_bytes = workspace_bytes};
 
 }  // namespace trireme::kernel

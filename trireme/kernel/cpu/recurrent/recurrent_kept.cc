@@ -68,16 +68,16 @@ void run_backward(op::KernelArgs& args) {
 }  // namespace
 
 extern const op::KernelRow kLstmKeptGemm{.op = "lstm_kept",
-                                  .name = kGemmRowName,
-                                  .run = run_forward,
-                                  .applicable = applicable,
-                                  .workspace_bytes = forward_bytes,
-                                  .prepare = prepare};
+                                         .name = kGemmRowName,
+                                         .run = run_forward,
+                                         .applicable = applicable,
+                                         .workspace_bytes = forward_bytes,
+                                         .prepare = prepare};
 extern const op::KernelRow kLstmKeptGradGemm{.op = "lstm_kept_grad",
-                                      .name = kGemmRowName,
-                                      .run = run_backward,
-                                      .applicable = applicable,
-                                      .workspace_bytes = backward_bytes,
-                                      .prepare = prepare};
+                                             .name = kGemmRowName,
+                                             .run = run_backward,
+                                             .applicable = applicable,
+                                             .workspace_bytes = backward_bytes,
+                                             .prepare = prepare};
 
 }  // namespace trireme::kernel

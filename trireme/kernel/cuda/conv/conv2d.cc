@@ -5,9 +5,9 @@
 #include "trireme/kernel/cuda/conv/conv_blocks.h"
 #include "trireme/kernel/cuda/conv/conv_direct.h"
 #include "trireme/kernel/cuda/conv/conv_padded.h"
+#include "trireme/kernel/cuda/conv/turned.h"
 #include "trireme/kernel/cuda/matmul/matmul_epilogue.h"
 #include "trireme/kernel/cuda/rows.h"
-#include "trireme/kernel/cuda/conv/turned.h"
 
 namespace trireme::kernel::cuda {
 namespace {

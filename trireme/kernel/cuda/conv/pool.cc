@@ -1,8 +1,8 @@
 // Pooling over windows of x [N,C,H,W], also with the channels last in memory, and its gradients: every
 // element of a result is one thread's sum in the order of the reference kernels. Windows, strides and padding
 // are constants of the text, so that the taps of small windows are loaded side by side.
-#include "trireme/kernel/cuda/device/device.h"
 #include "trireme/kernel/cuda/conv/pool_last.h"
+#include "trireme/kernel/cuda/device/device.h"
 #include "trireme/kernel/cuda/norm/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/fused/max_pool2d_places.h"

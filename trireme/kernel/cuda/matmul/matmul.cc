@@ -12,7 +12,7 @@ namespace trireme::kernel::cuda {
 namespace {
 
 // Matrices of a batch as nested loops, outermost first: how often, and the step of each operand in elements.
-struct Loop {
+struct MatrixOffsets {
   std::int64_t count, a, b, c;
 };
 
@@ -20,7 +20,7 @@ std::int64_t matrix_elems(const Shape& s) { return s.dim(-2) * s.dim(-1); }
 
 // Dimensions before the last two, 0 steps where an operand is broadcast; neighbours that step alike become
 // one.
-std::vector<Loop> batch_loops(const Shape& a, const Shape& b, const Shape& c) {
+std::vector<MatrixOffsets> batch_loops(const Shape& a, const Shape& b, const Shape& c) {
   const auto step = [&](const Shape& s, int d, std::int64_t& below) -> std::int64_t {
     const int own = d - (c.rank() - s.rank());
     if (own < 0) return 0;
@@ -28,13 +28,13 @@ std::vector<Loop> batch_loops(const Shape& a, const Shape& b, const Shape& c) {
     below *= s[own];
     return s[own] == 1 ? 0 : now;
   };
-  std::vector<Loop> loops;  // innermost first
+  std::vector<MatrixOffsets> loops;  // innermost first
   std::int64_t ea = matrix_elems(a), eb = matrix_elems(b), ec = matrix_elems(c);
   for (int d = c.rank() - 3; d >= 0; --d) {
-    const Loop l{c[d], step(a, d, ea), step(b, d, eb), step(c, d, ec)};
+    const MatrixOffsets l{c[d], step(a, d, ea), step(b, d, eb), step(c, d, ec)};
     if (l.count == 1) continue;
     if (!loops.empty()) {
-      Loop& in = loops.back();
+      MatrixOffsets& in = loops.back();
       if (l.a == in.a * in.count && l.b == in.b * in.count && l.c == in.c * in.count) {
         in.count *= l.count;
         continue;
@@ -46,11 +46,11 @@ std::vector<Loop> batch_loops(const Shape& a, const Shape& b, const Shape& c) {
 }
 
 // Offsets of the operands for every turn of all loops but the innermost.
-std::vector<Loop> outer_offsets(const std::vector<Loop>& loops) {
-  std::vector<Loop> at{{1, 0, 0, 0}};
+std::vector<MatrixOffsets> outer_offsets(const std::vector<MatrixOffsets>& loops) {
+  std::vector<MatrixOffsets> at{{1, 0, 0, 0}};
   for (std::size_t i = 0; i + 1 < loops.size(); ++i) {
-    std::vector<Loop> next;
-    for (const Loop& o : at)
+    std::vector<MatrixOffsets> next;
+    for (const MatrixOffsets& o : at)
       for (std::int64_t j = 0; j < loops[i].count; ++j)
         next.push_back({1, o.a + j * loops[i].a, o.b + j * loops[i].b, o.c + j * loops[i].c});
     at = std::move(next);
@@ -60,7 +60,7 @@ std::vector<Loop> outer_offsets(const std::vector<Loop>& loops) {
 
 struct Plan {
   ProductSpec spec;
-  std::vector<Loop> offsets;
+  std::vector<MatrixOffsets> offsets;
 };
 
 Plan plan_for(const CudaQuery& q) {
@@ -74,10 +74,10 @@ Plan plan_for(const CudaQuery& q) {
   s.tf32 = q.tf32;
   s.algorithm = q.algorithm;
   if (c.num_elems() == 0) return p;
-  const std::vector<Loop> loops = batch_loops(a, b, c);
+  const std::vector<MatrixOffsets> loops = batch_loops(a, b, c);
   p.offsets = outer_offsets(loops);
   if (loops.empty()) return p;
-  const Loop& inner = loops.back();
+  const MatrixOffsets& inner = loops.back();
   if (inner.b == 0 && !s.transpose_a && inner.a == s.m * s.k && inner.c == s.m * s.n) {
     s.m *= inner.count;  // rows of all matrices against one b: a single, taller product
     return p;
@@ -99,7 +99,7 @@ Made make_matmul(const CudaQuery& q) {
   const auto size = static_cast<std::int64_t>(dtype_size(plan.spec.dtype)),
              size_c = static_cast<std::int64_t>(dtype_size(q.outputs[0].dtype));
   const auto enqueue = [product, offsets = plan.offsets, size, size_c](const CudaArgs& args) -> Status {
-    for (const Loop& at : offsets)
+    for (const MatrixOffsets& at : offsets)
       TR_RETURN_IF_ERROR(product.enqueue(args.stream, args.in(0).raw() + at.a * size,
                                          args.in(1).raw() + at.b * size, args.out(0).raw() + at.c * size_c,
                                          nullptr, args.workspace));

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "trireme/kernel/cuda/array.h"
-#include "trireme/kernel/cuda/norm/column_sums.h"
 #include "trireme/kernel/cuda/elementwise.h"
+#include "trireme/kernel/cuda/norm/column_sums.h"
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {

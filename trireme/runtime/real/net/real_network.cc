@@ -1,9 +1,9 @@
 #include "trireme/runtime/real/net/real_network.h"
 
 #include "trireme/runtime/real/net/fabric.h"
-#include "trireme/runtime/real/segment.h"
 #include "trireme/runtime/real/net/tcp_stream.h"
 #include "trireme/runtime/real/net/unix_stream.h"
+#include "trireme/runtime/real/segment.h"
 
 namespace trireme::runtime::real {
 namespace {

@@ -7,8 +7,8 @@
 #include <deque>
 
 #include "trireme/runtime/real/loop_bell.h"
-#include "trireme/runtime/real/segment.h"
 #include "trireme/runtime/real/net/socket.h"
+#include "trireme/runtime/real/segment.h"
 
 namespace trireme::runtime::real {
 namespace {
