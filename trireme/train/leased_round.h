@@ -4,12 +4,9 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/engine/replica.h"
-#include "trireme/io/checkpoint_writer.h"
 #include "trireme/job/roles.h"
-#include "trireme/record/metrics.h"
-#include "trireme/record/summary.h"
 #include "trireme/train/coordinator.h"
-#include "trireme/train/start.h"
+#include "trireme/train/run_account.h"
 
 namespace trireme::train {
 
@@ -32,16 +29,16 @@ class Round {
   // `servers`: what parameter servers keep beside the model, where the meeting saves.
   runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
                                   io::NamedTensors servers);
-  runtime::Task<Status> finish();  // what is being written
+  runtime::Task<Status> finish() { return account_.finish(); }
   runtime::Task<Result<record::Summary>> summarise(Coordinator& coordinator, const job::Roles& roles);
 
  private:
-  bool writes() const { return !c_.run_dir.empty(); }
+  bool writes() const { return account_.writes(); }
+  record::Position& at() { return account_.at(); }
+  const record::Position& at() const { return account_.at(); }
   bool due(std::int64_t every, std::int64_t batches) const;
   std::int64_t next_end(std::int64_t from) const;
-  bool save_is_due() const;  // by time
   std::int64_t batches_until_save() const;
-  void judge(engine::Part part, const engine::EvalOutput& result);
   bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
@@ -56,25 +53,20 @@ class Round {
   const StartState& start_;
   engine::Replica& replica_;
   const agree::AgreementRow& row_;
-  record::MetricsLog metrics_;
-  io::CheckpointWriter writer_;
+  RunAccount account_;
   Coordinator* coordinator_ = nullptr;
-  record::Position at_;
   data::LeaseBook book_;  // at the start
   std::int64_t total_, per_epoch_, units_per_batch_;
   std::int64_t end_ = 0;  // of the round under way, in batches
   bool stopping_ = false, ended_ = false;
-  std::int64_t best_saved_ = -1;  // Best::step of the last checkpoint
-  std::int64_t begun_at_ = 0;     // batches that were done when this start began
+  std::int64_t begun_at_ = 0;  // batches that were done when this start began
 
   // Units since the last line of metrics.
   UnitReport sum_;
   std::int64_t units_ = 0;
-  std::int64_t epoch_samples_ = 0, measured_samples_ = 0, measured_units_ = 0;
-  double epoch_loss_ = 0, epoch_correct_ = 0;
-  engine::EvalOutput test_, validation_;
+  std::int64_t measured_units_ = 0;
   std::vector<float> scores_[2];
-  TimeNs started_ = 0, round_began_ = 0, train_ns_ = 0, saved_at_ = 0;
+  TimeNs round_began_ = 0;
   Coordinator::Drift drift_;
 };
 

@@ -22,16 +22,16 @@ Task<Status> LockStepWorker::balance() {
   own.wave_seconds = to_seconds(totals_.compute_ns - balanced_ns_) / (waves * kBalanceSteps);
   balanced_ns_ = totals_.compute_ns;
   auto better =
-      co_await better_owners(rt_, group_, at_.steps, own, replica_->owners(), plan().logical_shards);
+      co_await better_owners(rt_, group_, at().steps, own, replica_->owners(), plan().logical_shards);
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
   TR_CO_ASSIGN_OR_RETURN(
       const io::NamedTensors of_shards,
-      co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at_.steps,
+      co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at().steps,
                                           engine::ShardMove::kBalance));
-  TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at_.batches, total_batches_));
+  TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at().batches, total_batches()));
   co_return co_await engine::scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(), of_shards,
-                                                 at_.steps, engine::ShardMove::kBalance);
+                                                 at().steps, engine::ShardMove::kBalance);
 }
 
 // Now and then, whether gradients should travel otherwise.
@@ -44,15 +44,16 @@ bool LockStepWorker::looks_at_codecs() const {
 void LockStepWorker::begin_look() {
   looked_.steps = measured_steps_;
   looked_.compute_ns = totals_.compute_ns;
-  looked_.stepped_ns = train_ns_ - totals_.data_ns;
+  looked_.stepped_ns = account_.train_ns() - totals_.data_ns;
 }
 
 Task<Status> LockStepWorker::look_at_codecs() {
   const auto steps = static_cast<double>(measured_steps_ - looked_.steps);
   CodecLook look;
-  look.step = at_.steps;
+  look.step = at().steps;
   look.own.compute_seconds = to_seconds(totals_.compute_ns - looked_.compute_ns) / steps;
-  const TimeNs stepped_ns = train_ns_ - totals_.data_ns;  // whoever waits for samples waits for no link
+  const TimeNs stepped_ns =
+      account_.train_ns() - totals_.data_ns;  // whoever waits for samples waits for no link
   look.own.step_seconds = to_seconds(stepped_ns - looked_.stepped_ns) / steps;
   look.keeper = &keeper_;
   look.asked = &asked_;
@@ -66,7 +67,7 @@ Task<Status> LockStepWorker::look_at_codecs() {
 // The model goes on in the buckets of another plan. What encoders kept back is part of the next update.
 Task<Status> LockStepWorker::change_codecs(CodecChange change) {
   auto kept = co_await kept_back(group_, plan(), start_.prepared->parameters, replica_->rule().shard_state(),
-                                 at_.steps);
+                                 at().steps);
   if (!kept.ok()) co_return kept.status();
   io::NamedTensors saved;
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors before, replica_->state());
@@ -75,7 +76,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
     co_await engine::copy_tensor(rt_, tensor, copy);
     saved.emplace_back(name, std::move(copy));
   }
-  codec_changes_.push_back({{"step", at_.steps},
+  codec_changes_.push_back({{"step", at().steps},
                             {"from", plan().codec},
                             {"to", change.prepared->plan.codec},
                             {"why", change.why}});
@@ -91,11 +92,11 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
       if (from == name) co_await engine::copy_tensor(rt_, copy, tensor);
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(replica_->add_to_next(*kept));
-  replica_->start_feed(at_.batches, total_batches_);
+  replica_->start_feed(at().batches, total_batches());
   if (chief()) {
-    rt_.log(
-        fmt::format("from step {} on gradients travel by '{}': {}", at_.steps + 1, plan().codec, change.why));
-    metrics_.add_codec(at_.steps, plan().codec, change.why);
+    rt_.log(fmt::format("from step {} on gradients travel by '{}': {}", at().steps + 1, plan().codec,
+                        change.why));
+    account_.log_codec(plan().codec, change.why);
   }
   if (writes()) {
     const std::string text = plan::to_json(plan()).dump(2) + "\n";

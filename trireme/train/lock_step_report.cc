@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "trireme/prepare/factors.h"
 #include "trireme/prepare/memory_estimate.h"
-#include "trireme/record/learned.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -49,37 +47,13 @@ void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, rec
 }
 
 record::Summary LockStepWorker::summarise() const {
-  record::Summary s;
-  s.job = c_.job.name;
-  s.job_sha256 = plan().job_sha256;
-  s.workers = group_.world();
-  s.agreement = plan().agreement;
-  s.codec = c_.job.parallel.codec;
-  s.transport = group_.world() > 1 ? c_.transport : "none";
+  record::Summary s = account_.begin_summary(group_.world(), group_.world());
   s.device = start_.prepared->device != nullptr ? "cuda" : "cpu";
-  s.precision = c_.job.train.precision;
-  s.task = start_.prepared->input.task;
-  s.steps = at_.steps;
-  s.skipped_steps = at_.skipped;
-  s.samples = at_.samples;
-  s.epochs = static_cast<double>(at_.batches) / static_cast<double>(per_epoch_);
-  s.wall_seconds = to_seconds(rt_.now() - started_);
   const double n = static_cast<double>(std::max<std::int64_t>(1, measured_steps_));
-  s.samples_per_second = train_ns_ > 0 ? static_cast<double>(measured_samples_) / to_seconds(train_ns_) : 0;
-  const double seen = static_cast<double>(std::max<std::int64_t>(1, epoch_samples_));
-  s.train_loss = epoch_loss_ / seen;
-  s.train_accuracy = epoch_correct_ / seen;
-  s.has_test = c_.data->num_test > 0;
-  s.test_loss = test_.loss;
-  s.test_accuracy = test_.accuracy;
-  if (c_.data->num_validation > 0) s.validation = validation_;
   s.bytes_sent_per_step = static_cast<double>(group_.stats().bytes_sent) / n;
-  for (const plan::Bucket& b : plan().buckets)
-    s.bytes_dense_per_step += 4.0 * static_cast<double>(b.num_elems);
   s.compute_seconds = to_seconds(totals_.compute_ns) / n;
   s.exposed_seconds = to_seconds(totals_.exposed_ns) / n;
   s.data_wait_seconds = to_seconds(totals_.data_ns) / n;
-  s.checkpoint_seconds = to_seconds(writer_.stats().snapshot_ns + writer_.stats().waited_ns);
   s.per_worker = shares_;
   s.rule = replica_->rule().report().more;  // of rank 0
   if (start_.prepared->resident && group_.world() > 1) {
@@ -91,21 +65,10 @@ record::Summary LockStepWorker::summarise() const {
     report_codec_on_gpu(*coded, s);
   if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared))
     s.rule["gpu_memory"] = *memory;
-  if (s.codec == plan::kFactors) s.rule["factored"] = prepare::factored_parameters(plan());
   if (!codec_changes_.empty()) s.rule["codec_changes"] = codec_changes_;
-  if (s.codec == plan::kMixed) s.rule["codecs"] = prepare::codecs_of(plan());
-  s.updates_wait = job::waits_for_all(c_.job);
-  s.prediction = plan().prediction;
-  s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);
-  s.predicted_step_seconds = plan().prediction.step_seconds();
-  s.calibrated = c_.rates != nullptr && c_.rates->calibrated;
-  s.measured_step_seconds = to_seconds(train_ns_) / n;
-  s.reached_target = at_.reached_target;
-  s.stopped_early = at_.stopped_early;
-  if (at_.best.step >= 0 && c_.job.train.keep_best) s.best = at_.best;
-  s.finished = at_.batches >= total_batches_ || at_.has_ended();
-  s.ok = true;
-  record::judge_summary(c_.job, *c_.data, at_.losses, !rt_.is_phantom(), s);
+  s.measured_step_seconds = to_seconds(account_.train_ns()) / n;
+  s.finished = at().batches >= total_batches() || at().has_ended();
+  account_.complete(s);
   return s;
 }
 

@@ -11,12 +11,11 @@
 #include "trireme/engine/share_weights.h"
 #include "trireme/engine/slots.h"
 #include "trireme/engine/trace.h"
-#include "trireme/io/checkpoint_writer.h"
 #include "trireme/job/job_parts.h"
-#include "trireme/record/metrics.h"
 #include "trireme/record/worker_shares.h"
 #include "trireme/train/choose_again.h"
 #include "trireme/train/leased_worker.h"
+#include "trireme/train/run_account.h"
 #include "trireme/train/start.h"
 #include "trireme/train/train_rank.h"
 
@@ -36,14 +35,17 @@ class LockStepWorker {
         start_(std::move(start)),
         schedule_(job::schedule_of(context.job)),
         leases_(start_.prepared->plan.logical_shards),
-        metrics_(rt_, context.run_dir, context.job.train.events),
-        writer_(rt_, context.run_dir + "/checkpoints") {}
+        account_(context, start_, group.rank() == 0) {}
 
   runtime::Task<Result<record::Summary>> run();
 
  private:
   bool chief() const { return group_.rank() == 0; }
-  bool writes() const { return chief() && !c_.run_dir.empty(); }
+  bool writes() const { return account_.writes(); }
+  record::Position& at() { return account_.at(); }
+  const record::Position& at() const { return account_.at(); }
+  std::int64_t total_batches() const { return account_.total_batches(); }
+  std::int64_t per_epoch() const { return account_.per_epoch(); }
   const plan::Plan& plan() const { return start_.prepared->plan; }
 
   runtime::Task<Status> share_model(engine::ReplicaLinks& links);
@@ -59,11 +61,9 @@ class LockStepWorker {
   runtime::Task<Status> look_at_codecs();
   runtime::Task<Status> change_codecs(CodecChange change);
   runtime::Task<Status> evaluate(bool at_end, bool logged = true);
-  void judge(engine::Part part, const engine::EvalOutput& result);
   runtime::Task<Status> checkpoint();
   runtime::Task<Status> check_replicas();
   runtime::Task<Status> write_trace();
-  runtime::Task<Status> finish();
   engine::StepInput next_step() const;
   void count(const engine::StepInput& input, const engine::StepOutput& out);
   Status grant_leases();
@@ -71,11 +71,11 @@ class LockStepWorker {
   record::WorkerShare own_share() const;
   record::Summary summarise() const;
   void report_codec_on_gpu(const comm::CodedSum::Stats& coded, record::Summary& s) const;
-  bool ended() const { return at_.batches >= total_batches_ || stopped_ || at_.has_ended(); }
+  bool ended() const { return at().batches >= total_batches() || stopped_ || at().has_ended(); }
   bool saves() const;  // now, by steps, by time, at the end, or since this is the best model
   bool due(std::int64_t every) const;
   std::int64_t total_samples() const {
-    return std::max<std::int64_t>(1, total_batches_ * c_.job.train.batch);
+    return std::max<std::int64_t>(1, total_batches() * c_.job.train.batch);
   }
 
   RankContext& c_;
@@ -86,16 +86,11 @@ class LockStepWorker {
   StartState start_;
   model::Schedule schedule_;
   data::LeaseBook leases_;
-  record::MetricsLog metrics_;
-  io::CheckpointWriter writer_;
+  RunAccount account_;
   std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
   std::unique_ptr<engine::Replica> replica_;
-  record::Position at_;  // what is completed
-  std::int64_t total_batches_ = 0, per_epoch_ = 1;
-  std::int64_t measured_samples_ = 0, measured_steps_ = 0;
+  std::int64_t measured_steps_ = 0;
   std::int64_t own_shard_samples_ = 0;  // samples of each step times the shards that this rank had
-  std::int64_t epoch_samples_ = 0;
-  double epoch_loss_ = 0, epoch_correct_ = 0;
   engine::StepOutput totals_;
   TimeNs balanced_ns_ = 0;  // computed before the last look at the speeds
   CodecKeeper keeper_;
@@ -107,13 +102,9 @@ class LockStepWorker {
   bool changed_ = false;                 // since the last checkpoint
   bool improved_ = false;                // the last evaluation is the best one, and not saved yet
   bool save_wanted_ = false;             // by rank 0's clock
-  TimeNs saved_at_ = 0;                  // or when the run began
-  std::int64_t best_saved_ = -1;         // Best::step of the last checkpoint
   std::int64_t look_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
-  engine::EvalOutput test_, validation_;
-  TimeNs started_ = 0, train_ns_ = 0;
   bool stopped_ = false;
-  bool tested_ = false;  // test_ is known
+  bool tested_ = false;  // the test part was evaluated
   std::vector<engine::StepSpan> spans_;
   std::vector<record::WorkerShare> shares_;  // of all workers, at the end
   bool traced_ = false;
