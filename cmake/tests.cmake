@@ -160,7 +160,8 @@ if(NOT TRIREME_SUITE)
   foreach(script IN LISTS trireme_script_tests)
     get_filename_component(name "${script}" NAME_WE)
     add_test(NAME tools_${name} COMMAND bash "${script}" WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-    set_tests_properties(tools_${name} PROPERTIES LABELS "tools;quick" TIMEOUT ${trireme_test_timeout_s})
+    set_tests_properties(tools_${name} PROPERTIES LABELS "tools;quick" TIMEOUT ${trireme_test_timeout_s}
+                         ENVIRONMENT "${trireme_test_environment}")
     if(name MATCHES "_long_test$")  # a machine of its own: hours, and alone
       set_tests_properties(tools_${name} PROPERTIES LABELS "tools;full" TIMEOUT 21600 RUN_SERIAL ON SKIP_RETURN_CODE 77)
     endif()
