@@ -230,9 +230,8 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   io::NamedTensors tensors = model;
   tensors.insert(tensors.end(), servers.begin(), servers.end());
   if (ticket.saves == kSavesReplicas) {
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(replica_, row_));
-    Result<io::NamedTensors> replicas =
-        engine::name_replicas(std::move(own), coordinator.states(), ticket.num_present);
+    TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors own, own_state(replica_, row_));
+    Result<io::NamedTensors> replicas = engine::name_replicas(own, coordinator.states(), ticket.num_present);
     // Rules that outlive a worker go on without what it had kept, after a restart too.
     if (!replicas.ok() && row_.pace == agree::Pace::kPeriod) co_return replicas.status();
     if (replicas.ok())
