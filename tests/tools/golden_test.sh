@@ -14,3 +14,5 @@ golden --cases 'folder/*' >"$scratch/out" 2>&1 || status=$?
 
 sed -i 's/": "[0-9a-f]\{4\}/": "0000/' "$scratch/table.json"
 refuses "folder/easgd: expected 0000" golden --cases 'folder/easgd' --table "$scratch/table.json"
+refuses "no case is called 'nothing'" golden --cases nothing
+refuses "there is no $scratch/missing" "$root/tools/golden" --binary "$scratch/missing"
