@@ -1,6 +1,7 @@
 // A transformer-like block in mixed precision: casts go into the ops beside them, the bits stay.
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
@@ -41,7 +42,7 @@ struct Block {
     const auto grads = *add_gradients(graph, lowered, wrt);
     std::size_t i = 0;
     for (const auto& [name, v] : graph.variables()) graph.set_output("grad:" + name, grads[i++]);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
@@ -49,10 +50,10 @@ TEST(AbsorbCasts, KeepsTheBitsAndLeavesOnlyCastsOfWeightsAlone) {
   const std::set<std::string, std::less<>> ops{"layer_norm", "layer_norm_grad", "bias_grad"};
   for (const DType low : {DType::kBF16, DType::kF16}) {
     const Block block(low);
-    const Graph before = *fuse_elementwise(block.graph);
-    const Result<Graph> absorbed = absorb_casts(block.graph, ops);
+    const Graph before = *run_pass("fuse", block.graph);
+    const Result<Graph> absorbed = run_pass("absorb_casts", block.graph, {.adaptable = ops});
     ASSERT_TRUE(absorbed.ok()) << absorbed.status().to_string();
-    const Graph after = *fuse_elementwise(*eliminate_dead_code(*absorbed, {}));
+    const Graph after = *run_pass("fuse", *eliminate_dead_code(*absorbed, {}));
     ASSERT_TRUE(verify(after).ok());
     EXPECT_GE(count_ops(after, "adapted"), 2) << after.to_text();
     EXPECT_LT(count_ops(after, "cast"), count_ops(before, "cast"));
@@ -66,7 +67,7 @@ TEST(AbsorbCasts, LeavesWhatSomebodyWantsAsItIs) {
   Graph seen = block.graph;  // the normalised rows are wanted in f32
   for (std::int32_t i = 0; i < seen.size(); ++i)
     if (seen.node(i).def == &op::kLayerNorm) seen.set_output("rows", {i, 0});
-  const Graph after = *absorb_casts(seen, {"layer_norm"});
+  const Graph after = *run_pass("absorb_casts", seen, {.adaptable = {"layer_norm"}});
   EXPECT_EQ(after.type(*after.find_output("rows")).dtype, kF32);
   expect_same_results(after, seen, block.feeds, 0, "absorbed");
 }
@@ -89,7 +90,8 @@ TEST(AbsorbCasts, KeepsWhatReluChoosesIn16Bits) {
   const Value scale = b.variable("scale", kF32, {8}), shift = b.variable("shift", kF32, {8});
   b.output("rows", b.add_node(op::kLayerNorm, {chosen, scale, shift}, {{"num_axes", std::int64_t{1}}}));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  const Graph after = *eliminate_dead_code(*absorb_casts(graph, {"layer_norm"}), {});
+  const Graph after =
+      *eliminate_dead_code(*run_pass("absorb_casts", graph, {.adaptable = {"layer_norm"}}), {});
   const Node& norm = after.node(after.find_output("rows")->node);
   ASSERT_EQ(norm.def, &op::kAdapted);
   EXPECT_EQ(after.type(norm.inputs[0]).dtype, DType::kBF16) << after.to_text();

@@ -1,14 +1,13 @@
 // Convolutions with a bias and relu in 16 bits: one op where nobody reads more than 16 bits of the result.
-#include "trireme/graph/pass/fuse/bias_convolutions.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/passes.h"
-#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -40,13 +39,14 @@ struct Net {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = *lower_precision(plain, DType::kBF16);
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
 TEST(BiasConvolutions, JoinsWhatIsReadInSixteenBits) {
   const Net net;
-  const Graph joined = *eliminate_dead_code(*bias_convolutions(*narrow_copies(net.graph)), {});
+  const Graph joined =
+      *eliminate_dead_code(*run_pass("bias_convolutions", *run_pass("narrow_copies", net.graph)), {});
   ASSERT_TRUE(verify(joined).ok());
   EXPECT_EQ(count_ops(joined, "conv2d_bias_act"), 1) << joined.to_text();
   EXPECT_EQ(count_ops(joined, "conv2d"), 2);
@@ -57,8 +57,9 @@ TEST(BiasConvolutions, AreTurnedAroundWithTheOthers) {
   const Net net;
   const std::set<std::string, std::less<>> turnable{"conv2d", "conv2d_input_grad", "conv2d_filter_grad",
                                                     "conv2d_bias_act"};
-  const Graph joined = *eliminate_dead_code(*bias_convolutions(*narrow_copies(net.graph)), {});
-  const Graph turned = *absorb_casts(*channels_last(joined, turnable), {});
+  const Graph joined =
+      *eliminate_dead_code(*run_pass("bias_convolutions", *run_pass("narrow_copies", net.graph)), {});
+  const Graph turned = *run_pass("absorb_casts", *run_pass("channels_last", joined, {.turnable = turnable}));
   ASSERT_TRUE(verify(turned).ok());
   EXPECT_EQ(count_ops(turned, "conv2d_bias_act") + count_ops(turned, "conv2d"), 0) << turned.to_text();
   expect_same_results(turned, net.graph, net.feeds, 0.1, "turned");
@@ -71,7 +72,7 @@ TEST(BiasConvolutions, LeaveFullPrecisionAlone) {
   const Value bias = b.variable("b", DType::kF32, {2});
   b.output("y", b.relu(b.add_node(op::kBiasAdd, {b.add_node(op::kConv2d, {x, w}), bias})));
   ASSERT_TRUE(b.status().ok());
-  EXPECT_EQ(count_ops(*bias_convolutions(plain), "conv2d_bias_act"), 0);
+  EXPECT_EQ(count_ops(*run_pass("bias_convolutions", plain), "conv2d_bias_act"), 0);
 }
 
 }  // namespace

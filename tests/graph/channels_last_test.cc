@@ -2,6 +2,7 @@
 // images are turned around at the borders only.
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
@@ -54,20 +55,20 @@ struct Net {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = low ? *lower_precision(plain, *low) : std::move(plain);
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
 TEST(ChannelsLast, KeepsTheResultsOfANetWithGradients) {
   const Net net(std::nullopt);
-  const Result<Graph> turned = channels_last(net.graph, kTurnable);
+  const Result<Graph> turned = run_pass("channels_last", net.graph, {.turnable = kTurnable});
   ASSERT_TRUE(turned.ok()) << turned.status().to_string();
   ASSERT_TRUE(verify(*turned).ok());
   // 3 convolutions with two gradients each, pooling and its gradient.
   EXPECT_EQ(count_ops(*turned, "adapted"), 11) << turned->to_text();
   EXPECT_EQ(count_ops(*turned, "conv2d") + count_ops(*turned, "max_pool2d"), 0);
   expect_same_results(*turned, net.graph, net.feeds, 1e-5, "turned");
-  const Graph fused = *fuse_elementwise(*eliminate_dead_code(*hoist_reshapes(*turned), {}));
+  const Graph fused = *run_pass("fuse", *eliminate_dead_code(*run_pass("hoist_reshapes", *turned), {}));
   expect_same_results(fused, net.graph, net.feeds, 1e-5, "turned and fused");
 }
 
@@ -76,12 +77,13 @@ TEST(ChannelsLast, KeepsTheResultsInMixedPrecisionWithAbsorbedCasts) {
       "batch_norm", "batch_norm_grad", "bias_grad", "max_pool2d", "max_pool2d_grad", "mean", "transpose"};
   for (const DType low : {DType::kBF16, DType::kF16}) {
     const Net net(low);
-    const Graph turned = *channels_last(net.graph, kTurnable);
+    const Graph turned = *run_pass("channels_last", net.graph, {.turnable = kTurnable});
     expect_same_results(turned, net.graph, net.feeds, 0.02, "turned");
-    const Graph hoisted = *hoist_reshapes(turned);
-    const Graph absorbed = *eliminate_dead_code(*absorb_casts(hoisted, adaptable), {});
+    const Graph hoisted = *run_pass("hoist_reshapes", turned);
+    const Graph absorbed =
+        *eliminate_dead_code(*run_pass("absorb_casts", hoisted, {.adaptable = adaptable}), {});
     expect_same_results(absorbed, turned, net.feeds, 0, "absorbed");
-    const Graph fused = *fuse_elementwise(absorbed);
+    const Graph fused = *run_pass("fuse", absorbed);
     ASSERT_TRUE(verify(fused).ok());
     expect_same_results(fused, turned, net.feeds, 0, "fused");
   }
@@ -90,7 +92,8 @@ TEST(ChannelsLast, KeepsTheResultsInMixedPrecisionWithAbsorbedCasts) {
 // Filters in, their gradients out, the image in, its gradient out, the flat image, its gradient, "image".
 TEST(ChannelsLast, TurnsImagesAroundAtTheBordersOnly) {
   const Net net(DType::kBF16);
-  const Graph turned = *eliminate_dead_code(*channels_last(net.graph, kTurnable), {});
+  const Graph turned =
+      *eliminate_dead_code(*run_pass("channels_last", net.graph, {.turnable = kTurnable}), {});
   EXPECT_LE(count_ops(turned, "transpose"), 9) << turned.to_text();
   for (std::int32_t i = 0; i < turned.size(); ++i) {
     const Node& node = turned.node(i);
@@ -107,7 +110,7 @@ TEST(ChannelsLast, LeavesAGraphWithoutConvolutionsAsItIs) {
   const Attrs halves{{"window_h", two}, {"window_w", two}, {"stride_h", two}, {"stride_w", two}};
   b.output("y", b.relu(b.add_node(op::kMaxPool2d, {x}, halves)));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  EXPECT_EQ(channels_last(graph, kTurnable)->to_text(), graph.to_text());
+  EXPECT_EQ(run_pass("channels_last", graph, {.turnable = kTurnable})->to_text(), graph.to_text());
 }
 
 // A filter that changes between two readers is turned around for each.
@@ -127,7 +130,7 @@ TEST(ChannelsLast, SeesVariablesAsTheyAreWhenTheyAreRead) {
   b.output("before", before);
   b.output("after", b.add_node(op::kConv2d, {x, changed}));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  expect_same_results(*channels_last(graph, kTurnable), graph, feeds, 0, "changed");
+  expect_same_results(*run_pass("channels_last", graph, {.turnable = kTurnable}), graph, feeds, 0, "changed");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
@@ -71,7 +72,7 @@ TEST(FactorGradients, GiveBackEveryGradientOfAFullyConnectedLayerToTheBit) {
   const FactoredGraph after = *factor_gradients(g, names_of(g));
   EXPECT_EQ(taken_of(g), (std::vector<std::string>{"one", "three", "two"}));
   const Feeds feeds = feeds_of(g);
-  for (const Graph& graph : {after.graph, *fuse_elementwise(*merge_common(after.graph))})
+  for (const Graph& graph : {after.graph, *run_pass("fuse", *run_pass("cse", after.graph))})
     for (const FactoredGradient& f : after.factored) {
       EXPECT_FALSE(graph.find_output("grad:" + f.parameter)) << f.parameter;
       const Feeds factors = {{"u", interpret_output(graph, feeds, "factor:u:" + f.parameter)},
@@ -106,7 +107,7 @@ TEST(FactorGradients, OfTwoLayersWithOneInputStayTwoOutputs) {
   const Value x = b.input("x", kF32, {5, 3});
   const Value q = b.variable("q", kF32, {3, 4}), k = b.variable("k", kF32, {3, 4});
   differentiate(g, b.sum(b.tanh(b.add(b.matmul(x, q), b.matmul(x, k)))));
-  const Graph after = *merge_common(factor_gradients(g, names_of(g))->graph);
+  const Graph after = *run_pass("cse", factor_gradients(g, names_of(g))->graph);
   EXPECT_NE(*after.find_output("factor:u:q"), *after.find_output("factor:u:k"));
   EXPECT_NE(*after.find_output("factor:v:q"), *after.find_output("factor:v:k"));
 }

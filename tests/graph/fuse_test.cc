@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/random_graph.h"
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/fuse/fuse_and_join.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/fused/program.h"
 
@@ -48,7 +48,7 @@ struct Chain {
 TEST(Fuse, AChainBecomesOneNodeWithTheSameBits) {
   for (const Shape& shape : {Shape{37, 29}, Shape{1, 1}, Shape{0, 5}, Shape{300, 1}}) {
     const Chain c(shape);
-    const Graph fused = *fuse_elementwise(c.graph);
+    const Graph fused = *run_pass("fuse", c.graph);
     EXPECT_EQ(fused.size(), 4) << fused.to_text();
     EXPECT_EQ(only(fused, "fused").outputs.size(), 2U);
     expect_same_results(fused, c.graph, c.feeds, 0, shape.to_string());
@@ -57,7 +57,7 @@ TEST(Fuse, AChainBecomesOneNodeWithTheSameBits) {
 
 TEST(Fuse, AGroupReadsEachInputAndWritesEachOutputOnce) {
   const Chain c({64, 100});
-  const Graph fused = *fuse_elementwise(c.graph);
+  const Graph fused = *run_pass("fuse", c.graph);
   const Node& node = only(fused, "fused");
   std::vector<Tensor> in, out;
   std::vector<TensorType> types;
@@ -86,7 +86,7 @@ TEST(Fuse, AVariableThatChangesInBetweenIsReadBefore) {
   const Value after = b.add_node(op::kAssignAdd, {w, x});
   b.output("y", b.relu(b.add(before, x)));
   b.output("w", after);
-  const Graph fused = *fuse_elementwise(g);
+  const Graph fused = *run_pass("fuse", g);
   ASSERT_TRUE(verify(fused).ok()) << verify(fused).to_string();
   EXPECT_EQ(count_ops(fused, "tanh"), 1) << fused.to_text();
   expect_same_results(fused, g, {{"w", random_f32(1, {8})}, {"x", random_f32(2, {8})}}, 0, "variable");
@@ -99,7 +99,7 @@ TEST(Fuse, NoPathLeavesAGroupAndComesBack) {
   const Value a = b.tanh(x);
   const Value m = b.matmul(a, a);      // outside
   b.output("y", b.relu(b.add(a, m)));  // reads both: a may not join it
-  const Graph fused = *fuse_elementwise(g);
+  const Graph fused = *run_pass("fuse", g);
   ASSERT_TRUE(verify(fused).ok());
   EXPECT_EQ(count_ops(fused, "tanh"), 1) << fused.to_text();
   EXPECT_EQ(only(fused, "fused").inputs.size(), 2U);
@@ -113,7 +113,7 @@ TEST(Fuse, NodesWithControlEdgesStayAlone) {
   const Value a = b.tanh(x), c = b.relu(x), d = b.relu(a);
   g.add_control(c.node, d.node);
   b.output("d", d);
-  EXPECT_EQ(count_ops(*fuse_elementwise(g), "fused"), 0);
+  EXPECT_EQ(count_ops(*run_pass("fuse", g), "fused"), 0);
 }
 
 TEST(Fuse, OutputZeroTakesTheMemoryOfAnInputThatDies) {
@@ -123,7 +123,7 @@ TEST(Fuse, OutputZeroTakesTheMemoryOfAnInputThatDies) {
   const Value m = b.matmul(x, y);
   const Value out = b.matmul(b.relu(b.add(b.mul(x, y), m)), y);
   b.output("out", out);
-  const Graph fused = *fuse_elementwise(g);
+  const Graph fused = *run_pass("fuse", g);
   const MemoryResult memory = *plan_memory(fused, {});
   for (std::int32_t i = 0; i < fused.size(); ++i) {
     if (fused.node(i).def->name != "fused") continue;
@@ -140,7 +140,7 @@ TEST(Fuse, ABiasAlongChannelsJoinsItsGroup) {
     const Value x = b.input("x", kF32, shape), c = b.variable("c", kF32, {shape[1]});
     b.output("y", b.relu(b.bias_add(b.tanh(x), c)));
     ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-    const Graph fused = *fuse_elementwise(g);
+    const Graph fused = *run_pass("fuse", g);
     EXPECT_EQ(count_ops(fused, "fused"), 1) << fused.to_text();
     EXPECT_EQ(count_ops(fused, "bias_add"), 0) << fused.to_text();
     ASSERT_TRUE(verify(fused).ok()) << verify(fused).to_string();
@@ -154,7 +154,7 @@ TEST(Fuse, ABiasComputedByTheSameGroupStaysOutside) {
   Builder b(g);
   const Value x = b.input("x", kF32, {3, 3, 3}), v = b.input("v", kF32, {3});
   b.output("y", b.relu(b.bias_add(x, b.tanh(v))));
-  const Graph fused = *fuse_elementwise(g);
+  const Graph fused = *run_pass("fuse", g);
   ASSERT_TRUE(verify(fused).ok()) << verify(fused).to_string();
   expect_same_results(fused, g, {{"x", random_f32(1, {3, 3, 3})}, {"v", random_f32(2, {3})}}, 0, "bias");
 }
@@ -172,7 +172,7 @@ TEST(FuseAndJoin, ResultsOfOneShapeThatNobodyReadsComeTogether) {
     b.output("scaled " + name, b.mul(b.variable(name, kF32, shape), share));
   }
   ASSERT_TRUE(b.status().ok());
-  const Graph joined = *fuse_and_join(graph);
+  const Graph joined = *run_pass("fuse", graph, {.join_results = true});
   ASSERT_TRUE(verify(joined).ok()) << verify(joined).to_string();
   EXPECT_EQ(count_ops(joined, "fused"), 2) << joined.to_text();
   EXPECT_EQ(count_ops(joined, "mul"), 0);
@@ -182,7 +182,7 @@ TEST(FuseAndJoin, ResultsOfOneShapeThatNobodyReadsComeTogether) {
 TEST(FuseAndJoin, KeepsTheBitsOfRandomGraphs) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const RandomGraph r = random_graph(seed, 40, /*with_hosts=*/seed % 2 == 1, Flavour::kRich);
-    const Graph after = *fuse_and_join(r.graph);
+    const Graph after = *run_pass("fuse", r.graph, {.join_results = true});
     ASSERT_TRUE(verify(after).ok()) << verify(after).to_string() << "\n" << after.to_text();
     expect_same_results(after, r.graph, r.feeds, 0, fmt::format("seed {}", seed));
     if (HasFatalFailure()) return;
@@ -201,7 +201,7 @@ TEST(FuseEpilogues, ProductBiasAndReluBecomeOneNodeInATrainingGraph) {
   const auto grads = *add_gradients(g, b.sum(b.mul(y, y)), std::vector{f, c, w, d});
   for (std::size_t i = 0; i < grads.size(); ++i) b.output(fmt::format("d{}", i), grads[i]);
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  const Graph after = *fuse_epilogues(g);
+  const Graph after = *run_pass("fuse_epilogues", g);
   ASSERT_TRUE(verify(after).ok()) << verify(after).to_string();
   EXPECT_TRUE(only(after, "conv2d_bias_act").attrs.get_bool("relu"));
   EXPECT_FALSE(only(after, "matmul_bias_act").attrs.get_bool("relu"));
@@ -221,11 +221,11 @@ TEST(FuseEpilogues, AValueThatSomebodyElseReadsStays) {
   const Value product = b.matmul(x, x), sum = b.bias_add(product, c), y = b.relu(sum);
   b.output("sum", sum);
   b.output("y", y);
-  Graph after = *fuse_epilogues(g);
+  Graph after = *run_pass("fuse_epilogues", g);
   EXPECT_EQ(count_ops(after, "relu"), 1) << "the sum is an output";
   EXPECT_EQ(count_ops(after, "matmul_bias_act"), 1);
   b.output("product", product);
-  EXPECT_EQ(fuse_epilogues(g)->to_text(), g.to_text());
+  EXPECT_EQ(run_pass("fuse_epilogues", g)->to_text(), g.to_text());
 }
 
 TEST(FusedProgram, ItsTextIsReadBackAndMistakesAreNamed) {

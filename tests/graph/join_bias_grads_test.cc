@@ -1,11 +1,11 @@
 // The gradient of a bias, added up by the fused group that makes the rows that it reads.
-#include "trireme/graph/pass/fuse/join_bias_grads.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
-#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -30,9 +30,9 @@ TEST(JoinBiasGrads, GiveTheSameBitsFromOneNode) {
     ASSERT_TRUE(b.status().ok()) << b.status().to_string();
     Graph graph = low == DType::kF32 ? plain : *lower_precision(plain, low);
     add_gradient_outputs(graph);
-    graph = *narrow_copies(*merge_common(*eliminate_dead_code(graph, {})));
-    graph = *eliminate_dead_code(*absorb_casts(graph, {"bias_grad"}), {});
-    const Graph fused = *fuse_elementwise(graph), joined = *join_bias_grads(fused);
+    graph = *run_pass("narrow_copies", *run_pass("cse", *eliminate_dead_code(graph, {})));
+    graph = *eliminate_dead_code(*run_pass("absorb_casts", graph, {.adaptable = {"bias_grad"}}), {});
+    const Graph fused = *run_pass("fuse", graph), joined = *run_pass("join_bias_grads", fused);
     ASSERT_TRUE(verify(joined).ok()) << verify(joined).to_string();
     EXPECT_EQ(count_ops(joined, "fused_bias_grad"), 2) << joined.to_text();
     expect_same_results(joined, fused, feeds, 0, "joined");

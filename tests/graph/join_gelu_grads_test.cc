@@ -1,8 +1,9 @@
 // The gradient of gelu, an expression of many ops, as one op.
-#include "trireme/graph/pass/fuse/join_gelu_grads.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/op/ops.h"
@@ -22,8 +23,8 @@ TEST(JoinGeluGrads, FindBothFormsAndLeaveNothingOfThem) {
     b.output("loss", b.sum(b.mul(x, x)));
     ASSERT_TRUE(b.status().ok()) << b.status().to_string();
     add_gradient_outputs(graph);
-    const Graph plain = *merge_common(*eliminate_dead_code(graph, {})),
-                joined = *eliminate_dead_code(*join_gelu_grads(plain), {});
+    const Graph plain = *run_pass("cse", *eliminate_dead_code(graph, {})),
+                joined = *eliminate_dead_code(*run_pass("join_gelu_grads", plain), {});
     ASSERT_TRUE(verify(joined).ok()) << verify(joined).to_string();
     EXPECT_EQ(count_ops(joined, "gelu_grad"), 2) << joined.to_text();
     for (const char* const part : {"tanh", "erf", "exp", "square"})

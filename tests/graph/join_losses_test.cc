@@ -1,13 +1,13 @@
 // A classifier's loss, its gradient and its hits: one node that reads the logits once.
-#include "trireme/graph/pass/fuse/join_losses.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -48,7 +48,7 @@ struct Classifier {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = o.low == DType::kF32 ? plain : *lower_precision(plain, o.low);
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
@@ -56,7 +56,7 @@ TEST(JoinLosses, GiveTheSameBitsFromOneNode) {
   for (const bool correct : {true, false})
     for (const DType low : {DType::kF32, DType::kBF16}) {
       const Classifier model({.low = low, .correct = correct});
-      const Graph joined = *join_losses(model.graph);
+      const Graph joined = *run_pass("join_losses", model.graph);
       ASSERT_TRUE(verify(joined).ok()) << verify(joined).to_string();
       EXPECT_EQ(count_ops(joined, "softmax_cross_entropy_step"), 1) << joined.to_text();
       for (const char* const gone : {"softmax_cross_entropy", "softmax_cross_entropy_grad", "correct"})
@@ -67,8 +67,9 @@ TEST(JoinLosses, GiveTheSameBitsFromOneNode) {
 
 TEST(JoinLosses, TheGradientTakesThePlaceOfTheLogits) {
   const Classifier model({.low = DType::kBF16});
-  const Graph joined =
-      *eliminate_dead_code(*absorb_casts(*join_losses(model.graph), {"softmax_cross_entropy_step"}), {});
+  const Graph joined = *eliminate_dead_code(*run_pass("absorb_casts", *run_pass("join_losses", model.graph),
+                                                      {.adaptable = {"softmax_cross_entropy_step"}}),
+                                            {});
   expect_same_results(joined, model.graph, model.feeds, 0, "absorbed");
   const MemoryResult memory = *plan_memory(joined, MemoryRequest{});
   int in_place = 0;
@@ -81,7 +82,7 @@ TEST(JoinLosses, TheGradientTakesThePlaceOfTheLogits) {
 
 TEST(JoinLosses, LeaveALossThatItsGradientNeeds) {
   const Classifier model({.squared = true});
-  EXPECT_EQ(join_losses(model.graph)->to_text(), model.graph.to_text());
+  EXPECT_EQ(run_pass("join_losses", model.graph)->to_text(), model.graph.to_text());
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // What a branch gives is added to its residual by the layer norm that reads the sum.
-#include "trireme/graph/pass/fuse/join_residuals.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/graph/residual_blocks.h"
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 
 namespace trireme::graph {
@@ -12,14 +13,16 @@ namespace {
 TEST(JoinResiduals, GiveTheSameBitsFromOneNodePerNorm) {
   for (const DType low : {DType::kF32, DType::kBF16, DType::kF16}) {
     const ResidualBlocks model(low);
-    const Graph joined = *join_residuals(model.graph);
+    const Graph joined = *run_pass("join_residuals", model.graph);
     ASSERT_TRUE(verify(joined).ok()) << verify(joined).to_string();
     EXPECT_EQ(count_ops(joined, "residual_layer_norm"), 1) << joined.to_text();
     EXPECT_EQ(count_ops(joined, "layer_norm"), 1);  // the first one reads a product
     EXPECT_EQ(count_ops(joined, "bias_add"), 1);    // behind the last block there is no norm
     expect_same_results(joined, model.graph, model.feeds, 0, "joined");
     const Graph absorbed = *eliminate_dead_code(
-        *absorb_casts(joined, {"residual_layer_norm", "layer_norm", "layer_norm_grad"}), {});
+        *run_pass("absorb_casts", joined,
+                  {.adaptable = {"residual_layer_norm", "layer_norm", "layer_norm_grad"}}),
+        {});
     expect_same_results(absorbed, model.graph, model.feeds, 0, "absorbed");
   }
 }
@@ -40,7 +43,7 @@ TEST(JoinResiduals, LookThroughReshapesAndAskForVariablesEarlier) {
   b.output("y", y);
   b.output("sum", sum);
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  const Graph joined = *eliminate_dead_code(*join_residuals(graph), {});
+  const Graph joined = *eliminate_dead_code(*run_pass("join_residuals", graph), {});
   EXPECT_EQ(count_ops(joined, "residual_layer_norm"), 1) << joined.to_text();
   expect_same_results(joined, graph, feeds, 0, "joined");
 }

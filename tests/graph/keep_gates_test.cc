@@ -1,14 +1,13 @@
 // Two layers of lstm with their gradients: what the forward pass keeps gives the same gradients.
-#include "trireme/graph/pass/keep_gates.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/passes.h"
-#include "trireme/graph/pass/precision/lower_gates.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -38,13 +37,13 @@ struct Layers {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     if (!gradients) return;
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
 TEST(KeepGates, GivesTheGradientsOfTheOpsThatItReplaces) {
   const Layers layers(true);
-  const Graph kept = *keep_gates(layers.graph);
+  const Graph kept = *run_pass("keep_gates", layers.graph);
   ASSERT_TRUE(verify(kept).ok());
   EXPECT_EQ(count_ops(kept, "lstm_kept"), 2);
   EXPECT_EQ(count_ops(kept, "lstm_kept_grad"), 2);
@@ -54,15 +53,16 @@ TEST(KeepGates, GivesTheGradientsOfTheOpsThatItReplaces) {
 
 TEST(KeepGates, LeavesAnLstmWithoutGradientAlone) {
   const Layers layers(false);
-  const Graph kept = *keep_gates(layers.graph);
+  const Graph kept = *run_pass("keep_gates", layers.graph);
   EXPECT_EQ(count_ops(kept, "lstm"), 2);
   expect_same_results(kept, layers.graph, layers.feeds, 0, "kept");
 }
 
 TEST(LowerGates, KeepsAndMultipliesInSixteenBitsAndGivesWeightsF32) {
   const Layers layers(true);
-  const Graph kept = *keep_gates(layers.graph);
-  const Graph low = *eliminate_dead_code(*merge_common(*lower_gates(kept, DType::kBF16)), {});
+  const Graph kept = *run_pass("keep_gates", layers.graph);
+  const Graph low =
+      *eliminate_dead_code(*run_pass("cse", *run_pass("lower_gates", kept, {.dtype = DType::kBF16})), {});
   ASSERT_TRUE(verify(low).ok()) << verify(low).to_string();
   EXPECT_EQ(count_ops(low, "lstm_kept"), 2);
   EXPECT_EQ(count_ops(low, "adapted"), 2);
@@ -85,17 +85,18 @@ TEST(LowerGates, KeepsAndMultipliesInSixteenBitsAndGivesWeightsF32) {
 
 TEST(LowerGates, LeavesOtherDtypesAndOtherOpsAlone) {
   const Layers layers(true);
-  const Graph same = *lower_gates(layers.graph, DType::kBF16);
+  const Graph same = *run_pass("lower_gates", layers.graph, {.dtype = DType::kBF16});
   EXPECT_EQ(same.to_text(), layers.graph.to_text());
-  const Graph low = *lower_gates(*keep_gates(layers.graph), DType::kBF16);
-  EXPECT_EQ(lower_gates(low, DType::kBF16)->to_text(), low.to_text());
+  const Graph low = *run_pass("lower_gates", *run_pass("keep_gates", layers.graph), {.dtype = DType::kBF16});
+  EXPECT_EQ(run_pass("lower_gates", low, {.dtype = DType::kBF16})->to_text(), low.to_text());
 }
 
 TEST(KeepReserves, GivesTheGradientsOfTheOpsThatItReplaces) {
   const Layers layers(true);
-  const Graph kept = *keep_reserves(layers.graph, [](const Node&, std::span<const TensorType>) {
-    return Reserve{.algorithm = 1, .bytes = 24};
-  });
+  const Graph kept =
+      *run_pass("keep_reserves", layers.graph, {.reserve_of = [](const Node&, std::span<const TensorType>) {
+                  return Reserve{.algorithm = 1, .bytes = 24};
+                }});
   ASSERT_TRUE(verify(kept).ok());
   EXPECT_EQ(count_ops(kept, "recurrent_kept"), 2);
   EXPECT_EQ(count_ops(kept, "recurrent_kept_grad"), 2);
@@ -105,8 +106,9 @@ TEST(KeepReserves, GivesTheGradientsOfTheOpsThatItReplaces) {
 
 TEST(KeepReserves, LeavesLayersAloneOfWhichNothingIsKept) {
   const Layers layers(true);
-  const Graph kept = *keep_reserves(
-      layers.graph, [](const Node&, std::span<const TensorType>) -> std::optional<Reserve> { return {}; });
+  const Graph kept = *run_pass(
+      "keep_reserves", layers.graph,
+      {.reserve_of = [](const Node&, std::span<const TensorType>) -> std::optional<Reserve> { return {}; }});
   EXPECT_EQ(count_ops(kept, "lstm"), 2);
   EXPECT_EQ(count_ops(kept, "lstm_grad"), 2);
 }

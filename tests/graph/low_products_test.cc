@@ -2,17 +2,12 @@
 // is rounded less, what is joined, what is not written, what is not kept.
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/fuse/bias_products.h"
-#include "trireme/graph/pass/fuse/join_losses.h"
 #include "trireme/graph/pass/passes.h"
-#include "trireme/graph/pass/precision/narrow_copies.h"
-#include "trireme/graph/pass/precision/round_in_products.h"
-#include "trireme/graph/pass/precision/widen_products.h"
-#include "trireme/graph/pass/scalar_fills.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -47,13 +42,13 @@ struct Net {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = *lower_precision(plain, low);
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
 TEST(WidenProducts, KeepGradientsOfWeightsInF32) {
   const Net net;
-  const Graph wide = *widen_products(net.graph);
+  const Graph wide = *run_pass("widen_products", net.graph);
   ASSERT_TRUE(verify(wide).ok()) << verify(wide).to_string();
   EXPECT_EQ(count_ops(wide, "adapted"), 3) << wide.to_text();  // of both weights and of x
   EXPECT_EQ(count_ops(wide, "matmul"), count_ops(net.graph, "matmul") - 3);
@@ -63,7 +58,7 @@ TEST(WidenProducts, KeepGradientsOfWeightsInF32) {
 // Only the first layer has fewer rows (6) than columns (16): the second's copy is read by a product of 6 x 4.
 TEST(RoundInProducts, ReadVariablesAndKeepNoCopy) {
   const Net net;
-  const Graph late = *eliminate_dead_code(*round_in_products(net.graph), {});
+  const Graph late = *eliminate_dead_code(*run_pass("round_in_products", net.graph), {});
   ASSERT_TRUE(verify(late).ok()) << verify(late).to_string();
   EXPECT_EQ(count_ops(late, "cast"), count_ops(net.graph, "cast") - 1) << late.to_text();
   EXPECT_GE(count_ops(late, "adapted"), 1);
@@ -72,17 +67,19 @@ TEST(RoundInProducts, ReadVariablesAndKeepNoCopy) {
 
 TEST(BiasProducts, JoinTheLogitsAndLeaveWhatIsReadInF32) {
   const Net net;
-  const Graph joined = *join_losses(net.graph), after = *eliminate_dead_code(*bias_products(joined), {});
+  const Graph joined = *run_pass("join_losses", net.graph),
+              after = *eliminate_dead_code(*run_pass("bias_products", joined), {});
   ASSERT_TRUE(verify(after).ok()) << verify(after).to_string();
   EXPECT_EQ(count_ops(after, "matmul_bias_act"), 1) << after.to_text();
   EXPECT_EQ(count_ops(after, "bias_add"), 1);  // sigmoid reads it in f32
   expect_same_results(after, net.graph, net.feeds, 1e-2, "joined");
-  EXPECT_EQ(count_ops(*bias_products(net.graph), "matmul_bias_act"), 0);  // the loss alone reads f32
+  EXPECT_EQ(count_ops(*run_pass("bias_products", net.graph), "matmul_bias_act"),
+            0);  // the loss alone reads f32
 }
 
 TEST(ScalarFills, WriteNoTensorOfOnes) {
   const Net net;
-  const Graph after = *eliminate_dead_code(*scalar_fills(net.graph), {});
+  const Graph after = *eliminate_dead_code(*run_pass("scalar_fills", net.graph), {});
   int tensors = 0;
   for (std::int32_t i = 0; i < after.size(); ++i)
     tensors += after.node(i).def == &op::kFill && after.node(i).outputs[0].shape.rank() > 1;
@@ -92,7 +89,7 @@ TEST(ScalarFills, WriteNoTensorOfOnes) {
 
 TEST(NarrowCopies, LetGradientsOfSigmoidReadWhatTheNextProductReads) {
   const Net net;
-  const Graph narrow = *narrow_copies(net.graph);
+  const Graph narrow = *run_pass("narrow_copies", net.graph);
   ASSERT_TRUE(verify(narrow).ok());
   for (std::int32_t i = 0; i < narrow.size(); ++i)
     for (const Value v : narrow.node(i).inputs)

@@ -1,11 +1,11 @@
 // A relu before max pooling: its gradient is masked by what the pooling gave.
-#include "trireme/graph/pass/fuse/mask_pooled.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
-#include "trireme/graph/pass/keep_places.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -30,8 +30,8 @@ TEST(MaskPooled, GivesTheSameGradientsWithoutTheLargerImage) {
   b.output("loss", b.sum(b.mul(pooled, b.tanh(pooled))));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
   add_gradient_outputs(graph);
-  const Graph places = *keep_places(*merge_common(*eliminate_dead_code(graph, {}))),
-              masked = *eliminate_dead_code(*mask_pooled(places), {});
+  const Graph places = *run_pass("keep_places", *run_pass("cse", *eliminate_dead_code(graph, {}))),
+              masked = *eliminate_dead_code(*run_pass("mask_pooled", places), {});
   ASSERT_TRUE(verify(masked).ok()) << verify(masked).to_string();
   EXPECT_EQ(count_ops(masked, "max_pool2d_places_grad"), 1) << masked.to_text();
   for (std::int32_t i = 0; i < masked.size(); ++i) {
@@ -40,7 +40,7 @@ TEST(MaskPooled, GivesTheSameGradientsWithoutTheLargerImage) {
     EXPECT_EQ(masked.type(node.inputs[0]).shape, (Shape{2, 3, 5, 4}));
   }
   expect_same_results(masked, places, feeds, 1e-6, "masked");
-  EXPECT_EQ(mask_pooled(masked)->to_text(), masked.to_text());
+  EXPECT_EQ(run_pass("mask_pooled", masked)->to_text(), masked.to_text());
 }
 
 }  // namespace

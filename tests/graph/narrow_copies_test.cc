@@ -1,12 +1,12 @@
 // Two layers with a relu between them in mixed precision: the gradient of relu reads what the product read.
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
-#include "trireme/graph/pass/precision/narrow_copies.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -29,7 +29,7 @@ struct Layers {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = *lower_precision(plain, low);
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
@@ -43,12 +43,12 @@ int readers_of_relu(const Graph& graph) {
 
 TEST(NarrowCopies, LeaveTheProductsCopyAsTheOnlyReaderOfRelu) {
   const Layers layers(DType::kBF16);
-  const Graph narrow = *narrow_copies(layers.graph);
+  const Graph narrow = *run_pass("narrow_copies", layers.graph);
   ASSERT_TRUE(verify(narrow).ok());
   EXPECT_EQ(readers_of_relu(layers.graph), 2);
   EXPECT_EQ(readers_of_relu(narrow), 1) << narrow.to_text();
   expect_same_results(narrow, layers.graph, layers.feeds, 0, "narrow");
-  const Graph fused = *fuse_elementwise(*eliminate_dead_code(*absorb_casts(narrow, {}), {}));
+  const Graph fused = *run_pass("fuse", *eliminate_dead_code(*run_pass("absorb_casts", narrow), {}));
   expect_same_results(fused, layers.graph, layers.feeds, 0, "fused");
 }
 
@@ -66,8 +66,9 @@ TEST(NarrowCopies, LetSumsForBiasesReadWhatProductsRead) {
   b.output("loss", b.sum(b.mul(h, h)));
   Graph graph = *lower_precision(plain, DType::kBF16);
   add_gradient_outputs(graph);
-  graph = *merge_common(*eliminate_dead_code(graph, {}));
-  const Graph narrow = *absorb_casts(*narrow_copies(graph), {"bias_grad"});
+  graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
+  const Graph narrow =
+      *run_pass("absorb_casts", *run_pass("narrow_copies", graph), {.adaptable = {"bias_grad"}});
   ASSERT_TRUE(verify(narrow).ok());
   EXPECT_EQ(count_ops(narrow, "bias_grad"), 0) << narrow.to_text();
   EXPECT_EQ(count_ops(narrow, "adapted"), 1) << narrow.to_text();
@@ -93,13 +94,15 @@ TEST(NarrowCopies, LetPoolingReadWhatTheProductMade) {
   TR_CHECK(b.status().ok(), "{}", b.status().to_string());
   Graph graph = *lower_precision(plain, DType::kBF16);
   add_gradient_outputs(graph);
-  graph = *merge_common(*eliminate_dead_code(graph, {}));
-  const Graph narrow = *narrow_copies(graph);
+  graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
+  const Graph narrow = *run_pass("narrow_copies", graph);
   ASSERT_TRUE(verify(narrow).ok());
   EXPECT_EQ(readers_of_relu(narrow), 1) << narrow.to_text();
   expect_same_results(narrow, graph, feeds, 2e-2, "narrow");
-  const Graph absorbed = *fuse_elementwise(
-      *eliminate_dead_code(*absorb_casts(narrow, {"max_pool2d", "max_pool2d_grad", "bias_grad"}), {}));
+  const Graph absorbed = *run_pass(
+      "fuse", *eliminate_dead_code(*run_pass("absorb_casts", narrow,
+                                             {.adaptable = {"max_pool2d", "max_pool2d_grad", "bias_grad"}}),
+                                   {}));
   expect_same_results(absorbed, narrow, feeds, 0, "absorbed");
   for (std::int32_t id = 0; id < absorbed.size(); ++id)  // all images
     for (const TensorType& type : absorbed.node(id).outputs)
@@ -109,7 +112,7 @@ TEST(NarrowCopies, LetPoolingReadWhatTheProductMade) {
 
 TEST(NarrowCopies, LeaveF16WhoseZeroIsTooLarge) {
   const Layers layers(DType::kF16);
-  EXPECT_EQ(narrow_copies(layers.graph)->to_text(), layers.graph.to_text());
+  EXPECT_EQ(run_pass("narrow_copies", layers.graph)->to_text(), layers.graph.to_text());
 }
 
 }  // namespace

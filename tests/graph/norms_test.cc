@@ -1,14 +1,14 @@
 // A small residual network with gradients: norms take over what stands around them, and in mixed precision no
 // image is kept in f32.
-#include "trireme/graph/pass/norms.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/passes.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
 
@@ -53,13 +53,13 @@ struct Net {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = low ? *lower_precision(plain, *low) : plain;
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 
 TEST(FuseNorms, TakeReluAndResidualIntoBothDirections) {
   const Net net(std::nullopt);
-  const Graph fused = *fuse_norms(net.graph);
+  const Graph fused = *run_pass("fuse_norms", net.graph);
   ASSERT_TRUE(verify(fused).ok()) << verify(fused).to_string();
   EXPECT_EQ(count_ops(fused, "relu") + count_ops(fused, "relu_grad"), 0) << fused.to_text();
   EXPECT_EQ(count_ops(fused, "batch_norm_relu"), 5);
@@ -69,7 +69,7 @@ TEST(FuseNorms, TakeReluAndResidualIntoBothDirections) {
   EXPECT_EQ(count_ops(fused, "batch_norm_grad"), 1);
   EXPECT_EQ(count_ops(fused, "add"), 2);  // of gradients: of the stem, of the logits
   expect_same_results(fused, net.graph, net.feeds, 1e-5, "fused");
-  EXPECT_EQ(fuse_norms(fused)->to_text(), fused.to_text());
+  EXPECT_EQ(run_pass("fuse_norms", fused)->to_text(), fused.to_text());
 }
 
 TEST(FuseNorms, LeaveWhatOthersRead) {
@@ -83,12 +83,12 @@ TEST(FuseNorms, LeaveWhatOthersRead) {
   const Value twice = b.add_node(op::kBatchNorm, {b.tanh(x), c, c});
   b.output("twice", b.relu(b.add(twice, twice)));
   ASSERT_TRUE(b.status().ok());
-  EXPECT_EQ(fuse_norms(graph)->to_text(), graph.to_text());
+  EXPECT_EQ(run_pass("fuse_norms", graph)->to_text(), graph.to_text());
 }
 
 TEST(FuseNorms, WorkWithoutGradients) {
   Net net(std::nullopt);
-  const Graph fused = *fuse_norms(net.plain);
+  const Graph fused = *run_pass("fuse_norms", net.plain);
   EXPECT_EQ(count_ops(fused, "batch_norm_relu"), 5);
   expect_same_results(fused, net.plain, net.feeds, 1e-5, "forward");
 }
@@ -100,12 +100,14 @@ TEST(NarrowNorms, KeepNoImageInF32) {
                         "batch_norm_relu_grad", "batch_norm_add_relu_grad", "transpose"};
   for (const DType low : {DType::kBF16, DType::kF16}) {
     const Net net(low);
-    const Graph fused = *fuse_norms(net.graph), narrow = *narrow_norms(fused);
+    const Graph fused = *run_pass("fuse_norms", net.graph), narrow = *run_pass("narrow_norms", fused);
     ASSERT_TRUE(verify(narrow).ok()) << verify(narrow).to_string();
     expect_same_results(narrow, net.graph, net.feeds, 0.05, "narrow");
-    EXPECT_EQ(narrow_norms(narrow)->to_text(), narrow.to_text());
-    const Graph turned = *hoist_reshapes(*channels_last(narrow, turnable));
-    const Graph absorbed = *fuse_elementwise(*eliminate_dead_code(*absorb_casts(turned, adaptable), {}));
+    EXPECT_EQ(run_pass("narrow_norms", narrow)->to_text(), narrow.to_text());
+    const Graph turned =
+        *run_pass("hoist_reshapes", *run_pass("channels_last", narrow, {.turnable = turnable}));
+    const Graph absorbed = *run_pass(
+        "fuse", *eliminate_dead_code(*run_pass("absorb_casts", turned, {.adaptable = adaptable}), {}));
     expect_same_results(absorbed, narrow, net.feeds, 0.02, "absorbed");
     for (std::int32_t i = 0; i < absorbed.size(); ++i)
       for (const TensorType& t : absorbed.node(i).outputs)
@@ -117,7 +119,7 @@ TEST(NarrowNorms, KeepNoImageInF32) {
 
 TEST(NarrowNorms, LeaveF32AsItIs) {
   const Net net(std::nullopt);
-  EXPECT_EQ(narrow_norms(net.graph)->to_text(), net.graph.to_text());
+  EXPECT_EQ(run_pass("narrow_norms", net.graph)->to_text(), net.graph.to_text());
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // Attention between a projection and its heads, as models build it: the moves go, the numbers stay.
-#include "trireme/graph/pass/fuse/pack_attention.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "tests/graph/small_net.h"
 #include "trireme/base/rng.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -60,11 +60,11 @@ struct Model {
     graph = o.low == kF32 ? plain : *lower_precision(plain, o.low);
     if (!o.gradients) return;
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 
   Graph packed() const {
-    const Result<Graph> made = pack_attention(graph);
+    const Result<Graph> made = run_pass("pack_attention", graph);
     TR_CHECK(made.ok(), "{}", made.status().to_string());
     return *eliminate_dead_code(*made, {});
   }

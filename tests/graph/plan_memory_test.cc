@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tests/graph/random_graph.h"
+#include "tests/graph/run_pass.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/storage.h"
@@ -161,7 +162,7 @@ TEST_P(PlanMemoryOfGraphs, NeverOverlapsValuesThatLiveAtTheSameTime) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     RandomGraph r = random_graph(seed, 40, false, GetParam());
-    if (GetParam() != Flavour::kPlain) r.graph = *fuse_elementwise(r.graph);
+    if (GetParam() != Flavour::kPlain) r.graph = *run_pass("fuse", r.graph);
     ASSERT_TRUE(verify(r.graph).ok()) << verify(r.graph).to_string();
     const MemoryRequest request = random_request(r.graph, seed, seed % 2 == 1);
     Result<MemoryResult> result = plan_memory(r.graph, request);

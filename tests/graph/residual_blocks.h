@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/small_net.h"
 #include "trireme/op/ops.h"
 
@@ -32,7 +33,7 @@ struct ResidualBlocks {
     TR_CHECK(b.status().ok(), "{}", b.status().to_string());
     graph = low == DType::kF32 ? plain : *lower_precision(plain, low);
     add_gradient_outputs(graph);
-    graph = *merge_common(*eliminate_dead_code(graph, {}));
+    graph = *run_pass("cse", *eliminate_dead_code(graph, {}));
   }
 };
 

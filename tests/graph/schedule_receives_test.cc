@@ -1,6 +1,7 @@
 // Receives just in time.
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_pass.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/op/ops.h"
@@ -38,12 +39,13 @@ std::int32_t find(const Graph& g, const OpDef& def, int nth = 0) {
 TEST(ScheduleReceives, ARecvWaitsForTheNodeThatEndsJustBeforeItMustStart) {
   // A product takes 33.5 ms on this machine.
   const cost::LinkModel fast{.latency_ns = 0, .bytes_per_second = 1e12}, slow{.latency_ns = 50 * kMilli};
-  const auto just = schedule_receives(chain_with_late_use(), kMachine, fast);
+  const auto just = run_pass("schedule_receives", chain_with_late_use(), {.machine = kMachine, .link = fast});
   ASSERT_TRUE(just.ok()) << just.status().to_string();
   EXPECT_TRUE(verify(*just).ok());
   const std::vector<std::int32_t> after_last_but_one{find(*just, op::kMatmul, 2)};
   EXPECT_EQ(just->node(find(*just, op::kRecv)).control, after_last_but_one) << just->to_text();
-  const auto earlier = schedule_receives(chain_with_late_use(), kMachine, slow);
+  const auto earlier =
+      run_pass("schedule_receives", chain_with_late_use(), {.machine = kMachine, .link = slow});
   const std::vector<std::int32_t> after_second{find(*earlier, op::kMatmul, 1)};
   EXPECT_EQ(earlier->node(find(*earlier, op::kRecv)).control, after_second) << earlier->to_text();
 }
@@ -54,7 +56,7 @@ TEST(ScheduleReceives, ARecvOnTheCriticalPathStartsAtOnce) {
   const Value x = receive(b, 1);
   b.input("unused", DType::kF32, {1});
   b.output("y", b.matmul(b.matmul(x, x), x));
-  const auto scheduled = schedule_receives(g, kMachine, {});
+  const auto scheduled = run_pass("schedule_receives", g, {.machine = kMachine, .link = {}});
   ASSERT_TRUE(scheduled.ok());
   EXPECT_TRUE(scheduled->node(find(*scheduled, op::kRecv)).control.empty());
 }
@@ -68,7 +70,7 @@ TEST(ScheduleReceives, NothingThatWaitsForAnotherRankDelaysARecv) {
   Value y = b.matmul(first, x);
   for (int i = 0; i < 4; ++i) y = b.matmul(y, x);
   b.output("y", b.add(y, second));
-  const auto scheduled = schedule_receives(g, kMachine, {});
+  const auto scheduled = run_pass("schedule_receives", g, {.machine = kMachine, .link = {}});
   ASSERT_TRUE(scheduled.ok());
   for (const int nth : {0, 1}) EXPECT_TRUE(scheduled->node(find(*scheduled, op::kRecv, nth)).control.empty());
 }
@@ -84,11 +86,11 @@ TEST(ScheduleReceives, MemoryIsSavedAndOutputsKeepTheirNames) {
   for (int i = 0; i < 4; ++i) y = b.matmul(y, y);
   b.output("y", b.add(y, late));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  const auto scheduled = schedule_receives(g, kMachine, {});
+  const auto scheduled = run_pass("schedule_receives", g, {.machine = kMachine, .link = {}});
   ASSERT_TRUE(scheduled.ok());
   EXPECT_EQ(scheduled->outputs()[0].first, "y");
   EXPECT_LT(plan_memory(*scheduled, {})->plan.arena_bytes, plan_memory(g, {})->plan.arena_bytes);
-  const auto again = schedule_receives(*scheduled, kMachine, {});
+  const auto again = run_pass("schedule_receives", *scheduled, {.machine = kMachine, .link = {}});
   EXPECT_EQ(again->to_text(), scheduled->to_text());
 }
 

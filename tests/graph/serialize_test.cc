@@ -10,6 +10,7 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/graph_target.h"
 #include "tests/graph/random_graph.h"
+#include "tests/graph/run_pass.h"
 #include "trireme/base/json.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
@@ -78,7 +79,7 @@ TEST(GraphFormat, JsonIsTheOneThatIsDocumented) {
 TEST(Serialize, RandomGraphsComeBackAsTheyWere) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Graph g = random_graph(seed, 40, /*with_hosts=*/true, Flavour::kRich).graph;
-    if (seed % 2 == 1) g = *fuse_elementwise(*fold_constants(g));
+    if (seed % 2 == 1) g = *run_pass("fuse", *run_pass("fold", g));
     const Bytes bytes = to_bytes(g);
     const Result<Graph> again = parse_graph(bytes);
     ASSERT_TRUE(again.ok()) << again.status().to_string();

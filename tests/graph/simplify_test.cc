@@ -3,10 +3,10 @@
 
 #include <limits>
 
+#include "tests/graph/run_pass.h"
 #include "tests/graph/same_outputs.h"
 #include "trireme/base/bytes.h"
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/cancel_transposes.h"
 #include "trireme/graph/pass/passes.h"
 
 namespace trireme::graph {
@@ -22,7 +22,7 @@ TEST(Cse, EqualExpressionsAreComputedOnce) {
   b.output("a", a);
   b.output("c", c);
   b.output("d", d);
-  const Graph after = *merge_common(g);
+  const Graph after = *run_pass("cse", g);
   EXPECT_EQ(*after.find_output("a"), *after.find_output("c"));
   EXPECT_NE(*after.find_output("a"), *after.find_output("d")) << "the order of operands counts";
   EXPECT_EQ(after.size(), 6);
@@ -40,7 +40,7 @@ TEST(CancelTransposes, WhatIsTurnedAndTurnedBackIsReadAsItWas) {
   b.output("on", b.tanh(turn(turn(x, {1, 2, 0}), {1, 2, 0})));
   b.output("reversed", turn(turn(x, {}), {2, 1, 0}));
   b.output("weight", turn(turn(w, {}), {}));
-  const Graph after = *eliminate_dead_code(*cancel_transposes(g), {});
+  const Graph after = *eliminate_dead_code(*run_pass("cancel_transposes", g), {});
   ASSERT_TRUE(verify(after).ok());
   EXPECT_EQ(count_ops(g, "transpose"), 8);
   EXPECT_EQ(count_ops(after, "transpose"), 2) << after.to_text();
@@ -56,7 +56,7 @@ TEST(CancelTransposes, WhatChangesInBetweenIsNotReadLate) {
   b.output("updated", b.add_node(op::kApplySgd, {w, dw, lr}));
   b.output("weight", b.add_node(op::kTranspose, {turned}, {}));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  EXPECT_EQ(count_ops(*eliminate_dead_code(*cancel_transposes(g), {}), "transpose"), 2);
+  EXPECT_EQ(count_ops(*eliminate_dead_code(*run_pass("cancel_transposes", g), {}), "transpose"), 2);
 }
 
 TEST(Cse, AttributesAreComparedByTheirBits) {
@@ -65,7 +65,7 @@ TEST(Cse, AttributesAreComparedByTheirBits) {
   const Value x = b.input("x", kF32, {4});
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const double f : {0.0, -0.0, nan, nan, 0.0}) b.add_node(op::kScale, {x}, {{"factor", f}});
-  const Graph after = *merge_common(g);
+  const Graph after = *run_pass("cse", g);
   EXPECT_EQ(count_ops(after, "scale"), 3) << "0, -0 and NaN";
 }
 
@@ -80,7 +80,7 @@ TEST(Cse, RandomStatefulHostAndControlledNodesStay) {
   const Value a = b.tanh(x), c = b.tanh(x);
   g.add_control(a.node, c.node);
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  EXPECT_EQ(merge_common(g)->to_text(), g.to_text());
+  EXPECT_EQ(run_pass("cse", g)->to_text(), g.to_text());
 }
 
 TEST(Fold, ConstantsBecomeFillWhereOneValueSaysItAllElseConstant) {
@@ -94,7 +94,7 @@ TEST(Fold, ConstantsBecomeFillWhereOneValueSaysItAllElseConstant) {
   const Value folded = b.mul(uneven, b.fill(3, kF32, {2}));
   b.output("y", b.add(b.mul(x, splat), folded));
   ASSERT_TRUE(b.status().ok()) << b.status().to_string();
-  const Graph after = *fold_constants(g);
+  const Graph after = *run_pass("fold", g);
   EXPECT_EQ(count_ops(after, "tanh"), 0);
   const Node& now = after.node(after.node(after.find_output("y")->node).inputs[1].node);
   EXPECT_EQ(now.def->name, "constant");
@@ -111,8 +111,8 @@ TEST(Fold, WhatIsLargeRandomOrAReductionStays) {
   const Value sum = b.sum(b.fill(0.1, kF32, {100}));  // fast kernels may add in another order
   b.output("big", big);
   b.output("sum", sum);
-  EXPECT_EQ(fold_constants(g)->to_text(), g.to_text());
-  EXPECT_EQ(count_ops(*fold_constants(g, 8000), "tanh"), 0);
+  EXPECT_EQ(run_pass("fold", g)->to_text(), g.to_text());
+  EXPECT_EQ(count_ops(*run_pass("fold", g, {.fold_bytes = 8000}), "tanh"), 0);
 }
 
 TEST(Fold, ValuesThatNoDoubleHoldsStayExact) {
@@ -125,7 +125,7 @@ TEST(Fold, ValuesThatNoDoubleHoldsStayExact) {
       b.add_node(op::kConstant, {},
                  {{"data", to_hex(bytes)}, {"dtype", DType::kI64}, {"shape", std::vector<std::int64_t>{}}});
   b.output("y", b.add_node(op::kNeg, {c}));
-  const Graph after = *fold_constants(g);
+  const Graph after = *run_pass("fold", g);
   EXPECT_EQ(count_ops(after, "neg"), 0);
   EXPECT_EQ(count_ops(after, "constant"), 2);
   EXPECT_EQ(interpret_output(after, {}, "y").values<std::int64_t>()[0], -odd);

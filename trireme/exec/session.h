@@ -31,7 +31,7 @@ using Feeds = std::map<std::string, Tensor>;  // by input or edge name
 struct SessionOptions {
   int width = 1;  // kernel threads of every run
   std::map<std::string, std::string> kernels = {};
-  std::vector<std::string> passes = {};  // of graph's pass table, run in this order; none: the graph as it is
+  std::vector<std::string> passes = {};  // of pass_table(), run in this order; none: the graph as it is
   std::shared_ptr<Containers> containers = {};  // null: its own
   std::string container = "main";               // where its variables are
   HostOps host_ops = {};

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/cancel_transposes.h"
+#include "trireme/graph/pass/passes.h"
 
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/ops.h"
@@ -25,8 +25,6 @@ bool undoes(const Node& second, const Node& first) {
   return true;
 }
 
-}  // namespace
-
 Result<Graph> cancel_transposes(const Graph& graph) {
   const Overview over(graph);
   const Mutations mutations(graph);
@@ -41,5 +39,15 @@ Result<Graph> cancel_transposes(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// What reads a transpose that undoes another (batch and time, between two recurrent layers) reads what that
+// one read. Nodes that nobody reads any more stay: run dead_code after it. Exact.
+extern const PassRow kCancelTransposes{
+    .name = "cancel_transposes",
+    .doc = "Leaves out transposes that undo each other. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return cancel_transposes(g); }};
 
 }  // namespace trireme::graph

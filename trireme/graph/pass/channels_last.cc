@@ -223,8 +223,13 @@ class ChannelsLast : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> channels_last(const Graph& graph, const std::set<std::string, std::less<>>& ops) {
-  return ChannelsLast(graph, ops).run();
-}
+// `turnable` convolutions and poolings, and norms, biases and elementwise ops between them, work on images
+// whose channels are last in memory; values of four dimensions are turned around where other ops read them.
+// Run it after gradients and cse, and dead_code after it. Tolerant: sums run in another order.
+extern const PassRow kChannelsLast{
+    .name = "channels_last",
+    .doc = "Keeps images between convolutions with the channels last. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions& o) { return ChannelsLast(g, o.turnable).run(); }};
 
 }  // namespace trireme::graph

@@ -6,6 +6,7 @@
 #include "trireme/graph/pass/rewrite.h"
 
 namespace trireme::graph {
+namespace {
 
 Result<Graph> merge_common(const Graph& graph) {
   Rewriter rewriter(graph);
@@ -30,5 +31,14 @@ Result<Graph> merge_common(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// Replaces nodes by earlier ones that do the same: op, inputs and attributes equal to the bit. Never random,
+// stateful or host ops, feeds, or nodes that control edges touch. Exact.
+extern const PassRow kCse{.name = "cse",
+                          .doc = "Computes equal expressions once.",
+                          .exactness = Exactness::kExact,
+                          .run = [](const Graph& g, const PassOptions&) { return merge_common(g); }};
 
 }  // namespace trireme::graph

@@ -51,4 +51,10 @@ Result<Graph> eliminate_dead_code(const Graph& graph, std::span<const std::strin
   return kept;
 }
 
+extern const PassRow kDeadCode{
+    .name = "dead_code",
+    .doc = "Leaves out nodes that no wanted output needs.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions& o) { return eliminate_dead_code(g, o.keep_outputs); }};
+
 }  // namespace trireme::graph

@@ -140,8 +140,12 @@ class Folder : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> fold_constants(const Graph& graph, std::int64_t max_bytes) {
-  return Folder(graph, max_bytes).run();
-}
+// Evaluates elementwise and array ops whose inputs are constants and whose outputs have at most `fold_bytes`;
+// they become `fill` or `constant`. Exact.
+extern const PassRow kFold{
+    .name = "fold",
+    .doc = "Evaluates small elementwise and array ops of constants.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions& o) { return Folder(g, o.fold_bytes).run(); }};
 
 }  // namespace trireme::graph

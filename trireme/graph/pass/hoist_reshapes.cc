@@ -110,6 +110,12 @@ class Hoister : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> hoist_reshapes(const Graph& graph) { return Hoister(graph).run(); }
+// Elementwise ops are computed in the shape that their operand had before it was reshaped, so that fusion
+// finds them side by side. Run it after gradients and before fuse. Exact.
+extern const PassRow kHoistReshapes{
+    .name = "hoist_reshapes",
+    .doc = "Computes elementwise ops before reshapes instead of after. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return Hoister(g).run(); }};
 
 }  // namespace trireme::graph

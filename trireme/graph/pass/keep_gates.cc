@@ -1,7 +1,7 @@
 // The gradient of a recurrent layer goes forward again before it goes back. Where both are in one graph, the
 // forward op keeps what the gradient needs: of lstm its gates and cell states, or bytes that only the kernels
 // of both understand. Tolerant: gradients of weights are added in another order.
-#include "trireme/graph/pass/keep_gates.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -44,8 +44,6 @@ std::map<std::int32_t, std::int32_t> pairs_of(const Graph& graph, const Ops& ops
   return pairs;
 }
 
-}  // namespace
-
 Result<Graph> keep_gates(const Graph& graph) {
   const std::map<std::int32_t, std::int32_t> pairs = pairs_of(graph, {&op::kLstm, &op::kLstmGrad});
   std::map<std::int32_t, std::int32_t> kept;  // the new nodes of forward ones
@@ -74,8 +72,6 @@ Result<Graph> keep_gates(const Graph& graph) {
   return rewriter.finish();
 }
 
-namespace {
-
 // Nodes of recurrent_kept in the place of forward ones.
 struct Kept {
   Attrs attrs;
@@ -88,8 +84,6 @@ Attrs kept_attrs(const Node& forward, const Reserve& reserve) {
           {"algorithm", reserve.algorithm}};
 }
 
-}  // namespace
-
 Result<Graph> keep_reserves(const Graph& graph, const ReserveOf& reserve_of) {
   std::map<std::int32_t, std::int32_t> pairs;
   std::map<std::int32_t, Kept> kept;  // by forward node
@@ -97,9 +91,8 @@ Result<Graph> keep_reserves(const Graph& graph, const ReserveOf& reserve_of) {
        {Ops{&op::kRnn, &op::kRnnGrad}, Ops{&op::kLstm, &op::kLstmGrad}, Ops{&op::kGru, &op::kGruGrad}})
     for (const auto& [back, forward] : pairs_of(graph, ops)) {
       const Node& node = graph.node(forward);
-      std::vector<TensorType> inputs;
-      for (const Value v : node.inputs) inputs.push_back(graph.type(v));
-      const std::optional<Reserve> reserve = reserve_of(node, inputs);
+      const std::optional<Reserve> reserve =
+          reserve_of ? reserve_of(node, input_types(graph, node)) : Reserve{};
       if (!reserve) continue;
       pairs.emplace(back, forward);
       kept.emplace(forward, Kept{kept_attrs(node, *reserve)});
@@ -128,5 +121,22 @@ Result<Graph> keep_reserves(const Graph& graph, const ReserveOf& reserve_of) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// An lstm and its gradient become lstm_kept and lstm_kept_grad: what the gradient needs is kept instead of
+// computed again, for 5 T B H more elements between the two. Others stay as they are.
+extern const PassRow kKeepGates{.name = "keep_gates",
+                                .doc = "Keeps the gates of lstm for its gradient. After gradients.",
+                                .exactness = Exactness::kTolerant,
+                                .run = [](const Graph& g, const PassOptions&) { return keep_gates(g); }};
+
+// An rnn, lstm or gru and its gradient become recurrent_kept and recurrent_kept_grad where `reserve_of` has
+// an answer. Others stay as they are.
+extern const PassRow kKeepReserves{
+    .name = "keep_reserves",
+    .doc = "Keeps bytes of a recurrent kernel's own for its gradient. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions& o) { return keep_reserves(g, o.reserve_of); }};
 
 }  // namespace trireme::graph

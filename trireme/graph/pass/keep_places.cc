@@ -1,5 +1,5 @@
 // max_pool2d and all its gradients become max_pool2d_places and max_pool2d_places_grad.
-#include "trireme/graph/pass/keep_places.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <set>
 
@@ -8,6 +8,7 @@
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
+namespace {
 
 Result<Graph> keep_places(const Graph& graph) {
   Rewriter rewriter(graph);
@@ -50,5 +51,16 @@ Result<Graph> keep_places(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// Max pooling whose gradient is there too keeps a byte per window, the place of its maximum, for it: the
+// pooled image need not be kept, nor are maxima looked for again. Run it after gradients and cse.
+// Exact.
+extern const PassRow kKeepPlaces{
+    .name = "keep_places",
+    .doc = "Keeps where maxima of pooling are instead of their images. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return keep_places(g); }};
 
 }  // namespace trireme::graph

@@ -1,9 +1,11 @@
-// Graph -> Graph functions, one file each; pass/table.cc lists them. Every pass keeps named outputs,
+// Graph -> Graph functions, one file each; pass/pipeline.cc lists them. Every pass keeps named outputs,
 // parameter names, control order, random streams and the order of mutations, and leaves a graph that
 // verifies. An exact pass keeps the bits of every output; a tolerant one changes them within what the dtype
 // rounds.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,22 +29,6 @@ Result<std::vector<Value>> add_gradients(Graph& graph, std::span<const Value> ys
 // control order.
 Result<Graph> eliminate_dead_code(const Graph& graph, std::span<const std::string> keep_outputs);
 
-// Replaces nodes by earlier ones that do the same: op, inputs and attributes equal to the bit. Never random,
-// stateful or host ops, feeds, or nodes that control edges touch. Exact.
-Result<Graph> merge_common(const Graph& graph);
-
-// Evaluates elementwise and array ops whose inputs are constants and whose outputs have at most `max_bytes`;
-// they become `fill` or `constant`. Exact.
-Result<Graph> fold_constants(const Graph& graph, std::int64_t max_bytes = 4096);
-
-// Groups elementwise ops of one shape into `fused` nodes (op/fused). Run it after gradients: fused nodes have
-// none. Exact: members are evaluated by the kernels that they would have on their own.
-Result<Graph> fuse_elementwise(const Graph& graph);
-
-// Makes matmul or conv2d, a bias_add that alone reads it, and a relu that alone reads that, one node. Run it
-// after gradients and before fuse_elementwise. Tolerant: its kernels multiply chunk by chunk.
-Result<Graph> fuse_epilogues(const Graph& graph);
-
 // Computes cheap values (few flops per byte: elementwise, norms, dropout, moves) again where they are read
 // late, instead of keeping them, until plan_memory needs at most `limit_bytes`; most bytes saved per flop
 // come first. `outputs_are_pinned`: their memory is given from outside and not counted. kExhausted, with the
@@ -54,55 +40,45 @@ Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes, bool outpu
 // f32 through the casts. Tolerant.
 Result<Graph> lower_precision(const Graph& graph, DType dtype);
 
-// Elementwise ops are computed in the shape that their operand had before it was reshaped, so that fusion
-// finds them side by side. Run it after gradients and before fuse_elementwise. Exact.
-Result<Graph> hoist_reshapes(const Graph& graph);
-
-// Convolutions and poolings named in `ops`, and norms, biases and elementwise ops between them, work on
-// images whose channels are last in memory; values of four dimensions are turned around where other ops read
-// them. Run it after gradients and merge_common, and eliminate_dead_code after it. Tolerant: sums run in
-// another order.
-Result<Graph> channels_last(const Graph& graph, const std::set<std::string, std::less<>>& ops);
-
-// 16-bit values travel as they are: casts to and from f32 become part of the ops named in `ops`, which read
-// and write either (op `adapted`), and of the fused groups that fuse_elementwise makes after it. Run it after
-// gradients and merge_common, and eliminate_dead_code after it: casts that nobody reads are still there.
-// Exact.
-Result<Graph> absorb_casts(const Graph& graph, const std::set<std::string, std::less<>>& ops);
-
 // A graph whose inputs have the size kUnknownDim is a template for any batch. Puts `batch` in its place, in
 // input shapes, in attributes that state shapes (OpDef::shape_attr) and so in all types: a*? + c becomes
 // a*batch + c. Fails, naming the node, where an attribute still depends on the unknown size. Exact.
 Result<Graph> specialise(const Graph& graph, std::int64_t batch);
 
-// Control edges that start each recv just in time instead of at once, by the times of the models: the
-// critical path stays as long as it is, the memory of what is received is taken later. Exact.
-Result<Graph> schedule_receives(const Graph& graph, const cost::MachineModel& machine,
-                                const cost::LinkModel& link);
-
 // ---- The table of passes
 enum class Exactness : std::uint8_t { kExact, kTolerant };
+
+// What a kernel of an rnn, lstm or gru keeps for the gradient.
+struct Reserve {
+  std::int64_t algorithm = 0, bytes = 0;
+};
+using ReserveOf = std::function<std::optional<Reserve>(const Node& node, std::span<const TensorType> inputs)>;
+using KernelTest = std::function<Result<bool>(const Node& node, std::span<const TensorType> inputs)>;
 
 // What the passes of the table take beside the graph; each reads its own.
 struct PassOptions {
   std::vector<std::string> keep_outputs = {};         // dead_code: empty keeps all
   std::int64_t fold_bytes = 4096;                     // fold
   std::int64_t memory_limit_bytes = 0;                // recompute: 0 leaves the graph as it is
-  DType dtype = DType::kBF16;                         // lower_precision
+  DType dtype = DType::kBF16;                         // lower_precision, lower_gates, lower_recurrences
   std::set<std::string, std::less<>> turnable = {};   // channels_last
   std::set<std::string, std::less<>> adaptable = {};  // absorb_casts
+  KernelTest has_kernel = {};                         // pack_attention: empty says yes of every node
+  ReserveOf reserve_of = {};                          // keep_reserves: empty keeps no bytes of any
+  bool join_results = false;                          // fuse
   std::int64_t batch = 0;                             // specialise: 0 leaves the graph as it is
   cost::MachineModel machine = {};                    // schedule_receives
   cost::LinkModel link = {};                          // schedule_receives
 };
 
+// A pass; the constant that describes it stands in its file.
 struct PassRow {
   std::string_view name;
   std::string_view doc;
   Exactness exactness;
   Result<Graph> (*run)(const Graph& graph, const PassOptions& options);
 };
-std::span<const PassRow> pass_table();            // in the order in which they are best run
+std::span<const PassRow> pass_table();            // all of them; pass/pipeline.h has their order
 const PassRow* find_pass(std::string_view name);  // null when unknown
 
 // Where each Value lives in one arena. Offsets are 64-byte aligned. Values that live elsewhere (feeds,

@@ -232,4 +232,13 @@ Result<Graph> recompute(const Graph& graph, std::int64_t limit_bytes, bool outpu
   return best;
 }
 
+extern const PassRow kRecompute{
+    .name = "recompute",
+    .doc = "Computes cheap values again instead of keeping them, under a memory limit.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions& o) -> Result<Graph> {
+      if (o.memory_limit_bytes == 0) return g;
+      return recompute(g, o.memory_limit_bytes);
+    }};
+
 }  // namespace trireme::graph

@@ -82,6 +82,12 @@ std::vector<bool> movable_nodes(const Graph& graph, bool may_be_random) {
   return movable;
 }
 
+std::vector<TensorType> input_types(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (const Value v : node.inputs) types.push_back(graph.type(v));
+  return types;
+}
+
 ValueMap<std::vector<std::int32_t>> users_of(const Graph& graph) {
   ValueMap<std::vector<std::int32_t>> users(graph);
   for (std::int32_t i = 0; i < graph.size(); ++i)

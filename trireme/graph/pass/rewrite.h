@@ -56,6 +56,8 @@ class Rewriter {
 // touches. Random ops are pure, but their streams are never merged: `may_be_random` says whether they count.
 std::vector<bool> movable_nodes(const Graph& graph, bool may_be_random);
 
+std::vector<TensorType> input_types(const Graph& graph, const Node& node);
+
 // Nodes that read each Value, ascending, once each.
 ValueMap<std::vector<std::int32_t>> users_of(const Graph& graph);
 

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/scalar_fills.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +7,7 @@
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
+namespace {
 
 Result<Graph> scalar_fills(const Graph& graph) {
   constexpr std::array kOps{&op::kAdd, &op::kSub, &op::kMul, &op::kDiv, &op::kMaximum, &op::kMinimum};
@@ -36,5 +37,15 @@ Result<Graph> scalar_fills(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// A tensor of one value beside another operand of an elementwise op becomes a scalar that is broadcast: it is
+// not written, and fusion reads a register. Run it after gradients. Exact.
+extern const PassRow kScalarFills{
+    .name = "scalar_fills",
+    .doc = "Makes tensors of one value scalars where they are broadcast. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return scalar_fills(g); }};
 
 }  // namespace trireme::graph

@@ -138,13 +138,21 @@ class Schedule {
   std::vector<std::pair<std::int32_t, std::int32_t>> delayed_;  // (anchor, recv)
 };
 
-}  // namespace
-
 Result<Graph> schedule_receives(const Graph& graph, const cost::MachineModel& machine,
                                 const cost::LinkModel& link) {
   Schedule schedule(graph, machine, link);
   schedule.delay_receives();
   return schedule.apply();
 }
+
+}  // namespace
+
+// Control edges that start each recv just in time instead of at once, by the times of the models: the
+// critical path stays as long as it is, the memory of what is received is taken later. Exact.
+extern const PassRow kScheduleReceives{
+    .name = "schedule_receives",
+    .doc = "Starts each recv just in time, by the critical path.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions& o) { return schedule_receives(g, o.machine, o.link); }};
 
 }  // namespace trireme::graph

@@ -92,4 +92,12 @@ Result<Graph> specialise(const Graph& graph, std::int64_t batch) {
   return rewriter.finish();
 }
 
+extern const PassRow kSpecialise{.name = "specialise",
+                                 .doc = "Puts a batch size in the place of the unknown one.",
+                                 .exactness = Exactness::kExact,
+                                 .run = [](const Graph& g, const PassOptions& o) -> Result<Graph> {
+                                   if (o.batch == 0) return g;
+                                   return specialise(g, o.batch);
+                                 }};
+
 }  // namespace trireme::graph

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/fuse/bias_convolutions.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 
@@ -62,6 +62,14 @@ class BiasConvolutions : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> bias_convolutions(const Graph& graph) { return BiasConvolutions(graph).run(); }
+// A 16-bit convolution, a bias and perhaps relu whose result is only read in the same 16 bits become one
+// conv2d_bias_act: the sum is rounded once, and no pass over memory adds the bias. Thin images (fewer than 8
+// channels) are left alone. Run it after gradients and narrow_copies, and absorb_casts after it. Tolerant:
+// the bias is rounded to 16 bits.
+extern const PassRow kBiasConvolutions{
+    .name = "bias_convolutions",
+    .doc = "Adds biases and relu within convolutions where the sum is read in 16 bits. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return BiasConvolutions(g).run(); }};
 
 }  // namespace trireme::graph

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/fuse/bias_products.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 
@@ -53,6 +53,13 @@ class BiasProducts : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> bias_products(const Graph& graph) { return BiasProducts(graph).run(); }
+// A 16-bit product plus a bias that is only read in the same 16 bits, or as the logits of a loss, becomes one
+// matmul_bias_act: the sum is rounded once, and no pass over memory adds the bias. Run it after gradients and
+// join_losses, and absorb_casts after it. Tolerant: the bias is rounded to 16 bits.
+extern const PassRow kBiasProducts{
+    .name = "bias_products",
+    .doc = "Adds biases within products where the sum is read in 16 bits. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return BiasProducts(g).run(); }};
 
 }  // namespace trireme::graph

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <set>
 
-#include "trireme/graph/pass/fuse/fuse_and_join.h"
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/program.h"
@@ -218,7 +217,14 @@ class Fuser : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> fuse_elementwise(const Graph& graph) { return Fuser(graph).run(/*join_results=*/false); }
-Result<Graph> fuse_and_join(const Graph& graph) { return Fuser(graph).run(/*join_results=*/true); }
+// Groups elementwise ops of one shape into `fused` nodes (op/fused). Run it after gradients: fused nodes have
+// none. With `join_results` small results of one shape that no node reads (scaled statistics, gradients that
+// are cast) are computed together, where the last of them stood: few launches on a device whose results leave
+// together. Exact: members are evaluated by the kernels that they would have on their own.
+extern const PassRow kFuse{
+    .name = "fuse",
+    .doc = "Makes elementwise ops of one shape one node. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions& o) { return Fuser(g).run(o.join_results); }};
 
 }  // namespace trireme::graph

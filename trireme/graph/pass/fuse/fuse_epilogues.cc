@@ -79,6 +79,12 @@ class Epilogues : private Overview {
 
 }  // namespace
 
-Result<Graph> fuse_epilogues(const Graph& graph) { return Epilogues(graph).run(); }
+// Makes matmul or conv2d, a bias_add that alone reads it, and a relu that alone reads that, one node. Run it
+// after gradients and before fuse. Tolerant: its kernels multiply chunk by chunk.
+extern const PassRow kFuseEpilogues{
+    .name = "fuse_epilogues",
+    .doc = "Makes matmul or conv2d, bias_add and relu one node. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return Epilogues(g).run(); }};
 
 }  // namespace trireme::graph

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "trireme/graph/pass/norms.h"
+#include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
@@ -152,6 +152,12 @@ class NormFuser : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> fuse_norms(const Graph& graph) { return NormFuser(graph).run(); }
+// batch_norm, a residual that is added to it, and relu become batch_norm_relu; their gradients become
+// batch_norm_relu_grad and batch_norm_add_relu_grad, which also adds up two gradients of y. Run it after
+// gradients and cse. Tolerant: without a residual the gradient computes again where y is positive.
+extern const PassRow kFuseNorms{.name = "fuse_norms",
+                                .doc = "Makes batch_norm, a residual and relu one node. After gradients.",
+                                .exactness = Exactness::kTolerant,
+                                .run = [](const Graph& g, const PassOptions&) { return NormFuser(g).run(); }};
 
 }  // namespace trireme::graph

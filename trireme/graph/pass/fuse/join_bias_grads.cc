@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/fuse/join_bias_grads.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <map>
 
@@ -32,8 +32,6 @@ std::map<std::int32_t, std::int32_t> find_pairs(const Graph& graph) {
   return pairs;
 }
 
-}  // namespace
-
 Result<Graph> join_bias_grads(const Graph& graph) {
   const std::map<std::int32_t, std::int32_t> pairs = find_pairs(graph);
   Rewriter rewriter(graph);
@@ -53,5 +51,15 @@ Result<Graph> join_bias_grads(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// A fused group that makes the rows of a matrix, and the gradient of a bias that reads them, become one
+// fused_bias_grad. Run it after fuse. Exact.
+extern const PassRow kJoinBiasGrads{
+    .name = "join_bias_grads",
+    .doc = "Adds up the gradient of a bias where a fused group makes its rows. After fuse.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return join_bias_grads(g); }};
 
 }  // namespace trireme::graph

@@ -1,11 +1,10 @@
-#include "trireme/graph/pass/fuse/join_gelu_grads.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
 #include "trireme/graph/builder.h"
-#include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/elementwise/gelu_grad.h"
 #include "trireme/op/ops.h"
@@ -100,6 +99,12 @@ class Joiner : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> join_gelu_grads(const Graph& graph) { return Joiner(graph).run(); }
+// The expression that is the gradient of a gelu becomes one gelu_grad. Run it after gradients, and before
+// passes that change constants. Tolerant.
+extern const PassRow kJoinGeluGrads{
+    .name = "join_gelu_grads",
+    .doc = "Computes the gradient of gelu in one op. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return Joiner(g).run(); }};
 
 }  // namespace trireme::graph

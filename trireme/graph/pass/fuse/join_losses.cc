@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/fuse/join_losses.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -98,6 +98,13 @@ class Joiner : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> join_losses(const Graph& graph) { return Joiner(graph).run(); }
+// softmax_cross_entropy, its gradient and `correct` of the same logits become one softmax_cross_entropy_step,
+// which reads the logits once and may write the gradient in their place. Only where the gradient of the
+// losses does not depend on the losses. Run it after gradients and cse. Exact.
+extern const PassRow kJoinLosses{
+    .name = "join_losses",
+    .doc = "Reads the logits of a loss once for all that is made of them. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return Joiner(g).run(); }};
 
 }  // namespace trireme::graph

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/fuse/join_norm_sums.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -57,8 +57,6 @@ std::map<std::int32_t, Join> find_joins(const Graph& graph) {
   return joins;
 }
 
-}  // namespace
-
 Result<Graph> join_norm_sums(const Graph& graph) {
   const std::map<std::int32_t, Join> joins = find_joins(graph);
   std::vector<bool> is_part(static_cast<std::size_t>(graph.size()), false);
@@ -103,5 +101,16 @@ Result<Graph> join_norm_sums(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// The gradient of a layer norm, the sum of it and a residual's gradient, the sum's 16-bit copy, and the
+// gradient of a bias that is made of the copy, become one layer_norm_grad_sum. Run it after gradients and
+// hoist_reshapes, before absorb_casts. Exact.
+extern const PassRow kJoinNormSums{
+    .name = "join_norm_sums",
+    .doc = "Adds the gradient of a residual where a layer norm's is made. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return join_norm_sums(g); }};
 
 }  // namespace trireme::graph

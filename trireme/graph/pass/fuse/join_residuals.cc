@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/fuse/join_residuals.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -116,6 +116,12 @@ class Joiner : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> join_residuals(const Graph& graph) { return Joiner(graph).run(); }
+// What a branch gives, its bias, the residual stream that they are added to, and the layer norm of the sum
+// become one residual_layer_norm. Run it after hoist_reshapes, before absorb_casts. Exact.
+extern const PassRow kJoinResiduals{
+    .name = "join_residuals",
+    .doc = "Adds a branch to its residual where a layer norm reads the sum. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return Joiner(g).run(); }};
 
 }  // namespace trireme::graph

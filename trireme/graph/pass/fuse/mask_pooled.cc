@@ -1,6 +1,6 @@
 // An element that a window has selected is positive where the window's maximum is, and all others get no
 // gradient: relu_grad(places_grad(g), y) = places_grad(relu_grad(g, maxima)) for y that was pooled.
-#include "trireme/graph/pass/fuse/mask_pooled.h"
+#include "trireme/graph/pass/passes.h"
 
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/max_pool2d_places.h"
@@ -56,6 +56,13 @@ class Masker : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> mask_pooled(const Graph& graph) { return Masker(graph).run(); }
+// What max pooling left over decides where the gradient of the relu before it counts: the mask is applied to
+// the pooled gradient, so that nobody keeps the larger image, and a bias adds up the pooled gradient as well.
+// Run it after keep_places. Tolerant: only sums of biases round elsewhere.
+extern const PassRow kMaskPooled{
+    .name = "mask_pooled",
+    .doc = "Applies the mask of relu to the gradient of what was pooled. After keep_places.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return Masker(g).run(); }};
 
 }  // namespace trireme::graph

@@ -3,7 +3,7 @@
 //   dy -> transpose -> attention_grad -> 3 (transpose -> reshape) -> concat  becomes  attention_qkv_grad
 // with casts anywhere between. Both or none; a graph without gradients has the first alone. Reshapes around
 // them stay: they move nothing.
-#include "trireme/graph/pass/fuse/pack_attention.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ class Packer : private RewritingPass {
         at_(static_cast<std::size_t>(graph.size()), -1),
         gone_(static_cast<std::size_t>(graph.size()), false) {}
 
-  Result<Graph> run() {
+  Result<Graph> run(const KernelTest& has_kernel) {
     for (std::int32_t i = 0; i < graph_.size(); ++i)
       if (graph_.node(i).def == &op::kAttention) find(i);
     for (std::int32_t i = 0; i < graph_.size(); ++i) {
@@ -43,10 +43,22 @@ class Packer : private RewritingPass {
         TR_RETURN_IF_ERROR(rewriter_.copy(i).status());
       }
     }
-    return rewriter_.finish();
+    TR_ASSIGN_OR_RETURN(Graph made, rewriter_.finish());
+    TR_ASSIGN_OR_RETURN(const bool runs, can_run(made, has_kernel));
+    return runs ? std::move(made) : graph_;
   }
 
  private:
+  static Result<bool> can_run(const Graph& made, const KernelTest& has_kernel) {
+    for (std::int32_t i = 0; has_kernel && i < made.size(); ++i) {
+      const Node& node = made.node(i);
+      if (node.def != &op::kAttentionQkv && node.def != &op::kAttentionQkvGrad) continue;
+      TR_ASSIGN_OR_RETURN(const bool runs, has_kernel(node, input_types(made, node)));
+      if (!runs) return false;
+    }
+    return true;
+  }
+
   // Swaps tokens and heads.
   bool turns(std::int32_t id) const {
     return is(id, op::kTranspose) &&
@@ -224,6 +236,15 @@ class Packer : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> pack_attention(const Graph& graph) { return Packer(graph).run(); }
+// Self-attention that splits the rows of one projection into q, k and v, and its gradient, become
+// attention_qkv and attention_qkv_grad, which read and write such rows: heads are not moved apart, and the
+// gradient does not repeat the forward pass. All of them or none: where `has_kernel` says no of one, the
+// graph stays as it is. Run it after gradients and cse, and dead_code after it: the moves are still there.
+// Tolerant: the gradient starts from the rounded y.
+extern const PassRow kPackAttention{
+    .name = "pack_attention",
+    .doc = "Lets attention work on the rows of its projection. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions& o) { return Packer(g).run(o.has_kernel); }};
 
 }  // namespace trireme::graph

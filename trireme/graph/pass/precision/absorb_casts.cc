@@ -280,8 +280,13 @@ class Absorber : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> absorb_casts(const Graph& graph, const std::set<std::string, std::less<>>& ops) {
-  return Absorber(graph, ops).run();
-}
+// 16-bit values travel as they are: casts to and from f32 become part of the `adaptable` ops, which read and
+// write either (op `adapted`), and of the groups that fuse makes after it. Run it after gradients and cse,
+// and dead_code after it: casts that nobody reads are still there. Exact.
+extern const PassRow kAbsorbCasts{
+    .name = "absorb_casts",
+    .doc = "Makes casts of 16-bit values part of the ops beside them. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions& o) { return Absorber(g, o.adaptable).run(); }};
 
 }  // namespace trireme::graph

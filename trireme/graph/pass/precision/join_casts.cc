@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/precision/join_casts.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -33,8 +33,6 @@ std::map<DType, Casts> find_casts(const Graph& graph) {
   return casts;
 }
 
-}  // namespace
-
 Result<Graph> join_casts(const Graph& graph) {
   std::map<std::int32_t, Casts> casts;  // by the first
   for (auto& [dtype, of] : find_casts(graph)) casts.emplace(of.front(), std::move(of));
@@ -62,5 +60,14 @@ Result<Graph> join_casts(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// f32 variables that are cast to 16 bits are cast by one cast_all, where the first of the casts stood. For
+// devices on which every launch costs. Exact.
+extern const PassRow kJoinCasts{.name = "join_casts",
+                                .doc = "Casts variables to 16 bits in one op. After gradients.",
+                                .exactness = Exactness::kExact,
+                                .run = [](const Graph& g, const PassOptions&) { return join_casts(g); }};
 
 }  // namespace trireme::graph

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/precision/lower_gates.h"
+#include "trireme/graph/pass/passes.h"
 
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/adapted.h"
@@ -71,6 +71,13 @@ class Lowerer : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> lower_gates(const Graph& graph, DType low) { return Lowerer(graph, low).run(); }
+// lstm_kept and lstm_kept_grad on f32 values read, keep and give `low` (bf16 or f16), between casts;
+// gradients of weights and biases stay f32. For processors with kernels for it. Run it after keep_gates,
+// cse and absorb_casts after it. Tolerant.
+extern const PassRow kLowerGates{
+    .name = "lower_gates",
+    .doc = "Computes lstm and its gradient in 16 bits. After keep_gates.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions& o) { return Lowerer(g, o.dtype).run(); }};
 
 }  // namespace trireme::graph

@@ -98,4 +98,10 @@ Result<Graph> lower_precision(const Graph& graph, DType dtype) {
   return Lowering(graph, dtype).run();
 }
 
+extern const PassRow kLowerPrecision{
+    .name = "lower_precision",
+    .doc = "Computes products in bf16 or f16; variables and outputs stay f32. Before gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions& o) { return lower_precision(g, o.dtype); }};
+
 }  // namespace trireme::graph

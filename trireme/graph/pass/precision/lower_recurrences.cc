@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/precision/lower_recurrences.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <array>
@@ -32,8 +32,6 @@ Status lower(const Graph& graph, std::int32_t id, DType dtype, Rewriter& rewrite
   return {};
 }
 
-}  // namespace
-
 Result<Graph> lower_recurrences(const Graph& graph, DType dtype) {
   const Overview over(graph);
   Rewriter rewriter(graph);
@@ -46,5 +44,16 @@ Result<Graph> lower_recurrences(const Graph& graph, DType dtype) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// rnn, lstm, gru and their gradients on f32 values are computed in `dtype` (bf16 or f16), between casts: for
+// devices whose kernels of them are much faster in 16 bits. States are then rounded at every step. Run it
+// after gradients, cse and absorb_casts after it. Tolerant.
+extern const PassRow kLowerRecurrences{
+    .name = "lower_recurrences",
+    .doc = "Computes recurrent layers in bf16 or f16. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions& o) { return lower_recurrences(g, o.dtype); }};
 
 }  // namespace trireme::graph

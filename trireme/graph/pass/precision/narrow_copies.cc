@@ -4,7 +4,7 @@
 //   max pooling reads what a product in bf16, a bias and relu have made. Rounding keeps the order, so what it
 //   selects is the rounded maximum; its gradient may find two elements equal that were not.
 // Tolerant. Not for f16, whose zero begins at 2^-25.
-#include "trireme/graph/pass/precision/narrow_copies.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 #include <array>
@@ -108,6 +108,13 @@ class Narrower : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> narrow_copies(const Graph& graph) { return Narrower(graph).run(); }
+// Gradients of relu, sigmoid, tanh and biases, and max pooling, read the bf16 copy of what a product reads or
+// has made, so that nobody keeps it in f32. Run it after gradients and cse,
+// and absorb_casts after it. Tolerant.
+extern const PassRow kNarrowCopies{
+    .name = "narrow_copies",
+    .doc = "Lets pooling and gradients of activations and biases read bf16 copies. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return Narrower(g).run(); }};
 
 }  // namespace trireme::graph

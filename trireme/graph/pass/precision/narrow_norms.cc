@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "trireme/graph/pass/norms.h"
+#include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
@@ -82,6 +82,13 @@ class Narrower : private RewritingPass {
 
 }  // namespace
 
-Result<Graph> narrow_norms(const Graph& graph) { return Narrower(graph).run(); }
+// The batch norm of a 16-bit image gives a 16-bit image, and takes its residual and the gradients of both in
+// 16 bits, as mixed precision has it in PyTorch; sums and statistics stay f32. The roundings are casts that
+// absorb_casts makes part of the norms. Run it after gradients and fuse_norms. Tolerant.
+extern const PassRow kNarrowNorms{
+    .name = "narrow_norms",
+    .doc = "Keeps what batch norms make of 16-bit images in 16 bits. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return Narrower(g).run(); }};
 
 }  // namespace trireme::graph

@@ -1,4 +1,4 @@
-#include "trireme/graph/pass/precision/round_in_products.h"
+#include "trireme/graph/pass/passes.h"
 
 #include <algorithm>
 
@@ -65,6 +65,14 @@ class Rounder : private Overview {
 
 }  // namespace
 
-Result<Graph> round_in_products(const Graph& graph) { return Rounder(graph).run(); }
+// A 16-bit product that alone with others like it reads the rounded copy of a variable reads the variable
+// and rounds it itself (op `adapted`), so that nobody keeps the copy from the forward to the backward pass.
+// Only products of fewer rows than columns, where the parts of a product read disjoint parts of the variable.
+// Run it after absorb_casts. Exact: the same roundings of the same values.
+extern const PassRow kRoundInProducts{
+    .name = "round_in_products",
+    .doc = "Rounds weights within products instead of keeping rounded copies. After gradients.",
+    .exactness = Exactness::kExact,
+    .run = [](const Graph& g, const PassOptions&) { return Rounder(g).run(); }};
 
 }  // namespace trireme::graph

@@ -1,10 +1,11 @@
-#include "trireme/graph/pass/precision/widen_products.h"
+#include "trireme/graph/pass/passes.h"
 
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
+namespace {
 
 Result<Graph> widen_products(const Graph& graph) {
   const Overview over(graph);
@@ -36,5 +37,16 @@ Result<Graph> widen_products(const Graph& graph) {
   }
   return rewriter.finish();
 }
+
+}  // namespace
+
+// A 16-bit product that is only read as the f32 of a named output (the gradient of a weight) is not rounded
+// to 16 bits before: it becomes an f32 product whose operands are cast (op `adapted`). Run it after
+// gradients. Tolerant: one rounding less.
+extern const PassRow kWidenProducts{
+    .name = "widen_products",
+    .doc = "Keeps gradients of weights in f32 from the product on. After gradients.",
+    .exactness = Exactness::kTolerant,
+    .run = [](const Graph& g, const PassOptions&) { return widen_products(g); }};
 
 }  // namespace trireme::graph
