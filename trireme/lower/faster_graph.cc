@@ -74,11 +74,7 @@ PipelineTarget cpu_target(const Target& target, const graph::Graph& graph) {
 bool norms_are_of_matrices(const graph::Graph& graph) {
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const graph::Node& node = graph.node(i);
-    const op::OpDef* def = node.def;
-    if (def == &op::kAdapted) {
-      const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
-      if (adapted.ok()) def = adapted->def;
-    }
+    const op::OpDef* const def = &op::detail::op_within(*node.def, node.attrs);
     const bool fused =
         def == &op::kBatchNormRelu || def == &op::kBatchNormReluGrad || def == &op::kBatchNormAddReluGrad;
     if (fused && graph.type(node.inputs[0]).shape.rank() != 2) return false;

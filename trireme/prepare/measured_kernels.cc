@@ -45,10 +45,8 @@ bool is_convolution(const op::OpDef& def) {
 
 // The convolution that a node is or, with the channels last, holds; null: none.
 const op::OpDef* convolution(const graph::Node& node) {
-  if (is_convolution(*node.def)) return node.def;
-  if (node.def != &op::kAdapted) return nullptr;
-  const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
-  return adapted.ok() && is_convolution(*adapted->def) ? adapted->def : nullptr;
+  const op::OpDef& def = op::detail::op_within(*node.def, node.attrs);
+  return is_convolution(def) ? &def : nullptr;
 }
 
 // The same attributes for at most `images` images.

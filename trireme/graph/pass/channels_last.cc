@@ -116,9 +116,7 @@ class ChannelsLast : private RewritingPass {
       if (!now.ok()) return now.status();
       inputs.push_back(*now);
     }
-    TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
-    TR_ASSIGN_OR_RETURN(const Value made, rewriter_.add_in_place_of(id, op::kAdapted, std::move(inputs),
-                                                                    {{"program", std::move(text)}}));
+    TR_ASSIGN_OR_RETURN(const Value made, rewriter_.adapt_in_place_of(id, adapted, std::move(inputs)));
     for (std::int32_t k = 0; k < std::ssize(node.outputs); ++k) last_[Value{id, k}] = {made.node, k};
     return {};
   }

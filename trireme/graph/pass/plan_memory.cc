@@ -23,9 +23,7 @@ std::int64_t align_up(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign
 
 // An adapted op works in place where the op within does.
 bool works_in_place(const Node& node) {
-  if (node.def != &op::kAdapted) return node.def->has(op::kInPlaceOk);
-  const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
-  return adapted.ok() && adapted->def->has(op::kInPlaceOk);
+  return op::detail::op_within(*node.def, node.attrs).has(op::kInPlaceOk);
 }
 
 struct Storage {

@@ -47,6 +47,12 @@ Result<Value> Rewriter::add_in_place_of(std::int32_t id, const OpDef& def, std::
   return to_.add(def, std::move(inputs), std::move(attrs), from_.node(id).name, from_.node(id).site);
 }
 
+Result<Value> Rewriter::adapt_in_place_of(std::int32_t id, const op::detail::Adapted& adapted,
+                                          std::vector<Value> inputs) {
+  TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
+  return add_in_place_of(id, op::kAdapted, std::move(inputs), {{"program", std::move(text)}});
+}
+
 Status Rewriter::put_biased(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Value bias,
                             DType low, Attrs attrs) {
   const Node& old = from_.node(id);

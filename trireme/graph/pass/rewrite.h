@@ -10,6 +10,7 @@
 
 #include "trireme/graph/graph.h"
 #include "trireme/graph/storage.h"
+#include "trireme/op/fused/adapted.h"
 
 namespace trireme::graph {
 
@@ -35,6 +36,9 @@ class Rewriter {
                     std::string_view site);
   // The same with the name of an old node that is not copied itself.
   Result<Value> add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Attrs attrs);
+  // An op between casts, or in another order of dimensions, with the name of an old node.
+  Result<Value> adapt_in_place_of(std::int32_t id, const op::detail::Adapted& adapted,
+                                  std::vector<Value> inputs);
   // In place of an old node: `def` of `inputs` and of `bias` cast to `low`, its result cast to f32 and mapped
   // to the old node's.
   Status put_biased(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Value bias, DType low,

@@ -64,10 +64,15 @@ Result<Adapted> parse_adapted(std::string_view text) {
   return a;
 }
 
-std::string shown_name(const OpDef& def, const Attrs& attrs) {
-  if (&def != &kAdapted) return std::string(def.name);
+const OpDef& op_within(const OpDef& def, const Attrs& attrs) {
+  if (&def != &kAdapted) return def;
   const auto a = parse_adapted(attrs.get_text("program"));
-  return a.ok() ? fmt::format("{} {}", def.name, a->def->name) : std::string(def.name);
+  return a.ok() ? *a->def : def;
+}
+
+std::string shown_name(const OpDef& def, const Attrs& attrs) {
+  const OpDef& within = op_within(def, attrs);
+  return &within != &def ? fmt::format("{} {}", def.name, within.name) : std::string(def.name);
 }
 
 Shape channels_second(const Shape& s) { return s.rank() == 4 ? Shape{s[0], s[3], s[1], s[2]} : s; }

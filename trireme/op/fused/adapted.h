@@ -27,6 +27,8 @@ struct Adapted {
 Result<std::string> adapted_text(const Adapted& adapted);
 // Pure ops with a reference only.
 Result<Adapted> parse_adapted(std::string_view text);
+// The op that a node computes: its own, or the one within.
+const OpDef& op_within(const OpDef& def, const Attrs& attrs);
 // What reports call an op: "adapted conv2d", or its name.
 std::string shown_name(const OpDef& def, const Attrs& attrs);
 // [N,H,W,C] as [N,C,H,W]; other ranks as they are.

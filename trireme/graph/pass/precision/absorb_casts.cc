@@ -213,9 +213,7 @@ class Absorber : private RewritingPass {
       changed |= adapted.out.back().has_value();
     }
     if (!changed) return rewriter_.copy(id, std::move(inputs), node.attrs).status();
-    TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
-    TR_ASSIGN_OR_RETURN(const Value v, rewriter_.add_in_place_of(id, op::kAdapted, std::move(inputs),
-                                                                 {{"program", std::move(text)}}));
+    TR_ASSIGN_OR_RETURN(const Value v, rewriter_.adapt_in_place_of(id, adapted, std::move(inputs)));
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
       if (adapted.out[static_cast<std::size_t>(k)])
         low_[Value{id, k}] = {v.node, k};

@@ -36,6 +36,18 @@ class Lowerer : private RewritingPass {
     return cast(v, low_, of, "/low");
   }
 
+  // Of 16-bit inputs, with gradients of weights in f32.
+  Result<Value> put(std::int32_t id, std::vector<Value> inputs) {
+    const Node& node = graph_.node(id);
+    if (node.def != &op::kLstmKeptGrad)
+      return rewriter_.add_in_place_of(id, *node.def, std::move(inputs), node.attrs);
+    op::detail::Adapted adapted{node.def, node.attrs, {}, {}};
+    adapted.in.assign(inputs.size(), DType::kF32);
+    adapted.out.resize(node.outputs.size());
+    std::fill_n(adapted.out.begin(), kInputGrads, low_);
+    return rewriter_.adapt_in_place_of(id, adapted, std::move(inputs));
+  }
+
   Status lower(std::int32_t id) {
     const Node& node = graph_.node(id);
     std::vector<Value> inputs;
@@ -43,19 +55,7 @@ class Lowerer : private RewritingPass {
       TR_ASSIGN_OR_RETURN(const Value low, lowered(v, node));
       inputs.push_back(low);
     }
-    const OpDef* def = node.def;
-    Attrs attrs = node.attrs;
-    if (def == &op::kLstmKeptGrad) {
-      op::detail::Adapted adapted{def, node.attrs, {}, {}};
-      adapted.in.assign(inputs.size(), DType::kF32);
-      adapted.out.resize(node.outputs.size());
-      std::fill_n(adapted.out.begin(), kInputGrads, low_);
-      TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
-      attrs = {{"program", std::move(text)}};
-      def = &op::kAdapted;
-    }
-    TR_ASSIGN_OR_RETURN(const Value made,
-                        rewriter_.add_in_place_of(id, *def, std::move(inputs), std::move(attrs)));
+    TR_ASSIGN_OR_RETURN(const Value made, put(id, std::move(inputs)));
     for (std::int32_t k = 0; k < std::ssize(node.outputs); ++k) {
       Value now{made.node, k};
       if (rewriter_.to().type(now).dtype == low_) {

@@ -24,10 +24,8 @@ class Rounder : private Overview {
       }
       op::detail::Adapted rounds{node.def, node.attrs, {std::nullopt, graph_.type(node.inputs[1]).dtype}, {}};
       rounds.out.resize(1);
-      TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(rounds));
       std::vector<Value> inputs{rewriter.at(node.inputs[0]), rewriter.at(weight_of(node.inputs[1].node))};
-      TR_ASSIGN_OR_RETURN(const Value made, rewriter.add_in_place_of(id, op::kAdapted, std::move(inputs),
-                                                                     {{"program", std::move(text)}}));
+      TR_ASSIGN_OR_RETURN(const Value made, rewriter.adapt_in_place_of(id, rounds, std::move(inputs)));
       rewriter.map({id, 0}, made);
     }
     return rewriter.finish();

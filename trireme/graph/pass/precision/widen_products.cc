@@ -30,9 +30,7 @@ Result<Graph> widen_products(const Graph& graph) {
     }
     op::detail::Adapted wide{node.def, node.attrs, {DType::kF32, DType::kF32}, {}};
     wide.out.resize(1);
-    TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(wide));
-    TR_ASSIGN_OR_RETURN(const Value made, rewriter.add_in_place_of(id, op::kAdapted, rewriter.at(node.inputs),
-                                                                   {{"program", std::move(text)}}));
+    TR_ASSIGN_OR_RETURN(const Value made, rewriter.adapt_in_place_of(id, wide, rewriter.at(node.inputs)));
     rewriter.map({cast, 0}, made);
   }
   return rewriter.finish();
