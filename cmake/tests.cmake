@@ -42,6 +42,7 @@ if(TRIREME_SUITE)
   string(REPLACE " " ";" trireme_quick_folders "${CMAKE_MATCH_1}")
 endif()
 add_custom_target(tests_quick)
+add_dependencies(tests_quick trireme_cuda_texts)
 
 function(trireme_add_test name folder label)
   if(TRIREME_SUITE STREQUAL "blas")

@@ -118,15 +118,6 @@ Status copy_memory(CudaStream& stream, const std::byte* from, std::byte* to, std
                    "copying memory");
 }
 
-std::string with(std::string text, const std::vector<std::pair<std::string_view, std::string>>& values) {
-  for (const auto& [name, value] : values) {
-    const std::string key = "$" + std::string(name);
-    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos; at += value.size())
-      text.replace(at, key.size(), value);
-  }
-  return text;
-}
-
 // reshape and stop_gradient: in place there is nothing to move.
 Made make_same_elements(const CudaQuery& q) {
   const std::size_t bytes = q.outputs[0].num_bytes();

@@ -1,9 +1,6 @@
 // What ops that move elements share.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "trireme/kernel/cuda/elementwise.h"
@@ -25,9 +22,6 @@ std::vector<Group> groups_of(const Shape& shape);  // row-major
 
 Status clear_memory(CudaStream& stream, std::byte* p, std::size_t bytes);  // to zeros
 Status copy_memory(CudaStream& stream, const std::byte* from, std::byte* to, std::size_t bytes);
-
-// `text` with every $name replaced.
-std::string with(std::string text, const std::vector<std::pair<std::string_view, std::string>>& values);
 
 // A transposition through shared memory, where x and y run along different dimensions: groups as of View,
 // over the elements of y. Null where a plain loop is as good.

@@ -8,6 +8,9 @@
 #include "trireme/op/reduce/reduce.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kPutText[], kPlusText[], kScanRowsText[], kScanColumnsText[];  // array_made.cu
+
 namespace {
 
 using op::detail::idx;
@@ -29,11 +32,7 @@ Made make_bytes(CudaDevice& device, std::span<const std::byte> bytes) {
       return copy_memory(a.stream, kept.data(), a.out(0).raw(), kept.size_bytes());
     });
   }
-  TR_ASSIGN_OR_RETURN(const Function* put,
-                      device.function("extern \"C\" __global__ void put(u8* y, Index8 from, int n) {\n"
-                                      "  const int i = threadIdx.x;\n"
-                                      "  if (i < n) y[i] = (u8)(from.v[i / 8] >> i % 8 * 8);\n}\n",
-                                      "put"));
+  TR_ASSIGN_OR_RETURN(const Function* put, device.function(kPutText, "put"));
   Index8 from{};
   std::memcpy(&from, bytes.data(), bytes.size());
   return make_kernel([put, from, n = static_cast<int>(bytes.size())](const CudaArgs& a) -> Status {
@@ -46,7 +45,7 @@ Made make_values(CudaDevice& device, std::span<const T> values) {
   return make_bytes(device, std::as_bytes(values));
 }
 
-// For every element of y, a value of its index; $value is in terms of i.
+// For every element of y, a value of its index: `value`, in terms of i.
 Made make_indexed(const CudaQuery& q, const std::string& helpers, const std::string& value) {
   const std::int64_t n = q.outputs[0].shape.num_elems();
   if (n == 0) return make_nothing();
@@ -64,49 +63,6 @@ Made make_indexed(const CudaQuery& q, const std::string& helpers, const std::str
     return launch(a.stream, *made, grid, {256}, 0, a.out(0).raw(), n);
   });
 }
-
-// One block per row: sums within warps by doubling, then of the warps before, then of the tiles before.
-constexpr const char* kScanRows = R"cuda(
-extern "C" __global__ void __launch_bounds__(256) scan(const T* x, T* y, i64 size, i64 inner) {
-  __shared__ A sums[8];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  x += blockIdx.x * size;
-  y += blockIdx.x * size;
-  A carry = 0;
-  for (i64 base = 0; base < size; base += 256) {
-    const i64 k = base + threadIdx.x, i = REVERSE ? size - 1 - k : k;
-    A v = k < size ? load_acc(x[i]) : (A)0;
-    for (int d = 1; d < 32; d *= 2) {
-      const A before = (A)__shfl_up_sync(0xffffffffu, v, d);
-      if (lane >= d) v = plus(before, v);
-    }
-    if (lane == 31) sums[warp] = v;
-    __syncthreads();
-    A before = carry;
-    for (int w = 0; w < 8; ++w) {
-      if (w < warp) before = plus(before, sums[w]);
-      carry = plus(carry, sums[w]);
-    }
-    if (k < size) y[i] = store_acc<T>(plus(before, v));
-    __syncthreads();
-  }
-}
-)cuda";
-
-// One thread per column, in index order.
-constexpr const char* kScanColumns = R"cuda(
-extern "C" __global__ void __launch_bounds__(256) scan(const T* x, T* y, i64 size, i64 inner, i64 n) {
-  for (i64 c = first_index(); c < n; c += grid_step()) {
-    const i64 at = c / inner * inner * size + c % inner;
-    A total = 0;
-    for (i64 k = 0; k < size; ++k) {
-      const i64 i = at + (REVERSE ? size - 1 - k : k) * inner;
-      total = plus(total, load_acc(x[i]));
-      y[i] = store_acc<T>(total);
-    }
-  }
-}
-)cuda";
 
 }  // namespace
 
@@ -149,8 +105,8 @@ Made make_known(const CudaQuery& q) {
 Made make_range(const CudaQuery& q) {
   const DType to = q.outputs[0].dtype;
   const std::string helpers = fmt::format(
-      "{}inline {} converted(double a) {{\n  typedef double A; typedef {} R;\n  {}\n}}\n",
-      expression_support(), scalar_of(to).compute, scalar_of(to).compute, cast_expression(DType::kF64, to));
+      "{}inline {} converted(double a) {{\n  typedef double A; typedef {} R;\n  {}\n}}\n", kExpressionText,
+      scalar_of(to).compute, scalar_of(to).compute, cast_expression(DType::kF64, to));
   return make_indexed(q, helpers,
                       fmt::format("converted(__dadd_rn({}, __dmul_rn((double)i, {})))",
                                   literal(DType::kF64, q.attrs.get_float("start")),
@@ -172,11 +128,10 @@ Made make_cumsum(const CudaQuery& q) {
   const std::int64_t columns = x.shape.num_elems() / size;
   const Scalar scalar = scalar_of(x.dtype);
   const std::string text = fmt::format(
-      "typedef {} T; typedef {} A;\nconstexpr bool REVERSE = {};\n{}"
-      "inline A plus(A a, A b) {{ return (A)(wrap(a) + wrap(b)); }}\n{}",
-      scalar.memory, scalar.compute, q.attrs.get_bool("reverse"), expression_support(),
-      inner == 1 ? kScanRows : kScanColumns);
-  TR_ASSIGN_OR_RETURN(const Function* scan, q.device.function(text, "scan"));
+      "typedef {} T; typedef {} A;\nconstexpr bool kReverse = {};\n{}{}{}", scalar.memory, scalar.compute,
+      q.attrs.get_bool("reverse"), kExpressionText, kPlusText, inner == 1 ? kScanRowsText : kScanColumnsText);
+  TR_ASSIGN_OR_RETURN(const Function* scan,
+                      q.device.function(text, inner == 1 ? "scan_rows" : "scan_columns"));
   return make_kernel([scan, size, inner, columns](const CudaArgs& a) -> Status {
     if (inner == 1)
       return launch(a.stream, *scan, {static_cast<unsigned>(columns)}, {256}, 0, a.in(0).raw(),

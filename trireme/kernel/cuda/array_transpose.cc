@@ -8,64 +8,10 @@
 #include "trireme/kernel/cuda/array.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kTilesText[], kTurnText[], kTurnPairsText[];  // array_transpose.cu
+
 namespace {
-
-// Rows of a tile lie along y's last dimension (ROWS elements, XROW apart in x), columns along x's last (COLS
-// elements, YCOL apart in y); every other index is part of the batch.
-constexpr const char* kText = R"cuda(
-typedef $word Word;
-typedef $out Out;
-constexpr int SIDE = 64;
-constexpr u32 ROWS = $rows, COLS = $cols, ACROSS = (COLS + SIDE - 1) / SIDE, DOWN = (ROWS + SIDE - 1) / SIDE;
-inline i64 from(u32 i) { return $from; }
-inline i64 to(u32 i) { return $to; }
-extern "C" __global__ void __launch_bounds__(256) turn(const Word* x, Out* y) {
-  __shared__ Word tile[SIDE][SIDE + 1];
-  const u32 block = blockIdx.x, batch = block / (ACROSS * DOWN);
-  const u32 col = block % ACROSS * SIDE, row = block / ACROSS % DOWN * SIDE;
-  const int lane = threadIdx.x % SIDE, first = threadIdx.x / SIDE;
-  x += from(batch);
-  y += to(batch);
-#pragma unroll
-  for (int k = 0; k < SIDE; k += 256 / SIDE)
-    if (col + lane < COLS && row + first + k < ROWS)
-      tile[first + k][lane] = x[(i64)(row + first + k) * $xrow + col + lane];
-  __syncthreads();
-#pragma unroll
-  for (int k = 0; k < SIDE; k += 256 / SIDE)
-    if (row + lane < ROWS && col + first + k < COLS)
-      y[(i64)(col + first + k) * $ycol + row + lane] = $moved;
-}
-)cuda";
-
-// The same for 16-bit elements where everything comes in pairs: 32 lanes move 64 elements of a row at once.
-constexpr const char* kPairText = R"cuda(
-constexpr int SIDE = 64;
-constexpr u32 ROWS = $rows, COLS = $cols, ACROSS = (COLS + SIDE - 1) / SIDE, DOWN = (ROWS + SIDE - 1) / SIDE;
-inline i64 from(u32 i) { return $from; }
-inline i64 to(u32 i) { return $to; }
-extern "C" __global__ void __launch_bounds__(256) turn(const u16* x, u16* y) {
-  __shared__ u32 tile[SIDE][SIDE / 2 + 1];
-  const u32 block = blockIdx.x, batch = block / (ACROSS * DOWN);
-  const u32 col = block % ACROSS * SIDE, row = block / ACROSS % DOWN * SIDE;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  x += from(batch);
-  y += to(batch);
-#pragma unroll
-  for (int r = warp; r < SIDE; r += 8)
-    if (row + r < ROWS && col + 2 * lane < COLS)
-      tile[r][lane] = *(const u32*)(x + (i64)(row + r) * $xrow + col + 2 * lane);
-  __syncthreads();
-#pragma unroll
-  for (int c = warp; c < SIDE / 2; c += 8) {
-    if (row + 2 * lane >= ROWS || col + 2 * c >= COLS) continue;
-    const u32 above = tile[2 * lane][c], below = tile[2 * lane + 1][c];
-    u16* at = y + (i64)(col + 2 * c) * $ycol + row + 2 * lane;
-    *(u32*)at = (above & 0xffffu) | below << 16;
-    *(u32*)(at + $ycol) = above >> 16 | (below & 0xffff0000u);
-  }
-}
-)cuda";
 
 std::string batch_offset(const std::vector<Group>& groups) {
   std::string sum = "0";
@@ -109,25 +55,21 @@ Made make_tiled_transpose(CudaDevice& device, const Elements& x, DType y) {
   }
   const bool moved = x.dtype == y;
   const Scalar in = moved ? word_of(y) : scalar_of(x.dtype), out = moved ? in : scalar_of(y);
-  const auto compiled = [&](const char* text) {
-    return device.function(with(text, {{"word", in.memory},
-                                       {"out", out.memory},
-                                       {"moved", out.store(in.load("tile[lane][first + k]"))},
-                                       {"rows", std::to_string(row.size)},
-                                       {"cols", std::to_string(col.size)},
-                                       {"from", batch_offset(from)},
-                                       {"to", batch_offset(to)},
-                                       {"xrow", std::to_string(row.stride)},
-                                       {"ycol", std::to_string(col_stride)}}),
-                           "turn");
-  };
+  const std::string head = fmt::format(
+      "typedef {} Word;\ntypedef {} Out;\nconstexpr u32 ROWS = {}, COLS = {};\nconstexpr i64 XROW = {}, YCOL "
+      "= {};\n"
+      "inline i64 from(u32 i) {{ return {}; }}\ninline i64 to(u32 i) {{ return {}; }}\n"
+      "inline Out moved(Word v) {{ return {}; }}\n{}",
+      in.memory, out.memory, row.size, col.size, row.stride, col_stride, batch_offset(from), batch_offset(to),
+      out.store(in.load("v")), kTilesText);
   const auto even = [](const std::vector<Group>& groups) {
     return std::all_of(groups.begin(), groups.end(), [](const Group& g) { return g.stride % 2 == 0; });
   };
   const bool pairs = moved && in.size == 2 && row.size % 2 == 0 && col.size % 2 == 0 && row.stride % 2 == 0 &&
                      col_stride % 2 == 0 && even(from) && even(to);
-  TR_ASSIGN_OR_RETURN(const Function* plain, compiled(kText));
-  TR_ASSIGN_OR_RETURN(const Function* fast, compiled(pairs ? kPairText : kText));
+  TR_ASSIGN_OR_RETURN(const Function* plain, device.function(head + kTurnText, "turn"));
+  TR_ASSIGN_OR_RETURN(const Function* fast, pairs ? device.function(head + kTurnPairsText, "turn_pairs")
+                                                  : Result<const Function*>(plain));
   constexpr std::int64_t kSide = 64;
   const auto blocks =
       static_cast<unsigned>(((row.size + kSide - 1) / kSide) * ((col.size + kSide - 1) / kSide) * batch);

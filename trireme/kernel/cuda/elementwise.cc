@@ -6,6 +6,9 @@
 #include <cstdlib>
 
 namespace trireme::kernel::cuda {
+
+extern const char kAccessText[];  // elementwise.cu
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -89,21 +92,6 @@ struct Writer {
   std::string compute() const;
   std::string stores() const;
 };
-
-// `whole` is the same for a block: its loads then stand one after another, all in flight before the first
-// use.
-constexpr const char* kAccessText = R"cuda(
-template <class T> inline void load(Pack<T, V>& x, const T* p, index at, index i, index n) {
-#pragma unroll
-  for (int k = 0; k < V; ++k)
-    if (i + k < n) x.v[k] = p[at + k];
-}
-template <class T> inline void store(T* p, const Pack<T, V>& y, index at, index i, index n) {
-#pragma unroll
-  for (int k = 0; k < V; ++k)
-    if (i + k < n) p[at + k] = y.v[k];
-}
-)cuda";
 
 std::string Writer::offsets() const {
   std::string text;
@@ -211,9 +199,8 @@ std::string Writer::text() const {
       "  const bool whole = aligned && start + U * {} * V <= n;\n{}"
       "#pragma unroll\n  for (int u = 0; u < U; ++u) {{\n    const index i = first + u * {} * V;\n{}"
       "#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n{}    }}\n{}  }}\n}}\n",
-      narrow ? "u32" : "u64", vector, unroll, kAccessText, expression_support(), offsets(),
-      step_functions(loop), kThreads, parameters(), kThreads, kThreads, loads(), kThreads, packs, compute(),
-      stores());
+      narrow ? "u32" : "u64", vector, unroll, kAccessText, kExpressionText, offsets(), step_functions(loop),
+      kThreads, parameters(), kThreads, kThreads, loads(), kThreads, packs, compute(), stores());
 }
 
 // Vectors of 16 bytes of the widest element that has its own place for every i.

@@ -15,37 +15,37 @@ using op::detail::convert;
 
 bool is_half(DType d) { return d == DType::kBF16 || d == DType::kF16; }
 
-// $name is an attribute: a double of type A, or true and false.
+// Attributes are constants of their names: numbers of type A, or true and false.
 struct Row {
   std::string_view op;
   const char* body;
   bool in_dtype = false;  // attributes are rounded to the operand's dtype first
 };
 
-// Products go through times() and sums of integers through wrap(): see expression_support().
+// Products go through times() and sums of integers through wrap(): see expressions.cu.
 constexpr Row kRows[] = {
     {"abs", "return magnitude(a);"},
     {"add", "return (A)(wrap(a) + wrap(b));"},
     {"bias_add", "return (A)(wrap(a) + wrap(b));"},
     {"ceil", "return ceil(a);"},
     {"clip",
-     "const A low = $low, high = $high, v = a < low ? low : a;\n"
+     "const A v = a < low ? low : a;\n"
      "  return v > high ? high : v;",
      true},
     {"cos", "return cos(a);"},
     {"div", "return a / b;"},
-    {"elu", "return a > 0 ? a : times($alpha, expm1(a));"},
+    {"elu", "return a > 0 ? a : times(alpha, expm1(a));"},
     {"equal", "return a == b;"},
     {"erf", "return erf(a);"},
     {"exp", "return exp(a);"},
     {"expm1", "return expm1(a);"},
     {"floor", "return floor(a);"},
     {"gelu",
-     "if ($tanh) return times(a, logistic_of((A)1.59576912160573071176 * a * (1 + (A)0.044715 * (a * a))));\n"
+     "if (tanh) return times(a, logistic_of((A)1.59576912160573071176 * a * (1 + (A)0.044715 * (a * a))));\n"
      "  return times(times((A)0.5, a), 1 + erf(times((A)0.70710678118654752440, a)));"},
     {"gelu_grad",
      "const A square = b * b;\n"
-     "  if ($tanh) {\n"
+     "  if (tanh) {\n"
      "    const A share = logistic_of((A)1.59576912160573071176 * b * (1 + (A)0.044715 * square));\n"
      "    const A slope = (A)1.59576912160573071176 * (1 + (A)0.134145 * square);\n"
      "    return times(a, share * (1 + b * (1 - share) * slope));\n"
@@ -56,7 +56,7 @@ constexpr Row kRows[] = {
     {"greater_equal", "return a >= b;"},
     {"is_finite", "return a - a == 0;"},
     {"is_nan", "return a != a;"},
-    {"leaky_relu", "return a > 0 ? a : times($slope, a);"},
+    {"leaky_relu", "return a > 0 ? a : times(slope, a);"},
     {"less", "return a < b;"},
     {"less_equal", "return a <= b;"},
     {"log", "return log(a);"},
@@ -75,7 +75,7 @@ constexpr Row kRows[] = {
     {"relu_grad", "return b > 0 ? a : (A)0;"},
     {"round", "return rint(a);"},
     {"rsqrt", "return 1 / sqrt(a);"},
-    {"scale", "return times($factor, a);", true},
+    {"scale", "return times(factor, a);", true},
     {"select", "return a ? b : c;"},
     {"sigmoid", "return 1 / (1 + exp(-a));"},
     {"sign", "return a > 0 ? (A)1 : a < 0 ? (A)-1 : a;"},
@@ -97,12 +97,17 @@ std::string double_bits(double v) {
   return fmt::format("__longlong_as_double({:#x}ll)", std::bit_cast<std::uint64_t>(v));
 }
 
-std::string attribute(const Row& row, const op::AttrValue& value, DType dtype) {
-  if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
-  const double v = std::get<double>(value);
-  if (!row.in_dtype) return "(A)" + double_bits(v);
+// The declaration of an attribute.
+std::string attribute(const Row& row, const std::string& name, const op::AttrValue& value, DType dtype) {
+  if (const bool* b = std::get_if<bool>(&value)) return fmt::format("const bool {} = {};\n  ", name, *b);
+  const double* const number = std::get_if<double>(&value);
+  if (number == nullptr) return {};
+  const double v = *number;
+  if (!row.in_dtype) return fmt::format("const A {} = (A){};\n  ", name, double_bits(v));
   // scale rounds its factor by way of f32, clip its bounds once.
-  return literal(dtype, row.op == "scale" && is_half(dtype) ? static_cast<double>(static_cast<float>(v)) : v);
+  const bool twice = row.op == "scale" && is_half(dtype);
+  return fmt::format("const A {} = {};\n  ", name,
+                     literal(dtype, twice ? static_cast<double>(static_cast<float>(v)) : v));
 }
 
 }  // namespace
@@ -140,40 +145,6 @@ std::string literal(DType dtype, double value) {
   }
 }
 
-// A product that feeds a sum would become one fused multiply-add: not what the ops one by one give. The
-// intrinsics of times() are never merged.
-std::string_view expression_support() {
-  return R"cuda(
-inline float wrap(float v) { return v; }
-inline double wrap(double v) { return v; }
-inline u64 wrap(i64 v) { return (u64)v; }
-inline u32 wrap(i32 v) { return (u32)v; }
-inline u8 wrap(u8 v) { return v; }
-inline float times(float a, float b) { return __fmul_rn(a, b); }
-inline double times(double a, double b) { return __dmul_rn(a, b); }
-inline i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
-inline i32 times(i32 a, i32 b) { return (i32)((u32)a * (u32)b); }
-inline u8 times(u8 a, u8 b) { return (u8)(a * b); }
-inline float magnitude(float v) { return fabsf(v); }
-inline double magnitude(double v) { return fabs(v); }
-inline i64 magnitude(i64 v) { return v < 0 ? (i64)(0 - (u64)v) : v; }
-inline i32 magnitude(i32 v) { return v < 0 ? (i32)(0 - (u32)v) : v; }
-inline u8 magnitude(u8 v) { return v; }
-// (1 + tanh(v / 2)) / 2, to some units in the last place: where it is small there is nothing to cancel.
-inline float logistic_of(float v) { return __fdividef(1.0f, 1.0f + __expf(-v)); }
-inline double logistic_of(double v) { return 1 / (1 + exp(-v)); }
-// Towards zero, with the last bit set where that is not exact: rounding to 16 bits afterwards rounds once.
-inline float to_odd(double v) {
-  const float f = (float)v;
-  const double back = (double)f;
-  if (v != v || back == v) return f;
-  u32 bits = __float_as_uint(f);
-  if (fabs(back) > fabs(v)) --bits;
-  return __uint_as_float(bits | 1u);
-}
-)cuda";
-}
-
 std::string cast_expression(DType from, DType to) {
   if (to == DType::kBool) return "return a != 0;";
   const bool wide = from == DType::kF64 || !is_floating(from);
@@ -191,12 +162,9 @@ Result<std::string> expression(const op::OpDef& def, const op::Attrs& attrs, std
   if (def.name == "cast") return cast_expression(operands[0], result);
   for (const Row& row : kRows) {
     if (row.op != def.name) continue;
-    std::string body = row.body;
-    for (const auto& [name, value] : attrs.items()) {
-      const std::size_t at = body.find("$" + name);
-      if (at != std::string::npos) body.replace(at, name.size() + 1, attribute(row, value, operands[0]));
-    }
-    return body;
+    std::string body;
+    for (const auto& [name, value] : attrs.items()) body += attribute(row, name, value, operands[0]);
+    return body + row.body;
   }
   return error(Code::kNotFound, "[kernel] op {} has no CUDA expression", def.name);
 }

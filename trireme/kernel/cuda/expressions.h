@@ -27,10 +27,9 @@ Scalar word_of(DType dtype);
 // `value` as `cast` converts it to `dtype`, as a constant of the compute type.
 std::string literal(DType dtype, double value);
 
-// The text that bodies rely on; comes once before them.
-std::string_view expression_support();
+extern const char kExpressionText[];  // expressions.cu: what bodies rely on; comes once before them
 // The body ("... return ...;") of an elementwise op; operands are a, b, c of the types A, B, C, the result is
-// R. kNotFound: the op has no expression.
+// R; attributes come first, as constants of their names. kNotFound: the op has no expression.
 Result<std::string> expression(const op::OpDef& def, const op::Attrs& attrs, std::span<const DType> operands,
                                DType result);
 // The body of `cast`.

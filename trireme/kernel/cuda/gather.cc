@@ -7,32 +7,10 @@
 #include "trireme/op/array/array.h"
 
 namespace trireme::kernel::cuda {
-namespace {
 
-// y[o, j, :] = x[o, ids[j], :]: rows of WIDTH vectors; sizes are constants, so divisions are multiplications.
-constexpr const char* kText = R"cuda(
-typedef $from From;
-typedef $to To;
-typedef $index index;
-constexpr index WIDTH = $width, COUNT = $count;
-constexpr i64 ROWS = $rows;
-template <class A, class B, int V> inline Pack<B, V> cast(const Pack<A, V>& v) {
-  Pack<B, V> y;
-#pragma unroll
-  for (int k = 0; k < V; ++k) y.v[k] = from_f<B>(to_f(v.v[k]));
-  return y;
-}
-extern "C" __global__ void __launch_bounds__(256) gather(const From* x, const $id* ids, To* y, index n) {
-  const index i = first_index();
-  if (i < n) {
-    const index row = i / WIDTH, at = i % WIDTH;
-    const i64 id = ids[row % COUNT];
-    From v = {};
-    if (id >= 0 && id < ROWS) v = x[((i64)(row / COUNT) * ROWS + id) * WIDTH + at];
-    y[i] = $moved;
-  }
-}
-)cuda";
+extern const char kGatherText[];  // gather.cu
+
+namespace {
 
 // `vector` elements at a time.
 Result<const Function*> make_function(const CudaQuery& q, int axis, std::int64_t row, std::int64_t vector) {
@@ -40,16 +18,13 @@ Result<const Function*> make_function(const CudaQuery& q, int axis, std::int64_t
   const auto pack = [vector](DType d) { return fmt::format("Pack<{}, {}>", cuda_type(d), vector); };
   const bool same = from == to;
   const std::string whole = vector > 1 ? "Pack<u32, 4>" : word_of(from).memory;
-  return q.device.function(
-      with(kText, {{"from", same ? whole : pack(from)},
-                   {"to", same ? whole : pack(to)},
-                   {"moved", same ? "v" : fmt::format("cast<{}, {}>(v)", cuda_type(from), cuda_type(to))},
-                   {"index", q.outputs[0].num_bytes() < std::size_t{1} << 31 ? "u32" : "u64"},
-                   {"width", std::to_string(row / vector)},
-                   {"count", std::to_string(q.inputs[1].shape.num_elems())},
-                   {"rows", std::to_string(q.inputs[0].shape[axis])},
-                   {"id", cuda_type(q.inputs[1].dtype)}}),
-      "gather");
+  const std::string head = fmt::format(
+      "typedef {} From;\ntypedef {} To;\ntypedef {} Element;\ntypedef {} Id;\ntypedef {} index;\n"
+      "constexpr bool kCasts = {};\nconstexpr index WIDTH = {}, COUNT = {};\nconstexpr i64 ROWS = {};\n",
+      same ? whole : pack(from), same ? whole : pack(to), cuda_type(to), cuda_type(q.inputs[1].dtype),
+      q.outputs[0].num_bytes() < std::size_t{1} << 31 ? "u32" : "u64", !same, row / vector,
+      q.inputs[1].shape.num_elems(), q.inputs[0].shape[axis]);
+  return q.device.function(head + kGatherText, "gather");
 }
 
 Made make_rows(const CudaQuery& q, int axis) {

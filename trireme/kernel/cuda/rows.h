@@ -96,6 +96,8 @@ Made make_attention_qkv_grad(const CudaQuery& q);
 Made make_max_pool2d(const CudaQuery& query);
 Made make_max_pool2d_grad(const CudaQuery& query);
 Made make_max_pool2d_grad_grad(const CudaQuery& query);
+Made make_max_pool2d_places(const CudaQuery& query);
+Made make_max_pool2d_places_grad(const CudaQuery& query);
 Made make_avg_pool2d(const CudaQuery& query);
 Made make_avg_pool2d_grad(const CudaQuery& query);
 Made make_l2_pool2d(const CudaQuery& query);

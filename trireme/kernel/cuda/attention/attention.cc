@@ -15,63 +15,15 @@
 #include "trireme/op/sequence/attention.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kAttentionText[];  // attention.cu
+
 namespace {
 
 using op::detail::AttentionSizes;
 
 constexpr std::int64_t kMostScoreBytes = std::int64_t{256} << 20U;
 constexpr int kThreads = 256;
-
-// T: the operands, A: what is computed in. A block per row of [heads, queries, keys]; a thread meets its own
-// elements only, so both kernels work in place. Keys behind `seen` get 0.
-constexpr const char* kText = R"cuda(
-__device__ __forceinline__ float exp_of(float v) { return expf(v); }
-__device__ __forceinline__ double exp_of(double v) { return exp(v); }
-
-__device__ __forceinline__ i64 seen_keys(i64 row, i64 queries, i64 keys, bool causal) {
-  const i64 query = row % queries;
-  return causal && query < keys ? query + 1 : keys;
-}
-
-// Scores become probabilities, except for the division by the returned total.
-__device__ __forceinline__ A exponentials(A* s, i64 n, A infinity) {
-  A top = -infinity;
-  for (i64 j = threadIdx.x; j < n; j += blockDim.x) top = s[j] > top ? s[j] : top;
-  top = block_max(top);
-  A total = 0;
-  for (i64 j = threadIdx.x; j < n; j += blockDim.x) total += s[j] = exp_of(s[j] - top);
-  return block_sum(total);
-}
-
-extern "C" __global__ void softmax_rows(A* scores, i64 queries, i64 keys, bool causal, A infinity) {
-  A* s = scores + (i64)blockIdx.x * keys;
-  const i64 n = seen_keys(blockIdx.x, queries, keys, causal);
-  const A total = exponentials(s, n, infinity);
-  for (i64 j = threadIdx.x; j < keys; j += blockDim.x) s[j] = j < n ? s[j] / total : (A)0;
-}
-
-// Scores become probabilities, their gradients those of the scores before scaling.
-extern "C" __global__ void softmax_grad_rows(A* scores, A* grads, i64 queries, i64 keys, bool causal, A scale,
-                                             A infinity) {
-  A *s = scores + (i64)blockIdx.x * keys, *d = grads + (i64)blockIdx.x * keys;
-  const i64 n = seen_keys(blockIdx.x, queries, keys, causal);
-  const A total = exponentials(s, n, infinity);
-  A mean = 0;
-  for (i64 j = threadIdx.x; j < keys; j += blockDim.x) {
-    s[j] = j < n ? s[j] / total : (A)0;
-    if (j < n) mean += s[j] * d[j];
-  }
-  mean = block_sum(mean);
-  for (i64 j = threadIdx.x; j < keys; j += blockDim.x) d[j] = j < n ? s[j] * (d[j] - mean) * scale : (A)0;
-}
-
-extern "C" __global__ void widen(const T* x, A* y, i64 n) {
-  for (i64 i = first_index(); i < n; i += grid_step()) y[i] = load_acc(x[i]);
-}
-extern "C" __global__ void narrow(const A* x, T* y, i64 n) {
-  for (i64 i = first_index(); i < n; i += grid_step()) y[i] = store_acc<T>(x[i]);
-}
-)cuda";
 
 // One attention over `heads` heads at a time, `turns` times.
 struct Plan {
@@ -118,7 +70,7 @@ Result<Plan> plan_for(const CudaQuery& q) {
   while (p.heads > 1 && all % p.heads != 0) --p.heads;  // equal turns: one plan per product
   p.turns = all == 0 ? 0 : all / p.heads;
   const std::string text =
-      fmt::format("typedef {} T;\ntypedef {} A;\n{}", cuda_type(dtype), cuda_type(p.wide), kText);
+      fmt::format("typedef {} T;\ntypedef {} A;\n{}", cuda_type(dtype), cuda_type(p.wide), kAttentionText);
   TR_ASSIGN_OR_RETURN(p.softmax, q.device.function(text, "softmax_rows"));
   TR_ASSIGN_OR_RETURN(p.softmax_grad, q.device.function(text, "softmax_grad_rows"));
   TR_ASSIGN_OR_RETURN(p.widen, q.device.function(text, "widen"));

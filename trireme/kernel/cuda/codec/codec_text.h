@@ -26,7 +26,5 @@ struct PieceRow {
 
 // encode_message, sum_messages (and for top-k of plain pieces alone), update_velocity, mask_velocity.
 std::string message_text(Encoding encoding, int num_messages, std::span<const Addition> additions);
-// Appended to it.
-std::string_view top_k_text();
 
 }  // namespace trireme::kernel::cuda

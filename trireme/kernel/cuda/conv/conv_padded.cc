@@ -3,28 +3,12 @@
 #include <fmt/format.h>
 
 namespace trireme::kernel::cuda {
+
+extern const char kConvPaddedText[];  // conv_padded.cu
+
 namespace {
 
 constexpr unsigned kThreads = 256;
-
-// A thread has one pixel.
-constexpr const char* kText = R"cuda(
-extern "C" __global__ void widen(const u16* from, u16* to, i64 pixels) {
-  for (i64 i = first_index(); i < pixels; i += grid_step()) {
-    Pack<u16, kWide> all;
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) all.v[k] = k < kChannels ? from[i * kChannels + k] : (u16)0;
-    *(Pack<u16, kWide>*)(to + i * kWide) = all;
-  }
-}
-extern "C" __global__ void narrow(const u16* from, u16* to, i64 pixels) {
-  for (i64 i = first_index(); i < pixels; i += grid_step()) {
-    const Pack<u16, kWide> all = *(const Pack<u16, kWide>*)(from + i * kWide);
-#pragma unroll
-    for (int k = 0; k < kChannels; ++k) to[i * kChannels + k] = all.v[k];
-  }
-}
-)cuda";
 
 Status run(CudaStream& stream, const Function* f, const void* from, void* to, std::int64_t pixels) {
   if (pixels == 0) return ok_status();
@@ -40,7 +24,7 @@ bool ChannelPadding::pays(DType dtype, std::int64_t channels) {
 Result<ChannelPadding> ChannelPadding::make(CudaDevice& device, DType dtype, std::int64_t channels) {
   TR_CHECK(pays(dtype, channels));
   const std::string text =
-      fmt::format("constexpr int kChannels = {}, kWide = {};\n{}", channels, kWide, kText);
+      fmt::format("constexpr int kChannels = {}, kWide = {};\n{}", channels, kWide, kConvPaddedText);
   ChannelPadding made;
   TR_ASSIGN_OR_RETURN(made.widen_, device.function(text, "widen"));
   TR_ASSIGN_OR_RETURN(made.narrow_, device.function(text, "narrow"));

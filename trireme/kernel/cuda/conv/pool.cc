@@ -1,173 +1,25 @@
 // Pooling over windows of x [N,C,H,W], also with the channels last in memory, and its gradients: every
 // element of a result is one thread's sum in the order of the reference kernels. Windows, strides and padding
 // are constants of the text, so that the taps of small windows are loaded side by side.
-#include "trireme/kernel/cuda/conv/pool_last.h"
 #include "trireme/kernel/cuda/device/device.h"
 #include "trireme/kernel/cuda/norm/reduce_text.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/fused/max_pool2d_places.h"
 
 namespace trireme::kernel::cuda {
+
+// Texts of pool*.cu.
+extern const char kPoolModesText[], kPoolWindowsText[], kPoolShareText[], kPoolPatchesText[],
+    kPoolSpreadText[], kPoolWindowsLastText[], kPoolSpreadLastText[];
+
 namespace {
 
 using op::detail::PoolGeometry;
-
-// What a text of windows does with the elements of one, or a text of spreading with its gradient.
-constexpr const char* kModes = "enum { kMax, kPick, kBoth, kWhere, kAverage, kRoot };\n";
 
 struct Sizes {  // as the texts have it
   std::int64_t planes, h, w, oh, ow;
   std::int64_t group;  // planes that the threads of the grid take at once
 };
-
-// A thread has one window position and takes it in every group-th plane: its place is divided out once.
-constexpr const char* kWindows = R"cuda(
-struct Sizes { i64 planes, h, w, oh, ow, group; };
-
-extern "C" __global__ void pool_windows(const In* __restrict__ x, const Given* __restrict__ picked, Out* __restrict__ out,
-                                        Where* __restrict__ places, Sizes s, double eps) {
-  const Int h = (Int)s.h, w = (Int)s.w, ow = (Int)s.ow, per_plane = (Int)(s.oh * s.ow);
-  const i64 at = first_index();
-  if (at >= s.group * per_plane) return;
-  const Int place = (Int)(at % per_plane), top = place / ow * kStrideH - kPadH, left = place % ow * kStrideW - kPadW;
-  // Small windows are walked whole, large ones as far as they lie inside.
-  const Int a0 = kSmall || top > 0 ? 0 : -top, a1 = kSmall || h - top > kWindowH ? kWindowH : h - top;
-  const Int b0 = kSmall || left > 0 ? 0 : -left, b1 = kSmall || w - left > kWindowW ? kWindowW : w - left;
-  // What lies outside never wins, so a window of nothing else than -inf keeps its first element.
-  const A low = -(A)__int_as_float(0x7f800000), outside = kMode <= kWhere ? low : A(0);
-  const Int first_row = top > 0 ? top : 0, first_column = left > 0 ? left : 0;
-  const Int first = kSmall ? (first_row - top) * kWindowW + first_column - left : first_row * w + first_column;
-  for (i64 p = at / per_plane; p < s.planes; p += s.group) {
-    const In* plane = x + p * s.h * s.w;
-    A best = low, total = 0;
-    Int where = first;  // of the first maximum: its tap in a small window, else its place in the plane
-#pragma unroll kUnroll
-    for (Int a = a0; a < a1; ++a) {
-#pragma unroll kUnroll
-      for (Int b = b0; b < b1; ++b) {
-        const Int r = top + a, c = left + b;
-        const bool inside = !kPadded || (r >= 0 && r < h && c >= 0 && c < w);
-        const A e = inside ? (A)load_acc(plane[r * w + c]) : outside;
-        if (kMode == kAverage) total += e;
-        if (kMode == kRoot) total += e * e;
-        if (kMode <= kWhere && best == best && !(e <= best)) {  // larger, or the first NaN
-          best = e;
-          where = kSmall ? a * kWindowW + b : r * w + c;
-        }
-      }
-    }
-    const i64 to = p * per_plane + place;
-    if (kMode == kMax || kMode == kBoth) out[to] = store_acc<Out>(best);
-    if (kMode == kBoth || kMode == kWhere) places[to] = (Where)where;
-    if (kMode == kPick) {
-      const Int r = kSmall ? top + where / kWindowW : where / w;
-      const Int c = kSmall ? left + where % kWindowW : where % w;
-      out[to] = store_acc<Out>(load_acc(picked[p * s.h * s.w + r * w + c]));
-    }
-    if (kMode == kRoot) out[to] = store_acc<Out>(sqrt(total + (A)eps));
-    if (kMode == kAverage) {
-      const i64 rows = (top + kWindowH < h ? top + kWindowH : h) - (top > 0 ? top : 0);
-      const i64 columns = (left + kWindowW < w ? left + kWindowW : w) - (left > 0 ? left : 0);
-      out[to] = store_acc<Out>(total / (A)(kWholeCount ? (i64)kWindowH * kWindowW : rows * columns));
-    }
-  }
-}
-)cuda";
-
-// Gradients of max pooling (where: which tap of each window is its maximum) and of averages. A thread has a
-// patch of one stride by one stride of dx, since the windows over it are then at constant distances.
-constexpr const char* kSpread = R"cuda(
-struct Sizes { i64 planes, h, w, oh, ow, group; };
-
-__device__ A share(const Given* dy, i64 at, Int row, Int column, Int h, Int w) {
-  const A d = load_acc(dy[at]);
-  if (kMode == kMax) return d;
-  const Int top = row * kStrideH - kPadH, left = column * kStrideW - kPadW;
-  const i64 rows = (top + kWindowH < h ? top + kWindowH : h) - (top > 0 ? top : 0);
-  const i64 columns = (left + kWindowW < w ? left + kWindowW : w) - (left > 0 ? left : 0);
-  return d / (A)(kWholeCount ? (i64)kWindowH * kWindowW : rows * columns);
-}
-
-)cuda";
-constexpr const char* kSpreadPatches = R"cuda(
-extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Given* __restrict__ dy, Out* __restrict__ dx,
-                                       Sizes s, int packed) {
-  // Windows over rows 0 ... kStrideH - 1 of a patch, counted from the window that begins at its row -kPadH.
-  constexpr int kFirstH = -((kWindowH - 1 - kPadH) / kStrideH), kLastH = (kStrideH - 1 + kPadH) / kStrideH;
-  constexpr int kFirstW = -((kWindowW - 1 - kPadW) / kStrideW), kLastW = (kStrideW - 1 + kPadW) / kStrideW;
-  constexpr int kPack = kStrideW == 2 || kStrideW == 4 ? kStrideW : 1;
-  const Int h = (Int)s.h, w = (Int)s.w, oh = (Int)s.oh, ow = (Int)s.ow;
-  const Int patches_w = (w + kStrideW - 1) / kStrideW, per_plane = (h + kStrideH - 1) / kStrideH * patches_w;
-  const i64 at = first_index();
-  if (at >= s.group * per_plane) return;
-  const Int pr = (Int)(at % per_plane) / patches_w, pc = (Int)(at % per_plane) % patches_w;
-  for (i64 p = at / per_plane; p < s.planes; p += s.group) {
-    const i64 windows = p * s.oh * s.ow;
-    A sums[kStrideH][kStrideW] = {};
-#pragma unroll
-    for (int i = kFirstH; i <= kLastH; ++i) {
-#pragma unroll
-      for (int j = kFirstW; j <= kLastW; ++j) {
-        const Int row = pr + i, column = pc + j;
-        const bool there = row >= 0 && row < oh && column >= 0 && column < ow;
-        const i64 window = windows + row * ow + column;
-        const A d = there ? share(dy, window, row, column, h, w) : A(0);
-        const int hit = kMode == kMax && there ? (int)where[window] : -1;
-#pragma unroll
-        for (int r = 0; r < kStrideH; ++r) {
-#pragma unroll
-          for (int c = 0; c < kStrideW; ++c) {
-            const int a = r - i * kStrideH + kPadH, b = c - j * kStrideW + kPadW;
-            if (a < 0 || a >= kWindowH || b < 0 || b >= kWindowW) continue;
-            if (kMode == kMax ? hit == a * kWindowW + b : there) sums[r][c] += d;
-          }
-        }
-      }
-    }
-    Out* to = dx + p * s.h * s.w + (i64)pr * kStrideH * w + (i64)pc * kStrideW;
-#pragma unroll
-    for (int r = 0; r < kStrideH; ++r) {
-      if (pr * kStrideH + r >= h) continue;
-      Pack<Out, kPack> row[kStrideW / kPack];
-#pragma unroll
-      for (int c = 0; c < kStrideW; ++c) row[c / kPack].v[c % kPack] = store_acc<Out>(sums[r][c]);
-      if (packed) {
-        *(Pack<Out, kPack>*)(to + (i64)r * w) = row[0];
-        continue;
-      }
-#pragma unroll
-      for (int c = 0; c < kStrideW; ++c)
-        if (pc * kStrideW + c < w) to[(i64)r * w + c] = row[c / kPack].v[c % kPack];
-    }
-  }
-}
-)cuda";
-constexpr const char* kSpreadPlain = R"cuda(
-extern "C" __global__ void pool_spread(const Where* __restrict__ where, const Given* __restrict__ dy, Out* __restrict__ dx,
-                                       Sizes s, int) {
-  const Int h = (Int)s.h, w = (Int)s.w, oh = (Int)s.oh, ow = (Int)s.ow, per_plane = h * w;
-  const i64 at = first_index();
-  if (at >= s.group * per_plane) return;
-  const Int place = (Int)(at % per_plane), r = place / w, c = place % w;
-  const Int row0 = r + kPadH < kWindowH ? 0 : (r + kPadH - kWindowH) / kStrideH + 1;
-  const Int column0 = c + kPadW < kWindowW ? 0 : (c + kPadW - kWindowW) / kStrideW + 1;
-  const Int row1 = (r + kPadH) / kStrideH, column1 = (c + kPadW) / kStrideW;
-  for (i64 p = at / per_plane; p < s.planes; p += s.group) {
-    A sum = 0;
-    for (Int row = row0; row <= row1 && row < oh; ++row) {
-      for (Int column = column0; column <= column1 && column < ow; ++column) {
-        const i64 window = p * s.oh * s.ow + row * ow + column;
-        if (kMode == kMax) {
-          const Int tap = (r - row * kStrideH + kPadH) * kWindowW + c - column * kStrideW + kPadW;
-          if ((Int)where[window] != (kSmall ? tap : place)) continue;
-        }
-        sum += share(dy, window, row, column, h, w);
-      }
-    }
-    dx[p * s.h * s.w + place] = store_acc<Out>(sum);
-  }
-}
-)cuda";
 
 constexpr std::int64_t kSmallTaps = op::detail::kMostPlaces, kThreads = 256;
 constexpr std::byte* kNone = nullptr;
@@ -185,7 +37,7 @@ std::string constants(const CudaQuery& q, const PoolGeometry& g, const char* mod
                       g.stride_h < kHalf && g.stride_w < kHalf;
   const bool small = is_small(g);
   const auto* include_pad = q.attrs.find("count_include_pad");
-  std::string text = kModes;
+  std::string text = kPoolModesText;
   text += fmt::format("typedef {} In; typedef {} Given; typedef {} Out; typedef {} A;\n",
                       cuda_type(q.inputs[0].dtype), cuda_type(given), cuda_type(q.outputs[0].dtype),
                       q.inputs[0].dtype == DType::kF64 || given == DType::kF64 ? "double" : "float");
@@ -252,7 +104,7 @@ std::byte* places_of(const CudaArgs& a) { return a.outputs.size() > 1 ? a.out(1)
 Made make_windows_last(const CudaQuery& q, const PoolGeometry& g, const char* mode, bool picked, double eps) {
   const LastPlan p = plan_last(q, g);
   const std::string text = constants(q, g, mode, q.inputs[picked ? 2 : 0].dtype) + p.constants;
-  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text + kPoolWindowsLast, "pool_windows"));
+  TR_ASSIGN_OR_RETURN(const Function* f, q.device.function(text + kPoolWindowsLastText, "pool_windows"));
   return make_kernel([f, picked, eps, sizes = p.sizes, pack = p.pack](const CudaArgs& a) -> Status {
     const Dim blocks = grid_last(sizes, sizes.oh * sizes.ow);
     if (sizes.planes * sizes.group == 0) return ok_status();
@@ -275,10 +127,10 @@ Made make_spread_last(const CudaQuery& q, const PoolGeometry& g, Of of) {
   };
   const Function* find = nullptr;
   if (of == Of::maxima) {
-    TR_ASSIGN_OR_RETURN(find, compiled("kWhere", kPoolWindowsLast, "pool_windows"));
+    TR_ASSIGN_OR_RETURN(find, compiled("kWhere", kPoolWindowsLastText, "pool_windows"));
   }
   TR_ASSIGN_OR_RETURN(const Function* spread,
-                      compiled(of == Of::averages ? "kAverage" : "kMax", kPoolSpreadLast, "pool_spread"));
+                      compiled(of == Of::averages ? "kAverage" : "kMax", kPoolSpreadLastText, "pool_spread"));
   const auto windows = static_cast<std::size_t>(g.n * g.c * g.oh * g.ow);
   const auto enqueue = [of, find, spread, sizes = p.sizes, pack = p.pack](const CudaArgs& a) -> Status {
     if (sizes.planes * sizes.group == 0) return ok_status();
@@ -300,7 +152,7 @@ Made make_windows(const CudaQuery& q, const char* mode, bool picked, double eps)
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
   const DType given = q.inputs[picked ? 2 : 0].dtype;
   TR_ASSIGN_OR_RETURN(const Function* f,
-                      q.device.function(constants(q, g, mode, given) + kWindows, "pool_windows"));
+                      q.device.function(constants(q, g, mode, given) + kPoolWindowsText, "pool_windows"));
   return make_kernel([=](const CudaArgs& a) -> Status {
     if (sizes.planes == 0) return ok_status();
     return launch(a.stream, *f, grid(sizes, sizes.oh * sizes.ow), {kThreads}, 0, a.in(0).raw(),
@@ -327,9 +179,10 @@ Result<Spread> make_spread(const CudaQuery& q, const PoolGeometry& g, const char
   const std::int64_t per_plane =
       patches ? ((g.h + g.stride_h - 1) / g.stride_h) * ((g.w + g.stride_w - 1) / g.stride_w) : g.h * g.w;
   const bool even = patches && g.w % g.stride_w == 0 && (g.stride_w == 2 || g.stride_w == 4);
-  const std::string text = constants(q, g, mode, dy_dtype(q)) + kSpread;
+  const std::string text = constants(q, g, mode, dy_dtype(q)) + kPoolShareText;
   TR_ASSIGN_OR_RETURN(const Function* f,
-                      q.device.function(text + (patches ? kSpreadPatches : kSpreadPlain), "pool_spread"));
+                      patches ? q.device.function(text + kPoolPatchesText, "pool_spread_patches")
+                              : q.device.function(text + kPoolSpreadText, "pool_spread"));
   const auto size = static_cast<std::int64_t>(dtype_size(q.outputs[0].dtype));
   return Spread{f, sizes_of(g, per_plane), per_plane, even ? size * g.stride_w : 0};
 }
@@ -370,7 +223,7 @@ Made make_max_pool2d_grad(const CudaQuery& q) {
   const Sizes sizes = sizes_of(g, g.oh * g.ow);
   TR_ASSIGN_OR_RETURN(
       const Function* find,
-      q.device.function(constants(q, g, "kWhere", q.inputs[0].dtype) + kWindows, "pool_windows"));
+      q.device.function(constants(q, g, "kWhere", q.inputs[0].dtype) + kPoolWindowsText, "pool_windows"));
   TR_ASSIGN_OR_RETURN(const Spread spread, make_spread(q, g, "kMax"));
   const auto windows = static_cast<std::size_t>(sizes.planes * g.oh * g.ow);
   const auto enqueue = [=](const CudaArgs& a) -> Status {

@@ -66,7 +66,7 @@ class CudaDevice final : public Device {
   std::size_t bytes_in_use() const;
   std::size_t peak_bytes() const;
 
-  // The function `name` of CUDA C++ `source`, compiled once per text for this GPU; the prelude (prelude.h)
+  // The function `name` of CUDA C++ `source`, compiled once per text for this GPU; the prelude (prelude.cu)
   // comes before it. The entry must be extern "C" __global__. A text that does not compile is a defect:
   // kInternal with the compiler's log.
   Result<const Function*> function(const std::string& source, const std::string& name);

@@ -6,17 +6,17 @@
 #include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kNothingText[];  // launch_cost.cu
+
 namespace {
 
 constexpr int kChain = 1000, kRounds = 5;
-constexpr const char* kText = R"cuda(
-extern "C" __global__ void nothing() {}
-)cuda";
 
 }  // namespace
 
 Result<double> launch_ns(CudaDevice& device) {
-  TR_ASSIGN_OR_RETURN(const Function* const nothing, device.function(kText, "nothing"));
+  TR_ASSIGN_OR_RETURN(const Function* const nothing, device.function(kNothingText, "nothing"));
   Session session(device);
   TR_ASSIGN_OR_RETURN(const auto chain, session.capture([&]() -> Status {
     for (int i = 0; i < kChain; ++i) TR_RETURN_IF_ERROR(launch(session.stream(), *nothing, {1}, {32}, 0));

@@ -7,6 +7,9 @@
 #include "trireme/op/fused/adapted.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kNoiseText[];  // measure.cu
+
 namespace {
 
 constexpr double kLeastGain = 0.97;  // of the time of the library's first choice
@@ -32,19 +35,6 @@ constexpr std::array<std::string_view, 17> kOps{"matmul",
                                                 "gru_grad",
                                                 "rnn",
                                                 "rnn_grad"};
-
-// Numbers of both signs around 1 in every floating dtype: zeros would be multiplied at less power.
-constexpr const char* kNoiseText = R"cuda(
-extern "C" __global__ void noise(u32* to, i64 n) {
-  for (i64 i = first_index(); i < n; i += grid_step()) {
-    u32 h = (u32)i * 2654435761u;
-    h ^= h >> 15;
-    h *= 2246822519u;
-    h ^= h >> 13;
-    to[i] = (h & 0x807f807fu) | 0x3f003f00u;
-  }
-}
-)cuda";
 
 struct Candidate {
   int algorithm = 0;

@@ -6,9 +6,11 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/kernel/cuda/device/compiled_texts.h"
-#include "trireme/kernel/cuda/prelude.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kPreludeText[];  // prelude.cu
+
 namespace {
 
 constexpr const char *kLanguage = "--std=c++17", *kHostless = "-default-device";
@@ -36,8 +38,9 @@ std::string key_of(const CudaDevice& device, const std::string& text) {
   const DeviceFacts& facts = device.facts();
   int major = 0, minor = 0;
   device.lib().nvrtcVersion(&major, &minor);
-  return sha256_hex(as_bytes(fmt::format("{} sm_{}{} nvrtc {}.{} {} {}\n{}{}", facts.name, facts.major,
-                                         facts.minor, major, minor, kLanguage, kHostless, prelude(), text)));
+  return sha256_hex(
+      as_bytes(fmt::format("{} sm_{}{} nvrtc {}.{} {} {}\n{}{}", facts.name, facts.major, facts.minor, major,
+                           minor, kLanguage, kHostless, kPreludeText, text)));
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ std::string key_of(const CudaDevice& device, const std::string& text) {
 // -fmad=false is not set: kernels that must round like the host say so with __fmul_rn and the like.
 Result<std::string> CudaDevice::compile(const std::string& text, const std::string& name) const {
   Program p{*lib_};
-  const std::string whole = std::string(prelude()) + text;
+  const std::string whole = kPreludeText + text;
   TR_RETURN_IF_ERROR(lib_->check(
       lib_->nvrtcCreateProgram(&p.raw, whole.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr),
       "reading a kernel's text"));

@@ -3,36 +3,12 @@
 #include <fmt/format.h>
 
 namespace trireme::kernel::cuda {
+
+extern const char kBiasReluText[];  // matmul_epilogue.cu
+
 namespace {
 
 constexpr int kThreads = 256;
-
-// Rounds after the product and after the bias, as two ops would. I: what indices fit into, divisions by 64
-// bits are slow.
-constexpr const char* kText = R"cuda(
-extern "C" __global__ void bias_relu(T* y, const T* bias, i64 n, I channels, I inner) {
-  for (i64 i = first_index(); i < n; i += grid_step()) {
-    const I c = inner == 1 ? (I)i % channels : (I)i / inner % channels;
-    const acc_t<T> v = load_acc(y[i]) + load_acc(bias[c]);
-    y[i] = store_acc<T>(kRelu && v < 0 ? (acc_t<T>)0 : v);
-  }
-}
-// Rows of channels, kWide at a time; y and bias are aligned to 16 bytes.
-constexpr int kWide = 16 / sizeof(T);
-struct alignas(16) Wide { T v[kWide]; };
-extern "C" __global__ void bias_relu_rows(Wide* y, const Wide* bias, i64 n, I across) {
-  for (i64 i = first_index(); i < n; i += grid_step()) {
-    Wide p = y[i];
-    const Wide b = bias[(I)i % across];
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      const acc_t<T> v = load_acc(p.v[k]) + load_acc(b.v[k]);
-      p.v[k] = store_acc<T>(kRelu && v < 0 ? (acc_t<T>)0 : v);
-    }
-    y[i] = p;
-  }
-}
-)cuda";
 
 bool is_small(const TensorType& y) { return y.shape.num_elems() < (std::int64_t{1} << 31); }
 
@@ -42,7 +18,7 @@ Result<BiasRelu> BiasRelu::make(CudaDevice& device, const TensorType& y, std::in
                                 std::int64_t inner, bool relu) {
   BiasRelu made;
   const std::string text = fmt::format("typedef {} T;\ntypedef {} I;\nconstexpr bool kRelu = {};\n{}",
-                                       cuda_type(y.dtype), is_small(y) ? "u32" : "i64", relu, kText);
+                                       cuda_type(y.dtype), is_small(y) ? "u32" : "i64", relu, kBiasReluText);
   TR_ASSIGN_OR_RETURN(made.function_, device.function(text, "bias_relu"));
   const auto wide = static_cast<std::int64_t>(16 / dtype_size(y.dtype));
   if (inner == 1 && channels % wide == 0) {

@@ -10,6 +10,9 @@
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kFusedSumsText[];  // fused_sums.cu
+
 namespace {
 
 // How an input changes: with the row, with the column, both or neither.
@@ -22,89 +25,69 @@ Place place_of(const TensorType& t, const Shape& loop) {
           rank > 0 && t.shape[rank - 1] == loop[1] && loop[1] > 1};
 }
 
-// rows<U>: U rows of a thread, DOWN apart, all loads before the first use.
-constexpr const char* kText = R"cuda(
-template <int U> inline void rows(const Pointers& a, const Fixed& fixed, u32 row, A* sums) {
-$declare
-#pragma unroll
-  for (int u = 0; u < U; ++u) {
-    const u64 at = (u64)(row + u * DOWN) * CHANNELS + channel();
-$load
+// What the walk works on, as fused_sums.cu has it: Pointers, Fixed, Given and Results.
+struct GroupText {
+  std::string pointers, fixed, fixed_load, given, given_load, results, compute, store;
+  int walked = 0;  // inputs that go with rows and columns
+
+  void add_input(std::size_t k, const Scalar& s, Place place);
+  void add_output(const Loop& loop, std::size_t k);
+  std::string text() const;
+};
+
+void GroupText::add_input(std::size_t k, const Scalar& s, Place place) {
+  pointers += fmt::format("const {}* p{}; ", s.memory, k);
+  std::string value;
+  if (place.rows && place.columns) {
+    given += fmt::format("  Pack<{}, V> x{};\n", s.memory, k);
+    given_load += fmt::format("    x{0} = *(const Pack<{1}, V>*)(a.p{0} + at);\n", k, s.memory);
+    value = fmt::format("x.x{}.v[k]", k);
+    ++walked;
+  } else if (place.rows) {
+    given += fmt::format("  {} x{};\n", s.memory, k);
+    given_load += fmt::format("    x{0} = a.p{0}[row];\n", k);
+    value = fmt::format("x.x{}", k);
+  } else {
+    fixed += fmt::format("  {} x{}[V];\n", s.memory, k);
+    fixed_load += fmt::format("#pragma unroll\n    for (int k = 0; k < V; ++k) x{0}[k] = a.p{0}[{1}];\n", k,
+                              place.columns ? "channel() + k" : "0");
+    value = fmt::format("fixed.x{}[k]", k);
   }
-#pragma unroll
-  for (int u = 0; u < U; ++u) {
-    const u64 at = (u64)(row + u * DOWN) * CHANNELS + channel();
-$results
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-$compute
-    }
-$store
-  }
+  compute += fmt::format("    const {} r{} = {};\n", s.compute, k, s.load(value));
 }
-extern "C" __global__ void __launch_bounds__(256, 4) fused_columns(const Pointers a, A* parts, Y* y) {
-  A sums[V] = {};
-  if (channel() < CHANNELS) {
-    constexpr int U = $unroll;
-    Fixed fixed;
-$fixed
-    const u32 end = end_row();
-    u32 row = first_row();
-    for (; row + (U - 1) * DOWN < end; row += U * DOWN) rows<U>(a, fixed, row, sums);
-    for (; row < end; row += DOWN) rows<1>(a, fixed, row, sums);
-  }
-  put_columns(sums, parts, y);
+
+void GroupText::add_output(const Loop& loop, std::size_t k) {
+  const std::string& memory = loop.outputs[k].to.scalar.memory;
+  pointers += fmt::format("{}* q{}; ", memory, k);
+  results += fmt::format("  Pack<{}, V> y{};\n", memory, k);
+  compute += fmt::format("    y{}.v[k] = {};\n", k, result_text(loop, k));
+  store += fmt::format("    *(Pack<{1}, V>*)(a.q{0} + at) = y{0};\n", k, memory);
 }
-)cuda";
+
+std::string GroupText::text() const {
+  return fmt::format(
+      "struct Pointers {{ {}}};\n"
+      "struct Fixed {{\n{}  inline void load(const Pointers& a) {{\n{}  }}\n}};\n"
+      "struct Given {{\n{}  inline void load(const Pointers& a, u64 at, u32 row) {{\n{}  }}\n}};\n"
+      "struct Results {{\n{}  inline A compute(const Given& x, const Fixed& fixed, int k) {{\n{}  }}\n"
+      "  inline void store(const Pointers& a, u64 at) const {{\n{}  }}\n}};\n"
+      "constexpr int kUnroll = {};\n",
+      pointers, fixed, fixed_load, given, given_load, results, compute, store,
+      walked <= 1   ? 4
+      : walked <= 3 ? 2
+                    : 1);
+}
 
 std::string text_of(const CudaQuery& q, const Loop& loop, const ColumnPlan& plan) {
-  const Shape& shape = q.outputs[0].shape;
-  std::string pointers, fixed_types, declare, load, fixed, compute, results, store;
-  int walked = 0;
-  for (std::size_t k = 0; k < loop.inputs.size(); ++k) {
-    const Scalar& s = loop.inputs[k].scalar;
-    const Place place = place_of(q.inputs[k], shape);
-    pointers += fmt::format("const {}* p{}; ", s.memory, k);
-    std::string value;
-    if (place.rows && place.columns) {
-      declare += fmt::format("  Pack<{}, V> x{}[U];\n", s.memory, k);
-      load += fmt::format("    x{0}[u] = *(const Pack<{1}, V>*)(a.p{0} + at);\n", k, s.memory);
-      value = fmt::format("x{}[u].v[k]", k);
-      ++walked;
-    } else if (place.rows) {
-      declare += fmt::format("  {} x{}[U];\n", s.memory, k);
-      load += fmt::format("    x{0}[u] = a.p{0}[row + u * DOWN];\n", k);
-      value = fmt::format("x{}[u]", k);
-    } else {
-      fixed_types += fmt::format("{} x{}[V]; ", s.memory, k);
-      fixed += fmt::format("#pragma unroll\n    for (int k = 0; k < V; ++k) fixed.x{0}[k] = a.p{0}[{1}];\n",
-                           k, place.columns ? "channel() + k" : "0");
-      value = fmt::format("fixed.x{}[k]", k);
-    }
-    compute += fmt::format("      const {} r{} = {};\n", s.compute, k, s.load(value));
-  }
-  compute += step_calls(loop);
-  for (std::size_t k = 0; k < loop.outputs.size(); ++k) {
-    const std::string& memory = loop.outputs[k].to.scalar.memory;
-    pointers += fmt::format("{}* q{}; ", memory, k);
-    results += fmt::format("    Pack<{}, V> y{};\n", memory, k);
-    compute += fmt::format("      y{}.v[k] = {};\n", k, result_text(loop, k));
-    store += fmt::format("    *(Pack<{1}, V>*)(a.q{0} + at) = y{0};\n", k, memory);
-  }
-  compute += fmt::format("      sums[k] += (A)r{};\n", loop.outputs[0].from);
-  const std::string sum = scalar_of(q.outputs.back().dtype).memory;
-  return fmt::format("typedef {0} A;\ntypedef {0} Y;\ninline Y finish(A v) {{ return v; }}\n", sum) +
-         column_text(plan) + std::string(expression_support()) + step_functions(loop) +
-         fmt::format("struct Pointers {{ {}}};\nstruct Fixed {{ {}}};\n", pointers, fixed_types) +
-         with(kText, {{"declare", declare},
-                      {"load", load},
-                      {"fixed", fixed},
-                      {"compute", compute},
-                      {"results", results},
-                      {"store", store},
-                      {"unroll", std::to_string(walked <= 1   ? 4
-                                                : walked <= 3 ? 2
-                                                              : 1)}});
+  GroupText group;
+  for (std::size_t k = 0; k < loop.inputs.size(); ++k)
+    group.add_input(k, loop.inputs[k].scalar, place_of(q.inputs[k], q.outputs[0].shape));
+  group.compute += step_calls(loop);
+  for (std::size_t k = 0; k < loop.outputs.size(); ++k) group.add_output(loop, k);
+  group.compute += fmt::format("    return (A)r{};\n", loop.outputs[0].from);
+  return fmt::format("typedef {0} A;\ntypedef {0} Y;\ninline Y finish(A v) {{ return v; }}\n{1}{2}{3}{4}{5}",
+                     scalar_of(q.outputs.back().dtype).memory, column_text(plan), kExpressionText,
+                     step_functions(loop), group.text(), kFusedSumsText);
 }
 
 struct Variant {

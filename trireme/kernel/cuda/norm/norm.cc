@@ -6,6 +6,8 @@
 
 namespace trireme::kernel::cuda {
 
+extern const char kNormElementText[];  // norm.cu
+
 std::size_t widest_bytes(const CudaQuery& q) {
   std::size_t bytes = 1;
   for (const auto list : {q.inputs, q.outputs})
@@ -50,21 +52,7 @@ BatchNormParts batch_norm_parts(const CudaQuery& q) {
   return {.bias = 2};
 }
 
-namespace {
-
-// What every batch norm does with an element. y is computed again, to the bit, where a gradient asks for its
-// sign.
-constexpr const char* kElementText = R"cuda(
-__device__ __forceinline__ float fma_of(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ __forceinline__ double fma_of(double a, double b, double c) { return fma(a, b, c); }
-__device__ __forceinline__ A normed(A off, A gain, A shift) { return fma_of(off, gain, shift); }
-template <class E> __device__ __forceinline__ A gain_of(A var, E scale, double eps) {
-  return widen(scale) / root_of(var + (A)eps);
-}
-__device__ __forceinline__ A relu_of(A v) { return v < 0 ? (A)0 : v; }
-)cuda";
-
-}  // namespace
+namespace {}  // namespace
 
 std::string batch_norm_text(const CudaQuery& q, std::initializer_list<Constant> constants,
                             std::initializer_list<std::string_view> parts) {
@@ -92,8 +80,8 @@ std::string batch_norm_text(const CudaQuery& q, std::initializer_list<Constant> 
                                  {"kTwo", p.second >= 0 ? 1 : 0}},
                                 {});
   for (const Constant& c : constants) body += fmt::format("constexpr int {} = {};\n", c.name, c.value);
-  body += pack_text();
-  body += kElementText;
+  body += kPackText;
+  body += kNormElementText;
   for (const std::string_view part : parts) body += part;
   return body;
 }

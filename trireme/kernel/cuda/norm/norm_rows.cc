@@ -5,10 +5,13 @@
 #include <algorithm>
 
 #include "trireme/kernel/cuda/norm/norm.h"
-#include "trireme/kernel/cuda/norm/norm_rows_text.h"
 #include "trireme/kernel/cuda/norm/reduce_text.h"
 
 namespace trireme::kernel::cuda {
+
+// Texts of norm_rows*.cu, behind batch_norm_text's own part, with kPack, kAcross.
+extern const char kNormColumnsText[], kNormForwardText[], kNormGradText[], kNormInferenceText[];
+
 namespace {
 
 struct Columns {  // as in the text
@@ -52,11 +55,12 @@ Result<ColumnsPlan> plan_columns(const CudaQuery& q, std::int64_t rows, std::int
   p.apply_grid.y = static_cast<unsigned>(p.apply_s.num_parts);
   const std::string text =
       batch_norm_text(q, {{"kPack", p.pack}, {"kAcross", across}}, {kNormColumnsText, body});
-  if (body != kNormInferenceText) {
+  const bool given = body == kNormInferenceText;  // statistics are
+  if (!given) {
     TR_ASSIGN_OR_RETURN(p.sums, q.device.function(text, "column_sums"));
     TR_ASSIGN_OR_RETURN(p.stats, q.device.function(text, "column_stats"));
   }
-  TR_ASSIGN_OR_RETURN(p.apply, q.device.function(text, "column_apply"));
+  TR_ASSIGN_OR_RETURN(p.apply, q.device.function(text, given ? "column_given" : "column_apply"));
   return p;
 }
 

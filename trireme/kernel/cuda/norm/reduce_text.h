@@ -31,9 +31,7 @@ std::string typed_text(std::initializer_list<TypeName> types, std::initializer_l
 int pack_width(DType dtype, std::int64_t n);
 int pack_width(std::size_t element_bytes, std::int64_t n);
 
-// load_pack, store_pack (kPack elements; element by element where the memory is not aligned), widen to A,
-// narrow from it, exp_of, log_of, root_of for float and double. Wants kPack.
-std::string_view pack_text();
+extern const char kPackText[];  // packs.cu; wants T, A and kPack
 
 // How a row of n elements is shared: by a warp (threads 32, several rows per block) or by a block.
 struct RowPlan {
@@ -51,8 +49,6 @@ struct RowPlan {
 // several passes, so that rows too long for registers are worth shared memory.
 RowPlan plan_row(DType dtype, std::size_t widest_bytes, std::int64_t n, bool again);
 std::string row_constants(const RowPlan& plan);  // kThreads, kKeep, kKept, kInShared
-// struct Row with scan(f), each(f), each_placed(f); row_index(), row_lane(), row_sum, row_max. Wants kPack
-// and row_constants.
-std::string_view row_text();
+extern const char kRowText[];                    // rows.cu; wants kPackText and row_constants
 
 }  // namespace trireme::kernel::cuda

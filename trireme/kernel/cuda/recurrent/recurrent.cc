@@ -3,12 +3,17 @@
 // does; 16-bit inputs are widened first.
 #include "trireme/kernel/cuda/recurrent/recurrent.h"
 
+#include <fmt/format.h>
+
 #include "trireme/kernel/cuda/matmul/blas.h"
-#include "trireme/kernel/cuda/recurrent/recurrent_text.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/sequence/recurrent_kept.h"
 
 namespace trireme::kernel::cuda {
+
+// Texts of recurrent.cu.
+extern const char kCellText[], kCellStepText[], kCellBackText[], kSumRowsText[], kConvertText[];
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -42,6 +47,14 @@ class Places {
 struct Trace {
   std::size_t xi = 0, hi = 0, h = 0, c = 0;
 };
+
+// Comes before the other texts. `cell`: kTanh, kRelu, kLstm, kGru.
+std::string cell_text(const char* type, const char* cell, int gates) {
+  return fmt::format(
+      "typedef {} T; constexpr int kGates = {};\nenum {{ kTanh, kRelu, kLstm, kGru }};\nconstexpr int kCell "
+      "= {};\n{}",
+      type, gates, cell, kCellText);
+}
 
 class Recurrent final : public CudaKernel {
  public:
@@ -112,7 +125,7 @@ Made Recurrent::make(const CudaQuery& q) {
   auto made = std::make_unique<Recurrent>();
   const char* const cell = made->take_query(q);
   TR_RETURN_IF_ERROR(made->find_functions(
-      q.device, cell_constants(cuda_type(q.inputs[0].dtype), cell, static_cast<int>(made->s_.gates))));
+      q.device, cell_text(cuda_type(q.inputs[0].dtype), cell, static_cast<int>(made->s_.gates))));
   TR_RETURN_IF_ERROR(made->make_products(q));
   made->lay_out();
   const std::int64_t bytes = made->keeps_ ? q.attrs.get_int("bytes") : 0;
@@ -131,14 +144,14 @@ std::size_t Recurrent::kept_bytes(const CudaQuery& q) {
 }
 
 Status Recurrent::find_functions(CudaDevice& device, const std::string& head) {
-  TR_ASSIGN_OR_RETURN(step_, device.function(head + step_text(), "cell_step"));
+  TR_ASSIGN_OR_RETURN(step_, device.function(head + kCellStepText, "cell_step"));
   if (backward_) {
-    TR_ASSIGN_OR_RETURN(back_, device.function(head + back_text(), "cell_back"));
-    TR_ASSIGN_OR_RETURN(sums_, device.function(head + sums_text(), "sum_rows"));
+    TR_ASSIGN_OR_RETURN(back_, device.function(head + kCellBackText, "cell_back"));
+    TR_ASSIGN_OR_RETURN(sums_, device.function(head + kSumRowsText, "sum_rows"));
   }
   if (wide_) return ok_status();
-  TR_ASSIGN_OR_RETURN(widen_, device.function(head + convert_text(), "widen"));
-  TR_ASSIGN_OR_RETURN(narrow_, device.function(head + convert_text(), "narrow"));
+  TR_ASSIGN_OR_RETURN(widen_, device.function(head + kConvertText, "widen"));
+  TR_ASSIGN_OR_RETURN(narrow_, device.function(head + kConvertText, "narrow"));
   return ok_status();
 }
 

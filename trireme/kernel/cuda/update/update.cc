@@ -1,11 +1,9 @@
-// Ops that write variables: optimiser steps and running averages; texts are in update_text.cc.
+// Ops that write variables: optimiser steps and running averages; the text of each is in its .cu.
 //
 // Values are those of the references, to the bit where they are sums, products, quotients and roots: the
 // text's Number rounds after every operation (no fused multiply-add), in the order of op/update. Factors that
 // depend on lr and the step are formed in f64 by one thread of a block, so that captured launches follow
 // them.
-#include "trireme/kernel/cuda/update/update_text.h"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -14,6 +12,12 @@
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kNumberText[], kStepText[];  // number.cu, step.cu
+// The texts of ops; the scalars that each takes are said there.
+extern const char kSgdText[], kMomentumText[], kAdagradText[], kRmspropText[], kAdamText[], kRunningText[],
+    kLarsText[];
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -125,7 +129,7 @@ Result<Step> make_step(const CudaQuery& q, const Inputs& in, const Scalars& scal
       fmt::format("using Rate = {};\nstruct Scalars {{ double v[5]; }};\n{}", cuda_type(rate), flags);
   step.text = typed_text(
       dtype, {{"kPack", step.pack}, {"kUsed", used}, {"kHasRate", in.lr >= 0}, {"kHasStep", in.step >= 0}},
-      {head, pack_text(), kNumberText, body, kStepText});
+      {head, kPackText, kNumberText, body, kStepText});
   TR_ASSIGN_OR_RETURN(step.f, q.device.function(step.text, "step"));
   if (in.extra < 0) {
     TR_ASSIGN_OR_RETURN(step.many, q.device.function(step.text, "steps"));

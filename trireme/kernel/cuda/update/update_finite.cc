@@ -9,30 +9,13 @@
 #include "trireme/kernel/cuda/rows.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kFiniteText[], kScaleText[];  // update_finite.cu
+
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMany = 128;  // tensors per launch: 2 KiB of arguments
-
-// Blocks y over tensors. Whoever finds something clears the answer: the same byte from everybody.
-constexpr const char* kFiniteText = R"cuda(
-struct Tensors { const T* data[128]; i64 size[128]; };
-__device__ __forceinline__ bool is_bad(T v) { const A a = load_acc(v); return !(a - a == 0); }
-extern "C" __global__ void set_true(u8* answer) { *answer = 1; }
-extern "C" __global__ void find_infinite(const Tensors tensors, u8* answer) {
-  const T* x = tensors.data[blockIdx.y];
-  const i64 n = tensors.size[blockIdx.y], packs = is_aligned(x) ? n / kPack : 0;
-  bool bad = false;
-#pragma unroll 4
-  for (i64 k = first_index(); k < packs; k += grid_step()) {
-    const Packed p = load_pack(x + k * kPack, true);
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) bad |= is_bad(p.v[v]);
-  }
-  for (i64 i = packs * kPack + first_index(); i < n; i += grid_step()) bad |= is_bad(x[i]);
-  if (bad) *answer = 0;
-}
-)cuda";
 
 struct Tensors {  // as in the text
   void* data[kMany] = {};
@@ -59,21 +42,6 @@ Status look_at(const OfOneType& group, std::size_t first, const CudaArgs& a) {
                 {kThreads}, 0, some, a.out(0).raw());
 }
 
-constexpr const char* kScaleText = R"cuda(
-extern "C" __global__ void scale_step(T* scale, i64* good_steps, const u8* finite, double growth, double backoff,
-                                      i64 interval) {
-  const bool good = *finite != 0;
-  if (good) {
-    const i64 steps = *good_steps + 1;
-    *good_steps = steps;
-    if (steps < interval) return;
-  }
-  *good_steps = 0;
-  const A next = load_acc(*scale) * (A)(good ? growth : backoff);
-  if (next - next == 0) *scale = store_acc<T>(next);
-}
-)cuda";
-
 }  // namespace
 
 Made make_all_finite(const CudaQuery& q) {
@@ -83,8 +51,7 @@ Made make_all_finite(const CudaQuery& q) {
     const DType dtype = q.inputs[i].dtype;
     OfOneType& group = groups.at(static_cast<std::size_t>(dtype));
     if (group.f == nullptr) {
-      const std::string text =
-          typed_text(dtype, {{"kPack", pack_width(dtype, 0)}}, {pack_text(), kFiniteText});
+      const std::string text = typed_text(dtype, {{"kPack", pack_width(dtype, 0)}}, {kPackText, kFiniteText});
       TR_ASSIGN_OR_RETURN(group.f, q.device.function(text, "find_infinite"));
       TR_ASSIGN_OR_RETURN(set_true, q.device.function(text, "set_true"));
     }

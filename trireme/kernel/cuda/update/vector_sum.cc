@@ -1,3 +1,4 @@
+#include "trireme/kernel/cuda/device/session.h"
 #include "trireme/kernel/cuda/update/vector_sum.h"
 
 #include <fmt/format.h>
@@ -5,9 +6,11 @@
 #include <string>
 
 #include "trireme/kernel/cuda/device/device.h"
-#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::kernel::cuda {
+
+extern const char kVectorsText[], kSumVectorsText[];  // vector_sum.cu
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -29,32 +32,9 @@ std::string sum_text(int num_inputs, std::span<const Addition> additions) {
 
 std::string kernel_text(int num_inputs, std::span<const Addition> additions, int num_outputs) {
   return fmt::format(
-      R"cuda(
-struct alignas(16) Four {{ float v[4]; }};
-struct Vectors {{ const float* in[{inputs}]; float* out[{outputs}]; }};
-__device__ __forceinline__ float add(float a, float b) {{ return a + b; }}
-__device__ __forceinline__ Four add(Four a, Four b) {{
-  Four r;
-  for (int k = 0; k < 4; ++k) r.v[k] = a.v[k] + b.v[k];
-  return r;
-}}
-template <class P> __device__ __forceinline__ P load(const float* at, i64 i) {{ return ((const P*)at)[i]; }}
-template <class P> __device__ __forceinline__ P total(const Vectors& p, i64 i) {{
-{sum}}}
-template <class P> __device__ __forceinline__ void one(const Vectors& p, i64 i) {{
-  const P v = total<P>(p, i);
-#pragma unroll
-  for (int k = 0; k < {outputs}; ++k) ((P*)p.out[k])[i] = v;
-}}
-extern "C" __global__ void sum_vectors(Vectors p, i64 begin, i64 end) {{
-  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x, packs = end / 4;
-  for (i64 i = begin / 4 + first; i < packs; i += grid_step()) one<Four>(p, i);
-  const i64 rest = packs * 4 + first;
-  if (rest < end) one<float>(p, rest);
-}}
-)cuda",
-      fmt::arg("inputs", num_inputs), fmt::arg("outputs", num_outputs),
-      fmt::arg("sum", sum_text(num_inputs, additions)));
+      "constexpr int kInputs = {}, kOutputs = {};\n{}"
+      "template <class P> __device__ __forceinline__ P total(const Vectors& p, i64 i) {{\n{}}}\n{}",
+      num_inputs, num_outputs, kVectorsText, sum_text(num_inputs, additions), kSumVectorsText);
 }
 
 class TextSum final : public VectorSum {

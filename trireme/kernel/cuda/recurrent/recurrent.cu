@@ -1,15 +1,16 @@
-#include "trireme/kernel/cuda/recurrent/recurrent_text.h"
+// Cells of recurrent layers. Formulas and gate orders: op/sequence/cells.h.
+// T is the element type, A what is computed in. Gates of a step are [batch, gates * units] without biases: xi
+// by x and hi by h for gru; for the others xi holds their sum and hi is not read.
+#pragma once
 
-#include <fmt/format.h>
+#include "trireme/kernel/cuda/prelude.cu"
 
-namespace trireme::kernel::cuda {
+typedef float T;
+constexpr int kGates = 4;
+enum { kTanh, kRelu, kLstm, kGru };
+constexpr int kCell = kLstm;
 
-std::string cell_constants(const char* type, const char* cell, int gates) {
-  const std::string head = fmt::format(
-      "typedef {} T; constexpr int kGates = {};\nenum {{ kTanh, kRelu, kLstm, kGru }};\nconstexpr int kCell "
-      "= {};\n",
-      type, gates, cell);
-  return head + R"cuda(
+#pragma text kCellText
 typedef acc_t<T> A;
 
 __device__ A sigmoid(A v) { return A(1) / (A(1) + exp(-v)); }
@@ -27,20 +28,20 @@ struct Gates {
   }
   __device__ A sum(int g) const { return x[g] + h[g]; }
 };
-)cuda";
-}
 
-const char* step_text() {
-  return R"cuda(
-extern "C" __global__ void cell_step(const A* xi, const A* hi, const T* b_ih, const T* b_hh, const A* h, const A* c,
-                                     A* next_h, A* next_c, T* y, T* last_h, T* last_c, i64 batch, i64 units) {
+#pragma text kCellStepText
+// Null where a result is not wanted or is there already; c and next_c may be the same.
+extern "C" __global__ void cell_step(const A* xi, const A* hi, const T* b_ih, const T* b_hh, const A* h,
+                                     const A* c, A* next_h, A* next_c, T* y, T* last_h, T* last_c, i64 batch,
+                                     i64 units) {
   for (i64 at = first_index(); at < batch * units; at += grid_step()) {
     const Gates gate(xi, hi, b_ih, b_hh, at / units, at % units, units);
     A new_h = 0, new_c = 0;
     if (kCell == kTanh) new_h = tanh(gate.sum(0));
     if (kCell == kRelu) new_h = gate.sum(0) > 0 ? gate.sum(0) : A(0);
     if (kCell == kLstm) {
-      const A i = sigmoid(gate.sum(0)), f = sigmoid(gate.sum(1)), g = tanh(gate.sum(2)), o = sigmoid(gate.sum(3));
+      const A i = sigmoid(gate.sum(0)), f = sigmoid(gate.sum(1)), g = tanh(gate.sum(2)),
+              o = sigmoid(gate.sum(3));
       new_c = f * c[at] + i * g;
       new_h = o * tanh(new_c);
       next_c[at] = new_c;
@@ -55,13 +56,13 @@ extern "C" __global__ void cell_step(const A* xi, const A* hi, const T* b_ih, co
     if (last_c) last_c[at] = store_acc<T>(new_c);
   }
 }
-)cuda";
-}
 
-const char* back_text() {
-  return R"cuda(
+#pragma text kCellBackText
+// dh and dc come as gradients of the states after the step and leave as those before it, without what passes
+// through hi; dxi and dhi are the gradients of xi and hi and may lie in their place.
 extern "C" __global__ void cell_back(const A* xi, const A* hi, const T* b_ih, const T* b_hh, const A* h,
-                                     const A* c, const T* dy, A* dh, A* dc, A* dxi, A* dhi, i64 batch, i64 units) {
+                                     const A* c, const T* dy, A* dh, A* dc, A* dxi, A* dhi, i64 batch,
+                                     i64 units) {
   for (i64 at = first_index(); at < batch * units; at += grid_step()) {
     const Gates gate(xi, hi, b_ih, b_hh, at / units, at % units, units);
     const A d = dh[at] + (A)load_acc(dy[at]);
@@ -72,7 +73,8 @@ extern "C" __global__ void cell_back(const A* xi, const A* hi, const T* b_ih, co
     }
     if (kCell == kRelu) dx[0] = gate.sum(0) > 0 ? d : A(0);
     if (kCell == kLstm) {
-      const A i = sigmoid(gate.sum(0)), f = sigmoid(gate.sum(1)), g = tanh(gate.sum(2)), o = sigmoid(gate.sum(3));
+      const A i = sigmoid(gate.sum(0)), f = sigmoid(gate.sum(1)), g = tanh(gate.sum(2)),
+              o = sigmoid(gate.sum(3));
       const A squashed = tanh(f * c[at] + i * g), d_c = dc[at] + d * o * (A(1) - squashed * squashed);
       dx[0] = d_c * g * i * (A(1) - i);
       dx[1] = d_c * c[at] * f * (A(1) - f);
@@ -98,12 +100,10 @@ extern "C" __global__ void cell_back(const A* xi, const A* hi, const T* b_ih, co
     }
   }
 }
-)cuda";
-}
 
+#pragma text kSumRowsText
+// 32 x 32 threads for 32 columns.
 // Rows are added by 32 threads with a fixed share each, then the shares in order: same bits always.
-const char* sums_text() {
-  return R"cuda(
 extern "C" __global__ void sum_rows(const A* from, T* to, i64 rows, i64 columns) {
   __shared__ A shares[32][33];
   const i64 column = (i64)blockIdx.x * 32 + threadIdx.x;
@@ -116,18 +116,11 @@ extern "C" __global__ void sum_rows(const A* from, T* to, i64 rows, i64 columns)
   for (int s = 1; s < 32; ++s) total += shares[s][threadIdx.x];
   to[column] = store_acc<T>(total);
 }
-)cuda";
-}
 
-const char* convert_text() {
-  return R"cuda(
+#pragma text kConvertText
 extern "C" __global__ void widen(const T* from, A* to, i64 n) {
   for (i64 i = first_index(); i < n; i += grid_step()) to[i] = load_acc(from[i]);
 }
 extern "C" __global__ void narrow(const A* from, T* to, i64 n) {
   for (i64 i = first_index(); i < n; i += grid_step()) to[i] = store_acc<T>(from[i]);
 }
-)cuda";
-}
-
-}  // namespace trireme::kernel::cuda

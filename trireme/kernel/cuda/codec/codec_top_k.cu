@@ -1,9 +1,9 @@
-#include <string_view>
+// Messages of the largest values and their positions.
+#pragma once
 
-#include "trireme/kernel/cuda/codec/codec_text.h"
+#include "trireme/kernel/cuda/codec/codec_plain.cu"
 
-namespace trireme::kernel::cuda {
-
+#pragma text kCodecTopKText
 // Encoding. The limit is found by digits of the magnitudes' bits, 11, 10 and 10 of them, each from counts of
 // all values that begin as the limit does. Then chunks count their values above the limit and at it, so that
 // each knows where its own go, in order of position; of equal ones the first are taken. Positions become bits
@@ -13,22 +13,26 @@ namespace trireme::kernel::cuda {
 // each is decoded from 16 places at once, at one of which the first code that begins in it begins mostly:
 // codes are about as long as the parameter, and where all are, a wrong beginning never meets the right one.
 // Then one thread goes from stretch to stretch by what the right one of each has come to.
-std::string_view top_k_text() {
-  return R"cuda(
-#define CHUNK 16384
-struct Pick { u32 prefix, left; };
+constexpr int CHUNK = 16384;
+struct Pick {
+  u32 prefix, left;
+};
 
 __device__ __forceinline__ int piece_of_chunk(const Piece* p, int num, i64 chunk) {
   int low = 0, high = num - 1;
   while (low < high) {
     const int middle = (low + high + 1) / 2;
-    if (p[middle].chunk <= chunk) low = middle; else high = middle - 1;
+    if (p[middle].chunk <= chunk)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return low;
 }
 __device__ __forceinline__ u32 magnitude(float v) { return __float_as_uint(v) & 0x7fffffffu; }
 // Sum over the threads before; blockDim.x is a multiple of 32. All threads call it.
-template <class T> __device__ __forceinline__ T scan_before(T v, T& all) {
+template <class T>
+__device__ __forceinline__ T scan_before(T v, T& all) {
   __shared__ T parts[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x / 32;
   T sum = v;
@@ -50,7 +54,9 @@ template <class T> __device__ __forceinline__ T scan_before(T v, T& all) {
 }
 
 // Level 0 adds values to the residual first.
-extern "C" __global__ void count_digits(const Piece* pieces, int num, i64 chunks, int level, const float* values, float* residual, const Pick* picks, u32* counts) {
+extern "C" __global__ void count_digits(const Piece* pieces, int num, i64 chunks, int level,
+                                        const float* values, float* residual, const Pick* picks,
+                                        u32* counts) {
   __shared__ u32 here[2048];
   for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const int index = piece_of_chunk(pieces, num, chunk);
@@ -63,9 +69,12 @@ extern "C" __global__ void count_digits(const Piece* pieces, int num, i64 chunks
       float a = level && residual ? residual[i] : values[i];
       if (!level && residual) residual[i] = a = __fadd_rn(residual[i], a);
       const u32 m = magnitude(a);
-      if (level == 0) atomicAdd(here + (m >> 20), 1u);
-      else if (level == 1 && m >> 20 == prefix) atomicAdd(here + (m >> 10 & 1023u), 1u);
-      else if (level == 2 && m >> 10 == prefix) atomicAdd(here + (m & 1023u), 1u);
+      if (level == 0)
+        atomicAdd(here + (m >> 20), 1u);
+      else if (level == 1 && m >> 20 == prefix)
+        atomicAdd(here + (m >> 10 & 1023u), 1u);
+      else if (level == 2 && m >> 10 == prefix)
+        atomicAdd(here + (m & 1023u), 1u);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < 2048; i += blockDim.x)
@@ -96,7 +105,8 @@ extern "C" __global__ void pick_digit(const Piece* pieces, int level, Pick* pick
   for (int k = 0; k < each; ++k) own[top - k] = 0;
 }
 // Per chunk, how many are above the limit and how many are at it.
-extern "C" __global__ void count_chosen(const Piece* pieces, int num, i64 chunks, const float* from, const Pick* picks, u32* counts) {
+extern "C" __global__ void count_chosen(const Piece* pieces, int num, i64 chunks, const float* from,
+                                        const Pick* picks, u32* counts) {
   for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const int index = piece_of_chunk(pieces, num, chunk);
     const Piece p = pieces[index];
@@ -134,7 +144,9 @@ extern "C" __global__ void place_chunks(const Piece* pieces, u32* counts) {
     at_before += all_at;
   }
 }
-extern "C" __global__ void write_chosen(const Piece* pieces, int num, i64 chunks, const float* from, float* residual, const Pick* picks, const u32* counts, u32* positions, float* chosen) {
+extern "C" __global__ void write_chosen(const Piece* pieces, int num, i64 chunks, const float* from,
+                                        float* residual, const Pick* picks, const u32* counts, u32* positions,
+                                        float* chosen) {
   for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const int index = piece_of_chunk(pieces, num, chunk);
     const Piece p = pieces[index];
@@ -168,7 +180,8 @@ __device__ __forceinline__ void or_bits(u32* words, i64 bit, u32 value) {
   if (shift && value >> (32 - shift)) atomicOr(words + (bit >> 5) + 1, value >> (32 - shift));
 }
 // A block per piece.
-extern "C" __global__ void write_positions(const Piece* pieces, const u32* positions, u32* bits, u32* lengths) {
+extern "C" __global__ void write_positions(const Piece* pieces, const u32* positions, u32* bits,
+                                           u32* lengths) {
   const Piece p = pieces[blockIdx.x];
   u32* words = bits + p.bits;
   for (i64 i = threadIdx.x; i < p.words; i += blockDim.x) words[i] = 0;
@@ -197,7 +210,8 @@ __device__ __forceinline__ i64 sum_of_lengths(const u8* lengths, int num) {
   return block_sum(sum);
 }
 // Encodings one after the other. A block per piece.
-extern "C" __global__ void pack_chosen(const Piece* pieces, u32 wire_id, i64 front, const float* chosen, const u32* bits, const u32* lengths, u8* message) {
+extern "C" __global__ void pack_chosen(const Piece* pieces, u32 wire_id, i64 front, const float* chosen,
+                                       const u32* bits, const u32* lengths, u8* message) {
   const int index = blockIdx.x;
   const Piece p = pieces[index];
   u8* at = message + front + sum_of_lengths((const u8*)lengths, index);
@@ -212,8 +226,10 @@ extern "C" __global__ void pack_chosen(const Piece* pieces, u32 wire_id, i64 fro
   const i64 end = (i64)length - 12 - 4 * p.kept;
   const u32* words = bits + p.bits;
   for (i64 i = threadIdx.x; 4 * i < end; i += blockDim.x) {
-    if (4 * i + 4 <= end) put32(at + 4 * i, words[i]);
-    else for (i64 k = 4 * i; k < end; ++k) at[k] = (u8)(words[i] >> 8 * (k & 3));
+    if (4 * i + 4 <= end)
+      put32(at + 4 * i, words[i]);
+    else
+      for (i64 k = 4 * i; k < end; ++k) at[k] = (u8)(words[i] >> 8 * (k & 3));
   }
 }
 
@@ -240,9 +256,10 @@ __device__ __forceinline__ bool next_code(const u32* words, i64 end, int rice, i
   gap = ones << rice | (i64)(low & (u32)((1ull << rice) - 1));
   return true;
 }
-#define OFFSETS 16
-#define STRETCHES 64
-struct Decoded { i64 end, num, covered; };
+constexpr int OFFSETS = 16, STRETCHES = 64;
+struct Decoded {
+  i64 end, num, covered;
+};
 __device__ __forceinline__ Decoded decode_until(const u32* words, i64 end, int rice, i64 at, i64 limit) {
   Decoded d = {at, 0, 0};
   for (i64 gap = 0; d.end < limit && next_code(words, end, rice, d.end, gap); ++d.num) d.covered += gap + 1;
@@ -250,7 +267,8 @@ __device__ __forceinline__ Decoded decode_until(const u32* words, i64 end, int r
   return d;
 }
 // out += the message's coded pieces. A block of OFFSETS x STRETCHES threads per piece.
-extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 front, i64 most, const u8* message, u32* positions, float* out, u32* wrong) {
+extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 front, i64 most,
+                                       const u8* message, u32* positions, float* out, u32* wrong) {
   const int index = blockIdx.x, t = threadIdx.x;
   const Piece p = pieces[index];
   const i64 begin = front + sum_of_lengths(message, index), length = get32(message + 4 * index);
@@ -258,7 +276,8 @@ extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 fro
   const u8* at = message + (right ? begin : 0);
   const u32 head = get32(at);
   const int rice = (int)(head >> 8 & 0xffu);
-  right = right && head == (wire_id | (u32)rice << 8) && get32(at + 4) == (u32)p.count && get32(at + 8) == (u32)p.kept && rice <= 32;
+  right = right && head == (wire_id | (u32)rice << 8) && get32(at + 4) == (u32)p.count &&
+          get32(at + 8) == (u32)p.kept && rice <= 32;
   if (!right) {
     if (t == 0) *wrong = 1;
     return;
@@ -282,7 +301,8 @@ extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 fro
       ranks[s] = rank;
       nexts[s] = next;
       if (here >= ends) continue;
-      const Decoded d = here - begins < OFFSETS ? tried[s * OFFSETS + (here - begins)] : decode_until(words, end, rice, here, ends);
+      const Decoded d = here - begins < OFFSETS ? tried[s * OFFSETS + (here - begins)]
+                                                : decode_until(words, end, rice, here, ends);
       here = d.end;
       rank += d.num;
       next += d.covered;
@@ -299,7 +319,8 @@ extern "C" __global__ void add_message(const Piece* pieces, u32 wire_id, i64 fro
       }
       positions[p.first + rank] = (u32)next;
       const i64 rest = end - here;
-      if (rank + 1 == p.kept && (rest >= 8 || (rest > 0 && bits_at(words, here) & ((1u << rest) - 1)))) broken = 1;
+      if (rank + 1 == p.kept && (rest >= 8 || (rest > 0 && bits_at(words, here) & ((1u << rest) - 1))))
+        broken = 1;
     }
   }
   __syncthreads();
@@ -322,15 +343,13 @@ extern "C" __global__ void clear_coded(const Piece* pieces, int num, i64 tiles, 
     for (int i = threadIdx.x; i < n; i += blockDim.x) out[p.offset + begin + i] = 0.0f;
   }
 }
-extern "C" __global__ void add_coded(const Piece* pieces, int num, i64 tiles, float* out, const float* right) {
+extern "C" __global__ void add_coded(const Piece* pieces, int num, i64 tiles, float* out,
+                                     const float* right) {
   for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const Piece p = pieces[piece_of_tile(pieces, num, tile)];
     const i64 begin = p.offset + (tile - p.tile) * TILE;
     const int n = tile_elems(p, begin - p.offset);
-    for (int i = threadIdx.x; i < n; i += blockDim.x) out[begin + i] = __fadd_rn(out[begin + i], right[begin + i]);
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+      out[begin + i] = __fadd_rn(out[begin + i], right[begin + i]);
   }
 }
-)cuda";
-}
-
-}  // namespace trireme::kernel::cuda
