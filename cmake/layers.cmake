@@ -6,16 +6,15 @@ file(STRINGS "${trireme_layers_file}" trireme_rows REGEX "^[a-z]")
 set(TRIREME_LAYERS "")
 
 # Takes the sources of kernel/cuda out of the list: a library of objects with flags of its own. Kernels for GPUs are texts;
-# what surrounds them runs once per node of a compiled graph.
+# what surrounds them runs once per node of a compiled graph. A build without CUDA has kernel/no_cuda instead.
 function(trireme_split_cuda name)
-  set(cuda ${${name}})
-  list(FILTER cuda INCLUDE REGEX "/kernel/cuda/")
   set(rest ${${name}})
-  list(REMOVE_ITEM rest ${cuda})
+  list(FILTER rest EXCLUDE REGEX "/kernel/(cuda|no_cuda)/")
+  set(cuda ${${name}})
   if(TRIREME_HAVE_CUDA)
-    list(FILTER cuda EXCLUDE REGEX "/absent\\.cc$")
+    list(FILTER cuda INCLUDE REGEX "/kernel/cuda/")
   else()
-    list(FILTER cuda INCLUDE REGEX "/(absent|compiled_texts)\\.cc$")  # need no CUDA
+    list(FILTER cuda INCLUDE REGEX "/kernel/no_cuda/")
   endif()
   add_library(trireme_kernel_cuda OBJECT ${cuda})
   target_include_directories(trireme_kernel_cuda PRIVATE "${CMAKE_SOURCE_DIR}")

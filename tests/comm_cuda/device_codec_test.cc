@@ -8,7 +8,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/comm/device_format.h"
 #include "trireme/comm/device_parts.h"
-#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {
 namespace {
@@ -81,7 +81,7 @@ struct Case {
 
 class Both {
  public:
-  explicit Both(const Case& c) : c_(c), session_(*on_gpu().device) {
+  explicit Both(const Case& c) : c_(c), own_(gpu::make_session(*on_gpu().device)), session_(*own_) {
     codec::Options options;
     options.fraction = c.fraction;
     const codec::CodecRow& row = **codec::find_codec(c.codec);
@@ -174,7 +174,8 @@ class Both {
   }
 
   const Case c_;
-  gpu::Session session_;
+  const std::unique_ptr<gpu::Session> own_;
+  gpu::Session& session_;
   std::unique_ptr<codec::Packer> packer_;
   gpu::MessageFormat format_;
   std::unique_ptr<gpu::MessageCoder> coder_;

@@ -2,7 +2,7 @@
 #include "trireme/exec/device_queue.h"
 #include "tests/exec_cuda/on_gpu.h"
 #include "trireme/exec/device_ahead.h"
-#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::exec {
 namespace {

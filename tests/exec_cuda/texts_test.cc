@@ -1,6 +1,6 @@
 // Compiled kernels that are kept from start to start.
 #include "tests/exec_cuda/on_gpu.h"
-#include "trireme/kernel/cuda/device/compiled_texts.h"
+#include "trireme/kernel/compiled_texts.h"
 #include "trireme/kernel/cuda/device/device.h"
 
 namespace trireme::kernel::cuda {

@@ -1,5 +1,5 @@
 // Texts of encoders compile; what they compute is in tests/comm_cuda/device_codec_test.cc.
-#include "trireme/kernel/cuda/codec/codec.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "tests/kernel_cuda/gpu.h"
 

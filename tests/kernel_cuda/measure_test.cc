@@ -1,5 +1,5 @@
 // Algorithms of libraries: how plans name them, and which of them is fastest.
-#include "trireme/kernel/cuda/device/measure.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"

@@ -1,5 +1,5 @@
 // What a GPU says of itself, as rates.
-#include "trireme/kernel/cuda/device/peak_rates.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"

@@ -5,7 +5,7 @@
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/op/sequence/recurrent_kept.h"
 
 namespace trireme::kernel::cuda::test {

@@ -1,10 +1,8 @@
 // Sums of vectors in a given order, and memory that is told to others.
-#include "trireme/kernel/cuda/update/vector_sum.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/kernel/cuda/device/session.h"
-#include "trireme/kernel/cuda/device/shared_memory.h"
 
 namespace trireme::kernel::cuda::test {
 namespace {
@@ -37,7 +35,8 @@ TEST(VectorSum, AddsInTheOrderThatWasAskedForAndLeavesTheRestAlone) {
     const Tensor da = to_device(a), db = to_device(b), dc = to_device(c);
     const auto sum = make_vector_sum(*gpu().device, 3, kThree, 2);
     ASSERT_TRUE(sum.ok()) << sum.status().to_string();
-    Session session(*gpu().device);
+    const std::unique_ptr<Session> own = make_session(*gpu().device);
+    Session& session = *own;
     const std::vector<const float*> in = {da.data<float>(), db.data<float>(), dc.data<float>()};
     const std::vector<float*> out = {da.data<float>(), dc.data<float>()};
     const std::int64_t begin = n > 100 ? 16 : 0;

@@ -4,7 +4,7 @@
 
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "tests/train/small_jobs.h"
-#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::train {
 namespace {

@@ -5,7 +5,7 @@
 #include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/usage.h"
-#include "trireme/kernel/cuda/device/compiled_texts.h"
+#include "trireme/kernel/compiled_texts.h"
 #include "trireme/runtime/real/exhausted.h"
 #include "trireme/runtime/real/standard_streams.h"
 
@@ -30,7 +30,7 @@ int run_command(int argc, char** argv) {
   app.footer(
       "Help on one command: trireme help COMMAND. Without a job file `trireme train` trains a model on the\n"
       "built-in digits. First steps: docs/quick_start.md");
-  trireme::kernel::cuda::compiled_texts().set_file(trireme::cli::text_cache_path());
+  trireme::kernel::compiled_texts().set_file(trireme::cli::text_cache_path());
   int code = kExitOk;
   for (const Command& command : trireme::cli::command_table()) {
     Options* sub = app.add_subcommand(command.name, command.doc)->group(command.group);

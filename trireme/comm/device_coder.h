@@ -5,7 +5,7 @@
 #include "trireme/comm/coded_sum.h"
 #include "trireme/comm/device_format.h"
 #include "trireme/comm/device_sum.h"
-#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {
 

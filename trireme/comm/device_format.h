@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/codec/packer.h"
-#include "trireme/kernel/cuda/codec/codec.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {
 

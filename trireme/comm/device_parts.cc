@@ -57,7 +57,12 @@ Result<ShardLayout> ShardLayout::make(const DeviceSumOptions& options, bool with
 }
 
 DeviceSumBase::DeviceSumBase(runtime::Runtime& rt, Group& group, DeviceSumOptions options, OwnParts own)
-    : rt_(rt), group_(group), options_(std::move(options)), own_(std::move(own)), session_(gpu()) {}
+    : rt_(rt),
+      group_(group),
+      options_(std::move(options)),
+      own_(std::move(own)),
+      stream_(kernel::cuda::make_session(gpu())),
+      session_(*stream_) {}
 
 Tensor DeviceSumBase::memory(std::size_t shard, std::size_t vector) const {
   const TensorType type{DType::kF32, {options_.vector_elems[vector]}};

@@ -6,8 +6,7 @@
 
 #include "trireme/comm/device_coder.h"
 #include "trireme/comm/nccl/nccl.h"
-#include "trireme/kernel/cuda/device/session.h"
-#include "trireme/kernel/cuda/update/vector_sum.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::comm {
@@ -81,7 +80,8 @@ class DeviceSumBase : public DeviceSum {
   const DeviceSumOptions options_;
   const OwnParts own_;
   std::vector<std::size_t> lengths_;  // of own messages
-  kernel::cuda::Session session_;
+  const std::unique_ptr<kernel::cuda::Session> stream_;
+  kernel::cuda::Session& session_;  // on stream_
 
  private:
   std::deque<runtime::OneShot<bool>*> waiting_;

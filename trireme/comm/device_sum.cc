@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "trireme/comm/device_parts.h"
-#include "trireme/kernel/cuda/device/shared_memory.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {
 

@@ -16,14 +16,14 @@ enum SetupStep : std::uint32_t { kLoad = 16, kId, kConnect };
 
 class SessionQueue final : public DeviceQueue {
  public:
-  explicit SessionQueue(gpu::CudaDevice& device) : session_(device) {}
-  void enter() override { session_.enter(); }
-  void* stream() override { return session_.raw_stream(); }
-  std::shared_ptr<Event> record() override { return session_.record(); }
-  Status finish() override { return session_.synchronize(); }
+  explicit SessionQueue(gpu::CudaDevice& device) : session_(gpu::make_session(device)) {}
+  void enter() override { session_->enter(); }
+  void* stream() override { return session_->raw_stream(); }
+  std::shared_ptr<Event> record() override { return session_->record(); }
+  Status finish() override { return session_->synchronize(); }
 
  private:
-  gpu::Session session_;
+  const std::unique_ptr<gpu::Session> session_;
 };
 
 std::size_t most_shards(const DeviceSumOptions& options) {

@@ -4,7 +4,7 @@
 
 #include "trireme/comm/coded_work.h"
 #include "trireme/comm/device_parts.h"
-#include "trireme/kernel/cuda/device/shared_memory.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "trireme/engine/replica_parts.h"
-#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::engine {
 

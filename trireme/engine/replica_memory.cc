@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "trireme/engine/replica_parts.h"
-#include "trireme/kernel/cuda/device/shared_memory.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/prepare/own_update.h"
 
 namespace trireme::engine {

@@ -2,8 +2,7 @@
 
 #include <cstring>
 
-#include "trireme/kernel/cuda/device/memory_info.h"
-#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::exec {
 
@@ -22,7 +21,7 @@ Status copy(gpu::Session& session, const Tensor& from, const Tensor& to) {
 DeviceAhead::DeviceAhead(std::shared_ptr<Device> device) : device_(std::move(device)) {
   gpu::CudaDevice* const cuda = gpu::as_cuda(device_.get());
   TR_CHECK(cuda != nullptr, "copies ahead to {}, which is no GPU", device_->name());
-  session_ = std::make_unique<gpu::Session>(*cuda);
+  session_ = gpu::make_session(*cuda);
 }
 
 DeviceAhead::~DeviceAhead() { session_.reset(); }  // waits for copies under way

@@ -6,7 +6,7 @@
 #include "trireme/exec/device_ahead.h"
 #include "trireme/exec/device_queue.h"
 #include "trireme/exec/node_times.h"
-#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::exec {
 
@@ -43,9 +43,9 @@ struct DeviceRun::Parts {
         mirror(o.mirror),
         ahead(o.ahead),
         queue(o.queue),
-        own(queue == nullptr ? std::make_unique<gpu::Session>(*p.gpu()) : nullptr),
+        own(queue == nullptr ? gpu::make_session(*p.gpu()) : nullptr),
         session(queue == nullptr ? *own : queue->session()),
-        side(*p.gpu()),
+        side(gpu::make_session(*p.gpu())),
         roots(graph::storage_roots(p.program, p.pinned)),
         inputs(p.inputs.size()),
         input_at(p.inputs.size()) {
@@ -90,7 +90,7 @@ struct DeviceRun::Parts {
   std::shared_ptr<DeviceQueue> queue;
   std::unique_ptr<gpu::Session> own;  // null: the queue's is used
   gpu::Session& session;
-  gpu::Session side;  // for copies that the loop waits for
+  const std::unique_ptr<gpu::Session> side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<Pair*> inputs;               // null: never given on the host
@@ -287,15 +287,15 @@ Result<Tensor> DeviceRun::on_host(const Tensor& value) {
         pair->device.type().num_bytes() == value.type().num_bytes())
       return Tensor(pair->host.buffer(), value.type(), pair->host.offset_bytes());
   TR_ASSIGN_OR_RETURN(Tensor host, Tensor::allocate(cpu_device(), value.type()));
-  TR_RETURN_IF_ERROR(Parts::copy(parts_->side, value, host));
-  TR_RETURN_IF_ERROR(parts_->side.synchronize());
+  TR_RETURN_IF_ERROR(Parts::copy(*parts_->side, value, host));
+  TR_RETURN_IF_ERROR(parts_->side->synchronize());
   return host;
 }
 
 Status DeviceRun::to_device(const Tensor& host, const Tensor& device) {
   TR_RETURN_IF_ERROR(parts_->wait_for_queue());
-  TR_RETURN_IF_ERROR(Parts::copy(parts_->side, host, device));
-  return parts_->side.synchronize();
+  TR_RETURN_IF_ERROR(Parts::copy(*parts_->side, host, device));
+  return parts_->side->synchronize();
 }
 
 }  // namespace trireme::exec

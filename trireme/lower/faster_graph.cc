@@ -3,7 +3,6 @@
 #include "trireme/graph/pass/pipeline.h"
 #include "trireme/kernel/adaptable.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
 #include "trireme/op/fused/adapted.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"

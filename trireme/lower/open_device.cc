@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/kernel/compiled_texts.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/kernel/cuda/device/compiled_texts.h"
 #include "trireme/runtime/files.h"
 
 namespace trireme::lower {
@@ -21,18 +21,18 @@ Task<Result<std::shared_ptr<Device>>> open_device(runtime::Runtime& rt, std::str
     co_return std::shared_ptr<Device>();
   }
   if (!opened.ok()) co_return opened.status();
-  if (const std::string file = kernel::cuda::compiled_texts().file(); !file.empty()) {
+  if (const std::string file = kernel::compiled_texts().file(); !file.empty()) {
     const Result<Bytes> kept = co_await rt.files().read(file);
-    if (kept.ok()) kernel::cuda::compiled_texts().take(as_text(*kept));
+    if (kept.ok()) kernel::compiled_texts().take(as_text(*kept));
   }
   Device* const device = &kernel::cuda::as_device(**opened);
   co_return std::shared_ptr<Device>(std::move(*opened), device);
 }
 
 Task<void> keep_texts(runtime::Runtime& rt) {
-  const std::string file = kernel::cuda::compiled_texts().file();
+  const std::string file = kernel::compiled_texts().file();
   if (file.empty()) co_return;
-  const std::string texts = kernel::cuda::compiled_texts().to_keep();
+  const std::string texts = kernel::compiled_texts().to_keep();
   if (texts.empty()) co_return;
   const std::size_t slash = file.find_last_of('/');
   Status status;

@@ -11,7 +11,7 @@ namespace trireme::lower {
 
 // `wanted`: cpu, cuda or auto (a GPU where there is one, else a line in the log that says why not). Null: the
 // host. GPUs are counted round, so `ordinal` may be a local rank. Kernels of earlier starts are taken from
-// the file of kernel/cuda/device/compiled_texts.h.
+// the file of kernel/compiled_texts.h.
 runtime::Task<Result<std::shared_ptr<Device>>> open_device(runtime::Runtime& rt, std::string wanted,
                                                            int ordinal);
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trireme/kernel/cuda/device/measure.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/lower/kernel_cache.h"
 #include "trireme/op/fused/adapted.h"
 

@@ -4,7 +4,7 @@
 
 #include "trireme/base/units.h"
 #include "trireme/graph/pass/passes.h"
-#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/prepared.h"
 

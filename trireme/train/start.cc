@@ -10,7 +10,7 @@
 #include "trireme/job/data_record.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
-#include "trireme/kernel/cuda/device/peak_rates.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/lower/open_device.h"
 #include "trireme/prepare/measured_kernels.h"
 #include "trireme/prepare/memory_estimate.h"

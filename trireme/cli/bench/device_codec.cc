@@ -5,7 +5,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/base/units.h"
 #include "trireme/comm/device_format.h"
-#include "trireme/kernel/cuda/device/session.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::cli::bench {
 
@@ -35,7 +35,8 @@ Result<CodecFigures> measure_on_gpu(runtime::Runtime& rt, gpu::CudaDevice& devic
   TR_RETURN_IF_ERROR(memory.copy(host.buffer(), values.buffer(), nullptr));
   const std::size_t room = static_cast<std::size_t>(format.most_bytes) + gpu::kMessageSlack;
   TR_ASSIGN_OR_RETURN(const Buffer message, memory.allocate(room));
-  gpu::Session session(device);
+  const std::unique_ptr<gpu::Session> own = gpu::make_session(device);
+  gpu::Session& session = *own;
   CodecFigures f;
   f.codec = row.name;
   f.bytes = type.num_bytes();

@@ -14,7 +14,6 @@
 #include "trireme/exec/device_queue.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/kernel/cuda/device/launch_cost.h"
 #include "trireme/net/factory.h"
 #include "trireme/prepare/measured_kernels.h"
 #include "trireme/prepare/prepare.h"

@@ -1,20 +1,27 @@
-// CUDA as the rest of the system sees it: opening a device, choosing kernels. No CUDA header is needed here,
-// and the functions exist in every build: where the build or the machine has no CUDA they say what is
-// missing.
+// CUDA as the rest of the system sees it, and all that it sees: opening a device, its memory, choosing
+// kernels, running them, sums of vectors, messages of codecs. No CUDA header is needed here, and the
+// functions exist in every build: where the build or the machine has no CUDA they say what is missing.
 //
 // Libraries (driver, NVRTC, cuBLASLt, cuDNN) are loaded when a device is opened, so that one binary runs with
 // and without them. See docs/decisions/008-cuda.md.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/op/op.h"
 
 namespace trireme::kernel::cuda {
+
+// ---- Devices
 
 class CudaDevice;  // device.h
 class CudaStream;
@@ -26,7 +33,57 @@ Result<std::shared_ptr<CudaDevice>> open_device(int ordinal);
 CudaDevice* as_cuda(Device* device);
 Device& as_device(CudaDevice& device);
 
+// For plans and `version`: "driver=13.0 nvrtc=13.0 cublaslt=13.1 cudnn=9.14 device=NVIDIA H200", or why there
+// is none.
+std::string cuda_kernel_library(const CudaDevice& device);
+
+// What a GPU could do at most, by its own figures: for predictions. Zero where the driver does not say.
+struct PeakRates {
+  double flops_per_second = 0;  // of products in the precision, added up in f32
+  double bytes_per_second = 0;  // of its memory
+};
+// `precision` as train.precision has it: f32, tf32, bf16, f16.
+PeakRates peak_rates(const CudaDevice& device, std::string_view precision);
+
+// What one more kernel costs in a captured graph beyond its own work, in nanoseconds: measured as a share of
+// a long chain of empty ones. So gaps between the kernels of a step take at most their number times this.
+Result<double> launch_ns(CudaDevice& device);
+
+// ---- Memory
+
+// Of the whole GPU, other programs counted.
+struct MemoryInfo {
+  std::size_t free_bytes = 0, total_bytes = 0;
+};
+MemoryInfo memory_info(const CudaDevice& device);
 std::size_t peak_bytes(const CudaDevice& device);  // the most that was allocated at once
+
+// Page-locked memory of the host: copies from and to it run beside kernels, and nobody waits for them.
+Result<Buffer> allocate_pinned(CudaDevice& device, std::size_t bytes);
+
+// Memory of a GPU that several processes of one host see (CUDA IPC): what a process tells others of an
+// allocation of its own.
+struct MemoryHandle {
+  std::array<std::byte, 64> bytes{};
+};
+
+// Which GPU of the host it is: the same number in every process, another one for every GPU.
+Result<std::uint64_t> gpu_number(const CudaDevice& device);
+
+// Memory that can be told to others: an allocation of its own, in whole pages of the GPU, so that nothing
+// else is shown with it.
+Result<Buffer> allocate_shareable(CudaDevice& device, std::size_t bytes);
+// `whole` is what allocate_shareable gave. kUnavailable where the system does not let memory be shared.
+Result<MemoryHandle> share_memory(const CudaDevice& device, const Buffer& whole);
+// What another process told: not this one, which has the memory already. It is unmapped with the last Buffer;
+// its owner keeps it until then. kUnavailable: other namespaces, GPUs that do not reach each other.
+Result<Buffer> map_memory(CudaDevice& device, const MemoryHandle& handle, std::size_t bytes);
+
+// Page-locks memory of the host as long as what it returns lives: copies are several times as fast. Null
+// where it cannot be, which is no failure.
+std::shared_ptr<void> lock_pages(CudaDevice& device, std::byte* memory, std::size_t bytes);
+
+// ---- Kernels
 
 // What is known when a kernel is chosen.
 struct CudaQuery {
@@ -102,8 +159,144 @@ std::span<const CudaRow> cuda_kernels();
 // The row of the kernel named `wanted`, or the first applicable one. There is no reference on the device:
 // kNotFound names the op and the dtypes that have no kernel.
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery& query, std::string_view wanted = "");
-// For plans and `version`: "driver=13.0 nvrtc=13.0 cublaslt=13.1 cudnn=9.14 device=NVIDIA H200", or why there
-// is none.
-std::string cuda_kernel_library(const CudaDevice& device);
+
+// Whether a library computes the op and has several algorithms for it (products, convolutions, attention).
+bool has_algorithms(const op::OpDef& def, const op::Attrs& attrs);
+
+struct AlgorithmTimes {
+  int fastest = 0;  // a CudaQuery::algorithm; the library's own first choice unless another clearly wins
+  int tried = 0;
+  double seconds = 0, first_seconds = 0;  // of the fastest and of the library's first, per call
+};
+
+// Makes the kernel of `row` with the algorithms 0...most and times those that exist, a few calls each, on
+// operands with random bits. Algorithms that want much more workspace than the first are left out. The
+// query's own algorithm does not matter.
+Result<AlgorithmTimes> time_algorithms(const CudaQuery& query, const CudaRow& row, int most);
+
+// What kernels keep between a recurrent layer and its gradient.
+struct RecurrentReserve {
+  std::int64_t algorithm = 0;  // of both passes
+  std::int64_t bytes = 0;
+};
+// For a node of rnn, lstm or gru; none where it computes nothing. The same wherever GPU and libraries are.
+std::optional<RecurrentReserve> recurrent_reserve(const CudaQuery& query);
+// Whether cuDNN runs such a node or one of recurrent_kept.
+bool recurrence_fits(const CudaQuery& query);
+
+// ---- Running them
+
+// Captured work of a Session.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  virtual std::size_t num_launches() const = 0;  // kernels and copies in it
+};
+
+// One stream of a GPU for whoever runs kernels. Used by one thread at a time; its end waits for what is on
+// it.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  virtual Status enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
+                         std::byte* workspace) = 0;
+  // Kernels that go with the first, in one launch where it can be.
+  struct Call {
+    const CudaKernel* kernel;
+    std::span<const Tensor> in, out;
+    std::byte* workspace;
+  };
+  virtual Status enqueue_all(std::span<const Call> calls) = 0;
+  // Between host and device, or on the device; in order with kernels.
+  virtual Status copy(const Buffer& from, const Buffer& to) = 0;
+  // What `work` enqueues, to be launched again and again.
+  virtual Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work) = 0;
+  virtual Status launch(Replay& replay) = 0;
+  virtual Status synchronize() = 0;             // all of it has ended
+  virtual std::shared_ptr<Event> record() = 0;  // the end of what is enqueued so far; null: reached
+  virtual void wait(const std::shared_ptr<Event>& event) = 0;  // what is enqueued from now on comes behind it
+  virtual Status wait_on_host(const Event& point) const = 0;   // the host waits until the point is reached
+  // A point that keeps its time (null: out of memory), and what lies between two such.
+  virtual std::shared_ptr<Event> record_with_time() = 0;
+  virtual Result<double> ns_between(const std::shared_ptr<Event>& first,
+                                    const std::shared_ptr<Event>& second) const = 0;
+  virtual void enter() const = 0;        // the calling thread works on this GPU from now on
+  virtual void* raw_stream() const = 0;  // CUstream, for libraries
+  virtual CudaStream& stream() = 0;      // for kernel/cuda
+};
+std::unique_ptr<Session> make_session(CudaDevice& device);
+
+// ---- Sums of f32 vectors in a given order of addition
+
+// Operands below the number of inputs are inputs; operand `inputs + k` is the result of addition k.
+struct Addition {
+  int left = 0, right = 0;
+};
+
+class VectorSum {
+ public:
+  // Inputs and outputs together; more do not fit into the arguments of a kernel.
+  static constexpr int kMostVectors = 480;
+
+  virtual ~VectorSum() = default;
+  // outputs[k][i] = the last addition, for begin <= i < end and every k. An output may be an input. Vectors
+  // are aligned to 16 bytes and `begin` is a multiple of 4.
+  virtual Status enqueue(Session& session, std::span<const float* const> inputs,
+                         std::span<float* const> outputs, std::int64_t begin, std::int64_t end) const = 0;
+};
+
+// Without additions: a copy of the one input.
+Result<std::unique_ptr<VectorSum>> make_vector_sum(CudaDevice& device, int num_inputs,
+                                                   std::span<const Addition> additions, int num_outputs);
+
+// ---- Messages of encoded vectors, made and read on a GPU
+//
+// The bytes of docs/format_codec.md and the arithmetic of codec/, to the bit.
+
+enum class Encoding : std::uint8_t { kF16, kBf16, kOneBit, kTopK };
+
+struct MessagePiece {
+  std::int64_t offset = 0, count = 0;  // elements of the vector
+  std::int64_t place = 0;              // bytes of the message: where it begins; with top-k, at the latest
+  std::int64_t kept = 0, rice = 0;     // top-k: how many values are sent, the parameter of their positions;
+                                       // 1bit: log2 of the values of a block
+};
+
+struct MessageFormat {
+  Encoding encoding = Encoding::kBf16;
+  std::uint8_t wire_id = 0;
+  std::int64_t num_elems = 0;              // of the vector
+  std::vector<MessagePiece> coded, plain;  // plain ones travel as f32; coded ones have values
+  std::int64_t most_bytes = 0;             // of a message
+  // Lengths in front and a header before every encoding. Without: halves alone, for sums by a library.
+  bool framed = true;
+  float momentum = 0;
+};
+
+// A message may be read this far beyond its end; what is there does not matter.
+inline constexpr std::size_t kMessageSlack = 16;
+
+// For one vector and a number of messages. Enqueues and does not wait; used with one Session at a time.
+// Vectors and messages are aligned to 16 bytes.
+class MessageCoder {
+ public:
+  virtual ~MessageCoder() = default;
+  // As codec::Packer::pack: residual and velocity, laid out as the vector, may be null. The lengths in front
+  // of the message tell its own.
+  virtual Status encode(Session& session, const float* values, float* residual, float* velocity,
+                        std::byte* message) = 0;
+  // As codec::Packer::watch_part of all parts.
+  virtual Status watch(Session& session, const float* values, float* velocity) = 0;
+  // out = the sum of the messages in the order of the additions; what is in no piece stays.
+  virtual Status sum(Session& session, std::span<const std::byte* const> messages, float* out) = 0;
+  // Waits for all of it. kCorrupt: a message that no encoder wrote was summed.
+  virtual Status finish(Session& session) = 0;
+};
+
+// `additions` as in VectorSum, over the messages.
+Result<std::unique_ptr<MessageCoder>> make_message_coder(CudaDevice& device, const MessageFormat& format,
+                                                         int num_messages,
+                                                         std::span<const Addition> additions);
 
 }  // namespace trireme::kernel::cuda

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/device/device.h"
 #include "trireme/kernel/cuda/rows.h"
 #include "trireme/op/fused/adapted.h"

@@ -1,4 +1,4 @@
-#include "trireme/kernel/cuda/codec/codec.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "trireme/kernel/cuda/codec/codec_coders.h"
 

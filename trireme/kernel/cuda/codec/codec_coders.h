@@ -2,8 +2,8 @@
 #pragma once
 
 #include "trireme/kernel/cuda/codec/codec_text.h"
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/device/device.h"
-#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::kernel::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trireme/kernel/cuda/codec/codec.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::kernel::cuda {
 

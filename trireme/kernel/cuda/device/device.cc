@@ -6,8 +6,8 @@
 #include <atomic>
 #include <utility>
 
+#include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/device/modules.h"
-#include "trireme/kernel/cuda/device/session.h"
 
 namespace trireme::kernel::cuda {
 
@@ -93,17 +93,6 @@ Status read_facts(const Libraries& lib, CUdevice device, DeviceFacts& facts) {
 }
 
 }  // namespace
-
-std::shared_ptr<Event> record_with_time(Session& session) {
-  CudaStream& stream = session.stream();
-  const CudaDevice& device = stream.device();
-  device.enter();
-  CUevent raw = nullptr;
-  if (device.lib().cuEventCreate(&raw, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return nullptr;
-  auto event = std::make_shared<CudaEvent>(device, raw);
-  device.lib().cuEventRecord(raw, stream.raw());
-  return event;
-}
 
 Result<double> ns_between(const std::shared_ptr<Event>& first, const std::shared_ptr<Event>& second) {
   if (first == nullptr || second == nullptr) return error(Code::kExhausted, "[cuda] no event for a time");
@@ -244,10 +233,13 @@ CudaStream::~CudaStream() {
   device_.lib().cuStreamDestroy(raw_);
 }
 
-std::shared_ptr<Event> CudaStream::record() {
+std::shared_ptr<Event> CudaStream::record() { return record(CU_EVENT_DISABLE_TIMING); }
+std::shared_ptr<Event> CudaStream::record_with_time() { return record(CU_EVENT_DEFAULT); }
+
+std::shared_ptr<Event> CudaStream::record(unsigned kind) {
   device_.enter();
   CUevent raw = nullptr;
-  if (device_.lib().cuEventCreate(&raw, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return nullptr;
+  if (device_.lib().cuEventCreate(&raw, kind) != CUDA_SUCCESS) return nullptr;
   auto event = std::make_shared<CudaEvent>(device_, raw);
   device_.lib().cuEventRecord(raw, raw_);
   return event;

@@ -106,6 +106,7 @@ class CudaStream final : public Stream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   std::shared_ptr<Event> record() override;
+  std::shared_ptr<Event> record_with_time();  // an event that ns_between takes
   void wait(const std::shared_ptr<Event>& e) override;
   Status synchronize();  // everything so far has ended; the first failure of the device comes here
   // What is enqueued between the two goes into a graph instead of running.
@@ -117,10 +118,16 @@ class CudaStream final : public Stream {
   Result<cudnnHandle_t> cudnn();  // this stream's own, made when first asked for
 
  private:
+  std::shared_ptr<Event> record(unsigned kind);
+
   CudaDevice& device_;
   CUstream raw_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
 };
+
+// What Session says of its events.
+Status wait_on_host(const Event& point);
+Result<double> ns_between(const std::shared_ptr<Event>& first, const std::shared_ptr<Event>& second);
 
 // ---- For kernels
 

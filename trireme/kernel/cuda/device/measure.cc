@@ -1,4 +1,4 @@
-#include "trireme/kernel/cuda/device/measure.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "trireme/kernel/cuda/device/memory_info.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "trireme/kernel/cuda/device/device.h"
 

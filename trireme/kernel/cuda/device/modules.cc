@@ -5,7 +5,7 @@
 #include <array>
 
 #include "trireme/base/hash.h"
-#include "trireme/kernel/cuda/device/compiled_texts.h"
+#include "trireme/kernel/compiled_texts.h"
 
 namespace trireme::kernel::cuda {
 

@@ -1,4 +1,4 @@
-#include "trireme/kernel/cuda/device/peak_rates.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "trireme/kernel/cuda/device/device.h"
 

@@ -1,5 +1,3 @@
-#include "trireme/kernel/cuda/device/session.h"
-
 #include <vector>
 
 #include "trireme/kernel/cuda/device/device.h"
@@ -13,44 +11,58 @@ struct GraphReplay final : public Replay {
   std::unique_ptr<CudaGraph> graph;
 };
 
+class StreamSession final : public Session {
+ public:
+  explicit StreamSession(CudaDevice& device) : stream_(device) {}
+
+  Status enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
+                 std::byte* workspace) override {
+    return kernel.enqueue({in, out, workspace, stream_});
+  }
+
+  Status enqueue_all(std::span<const Call> calls) override {
+    std::vector<const CudaKernel*> kernels;
+    std::vector<CudaArgs> args;
+    for (const Call& c : calls) {
+      kernels.push_back(c.kernel);
+      args.push_back({c.in, c.out, c.workspace, stream_});
+    }
+    return kernels.front()->enqueue_all(kernels, args);
+  }
+
+  Status copy(const Buffer& from, const Buffer& to) override {
+    return stream_.device().copy(from, to, &stream_);
+  }
+
+  Result<std::unique_ptr<Replay>> capture(const std::function<Status()>& work) override {
+    TR_RETURN_IF_ERROR(stream_.begin_capture());
+    const Status done = work();
+    Result<std::unique_ptr<CudaGraph>> graph = stream_.end_capture();  // also ends a capture that failed
+    TR_RETURN_IF_ERROR(done);
+    if (!graph.ok()) return graph.status();
+    return std::unique_ptr<Replay>(std::make_unique<GraphReplay>(std::move(*graph)));
+  }
+
+  Status launch(Replay& replay) override { return static_cast<GraphReplay&>(replay).graph->launch(stream_); }
+  Status synchronize() override { return stream_.synchronize(); }
+  std::shared_ptr<Event> record() override { return stream_.record(); }
+  void wait(const std::shared_ptr<Event>& event) override { stream_.wait(event); }
+  Status wait_on_host(const Event& point) const override { return kernel::cuda::wait_on_host(point); }
+  std::shared_ptr<Event> record_with_time() override { return stream_.record_with_time(); }
+  Result<double> ns_between(const std::shared_ptr<Event>& first,
+                            const std::shared_ptr<Event>& second) const override {
+    return kernel::cuda::ns_between(first, second);
+  }
+  void enter() const override { stream_.device().enter(); }
+  void* raw_stream() const override { return stream_.raw(); }
+  CudaStream& stream() override { return stream_; }
+
+ private:
+  CudaStream stream_;
+};
+
 }  // namespace
 
-Session::Session(CudaDevice& device) : stream_(device.make_cuda_stream()) {}
-Session::~Session() = default;
-
-Status Session::enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
-                        std::byte* workspace) {
-  return kernel.enqueue({in, out, workspace, *stream_});
-}
-
-Status Session::enqueue_all(std::span<const Call> calls) {
-  std::vector<const CudaKernel*> kernels;
-  std::vector<CudaArgs> args;
-  for (const Call& c : calls) {
-    kernels.push_back(c.kernel);
-    args.push_back({c.in, c.out, c.workspace, *stream_});
-  }
-  return kernels.front()->enqueue_all(kernels, args);
-}
-
-Status Session::copy(const Buffer& from, const Buffer& to) {
-  return stream_->device().copy(from, to, stream_.get());
-}
-
-Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>& work) {
-  TR_RETURN_IF_ERROR(stream_->begin_capture());
-  const Status done = work();
-  Result<std::unique_ptr<CudaGraph>> graph = stream_->end_capture();  // also ends a capture that failed
-  TR_RETURN_IF_ERROR(done);
-  if (!graph.ok()) return graph.status();
-  return std::unique_ptr<Replay>(std::make_unique<GraphReplay>(std::move(*graph)));
-}
-
-Status Session::launch(Replay& replay) { return static_cast<GraphReplay&>(replay).graph->launch(*stream_); }
-Status Session::synchronize() { return stream_->synchronize(); }
-std::shared_ptr<Event> Session::record() { return stream_->record(); }
-void Session::wait(const std::shared_ptr<Event>& event) { stream_->wait(event); }
-void Session::enter() const { stream_->device().enter(); }
-void* Session::raw_stream() const { return stream_->raw(); }
+std::unique_ptr<Session> make_session(CudaDevice& device) { return std::make_unique<StreamSession>(device); }
 
 }  // namespace trireme::kernel::cuda

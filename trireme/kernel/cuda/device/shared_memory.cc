@@ -1,4 +1,4 @@
-#include "trireme/kernel/cuda/device/shared_memory.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include <dlfcn.h>
 

@@ -2,7 +2,7 @@
 // recurrent.cc: f32 products without tensor cores are no faster in cuDNN (docs/studies/gpu.md).
 //
 // Algorithms: 0 cuDNN's, 1 ours.
-#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include "trireme/kernel/cuda/recurrent/recurrent.h"
 #include "trireme/kernel/cuda/recurrent/recurrent_dnn.h"

@@ -1,5 +1,4 @@
-#include "trireme/kernel/cuda/device/session.h"
-#include "trireme/kernel/cuda/update/vector_sum.h"
+#include "trireme/kernel/cuda/cuda.h"
 
 #include <fmt/format.h>
 

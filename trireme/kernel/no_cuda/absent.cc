@@ -1,14 +1,5 @@
 // What cuda.h promises, in a build without CUDA.
-#include "trireme/kernel/cuda/codec/codec.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/kernel/cuda/device/launch_cost.h"
-#include "trireme/kernel/cuda/device/measure.h"
-#include "trireme/kernel/cuda/device/memory_info.h"
-#include "trireme/kernel/cuda/device/peak_rates.h"
-#include "trireme/kernel/cuda/device/session.h"
-#include "trireme/kernel/cuda/device/shared_memory.h"
-#include "trireme/kernel/cuda/recurrent/recurrent_library.h"
-#include "trireme/kernel/cuda/update/vector_sum.h"
 
 namespace trireme::kernel::cuda {
 
@@ -32,26 +23,8 @@ bool has_algorithms(const op::OpDef&, const op::Attrs&) { return false; }
 Result<AlgorithmTimes> time_algorithms(const CudaQuery&, const CudaRow&, int) { return no_cuda(); }
 std::optional<RecurrentReserve> recurrent_reserve(const CudaQuery&) { return {}; }
 bool recurrence_fits(const CudaQuery&) { return false; }
-// Never made: there is no device.
-class CudaStream {};
-Status wait_on_host(const Event&) { return no_cuda(); }
-std::shared_ptr<Event> record_with_time(Session&) { return nullptr; }
-Result<double> ns_between(const std::shared_ptr<Event>&, const std::shared_ptr<Event>&) { return no_cuda(); }
 Result<double> launch_ns(CudaDevice&) { return no_cuda(); }
-Session::Session(CudaDevice&) {}
-Session::~Session() = default;
-Status Session::enqueue(const CudaKernel&, std::span<const Tensor>, std::span<const Tensor>, std::byte*) {
-  return no_cuda();
-}
-Status Session::enqueue_all(std::span<const Call>) { return no_cuda(); }
-Status Session::copy(const Buffer&, const Buffer&) { return no_cuda(); }
-Result<std::unique_ptr<Replay>> Session::capture(const std::function<Status()>&) { return no_cuda(); }
-Status Session::launch(Replay&) { return no_cuda(); }
-Status Session::synchronize() { return no_cuda(); }
-std::shared_ptr<Event> Session::record() { return nullptr; }
-void Session::wait(const std::shared_ptr<Event>&) {}
-void Session::enter() const {}
-void* Session::raw_stream() const { return nullptr; }
+std::unique_ptr<Session> make_session(CudaDevice&) { return nullptr; }
 Result<std::uint64_t> gpu_number(const CudaDevice&) { return no_cuda(); }
 Result<Buffer> allocate_shareable(CudaDevice&, std::size_t) { return no_cuda(); }
 Result<MemoryHandle> share_memory(const CudaDevice&, const Buffer&) { return no_cuda(); }

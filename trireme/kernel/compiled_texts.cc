@@ -1,11 +1,11 @@
-#include "trireme/kernel/cuda/device/compiled_texts.h"
+#include "trireme/kernel/compiled_texts.h"
 
 #include <cstdint>
 #include <cstring>
 
 #include "trireme/base/hash.h"
 
-namespace trireme::kernel::cuda {
+namespace trireme::kernel {
 namespace {
 
 constexpr std::string_view kMagic = "trireme texts 1\n";
@@ -71,4 +71,4 @@ CompiledTexts& compiled_texts() {
   return texts;
 }
 
-}  // namespace trireme::kernel::cuda
+}  // namespace trireme::kernel

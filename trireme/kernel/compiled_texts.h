@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace trireme::kernel::cuda {
+namespace trireme::kernel {
 
 class CompiledTexts {
  public:
@@ -37,4 +37,4 @@ class CompiledTexts {
 
 CompiledTexts& compiled_texts();  // of this process
 
-}  // namespace trireme::kernel::cuda
+}  // namespace trireme::kernel
