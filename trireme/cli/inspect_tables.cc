@@ -86,8 +86,8 @@ Json list_models() {
   for (const model::ZooRow& row : model::zoo()) {
     const model::ModelInput input = row.input();
     Json options = Json::array();
-    for (const model::OptionSpec& o : row.options)
-      options.push_back(attr_row(o.name, "a number", false, o.default_value, o.doc));
+    for (const OptionSpec& o : row.options)
+      options.push_back(attr_row(o.name, "a number", false, OptionValues().number(o), o.doc));
     rows.push_back({{"name", row.name},
                     {"doc", row.doc},
                     {"task", task_name(input.task)},

@@ -66,8 +66,8 @@ Status does_not_fit(const ZooRow& row, const ModelInput& input, const Status& wh
 std::string models_with(std::string_view option) {
   std::string names;
   for (const ZooRow& row : rows())
-    for (const OptionSpec& spec : row.options)
-      if (spec.name == option) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+    if (find_option(row.options, option) != nullptr)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   return names;
 }
 
@@ -75,14 +75,12 @@ std::string models_with(std::string_view option) {
 
 Result<Options> complete_options(const ZooRow& row, const Options& given) {
   Options all;
-  for (const OptionSpec& spec : row.options) all.items.emplace_back(spec.name, spec.default_value);
+  for (const OptionSpec& spec : row.options) all.items.emplace_back(spec.name, OptionValues().number(spec));
   for (const auto& [name, value] : given.items) {
     const auto at = std::find_if(all.items.begin(), all.items.end(),
                                  [&wanted = name](const auto& i) { return i.first == wanted; });
     if (at == all.items.end()) {
-      std::string known;
-      for (const OptionSpec& spec : row.options)
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", spec.name);
+      const std::string known = names_of(row.options);
       if (!known.empty())
         return error(Code::kInvalid, "[model] '{}' has no option '{}'; expected one of: {}", row.name, name,
                      known);

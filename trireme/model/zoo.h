@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/option_spec.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/graph.h"
 #include "trireme/model/parameter.h"
@@ -55,12 +56,7 @@ struct ModelGraphs {
   std::vector<Parameter> frozen;      // variables of both graphs without a gradient: freeze()
 };
 
-// ---- Options of a model: numbers by name.
-struct OptionSpec {
-  const char* name;
-  double default_value;
-  const char* doc;
-};
+// ---- Options of a model: numbers by name, whatever the type of their default.
 class Options {
  public:
   double get(std::string_view name) const;  // invariant: the row has it
