@@ -9,30 +9,13 @@
 #include "trireme/data/read/load.h"
 
 namespace trireme::data {
+
+// Each is defined in the file of its loader.
+extern const DataKind kDigits, kIdx, kCifar, kNpy, kCsv, kImages, kText, kSynthetic;
+
 namespace {
 
 using runtime::Task;
-
-constexpr DataKind kKinds[] = {
-    {"digits", "The built-in digits, drawn by code (docs/digits.md).", false, Statistics::kNone,
-     load_built_in},
-    {"idx",
-     "A folder of IDX files as MNIST has them, gzip or not: train and t10k or test, images and labels.", true,
-     Statistics::kBytes, load_idx},
-    {"cifar", "A folder with CIFAR-10 or CIFAR-100 in binary form; label: fine or coarse.", true,
-     Statistics::kBytes, load_cifar},
-    {"npy", "An .npz file with x_train, y_train, x_test, y_test (or x, y), or a folder of such .npy files.",
-     true, Statistics::kBytes, load_npy},
-    {"csv", "A table of numbers, or a folder with train.csv and test.csv; label, header, separator.", true,
-     Statistics::kAll, load_csv},
-    {"images",
-     "A folder of JPEG and PNG images, a folder per class, perhaps below train/ and test/ or val/; shape.",
-     true, Statistics::kBytes, load_images},
-    {"text", "A text file for language models; tokens, context, stride; its end is for testing.", true,
-     Statistics::kNone, load_text},
-    {"synthetic", "Classes of noise drawn by code; shape, classes, num_train, num_test.", false,
-     Statistics::kNone, load_synthetic},
-};
 
 Status check_spec(const DataSpec& spec, const DataKind& kind) {
   if (kind.needs_path && spec.path.empty())
@@ -51,7 +34,10 @@ Status check_spec(const DataSpec& spec, const DataKind& kind) {
 
 }  // namespace
 
-std::span<const DataKind> data_kinds() { return kKinds; }
+std::span<const DataKind> data_kinds() {
+  static const DataKind kRows[] = {kDigits, kIdx, kCifar, kNpy, kCsv, kImages, kText, kSynthetic};
+  return kRows;
+}
 
 Result<Shape> parse_sample_shape(std::string_view text) {
   std::vector<std::int64_t> dims;
@@ -73,10 +59,11 @@ Result<Shape> parse_sample_shape(std::string_view text) {
 }
 
 Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, DataSpec spec) {
-  const auto* kind = std::ranges::find_if(kKinds, [&](const DataKind& k) { return k.name == spec.kind; });
-  if (kind == std::end(kKinds)) {
+  const auto kinds = data_kinds();
+  const auto kind = std::ranges::find_if(kinds, [&](const DataKind& k) { return k.name == spec.kind; });
+  if (kind == kinds.end()) {
     std::string names;
-    for (const DataKind& k : kKinds) names += fmt::format("{}{}", names.empty() ? "" : ", ", k.name);
+    for (const DataKind& k : kinds) names += fmt::format("{}{}", names.empty() ? "" : ", ", k.name);
     co_return error(Code::kNotFound, "[data] unknown kind '{}'; expected one of {}", spec.kind, names);
   }
   TR_CO_RETURN_IF_ERROR(check_spec(spec, *kind));

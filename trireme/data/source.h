@@ -37,12 +37,14 @@ struct DataSpec {
 // What is normalised by mean and deviation of the training samples.
 enum class Statistics : std::uint8_t { kNone, kBytes, kAll };
 
+// Rows are in the files of their loaders.
 struct DataKind {
-  const char* name;
-  const char* doc;  // what `path` is and which fields are read
-  bool needs_path;
-  Statistics statistics;
-  runtime::Task<Result<std::shared_ptr<Dataset>>> (*load)(runtime::Runtime& rt, const DataSpec& spec);
+  const char* name = "";
+  const char* doc = "";  // what `path` is and which fields are read
+  bool needs_path = false;
+  Statistics statistics = Statistics::kNone;
+  runtime::Task<Result<std::shared_ptr<Dataset>>> (*load)(runtime::Runtime& rt,
+                                                          const DataSpec& spec) = nullptr;
 };
 std::span<const DataKind> data_kinds();
 

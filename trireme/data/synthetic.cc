@@ -41,7 +41,9 @@ void draw_synthetic(const SyntheticSpec& spec, std::int64_t index, std::span<flo
   }
 }
 
-runtime::Task<Loaded> load_synthetic(runtime::Runtime&, const DataSpec& spec) {
+namespace {
+
+runtime::Task<Loaded> load(runtime::Runtime&, const DataSpec& spec) {
   TR_CO_ASSIGN_OR_RETURN(const Shape shape, parse_sample_shape(spec.shape.empty() ? "1x28x28" : spec.shape));
   if (spec.classes < 1 || spec.classes > 1'000'000)
     co_return error(Code::kInvalid, "[data] classes: got {}, expected 1 to 1000000", spec.classes);
@@ -69,5 +71,12 @@ runtime::Task<Loaded> load_synthetic(runtime::Runtime&, const DataSpec& spec) {
   set->generate = [=](std::int64_t row, std::span<float> out) { draw_synthetic(drawn, index_of(row), out); };
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kSynthetic{
+    .name = "synthetic",
+    .doc = "Classes of noise drawn by code; shape, classes, num_train, num_test.",
+    .load = load};
 
 }  // namespace trireme::data

@@ -8,15 +8,6 @@ namespace trireme::data {
 
 using Loaded = Result<std::shared_ptr<Dataset>>;
 
-runtime::Task<Loaded> load_built_in(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_idx(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_cifar(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_npy(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_csv(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_images(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_text(runtime::Runtime& rt, const DataSpec& spec);
-runtime::Task<Loaded> load_synthetic(runtime::Runtime& rt, const DataSpec& spec);
-
 // The digits before they are shared.
 runtime::Task<Loaded> make_digits(runtime::Runtime& rt, DigitsOptions options);
 

@@ -36,9 +36,7 @@ Result<CifarKind> kind_of(bool ten, const DataSpec& spec) {
   return error(Code::kInvalid, "[data] label of CIFAR-100: got '{}', expected fine or coarse", spec.label);
 }
 
-}  // namespace
-
-Task<Loaded> load_cifar(runtime::Runtime& rt, const DataSpec& spec) {
+Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   auto listed = co_await rt.files().list(spec.path);
   if (!listed.ok()) co_return listed.status();
   std::vector<std::string> train, test;
@@ -82,5 +80,14 @@ Task<Loaded> load_cifar(runtime::Runtime& rt, const DataSpec& spec) {
   }
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kCifar{
+    .name = "cifar",
+    .doc = "A folder with CIFAR-10 or CIFAR-100 in binary form; label: fine or coarse.",
+    .needs_path = true,
+    .statistics = Statistics::kBytes,
+    .load = load};
 
 }  // namespace trireme::data

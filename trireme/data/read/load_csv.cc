@@ -54,9 +54,7 @@ std::string tables_in(const std::vector<std::string>& names) {
   return count > 5 ? text + ", ..." : text;
 }
 
-}  // namespace
-
-Task<Loaded> load_csv(runtime::Runtime& rt, const DataSpec& spec) {
+Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   auto set = std::make_shared<Dataset>();
   set->name = "csv";
   set->source = spec.path;
@@ -94,5 +92,14 @@ Task<Loaded> load_csv(runtime::Runtime& rt, const DataSpec& spec) {
   }
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kCsv{
+    .name = "csv",
+    .doc = "A table of numbers, or a folder with train.csv and test.csv; label, header, separator.",
+    .needs_path = true,
+    .statistics = Statistics::kAll,
+    .load = load};
 
 }  // namespace trireme::data

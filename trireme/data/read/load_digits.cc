@@ -110,7 +110,9 @@ runtime::Task<Result<std::shared_ptr<const Dataset>>> load_digits(runtime::Runti
   co_return std::shared_ptr<const Dataset>(std::move(*set));
 }
 
-runtime::Task<Loaded> load_built_in(runtime::Runtime& rt, const DataSpec& spec) {
+namespace {
+
+runtime::Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   DigitsOptions options;
   options.seed = spec.seed;
   options.limit_train = spec.limit_train;
@@ -118,5 +120,10 @@ runtime::Task<Loaded> load_built_in(runtime::Runtime& rt, const DataSpec& spec) 
   options.cache_dir = spec.cache_dir;
   co_return co_await make_digits(rt, options);
 }
+
+}  // namespace
+
+extern const DataKind kDigits{
+    .name = "digits", .doc = "The built-in digits, drawn by code (docs/digits.md).", .load = load};
 
 }  // namespace trireme::data

@@ -48,9 +48,7 @@ std::int64_t rows_in(const Dataset& set) {
   return static_cast<std::int64_t>(values) / set.sample_elems();
 }
 
-}  // namespace
-
-Task<Loaded> load_idx(runtime::Runtime& rt, const DataSpec& spec) {
+Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   auto listed = co_await rt.files().list(spec.path);
   if (!listed.ok()) co_return listed.status();
   auto set = std::make_shared<Dataset>();
@@ -72,5 +70,14 @@ Task<Loaded> load_idx(runtime::Runtime& rt, const DataSpec& spec) {
   for (const std::int32_t label : set->labels) set->num_classes = std::max(set->num_classes, label + 1);
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kIdx{
+    .name = "idx",
+    .doc = "A folder of IDX files as MNIST has them, gzip or not: train and t10k or test, images and labels.",
+    .needs_path = true,
+    .statistics = Statistics::kBytes,
+    .load = load};
 
 }  // namespace trireme::data

@@ -168,9 +168,7 @@ Result<Shape> picture_shape(const DataSpec& spec) {
   return shape;
 }
 
-}  // namespace
-
-Task<Loaded> load_images(runtime::Runtime& rt, const DataSpec& spec) {
+Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   auto set = std::make_shared<Dataset>();
   set->name = "images";
   set->source = spec.path;
@@ -200,5 +198,15 @@ Task<Loaded> load_images(runtime::Runtime& rt, const DataSpec& spec) {
   TR_CO_RETURN_IF_ERROR(co_await decode_all(rt, *set, files, spec.cache_dir));
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kImages{
+    .name = "images",
+    .doc =
+        "A folder of JPEG and PNG images, a folder per class, perhaps below train/ and test/ or val/; shape.",
+    .needs_path = true,
+    .statistics = Statistics::kBytes,
+    .load = load};
 
 }  // namespace trireme::data

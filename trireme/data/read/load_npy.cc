@@ -105,9 +105,7 @@ Status fill_set(Dataset& set, const NamedArrays& arrays, const std::string& path
   return {};
 }
 
-}  // namespace
-
-Task<Loaded> load_npy(runtime::Runtime& rt, const DataSpec& spec) {
+Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   if (spec.labels && spec.path.ends_with(".npy"))
     co_return error(Code::kInvalid,
                     "[data] {}: one array has samples but no labels; set data.path to a folder with "
@@ -123,5 +121,14 @@ Task<Loaded> load_npy(runtime::Runtime& rt, const DataSpec& spec) {
   TR_CO_RETURN_IF_ERROR(fill_set(*set, *arrays, spec.path, spec.labels));
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kNpy{
+    .name = "npy",
+    .doc = "An .npz file with x_train, y_train, x_test, y_test (or x, y), or a folder of such .npy files.",
+    .needs_path = true,
+    .statistics = Statistics::kBytes,
+    .load = load};
 
 }  // namespace trireme::data

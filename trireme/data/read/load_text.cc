@@ -3,7 +3,9 @@
 
 namespace trireme::data {
 
-runtime::Task<Loaded> load_text(runtime::Runtime& rt, const DataSpec& spec) {
+namespace {
+
+runtime::Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   Result<Bytes> file = co_await read_unpacked(rt, spec.path);
   if (!file.ok()) co_return file.status();
   auto set = std::make_shared<Dataset>();
@@ -19,5 +21,13 @@ runtime::Task<Loaded> load_text(runtime::Runtime& rt, const DataSpec& spec) {
   TR_CO_RETURN_IF_ERROR(co_await parse_on_pool(rt, 20 * file->size(), std::move(work)));
   co_return set;
 }
+
+}  // namespace
+
+extern const DataKind kText{
+    .name = "text",
+    .doc = "A text file for language models; tokens, context, stride; its end is for testing.",
+    .needs_path = true,
+    .load = load};
 
 }  // namespace trireme::data
