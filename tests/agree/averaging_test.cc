@@ -1,4 +1,4 @@
-#include "trireme/agree/averaging.h"
+#include "trireme/agree/agree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,8 +60,8 @@ TEST(Averaging, ModelsSettledOnTheWayAreMeansAndChangeNothing) {
 
 TEST(Averaging, BlockMomentumFollowsTheTraceComputedByHand) {
   QuadraticJob job = two_workers(1, 4);
-  job.options.outer = "sgd";
-  job.options.outer_momentum = 0.5;
+  job.options.own.set("outer", "sgd");
+  job.options.own.set("outer_momentum", 0.5);
   const QuadraticRun r = run_well(job);  // means 5, 3.5, 2, 1.25; v = 3, 3, 1.5, 0
   for (const auto& w : r.workers)
     EXPECT_THAT(w.trace, ElementsAre(Vector{5}, Vector{2}, Vector{0.5}, Vector{0.5}));
@@ -69,9 +69,9 @@ TEST(Averaging, BlockMomentumFollowsTheTraceComputedByHand) {
 
 TEST(Averaging, OuterNesterovFollowsTheTraceComputedByHand) {
   QuadraticJob job = two_workers(1, 2);
-  job.options.outer = "nesterov";
-  job.options.outer_lr = 0.5;
-  job.options.outer_momentum = 0.5;
+  job.options.own.set("outer", "nesterov");
+  job.options.own.set("outer_lr", 0.5);
+  job.options.own.set("outer_momentum", 0.5);
   const QuadraticRun r = run_well(job);  // means 5, 3.875; v = 3, 3.375; steps 4.5, 3.5625
   for (const auto& w : r.workers) EXPECT_THAT(w.trace, ElementsAre(Vector{5.75}, Vector{3.96875}));
 }
@@ -81,8 +81,8 @@ TEST(Averaging, RunningStatisticsAreAveragedWithoutMomentum) {
   const QuadraticRun plain = run_well(job);
   job.bucket_elems = {3};
   job.parameter_elems = {2};
-  job.options.outer = "sgd";
-  job.options.outer_momentum = 0.5;
+  job.options.own.set("outer", "sgd");
+  job.options.own.set("outer_momentum", 0.5);
   const QuadraticRun r = run_well(job);
   for (std::size_t step = 0; step < 4; ++step) {
     const Vector& x = r.workers[0].trace[step];
@@ -102,7 +102,7 @@ float noisy(const GradientAt& at, std::uint64_t seed, float b) {
 TEST(Averaging, APeriodOfOneIsSynchronousSgdWithinRounding) {
   QuadraticJob job;
   job.rule = "averaging";
-  job.options.period = 1;
+  job.options.own.set("period", 1);
   job.workers = 4;
   job.steps = 40;
   job.start = {3};
@@ -134,10 +134,10 @@ TEST(Averaging, EveryOuterOptimiserConvergesFromManySeedsWithTheSameBitsEverywhe
     job.start = {5 * random.next_normal()};
     job.bucket_elems = {3, 2};
     job.learning_rate = 0.2F;
-    job.options.period = 1 + static_cast<std::int64_t>(seed % 6);
-    job.options.outer = std::vector<std::string>{"average", "sgd", "nesterov"}[seed % 3];
-    job.options.outer_lr = 0.7;
-    job.options.outer_momentum = 0.3;
+    job.options.own.set("period", 1 + static_cast<std::int64_t>(seed % 6));
+    job.options.own.set("outer", std::vector<std::string>{"average", "sgd", "nesterov"}[seed % 3]);
+    job.options.own.set("outer_lr", 0.7);
+    job.options.own.set("outer_momentum", 0.3);
     job.shards_per_worker = 1 + static_cast<int>(seed % 2);
     job.gradient = [&](const GradientAt& at) {
       return noisy(at, seed, b[static_cast<std::size_t>(at.worker)]);
@@ -145,7 +145,7 @@ TEST(Averaging, EveryOuterOptimiserConvergesFromManySeedsWithTheSameBitsEverywhe
     const QuadraticRun r = run_well(job);
     for (const auto& w : r.workers) {
       EXPECT_EQ(w.settled, r.workers[0].settled) << "seed " << seed;
-      EXPECT_EQ(w.report.exchanges, 120 / job.options.period) << "seed " << seed;
+      EXPECT_EQ(w.report.exchanges, 120 / job.options.own.integer(kPeriod)) << "seed " << seed;
       for (const float x : w.settled.at(0))
         EXPECT_NEAR(x, (b[0] + b[1] + b[2] + b[3]) / 4, 2e-2F) << "seed " << seed;
     }
@@ -155,9 +155,9 @@ TEST(Averaging, EveryOuterOptimiserConvergesFromManySeedsWithTheSameBitsEverywhe
 TEST(Averaging, ARestoredRunGoesOnBitForBitInTheMiddleOfAPeriod) {
   QuadraticJob job = two_workers(3, 9);
   job.learning_rate = 0.3F;
-  job.options.outer = "nesterov";
-  job.options.outer_lr = 0.7;
-  job.options.outer_momentum = 0.9;
+  job.options.own.set("outer", "nesterov");
+  job.options.own.set("outer_lr", 0.7);
+  job.options.own.set("outer_momentum", 0.9);
   std::map<int, std::vector<std::string>> saved;
   job.after_step = [&](int worker, std::int64_t step, Agreement& rule) {
     if (step != 3) return;
@@ -187,7 +187,7 @@ TEST(Averaging, APhantomRunTakesTheSameTimeAndTheSameRounds) {
   job.b = {0};
   job.bucket_elems = {100'000, 1'000};
   job.compute_ns = {kMilli, 2 * kMilli, kMilli};
-  job.options.outer = "sgd";
+  job.options.own.set("outer", "sgd");
   const QuadraticRun real = run_well(job);
   job.world.phantom = true;
   const QuadraticRun phantom = run_well(job);
@@ -225,7 +225,7 @@ TEST(Averaging, AKilledWorkerIsNamedToTheOthers) {
 
 TEST(Averaging, AnUnknownOuterOptimiserIsRefused) {
   QuadraticJob job = two_workers(1, 1);
-  job.options.outer = "adam";
+  job.options.own.set("outer", "adam");
   const QuadraticRun r = testing::run(job);
   for (const auto& w : r.workers) {
     EXPECT_EQ(w.status.code(), Code::kInvalid);

@@ -1,4 +1,4 @@
-#include "trireme/agree/bsp.h"
+#include "trireme/agree/agree.h"
 
 #include <gtest/gtest.h>
 

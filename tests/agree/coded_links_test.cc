@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/agree/with_servers.h"
-#include "trireme/agree/decentralized.h"
+#include "trireme/agree/agree.h"
 #include "trireme/agree/mechanism/peer_letters.h"
 
 namespace trireme::agree::testing {
@@ -15,7 +15,7 @@ using Trace = std::vector<Vector>;
 codec::Coding coding_of(const char* codec, double fraction) {
   codec::Coding coding;
   coding.row = *codec::find_codec(codec);
-  coding.options.fraction = fraction;
+  coding.options.set("fraction", fraction);
   coding.feedback = coding.row->needs_feedback;
   coding.least_elems = 1;
   return coding;
@@ -60,7 +60,7 @@ TEST(CodedServers, APushSendsTheLargerValueAndTheOtherOneLater) {
 
 TEST(CodedServers, CodedPullsAreBehindAndMeetingsWhole) {
   QuadraticJob job = one_slope("bsp-server", 1);
-  job.options.coding.options.fraction = 0.5;
+  job.options.coding.options.set("fraction", 0.5);
   job.options.codec_pull = true;
   job.steps = 4;
   Vector seen;  // second value, as the worker has it at the start of each step
@@ -86,8 +86,8 @@ TEST(CodedServers, SeveralRoundsUnderWayAndLocalReplicasLoseNothing) {
     job.gradient = [](const GradientAt& at) { return at.x - static_cast<float>(at.elem % 7); };
     job.options.coding = coding_of("topk", 0.25);
     job.options.codec_pull = true;
-    job.options.in_flight = 3;
-    job.options.local_replicas = replicas;
+    job.options.own.set("in_flight", 3);
+    job.options.own.set("local_replicas", replicas);
     job.link.bytes_per_second = 2e6;  // a round takes longer than a step
     Counts counts;
     add_servers(job, 2, &counts);
@@ -138,8 +138,8 @@ TEST(CodedLinks, EveryCodecComesNearTheMinimum) {
       SCOPED_TRACE(fmt::format("{} {}", row.name, rule));
       QuadraticJob job = noisy_job(rule, 3, 5);
       job.options.coding = coding_of(row.name, 0.25);
-      job.options.coding.options.clip_sigmas =
-          0;  // what is cut off is lost, and here all values have one sign
+      // What is cut off is lost, and here all values have one sign.
+      job.options.coding.options.set("clip", 0);
       job.options.coding.warmup_steps = 10;
       if ((*find_agreement(rule))->needs_server) add_servers(job, 2);
       const QuadraticRun run = run_well(job);
@@ -193,7 +193,7 @@ TEST(CodedPeers, BytesThatNoEncoderWroteAreAnErrorOfWhoGetsThem) {
   QuadraticJob job = one_slope("decentralized", 2);
   job.steps_of = {5, 1};
   job.make_rule = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
-    if (context.worker == 0) return make_decentralized(context);
+    if (context.worker == 0) return (*find_agreement("decentralized"))->make(context);
     return std::make_unique<Vandal>(context);
   };
   const QuadraticRun result = run(job);

@@ -1,4 +1,4 @@
-#include "trireme/agree/conservative.h"
+#include "trireme/agree/agree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using testing::Vector;
 
 QuadraticJob two_workers(std::int64_t period, std::int64_t steps) {
   QuadraticJob job = testing::two_workers_from_eight("conservative", period, steps);
-  job.options.proximity = 0.5;
+  job.options.own.set("proximity", 0.5);
   return job;
 }
 
@@ -40,7 +40,7 @@ TEST(Conservative, TwoWorkersFollowTheTraceComputedByHand) {
 TEST(Conservative, WithoutProximityItIsAveraging) {
   QuadraticJob job = two_workers(3, 10);
   job.learning_rate = 0.3F;
-  job.options.proximity = 0;
+  job.options.own.set("proximity", 0);
   const QuadraticRun free = run_well(job);
   job.rule = "averaging";
   const QuadraticRun averaged = run_well(job);
@@ -55,7 +55,7 @@ TEST(Conservative, ReplicasStayCloserToEachOtherTheStrongerThePull) {
   for (const double proximity : {0.0, 0.5, 1.0, 2.0}) {
     QuadraticJob job = two_workers(8, 7);
     job.learning_rate = 0.2F;
-    job.options.proximity = proximity;
+    job.options.own.set("proximity", proximity);
     const QuadraticRun r = run_well(job);
     const float apart = std::abs(r.workers[0].weights[0] - r.workers[1].weights[0]);
     EXPECT_LT(apart, last) << proximity;
@@ -84,8 +84,8 @@ TEST(Conservative, ConvergesFromManySeedsWithTheSameBitsEverywhere) {
     job.start = {5 * random.next_normal()};
     job.bucket_elems = {3, 2};
     job.learning_rate = 0.2F;
-    job.options.proximity = 0.5;
-    job.options.period = 1 + static_cast<std::int64_t>(seed % 5);
+    job.options.own.set("proximity", 0.5);
+    job.options.own.set("period", 1 + static_cast<std::int64_t>(seed % 5));
     job.shards_per_worker = 1 + static_cast<int>(seed % 2);
     job.gradient = [&](const GradientAt& at) {
       Philox noise(seed, (static_cast<std::uint64_t>(at.worker) << 40) | (at.elem << 32) |
@@ -118,7 +118,7 @@ TEST(Conservative, OptionsThatMakeNoSenseAreRefused) {
   const QuadraticRun zero = testing::run(two_workers(0, 1));
   EXPECT_THAT(zero.workers[0].status.message(), ::testing::HasSubstr("parallel.period: got 0"));
   QuadraticJob job = two_workers(1, 1);
-  job.options.proximity = -1;
+  job.options.own.set("proximity", -1);
   const QuadraticRun negative = testing::run(job);
   EXPECT_EQ(negative.workers[1].status.code(), Code::kInvalid);
   EXPECT_THAT(negative.workers[1].status.message(), ::testing::HasSubstr("parallel.proximity: got -1"));

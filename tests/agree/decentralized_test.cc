@@ -1,4 +1,4 @@
-#include "trireme/agree/decentralized.h"
+#include "trireme/agree/agree.h"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(Decentralized, AFastWorkerGoesOnAtItsOwnSpeed) {
 
 TEST(Decentralized, AnUpdateHoldsTheChangesOfSeveralSteps) {
   QuadraticJob job = two_workers();
-  job.options.push_steps = 2;
+  job.options.own.set("push_steps", 2);
   job.steps = 5;
   const QuadraticRun run = run_well(job);
   // 8 4 2, then 1 (the others' first update of +6 comes meanwhile), then (1 + 6) / 2, then half of that: the
@@ -69,7 +69,7 @@ TEST(Decentralized, AChangeThatFindsTheLinkFullTravelsWithTheNextUpdate) {
   job.bucket_elems = {25000, 25000};
   job.steps = 40;
   job.link.bytes_per_second = 20e6;  // an update takes ten steps
-  job.options.staleness = 1000;
+  job.options.own.set("staleness", 1000);
   const QuadraticRun run = run_well(job);
   for (const auto& worker : run.workers) {
     EXPECT_LT(worker.report.more["updates_sent"].get<int>(), 10);
@@ -85,7 +85,7 @@ QuadraticJob uneven_workers(std::int64_t staleness) {
   QuadraticJob job = two_workers();
   job.steps_of = {10, 2};
   job.compute_ns = {kMilli, 20 * kMilli};
-  job.options.staleness = staleness;
+  job.options.own.set("staleness", staleness);
   return job;
 }
 
@@ -109,7 +109,7 @@ TEST(Decentralized, WithSamplesOfTheirOwnNobodyIsFurtherAheadThanTheBound) {
   job.steps = 12;
   job.compute_ns = {kMilli, 3 * kMilli};
   for (const bool own : {true, false}) {
-    job.options.staleness = 4;
+    job.options.own.set("staleness", 4);
     job.options.own_samples = own;
     const QuadraticRun run = run_well(job);
     const auto lead = run.workers[0].report.more["max_lead"].get<std::int64_t>();
@@ -135,8 +135,8 @@ TEST(Decentralized, RareUpdatesFullLinksAndTightBoundsDoNotLockUp) {
         job.bucket_elems = {20'000};
         job.link.bytes_per_second = 20e6;  // an update takes four steps
         job.compute_ns = {kMilli, 2 * kMilli, 7 * kMilli};
-        job.options.push_steps = push_steps;
-        job.options.staleness = staleness;
+        job.options.own.set("push_steps", push_steps);
+        job.options.own.set("staleness", staleness);
         job.options.own_samples = own;
         const QuadraticRun run = run_well(job);
         EXPECT_EQ(run.workers[0].settled, run.workers[2].settled) << push_steps << " " << staleness;

@@ -1,4 +1,4 @@
-#include "trireme/agree/easgd.h"
+#include "trireme/agree/agree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using testing::Vector;
 
 QuadraticJob two_workers(std::int64_t period, std::int64_t steps) {
   QuadraticJob job = testing::two_workers_from_eight("easgd", period, steps);
-  job.options.elasticity = 0.25;
+  job.options.own.set("elasticity", 0.25);
   return job;
 }
 
@@ -63,7 +63,7 @@ TEST(Easgd, WithMomentumOnTheWorkersItIsEamsgd) {
 TEST(Easgd, WithoutElasticityWorkersAreIndependent) {
   QuadraticJob job = two_workers(1, 10);
   job.learning_rate = 0.3F;
-  job.options.elasticity = 1e-30;  // 0 stands for 0.9 / workers
+  job.options.own.set("elasticity", 1e-30);  // 0 stands for 0.9 / workers
   const QuadraticRun elastic = run_well(job);
   job.rule = "none";
   const QuadraticRun alone = run_well(job);
@@ -73,7 +73,7 @@ TEST(Easgd, WithoutElasticityWorkersAreIndependent) {
 
 TEST(Easgd, ElasticityIsNineTenthsOverTheWorkersUnlessGiven) {
   QuadraticJob job = two_workers(1, 2);  // the first is from 8 to 4, without a difference
-  job.options.elasticity = 0;
+  job.options.own.set("elasticity", 0);
   job.workers = 3;
   job.b = {0};
   const QuadraticRun r = run_well(job);
@@ -88,8 +88,8 @@ TEST(Easgd, OneWorkerFollowsTheClosedForm) {
   QuadraticJob job;
   job.rule = "easgd";
   job.workers = 1;
-  job.options.period = 1;
-  job.options.elasticity = kAlpha;
+  job.options.own.set("period", 1);
+  job.options.own.set("elasticity", kAlpha);
   job.learning_rate = static_cast<float>(kRate);
   job.a = {static_cast<float>(kA)};
   job.b = {static_cast<float>(kB)};
@@ -127,7 +127,7 @@ TEST(Easgd, TheCentreConvergesFromManySeedsWithTheSameBitsEverywhere) {
     job.bucket_elems = {3, 2};
     job.learning_rate = 0.1F;
     job.momentum = seed % 2 == 0 ? 0.5F : 0;
-    job.options.period = 1 + static_cast<std::int64_t>(seed % 5);
+    job.options.own.set("period", 1 + static_cast<std::int64_t>(seed % 5));
     job.shards_per_worker = 1 + static_cast<int>(seed % 2);
     job.gradient = [&](const GradientAt& at) {
       Philox noise(seed, (static_cast<std::uint64_t>(at.worker) << 40) | (at.elem << 32) |
@@ -149,7 +149,7 @@ TEST(Easgd, TheSumOfDifferencesHidesBehindTheNextSteps) {
   job.bucket_elems = {200'000};  // 0.8 MB: about 0.7 ms on the wire of a period of 4 ms
   const QuadraticRun elastic = run_well(job);
   job.rule = "averaging";
-  job.options.elasticity = 0;
+  job.options.own.set("elasticity", 0);
   const QuadraticRun averaged = run_well(job);
   const TimeNs compute = 41 * kMilli;
   const TimeNs exposed = elastic.workers[0].ended.back() - compute;

@@ -1,4 +1,4 @@
-#include "trireme/agree/gossip.h"
+#include "trireme/agree/agree.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ QuadraticJob two_workers(const char* neighbours) {
   QuadraticJob job;
   job.rule = "gossip";
   job.letters = true;
-  job.options.neighbours = neighbours;
-  job.options.period = 1;
+  job.options.own.set("neighbors", neighbours);
+  job.options.own.set("period", 1);
   job.workers = 2;
   job.steps = 4;
   job.start = {8};
@@ -78,7 +78,7 @@ TEST(Gossip, ARingMixesBothNeighboursInEqualParts) {
 TEST(Gossip, ParcelsGoEveryPeriodSteps) {
   for (const char* neighbours : {"random", "ring", "push-sum"}) {
     QuadraticJob job = two_workers(neighbours);
-    job.options.period = 5;
+    job.options.own.set("period", 5);
     job.steps = 50;
     const QuadraticRun run = run_well(job);
     for (const auto& worker : run.workers) {
@@ -146,8 +146,8 @@ TEST(Gossip, EveryMannerBringsReplicasTogether) {
 
 QuadraticJob noisy(const char* neighbours, std::uint64_t seed) {
   QuadraticJob job = testing::noisy_job("gossip", 5, seed);
-  job.options.neighbours = neighbours;
-  job.options.period = 1;
+  job.options.own.set("neighbors", neighbours);
+  job.options.own.set("period", 1);
   job.start = {8};
   job.learning_rate = 0.03F;
   return job;
@@ -232,8 +232,8 @@ TEST(Gossip, AWorkerThatSendsMoreThanTheOtherHasRoomForEndsTheRun) {
   job.compute_ns = {kMilli, 9 * kMilli};
   job.make_rule = [](const RuleContext& context) {
     RuleContext mine = context;
-    mine.options.in_flight = context.worker == 0 ? 3 : 1;
-    return make_gossip(mine);
+    mine.options.own.set("in_flight", context.worker == 0 ? 3 : 1);
+    return (*find_agreement("gossip"))->make(mine);
   };
   const QuadraticRun run = testing::run(job);
   for (const auto& worker : run.workers) {

@@ -1,4 +1,4 @@
-#include "trireme/agree/hogwild.h"
+#include "trireme/agree/agree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(Hogwild, SettlingTakesTheWeightsWhenEverybodyHasStopped) {
 
 TEST(Hogwild, LockedUpdatesFollowTheSameTraceAndTellTheirAge) {
   QuadraticJob job = two_workers();
-  job.options.locked = true;
+  job.options.own.set("locked", true);
   job.bucket_elems = {1, 1};
   job.steps_of = {4, 2};
   const QuadraticRun r = run_well(job);
@@ -79,7 +79,7 @@ TEST(Hogwild, ConvergesFromManySeedsLockedAndNot) {
     job.rule = "hogwild";
     job.letters = true;
     job.shared_weights = true;
-    job.options.locked = seed % 2 == 0;
+    job.options.own.set("locked", seed % 2 == 0);
     job.workers = 4;
     job.steps = 100;
     job.start = {5 * random.next_normal()};
@@ -105,7 +105,7 @@ TEST(Hogwild, AWorkerThatDiesTakesNobodyAlongNorTheLock) {
     job.workers = 3;
     job.b = {0};
     job.compute_ns = {kMilli};
-    job.options.locked = locked;
+    job.options.own.set("locked", locked);
     job.expendable = true;
     job.steps = 40;
     runtime::FaultSpec kill;
@@ -125,7 +125,7 @@ TEST(Hogwild, AWorkerThatDiesTakesNobodyAlongNorTheLock) {
 TEST(Hogwild, APhantomRunTakesItsSteps) {
   for (const bool locked : {false, true}) {
     QuadraticJob job = two_workers();
-    job.options.locked = locked;
+    job.options.own.set("locked", locked);
     job.bucket_elems = {1000};
     job.steps = 5;
     job.world.phantom = true;

@@ -16,8 +16,9 @@ TEST(LocalReplicas, TwoReplicasStepOnTheSameWeightsAndPushTheSumOfTheirGradients
   job.workers = 1;
   job.steps = 4;
   job.b = {8};
-  job.options.local_replicas = 2;
-  job.options.push_steps = job.options.fetch_steps = 2;
+  job.options.own.set("local_replicas", 2);
+  job.options.own.set("push_steps", 2);
+  job.options.own.set("fetch_steps", 2);
   job.make_client = [&servers](runtime::Runtime&, comm::Group&) { return servers.client(); };
   const QuadraticRun result = run_well(job);
   // f(x) = (x - 8)^2 / 2 from 0, rate 1/2, so 1/4 for a local step. The first replica ends its steps at
@@ -45,10 +46,10 @@ QuadraticJob two_by_three(std::int64_t push_steps, std::int64_t fetch_steps, std
   job.steps = 40;
   job.bucket_elems = {5, 3};
   job.compute_ns = {kMilli, 1700 * kMicro};
-  job.options.local_replicas = 3;
-  job.options.push_steps = push_steps;
-  job.options.fetch_steps = fetch_steps;
-  job.options.in_flight = in_flight;
+  job.options.own.set("local_replicas", 3);
+  job.options.own.set("push_steps", push_steps);
+  job.options.own.set("fetch_steps", fetch_steps);
+  job.options.own.set("in_flight", in_flight);
   job.settle_every = 20;
   return job;
 }

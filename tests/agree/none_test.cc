@@ -1,4 +1,4 @@
-#include "trireme/agree/none.h"
+#include "trireme/agree/agree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ using testing::run_well;
 QuadraticJob automatic() {
   QuadraticJob job;
   job.rule = "averaging";
-  job.options.period = 0;
+  job.options.own.set("period", 0);
   job.letters = true;
   job.workers = 3;
   job.steps = 400;

@@ -140,7 +140,7 @@ Task<Status> some_steps(Worker& w, std::int64_t from, std::int64_t to) {
 std::vector<Worker> local_replicas_of(Worker& w) {
   std::vector<Worker> more;
   const Vector zero{0};
-  for (int i = 1; i < w.job.options.local_replicas; ++i) {
+  for (int i = 1; i < w.job.options.own.integer(kLocalReplicas); ++i) {
     more.push_back({w.job, w.result, w.rt, w.number, w.weights, {}, {}, {}, {}, {}, w.updates_here, i});
     more.back().gradients = make_buckets(w.job, w.rt, zero);
     more.back().velocities = make_buckets(w.job, w.rt, zero);
@@ -287,7 +287,7 @@ QuadraticRun run_well(const QuadraticJob& job) {
 QuadraticJob two_workers_from_eight(std::string rule, std::int64_t period, std::int64_t steps) {
   QuadraticJob job;
   job.rule = std::move(rule);
-  job.options.period = period;
+  job.options.own.set("period", period);
   job.steps = steps;
   job.start = {8};
   job.b = {0, 4};

@@ -128,8 +128,9 @@ std::vector<float> run_local_replicas(int steps, Gradient of) {
   RuleContext context;
   context.rt = rt.get();
   context.servers = client.get();
-  context.options.local_replicas = kReplicas;
-  context.options.push_steps = context.options.fetch_steps = 3;
+  context.options.own.set("local_replicas", kReplicas);
+  context.options.own.set("push_steps", 3);
+  context.options.own.set("fetch_steps", 3);
   context.weights = {weights};
   std::vector<std::unique_ptr<Agreement>> rules;
   rules.push_back((*find_agreement("downpour"))->make(context));

@@ -1,8 +1,6 @@
 // One worker and servers that answer at once: what a rule does, call by call and value by value.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "tests/agree/fake_servers.h"
 #include "tests/agree/quadratic.h"
 
@@ -35,7 +33,7 @@ TEST(ServerRuleAlone, OneWorkerOverServersIsSgdToTheBit) {
     job.learning_rate = 0.3F;
     job.bucket_elems = {3, 2};
     job.start = {1, 2, 3, 4, 5};
-    job.options.staleness = 0;
+    job.options.own.set("staleness", 0);
     const QuadraticRun result = run_well(job);
     Vector x = job.start;
     for (int step = 0; step < 9; ++step)
@@ -64,8 +62,8 @@ TEST(ServerRuleAlone, APullFollowsThePushOfItsBucketAndAMeetingIsOutsideTheClock
 TEST(ServerRuleAlone, DownpourPushesWhatItAccruedAndStepsOnItsOwnBetweenFetches) {
   FakeServers servers;
   QuadraticJob job = alone(servers, "downpour", 4);
-  job.options.push_steps = 2;
-  job.options.fetch_steps = 4;
+  job.options.own.set("push_steps", 2);
+  job.options.own.set("fetch_steps", 4);
   const QuadraticRun result = run_well(job);
   // Own steps: 0 -> 4 -> 6 -> 7, gradients -8 -4 -2 -1; the fourth ends with a fetch instead of an own
   // step: servers 0 + 12/2 = 6, + 3/2 = 7.5.
@@ -80,8 +78,8 @@ TEST(ServerRuleAlone, DownpourPushesWhatItAccruedAndStepsOnItsOwnBetweenFetches)
 TEST(ServerRuleAlone, DownpourFetchesReplaceItsOwnSteps) {
   FakeServers servers;
   QuadraticJob job = alone(servers, "downpour", 4);
-  job.options.push_steps = 2;
-  job.options.fetch_steps = 1;
+  job.options.own.set("push_steps", 2);
+  job.options.own.set("fetch_steps", 1);
   const QuadraticRun result = run_well(job);
   // Fetched after each step: 0 (nothing pushed yet), 8, 8, 8. Gradients -8, -8 (pushed: 0 + 16/2 = 8), 0, 0.
   EXPECT_EQ(first_elems(result.workers[0].trace), (Vector{0, 8, 8, 8}));
@@ -91,8 +89,8 @@ TEST(ServerRuleAlone, DownpourFetchesReplaceItsOwnSteps) {
 TEST(ServerRuleAlone, DownpourPushesTheRestBeforeAMeeting) {
   FakeServers servers;
   QuadraticJob job = alone(servers, "downpour", 3);
-  job.options.push_steps = 2;
-  job.options.fetch_steps = 2;
+  job.options.own.set("push_steps", 2);
+  job.options.own.set("fetch_steps", 2);
   job.settle_every = 1;
   const QuadraticRun result = run_well(job);
   // Every meeting sends the gradient of the one step before it and the next step begins with a fetch: SGD.
@@ -105,8 +103,8 @@ TEST(ServerRuleAlone, ElasticAveragingTakesBothLinesFromTheOldValues) {
   servers.elastic = true;
   servers.alpha = 0.25F;
   QuadraticJob job = alone(servers, "easgd-async", 3);
-  job.options.period = 1;
-  job.options.elasticity = 0.25;
+  job.options.own.set("period", 1);
+  job.options.own.set("elasticity", 0.25);
   const QuadraticRun result = run_well(job);
   // x0 = c0 = 0. Step 0 exchanges nothing: x = 4.
   // Step 1: gradient step 4 -> 6, elastic 0.25 (4 - 0) = 1: x = 5, c = 1.
@@ -122,8 +120,8 @@ TEST(ServerRuleAlone, ElasticAveragingExchangesAtAMeetingAndCompletesItsOwnLineA
   servers.elastic = true;
   servers.alpha = 0.25F;
   QuadraticJob job = alone(servers, "easgd-async", 2);
-  job.options.period = 100;
-  job.options.elasticity = 0.25;
+  job.options.own.set("period", 100);
+  job.options.own.set("elasticity", 0.25);
   job.settle_every = 1;
   const QuadraticRun result = run_well(job);
   // x = 4 comes to the meeting, c = 0 + 4/4; then x = 4 - 4/4 = 3, and its step: 5.5.
@@ -137,7 +135,7 @@ TEST(ServerRuleAlone, ElasticAveragingExchangesEveryPeriod) {
   FakeServers servers;
   servers.elastic = true;
   QuadraticJob job = alone(servers, "easgd-async", 10);
-  job.options.period = 3;
+  job.options.own.set("period", 3);
   run_well(job);
   const Calls expected = {"trade 0@0", "tick 0", "trade 0@1", "tick 1",
                           "trade 0@2", "tick 2", "finish",    "pull 0@3"};
@@ -195,10 +193,10 @@ TEST(ServerRuleAlone, WhatIsNoParameterStaysTheWorkersOwn) {
     job.bucket_elems = {4};
     job.parameter_elems = {2};
     job.start = {0, 0, 3, 5};
-    job.options.period = 1;
-    job.options.push_steps = 2, job.options.fetch_steps = 2;
+    job.options.own.set("period", 1);
+    job.options.own.set("push_steps", 2), job.options.own.set("fetch_steps", 2);
     job.gradient = [](const GradientAt& at) { return at.elem < 2 ? at.x - 8.0F : 0.0F; };
-    job.options.elasticity = 0.25;
+    job.options.own.set("elasticity", 0.25);
     job.make_client = [&servers](runtime::Runtime&, comm::Group&) {
       return std::make_unique<FirstTwo>(servers.client());
     };
@@ -219,8 +217,11 @@ TEST(ServerUpdates, EveryRowWithServersHasTheirOptionsAndOthersAreRefused) {
     if (!options.ok()) continue;
     EXPECT_TRUE(server::find_consistency(options->consistency).ok()) << row.name;
     EXPECT_EQ(options->clocks.num_workers, 4) << row.name;
-    EXPECT_EQ(options->clocks.gather, 2) << row.name;
-    EXPECT_EQ(options->divide_by_staleness, std::strcmp(row.name, "staleness-aware") == 0) << row.name;
+    const std::string_view name = row.name;
+    EXPECT_EQ(options->clocks.gather, name == "soft" ? 2 : 1) << row.name;
+    EXPECT_EQ(options->clocks.staleness, name == "ssp" ? 3 : 0) << row.name;
+    EXPECT_EQ(options->clocks.fraction, name == "late" ? 0.75 : 1) << row.name;
+    EXPECT_EQ(options->divide_by_staleness, name == "staleness-aware") << row.name;
     EXPECT_EQ(static_cast<bool>(options->make_update), row.updates_here) << row.name;
   }
 }
@@ -236,9 +237,9 @@ TEST(ServerUpdates, TheElasticUpdateIsAGraphOverEveryPart) {
 }
 
 TEST(ServerUpdates, TheElasticityDefaultsToNineTenthsOverTheWorkers) {
-  RuleOptions options;
+  OptionValues options;
   EXPECT_DOUBLE_EQ(elasticity_of(options, 4), 0.225);
-  options.elasticity = 0.5;
+  options.set("elasticity", 0.5);
   EXPECT_DOUBLE_EQ(elasticity_of(options, 4), 0.5);
 }
 

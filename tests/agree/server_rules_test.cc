@@ -29,8 +29,8 @@ QuadraticJob noisy(const char* rule, std::uint64_t seed) {
   job.seed = seed;
   job.bucket_elems = {5, 3};
   job.compute_ns = {kMilli, 900 * kMicro, 1300 * kMicro, 4 * kMilli};
-  job.options.period = 2;
-  job.options.staleness = 2;
+  job.options.own.set("period", 2);
+  job.options.own.set("staleness", 2);
   job.gradient = [seed](const GradientAt& at) {
     Philox random(seed, static_cast<std::uint64_t>(at.worker * 1000000 + at.step * 100) + at.elem);
     return at.x - 3.0F + 0.5F * (random.next_uniform() - 0.5F);
@@ -76,7 +76,7 @@ TEST(ServerRules, SspWithoutStalenessIsBspToTheBit) {
       QuadraticJob job = noisy(rule, seed);
       job.workers = 3;
       job.compute_ns = {kMilli, 5 * kMilli, 2 * kMilli};
-      job.options.staleness = 0;
+      job.options.own.set("staleness", 0);
       job.steps = 12;
       add_servers(job, 2);
       models.push_back(run_well(job).workers[0].settled.back());
@@ -103,7 +103,7 @@ TEST(ServerRules, SspKeepsItsBoundAndUsesIt) {
   for (const std::int64_t bound : {1, 3}) {
     QuadraticJob job = noisy("ssp", 5);
     job.steps = 24;
-    job.options.staleness = bound;
+    job.options.own.set("staleness", bound);
     add_servers(job, 2);
     const QuadraticRun result = run_well(job);
     const QuadraticWorker &fast = result.workers[1], &slow = result.workers[3];
@@ -204,7 +204,7 @@ TEST(ServerRules, WorkersThatMeetAfterDifferentNumbersOfStepsHoldNobodyUp) {
     job.workers = 3;
     job.steps_of = {9, 5, 12};
     job.compute_ns = {kMilli, 3 * kMilli, kMilli};
-    job.options.warm_start_steps = 20;  // downpour: longer than until the first meeting
+    job.options.own.set("warm_start_steps", 20);  // downpour: longer than until the first meeting
     const std::vector<std::vector<std::int64_t>> after = {{2, 6}, {0, 1}, {8, 9}};
     MeetsAfter::Shared shared;
     shared.num_workers = 3;

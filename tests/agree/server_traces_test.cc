@@ -47,7 +47,7 @@ TEST(ServerTraces, BspTakesTheMeanOfAllWorkersHoweverFastTheyAre) {
 
 TEST(ServerTraces, SspLetsTheFastWorkerGoOneClockAheadAndNoFurther) {
   QuadraticJob job = two_workers("ssp", {8, -4}, {kMilli, 10 * kMilli}, {3, 2});
-  job.options.staleness = 1;
+  job.options.own.set("staleness", 1);
   add_servers(job, 1);
   const QuadraticRun result = run_well(job);
   // A push moves x by -1/4 of its gradient. Worker 0: 0 -> 2 (1 ms) -> 3.5 (2 ms), then it waits for worker
@@ -86,7 +86,7 @@ TEST(ServerTraces, StalenessAwareDividesTheRateByTheStaleness) {
 
 TEST(ServerTraces, SoftMakesOneUpdateOfTheMeanOfAsManyPushesAsItGathers) {
   QuadraticJob job = two_workers("soft", {8, -12}, {kMilli, 3500 * kMicro}, {3, 1});
-  job.options.gather = 2;
+  job.options.own.set("gather", 2);
   Counts counts;
   add_servers(job, 1, &counts);
   const QuadraticRun result = run_well(job);
@@ -98,7 +98,7 @@ TEST(ServerTraces, SoftMakesOneUpdateOfTheMeanOfAsManyPushesAsItGathers) {
 
 TEST(ServerTraces, LateDropsWhatComesAfterTheClockHasClosedAndTheLateWorkerJumps) {
   QuadraticJob job = two_workers("late", {8, 0, -100}, {kMilli, 1100 * kMicro, 3800 * kMicro}, {4, 4, 2});
-  job.options.fraction = 0.6;
+  job.options.own.set("fraction", 0.6);
   Counts counts;
   add_servers(job, 1, &counts);
   const QuadraticRun result = run_well(job);
@@ -112,8 +112,8 @@ TEST(ServerTraces, LateDropsWhatComesAfterTheClockHasClosedAndTheLateWorkerJumps
 
 TEST(ServerTraces, ElasticAveragingOverServersTakesBothLinesFromTheOldValues) {
   QuadraticJob job = two_workers("easgd-async", {8, -8}, {kMilli, 10 * kMilli}, {3, 2});
-  job.options.period = 1;
-  job.options.elasticity = 0.25;
+  job.options.own.set("period", 1);
+  job.options.own.set("elasticity", 0.25);
   Counts counts;
   add_servers(job, 1, &counts);
   const QuadraticRun result = run_well(job);
@@ -127,7 +127,7 @@ TEST(ServerTraces, ElasticAveragingOverServersTakesBothLinesFromTheOldValues) {
 
 TEST(ServerTraces, ElasticAveragingTravelsWhileTheStepComputes) {
   QuadraticJob job = two_workers("easgd-async", {8, 8}, {10 * kMilli, 10 * kMilli}, {6, 6});
-  job.options.period = 1;
+  job.options.own.set("period", 1);
   job.link.latency_ns = 4 * kMilli;
   add_servers(job, 1);
   const QuadraticRun result = run_well(job);
@@ -140,7 +140,7 @@ TEST(ServerTraces, DownpourWithMoreRoundsInFlightHidesTheWayToTheServers) {
   std::vector<TimeNs> ended;
   for (const std::int64_t in_flight : {1, 3}) {
     QuadraticJob job = two_workers("downpour", {8, 8}, {10 * kMilli, 10 * kMilli}, {20, 20});
-    job.options.in_flight = in_flight;
+    job.options.own.set("in_flight", in_flight);
     job.learning_rate = 0.25F;
     job.link.latency_ns = 10 * kMilli;
     add_servers(job, 1);
@@ -154,7 +154,7 @@ TEST(ServerTraces, DownpourWithMoreRoundsInFlightHidesTheWayToTheServers) {
 
 TEST(ServerTraces, DownpourWarmsUpWithOneReplicaAlone) {
   QuadraticJob job = two_workers("downpour", {8, 8}, {kMilli, kMilli}, {6, 2});
-  job.options.warm_start_steps = 3;
+  job.options.own.set("warm_start_steps", 3);
   float first_read = -1;
   job.gradient = [&first_read](const GradientAt& at) {
     if (at.worker == 1 && at.step == 0) first_read = at.x;
@@ -168,7 +168,7 @@ TEST(ServerTraces, DownpourWarmsUpWithOneReplicaAlone) {
 
 TEST(ServerTraces, AWarmStartThatAMeetingCutsShortHoldsNobodyUp) {
   QuadraticJob job = two_workers("downpour", {8, 8}, {kMilli, kMilli}, {4, 4});
-  job.options.warm_start_steps = 100;
+  job.options.own.set("warm_start_steps", 100);
   job.settle_every = 2;
   add_servers(job, 1);
   const QuadraticRun result = run_well(job);

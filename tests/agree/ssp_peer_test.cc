@@ -1,4 +1,4 @@
-#include "trireme/agree/ssp_peer.h"
+#include "trireme/agree/agree.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ QuadraticJob two_workers(std::int64_t staleness) {
   QuadraticJob job;
   job.rule = "ssp-peer";
   job.letters = true;
-  job.options.staleness = staleness;
+  job.options.own.set("staleness", staleness);
   job.workers = 2;
   job.steps = 3;
   job.start = {8};
@@ -61,7 +61,7 @@ TEST(SspPeer, AWorkerAheadByTheBoundWaitsForTheSlowest) {
 
 QuadraticJob noisy(std::uint64_t seed, std::int64_t staleness) {
   QuadraticJob job = testing::noisy_job("ssp-peer", 4, seed);
-  job.options.staleness = staleness;
+  job.options.own.set("staleness", staleness);
   return job;
 }
 
@@ -157,7 +157,7 @@ TEST(SspPeer, AWorkerAtAMeetingIsNotWaitedFor) {
   job.steps = 80;
   job.settle_every = 20;
   job.make_rule = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
-    return std::make_unique<Lazy>(make_ssp_peer(context), context.worker == 2 ? 5 : 1);
+    return std::make_unique<Lazy>((*find_agreement("ssp-peer"))->make(context), context.worker == 2 ? 5 : 1);
   };
   const QuadraticRun run = run_well(job);
   for (const auto& worker : run.workers) {
@@ -192,7 +192,7 @@ TEST(SspPeer, AWorkerThatWasNotScheduledForAWhileGoesOn) {
   for (const std::int64_t staleness : {0, 1})
     for (TimeNs at = 10 * kMilli; at < 15 * kMilli; at += 100 * kMicro) {
       QuadraticJob job = two_workers(staleness);
-      job.options.in_flight = 4;
+      job.options.own.set("in_flight", 4);
       job.steps = 30;
       job.compute_ns = {kMilli, 3 * kMilli};
       runtime::FaultSpec pause;

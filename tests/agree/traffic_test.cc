@@ -35,17 +35,18 @@ TEST(Traffic, EveryRuleTakesItsWay) {
 
 TEST(Traffic, PeriodsAndIntervalsMakeItRare) {
   RuleOptions o;
-  o.period = 50;
+  o.own.set("period", 50);
   EXPECT_EQ(of("averaging", o).every, 50);
   EXPECT_EQ(of("easgd-async", o).every, 50);
   EXPECT_EQ(of("gossip", o).every, 50);
   EXPECT_EQ(of("bsp", o).every, 1);
   EXPECT_EQ(of("none", o).every, 1);
-  o.period = 0;
+  o.own.set("period", 0);
   EXPECT_EQ(of("averaging", o).every, 0) << "chosen while running";
-  o.push_steps = o.fetch_steps = 4;
+  o.own.set("push_steps", 4);
+  o.own.set("fetch_steps", 4);
   EXPECT_EQ(of("downpour", o).every, 4);
-  o.fetch_steps = 1;
+  o.own.set("fetch_steps", 1);
   EXPECT_EQ(of("downpour", o).every, 1.6) << "five ways in four steps, where eight are one per step each way";
 }
 

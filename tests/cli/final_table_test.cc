@@ -94,8 +94,8 @@ TEST(FinalTable, WarnsOfALargeDriftWithTheKeyToChange) {
     s.drift = 0.5;
     const std::string text = final_table(record::to_json(s));
     EXPECT_NE(text.find("warning: replicas have drifted apart; try "), std::string::npos) << text;
-    for (const char* key : row.keys)
-      if (std::string_view(key) == "period") {
+    for (const OptionSpec& option : row.options)
+      if (std::string_view(option.name) == "period") {
         EXPECT_NE(text.find("a smaller parallel.period"), std::string::npos) << text;
       }
     s.drift = 0.05;

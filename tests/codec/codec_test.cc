@@ -99,7 +99,7 @@ TEST_P(EveryCodec, KeepsWhatItPromises) {
     EXPECT_LT(length(lost), length(values));
   } else if (row().bound == Bound::kUnbiased) {
     Options unclipped;
-    unclipped.clip_sigmas = 0;
+    unclipped.set("clip", 0);
     const auto whole = make(unclipped);
     constexpr int kDraws = 400;
     std::vector<double> mean(values.size());
@@ -175,7 +175,7 @@ TEST_P(EveryCodec, WritesTheSameBytesForEver) {
   const std::map<std::string_view, std::string_view> recorded{
 #include "tests/codec/recorded.inc"
   };
-  const auto codec = make();
+  const auto codec = make({{"fraction", 0.01}});
   Values values(1000), residual(1000);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(static_cast<int>(i * 7919 % 2003) - 1001) / 4096;
@@ -271,7 +271,7 @@ TEST(Select, FindsExactlyTheLargestAndOfEqualOnesTheFirst) {
 
 TEST(ThresholdCodec, AdaptsTauToTheWantedShareAndKeepsAFixedOne) {
   Options options;
-  options.fraction = 0.02;
+  options.set("fraction", 0.02);
   const auto codec = std::move(*(*find_codec("threshold"))->make(options));
   constexpr std::size_t kCount = 20'000;
   Values residual(kCount);
@@ -284,7 +284,7 @@ TEST(ThresholdCodec, AdaptsTauToTheWantedShareAndKeepsAFixedOne) {
   }
   EXPECT_GT(sent, kCount / 100);
   EXPECT_LT(sent, kCount / 20);
-  options.tau = 0.05;
+  options.set("tau", 0.05);
   const auto fixed = std::move(*(*find_codec("threshold"))->make(options));
   Values three{0.02F, -0.13F, 0.05F}, left(3);
   EXPECT_EQ(send(*fixed, three, {left}).decoded, (Values{0, -0.05F, 0.05F}));
@@ -333,10 +333,10 @@ TEST(OneBitCodec, ReadsLongBlocksOfSmallTensorsToo) {
 
 TEST(Codecs, RefuseOptionsThatMakeNoSense) {
   Options o;
-  o.fraction = 0;
+  o.set("fraction", 0);
   for (const char* name : {"topk", "randomk", "threshold"})
     EXPECT_EQ((*find_codec(name))->make(o).status().code(), Code::kInvalid) << name;
-  o.bits = 3;
+  o.set("bits", 3);
   EXPECT_EQ((*find_codec("qsgd"))->make(o).status().code(), Code::kInvalid);
 }
 

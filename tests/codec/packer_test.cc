@@ -65,7 +65,7 @@ TEST(Packer, EveryCodecSendsWhatItKeepsNotAndPlainValuesExactly) {
 }
 
 TEST(Packer, SumsAreThoseOfTheFixedTree) {
-  const Packer p = packer("topk", {.fraction = 0.3});
+  const Packer p = packer("topk", {{"fraction", 0.3}});
   for (std::size_t n = 1; n <= 9; ++n) {
     std::vector<std::vector<std::byte>> messages;
     std::vector<std::vector<ByteView>> parts;
@@ -86,7 +86,7 @@ TEST(Packer, SumsAreThoseOfTheFixedTree) {
 }
 
 TEST(Packer, MomentumCorrectionSendsVelocitiesAndForgetsThoseOfWhatWasSent) {
-  const Packer p = packer("topk", {.fraction = 0.5}, 0.5);
+  const Packer p = packer("topk", {{"fraction", 0.5}}, 0.5);
   std::vector<float> residual(kElems, 0.0F), velocity(kElems, 0.0F), sent(kElems, 0.0F);
   const std::vector<float> g = random_vector(kElems, 3);
   (void)pack(p, g, {residual, velocity}, 0);
@@ -120,14 +120,14 @@ TEST(Packer, DamagedMessagesAreRefused) {
 TEST(Coding, BeginsDenseAndFallsToItsFractionInEqualFactors) {
   Coding c;
   c.row = *find_codec("topk");
-  c.options.fraction = 0.01;
+  c.options.set("fraction", 0.01);
   c.dense_steps = 2;
   c.warmup_steps = 4;
   EXPECT_FALSE(c.encodes_at(1));
   EXPECT_TRUE(c.encodes_at(2));
-  EXPECT_DOUBLE_EQ(c.options_at(2).fraction, 0.25);
-  EXPECT_NEAR(c.options_at(4).fraction, 0.05, 1e-12);
-  EXPECT_DOUBLE_EQ(c.options_at(6).fraction, 0.01);
+  EXPECT_DOUBLE_EQ(c.fraction_at(2), 0.25);
+  EXPECT_NEAR(c.fraction_at(4), 0.05, 1e-12);
+  EXPECT_DOUBLE_EQ(c.fraction_at(6), 0.01);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ TEST(CodedSum, OfExactEncodingsEqualsTheDenseTreeInWorldsOfOneToNine) {
 TEST(CodedSum, OfLossyEncodingsDoesNotDependOnTheWorld) {
   for (const char* codec : {"topk", "1bit", "qsgd", "threshold"})
     for (const Reducer reducer : {Reducer::kGather, Reducer::kSplit, Reducer::kSparse, Reducer::kDoubling}) {
-      Case c{.codec = codec, .reducer = reducer, .shards = 6, .world = 1, .options = {.fraction = 0.05}};
+      Case c{.codec = codec, .reducer = reducer, .shards = 6, .world = 1, .options = {{"fraction", 0.05}}};
       const auto alone = sums_of(c);
       for (const int world : {2, 4, 6}) {
         c.world = world;
@@ -139,7 +139,7 @@ TEST(CodedSum, ByDoublingHasTheBitsOfTheGatheredSum) {
       Case c{.codec = codec,
              .shards = 7 + world % 2,
              .world = std::min(world, 7),
-             .options = {.fraction = 0.05}};
+             .options = {{"fraction", 0.05}}};
       const auto gathered = sums_of(c);
       c.reducer = Reducer::kDoubling;
       EXPECT_EQ(sums_of(c), gathered) << codec << ", " << world;

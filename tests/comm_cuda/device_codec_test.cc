@@ -83,7 +83,7 @@ class Both {
  public:
   explicit Both(const Case& c) : c_(c), own_(gpu::make_session(*on_gpu().device)), session_(*own_) {
     codec::Options options;
-    options.fraction = c.fraction;
+    options.set("fraction", c.fraction);
     const codec::CodecRow& row = **codec::find_codec(c.codec);
     packer_ = std::make_unique<codec::Packer>(*codec::Packer::make(row, options, c.momentum, odd_packing()));
     format_ = *device_format(row, options, c.momentum, odd_packing(), kElems);

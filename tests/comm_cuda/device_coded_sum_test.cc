@@ -63,7 +63,7 @@ struct Case {
 codec::Coding coding_of(const Case& c) {
   codec::Coding coding;
   coding.row = *codec::find_codec(c.codec);
-  coding.options.fraction = 0.02;
+  coding.options.set("fraction", 0.02);
   coding.feedback = c.feedback;
   coding.dense_steps = c.dense_steps;
   coding.warmup_steps = c.warmup_steps;

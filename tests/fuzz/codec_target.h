@@ -18,10 +18,10 @@ inline constexpr std::size_t kFuzzOptions = 16, kFuzzRepair = 64, kFuzzEncode = 
 inline Options fuzz_options(std::size_t choice) {
   constexpr int kBits[] = {2, 4, 8, 4};
   Options options;
-  options.bits = kBits[choice % 4];
-  options.fraction = choice / 4 % 2 == 0 ? 0.05 : 0.7;
-  if (choice / 8 % 2 == 1) options.tau = 0.5;
-  if (choice / 8 % 2 == 1) options.clip_sigmas = 0;
+  options.set("bits", kBits[choice % 4]);
+  options.set("fraction", choice / 4 % 2 == 0 ? 0.05 : 0.7);
+  if (choice / 8 % 2 == 1) options.set("tau", 0.5);
+  if (choice / 8 % 2 == 1) options.set("clip", 0);
   return options;
 }
 

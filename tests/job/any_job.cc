@@ -69,13 +69,24 @@ void draw(Philox& rng, std::vector<T>& v) {
   for (T& item : v) draw(rng, item);
 }
 
+template <class T>
+void draw_field(Philox& rng, Job& job, T* (*get)(Job&)) {
+  draw(rng, *get(job));
+}
+void draw_field(Philox& rng, Job& job, const OptionField& field) {
+  if (rng.next_below(3) == 0) return;
+  OptionValue value = field.spec->initial();
+  std::visit([&](auto& v) { draw(rng, v); }, value);
+  options_of(job, field.family).set(field.spec->name, std::move(value));
+}
+
 }  // namespace
 
 Job any_job(std::uint64_t seed) {
   Philox rng(seed);
   Job job;
   for (const JobKey& key : job_keys())
-    if (rng.next_below(2) == 1) std::visit([&](auto get) { draw(rng, *get(job)); }, key.field);
+    if (rng.next_below(2) == 1) std::visit([&](auto field) { draw_field(rng, job, field); }, key.field);
   if (!job.model.layers.empty()) job.model.name = Job().model.name;  // layers stand for it
   return job;
 }

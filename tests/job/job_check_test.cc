@@ -275,6 +275,9 @@ TEST(CheckJob, EndsWithAVerdictForExtremeNumbers) {
     for (const std::int64_t v : kInts) {
       Job job;
       if (const auto* get = std::get_if<std::int64_t* (*)(Job&)>(&key.field)) *(*get)(job) = v;
+      if (const auto* option = std::get_if<OptionField>(&key.field);
+          value_kind(key) == "an integer" && option)
+        options_of(job, option->family).set(option->spec->name, v);
       const Status status = check_job(job);
       EXPECT_TRUE(status.ok() || status.code() == Code::kInvalid) << key.path;
     }
@@ -282,6 +285,8 @@ TEST(CheckJob, EndsWithAVerdictForExtremeNumbers) {
       Job job;
       if (const auto* get = std::get_if<double* (*)(Job&)>(&key.field)) *(*get)(job) = v;
       if (const auto* get = std::get_if<std::optional<double>* (*)(Job&)>(&key.field)) *(*get)(job) = v;
+      if (const auto* option = std::get_if<OptionField>(&key.field); value_kind(key) == "a number" && option)
+        options_of(job, option->family).set(option->spec->name, v);
       const Status status = check_job(job);
       EXPECT_TRUE(status.ok() || status.code() == Code::kInvalid) << key.path;
       const bool number = !std::holds_alternative<std::int64_t* (*)(Job&)>(key.field) &&

@@ -273,6 +273,9 @@ TEST(SetJobKey, TakesWhatValueTextGives) {
       else if (const auto* maybe = std::get_if<std::optional<std::string>* (*)(Job&)>(&key.field);
                maybe != nullptr && !value.empty())
         value = **(*maybe)(const_cast<Job&>(job));
+      else if (const auto* option = std::get_if<OptionField>(&key.field);
+               option != nullptr && value_kind(key) == "a string" && !value.empty())
+        value = options_of(job, option->family).text(*option->spec);
       else if (value.empty())
         continue;
       const Status status = set_job_key(copy, fmt::format("{}={}", key.path, value));

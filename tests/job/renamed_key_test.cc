@@ -12,12 +12,12 @@ TEST(RenamedKeys, AreReadUnderBothNamesAndWrittenUnderTheNewOne) {
     const Result<Job> job =
         parse_job(fmt::format("[parallel]\nagreement = 'gossip'\n{} = 'ring'\n", name), "j");
     ASSERT_TRUE(job.ok()) << job.status().to_string();
-    EXPECT_EQ(job->parallel.neighbours, "ring");
+    EXPECT_EQ(*job->parallel.agreement_options.find("neighbors"), OptionValue("ring"));
     EXPECT_TRUE(job->given_at.contains("parallel.neighbors")) << name;
     EXPECT_NE(to_toml(*job).find("\nneighbors = \"ring\"\n"), std::string::npos);
     Job set;
     EXPECT_TRUE(set_job_key(set, fmt::format("parallel.{}=ring", name)).ok());
-    EXPECT_EQ(set.parallel.neighbours, "ring");
+    EXPECT_EQ(*set.parallel.agreement_options.find("neighbors"), OptionValue("ring"));
   }
 }
 
@@ -25,7 +25,7 @@ TEST(RenamedKeys, AreReadUnderBothNamesAndWrittenUnderTheNewOne) {
 TEST(RenamedKeys, LeaveTheHashOfAJobAsItWas) {
   Job job;
   job.parallel.agreement = "gossip";
-  job.parallel.neighbours = "ring";
+  job.parallel.agreement_options.set("neighbors", "ring");
   std::string text;
   for (const JobKey& key : job_keys()) {
     const std::string value = value_text(job, key);

@@ -29,11 +29,7 @@ void expect_refused(const Job& job, std::string_view fragment) {
       << job.parallel.agreement << " got: " << status.message() << "\nexpected: " << fragment;
 }
 
-bool reads(const AgreementRow& row, std::string_view key) {
-  for (const char* own : row.keys)
-    if (key == own) return true;
-  return false;
-}
+bool reads(const AgreementRow& row, std::string_view key) { return find_option(row.options, key) != nullptr; }
 
 struct KeyValue {
   const char* key;
@@ -60,7 +56,7 @@ TEST(Agreements, TakeTheirOwnKeysAndRefuseOthersWithThoseThatTheyHave) {
       if (!reads(row, k.key)) {
         expect_refused(job, fmt::format("--set: [job] key 'parallel.{}'", k.key));
         expect_refused(job, fmt::format("expected it not to be set: agreement '{}' has ", row.name));
-        if (!row.keys.empty()) expect_refused(job, fmt::format("has only {}", row.keys[0]));
+        if (!row.options.empty()) expect_refused(job, fmt::format("has only {}", row.options[0].name));
         continue;
       }
       EXPECT_TRUE(check_job(job).ok()) << row.name << ": " << check_job(job).to_string();
@@ -72,11 +68,11 @@ TEST(Agreements, TakeTheirOwnKeysAndRefuseOthersWithThoseThatTheyHave) {
 
 TEST(Agreements, EveryKeyThatARowNamesIsAKeyOfJobs) {
   for (const AgreementRow& row : agree::agreement_table())
-    for (const char* key : row.keys) {
+    for (const OptionSpec& option : row.options) {
       bool found = false;
       for (const JobKey& job_key : job_keys())
-        found = found || job_key.path == fmt::format("parallel.{}", key);
-      EXPECT_TRUE(found) << row.name << ": " << key;
+        found = found || job_key.path == fmt::format("parallel.{}", option.name);
+      EXPECT_TRUE(found) << row.name << ": " << option.name;
     }
 }
 
@@ -213,35 +209,29 @@ TEST(FitWorkers, RanksOfAnotherLauncherAreWorkersAndThenServers) {
 }
 
 TEST(RuleOptions, AreTheDefaultsUnlessKeysAreSet) {
-  const agree::RuleOptions plain, none = rule_options(Job());
-  EXPECT_EQ(none.period, plain.period);
-  EXPECT_EQ(none.fraction, plain.fraction);
-  EXPECT_EQ(none.outer, plain.outer);
+  const agree::RuleOptions none = rule_options(Job());
+  EXPECT_EQ(none.own.integer(agree::kPeriod), 10);
+  EXPECT_EQ(none.own.integer(agree::kStaleness), 3);
+  EXPECT_TRUE(none.own.empty());
   Job job;
   for (const char* set :
-       {"parallel.period=5", "parallel.elasticity=0.25", "parallel.staleness=7", "parallel.fetch_steps=2",
-        "parallel.push_steps=4", "parallel.in_flight=6", "parallel.warm_start_steps=8", "parallel.gather=9",
-        "parallel.fraction=0.5", "parallel.outer=nesterov", "parallel.outer_lr=0.7",
-        "parallel.outer_momentum=0.9", "parallel.neighbours=ring", "parallel.proximity=0.125",
-        "parallel.locked=true", "parallel.local_replicas=3"})
+       {"parallel.period=5", "parallel.elasticity=0.25", "parallel.neighbours=ring", "parallel.locked=true"})
     ASSERT_TRUE(set_job_key(job, set).ok()) << set;
-  const agree::RuleOptions o = rule_options(job);
-  EXPECT_EQ(o.period, 5);
-  EXPECT_EQ(o.elasticity, 0.25);
-  EXPECT_EQ(o.staleness, 7);
-  EXPECT_EQ(o.fetch_steps, 2);
-  EXPECT_EQ(o.push_steps, 4);
-  EXPECT_EQ(o.in_flight, 6);
-  EXPECT_EQ(o.warm_start_steps, 8);
-  EXPECT_EQ(o.gather, 9);
-  EXPECT_EQ(o.fraction, 0.5);
-  EXPECT_EQ(o.outer, "nesterov");
-  EXPECT_EQ(o.outer_lr, 0.7);
-  EXPECT_EQ(o.outer_momentum, 0.9);
-  EXPECT_EQ(o.neighbours, "ring");
-  EXPECT_EQ(o.proximity, 0.125);
-  EXPECT_TRUE(o.locked);
-  EXPECT_EQ(o.local_replicas, 3);
+  EXPECT_EQ(rule_options(job).own,
+            (OptionValues{{"period", 5}, {"elasticity", 0.25}, {"neighbors", "ring"}, {"locked", true}}));
+}
+
+// Readers of an option ask the spec of their own row for its default; whatever else a spec says is one key's.
+TEST(RuleOptions, OfOneNameAreOneKeyWithOneDocAndType) {
+  for (const AgreementRow& row : agree::agreement_table())
+    for (const OptionSpec& option : row.options)
+      for (const AgreementRow& other : agree::agreement_table())
+        if (const OptionSpec* same = find_option(other.options, option.name)) {
+          EXPECT_STREQ(same->doc, option.doc) << row.name << ", " << other.name;
+          EXPECT_EQ(same->default_value.index(), option.default_value.index()) << option.name;
+          EXPECT_EQ(same->range.text(), option.range.text()) << option.name;
+          EXPECT_TRUE(option.range.holds(option.initial())) << row.name << " " << option.name;
+        }
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ using testing::Worker;
 LinkCoding link_of(const char* codec, double fraction) {
   LinkCoding link;
   link.coding.row = *codec::find_codec(codec);
-  link.coding.options.fraction = fraction;
+  link.coding.options.set("fraction", fraction);
   link.coding.least_elems = 1;
   return link;
 }

@@ -40,8 +40,7 @@ Words by_class(const std::string& rule, const std::string& transport) {
              "train.optimizer.lr=0.3",
              "parallel.transport=" + transport};
   const agree::AgreementRow* row = *agree::find_agreement(rule);
-  if (std::find(row->keys.begin(), row->keys.end(), std::string_view("period")) != row->keys.end())
-    sets.emplace_back("parallel.period=1");
+  if (find_option(row->options, "period") != nullptr) sets.emplace_back("parallel.period=1");
   // Not for easgd: there the centre moves by the sum of all pulls, and diverges from 2 / workers on.
   if (rule == "easgd-async") sets.emplace_back("parallel.elasticity=0.5");
   // Updates of peers arrive in bursts where cores are busy: at twice this rate one run in a hundred ends far

@@ -14,7 +14,8 @@ constexpr int kWorkers = 4;
 
 job::Job by_class_job(const std::string& rule) {
   job::Job job = testing::by_class_job(rule, kWorkers);
-  job.parallel.period = rule == "averaging" || rule == "conservative" || rule == "easgd" ? 2 : 1;
+  job.parallel.agreement_options.set(
+      "period", rule == "averaging" || rule == "conservative" || rule == "easgd" ? 2 : 1);
   return job;
 }
 

@@ -21,7 +21,7 @@ job::Job auto_job(const char* tolerance) {
   job.parallel.workers = 3;
   job.parallel.codec = "auto";
   job.parallel.codec_tolerance = tolerance;
-  job.parallel.codec_least = 16;
+  job.parallel.codec_options.set("least", 16);
   return job;
 }
 

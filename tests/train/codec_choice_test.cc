@@ -32,7 +32,7 @@ job::Job mixed_job(int workers, const char* tolerance = "rounding") {
   job.parallel.bucket_bytes = 0;
   job.parallel.codec = "auto";
   job.parallel.codec_tolerance = tolerance;
-  job.parallel.codec_least = 64;
+  job.parallel.codec_options.set("least", 64);
   return job;
 }
 
@@ -123,7 +123,7 @@ TEST(CodecChoice, IsMadeForServersAndPeersToo) {
     job::Job job = mixed_job(3, "feedback");
     job.parallel.agreement = rule;
     const bool servers = job.parallel.agreement.find("peer") == std::string::npos && rule[0] != 'a';
-    if (servers) job.parallel.servers = 1, job.parallel.codec_pull = true;
+    if (servers) job.parallel.servers = 1, job.parallel.codec_options.set("pull", true);
     ASSERT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
     VirtualRuns slow({}, slow_link());
     const record::Summary s = slow.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
@@ -131,7 +131,7 @@ TEST(CodecChoice, IsMadeForServersAndPeersToo) {
     EXPECT_NE(s.codec, "auto") << rule;
     job::Job dense = job;
     dense.parallel.codec = "none";
-    dense.parallel.codec_pull.reset();
+    dense.parallel.codec_options.erase("pull");
     VirtualRuns plain({}, slow_link());
     const record::Summary d = plain.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     if (rule[0] != 'a') {  // whose few meetings are most of it

@@ -24,7 +24,7 @@ job::Job matrix_job(const agree::AgreementRow& rule, const std::string& codec) {
   job::Job job = coded_by_class(rule.name, codec);
   job.train.epochs = 100;
   job.train.steps = 20;
-  if (codec == "factors") job.parallel.codec_least.reset();
+  if (codec == "factors") job.parallel.codec_options.erase("least");
   return job;
 }
 

@@ -15,11 +15,12 @@ job::Job coded_job(const std::string& codec, const std::string& reducer = "gathe
   job::Job job = tiny_job();
   job.train.logical_shards = 4;
   job.parallel.codec = codec;
-  job.parallel.codec_least = 16;  // the model is tiny
+  job.parallel.codec_options.set("least", 16);  // the model is tiny
   job.parallel.reducer = reducer;
-  job.parallel.codec_dense_steps = 0;
-  if (codec == "powersgd") job.parallel.codec_rank = 1;
-  if (codec == "topk" || codec == "randomk" || codec == "threshold") job.parallel.codec_fraction = 0.25;
+  job.parallel.codec_options.set("dense_steps", 0);
+  if (codec == "powersgd") job.parallel.codec_options.set("rank", 1);
+  if (codec == "topk" || codec == "randomk" || codec == "threshold")
+    job.parallel.codec_options.set("fraction", 0.25);
   return job;
 }
 
@@ -92,7 +93,7 @@ TEST(CodedBspChoice, ExactEncodingsHaveTheBitsOfTheDenseRun) {
 TEST(CodedBspChoice, ThePlanSaysWhatTravelsAndBelievesInFewerSecondsOnASlowLink) {
   job::Job job = coded_job("1bit", "auto");
   job.model.name = "mlp";
-  job.parallel.codec_least.reset();
+  job.parallel.codec_options.erase("least");
   job.parallel.workers = 4;
   job.parallel.link = "100mbit,50us";
   VirtualRuns runs;
@@ -121,7 +122,7 @@ TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
     job.parallel.workers = 4;
     job.parallel.codec = "auto";
     job.parallel.codec_tolerance = tolerance;
-    job.parallel.codec_least = 16;
+    job.parallel.codec_options.set("least", 16);
     VirtualRuns runs({}, *cost::parse_link(link));
     const record::Summary s = runs.train(job, tiny_pictures(40, 10)).summary();
     const Result<Json> read = parse_json(runs.read("run/plan.json"), "plan.json");
@@ -154,7 +155,7 @@ TEST(CodedBspChoice, AutoTakesWhatTheLinkAndTheToleranceAskForAndSaysWhy) {
 TEST(CodedBspChoice, DenseFirstStepsAreThoseOfTheDenseRun) {
   job::Job dense = coded_job("none"), coded = coded_job("topk");
   dense.parallel.workers = coded.parallel.workers = 2;
-  coded.parallel.codec_dense_steps = 1000;
+  coded.parallel.codec_options.set("dense_steps", 1000);
   VirtualRuns runs;
   const record::Summary a = runs.train(dense, tiny_pictures(40, 10), {.run_dir = ""}).summary();
   const record::Summary b = runs.train(coded, tiny_pictures(40, 10), {.run_dir = ""}).summary();
@@ -166,7 +167,7 @@ TEST(CodedBspChoice, MomentumCorrectionChangesWhatIsSentAndSurvivesAResume) {
   job.train.optimizer.kind = "sgd";
   VirtualRuns plain, alone, disturbed;
   const record::Summary without = plain.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
-  job.parallel.codec_momentum = 0.9;
+  job.parallel.codec_options.set("momentum", 0.9);
   const record::Summary whole = alone.train(job, tiny_pictures(40, 10)).summary();
   EXPECT_NE(whole.parameters_sha256, without.parameters_sha256);
   job.parallel.workers = 2;
@@ -183,10 +184,10 @@ TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
   job.parallel.codec = "topq";
   expect(job, "topk");
   job = coded_job("1bit");
-  job.parallel.codec_fraction = 0.1;
+  job.parallel.codec_options.set("fraction", 0.1);
   expect(job, "topk, randomk, threshold");
   job = coded_job("topk");
-  job.parallel.codec_fraction = 2;
+  job.parallel.codec_options.set("fraction", 2);
   expect(job, "fraction");
   job = coded_job("topk");
   job.parallel.agreement = "gossip";
@@ -194,7 +195,7 @@ TEST(CodedBspChoice, WhatMakesNoSenseIsRefusedWithTheFix) {
   job.train.logical_shards = 0;
   expect(job, "agreement 'gossip'");
   job = coded_job("topk");
-  job.parallel.codec_momentum = 0.9;
+  job.parallel.codec_options.set("momentum", 0.9);
   job.train.optimizer.kind = "adagrad";
   expect(job, "train.optimizer.kind = sgd, adamw, or momentum");
   job.train.optimizer.kind = "momentum";

@@ -9,9 +9,10 @@ namespace trireme::train::testing {
 job::Job coded_by_class(const std::string& rule, const std::string& codec) {
   job::Job job = by_class_job(rule, 4);
   job.parallel.codec = codec;
-  job.parallel.codec_least = 16;  // the model is tiny
-  if (codec != "factors") job.parallel.codec_dense_steps = 0;
-  if (codec == "topk" || codec == "randomk" || codec == "threshold") job.parallel.codec_fraction = 0.1;
+  job.parallel.codec_options.set("least", 16);  // the model is tiny
+  if (codec != "factors") job.parallel.codec_options.set("dense_steps", 0);
+  if (codec == "topk" || codec == "randomk" || codec == "threshold")
+    job.parallel.codec_options.set("fraction", 0.1);
   return job;
 }
 

@@ -30,7 +30,7 @@ TEST(EveryCodedLink, MayEncodePullsWhereTheErrorIsShorterThanTheChange) {
       if (codec.bound == codec::Bound::kUnbiased) continue;
       SCOPED_TRACE(fmt::format("{} {}", rule.name, codec.name));
       job::Job job = coded_by_class(rule.name, codec.name);
-      job.parallel.codec_pull = true;
+      job.parallel.codec_options.set("pull", true);
       EXPECT_GE(simulate_coded(job).test_accuracy, 0.9);
     }
   }

@@ -23,7 +23,7 @@ TEST(CodedLinks, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
 TEST(CodedLinks, PullsMayBeEncodedToo) {
   for (const char* rule : {"bsp-server", "downpour"}) {
     job::Job job = coded_by_class(rule, "topk");
-    job.parallel.codec_pull = true;
+    job.parallel.codec_options.set("pull", true);
     EXPECT_GE(simulate_coded(job).test_accuracy, 0.9) << rule;
   }
 }
@@ -34,16 +34,16 @@ TEST(CodedLinks, SendFewerBytes) {
     job::Job job = coded_by_class(rule, "threshold");
     job.model.layers[0]["out"] = 2000;
     job.parallel.workers = 2;
-    job.parallel.codec_fraction = 0.01;
+    job.parallel.codec_options.set("fraction", 0.01);
     job.train.steps = job.train.eval_steps = job.train.checkpoint_steps = 60;
     const bool has_servers = std::string_view(rule) == "downpour";
-    if (has_servers) job.parallel.codec_pull = true;
+    if (has_servers) job.parallel.codec_options.set("pull", true);
     const double coded = simulate_coded(job).bytes_sent_per_step;
     const double phantom = simulate_coded(job, /*phantom=*/true).bytes_sent_per_step;
     job.parallel.codec = "none";
-    job.parallel.codec_fraction.reset();
-    job.parallel.codec_least.reset();
-    job.parallel.codec_pull.reset();
+    job.parallel.codec_options.erase("fraction");
+    job.parallel.codec_options.erase("least");
+    job.parallel.codec_options.erase("pull");
     const double dense = simulate_coded(job).bytes_sent_per_step;
     EXPECT_LT(coded, dense / 4) << rule;
     EXPECT_LT(phantom, dense / 4) << rule;
@@ -81,7 +81,7 @@ job::Job resumed_job(const std::string& rule, const std::string& codec, int work
   job.train.steps = 16;
   job.train.eval_steps = job.train.checkpoint_steps = 4;
   job.parallel.workers = workers;
-  if (job.parallel.codec_fraction) job.parallel.codec_warmup_steps = 10;
+  if (job.parallel.codec_options.has("fraction")) job.parallel.codec_options.set("warmup_steps", 10);
   return job;
 }
 
@@ -99,8 +99,8 @@ TEST(CodedLinks, ARunThatIsStoppedGoesOnWithItsResiduals) {
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("{} {}", c.rule, c.codec));
     job::Job job = resumed_job(c.rule, c.codec, c.workers);
-    if (c.pulls) job.parallel.codec_pull = true;
-    if (std::string_view(c.rule) == "ssp-peer") job.parallel.staleness = 0;
+    if (c.pulls) job.parallel.codec_options.set("pull", true);
+    if (std::string_view(c.rule) == "ssp-peer") job.parallel.agreement_options.set("staleness", 0);
     VirtualRuns alone, disturbed;
     const record::Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
     EXPECT_TRUE(whole.finished);
@@ -122,7 +122,7 @@ TEST(CodedAveraging, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
   for (const char* codec : {"topk", "1bit", "fp16"})
     for (const char* reducer : {"gather", "split", "doubling"}) {
       job::Job job = coded_by_class("averaging", codec);
-      job.parallel.period = 2;
+      job.parallel.agreement_options.set("period", 2);
       job.parallel.reducer = reducer;
       const record::Summary s = simulate_coded(job);
       EXPECT_GE(s.test_accuracy, 0.9) << codec << " " << reducer;
@@ -132,16 +132,16 @@ TEST(CodedAveraging, WorkersOfOneClassEachComeToAModelThatKnowsAll) {
 
 TEST(CodedAveraging, OfAnExactCodecIsTheMeanAndSendsFewerBytesOtherwise) {
   job::Job job = coded_by_class("averaging", "none");
-  job.parallel.codec_least.reset();
+  job.parallel.codec_options.erase("least");
   job.model.layers[0]["out"] = 2000;
-  job.parallel.period = 1;
+  job.parallel.agreement_options.set("period", 1);
   job.train.steps = job.train.eval_steps = job.train.checkpoint_steps = 60;
   const record::Summary dense = simulate_coded(job);
   job.parallel.codec = "nonzero";
   const record::Summary exact = simulate_coded(job);
   EXPECT_NEAR(exact.test_loss, dense.test_loss, 1e-3);
   job.parallel.codec = "topk";
-  job.parallel.codec_fraction = 0.01;
+  job.parallel.codec_options.set("fraction", 0.01);
   EXPECT_LT(simulate_coded(job).bytes_sent_per_step, dense.bytes_sent_per_step / 4);
   EXPECT_LT(simulate_coded(job, /*phantom=*/true).bytes_sent_per_step, dense.bytes_sent_per_step / 4);
 }
@@ -149,8 +149,8 @@ TEST(CodedAveraging, OfAnExactCodecIsTheMeanAndSendsFewerBytesOtherwise) {
 TEST(CodedAveraging, ARunThatIsStoppedGoesOnWithItsResiduals) {
   for (const char* outer : {"average", "nesterov"}) {
     job::Job job = resumed_job("averaging", "topk", 2);
-    job.parallel.period = 2;
-    job.parallel.outer = outer;
+    job.parallel.agreement_options.set("period", 2);
+    job.parallel.agreement_options.set("outer", outer);
     VirtualRuns alone, disturbed;
     const record::Summary whole = alone.train(job, tiny_pictures(120, 40)).summary();
     EXPECT_FALSE(disturbed.train(job, tiny_pictures(120, 40), {.stop_at = 7}).summary().finished);
@@ -165,13 +165,13 @@ TEST(CodedPeriods, EasgdAndConservativeComeToAModelThatKnowsAllAndGoOnAfterAStop
     for (const char* codec : {"topk", "1bit", "qsgd"}) {
       SCOPED_TRACE(fmt::format("{} {}", rule, codec));
       job::Job job = coded_by_class(rule, codec);
-      job.parallel.period = 2;
+      job.parallel.agreement_options.set("period", 2);
       job.train.steps = 300;
       const record::Summary s = simulate_coded(job);
       EXPECT_GE(s.test_accuracy, 0.9);
       EXPECT_GT(s.rule.value("encoded_bytes", 0.0), 0);
       job::Job stopped = resumed_job(rule, codec, 2);
-      stopped.parallel.period = 2;
+      stopped.parallel.agreement_options.set("period", 2);
       VirtualRuns alone, disturbed;
       const record::Summary whole = alone.train(stopped, tiny_pictures(120, 40)).summary();
       EXPECT_FALSE(disturbed.train(stopped, tiny_pictures(120, 40), {.stop_at = 7}).summary().finished);
@@ -182,11 +182,11 @@ TEST(CodedPeriods, EasgdAndConservativeComeToAModelThatKnowsAllAndGoOnAfterAStop
 
 TEST(CodedPeriods, EasgdWithAnExactCodecIsEasgd) {
   job::Job job = coded_by_class("easgd", "none");
-  job.parallel.codec_least.reset();
-  job.parallel.period = 2;
+  job.parallel.codec_options.erase("least");
+  job.parallel.agreement_options.set("period", 2);
   const record::Summary dense = simulate_coded(job);
   job.parallel.codec = "nonzero";
-  job.parallel.codec_least = 16;
+  job.parallel.codec_options.set("least", 16);
   EXPECT_NEAR(simulate_coded(job).test_loss, dense.test_loss, 1e-3);
 }
 
@@ -198,7 +198,7 @@ TEST(CodedPeriods, EasgdRefusesWhatWouldCountTwice) {
   EXPECT_NE(job::check_job(job).message().find("counted twice"), std::string::npos)
       << job::check_job(job).message();
   job.parallel.reducer = "auto";
-  job.parallel.codec_feedback = false;
+  job.parallel.codec_options.set("feedback", false);
   EXPECT_NE(job::check_job(job).message().find("part of the next difference"), std::string::npos);
 }
 

@@ -256,7 +256,7 @@ TEST(Factors, AreRefusedWhereTheyCannotBe) {
   refused([](job::Job& j) { j.train.optimizer.max_batch_multiplier = 2; }, "max_batch_multiplier = 1");
   refused([](job::Job& j) { j.train.precision = "bf16"; }, "train.precision = \"f32\"");
   refused([](job::Job& j) { j.parallel.weights = "shared"; }, "use auto");
-  refused([](job::Job& j) { j.parallel.codec_feedback = true; },
+  refused([](job::Job& j) { j.parallel.codec_options.set("feedback", true); },
           "it not to be set with parallel.codec = \"factors\"");
 }
 

@@ -302,7 +302,7 @@ TEST(Momentum, IsZeroByDefaultWhereOldUpdatesAreApplied) {
   job::Job bound;
   bound.parallel.agreement = "ssp";
   bound.parallel.workers = 2;
-  bound.parallel.staleness = 0;
+  bound.parallel.agreement_options.set("staleness", 0);
   EXPECT_EQ(job::momentum_of(bound), 0.9) << "lock step";
 }
 

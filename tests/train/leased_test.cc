@@ -23,7 +23,7 @@ job::Job leased_job(const std::string& rule, int workers) {
   job.train.checkpoint_steps = 8;
   job.parallel.workers = workers;
   job.parallel.agreement = rule;
-  job.parallel.period = 3;
+  job.parallel.agreement_options.set("period", 3);
   return job;
 }
 
@@ -81,8 +81,8 @@ TEST(Leased, ARunOfPeriodsStoppedAndStartedAgainEndsInTheBitsOfAnUndisturbedOne)
 // is missed after a restart.
 TEST(Leased, AResumedPushSumRunHasTheModelItHadThoughItsWeightsWereUneven) {
   job::Job job = leased_job("gossip", 3);
-  job.parallel.period = 1;
-  job.parallel.neighbours = "push-sum";
+  job.parallel.agreement_options.set("period", 1);
+  job.parallel.agreement_options.set("neighbors", "push-sum");
   job.train.optimizer.kind = "sgd";
   job.train.optimizer.lr = 0.3;
   job.train.optimizer.schedule = "step";
@@ -132,7 +132,7 @@ TEST(Leased, UnderAFreeRuleTheFasterWorkersDoMoreOfTheWork) {
 
 TEST(Leased, UnderABoundRuleEverybodyDoesAsMuchAndTheFastAreHeldBack) {
   job::Job job = leased_job("ssp", 3);
-  job.parallel.staleness = 2;
+  job.parallel.agreement_options.set("staleness", 2);
   const start::SimulateReport report = simulate(job, {1, 1, 0.1});
   ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
   for (const record::WorkerShare& share : report.ranks[0]->per_worker) EXPECT_EQ(share.steps, 24);
@@ -166,7 +166,7 @@ TEST(Leased, WorkersTellForWhomTheyWaited) {
 
 TEST(Leased, TheLateRuleDropsWhatTheSlowOneDidNotDo) {
   job::Job job = leased_job("late", 4);
-  job.parallel.fraction = 0.75;
+  job.parallel.agreement_options.set("fraction", 0.75);
   const start::SimulateReport report = simulate(job, {1, 1, 1, 0.001});
   ASSERT_TRUE(report.ranks[0].ok()) << report.ranks[0].status().to_string();
   const record::Summary& s = *report.ranks[0];

@@ -15,9 +15,9 @@ job::Job lent_job(const std::string& kind, const std::string& codec) {
   job.train.optimizer.lr = kind == "momentum" ? 0.02 : 0.003;
   if (kind == "momentum") job.train.optimizer.momentum = 0.9;
   job.parallel.codec = codec;
-  job.parallel.codec_least = 16;  // the model is tiny
-  job.parallel.codec_momentum = 0.9;
-  job.parallel.codec_dense_steps = 3;
+  job.parallel.codec_options.set("least", 16);  // the model is tiny
+  job.parallel.codec_options.set("momentum", 0.9);
+  job.parallel.codec_options.set("dense_steps", 3);
   if (kind != "momentum") job.train.optimizer.fixed_after = 3;
   return job;
 }
@@ -28,7 +28,7 @@ TEST(LentMomentum, IsThatOfTheOptimiser) {
   for (const char* kind : {"momentum", "adam", "adamw"}) {
     VirtualRuns runs;
     job::Job job = lent_job(kind, "nonzero");
-    job.parallel.codec_least = 1;  // second moments of all stay
+    job.parallel.codec_options.set("least", 1);  // second moments of all stay
     const record::Summary lent = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
     job.parallel.codec = "none";
     const record::Summary own = runs.train(job, tiny_pictures(40, 10), {.run_dir = ""}).summary();
@@ -82,7 +82,7 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
   job.train.optimizer.weight_decay = 0.1;
   EXPECT_EQ(job::coded_start(job).momentum, 0);
   EXPECT_EQ(job::coded_start(job).dense_steps, 50);
-  job.parallel.codec_feedback = false;
+  job.parallel.codec_options.set("feedback", false);
   EXPECT_EQ(job::coded_start(job).dense_steps, 0);
 }
 
@@ -90,27 +90,28 @@ TEST(CodedStarts, OfRandomValuesAreDenseThenSparserAndSendATenthUnlessSet) {
   job::Job job = tiny_job();
   job.parallel.codec = "randomk";
   const codec::Coding coding = job::coding_of(job);
-  EXPECT_EQ(coding.options.fraction, 0.1);
+  EXPECT_EQ(coding.fraction_at(1000), 0.1);
   EXPECT_EQ(coding.momentum, 0.9);
   EXPECT_FALSE(coding.encodes_at(49));
   EXPECT_TRUE(coding.encodes_at(50));
-  EXPECT_EQ(coding.options_at(50).fraction, 0.25);
-  EXPECT_LT(coding.options_at(150).fraction, 0.2);
-  EXPECT_EQ(coding.options_at(250).fraction, 0.1);
+  EXPECT_EQ(coding.fraction_at(50), 0.25);
+  EXPECT_LT(coding.fraction_at(150), 0.2);
+  EXPECT_EQ(coding.fraction_at(250), 0.1);
   EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
   job.train.optimizer.kind = "sgd";
   EXPECT_EQ(job::coding_of(job).momentum, 0);
   EXPECT_EQ(job::coding_of(job).dense_steps, 50);
-  job.parallel.codec_fraction = 0.01;
-  job.parallel.codec_dense_steps = job.parallel.codec_warmup_steps = 0;
-  EXPECT_EQ(job::coding_of(job).options_at(0).fraction, 0.01);
+  job.parallel.codec_options.set("fraction", 0.01);
+  job.parallel.codec_options.set("dense_steps", 0);
+  job.parallel.codec_options.set("warmup_steps", 0);
+  EXPECT_EQ(job::coding_of(job).fraction_at(0), 0.01);
   EXPECT_TRUE(job::coding_of(job).encodes_at(0));
   job.parallel.agreement = "bsp-server";
-  job.parallel.codec_warmup_steps.reset();
+  job.parallel.codec_options.erase("warmup_steps");
   EXPECT_EQ(job::coding_of(job).warmup_steps, 0);
   job.parallel.codec = "topk";
-  job.parallel.codec_fraction.reset();
-  EXPECT_EQ(job::coding_of(job).options.fraction, 0.01);
+  job.parallel.codec_options.erase("fraction");
+  EXPECT_EQ(job::coding_of(job).fraction_at(1000), 0.01);
 }
 
 TEST(FixedMoments, StayWithAndWithoutACodec) {

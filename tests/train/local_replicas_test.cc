@@ -27,8 +27,9 @@ job::Job convex_job(std::int64_t local_replicas) {
   job.parallel.bucket_bytes = 256;
   job.parallel.workers = 2;
   job.parallel.agreement = "downpour";
-  job.parallel.local_replicas = local_replicas;
-  job.parallel.push_steps = job.parallel.fetch_steps = local_replicas;
+  job.parallel.agreement_options.set("local_replicas", local_replicas);
+  job.parallel.agreement_options.set("push_steps", local_replicas);
+  job.parallel.agreement_options.set("fetch_steps", local_replicas);
   return job;
 }
 
@@ -63,7 +64,8 @@ TEST(LocalReplicas, UseTheCoresOfTheirWorker) {
   job.model.layers = *parse_json(
       R"([{"kind": "dense", "out": 512, "activation": "relu"}, {"kind": "classifier"}])", "layers");
   const double one = simulate(job, 4, /*phantom=*/true).wall_seconds;
-  job.parallel.local_replicas = job.parallel.push_steps = job.parallel.fetch_steps = 4;
+  for (const char* option : {"local_replicas", "push_steps", "fetch_steps"})
+    job.parallel.agreement_options.set(option, 4);
   const record::Summary four = simulate(job, 4, /*phantom=*/true);
   EXPECT_LT(four.wall_seconds, 0.5 * one);
   EXPECT_LE(four.compute_fraction(), 1.01) << "replicas compute side by side";
@@ -99,7 +101,7 @@ TEST(LocalReplicas, TrainOnThreadsOfTwoWorkers) {
   start::InProcessOptions options;
   options.job = convex_job(3);
   options.job.train.shard_threads = 1;
-  options.job.parallel.in_flight = 2;
+  options.job.parallel.agreement_options.set("in_flight", 2);
   options.data = tiny_pictures(320, 80);
   const auto ranks = start::train_in_process(options);
   for (const auto& rank : ranks) ASSERT_TRUE(rank.ok()) << rank.status().to_string();

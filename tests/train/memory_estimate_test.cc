@@ -81,7 +81,7 @@ TEST(MemoryEstimate, CountsWhatEncodersKeepBackAndTheirMessages) {
   EXPECT_EQ(estimated().bytes_of("codec"), 0);
   for (const char* codec : {"1bit", "topk"}) {
     job.parallel.codec = codec;
-    job.parallel.codec_dense_steps = 0;
+    job.parallel.codec_options.set("dense_steps", 0);
     const prepare::MemoryEstimate estimate = estimated();
     EXPECT_GE(estimate.bytes_of("codec"), 4 * 669'706) << "a residual";
     EXPECT_EQ(estimate.bytes_of("exchange"), 0) << codec;

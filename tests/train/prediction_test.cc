@@ -43,7 +43,7 @@ TEST(Prediction, OfStepsHoldsForRulesOfEveryKind) {
 TEST(Prediction, OfAveragingFollowsThePeriod) {
   for (const std::int64_t period : {1, 5, 40}) {
     start::SimulateOptions o = four_workers("averaging");
-    o.job.parallel.period = period;
+    o.job.parallel.agreement_options.set("period", period);
     EXPECT_NEAR(error_of(o), 0, 0.1) << period;
   }
 }

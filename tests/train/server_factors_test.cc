@@ -104,10 +104,10 @@ TEST(ServerFactors, AreRefusedWhereTheWorkerNeedsTheGradient) {
     EXPECT_NE(status.message().find("need the gradient itself"), std::string::npos) << status.message();
   };
   EXPECT_TRUE(job::check_job(pushed_job("downpour", 2, 1)).ok());
-  refused([](job::Job::Parallel& p) { p.push_steps = 2; });
-  refused([](job::Job::Parallel& p) { p.fetch_steps = 2; });
-  refused([](job::Job::Parallel& p) { p.in_flight = 2; });
-  refused([](job::Job::Parallel& p) { p.local_replicas = 2; });
+  refused([](job::Job::Parallel& p) { p.agreement_options.set("push_steps", 2); });
+  refused([](job::Job::Parallel& p) { p.agreement_options.set("fetch_steps", 2); });
+  refused([](job::Job::Parallel& p) { p.agreement_options.set("in_flight", 2); });
+  refused([](job::Job::Parallel& p) { p.agreement_options.set("local_replicas", 2); });
 }
 
 // On a slow link, of a net whose factors are a tenth of its gradients.

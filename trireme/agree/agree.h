@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +20,10 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/mailbox.h"
+#include "trireme/cost/traffic.h"
 #include "trireme/runtime/runtime.h"
 #include "trireme/server/client.h"
+#include "trireme/server/server.h"
 #include "trireme/tensor/tensor.h"
 
 namespace trireme::agree {
@@ -137,19 +140,33 @@ enum class Pace : std::uint8_t {
   kFree,    // each at its own speed, whoever is free takes the next work; the others outlive one that dies
 };
 
+// Everything about a rule that others ask. Rows are in the files of their rules.
 struct AgreementRow {
-  const char* name;
-  const char* doc;
-  const char* paper;
-  bool synchronous;
-  bool needs_server;
-  Pace pace;
-  bool updates_here;                  // the worker runs the optimiser; false: the servers do
-  const char* consistency;            // of its servers: a row of server/consistency; "" without
-  std::span<const char* const> keys;  // of [parallel] that it reads, without the prefix: "period"
-  std::unique_ptr<Agreement> (*make)(const RuleContext& context);
-  bool shares_weights = false;           // all workers have one set of weights in shared memory
-  bool completes_with_fraction = false;  // a round ends when `fraction` of the workers have ended it
+  const char* name = "";
+  const char* doc = "";
+  const char* paper = "";
+  bool synchronous = false;
+  Pace pace = Pace::kStep;
+  bool needs_server = false;
+  bool needs_peers = false;      // one worker alone has nobody to speak to
+  bool updates_here = true;      // the worker runs the optimiser; false: the servers do
+  const char* consistency = "";  // of its servers: a row of server/consistency; "" without
+  std::span<const OptionSpec> options = {};
+  // What does not go together among options that are in their ranges. Null: everything does.
+  std::optional<OptionFault> (*check)(const OptionValues& options, int num_workers) = nullptr;
+  std::unique_ptr<Agreement> (*make)(const RuleContext& context) = nullptr;
+  // What it sends among several workers, or to servers, so that plans are priced without running it;
+  // traffic_of (traffic.h) adds what the row says. Null: nothing.
+  cost::Traffic (*traffic)(const OptionValues& options, int num_workers) = nullptr;
+  // What its servers do beside what `consistency` says. Null: nothing.
+  void (*serve)(const OptionValues& options, int num_workers, server::ServerOptions& servers) = nullptr;
+  // Share of the workers whose end ends a round. Null: all of them.
+  double (*quorum)(const OptionValues& options) = nullptr;
+  // Whether whole updates are applied to weights that others have changed meanwhile. Null: they are not.
+  bool (*applies_old_updates)(const OptionValues& options) = nullptr;
+  bool shares_weights = false;  // all workers have one set of weights in shared memory
+  // What travels are differences to a model that all know: what an encoding leaves out is part of the next.
+  bool sends_differences = false;
   // Why what it sends is not encoded; null: it can be (RuleOptions::coding).
   const char* no_codec = "what it sends is not encoded";
 };

@@ -9,22 +9,52 @@
 //
 // The mean is made in place over the live weights, all buckets at once; with a codec by changes since the
 // model agreed on last (coded_changes.h).
-#include "trireme/agree/averaging.h"
-
 #include "trireme/agree/mechanism/coded_changes.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/traffic.h"
 
 namespace trireme::agree {
 namespace {
 
 using runtime::Task;
 
+constexpr std::string_view kOuterNames[] = {"average", "sgd", "nesterov"};
+constexpr OptionSpec kOuter{
+    .name = "outer",
+    .default_value = "average",
+    .doc = "Outer optimizer, applied to the mean of the workers: average (take the mean), sgd, nesterov.",
+    .range = {.choices = kOuterNames}};
+constexpr OptionSpec kOuterLr{.name = "outer_lr",
+                              .default_value = 1.0,
+                              .doc = "Learning rate of the outer optimizer (default 1).",
+                              .range = {.least = 0,
+                                        .most = 1e6,
+                                        .above_least = true,
+                                        .below_most = true,
+                                        .words = "a rate above 0 and below 1000000"}};
+constexpr OptionSpec kOuterMomentum{
+    .name = "outer_momentum",
+    .default_value = 0.0,
+    .doc = "Momentum of the outer optimizer (default 0).",
+    .range = {.least = 0, .most = 1, .below_most = true, .words = "at least 0 and below 1"}};
+constexpr OptionSpec kOptions[] = {kPeriod, kOuter, kOuterLr, kOuterMomentum};
+
+std::optional<OptionFault> check(const OptionValues& options, int) {
+  if (options.text(kOuter) != "average") return std::nullopt;
+  for (const OptionSpec& spec : {kOuterLr, kOuterMomentum})
+    if (options.has(spec.name))
+      return OptionFault{
+          spec.name,
+          "it not to be set where the mean is taken as it is; set parallel.outer to sgd or nesterov"};
+  return std::nullopt;
+}
+
 enum class Outer : std::uint8_t { kAverage, kSgd, kNesterov };
 
 class Averaging final : public Agreement {
  public:
   explicit Averaging(const RuleContext& context)
-      : context_(context), rt_(*context.rt), counters_(context.options.period) {
+      : context_(context), rt_(*context.rt), counters_(context.options.own.integer(kPeriod)) {
     failure_ = prepare();
   }
 
@@ -58,7 +88,7 @@ class Averaging final : public Agreement {
 
   RuleReport report() const override {
     RuleReport r = report_rounds(context_, counters_, coded_.get());
-    if (context_.worker == 0) r.more["outer"] = context_.options.outer;
+    if (context_.worker == 0) r.more["outer"] = context_.options.own.text(kOuter);
     return r;
   }
 
@@ -71,16 +101,17 @@ class Averaging final : public Agreement {
 
  private:
   Status prepare() {
-    const RuleOptions& o = context_.options;
-    if (o.outer == "sgd") {
+    const OptionValues& o = context_.options.own;
+    const std::string outer = o.text(kOuter);
+    if (outer == "sgd") {
       outer_ = Outer::kSgd;
-    } else if (o.outer == "nesterov") {
+    } else if (outer == "nesterov") {
       outer_ = Outer::kNesterov;
-    } else if (o.outer != "average") {
+    } else if (outer != "average") {
       return error(Code::kInvalid,
-                   "[agree] parallel.outer: got '{}', expected one of: average, sgd, nesterov", o.outer);
+                   "[agree] parallel.outer: got '{}', expected one of: average, sgd, nesterov", outer);
     }
-    if (o.period == 0) {
+    if (o.integer(kPeriod) == 0) {
       counters_.set_period(1);
       if (context_.num_workers > 1) {
         if (context_.mail == nullptr)
@@ -117,8 +148,8 @@ class Averaging final : public Agreement {
   }
 
   Task<void> outer_step(std::size_t b) {
-    const auto lr = static_cast<float>(context_.options.outer_lr);
-    const auto momentum = static_cast<float>(context_.options.outer_momentum);
+    const auto lr = static_cast<float>(context_.options.own.number(kOuterLr));
+    const auto momentum = static_cast<float>(context_.options.own.number(kOuterMomentum));
     const bool nesterov = outer_ == Outer::kNesterov;
     PassBody body = [lr, momentum, nesterov](float* const* p, std::int64_t begin, std::int64_t end) {
       float *w = p[0], *agreed = p[1], *v = p[2];
@@ -158,8 +189,23 @@ class Averaging final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_averaging(const RuleContext& context) {
-  return std::make_unique<Averaging>(context);
-}
+extern const AgreementRow kAveraging{
+    .name = "averaging",
+    .doc =
+        "Workers train alone for `period` steps, then their weights are averaged; an outer optimizer may "
+        "follow.",
+    .paper =
+        "Moritz, Nishihara, Stoica, Jordan, SparkNet, 2015; Chen and Huo, block momentum (BMUF), 2016; "
+        "Douillard et "
+        "al., DiLoCo, 2023",
+    .synchronous = true,
+    .pace = Pace::kPeriod,
+    .options = kOptions,
+    .check = check,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Averaging>(context);
+    },
+    .traffic = [](const OptionValues& options, int) { return every_period(options); },
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

@@ -7,7 +7,7 @@
 //
 // With a codec every shard's gradient is encoded with a residual of its own, and what was decoded is added
 // along the same tree (comm/coded_sum.h).
-#include "trireme/agree/bsp.h"
+#include "trireme/agree/agree.h"
 
 #include "trireme/agree/mechanism/low_rank.h"
 #include "trireme/base/rng.h"
@@ -222,6 +222,22 @@ class Bsp final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_bsp(const RuleContext& context) { return std::make_unique<Bsp>(context); }
+extern const AgreementRow kBsp{
+    .name = "bsp",
+    .doc = "Every step applies the same sum of all logical shards' gradients everywhere.",
+    .paper = "Valiant, A bridging model for parallel computation, CACM 1990",
+    .synchronous = true,
+    .pace = Pace::kStep,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Bsp>(context);
+    },
+    .traffic =
+        [](const OptionValues&, int) {
+          cost::Traffic t;
+          t.path = cost::Traffic::Path::kAllreduce;
+          t.gradients = true;
+          return t;
+        },
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

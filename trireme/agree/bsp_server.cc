@@ -4,10 +4,21 @@
 // Servers add in worker order, so the bits do not depend on who is faster. A worker that is gone is left out
 // of the mean.
 #include "trireme/agree/mechanism/push_pull.h"
-#include "trireme/agree/server_rules.h"
+#include "trireme/agree/traffic.h"
 
 namespace trireme::agree {
 
-std::unique_ptr<Agreement> make_bsp_server(const RuleContext& context) { return make_push_pull(context, {}); }
+extern const AgreementRow kBspServer{
+    .name = "bsp-server",
+    .doc = "Every clock the servers apply the mean of all workers' gradients; all read the same weights.",
+    .paper = "Li et al., Scaling distributed machine learning with the parameter server, OSDI 2014",
+    .synchronous = true,
+    .pace = Pace::kBound,
+    .needs_server = true,
+    .updates_here = false,
+    .consistency = "bsp",
+    .make = [](const RuleContext& context) { return make_push_pull(context, {}); },
+    .traffic = to_servers,
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

@@ -5,20 +5,28 @@
 // mean of the workers' x, and everybody goes on from it. The paper takes the steps on one mini-batch; here
 // each has its own. gamma = 0 is plain averaging. The term is on parameters only. With a codec the mean is
 // made of encoded changes since w, as averaging's (coded_changes.h).
-#include "trireme/agree/conservative.h"
-
 #include "trireme/agree/mechanism/coded_changes.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/traffic.h"
 
 namespace trireme::agree {
 namespace {
 
 using runtime::Task;
 
+constexpr OptionSpec kProximity{
+    .name = "proximity",
+    .default_value = 0.0,
+    .doc =
+        "Weight of the proximal term in a worker's loss: the squared distance to the agreed model "
+        "(default 0).",
+    .range = {.least = 0, .most = 1e6}};
+constexpr OptionSpec kOptions[] = {kPeriod, kProximity};
+
 class Conservative final : public Agreement {
  public:
   explicit Conservative(const RuleContext& context)
-      : context_(context), rt_(*context.rt), counters_(context.options.period) {
+      : context_(context), rt_(*context.rt), counters_(context.options.own.integer(kPeriod)) {
     failure_ = prepare();
   }
 
@@ -34,7 +42,7 @@ class Conservative final : public Agreement {
     const std::size_t b = bucket.bucket;
     const Tensor gradient = bucket.shard_gradients[0];
     co_await add_shards(rt_, std::move(bucket.shard_gradients));
-    const auto gamma = static_cast<float>(context_.options.proximity);
+    const auto gamma = static_cast<float>(context_.options.own.number(kProximity));
     PassBody body = [gamma](float* const* p, std::int64_t begin, std::int64_t end) {
       float* g = p[0];
       const float *x = p[1], *agreed = p[2];
@@ -60,7 +68,7 @@ class Conservative final : public Agreement {
 
   RuleReport report() const override {
     RuleReport r = report_rounds(context_, counters_, coded_.get());
-    if (context_.worker == 0) r.more["proximity"] = context_.options.proximity;
+    if (context_.worker == 0) r.more["proximity"] = context_.options.own.number(kProximity);
     return r;
   }
 
@@ -70,15 +78,16 @@ class Conservative final : public Agreement {
 
  private:
   Status prepare() {
-    const RuleOptions& o = context_.options;
-    if (o.period < 1)
+    const std::int64_t period = context_.options.own.integer(kPeriod);
+    const double proximity = context_.options.own.number(kProximity);
+    if (period < 1)
       return error(Code::kInvalid,
                    "[agree] conservative: parallel.period: got {}, expected at least 1; only averaging "
                    "chooses it",
-                   o.period);
-    if (!(o.proximity >= 0))
+                   period);
+    if (!(proximity >= 0))
       return error(Code::kInvalid, "[agree] conservative: parallel.proximity: got {}, expected 0 or more",
-                   o.proximity);
+                   proximity);
     TR_ASSIGN_OR_RETURN(coded_, CodedChanges::make(context_));
     TR_ASSIGN_OR_RETURN(agreed_, new_vectors_like(rt_, context_.weights));
     return {};
@@ -99,8 +108,17 @@ class Conservative final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_conservative(const RuleContext& context) {
-  return std::make_unique<Conservative>(context);
-}
+extern const AgreementRow kConservative{
+    .name = "conservative",
+    .doc = "As averaging, and local steps are held near the last average by a proximal term.",
+    .paper = "Li, Zhang, Chen, Smola, Efficient mini-batch training for stochastic optimization, KDD 2014",
+    .synchronous = true,
+    .pace = Pace::kPeriod,
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Conservative>(context);
+    },
+    .traffic = [](const OptionValues& options, int) { return every_period(options); },
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

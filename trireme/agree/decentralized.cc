@@ -10,24 +10,26 @@
 // waits when it has made `staleness` steps since the last update of a peer that still steps. Where workers
 // have samples of their own (`own_samples`), it is never more than that many clocks ahead of anybody: what
 // the others have still to step alone at the end would be learned at the cost of its samples.
-#include "trireme/agree/decentralized.h"
-
 #include <algorithm>
 
 #include "trireme/agree/mechanism/peer_updates.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/traffic.h"
 
 namespace trireme::agree {
 namespace {
 
 using runtime::Task;
 
+constexpr OptionSpec kNewsless = kStaleness.with_default(8);  // rarely reached by workers of one speed
+constexpr OptionSpec kOptions[] = {kPushSteps, kInFlight, kNewsless};
+
 class Decentralized final : public Agreement {
  public:
   explicit Decentralized(const RuleContext& context)
       : rt_(*context.rt),
-        push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
-        staleness_(std::max(push_steps_, context.options.staleness)),
+        push_steps_(std::max<std::int64_t>(1, context.options.own.integer(kPushSteps))),
+        staleness_(std::max(push_steps_, context.options.own.integer(kNewsless))),
         ahead_(context.options.own_samples ? PeerUpdates::Ahead::kOfClocks : PeerUpdates::Ahead::kOfNews),
         updates_(context, PeerUpdates::Counts::kWhole) {}
 
@@ -76,8 +78,27 @@ class Decentralized final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_decentralized(const RuleContext& context) {
-  return std::make_unique<Decentralized>(context);
-}
+extern const AgreementRow kDecentralized{
+    .name = "decentralized",
+    .doc =
+        "Workers send what they changed to all others, who add it as it comes; a worker waits after "
+        "`staleness` "
+        "steps without news of a peer.",
+    .paper = "Strom, Scalable distributed DNN training using commodity GPU cloud computing, Interspeech 2015",
+    .pace = Pace::kFree,
+    .needs_peers = true,
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Decentralized>(context);
+    },
+    .traffic =
+        [](const OptionValues& options, int num_workers) {
+          cost::Traffic t = to_all_peers(num_workers);
+          t.skips = true;
+          t.every = steps_between(options, kPushSteps);
+          return t;
+        },
+    .applies_old_updates = [](const OptionValues&) { return true; },
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

@@ -19,13 +19,33 @@
 #include "trireme/agree/mechanism/local_replicas.h"
 #include "trireme/agree/mechanism/server_link.h"
 #include "trireme/agree/mechanism/vector_math.h"
-#include "trireme/agree/server_rules.h"
+#include "trireme/agree/traffic.h"
 #include "trireme/comm/letter_kinds.h"
 
 namespace trireme::agree {
 namespace {
 
 using runtime::Task;
+
+constexpr OptionSpec kWarmStartSteps{
+    .name = "warm_start_steps",
+    .default_value = 0,
+    .doc = "Steps that the first worker makes alone before the others join (default 0).",
+    .range = kStepCount};
+constexpr OptionSpec kOptions[] = {kFetchSteps, kPushSteps, kInFlight, kWarmStartSteps, kLocalReplicas};
+
+std::optional<OptionFault> check(const OptionValues& options, int) {
+  if (options.integer(kLocalReplicas) == 1 || options.integer(kWarmStartSteps) == 0) return std::nullopt;
+  return OptionFault{kWarmStartSteps.name, "0 where parallel.local_replicas is above 1: they begin together"};
+}
+
+cost::Traffic traffic(const OptionValues& options, int num_workers) {
+  cost::Traffic t = to_servers(options, num_workers);
+  // A push and a fetch cost the same; each at its own interval.
+  t.every = 2 / (1 / steps_between(options, kPushSteps) + 1 / steps_between(options, kFetchSteps));
+  t.hidden = options.integer(kInFlight) > 1;
+  return t;
+}
 
 constexpr std::uint16_t kLetterWarm = comm::kLetterRuleFirst + 14;
 
@@ -46,14 +66,14 @@ struct Round {
 class Downpour final : public Agreement {
  public:
   explicit Downpour(const RuleContext& context)
-      : fetch_steps_(std::max<std::int64_t>(1, context.options.fetch_steps)),
-        push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
+      : fetch_steps_(std::max<std::int64_t>(1, context.options.own.integer(kFetchSteps))),
+        push_steps_(std::max<std::int64_t>(1, context.options.own.integer(kPushSteps))),
         scale_(1.0F / static_cast<float>(context.num_workers)),
-        is_ahead_(context.options.in_flight > 1),
+        is_ahead_(context.options.own.integer(kInFlight) > 1),
         accrues_(push_steps_ > 1 || is_ahead_),
-        rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.in_flight))),
+        rounds_(static_cast<std::size_t>(std::max<std::int64_t>(1, context.options.own.integer(kInFlight)))),
         base_updates_(context.weights.size()),
-        warm_(context.options.warm_start_steps <= 0 || context.num_workers == 1),
+        warm_(context.options.own.integer(kWarmStartSteps) <= 0 || context.num_workers == 1),
         link_(context) {
     if (warm_ || context.worker != 0) return;
     comm::Mailbox::Handler handler;
@@ -123,7 +143,8 @@ class Downpour final : public Agreement {
       link_.set_clock(link_.clock() + 1);
     }
     if (round.pushes || round.fetches) ++round_;
-    if (link_.context().worker == 0 && steps_ == link_.context().options.warm_start_steps) let_others_begin();
+    if (link_.context().worker == 0 && steps_ == link_.context().options.own.integer(kWarmStartSteps))
+      let_others_begin();
     co_return Status();
   }
 
@@ -306,9 +327,25 @@ class Downpour final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_downpour(const RuleContext& context) {
-  if (context.options.local_replicas > 1) return make_local_replicas(context);
-  return std::make_unique<Downpour>(context);
-}
+extern const AgreementRow kDownpour{
+    .name = "downpour",
+    .doc =
+        "Workers push accrued gradients every `push_steps` and fetch weights every `fetch_steps`, waiting "
+        "for "
+        "nobody.",
+    .paper = "Dean et al., Large scale distributed deep networks, NIPS 2012",
+    .pace = Pace::kFree,
+    .needs_server = true,
+    .updates_here = false,
+    .consistency = "async",
+    .options = kOptions,
+    .check = check,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      if (context.options.own.integer(kLocalReplicas) > 1) return make_local_replicas(context);
+      return std::make_unique<Downpour>(context);
+    },
+    .traffic = traffic,
+    .applies_old_updates = [](const OptionValues&) { return true; },
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

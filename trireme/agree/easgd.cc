@@ -13,10 +13,10 @@
 // With a codec C both lines have C(x_i - c) for x_i - c, so that a worker and the centre still pull at each
 // other with the same force. What C leaves out is no residual: it is part of the next difference. A step with
 // an exchange then waits for it.
-#include "trireme/agree/easgd.h"
-
 #include "trireme/agree/mechanism/coded_changes.h"
+#include "trireme/agree/mechanism/server_updates.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/traffic.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::agree {
@@ -24,14 +24,15 @@ namespace {
 
 using runtime::Task;
 
+constexpr OptionSpec kOptions[] = {kPeriod, kElasticity};
+
 class Easgd final : public Agreement {
  public:
   explicit Easgd(const RuleContext& context)
       : context_(context),
         rt_(*context.rt),
-        counters_(context.options.period),
-        alpha_(static_cast<float>(context.options.elasticity > 0 ? context.options.elasticity
-                                                                 : 0.9 / context.num_workers)) {
+        counters_(context.options.own.integer(kPeriod)),
+        alpha_(static_cast<float>(elasticity_of(context.options.own, context.num_workers))) {
     failure_ = prepare();
   }
 
@@ -84,10 +85,10 @@ class Easgd final : public Agreement {
 
  private:
   Status prepare() {
-    if (context_.options.period < 1)
+    if (const std::int64_t period = context_.options.own.integer(kPeriod); period < 1)
       return error(Code::kInvalid,
                    "[agree] easgd: parallel.period: got {}, expected at least 1; only averaging chooses it",
-                   context_.options.period);
+                   period);
     TR_ASSIGN_OR_RETURN(coded_, CodedChanges::make(context_, CodedChanges::Rest::kForgotten));
     TR_ASSIGN_OR_RETURN(centre_, new_vectors_like(rt_, context_.weights));
     TR_ASSIGN_OR_RETURN(difference_, new_vectors_like(rt_, context_.weights));
@@ -150,6 +151,24 @@ class Easgd final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_easgd(const RuleContext& context) { return std::make_unique<Easgd>(context); }
+extern const AgreementRow kEasgd{
+    .name = "easgd",
+    .doc = "Every `period` steps workers and a centre pull at each other; every worker keeps the centre.",
+    .paper = "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015",
+    .synchronous = true,
+    .pace = Pace::kPeriod,
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Easgd>(context);
+    },
+    .traffic =
+        [](const OptionValues& options, int) {
+          cost::Traffic t = every_period(options);
+          t.hidden = true;       // the centre moves while the workers compute on
+          t.passes = 3 + 3 + 3;  // the difference, the force, the centre
+          return t;
+        },
+    .sends_differences = true,
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

@@ -12,18 +12,28 @@
 #include "trireme/agree/mechanism/server_link.h"
 #include "trireme/agree/mechanism/server_updates.h"
 #include "trireme/agree/mechanism/vector_math.h"
-#include "trireme/agree/server_rules.h"
+#include "trireme/agree/traffic.h"
 
 namespace trireme::agree {
 namespace {
 
 using runtime::Task;
 
+constexpr OptionSpec kOptions[] = {kPeriod, kElasticity};
+
+cost::Traffic traffic(const OptionValues& options, int num_workers) {
+  cost::Traffic t = to_servers(options, num_workers);
+  t.every = steps_between(options, kPeriod);
+  t.hidden = true;   // travels while the step computes
+  t.passes = 2 + 4;  // the copy that is sent, the worker's own line
+  return t;
+}
+
 class EasgdAsync final : public Agreement {
  public:
   explicit EasgdAsync(const RuleContext& context)
-      : period_(std::max<std::int64_t>(1, context.options.period)),
-        alpha_(static_cast<float>(elasticity_of(context.options, context.num_workers))),
+      : period_(std::max<std::int64_t>(1, context.options.own.integer(kPeriod))),
+        alpha_(static_cast<float>(elasticity_of(context.options.own, context.num_workers))),
         updates_(context.weights.size(), -1),
         link_(context) {}
 
@@ -130,8 +140,27 @@ class EasgdAsync final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_easgd_async(const RuleContext& context) {
-  return std::make_unique<EasgdAsync>(context);
-}
+extern const AgreementRow kEasgdAsync{
+    .name = "easgd-async",
+    .doc = "Every `period` steps a worker and the servers' centre pull at each other, on their own.",
+    .paper = "Zhang, Choromanska, LeCun, Deep learning with Elastic Averaging SGD, 2015",
+    .pace = Pace::kFree,
+    .needs_server = true,
+    .consistency = "async",
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<EasgdAsync>(context);
+    },
+    .traffic = traffic,
+    .serve =
+        [](const OptionValues& options, int num_workers, server::ServerOptions& servers) {
+          servers.make_update =
+              [alpha = elasticity_of(options, num_workers)](std::span<const server::StoredPart> parts) {
+                return elastic_update(parts, alpha);
+              };
+        },
+    .no_codec =
+        "workers send their models to a centre that only the servers know, so there is no difference to "
+        "encode; use parallel.agreement = easgd, which encodes differences"};
 
 }  // namespace trireme::agree

@@ -1,5 +1,5 @@
 // Gossip: every `period` steps a worker sends its model to some others; nobody waits, and what has come is
-// mixed in before the next step. `neighbours`:
+// mixed in before the next step. `neighbors`:
 //
 //   random    to a worker drawn from (seed, worker, clock), with weights (Blot, Picard, Cord, Thome, Gossip
 //             training for deep learning, 2016, on the gossip of Boyd et al. 2006 and Kempe et al. 2003): the
@@ -15,13 +15,12 @@
 //
 // A meeting gives the mean over live workers (push-sum: sum x / sum w). Parcels that reach a worker at a
 // meeting, or one that is lost, are the sender's again, so that no mass is missing.
-#include "trireme/agree/gossip.h"
-
 #include <algorithm>
 
 #include "trireme/agree/mechanism/gossip_parcels.h"
 #include "trireme/agree/mechanism/star.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/traffic.h"
 #include "trireme/base/rng.h"
 
 namespace trireme::agree {
@@ -29,6 +28,26 @@ namespace {
 
 using runtime::Runtime;
 using runtime::Task;
+
+constexpr std::string_view kNeighborNames[] = {"random", "ring", "push-sum"};
+constexpr OptionSpec kNeighbors{
+    .name = "neighbors",
+    .default_value = "random",
+    .doc =
+        "gossip: with whom a worker mixes: random (one at a time), ring, push-sum. Formerly "
+        "parallel.neighbours, which still works.",
+    .range = {.choices = kNeighborNames},
+    .old_name = "neighbours"};
+constexpr OptionSpec kOptions[] = {kPeriod, kNeighbors, kInFlight};
+
+cost::Traffic traffic(const OptionValues& options, int num_workers) {
+  cost::Traffic t = to_all_peers(num_workers);
+  t.skips = true;
+  t.copies = std::min(t.copies, options.text(kNeighbors) == "ring" ? 2.0 : 1.0);
+  t.every = steps_between(options, kPeriod);
+  t.passes = 2 + 3 * t.copies;
+  return t;
+}
 
 enum class Manner : std::uint8_t { kRandom, kRing, kPushSum };
 
@@ -80,8 +99,8 @@ class Gossip final : public Agreement {
   explicit Gossip(const RuleContext& context)
       : context_(context),
         rt_(*context.rt),
-        manner_(manner_of(context.options.neighbours)),
-        period_(std::max<std::int64_t>(1, context.options.period)),
+        manner_(manner_of(context.options.own.text(kNeighbors))),
+        period_(std::max<std::int64_t>(1, context.options.own.integer(kPeriod))),
         star_(context),
         parcels_(context) {}
 
@@ -282,8 +301,26 @@ class Gossip final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_gossip(const RuleContext& context) {
-  return std::make_unique<Gossip>(context);
-}
+extern const AgreementRow kGossip{
+    .name = "gossip",
+    .doc =
+        "Every `period` steps a worker sends its model to some `neighbors`; what has come is mixed in, and "
+        "nobody waits.",
+    .paper =
+        "Blot, Picard, Cord, Thome, Gossip training for deep learning, 2016; Lian et al., Can "
+        "decentralized "
+        "algorithms outperform centralized algorithms? (D-PSGD), 2017; Assran, Loizou, Ballas, Rabbat, "
+        "Stochastic gradient push, 2019",
+    .pace = Pace::kFree,
+    .needs_peers = true,
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Gossip>(context);
+    },
+    .traffic = traffic,
+    .no_codec =
+        "whole models go to another peer each time, and nobody would make up for what an encoding left "
+        "out; use "
+        "parallel.agreement = decentralized or averaging, which encode changes"};
 
 }  // namespace trireme::agree

@@ -15,8 +15,7 @@
 //                  leave one worker computing at a time.)
 // The lock goes through rank 0 by letters. A worker that is lost with the lock in hand leaves its update half
 // applied, as it may without the lock.
-#include "trireme/agree/hogwild.h"
-
+#include "trireme/agree/agree.h"
 #include "trireme/agree/mechanism/meeting.h"
 #include "trireme/agree/mechanism/racy.h"
 #include "trireme/agree/mechanism/turns.h"
@@ -26,6 +25,11 @@
 
 namespace trireme::agree {
 namespace {
+
+constexpr OptionSpec kLocked{.name = "locked",
+                             .default_value = false,
+                             .doc = "Workers update the shared weights one at a time (default false)."};
+constexpr OptionSpec kOptions[] = {kLocked};
 
 using runtime::Task;
 
@@ -39,7 +43,7 @@ class Hogwild final : public Agreement {
     for (const Tensor& weights : context.weights) mark_racy(weights.raw(), weights.type().num_bytes());
     meeting_ =
         std::make_unique<Meeting>(rt_, *context.mail, kLetterMeet, context.worker, context.num_workers);
-    if (context.options.locked)
+    if (context.options.own.flag(kLocked))
       turns_ = std::make_unique<Turns>(rt_, *context.mail, kLetterTurn, context.worker);
   }
 
@@ -141,8 +145,20 @@ class Hogwild final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_hogwild(const RuleContext& context) {
-  return std::make_unique<Hogwild>(context);
-}
+extern const AgreementRow kHogwild{
+    .name = "hogwild",
+    .doc = "Workers of one host update one set of weights without locks; `locked`: one at a time.",
+    .paper =
+        "Recht, Re, Wright, Niu, Hogwild!: a lock-free approach to parallelizing stochastic gradient "
+        "descent, "
+        "2011",
+    .pace = Pace::kFree,
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<Hogwild>(context);
+    },
+    .shares_weights = true,
+    .no_codec =
+        "nothing travels between its workers, so there is nothing to encode; use parallel.codec = none"};
 
 }  // namespace trireme::agree

@@ -1,7 +1,5 @@
 // None: every worker trains alone. The control that other rules are measured against: what they gain by
 // talking, and what talking costs. The model is worker 0's.
-#include "trireme/agree/none.h"
-
 #include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/runtime/sync.h"
 
@@ -43,6 +41,15 @@ class None final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_none(const RuleContext& context) { return std::make_unique<None>(context); }
+extern const AgreementRow kNone{
+    .name = "none",
+    .doc = "Workers train alone and never talk; the model is worker 0's. The control.",
+    .paper = "The control of Zinkevich, Weimer, Li, Smola, Parallelized stochastic gradient descent, 2010",
+    .pace = Pace::kPeriod,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<None>(context);
+    },
+    .no_codec =
+        "nothing travels between its workers, so there is nothing to encode; use parallel.codec = none"};
 
 }  // namespace trireme::agree

@@ -1,35 +1,66 @@
-// What a job says about its rule: the keys of [parallel] that rules read. Each rule reads its own; rows of
-// the table name them, and a key that the chosen rule does not read is refused when it is given.
+// What a job says about its rule. The options of a rule (period, staleness ...) are specs that its row lists;
+// those that several rules or mechanisms read are here, the others are in the file of their rule.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "trireme/base/option_spec.h"
 #include "trireme/codec/coding.h"
 
 namespace trireme::agree {
 
+inline constexpr OptionRange kStepCount{.least = 0, .most = 1'000'000};
+inline constexpr OptionRange kAtLeastOneStep{.least = 1, .most = 1'000'000};
+
+inline constexpr OptionSpec kPeriod{
+    .name = "period",
+    .default_value = 10,
+    .doc = "Local steps of a worker between exchanges (default 10); 0: adapted during the run.",
+    .range = kStepCount};
+inline constexpr OptionSpec kElasticity{
+    .name = "elasticity",
+    .default_value = 0.0,
+    .doc =
+        "Elastic coefficient (alpha of EASGD): fraction of the distance to the center by which a worker "
+        "moves. Default, or 0: 0.9 / workers.",
+    .range = {.least = 0, .most = 1, .words = "a fraction between 0 and 1"}};
+inline constexpr OptionSpec kStaleness{
+    .name = "staleness",
+    .default_value = 3,
+    .doc =
+        "Staleness bound: number of clocks that the fastest worker may be ahead of the slowest (default "
+        "3); 0: synchronous. decentralized: steps of a worker without an update from a peer (default 8), "
+        "or clocks ahead of it where data.partition gives workers their own samples.",
+    .range = kStepCount};
+inline constexpr OptionSpec kFetchSteps{
+    .name = "fetch_steps",
+    .default_value = 1,
+    .doc = "Local steps between pulls of the servers' weights, n_fetch (default 1).",
+    .range = kAtLeastOneStep};
+inline constexpr OptionSpec kPushSteps{
+    .name = "push_steps",
+    .default_value = 1,
+    .doc = "Local steps whose updates are pushed as one, n_push (default 1).",
+    .range = kAtLeastOneStep};
+inline constexpr OptionSpec kInFlight{
+    .name = "in_flight",
+    .default_value = 1,
+    .doc = "Number of updates of a worker that may be in flight at once (default 1).",
+    .range = {.least = 1, .most = 1024}};
+inline constexpr OptionSpec kLocalReplicas{
+    .name = "local_replicas",
+    .default_value = 1,
+    .doc = "Replicas per worker that train one set of weights without locks (default 1).",
+    .range = {.least = 1, .most = 1024},
+    .hint = "start more workers, or set parallel.agreement=downpour"};
+
 struct RuleOptions {
-  std::int64_t period = 10;  // tau: local steps between exchanges; 0: chosen while running
-  double elasticity = 0;     // alpha of EASGD; 0: 0.9 / workers
-  // ssp, ssp-peer: clocks that the fastest may be ahead of the slowest. decentralized: steps without news of
-  // a peer, or clocks ahead where workers have samples of their own.
-  std::int64_t staleness = 3;
-  bool own_samples = false;  // each worker steps on samples that nobody else has (data.partition)
-  std::int64_t fetch_steps = 1, push_steps = 1;  // downpour: n_fetch, n_push
-  std::int64_t in_flight = 1;                    // updates on their way to servers or peers at once
-  std::int64_t warm_start_steps = 0;             // downpour: steps of the first replica alone
-  std::int64_t local_replicas = 1;               // downpour: replicas on one set of weights in each worker
-  std::int64_t gather = 0;                       // soft: pushes that make one update; 0: half of the workers
-  double fraction = 0.75;         // late: share of the replicas that completes a step or an epoch
-  std::string outer = "average";  // averaging: "average", "sgd", "nesterov"
-  double outer_lr = 1, outer_momentum = 0;
-  std::string neighbours = "random";  // gossip: "random", "ring", "push-sum"
-  double proximity = 0;               // conservative: weight of the distance to the agreed model
-  bool locked = false;                // hogwild: one at a time
-  codec::Coding coding;               // of gradients and changes; rules that carry none are refused one
-  bool codec_pull = false;            // servers answer with encoded changes too
-  std::int64_t low_rank = 0;          // bsp: columns of the factors of PowerSGD; 0: not used
+  OptionValues own = {};      // of the rule's row, as given
+  bool own_samples = false;   // each worker steps on samples that nobody else has (data.partition)
+  codec::Coding coding;       // of gradients and changes; rules that carry none are refused one
+  bool codec_pull = false;    // servers answer with encoded changes too
+  std::int64_t low_rank = 0;  // bsp: columns of the factors of PowerSGD; 0: not used
   bool low_rank_feedback = true;
   std::string reducer = "gather";  // bsp with a codec: a row of comm/coded_sum.h
 };

@@ -7,23 +7,24 @@
 //
 // A worker that is lost, has finished or waits at a meeting is not waited for. All updates have arrived when
 // workers meet, and clocks start anew, so the bound holds across meetings.
-#include "trireme/agree/ssp_peer.h"
-
 #include <algorithm>
 
 #include "trireme/agree/mechanism/peer_updates.h"
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/agree/traffic.h"
 
 namespace trireme::agree {
 namespace {
 
 using runtime::Task;
 
+constexpr OptionSpec kOptions[] = {kStaleness, kInFlight};
+
 class SspPeer final : public Agreement {
  public:
   explicit SspPeer(const RuleContext& context)
       : rt_(*context.rt),
-        staleness_(std::max<std::int64_t>(0, context.options.staleness)),
+        staleness_(std::max<std::int64_t>(0, context.options.own.integer(kStaleness))),
         updates_(context, PeerUpdates::Counts::kShare) {}
 
   Task<Status> begin_step(StepInfo) override {
@@ -69,8 +70,19 @@ class SspPeer final : public Agreement {
 
 }  // namespace
 
-std::unique_ptr<Agreement> make_ssp_peer(const RuleContext& context) {
-  return std::make_unique<SspPeer>(context);
-}
+extern const AgreementRow kSspPeer{
+    .name = "ssp-peer",
+    .doc = "As decentralized, and nobody is more than `staleness` clocks ahead of the slowest.",
+    .paper =
+        "Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, "
+        "NIPS 2013",
+    .pace = Pace::kBound,
+    .needs_peers = true,
+    .options = kOptions,
+    .make = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+      return std::make_unique<SspPeer>(context);
+    },
+    .traffic = [](const OptionValues&, int num_workers) { return to_all_peers(num_workers); },
+    .no_codec = nullptr};
 
 }  // namespace trireme::agree

@@ -137,8 +137,7 @@ std::string advice(const std::string& agreement) {
   const auto row = agree::find_agreement(agreement);
   if (!row.ok()) return "";
   for (const char* key : {"period", "staleness", "fetch_steps", "push_steps"})
-    for (const char* own : (*row)->keys)
-      if (std::string_view(own) == key) return fmt::format("; try a smaller parallel.{}", key);
+    if (find_option((*row)->options, key) != nullptr) return fmt::format("; try a smaller parallel.{}", key);
   return "; try another parallel.agreement, or a smaller train.optimizer.lr";
 }
 

@@ -56,7 +56,7 @@ const char* pace_name(agree::Pace pace) {
 
 Json keys_of(const agree::AgreementRow& row) {
   Json keys = Json::array();
-  for (const char* key : row.keys) keys.push_back(fmt::format("parallel.{}", key));
+  for (const OptionSpec& spec : row.options) keys.push_back(fmt::format("parallel.{}", spec.name));
   return keys;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "trireme/base/bytes.h"
+#include "trireme/base/option_spec.h"
 #include "trireme/base/status.h"
 
 namespace trireme::codec {
@@ -26,12 +27,7 @@ enum class Bound : std::uint8_t {
 };
 std::string_view bound_name(Bound bound);
 
-struct Options {
-  double fraction = 0.01;    // top-k, random-k: of the values; threshold: what an adaptive tau aims at
-  double tau = 0;            // threshold: 0 adapts it
-  int bits = 4;              // qsgd: 2, 4 or 8
-  double clip_sigmas = 2.5;  // terngrad: larger values are cut to it; 0: none are
-};
+using Options = OptionValues;  // of a codec, as its row lists them
 
 // What one tensor needs from step to step.
 struct Memory {
@@ -64,9 +60,11 @@ struct CodecRow {
   std::uint8_t wire_id;  // never another codec's, never reused
   Bound bound;
   bool needs_feedback;
+  // Its own before those that it shares with others.
+  std::span<const OptionSpec> options = {};
   // About how many bytes `count` values take; for prices.
-  double (*bytes)(const Options& options, double count);
-  Result<std::unique_ptr<Codec>> (*make)(const Options& options);
+  double (*bytes)(const Options& options, double count) = nullptr;
+  Result<std::unique_ptr<Codec>> (*make)(const Options& options) = nullptr;
 };
 std::span<const CodecRow> codec_table();
 // kNotFound lists the names that exist.

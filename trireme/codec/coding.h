@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trireme/codec/codec.h"
+#include "trireme/codec/options.h"
 
 namespace trireme::codec {
 
@@ -20,6 +21,8 @@ struct Coding {
 
   bool encodes_at(std::int64_t exchange) const { return row != nullptr && exchange >= dense_steps; }
   Options options_at(std::int64_t exchange) const;
+  // Of the values, that is sent then; 1 with codecs that send all.
+  double fraction_at(std::int64_t exchange) const;
 };
 
 }  // namespace trireme::codec

@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::uint8_t kWireId = 4;
 
+constexpr std::string_view kWidths[] = {"2", "4", "8"};
+constexpr OptionSpec kBits{.name = "bits",
+                           .default_value = 4,
+                           .doc = "qsgd: bits per value: 2, 4 (default) or 8.",
+                           .range = {.choices = kWidths, .words = "2, 4 or 8"}};
+constexpr OptionSpec kOptions[] = {kBits};
+
 class Qsgd final : public Codec {
  public:
   explicit Qsgd(int bits) : format_{bits} {}
@@ -70,11 +77,13 @@ extern const CodecRow kQsgd{
     .wire_id = kWireId,
     .bound = Bound::kUnbiased,
     .needs_feedback = false,
-    .bytes = [](const Options& o, double count) { return 8 + count * (o.bits / 8.0 + 4.0 / 512); },
+    .options = kOptions,
+    .bytes = [](const Options& o, double count) { return 8 + count * (o.number(kBits) / 8 + 4.0 / 512); },
     .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-      if (o.bits != 2 && o.bits != 4 && o.bits != 8)
-        return error(Code::kInvalid, "[codec] qsgd: got {} bits, expected 2, 4 or 8", o.bits);
-      return std::unique_ptr<Codec>(std::make_unique<Qsgd>(o.bits));
+      const std::int64_t bits = o.integer(kBits);
+      if (!kBits.range.holds(bits))
+        return error(Code::kInvalid, "[codec] qsgd: got {} bits, expected 2, 4 or 8", bits);
+      return std::unique_ptr<Codec>(std::make_unique<Qsgd>(static_cast<int>(bits)));
     }};
 
 }  // namespace trireme::codec

@@ -3,6 +3,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/codec/codec.h"
 #include "trireme/codec/loops.h"
+#include "trireme/codec/options.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 
@@ -10,6 +11,10 @@ namespace trireme::codec {
 namespace {
 
 constexpr std::uint8_t kWireId = 8;
+
+// A value waits 1 / fraction steps for its turn, however large it is: at 1 % most jobs diverge.
+constexpr OptionSpec kShare = kFraction.with_default(0.1);
+constexpr OptionSpec kOptions[] = {kShare, kWarmupSteps};
 
 class RandomK final : public Codec {
  public:
@@ -66,12 +71,14 @@ extern const CodecRow kRandomK{
     .wire_id = kWireId,
     .bound = Bound::kContraction,
     .needs_feedback = true,
-    .bytes = [](const Options& o, double count) { return 16 + 4 * o.fraction * count; },
+    .options = kOptions,
+    .bytes = [](const Options& o, double count) { return 16 + 4 * o.number(kShare) * count; },
     .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-      if (!(o.fraction > 0 && o.fraction <= 1))
+      const double fraction = o.number(kShare);
+      if (!kShare.range.holds(fraction))
         return error(Code::kInvalid, "[codec] randomk: got fraction {}, expected above 0 and at most 1",
-                     o.fraction);
-      return std::unique_ptr<Codec>(std::make_unique<RandomK>(o.fraction));
+                     fraction);
+      return std::unique_ptr<Codec>(std::make_unique<RandomK>(fraction));
     }};
 
 }  // namespace trireme::codec

@@ -14,6 +14,13 @@ namespace trireme::codec {
 namespace {
 
 constexpr std::uint8_t kWireId = 5;
+
+constexpr OptionSpec kClip{
+    .name = "clip",
+    .default_value = 2.5,
+    .doc = "terngrad: clip values beyond this many standard deviations (default 2.5); 0: no clipping.",
+    .range = {.least = 0, .most = 1e6}};
+constexpr OptionSpec kOptions[] = {kClip};
 constexpr LevelFormat kFormat{2};
 
 // About their mean, in eight lanes: the same order on every processor.
@@ -72,19 +79,20 @@ class TernGrad final : public Codec {
 
 }  // namespace
 
-extern const CodecRow kTernGrad{.name = "terngrad",
-                                .doc = "Minus, zero or plus one scale per tensor, values clipped first.",
-                                .paper = "Wen et al. 2017, TernGrad",
-                                .wire_id = kWireId,
-                                .bound = Bound::kUnbiased,
-                                .needs_feedback = false,
-                                .bytes = [](const Options&, double count) { return 12 + count / 4; },
-                                .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-                                  if (!(o.clip_sigmas >= 0))
-                                    return error(Code::kInvalid,
-                                                 "[codec] terngrad: got clip_sigmas {}, expected 0 or more",
-                                                 o.clip_sigmas);
-                                  return std::unique_ptr<Codec>(std::make_unique<TernGrad>(o.clip_sigmas));
-                                }};
+extern const CodecRow kTernGrad{
+    .name = "terngrad",
+    .doc = "Minus, zero or plus one scale per tensor, values clipped first.",
+    .paper = "Wen et al. 2017, TernGrad",
+    .wire_id = kWireId,
+    .bound = Bound::kUnbiased,
+    .needs_feedback = false,
+    .options = kOptions,
+    .bytes = [](const Options&, double count) { return 12 + count / 4; },
+    .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
+      const double clip = o.number(kClip);
+      if (!(clip >= 0))
+        return error(Code::kInvalid, "[codec] terngrad: got clip_sigmas {}, expected 0 or more", clip);
+      return std::unique_ptr<Codec>(std::make_unique<TernGrad>(clip));
+    }};
 
 }  // namespace trireme::codec

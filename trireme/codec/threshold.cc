@@ -9,6 +9,7 @@
 #include "trireme/codec/bits.h"
 #include "trireme/codec/codec.h"
 #include "trireme/codec/loops.h"
+#include "trireme/codec/options.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/wire.h"
 
@@ -16,6 +17,13 @@ namespace trireme::codec {
 namespace {
 
 constexpr std::uint8_t kWireId = 6;
+
+constexpr OptionSpec kTau{
+    .name = "tau",
+    .default_value = 0.0,
+    .doc = "threshold: values of at least this magnitude are sent. Default, or 0: adaptive.",
+    .range = {.least = 0, .most = 1e30, .words = "between 0 and 1e30"}};
+constexpr OptionSpec kOptions[] = {kTau, kFraction, kWarmupSteps};
 
 class Threshold final : public Codec {
  public:
@@ -89,18 +97,21 @@ extern const CodecRow kThreshold{
     .wire_id = kWireId,
     .bound = Bound::kFeedback,
     .needs_feedback = true,
+    .options = kOptions,
     .bytes =
         [](const Options& o, double count) {
-          return 16 + o.fraction * count * (3.0 + std::log2(std::max(1.0, 1 / o.fraction))) / 8;
+          const double fraction = o.number(kFraction);
+          return 16 + fraction * count * (3.0 + std::log2(std::max(1.0, 1 / fraction))) / 8;
         },
     .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-      if (!(o.tau >= 0) || !std::isfinite(o.tau) || !(o.fraction > 0 && o.fraction <= 1))
+      const double tau = o.number(kTau), fraction = o.number(kFraction);
+      if (!(tau >= 0) || !std::isfinite(tau) || !kFraction.range.holds(fraction))
         return error(
             Code::kInvalid,
             "[codec] threshold: got tau {} and fraction {}, expected tau 0 or more, fraction above 0 and "
             "at most 1",
-            o.tau, o.fraction);
-      return std::unique_ptr<Codec>(std::make_unique<Threshold>(o.tau, o.fraction));
+            tau, fraction);
+      return std::unique_ptr<Codec>(std::make_unique<Threshold>(tau, fraction));
     }};
 
 }  // namespace trireme::codec

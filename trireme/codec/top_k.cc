@@ -5,6 +5,7 @@
 
 #include "trireme/codec/codec.h"
 #include "trireme/codec/loops.h"
+#include "trireme/codec/options.h"
 #include "trireme/codec/select.h"
 #include "trireme/codec/sparse.h"
 
@@ -12,6 +13,8 @@ namespace trireme::codec {
 namespace {
 
 constexpr std::uint8_t kWireId = 7;
+
+constexpr OptionSpec kOptions[] = {kFraction, kWarmupSteps};
 
 class TopK final : public Codec {
  public:
@@ -58,15 +61,18 @@ extern const CodecRow kTopK{
     .wire_id = kWireId,
     .bound = Bound::kContraction,
     .needs_feedback = true,
+    .options = kOptions,
     .bytes =
         [](const Options& o, double count) {
-          return 12 + o.fraction * count * (4 + (2.0 + std::log2(std::max(1.0, 1 / o.fraction))) / 8);
+          const double fraction = o.number(kFraction);
+          return 12 + fraction * count * (4 + (2.0 + std::log2(std::max(1.0, 1 / fraction))) / 8);
         },
     .make = [](const Options& o) -> Result<std::unique_ptr<Codec>> {
-      if (!(o.fraction > 0 && o.fraction <= 1))
+      const double fraction = o.number(kFraction);
+      if (!kFraction.range.holds(fraction))
         return error(Code::kInvalid, "[codec] topk: got fraction {}, expected above 0 and at most 1",
-                     o.fraction);
-      return std::unique_ptr<Codec>(std::make_unique<TopK>(o.fraction));
+                     fraction);
+      return std::unique_ptr<Codec>(std::make_unique<TopK>(fraction));
     }};
 
 }  // namespace trireme::codec

@@ -106,9 +106,10 @@ class CodedSum::Impl {
   bool cuts() const { return o_.reducer == Reducer::kSplit || o_.reducer == Reducer::kSparse; }
 
   Status make_packers(std::int64_t step) {
+    const double fraction = o_.coding.fraction_at(step);
+    if (!packers_.empty() && fraction == fraction_) return {};
+    fraction_ = fraction;
     const codec::Options now = o_.coding.options_at(step);
-    if (!packers_.empty() && now.fraction == fraction_) return {};
-    fraction_ = now.fraction;
     packers_.clear();
     const bool split = cuts();
     back_.clear();

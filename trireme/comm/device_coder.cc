@@ -86,7 +86,7 @@ float* DeviceCoder::row(const Tensor& of, std::size_t shard) {
 Status DeviceCoder::prepare(std::int64_t step, std::size_t vector) {
   Way& way = ways_[vector];
   const bool encodes = encodes_at(step);
-  const double fraction = options_.coding.options_at(step).fraction;
+  const double fraction = options_.coding.fraction_at(step);
   if (way.coder != nullptr && way.encodes == encodes && (!encodes || way.fraction == fraction)) return {};
   TR_ASSIGN_OR_RETURN(way.format, format_at(options_, vector, step));
   const std::int32_t leaves = options_.num_leaves;

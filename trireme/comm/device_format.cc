@@ -4,6 +4,7 @@
 
 #include "trireme/codec/bits.h"
 #include "trireme/codec/blocks.h"
+#include "trireme/codec/options.h"
 #include "trireme/codec/select.h"
 
 namespace trireme::comm {
@@ -56,7 +57,7 @@ Result<gpu::MessageFormat> device_format(const codec::CodecRow& row, const codec
     const auto count = static_cast<std::size_t>(p.count);
     gpu::MessagePiece piece{p.offset, p.count, at};
     if (known->encoding == gpu::Encoding::kTopK) {
-      const std::size_t kept = codec::share_of(count, options.fraction);
+      const std::size_t kept = codec::share_of(count, options.number(codec::kFraction));
       piece.kept = static_cast<std::int64_t>(kept);
       piece.rice = codec::rice_parameter(kept, count);
     }

@@ -122,10 +122,21 @@ bool set_value(const toml::node& node, Json& out) {
   return true;
 }
 
+bool set_field(Job& job, const OptionField& field, const toml::node& node) {
+  OptionValue value = field.spec->initial();
+  if (!std::visit([&](auto& v) { return set_value(node, v); }, value)) return false;
+  options_of(job, field.family).set(field.spec->name, std::move(value));
+  return true;
+}
+template <class T>
+bool set_field(Job& job, T* (*get)(Job&), const toml::node& node) {
+  return set_value(node, *get(job));
+}
+
 bool takes_table(const JobKey& key) { return std::holds_alternative<Json* (*)(Job&)>(key.field); }
 
 Status set_from_toml(Job& job, const JobKey& key, const toml::node& node) {
-  if (std::visit([&](auto get) { return set_value(node, *get(job)); }, key.field)) return {};
+  if (std::visit([&](auto field) { return set_field(job, field, node); }, key.field)) return {};
   if (Json json; takes_table(key) && !to_json(node, json))
     return wrong_type(key, "a date, a time or a number that is not finite inside");
   std::ostringstream type;
@@ -194,6 +205,35 @@ std::string text_of(const Json& v) {
   return text_of(v.is_string() ? v.get<std::string>() : std::string());
 }
 
+std::string text_of(const OptionValue& v) {
+  return std::visit([](const auto& value) { return text_of(value); }, v);
+}
+
+std::string field_text(const Job& job, const OptionField& field) {
+  const OptionValues& given = options_of(job, field.family);
+  const OptionValue* value = given.find(field.spec->name);
+  if (value == nullptr) return "";
+  const bool is_number = std::holds_alternative<double>(field.spec->default_value);
+  return is_number ? text_of(given.number(*field.spec)) : text_of(*value);
+}
+// Fields are found in a Job that may change; nothing here changes it.
+template <class T>
+std::string field_text(const Job& job, T* (*get)(Job&)) {
+  return text_of(*get(const_cast<Job&>(job)));
+}
+
+// Texts of --set are taken as they are.
+bool set_text(Job& job, const JobKey& key, std::string_view value) {
+  if (const auto* text = std::get_if<std::string* (*)(Job&)>(&key.field))
+    return *(*text)(job) = std::string(value), true;
+  if (const auto* text = std::get_if<std::optional<std::string>* (*)(Job&)>(&key.field))
+    return *(*text)(job) = std::string(value), true;
+  const auto* option = std::get_if<OptionField>(&key.field);
+  if (option == nullptr || !std::holds_alternative<std::string_view>(option->spec->default_value))
+    return false;
+  return options_of(job, option->family).set(option->spec->name, value), true;
+}
+
 Status not_toml(std::string_view source, const toml::parse_error& e) {
   const auto at = e.source().begin;
   // The parser blames the line break, or the end, that it finds inside a string.
@@ -239,6 +279,9 @@ std::string_view value_kind(const JobKey& key) {
   static constexpr const char* kNames[] = {
       "an integer",        "a number",          "a string", "true or false", "a number", "true or false",
       "a list of numbers", "a list of strings", "a table",  "an integer",    "a string"};
+  static constexpr const char* kOptionNames[] = {"an integer", "a number", "true or false", "a string"};
+  if (const auto* option = std::get_if<OptionField>(&key.field))
+    return kOptionNames[option->spec->default_value.index()];
   if (!takes_table(key)) return kNames[key.field.index()];
   return key.path == "model.layers" ? "a list of tables" : "a table";
 }
@@ -263,26 +306,21 @@ Status set_job_key(Job& job, std::string_view assignment) {
   const JobKey* key = find_key(path);
   if (key == nullptr) return unknown_key(path);
   if (!is_utf8(value)) return not_utf8(*key, value);
-  const auto* text = std::get_if<std::string* (*)(Job&)>(&key->field);
-  const auto* maybe_text = std::get_if<std::optional<std::string>* (*)(Job&)>(&key->field);
-  if (text != nullptr || maybe_text != nullptr) {
-    if (text != nullptr) *(*text)(job) = std::string(value);
-    if (maybe_text != nullptr) *(*maybe_text)(job) = std::string(value);
+  if (set_text(job, *key, value)) {
     job.given_at[std::string(key->path)] = "--set";
     return {};
   }
   TR_ASSIGN_OR_RETURN(const toml::table table, parse_set_value(*key, value));
   const toml::node* node = table.get("value");
   const bool set =
-      node != nullptr && std::visit([&](auto get) { return set_value(*node, *get(job)); }, key->field);
+      node != nullptr && std::visit([&](auto field) { return set_field(job, field, *node); }, key->field);
   if (!set) return wrong_type(*key, fmt::format("'{}'", value));
   job.given_at[std::string(key->path)] = "--set";
   return {};
 }
 
 std::string value_text(const Job& job, const JobKey& key) {
-  // Fields are found in a Job that may change; nothing here changes it.
-  return std::visit([&](auto get) { return text_of(*get(const_cast<Job&>(job))); }, key.field);
+  return std::visit([&](auto field) { return field_text(job, field); }, key.field);
 }
 
 std::string to_toml(const Job& job, std::span<const std::string_view> without) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trireme/base/json.h"
+#include "trireme/base/option_spec.h"
 #include "trireme/base/status.h"
 
 namespace trireme::job {
@@ -88,17 +89,9 @@ struct Job {
     std::int64_t workers = 1, servers = -1;  // -1: as many as the agreement needs
     std::string colocate = "auto";
     std::string agreement = "bsp";
-    // Not set: as agree::RuleOptions has it.
-    std::optional<std::int64_t> period, staleness, fetch_steps, push_steps, in_flight, warm_start_steps,
-        local_replicas, gather;
-    std::optional<double> elasticity, fraction, outer_lr, outer_momentum, proximity;
-    std::optional<std::string> outer, neighbours;
-    std::optional<bool> locked;
+    OptionValues agreement_options;  // of the agreement's row, by the names there: "period"
     std::string codec = "none";
-    // Not set: as codec::Options and codec::Coding have it.
-    std::optional<double> codec_fraction, codec_tau, codec_clip, codec_momentum;
-    std::optional<std::int64_t> codec_bits, codec_rank, codec_least, codec_dense_steps, codec_warmup_steps;
-    std::optional<bool> codec_feedback, codec_pull;
+    OptionValues codec_options;  // of codecs and of every link with one: "bits"; the keys are codec_<name>
     std::string reducer = "auto";
     std::string codec_tolerance = "rounding";
     std::string transport = "auto";
@@ -118,13 +111,26 @@ struct Job {
   std::vector<std::string> picked;
 };
 
+// Which options of rows a job holds (base/option_spec.h).
+enum class OptionsOf : std::uint8_t { kAgreement, kCodec };
+OptionValues& options_of(Job& job, OptionsOf family);
+const OptionValues& options_of(const Job& job, OptionsOf family);
+
+// A key that is an option of rows. The spec is that of one of them: others may have another default.
+struct OptionField {
+  OptionsOf family = OptionsOf::kAgreement;
+  const OptionSpec* spec = nullptr;
+  std::string_view rows = {};  // that have it: "topk, randomk, threshold"; empty: all of the family
+};
+
 // One key of a job file.
 struct JobKey {
   using Field =
       std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&), bool* (*)(Job&),
                    std::optional<double>* (*)(Job&), std::optional<bool>* (*)(Job&),
                    std::vector<double>* (*)(Job&), std::vector<std::string>* (*)(Job&), Json* (*)(Job&),
-                   std::optional<std::int64_t>* (*)(Job&), std::optional<std::string>* (*)(Job&)>;
+                   std::optional<std::int64_t>* (*)(Job&), std::optional<std::string>* (*)(Job&),
+                   OptionField>;
   std::string_view path;
   std::string_view doc;
   Field field;
@@ -132,6 +138,8 @@ struct JobKey {
   // Not empty: its name in older files, which still work; hashes of jobs are made with it.
   std::string_view old_path = {};
 };
+// The keys of the job itself (job_keys.cc), and after them at their places the options of rows
+// (option_keys.cc). Hashes of jobs are made in this order.
 std::span<const JobKey> job_keys();
 
 // Reads TOML text; `source` names it in errors: "job.toml:3:9: ...". Unknown keys are refused with the

@@ -1,5 +1,5 @@
-// The table of job keys: one row each, in the order of the written file.
-#include "trireme/job/job.h"
+// The table of the keys that are the job's own: one row each, in the order of the written file.
+#include "trireme/job/option_keys.h"
 
 namespace trireme::job {
 namespace {
@@ -16,9 +16,6 @@ using Texts = std::vector<std::string>;
 // clang-format off
 #define TR_KEY(path, type, member, decides, doc) \
   JobKey{path, doc, JobKey::Field{static_cast<type* (*)(Job&)>([](Job& j) -> type* { return &j.member; })}, decides}
-// `old`: what the key was called before; files that use it still work.
-#define TR_RENAMED_KEY(path, old, type, member, decides, doc) \
-  JobKey{path, doc, JobKey::Field{static_cast<type* (*)(Job&)>([](Job& j) -> type* { return &j.member; })}, decides, old}
 
 const JobKey kKeys[] = {
     TR_KEY("name", Text, name, false, "Name of the job. Run folders are runs/<name>-<n>."),
@@ -113,35 +110,8 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers. -1: one for agreements that use them, otherwise none."),
     TR_KEY("parallel.colocate", Text, parallel.colocate, false, "Whether servers share the processes of workers: yes, no, or auto (yes where parallel.servers is not set)."),
     TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model: bsp (synchronous) or another of `trireme inspect agreements`, which lists the keys of each."),
-    TR_KEY("parallel.period", MaybeInt, parallel.period, true, "Local steps of a worker between exchanges (default 10); 0: adapted during the run."),
-    TR_KEY("parallel.elasticity", MaybeNumber, parallel.elasticity, true, "Elastic coefficient (alpha of EASGD): fraction of the distance to the center by which a worker moves. Default, or 0: 0.9 / workers."),
-    TR_KEY("parallel.staleness", MaybeInt, parallel.staleness, true, "Staleness bound: number of clocks that the fastest worker may be ahead of the slowest (default 3); 0: synchronous. decentralized: steps of a worker without an update from a peer (default 8), or clocks ahead of it where data.partition gives workers their own samples."),
-    TR_KEY("parallel.fetch_steps", MaybeInt, parallel.fetch_steps, true, "Local steps between pulls of the servers' weights, n_fetch (default 1)."),
-    TR_KEY("parallel.push_steps", MaybeInt, parallel.push_steps, true, "Local steps whose updates are pushed as one, n_push (default 1)."),
-    TR_KEY("parallel.in_flight", MaybeInt, parallel.in_flight, true, "Number of updates of a worker that may be in flight at once (default 1)."),
-    TR_KEY("parallel.warm_start_steps", MaybeInt, parallel.warm_start_steps, true, "Steps that the first worker makes alone before the others join (default 0)."),
-    TR_KEY("parallel.local_replicas", MaybeInt, parallel.local_replicas, true, "Replicas per worker that train one set of weights without locks (default 1)."),
-    TR_KEY("parallel.gather", MaybeInt, parallel.gather, true, "Number of pushes that the servers combine into one update. Default, or 0: half of the workers."),
-    TR_KEY("parallel.fraction", MaybeNumber, parallel.fraction, true, "Fraction of the workers that completes a step (default 0.75)."),
-    TR_KEY("parallel.outer", MaybeText, parallel.outer, true, "Outer optimizer, applied to the mean of the workers: average (take the mean), sgd, nesterov."),
-    TR_KEY("parallel.outer_lr", MaybeNumber, parallel.outer_lr, true, "Learning rate of the outer optimizer (default 1)."),
-    TR_KEY("parallel.outer_momentum", MaybeNumber, parallel.outer_momentum, true, "Momentum of the outer optimizer (default 0)."),
-    TR_RENAMED_KEY("parallel.neighbors", "parallel.neighbours", MaybeText, parallel.neighbours, true, "gossip: with whom a worker mixes: random (one at a time), ring, push-sum. Formerly parallel.neighbours, which still works."),
-    TR_KEY("parallel.proximity", MaybeNumber, parallel.proximity, true, "Weight of the proximal term in a worker's loss: the squared distance to the agreed model (default 0)."),
-    TR_KEY("parallel.locked", MaybeBool, parallel.locked, true, "Workers update the shared weights one at a time (default false)."),
     TR_KEY("parallel.codec", Text, parallel.codec, true, "Gradient compression: none, one of `trireme inspect codecs`, or auto: the cheapest by the cost model within codec_tolerance."),
     TR_KEY("parallel.codec_tolerance", Text, parallel.codec_tolerance, true, "Which codecs codec = auto may choose: exact (lossless), rounding (also shorter floats), feedback (also codecs with error feedback)."),
-    TR_KEY("parallel.codec_fraction", MaybeNumber, parallel.codec_fraction, true, "topk, randomk: fraction of the values that is sent (default 0.01; randomk 0.1); threshold: the target of an adaptive tau."),
-    TR_KEY("parallel.codec_tau", MaybeNumber, parallel.codec_tau, true, "threshold: values of at least this magnitude are sent. Default, or 0: adaptive."),
-    TR_KEY("parallel.codec_bits", MaybeInt, parallel.codec_bits, true, "qsgd: bits per value: 2, 4 (default) or 8."),
-    TR_KEY("parallel.codec_clip", MaybeNumber, parallel.codec_clip, true, "terngrad: clip values beyond this many standard deviations (default 2.5); 0: no clipping."),
-    TR_KEY("parallel.codec_rank", MaybeInt, parallel.codec_rank, true, "powersgd: rank of the approximation (default 2)."),
-    TR_KEY("parallel.codec_feedback", MaybeBool, parallel.codec_feedback, true, "Error feedback: what was not sent is added to the next gradient. Default: true for codecs that need it."),
-    TR_KEY("parallel.codec_momentum", MaybeNumber, parallel.codec_momentum, true, "Momentum correction: encode the velocity instead of the gradient, with this coefficient; 0 turns it off. Default: the optimizer's own coefficient for 1bit and randomk with momentum, and for codecs with error feedback under adam and adamw with fixed_after; otherwise off. In synchronous training the optimizer's own momentum stops when encoding starts."),
-    TR_KEY("parallel.codec_least", MaybeInt, parallel.codec_least, true, "Tensors with fewer values than this are sent uncompressed (default 1024)."),
-    TR_KEY("parallel.codec_dense_steps", MaybeInt, parallel.codec_dense_steps, true, "Number of first steps whose gradients are sent uncompressed (default 0; in synchronous training 50 for 1bit with momentum and for randomk, and fixed_after for codecs with error feedback under adam and adamw)."),
-    TR_KEY("parallel.codec_warmup_steps", MaybeInt, parallel.codec_warmup_steps, true, "Number of steps over which codec_fraction falls from a quarter to its value (default 0; in synchronous training 200 for randomk)."),
-    TR_KEY("parallel.codec_pull", MaybeBool, parallel.codec_pull, true, "Servers send compressed changes instead of whole weights (default false)."),
     TR_KEY("parallel.reducer", Text, parallel.reducer, true, "How compressed gradients are summed: gather (every worker gets everything), split (each worker sums a part and encodes the sum), sparse (each sums a part and sends its nonzero values), doubling (pairs exchange sparse sums, in rounds), auto: the cheapest by the cost model."),
     TR_KEY("parallel.transport", Text, parallel.transport, false, "shm (processes of one host), tcp, mpi (under mpirun), inproc (threads of one process), auto."),
     TR_KEY("parallel.collective", Text, parallel.collective, true, "Allreduce algorithm: fixed-tree (the same bits for any number of workers), ring, or another of `trireme inspect collectives`."),
@@ -154,11 +124,13 @@ const JobKey kKeys[] = {
     TR_KEY("parallel.check_steps", Int, parallel.check_steps, false, "Steps between comparisons of the replicas' weights, which must be equal; 0: never."),
 };
 #undef TR_KEY
-#undef TR_RENAMED_KEY
 // clang-format on
 
 }  // namespace
 
-std::span<const JobKey> job_keys() { return kKeys; }
+std::span<const JobKey> job_keys() {
+  static const std::vector<JobKey> keys = with_options(kKeys);
+  return keys;
+}
 
 }  // namespace trireme::job

@@ -92,6 +92,11 @@ double peak_rate(const Job::Optimizer& o) {
 
 namespace {
 
+bool in_lock_step(const Job& job) {
+  const auto rule = agree::find_agreement(job.parallel.agreement);
+  return rule.ok() && (*rule)->pace == agree::Pace::kStep;
+}
+
 bool has_momentum(const Job::Optimizer& o) { return o.kind == "momentum" || o.kind == "nesterov"; }
 
 }  // namespace
@@ -99,10 +104,8 @@ bool has_momentum(const Job::Optimizer& o) { return o.kind == "momentum" || o.ki
 bool uses_old_updates(const Job& job) {
   const Job::Parallel& p = job.parallel;
   const auto row = agree::find_agreement(p.agreement);
-  if (!row.ok() || p.workers == 1) return false;
-  if (p.agreement == "decentralized") return true;
-  if ((*row)->updates_here || (*row)->synchronous || (p.staleness && *p.staleness == 0)) return false;
-  return !(*row)->completes_with_fraction;  // late gradients are dropped
+  if (!row.ok() || p.workers == 1 || (*row)->applies_old_updates == nullptr) return false;
+  return (*row)->applies_old_updates(p.agreement_options);
 }
 
 double momentum_of(const Job& job) {
@@ -169,39 +172,21 @@ model::Schedule schedule_of(const Job& job) {
 agree::RuleOptions rule_options(const Job& job) {
   const Job::Parallel& p = job.parallel;
   agree::RuleOptions o;
-  o.period = p.period.value_or(o.period);
-  o.elasticity = p.elasticity.value_or(o.elasticity);
-  constexpr std::int64_t kPeerStaleness = 8;  // of decentralized: rarely reached by workers of one speed
-  o.staleness = p.staleness.value_or(p.agreement == "decentralized" ? kPeerStaleness : o.staleness);
+  o.own = p.agreement_options;
   o.own_samples = job.data.partition != "random";
-  o.fetch_steps = p.fetch_steps.value_or(o.fetch_steps);
-  o.push_steps = p.push_steps.value_or(o.push_steps);
-  o.in_flight = p.in_flight.value_or(o.in_flight);
-  o.warm_start_steps = p.warm_start_steps.value_or(o.warm_start_steps);
-  o.local_replicas = p.local_replicas.value_or(o.local_replicas);
-  o.gather = p.gather.value_or(o.gather);
-  o.fraction = p.fraction.value_or(o.fraction);
-  o.outer = p.outer.value_or(o.outer);
-  o.outer_lr = p.outer_lr.value_or(o.outer_lr);
-  o.outer_momentum = p.outer_momentum.value_or(o.outer_momentum);
-  o.neighbours = p.neighbours.value_or(o.neighbours);
-  o.proximity = p.proximity.value_or(o.proximity);
-  o.locked = p.locked.value_or(o.locked);
   o.coding = coding_of(job);
   if (p.codec == kPowerSgd) {
-    o.low_rank = p.codec_rank.value_or(2);
-    o.low_rank_feedback = p.codec_feedback.value_or(true);
-    o.coding.least_elems = p.codec_least.value_or(o.coding.least_elems);
-    o.coding.dense_steps = p.codec_dense_steps.value_or(0);
+    o.low_rank = p.codec_options.integer(kRank);
+    o.low_rank_feedback = p.codec_options.flag(codec::kFeedback);
+    o.coding.least_elems = p.codec_options.integer(codec::kLeast);
+    o.coding.dense_steps = p.codec_options.integer(codec::kDenseSteps);
   }
   o.reducer = p.reducer == "auto" ? "gather" : p.reducer;
-  o.codec_pull = p.codec_pull.value_or(o.codec_pull);
+  o.codec_pull = p.codec_options.flag(codec::kPull);
   return o;
 }
 
 std::vector<std::string> allowed_codecs(const Job& job) {
-  const auto rule = agree::find_agreement(job.parallel.agreement);
-  const bool lock_step = rule.ok() && (*rule)->pace == agree::Pace::kStep;
   const std::string& tolerance = job.parallel.codec_tolerance;
   std::vector<std::string> names{"none"};
   if (can_send_factors(job).ok()) names.push_back("factors");
@@ -211,9 +196,9 @@ std::vector<std::string> allowed_codecs(const Job& job) {
   names.insert(names.end(), {"fp16", "bf16"});
   if (tolerance == "rounding") return names;
   // What servers send is kept, so what is right on average only has no place there.
-  if (!job.parallel.codec_pull.value_or(false)) names.push_back("qsgd");
+  if (!job.parallel.codec_options.flag(codec::kPull)) names.push_back("qsgd");
   names.insert(names.end(), {"1bit", "threshold", "topk"});
-  if (lock_step) names.push_back(kPowerSgd);
+  if (in_lock_step(job)) names.push_back(kPowerSgd);
   return names;
 }
 
@@ -224,7 +209,7 @@ CodedStart coded_start(const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   const auto row = codec::find_codec(p.codec);
   CodedStart start;
-  if (row.ok() && (*row)->needs_feedback && p.codec_feedback.value_or(true) && p.agreement == "bsp") {
+  if (row.ok() && (*row)->needs_feedback && p.codec_options.flag(codec::kFeedback) && in_lock_step(job)) {
     const bool random = p.codec == "randomk";
     if (random) start.dense_steps = kDenseSteps, start.warmup_steps = kSparserSteps;
     if ((p.codec == "1bit" || random) && o.kind == "momentum" && !o.nesterov.value_or(false)) {
@@ -238,9 +223,10 @@ CodedStart coded_start(const Job& job) {
       if (o.kind == "adamw" || o.weight_decay.value_or(0) == 0) start.momentum = o.beta1.value_or(kMomentum);
     }
   }
-  start.dense_steps = p.codec_dense_steps.value_or(start.dense_steps);
-  start.warmup_steps = p.codec_warmup_steps.value_or(start.warmup_steps);
-  start.momentum = p.codec_momentum.value_or(start.momentum);
+  const OptionValues& given = p.codec_options;
+  start.dense_steps = given.integer(codec::kDenseSteps.with_default(start.dense_steps));
+  start.warmup_steps = given.integer(codec::kWarmupSteps.with_default(start.warmup_steps));
+  start.momentum = given.number(codec::kMomentum.with_default(start.momentum));
   return start;
 }
 
@@ -250,14 +236,9 @@ codec::Coding coding_of(const Job& job) {
   const auto row = codec::find_codec(p.codec);
   if (!row.ok()) return c;  // none, or no codec of values
   c.row = *row;
-  // A value waits 1 / fraction steps for its turn, however large it is: at 1 % most jobs diverge.
-  constexpr double kRandomFraction = 0.1;
-  c.options.fraction = p.codec_fraction.value_or(p.codec == "randomk" ? kRandomFraction : c.options.fraction);
-  c.options.tau = p.codec_tau.value_or(c.options.tau);
-  c.options.bits = static_cast<int>(p.codec_bits.value_or(c.options.bits));
-  c.options.clip_sigmas = p.codec_clip.value_or(c.options.clip_sigmas);
-  c.feedback = p.codec_feedback.value_or(c.row->needs_feedback);
-  c.least_elems = p.codec_least.value_or(c.least_elems);
+  c.options = p.codec_options;
+  c.feedback = p.codec_options.flag(codec::kFeedback.with_default(c.row->needs_feedback));
+  c.least_elems = p.codec_options.integer(codec::kLeast);
   const CodedStart start = coded_start(job);
   c.dense_steps = start.dense_steps;
   c.warmup_steps = start.warmup_steps;
@@ -299,9 +280,9 @@ Status can_send_factors(const Job& job) {
         fmt::format("they are of a gradient, and agreement '{}' sends none ({}); use parallel.agreement = "
                     "\"bsp\" or a rule whose servers run the optimizer, such as bsp-server",
                     rule->name, rule->shares_weights ? "it shares weights" : "what travels are weights"));
-  const Job::Parallel& p = job.parallel;
-  if (p.push_steps.value_or(1) > 1 || p.fetch_steps.value_or(1) > 1 || p.in_flight.value_or(1) > 1 ||
-      p.local_replicas.value_or(1) > 1)
+  const OptionValues& given = job.parallel.agreement_options;
+  if (given.integer(agree::kPushSteps) > 1 || given.integer(agree::kFetchSteps) > 1 ||
+      given.integer(agree::kInFlight) > 1 || given.integer(agree::kLocalReplicas) > 1)
     return no(
         "the worker's own steps and sums over steps need the gradient itself; use parallel.push_steps = 1, "
         "fetch_steps = 1, in_flight = 1 and local_replicas = 1");

@@ -42,6 +42,10 @@ inline constexpr const char* kAutoCodec = "auto";
 std::vector<std::string> allowed_codecs(const Job& job);
 // parallel.codec = "powersgd": sums of low rank (agree/mechanism/low_rank.h).
 inline constexpr const char* kPowerSgd = "powersgd";
+inline constexpr OptionSpec kRank{.name = "rank",
+                                  .default_value = 2,
+                                  .doc = "powersgd: rank of the approximation (default 2).",
+                                  .range = {.least = 1, .most = 64}};
 // What gradients travel in; no row where parallel.codec is none or no codec of single values.
 codec::Coding coding_of(const Job& job);
 // How a job with a codec starts: as it says, or as the codec wants it where it is run in lock step.

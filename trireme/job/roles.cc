@@ -73,12 +73,13 @@ Status fit_workers(Job& job, int world, int workers, std::string_view launcher) 
 }
 
 Status check_transport(const Job& job, std::string_view transport) {
-  if (job.parallel.agreement != "hogwild" || job.parallel.workers == 1) return {};
+  const auto row = agree::find_agreement(job.parallel.agreement);
+  if (!row.ok() || !(*row)->shares_weights || job.parallel.workers == 1) return {};
   if (transport == "shm" || transport == "inproc" || transport == "auto") return {};
   return error(Code::kInvalid,
-               "[job] agreement 'hogwild' changes one set of weights in shared memory: got transport '{}', "
+               "[job] agreement '{}' changes one set of weights in shared memory: got transport '{}', "
                "expected shm or inproc, with all workers on one host; 'decentralized' works over {}",
-               transport, transport);
+               (*row)->name, transport, transport);
 }
 
 }  // namespace trireme::job

@@ -51,7 +51,7 @@ agree::RuleOptions bucket_options(const job::Job& job, const plan::Plan& plan, c
   agree::RuleOptions options = job::rule_options(own);
   if (bucket.codec != job.parallel.codec) {  // chosen by cost: it may change, the optimiser does not
     options.coding.momentum = 0;
-    options.coding.dense_steps = job.parallel.codec_dense_steps.value_or(0);
+    options.coding.dense_steps = job.parallel.codec_options.integer(codec::kDenseSteps);
   }
   options.reducer = bucket.reducer.empty() ? plan.reducer : bucket.reducer;
   return options;

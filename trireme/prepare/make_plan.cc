@@ -45,7 +45,7 @@ Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan,
   const job::Roles roles = job::roles_of(job);
   replicas.servers = roles.servers;
   replicas.colocated = roles.world == roles.workers;
-  replicas.codes_pulls = job.parallel.codec_pull.value_or(false);
+  replicas.codes_pulls = job.parallel.codec_options.flag(codec::kPull);
   replicas.rates = rates_of(options);
   return replicas;
 }
@@ -90,7 +90,7 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
   const bool shards_set = job.train.logical_shards > 0;
   plan.logical_shards = static_cast<std::int32_t>(shards_set ? job.train.logical_shards : options.world);
   plan.shard_batch = (job.train.batch + plan.logical_shards - 1) / plan.logical_shards;
-  const auto local_replicas = static_cast<int>(job.parallel.local_replicas.value_or(1));
+  const auto local_replicas = static_cast<int>(job.parallel.agreement_options.integer(agree::kLocalReplicas));
   plan.shard_threads = job.train.shard_threads > 0 ? static_cast<int>(job.train.shard_threads)
                        : shards_set                ? 1
                                                    : std::max(1, options.compute_threads / local_replicas);

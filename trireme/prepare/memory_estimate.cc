@@ -122,7 +122,8 @@ std::int64_t bytes_of_variables(const auto& list) {
 // In the words of Replica: its variables, shards, feed, updates and evaluator.
 Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p, int threads) {
   const plan::Plan& plan = p.plan;
-  const std::int64_t shards = plan.owners.front().count * job.parallel.local_replicas.value_or(1);
+  const std::int64_t shards =
+      plan.owners.front().count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
   const std::int64_t parameters = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen);
   const std::int64_t states = bytes_of_variables(p.states), statistics = bytes_of_variables(p.statistics);
   const exec::MemoryReport train = p.train->memory();
@@ -158,7 +159,8 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
 // In the words of Replica and DeviceRun. A model that is resident is there once; otherwise every execution
 // has copies of what it reads and writes.
 Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared& p) {
-  const std::int64_t shards = p.plan.owners.front().count * job.parallel.local_replicas.value_or(1);
+  const std::int64_t shards =
+      p.plan.owners.front().count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
   const exec::MemoryReport train = p.train->memory(), eval = p.eval->memory();
   std::int64_t model = 0, buckets = 0, updates = 0;
   const std::int64_t codec = p.resident ? gpu_codec_bytes(job, p.plan, shards) : 0;

@@ -30,7 +30,7 @@ const TensorPrice& find_price(const TensorPrices& tensor, const std::string& cod
 std::string why_dense(const TensorReport& t, const PlanReport& report, const job::Job& job) {
   if (report.plan.workers() == 1 && report.servers == 0) return "one worker: nothing travels";
   if (t.prices.prices.size() == 1)
-    return t.prices.shape.num_elems() < job.parallel.codec_least.value_or(codec::Coding().least_elems)
+    return t.prices.shape.num_elems() < job.parallel.codec_options.integer(codec::kLeast)
                ? "too short to encode (parallel.codec_least)"
                : "nothing else that is allowed carries it";
   if (report.asked != job::kAutoCodec) return "parallel.codec = \"" + report.asked + "\"";

@@ -130,8 +130,7 @@ namespace {
 // The key that keeps updates of this rule young.
 std::string staleness_key_of(const agree::AgreementRow& row) {
   for (const char* key : {"staleness", "fetch_steps", "push_steps", "in_flight"})
-    for (const char* own : row.keys)
-      if (std::string_view(own) == key) return fmt::format("parallel.{}", key);
+    if (find_option(row.options, key) != nullptr) return fmt::format("parallel.{}", key);
   return "";
 }
 

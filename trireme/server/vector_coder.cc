@@ -67,12 +67,12 @@ Result<SharedPacker> VectorCoder::packer_at(std::int64_t exchange) const {
   if (exchange < 0 || !encodes_at(exchange))
     return error(Code::kInvalid, "[server] exchange {} is not encoded: expected {} or more", exchange,
                  coding_.dense_steps);
-  const codec::Options options = coding_.options_at(exchange);
-  if (packer_ == nullptr || fraction_ != options.fraction) {
-    TR_ASSIGN_OR_RETURN(codec::Packer made,
-                        codec::Packer::make(*coding_.row, options, coding_.momentum, packing_));
+  const double fraction = coding_.fraction_at(exchange);
+  if (packer_ == nullptr || fraction_ != fraction) {
+    TR_ASSIGN_OR_RETURN(codec::Packer made, codec::Packer::make(*coding_.row, coding_.options_at(exchange),
+                                                                coding_.momentum, packing_));
     packer_ = std::make_shared<const codec::Packer>(std::move(made));
-    fraction_ = options.fraction;
+    fraction_ = fraction;
   }
   return packer_;
 }

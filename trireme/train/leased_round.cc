@@ -45,7 +45,7 @@ Task<Status> Round::begin() {
 engine::LeaseDesk Round::make_desk(int num_workers) const {
   // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
   const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
-  const auto at_once = static_cast<int>(job::rule_options(c_.job).local_replicas);
+  const auto at_once = static_cast<int>(c_.job.parallel.agreement_options.integer(agree::kLocalReplicas));
   return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_workers,
                            book_, at_once);
 }
@@ -53,7 +53,7 @@ engine::LeaseDesk Round::make_desk(int num_workers) const {
 CoordinatorOptions Round::coordinator_options(int num_workers) {
   CoordinatorOptions options;
   options.num_workers = num_workers;
-  if (row_.completes_with_fraction) options.fraction = job::rule_options(c_.job).fraction;
+  if (row_.quorum != nullptr) options.fraction = row_.quorum(c_.job.parallel.agreement_options);
   options.make_ticket = [this] { return ticket(); };
   options.on_report = [this](int worker, const UnitReport& report) { on_report(worker, report); };
   options.on_lost = [this](int worker, const Status& why) {
@@ -273,7 +273,7 @@ Task<Result<record::Summary>> Round::summarise(Coordinator& coordinator, const j
   s.device = c_.device != nullptr ? "cuda" : "cpu";
   record::add_worker_reports(coordinator.finals(), coordinator.lost(), roles.workers, s);
   // Workers at their own pace wait at meetings alone, and have said for whom.
-  const double complete = row_.completes_with_fraction ? job::rule_options(c_.job).fraction : 1;
+  const double complete = row_.quorum == nullptr ? 1 : row_.quorum(c_.job.parallel.agreement_options);
   if (row_.pace != agree::Pace::kFree)
     record::attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.workers)));
   s.rule["stolen_units"] = coordinator.desk().num_stolen();

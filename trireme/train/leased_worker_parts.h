@@ -28,7 +28,8 @@ class LeasedWorker {
         start_(std::move(start)),
         row_(**agree::find_agreement(start_.prepared->plan.agreement)),
         schedule_(job::schedule_of(context.job)),
-        num_local_(std::max<std::int64_t>(1, job::rule_options(context.job).local_replicas)) {}
+        num_local_(std::max<std::int64_t>(
+            1, context.job.parallel.agreement_options.integer(agree::kLocalReplicas))) {}
 
   ~LeasedWorker() {
     *alive_ = false;

@@ -32,7 +32,7 @@ Parcels::Parcels(const RuleContext& context)
     : rt_(context.rt),
       mail_(context.mail),
       worker_(context.worker),
-      in_flight_(std::max<std::int64_t>(1, context.options.in_flight)),
+      in_flight_(std::max<std::int64_t>(1, context.options.own.integer(kInFlight))),
       num_buckets_(context.weights.size()),
       pool_(*context.rt, context.weights),
       peers_(static_cast<std::size_t>(context.num_workers)),

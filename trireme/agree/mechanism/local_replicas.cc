@@ -47,10 +47,10 @@ struct Accrual {
 class LocalReplicas {
  public:
   explicit LocalReplicas(const RuleContext& context)
-      : fetch_steps_(std::max<std::int64_t>(1, context.options.fetch_steps)),
-        push_steps_(std::max<std::int64_t>(1, context.options.push_steps)),
-        in_flight_(std::max<std::int64_t>(1, context.options.in_flight)),
-        num_replicas_(std::max<std::int64_t>(1, context.options.local_replicas)),
+      : fetch_steps_(std::max<std::int64_t>(1, context.options.own.integer(kFetchSteps))),
+        push_steps_(std::max<std::int64_t>(1, context.options.own.integer(kPushSteps))),
+        in_flight_(std::max<std::int64_t>(1, context.options.own.integer(kInFlight))),
+        num_replicas_(std::max<std::int64_t>(1, context.options.own.integer(kLocalReplicas))),
         push_scale_(1.0F / static_cast<float>(context.num_workers)),
         link_(context) {
     base_.updates.resize(link_.num_buckets());

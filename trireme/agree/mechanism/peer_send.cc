@@ -56,7 +56,8 @@ Task<Result<bool>> PeerUpdates::send_update(bool wait, bool whole) {
     sent_clock_ = clock_;
     co_return true;
   }
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, context_.options.in_flight));
+  const auto most =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, context_.options.own.integer(kInFlight)));
   if (under_way_.under_way() >= most && !wait) {
     ++merged_;
     co_return false;

@@ -125,7 +125,7 @@ Result<net::View> PeerUpdates::place_update(int peer, const Letter& letter) {
         letter.key, letter.bytes, peer, buckets);
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   const std::int64_t most =
-      std::max<std::int64_t>(1, context_.options.in_flight) * static_cast<std::int64_t>(buckets);
+      std::max<std::int64_t>(1, context_.options.own.integer(kInFlight)) * static_cast<std::int64_t>(buckets);
   if (from.held >= most)
     return error(Code::kMismatch,
                  "[agree] too many updates under way: got more than {} vectors from rank {} at once; "

@@ -1,18 +1,13 @@
 #include "trireme/agree/mechanism/server_updates.h"
 
-#include <string_view>
-
 #include "trireme/graph/builder.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::agree {
 
-double elasticity_of(const RuleOptions& options, int num_workers) {
-  return options.elasticity > 0 ? options.elasticity : 0.9 / num_workers;
-}
-
-int gather_of(const RuleOptions& options, int num_workers) {
-  return options.gather > 0 ? static_cast<int>(options.gather) : (num_workers + 1) / 2;
+double elasticity_of(const OptionValues& options, int num_workers) {
+  const double given = options.number(kElasticity);
+  return given > 0 ? given : 0.9 / num_workers;
 }
 
 Result<server::UpdateSpec> elastic_update(std::span<const server::StoredPart> parts, double alpha) {
@@ -47,15 +42,8 @@ Result<server::ServerOptions> server_options_of(const AgreementRow& row, const R
   server::ServerOptions of;
   of.consistency = row.consistency;
   of.clocks.num_workers = num_workers;
-  of.clocks.staleness = options.staleness;
-  of.clocks.gather = gather_of(options, num_workers);
-  of.clocks.fraction = options.fraction;
   of.link = link_coding_of(row, options);
-  const std::string_view name = row.name;
-  of.divide_by_staleness = name == "staleness-aware";
-  if (name == "easgd-async")
-    of.make_update = [alpha = elasticity_of(options, num_workers)](
-                         std::span<const server::StoredPart> parts) { return elastic_update(parts, alpha); };
+  if (row.serve != nullptr) row.serve(options.own, num_workers, of);
   return of;
 }
 

@@ -7,10 +7,7 @@
 namespace trireme::agree {
 
 // alpha of EASGD: as given, or 0.9 / workers (Zhang, Choromanska, LeCun 2015, section 5: beta = 0.9).
-double elasticity_of(const RuleOptions& options, int num_workers);
-
-// Pushes that make one update of the soft rule: as given, or half of the workers.
-int gather_of(const RuleOptions& options, int num_workers);
+double elasticity_of(const OptionValues& options, int num_workers);
 
 // c <- c + alpha (x - c), where x is what was pushed and c what is kept.
 Result<server::UpdateSpec> elastic_update(std::span<const server::StoredPart> parts, double alpha);
