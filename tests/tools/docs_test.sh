@@ -28,6 +28,13 @@ tree $'Words:\n- a list'
 refuses "docs/page.md:2: no blank line" tools/check_docs "$scratch"
 tree "$(printf 'word %.0s' {1..30})"
 refuses "columns, at most 110" tools/check_docs "$scratch"
+tree $'# A page\n\n<!-- file: a.cc -->\n```cpp\nint b;\n```'
+plant a.cc "int a;"
+refuses "docs/page.md:3: not what a.cc is" tools/check_docs "$scratch"
+passes tools/check_docs --fix "$scratch"
+grep -qxF "int a;" "$scratch/docs/page.md" || fail "--fix did not copy the file"
+tree $'# A page\n\n<!-- part of: a.cc -->\n```cpp\nint b;\n```'
+refuses "docs/page.md:3: not in a.cc" tools/check_docs "$scratch"
 
 # --fix wraps prose, and leaves code and tables alone.
 long="    a line of code $(printf 'x%.0s' {1..120})"
