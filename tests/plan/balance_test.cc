@@ -24,7 +24,7 @@ std::vector<std::int32_t> counts(std::int32_t shards, const std::vector<WorkerSp
 
 TEST(CutBySpeed, EqualWorkersGetEvenRuns) {
   for (std::int32_t shards = 3; shards < 12; ++shards) {
-    const auto even = even_runs(shards, 3);
+    const auto even = parallel::even_runs(shards, 3);
     EXPECT_THAT(counts(shards, {{1, 1}, {1, 1}, {1, 1}}),
                 ElementsAre(even[0].count, even[1].count, even[2].count));
   }

@@ -14,7 +14,7 @@ Plan sample_plan() {
   p.logical_shards = 6;
   p.shard_batch = 22;
   p.shard_threads = 2;
-  p.owners = even_runs(6, 4);
+  p.owners = parallel::even_runs(6, 4);
   p.agreement = "bsp";
   p.transport = "shm";
   p.kernel_library = "blas 1.2";
@@ -85,7 +85,7 @@ TEST(Plan, OneWorkerAloneRunsAllShardsAndExchangesNothing) {
   rates.machine = {.name = "one core", .cores = 1, .flops_per_second_per_core = 1e9, .op_overhead_ns = 0};
   rates.comm = cost::CommModel({.latency_ns = 1000000}, rates.machine);
   EXPECT_NEAR(one_worker_seconds(plan, costs, rates), 6, 1e-3) << "six shards of a second each";
-  plan.owners = even_runs(6, 1);
+  plan.owners = parallel::even_runs(6, 1);
   EXPECT_NEAR(one_worker_seconds(plan, costs, rates), 6, 1e-3) << "whoever shares the work now";
 }
 
@@ -156,25 +156,6 @@ TEST(Plan, WhoseOrderOfExchangesIsNotOneOfAllBucketsIsRefused) {
   EXPECT_EQ(plan_from_json(json).status().code(), Code::kCorrupt);
 }
 
-TEST(EvenRuns, CoverAllShardsInOrderAndDifferByAtMostOneLongerFirst) {
-  for (std::int32_t shards = 1; shards <= 20; ++shards)
-    for (int workers = 1; workers <= shards; ++workers) {
-      const auto runs = even_runs(shards, workers);
-      ASSERT_EQ(static_cast<int>(runs.size()), workers);
-      std::int32_t next = 0;
-      for (std::size_t i = 0; i < runs.size(); ++i) {
-        EXPECT_EQ(runs[i].first, next);
-        EXPECT_GE(runs[i].count, shards / workers);
-        EXPECT_LE(runs[i].count, (shards + workers - 1) / workers);
-        if (i > 0) {
-          EXPECT_LE(runs[i].count, runs[i - 1].count);
-        }
-        next += runs[i].count;
-      }
-      EXPECT_EQ(next, shards);
-    }
-}
-
 std::vector<ParameterSize> lenet_sizes() {
   return {{"conv1/weight", 400},  {"conv1/bias", 16}, {"conv2/weight", 12800}, {"conv2/bias", 32},
           {"fc1/weight", 200704}, {"fc1/bias", 128},  {"fc2/weight", 1280},    {"fc2/bias", 10}};
@@ -236,7 +217,7 @@ Prediction predict_for(int workers, double flops = 1e9, int shard_threads = 1) {
   Plan plan;
   plan.logical_shards = 8;
   plan.shard_threads = shard_threads;
-  plan.owners = even_runs(8, workers);
+  plan.owners = parallel::even_runs(8, workers);
   plan.buckets = make_buckets(lenet_sizes(), 1 << 20, "fixed-tree");
   StepCosts costs;
   costs.strands = {{.flops = flops, .bytes = 1e3}};
@@ -355,7 +336,7 @@ TEST(Plan, WithReducersOfItsBucketsAndAChoiceComesBack) {
 TEST(BucketBytesSent, AreThoseOfTheCollectiveOrOfTheMessages) {
   Plan plan;
   plan.logical_shards = 4;
-  plan.owners = even_runs(4, 4);
+  plan.owners = parallel::even_runs(4, 4);
   Bucket bucket;
   bucket.num_elems = 1000;
   bucket.collective = "ring";
@@ -372,9 +353,9 @@ TEST(BucketBytesSent, AreThoseOfTheCollectiveOrOfTheMessages) {
   bucket.message_bytes = 3000;
   EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3000 + 4000, 1e-6) << "sums have filled up";
   plan.logical_shards = 3;
-  plan.owners = even_runs(3, 3);
+  plan.owners = parallel::even_runs(3, 3);
   EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3000 + 2 * 4000, 1e-6) << "the third serves two";
-  plan.owners = even_runs(3, 1);
+  plan.owners = parallel::even_runs(3, 1);
   EXPECT_EQ(bucket_bytes_sent(plan, bucket, rates), 0);
 }
 

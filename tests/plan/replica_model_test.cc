@@ -17,7 +17,7 @@ struct World {
 
   explicit World(int workers, Path path) {
     plan.logical_shards = workers;
-    plan.owners = even_runs(workers, workers);
+    plan.owners = parallel::even_runs(workers, workers);
     plan.buckets.emplace_back();
     plan.buckets[0].num_elems = 250'000'000;
     plan.buckets[0].collective = "ring";

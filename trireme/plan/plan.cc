@@ -214,17 +214,6 @@ Result<Plan> plan_from_json(const Json& json) {
   return p;
 }
 
-std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_workers) {
-  std::vector<collective::LeafRun> runs;
-  std::int32_t next = 0;
-  for (int w = 0; w < num_workers; ++w) {
-    const std::int32_t count = num_shards / num_workers + (w < num_shards % num_workers ? 1 : 0);
-    runs.push_back({next, count});
-    next += count;
-  }
-  return runs;
-}
-
 bool factors_pay(std::int64_t factor_elems, std::int64_t gradient_elems, int num_workers) {
   return num_workers > 1 &&
          static_cast<double>(factor_elems) * num_workers < 2 * static_cast<double>(gradient_elems);

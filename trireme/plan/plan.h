@@ -14,6 +14,7 @@
 #include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/rates.h"
+#include "trireme/parallel/cells.h"
 #include "trireme/plan/step_model.h"
 
 namespace trireme::plan {
@@ -90,9 +91,6 @@ struct Plan {
 
 Json to_json(const Plan& plan);
 Result<Plan> plan_from_json(const Json& json);
-
-// Cuts `num_shards` into `num_workers` runs that differ by at most one in length, longer ones first.
-std::vector<collective::LeafRun> even_runs(std::int32_t num_shards, int num_workers);
 
 struct ParameterSize {
   std::string name;

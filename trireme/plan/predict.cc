@@ -234,7 +234,7 @@ Prediction predict(const Plan& plan, const StepShape& shape) {
 
 double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::Rates& rates) {
   Plan alone = plan;
-  alone.owners = even_runs(plan.logical_shards, 1);
+  alone.owners = parallel::even_runs(plan.logical_shards, 1);
   alone.shared_weights = false;
   alone.overlap = Overlap::kBuckets;
   alone.exchange_order.clear();

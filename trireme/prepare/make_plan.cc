@@ -101,7 +101,7 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
     statistics.push_back({s.name, s.type.shape.num_elems()});
   for (const auto* list : {&prepared.parameters, &prepared.frozen})
     for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
-  plan.owners = plan::even_runs(plan.logical_shards, options.world);
+  plan.owners = parallel::even_runs(plan.logical_shards, options.world);
   if (job.parallel.codec == plan::kFactors || !codecs.empty()) {
     TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                         job::build_job_model(job, prepared.input, plan.shard_batch));

@@ -347,7 +347,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& asked, const mod
         options.world, plan.logical_shards, plan.logical_shards);
   // Rank 0's order stands where it was made for this world: all ranks must use one.
   const bool ordered = fixed && plan.workers() == options.world && !plan.exchange_order.empty();
-  plan.owners = plan::even_runs(plan.logical_shards, options.world);
+  plan.owners = parallel::even_runs(plan.logical_shards, options.world);
   if (!options.data_sha256.empty()) plan.data_sha256 = options.data_sha256;
   plan.transport = options.transport;
   out->device = options.device;

@@ -1,0 +1,53 @@
+// Mesh: the ranks of a job as a grid with named axes. Pure.
+//
+// The coordinate of the last axis varies fastest, so that neighbours along it are neighbours in rank order
+// and fall on one host. A mesh of one axis is the plain numbering of ranks.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/status.h"
+
+namespace trireme::parallel {
+
+// Axes whose meaning is fixed: replicas of the model, tiles of its layers, segments of its depth (cells.h).
+inline constexpr const char* kDataAxis = "data";
+inline constexpr const char* kModelAxis = "model";
+inline constexpr const char* kStageAxis = "stage";
+
+struct Axis {
+  std::string name;
+  int size = 1;
+  friend bool operator==(const Axis&, const Axis&) = default;
+};
+
+struct Mesh {
+  std::vector<Axis> axes;  // outermost first
+
+  int num_ranks() const;
+  // One coordinate per axis. The rank is one of the mesh.
+  std::vector<int> coordinates(int rank) const;
+  int rank_of(std::span<const int> coordinates) const;
+  // The coordinate of a rank along an axis; 0 along an axis that the mesh does not have.
+  int coordinate(int rank, std::string_view axis) const;
+  int size_of(std::string_view axis) const;  // 1 where the mesh has no such axis
+  // The ranks that differ from `rank` along this axis only, in the order of their coordinates.
+  std::vector<int> line(int rank, std::size_t axis) const;
+  // "rank 5 (data 1, model 0)"; "rank 5" where there is one axis.
+  std::string rank_text(int rank) const;
+
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+};
+
+// Names are words of small letters, digits and dashes, and differ; sizes are at least 1, and there are at
+// most 2^20 ranks.
+Status check_mesh(const Mesh& mesh);
+
+// W replicas of the whole model.
+Mesh data_mesh(int workers);
+
+}  // namespace trireme::parallel
