@@ -54,7 +54,7 @@ TEST_F(GpuWorkers, EndInTheSameBitsHoweverManyTheyAreAndHoweverGradientsAreAdded
   EXPECT_EQ(summary("two")["parameters_sha256"], hash);
   // Several buckets, which leave while backward runs.
   expect_run(train("three", 3, {shards, "parallel.bucket_bytes=100"}), "three", "mapped");
-  EXPECT_EQ(w_.json("three/plan.json")["overlap"], "buckets");
+  EXPECT_EQ(w_.json("three/plan.json")["timetable"]["overlap"], "buckets");
   EXPECT_EQ(summary("three")["parameters_sha256"], hash);
   expect_run(train("staged", 2, {shards, "parallel.device_collectives=staged"}), "staged", "staged");
   EXPECT_EQ(summary("staged")["parameters_sha256"], hash);

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "trireme/base/json_numbers.h"
+#include "trireme/plan/plan_fields.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::plan {
 namespace {
@@ -10,22 +12,6 @@ namespace {
 constexpr std::int64_t kAlignElems = 16;  // 64 bytes of f32
 
 std::int64_t align_up(std::int64_t n) { return (n + kAlignElems - 1) / kAlignElems * kAlignElems; }
-
-Result<std::vector<collective::LeafRun>> get_runs(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_array())
-    return error(Code::kCorrupt, "[plan] '{}' is not a list of pairs [first, count]", key);
-  std::vector<collective::LeafRun> out;
-  for (const Json& pair : *it) {
-    if (!pair.is_array() || pair.size() != 2)
-      return error(Code::kCorrupt, "[plan] '{}' holds something that is no pair [first, count]", key);
-    collective::LeafRun run;
-    TR_ASSIGN_OR_RETURN(run.first, json_whole<std::int32_t>(pair[0], key));
-    TR_ASSIGN_OR_RETURN(run.count, json_whole<std::int32_t>(pair[1], key));
-    out.push_back(run);
-  }
-  return out;
-}
 
 Json bucket_to_json(const Bucket& b) {
   Json json = {{"slot", b.slot},
@@ -83,11 +69,6 @@ Result<Bucket> bucket_from_json(const Json& json) {
   return b;
 }
 
-Result<Overlap> as_corrupt(Result<Overlap> found) {
-  if (found.ok()) return found;
-  return Status(Code::kCorrupt, found.status().message());
-}
-
 // Workers that start their exchanges in another order, or not all of them, wait for each other for ever.
 Status check_order(const Plan& plan) {
   std::vector<std::int32_t> sorted = plan.exchange_order;
@@ -98,10 +79,6 @@ Status check_order(const Plan& plan) {
   return error(Code::kCorrupt, "[plan] 'exchange_order' does not name each of the {} buckets once",
                plan.buckets.size());
 }
-
-}  // namespace
-
-namespace {
 
 Json choices_to_json(const std::vector<CodecChoice>& choices) {
   Json rows = Json::array();
@@ -116,25 +93,25 @@ Json choices_to_json(const std::vector<CodecChoice>& choices) {
 }  // namespace
 
 Json to_json(const Plan& p) {
-  Json owners = Json::array(), buckets = Json::array();
-  for (const auto& run : p.owners) owners.push_back({run.first, run.count});
+  Json buckets = Json::array();
   for (const Bucket& b : p.buckets) buckets.push_back(bucket_to_json(b));
-  Json json = {{"version", p.version},
+  Json json = {{"version", kPlanVersion},
                {"job_sha256", p.job_sha256},
-               {"logical_shards", p.logical_shards},
+               {"mesh", mesh_to_json(p)},
+               {"logical_mesh", logical_mesh_to_json(p)},
+               {"owners", owners_to_json(p)},
                {"shard_batch", p.shard_batch},
                {"shard_threads", p.shard_threads},
-               {"owners", owners},
                {"agreement", p.agreement},
                {"reducer", p.reducer},
                {"transport", p.transport},
                {"kernel_library", p.kernel_library},
                {"kernels", p.kernels},
-               {"layouts", p.layouts},
+               {"layouts", layouts_to_json(p)},
                {"buckets", buckets},
+               {"slots", slots_to_json(p)},
                {"shared_weights", p.shared_weights},
-               {"overlap", std::string(overlap_name(p.overlap))},
-               {"exchange_order", p.exchange_order},
+               {"timetable", timetable_to_json(p)},
                {"prediction",
                 {{"compute_seconds", p.prediction.compute_seconds},
                  {"exchange_seconds", p.prediction.exchange_seconds},
@@ -153,17 +130,17 @@ Json to_json(const Plan& p) {
 Result<Plan> plan_from_json(const Json& json) {
   using Names = std::map<std::string, std::string>;
   Plan p;
-  TR_ASSIGN_OR_RETURN(p.version, json_get_whole<int>(json, "version"));
-  if (p.version != 1)
-    return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1", p.version);
+  TR_ASSIGN_OR_RETURN(const int version, json_get_whole<int>(json, "version"));
+  if (version != 1 && version != kPlanVersion)
+    return error(Code::kCorrupt, "[plan] version {} is not known here, expected 1 or {}", version,
+                 kPlanVersion);
   TR_ASSIGN_OR_RETURN(p.job_sha256, json_get<std::string>(json, "job_sha256"));
   if (json.contains("data_sha256")) {  // older plans have none
     TR_ASSIGN_OR_RETURN(p.data_sha256, json_get<std::string>(json, "data_sha256"));
   }
-  TR_ASSIGN_OR_RETURN(p.logical_shards, json_get_whole<std::int32_t>(json, "logical_shards"));
+  TR_RETURN_IF_ERROR(version == 1 ? read_whole_replicas(json, p) : read_cells(json, p));
   TR_ASSIGN_OR_RETURN(p.shard_batch, json_get_whole<std::int64_t>(json, "shard_batch"));
   TR_ASSIGN_OR_RETURN(p.shard_threads, json_get_whole<int>(json, "shard_threads"));
-  TR_ASSIGN_OR_RETURN(p.owners, get_runs(json, "owners"));
   TR_ASSIGN_OR_RETURN(p.agreement, json_get<std::string>(json, "agreement"));
   if (json.contains("codec")) {
     TR_ASSIGN_OR_RETURN(p.codec, json_get<std::string>(json, "codec"));
@@ -188,7 +165,6 @@ Result<Plan> plan_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(p.transport, json_get<std::string>(json, "transport"));
   TR_ASSIGN_OR_RETURN(p.kernel_library, json_get<std::string>(json, "kernel_library"));
   TR_ASSIGN_OR_RETURN(p.kernels, json_get<Names>(json, "kernels"));
-  TR_ASSIGN_OR_RETURN(p.layouts, json_get<Names>(json, "layouts"));
   TR_ASSIGN_OR_RETURN(const Json buckets, json_get<Json>(json, "buckets"));
   if (!buckets.is_array() || buckets.empty())
     return error(Code::kCorrupt, "[plan] 'buckets' is {}, expected a list with at least one",
@@ -200,9 +176,8 @@ Result<Plan> plan_from_json(const Json& json) {
   if (json.contains("shared_weights")) {  // older plans lack it
     TR_ASSIGN_OR_RETURN(p.shared_weights, json_get<bool>(json, "shared_weights"));
   }
-  TR_ASSIGN_OR_RETURN(const std::string overlap, json_get<std::string>(json, "overlap"));
-  TR_ASSIGN_OR_RETURN(p.overlap, as_corrupt(find_overlap(overlap)));
-  TR_ASSIGN_OR_RETURN(p.exchange_order, json_get_wholes<std::int32_t>(json, "exchange_order"));
+  if (version == 1) p.timetable = p.agreement == "bsp" ? Timetable::kLockStep : Timetable::kLeased;
+  TR_RETURN_IF_ERROR(read_timetable(version == 1 ? nullptr : "timetable", json, p));
   TR_RETURN_IF_ERROR(check_order(p));
   TR_ASSIGN_OR_RETURN(const Json prediction, json_get<Json>(json, "prediction"));
   TR_ASSIGN_OR_RETURN(p.prediction.compute_seconds, json_get<double>(prediction, "compute_seconds"));
@@ -211,6 +186,10 @@ Result<Plan> plan_from_json(const Json& json) {
   if (prediction.contains("one_worker_seconds")) {  // older plans have none
     TR_ASSIGN_OR_RETURN(p.prediction.one_worker_seconds, json_get<double>(prediction, "one_worker_seconds"));
   }
+  TR_RETURN_IF_ERROR(check_num_buckets(p.buckets.size()));
+  if (version == 1) return p;
+  TR_RETURN_IF_ERROR(check_slots(json, p));
+  TR_RETURN_IF_ERROR(check_fields(json, to_json(p)));
   return p;
 }
 

@@ -15,6 +15,7 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/cost/rates.h"
 #include "trireme/parallel/cells.h"
+#include "trireme/parallel/layout.h"
 #include "trireme/plan/step_model.h"
 
 namespace trireme::plan {
@@ -62,33 +63,42 @@ struct CodecChoice {
 };
 inline constexpr const char* kMixed = "mixed";  // of Plan::codec: buckets have codecs of their own
 
+inline constexpr int kPlanVersion = 2;
+
 struct Plan {
-  int version = 1;
   std::string job_sha256;   // of the part of the job that decides the result
   std::string data_sha256;  // of what the data source holds; empty: not known
-  std::int32_t logical_shards = 1;
+  std::int32_t logical_shards = 1, tiles = 1, segments = 1;  // cells
   std::int64_t shard_batch = 1;
   int shard_threads = 1;
-  std::vector<collective::LeafRun> owners;  // per worker, in rank order
+  // Who computes which cells: runs of logical shards per replica (worker), of tiles per coordinate of the
+  // model axis, of segments per coordinate of the stage axis.
+  std::vector<collective::LeafRun> owners, tile_owners = {{0, 1}}, segment_owners = {{0, 1}};
   std::string agreement = "bsp";
   std::string reducer = "gather";  // how encoded gradients are summed: gather, split, sparse, two-sums
   std::string transport = "inproc";
-  std::string kernel_library;                  // what the kernels were built with
-  std::map<std::string, std::string> kernels;  // op -> kernel
-  std::map<std::string, std::string> layouts;  // parameter -> layout over the mesh
+  std::string kernel_library;                       // what the kernels were built with
+  std::map<std::string, std::string> kernels;       // op -> kernel
+  std::map<std::string, parallel::Layout> layouts;  // of parameters over the mesh
   std::vector<Bucket> buckets;
   // The workers have one set of weights, and each updates its part (one host).
   bool shared_weights = false;
   std::string codec;                 // chosen for parallel.codec = "auto"; empty: as the job says
   std::vector<CodecChoice> choices;  // what it was chosen from
   std::int64_t chosen_at = 0;        // before this step; above 0: chosen again by what was measured
+  Timetable timetable = Timetable::kLockStep;
   Overlap overlap = Overlap::kBuckets;
   std::vector<std::int32_t> exchange_order;  // kFull: the order in which all workers start their exchanges
   Prediction prediction;
 
   int workers() const { return static_cast<int>(owners.size()); }
+  parallel::LogicalMesh logical_mesh() const { return {logical_shards, tiles, segments}; }
+  parallel::CellOwners cell_owners() const { return {owners, tile_owners, segment_owners}; }
+  parallel::Mesh mesh() const { return parallel::mesh_of(cell_owners()); }
 };
 
+// Always version 2. Reading takes version 1 too, as replicas of the whole model, and refuses a field of
+// version 2 that is not known, by name.
 Json to_json(const Plan& plan);
 Result<Plan> plan_from_json(const Json& json);
 

@@ -9,6 +9,7 @@ namespace trireme::plan {
 namespace {
 
 constexpr std::string_view kNames[] = {"none", "buckets", "full"};
+constexpr std::string_view kTimetables[] = {"lock-step", "leased"};
 constexpr std::int64_t kMinBucketBytes = 64 << 10, kMaxBucketBytes = 32 << 20;
 
 // Starts exchanges one after the other in `order`; gives when each bucket is there and applied. Updates share
@@ -45,6 +46,16 @@ Result<Overlap> find_overlap(std::string_view name) {
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     if (kNames[i] == name) return static_cast<Overlap>(i);
   return error(Code::kInvalid, "[plan] no overlap is called '{}'; expected none, buckets or full", name);
+}
+
+std::string_view timetable_name(Timetable timetable) {
+  return kTimetables[static_cast<std::size_t>(timetable)];
+}
+
+Result<Timetable> find_timetable(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kTimetables); ++i)
+    if (kTimetables[i] == name) return static_cast<Timetable>(i);
+  return error(Code::kInvalid, "[plan] no timetable is called '{}'; expected lock-step or leased", name);
 }
 
 std::vector<std::int32_t> exchange_order(const StepShape& shape) {

@@ -28,6 +28,14 @@ enum class Overlap : std::uint8_t {
 std::string_view overlap_name(Overlap overlap);
 Result<Overlap> find_overlap(std::string_view name);
 
+// Who waits for whom in a step.
+enum class Timetable : std::uint8_t {
+  kLockStep,  // gradients are summed over all workers, in every step
+  kLeased,    // a worker takes one logical shard after the other at its own pace, by the rule
+};
+std::string_view timetable_name(Timetable timetable);
+Result<Timetable> find_timetable(std::string_view name);
+
 // A worker's step in seconds from its start, as if it never waited; all vectors are per bucket, in plan
 // order.
 struct StepShape {

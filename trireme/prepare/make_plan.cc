@@ -9,6 +9,7 @@
 #include "trireme/job/roles.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/factors.h"
 
@@ -95,12 +96,15 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
                        : shards_set                ? 1
                                                    : std::max(1, options.compute_threads / local_replicas);
   plan.agreement = job.parallel.agreement;
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
+  plan.timetable = rule->pace == agree::Pace::kStep ? plan::Timetable::kLockStep : plan::Timetable::kLeased;
   std::vector<plan::ParameterSize> sizes, statistics;
   for (const model::Parameter& p : prepared.parameters) sizes.push_back({p.name, p.type.shape.num_elems()});
   for (const model::Statistic& s : prepared.statistics)
     statistics.push_back({s.name, s.type.shape.num_elems()});
   for (const auto* list : {&prepared.parameters, &prepared.frozen})
-    for (const model::Parameter& p : *list) plan.layouts[p.name] = "replicate";
+    for (const model::Parameter& p : *list)
+      plan.layouts[p.name] = parallel::Layout::replicate(parallel::data_mesh(options.world));
   plan.owners = parallel::even_runs(plan.logical_shards, options.world);
   if (job.parallel.codec == plan::kFactors || !codecs.empty()) {
     TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
@@ -115,6 +119,7 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
     }
   plan.buckets =
       plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
+  TR_RETURN_IF_ERROR(plan::check_num_buckets(plan.buckets.size()));
   plan.kernel_library = options.device != nullptr
                             ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))
                             : kernel::cpu_kernel_library();

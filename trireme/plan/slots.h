@@ -1,0 +1,100 @@
+// Slots: the numbers of all messages of a job, in one place. A slot and a step name a call of a group
+// (comm/group.h), so two calls that may run at the same time never share a slot.
+//
+// B buckets have the slots below 4 B, the turns of encoded sums the same numbers with a turn in bits 13 and
+// 14, the trainer those from 0x8000 on. Some uses share numbers because no run has both; `users_of` says what
+// a run has, and a test walks all rules, codecs and ways to sum.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/status.h"
+
+namespace trireme::plan {
+
+using Slot = std::uint16_t;
+
+// Of the trainer, outside of steps.
+inline constexpr Slot kSlotKeptBack = 0x8000;    // and one per bucket
+inline constexpr Slot kSlotShardState = 0xA000;  // kShardStateSlots for each move of shards' state, and back
+inline constexpr Slot kSlotStartSize = 0xFF00;
+inline constexpr Slot kSlotStart = 0xFF01;
+inline constexpr Slot kSlotRestore = 0xFF02;
+inline constexpr Slot kSlotEval = 0xFF03;
+inline constexpr Slot kSlotValidate = 0xFF04;
+inline constexpr Slot kSlotTraceSize = 0xFF05;
+inline constexpr Slot kSlotTrace = 0xFF06;
+inline constexpr Slot kSlotShares = 0xFF07;
+inline constexpr Slot kSlotCheck = 0xFF08;
+inline constexpr Slot kSlotSpeeds = 0xFF09;
+inline constexpr Slot kSlotReady = 0xFF10;
+inline constexpr Slot kSlotRestoreReplica = 0xFF11;
+inline constexpr Slot kSlotShareWeights = 0xFF12;
+inline constexpr Slot kSlotSharedReady = 0xFF13;
+inline constexpr Slot kSlotDevices = 0xFF14;
+inline constexpr Slot kSlotStepTimes = 0xFF15;
+inline constexpr Slot kSlotChoiceSize = 0xFF16;
+inline constexpr Slot kSlotChoice = 0xFF17;
+
+inline constexpr int kShardMoves = 6;           // three moments, there and back
+inline constexpr int kShardStateSlots = 0x800;  // tensors per move
+inline constexpr int kTurns = 4;                // of an encoded sum
+inline constexpr std::size_t kMostBuckets = 0x2000 / 4;
+// kInvalid beyond kMostBuckets: turns would be taken for other buckets.
+Status check_num_buckets(std::size_t num_buckets);
+
+// Of the buckets.
+struct Slots {
+  std::size_t num_buckets = 0;
+
+  // Lock step: the sum of a bucket.
+  Slot sum(std::size_t b) const { return at(0, b); }
+  // What the sum of a bucket needs beside: a bucket has one kind of sum, so one of these at most.
+  Slot sizes(std::size_t b) const { return at(1, b); }       // lengths of encodings
+  Slot second_sum(std::size_t b) const { return at(1, b); }  // of thin matrices
+  Slot summed(std::size_t b) const { return at(1, b); }      // everybody's GPU has read what it needs
+  // Shared weights, whose sums need nothing beside.
+  Slot updated(std::size_t b) const { return at(1, b); }  // everybody has updated its part of a bucket
+  Slot rest() const { return at(2, 0); }  // what is not updated in parts, or all of it at once
+  // Rules that meet after a period.
+  Slot mean(std::size_t b) const { return at(0, b); }
+  Slot settled(std::size_t b) const { return at(1, b); }
+  Slot change(std::size_t b) const { return at(2, b); }  // encoded
+  Slot change_sizes(std::size_t b) const { return at(3, b); }
+  // What an encoder kept back goes into the next sum, when the codec changes.
+  Slot kept_back(std::size_t b) const { return static_cast<Slot>(kSlotKeptBack + b); }
+
+  // Turn `turn` of an encoded sum is a call of its own.
+  static Slot turn(Slot slot, int turn) { return static_cast<Slot>(slot | turn << 13); }
+  // Tensor `index` of the state that moves with shards; `move` counts moments, there and back.
+  static Slot shard_state(int move, std::size_t index) {
+    return static_cast<Slot>(kSlotShardState + move * kShardStateSlots + static_cast<int>(index));
+  }
+
+ private:
+  Slot at(std::size_t row, std::size_t b) const { return static_cast<Slot>(row * num_buckets + b); }
+};
+
+// How a bucket is summed, or what a rule sends instead.
+enum class SlotKind : std::uint8_t {
+  kDense,    // lock step: one call per bucket (a sum, or factors)
+  kCoded,    // lock step: encodings and their lengths
+  kLowRank,  // lock step: two sums
+  kDevice,   // lock step: on GPUs
+  kShared,   // lock step: dense sums into shared weights
+  kMeans,    // after a period: means
+  kChanges,  // after a period: means, and encoded changes
+  kLetters,  // servers and peers: letters only, which have no slots
+};
+struct SlotUser {
+  std::string_view what;
+  Slot slot = 0;
+};
+// Everything that a run with buckets of these kinds may have under way, slot by slot.
+std::vector<SlotUser> users_of(std::span<const SlotKind> kinds);
+
+}  // namespace trireme::plan
