@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "trireme/base/check.h"
+#include "trireme/plan/step_program.h"
+
 namespace trireme::plan {
 namespace {
 
@@ -185,27 +188,66 @@ class Model {
     return workers() / (1 / local + (workers() - 1) / remote);
   }
 
-  // A worker alone with the servers: buckets leave as they become final.
-  double cycle(double often) const {
-    double there = 0, latest = shape_.compute / pace();
-    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
-      const ServerWay way = way_of(load(i), workers(), r_);
-      there = std::max(there, shape_.final_at[i] / pace()) + way.there;
-      latest = std::max(latest, there + way.back + way.apply / workers());
+  // Lanes of what all workers share; cores are the worker's own.
+  enum Lane : int { kNone = -1, kCores, kIn, kServers, kOut };
+  struct WayPrices {
+    ActionPrice push, apply, pull;
+  };
+
+  // When the last weights of a unit are back, where each bucket's way to the servers takes what `way` says.
+  template <typename Way>
+  double last_pull(const Way& way) const {
+    const StepParts parts = cut_step(shape_.needed_at, shape_.final_at, shape_.compute);
+    StepSpec spec;
+    spec.timetable = Timetable::kLeased;
+    spec.num_parts = parts.size();
+    spec.needed_by = parts.needed_by;
+    spec.final_after = parts.final_after;
+    const Result<StepProgram> unit = build_step(spec);
+    TR_CHECK(unit.ok(), "{}", unit.status().to_string());
+    std::vector<ActionPrice> prices;
+    for (const Action& action : unit->actions) prices.push_back(price_of(action, parts, way));
+    const StepTimes times = walk_step(*unit, prices);
+    double latest = 0;
+    for (std::size_t i = 0; i < prices.size(); ++i)
+      if (unit->actions[i].kind == ActionKind::kRecv) latest = std::max(latest, times.end[i]);
+    return latest;
+  }
+
+  template <typename Way>
+  ActionPrice price_of(const Action& action, const StepParts& parts, const Way& way) const {
+    const auto part = static_cast<std::size_t>(std::max(0, action.part)),
+               bucket = static_cast<std::size_t>(std::max(0, action.bucket));
+    switch (action.kind) {
+      case ActionKind::kCompute:
+        return {(parts.cuts[part + 1] - parts.cuts[part]) / pace(), kCores};
+      case ActionKind::kSend:
+        return way(bucket).push;
+      case ActionKind::kSum:
+        return way(bucket).apply;
+      case ActionKind::kRecv:
+        return way(bucket).pull;
+      default:
+        return {};
     }
+  }
+
+  // A worker alone with the servers: only its own pushes are in its way.
+  double cycle(double often) const {
+    const double latest = last_pull([&](std::size_t bucket) {
+      const ServerWay way = way_of(load(bucket), workers(), r_);
+      return WayPrices{{way.there, kIn}, {way.apply / workers(), kNone}, {way.back, kNone}};
+    });
     const double compute = shape_.compute / pace();
-    return compute + (latest - compute) * often;
+    return compute + std::max(0.0, latest - compute) * often;
   }
 
   // All push at the same time: buckets go through the links in, the servers and the links out in turn.
   double lock_step(double often) const {
-    double in = 0, applied = 0, out = 0;
-    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
-      const ServerWay way = way_of(load(i), quorum(), r_);
-      in = std::max(in, shape_.final_at[i] / pace()) + way.in;
-      applied = std::max(in, applied) + way.apply;
-      out = std::max(applied, out) + way.out;
-    }
+    const double out = last_pull([&](std::size_t bucket) {
+      const ServerWay way = way_of(load(bucket), quorum(), r_);
+      return WayPrices{{way.in, kIn}, {way.apply, kServers}, {way.out, kOut}};
+    });
     const double compute = shape_.compute / pace();
     const double latency = 2 * to_seconds(r_.rates.comm.link.latency_ns);
     return compute + std::max(0.0, out + latency - compute) * often;

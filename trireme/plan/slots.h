@@ -66,7 +66,7 @@ struct Slots {
   Slot change(std::size_t b) const { return at(2, b); }  // encoded
   Slot change_sizes(std::size_t b) const { return at(3, b); }
   // What an encoder kept back goes into the next sum, when the codec changes.
-  Slot kept_back(std::size_t b) const { return static_cast<Slot>(kSlotKeptBack + b); }
+  static Slot kept_back(std::size_t b) { return static_cast<Slot>(kSlotKeptBack + b); }
 
   // Turn `turn` of an encoded sum is a call of its own.
   static Slot turn(Slot slot, int turn) { return static_cast<Slot>(slot | turn << 13); }

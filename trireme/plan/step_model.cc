@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
+
+#include "trireme/base/check.h"
+#include "trireme/plan/step_program.h"
 
 namespace trireme::plan {
 namespace {
@@ -12,30 +13,24 @@ constexpr std::string_view kNames[] = {"none", "buckets", "full"};
 constexpr std::string_view kTimetables[] = {"lock-step", "leased"};
 constexpr std::int64_t kMinBucketBytes = 64 << 10, kMaxBucketBytes = 32 << 20;
 
-// Starts exchanges one after the other in `order`; gives when each bucket is there and applied. Updates share
-// the worker's cores, so they too come one after the other.
-std::vector<double> arrivals(const StepShape& shape, std::span<const std::int32_t> order,
-                             const std::vector<double>& final_at, double& link_free) {
-  std::vector<double> there(final_at.size());
-  double applied = 0;
-  for (const std::int32_t b : order) {
-    const auto i = static_cast<std::size_t>(b);
-    link_free = std::max(link_free, final_at[i]) + shape.exchange[i];
-    applied = std::max(applied, link_free) + shape.update[i];
-    there[i] = applied;
-  }
-  return there;
-}
+// Lanes of a worker that is priced as one sequence of parts: its cores, a link that carries one bucket at a
+// time, and updates, which share the cores, so that they too come one after the other.
+enum Lane : int { kCores, kLink, kUpdates };
 
-// How long the forward pass that starts at `start` stands still for buckets that come at `there`.
-double held(const StepShape& shape, double start, const std::vector<double>& there) {
-  std::vector<std::size_t> by_need(there.size());
-  std::iota(by_need.begin(), by_need.end(), std::size_t{0});
-  std::sort(by_need.begin(), by_need.end(),
-            [&](std::size_t a, std::size_t b) { return shape.needed_at[a] < shape.needed_at[b]; });
-  double late = 0;
-  for (const std::size_t i : by_need) late = std::max(late, there[i] - (start + shape.needed_at[i]));
-  return late;
+ActionPrice price_of(const Action& action, const StepShape& shape, const StepParts& parts) {
+  const auto bucket = static_cast<std::size_t>(std::max(0, action.bucket));
+  switch (action.kind) {
+    case ActionKind::kCompute: {
+      const auto part = static_cast<std::size_t>(action.part);
+      return {parts.cuts[part + 1] - parts.cuts[part], kCores};
+    }
+    case ActionKind::kSum:
+      return {shape.exchange[bucket], kLink};
+    case ActionKind::kUpdate:
+      return {shape.update[bucket], kUpdates};
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -83,24 +78,20 @@ std::vector<std::int32_t> exchange_order(const StepShape& shape) {
 
 double step_seconds(const StepShape& shape, std::span<const std::int32_t> order, Overlap overlap) {
   constexpr int kSteps = 8;  // the last ones are steady
-  const std::size_t n = shape.final_at.size();
-  std::vector<std::int32_t> by_age(n);
-  std::iota(by_age.begin(), by_age.end(), 0);
-  std::vector<double> there(n, 0);
-  double start = 0, link_free = 0, half_way = 0;
-  for (int step = 0; step < kSteps; ++step) {
-    if (step == kSteps / 2) half_way = start;
-    const double late = overlap == Overlap::kFull ? held(shape, start, there) : 0;
-    const double end = start + late + shape.compute;
-    std::vector<double> final_at(n, end);
-    for (std::size_t i = 0; overlap != Overlap::kNone && i < n; ++i)
-      final_at[i] = start + late + shape.final_at[i];
-    there = arrivals(shape, overlap == Overlap::kFull ? order : by_age, final_at, link_free);
-    start = end;
-    if (overlap != Overlap::kFull)
-      for (const double t : there) start = std::max(start, t);
-  }
-  return std::max(shape.compute + shape.coding, (start - half_way) / (kSteps - kSteps / 2));
+  const double least = shape.compute + shape.coding;
+  if (shape.final_at.empty()) return least;
+  const StepParts parts = cut_step(shape.needed_at, shape.final_at, shape.compute);
+  StepSpec spec;
+  spec.num_parts = parts.size();
+  spec.needed_by = parts.needed_by;
+  spec.final_after = parts.final_after;
+  spec.overlap = overlap;
+  if (overlap == Overlap::kFull) spec.order.assign(order.begin(), order.end());
+  const Result<StepProgram> program = build_step(spec);
+  TR_CHECK(program.ok(), "{}", program.status().to_string());
+  std::vector<ActionPrice> prices;
+  for (const Action& action : program->actions) prices.push_back(price_of(action, shape, parts));
+  return std::max(least, walk_step(*program, prices, kSteps).step_seconds);
 }
 
 std::int64_t best_bucket_bytes(std::int64_t total_bytes, double startup_seconds, double seconds_per_byte) {
