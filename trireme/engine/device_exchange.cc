@@ -1,7 +1,7 @@
 #include "trireme/engine/device_exchange.h"
 
-#include "trireme/engine/slots.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 
 namespace trireme::engine {
@@ -51,7 +51,7 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
   options.leaf_runs = plan.owners;
   options.num_leaves = plan.logical_shards;
   options.deadline = job.parallel.deadline_ms * kMilli;
-  options.setup_slot = kSlotDevices;
+  options.setup_slot = plan::kSlotDevices;
   TR_CO_ASSIGN_OR_RETURN(std::unique_ptr<comm::DeviceSum> sum,
                          co_await comm::make_device_sum(rt, group, std::move(options)));
   if (sum != nullptr && group.rank() == 0 && group.world() > 1)

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/engine/replica_parts.h"
-#include "trireme/engine/slots.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/own_update.h"
 
@@ -172,7 +172,7 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   // Every entry is written by one rank and zero elsewhere, so any order of summation gives the same bits.
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
-  call.slot = part == Part::kTest ? kSlotEval : kSlotValidate;
+  call.slot = part == Part::kTest ? plan::kSlotEval : plan::kSlotValidate;
   call.label = "evaluation";
   call.algorithm = "ring";
   status = co_await p.group.allreduce(std::move(call), results);

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "trireme/base/hash.h"
-#include "trireme/engine/slots.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::engine {
 namespace {
@@ -80,7 +80,7 @@ runtime::Task<Status> check_replicas(runtime::Runtime& rt, comm::Group& group, s
   co_await rt.compute(work, std::move(hash), 1, "check replicas");
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
-  call.slot = kSlotCheck;
+  call.slot = plan::kSlotCheck;
   call.label = "replica check";
   const Tensor in_place;
   TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));

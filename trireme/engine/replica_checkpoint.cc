@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/engine/move_state.h"
-#include "trireme/engine/slots.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::engine {
 namespace {
@@ -35,7 +35,7 @@ bool has_replicas(const io::NamedTensors& mine, const io::NamedTensors& restored
 Task<Status> spread(comm::Group& workers, std::uint32_t index, Tensor tensor) {
   comm::Call call;
   call.step = index;
-  call.slot = kSlotRestoreReplica;
+  call.slot = plan::kSlotRestoreReplica;
   call.label = "restore of replicas";
   TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
   co_return co_await workers.broadcast(std::move(call), flat);

@@ -1,6 +1,7 @@
 #include "trireme/engine/shard_state.h"
 
 #include "trireme/engine/move_state.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/batch.h"
 
 namespace trireme::engine {
@@ -9,15 +10,12 @@ namespace {
 using collective::LeafRun;
 using runtime::Task;
 
-constexpr std::uint16_t kFirstSlot = 0xA000;
-constexpr std::uint16_t kSlotsPerMove = 0x1000;
-
 comm::Call call_of(std::int64_t step, ShardMove move, bool back, std::size_t index, std::int64_t elems,
                    const std::vector<LeafRun>& owners) {
   const auto turn = 2 * static_cast<int>(move) + (back ? 1 : 0);
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
-  call.slot = static_cast<std::uint16_t>(kFirstSlot + turn * kSlotsPerMove / 2 + static_cast<int>(index));
+  call.slot = plan::Slots::shard_state(turn, index);
   call.label = "state of shards";
   for (const LeafRun& run : owners) call.counts.push_back(run.count * elems);
   return call;

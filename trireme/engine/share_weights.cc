@@ -1,7 +1,7 @@
 #include "trireme/engine/share_weights.h"
 
 #include "trireme/agree/mechanism/vector_math.h"
-#include "trireme/engine/slots.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/own_update.h"
 
 namespace trireme::engine {
@@ -18,7 +18,7 @@ Task<Result<std::vector<Tensor>>> share_weights(runtime::Runtime& rt, comm::Grou
   for (const plan::Bucket& bucket : plan.buckets) {
     comm::Call call;
     call.step = bucket.slot;
-    call.slot = kSlotShareWeights;
+    call.slot = plan::kSlotShareWeights;
     call.label = "shared weights";
     const TensorType type{DType::kF32, {bucket.num_elems}};
     Result<Tensor> shared = co_await workers.share(std::move(call), type);
@@ -35,7 +35,7 @@ Task<Result<Tensor>> share_states(runtime::Runtime& rt, comm::Group& workers,
   if (type.shape.num_elems() == 0) co_return Tensor();
   comm::Call call;
   call.step = kStatesStep;
-  call.slot = kSlotShareWeights;
+  call.slot = plan::kSlotShareWeights;
   call.label = "shared states";
   Result<Tensor> shared = co_await workers.share(std::move(call), type);
   if (shared.ok() && workers.rank() == 0 && shared->raw() != nullptr) co_await agree::clear(rt, *shared);

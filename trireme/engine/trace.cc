@@ -1,8 +1,8 @@
 #include "trireme/engine/trace.h"
 
 #include "trireme/engine/share_text.h"
-#include "trireme/engine/slots.h"
 #include "trireme/io/trace.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::engine {
 namespace {
@@ -36,8 +36,8 @@ runtime::Task<Result<std::string>> gather_trace(runtime::Runtime& rt, comm::Grou
   for (int r = 0; r < group.world(); ++r) {
     TextCall call{.root = r,
                   .step = static_cast<std::uint32_t>(r),
-                  .size_slot = kSlotTraceSize,
-                  .slot = kSlotTrace,
+                  .size_slot = plan::kSlotTraceSize,
+                  .slot = plan::kSlotTrace,
                   .label = "trace"};
     std::string mine;
     if (r == group.rank()) mine = own_trace(rt, r, spans, shards);

@@ -1,8 +1,7 @@
 #include "trireme/record/worker_shares.h"
+#include "trireme/plan/slots.h"
 
 #include <array>
-
-#include "trireme/engine/slots.h"
 
 namespace trireme::record {
 namespace {
@@ -42,7 +41,7 @@ runtime::Task<Result<std::vector<WorkerShare>>> gather_shares(runtime::Runtime& 
   const Tensor block = Tensor::from<double>(numbers, {n});
   const Tensor all = Tensor::from<double>(zeros, {n * group.world()});
   comm::Call call;
-  call.slot = engine::kSlotShares;
+  call.slot = plan::kSlotShares;
   call.label = "shares";
   const Status status = co_await group.allgather(std::move(call), block, all);
   if (!status.ok()) co_return status;

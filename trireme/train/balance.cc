@@ -1,6 +1,5 @@
 #include "trireme/train/balance.h"
-
-#include "trireme/engine/slots.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::train {
 
@@ -19,7 +18,7 @@ runtime::Task<Result<std::vector<LeafRun>>> better_owners(runtime::Runtime& rt, 
   mine[1] = own.at_once;
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
-  call.slot = engine::kSlotSpeeds;
+  call.slot = plan::kSlotSpeeds;
   call.label = "speeds of workers";
   const Tensor in_place;
   TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));

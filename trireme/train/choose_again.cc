@@ -5,8 +5,8 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/engine/share_text.h"
-#include "trireme/engine/slots.h"
 #include "trireme/job/job_parts.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/batch.h"
 #include "trireme/prepare/make_plan.h"
 #include "trireme/prepare/prepare.h"
@@ -156,7 +156,7 @@ Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, Ste
   mine[1] = own.step_seconds;
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
-  call.slot = engine::kSlotStepTimes;
+  call.slot = plan::kSlotStepTimes;
   call.label = "times of steps";
   const Tensor in_place;
   TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));
@@ -215,8 +215,8 @@ Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
     text = json.dump();
   }
   const engine::TextCall call{.step = static_cast<std::uint32_t>(look.step),
-                              .size_slot = engine::kSlotChoiceSize,
-                              .slot = engine::kSlotChoice,
+                              .size_slot = plan::kSlotChoiceSize,
+                              .slot = plan::kSlotChoice,
                               .label = "codecs"};
   Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
@@ -266,7 +266,7 @@ Task<Result<std::map<std::string, Tensor>>> kept_back(comm::Group& group, const 
     add_kept(plan, b, group.rank(), state, all.values<float>());
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step);
-    call.slot = static_cast<std::uint16_t>(engine::kSlotKeptBack + b);
+    call.slot = plan::Slots::kept_back(b);
     call.label = "what encoders kept back";
     call.algorithm = "fixed-tree";
     for (int r = 0; r < group.world(); ++r) call.leaf_runs.push_back({r, 1});

@@ -31,7 +31,7 @@ Task<Status> LockStepWorker::restore() {
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   if (!replica_->shares_weights()) co_return Status();
   comm::Call ready;  // rank 0 has written them
-  ready.slot = engine::kSlotSharedReady;
+  ready.slot = plan::kSlotSharedReady;
   ready.label = "shared weights";
   co_return co_await group_.barrier(std::move(ready));
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "trireme/agree/mechanism/server_updates.h"
-#include "trireme/engine/slots.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/model/optimizer.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/server_factors.h"
 #include "trireme/runtime/sync.h"
@@ -101,7 +101,7 @@ std::vector<int> expendable_workers(const job::Job& job, const job::Roles& roles
 
 Task<Status> start_together(comm::Group& group, const job::Job& job, const job::Roles& roles) {
   comm::Call call;
-  call.slot = engine::kSlotReady;
+  call.slot = plan::kSlotReady;
   call.label = "start";
   TR_CO_RETURN_IF_ERROR(co_await group.barrier(std::move(call)));
   std::vector<int> expendable = expendable_workers(job, roles);

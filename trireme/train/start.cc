@@ -4,7 +4,6 @@
 
 #include "trireme/engine/move_state.h"
 #include "trireme/engine/share_text.h"
-#include "trireme/engine/slots.h"
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/reader.h"
 #include "trireme/job/data_record.h"
@@ -12,6 +11,7 @@
 #include "trireme/job/roles.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/lower/open_device.h"
+#include "trireme/plan/slots.h"
 #include "trireme/prepare/measured_kernels.h"
 #include "trireme/prepare/memory_estimate.h"
 #include "trireme/prepare/prepare.h"
@@ -218,8 +218,7 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
                .dump();
   }
   if (c.rt->is_phantom()) text.assign(kPhantomPlanBytes, ' ');
-  const engine::TextCall call{
-      .size_slot = engine::kSlotStartSize, .slot = engine::kSlotStart, .label = "plan"};
+  const engine::TextCall call{.size_slot = plan::kSlotStartSize, .slot = plan::kSlotStart, .label = "plan"};
   Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
   if (group.rank() == 0) co_return state;
@@ -256,7 +255,7 @@ const Tensor* find_tensor(const io::NamedTensors& tensors, std::string_view name
 Task<Status> spread(comm::Group& group, std::uint32_t index, std::string name, Tensor tensor) {
   comm::Call call;
   call.step = index;
-  call.slot = engine::kSlotRestore;
+  call.slot = plan::kSlotRestore;
   call.label = fmt::format("restore of '{}'", name);
   TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
   co_return co_await group.broadcast(std::move(call), flat);
