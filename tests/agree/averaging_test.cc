@@ -99,6 +99,21 @@ float noisy(const GradientAt& at, std::uint64_t seed, float b) {
   return at.x - b + random.next_normal() * std::pow(0.9F, static_cast<float>(at.step));
 }
 
+// Synchronous SGD: every worker applies the sum over workers, so the rate is a quarter of the mean's.
+class SumOfAll final : public Agreement {
+ public:
+  explicit SumOfAll(comm::Group& workers) : workers_(workers) {}
+  runtime::Task<Status> exchange(BucketExchange bucket) override {
+    comm::Call call;
+    call.step = bucket.step;
+    call.slot = static_cast<std::uint16_t>(bucket.bucket);
+    co_return co_await workers_.allreduce(std::move(call), bucket.gradient);
+  }
+
+ private:
+  comm::Group& workers_;
+};
+
 TEST(Averaging, APeriodOfOneIsSynchronousSgdWithinRounding) {
   QuadraticJob job;
   job.rule = "averaging";
@@ -110,11 +125,11 @@ TEST(Averaging, APeriodOfOneIsSynchronousSgdWithinRounding) {
   job.learning_rate = 0.25F;
   job.gradient = [](const GradientAt& at) { return noisy(at, 7, static_cast<float>(at.worker)); };
   const QuadraticRun averaged = run_well(job);
-  job.make_rule = [](const RuleContext& context) {  // the sum over workers, so the rate is a quarter
-    return (*find_agreement("bsp"))->make(context);
+  job.make_rule = [](const RuleContext& context) -> std::unique_ptr<Agreement> {
+    return std::make_unique<SumOfAll>(*context.workers);
   };
   job.learning_rate /= 4;
-  const QuadraticRun synchronous = testing::run(job);  // bsp does not settle
+  const QuadraticRun synchronous = testing::run(job);  // it does not settle
   for (std::size_t w = 0; w < 4; ++w)
     for (std::size_t step = 0; step < 40; ++step)
       for (std::size_t i = 0; i < 8; ++i)
@@ -138,7 +153,6 @@ TEST(Averaging, EveryOuterOptimiserConvergesFromManySeedsWithTheSameBitsEverywhe
     job.options.own.set("outer", std::vector<std::string>{"average", "sgd", "nesterov"}[seed % 3]);
     job.options.own.set("outer_lr", 0.7);
     job.options.own.set("outer_momentum", 0.3);
-    job.shards_per_worker = 1 + static_cast<int>(seed % 2);
     job.gradient = [&](const GradientAt& at) {
       return noisy(at, seed, b[static_cast<std::size_t>(at.worker)]);
     };

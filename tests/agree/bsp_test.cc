@@ -73,18 +73,35 @@ std::vector<Tensor> gradients_of(LeafRun run, std::uint32_t step) {
   return shards;
 }
 
-Task<Status> one_bucket(Agreement& rule, Cluster& cluster, std::size_t rank, std::uint16_t slot) {
+// A sum over the shards of all ranks, each of which has written its gradients.
+std::unique_ptr<comm::GradientSum> sum_of(Runtime& rt, comm::Group& group, const Cluster& cluster,
+                                          std::uint16_t slot) {
+  comm::SumSpec spec;
+  spec.slots.first = slot;
+  spec.label = fmt::format("bucket {}", slot);
+  spec.num_elems = kElems;
+  spec.num_shards = cluster.num_shards;
+  spec.collective = cluster.collective;
+  auto sum = (*comm::find_sum("tree"))->make(rt, group, std::move(spec));
+  const LeafRun own = cluster.owners[static_cast<std::size_t>(group.rank())];
+  EXPECT_TRUE(sum->take_shards(own).ok());
+  const std::vector<Tensor> gradients = gradients_of(own, slot + 10U);
+  for (std::size_t s = 0; s < gradients.size(); ++s) {
+    const auto from = gradients[s].values<float>();
+    std::copy(from.begin(), from.end(), sum->memory(s).values<float>().begin());
+  }
+  return sum;
+}
+
+Task<Status> one_bucket(Agreement& rule, comm::GradientSum& sum, Cluster& cluster, std::size_t rank,
+                        std::size_t number) {
   BucketExchange bucket;
-  bucket.step = slot + 10U;
-  bucket.slot = slot;
-  bucket.collective = cluster.collective;
+  bucket.step = static_cast<std::uint32_t>(number) + 10;
+  bucket.bucket = number;
   bucket.owners = cluster.owners;
-  bucket.num_shards = cluster.num_shards;
-  bucket.shard_gradients = gradients_of(cluster.owners[rank], bucket.step);
-  const Tensor result = bucket.shard_gradients[0];
   Status status = co_await rule.exchange(std::move(bucket));
-  const auto values = result.values<float>();
-  cluster.results[rank][slot] = Vector(values.begin(), values.end());
+  const auto values = sum.result().values<float>();
+  cluster.results[rank][number] = Vector(values.begin(), values.end());
   co_return status;
 }
 
@@ -103,11 +120,15 @@ Task<void> rank_main(Runtime& rt, int rank, Cluster& cluster) {
   context.workers = group->get();
   context.worker = (*group)->rank();
   context.num_workers = (*group)->world();
+  std::vector<std::unique_ptr<comm::GradientSum>> sums;
+  for (int b = 0; b < cluster.num_buckets; ++b) {
+    sums.push_back(sum_of(rt, **group, cluster, static_cast<std::uint16_t>(b)));
+    context.sums.push_back(sums.back().get());
+  }
   const std::unique_ptr<Agreement> rule = (*row)->make(context);
   std::vector<Task<Status>> exchanges;
-  for (int b = 0; b < cluster.num_buckets; ++b)
-    exchanges.push_back(
-        one_bucket(*rule, cluster, static_cast<std::size_t>(rank), static_cast<std::uint16_t>(b)));
+  for (std::size_t b = 0; b < sums.size(); ++b)
+    exchanges.push_back(one_bucket(*rule, *sums[b], cluster, static_cast<std::size_t>(rank), b));
   const Status done = co_await runtime::when_all(rt, std::move(exchanges));
   EXPECT_TRUE(done.ok()) << done.to_string();
   const Status left = co_await (*group)->leave();

@@ -86,7 +86,6 @@ TEST(Conservative, ConvergesFromManySeedsWithTheSameBitsEverywhere) {
     job.learning_rate = 0.2F;
     job.options.own.set("proximity", 0.5);
     job.options.own.set("period", 1 + static_cast<std::int64_t>(seed % 5));
-    job.shards_per_worker = 1 + static_cast<int>(seed % 2);
     job.gradient = [&](const GradientAt& at) {
       Philox noise(seed, (static_cast<std::uint64_t>(at.worker) << 40) | (at.elem << 32) |
                              static_cast<std::uint64_t>(at.step));

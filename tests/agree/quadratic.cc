@@ -78,30 +78,13 @@ void apply(Worker& w, std::size_t bucket, const Tensor& gradient) {
   }
 }
 
-// The gradient as several shard gradients that sum to it.
-std::vector<Tensor> shards_of(const Worker& w, std::size_t bucket) {
-  const Tensor& whole = w.gradients[bucket];
-  if (w.job.shards_per_worker == 1 || w.rt.is_phantom()) return {whole};
-  std::vector<Tensor> shards;
-  for (int s = 0; s < w.job.shards_per_worker; ++s) {
-    shards.push_back(*Tensor::allocate(cpu_device(), whole.type()));
-    const auto from = whole.values<float>();
-    const auto to = shards.back().values<float>();
-    for (std::size_t i = 0; i < from.size(); ++i)
-      to[i] = from[i] / static_cast<float>(w.job.shards_per_worker);
-  }
-  return shards;
-}
-
 Task<Status> exchange_bucket(Worker& w, std::int64_t step, std::size_t bucket) {
   BucketExchange exchange;
   exchange.step = static_cast<std::uint32_t>(step);
-  exchange.slot = static_cast<std::uint16_t>(bucket);
   exchange.bucket = bucket;
   for (int r = 0; r < w.job.workers; ++r) exchange.owners.push_back({r, 1});
-  exchange.num_shards = w.job.workers;
-  exchange.shard_gradients = shards_of(w, bucket);
-  const Tensor result = exchange.shard_gradients[0];
+  exchange.gradient = w.gradients[bucket];
+  const Tensor result = exchange.gradient;
   const Status status = co_await w.rule->exchange(std::move(exchange));
   if (status.ok() && w.updates_here) apply(w, bucket, result);
   co_return status;
@@ -200,7 +183,11 @@ Task<Status> worker_main(Runtime& rt, comm::Group& world, comm::Group& workers, 
   context.seed = job.seed;
   context.options = job.options;
   context.weights = w.weights;
-  context.parameter_elems = job.parameter_elems;
+  for (const std::int64_t elems : job.parameter_elems) {
+    RuleBucket& bucket = context.buckets.emplace_back();
+    bucket.parameter_elems = elems;
+    bucket.coding = job.options.coding;
+  }
   if (job.make_rule) {
     w.rule = job.make_rule(context);
     w.updates_here = job.updates_here;

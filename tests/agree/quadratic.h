@@ -37,12 +37,11 @@ struct QuadraticJob {
   std::uint64_t seed = 1;
 
   std::vector<std::int64_t> bucket_elems = {1};
-  std::vector<std::int64_t> parameter_elems = {};  // RuleContext::parameter_elems
+  std::vector<std::int64_t> parameter_elems = {};  // RuleBucket::parameter_elems
   Vector start = {0};                              // of all workers: one value for all, or one per element
   std::vector<Vector> start_of = {};               // per worker, instead of `start`
   std::vector<float> a = {1}, b = {0};             // per worker; one value: for all
   std::function<float(const GradientAt&)> gradient = nullptr;  // instead of a (x - b)
-  int shards_per_worker = 1;  // the gradient is cut evenly over so many shard gradients
 
   std::vector<TimeNs> compute_ns = {kMilli};  // of a step, per worker; one value: for all
   std::int64_t settle_every = 0;

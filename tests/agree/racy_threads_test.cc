@@ -50,7 +50,7 @@ Task<Status> take_steps(Runtime& rt, Agreement& rule, Tensor weights, bool updat
     };
     co_await on_pool(rt, std::move(backward));
     BucketExchange bucket;
-    bucket.shard_gradients = {gradient};
+    bucket.gradient = gradient;
     TR_CO_RETURN_IF_ERROR(co_await rule.exchange(std::move(bucket)));
     std::function<void()> update = [gradient, weights] {
       for (std::int64_t i = 0; i < kElems; ++i) weights.data<float>()[i] -= kRate * gradient.data<float>()[i];

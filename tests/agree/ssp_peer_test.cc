@@ -134,7 +134,7 @@ class Lazy final : public Agreement {
   }
   runtime::Task<Status> exchange(BucketExchange bucket) override {
     if (awake_) co_return co_await rule_->exchange(std::move(bucket));
-    for (float& g : bucket.shard_gradients[0].values<float>()) g = 0;
+    for (float& g : bucket.gradient.values<float>()) g = 0;
     co_return Status();
   }
   runtime::Task<Status> end_step(StepInfo step) override {

@@ -6,8 +6,8 @@
 
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/base/rng.h"
-#include "trireme/comm/device_format.h"
-#include "trireme/comm/device_parts.h"
+#include "trireme/comm/device/device_parts.h"
+#include "trireme/comm/device/message_format.h"
 #include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {

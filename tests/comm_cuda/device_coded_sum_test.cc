@@ -7,7 +7,8 @@
 #include "tests/comm/ranks.h"
 #include "tests/kernel_cuda/needs_gpu.h"
 #include "trireme/base/rng.h"
-#include "trireme/comm/device_parts.h"
+#include "trireme/comm/device/device_parts.h"
+#include "trireme/comm/sum/coded_sum.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/tensor/half.h"
 
@@ -96,7 +97,7 @@ class Rank {
       host.packing = options.packings[v];
       host.num_elems = kVectors[v];
       host.num_shards = c_.leaves;
-      on_host_.push_back(std::make_unique<CodedSum>(rt_, group_, std::move(host)));
+      on_host_.push_back((*find_sum("gather"))->make_coded(rt_, group_, std::move(host)));
       TR_CO_RETURN_IF_ERROR(on_host_.back()->take_shards(own()));
     }
     TR_CO_ASSIGN_OR_RETURN(on_gpu_, co_await make_device_sum(rt_, group_, options));

@@ -1,11 +1,11 @@
 // Sums over ranks of vectors on a GPU: ranks are threads that share it.
-#include "trireme/comm/device_sum.h"
+#include "trireme/comm/device/device_sum.h"
 
 #include <gmock/gmock.h>
 
 #include "tests/comm/ranks.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/comm/device_parts.h"
+#include "trireme/comm/device/device_parts.h"
 #include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::comm {

@@ -52,7 +52,8 @@ TEST(Plan, ComesBackFromItsJsonWithEveryField) {
     EXPECT_EQ(back->buckets[i].num_elems, plan.buckets[i].num_elems);
     EXPECT_EQ(back->buckets[i].metrics_offset, plan.buckets[i].metrics_offset);
     EXPECT_EQ(back->buckets[i].collective, "ring");
-    EXPECT_EQ(back->buckets[i].codec, "none");
+    EXPECT_EQ(back->buckets[i].sum, Bucket::kDense);
+    EXPECT_EQ(back->buckets[i].codec, "");
   }
   EXPECT_EQ(back->overlap, Overlap::kFull);
   EXPECT_EQ(back->exchange_order, plan.exchange_order);
@@ -107,6 +108,10 @@ Json in_version_1(const Plan& plan) {
   json["overlap"] = Json(json["timetable"]["overlap"]);
   json["exchange_order"] = Json(json["timetable"]["exchange_order"]);
   for (const char* key : {"mesh", "logical_mesh", "slots", "timetable"}) json.erase(key);
+  for (Json& bucket : json["buckets"]) {
+    bucket.erase("sum");
+    if (!bucket.contains("codec")) bucket["codec"] = "none";
+  }
   return json;
 }
 
@@ -188,7 +193,7 @@ TEST(Plan, WithAnyKeyMissingIsRefusedByName) {
     EXPECT_NE(status.message().find("'" + key + "'"), std::string::npos) << status.message();
   };
   for (const auto& [key, value] : whole.items()) {
-    if (key == "shared_weights" || key == "reducer") continue;  // older plans lack them
+    if (key == "shared_weights") continue;  // older plans lack it
     Json json = whole;
     json.erase(key);
     expect_missing(json, key);
@@ -347,12 +352,12 @@ TEST(Buckets, OfFactorsStandBesideThoseOfGradientsAndTheLastOneIsNeverOfFactors)
       {"w0", 1000, 30, 40}, {"b0", 10}, {"w1", 2000, 50, 60}, {"b1", 20}, {"w2", 3000, 70, 80}};
   const auto together = make_buckets(sizes, 1 << 20, "fixed-tree");
   ASSERT_EQ(together.size(), 2U);
-  EXPECT_EQ(together[0].codec, kFactors);
+  EXPECT_EQ(together[0].sum, Bucket::kFactors);
   EXPECT_EQ(together[0].parameters, (std::vector<std::string>{"w2", "w1", "w0"}));
   EXPECT_EQ(together[0].factor_offsets, (std::vector<std::int64_t>{0, 80, 160, 224, 288, 320}));
   EXPECT_EQ(together[0].factor_elems, 368);
   EXPECT_EQ(together[0].offsets, (std::vector<std::int64_t>{0, 3008, 5008}));
-  EXPECT_EQ(together[1].codec, "none");
+  EXPECT_EQ(together[1].sum, Bucket::kDense);
   EXPECT_EQ(together[1].parameters, (std::vector<std::string>{"b1", "b0"}));
   EXPECT_GE(together[1].metrics_offset, 0);
   const auto apart = make_buckets(sizes, 1, "fixed-tree");
@@ -390,29 +395,50 @@ TEST(Buckets, OfCodecsStandBesideTheRestAndTheLastIsOneOfTheRest) {
   EXPECT_EQ(buckets[0].codec, "topk");
   EXPECT_EQ(buckets[0].parameters, (std::vector<std::string>{"d", "b"}));
   EXPECT_EQ(buckets[1].codec, "fp16");
-  EXPECT_EQ(buckets[2].codec, "none");
+  EXPECT_EQ(buckets[2].codec, "");
   EXPECT_EQ(buckets[2].parameters, (std::vector<std::string>{"a"}));
   EXPECT_GE(buckets[2].metrics_offset, 0);
 }
 
-TEST(Plan, WithReducersOfItsBucketsAndAChoiceComesBack) {
+TEST(Plan, WithSumsOfItsBucketsAndAChoiceComesBack) {
   Plan plan = sample_plan();
   plan.buckets[0].codec = "topk";
   plan.buckets[0].message_bytes = 12;
   plan.buckets[0].code_bytes = 34;
-  plan.buckets[0].reducer = "sparse";
-  plan.codec = kMixed;
-  plan.choices = {{"none", "", 2, 3}, {kMixed, "", 1, 2}};
+  plan.buckets[0].sum = "sparse";
+  plan.codec = "mixed";
+  plan.choices = {{"none", "", 2, 3}, {"mixed", "", 1, 2}};
   plan.chosen_at = 200;
   const Json json = to_json(plan);
   const auto back = plan_from_json(json);
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(to_json(*back), json);
-  for (const char* key : {"reducer", "message_bytes", "code_bytes"}) {
+  for (const char* key : {"sum", "codec", "message_bytes", "code_bytes"}) {
     Json wrong = json;
     wrong["buckets"][0][key] = Json::array();
     EXPECT_EQ(plan_from_json(wrong).status().code(), Code::kCorrupt) << key;
   }
+  Json unknown = json;
+  unknown["buckets"][0]["sum"] = "magic";
+  EXPECT_EQ(plan_from_json(unknown).status().code(), Code::kCorrupt);
+}
+
+// One word said both how gradients were added and what they were encoded by.
+TEST(Plan, OfVersion1SaysInOneWordHowItsBucketsTravel) {
+  const auto read = [](const char* codec, const char* of_bucket, const char* of_plan) {
+    Json json = in_version_1(sample_plan());
+    Json& bucket = json["buckets"][0];
+    bucket["codec"] = codec;
+    if (*of_bucket != 0) bucket["reducer"] = of_bucket;
+    if (*of_plan != 0) json["reducer"] = of_plan;
+    const auto plan = plan_from_json(json);
+    return plan.ok() ? plan->buckets[0].sum + "/" + plan->buckets[0].codec : plan.status().to_string();
+  };
+  EXPECT_EQ(read("none", "", "split"), "tree/");
+  EXPECT_EQ(read("topk", "", ""), "gather/topk");
+  EXPECT_EQ(read("topk", "", "split"), "split/topk");
+  EXPECT_EQ(read("topk", "sparse", "split"), "sparse/topk");
+  EXPECT_EQ(read("powersgd", "", "two-sums"), "low-rank/");
 }
 
 TEST(BucketBytesSent, AreThoseOfTheCollectiveOrOfTheMessages) {
@@ -423,22 +449,22 @@ TEST(BucketBytesSent, AreThoseOfTheCollectiveOrOfTheMessages) {
   bucket.num_elems = 1000;
   bucket.collective = "ring";
   const cost::Rates rates;
-  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 2 * 4000 * 0.75, 40);
+  EXPECT_NEAR(bucket_price(plan, bucket, rates).bytes_sent, 2 * 4000 * 0.75, 40);
   bucket.codec = "topk";
   bucket.message_bytes = 400;
-  bucket.reducer = "gather";
-  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3 * 404, 16);
-  bucket.reducer = "split";
-  EXPECT_LT(bucket_bytes_sent(plan, bucket, rates), 2 * 404);
-  bucket.reducer = "doubling";
-  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 400 + 800, 1e-6);
+  bucket.sum = "gather";
+  EXPECT_NEAR(bucket_price(plan, bucket, rates).bytes_sent, 3 * 404, 16);
+  bucket.sum = "split";
+  EXPECT_LT(bucket_price(plan, bucket, rates).bytes_sent, 2 * 404);
+  bucket.sum = "doubling";
+  EXPECT_NEAR(bucket_price(plan, bucket, rates).bytes_sent, 400 + 800, 1e-6);
   bucket.message_bytes = 3000;
-  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3000 + 4000, 1e-6) << "sums have filled up";
+  EXPECT_NEAR(bucket_price(plan, bucket, rates).bytes_sent, 3000 + 4000, 1e-6) << "sums have filled up";
   plan.logical_shards = 3;
   plan.owners = parallel::even_runs(3, 3);
-  EXPECT_NEAR(bucket_bytes_sent(plan, bucket, rates), 3000 + 2 * 4000, 1e-6) << "the third serves two";
+  EXPECT_NEAR(bucket_price(plan, bucket, rates).bytes_sent, 3000 + 2 * 4000, 1e-6) << "the third serves two";
   plan.owners = parallel::even_runs(3, 1);
-  EXPECT_EQ(bucket_bytes_sent(plan, bucket, rates), 0);
+  EXPECT_EQ(bucket_price(plan, bucket, rates).bytes_sent, 0);
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ TEST(Prepare, StatisticsOfBatchNormTravelInTheLastBucket) {
 
 TEST(Prepare, OnlyJobsThatNeedItHoldUpdatesUntilAllBucketsAreThere) {
   job::Job job;
-  EXPECT_EQ((*prepare(job, {Shape{1, 28, 28}, 10}, {}))->gate, nullptr);
+  EXPECT_EQ((*prepare(job, {Shape{1, 28, 28}, 10}, {}))->finite_check, nullptr);
   job.train.optimizer.clip_norm = 1;
-  EXPECT_NE((*prepare(job, {Shape{1, 28, 28}, 10}, {}))->gate, nullptr);
+  EXPECT_NE((*prepare(job, {Shape{1, 28, 28}, 10}, {}))->finite_check, nullptr);
 }
 
 }  // namespace

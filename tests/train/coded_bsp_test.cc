@@ -100,12 +100,12 @@ TEST(CodedBspChoice, ThePlanSaysWhatTravelsAndBelievesInFewerSecondsOnASlowLink)
   const record::Summary coded = runs.train(job, tiny_pictures(40, 10), {.run_dir = "coded"}).summary();
   const Result<Json> plan = parse_json(runs.read("coded/plan.json"), "plan.json");
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  EXPECT_EQ((*plan)["reducer"], "gather");  // four shards
+  EXPECT_EQ((*plan)["buckets"][0]["sum"], "gather");  // four shards
   EXPECT_EQ((*plan)["buckets"][0]["codec"], "1bit");
   EXPECT_GT((*plan)["buckets"][0]["message_bytes"].get<double>(), 0);
   job.train.logical_shards = 8;
   const record::Summary more = runs.train(job, tiny_pictures(40, 10), {.run_dir = "more"}).summary();
-  EXPECT_EQ((*parse_json(runs.read("more/plan.json"), "plan.json"))["reducer"], "split");
+  EXPECT_EQ((*parse_json(runs.read("more/plan.json"), "plan.json"))["buckets"][0]["sum"], "split");
   job.train.logical_shards = 4;
   job.parallel.codec = "none";
   const record::Summary dense = runs.train(job, tiny_pictures(40, 10), {.run_dir = "dense"}).summary();

@@ -268,7 +268,7 @@ TEST(Factors, OfAPlanThatDoesNotFitTheModelAreRefused) {
   const auto with = [&](auto change) {
     plan::Plan plan = (*prepared)->plan;
     for (plan::Bucket& b : plan.buckets)
-      if (b.codec == plan::kFactors) change(b);
+      if (b.sends_factors()) change(b);
     options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
     return prepare::prepare(factored_job(2), tiny_input(), options).status();
   };

@@ -62,7 +62,7 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
     if (fixed_after > 0) job.train.optimizer.fixed_after = fixed_after;
     job.parallel.codec = codec;
     EXPECT_TRUE(job::check_job(job).ok()) << job::check_job(job).to_string();
-    const job::CodedStart s = job::coded_start(job);
+    const job::CodedStart s = job::coded_start(job, job::sending_of(job));
     return fmt::format("{} {}", s.dense_steps, s.momentum);
   };
   EXPECT_EQ(start("momentum", "1bit"), "50 0.9");
@@ -77,13 +77,13 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
   job::Job job = tiny_job();
   job.parallel.codec = "1bit";
   job.parallel.agreement = "bsp-server";
-  EXPECT_EQ(job::coded_start(job).dense_steps, 0);
+  EXPECT_EQ(job::coded_start(job, job::sending_of(job)).dense_steps, 0);
   job.parallel.agreement = "bsp";
   job.train.optimizer.weight_decay = 0.1;
-  EXPECT_EQ(job::coded_start(job).momentum, 0);
-  EXPECT_EQ(job::coded_start(job).dense_steps, 50);
+  EXPECT_EQ(job::coded_start(job, job::sending_of(job)).momentum, 0);
+  EXPECT_EQ(job::coded_start(job, job::sending_of(job)).dense_steps, 50);
   job.parallel.codec_options.set("feedback", false);
-  EXPECT_EQ(job::coded_start(job).dense_steps, 0);
+  EXPECT_EQ(job::coded_start(job, job::sending_of(job)).dense_steps, 0);
 }
 
 TEST(CodedStarts, OfRandomValuesAreDenseThenSparserAndSendATenthUnlessSet) {

@@ -67,13 +67,13 @@ TEST(SharedWeightsWanted, AreRefusedWhereTheyCannotBe) {
   job.parallel.transport = "tcp";
   EXPECT_NE(job::check_job(job).message().find("workers share no memory over 'tcp'"), std::string::npos)
       << job::check_job(job).to_string();
-  EXPECT_FALSE(job::can_share_weights(job, "shm", 1).ok());
-  EXPECT_TRUE(job::can_share_weights(job, "shm", 2).ok());
+  EXPECT_FALSE(job::can_share_weights(job, job::sending_of(job), "shm", 1).ok());
+  EXPECT_TRUE(job::can_share_weights(job, job::sending_of(job), "shm", 2).ok());
   job.train.optimizer.kind = "lars";
-  EXPECT_FALSE(job::can_share_weights(job, "shm", 2).ok());
+  EXPECT_FALSE(job::can_share_weights(job, job::sending_of(job), "shm", 2).ok());
   job.train.optimizer.kind = "adam";
   job.parallel.agreement = "averaging";
-  EXPECT_FALSE(job::can_share_weights(job, "shm", 2).ok());
+  EXPECT_FALSE(job::can_share_weights(job, job::sending_of(job), "shm", 2).ok());
 }
 
 TEST(SharedWeightsPart, CoversEveryParameterOnceWhateverTheWorkers) {

@@ -20,6 +20,7 @@
 #include "trireme/collective/schedule.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/mailbox.h"
+#include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/cost/traffic.h"
 #include "trireme/runtime/runtime.h"
 #include "trireme/server/client.h"
@@ -31,18 +32,11 @@ namespace trireme::agree {
 // One bucket of one step on this worker.
 struct BucketExchange {
   std::uint32_t step = 0;
-  std::uint16_t slot = 0;
-  std::size_t bucket = 0;  // position in RuleContext::weights
-  std::string collective = "fixed-tree";
-  std::vector<collective::LeafRun> owners;  // leaf run of every worker
-  std::int32_t num_shards = 1;
-  // This worker's shard gradients, f32 vectors in shard order. Overwritten: shard_gradients[0] receives the
-  // gradient to apply.
-  std::vector<Tensor> shard_gradients;
-  // Above 0: of so many first elements the worker needs only its own part (comm::chunk_of), and all of the
-  // rest. Others may then read this worker's gradients until a later call among all workers has ended.
-  std::int64_t scattered = 0;
-  std::uint16_t rest_slot = 0;  // for the sum of the rest
+  std::size_t bucket = 0;                   // position in RuleContext::weights
+  std::vector<collective::LeafRun> owners;  // lock step: of logical shards, per worker
+  // This worker's gradient, or its factors: f32. Under rules that update here it is what they apply at the
+  // end; in lock step that is what the bucket's sum has.
+  Tensor gradient;
 };
 
 // A step of this worker.
@@ -51,9 +45,16 @@ struct StepInfo {
   float learning_rate = 0;
 };
 
-// A parameter of a bucket as a matrix: the first dimension by all others.
-struct Matrix {
-  std::int64_t offset = 0, rows = 0, cols = 0;
+// What a rule knows of the vectors of a bucket, beside the weights.
+struct RuleBucket {
+  // The elements that are parameters, alignment included; running statistics and metrics follow. -1: all.
+  std::int64_t parameter_elems = -1;
+  codec::Coding coding;    // what they travel in
+  codec::Packing packing;  // what of them is encoded, where the coding has a codec
+  // Under rules over servers: they are not gradients but their factors, which the servers multiply.
+  bool factored = false;
+  std::string sum = "gather";                           // how encoded changes are added: a row of comm/sum
+  std::uint16_t change_slot = 0, change_size_slot = 0;  // of their messages
 };
 
 // What a rule needs; everything outlives the rule.
@@ -63,23 +64,13 @@ struct RuleContext {
   comm::Mailbox* mail = nullptr;      // of all ranks; worker w is rank w; null for rules that send no letters
   server::Client* servers = nullptr;  // key b is bucket b; null where there are none
   int worker = 0, num_workers = 1;
-  std::int32_t num_shards = 1;  // logical shards; in lock step
   std::uint64_t seed = 0;
   RuleOptions options;
-  std::vector<Tensor> weights;  // per bucket, the live memory that the forward pass reads
-  // Per bucket: the elements of its vectors that are parameters, alignment included; running statistics and
-  // metrics follow. Empty: all of them.
-  std::vector<std::int64_t> parameter_elems = {};
-  // Per bucket, where its coding has a codec: what of its vectors is encoded.
-  std::vector<codec::Packing> packings = {};
-  // Per bucket, under rules over servers: its vectors are not gradients but their factors, which the servers
-  // multiply. Empty: none is.
-  std::vector<bool> factored = {};
-  // Per bucket: `options` with the codec and reducer of its own. Empty: `options` for all.
-  std::vector<RuleOptions> bucket_options = {};
-  // Per bucket, where its low_rank is above 0: what is worth two thin matrices. The rest travels as it
-  // is.
-  std::vector<std::vector<Matrix>> matrices = {};
+  std::vector<Tensor> weights;                // per bucket, the live memory that the forward pass reads
+  std::vector<RuleBucket> buckets = {};       // one per bucket, or none: options.coding for all
+  std::vector<comm::GradientSum*> sums = {};  // per bucket, in lock step
+
+  std::int64_t parameter_elems(std::size_t bucket) const;
 };
 
 // What the vectors of each bucket travel in.
@@ -100,9 +91,8 @@ class Agreement {
   virtual ~Agreement() = default;
   // Before the forward pass: may wait (a bound on staleness) and may change the weights (a pull).
   virtual runtime::Task<Status> begin_step(StepInfo step);
-  // Several buckets may be under way at once. Ends when shard_gradients[0] holds what the worker applies
-  // (rules that update here) or when the bucket needs nothing more of this worker. Fails with the group's
-  // verdict.
+  // Several buckets may be under way at once. Ends when what the worker applies is there (rules that update
+  // here) or when the bucket needs nothing more of this worker. Fails with the group's verdict.
   virtual runtime::Task<Status> exchange(BucketExchange bucket) = 0;
   // All buckets of the step are exchanged and applied.
   virtual runtime::Task<Status> end_step(StepInfo step);
@@ -121,11 +111,6 @@ class Agreement {
   // State beside the weights, for checkpoints: the centre of EASGD, outer velocities. Live memory; the same
   // names and shapes on every worker.
   virtual std::vector<std::pair<std::string, Tensor>> state() const { return {}; }
-  // Lock step: state that belongs to logical shards and goes where they go, [shards of this worker, elements]
-  // each. take_shards() comes before the first step and whenever the worker's run changes: the memory is made
-  // anew, of zeros.
-  virtual std::vector<std::pair<std::string, Tensor>> shard_state() const { return {}; }
-  virtual Status take_shards(collective::LeafRun /*run*/) { return {}; }
   // The same rule for one more replica of this worker, which steps on the same weights at the same time: it
   // is asked for steps only, everything else stays with this one. Null: the rule has no local replicas.
   virtual std::unique_ptr<Agreement> for_local_replica() { return nullptr; }

@@ -65,10 +65,7 @@ class Averaging final : public Agreement {
     co_return Status();
   }
 
-  Task<Status> exchange(BucketExchange bucket) override {
-    co_await add_shards(rt_, std::move(bucket.shard_gradients));
-    co_return Status();
-  }
+  Task<Status> exchange(BucketExchange /*bucket*/) override { co_return Status(); }
 
   Task<Status> end_step(StepInfo) override {
     worked_ns_ += rt_.now() - began_;
@@ -162,7 +159,7 @@ class Averaging final : public Agreement {
     };
     const PassCost cost{nesterov ? 7.0 : 5.0, 3, 3};
     std::vector<Tensor> vectors{context_.weights[b], agreed_[b], velocity_[b]};
-    const std::int64_t parameters = context_.parameter_elems.empty() ? -1 : context_.parameter_elems[b];
+    const std::int64_t parameters = context_.parameter_elems(b);
     co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "outer step", parameters);
   }
 

@@ -40,8 +40,7 @@ class Conservative final : public Agreement {
   // gradient += gamma (x - w)
   Task<Status> exchange(BucketExchange bucket) override {
     const std::size_t b = bucket.bucket;
-    const Tensor gradient = bucket.shard_gradients[0];
-    co_await add_shards(rt_, std::move(bucket.shard_gradients));
+    const Tensor gradient = bucket.gradient;
     const auto gamma = static_cast<float>(context_.options.own.number(kProximity));
     PassBody body = [gamma](float* const* p, std::int64_t begin, std::int64_t end) {
       float* g = p[0];
@@ -50,7 +49,7 @@ class Conservative final : public Agreement {
     };
     const PassCost cost{3, 3, 1};
     std::vector<Tensor> vectors{gradient, context_.weights[b], agreed_[b]};
-    const std::int64_t parameters = context_.parameter_elems.empty() ? -1 : context_.parameter_elems[b];
+    const std::int64_t parameters = context_.parameter_elems(b);
     co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "proximity", parameters);
     co_return Status();
   }

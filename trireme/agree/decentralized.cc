@@ -42,10 +42,7 @@ class Decentralized final : public Agreement {
     co_return Status();
   }
 
-  Task<Status> exchange(BucketExchange bucket) override {
-    co_await add_shards(rt_, std::move(bucket.shard_gradients));
-    co_return Status();
-  }
+  Task<Status> exchange(BucketExchange /*bucket*/) override { co_return Status(); }
 
   Task<Status> end_step(StepInfo) override {
     updates_.tick();

@@ -114,8 +114,7 @@ class Downpour final : public Agreement {
 
   Task<Status> exchange(BucketExchange bucket) override {
     const std::size_t b = bucket.bucket;
-    const Tensor gradient = bucket.shard_gradients[0];
-    co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
+    const Tensor gradient = bucket.gradient;
     if (accrues_ && accrued_steps_ == 0)
       co_await copy(link_.rt(), gradient, accrued_[b]);
     else if (accrues_)

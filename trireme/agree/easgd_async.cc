@@ -45,10 +45,7 @@ class EasgdAsync final : public Agreement {
   }
 
   // The worker applies its own gradient.
-  Task<Status> exchange(BucketExchange bucket) override {
-    co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
-    co_return Status();
-  }
+  Task<Status> exchange(BucketExchange /*bucket*/) override { co_return Status(); }
 
   Task<Status> end_step(StepInfo) override {
     if (!std::exchange(trading_, false)) co_return Status();

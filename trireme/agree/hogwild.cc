@@ -48,10 +48,7 @@ class Hogwild final : public Agreement {
   }
 
   Task<Status> exchange(BucketExchange bucket) override {
-    const std::size_t b = bucket.bucket;
-    const Tensor gradient = bucket.shard_gradients[0];
-    co_await add_shards(rt_, std::move(bucket.shard_gradients));
-    co_await take_share(b, gradient);
+    co_await take_share(bucket.bucket, bucket.gradient);
     if (!turns_) co_return Status();
     co_return co_await take_turn();
   }
@@ -98,7 +95,7 @@ class Hogwild final : public Agreement {
     };
     const PassCost cost{1, 1, 1};
     std::vector<Tensor> vectors{std::move(gradient)};
-    const std::int64_t parameters = context_.parameter_elems.empty() ? -1 : context_.parameter_elems[b];
+    const std::int64_t parameters = context_.parameter_elems(b);
     co_await run_pass(rt_, cost, std::move(vectors), std::move(body), "share of a batch", parameters);
   }
 

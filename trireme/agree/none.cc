@@ -12,10 +12,7 @@ class None final : public Agreement {
  public:
   explicit None(const RuleContext& context) : context_(context), rt_(*context.rt) {}
 
-  Task<Status> exchange(BucketExchange bucket) override {
-    co_await add_shards(rt_, std::move(bucket.shard_gradients));
-    co_return Status();
-  }
+  Task<Status> exchange(BucketExchange /*bucket*/) override { co_return Status(); }
 
   Task<Status> settle(std::vector<Tensor> into) override {
     std::vector<Task<Status>> buckets;

@@ -56,13 +56,10 @@ inline constexpr OptionSpec kLocalReplicas{
     .hint = "start more workers, or set parallel.agreement=downpour"};
 
 struct RuleOptions {
-  OptionValues own = {};      // of the rule's row, as given
-  bool own_samples = false;   // each worker steps on samples that nobody else has (data.partition)
-  codec::Coding coding;       // of gradients and changes; rules that carry none are refused one
-  bool codec_pull = false;    // servers answer with encoded changes too
-  std::int64_t low_rank = 0;  // bsp: columns of the factors of PowerSGD; 0: not used
-  bool low_rank_feedback = true;
-  std::string reducer = "gather";  // bsp with a codec: a row of comm/coded_sum.h
+  OptionValues own = {};     // of the rule's row, as given
+  bool own_samples = false;  // each worker steps on samples that nobody else has (data.partition)
+  codec::Coding coding;      // of gradients and changes; rules that carry none are refused one
+  bool codec_pull = false;   // servers answer with encoded changes too
 };
 
 }  // namespace trireme::agree

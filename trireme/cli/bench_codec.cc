@@ -12,7 +12,7 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/codec/codec.h"
-#include "trireme/comm/device_format.h"
+#include "trireme/comm/device/message_format.h"
 #include "trireme/runtime/real/real_runtime.h"
 
 namespace trireme::cli {

@@ -65,6 +65,7 @@ struct CodecRow {
   // About how many bytes `count` values take; for prices.
   double (*bytes)(const Options& options, double count) = nullptr;
   Result<std::unique_ptr<Codec>> (*make)(const Options& options) = nullptr;
+  bool sends_few = false;  // most values of a message are zeros, which are not in it
 };
 std::span<const CodecRow> codec_table();
 // kNotFound lists the names that exist.

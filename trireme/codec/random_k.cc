@@ -79,6 +79,7 @@ extern const CodecRow kRandomK{
         return error(Code::kInvalid, "[codec] randomk: got fraction {}, expected above 0 and at most 1",
                      fraction);
       return std::unique_ptr<Codec>(std::make_unique<RandomK>(fraction));
-    }};
+    },
+    .sends_few = true};
 
 }  // namespace trireme::codec

@@ -112,6 +112,7 @@ extern const CodecRow kThreshold{
             "at most 1",
             tau, fraction);
       return std::unique_ptr<Codec>(std::make_unique<Threshold>(tau, fraction));
-    }};
+    },
+    .sends_few = true};
 
 }  // namespace trireme::codec

@@ -73,6 +73,7 @@ extern const CodecRow kTopK{
         return error(Code::kInvalid, "[codec] topk: got fraction {}, expected above 0 and at most 1",
                      fraction);
       return std::unique_ptr<Codec>(std::make_unique<TopK>(fraction));
-    }};
+    },
+    .sends_few = true};
 
 }  // namespace trireme::codec

@@ -5,28 +5,6 @@
 #include "trireme/prepare/coded_buckets.h"
 
 namespace trireme::engine {
-namespace {
-
-Status copy_kept(const comm::DeviceSum* sum, const agree::Agreement& rule, bool to_gpu) {
-  if (sum == nullptr) return {};
-  for (const auto& [name, there] : sum->state())
-    for (const auto& [host_name, here] : rule.shard_state()) {
-      if (host_name != name || here.type().num_bytes() == 0) continue;
-      const Buffer host = here.buffer().slice(here.offset_bytes(), here.type().num_bytes());
-      const Buffer gpu = there.buffer().slice(there.offset_bytes(), there.type().num_bytes());
-      TR_RETURN_IF_ERROR(there.buffer().device().copy(to_gpu ? host : gpu, to_gpu ? gpu : host, nullptr));
-    }
-  return {};
-}
-
-}  // namespace
-
-Status fetch_kept(const comm::DeviceSum* sum, const agree::Agreement& rule) {
-  return copy_kept(sum, rule, false);
-}
-Status put_kept(const comm::DeviceSum* sum, const agree::Agreement& rule) {
-  return copy_kept(sum, rule, true);
-}
 
 runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
     runtime::Runtime& rt, const job::Job& job, std::string_view transport, comm::Group& group,
@@ -34,7 +12,7 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
   const plan::Plan& plan = prepared.plan;
   const std::string& way = job.parallel.device_collectives;
   const bool one_shard = plan.logical_shards == 1 && way != "nccl";
-  const bool coded = job.parallel.codec != "none";
+  const bool coded = !prepared.sending.is(job::Sending::Kind::kDense);
   if (!prepared.resident || (!coded && (one_shard || way == "staged")))
     co_return std::shared_ptr<comm::DeviceSum>();
   comm::DeviceSumOptions options;
@@ -43,7 +21,7 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
   options.one_process = transport == "inproc";
   options.one_host = options.one_process || transport == "shm";
   options.same_bits = job.train.logical_shards > 0;
-  options.coding = job::coding_of(job);
+  options.coding = job::coding_of(job, prepared.sending);
   for (const plan::Bucket& bucket : plan.buckets) {
     options.vector_elems.push_back(bucket.num_elems);
     options.packings.push_back(prepare::packing_of(bucket, prepared.parameters, options.coding.least_elems));

@@ -1,28 +1,125 @@
 #include "trireme/engine/replica.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "trireme/engine/replica_parts.h"
+#include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/engine/steps.h"
+#include "trireme/job/job_parts.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/own_update.h"
+#include "trireme/tensor/host_zeros.h"
 
 namespace trireme::engine {
 
 using runtime::Task;
 
-Status Replica::Parts::make_feed() {
-  BatchFeedOptions options;
-  options.input = prepared->input;
-  options.data = data;
-  TR_ASSIGN_OR_RETURN(options.order, job::SampleOrder::make(*data, job, plan().logical_shards,
-                                                            !prepared->statistics.empty()));
-  options.shards = owners[static_cast<std::size_t>(group.rank())];
-  if (links.leased) options.shards.count = 1;  // of any unit
-  options.seed = static_cast<std::uint64_t>(job.train.seed);
-  options.depth = static_cast<int>(job.data.prefetch);
-  options.ahead = ahead;
-  TR_ASSIGN_OR_RETURN(feed, BatchFeed::make(rt, std::move(options)));
+struct Replica::Parts {
+  Parts(runtime::Runtime& r, comm::Group& g, const job::Job& j, std::shared_ptr<const prepare::Prepared> p,
+        std::shared_ptr<const data::Dataset> d, ReplicaLinks l)
+      : rt(r), group(g), job(j), links(std::move(l)), prepared(std::move(p)), data(std::move(d)) {}
+
+  runtime::Runtime& rt;
+  comm::Group& group;
+  const job::Job& job;
+  const ReplicaLinks links;
+  const std::shared_ptr<const prepare::Prepared> prepared;
+  const std::shared_ptr<const data::Dataset> data;
+  std::vector<collective::LeafRun> owners;  // of logical shards, per worker
+  GpuSide gpu;
+  StepTrace trace;
+  std::unique_ptr<Weights> weights;
+  BucketSums sums;
+  std::unique_ptr<agree::Agreement> rule;
+  std::unique_ptr<Steps> steps;
+  std::unique_ptr<Evaluator> evaluator;
+  Tensor eval_results;
+
+  const plan::Plan& plan() const { return prepared->plan; }
+  // One set of weights for all workers, in lock step: each updates its part.
+  bool shares() const { return !links.shared_weights.empty() && !links.leased; }
+  collective::LeafRun own_run() const;
+
+  Status make_model(const agree::AgreementRow& row);
+  Status make_rule(const agree::AgreementRow& row);
+  Status make_steps(const agree::AgreementRow& row);
+  Status make_evaluator();
+};
+
+collective::LeafRun Replica::Parts::own_run() const {
+  collective::LeafRun run = owners[static_cast<std::size_t>(group.rank())];
+  if (links.leased) run.count = 1;  // of any unit
+  return run;
+}
+
+Status Replica::Parts::make_model(const agree::AgreementRow& row) {
+  // A traced step is waited for, kernel by kernel.
+  const bool queued = plan().logical_shards == 1 && links.device_sum == nullptr && job.train.trace_steps == 0;
+  gpu = GpuSide::make(prepared->device, !links.one_batch, prepared->resident, queued);
+  WeightsOptions options;
+  options.shared = links.shared_weights;
+  options.shared_states = links.shared_states;
+  options.fills = !shares() || group.rank() == 0;
+  options.rank = group.rank();
+  options.with_agreed = links.leased;
+  TR_ASSIGN_OR_RETURN(weights, Weights::make(rt, *prepared, gpu, std::move(options)));
+  BucketSumsOptions sum_options;
+  sum_options.leased = row.pace != agree::Pace::kStep;
+  sum_options.scattered = shares() && prepared->finite_check == nullptr;
+  sum_options.device_sum = links.device_sum;
+  TR_ASSIGN_OR_RETURN(sums, make_sums(rt, group, job, *prepared, gpu, sum_options));
+  return {};
+}
+
+Status Replica::Parts::make_rule(const agree::AgreementRow& row) {
+  if (links.first_local != nullptr) {
+    rule = links.first_local->rule().for_local_replica();
+    return {};
+  }
+  agree::RuleContext with;
+  with.rt = &rt;
+  with.workers = &group;
+  with.worker = group.rank();
+  with.num_workers = group.world();
+  with.mail = links.mail;
+  with.servers = links.servers;
+  with.seed = static_cast<std::uint64_t>(job.train.seed);
+  with.options = job::rule_options(job, prepared->sending);
+  with.weights = weights->vectors();
+  const plan::Slots slots{plan().buckets.size()};
+  for (const plan::Bucket& b : plan().buckets) {
+    agree::RuleBucket& own = with.buckets.emplace_back();
+    own.parameter_elems = prepare::parameter_elems(b);
+    own.coding = prepare::bucket_coding(job, prepared->sending, b);
+    own.packing = prepare::packing_of(b, prepared->parameters, own.coding.least_elems);
+    own.factored = !row.updates_here && b.sends_factors();
+    own.sum = b.sum;
+    own.change_slot = slots.change(with.buckets.size() - 1);
+    own.change_size_slot = slots.change_sizes(with.buckets.size() - 1);
+  }
+  if (row.pace == agree::Pace::kStep)
+    for (const auto& sum : sums) with.sums.push_back(sum.get());
+  rule = row.make(with);
+  return {};
+}
+
+Status Replica::Parts::make_steps(const agree::AgreementRow& row) {
+  StepsOptions o;
+  o.group = &group;
+  o.job = &job;
+  o.prepared = prepared.get();
+  o.data = data;
+  o.gpu = &gpu;
+  o.weights = weights.get();
+  o.sums = &sums;
+  o.rule = rule.get();
+  o.owners = &owners;
+  o.trace = &trace;
+  o.updates_here = row.updates_here;
+  o.shared = shares();
+  o.one_batch = links.one_batch;
+  TR_ASSIGN_OR_RETURN(steps, Steps::make(rt, std::move(o), own_run()));
   return {};
 }
 
@@ -31,41 +128,18 @@ Status Replica::Parts::make_evaluator() {
   options.input = prepared->input;
   options.graph = prepared->eval;
   options.batch = prepared->eval_batch;
-  options.variables = links.leased ? &agreed_variables : &variables;
+  options.variables = &weights->judged();
   options.data = data;
   options.slots = std::max(1, rt.compute_threads() / std::max(1, plan().shard_threads));
   if (prepared->device != nullptr) options.slots = 1;
-  options.mirror = mirror.get();
-  options.arena = arena.get();
+  options.mirror = gpu.mirror.get();
+  options.arena = gpu.arena.get();
   TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
   const std::int64_t most =
       std::max(evaluator->num_batches(Part::kTest), evaluator->num_batches(Part::kValidation));
-  TR_ASSIGN_OR_RETURN(eval_results, allocate_zeros(device(), {DType::kF32, {2 * most}}));
+  Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
+  TR_ASSIGN_OR_RETURN(eval_results, allocate_zeros(device, {DType::kF32, {2 * most}}));
   return {};
-}
-
-Result<io::NamedTensors> Replica::Parts::named(const exec::Variables& from, bool with_state) const {
-  io::NamedTensors out;
-  Status copied;
-  if (gpu_queue != nullptr) copied = gpu_queue->wait();  // mostly it has: drain()
-  const auto add = [&](const std::string& name) {
-    if (!copied.ok()) return;
-    out.emplace_back(name, *from.get(name));
-    if (mirror != nullptr) copied = mirror->download(out.back().second);
-  };
-  for (const auto* list : {&prepared->parameters, &prepared->frozen})
-    for (const model::Parameter& p : *list) add(p.name);
-  for (const model::Statistic& s : prepared->statistics) add(s.name);
-  if (with_state) {
-    for (const model::StateVariable& s : prepared->states)
-      if (s.type.shape.num_elems() > 0) add(s.name);
-    if (prepared->scale_update != nullptr) add(prepare::kLossScale), add(prepare::kGoodSteps);
-  }
-  if (!copied.ok())
-    return copied.with_prefix(fmt::format(
-        "the model could not be copied from GPU {} of rank {}: ", prepared->device->name(), group.rank()));
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  return out;
 }
 
 Replica::Replica(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -77,82 +151,62 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
                                                ReplicaLinks links) {
   auto parts =
       std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
-  const plan::Plan& plan = parts->plan();
-  parts->owners = plan.owners;
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(plan.agreement));
-  agree::RuleContext with;
-  with.rt = &rt;
-  with.workers = &group;
-  with.worker = group.rank();
-  with.num_workers = group.world();
-  parts->updates_here = rule->updates_here;
-  TR_RETURN_IF_ERROR(parts->make_variables());
-  TR_RETURN_IF_ERROR(parts->make_mirror());
-  TR_RETURN_IF_ERROR(parts->make_agreed());
-  with.mail = parts->links.mail;
-  with.servers = parts->links.servers;
-  with.seed = static_cast<std::uint64_t>(job.train.seed);
-  with.options = job::rule_options(job);
-  with.options.reducer = plan.reducer;
-  const bool lock_step = rule->pace == agree::Pace::kStep;
-  with.weights = parts->weights;
-  with.num_shards = plan.logical_shards;
-  for (const plan::Bucket& b : plan.buckets) {
-    with.parameter_elems.push_back(prepare::parameter_elems(b));
-    agree::RuleOptions own = prepare::bucket_options(job, plan, b);
-    with.packings.push_back(prepare::packing_of(b, parts->prepared->parameters, own.coding.least_elems));
-    with.factored.push_back(parts->pushes_factors(with.factored.size()));
-    with.matrices.push_back(prepare::matrices_of(b, parts->prepared->parameters, own));
-    with.bucket_options.push_back(std::move(own));
-  }
-  Replica* first = parts->links.first_local;
-  parts->agreement = first != nullptr ? first->rule().for_local_replica() : rule->make(with);
-  if (lock_step)
-    TR_RETURN_IF_ERROR(parts->agreement->take_shards(plan.owners[static_cast<std::size_t>(group.rank())]));
-  TR_ASSIGN_OR_RETURN(parts->factors, prepare::FactorExchange::make(rt, group, parts->prepared));
-  TR_RETURN_IF_ERROR(parts->make_shards());
-  TR_RETURN_IF_ERROR(parts->make_updates());
+  parts->owners = parts->plan().owners;
+  parts->trace.rt = &rt;
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(parts->plan().agreement));
+  TR_RETURN_IF_ERROR(parts->make_model(*row));
+  TR_RETURN_IF_ERROR(parts->make_rule(*row));
+  TR_RETURN_IF_ERROR(parts->make_steps(*row));
   TR_RETURN_IF_ERROR(parts->make_evaluator());
-  TR_RETURN_IF_ERROR(parts->make_feed());
   return std::unique_ptr<Replica>(new Replica(std::move(parts)));
-}
-
-Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
-  const auto& buckets = parts_->plan().buckets;
-  parts_->once.resize(buckets.size());
-  for (std::size_t b = 0; b < buckets.size(); ++b)
-    for (std::size_t p = 0; p < buckets[b].parameters.size(); ++p)
-      if (const auto own = kept.find(buckets[b].parameters[p]); own != kept.end())
-        parts_->once[b][buckets[b].offsets[p]] = own->second;
-  return {};
-}
-
-bool Replica::shares_weights() const { return parts_->shares(); }
-bool Replica::is_shared(const Tensor& tensor) const {
-  if (!parts_->shares()) return false;
-  const auto holds = [&](const Tensor& t) {
-    const std::byte *first = t.is_null() ? nullptr : t.raw(), *at = tensor.raw();
-    return first != nullptr && at >= first && at < first + t.type().num_bytes();
-  };
-  return holds(parts_->links.shared_states) ||
-         std::any_of(parts_->weights.begin(), parts_->weights.end(), holds);
 }
 
 Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {
   parts_->owners = std::move(owners);
-  TR_RETURN_IF_ERROR(
-      parts_->agreement->take_shards(parts_->owners[static_cast<std::size_t>(parts_->group.rank())]));
-  TR_RETURN_IF_ERROR(parts_->make_shards());
-  TR_RETURN_IF_ERROR(parts_->make_feed());
+  TR_RETURN_IF_ERROR(parts_->steps->take_shards(parts_->own_run()));
   start_feed(first, end);
   return {};
 }
-const std::vector<collective::LeafRun>& Replica::owners() const { return parts_->owners; }
-int Replica::shards_at_once() const {
-  return std::max(1, parts_->rt.compute_threads() / std::max(1, parts_->plan().shard_threads));
+
+Task<void> Replica::clear() {
+  if (parts_->rt.is_phantom() || parts_->gpu.mirror != nullptr) co_return;
+  for (const auto& sum : parts_->sums) co_await agree::clear(parts_->rt, sum->memory(0));
 }
 
-void Replica::start_feed(std::int64_t first, std::int64_t end) { parts_->feed->start(first, end); }
+// What encoders on a GPU keep is then where checkpoints look for it.
+Task<Status> Replica::drain() {
+  TR_CO_RETURN_IF_ERROR(co_await parts_->steps->buckets().wait_for_all());
+  TR_CO_RETURN_IF_ERROR(co_await parts_->gpu.wait_for_queue(parts_->rt));
+  for (const auto& sum : parts_->sums) TR_CO_RETURN_IF_ERROR(sum->fetch_state());
+  co_return Status();
+}
+
+Task<Status> Replica::settle() { return parts_->rule->settle(parts_->weights->agreed()); }
+
+Task<double> Replica::drift() {
+  Parts& p = *parts_;
+  double apart = 0, length = 0;
+  for (std::size_t i = 0; i < p.weights->vectors().size(); ++i) {
+    const Tensor mine = p.weights->vectors()[i], ours = p.weights->agreed()[i];
+    const auto n = static_cast<double>(mine.shape().num_elems());
+    const cost::OpCost work{.flops = 4 * n, .bytes = 8 * n};
+    runtime::ComputeFn sum = [&apart, &length, mine, ours](runtime::ComputeContext&) {
+      const std::span<const float> a = mine.values<float>(), b = ours.values<float>();
+      for (std::size_t k = 0; k < a.size(); ++k) {
+        const double d = static_cast<double>(a[k]) - static_cast<double>(b[k]);
+        apart += d * d;
+        length += static_cast<double>(b[k]) * static_cast<double>(b[k]);
+      }
+    };
+    co_await p.rt.compute(work, std::move(sum), 1, "drift");
+  }
+  co_return length > 0 ? std::sqrt(apart / length) : 0.0;
+}
+
+Task<Result<StepOutput>> Replica::run_step(StepInput input) { return parts_->steps->run(input); }
+Task<Result<StepOutput>> Replica::run_unit(StepInput input, std::span<const prepare::BatchTensors> batch) {
+  return parts_->steps->run_unit(input, batch);
+}
 
 Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   Parts& p = *parts_;
@@ -187,17 +241,40 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   co_return out;
 }
 
-Result<io::NamedTensors> Replica::parameters() const { return parts_->named(parts_->variables, false); }
-Result<io::NamedTensors> Replica::state() const { return parts_->named(parts_->variables, true); }
-Status Replica::publish() { return parts_->mirror != nullptr ? parts_->mirror->upload_all() : Status(); }
-const job::SampleOrder& Replica::order() const { return parts_->feed->order(); }
-std::vector<exec::Profile> Replica::profiles() const {
-  std::vector<exec::Profile> all;
-  for (const Shard& shard : parts_->shards)
-    if (Result<exec::Profile> p = shard.execution->profile(); p.ok()) all.push_back(std::move(*p));
-  return all;
+std::int64_t Replica::num_eval_batches(Part part) const { return parts_->evaluator->num_batches(part); }
+Task<Status> Replica::score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results) {
+  return parts_->evaluator->run(part, begin, end, results);
 }
-exec::DeviceQueue* Replica::gpu_queue() const { return parts_->gpu_queue.get(); }
-void Replica::trace_to(std::vector<StepSpan>* spans) { parts_->spans = spans; }
+
+bool Replica::shares_weights() const { return parts_->shares(); }
+bool Replica::is_shared(const Tensor& tensor) const {
+  return parts_->shares() && parts_->weights->is_shared(tensor);
+}
+Task<void> Replica::initialise(std::uint64_t seed) { return parts_->weights->initialise(seed); }
+Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
+  parts_->steps->buckets().add_to_next(kept);
+  return {};
+}
+const std::vector<collective::LeafRun>& Replica::owners() const { return parts_->owners; }
+comm::NamedState Replica::shard_state() const {
+  return parts_->links.leased ? comm::NamedState() : engine::shard_state(parts_->sums);
+}
+int Replica::shards_at_once() const {
+  return std::max(1, parts_->rt.compute_threads() / std::max(1, parts_->plan().shard_threads));
+}
+void Replica::start_feed(std::int64_t first, std::int64_t end) { parts_->steps->feed().start(first, end); }
+void Replica::start_feed(LeaseSource source) { parts_->steps->feed().start(std::move(source)); }
+Task<Result<LeasedBatch>> Replica::next_unit() { return parts_->steps->feed().next_leased(); }
+void Replica::release() { parts_->steps->feed().release(); }
+agree::Agreement& Replica::rule() { return *parts_->rule; }
+Result<io::NamedTensors> Replica::parameters() const { return parts_->weights->named(false); }
+Result<io::NamedTensors> Replica::state() const { return parts_->weights->named(true); }
+Result<io::NamedTensors> Replica::agreed() const { return parts_->weights->named_agreed(); }
+std::span<const Tensor> Replica::weights() const { return parts_->weights->vectors(); }
+Status Replica::publish() { return parts_->weights->publish(); }
+const job::SampleOrder& Replica::order() const { return parts_->steps->feed().order(); }
+std::vector<exec::Profile> Replica::profiles() const { return parts_->steps->runs().profiles(); }
+exec::DeviceQueue* Replica::gpu_queue() const { return parts_->gpu.queue.get(); }
+void Replica::trace_to(std::vector<StepSpan>* spans) { parts_->trace.spans = spans; }
 
 }  // namespace trireme::engine

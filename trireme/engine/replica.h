@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "trireme/agree/agree.h"
-#include "trireme/comm/device_sum.h"
+#include "trireme/comm/device/device_sum.h"
+#include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/evaluator.h"
+#include "trireme/engine/step.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/prepare/prepared.h"
 
@@ -18,44 +20,6 @@ class DeviceQueue;
 }
 
 namespace trireme::engine {
-
-// What one step needs to know. Everything follows from the job and what is done so far.
-struct StepInput {
-  std::int64_t step = 0;         // global, from 0
-  std::int64_t first_batch = 0;  // of this step, numbered over the run
-  std::int64_t num_batches = 1;  // more than one where the batch has grown
-  std::int64_t num_samples = 0;  // of them all
-  std::int64_t applied = 0;      // updates so far, skipped steps left out
-  float learning_rate = 0;
-  float velocity_factor = 1, momentum_kept = 1;
-  bool stop_wanted = false;  // this rank was asked to stop after the step
-  bool save_wanted = false;  // rank 0 alone: a checkpoint is due by time
-};
-
-struct StepOutput {
-  double loss = 0;       // mean over the step's samples
-  double correct = 0;    // samples of the step
-  double grad_norm = 0;  // before clipping; 0 where nothing is clipped
-  bool applied = true;   // false: skipped, since something was not a number
-  bool stop = false;     // some rank was asked to stop
-  bool save = false;     // rank 0 wants a checkpoint
-  TimeNs compute_ns = 0, exposed_ns = 0, data_ns = 0;
-};
-
-struct EvalOutput {
-  double loss = 0, accuracy = 0;
-};
-
-// Tracks of a trace: the shards of a rank first, then the buckets.
-inline constexpr int kFirstBucketTrack = 1000;
-
-// When and on which track things of a step happened; for trace.json.
-struct StepSpan {
-  std::string name;
-  const char* category = "";  // "compute", "exchange", "update", "data"
-  int track = 0;
-  TimeNs begin = 0, end = 0;
-};
 
 class Replica;
 
@@ -103,6 +67,10 @@ class Replica {
   // Other logical shards from batch `first` on; `owners` as in the plan. After drain().
   Status reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end);
   const std::vector<collective::LeafRun>& owners() const;
+  // What belongs to logical shards and goes where they go (residuals of codecs), in lock step:
+  // "<name>/<bucket>", [shards of this worker, elements] each. Live memory; after drain() what a GPU keeps is
+  // there too.
+  comm::NamedState shard_state() const;
   int shards_at_once() const;  // that run together here
   // By parameter, f32 vectors: added to the sum of gradients of the next step. The same on all workers.
   Status add_to_next(const std::map<std::string, Tensor>& kept);
@@ -112,7 +80,7 @@ class Replica {
   // messages.
   runtime::Task<Result<EvalOutput>> evaluate(std::int64_t step, Part part);
 
-  // Leased replicas (replica_unit.cc). `source` is asked for units ahead; after next_unit() and, where it has
+  // Leased replicas. `source` is asked for units ahead; after next_unit() and, where it has
   // a unit, run_unit(), call release().
   void start_feed(LeaseSource source);
   runtime::Task<Result<LeasedBatch>> next_unit();

@@ -37,11 +37,10 @@ std::int32_t num_shards(const std::vector<LeafRun>& owners) {
 }  // namespace
 
 Task<Result<io::NamedTensors>> gather_shard_state(runtime::Runtime& rt, comm::Group& workers,
-                                                  const agree::Agreement& rule,
+                                                  const comm::NamedState& own,
                                                   const std::vector<LeafRun>& owners, std::int64_t step,
                                                   ShardMove move) {
   io::NamedTensors all;
-  const auto own = rule.shard_state();
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto& [name, tensor] = own[i];
     const std::int64_t elems = tensor.shape()[1];
@@ -64,10 +63,9 @@ Task<Result<io::NamedTensors>> gather_shard_state(runtime::Runtime& rt, comm::Gr
   co_return all;
 }
 
-Task<Status> scatter_shard_state(runtime::Runtime& rt, comm::Group& workers, const agree::Agreement& rule,
+Task<Status> scatter_shard_state(runtime::Runtime& rt, comm::Group& workers, const comm::NamedState& own,
                                  const std::vector<LeafRun>& owners, const io::NamedTensors& all,
                                  std::int64_t step, ShardMove move, bool may_lack) {
-  const auto own = rule.shard_state();
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto& [name, tensor] = own[i];
     const std::int64_t elems = tensor.shape()[1];

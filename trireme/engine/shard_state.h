@@ -3,7 +3,7 @@
 // elements]: any number of workers can go on with it.
 #pragma once
 
-#include "trireme/agree/agree.h"
+#include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/io/safetensors.h"
 
 namespace trireme::engine {
@@ -11,16 +11,17 @@ namespace trireme::engine {
 // Moments at which it moves; each has slots of its own.
 enum class ShardMove : std::uint8_t { kCheckpoint, kBalance, kRestore };
 
-// On rank 0: all shards' state; nothing on the others. Collective; `step` names the messages.
+// `own`: Replica::shard_state(). On rank 0: all shards' state; nothing on the others. Collective; `step`
+// names the messages.
 runtime::Task<Result<io::NamedTensors>> gather_shard_state(runtime::Runtime& rt, comm::Group& workers,
-                                                           const agree::Agreement& rule,
+                                                           const comm::NamedState& own,
                                                            const std::vector<collective::LeafRun>& owners,
                                                            std::int64_t step, ShardMove move);
 
 // From rank 0's `all` to everybody's own, after take_shards(). kCorrupt where something is missing, unless it
 // `may_lack` it: then it stays zero.
 runtime::Task<Status> scatter_shard_state(runtime::Runtime& rt, comm::Group& workers,
-                                          const agree::Agreement& rule,
+                                          const comm::NamedState& own,
                                           const std::vector<collective::LeafRun>& owners,
                                           const io::NamedTensors& all, std::int64_t step, ShardMove move,
                                           bool may_lack = false);

@@ -88,7 +88,8 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   c.expect_ok(check_transport(job, p.transport), "parallel.transport");
   const std::string transport = p.transport == "auto" ? "shm" : p.transport;
   if (p.weights == "shared")
-    c.expect_ok(can_share_weights(job, transport, static_cast<int>(p.workers)), "parallel.weights");
+    c.expect_ok(can_share_weights(job, sending_of(job), transport, static_cast<int>(p.workers)),
+                "parallel.weights");
 }
 
 void check_codec_options(JobChecker& c, const Job& job) {
@@ -104,7 +105,7 @@ void check_codec_options(JobChecker& c, const Job& job) {
 // Whether a codec, or what stands for one, has this option. Factors are sent as they are.
 bool has_option(std::string_view codec, const OptionField& field) {
   if (field.rows.empty()) return codec != "factors";
-  if (codec == kPowerSgd) return field.spec->name == kRank.name;
+  if (codec == kLowRankWord) return field.spec->name == kRank.name;
   const auto row = codec::find_codec(codec);
   return row.ok() && find_option((*row)->options, field.spec->name) != nullptr;
 }
@@ -118,7 +119,7 @@ void check_codec_keys(JobChecker& c, const Job& job) {
       c.expect(!job.given_at.contains(key.path), key.path,
                fmt::format("it not to be set without parallel.codec{}",
                            field.rows.empty() ? "" : fmt::format("; set that to one of: {}", field.rows)));
-    if (codec == "none" || codec == kAutoCodec) return;
+    if (codec == "none" || codec == "auto") return;
     c.expect(has_option(codec, field), key.path,
              fmt::format("it not to be set with parallel.codec = \"{}\"; it is for {}", codec,
                          field.rows.empty() ? "the others" : field.rows));
@@ -138,11 +139,16 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
   const bool in_lock_step = row.pace == agree::Pace::kStep, pulls = p.codec_options.flag(codec::kPull);
   check_codec_options(c, job);
   check_codec_keys(c, job);
-  if (p.codec == "factors") c.expect_ok(can_send_factors(job), "parallel.codec");
-  if (p.codec == "none" || p.codec == "factors") return;
+  const Result<Sending> sending = parse_sending(p.codec);
+  if (!sending.ok() || sending->is(Sending::Kind::kMixed)) {
+    c.expect(false, "parallel.codec", parse_sending("").status().message());
+    return;
+  }
+  if (sending->is(Sending::Kind::kFactors)) c.expect_ok(can_send_factors(job), "parallel.codec");
+  if (sending->is(Sending::Kind::kDense) || sending->is(Sending::Kind::kFactors)) return;
   const std::string no_codec =
       fmt::format("none: agreement '{}': {}", row.name, row.no_codec == nullptr ? "" : row.no_codec);
-  if (p.codec == kAutoCodec) {
+  if (sending->is(Sending::Kind::kAuto)) {
     c.expect(row.no_codec == nullptr, "parallel.codec", no_codec);
     c.expect(!pulls || row.needs_server, "parallel.codec_pull",
              fmt::format("false: agreement '{}' has no servers", row.name));
@@ -150,7 +156,7 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
              "0 with codec = \"auto\", which may send gradients as they are");
     return;
   }
-  if (p.codec == kPowerSgd) {
+  if (sending->is(Sending::Kind::kLowRank)) {
     c.expect(
         in_lock_step, "parallel.codec",
         fmt::format("another codec, or parallel.agreement = bsp: powersgd is two sums over all workers in "
@@ -159,13 +165,8 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
     c.expect(p.codec_options.number(codec::kMomentum) == 0, "parallel.codec_momentum", "0 with powersgd");
     return;
   }
-  std::string names = fmt::format("none, auto, factors, {}", kPowerSgd);
-  for (const codec::CodecRow& known : codec::codec_table()) names += fmt::format(", {}", known.name);
-  const auto found = codec::find_codec(p.codec);
-  c.expect(found.ok(), "parallel.codec", "one of: " + names);
-  if (!found.ok()) return;
   const codec::Coding coding = coding_of(job);
-  c.expect_ok((*found)->make(coding.options).status(), "parallel.codec");
+  c.expect_ok(sending->codec->make(coding.options).status(), "parallel.codec");
   c.expect(row.no_codec == nullptr, "parallel.codec", no_codec);
   c.expect(coding.momentum == 0 || takes_momentum(job.train.optimizer, in_lock_step),
            "parallel.codec_momentum",
@@ -175,7 +176,7 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
                : "0, or train.optimizer.kind = sgd: the velocities are the workers' own");
   const std::int64_t fixed = job.train.optimizer.fixed_after.value_or(0);
   c.expect(
-      !lends_momentum(job) || job.train.optimizer.kind == "momentum" ||
+      !lends_momentum(job, *sending) || job.train.optimizer.kind == "momentum" ||
           (fixed > 0 && fixed <= coding.dense_steps),
       "train.optimizer.fixed_after",
       fmt::format("between 1 and parallel.codec_dense_steps = {}: with parallel.codec_momentum what comes is "

@@ -114,7 +114,9 @@ double momentum_of(const Job& job) {
   return o.momentum.value_or(uses_old_updates(job) ? 0 : 0.9);
 }
 
-model::OptimizerSpec optimizer_spec(const Job& job) {
+model::OptimizerSpec optimizer_spec(const Job& job) { return optimizer_spec(job, sending_of(job)); }
+
+model::OptimizerSpec optimizer_spec(const Job& job, const Sending& sending) {
   const Job::Optimizer& o = job.train.optimizer;
   model::OptimizerSpec spec{.kind = o.kind, .no_decay = o.no_decay};
   const std::pair<const char*, const std::optional<double>*> numbers[] = {{"momentum", &o.momentum},
@@ -143,11 +145,11 @@ model::OptimizerSpec optimizer_spec(const Job& job) {
   spec.initial_sum = o.initial_sum.value_or(0);
   spec.clip_norm = o.clip_norm;
   spec.correct_momentum = o.correct_momentum;
-  const codec::Coding coding = coding_of(job);
-  spec.others_momentum = lends_momentum(job);
+  const codec::Coding coding = coding_of(job, sending);
+  spec.others_momentum = lends_momentum(job, sending);
   spec.fixed_after = o.fixed_after.value_or(0);
   if (spec.others_momentum || spec.fixed_after > 0)
-    spec.coded_elems = job.parallel.codec == "none" ? 1 : coding.least_elems;
+    spec.coded_elems = sending.is(Sending::Kind::kDense) ? 1 : coding.least_elems;
   return spec;
 }
 
@@ -169,50 +171,59 @@ model::Schedule schedule_of(const Job& job) {
   return s;
 }
 
-agree::RuleOptions rule_options(const Job& job) {
+agree::RuleOptions rule_options(const Job& job) { return rule_options(job, sending_of(job)); }
+
+agree::RuleOptions rule_options(const Job& job, const Sending& sending) {
   const Job::Parallel& p = job.parallel;
   agree::RuleOptions o;
   o.own = p.agreement_options;
   o.own_samples = job.data.partition != "random";
-  o.coding = coding_of(job);
-  if (p.codec == kPowerSgd) {
-    o.low_rank = p.codec_options.integer(kRank);
-    o.low_rank_feedback = p.codec_options.flag(codec::kFeedback);
-    o.coding.least_elems = p.codec_options.integer(codec::kLeast);
-    o.coding.dense_steps = p.codec_options.integer(codec::kDenseSteps);
-  }
-  o.reducer = p.reducer == "auto" ? "gather" : p.reducer;
+  o.coding = coding_of(job, sending);
   o.codec_pull = p.codec_options.flag(codec::kPull);
   return o;
 }
 
-std::vector<std::string> allowed_codecs(const Job& job) {
-  const std::string& tolerance = job.parallel.codec_tolerance;
-  std::vector<std::string> names{"none"};
-  if (can_send_factors(job).ok()) names.push_back("factors");
-  // With logical shards the weights depend on the job alone, not on the links and workers that a choice looks
-  // at.
-  if (tolerance == "exact" || job.train.logical_shards > 0) return names;
-  names.insert(names.end(), {"fp16", "bf16"});
-  if (tolerance == "rounding") return names;
-  // What servers send is kept, so what is right on average only has no place there.
-  if (!job.parallel.codec_options.flag(codec::kPull)) names.push_back("qsgd");
-  names.insert(names.end(), {"1bit", "threshold", "topk"});
-  if (in_lock_step(job)) names.push_back(kPowerSgd);
-  return names;
+LowRankOptions low_rank_options(const Job& job) {
+  const OptionValues& given = job.parallel.codec_options;
+  LowRankOptions o;
+  o.rank = given.integer(kRank);
+  o.feedback = given.flag(codec::kFeedback);
+  o.least_elems = given.integer(codec::kLeast);
+  o.dense_steps = given.integer(codec::kDenseSteps);
+  return o;
 }
 
-CodedStart coded_start(const Job& job) {
+std::vector<Sending> allowed_sendings(const Job& job) {
+  const std::string& tolerance = job.parallel.codec_tolerance;
+  std::vector<Sending> all{{Sending::Kind::kDense}};
+  const auto add = [&](std::initializer_list<const char*> codecs) {
+    for (const char* name : codecs) all.push_back(*parse_sending(name));
+  };
+  if (can_send_factors(job).ok()) all.push_back({Sending::Kind::kFactors});
+  // With logical shards the weights depend on the job alone, not on the links and workers that a choice looks
+  // at.
+  if (tolerance == "exact" || job.train.logical_shards > 0) return all;
+  add({"fp16", "bf16"});
+  if (tolerance == "rounding") return all;
+  // What servers send is kept, so what is right on average only has no place there.
+  if (!job.parallel.codec_options.flag(codec::kPull)) add({"qsgd"});
+  add({"1bit", "threshold", "topk"});
+  if (in_lock_step(job)) all.push_back({Sending::Kind::kLowRank});
+  return all;
+}
+
+CodedStart coded_start(const Job& job, const Sending& sending) {
   constexpr std::int64_t kDenseSteps = 50, kSparserSteps = 200;
   constexpr double kMomentum = 0.9;  // the optimiser's, unless set
   const Job::Parallel& p = job.parallel;
   const Job::Optimizer& o = job.train.optimizer;
-  const auto row = codec::find_codec(p.codec);
   CodedStart start;
-  if (row.ok() && (*row)->needs_feedback && p.codec_options.flag(codec::kFeedback) && in_lock_step(job)) {
-    const bool random = p.codec == "randomk";
+  if (sending.codec != nullptr && sending.codec->needs_feedback && p.codec_options.flag(codec::kFeedback) &&
+      in_lock_step(job)) {
+    const std::string_view name = sending.codec->name;
+    const bool random = name == "randomk";
     if (random) start.dense_steps = kDenseSteps, start.warmup_steps = kSparserSteps;
-    if ((p.codec == "1bit" || random) && o.kind == "momentum" && !o.nesterov.value_or(false)) {
+    if ((name == "1bit" || random) && o.kind == "momentum" && !o.nesterov.value_or(false)) {
       start.dense_steps = kDenseSteps;
       // Decay is part of the optimiser's momentum, and would be lost.
       if (o.weight_decay.value_or(0) == 0) start.momentum = o.momentum.value_or(kMomentum);
@@ -230,31 +241,32 @@ CodedStart coded_start(const Job& job) {
   return start;
 }
 
-codec::Coding coding_of(const Job& job) {
+codec::Coding coding_of(const Job& job) { return coding_of(job, sending_of(job)); }
+
+codec::Coding coding_of(const Job& job, const Sending& sending) {
   const Job::Parallel& p = job.parallel;
   codec::Coding c;
-  const auto row = codec::find_codec(p.codec);
-  if (!row.ok()) return c;  // none, or no codec of values
-  c.row = *row;
+  if (sending.codec == nullptr) return c;
+  c.row = sending.codec;
   c.options = p.codec_options;
   c.feedback = p.codec_options.flag(codec::kFeedback.with_default(c.row->needs_feedback));
   c.least_elems = p.codec_options.integer(codec::kLeast);
-  const CodedStart start = coded_start(job);
+  const CodedStart start = coded_start(job, sending);
   c.dense_steps = start.dense_steps;
   c.warmup_steps = start.warmup_steps;
   c.momentum = start.momentum;
   return c;
 }
 
-bool lends_momentum(const Job& job) {
-  return coding_of(job).momentum > 0 && job.train.optimizer.kind != "sgd";
+bool lends_momentum(const Job& job, const Sending& sending) {
+  return coding_of(job, sending).momentum > 0 && job.train.optimizer.kind != "sgd";
 }
 
 bool waits_for_all(const Job& job) {
   return job.train.optimizer.clip_norm > 0 || job.train.nan == "skip" || job.train.precision == "f16";
 }
 
-Status can_share_weights(const Job& job, const std::string& transport, int world) {
+Status can_share_weights(const Job& job, const Sending& sending, const std::string& transport, int world) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
   TR_ASSIGN_OR_RETURN(const model::OptimizerRow* optimizer, model::find_optimizer(job.train.optimizer.kind));
   const auto no = [](const std::string& why) {
@@ -263,7 +275,7 @@ Status can_share_weights(const Job& job, const std::string& transport, int world
   if (rule->pace != agree::Pace::kStep || !rule->updates_here)
     return no(fmt::format("replicas have weights of their own under agreement '{}'", rule->name));
   if (world < 2) return no("one worker has nobody to share with");
-  if (job.parallel.codec != "none") return no("every worker decodes whole gradients (parallel.codec)");
+  if (!sending.is(Sending::Kind::kDense)) return no("every worker decodes whole gradients (parallel.codec)");
   if (transport != "shm") return no(fmt::format("workers share no memory over '{}'", transport));
   if (optimizer->whole_tensors)
     return no(fmt::format("'{}' looks at whole tensors, not at parts of them", optimizer->name));

@@ -6,6 +6,7 @@
 #include "trireme/agree/options.h"
 #include "trireme/data/source.h"
 #include "trireme/job/job.h"
+#include "trireme/job/sending.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/model/schedule.h"
 #include "trireme/model/zoo.h"
@@ -26,7 +27,8 @@ Result<model::ModelInput> model_input(const Job& job, const data::Dataset& data)
 Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInput& input,
                                            std::int64_t shard_batch);
 
-model::OptimizerSpec optimizer_spec(const Job& job);
+model::OptimizerSpec optimizer_spec(const Job& job, const Sending& sending);
+model::OptimizerSpec optimizer_spec(const Job& job);  // as the job says
 model::Schedule schedule_of(const Job& job);
 double peak_rate(const Job::Optimizer& optimizer);
 // Whether whole updates are applied to weights that others have changed meanwhile: by servers, or by peers.
@@ -36,34 +38,40 @@ bool uses_old_updates(const Job& job);
 // Of the optimisers momentum and nesterov, given or by default; 0 for others.
 double momentum_of(const Job& job);
 // What the job's agreement is told.
-agree::RuleOptions rule_options(const Job& job);
-inline constexpr const char* kAutoCodec = "auto";
-// What parallel.codec = "auto" chooses from, by parallel.codec_tolerance; the first is "none".
-std::vector<std::string> allowed_codecs(const Job& job);
-// parallel.codec = "powersgd": sums of low rank (agree/mechanism/low_rank.h).
-inline constexpr const char* kPowerSgd = "powersgd";
+agree::RuleOptions rule_options(const Job& job, const Sending& sending);
+agree::RuleOptions rule_options(const Job& job);  // as the job says
+// What parallel.codec = "auto" chooses from, by parallel.codec_tolerance; the first is dense.
+std::vector<Sending> allowed_sendings(const Job& job);
 inline constexpr OptionSpec kRank{.name = "rank",
                                   .default_value = 2,
                                   .doc = "powersgd: rank of the approximation (default 2).",
                                   .range = {.least = 1, .most = 64}};
-// What gradients travel in; no row where parallel.codec is none or no codec of single values.
+// What encoders are told: no row where no codec of single values is at work. The short form is of what the
+// job asks for, where nothing is to be chosen.
+codec::Coding coding_of(const Job& job, const Sending& sending);
 codec::Coding coding_of(const Job& job);
+// Of sums of low rank (comm/sum/low_rank.cc).
+struct LowRankOptions {
+  std::int64_t rank = 2, least_elems = 0, dense_steps = 0;
+  bool feedback = true;
+};
+LowRankOptions low_rank_options(const Job& job);
 // How a job with a codec starts: as it says, or as the codec wants it where it is run in lock step.
 struct CodedStart {
   std::int64_t dense_steps = 0;   // not encoded
   std::int64_t warmup_steps = 0;  // over which the fraction falls to its value
   double momentum = 0;            // made by encoders
 };
-CodedStart coded_start(const Job& job);
+CodedStart coded_start(const Job& job, const Sending& sending);
 // Whether the optimiser's momentum is made by the encoders, once they begin (codec_momentum).
-bool lends_momentum(const Job& job);
+bool lends_momentum(const Job& job, const Sending& sending);
 
 // Whether a step knows something about all gradients before the first weight changes (clipping, skipping,
 // loss scaling), so that updates wait for all buckets.
 bool waits_for_all(const Job& job);
 
 // Whether the workers of a job can have one set of weights (own_update.h); the reason if they cannot.
-Status can_share_weights(const Job& job, const std::string& transport, int world);
+Status can_share_weights(const Job& job, const Sending& sending, const std::string& transport, int world);
 
 // kInvalid, with the reason, where the job asks for something that factors cannot do.
 Status can_send_factors(const Job& job);

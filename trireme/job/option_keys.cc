@@ -25,7 +25,7 @@ std::vector<Owner> rules() {
 std::vector<Owner> codecs() {
   std::vector<Owner> owners;
   for (const codec::CodecRow& row : codec::codec_table()) owners.push_back({row.name, row.options});
-  owners.push_back({kPowerSgd, {&kRank, 1}});
+  owners.push_back({kLowRankWord, {&kRank, 1}});
   owners.push_back({"", codec::kLinkOptions});
   return owners;
 }

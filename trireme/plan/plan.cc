@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/json_numbers.h"
+#include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/plan/plan_fields.h"
 #include "trireme/plan/slots.h"
 
@@ -22,10 +23,10 @@ Json bucket_to_json(const Bucket& b) {
                {"num_elems", b.num_elems},
                {"metrics_offset", b.metrics_offset},
                {"collective", b.collective},
-               {"codec", b.codec}};
-  if (b.codec == kFactors) json["factor_offsets"] = b.factor_offsets, json["factor_elems"] = b.factor_elems;
+               {"sum", b.sum}};
+  if (!b.codec.empty()) json["codec"] = b.codec;
+  if (b.sends_factors()) json["factor_offsets"] = b.factor_offsets, json["factor_elems"] = b.factor_elems;
   if (b.message_bytes > 0) json["message_bytes"] = b.message_bytes, json["code_bytes"] = b.code_bytes;
-  if (!b.reducer.empty()) json["reducer"] = b.reducer;
   return json;
 }
 
@@ -36,7 +37,24 @@ bool has_factors(const Bucket& b) {
                      [&](std::int64_t at) { return at >= 0 && at < b.factor_elems; });
 }
 
-Result<Bucket> bucket_from_json(const Json& json) {
+// Plans of version 1 had one word for both, and the way in which encodings are added beside it, or in the
+// plan.
+Status read_sum_of_version_1(const Json& json, const std::string& reducer, Bucket& b) {
+  TR_ASSIGN_OR_RETURN(const std::string word, json_get<std::string>(json, "codec"));
+  if (word == "none") return {};
+  if (word == "factors" || word == "powersgd") {
+    b.sum = word == "factors" ? Bucket::kFactors : Bucket::kLowRank;
+    return {};
+  }
+  b.codec = word;
+  b.sum = reducer;
+  if (!json.contains("reducer")) return {};
+  TR_ASSIGN_OR_RETURN(b.sum, json_get<std::string>(json, "reducer"));
+  return {};
+}
+
+// `reducer`: of a plan of version 1; null: a later one.
+Result<Bucket> bucket_from_json(const Json& json, const std::string* reducer) {
   Bucket b;
   TR_ASSIGN_OR_RETURN(b.slot, json_get_whole<std::uint16_t>(json, "slot"));
   TR_ASSIGN_OR_RETURN(b.parameters, json_get<std::vector<std::string>>(json, "parameters"));
@@ -46,15 +64,22 @@ Result<Bucket> bucket_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(b.num_elems, json_get_whole<std::int64_t>(json, "num_elems"));
   TR_ASSIGN_OR_RETURN(b.metrics_offset, json_get_whole<std::int64_t>(json, "metrics_offset"));
   TR_ASSIGN_OR_RETURN(b.collective, json_get<std::string>(json, "collective"));
-  TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
+  if (reducer != nullptr) {
+    TR_RETURN_IF_ERROR(read_sum_of_version_1(json, *reducer, b));
+  } else {
+    TR_ASSIGN_OR_RETURN(b.sum, json_get<std::string>(json, "sum"));
+    if (!comm::find_sum(b.sum).ok())
+      return error(Code::kCorrupt, "[plan] bucket {} is summed by '{}', which is not known here", b.slot,
+                   b.sum);
+  }
+  if (reducer == nullptr && json.contains("codec")) {
+    TR_ASSIGN_OR_RETURN(b.codec, json_get<std::string>(json, "codec"));
+  }
   if (json.contains("message_bytes")) {
     TR_ASSIGN_OR_RETURN(b.message_bytes, json_get<double>(json, "message_bytes"));
     TR_ASSIGN_OR_RETURN(b.code_bytes, json_get<double>(json, "code_bytes"));
   }
-  if (json.contains("reducer")) {
-    TR_ASSIGN_OR_RETURN(b.reducer, json_get<std::string>(json, "reducer"));
-  }
-  if (b.codec == kFactors) {
+  if (b.sends_factors()) {
     TR_ASSIGN_OR_RETURN(b.factor_offsets, json_get_wholes<std::int64_t>(json, "factor_offsets"));
     TR_ASSIGN_OR_RETURN(b.factor_elems, json_get_whole<std::int64_t>(json, "factor_elems"));
     if (!has_factors(b))
@@ -83,10 +108,8 @@ Status check_order(const Plan& plan) {
 Json choices_to_json(const std::vector<CodecChoice>& choices) {
   Json rows = Json::array();
   for (const CodecChoice& c : choices)
-    rows.push_back({{"codec", c.codec},
-                    {"reducer", c.reducer},
-                    {"seconds", c.seconds},
-                    {"step_seconds", c.step_seconds}});
+    rows.push_back(
+        {{"codec", c.codec}, {"sum", c.sum}, {"seconds", c.seconds}, {"step_seconds", c.step_seconds}});
   return rows;
 }
 
@@ -103,7 +126,6 @@ Json to_json(const Plan& p) {
                {"shard_batch", p.shard_batch},
                {"shard_threads", p.shard_threads},
                {"agreement", p.agreement},
-               {"reducer", p.reducer},
                {"transport", p.transport},
                {"kernel_library", p.kernel_library},
                {"kernels", p.kernels},
@@ -151,7 +173,7 @@ Result<Plan> plan_from_json(const Json& json) {
     for (const Json& row : rows) {
       CodecChoice c;
       TR_ASSIGN_OR_RETURN(c.codec, json_get<std::string>(row, "codec"));
-      TR_ASSIGN_OR_RETURN(c.reducer, json_get<std::string>(row, "reducer"));
+      TR_ASSIGN_OR_RETURN(c.sum, json_get<std::string>(row, row.contains("sum") ? "sum" : "reducer"));
       TR_ASSIGN_OR_RETURN(c.seconds, json_get<double>(row, "seconds"));
       if (row.contains("step_seconds")) {  // older plans have none
         TR_ASSIGN_OR_RETURN(c.step_seconds, json_get<double>(row, "step_seconds"));
@@ -159,8 +181,9 @@ Result<Plan> plan_from_json(const Json& json) {
       p.choices.push_back(std::move(c));
     }
   }
-  if (json.contains("reducer")) {  // older plans have none
-    TR_ASSIGN_OR_RETURN(p.reducer, json_get<std::string>(json, "reducer"));
+  std::string reducer = "gather";
+  if (version == 1 && json.contains("reducer")) {  // older ones have none
+    TR_ASSIGN_OR_RETURN(reducer, json_get<std::string>(json, "reducer"));
   }
   TR_ASSIGN_OR_RETURN(p.transport, json_get<std::string>(json, "transport"));
   TR_ASSIGN_OR_RETURN(p.kernel_library, json_get<std::string>(json, "kernel_library"));
@@ -170,7 +193,7 @@ Result<Plan> plan_from_json(const Json& json) {
     return error(Code::kCorrupt, "[plan] 'buckets' is {}, expected a list with at least one",
                  buckets.is_array() ? "empty" : buckets.type_name());
   for (const Json& b : buckets) {
-    TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b));
+    TR_ASSIGN_OR_RETURN(Bucket bucket, bucket_from_json(b, version == 1 ? &reducer : nullptr));
     p.buckets.push_back(std::move(bucket));
   }
   if (json.contains("shared_weights")) {  // older plans lack it
@@ -205,7 +228,8 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
   std::map<std::string, std::size_t> open{{"", 0}};
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     const bool factors = p->u_elems > 0;
-    const auto [at, fresh] = open.emplace(factors ? kFactors : p->codec, buckets.size());
+    const std::string way = factors ? Bucket::kFactors : p->sum + p->codec;
+    const auto [at, fresh] = open.emplace(way, buckets.size());
     std::size_t& own = at->second;
     if (fresh) buckets.emplace_back();
     const std::int64_t elems = factors ? buckets[own].factor_elems : buckets[own].num_elems;
@@ -217,9 +241,11 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, s
     b.parameters.push_back(p->name);
     b.offsets.push_back(b.num_elems);
     b.num_elems += align_up(p->num_elems);
-    if (!p->codec.empty()) b.codec = p->codec;
+    if (!p->sum.empty()) b.sum = p->sum;
+    b.codec = p->codec;
     if (!factors) continue;
-    b.codec = kFactors;
+    b.sum = Bucket::kFactors;
+    b.codec.clear();
     for (const std::int64_t count : {p->u_elems, p->v_elems}) {
       b.factor_offsets.push_back(b.factor_elems);
       b.factor_elems += align_up(count);

@@ -13,6 +13,7 @@
 
 #include "trireme/base/json.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/comm/sum/price.h"
 #include "trireme/cost/rates.h"
 #include "trireme/parallel/cells.h"
 #include "trireme/parallel/layout.h"
@@ -31,18 +32,23 @@ struct Bucket {
   std::int64_t num_elems = 0;        // including alignment and metrics
   std::int64_t metrics_offset = -1;  // of {loss, correct, stop} in the last bucket; -1 elsewhere
   std::string collective = "fixed-tree";
-  std::string codec = "none";
-  // With codec kFactors no gradient travels: a shard has a vector of `factor_elems` with both factors of each
-  // parameter's gradient, at factor_offsets[2 i] and [2 i + 1]. All workers get those of all shards and
-  // multiply. Weights and the sum of the gradients lie as `offsets` say.
+  std::string sum = kDense;  // how gradients are added: a row of comm/sum
+  std::string codec = {};    // what they are encoded by; empty: they travel as they are
+  // With sum kFactors no gradient travels: a shard has a vector of `factor_elems` with both factors of each
+  // parameter's gradient, at factor_offsets[2 i] and [2 i + 1]. All workers, or the servers, get those of all
+  // shards and multiply. Weights and the sum of the gradients lie as `offsets` say.
   std::vector<std::int64_t> factor_offsets = {};
   std::int64_t factor_elems = 0;
-  // With another codec: about how long a shard's message is, and bytes moved to make or read one; how the
-  // messages are summed (empty: as plan.reducer says).
+  // Where less than the gradient travels: about how long a shard's message is, and bytes moved to make or
+  // read one.
   double message_bytes = 0, code_bytes = 0;
-  std::string reducer = {};
+  bool sends_factors() const { return sum == kFactors; }
+
+  // Rows of comm/sum that plans make a difference for.
+  static constexpr const char* kDense = "tree";
+  static constexpr const char* kFactors = "factors";
+  static constexpr const char* kLowRank = "low-rank";
 };
-inline constexpr const char* kFactors = "factors";
 
 // What the plan believes a step takes, phase by phase; reported beside what was measured.
 struct Prediction {
@@ -56,12 +62,12 @@ struct Prediction {
   }
 };
 
-// A codec that was thought of: what all its exchanges of a step take, and the step with them.
+// A way that was thought of, in the word of parallel.codec: what all its exchanges of a step take, and the
+// step with them.
 struct CodecChoice {
-  std::string codec, reducer;
+  std::string codec, sum;
   double seconds = 0, step_seconds = 0;
 };
-inline constexpr const char* kMixed = "mixed";  // of Plan::codec: buckets have codecs of their own
 
 inline constexpr int kPlanVersion = 2;
 
@@ -75,7 +81,6 @@ struct Plan {
   // model axis, of segments per coordinate of the stage axis.
   std::vector<collective::LeafRun> owners, tile_owners = {{0, 1}}, segment_owners = {{0, 1}};
   std::string agreement = "bsp";
-  std::string reducer = "gather";  // how encoded gradients are summed: gather, split, sparse, two-sums
   std::string transport = "inproc";
   std::string kernel_library;                       // what the kernels were built with
   std::map<std::string, std::string> kernels;       // op -> kernel
@@ -83,7 +88,7 @@ struct Plan {
   std::vector<Bucket> buckets;
   // The workers have one set of weights, and each updates its part (one host).
   bool shared_weights = false;
-  std::string codec;                 // chosen for parallel.codec = "auto"; empty: as the job says
+  std::string codec;                 // the word chosen for parallel.codec = "auto"; empty: as the job says
   std::vector<CodecChoice> choices;  // what it was chosen from
   std::int64_t chosen_at = 0;        // before this step; above 0: chosen again by what was measured
   Timetable timetable = Timetable::kLockStep;
@@ -106,7 +111,7 @@ struct ParameterSize {
   std::string name;
   std::int64_t num_elems;
   std::int64_t u_elems = 0, v_elems = 0;  // above 0: its gradient travels as two factors of a shard
-  std::string codec = {};                 // parameters of different ones share no bucket; empty: the rest
+  std::string sum = {}, codec = {};       // parameters of different ones share no bucket; empty: the rest
 };
 inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
 
@@ -132,12 +137,9 @@ struct StepCosts {
 
 // Seconds that the exchange of a bucket takes, with what its codec needs.
 double bucket_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
-// Seconds that encoding, the exchange and decoding of a bucket take by its reducer; the bucket has a codec.
-double coded_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
-// Of these, what the worker computes itself.
-double code_seconds(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
-// Bytes that the busiest worker sends for a bucket.
-double bucket_bytes_sent(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
+// What its sum costs, and what that is asked about.
+comm::SumPrice bucket_price(const Plan& plan, const Bucket& bucket, const cost::Rates& rates);
+comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket);
 
 // Prices a step of the busiest worker. The shards that a worker cannot run at once follow one another: the
 // first ones need the weights, the last ones make the gradients final.

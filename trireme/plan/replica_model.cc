@@ -57,7 +57,7 @@ Load load_of(const Plan& plan, const Bucket& bucket, const Replicas& r) {
   load.pull = r.codes_pulls ? load.push : load.dense;
   load.code = bucket.code_bytes;
   load.read = std::max(load.dense, load.code);
-  if (bucket.codec != kFactors) return load;
+  if (!bucket.sends_factors()) return load;
   load.push = factor_bytes(bucket, r.servers);
   load.code = 2 * load.push;
   load.pull = load.dense;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "trireme/agree/agree.h"
 #include "trireme/job/job_parts.h"
@@ -12,13 +13,15 @@
 namespace trireme::prepare {
 namespace {
 
+using Kind = job::Sending::Kind;
+
 // What factors cost beyond what backward would have computed: products of all shards instead of the own ones,
 // and their sum in a pass of its own.
 struct ProductCost {
   cost::OpCost products, sum;
 };
 ProductCost product_cost(const plan::Plan& plan, const plan::Bucket& bucket) {
-  if (bucket.codec != plan::kFactors || servers_multiply(plan)) return {};
+  if (!bucket.sends_factors() || servers_multiply(plan)) return {};
   std::int32_t own = 1;
   for (const auto& run : plan.owners) own = std::max(own, run.count);
   const auto elems = static_cast<double>(bucket.num_elems), shards = static_cast<double>(plan.logical_shards);
@@ -30,7 +33,7 @@ ProductCost product_cost(const plan::Plan& plan, const plan::Bucket& bucket) {
 }
 
 double product_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const cost::Rates& rates) {
-  if (bucket.codec != plan::kFactors || servers_multiply(plan)) return 0;
+  if (!bucket.sends_factors() || servers_multiply(plan)) return 0;
   const ProductCost cost = product_cost(plan, bucket);
   return to_seconds(cost::compute_time(cost.products, rates.machine, plan.shard_threads) +
                     cost::compute_time(cost.sum, rates.machine, plan.shard_threads));
@@ -54,20 +57,19 @@ double added_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const c
          product_seconds(plan, bucket, rates);
 }
 
-// Whether the codec of a bucket with one parameter takes it, and does not only carry it as it is.
-bool carries(const job::Job& job, const plan::Bucket& bucket,
+// Whether a bucket with one parameter really travels so, and is not only carried as it is.
+bool carries(const job::Job& job, const job::Sending& sending, const plan::Bucket& bucket,
              const std::vector<model::Parameter>& parameters) {
-  if (job.parallel.codec == "none") return true;
-  if (job.parallel.codec == plan::kFactors) return bucket.codec == plan::kFactors;
-  const agree::RuleOptions options = job::rule_options(job);
-  if (options.low_rank > 0) return !matrices_of(bucket, parameters, options).empty();
-  return !packing_of(bucket, parameters, options.coding.least_elems).coded.empty();
+  if (sending.is(Kind::kDense)) return true;
+  if (sending.is(Kind::kFactors)) return bucket.sends_factors();
+  if (sending.is(Kind::kLowRank)) return !matrices_of(bucket, parameters, job::low_rank_options(job)).empty();
+  return !packing_of(bucket, parameters, job::coding_of(job, sending).least_elems).coded.empty();
 }
 
 Result<TensorPrice> price_of(const job::Job& job, const PrepareOptions& options, const plan::Plan& plan,
-                             plan::Bucket& bucket) {
+                             const job::Sending& sending, plan::Bucket& bucket) {
   const cost::Rates rates = rates_of(options);
-  TensorPrice price{job.parallel.codec, "", 0, 0};
+  TensorPrice price{sending, "", 0, 0};
   TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
   if (replicas.traffic.path != cost::Traffic::Path::kAllreduce) {
     const plan::BucketTrade trade = plan::trade_of(plan, bucket, replicas);
@@ -76,76 +78,74 @@ Result<TensorPrice> price_of(const job::Job& job, const PrepareOptions& options,
     return price;
   }
   if (bucket.message_bytes > 0) {
-    choose_reducer(job, plan, bucket, rates);
-    price.reducer = bucket.reducer;
+    choose_sum(job, plan, bucket, rates);
+    price.sum = bucket.sum;
   }
-  price.bytes_sent = plan::bucket_bytes_sent(plan, bucket, rates);
+  price.bytes_sent = plan::bucket_price(plan, bucket, rates).bytes_sent;
   price.seconds = added_seconds(plan, bucket, rates);
   return price;
 }
 
 // Each parameter by what is cheapest for it. Empty: that is the same for all that a codec takes.
-TensorCodecs cheapest_each(const std::vector<TensorPrices>& tensors) {
-  TensorCodecs codecs;
-  std::string first;
+TensorSendings cheapest_each(const std::vector<TensorPrices>& tensors) {
+  TensorSendings each;
+  std::optional<job::Sending> first;
   bool alike = true;
   for (const TensorPrices& t : tensors) {
     const auto best = std::min_element(t.prices.begin(), t.prices.end(),
                                        [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
     if (t.prices.size() > 1) {
-      if (first.empty()) first = best->codec;
-      alike = alike && best->codec == first;
+      if (!first) first = best->sending;
+      alike = alike && best->sending == *first;
     }
-    codecs[t.name] = best->codec;
+    each[t.name] = best->sending;
   }
-  return alike ? TensorCodecs() : codecs;
+  return alike ? TensorSendings() : each;
 }
 
 class Chooser {
  public:
-  Chooser(const job::Job& asked, const PrepareOptions& options, const Prepared& prepared,
+  Chooser(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
           const ParameterCosts& costs)
-      : asked_(asked), options_(options), prepared_(prepared), costs_(costs), rates_(rates_of(options)) {}
+      : job_(job), options_(options), prepared_(prepared), costs_(costs), rates_(rates_of(options)) {}
 
-  // A plan for one codec, or for `codecs`; the best so far stays.
-  Status consider(const std::string& codec, const TensorCodecs& codecs) {
+  // A plan for one way, or for `each`; the best so far stays.
+  Status consider(const job::Sending& sending, const TensorSendings& each) {
     constexpr double kPays = 0.95, kPaysExchange = 0.8;  // of a dense step, and of its exchanges
-    job::Job job = asked_;
-    job.parallel.codec = codec;
-    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options_, prepared_, codecs));
-    plan::CodecChoice choice{codec, "", 0, 0};
-    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options_));
+    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job_, options_, prepared_, sending, each));
+    plan::CodecChoice choice{job::word_of(sending), "", 0, 0};
+    TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job_, plan, options_));
     const bool sums = replicas.traffic.path == cost::Traffic::Path::kAllreduce;
     for (const plan::Bucket& b : plan.buckets) {
       choice.seconds += sums ? plan::bucket_seconds(plan, b, rates_) + product_seconds(plan, b, rates_)
                              : plan::trade_of(plan, b, replicas).seconds;
-      if (codecs.empty() && b.message_bytes > 0) choice.reducer = plan.reducer;
+      if (each.empty() && b.message_bytes > 0) choice.sum = b.sum;
     }
     const plan::StepCosts costs = step_costs(plan, costs_);
-    TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job, options_.world, options_.device != nullptr));
+    TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job_, options_.world, options_.device != nullptr));
     if (plan.overlap == plan::Overlap::kFull)
       plan.exchange_order = plan::exchange_order(plan::step_shape(plan, costs, rates_));
-    TR_ASSIGN_OR_RETURN(const plan::Prediction prediction, predict_step(job, plan, costs, options_));
+    TR_ASSIGN_OR_RETURN(const plan::Prediction prediction, predict_step(job_, plan, costs, options_));
     choice.step_seconds = prediction.step_seconds();
     choices_.push_back(choice);
     const bool first = best_.buckets.empty();
     const bool pays = choice.step_seconds < kPays * choices_[0].step_seconds &&
                       choice.seconds < kPaysExchange * choices_[0].seconds;
-    if (!first && (!pays || (best_.codec != "none" && choice.step_seconds >= least_))) return {};
+    if (!first && (!pays || (!dense_ && choice.step_seconds >= least_))) return {};
     best_ = std::move(plan);
-    best_.codec = codec;
+    best_.codec = choice.codec;
+    dense_ = sending.is(Kind::kDense);
     least_ = choice.step_seconds;
     return {};
   }
 
   plan::Plan take() {
-    best_.job_sha256 = job::job_sha256(asked_);
     best_.choices = std::move(choices_);
     return std::move(best_);
   }
 
  private:
-  const job::Job& asked_;
+  const job::Job& job_;
   const PrepareOptions& options_;
   const Prepared& prepared_;
   const ParameterCosts& costs_;
@@ -153,35 +153,35 @@ class Chooser {
   plan::Plan best_;
   std::vector<plan::CodecChoice> choices_;
   double least_ = 0;
+  bool dense_ = true;  // the best one
 };
 
 }  // namespace
 
-TensorCodecs codecs_of(const plan::Plan& plan) {
-  TensorCodecs codecs;
+std::map<std::string, std::string> codecs_of(const plan::Plan& plan) {
+  std::map<std::string, std::string> codecs;
   for (const plan::Bucket& b : plan.buckets)
-    for (const std::string& p : b.parameters) codecs[p] = b.codec;
+    for (const std::string& p : b.parameters) codecs[p] = job::word_of(sending_of(b));
   return codecs;
 }
 
 Result<std::vector<TensorPrices>> price_tensors(const job::Job& asked, const PrepareOptions& options,
                                                 const Prepared& prepared,
-                                                const std::vector<std::string>& codecs) {
+                                                const std::vector<job::Sending>& candidates) {
   std::vector<TensorPrices> all;
   std::map<std::string, std::size_t> places;
   for (const model::Parameter& p : prepared.parameters) {
     places[p.name] = all.size();
     all.push_back({p.name, p.type.shape, {}});
   }
-  for (const std::string& codec : codecs) {
-    job::Job job = asked;
-    job.parallel.codec = codec;
-    job.parallel.bucket_bytes = 1;
-    if (codec == plan::kFactors && !job::can_send_factors(job).ok()) continue;
-    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared));
+  job::Job job = asked;
+  job.parallel.bucket_bytes = 1;
+  for (const job::Sending& sending : candidates) {
+    if (sending.is(Kind::kFactors) && !job::can_send_factors(job).ok()) continue;
+    TR_ASSIGN_OR_RETURN(plan::Plan plan, fresh_plan(job, options, prepared, sending));
     for (plan::Bucket& bucket : plan.buckets) {
-      if (bucket.parameters.empty() || !carries(job, bucket, prepared.parameters)) continue;
-      TR_ASSIGN_OR_RETURN(TensorPrice price, price_of(job, options, plan, bucket));
+      if (bucket.parameters.empty() || !carries(job, sending, bucket, prepared.parameters)) continue;
+      TR_ASSIGN_OR_RETURN(TensorPrice price, price_of(job, options, plan, sending, bucket));
       all[places.at(bucket.parameters[0])].prices.push_back(std::move(price));
     }
   }
@@ -211,7 +211,7 @@ plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs) 
       needed = std::min(needed, one.needed_before);
       final = std::max(final, one.final_after);
       update += one.update;
-      if (elsewhere && bucket.codec == plan::kFactors && one.final_after >= 0)
+      if (elsewhere && bucket.sends_factors() && one.final_after >= 0)
         leave_out_product(plan, bucket, out.strands[static_cast<std::size_t>(one.final_after)]);
     }
     out.needed_before.push_back(bucket.parameters.empty() ? 0 : needed);
@@ -224,18 +224,15 @@ plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs) 
 Result<plan::Plan> cheapest_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
                                  const ParameterCosts& costs) {
   Chooser chooser(job, options, prepared, costs);
-  TR_RETURN_IF_ERROR(chooser.consider("none", {}));
+  TR_RETURN_IF_ERROR(chooser.consider({}, {}));
   if (options.world == 1) return chooser.take();  // nothing travels
-  const std::vector<std::string> codecs = job::allowed_codecs(job);
-  for (const std::string& codec : codecs) {
-    job::Job trial = job;
-    trial.parallel.codec = codec;
-    if (codec == "none" || (codec == plan::kFactors && !job::can_send_factors(trial).ok())) continue;
-    TR_RETURN_IF_ERROR(chooser.consider(codec, {}));
-  }
-  TR_ASSIGN_OR_RETURN(const std::vector<TensorPrices> tensors, price_tensors(job, options, prepared, codecs));
-  const TensorCodecs each = cheapest_each(tensors);
-  if (!each.empty()) TR_RETURN_IF_ERROR(chooser.consider(plan::kMixed, each));
+  const std::vector<job::Sending> candidates = job::allowed_sendings(job);
+  for (const job::Sending& sending : candidates)
+    if (!sending.is(Kind::kDense)) TR_RETURN_IF_ERROR(chooser.consider(sending, {}));
+  TR_ASSIGN_OR_RETURN(const std::vector<TensorPrices> tensors,
+                      price_tensors(job, options, prepared, candidates));
+  const TensorSendings each = cheapest_each(tensors);
+  if (!each.empty()) TR_RETURN_IF_ERROR(chooser.consider({Kind::kMixed, nullptr}, each));
   return chooser.take();
 }
 

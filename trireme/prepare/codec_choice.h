@@ -10,26 +10,27 @@
 
 namespace trireme::prepare {
 
-using TensorCodecs = std::map<std::string, std::string>;  // parameter -> codec; "none" where it is missing
+using TensorSendings = std::map<std::string, job::Sending>;  // by parameter; dense where it is missing
 
-// What every parameter travels in.
-TensorCodecs codecs_of(const plan::Plan& plan);
+// How every parameter's gradient travels: in the words of parallel.codec.
+std::map<std::string, std::string> codecs_of(const plan::Plan& plan);
 
 // One way for one gradient: what a worker sends of it in a step, and what it adds to the exchanges of a step.
 struct TensorPrice {
-  std::string codec, reducer;
+  job::Sending sending;
+  std::string sum;
   double bytes_sent = 0, seconds = 0;
 };
 struct TensorPrices {
   std::string name;
   Shape shape;
-  std::vector<TensorPrice> prices;  // of what can carry it; the first is "none"
+  std::vector<TensorPrice> prices;  // of what can carry it; the first is dense
 };
 
-// `codecs`: what is thought of, "none" first. Factors only where they are fewer bytes (plan::factors_pay).
+// `candidates`: what is thought of, dense first. Factors only where they are fewer bytes (plan::factors_pay).
 Result<std::vector<TensorPrices>> price_tensors(const job::Job& job, const PrepareOptions& options,
                                                 const Prepared& prepared,
-                                                const std::vector<std::string>& codecs);
+                                                const std::vector<job::Sending>& candidates);
 
 // The step of a logical shard, and of each parameter where it comes in.
 struct ParameterCosts {

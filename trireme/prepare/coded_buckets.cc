@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "trireme/comm/device_sum.h"
-#include "trireme/job/job_parts.h"
+#include "trireme/comm/device/device_sum.h"
 #include "trireme/prepare/own_update.h"
 
 namespace trireme::prepare {
@@ -29,125 +28,140 @@ codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::P
 }
 
 // Parameters that take at most half of their values as two thin matrices.
-std::vector<agree::Matrix> matrices_of(const plan::Bucket& bucket,
-                                       const std::vector<model::Parameter>& parameters,
-                                       const agree::RuleOptions& options) {
-  std::vector<agree::Matrix> all;
-  for (std::size_t p = 0; p < bucket.parameters.size() && options.low_rank > 0; ++p) {
+std::vector<comm::Matrix> matrices_of(const plan::Bucket& bucket,
+                                      const std::vector<model::Parameter>& parameters,
+                                      const job::LowRankOptions& options) {
+  std::vector<comm::Matrix> all;
+  for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
     const model::Parameter* found = find(parameters, bucket.parameters[p]);
     if (found == nullptr || found->type.shape.rank() < 2) continue;
     const std::int64_t count = found->type.shape.num_elems(), rows = found->type.shape[0];
-    if (count < options.coding.least_elems || rows == 0) continue;
-    const agree::Matrix m{bucket.offsets[p], rows, count / rows};
-    if (2 * options.low_rank * (m.rows + m.cols) <= count) all.push_back(m);
+    if (count < options.least_elems || rows == 0) continue;
+    const comm::Matrix m{bucket.offsets[p], rows, count / rows};
+    if (2 * options.rank * (m.rows + m.cols) <= count) all.push_back(m);
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   return all;
 }
 
-agree::RuleOptions bucket_options(const job::Job& job, const plan::Plan& plan, const plan::Bucket& bucket) {
-  job::Job own = job;
-  own.parallel.codec = bucket.codec;
-  agree::RuleOptions options = job::rule_options(own);
-  if (bucket.codec != job.parallel.codec) {  // chosen by cost: it may change, the optimiser does not
-    options.coding.momentum = 0;
-    options.coding.dense_steps = job.parallel.codec_options.integer(codec::kDenseSteps);
-  }
-  options.reducer = bucket.reducer.empty() ? plan.reducer : bucket.reducer;
-  return options;
+job::Sending sending_of(const plan::Bucket& bucket) {
+  using Kind = job::Sending::Kind;
+  if (bucket.sends_factors()) return {Kind::kFactors, nullptr};
+  if (bucket.sum == plan::Bucket::kLowRank) return {Kind::kLowRank, nullptr};
+  const auto codec = codec::find_codec(bucket.codec);
+  return codec.ok() ? job::Sending{Kind::kCoded, *codec} : job::Sending();
+}
+
+codec::Coding bucket_coding(const job::Job& job, const job::Sending& sending, const plan::Bucket& bucket) {
+  const job::Sending own = sending_of(bucket);
+  codec::Coding coding = job::coding_of(job, own);
+  if (own == sending || own.codec == nullptr) return coding;
+  coding.momentum = 0;  // chosen by cost: it may change, the optimiser does not
+  coding.dense_steps = job.parallel.codec_options.integer(codec::kDenseSteps);
+  return coding;
 }
 
 namespace {
 
-// How long the messages of a bucket are, and what making one costs; its codec is set.
-Status measure(const job::Job& job, const std::vector<model::Parameter>& parameters, const plan::Plan& plan,
-               plan::Bucket& bucket) {
-  const agree::RuleOptions options = bucket_options(job, plan, bucket);
-  if (options.low_rank > 0) {
+// How long the messages of a bucket are, and what making one costs; how it travels is set.
+Status measure(const job::Job& job, const job::Sending& sending,
+               const std::vector<model::Parameter>& parameters, plan::Bucket& bucket) {
+  if (bucket.sum == plan::Bucket::kLowRank) {
+    const job::LowRankOptions options = job::low_rank_options(job);
     double sent = static_cast<double>(bucket.num_elems);
-    for (const agree::Matrix& m : matrices_of(bucket, parameters, options)) {
-      const double rank = static_cast<double>(std::min({options.low_rank, m.rows, m.cols}));
+    for (const comm::Matrix& m : matrices_of(bucket, parameters, options)) {
+      const double rank = static_cast<double>(std::min({options.rank, m.rows, m.cols}));
       sent += rank * static_cast<double>(m.rows + m.cols) - static_cast<double>(m.rows * m.cols);
       bucket.code_bytes += 4 * rank * static_cast<double>(m.rows * m.cols);
     }
     bucket.message_bytes = 4 * sent;
     return {};
   }
-  if (options.coding.row == nullptr) return {};
+  const codec::Coding coding = bucket_coding(job, sending, bucket);
+  if (coding.row == nullptr) return {};
   TR_ASSIGN_OR_RETURN(const codec::Packer packer,
-                      codec::Packer::make(*options.coding.row, options.coding.options, 0,
-                                          packing_of(bucket, parameters, options.coding.least_elems)));
+                      codec::Packer::make(*coding.row, coding.options, 0,
+                                          packing_of(bucket, parameters, coding.least_elems)));
   bucket.message_bytes = packer.usual_bytes();
   bucket.code_bytes = packer.work_bytes();
   return {};
 }
 
-// To choose from. Sums of few values stay short for a while, and need not be encoded again.
-// Sums that are encoded again keep a residual, which has no place where the next differences contain it
-// (easgd).
-std::vector<const char*> reducers_for(const job::Job& job, const std::string& codec) {
-  std::vector<const char*> names{"gather"};
-  if (job.parallel.agreement != "easgd") names.push_back("split");
-  if (codec == "topk" || codec == "randomk" || codec == "threshold")
-    names.insert(names.end(), {"sparse", "doubling"});
+constexpr const char* kChosen = "auto";  // of parallel.reducer
+constexpr const char* kEverybody = "gather";
+
+// To choose from. Sums of few values stay short for a while, and need not be encoded again. Sums that are
+// encoded again keep a residual, which has no place where the next differences contain it (easgd).
+std::vector<const char*> sums_for(const job::Job& job, const codec::CodecRow& codec) {
+  std::vector<const char*> names;
+  for (const comm::SumRow& row : comm::sum_table())
+    if (row.make_coded != nullptr && (!row.for_few_values || codec.sends_few) &&
+        (!row.encodes_sums || job.parallel.agreement != "easgd"))
+      names.push_back(row.name);
   return names;
+}
+
+// The one by which `seconds_by` says that a step's sums take least.
+std::string cheapest_sum(const job::Job& job, const codec::CodecRow& codec, const auto& seconds_by) {
+  double least = 0;
+  std::string best;
+  for (const char* sum : sums_for(job, codec)) {
+    const double seconds = seconds_by(sum);
+    if (best.empty() || seconds < least) best = sum, least = seconds;
+  }
+  return best;
 }
 
 }  // namespace
 
-void choose_reducer(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucket,
-                    const cost::Rates& rates) {
-  bucket.reducer = bucket.codec == job::kPowerSgd ? "two-sums" : job.parallel.reducer;
-  if (bucket.reducer != "auto") return;
-  double least = 0;
-  std::string best;
-  for (const char* reducer : reducers_for(job, bucket.codec)) {
-    bucket.reducer = reducer;
-    const double seconds = plan::coded_seconds(plan, bucket, rates);
-    if (best.empty() || seconds < least) best = reducer, least = seconds;
-  }
-  bucket.reducer = best;
+void choose_sum(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucket, const cost::Rates& rates) {
+  const job::Sending own = sending_of(bucket);
+  if (own.codec == nullptr) return;
+  bucket.sum = job.parallel.reducer;
+  if (bucket.sum != kChosen) return;
+  bucket.sum = cheapest_sum(job, *own.codec, [&](const char* sum) {
+    bucket.sum = sum;
+    return plan::bucket_seconds(plan, bucket, rates);
+  });
 }
 
-bool codes_on_gpu(const job::Job& job, const std::string& reducer) {
-  return job.parallel.agreement == "bsp" && (reducer == "gather" || reducer == "auto") &&
-         comm::codes_on_device(job::coding_of(job));
+bool codes_on_gpu(const job::Job& job, const job::Sending& sending, const std::string& sum) {
+  return job.parallel.agreement == "bsp" && (sum == kEverybody || sum == kChosen) &&
+         comm::codes_on_device(job::coding_of(job, sending));
 }
 
-Status code_buckets(const job::Job& job, const std::vector<model::Parameter>& parameters,
-                    const cost::Rates& rates, bool on_gpu, plan::Plan& plan) {
-  const bool mixed = job.parallel.codec == plan::kMixed;
-  const agree::RuleOptions options = job::rule_options(job);
-  const bool low_rank = options.low_rank > 0;
-  if (!mixed && !low_rank && options.coding.row == nullptr) return {};
+Status code_buckets(const job::Job& job, const job::Sending& sending,
+                    const std::vector<model::Parameter>& parameters, const cost::Rates& rates, bool on_gpu,
+                    plan::Plan& plan) {
+  using Kind = job::Sending::Kind;
+  if (!sending.is(Kind::kMixed) && !sending.is(Kind::kLowRank) && !sending.is(Kind::kCoded)) return {};
   for (plan::Bucket& bucket : plan.buckets) {
-    if (!mixed) bucket.codec = job.parallel.codec;
-    if (bucket.codec == plan::kFactors) continue;
-    TR_RETURN_IF_ERROR(measure(job, parameters, plan, bucket));
-    if (mixed && bucket.message_bytes > 0) choose_reducer(job, plan, bucket, rates);
+    if (sending.is(Kind::kLowRank)) bucket.sum = plan::Bucket::kLowRank;
+    if (sending.is(Kind::kCoded)) bucket.codec = sending.codec->name;
+    if (bucket.sends_factors()) continue;
+    TR_RETURN_IF_ERROR(measure(job, sending, parameters, bucket));
+    if (sending.is(Kind::kMixed)) choose_sum(job, plan, bucket, rates);
   }
-  if (mixed) return {};
-  plan.reducer = low_rank ? "two-sums" : job.parallel.reducer;
-  if (plan.reducer != "auto") return {};
-  if (on_gpu && codes_on_gpu(job, plan.reducer)) {
-    plan.reducer = "gather";
-    return {};
-  }
-  if (job.train.logical_shards > 0) {  // the same choice for any workers: by the messages that everybody gets
+  if (!sending.is(Kind::kCoded)) return {};
+  const auto set = [&](const std::string& sum) {
+    for (plan::Bucket& bucket : plan.buckets) bucket.sum = sum;
+  };
+  if (job.parallel.reducer != kChosen) {
+    set(job.parallel.reducer);
+  } else if (on_gpu && codes_on_gpu(job, sending, kChosen)) {
+    set(kEverybody);
+  } else if (job.train.logical_shards > 0) {
+    // The same choice for any workers: by the messages that everybody gets.
     constexpr std::int32_t kManyShards = 4;
-    const bool split = plan.logical_shards > kManyShards && job.parallel.agreement != "easgd";
-    plan.reducer = split ? "split" : "gather";
-    return {};
+    set(plan.logical_shards > kManyShards && job.parallel.agreement != "easgd" ? "split" : kEverybody);
+  } else {
+    set(cheapest_sum(job, *sending.codec, [&](const char* sum) {
+      set(sum);
+      double seconds = 0;
+      for (const plan::Bucket& b : plan.buckets) seconds += plan::bucket_seconds(plan, b, rates);
+      return seconds;
+    }));
   }
-  double least = 0;
-  std::string best;
-  for (const char* reducer : reducers_for(job, job.parallel.codec)) {
-    plan.reducer = reducer;
-    double seconds = 0;
-    for (const plan::Bucket& b : plan.buckets) seconds += plan::coded_seconds(plan, b, rates);
-    if (best.empty() || seconds < least) best = reducer, least = seconds;
-  }
-  plan.reducer = best;
   return {};
 }
 

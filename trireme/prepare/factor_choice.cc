@@ -36,7 +36,7 @@ Status choose_factors(const graph::Graph& train, const plan::Plan& plan, int ser
 std::vector<std::string> factored_parameters(const plan::Plan& plan) {
   std::vector<std::string> names;
   for (const plan::Bucket& b : plan.buckets)
-    if (b.codec == plan::kFactors) names.insert(names.end(), b.parameters.begin(), b.parameters.end());
+    if (b.sends_factors()) names.insert(names.end(), b.parameters.begin(), b.parameters.end());
   return names;
 }
 
@@ -48,7 +48,7 @@ Result<FactoredTrain> factor_as_planned(const graph::Graph& train, const plan::P
   out.graph = std::move(found.graph);
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     const plan::Bucket& b = plan.buckets[i];
-    for (std::size_t p = 0; b.codec == plan::kFactors && p < b.parameters.size(); ++p) {
+    for (std::size_t p = 0; b.sends_factors() && p < b.parameters.size(); ++p) {
       const auto f = std::find_if(found.factored.begin(), found.factored.end(),
                                   [&](const auto& g) { return g.parameter == b.parameters[p]; });
       if (f == found.factored.end())
@@ -62,6 +62,24 @@ Result<FactoredTrain> factor_as_planned(const graph::Graph& train, const plan::P
     }
   }
   return out;
+}
+
+cost::OpCost factor_cost(const Prepared& prepared, std::size_t bucket, int shards_at_once) {
+  return comm::products_cost(prepared.products[bucket], prepared.plan.logical_shards, shards_at_once);
+}
+
+std::int64_t factor_bytes(const Prepared& prepared, int shards_at_once) {
+  const plan::Plan& plan = prepared.plan;
+  const bool elsewhere = servers_multiply(plan);
+  std::int64_t elems = 0;
+  for (const plan::Bucket& b : plan.buckets)
+    if (b.sends_factors())
+      elems += elsewhere ? b.factor_elems : plan.logical_shards * b.factor_elems + b.num_elems;
+  std::vector<Compiled> products;
+  for (const auto& of_bucket : prepared.products)
+    products.insert(products.end(), of_bucket.begin(), of_bucket.end());
+  if (elsewhere || products.empty()) return 4 * elems;
+  return 4 * elems + comm::products_bytes(products, plan.logical_shards, shards_at_once);
 }
 
 }  // namespace trireme::prepare

@@ -1,10 +1,9 @@
-// Gradients of fully connected layers as their two factors (parallel.codec = "factors", docs/compression.md).
-// In lock step every worker gets the factors of all logical shards, multiplies, and adds the products along
-// the fixed tree over shards; under rules over servers these multiply (server_factors.h). Kernels and order
-// are those of gradients that travel themselves, and so are the bits.
+// Which gradients travel as their two factors (parallel.codec = "factors", docs/compression.md), and the
+// graphs that make and multiply them. In lock step every worker multiplies (comm/sum/factors.h); under rules
+// over servers these do (server_factors.h).
 #pragma once
 
-#include "trireme/comm/group.h"
+#include "trireme/comm/sum/factors.h"
 #include "trireme/graph/pass/factor_gradients.h"
 #include "trireme/prepare/prepared.h"
 
@@ -33,30 +32,8 @@ struct FactoredTrain {
 };
 Result<FactoredTrain> factor_as_planned(const graph::Graph& train, const plan::Plan& plan);
 
-// One worker's memory and exchanges of the buckets of factors. On the loop of one Runtime.
-class FactorExchange {
- public:
-  // Null where the plan has no such bucket.
-  static Result<std::unique_ptr<FactorExchange>> make(runtime::Runtime& rt, comm::Group& group,
-                                                      std::shared_ptr<const Prepared> prepared);
-  ~FactorExchange();
-
-  // Where backward of a logical shard writes its factors: output "factor:u:<p>" or "factor:v:<p>" -> memory.
-  void bind(std::size_t bucket, std::int32_t shard, std::map<std::string, Tensor>& bindings) const;
-  // The sum over shards, laid out as the weights; undefined while the bucket is exchanged.
-  const Tensor& gradient(std::size_t bucket) const;
-  // The factors of this worker's shards are there; ends when gradient() is. `owners` as in the plan. Several
-  // buckets may be under way at once; they multiply in turn, since products are large.
-  runtime::Task<Status> exchange(std::size_t bucket, std::uint32_t step,
-                                 std::vector<collective::LeafRun> owners);
-
- private:
-  struct Parts;
-  explicit FactorExchange(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
-};
-
-// What FactorExchange computes for a bucket, and holds, on a worker that runs so many shards at once.
+// The way of comm/sum for the buckets of factors: what it computes for a bucket, and holds, on a worker that
+// runs so many shards at once. Its products are those of `prepared`.
 cost::OpCost factor_cost(const Prepared& prepared, std::size_t bucket, int shards_at_once);
 std::int64_t factor_bytes(const Prepared& prepared, int shards_at_once);
 

@@ -61,15 +61,17 @@ Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& pla
 
 namespace {
 
-std::int64_t bucket_bytes(const job::Job& job, const PrepareOptions& options, const plan::Plan& plan,
-                          const std::vector<plan::ParameterSize>& sizes) {
+using Kind = job::Sending::Kind;
+
+std::int64_t bucket_bytes(const job::Job& job, const job::Sending& sending, const PrepareOptions& options,
+                          const plan::Plan& plan, const std::vector<plan::ParameterSize>& sizes) {
   constexpr std::int64_t kAlone = 1 << 20;                // one worker: nothing travels, updates start early
   constexpr std::int64_t kWhole = std::int64_t{1} << 40;  // on a GPU: all updates in one launch
   constexpr std::int64_t kGpuLeast = 64 << 20;            // meetings and launches cost more than bytes there
   constexpr std::int64_t kCoded = 4 << 20;  // what is encoded together must not depend on the workers
   if (job.parallel.bucket_bytes > 0) return job.parallel.bucket_bytes;
-  if (options.device != nullptr && codes_on_gpu(job, job.parallel.reducer)) return kGpuLeast;
-  if (job.parallel.codec != "none" && job.parallel.codec != plan::kFactors) return kCoded;
+  if (options.device != nullptr && codes_on_gpu(job, sending, job.parallel.reducer)) return kGpuLeast;
+  if (!sending.is(Kind::kDense) && !sending.is(Kind::kFactors)) return kCoded;
   if (options.world == 1) return options.device != nullptr ? kWhole : kAlone;
   std::int64_t elems = 0;
   for (const plan::ParameterSize& p : sizes) elems += p.num_elems;
@@ -85,7 +87,7 @@ std::int64_t bucket_bytes(const job::Job& job, const PrepareOptions& options, co
 }  // namespace
 
 Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
-                              const TensorCodecs& codecs) {
+                              const job::Sending& sending, const TensorSendings& each) {
   plan::Plan plan;
   plan.job_sha256 = job::job_sha256(job);
   const bool shards_set = job.train.logical_shards > 0;
@@ -106,25 +108,26 @@ Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options
     for (const model::Parameter& p : *list)
       plan.layouts[p.name] = parallel::Layout::replicate(parallel::data_mesh(options.world));
   plan.owners = parallel::even_runs(plan.logical_shards, options.world);
-  if (job.parallel.codec == plan::kFactors || !codecs.empty()) {
+  if (sending.is(Kind::kFactors) || !each.empty()) {
     TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                         job::build_job_model(job, prepared.input, plan.shard_batch));
     TR_RETURN_IF_ERROR(choose_factors(shard.train, plan, job::roles_of(job).servers, sizes));
   }
   for (plan::ParameterSize& p : sizes)
-    if (const auto own = codecs.find(p.name); !codecs.empty()) {
-      const std::string codec = own == codecs.end() ? "none" : own->second;
-      if (codec != plan::kFactors) p.u_elems = p.v_elems = 0;
-      if (codec != plan::kFactors && codec != "none") p.codec = codec;
+    if (const auto found = each.find(p.name); !each.empty()) {
+      const job::Sending own = found == each.end() ? job::Sending() : found->second;
+      if (!own.is(Kind::kFactors)) p.u_elems = p.v_elems = 0;
+      if (own.is(Kind::kLowRank)) p.sum = plan::Bucket::kLowRank;
+      if (own.codec != nullptr) p.codec = own.codec->name;
     }
-  plan.buckets =
-      plan::make_buckets(sizes, bucket_bytes(job, options, plan, sizes), job.parallel.collective, statistics);
+  plan.buckets = plan::make_buckets(sizes, bucket_bytes(job, sending, options, plan, sizes),
+                                    job.parallel.collective, statistics);
   TR_RETURN_IF_ERROR(plan::check_num_buckets(plan.buckets.size()));
   plan.kernel_library = options.device != nullptr
                             ? kernel::cuda::cuda_kernel_library(*kernel::cuda::as_cuda(options.device.get()))
                             : kernel::cpu_kernel_library();
   TR_RETURN_IF_ERROR(
-      code_buckets(job, prepared.parameters, rates_of(options), options.device != nullptr, plan));
+      code_buckets(job, sending, prepared.parameters, rates_of(options), options.device != nullptr, plan));
   return plan;
 }
 

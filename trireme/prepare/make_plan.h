@@ -22,8 +22,9 @@ Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan,
 Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan,
                                       const plan::StepCosts& costs, const PrepareOptions& options);
 
-// By parallel.codec, which is not "auto"; where `codecs` has any, every parameter by its own.
+// Gradients travel by `sending`, which is not to be chosen any more; where `each` has any, every parameter's
+// by its own.
 Result<plan::Plan> fresh_plan(const job::Job& job, const PrepareOptions& options, const Prepared& prepared,
-                              const TensorCodecs& codecs = {});
+                              const job::Sending& sending, const TensorSendings& each = {});
 
 }  // namespace trireme::prepare

@@ -52,7 +52,7 @@ Result<std::int64_t> batch_bytes(const model::ModelInput& input, std::int64_t sa
 Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_steps) {
   std::int64_t bytes = 0;
   for (const plan::Bucket& bucket : plan.buckets) {
-    if (bucket.codec == plan::kFactors) continue;                // gathered in place
+    if (bucket.sends_factors()) continue;                        // gathered in place
     if (bucket.message_bytes > 0 && dense_steps == 0) continue;  // see codec_bytes
     collective::ScheduleSpec spec{.world = plan.workers(), .count = bucket.num_elems};
     TR_ASSIGN_OR_RETURN(const collective::Algorithm* algorithm,
@@ -71,40 +71,37 @@ Result<std::int64_t> exchange_bytes(const plan::Plan& plan, std::int64_t dense_s
 
 // What encoders keep from step to step, and messages on their way out and in. Messages are counted as they
 // usually are; the rooms of sums in rounds are those of dense ones.
-std::int64_t codec_bytes(const job::Job& job, const plan::Plan& plan, std::int64_t shards) {
+std::int64_t codec_bytes(const job::Job& job, const Prepared& p, std::int64_t shards) {
   double bytes = 0;
-  for (const plan::Bucket& b : plan.buckets) {
-    if (b.message_bytes <= 0) continue;
-    const agree::RuleOptions options = bucket_options(job, plan, b);
-    const double dense = 4.0 * static_cast<double>(b.num_elems), own = static_cast<double>(shards),
-                 all = plan.logical_shards;
-    const bool keeps = options.low_rank > 0 ? options.low_rank_feedback : options.coding.feedback;
-    if (keeps) bytes += own * dense;
-    if (options.coding.momentum > 0) bytes += own * dense;
-    bytes += own * b.message_bytes;
-    if (options.reducer == "gather") bytes += all * b.message_bytes;
-    if (options.reducer == "split") bytes += 2 * b.message_bytes + own * (keeps ? 2 : 1) * dense / all;
-    if (options.reducer == "sparse")
-      bytes += b.message_bytes + own * dense / all + std::min(dense, all * b.message_bytes);
-    if (options.reducer == "two-sums") bytes += own * b.message_bytes;
-    for (int known = 1; options.reducer == "doubling" && known < plan.workers(); known *= 2) bytes += dense;
+  for (const plan::Bucket& b : p.plan.buckets) {
+    const auto row = comm::find_sum(b.sum);
+    if (b.message_bytes <= 0 || !row.ok()) continue;
+    const codec::Coding coding = bucket_coding(job, p.sending, b);
+    const double dense = 4.0 * static_cast<double>(b.num_elems), own = static_cast<double>(shards);
+    comm::SumShape shape = plan::sum_shape(p.plan, b);
+    shape.keeps = coding.row != nullptr ? coding.feedback : job::low_rank_options(job).feedback;
+    if (shape.keeps) bytes += own * dense;
+    if (coding.momentum > 0) bytes += own * dense;
+    bytes += own * b.message_bytes + (*row)->held_bytes(shape);
   }
   return static_cast<std::int64_t>(bytes);
 }
 
-// The same of a resident model (comm/device_coder.h): messages are where they were made, or all shards' of
-// one bucket at a time; top-k has its chosen values beside them, and sums of subtrees of the fixed tree.
-std::int64_t gpu_codec_bytes(const job::Job& job, const plan::Plan& plan, std::int64_t shards) {
+// The same of a resident model (comm/device/message_coder.h): messages are where they were made, or all
+// shards' of one bucket at a time; top-k has its chosen values beside them, and sums of subtrees of the fixed
+// tree.
+std::int64_t gpu_codec_bytes(const job::Job& job, const Prepared& p, std::int64_t shards) {
+  const plan::Plan& plan = p.plan;
   const auto all = static_cast<double>(plan.logical_shards), own = static_cast<double>(shards);
   double kept = 0, messages = 0, largest = 0;
   for (const plan::Bucket& b : plan.buckets) {
     if (b.message_bytes <= 0) continue;
-    const agree::RuleOptions options = bucket_options(job, plan, b);
+    const codec::Coding coding = bucket_coding(job, p.sending, b);
     const double dense = 4.0 * static_cast<double>(b.num_elems);
-    kept += (options.coding.feedback ? own : 0) * dense + (options.coding.momentum > 0 ? own : 0) * dense;
+    kept += (coding.feedback ? own : 0) * dense + (coding.momentum > 0 ? own : 0) * dense;
     messages += own * b.message_bytes;
     largest = std::max(largest, b.message_bytes);
-    if (b.codec != "topk") continue;
+    if (coding.row == nullptr || !coding.row->sends_few) continue;
     kept += 2 * b.message_bytes;
     for (std::int32_t subtree = 4; subtree <= plan.logical_shards; subtree *= 2) kept += dense;
   }
@@ -129,16 +126,17 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
   const exec::MemoryReport train = p.train->memory();
   std::int64_t buckets = 0, updates = 0;
   for (const plan::Bucket& b : plan.buckets)
-    if (b.codec != plan::kFactors) buckets += 4 * b.num_elems;
+    if (!b.sends_factors()) buckets += 4 * b.num_elems;
   const std::int64_t per_shard = job.train.optimizer.max_batch_multiplier > 1 ? 2 : 1;  // and sums of batches
   for (const Compiled& update : p.updates) updates += arena_of(update);
-  for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
+  for (const Compiled& more : {p.finite_check, p.statistics_update, p.scale_update})
+    updates += arena_of(more);
   TR_ASSIGN_OR_RETURN(const std::int64_t batch, batch_bytes(p.input, plan.shard_batch));
   TR_ASSIGN_OR_RETURN(const std::int64_t eval_batch, batch_bytes(p.input, p.eval_batch));
   const int at_once = std::max(1, threads / std::max(1, plan.shard_threads));
   const std::int64_t eval_slots = at_once, factors = factor_bytes(p, at_once);
   TR_ASSIGN_OR_RETURN(const std::int64_t exchange,
-                      exchange_bytes(plan, job::rule_options(job).coding.dense_steps));
+                      exchange_bytes(plan, job::coding_of(job, p.sending).dense_steps));
   return std::vector<MemoryPart>{
       {"parameters", "weights, frozen ones too", parameters},
       {"optimizer", "its state", states},
@@ -151,7 +149,7 @@ Result<std::vector<MemoryPart>> parts_of(const job::Job& job, const Prepared& p,
       {"updates", "values of the optimizer's step", updates},
       {"evaluation", "values and samples of evaluating", eval_slots * (arena_of(p.eval) + eval_batch)},
       {"exchange", "scratch of the collective, as if all buckets were under way", exchange},
-      {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, plan, shards)},
+      {"codec", "what encoders keep back, and encoded messages", codec_bytes(job, p, shards)},
       {"checkpoint", "the copy that is written while training continues", parameters + states + statistics},
   };
 }
@@ -163,7 +161,7 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared
       p.plan.owners.front().count * job.parallel.agreement_options.integer(agree::kLocalReplicas);
   const exec::MemoryReport train = p.train->memory(), eval = p.eval->memory();
   std::int64_t model = 0, buckets = 0, updates = 0;
-  const std::int64_t codec = p.resident ? gpu_codec_bytes(job, p.plan, shards) : 0;
+  const std::int64_t codec = p.resident ? gpu_codec_bytes(job, p, shards) : 0;
   if (p.resident) {
     model = bytes_of_variables(p.parameters) + bytes_of_variables(p.frozen) + bytes_of_variables(p.states) +
             bytes_of_variables(p.statistics);
@@ -173,7 +171,8 @@ Result<std::vector<MemoryPart>> gpu_parts_of(const job::Job& job, const Prepared
     if (p.plan.logical_shards > 1 && job.parallel.device_collectives != "staged")
       buckets = (buckets + kPage - 1) / kPage * kPage;
     for (const Compiled& update : p.updates) updates += arena_of(update);
-    for (const Compiled& more : {p.gate, p.statistics_update, p.scale_update}) updates += arena_of(more);
+    for (const Compiled& more : {p.finite_check, p.statistics_update, p.scale_update})
+      updates += arena_of(more);
   } else {
     model = shards * train.variables_bytes + eval.variables_bytes;
     buckets = shards * train.bound_bytes;

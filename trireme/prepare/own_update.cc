@@ -36,7 +36,8 @@ Result<Compiled> compile_own_update(const job::Job& job, const Prepared& prepare
     own.push_back(*s.parameter);
     own.back().type = s.type();
   }
-  TR_ASSIGN_OR_RETURN(const model::UpdateGraph update, model::build_update(job::optimizer_spec(job), own));
+  TR_ASSIGN_OR_RETURN(const model::UpdateGraph update,
+                      model::build_update(job::optimizer_spec(job, prepared.sending), own));
   exec::CompileOptions options;
   options.width = prepared.plan.shard_threads;
   options.kernels = prepared.plan.kernels;

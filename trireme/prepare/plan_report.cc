@@ -5,26 +5,39 @@
 #include "trireme/agree/agree.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
+#include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/make_plan.h"
+#include "trireme/prepare/prepare.h"
 
 namespace trireme::prepare {
 namespace {
 
+using Kind = job::Sending::Kind;
+
 std::string duration(double seconds) { return format_duration(from_seconds(seconds)); }
 
 // What is thought of: what the tolerance allows, and what the job asks for.
-std::vector<std::string> candidates_of(const job::Job& job) {
-  std::vector<std::string> names = job::allowed_codecs(job);
-  const std::string& own = job.parallel.codec;
-  if (own != job::kAutoCodec && std::find(names.begin(), names.end(), own) == names.end())
-    names.push_back(own);
-  return names;
+std::vector<job::Sending> candidates_of(const job::Job& job) {
+  std::vector<job::Sending> all = job::allowed_sendings(job);
+  const job::Sending own = job::sending_of(job);
+  if (!own.is(Kind::kAuto) && std::find(all.begin(), all.end(), own) == all.end()) all.push_back(own);
+  return all;
 }
 
-const TensorPrice& find_price(const TensorPrices& tensor, const std::string& codec) {
+const TensorPrice& find_price(const TensorPrices& tensor, const job::Sending& sending) {
   for (const TensorPrice& p : tensor.prices)
-    if (p.codec == codec) return p;
+    if (p.sending == sending) return p;
   return tensor.prices.front();
+}
+
+std::string asked_for(const PlanReport& report) {
+  return fmt::format("parallel.codec = \"{}\"", job::word_of(report.asked));
+}
+
+const plan::Bucket& bucket_of(const plan::Plan& plan, const std::string& parameter) {
+  for (const plan::Bucket& b : plan.buckets)
+    if (std::find(b.parameters.begin(), b.parameters.end(), parameter) != b.parameters.end()) return b;
+  return plan.buckets.back();
 }
 
 std::string why_dense(const TensorReport& t, const PlanReport& report, const job::Job& job) {
@@ -33,36 +46,34 @@ std::string why_dense(const TensorReport& t, const PlanReport& report, const job
     return t.prices.shape.num_elems() < job.parallel.codec_options.integer(codec::kLeast)
                ? "too short to encode (parallel.codec_least)"
                : "nothing else that is allowed carries it";
-  if (report.asked != job::kAutoCodec) return "parallel.codec = \"" + report.asked + "\"";
+  if (!report.asked.is(Kind::kAuto)) return asked_for(report);
   const auto best = std::min_element(t.prices.prices.begin(), t.prices.prices.end(),
                                      [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-  if (best->codec == "none") return "nothing takes less time";
-  return fmt::format("{} would save {}, too little of the step", best->codec,
+  if (best->sending.is(Kind::kDense)) return "nothing takes less time";
+  return fmt::format("{} would save {}, too little of the step", job::word_of(best->sending),
                      duration(t.seconds - best->seconds));
 }
 
 std::string why_coded(const TensorReport& t, const PlanReport& report) {
-  if (report.asked != job::kAutoCodec) return "parallel.codec = \"" + report.asked + "\"";
+  if (!report.asked.is(Kind::kAuto)) return asked_for(report);
   const TensorPrice& dense = t.prices.prices.front();
   const double saved = dense.seconds - t.seconds;
   if (saved > 0) return fmt::format("saves {} of {}", duration(saved), duration(dense.seconds));
-  return fmt::format("{} for all makes the shortest step", t.codec);
+  return fmt::format("{} for all makes the shortest step", job::word_of(t.sending));
 }
 
-TensorReport report_tensor(TensorPrices prices, const TensorCodecs& codecs, const PlanReport& report,
-                           const job::Job& job) {
+TensorReport report_tensor(TensorPrices prices, const PlanReport& report, const job::Job& job) {
   TensorReport t;
   t.prices = std::move(prices);
-  const TensorPrice& taken = find_price(t.prices, codecs.at(t.prices.name));
-  t.codec = taken.codec;
+  const plan::Bucket& bucket = bucket_of(report.plan, t.prices.name);
+  const TensorPrice& taken = find_price(t.prices, sending_of(bucket));
+  t.sending = taken.sending;
   t.dense_bytes = 4.0 * static_cast<double>(t.prices.shape.num_elems());
   t.bytes_sent = taken.bytes_sent;
   t.seconds = taken.seconds;
-  for (const plan::Bucket& b : report.plan.buckets)
-    if (std::find(b.parameters.begin(), b.parameters.end(), t.prices.name) != b.parameters.end() &&
-        b.message_bytes > 0 && t.codec != "none" && report.servers == 0)
-      t.reducer = b.reducer.empty() ? report.plan.reducer : b.reducer;
-  t.why = t.codec == "none" ? why_dense(t, report, job) : why_coded(t, report);
+  const bool dense = t.sending.is(Kind::kDense);
+  if (bucket.message_bytes > 0 && !dense && report.servers == 0) t.sum = bucket.sum;
+  t.why = dense ? why_dense(t, report, job) : why_coded(t, report);
   return t;
 }
 
@@ -72,12 +83,13 @@ std::string verdict_of(const PlanReport& r) {
   const std::string sends = fmt::format("A worker sends {} a step of {} of gradients",
                                         format_bytes(static_cast<std::uint64_t>(r.bytes_sent)),
                                         format_bytes(static_cast<std::uint64_t>(r.dense_bytes)));
-  if (r.asked != job::kAutoCodec) return sends + fmt::format("; parallel.codec = \"{}\".", r.asked);
-  if (r.plan.codec == "none")
+  if (!r.asked.is(Kind::kAuto)) return sends + fmt::format("; {}.", asked_for(r));
+  const std::string none = job::word_of({});
+  if (r.plan.codec == none)
     return sends + "; no codec that is allowed makes the step 5 % shorter, so gradients travel as they are.";
   double dense = 0, chosen = 0;
   for (const plan::CodecChoice& c : r.plan.choices) {
-    if (c.codec == "none") dense = c.step_seconds;
+    if (c.codec == none) dense = c.step_seconds;
     if (c.codec == r.plan.codec) chosen = c.step_seconds;
   }
   return sends + fmt::format("; chosen: {}, a step of {} instead of {}.", r.plan.codec, duration(chosen),
@@ -91,15 +103,14 @@ Result<PlanReport> report_plan(const job::Job& job, const model::ModelInput& inp
   TR_ASSIGN_OR_RETURN(const std::shared_ptr<const Prepared> prepared, prepare(job, input, options));
   PlanReport r;
   r.plan = prepared->plan;
-  r.asked = job.parallel.codec;
+  r.asked = job::sending_of(job);
   r.servers = job::roles_of(job).servers;
   r.calibrated = options.rates != nullptr && options.rates->calibrated;
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* rule, agree::find_agreement(job.parallel.agreement));
-  r.candidates = rule->no_codec == nullptr ? candidates_of(job) : std::vector<std::string>{"none"};
+  r.candidates = rule->no_codec == nullptr ? candidates_of(job) : std::vector<job::Sending>(1);
   TR_ASSIGN_OR_RETURN(std::vector<TensorPrices> prices, price_tensors(job, options, *prepared, r.candidates));
-  const TensorCodecs codecs = codecs_of(r.plan);
   for (TensorPrices& p : prices) {
-    r.tensors.push_back(report_tensor(std::move(p), codecs, r, job));
+    r.tensors.push_back(report_tensor(std::move(p), r, job));
     r.bytes_sent += r.tensors.back().bytes_sent;
     r.dense_bytes += r.tensors.back().dense_bytes;
   }
@@ -112,13 +123,15 @@ Json to_json(const PlanReport& r) {
   for (const TensorReport& t : r.tensors) {
     Json prices = Json::array();
     for (const TensorPrice& p : t.prices.prices)
-      prices.push_back(
-          {{"codec", p.codec}, {"reducer", p.reducer}, {"bytes_sent", p.bytes_sent}, {"seconds", p.seconds}});
+      prices.push_back({{"codec", job::word_of(p.sending)},
+                        {"reducer", p.sum},
+                        {"bytes_sent", p.bytes_sent},
+                        {"seconds", p.seconds}});
     tensors.push_back({{"name", t.prices.name},
                        {"shape", t.prices.shape.to_string()},
                        {"dense_bytes", t.dense_bytes},
-                       {"codec", t.codec},
-                       {"reducer", t.reducer},
+                       {"codec", job::word_of(t.sending)},
+                       {"reducer", t.sum},
                        {"bytes_sent", t.bytes_sent},
                        {"seconds", t.seconds},
                        {"why", t.why},
@@ -126,14 +139,14 @@ Json to_json(const PlanReport& r) {
   }
   for (const plan::CodecChoice& c : r.plan.choices)
     choices.push_back({{"codec", c.codec},
-                       {"reducer", c.reducer},
+                       {"reducer", c.sum},
                        {"exchange_seconds", c.seconds},
                        {"step_seconds", c.step_seconds}});
   return {{"workers", r.plan.workers()},
           {"servers", r.servers},
           {"agreement", r.plan.agreement},
-          {"asked", r.asked},
-          {"codec", r.asked == job::kAutoCodec ? r.plan.codec : r.asked},
+          {"asked", job::word_of(r.asked)},
+          {"codec", r.asked.is(Kind::kAuto) ? r.plan.codec : job::word_of(r.asked)},
           {"calibrated", r.calibrated},
           {"bytes_sent_per_step", r.bytes_sent},
           {"bytes_dense_per_step", r.dense_bytes},
@@ -156,15 +169,15 @@ std::string to_text(const PlanReport& r) {
   const auto bytes = [](double n) { return format_bytes(static_cast<std::uint64_t>(n)); };
   std::string text = fmt::format("{:<{}}  {:<{}} {:>10} {:>11} {:>10}", "tensor", wide, "shape", wide_shape,
                                  "gradient", "travels as", "sent");
-  for (const std::string& c : r.candidates) text += fmt::format(" {:>9}", c);
+  for (const job::Sending& c : r.candidates) text += fmt::format(" {:>9}", job::word_of(c));
   text += "  why\n";
   for (const TensorReport& t : r.tensors) {
     text +=
         fmt::format("{:<{}}  {:<{}} {:>10} {:>11} {:>10}", t.prices.name, wide, t.prices.shape.to_string(),
-                    wide_shape, bytes(t.dense_bytes), t.codec, bytes(t.bytes_sent));
-    for (const std::string& c : r.candidates) {
+                    wide_shape, bytes(t.dense_bytes), job::word_of(t.sending), bytes(t.bytes_sent));
+    for (const job::Sending& c : r.candidates) {
       const TensorPrice& p = find_price(t.prices, c);
-      text += fmt::format(" {:>9}", p.codec == c ? duration(p.seconds) : "-");
+      text += fmt::format(" {:>9}", p.sending == c ? duration(p.seconds) : "-");
     }
     text += "  " + t.why + "\n";
   }
@@ -173,7 +186,7 @@ std::string to_text(const PlanReport& r) {
   if (!r.plan.choices.empty()) {
     text += fmt::format("\n{:<11} {:<9} {:>11} {:>11}\n", "all tensors", "summed by", "exchanges", "step");
     for (const plan::CodecChoice& c : r.plan.choices)
-      text += fmt::format("{:<11} {:<9} {:>11} {:>11}\n", c.codec, c.reducer, duration(c.seconds),
+      text += fmt::format("{:<11} {:<9} {:>11} {:>11}\n", c.codec, c.sum, duration(c.seconds),
                           duration(c.step_seconds));
   }
   const plan::Prediction& p = r.plan.prediction;

@@ -12,20 +12,21 @@ namespace trireme::prepare {
 
 struct TensorReport {
   TensorPrices prices;
-  std::string codec, reducer;  // as it travels
-  double dense_bytes = 0;      // of the gradient itself
-  double bytes_sent = 0;       // by a worker in a step; with servers, to it too
-  double seconds = 0;          // what it adds to the exchanges of a step
+  job::Sending sending;    // as it travels
+  std::string sum;         // of its messages
+  double dense_bytes = 0;  // of the gradient itself
+  double bytes_sent = 0;   // by a worker in a step; with servers, to it too
+  double seconds = 0;      // what it adds to the exchanges of a step
   std::string why;
 };
 
 struct PlanReport {
   plan::Plan plan;
-  std::string asked;  // parallel.codec
+  job::Sending asked;  // parallel.codec
   int servers = 0;
   bool calibrated = false;
-  std::vector<std::string> candidates;  // codecs that were priced, "none" first
-  std::vector<TensorReport> tensors;    // in order of use
+  std::vector<job::Sending> candidates;  // that were priced, dense first
+  std::vector<TensorReport> tensors;     // in order of use
   double bytes_sent = 0, dense_bytes = 0;
   std::string verdict;  // one sentence
 };

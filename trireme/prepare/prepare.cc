@@ -24,7 +24,8 @@ namespace trireme::prepare {
 namespace {
 
 // The optimiser's step for the parameters of one bucket.
-Result<graph::Graph> update_graph(const job::Job& job, const plan::Bucket& bucket,
+Result<graph::Graph> update_graph(const job::Job& job, const job::Sending& sending,
+                                  const plan::Bucket& bucket,
                                   const std::vector<model::Parameter>& parameters) {
   std::vector<model::Parameter> own;
   for (const std::string& name : bucket.parameters) {
@@ -35,12 +36,13 @@ Result<graph::Graph> update_graph(const job::Job& job, const plan::Bucket& bucke
                    bucket.slot, name);
     own.push_back(*p);
   }
-  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(job::optimizer_spec(job), own));
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(job::optimizer_spec(job, sending), own));
   return std::move(update.graph);
 }
 
 // What is known about all gradients before the first weight changes.
-Result<graph::Graph> gate_graph(const job::Job& job, const std::vector<model::Parameter>& parameters) {
+Result<graph::Graph> finite_check_graph(const job::Job& job,
+                                        const std::vector<model::Parameter>& parameters) {
   graph::Graph g;
   const double clip_norm = job.train.optimizer.clip_norm;
   if (clip_norm > 0) {
@@ -129,7 +131,7 @@ Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed,
     ++out.notices_of_bucket[bucket];
   };
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
-    const bool factors = plan.buckets[i].codec == plan::kFactors;
+    const bool factors = plan.buckets[i].sends_factors();
     for (const std::string& p : plan.buckets[i].parameters) {
       if (factors) options.bound.push_back("factor:u:" + p);  // there before v is
       notify((factors ? "factor:v:" : "grad:") + p, p, i);
@@ -230,7 +232,7 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
     return {};
   };
   for (const plan::Bucket& bucket : plan.buckets) {
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, out.parameters));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, out.sending, bucket, out.parameters));
     TR_RETURN_IF_ERROR(compile(g, out.updates.emplace_back()));
   }
   if (!out.statistics.empty()) {
@@ -238,8 +240,8 @@ Status compile_all(const job::Job& job, bool fixed, Prepared& out) {
     TR_RETURN_IF_ERROR(compile(g, out.statistics_update));
   }
   if (job::waits_for_all(job)) {
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, gate_graph(job, out.parameters));
-    TR_RETURN_IF_ERROR(compile(g, out.gate));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, finite_check_graph(job, out.parameters));
+    TR_RETURN_IF_ERROR(compile(g, out.finite_check));
   }
   if (job.train.precision == "f16") {
     TR_ASSIGN_OR_RETURN(const graph::Graph g, scale_update_graph());
@@ -274,8 +276,10 @@ Result<std::vector<std::string>> inherited_names(const job::Job& job, const mode
 // Whether the model and its updates stay on GPUs, and at most gradients pass through the host: lock step,
 // with gradients as they are or encoded there and steps of a batch each. It does not depend on the number of
 // workers, nor do the bits.
-bool can_stay_on_gpu(const job::Job& job, const plan::Plan& plan) {
-  const bool there = job.parallel.codec == "none" || codes_on_gpu(job, plan.reducer);
+bool can_stay_on_gpu(const job::Job& job, const Prepared& p) {
+  const plan::Plan& plan = p.plan;
+  const bool there =
+      p.sending.is(job::Sending::Kind::kDense) || codes_on_gpu(job, p.sending, plan.buckets.front().sum);
   return plan.agreement == "bsp" && there && job.train.optimizer.max_batch_multiplier == 1;
 }
 
@@ -301,12 +305,11 @@ Status describe(const job::Job& job, const model::ModelInput& input, Prepared& o
 Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOptions& options,
                                           const Prepared& prepared) {
   job::Job job = asked;
-  job.parallel.codec = "none";
   job.parallel.bucket_bytes = 1;
   Prepared alone;
   alone.parameters = prepared.parameters;
   alone.statistics = prepared.statistics;
-  TR_ASSIGN_OR_RETURN(alone.plan, fresh_plan(job, options, prepared));
+  TR_ASSIGN_OR_RETURN(alone.plan, fresh_plan(job, options, prepared, {}));
   alone.plan.overlap = plan::Overlap::kFull;
   TR_ASSIGN_OR_RETURN(const model::ModelGraphs shard,
                       job::build_job_model(job, prepared.input, alone.plan.shard_batch));
@@ -314,31 +317,32 @@ Result<ParameterCosts> costs_by_parameter(const job::Job& asked, const PrepareOp
                       lower::faster_graph({job.train.precision, nullptr}, shard.train));
   TR_RETURN_IF_ERROR(compile_train(job, train, false, alone));
   for (const plan::Bucket& bucket : alone.plan.buckets) {
-    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, bucket, prepared.parameters));
+    TR_ASSIGN_OR_RETURN(const graph::Graph g, update_graph(job, {}, bucket, prepared.parameters));
     TR_ASSIGN_OR_RETURN(Compiled update, exec::compile(g, kernel_options(job, alone, false)));
     alone.updates.push_back(std::move(update));
   }
   return by_parameter(alone.plan, step_costs(alone, options.machine.cores));
 }
 
-Result<std::shared_ptr<const Prepared>> prepare(const job::Job& asked, const model::ModelInput& input,
+Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model::ModelInput& input,
                                                 const PrepareOptions& options) {
+  using Kind = job::Sending::Kind;
   auto out = std::make_shared<Prepared>();
-  job::Job job = asked;
+  const job::Sending asked = job::sending_of(job);
   TR_RETURN_IF_ERROR(as_users_mistake(describe(job, input, *out)));
   const bool fixed = options.fixed != nullptr;
-  if (job.parallel.codec == plan::kFactors) TR_RETURN_IF_ERROR(job::can_send_factors(job));
+  if (asked.is(Kind::kFactors)) TR_RETURN_IF_ERROR(job::can_send_factors(job));
   if (fixed) {
     out->plan = *options.fixed;
-  } else if (asked.parallel.codec == job::kAutoCodec) {
-    TR_ASSIGN_OR_RETURN(const ParameterCosts costs, costs_by_parameter(asked, options, *out));
-    TR_ASSIGN_OR_RETURN(out->plan, cheapest_plan(asked, options, *out, costs));
+  } else if (asked.is(Kind::kAuto)) {
+    TR_ASSIGN_OR_RETURN(const ParameterCosts costs, costs_by_parameter(job, options, *out));
+    TR_ASSIGN_OR_RETURN(out->plan, cheapest_plan(job, options, *out, costs));
   } else {
-    TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out));
+    TR_ASSIGN_OR_RETURN(out->plan, fresh_plan(job, options, *out, asked));
   }
   plan::Plan& plan = out->plan;
-  if (!plan.codec.empty()) job.parallel.codec = plan.codec;
-  if (plan.job_sha256 != job::job_sha256(asked))
+  out->sending = job::sending_of(job, plan.codec);
+  if (plan.job_sha256 != job::job_sha256(job))
     return error(Code::kInvalid, "[plan] the plan belongs to another job; use a new run folder");
   if (options.world > plan.logical_shards)
     return error(
@@ -351,11 +355,11 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& asked, const mod
   if (!options.data_sha256.empty()) plan.data_sha256 = options.data_sha256;
   plan.transport = options.transport;
   out->device = options.device;
-  out->resident = out->device != nullptr && can_stay_on_gpu(job, plan);
+  out->resident = out->device != nullptr && can_stay_on_gpu(job, *out);
   const bool gpu_buckets = out->resident && options.world > 1 && plan.buckets.size() > 1;
   TR_ASSIGN_OR_RETURN(plan.overlap,
                       possible_overlap(job, options.world, out->device != nullptr, gpu_buckets));
-  const Status shares = job::can_share_weights(job, options.transport, options.world);
+  const Status shares = job::can_share_weights(job, out->sending, options.transport, options.world);
   if (job.parallel.weights == "shared") TR_RETURN_IF_ERROR(shares);
   plan.shared_weights = shares.ok() && job.parallel.weights != "own" && out->device == nullptr;
   const bool named = fixed && !plan.kernels.empty();  // a plan made while the run goes on may have none yet
@@ -375,7 +379,7 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& asked, const mod
   std::vector<Compiled> others = {out->eval};
   if (out->device == nullptr || out->resident) {
     others.insert(others.end(), out->updates.begin(), out->updates.end());
-    for (const Compiled& more : {out->statistics_update, out->gate, out->scale_update})
+    for (const Compiled& more : {out->statistics_update, out->finite_check, out->scale_update})
       if (more != nullptr) others.push_back(more);
   }
   for (const Compiled& more : others)

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/exec/executor.h"
-#include "trireme/job/job.h"
+#include "trireme/job/sending.h"
 #include "trireme/model/optimizer.h"
 #include "trireme/model/zoo.h"
 #include "trireme/plan/plan.h"
@@ -18,6 +18,7 @@ using Compiled = std::shared_ptr<const exec::CompiledGraph>;
 
 struct Prepared {
   plan::Plan plan;
+  job::Sending sending;  // how gradients travel: as the job says, or as the plan has chosen
   // The GPU that the graphs are compiled for; null: the host.
   std::shared_ptr<Device> device;
   // Weights, gradients and optimiser state stay on the GPU; at most gradients pass through the host.
@@ -38,7 +39,7 @@ struct Prepared {
   Compiled statistics_update;  // null: the model has none
   // Null unless updates wait for all buckets: reads every "grad:<parameter>", gives "finite" (bool) and, with
   // clipping, "grad_norm" and "clip".
-  Compiled gate;
+  Compiled finite_check;
   Compiled scale_update;  // f16: adapts "loss_scale" and "good_steps" by "finite"
 
   std::vector<int> bucket_of_notice;   // of the train graph's notices

@@ -30,7 +30,7 @@ std::vector<server::FactorKey> factor_keys(const Prepared& prepared) {
   for (std::size_t i = 0; i < prepared.plan.buckets.size(); ++i) {
     const plan::Bucket& bucket = prepared.plan.buckets[i];
     server::FactorKey& key = keys.emplace_back();
-    for (std::size_t p = 0; bucket.codec == plan::kFactors && p < bucket.parameters.size(); ++p) {
+    for (std::size_t p = 0; bucket.sends_factors() && p < bucket.parameters.size(); ++p) {
       const graph::Graph& product = prepared.products[i][p]->graph();
       const graph::Node& node = product_node(product);
       const Shape& made = product.type(*product.find_output("grad")).shape;

@@ -135,10 +135,11 @@ std::string staleness_key_of(const agree::AgreementRow& row) {
 }
 
 bool codec_loses(const job::Job& job, const Summary& s) {
-  const auto row = codec::find_codec(job.parallel.codec);
+  const job::Sending sending = job::sending_of(job, s.codec);
+  const codec::CodecRow* row = sending.codec;
   const bool loses =
-      job.parallel.codec == job::kPowerSgd ||
-      (row.ok() && (*row)->bound != codec::Bound::kExact && (*row)->bound != codec::Bound::kRounding);
+      sending.is(job::Sending::Kind::kLowRank) ||
+      (row != nullptr && row->bound != codec::Bound::kExact && row->bound != codec::Bound::kRounding);
   return loses && s.steps > s.codec_dense_steps;
 }
 
@@ -160,8 +161,9 @@ std::vector<std::string> notes_of(const job::Job& job, const Summary& s) {
              : fmt::format("codec {}: the first {} of {} steps were dense (parallel.codec_dense_steps)",
                            s.codec, s.codec_dense_steps, s.steps));
   }
-  if (s.workers == 1 && s.servers == 0 && s.codec != "none" && s.codec != job::kAutoCodec &&
-      s.codec != "factors" && s.codec != "mixed" && s.steps > s.codec_dense_steps)
+  const job::Sending sending = job::sending_of(job, s.codec);
+  const bool encodes = sending.is(job::Sending::Kind::kCoded) || sending.is(job::Sending::Kind::kLowRank);
+  if (s.workers == 1 && s.servers == 0 && encodes && s.steps > s.codec_dense_steps)
     notes.push_back(
         fmt::format("codec {} with one worker: nothing travels, yet its gradients are encoded and "
                     "decoded, so the weights are those of a compressed run",
@@ -183,7 +185,7 @@ std::vector<std::string> notes_of(const job::Job& job, const Summary& s) {
 
 void judge_summary(const job::Job& job, const data::Dataset& data, const LossTrend& losses, bool real,
                    Summary& s) {
-  s.codec_dense_steps = s.codec == "none" ? 0 : job::coding_of(job).dense_steps;
+  s.codec_dense_steps = job::coding_of(job, job::sending_of(job, s.codec)).dense_steps;
   s.notes = notes_of(job, s);
   if (!s.finished || !real) return;
   RunFacts f;

@@ -15,6 +15,8 @@
 namespace trireme::train {
 namespace {
 
+constexpr const char* kDenseWord = "none";  // of plans whose gradients travel as they are
+
 using runtime::Task;
 
 constexpr double kChanged = 2;    // rates that differ by more are others
@@ -44,9 +46,7 @@ double ratio(double a, double b) { return a > b ? a / b : b / a; }
 std::map<std::string, std::string> ways_of(const plan::Plan& plan) {
   std::map<std::string, std::string> ways;
   for (const plan::Bucket& b : plan.buckets)
-    for (const std::string& p : b.parameters)
-      ways[p] =
-          b.message_bytes > 0 ? b.codec + "/" + (b.reducer.empty() ? plan.reducer : b.reducer) : b.codec;
+    for (const std::string& p : b.parameters) ways[p] = b.sum + "/" + b.codec;
   return ways;
 }
 
@@ -74,7 +74,7 @@ cost::Rates fitted_rates(const plan::Plan& plan, const plan::StepCosts& costs, c
 std::optional<plan::Plan> CodecKeeper::better_one(const StepTimes& dense) const {
   const auto best = std::min_element(measured_.begin(), measured_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (best->first == "none" || best->second * kSlower >= dense.step_seconds) return std::nullopt;
+  if (best->first == kDenseWord || best->second * kSlower >= dense.step_seconds) return std::nullopt;
   return tried_.at(best->first);
 }
 
@@ -90,15 +90,15 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
     return fmt::format("steps by '{}' took {}, by '{}' {}", plan.codec, seconds_text(measured.step_seconds),
                        other, seconds_text(measured_.at(other)));
   };
-  if (std::optional<plan::Plan> back = plan.codec == "none" ? better_one(measured) : std::nullopt) {
+  if (std::optional<plan::Plan> back = plan.codec == kDenseWord ? better_one(measured) : std::nullopt) {
     settled_ = true;
     ++changes_;
     const std::string why = compared(back->codec);
     return Verdict{std::move(back), why};
   }
-  const auto dense = measured_.find("none");
+  const auto dense = measured_.find(kDenseWord);
   const bool slower =
-      plan.codec != "none" && dense != measured_.end() && measured.step_seconds > kSlower * dense->second;
+      plan.codec != kDenseWord && dense != measured_.end() && measured.step_seconds > kSlower * dense->second;
   const cost::Rates first = prepare::rates_of(options);
   TR_ASSIGN_OR_RETURN(const prepare::ParameterCosts costs,
                       prepare::costs_by_parameter(asked, options, prepared));
@@ -115,15 +115,13 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
   options.link = fitted.comm.link;
   TR_ASSIGN_OR_RETURN(plan::Plan next, prepare::cheapest_plan(asked, options, prepared, costs));
   // Short messages tell little about how fast a link is: dense ones are tried where they cannot be far worse.
-  const bool tries = faster && plan.codec != "none" && dense == measured_.end() &&
+  const bool tries = faster && plan.codec != kDenseWord && dense == measured_.end() &&
                      next.choices[0].step_seconds < kWorthATry * measured.step_seconds;
   if (slower || tries) {
     settled_ = slower;
-    job::Job job = asked;
-    job.parallel.codec = "none";
     std::vector<plan::CodecChoice> choices = std::move(next.choices);
-    TR_ASSIGN_OR_RETURN(next, prepare::fresh_plan(job, options, prepared));
-    next.codec = "none";
+    TR_ASSIGN_OR_RETURN(next, prepare::fresh_plan(asked, options, prepared, {}));
+    next.codec = kDenseWord;
     next.choices = std::move(choices);
   }
   next.job_sha256 = plan.job_sha256;
@@ -131,7 +129,7 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
   ++changes_;
   std::string why =
       slower
-          ? compared("none")
+          ? compared(kDenseWord)
           : fmt::format(
                 "links are {:.3g} times and machines {:.3g} times as fast as assumed; a step took {}, "
                 "a dense one should take {}",
@@ -141,8 +139,8 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
 
 bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
   const auto rule = agree::find_agreement(asked.parallel.agreement);
-  return asked.parallel.codec == job::kAutoCodec && asked.train.logical_shards == 0 && world > 1 &&
-         plan.logical_shards == world && rule.ok() && (*rule)->pace == agree::Pace::kStep;
+  return job::sending_of(asked).is(job::Sending::Kind::kAuto) && asked.train.logical_shards == 0 &&
+         world > 1 && plan.logical_shards == world && rule.ok() && (*rule)->pace == agree::Pace::kStep;
 }
 
 namespace {
@@ -176,8 +174,7 @@ Task<Result<CodecChange>> decide_on_pool(RankContext& c, prepare::PrepareOptions
   Result<CodecKeeper::Verdict> verdict = Status(Code::kInternal, "[train] not decided");
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
   co_await c.rt->compute(
-      work,
-      [&](runtime::ComputeContext&) { verdict = look.keeper->decide(*look.asked, *now, options, slowest); },
+      work, [&](runtime::ComputeContext&) { verdict = look.keeper->decide(c.job, *now, options, slowest); },
       1, "choose codecs");
   if (!verdict.ok()) co_return verdict.status();
   CodecChange change{nullptr, verdict->why};
@@ -185,7 +182,7 @@ Task<Result<CodecChange>> decide_on_pool(RankContext& c, prepare::PrepareOptions
   plan::Plan next = std::move(*verdict->plan);
   next.chosen_at = look.step;
   next.kernels = now->plan.kernels;
-  job::Job job = *look.asked;
+  job::Job job = c.job;
   job.parallel.weights = "own";
   options.fixed = std::make_shared<const plan::Plan>(next);
   Result<std::shared_ptr<const prepare::Prepared>> made =
@@ -227,7 +224,7 @@ Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
-  job::Job job = *look.asked;
+  job::Job job = c.job;
   job.parallel.weights = "own";
   TR_CO_ASSIGN_OR_RETURN(change.prepared, co_await prepare_on_pool(*c.rt, job, *c.data, options));
   co_return change;
@@ -261,7 +258,7 @@ Task<Result<std::map<std::string, Tensor>>> kept_back(comm::Group& group, const 
   std::map<std::string, Tensor> kept;
   for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
     const plan::Bucket& bucket = plan.buckets[b];
-    if (bucket.message_bytes <= 0 || bucket.codec == plan::kFactors) continue;
+    if (bucket.message_bytes <= 0) continue;
     TR_CO_ASSIGN_OR_RETURN(const Tensor all, allocate_zeros(cpu_device(), {DType::kF32, {bucket.num_elems}}));
     add_kept(plan, b, group.rank(), state, all.values<float>());
     comm::Call call;

@@ -55,7 +55,6 @@ struct CodecLook {
   std::int64_t step = 0;
   StepTimes own;
   CodecKeeper* keeper = nullptr;  // rank 0's
-  const job::Job* asked = nullptr;
 };
 struct CodecChange {
   std::shared_ptr<const prepare::Prepared> prepared;

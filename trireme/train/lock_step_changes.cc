@@ -27,17 +27,17 @@ Task<Status> LockStepWorker::balance() {
   if (better->empty()) co_return Status();
   TR_CO_ASSIGN_OR_RETURN(
       const io::NamedTensors of_shards,
-      co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(), at().steps,
-                                          engine::ShardMove::kBalance));
+      co_await engine::gather_shard_state(rt_, group_, replica_->shard_state(), replica_->owners(),
+                                          at().steps, engine::ShardMove::kBalance));
   TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at().batches, total_batches()));
-  co_return co_await engine::scatter_shard_state(rt_, group_, replica_->rule(), replica_->owners(), of_shards,
-                                                 at().steps, engine::ShardMove::kBalance);
+  co_return co_await engine::scatter_shard_state(rt_, group_, replica_->shard_state(), replica_->owners(),
+                                                 of_shards, at().steps, engine::ShardMove::kBalance);
 }
 
 // Now and then, whether gradients should travel otherwise.
 bool LockStepWorker::looks_at_codecs() const {
   return !rt_.is_phantom() && start_.prepared->device == nullptr &&
-         chooses_again(asked_, plan(), group_.world()) && !ended() && measured_steps_ > 0 &&
+         chooses_again(c_.job, plan(), group_.world()) && !ended() && measured_steps_ > 0 &&
          measured_steps_ % kLookSteps == 0;
 }
 
@@ -56,7 +56,6 @@ Task<Status> LockStepWorker::look_at_codecs() {
       account_.train_ns() - totals_.data_ns;  // whoever waits for samples waits for no link
   look.own.step_seconds = to_seconds(stepped_ns - looked_.stepped_ns) / steps;
   look.keeper = &keeper_;
-  look.asked = &asked_;
   begin_look();
   auto change = co_await agree_on_codecs(c_, group_, start_.prepared, look);
   if (!change.ok()) co_return change.status();
@@ -66,8 +65,8 @@ Task<Status> LockStepWorker::look_at_codecs() {
 
 // The model goes on in the buckets of another plan. What encoders kept back is part of the next update.
 Task<Status> LockStepWorker::change_codecs(CodecChange change) {
-  auto kept = co_await kept_back(group_, plan(), start_.prepared->parameters, replica_->rule().shard_state(),
-                                 at().steps);
+  auto kept =
+      co_await kept_back(group_, plan(), start_.prepared->parameters, replica_->shard_state(), at().steps);
   if (!kept.ok()) co_return kept.status();
   io::NamedTensors saved;
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors before, replica_->state());
@@ -82,7 +81,6 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
                             {"why", change.why}});
   replica_.reset();
   start_.prepared = std::move(change.prepared);
-  c_.job.parallel.codec = plan().codec;
   auto replica = engine::Replica::make(rt_, group_, c_.job, start_.prepared, c_.data);
   if (!replica.ok()) co_return replica.status();
   replica_ = std::move(*replica);

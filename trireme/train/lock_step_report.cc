@@ -33,7 +33,7 @@ record::WorkerShare LockStepWorker::own_share() const {
 }
 
 // Of rank 0, as rules report what they encode on the host.
-void LockStepWorker::report_codec_on_gpu(const comm::CodedSum::Stats& coded, record::Summary& s) const {
+void LockStepWorker::report_codec_on_gpu(const comm::SumStats& coded, record::Summary& s) const {
   s.rule["encoded_on"] = "cuda";
   s.rule["encoded_messages"] = static_cast<double>(coded.messages);
   s.rule["encoded_bytes"] = coded.bytes;
@@ -61,7 +61,7 @@ record::Summary LockStepWorker::summarise() const {
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
   }
-  if (const comm::CodedSum::Stats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)
+  if (const comm::SumStats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)
     report_codec_on_gpu(*coded, s);
   if (const std::optional<Json> memory = prepare::gpu_memory(c_.job, *start_.prepared))
     s.rule["gpu_memory"] = *memory;

@@ -18,7 +18,7 @@ Task<Status> LockStepWorker::restore() {
     TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
     account_.resume();
     TR_CO_RETURN_IF_ERROR(co_await engine::scatter_shard_state(
-        rt_, group_, replica_->rule(), replica_->owners(), start_.restored, at().steps,
+        rt_, group_, replica_->shard_state(), replica_->owners(), start_.restored, at().steps,
         engine::ShardMove::kRestore, plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
@@ -105,7 +105,7 @@ engine::StepInput LockStepWorker::next_step() const {
   input.learning_rate = static_cast<float>(point.lr);
   input.velocity_factor = static_cast<float>(
       model::velocity_factor(schedule_, at().samples_before, at().samples, total_samples()));
-  if (job::lends_momentum(c_.job) && at().steps >= job::coding_of(c_.job).dense_steps)
+  if (job::lends_momentum(c_.job, sending()) && at().steps >= job::coding_of(c_.job, sending()).dense_steps)
     input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
   input.save_wanted = account_.save_is_due();
@@ -194,9 +194,9 @@ Task<Status> LockStepWorker::checkpoint() {
   account_.note_save();
   io::NamedTensors of_shards;
   if (!c_.run_dir.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(
-        of_shards, co_await engine::gather_shard_state(rt_, group_, replica_->rule(), replica_->owners(),
-                                                       at().steps, engine::ShardMove::kCheckpoint));
+    TR_CO_ASSIGN_OR_RETURN(of_shards, co_await engine::gather_shard_state(
+                                          rt_, group_, replica_->shard_state(), replica_->owners(),
+                                          at().steps, engine::ShardMove::kCheckpoint));
   }
   if (!writes()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.

@@ -25,10 +25,8 @@ namespace trireme::train {
 // checkpoints.
 class LockStepWorker {
  public:
-  LockStepWorker(RankContext& context, comm::Group& group, StartState start, job::Job asked,
-                 KeepUntilLeft& keep)
+  LockStepWorker(RankContext& context, comm::Group& group, StartState start, KeepUntilLeft& keep)
       : c_(context),
-        asked_(std::move(asked)),
         rt_(*context.rt),
         group_(group),
         keep_(keep),
@@ -47,6 +45,7 @@ class LockStepWorker {
   std::int64_t total_batches() const { return account_.total_batches(); }
   std::int64_t per_epoch() const { return account_.per_epoch(); }
   const plan::Plan& plan() const { return start_.prepared->plan; }
+  const job::Sending& sending() const { return start_.prepared->sending; }
 
   runtime::Task<Status> share_model(engine::ReplicaLinks& links);
   runtime::Task<Status> begin();
@@ -70,7 +69,7 @@ class LockStepWorker {
   Status finish_leases();
   record::WorkerShare own_share() const;
   record::Summary summarise() const;
-  void report_codec_on_gpu(const comm::CodedSum::Stats& coded, record::Summary& s) const;
+  void report_codec_on_gpu(const comm::SumStats& coded, record::Summary& s) const;
   bool ended() const { return at().batches >= total_batches() || stopped_ || at().has_ended(); }
   bool saves() const;  // now, by steps, by time, at the end, or since this is the best model
   bool due(std::int64_t every) const;
@@ -79,7 +78,6 @@ class LockStepWorker {
   }
 
   RankContext& c_;
-  const job::Job asked_;  // with codec "auto" where one was chosen
   runtime::Runtime& rt_;
   comm::Group& group_;
   KeepUntilLeft& keep_;

@@ -117,7 +117,7 @@ record::Summary RunAccount::begin_summary(int workers, int world) const {
   s.job_sha256 = plan().job_sha256;
   s.workers = workers;
   s.agreement = plan().agreement;
-  s.codec = c_.job.parallel.codec;
+  s.codec = job::word_of(job::sending_of(c_.job, plan().codec));
   s.transport = world > 1 ? c_.transport : "none";
   s.precision = c_.job.train.precision;
   s.task = start_.prepared->input.task;
@@ -141,8 +141,9 @@ record::Summary RunAccount::begin_summary(int workers, int world) const {
 }
 
 void RunAccount::complete(record::Summary& s) const {
-  if (s.codec == plan::kFactors) s.rule["factored"] = prepare::factored_parameters(plan());
-  if (s.codec == plan::kMixed) s.rule["codecs"] = prepare::codecs_of(plan());
+  const job::Sending sending = job::sending_of(c_.job, plan().codec);
+  if (sending.is(job::Sending::Kind::kFactors)) s.rule["factored"] = prepare::factored_parameters(plan());
+  if (sending.is(job::Sending::Kind::kMixed)) s.rule["codecs"] = prepare::codecs_of(plan());
   s.updates_wait = job::waits_for_all(c_.job);
   s.prediction = plan().prediction;
   s.predicted_one_worker_rate = s.prediction.one_worker_rate(c_.job.train.batch);

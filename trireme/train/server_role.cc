@@ -21,7 +21,8 @@ using runtime::Task;
 bool wants_whole_tensors(const job::Job& job) { return job.train.optimizer.kind == "lars"; }
 
 // The job's optimiser over flat pieces of parameters.
-Result<server::UpdateSpec> job_update(const job::Job& job, std::span<const server::StoredPart> parts) {
+Result<server::UpdateSpec> job_update(const job::Job& job, const job::Sending& sending,
+                                      std::span<const server::StoredPart> parts) {
   std::vector<model::Parameter> parameters;
   for (const server::StoredPart& part : parts) {
     model::Parameter p;
@@ -29,7 +30,8 @@ Result<server::UpdateSpec> job_update(const job::Job& job, std::span<const serve
     p.type = {DType::kF32, {part.count}};
     parameters.push_back(std::move(p));
   }
-  TR_ASSIGN_OR_RETURN(model::UpdateGraph update, model::build_update(job::optimizer_spec(job), parameters));
+  TR_ASSIGN_OR_RETURN(model::UpdateGraph update,
+                      model::build_update(job::optimizer_spec(job, sending), parameters));
   server::UpdateSpec spec;
   for (const model::StateVariable& s : update.states) spec.states.push_back({s.name, s.type, s.initial});
   spec.graph = std::move(update.graph);
@@ -49,7 +51,7 @@ Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& pr
       const auto p = std::find_if(prepared.parameters.begin(), prepared.parameters.end(),
                                   [&](const auto& q) { return q.name == bucket.parameters[i]; });
       TR_CHECK(p != prepared.parameters.end(), "buckets name parameters of the model");
-      const bool factored = bucket.codec == plan::kFactors;
+      const bool factored = bucket.sends_factors();
       const std::int64_t row = factored ? p->type.shape[1] : 1;
       key.parts.push_back(
           {p->name, bucket.offsets[i], p->type.shape.num_elems(), row, wants_whole_tensors(job)});
@@ -58,19 +60,20 @@ Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& pr
   }
   TR_ASSIGN_OR_RETURN(out.layout, server::make_layout(out.keys, roles.servers));
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
-  out.link = agree::link_coding_of(*row, job::rule_options(job));
+  out.link = agree::link_coding_of(*row, job::rule_options(job, prepared.sending));
   out.link.factors = prepare::factor_keys(prepared);
-  if (prepared.plan.codec == plan::kMixed)
+  if (prepared.sending.is(job::Sending::Kind::kMixed))
     for (const plan::Bucket& bucket : prepared.plan.buckets)
-      out.link.codings.push_back(prepare::bucket_options(job, prepared.plan, bucket).coding);
+      out.link.codings.push_back(prepare::bucket_coding(job, prepared.sending, bucket));
   return out;
 }
 
 Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared,
                                                  const job::Roles& roles, int server) {
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
-  TR_ASSIGN_OR_RETURN(server::ServerOptions options,
-                      agree::server_options_of(*row, job::rule_options(job), roles.workers));
+  TR_ASSIGN_OR_RETURN(
+      server::ServerOptions options,
+      agree::server_options_of(*row, job::rule_options(job, prepared.sending), roles.workers));
   TR_ASSIGN_OR_RETURN(ServerPlan planned, plan_servers(job, prepared, roles));
   options.server = server;
   options.layout = std::move(planned.layout);
@@ -78,7 +81,9 @@ Result<server::ServerOptions> job_server_options(const job::Job& job, const prep
   options.link = std::move(planned.link);
   if (!options.link.factors.empty()) options.make_product = prepare::product_maker(prepared);
   if (!row->updates_here)
-    options.make_update = [job](std::span<const server::StoredPart> parts) { return job_update(job, parts); };
+    options.make_update = [job, sending = prepared.sending](std::span<const server::StoredPart> parts) {
+      return job_update(job, sending, parts);
+    };
   return options;
 }
 

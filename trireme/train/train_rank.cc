@@ -38,14 +38,11 @@ Task<Result<record::Summary>> train_rank(RankContext context) {
   KeepUntilLeft keep;
   Result<record::Summary> result = Status(Code::kInternal, "[train] not started");
   Result<StartState> start = co_await agree_on_start(context, **group);
-  const job::Job asked = context.job;
-  if (start.ok() && !start->prepared->plan.codec.empty())
-    context.job.parallel.codec = start->prepared->plan.codec;  // chosen
   const auto row = agree::find_agreement(context.job.parallel.agreement);
   if (start.ok() && row.ok() && (*row)->pace != agree::Pace::kStep) {
     result = co_await run_leased(context, **group, std::move(*start), keep);
   } else if (start.ok()) {
-    const auto worker = std::make_shared<LockStepWorker>(context, **group, std::move(*start), asked, keep);
+    const auto worker = std::make_shared<LockStepWorker>(context, **group, std::move(*start), keep);
     keep.push_back(worker);
     result = co_await worker->run();
   } else {

@@ -25,16 +25,15 @@ Status CodedChanges::set_up() {
   for (std::size_t b = 0; b < context_.weights.size(); ++b) {
     auto& sum = sums_.emplace_back();
     if (codings[b].row == nullptr) continue;
-    const RuleOptions& own = context_.bucket_options.empty() ? context_.options : context_.bucket_options[b];
+    TR_ASSIGN_OR_RETURN(const comm::SumRow* row, comm::find_sum(context_.buckets[b].sum));
     comm::CodedSumOptions o;
     o.coding = codings[b];
     if (rest_ == Rest::kForgotten) o.coding.feedback = true;  // the rule asks for it
-    o.packing = context_.packings[b];
+    o.packing = context_.buckets[b].packing;
     o.num_elems = context_.weights[b].shape().num_elems();
     o.num_shards = context_.num_workers;
-    o.reducer = comm::reducer_of(own.reducer);
     o.key = mix_key(context_.seed, b);
-    sum = std::make_unique<comm::CodedSum>(rt_, *context_.workers, std::move(o));
+    sum = row->make_coded(rt_, *context_.workers, std::move(o));
     TR_RETURN_IF_ERROR(sum->take_shards({context_.worker, 1}));
   }
   if (rest_ == Rest::kForgotten) return {};
@@ -57,12 +56,11 @@ Tensor CodedChanges::rest(std::size_t bucket) const {
 
 // Slots beyond those of means as they are and of settle().
 Task<Status> CodedChanges::sum_bucket(std::size_t b, std::uint32_t round, Tensor vector) {
-  const std::size_t buckets = sums_.size();
   const std::string label = fmt::format("changes of bucket {}", b);
   if (sums_[b] == nullptr) {
     comm::Call call;
     call.step = round;
-    call.slot = static_cast<std::uint16_t>(2 * buckets + b);
+    call.slot = context_.buckets[b].change_slot;
     call.label = label;
     co_return co_await context_.workers->allreduce(std::move(call), std::move(vector));
   }
@@ -72,8 +70,8 @@ Task<Status> CodedChanges::sum_bucket(std::size_t b, std::uint32_t round, Tensor
   }
   comm::CodedCall call;
   call.step = round;
-  call.slot = static_cast<std::uint16_t>(2 * buckets + b);
-  call.size_slot = static_cast<std::uint16_t>(3 * buckets + b);
+  call.slot = context_.buckets[b].change_slot;
+  call.size_slot = context_.buckets[b].change_size_slot;
   call.label = label;
   for (int w = 0; w < context_.num_workers; ++w) call.owners.push_back({w, 1});
   std::vector<Tensor> own{std::move(vector)};

@@ -8,7 +8,7 @@
 
 #include "trireme/agree/agree.h"
 #include "trireme/agree/mechanism/period.h"
-#include "trireme/comm/coded_sum.h"
+#include "trireme/comm/sum/coded_sum.h"
 
 namespace trireme::agree {
 

@@ -72,8 +72,7 @@ class LocalReplicas {
 
   Task<Status> exchange(BucketExchange bucket, float rate, const Base& base) {
     const std::size_t b = bucket.bucket;
-    const Tensor gradient = bucket.shard_gradients[0];
-    co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
+    const Tensor gradient = bucket.gradient;
     co_await step_here(b, gradient, rate);
     co_await accrue(b, gradient, base);
     co_return Status();

@@ -83,8 +83,8 @@ Task<Result<PeerUpdates::Update>> PeerUpdates::take_update(std::int64_t num_live
     std::int64_t first_shared = base_[b].shape().num_elems();
     if (counts_ == Counts::kShare) {
       first_shared = 0;
-    } else if (!context_.parameter_elems.empty()) {
-      first_shared = context_.parameter_elems[b];
+    } else {
+      first_shared = context_.parameter_elems(b);
     }
     co_await take_out(*rt_, context_.weights[b], base_[b], changes[b], first_shared,
                       1 / static_cast<float>(num_live + 1));

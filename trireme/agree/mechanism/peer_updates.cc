@@ -66,9 +66,9 @@ Status PeerUpdates::make_coders() {
   for (std::size_t b = 0; b < context_.weights.size(); ++b) {
     const std::int64_t elems = context_.weights[b].shape().num_elems();
     codec::Packing packing = !residuals_.is_on(b) ? codec::Packing{{}, {{0, elems}}}
-                             : context_.packings.empty()
+                             : context_.buckets.empty()
                                  ? codec::packing_of({{0, elems}}, {}, residuals_.coding(b).least_elems)
-                                 : context_.packings[b];
+                                 : context_.buckets[b].packing;
     const codec::Coding& coding = residuals_.is_on(b) ? residuals_.coding(b) : any;
     TR_ASSIGN_OR_RETURN(server::VectorCoder coder, server::VectorCoder::make(coding, std::move(packing)));
     const TensorType type{DType::kF32, {server::VectorCoder::num_elems_for(coder.max_bytes())}};

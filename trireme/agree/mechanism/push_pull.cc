@@ -32,8 +32,7 @@ class PushPull final : public Agreement {
 
   Task<Status> exchange(BucketExchange bucket) override {
     const std::size_t b = bucket.bucket;
-    const Tensor gradient = bucket.shard_gradients[0];
-    co_await add_shards(link_.rt(), std::move(bucket.shard_gradients));
+    const Tensor gradient = bucket.gradient;
     server::PushNote note;
     note.learning_rate = learning_rate_;
     note.scale = options_.scale;

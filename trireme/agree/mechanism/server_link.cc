@@ -37,15 +37,14 @@ ServerLink::ServerLink(const RuleContext& context)
 }
 
 std::int64_t ServerLink::parameter_elems(std::size_t bucket) const {
-  return context_.parameter_elems.empty() ? context_.weights[bucket].shape().num_elems()
-                                          : context_.parameter_elems[bucket];
+  return context_.parameter_elems(bucket);
 }
 
 Task<Status> ServerLink::push(std::size_t bucket, Tensor values, server::PushNote note) {
   note.clock = clock_;
   ++pushes_;
   const auto key = static_cast<std::uint32_t>(bucket);
-  if (!context_.factored.empty() && context_.factored[bucket])
+  if (!context_.buckets.empty() && context_.buckets[bucket].factored)
     co_return co_await servers().push_factors(key, std::move(values), note);
   if (!residuals_.is_on(bucket)) co_return co_await servers().push(key, std::move(values), note);
   TR_CO_RETURN_IF_ERROR(residuals_.status());

@@ -100,17 +100,6 @@ Task<void> mix(Runtime& rt, Tensor to, float share, Tensor x) {
   return run_pass(rt, {3, 2, 1}, {std::move(to), std::move(x)}, body, "mix");
 }
 
-Task<void> add_shards(Runtime& rt, std::vector<Tensor> shard_gradients) {
-  const std::size_t num = shard_gradients.size();
-  const PassCost cost{static_cast<double>(num) - 1, static_cast<int>(num), 1};
-  const auto body = [num](float* const* v, std::int64_t begin, std::int64_t end) {
-    for (std::size_t s = 1; s < num; ++s)
-      for (std::int64_t i = begin; i < end; ++i) v[0][i] += v[s][i];
-  };
-  const std::int64_t num_elems = num <= 1 ? 0 : -1;  // one shard is its own sum
-  return run_pass(rt, cost, std::move(shard_gradients), body, "add shards", num_elems);
-}
-
 Result<Tensor> new_vector(Runtime& rt, std::int64_t num_elems) {
   return allocate_zeros(rt.is_phantom() ? phantom_device() : cpu_device(), {DType::kF32, Shape{num_elems}});
 }

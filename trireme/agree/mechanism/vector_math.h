@@ -34,8 +34,6 @@ runtime::Task<void> scale(runtime::Runtime& rt, Tensor x, float factor);        
 runtime::Task<void> add_scaled(runtime::Runtime& rt, Tensor to, float factor, Tensor x);  // to += factor * x
 runtime::Task<void> subtract(runtime::Runtime& rt, Tensor a, Tensor b, Tensor to);        // to = a - b
 runtime::Task<void> mix(runtime::Runtime& rt, Tensor to, float share, Tensor x);  // to += share * (x - to)
-// The sum of this worker's shard gradients, added in shard order into the first.
-runtime::Task<void> add_shards(runtime::Runtime& rt, std::vector<Tensor> shard_gradients);
 
 // A vector of the rule's own, zeros; phantom on a phantom Runtime.
 Result<Tensor> new_vector(runtime::Runtime& rt, std::int64_t num_elems);

@@ -4,7 +4,7 @@
 
 #include "trireme/base/rng.h"
 #include "trireme/base/units.h"
-#include "trireme/comm/device_format.h"
+#include "trireme/comm/device/message_format.h"
 #include "trireme/kernel/cuda/cuda.h"
 
 namespace trireme::cli::bench {

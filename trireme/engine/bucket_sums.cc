@@ -1,0 +1,118 @@
+#include "trireme/engine/bucket_sums.h"
+
+#include "trireme/base/rng.h"
+#include "trireme/comm/device/gradient_sums.h"
+#include "trireme/comm/sum/factors.h"
+#include "trireme/plan/slots.h"
+#include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/own_update.h"
+
+namespace trireme::engine {
+namespace {
+
+class Maker {
+ public:
+  Maker(runtime::Runtime& rt, comm::Group& group, const job::Job& job, const prepare::Prepared& prepared,
+        const GpuSide& gpu, const BucketSumsOptions& options)
+      : rt_(rt), group_(group), job_(job), prepared_(prepared), gpu_(gpu), options_(options) {}
+
+  Result<std::unique_ptr<comm::GradientSum>> make(std::size_t b) {
+    const plan::Bucket& bucket = plan().buckets[b];
+    if (options_.leased) return make_row("local", local_spec(bucket));
+    if (options_.device_sum != nullptr)
+      return comm::make_device_gradients(options_.device_sum, b, spec_of(b));
+    if (gpu_.mirror != nullptr && plan().logical_shards == 1)
+      return comm::make_lone_gradients(gpu_.device, bucket.num_elems);
+    comm::SumSpec spec = spec_of(b);
+    if (bucket.sends_factors()) TR_RETURN_IF_ERROR(add_factors(b, spec));
+    TR_ASSIGN_OR_RETURN(auto host, make_row(bucket.sum, std::move(spec)));
+    if (gpu_.mirror == nullptr) return host;
+    return comm::make_staged_gradients(rt_, gpu_.device, std::move(host));
+  }
+
+ private:
+  const plan::Plan& plan() const { return prepared_.plan; }
+
+  Result<std::unique_ptr<comm::GradientSum>> make_row(std::string_view name, comm::SumSpec spec) const {
+    TR_ASSIGN_OR_RETURN(const comm::SumRow* row, comm::find_sum(name));
+    return row->make(rt_, group_, std::move(spec));
+  }
+
+  static comm::SumSpec local_spec(const plan::Bucket& bucket) {
+    comm::SumSpec spec;
+    spec.num_elems = bucket.sends_factors() ? bucket.factor_elems : bucket.num_elems;
+    return spec;
+  }
+
+  comm::SumSpec spec_of(std::size_t b) const {
+    const plan::Bucket& bucket = plan().buckets[b];
+    const plan::Slots slots{plan().buckets.size()};
+    comm::SumSpec spec;
+    spec.slots = {slots.sum(b), slots.sizes(b), slots.rest()};
+    spec.label = fmt::format("bucket {}", bucket.slot);
+    spec.num_elems = bucket.num_elems;
+    spec.num_shards = plan().logical_shards;
+    spec.collective = bucket.collective;
+    if (options_.scattered) spec.scattered = prepare::parameter_elems(bucket);
+    spec.key = mix_key(static_cast<std::uint64_t>(job_.train.seed), b);
+    spec.coding = prepare::bucket_coding(job_, prepared_.sending, bucket);
+    spec.packing = prepare::packing_of(bucket, prepared_.parameters, spec.coding.least_elems);
+    if (bucket.sum != plan::Bucket::kLowRank) return spec;
+    const job::LowRankOptions low_rank = job::low_rank_options(job_);
+    spec.matrices = prepare::matrices_of(bucket, prepared_.parameters, low_rank);
+    spec.rank = low_rank.rank;
+    spec.feedback = low_rank.feedback;
+    spec.coding.dense_steps = low_rank.dense_steps;
+    return spec;
+  }
+
+  Status add_factors(std::size_t b, comm::SumSpec& spec) {
+    const plan::Bucket& bucket = plan().buckets[b];
+    spec.factor_elems = bucket.factor_elems;
+    for (std::size_t p = 0; p < bucket.parameters.size(); ++p)
+      spec.products.push_back({prepared_.products[b][p], bucket.factor_offsets[2 * p],
+                               bucket.factor_offsets[2 * p + 1], bucket.offsets[p]});
+    if (scratch_ == nullptr) {
+      std::vector<comm::Product> all;
+      for (const auto& of_bucket : prepared_.products)
+        all.insert(all.end(), of_bucket.begin(), of_bucket.end());
+      const int threads = plan().shard_threads;
+      const int at_once = std::max(1, rt_.compute_threads() / std::max(1, threads));
+      TR_ASSIGN_OR_RETURN(scratch_,
+                          comm::FactorScratch::make(rt_, all, plan().logical_shards, at_once, threads));
+    }
+    spec.scratch = scratch_;
+    return {};
+  }
+
+  runtime::Runtime& rt_;
+  comm::Group& group_;
+  const job::Job& job_;
+  const prepare::Prepared& prepared_;
+  const GpuSide& gpu_;
+  const BucketSumsOptions& options_;
+  std::shared_ptr<comm::FactorScratch> scratch_;  // of all buckets of factors
+};
+
+}  // namespace
+
+Result<BucketSums> make_sums(runtime::Runtime& rt, comm::Group& group, const job::Job& job,
+                             const prepare::Prepared& prepared, const GpuSide& gpu,
+                             const BucketSumsOptions& options) {
+  Maker maker(rt, group, job, prepared, gpu, options);
+  BucketSums sums;
+  for (std::size_t b = 0; b < prepared.plan.buckets.size(); ++b) {
+    TR_ASSIGN_OR_RETURN(auto sum, maker.make(b));
+    sums.push_back(std::move(sum));
+  }
+  return sums;
+}
+
+comm::NamedState shard_state(const BucketSums& sums) {
+  comm::NamedState all;
+  for (std::size_t b = 0; b < sums.size(); ++b)
+    for (auto& [name, tensor] : sums[b]->state()) all.emplace_back(fmt::format("{}/{}", name, b), tensor);
+  return all;
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,236 @@
+#include "trireme/engine/steps.h"
+
+#include "trireme/engine/first_broken.h"
+
+namespace trireme::engine {
+
+using runtime::Task;
+
+Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions options,
+                                           collective::LeafRun run) {
+  std::unique_ptr<Steps> steps(new Steps(rt, std::move(options)));
+  for (const auto& sum : *steps->o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
+  const StepsOptions& o = steps->o_;
+  const bool skips = o.job->train.nan == "skip" || o.prepared->scale_update != nullptr;
+  steps->loss_ = LossWatch::make(rt, *o.prepared, *o.gpu, skips, *o.sums->back());
+  TR_RETURN_IF_ERROR(steps->make_updates());
+  steps->make_runs();
+  TR_RETURN_IF_ERROR(steps->runs_->take_shards(run));
+  steps->make_buckets();
+  TR_RETURN_IF_ERROR(steps->make_feed(run));
+  return steps;
+}
+
+Status Steps::take_shards(collective::LeafRun run) {
+  for (const auto& sum : *o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
+  TR_RETURN_IF_ERROR(runs_->take_shards(run));
+  return make_feed(run);
+}
+
+Status Steps::make_updates() {
+  UpdatesOptions o;
+  o.job = o_.job;
+  o.prepared = o_.prepared;
+  o.gpu = o_.gpu;
+  o.weights = o_.weights;
+  o.sums = o_.sums;
+  o.rank = o_.group->rank();
+  o.world = o_.group->world();
+  o.here = o_.updates_here;
+  o.shared = o_.shared;
+  TR_ASSIGN_OR_RETURN(updates_, Updates::make(rt_, std::move(o)));
+  return {};
+}
+
+void Steps::make_runs() {
+  ShardRunsOptions o;
+  o.prepared = o_.prepared;
+  o.gpu = o_.gpu;
+  o.weights = o_.weights;
+  o.sums = o_.sums;
+  o.loss = loss_.get();
+  o.profile = o_.job->train.trace_steps > 0;
+  o.several_batches = o_.job->train.optimizer.max_batch_multiplier > 1;
+  o.on_notice = [this](std::size_t place, int notice, const std::shared_ptr<Event>& point) {
+    on_notice(place, notice, point);
+  };
+  runs_ = std::make_unique<ShardRuns>(rt_, std::move(o));
+}
+
+void Steps::make_buckets() {
+  BucketsOptions o;
+  o.plan = &plan();
+  o.group = o_.group;
+  o.rule = o_.rule;
+  o.sums = o_.sums;
+  o.loss = loss_.get();
+  o.runs = runs_.get();
+  o.updates = updates_.get();
+  o.trace = o_.trace;
+  o.owners = o_.owners;
+  o.shared = o_.shared;
+  buckets_ = std::make_unique<Buckets>(rt_, std::move(o));
+}
+
+Status Steps::make_feed(collective::LeafRun run) {
+  BatchFeedOptions o;
+  o.input = o_.prepared->input;
+  o.data = o_.data;
+  TR_ASSIGN_OR_RETURN(o.order, job::SampleOrder::make(*o_.data, *o_.job, plan().logical_shards,
+                                                      !o_.prepared->statistics.empty()));
+  o.shards = run;
+  o.seed = static_cast<std::uint64_t>(o_.job->train.seed);
+  o.depth = static_cast<int>(o_.job->data.prefetch);
+  o.ahead = o_.gpu->ahead;
+  TR_ASSIGN_OR_RETURN(feed_, BatchFeed::make(rt_, std::move(o)));
+  return {};
+}
+
+void Steps::begin(const StepInput& input) {
+  now_.input = input;
+  now_.exchange_early = input.num_batches == 1 && plan().overlap != plan::Overlap::kNone;
+  now_.failure = {};
+  now_.pending = o_.prepared->notices_of_bucket;
+  for (int& n : now_.pending) n *= static_cast<int>(runs_->size());
+  loss_->begin_step(input, runs_->size());
+}
+
+void Steps::on_notice(std::size_t place, int notice, const std::shared_ptr<Event>& point) {
+  if (o_.gpu->queue == nullptr && o_.gpu->mirror != nullptr && !now_.exchange_early) return;
+  if (now_.failure.ok()) now_.failure = loss_->on_notice(place, notice, point);
+  if (o_.gpu->queue != nullptr || !now_.exchange_early || !now_.failure.ok()) return;
+  const auto bucket =
+      static_cast<std::size_t>(o_.prepared->bucket_of_notice[static_cast<std::size_t>(notice)]);
+  if (--now_.pending[bucket] == 0 && loss_->broken_place() < 0) buckets_->is_final(now_.input, bucket);
+}
+
+// The batch was made for any step: its weights become shares of this one's mean.
+void Steps::finish_batch() {
+  if (rt_.is_phantom()) return;
+  const std::int64_t samples = now_.input.num_samples;
+  const float weight = samples > 0 ? 1.0F / static_cast<float>(samples) : 0.0F;
+  const Result<Tensor> scale = o_.weights->variables().get(prepare::kLossScale);
+  for (const prepare::BatchTensors& b : now_.batch) {
+    for (float& w : b.weights.values<float>()) w *= weight;
+    *b.step.data<std::int64_t>() = now_.input.step;
+    if (scale.ok()) *b.loss_scale.data<float>() = *scale->data<float>();
+  }
+  loss_->write_wishes();
+}
+
+Status Steps::keep_batch() {
+  for (const prepare::BatchTensors& b : now_.batch)
+    for (const Tensor* t : b.all()) {
+      if (t->is_null() || t->type().num_bytes() == 0) continue;
+      TR_RETURN_IF_ERROR(o_.gpu->mirror->add(*t));
+      TR_RETURN_IF_ERROR(o_.gpu->mirror->upload(*t));
+    }
+  return {};
+}
+
+Task<Status> Steps::run_shard(std::size_t place) {
+  const TimeNs began = rt_.now();
+  const std::vector<std::size_t> open = buckets_->applied();
+  Status status = co_await runs_->run(place, now_.batch[place], open);
+  if (status.ok()) status = now_.failure;
+  if (status.ok()) status = co_await loss_->on_end(place);
+  o_.trace->note(fmt::format("shard {}", runs_->shard_at(place)), "compute", static_cast<int>(place), began);
+  co_return status;
+}
+
+Task<Status> Steps::run_batches(StepOutput& out) {
+  const std::int64_t count = now_.input.num_batches;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const TimeNs asked = rt_.now();
+    if (!o_.one_batch || now_.batch.empty()) {
+      auto next = co_await feed_->next();
+      if (!next.ok()) co_return next.status();
+      out.data_ns += rt_.now() - asked;
+      if (out.data_ns > 0) o_.trace->note("wait for data", "data", 0, asked);
+      now_.batch = *next;
+      finish_batch();
+      if (o_.one_batch && o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(keep_batch());
+    }
+    std::vector<Task<Status>> running;
+    for (std::size_t s = 0; s < runs_->size(); ++s) running.push_back(run_shard(s));
+    TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(running)));
+    if (loss_->broken_place() >= 0) co_return Status();  // the batch is still needed
+    if (!o_.one_batch) feed_->release();
+    if (count > 1) co_await runs_->add_batch(i == 0, i + 1 == count);
+  }
+  co_return Status();
+}
+
+// Buckets that did not leave while backward ran.
+void Steps::send_the_rest() {
+  if (now_.exchange_early) return;
+  for (std::size_t i = 0; i < o_.sums->size(); ++i) buckets_->is_final(now_.input, i);
+}
+
+Task<Status> Steps::explain_broken_loss() {
+  std::string what;
+  TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
+  if (o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(o_.gpu->mirror->download_all());
+  auto found = co_await find_first_broken(
+      rt_, o_.prepared->train->graph(), o_.weights->variables(), o_.prepared->input,
+      now_.batch[static_cast<std::size_t>(loss_->broken_place())], o_.prepared->device);
+  if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
+  co_return error(
+      Code::kInternal,
+      "[train] the loss is not a number at step {}{}; try a smaller train.optimizer.lr (the learning rate "
+      "here was {}), a longer train.optimizer.warmup, train.optimizer.clip_norm = 1.0, or "
+      "train.nan = \"skip\"",
+      now_.input.step + 1, what, now_.input.learning_rate);
+}
+
+Task<Result<StepOutput>> Steps::run(StepInput input) {
+  StepOutput out;
+  begin(input);
+  const TimeNs started = rt_.now();
+  Status status = co_await run_batches(out);
+  if (status.ok() && loss_->broken_place() >= 0) {
+    status = co_await buckets_->wait_for_all();  // of the step before: what is explained is its result
+    if (status.ok()) status = co_await explain_broken_loss();
+  }
+  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
+  const TimeNs computed = rt_.now();
+  send_the_rest();
+  // Bounded by the group: a lost, silent or stuck rank ends every exchange with its verdict.
+  if (plan().overlap == plan::Overlap::kFull)
+    status = co_await buckets_->wait_for_metrics();
+  else
+    status = co_await buckets_->wait_for_all();
+  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
+  loss_->read(out);
+  if (updates_->wait_for_all()) TR_CO_RETURN_IF_ERROR(co_await buckets_->update_all(out));
+  const TimeNs held = runs_->held_ns();
+  out.compute_ns = computed - started - out.data_ns - held;
+  out.exposed_ns = rt_.now() - computed + held;
+  co_return out;
+}
+
+Task<Result<StepOutput>> Steps::run_unit(StepInput input, std::span<const prepare::BatchTensors> batch) {
+  StepOutput out;
+  begin(input);
+  now_.batch = batch;
+  const agree::StepInfo info{input.step, input.learning_rate};
+  const TimeNs started = rt_.now();
+  TR_CO_RETURN_IF_ERROR(co_await o_.rule->begin_step(info));
+  const TimeNs may_compute = rt_.now();
+  finish_batch();
+  Status status = co_await run_shard(0);
+  if (status.ok() && loss_->broken_place() >= 0) status = co_await explain_broken_loss();
+  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
+  const TimeNs computed = rt_.now();
+  send_the_rest();
+  status = co_await buckets_->wait_for_all();
+  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
+  loss_->read(out);
+  if (updates_->wait_for_all() && updates_->here()) TR_CO_RETURN_IF_ERROR(co_await buckets_->update_all(out));
+  TR_CO_RETURN_IF_ERROR(co_await o_.rule->end_step(info));
+  out.compute_ns = computed - may_compute;
+  out.exposed_ns = (may_compute - started) + (rt_.now() - computed);
+  co_return out;
+}
+
+}  // namespace trireme::engine

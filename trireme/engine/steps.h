@@ -1,0 +1,83 @@
+// Steps: one rank's steps, from batches over backward, exchanges and updates to what is known of them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trireme/engine/batch_feed.h"
+#include "trireme/engine/buckets.h"
+
+namespace trireme::engine {
+
+struct StepsOptions {
+  comm::Group* group = nullptr;
+  const job::Job* job = nullptr;
+  const prepare::Prepared* prepared = nullptr;
+  std::shared_ptr<const data::Dataset> data;
+  const GpuSide* gpu = nullptr;
+  Weights* weights = nullptr;
+  const BucketSums* sums = nullptr;
+  agree::Agreement* rule = nullptr;
+  const std::vector<collective::LeafRun>* owners = nullptr;
+  const StepTrace* trace = nullptr;
+  bool updates_here = true;  // false: parameter servers run the optimiser
+  bool shared = false;       // weights: each worker updates its part
+  bool one_batch = false;    // every step has the first batch again
+};
+
+// On the loop of one Runtime; all that the options point to outlives it.
+class Steps {
+ public:
+  // `run`: the logical shards of this rank.
+  static Result<std::unique_ptr<Steps>> make(runtime::Runtime& rt, StepsOptions options,
+                                             collective::LeafRun run);
+
+  // Other logical shards, and so another feed, which is to be started.
+  Status take_shards(collective::LeafRun run);
+  // A step of all workers, in lock step.
+  runtime::Task<Result<StepOutput>> run(StepInput input);
+  // One step of this worker alone, by its rule.
+  runtime::Task<Result<StepOutput>> run_unit(StepInput input, std::span<const prepare::BatchTensors> batch);
+
+  BatchFeed& feed() { return *feed_; }
+  Buckets& buckets() { return *buckets_; }
+  const ShardRuns& runs() const { return *runs_; }
+
+ private:
+  // The step under way.
+  struct Now {
+    StepInput input;
+    std::span<const prepare::BatchTensors> batch;
+    bool exchange_early = true;  // buckets leave while backward runs
+    std::vector<int> pending;    // notices left per bucket
+    Status failure;              // of looking at the loss
+  };
+
+  Steps(runtime::Runtime& rt, StepsOptions options) : rt_(rt), o_(std::move(options)) {}
+  const plan::Plan& plan() const { return o_.prepared->plan; }
+  Status make_updates();
+  void make_runs();
+  void make_buckets();
+  Status make_feed(collective::LeafRun run);
+
+  void begin(const StepInput& input);
+  void finish_batch();
+  Status keep_batch();  // on the GPU
+  void on_notice(std::size_t place, int notice, const std::shared_ptr<Event>& point);
+  runtime::Task<Status> run_shard(std::size_t place);
+  runtime::Task<Status> run_batches(StepOutput& out);
+  void send_the_rest();
+  runtime::Task<Status> explain_broken_loss();
+
+  runtime::Runtime& rt_;
+  const StepsOptions o_;
+  std::unique_ptr<LossWatch> loss_;
+  std::unique_ptr<Updates> updates_;
+  std::unique_ptr<ShardRuns> runs_;
+  std::unique_ptr<Buckets> buckets_;
+  std::unique_ptr<BatchFeed> feed_;
+  Now now_;
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,187 @@
+#include "trireme/engine/updates.h"
+
+#include <cmath>
+
+#include "trireme/job/job_parts.h"
+#include "trireme/prepare/own_update.h"
+#include "trireme/tensor/host_zeros.h"
+
+namespace trireme::engine {
+
+using runtime::Task;
+
+namespace {
+
+// What encoders send are velocities: those of gradients that have nothing to do with each other are 1 /
+// sqrt(1 - momentum^2) times as long, and so is the limit.
+float clip_of_velocities(const job::Job& job, double momentum, float norm) {
+  const double limit = job.train.optimizer.clip_norm / std::sqrt(1 - momentum * momentum);
+  return static_cast<float>(std::min(1.0, limit / (static_cast<double>(norm) + 1e-6)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Updates>> Updates::make(runtime::Runtime& rt, UpdatesOptions options) {
+  std::unique_ptr<Updates> made(new Updates(rt, std::move(options)));
+  TR_RETURN_IF_ERROR(made->make_scalars());
+  TR_RETURN_IF_ERROR(made->make_updates());
+  TR_RETURN_IF_ERROR(made->make_checks());
+  return made;
+}
+
+Tensor Updates::summed(std::size_t bucket, std::int64_t offset, const TensorType& type) const {
+  const Tensor all = (*o_.sums)[bucket]->result();
+  return Tensor(all.buffer(), type, all.offset_bytes() + static_cast<std::size_t>(offset) * 4);
+}
+
+Status Updates::feed_gradients(exec::Execution& execution, std::size_t bucket) const {
+  const plan::Bucket& planned = plan().buckets[bucket];
+  for (std::size_t p = 0; p < planned.parameters.size(); ++p) {
+    TR_ASSIGN_OR_RETURN(const Tensor w, o_.weights->variables().get(planned.parameters[p]));
+    const Tensor grad = summed(bucket, planned.offsets[p], w.type());
+    TR_RETURN_IF_ERROR(execution.feed("grad:" + planned.parameters[p], grad));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<exec::Execution>> Updates::make_execution(const prepare::Compiled& compiled) const {
+  exec::ExecutionOptions options;
+  options.variables = &o_.weights->variables();
+  options.mirror = o_.gpu->mirror.get();
+  options.queue = o_.gpu->queue;
+  return exec::make_execution(rt_, compiled, std::move(options));
+}
+
+// The worker's part of the bucket's weights and states, as vectors.
+Result<std::unique_ptr<exec::Execution>> Updates::make_own(std::size_t bucket) {
+  const plan::Bucket& planned = plan().buckets[bucket];
+  const comm::Chunk chunk =
+      comm::chunk_of(prepare::parameter_elems(planned), sizeof(float), o_.rank, o_.world);
+  TR_ASSIGN_OR_RETURN(const std::vector<prepare::Slice> slices,
+                      prepare::slices_of(planned, o_.prepared->parameters, chunk));
+  TR_ASSIGN_OR_RETURN(const prepare::Compiled compiled,
+                      prepare::compile_own_update(*o_.job, *o_.prepared, slices));
+  if (compiled == nullptr) return std::unique_ptr<exec::Execution>();
+  const auto add = [&](const std::string& name, const prepare::Slice& s) -> Status {
+    TR_ASSIGN_OR_RETURN(const Tensor whole, o_.weights->variables().get(name));
+    if (whole.shape().num_elems() == 0) return own_variables_.add(name, whole);
+    return own_variables_.add(name,
+                              Tensor(whole.buffer(), s.type(),
+                                     whole.offset_bytes() + static_cast<std::size_t>(s.in_parameter) * 4));
+  };
+  for (const prepare::Slice& s : slices) {
+    TR_RETURN_IF_ERROR(add(s.parameter->name, s));
+    for (const model::StateVariable& state : o_.prepared->states)
+      if (state.parameter == s.parameter->name) TR_RETURN_IF_ERROR(add(state.name, s));
+  }
+  exec::ExecutionOptions options;
+  options.variables = &own_variables_;
+  TR_ASSIGN_OR_RETURN(auto update, exec::make_execution(rt_, compiled, std::move(options)));
+  for (const prepare::Slice& s : slices)
+    TR_RETURN_IF_ERROR(update->feed("grad:" + s.parameter->name, summed(bucket, s.in_bucket, s.type())));
+  return update;
+}
+
+Status Updates::make_scalars() {
+  Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
+  for (Tensor* scalar : {&learning_rate_, &velocity_factor_, &momentum_kept_, &clip_}) {
+    TR_ASSIGN_OR_RETURN(*scalar, allocate_zeros(device, {DType::kF32, Shape{}}));
+  }
+  TR_ASSIGN_OR_RETURN(step_, allocate_zeros(device, {DType::kI64, Shape{}}));
+  TR_ASSIGN_OR_RETURN(finite_, allocate_zeros(device, {DType::kBool, Shape{}}));
+  return {};
+}
+
+Status Updates::make_updates() {
+  const std::pair<const char*, const Tensor*> scalars[] = {{"lr", &learning_rate_},
+                                                           {"velocity_factor", &velocity_factor_},
+                                                           {"momentum_kept", &momentum_kept_},
+                                                           {"clip", &clip_},
+                                                           {"step", &step_}};
+  for (std::size_t i = 0; i < plan().buckets.size(); ++i) {
+    std::unique_ptr<exec::Execution> update;
+    if (o_.shared) {
+      TR_ASSIGN_OR_RETURN(update, make_own(i));
+    } else if (o_.here ||
+               !plan().buckets[i].sends_factors()) {  // no gradient of factors that servers multiply
+      TR_ASSIGN_OR_RETURN(update, make_execution(o_.prepared->updates[i]));
+      TR_RETURN_IF_ERROR(feed_gradients(*update, i));
+    }
+    for (const auto& [name, tensor] : scalars)
+      if (update != nullptr && o_.prepared->updates[i]->graph().find_input(name))
+        TR_RETURN_IF_ERROR(update->feed(name, *tensor));
+    updates_.push_back(std::move(update));
+  }
+  return {};
+}
+
+Status Updates::make_checks() {
+  if (o_.prepared->statistics_update != nullptr) {
+    TR_ASSIGN_OR_RETURN(statistics_, make_execution(o_.prepared->statistics_update));
+    const plan::Bucket& last = plan().buckets.back();
+    for (std::size_t s = 0; s < last.statistics.size(); ++s) {
+      TR_ASSIGN_OR_RETURN(const Tensor t, o_.weights->variables().get(last.statistics[s]));
+      const Tensor sum = summed(plan().buckets.size() - 1, last.statistic_offsets[s], t.type());
+      TR_RETURN_IF_ERROR(statistics_->feed("stat:" + last.statistics[s], sum));
+    }
+  }
+  if (o_.prepared->finite_check != nullptr) {
+    TR_ASSIGN_OR_RETURN(finite_check_, make_execution(o_.prepared->finite_check));
+    for (std::size_t b = 0; b < plan().buckets.size(); ++b)
+      TR_RETURN_IF_ERROR(feed_gradients(*finite_check_, b));
+  }
+  if (o_.prepared->scale_update != nullptr) {
+    TR_ASSIGN_OR_RETURN(loss_scale_, make_execution(o_.prepared->scale_update));
+    TR_RETURN_IF_ERROR(loss_scale_->feed("finite", finite_));
+  }
+  return {};
+}
+
+void Updates::begin(const StepInput& step) {
+  if (rt_.is_phantom()) return;
+  *learning_rate_.data<float>() = step.learning_rate;
+  *velocity_factor_.data<float>() = step.velocity_factor;
+  *momentum_kept_.data<float>() = step.momentum_kept;
+  *step_.data<std::int64_t>() = step.applied + 1;
+  *clip_.data<float>() = 1;
+}
+
+Task<Status> Updates::update(std::size_t bucket) {
+  if (o_.here && updates_[bucket] != nullptr) TR_CO_RETURN_IF_ERROR(co_await updates_[bucket]->run());
+  const bool last = bucket + 1 == plan().buckets.size();
+  if (last && statistics_ != nullptr && o_.weights->fills()) co_return co_await statistics_->run();
+  co_return Status();
+}
+
+Task<Status> Updates::check(const StepInput& step, StepOutput& out) {
+  const job::Job& job = *o_.job;
+  TR_CO_RETURN_IF_ERROR(co_await finite_check_->run());
+  TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
+  bool all_good = true;
+  if (!rt_.is_phantom()) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor good, finite_check_->fetch("finite"));
+    all_good = *reinterpret_cast<const std::uint8_t*>(good.raw()) != 0 && std::isfinite(out.loss);
+    if (job.train.optimizer.clip_norm > 0) {
+      TR_CO_ASSIGN_OR_RETURN(const Tensor factor, finite_check_->fetch("clip"));
+      TR_CO_ASSIGN_OR_RETURN(const Tensor norm, finite_check_->fetch("grad_norm"));
+      const double momentum = job::coding_of(job, o_.prepared->sending).momentum;
+      *clip_.data<float>() = step.momentum_kept == 0 ? clip_of_velocities(job, momentum, *norm.data<float>())
+                                                     : *factor.data<float>();
+      out.grad_norm = *norm.data<float>();
+    }
+    *reinterpret_cast<std::uint8_t*>(finite_.raw()) = all_good ? 1 : 0;
+  }
+  if (loss_scale_ != nullptr) TR_CO_RETURN_IF_ERROR(co_await adapt_loss_scale());
+  out.applied = all_good || !(job.train.nan == "skip" || loss_scale_ != nullptr);
+  co_return Status();
+}
+
+Task<Status> Updates::adapt_loss_scale() {
+  TR_CO_RETURN_IF_ERROR(co_await loss_scale_->run());
+  TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
+  if (o_.gpu->mirror == nullptr) co_return Status();
+  co_return o_.gpu->mirror->download(
+      *o_.weights->variables().get(prepare::kLossScale));  // batches are fed with it
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,188 @@
+#include "trireme/engine/weights.h"
+
+#include <algorithm>
+
+#include "trireme/prepare/own_update.h"
+#include "trireme/tensor/host_zeros.h"
+
+namespace trireme::engine {
+namespace {
+
+template <class Named>
+Result<const Named*> find_named(const std::vector<Named>& list, const std::string& name) {
+  const auto at = std::find_if(list.begin(), list.end(), [&](const Named& n) { return n.name == name; });
+  if (at != list.end()) return &*at;
+  return error(Code::kCorrupt, "[plan] a bucket names '{}', which the model does not have", name);
+}
+
+void fill(const Tensor& t, double value) {
+  if (t.raw() != nullptr) std::fill_n(t.data<float>(), t.shape().num_elems(), static_cast<float>(value));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Weights>> Weights::make(runtime::Runtime& rt, const prepare::Prepared& prepared,
+                                               GpuSide& gpu, WeightsOptions options) {
+  std::unique_ptr<Weights> made(new Weights(rt, prepared, gpu, std::move(options)));
+  TR_RETURN_IF_ERROR(made->make_variables());
+  TR_RETURN_IF_ERROR(made->mirror_all());
+  if (made->options_.with_agreed) TR_RETURN_IF_ERROR(made->make_agreed());
+  return made;
+}
+
+Result<std::vector<Tensor>> Weights::new_vectors() const {
+  std::vector<Tensor> all;
+  for (const plan::Bucket& bucket : prepared_.plan.buckets) {
+    TR_ASSIGN_OR_RETURN(Tensor memory, allocate_zeros(device(), {DType::kF32, {bucket.num_elems}}));
+    all.push_back(std::move(memory));
+  }
+  return all;
+}
+
+Status Weights::bind(exec::Variables& to, const std::vector<Tensor>& memory) const {
+  for (std::size_t i = 0; i < prepared_.plan.buckets.size(); ++i) {
+    const plan::Bucket& bucket = prepared_.plan.buckets[i];
+    const auto part = [&](const TensorType& type, std::int64_t offset) {
+      return Tensor(memory[i].buffer(), type,
+                    memory[i].offset_bytes() + static_cast<std::size_t>(offset) * 4);
+    };
+    for (std::size_t p = 0; p < bucket.parameters.size(); ++p) {
+      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared_.parameters, bucket.parameters[p]));
+      TR_RETURN_IF_ERROR(to.add(found->name, part(found->type, bucket.offsets[p])));
+    }
+    for (std::size_t s = 0; s < bucket.statistics.size(); ++s) {
+      TR_ASSIGN_OR_RETURN(const auto* found, find_named(prepared_.statistics, bucket.statistics[s]));
+      const Tensor t = part(found->type, bucket.statistic_offsets[s]);
+      if (options_.fills) fill(t, found->initial);
+      TR_RETURN_IF_ERROR(to.add(found->name, t));
+    }
+  }
+  return {};
+}
+
+Status Weights::make_variables() {
+  vectors_ = options_.shared;
+  if (vectors_.empty()) {
+    TR_ASSIGN_OR_RETURN(vectors_, new_vectors());
+  }
+  TR_RETURN_IF_ERROR(bind(variables_, vectors_));
+  for (const model::Parameter& p : prepared_.frozen) {
+    TR_ASSIGN_OR_RETURN(Tensor t, allocate_zeros(device(), p.type));
+    TR_RETURN_IF_ERROR(variables_.add(p.name, std::move(t)));
+  }
+  TR_RETURN_IF_ERROR(add_states());
+  if (prepared_.scale_update == nullptr) return {};
+  TR_ASSIGN_OR_RETURN(Tensor scale, allocate_zeros(device(), {DType::kF32, Shape{}}));
+  fill(scale, prepare::kFirstLossScale);
+  TR_RETURN_IF_ERROR(variables_.add(prepare::kLossScale, std::move(scale)));
+  TR_ASSIGN_OR_RETURN(Tensor good, allocate_zeros(device(), {DType::kI64, Shape{}}));
+  return variables_.add(prepare::kGoodSteps, std::move(good));
+}
+
+Status Weights::add_states() {
+  const prepare::StateLayout layout = prepare::state_layout(prepared_.states);
+  const Tensor& shared = options_.shared_states;
+  for (std::size_t i = 0; i < prepared_.states.size(); ++i) {
+    const model::StateVariable& s = prepared_.states[i];
+    Tensor t;
+    if (shared.is_null()) {
+      TR_ASSIGN_OR_RETURN(t, allocate_zeros(device(), s.type));
+    } else {
+      t = Tensor(shared.buffer(), s.type,
+                 shared.offset_bytes() + static_cast<std::size_t>(layout.offsets[i]) * 4);
+    }
+    if (s.initial != 0 && (shared.is_null() || options_.fills)) fill(t, s.initial);  // zeros it is
+    TR_RETURN_IF_ERROR(variables_.add(s.name, std::move(t)));
+  }
+  return {};
+}
+
+Status Weights::make_agreed() {
+  TR_ASSIGN_OR_RETURN(agreed_, new_vectors());
+  TR_RETURN_IF_ERROR(bind(agreed_variables_, agreed_));
+  for (const model::Parameter& p : prepared_.frozen) {
+    TR_ASSIGN_OR_RETURN(Tensor same, variables_.get(p.name));
+    TR_RETURN_IF_ERROR(agreed_variables_.add(p.name, std::move(same)));
+  }
+  return {};
+}
+
+Status Weights::mirror_all() {
+  if (gpu_.mirror == nullptr) return {};
+  for (const std::string& name : variables_.names())
+    TR_RETURN_IF_ERROR(gpu_.mirror->add(*variables_.get(name)));
+  return gpu_.mirror->upload_all();
+}
+
+Status Weights::publish() const { return gpu_.mirror != nullptr ? gpu_.mirror->upload_all() : Status(); }
+
+bool Weights::is_shared(const Tensor& tensor) const {
+  const auto holds = [&](const Tensor& t) {
+    const std::byte *first = t.is_null() ? nullptr : t.raw(), *at = tensor.raw();
+    return first != nullptr && at >= first && at < first + t.type().num_bytes();
+  };
+  return holds(options_.shared_states) || std::any_of(options_.shared.begin(), options_.shared.end(), holds);
+}
+
+Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_state) const {
+  io::NamedTensors out;
+  Status copied;
+  if (gpu_.queue != nullptr) copied = gpu_.queue->wait();  // mostly it has ended
+  const auto add = [&](const std::string& name) {
+    if (!copied.ok()) return;
+    out.emplace_back(name, *from.get(name));
+    if (gpu_.mirror != nullptr) copied = gpu_.mirror->download(out.back().second);
+  };
+  for (const auto* list : {&prepared_.parameters, &prepared_.frozen})
+    for (const model::Parameter& p : *list) add(p.name);
+  for (const model::Statistic& s : prepared_.statistics) add(s.name);
+  if (with_state) {
+    for (const model::StateVariable& s : prepared_.states)
+      if (s.type.shape.num_elems() > 0) add(s.name);
+    if (prepared_.scale_update != nullptr) add(prepare::kLossScale), add(prepare::kGoodSteps);
+  }
+  if (!copied.ok())
+    return copied.with_prefix(fmt::format(
+        "the model could not be copied from GPU {} of rank {}: ", gpu_.device->name(), options_.rank));
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return out;
+}
+
+runtime::Task<void> Weights::initialise(std::uint64_t seed) {
+  if (rt_.is_phantom()) co_return;
+  struct Part {
+    model::Parameter parameter;
+    Tensor tensor;
+    std::int64_t first, size;
+  };
+  constexpr std::int64_t kPart = 1 << 16;  // elements: about a millisecond
+  std::vector<Part> all;
+  for (const auto* list : {&prepared_.parameters, &prepared_.frozen})
+    for (const model::Parameter& p : *list) {
+      if (!options_.fills && list == &prepared_.parameters) continue;
+      const Tensor tensor = *variables_.get(p.name);
+      const std::int64_t n = tensor.type().shape.num_elems();
+      const std::int64_t step = p.init == model::InitKind::kOrthogonal ? n : kPart;
+      for (std::int64_t first = 0; first < n; first += step)
+        all.push_back({p, tensor, first, std::min(step, n - first)});
+    }
+  const auto count = static_cast<std::int64_t>(all.size());
+  runtime::ComputeFn fn = [all = std::move(all), seed, count](runtime::ComputeContext& context) {
+    context.parallel_for(count, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Part& part = all[static_cast<std::size_t>(i)];
+        const auto values = part.tensor.values<float>();
+        if (part.parameter.init == model::InitKind::kOrthogonal)
+          model::initialise(part.parameter, seed, values);
+        else
+          model::initialise_part(
+              part.parameter, seed, static_cast<std::size_t>(part.first),
+              values.subspan(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.size)));
+      }
+    });
+  };
+  const cost::OpCost cost;  // virtual time starts with the first step
+  co_await rt_.compute(cost, std::move(fn), rt_.compute_threads(), "initial values");
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,69 @@
+// Weights: one rank's variables. Parameters and running statistics are views of one vector per bucket, which
+// lies as the bucket's gradients do, so that rules exchange whole buckets without a copy.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/engine/gpu_side.h"
+#include "trireme/io/safetensors.h"
+#include "trireme/prepare/prepared.h"
+
+namespace trireme::engine {
+
+struct WeightsOptions {
+  // Not empty: one vector per bucket, which other replicas use too. Whether this one writes what they start
+  // with, and with a state of the optimiser beside them (prepare::state_layout), which may be null.
+  std::vector<Tensor> shared = {};
+  bool fills = true;
+  Tensor shared_states = {};
+  int rank = 0;  // named where the GPU fails
+  // The rule's model beside the replica's own.
+  bool with_agreed = false;
+};
+
+// On the loop of one Runtime.
+class Weights {
+ public:
+  // `gpu` outlives it; where it has a mirror all variables are there too.
+  static Result<std::unique_ptr<Weights>> make(runtime::Runtime& rt, const prepare::Prepared& prepared,
+                                               GpuSide& gpu, WeightsOptions options);
+
+  exec::Variables& variables() { return variables_; }
+  exec::Variables& judged() { return options_.with_agreed ? agreed_variables_ : variables_; }
+  const std::vector<Tensor>& vectors() const { return vectors_; }  // per bucket
+  const std::vector<Tensor>& agreed() const { return agreed_; }    // likewise
+  bool fills() const { return options_.fills; }
+  // Whether others use that memory too.
+  bool is_shared(const Tensor& tensor) const;
+
+  // Initial values, the same on every rank, made on the pool.
+  runtime::Task<void> initialise(std::uint64_t seed);
+  // Parameters, frozen ones and running statistics; and with the optimiser's state. In name order. Views of
+  // the live memory, which on a GPU is its copy on the host as of this call. Fails where the GPU does.
+  Result<io::NamedTensors> named(bool with_state) const { return named(variables_, with_state); }
+  Result<io::NamedTensors> named_agreed() const { return named(agreed_variables_, false); }
+  // What was written on the host is on the GPU.
+  Status publish() const;
+
+ private:
+  Weights(runtime::Runtime& rt, const prepare::Prepared& prepared, GpuSide& gpu, WeightsOptions options)
+      : rt_(rt), prepared_(prepared), gpu_(gpu), options_(std::move(options)) {}
+  Device& device() const { return rt_.is_phantom() ? phantom_device() : cpu_device(); }
+  Result<std::vector<Tensor>> new_vectors() const;
+  Status bind(exec::Variables& to, const std::vector<Tensor>& memory) const;
+  Status make_variables();
+  Status add_states();
+  Status make_agreed();
+  Status mirror_all();
+  Result<io::NamedTensors> named(const exec::Variables& from, bool with_state) const;
+
+  runtime::Runtime& rt_;
+  const prepare::Prepared& prepared_;
+  GpuSide& gpu_;
+  const WeightsOptions options_;
+  std::vector<Tensor> vectors_, agreed_;
+  exec::Variables variables_, agreed_variables_;
+};
+
+}  // namespace trireme::engine
