@@ -67,13 +67,13 @@ net::Identity Admission::identity_of(const Request& r) const {
           .group = r.members == nullptr ? options_.id : r.members->id,
           .slot = r.call.slot,
           .step = r.call.step,
-          .part = 0};
+          .part = std::uint32_t{r.call.iteration} << kPartBits};
 }
 net::Fingerprint Admission::fingerprint_of(const Request& r, Kind told) {
   const auto reduction =
       static_cast<int>(collective::is_reduction(r.kind) ? r.call.reduction : collective::Reduction::kSum);
   const int root = collective::has_root(r.kind) ? r.call.root % 64 : 0;
-  return {.kind = static_cast<std::uint8_t>(told),
+  return {.kind = r.message && told == r.kind ? kMessageKind : static_cast<std::uint8_t>(told),
           .dtype = static_cast<std::uint8_t>(r.dtype),
           .format = static_cast<std::uint8_t>(reduction + 4 * root),
           .count = static_cast<std::uint64_t>(r.count)};

@@ -7,6 +7,9 @@
 
 namespace trireme::comm {
 
+// Kind of a message between two ranks in fingerprints, beside those of collective::Kind and of letters.
+inline constexpr std::uint8_t kMessageKind = 252;
+
 class Admission {
  public:
   // `options` outlives it.

@@ -73,6 +73,14 @@ Status check_counts(const Call& call, int world, std::int64_t total) {
                call.counts.size(), sum, world, total);
 }
 
+std::string text_at(std::string_view what, const std::string& label, const CallTime& time) {
+  std::string text =
+      fmt::format("{}{}{}, step {}", what, label.empty() ? "" : " ", label, time.step / time.num_shards);
+  if (time.num_shards > 1) text += fmt::format(", shard {}", time.step % time.num_shards);
+  if (time.iteration > 0) text += fmt::format(", iteration {}", time.iteration);
+  return text;
+}
+
 // Gather and scatter: elements of all blocks, which only the root has. Without counts blocks are equal.
 Result<std::int64_t> total_of(const Call& call, int world, bool is_root, const Tensor& block,
                               const Tensor& all) {
@@ -85,13 +93,21 @@ Result<std::int64_t> total_of(const Call& call, int world, bool is_root, const T
 
 }  // namespace
 
-std::string operation_text(Kind kind, const std::string& label, std::uint32_t step) {
-  return fmt::format("{}{}{}, step {}", collective::kind_name(kind), label.empty() ? "" : " ", label, step);
+std::string operation_text(Kind kind, const std::string& label, const CallTime& time) {
+  return text_at(collective::kind_name(kind), label, time);
 }
 
-std::string operation_of(Kind kind, const Call& call) {
+std::string operation_of(Kind kind, const Request& r) {
+  const Call& call = r.call;
   if (call.slot == kLeaveSlot) return fmt::format("{} {}", collective::kind_name(kind), call.label);
-  return operation_text(kind, call.label, call.step);
+  if (!r.message || kind != r.kind) return operation_text(kind, call.label, time_of(call));
+  const int peer =
+      r.members == nullptr ? r.message->peer : r.members->ranks[static_cast<std::size_t>(r.message->peer)];
+  const bool sends = r.message->is_send;
+  return text_at(
+      sends ? "send" : "recv",
+      fmt::format("{}{}{} rank {}", call.label, call.label.empty() ? "" : " ", sends ? "to" : "from", peer),
+      time_of(call));
 }
 
 Request leave_request() {
@@ -236,6 +252,31 @@ runtime::Task<Status> Calls::neighbours(Call call, std::span<const Tensor> out, 
 
 runtime::Task<Status> Calls::barrier(Call call) {
   return run(request_of(Kind::kBarrier, std::move(call), Tensor()));
+}
+
+runtime::Task<Status> Calls::send(Call call, int peer, Tensor data) {
+  return exchange(std::move(call), {peer, true}, data);
+}
+
+runtime::Task<Status> Calls::recv(Call call, int peer, Tensor data) {
+  return exchange(std::move(call), {peer, false}, data);
+}
+
+runtime::Task<Status> Calls::exchange(Call call, Message message, const Tensor& data) {
+  const int peer = message.peer;
+  if (data.is_null() || peer < 0 || peer >= world() || peer == rank())
+    return refused(error(Code::kInvalid,
+                         "[comm] message '{}' between ranks {} and {}: expected a tensor and another rank of "
+                         "0..{}",
+                         call.label, rank(), peer, world() - 1));
+  Request r = request_of(Kind::kNeighbours, std::move(call), data);
+  r.result = Tensor();
+  r.partials = {data};
+  r.call.edges = {message.is_send ? collective::Edge{rank(), peer, r.count}
+                                  : collective::Edge{peer, rank(), r.count}};
+  r.message = message;
+  r.call.algorithm = "direct";
+  return run(std::move(r));
 }
 
 Chunk chunk_of(std::int64_t count, std::int64_t elem_bytes, int rank, int world) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "trireme/comm/group.h"
@@ -16,6 +18,12 @@ struct Members {
   std::uint16_t id = 0;
 };
 
+// Between this rank and one other.
+struct Message {
+  int peer;
+  bool is_send;
+};
+
 struct Request {
   collective::Kind kind;
   Call call;
@@ -25,6 +33,7 @@ struct Request {
   std::int64_t count = 0;    // ScheduleSpec::count
   bool one_partial = false;  // the result is the only partial, if the algorithm takes any
   bool is_leave = false;     // the barrier of leave()
+  std::optional<Message> message = std::nullopt;     // one edge of a neighbourhood that only its ends know of
   std::shared_ptr<const Members> members = nullptr;  // null: the whole group
 };
 
@@ -32,9 +41,16 @@ struct Request {
 inline constexpr std::uint16_t kLeaveSlot = 0xFFFF;
 Request leave_request();
 
-// "allreduce bucket 0, step 17", for errors.
-std::string operation_text(collective::Kind kind, const std::string& label, std::uint32_t step);
-std::string operation_of(collective::Kind kind, const Call& call);
+// When a call is made: Call::step, num_shards and iteration.
+struct CallTime {
+  std::uint32_t step = 0, num_shards = 1;
+  std::uint16_t iteration = 0;
+};
+inline CallTime time_of(const Call& call) { return {call.step, call.num_shards, call.iteration}; }
+// "allreduce bucket 0, step 17", "allreduce bucket 0, step 17, shard 2, iteration 5", for errors.
+std::string operation_text(collective::Kind kind, const std::string& label, const CallTime& time);
+// "send activations to rank 3, step 17" for messages.
+std::string operation_of(collective::Kind kind, const Request& request);
 
 Status check_tensor(const char* what, const Tensor& t, DType dtype, std::int64_t count);
 
@@ -54,11 +70,16 @@ class Calls : public Group {
   runtime::Task<Status> neighbours(Call call, std::span<const Tensor> out,
                                    std::span<const Tensor> in) override;
   runtime::Task<Status> barrier(Call call) override;
+  runtime::Task<Status> send(Call call, int peer, Tensor data) override;
+  runtime::Task<Status> recv(Call call, int peer, Tensor data) override;
 
   virtual runtime::Task<Status> run(Request request) = 0;
 
  protected:
   static runtime::Task<Status> refused(Status why) { co_return why; }
+
+ private:
+  runtime::Task<Status> exchange(Call call, Message message, const Tensor& data);
 };
 
 }  // namespace trireme::comm

@@ -54,6 +54,7 @@ const DirectCalls::Order& DirectCalls::order_of(const Call& call) {
 
 bool DirectCalls::takes(const Request& r) {
   if (r.members != nullptr || r.call.slot >= Direct::kLanes) return false;
+  if (r.call.num_shards > 1) return false;  // a lane needs the same order on every rank
   if (r.kind == collective::Kind::kBarrier) return r.call.algorithm.empty();
   if (r.kind != collective::Kind::kAllreduce || r.count == 0) return false;
   const auto algorithm = algorithm_number(r.call.algorithm);
@@ -76,7 +77,7 @@ DirectCalls::Started DirectCalls::start(Request& r, const net::Identity& id,
   slot.serial = serial;
   slot.lane = r.call.slot;
   slot.kind = static_cast<collective::Kind>(fingerprint.kind);
-  slot.step = r.call.step;
+  slot.time = time_of(r.call);
   slot.label = r.call.label;
   slot.ended.reset();
   slot.done = nullptr;

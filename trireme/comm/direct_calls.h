@@ -57,10 +57,10 @@ class DirectCalls final : private Direct::Listener {
     std::uint64_t serial = 0;
     int lane = 0;
     collective::Kind kind = collective::Kind::kAllreduce;  // as told to the others
-    std::uint32_t step = 0;
+    CallTime time;
     std::string label;
     std::array<Tensor, 2> keep = {};  // what it works on, in case that the caller goes
-    std::string operation() const { return operation_text(kind, label, step); }
+    std::string operation() const { return operation_text(kind, label, time); }
   };
   struct Order {
     std::vector<collective::LeafRun> runs;

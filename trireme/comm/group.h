@@ -22,11 +22,16 @@ namespace trireme::comm {
 
 class Mailbox;  // mailbox.h
 
-// One collective call. All ranks give the same values except the memory. Calls may overlap; a pair (slot,
-// step) names one call and is not used again while it runs. Slot 65535 is the group's own. Fault point:
-// {"collective", n} is consulted at the n-th call of this rank, counted from 1 (leave() is not counted).
+// One collective call. All ranks give the same values except the memory. Calls may overlap; (slot, step,
+// iteration) names one call and is not used again while it runs (docs/decisions/011). Slot 65535 is the
+// group's own. Fault point: {"collective", n} is consulted at the n-th call of this rank, counted from 1
+// (leave() is not counted).
 struct Call {
+  // The number of the run that the call belongs to: the training step, or step * num_shards + shard where
+  // several shards of a step run at once. Calls of different shards may start in any order.
   std::uint32_t step = 0;
+  std::uint32_t num_shards = 1;
+  std::uint16_t iteration = 0;                 // of a loop, modulo 2^16: its iterations do not overlap
   std::uint16_t slot = 0;                      // numbered by the plan
   std::string label;                           // for errors: "bucket 0"
   std::string algorithm;                       // a row of collective/table.cc; empty: the cheapest
@@ -102,6 +107,11 @@ class Group {
   virtual runtime::Task<Status> neighbours(Call call, std::span<const Tensor> out,
                                            std::span<const Tensor> in) = 0;
   virtual runtime::Task<Status> barrier(Call call) = 0;
+  // One message between two ranks, which both make the call; nobody else does. A send may end before its
+  // recv begins or only then. Both wait as collectives do: bounded by the membership, and a rank that waits
+  // here is in a call, so it is not the one that is blamed.
+  virtual runtime::Task<Status> send(Call call, int peer, Tensor data) = 0;
+  virtual runtime::Task<Status> recv(Call call, int peer, Tensor data) = 0;
 
   // Host memory for tensors that collectives work on. Where ranks share memory, those that everybody
   // allocated here are added where they lie, without a copy; elsewhere it is ordinary memory. Each rank may

@@ -51,7 +51,7 @@ net::View ProgramRun::view(const collective::Region& region, std::int64_t count)
 
 net::Identity ProgramRun::identity(const Step& s) const {
   net::Identity id = request_.id;
-  id.part = s.part;
+  id.part += s.part;
   return id;
 }
 

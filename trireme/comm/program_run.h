@@ -23,6 +23,9 @@ namespace trireme::comm {
 
 inline constexpr std::int64_t kInlineBytes = 64 << 10, kRealInlineBytes = 1 << 20;
 
+// A message's part: the iteration of its call, then the number of the message within the call.
+inline constexpr int kPartBits = 16;
+
 // Told by a run about itself, on the loop.
 class RunListener {
  public:
@@ -40,7 +43,7 @@ struct RunRequest {
   Combine combine;             // for programs that reduce
   std::span<const int> ranks;  // of the sub-group, kept by `keep`; empty: the whole group
   std::shared_ptr<const void> keep;
-  net::Identity id;  // part is filled in per message
+  net::Identity id;  // its part is that of the call; each message adds its own number
   net::Fingerprint fingerprint;
   std::string operation;  // for errors
 };

@@ -68,6 +68,7 @@ class TransportGroup final : public Calls,
     runtime::OneShot<Status>* done = nullptr;  // in the frame of the waiting call; null: nobody waits
     std::uint64_t serial = 0;                  // of the call it serves
     bool active = false;
+    bool in_book = true;  // false: a message between two ranks
     net::CallId call;
     Status failure;  // a rank of its group was lost
   };
@@ -96,6 +97,7 @@ class TransportGroup final : public Calls,
     const net::CallId id;
     ~DirectEntry() { book.ended(id); }
   };
+  void write_down(RunSlot& slot, const RunRequest& request, const CallShape& shape, bool in_book);
   void write_down_direct(const Request& r, collective::Kind told, const net::Fingerprint& fingerprint,
                          const net::CallId& id);
 

@@ -26,7 +26,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
         told = wrong_kind(r.kind);
         break;
       case runtime::FaultAction::kError:
-        fail(operation_of(told, r.call), "injected failure");
+        fail(operation_of(told, r), "injected failure");
         co_await drained_.wait_until(kForever);
         co_return verdict_;
     }
@@ -53,21 +53,20 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   CallShape shape;
   TR_CO_RETURN_IF_ERROR(admission_.prepare(r, request, shape));
   shape.kind = told;
-  request.fingerprint.kind = static_cast<std::uint8_t>(told);
-  request.operation = operation_of(told, r.call);
+  if (told != r.kind) request.fingerprint.kind = static_cast<std::uint8_t>(told);
+  request.operation = operation_of(told, r);
 
   RunSlot& slot = take_slot();
-  slot.call = book_.count(request.id);
   slot.failure = ok_status();
-  book_.started(slot.call, request.fingerprint, shape, request.operation);
+  write_down(slot, request, shape, !r.message);
   runtime::OneShot<Status> done(rt_);
   const Waiter waiter(slot, &done);
   if (Status s = slot.run->start(std::move(request)); !s.ok()) {
-    book_.ended(slot.call);
+    if (slot.in_book) book_.ended(slot.call);
     free_slot(slot);
     co_return s;
   }
-  membership_->note_call(slot.call);
+  if (slot.in_book) membership_->note_call(slot.call);
   slot.active = true;
   slot.serial = ++num_started_;
   active_.push_back(slot.run->number());
@@ -75,6 +74,16 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   // Bounded by the membership: a lost, silent or stuck rank ends it.
   co_await done.wait_until(kForever);
   co_return done.value();
+}
+
+// Only the two ranks of a message know of it: it is not in the book, so nobody else is asked how it made it.
+void TransportGroup::write_down(RunSlot& slot, const RunRequest& request, const CallShape& shape,
+                                bool in_book) {
+  slot.in_book = in_book;
+  slot.call = {request.id.group, request.id.slot, request.id.step, 0};
+  if (!in_book) return;
+  slot.call = book_.count(request.id);
+  book_.started(slot.call, request.fingerprint, shape, request.operation);
 }
 
 void TransportGroup::write_down_direct(const Request& r, Kind told, const net::Fingerprint& fingerprint,
@@ -85,7 +94,7 @@ void TransportGroup::write_down_direct(const Request& r, Kind told, const net::F
                         .reduction = r.call.reduction,
                         .algorithm = "direct",
                         .parts = hash_parts({}, {}, r.call.leaf_runs)};
-  book_.started(id, fingerprint, shape, operation_of(told, r.call));
+  book_.started(id, fingerprint, shape, operation_of(told, r));
   membership_->note_call(id);
   if (std::exchange(direct_failed_, false)) membership_->compare_call(id);
 }
@@ -130,7 +139,7 @@ void TransportGroup::on_piece(std::uint64_t cookie, std::uint64_t bytes) {
 void TransportGroup::report_on_loop(const RunSlot& slot, std::uint32_t step, const Status& status) {
   const ProgramRun& run = *slot.run;
   const std::string& reason = status.context().reason;
-  if (status.code() == Code::kMismatch) membership_->compare_call(slot.call);
+  if (status.code() == Code::kMismatch && slot.in_book) membership_->compare_call(slot.call);
   membership_->report(run.peer_of(run.step(step)), status.code(), run.operation(),
                       reason.empty() ? status.message() : reason);
 }
@@ -180,7 +189,7 @@ void TransportGroup::end_run_on_loop(RunSlot& slot, const Status& status) {
   slot.active = false;
   active_.erase(std::find(active_.begin(), active_.end(), slot.run->number()));
   if (slot.done != nullptr) slot.done->set(status);
-  book_.ended(slot.call);
+  if (slot.in_book) book_.ended(slot.call);
   free_slot(slot);
   membership_->note_progress();
   if (verdict_.ok()) tell_waiting_on_loop();

@@ -84,7 +84,7 @@ Task<Status> DeviceSumBase::sum(DeviceCall call) {
     status = co_await sum_now(call);
   }
   if (!status.ok() && group_.verdict().ok()) {
-    const std::string what = operation_text(collective::Kind::kAllreduce, call.label, call.step);
+    const std::string what = operation_text(collective::Kind::kAllreduce, call.label, {.step = call.step});
     group_.fail(what, status.message());
   }
   if (waiting_.empty()) {
