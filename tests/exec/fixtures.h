@@ -47,17 +47,26 @@ inline auto turns(Runtime& rt, int turns) {
 }
 
 // Doubles its input. The label attribute says how: "" at once, "late:N" after N turns, "hold" when released,
-// "fail" with an error. Keeps the order of ends.
+// "fail" with an error, "never" not before it is cancelled. Keeps the order of ends.
 class DoublingHost final : public HostOp {
  public:
   explicit DoublingHost(Runtime& rt) : rt_(rt) {}
-  Task<Status> start(const graph::Node& node, std::span<const Tensor> in,
-                     std::span<const Tensor> out) override {
+  Task<Status> start(HostCall call) override {
+    const graph::Node& node = call.node;
     const std::string label = node.attrs.get_text("label");
-    const Tensor from = in[0], to = out[0];
+    const Tensor from = call.inputs[0], to = call.outputs[0];
     started.push_back(node.name);
+    runs.push_back(call.run);
     if (label.starts_with("late:")) co_await turns(rt_, std::stoi(label.substr(5)));
     if (label == "hold") co_await Hold{*this};
+    if (label == "never") {
+      runtime::OneShot<bool> told(rt_);
+      call.cancel.on_cancel([&told] { told.set(true); });
+      co_await told.wait_until(kForever);
+      reasons.push_back(call.cancel.reason());
+      ended.push_back(node.name);
+      co_return Status(Code::kCancelled, "[test] cancelled");
+    }
     if (label == "fail" && failing) {
       ended.push_back(node.name);
       co_return Status(Code::kPeerLost, "[test] the peer is gone");
@@ -76,6 +85,8 @@ class DoublingHost final : public HostOp {
 
   bool failing = true;
   std::vector<std::string> started, ended;
+  std::vector<std::uint64_t> runs;
+  std::vector<Status> reasons;  // why calls were cancelled
 
  private:
   struct Hold {

@@ -94,6 +94,90 @@ TEST(HostOps, AnErrorEndsTheRunAfterWhatRunsHasDrainedAndTheNextRunWorks) {
   });
 }
 
+// A host call that ends only when it is cancelled, beside one that `label` describes.
+Graph beside_a_call_that_never_ends(const std::string& label) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", kF32, {1});
+  b.output("sum", b.add(host(b, x, "never"), host(b, b.add(x, x), label)));
+  return g;
+}
+
+TEST(HostOps, AFailingRunCancelsTheCallsUnderWay) {
+  const Graph g = beside_a_call_that_never_ends("fail");
+  on_all([&](Runtime& rt) -> Task<void> {
+    DoublingHost doubling(rt);
+    auto e = *make_execution(rt, *compile(g, {}), {.host_ops = {{"allreduce", &doubling}}});
+    EXPECT_TRUE(e->feed("x", tensor({1})).ok());
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_EQ((co_await e->run()).code(), Code::kPeerLost);
+      EXPECT_EQ(doubling.started.size(), doubling.ended.size());
+    }
+    EXPECT_EQ(doubling.reasons.size(), 2U);
+    for (const Status& why : doubling.reasons) EXPECT_EQ(why.code(), Code::kPeerLost);
+  });
+}
+
+TEST(HostOps, ACancelledRunCancelsTheCallsUnderWay) {
+  const Graph g = beside_a_call_that_never_ends("");
+  on_all([&](Runtime& rt) -> Task<void> {
+    DoublingHost doubling(rt);
+    auto e = *make_execution(rt, *compile(g, {}), {.host_ops = {{"allreduce", &doubling}}});
+    EXPECT_TRUE(e->feed("x", tensor({1})).ok());
+    rt.post([&] { e->cancel(Status(Code::kUnavailable, "[test] no more")); });
+    EXPECT_EQ((co_await e->run()).code(), Code::kUnavailable);
+    EXPECT_EQ(doubling.started.size(), doubling.ended.size());
+    EXPECT_EQ(doubling.reasons.at(0).code(), Code::kUnavailable);
+  });
+}
+
+TEST(HostOps, ARunPastItsDeadlineIsCancelled) {
+  const Graph g = beside_a_call_that_never_ends("");
+  const Body body = [&](Runtime& rt) -> Task<void> {
+    DoublingHost doubling(rt);
+    auto e = *make_execution(rt, *compile(g, {}), {.host_ops = {{"allreduce", &doubling}}});
+    EXPECT_TRUE(e->feed("x", tensor({1})).ok());
+    const TimeNs deadline = rt.now() + 2 * kMilli;
+    EXPECT_EQ((co_await e->run({.deadline = deadline})).code(), Code::kDeadline);
+    EXPECT_GE(rt.now(), deadline);
+  };
+  on_real(body);
+  on_virtual(body);
+}
+
+TEST(HostOps, AnAbandonedRunCancelsTheCallsUnderWay) {
+  const Graph g = beside_a_call_that_never_ends("late:2");
+  const Body body = [&](Runtime& rt) -> Task<void> {
+    DoublingHost doubling(rt);
+    auto e = *make_execution(rt, *compile(g, {}), {.host_ops = {{"allreduce", &doubling}}});
+    EXPECT_TRUE(e->feed("x", tensor({1})).ok());
+    {
+      Task<Status> run = e->run();
+      run.start();
+      EXPECT_FALSE(run.done());
+      while (doubling.started.size() < 2) co_await turns(rt, 1);
+    }
+    while (doubling.ended.size() < 2) co_await turns(rt, 1);
+    EXPECT_EQ(doubling.reasons.at(0).code(), Code::kCancelled);
+  };
+  on_real(body);
+  for (std::uint64_t seed = 0; seed < 30; ++seed) on_shuffled(body, seed);
+}
+
+TEST(HostOps, HearWhichRunTheyBelongTo) {
+  Graph g;
+  Builder b(g);
+  b.output("y", host(b, b.input("x", kF32, {1})));
+  on_all([&](Runtime& rt) -> Task<void> {
+    DoublingHost doubling(rt);
+    auto e = *make_execution(rt, *compile(g, {}), {.host_ops = {{"allreduce", &doubling}}});
+    EXPECT_TRUE(e->feed("x", tensor({1})).ok());
+    EXPECT_TRUE((co_await e->run({.number = std::uint64_t{7} << 40})).ok());
+    EXPECT_TRUE((co_await e->run()).ok());
+    EXPECT_THAT(doubling.runs, ElementsAre(std::uint64_t{7} << 40, 0));
+  });
+}
+
 TEST(HostOps, AMissingImplementationIsNamed) {
   Graph g;
   Builder b(g);

@@ -1,26 +1,34 @@
-// Collectives as nodes of a graph: host ops (exec/host_op.h) over a Group.
+// Collectives and messages as nodes of a graph: host ops (exec/host_op.h) for all of op/comm.
 //
-// A node's message identity is (its slot attribute, the step set here). A host op suspends only its
-// dependents, so several run at once. Not thread-safe: loop only.
+// A node's message identity is (its slot attribute, the run's number, its iteration): docs/decisions/011. A
+// host op suspends only its dependents, so several run at once. Not thread-safe: loop only.
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "trireme/comm/group.h"
 #include "trireme/exec/host_op.h"
 
 namespace trireme::comm {
 
-class GroupHostOps {
+// Whether the op of that name is carried out here. Other host ops are only described.
+bool has_host_op(std::string_view op);
+
+// Valid as long as what made it. Used in ExecutionOptions::host_ops.
+class HostOpTable {
  public:
-  virtual ~GroupHostOps() = default;
-  // The step that the next run of the graph belongs to. Set between runs.
-  virtual void set_step(std::uint32_t step) = 0;
-  // For ExecutionOptions::host_ops: "allreduce", "broadcast". Valid as long as this object.
+  virtual ~HostOpTable() = default;
   virtual exec::HostOps table() = 0;
 };
 
-// The group outlives it.
-std::unique_ptr<GroupHostOps> make_host_ops(Group& group);
+// Over a group, which outlives it. Runs are numbered step * num_shards + shard (RunOptions::number, the same
+// on every rank of the group); of the same shard they follow each other. A call that is cancelled before it
+// has ended fails the group with this rank as the culprit: the others wait for what it will never do.
+std::unique_ptr<HostOpTable> make_host_ops(Group& group, std::uint32_t num_shards = 1);
+
+// For a rank that runs a graph once more by itself, to look at its values: sums and broadcasts give what the
+// rank itself brings, gathers that in every place, and received tensors are all ones.
+std::unique_ptr<HostOpTable> make_lone_host_ops(int rank);
 
 }  // namespace trireme::comm

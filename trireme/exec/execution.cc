@@ -20,12 +20,7 @@ struct RunEnd {
   void await_suspend(std::coroutine_handle<> h) { state.waiter = h; }
   void await_resume() const noexcept {}
   ~RunEnd() {
-    if (!state.waiter) return;
-    state.waiter = nullptr;
-    state.status = Status(Code::kCancelled, "[exec] the run was abandoned");
-    if (state.in_flight > 0) return;  // what runs ends it
-    state.running = false;
-    std::fill(state.gate_open.begin(), state.gate_open.end(), 0);
+    if (state.waiter) state.abandon();
   }
 };
 
@@ -79,7 +74,7 @@ class ExecutionImpl final : public Execution {
     return {};
   }
 
-  Task<Status> run() override {
+  Task<Status> run(RunOptions options) override {
     const std::shared_ptr<RunState> s = state_;
     if (s->running)
       co_return error(Code::kInvalid, "[exec] run() called while this Execution runs; make another one");
@@ -87,7 +82,7 @@ class ExecutionImpl final : public Execution {
       if (!fed_[i])
         co_return error(Code::kInvalid, "[exec] input '{}' was not fed; call feed() before run()",
                         s->plan->inputs[i].name);
-    s->begin();
+    s->begin(options);
     co_await RunEnd{*s};
     s->has_values = s->status.ok();
     co_return s->status;

@@ -106,14 +106,22 @@ class CompiledGraph {
 
 Result<std::shared_ptr<const CompiledGraph>> compile(const graph::Graph& graph, CompileOptions options);
 
+struct RunOptions {
+  // Names this run in host calls. Ranks that run parts of one program give the same number to the runs that
+  // belong together; runs that overlap have different numbers.
+  std::uint64_t number = 0;
+  TimeNs deadline = kForever;  // on rt.now(); a run that lasts longer is cancelled with kDeadline
+};
+
 class Execution {
  public:
   virtual ~Execution() = default;
   // Feeds are by reference: the tensor must stay valid and unchanged during run(). Type must match exactly.
   virtual Status feed(std::string_view input, Tensor value) = 0;
-  // Runs once. The first failing host op ends the run: strands not started are dropped, running ones are
-  // drained.
-  virtual runtime::Task<Status> run() = 0;
+  // Runs once. The first failing host op ends the run: strands not started are dropped, host calls under way
+  // are cancelled, and everything that runs is drained.
+  virtual runtime::Task<Status> run(RunOptions options) = 0;
+  runtime::Task<Status> run() { return run(RunOptions{}); }
   // Opens gate `gate` (an index into CompileOptions::gates) for the run under way, or for the next one. All
   // gates close when a run ends. Opening an open gate does nothing.
   virtual void open(int gate) = 0;

@@ -7,18 +7,28 @@
 #include <string>
 
 #include "trireme/graph/graph.h"
-#include "trireme/runtime/runtime.h"
+#include "trireme/runtime/sync.h"
 #include "trireme/tensor/tensor.h"
 
 namespace trireme::exec {
 
+// One call of a host op: a node in one run. The node and the tensors stay valid until the call has ended.
+struct HostCall {
+  const graph::Node& node;
+  std::span<const Tensor> inputs, outputs;
+  std::uint64_t run = 0;        // RunOptions::number
+  std::uint64_t iteration = 0;  // of the loop whose body holds the node; 0: the node is in no loop
+  TimeNs deadline = kForever;   // RunOptions::deadline; the executor itself cancels what lasts longer
+  runtime::CancelToken cancel;  // cancelled when the run fails, is cancelled or is abandoned
+};
+
 class HostOp {
  public:
   virtual ~HostOp() = default;
-  // Starts the op on the loop; the task may end later, out of order, or with an error. Tensors stay valid
-  // until it ends.
-  virtual runtime::Task<Status> start(const graph::Node& node, std::span<const Tensor> inputs,
-                                      std::span<const Tensor> outputs) = 0;
+  // Starts the op on the loop; the task may end later, out of order, or with an error. A call whose token is
+  // cancelled ends soon, with any status: the run waits for it. Once it has ended nothing touches its
+  // tensors.
+  virtual runtime::Task<Status> start(HostCall call) = 0;
 };
 
 using HostOps = std::map<std::string, HostOp*>;  // by op name; not owned

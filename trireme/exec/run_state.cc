@@ -7,8 +7,15 @@ namespace trireme::exec {
 
 using runtime::Task;
 
-void RunState::begin() {
+void RunState::begin(const RunOptions& options) {
   running = true;
+  how = options;
+  if (token.cancelled()) token = {};
+  if (how.deadline != kForever)
+    deadline_timer = rt.call_at(how.deadline, [self = shared_from_this()] {
+      self->deadline_timer = 0;
+      self->cancel(Status(Code::kDeadline, "[exec] the run passed its deadline"));
+    });
   has_values = true;
   status = {};
   ready.clear();
@@ -113,16 +120,22 @@ Task<void> RunState::run_host(std::shared_ptr<RunState> self, std::int32_t stran
   const std::int32_t node = self->plan->part.strands[static_cast<std::size_t>(strand)].nodes[0];
   HostOp& host = *self->strands[static_cast<std::size_t>(strand)].host;
   const graph::Node& what = self->plan->program.node(node);
+  HostCall call{.node = what,
+                .inputs = self->inputs_of(node),
+                .outputs = self->outputs_of(node),
+                .run = self->how.number,
+                .deadline = self->how.deadline,
+                .cancel = self->token};
   Status status;
   if (self->gpu != nullptr)
-    status = co_await run_beside_device(*self, host, node);
+    status = co_await run_beside_device(*self, host, std::move(call), node);
   else
-    status = co_await host.start(what, self->inputs_of(node), self->outputs_of(node));
+    status = co_await host.start(std::move(call));
   self->ended(strand, std::move(status));
 }
 
 // Host ops work on the host: copies of their operands.
-Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, std::int32_t node) {
+Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, HostCall call, std::int32_t node) {
   std::vector<Tensor> in, out;
   for (const Tensor& t : self.inputs_of(node)) {
     TR_CO_ASSIGN_OR_RETURN(Tensor copy, self.gpu->on_host(t));
@@ -132,7 +145,9 @@ Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, std::int3
     TR_CO_ASSIGN_OR_RETURN(Tensor own, Tensor::allocate(cpu_device(), t.type()));
     out.push_back(std::move(own));
   }
-  TR_CO_RETURN_IF_ERROR(co_await host.start(self.plan->program.node(node), in, out));
+  call.inputs = in;
+  call.outputs = out;
+  TR_CO_RETURN_IF_ERROR(co_await host.start(std::move(call)));
   for (std::size_t i = 0; i < out.size(); ++i)
     TR_CO_RETURN_IF_ERROR(self.gpu->to_device(out[i], self.outputs_of(node)[i]));
   co_return Status();
@@ -141,7 +156,7 @@ Task<Status> RunState::run_beside_device(RunState& self, HostOp& host, std::int3
 void RunState::ended(std::int32_t strand, Status result, std::shared_ptr<Event> point) {
   --in_flight;
   if (times) note_end(strand);
-  if (!result.ok() && status.ok()) status = std::move(result);
+  if (!result.ok()) fail(std::move(result));
   if (status.ok()) {
     const Strand& s = plan->part.strands[static_cast<std::size_t>(strand)];
     for (const std::int32_t next : s.after)
@@ -182,6 +197,7 @@ void RunState::end_if_done() {
   end_hold();
   running = false;
   std::fill(gate_open.begin(), gate_open.end(), 0);
+  if (deadline_timer != 0) rt.cancel_timer(std::exchange(deadline_timer, 0));
   if (times) times->run_ends(rt.now(), status.ok());
   if (waiter) std::exchange(waiter, nullptr).resume();
 }
@@ -208,9 +224,27 @@ void RunState::open(std::int32_t gate) {
     rt.post([self = shared_from_this()] { self->end_if_done(); });
 }
 
+void RunState::fail(Status why) {
+  if (!status.ok()) return;
+  status = std::move(why);
+  token.cancel(status);
+}
+
+void RunState::abandon() {
+  waiter = nullptr;
+  if (status.ok()) status = Status(Code::kCancelled, "[exec] the run was abandoned");
+  if (in_flight > 0) {  // what runs ends it
+    rt.post([cancelled = token, why = status]() mutable { cancelled.cancel(std::move(why)); });
+    return;
+  }
+  running = false;
+  if (deadline_timer != 0) rt.cancel_timer(std::exchange(deadline_timer, 0));
+  std::fill(gate_open.begin(), gate_open.end(), 0);
+}
+
 void RunState::cancel(Status why) {
   if (!running || !status.ok()) return;
-  status = std::move(why);
+  fail(std::move(why));
   rt.post([self = shared_from_this()] { self->end_if_done(); });
 }
 

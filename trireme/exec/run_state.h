@@ -60,7 +60,7 @@ struct RunState : std::enable_shared_from_this<RunState> {
     return {&slots[plan->node_plan(node).first_slot] + n.inputs.size(), n.outputs.size()};
   }
 
-  void begin();
+  void begin(const RunOptions& how);
   void start(std::int32_t strand);
   void start_on_device(std::int32_t strand);
   void run_calls(std::int32_t strand, runtime::ComputeContext& context);
@@ -72,6 +72,10 @@ struct RunState : std::enable_shared_from_this<RunState> {
   void start_ready();
   void end_if_done();
   void end_hold();
+  // The first failure ends the run: nothing starts any more, and host calls under way are cancelled.
+  void fail(Status why);
+  // Whoever awaited the run is gone. Host calls hear it from the loop, if the loop still runs.
+  void abandon();
   void open(std::int32_t gate);
   void cancel(Status why);
   void give_notice(std::int32_t notice, const std::shared_ptr<Event>& point) {
@@ -80,7 +84,8 @@ struct RunState : std::enable_shared_from_this<RunState> {
     if (--notice_waiting[n] == 0) due.push_back(notice);
   }
   static runtime::Task<void> run_host(std::shared_ptr<RunState> self, std::int32_t strand);
-  static runtime::Task<Status> run_beside_device(RunState& self, HostOp& host, std::int32_t node);
+  static runtime::Task<Status> run_beside_device(RunState& self, HostOp& host, HostCall call,
+                                                 std::int32_t node);
 
   runtime::Runtime& rt;
   std::shared_ptr<const CompiledPlan> plan;
@@ -106,6 +111,9 @@ struct RunState : std::enable_shared_from_this<RunState> {
   int closed_gates = 0;  // of this run, that strands wait for
   TimeNs held_since = -1, held_ns = 0;
   Status status;
+  RunOptions how;              // of the run under way
+  runtime::CancelToken token;  // of its host calls; a new one after a run that failed
+  runtime::TimerId deadline_timer = 0;
   std::coroutine_handle<> waiter;
 };
 

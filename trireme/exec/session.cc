@@ -66,12 +66,14 @@ class SessionImpl final : public Session {
 
   Task<Result<std::vector<Tensor>>> run(Feeds feeds, std::vector<std::string> fetches,
                                         std::vector<std::string> effects) override {
+    const std::uint64_t number = num_runs_++;
     const Types types = types_of(feeds);
     TR_CO_ASSIGN_OR_RETURN(const std::shared_ptr<Program> program, find_program(types, fetches, effects));
     TR_CO_ASSIGN_OR_RETURN(std::unique_ptr<Execution> execution, take_execution(*program));
     for (const std::string& name : program->inputs)
       TR_CO_RETURN_IF_ERROR(execution->feed(name, feeds.at(name)));
-    Status status = co_await execution->run();
+    const RunOptions how{.number = number};
+    Status status = co_await execution->run(how);
     if (!status.ok()) co_return status;
     std::vector<Tensor> results;
     for (const std::string& name : fetches) {
@@ -179,6 +181,7 @@ class SessionImpl final : public Session {
   SessionOptions options_;
   std::map<std::string, std::shared_ptr<Program>> programs_;
   std::int64_t uses_ = 0;
+  std::uint64_t num_runs_ = 0;
   Profile last_profile_;
 };
 

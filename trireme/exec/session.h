@@ -13,8 +13,8 @@
 // makes an Execution (executor.h).
 //
 // All of it on the loop of one Runtime. Runs may overlap, of the same fetches too: each has an Execution of
-// its own. Runs that change variables are ordered by the caller, as are Sessions that share a container. A
-// Session outlives its runs.
+// its own, and they are numbered from 0 in the order in which they start. Runs that change variables are
+// ordered by the caller, as are Sessions that share a container. A Session outlives its runs.
 #pragma once
 
 #include <map>
