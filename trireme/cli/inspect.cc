@@ -6,6 +6,7 @@
 #include "trireme/cli/inspect_parts.h"
 #include "trireme/codec/codec.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/comm/host_ops.h"
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/op.h"
@@ -24,7 +25,9 @@ Json list_ops() {
     if (def->reference != nullptr) kernels.push_back("reference");
     for (const op::KernelRow& row : kernel::cpu_kernels())
       if (def->name == row.op) kernels.push_back(row.name);
-    Json devices = Json::array({def->has(op::kHostOp) ? "host" : "cpu"});
+    const bool is_host = def->has(op::kHostOp), runs = !is_host || comm::has_host_op(def->name);
+    Json devices = Json::array();
+    if (runs) devices.push_back(is_host ? "host" : "cpu");
     const auto gpu = kernel::cuda::cuda_kernels();
     if (std::any_of(gpu.begin(), gpu.end(), [&](const auto& row) { return def->name == row.op; }))
       devices.push_back("cuda");
@@ -33,6 +36,7 @@ Json list_ops() {
                     {"has_grad", def->grad != nullptr},
                     {"has_cost", def->cost != nullptr},
                     {"has_layout", def->layout != nullptr},
+                    {"runs", runs},
                     {"devices", devices},
                     {"kernels", kernels},
                     {"doc", def->doc}});
@@ -121,7 +125,7 @@ struct Topic {
   Json (*list)();
 };
 constexpr Topic kTopics[] = {
-    {"ops", "List all ops: gradient, cost, layouts, devices, kernels.", list_ops},
+    {"ops", "List all ops: gradient, cost, layouts, whether it runs, devices, kernels.", list_ops},
     {"models", "List the model zoo: inputs, options and number of parameters.", list_models},
     {"layers", "List the kinds of layers for model.layers, with their attributes.", list_layers},
     {"optimizers", "List the optimizers, with their attributes and states.", list_optimizers},

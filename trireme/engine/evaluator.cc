@@ -52,7 +52,8 @@ struct Evaluator::Parts {
       const std::vector<std::int64_t> ids = planned.ids;
       const data::BatchView view = prepare::view_of(batch, o.input);
       co_await data::fill_on_pool(rt, o.data, std::move(planned), view);
-      TR_CO_RETURN_IF_ERROR(co_await executions[slot]->run());
+      const exec::RunOptions how{.number = static_cast<std::uint64_t>(i - begin)};
+      TR_CO_RETURN_IF_ERROR(co_await executions[slot]->run(how));
       if (rt.is_phantom()) continue;
       TR_CO_RETURN_IF_ERROR(visitor(i, ids, batch, *executions[slot]));
     }
@@ -72,6 +73,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::make(runtime::Runtime& rt, Evaluat
     with.variables = o.variables;
     with.mirror = o.mirror;
     with.device = o.arena;
+    with.host_ops = o.host_ops;
     TR_ASSIGN_OR_RETURN(auto execution, exec::make_execution(rt, o.graph, std::move(with)));
     TR_ASSIGN_OR_RETURN(prepare::BatchTensors batch, prepare::allocate_batch(device, o.input, o.batch));
     TR_RETURN_IF_ERROR(prepare::feed_batch(*execution, o.graph->graph(), o.input, batch));

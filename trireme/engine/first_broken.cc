@@ -68,7 +68,7 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,
                                                      const prepare::BatchTensors& batch,
-                                                     std::shared_ptr<Device> device) {
+                                                     std::shared_ptr<Device> device, exec::HostOps host_ops) {
   for (const std::string& name : variables.names()) {
     const Result<Tensor> w = variables.get(name);
     if (graph.find_variable(name) && w.ok() && !all_finite(*w))
@@ -93,6 +93,7 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
   TR_CO_ASSIGN_OR_RETURN(const auto compiled, exec::compile(graph, std::move(options)));
   exec::ExecutionOptions with;
   with.variables = &variables;
+  with.host_ops = std::move(host_ops);
   TR_CO_ASSIGN_OR_RETURN(const auto execution, exec::make_execution(rt, compiled, std::move(with)));
   TR_CO_RETURN_IF_ERROR(prepare::feed_batch(*execution, compiled->graph(), input, batch));
   TR_CO_RETURN_IF_ERROR(co_await execution->run());

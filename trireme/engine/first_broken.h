@@ -17,10 +17,12 @@ runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensor
 // variables and batch, keeping every value, and names the first one, in the order of computation, that is not
 // finite: "'fc1/matmul' (matmul), though what it reads is finite" or "variable 'fc1/weight', ...". Empty:
 // none is. `device`: where the graph was made to run (null: the host); what suits a GPU takes a host minutes.
+// `host_ops`: for those of the graph; only this rank runs it again (comm::make_lone_host_ops).
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,
                                                      exec::Variables& variables,
                                                      const model::ModelInput& input,
                                                      const prepare::BatchTensors& batch,
-                                                     std::shared_ptr<Device> device = nullptr);
+                                                     std::shared_ptr<Device> device = nullptr,
+                                                     exec::HostOps host_ops = {});
 
 }  // namespace trireme::engine

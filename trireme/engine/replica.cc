@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/agree/mechanism/vector_math.h"
+#include "trireme/comm/host_ops.h"
 #include "trireme/engine/steps.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/plan/slots.h"
@@ -26,6 +27,8 @@ struct Replica::Parts {
   const ReplicaLinks links;
   const std::shared_ptr<const prepare::Prepared> prepared;
   const std::shared_ptr<const data::Dataset> data;
+  // Collectives and messages in graphs of evaluations, whose batches count as shards: several run at once.
+  const std::unique_ptr<comm::HostOpTable> eval_ops = comm::make_host_ops(group, 1U << 16);
   std::vector<collective::LeafRun> owners;  // of logical shards, per worker
   GpuSide gpu;
   StepTrace trace;
@@ -134,6 +137,7 @@ Status Replica::Parts::make_evaluator() {
   if (prepared->device != nullptr) options.slots = 1;
   options.mirror = gpu.mirror.get();
   options.arena = gpu.arena.get();
+  options.host_ops = eval_ops->table();
   TR_ASSIGN_OR_RETURN(evaluator, Evaluator::make(rt, std::move(options)));
   const std::int64_t most =
       std::max(evaluator->num_batches(Part::kTest), evaluator->num_batches(Part::kValidation));

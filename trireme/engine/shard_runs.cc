@@ -45,6 +45,7 @@ Status ShardRuns::bind(std::size_t bucket, const Tensor& memory,
 Status ShardRuns::make_execution(std::size_t place, Shard& shard) const {
   exec::ExecutionOptions options;
   options.variables = &o_.weights->variables();
+  options.host_ops = o_.host_ops;
   options.profile = o_.profile;
   options.mirror = o_.gpu->mirror.get();
   options.ahead = o_.gpu->ahead.get();
@@ -94,13 +95,14 @@ Status ShardRuns::take_shards(collective::LeafRun run) {
   return {};
 }
 
-Task<Status> ShardRuns::run(std::size_t place, const prepare::BatchTensors& batch,
+Task<Status> ShardRuns::run(std::size_t place, std::uint64_t number, const prepare::BatchTensors& batch,
                             std::span<const std::size_t> open) {
   exec::Execution& execution = *shards_[place].execution;
   TR_CO_RETURN_IF_ERROR(
       prepare::feed_batch(execution, o_.prepared->train->graph(), o_.prepared->input, batch));
   for (const std::size_t bucket : open) execution.open(static_cast<int>(bucket));
-  co_return co_await execution.run();
+  const exec::RunOptions how{.number = number};
+  co_return co_await execution.run(how);
 }
 
 void ShardRuns::open(std::size_t bucket) const {

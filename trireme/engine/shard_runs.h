@@ -19,6 +19,7 @@ struct ShardRunsOptions {
   Weights* weights = nullptr;
   const BucketSums* sums = nullptr;
   LossWatch* loss = nullptr;
+  exec::HostOps host_ops = {};
   bool profile = false;
   bool several_batches = false;  // a step may have them: their gradients are added up
   // The shard at a place has come to a notice of the graph.
@@ -36,7 +37,8 @@ class ShardRuns {
   std::size_t size() const { return shards_.size(); }
   std::int32_t shard_at(std::size_t place) const { return shards_[place].index; }
 
-  runtime::Task<Status> run(std::size_t place, const prepare::BatchTensors& batch,
+  // `number` of the run, for the collectives and messages in the graph.
+  runtime::Task<Status> run(std::size_t place, std::uint64_t number, const prepare::BatchTensors& batch,
                             std::span<const std::size_t> open);
   // With full overlap: layers wait until their bucket is open.
   void open(std::size_t bucket) const;

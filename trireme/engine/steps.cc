@@ -49,6 +49,7 @@ void Steps::make_runs() {
   o.weights = o_.weights;
   o.sums = o_.sums;
   o.loss = loss_.get();
+  o.host_ops = host_ops_->table();
   o.profile = o_.job->train.trace_steps > 0;
   o.several_batches = o_.job->train.optimizer.max_batch_multiplier > 1;
   o.on_notice = [this](std::size_t place, int notice, const std::shared_ptr<Event>& point) {
@@ -131,7 +132,8 @@ Status Steps::keep_batch() {
 Task<Status> Steps::run_shard(std::size_t place) {
   const TimeNs began = rt_.now();
   const std::vector<std::size_t> open = buckets_->applied();
-  Status status = co_await runs_->run(place, now_.batch[place], open);
+  const auto number = static_cast<std::uint64_t>(now_.input.step * plan().logical_shards) + place;
+  Status status = co_await runs_->run(place, number, now_.batch[place], open);
   if (status.ok()) status = now_.failure;
   if (status.ok()) status = co_await loss_->on_end(place);
   o_.trace->note(fmt::format("shard {}", runs_->shard_at(place)), "compute", static_cast<int>(place), began);
@@ -171,9 +173,10 @@ Task<Status> Steps::explain_broken_loss() {
   std::string what;
   TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
   if (o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(o_.gpu->mirror->download_all());
+  const auto alone = comm::make_lone_host_ops(o_.group->rank());
   auto found = co_await find_first_broken(
       rt_, o_.prepared->train->graph(), o_.weights->variables(), o_.prepared->input,
-      now_.batch[static_cast<std::size_t>(loss_->broken_place())], o_.prepared->device);
+      now_.batch[static_cast<std::size_t>(loss_->broken_place())], o_.prepared->device, alone->table());
   if (found.ok() && !found->empty()) what = "; the first tensor that broke: " + *found;
   co_return error(
       Code::kInternal,

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "trireme/comm/host_ops.h"
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/buckets.h"
 
@@ -54,7 +55,11 @@ class Steps {
     Status failure;              // of looking at the loss
   };
 
-  Steps(runtime::Runtime& rt, StepsOptions options) : rt_(rt), o_(std::move(options)) {}
+  Steps(runtime::Runtime& rt, StepsOptions options)
+      : rt_(rt),
+        o_(std::move(options)),
+        host_ops_(
+            comm::make_host_ops(*o_.group, static_cast<std::uint32_t>(o_.prepared->plan.logical_shards))) {}
   const plan::Plan& plan() const { return o_.prepared->plan; }
   Status make_updates();
   void make_runs();
@@ -72,6 +77,8 @@ class Steps {
 
   runtime::Runtime& rt_;
   const StepsOptions o_;
+  // Collectives and messages in the graphs: the first shards of all ranks run together, then the second ones.
+  const std::unique_ptr<comm::HostOpTable> host_ops_;
   std::unique_ptr<LossWatch> loss_;
   std::unique_ptr<Updates> updates_;
   std::unique_ptr<ShardRuns> runs_;
