@@ -1,62 +1,27 @@
-// `trireme bench server`: figures and bounds, and that a case runs to its end with the right sums.
+// `trireme bench server`: its rows as text and as JSON.
 #include <gtest/gtest.h>
 
-#include "trireme/cli/bench/server_case.h"
+#include "trireme/cli/bench/server_report.h"
 
 namespace trireme::cli::bench {
 namespace {
 
-cost::LinkModel link_of(double bytes_per_second, TimeNs latency) {
-  cost::LinkModel link;
-  link.bytes_per_second = bytes_per_second;
-  link.latency_ns = latency;
-  return link;
-}
-
-ServerCase case_of(int workers, int servers, std::uint64_t bytes) {
-  ServerCase setup;
-  setup.workers = workers;
-  setup.servers = servers;
-  setup.bytes = bytes;
-  return setup;
-}
-
-TEST(BenchServer, TheBoundIsAWorkersLinkOrAServers) {
-  const cost::LinkModel link = link_of(1e9, 5 * kMicro);
-  // One worker: up 1 ms, down 1 ms, latency twice.
-  EXPECT_DOUBLE_EQ(server_bound_us(case_of(1, 1, 1'000'000), link), 10 + 2000);
-  // Four vectors up, four down.
-  EXPECT_DOUBLE_EQ(server_bound_us(case_of(1, 4, 1'000'000), link), 10 + 8000);
-  // Eight workers into one server: the first is read while the last comes.
-  EXPECT_DOUBLE_EQ(server_bound_us(case_of(8, 1, 1'000'000), link), 10 + 9000);
-  EXPECT_DOUBLE_EQ(server_bound_us(case_of(3, 1, 0), link), 10);
-}
-
-TEST(BenchServer, FiguresCountPushesAndPullsOfAllWorkers) {
-  ServerFigures f;
-  f.setup = case_of(3, 2, 1000);
+TEST(BenchServer, ARowSaysWhenThereAreMoreRanksThanCoresAndJsonHasItsFigures) {
+  measure::ServerFigures f;
+  f.setup.workers = 3;
+  f.setup.servers = 2;
+  f.setup.bytes = 1000;
   f.round_us = 600;
   f.bound_us = 150;
-  EXPECT_DOUBLE_EQ(f.messages_per_second(), 12 / 600e-6);
-  EXPECT_DOUBLE_EQ(f.bytes_per_second(), 12'000 / 600e-6);
-  EXPECT_DOUBLE_EQ(f.share_of_bound(), 0.25);
+  cost::LinkModel link;
+  link.bytes_per_second = 1e9;
+  link.latency_ns = kMicro;
   EXPECT_NE(server_table_row(f, 4).find("more ranks than cores"), std::string::npos);
   EXPECT_EQ(server_table_row(f, 5).find("more ranks than cores"), std::string::npos);
-  const Json json = server_json({f}, link_of(1e9, kMicro), "as given");
+  const Json json = server_json({f}, link, "as given");
   EXPECT_EQ(json["rows"][0]["workers"], 3);
   EXPECT_DOUBLE_EQ(json["rows"][0]["share_of_bound"].get<double>(), 0.25);
   EXPECT_EQ(json["link"]["source"], "as given");
-}
-
-TEST(BenchServer, ACaseRunsToItsEndAndItsSumsAreChecked) {
-  ServerCase setup = case_of(2, 2, 4096);
-  setup.transport = "inproc";
-  setup.repeats = 2;
-  setup.seconds = 0.01;
-  const Result<ServerFigures> figures = measure_servers(setup);
-  ASSERT_TRUE(figures.ok()) << figures.status().to_string();
-  EXPECT_GT(figures->round_us, 0);
-  EXPECT_GE(figures->rounds, 2 * 4);
 }
 
 }  // namespace

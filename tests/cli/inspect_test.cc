@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/inspect/parts.h"
 
 namespace trireme::cli {
 namespace {

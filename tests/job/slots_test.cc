@@ -26,7 +26,7 @@ std::set<SlotKind> kinds_of(const agree::AgreementRow& rule, const std::string& 
     Job job;
     job.parallel.agreement = rule.name;
     job.parallel.codec = codec;
-    if (can_share_weights(job, "shm", 2).ok()) kinds.insert(SlotKind::kShared);
+    if (can_share_weights(job, sending_of(job), "shm", 2).ok()) kinds.insert(SlotKind::kShared);
     return kinds;
   }
   if (rule.pace == agree::Pace::kPeriod) return {dense ? SlotKind::kMeans : SlotKind::kChanges};

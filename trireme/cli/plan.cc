@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/cli/command.h"
-#include "trireme/cli/inspect_parts.h"
+#include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/read_rates.h"
 #include "trireme/job/roles.h"

@@ -9,23 +9,23 @@ namespace {
 
 constexpr double kDistinct = 2.5;
 
-double median_ratio(const std::optional<Timing>& theirs, const Timing& ours,
+double median_ratio(const std::optional<measure::Timing>& theirs, const measure::Timing& ours,
                     const std::vector<std::size_t>& rounds) {
   if (!theirs) return 0;
   std::vector<double> ratios;
   for (const std::size_t i : rounds)
     if (i < theirs->rounds_us.size())
       ratios.push_back(theirs->rounds_us[i] / std::max(1e-3, ours.rounds_us[i]));
-  return ratios.empty() ? 0 : quantile(ratios, 0.5);
+  return ratios.empty() ? 0 : measure::quantile(ratios, 0.5);
 }
 
-Distance pick(const std::vector<Row>& rows, int world, const char* name, double from, double below) {
+Distance pick(const std::vector<measure::Row>& rows, int world, const char* name, double from, double below) {
   Distance d;
   d.name = name;
   std::vector<double> crossings;
   std::size_t total = 0;
   for (std::size_t at = 0; at < rows.size(); ++at) {
-    const Row& row = rows[at];
+    const measure::Row& row = rows[at];
     if (row.world != world) continue;
     total += row.crossing_ns.size();
     std::vector<std::size_t> rounds;
@@ -37,26 +37,26 @@ Distance pick(const std::vector<Row>& rows, int world, const char* name, double 
       ours.push_back(row.ours.rounds_us[i]);
     }
     if (rounds.empty()) continue;
-    d.entries.push_back({at, quantile(ours, 0.5), median_ratio(row.mpi, row.ours, rounds),
+    d.entries.push_back({at, measure::quantile(ours, 0.5), median_ratio(row.mpi, row.ours, rounds),
                          median_ratio(row.gloo, row.ours, rounds)});
   }
   if (crossings.empty()) return d;
-  d.crossing_ns = quantile(crossings, 0.5);
+  d.crossing_ns = measure::quantile(crossings, 0.5);
   d.share = static_cast<double>(crossings.size()) / static_cast<double>(total);
   return d;
 }
 
 }  // namespace
 
-std::vector<Distance> by_distance(const std::vector<Row>& rows) {
+std::vector<Distance> by_distance(const std::vector<measure::Row>& rows) {
   const auto first =
-      std::find_if(rows.begin(), rows.end(), [](const Row& r) { return !r.crossing_ns.empty(); });
+      std::find_if(rows.begin(), rows.end(), [](const measure::Row& r) { return !r.crossing_ns.empty(); });
   if (first == rows.end()) return {};
   std::vector<double> all;
-  for (const Row& row : rows)
+  for (const measure::Row& row : rows)
     if (row.world == first->world) all.insert(all.end(), row.crossing_ns.begin(), row.crossing_ns.end());
   // A rank that was put off the processor while it crossed says nothing about distance.
-  const double low = std::max(1.0, quantile(all, 0.05)), high = quantile(all, 0.9);
+  const double low = std::max(1.0, measure::quantile(all, 0.05)), high = measure::quantile(all, 0.9);
   if (high < kDistinct * low) return {};
   const double between = std::sqrt(low * high);
   return {pick(rows, first->world, "near", 0, between), pick(rows, first->world, "far", between, INFINITY)};

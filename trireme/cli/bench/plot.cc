@@ -29,12 +29,12 @@ std::string block(const std::string& name, const std::string& lines) {
   return fmt::format("${} << EOD\n{}EOD\n", name, lines);
 }
 
-void add_measured(const std::vector<const Row*>& rows, const char* name, const char* title,
-                  const char* colour, const Timing* (*timing)(const Row&), std::string& data,
-                  std::vector<Curve>& curves, int world) {
+void add_measured(const std::vector<const measure::Row*>& rows, const char* name, const char* title,
+                  const char* colour, const measure::Timing* (*timing)(const measure::Row&),
+                  std::string& data, std::vector<Curve>& curves, int world) {
   std::string lines;
-  for (const Row* row : rows)
-    if (const Timing* t = timing(*row))
+  for (const measure::Row* row : rows)
+    if (const measure::Timing* t = timing(*row))
       lines += fmt::format("{} {:.6g} {:.6g} {:.6g}\n", row->bytes, t->median_us, t->low_us, t->high_us);
   if (lines.empty()) return;
   const std::string id = fmt::format("{}_{}", name, world);
@@ -44,13 +44,13 @@ void add_measured(const std::vector<const Row*>& rows, const char* name, const c
 }
 
 // Closed forms at every half octave between the smallest and the largest size.
-void add_formulas(const std::vector<const Row*>& rows, const Models& models, std::string& data,
-                  std::vector<Curve>& curves, int world) {
+void add_formulas(const std::vector<const measure::Row*>& rows, const measure::Models& models,
+                  std::string& data, std::vector<Curve>& curves, int world) {
   const double first = static_cast<double>(rows.front()->bytes),
                last = static_cast<double>(rows.back()->bytes);
-  const double latency = latency_us(models), per_byte = us_per_byte(models);
+  const double latency = measure::latency_us(models), per_byte = measure::us_per_byte(models);
   std::size_t colour = 0;
-  for (const Formula& f : formulas_of(rows.front()->kind)) {
+  for (const measure::Formula& f : measure::formulas_of(rows.front()->kind)) {
     std::string lines;
     for (double m = first; m <= last * 1.001; m *= 1.4142135623730951)
       lines += fmt::format("{:.6g} {:.6g}\n", m, f.microseconds(latency, per_byte, world, m));
@@ -61,7 +61,7 @@ void add_formulas(const std::vector<const Row*>& rows, const Models& models, std
     ++colour;
   }
   std::string predicted, bound;
-  for (const Row* row : rows) {
+  for (const measure::Row* row : rows) {
     predicted += fmt::format("{} {:.6g}\n", row->bytes, row->predicted_us);
     bound += fmt::format("{} {:.6g}\n", row->bytes, row->bound_us);
   }
@@ -86,19 +86,20 @@ Status check_plot_path(const std::string& path) {
   return error(Code::kInvalid, "[bench] a plot is .svg or .png: got '{}'", path);
 }
 
-std::string plot_script(const Report& report, const BenchOptions& o, const std::string& path) {
+std::string plot_script(const measure::Report& report, const measure::BenchOptions& o,
+                        const std::string& path) {
   const int panels = static_cast<int>(o.worlds.size());
   const int columns = std::min(panels, 3), lines = (panels + columns - 1) / columns;
   std::string data, plots;
   for (const int world : o.worlds) {
-    std::vector<const Row*> rows;
-    for (const Row& row : report.rows)
+    std::vector<const measure::Row*> rows;
+    for (const measure::Row& row : report.rows)
       if (row.world == world) rows.push_back(&row);
     if (rows.empty()) continue;
     std::vector<Curve> curves;
-    const auto ours = [](const Row& r) { return &r.ours; };
-    const auto mpi = [](const Row& r) { return r.mpi ? &*r.mpi : nullptr; };
-    const auto gloo = [](const Row& r) { return r.gloo ? &*r.gloo : nullptr; };
+    const auto ours = [](const measure::Row& r) { return &r.ours; };
+    const auto mpi = [](const measure::Row& r) { return r.mpi ? &*r.mpi : nullptr; };
+    const auto gloo = [](const measure::Row& r) { return r.gloo ? &*r.gloo : nullptr; };
     add_formulas(rows, o.models(world), data, curves, world);
     add_measured(rows, "gloo", "Gloo", kGloo, gloo, data, curves, world);
     add_measured(rows, "mpi", "Open MPI", kMpi, mpi, data, curves, world);

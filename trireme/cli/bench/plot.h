@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trireme/cli/bench/driver.h"
+#include "trireme/measure/collective/driver.h"
 
 namespace trireme::cli::bench {
 
@@ -11,7 +11,8 @@ namespace trireme::cli::bench {
 Status check_plot_path(const std::string& path);
 
 // What gnuplot is told. Pure.
-std::string plot_script(const Report& report, const BenchOptions& options, const std::string& path);
+std::string plot_script(const measure::Report& report, const measure::BenchOptions& options,
+                        const std::string& path);
 
 // Runs gnuplot on it; files go to `dir`. kNotFound when there is no gnuplot: says what to install.
 runtime::Task<Status> draw_plot(runtime::Runtime& rt, std::string script, std::string dir, std::string path);

@@ -20,7 +20,7 @@ std::string time_text(double us) {
 }
 
 // Half of the distance between the quartiles, as a share of the median.
-std::string spread_text(const Timing& t) {
+std::string spread_text(const measure::Timing& t) {
   if (t.median_us <= 0) return "";
   return fmt::format("+-{:.0f}%", 50 * (t.high_us - t.low_us) / t.median_us);
 }
@@ -29,16 +29,18 @@ std::string times_text(double ratio) {
   return fmt::format("{:.{}f}", ratio, ratio < 10 ? 2 : ratio < 100 ? 1 : 0);
 }
 
-std::string ratio_text(const std::optional<Ratio>& r) {
+std::string ratio_text(const std::optional<measure::Ratio>& r) {
   if (!r) return "-";
   return fmt::format("{}x ({}-{})", times_text(r->median), times_text(r->low), times_text(r->high));
 }
 
-bool has(const BenchOptions& o, const char* side) {
+bool has(const measure::BenchOptions& o, const char* side) {
   return std::find(o.against.begin(), o.against.end(), side) != o.against.end();
 }
 
-double fraction_of_bound(const Row& r) { return r.ours.median_us > 0 ? r.bound_us / r.ours.median_us : 0; }
+double fraction_of_bound(const measure::Row& r) {
+  return r.ours.median_us > 0 ? r.bound_us / r.ours.median_us : 0;
+}
 
 struct GoalRule {
   const char* transport;
@@ -57,26 +59,27 @@ constexpr GoalRule kGoals[] = {
 };
 
 // What a rule is about: theirs / ours, or bound / ours.
-std::optional<Ratio> value_for(const GoalRule& rule, const Row& r) {
+std::optional<measure::Ratio> value_for(const GoalRule& rule, const measure::Row& r) {
   if (rule.peer != nullptr) return std::string_view(rule.peer) == "mpi" ? r.mpi_ratio : r.gloo_ratio;
   if (r.ours.low_us <= 0) return std::nullopt;
-  return Ratio{r.bound_us / r.ours.median_us, r.bound_us / r.ours.high_us, r.bound_us / r.ours.low_us};
+  return measure::Ratio{r.bound_us / r.ours.median_us, r.bound_us / r.ours.high_us,
+                        r.bound_us / r.ours.low_us};
 }
 
-Json timing_json(const std::optional<Timing>& t, double Timing::*value) {
+Json timing_json(const std::optional<measure::Timing>& t, double measure::Timing::*value) {
   return t ? Json((*t).*value) : Json();
 }
 
-Json row_json(const Row& r, const BenchOptions& o) {
-  const std::optional<Timing> ours = r.ours;
+Json row_json(const measure::Row& r, const measure::BenchOptions& o) {
+  const std::optional<measure::Timing> ours = r.ours;
   Json j = {{"collective", collective::kind_name(r.kind)},
             {"world", r.world},
             {"bytes", r.bytes},
             {"transport", r.transport},
             {"algorithm", r.algorithm},
             {"ours_us", r.ours.median_us},
-            {"mpi_us", timing_json(r.mpi, &Timing::median_us)},
-            {"gloo_us", timing_json(r.gloo, &Timing::median_us)},
+            {"mpi_us", timing_json(r.mpi, &measure::Timing::median_us)},
+            {"gloo_us", timing_json(r.gloo, &measure::Timing::median_us)},
             {"predicted_us", r.predicted_us},
             {"bound_us", r.bound_us},
             {"bound_fraction", fraction_of_bound(r)},
@@ -84,16 +87,16 @@ Json row_json(const Row& r, const BenchOptions& o) {
             {"buffers", o.own.shared_buffers ? "shared" : "heap"},
             {"oversubscribed", r.oversubscribed},
             {"mpi_setting", r.mpi_setting},
-            {"crossing_ns", r.crossing_ns.empty() ? Json() : Json(quantile(r.crossing_ns, 0.5))}};
-  const std::pair<const char*, const std::optional<Timing>*> sides[] = {
+            {"crossing_ns", r.crossing_ns.empty() ? Json() : Json(measure::quantile(r.crossing_ns, 0.5))}};
+  const std::pair<const char*, const std::optional<measure::Timing>*> sides[] = {
       {"ours", &ours}, {"mpi", &r.mpi}, {"gloo", &r.gloo}};
   for (const auto& [name, timing] : sides) {
-    j[fmt::format("{}_low_us", name)] = timing_json(*timing, &Timing::low_us);
-    j[fmt::format("{}_high_us", name)] = timing_json(*timing, &Timing::high_us);
+    j[fmt::format("{}_low_us", name)] = timing_json(*timing, &measure::Timing::low_us);
+    j[fmt::format("{}_high_us", name)] = timing_json(*timing, &measure::Timing::high_us);
     j[fmt::format("{}_calls", name)] = *timing ? Json((*timing)->calls) : Json();
   }
-  const std::pair<const char*, const std::optional<Ratio>*> ratios[] = {{"mpi", &r.mpi_ratio},
-                                                                        {"gloo", &r.gloo_ratio}};
+  const std::pair<const char*, const std::optional<measure::Ratio>*> ratios[] = {{"mpi", &r.mpi_ratio},
+                                                                                 {"gloo", &r.gloo_ratio}};
   for (const auto& [name, ratio] : ratios) {
     j[fmt::format("{}_ratio", name)] = *ratio ? Json((*ratio)->median) : Json();
     j[fmt::format("{}_ratio_low", name)] = *ratio ? Json((*ratio)->low) : Json();
@@ -113,7 +116,7 @@ std::string goal_line(const Goal& g) {
 }
 
 // "near cores (0.1 us across, 60 % of the rounds), mpi/ours: 1 KB 2.2x, 4 KB 1.4x"
-std::string distance_lines(const Report& report) {
+std::string distance_lines(const measure::Report& report) {
   std::string text;
   for (const Distance& d : by_distance(report.rows)) {
     std::string mpi, gloo;
@@ -133,7 +136,7 @@ std::string distance_lines(const Report& report) {
   return text;
 }
 
-Json distances_json(const Report& report) {
+Json distances_json(const measure::Report& report) {
   Json all = Json::array();
   for (const Distance& d : by_distance(report.rows)) {
     Json entries = Json::array();
@@ -149,7 +152,7 @@ Json distances_json(const Report& report) {
 
 }  // namespace
 
-std::string table_header(const BenchOptions& o) {
+std::string table_header(const measure::BenchOptions& o) {
   std::string line =
       fmt::format("{:>5} {:>8}  {:<14} {:>9} {:>6}", "world", "bytes", "algorithm", "ours", "");
   if (has(o, "mpi")) line += fmt::format(" {:>9} {:>18}", "mpi", "mpi/ours");
@@ -157,7 +160,7 @@ std::string table_header(const BenchOptions& o) {
   return line + fmt::format(" {:>9} {:>9} {:>6}\n", "predicted", "bound", "of it");
 }
 
-std::string table_row(const Row& r, const BenchOptions& o) {
+std::string table_row(const measure::Row& r, const measure::BenchOptions& o) {
   std::string line = fmt::format("{:>5} {:>8}  {:<14} {:>9} {:>6}", r.world, short_bytes(r.bytes),
                                  r.algorithm, time_text(r.ours.median_us), spread_text(r.ours));
   if (has(o, "mpi"))
@@ -172,14 +175,14 @@ std::string table_row(const Row& r, const BenchOptions& o) {
   return line + "\n";
 }
 
-std::vector<Goal> check_goals(const std::vector<Row>& rows, bool own_links) {
+std::vector<Goal> check_goals(const std::vector<measure::Row>& rows, bool own_links) {
   std::vector<Goal> goals;
   for (const GoalRule& rule : kGoals) {
     Goal goal;
     goal.text = rule.text;
     goal.is_share = rule.peer == nullptr;
-    for (const Row& r : rows) {
-      const std::optional<Ratio> value = value_for(rule, r);
+    for (const measure::Row& r : rows) {
+      const std::optional<measure::Ratio> value = value_for(rule, r);
       if (r.kind != collective::Kind::kAllreduce || r.transport != rule.transport || !value ||
           goal.is_share != own_links || (r.oversubscribed && !own_links) || r.bytes < rule.from ||
           r.bytes >= rule.below)
@@ -196,17 +199,18 @@ std::vector<Goal> check_goals(const std::vector<Row>& rows, bool own_links) {
   return goals;
 }
 
-PredictionError prediction_error(const std::vector<Row>& rows) {
+PredictionError prediction_error(const std::vector<measure::Row>& rows) {
   std::vector<double> errors;
-  for (const Row& r : rows)
+  for (const measure::Row& r : rows)
     if (r.ours.median_us > 0) errors.push_back(std::abs(r.predicted_us / r.ours.median_us - 1));
   if (errors.empty()) return {};
-  return {quantile(errors, 0.5), quantile(errors, 0.9)};
+  return {measure::quantile(errors, 0.5), measure::quantile(errors, 0.9)};
 }
 
-std::string table_footer(const Report& report, const BenchOptions& o, const std::string& models) {
+std::string table_footer(const measure::Report& report, const measure::BenchOptions& o,
+                         const std::string& models) {
   std::string text;
-  for (const Absent& a : report.absent)
+  for (const measure::Absent& a : report.absent)
     text += fmt::format("{} is absent at world {}: {}\n", a.side, a.world, a.reason);
   const PredictionError e = prediction_error(report.rows);
   text += fmt::format(
@@ -214,21 +218,22 @@ std::string table_footer(const Report& report, const BenchOptions& o, const std:
       collective::kind_name(o.kind), o.own.transport, o.in_place ? "in place" : "out of place",
       o.own.shared_buffers ? "shared" : "heap", models, 100 * e.median, 100 * e.p90);
   std::vector<double> crossings;
-  for (const Row& r : report.rows)
+  for (const measure::Row& r : report.rows)
     crossings.insert(crossings.end(), r.crossing_ns.begin(), r.crossing_ns.end());
   if (!crossings.empty())
-    text += fmt::format(
-        "the start line was crossed in {} (median), {} to {}\n", time_text(quantile(crossings, 0.5) * 1e-3),
-        time_text(quantile(crossings, 0.05) * 1e-3), time_text(quantile(crossings, 0.95) * 1e-3));
+    text += fmt::format("the start line was crossed in {} (median), {} to {}\n",
+                        time_text(measure::quantile(crossings, 0.5) * 1e-3),
+                        time_text(measure::quantile(crossings, 0.05) * 1e-3),
+                        time_text(measure::quantile(crossings, 0.95) * 1e-3));
   text += distance_lines(report);
   for (const Goal& g : check_goals(report.rows, o.own_links)) text += goal_line(g) + "\n";
   return text;
 }
 
-Json to_json(const Report& report, const BenchOptions& o, const std::string& models) {
+Json to_json(const measure::Report& report, const measure::BenchOptions& o, const std::string& models) {
   Json rows = Json::array(), absent = Json::array(), goals = Json::array();
-  for (const Row& r : report.rows) rows.push_back(row_json(r, o));
-  for (const Absent& a : report.absent)
+  for (const measure::Row& r : report.rows) rows.push_back(row_json(r, o));
+  for (const measure::Absent& a : report.absent)
     absent.push_back({{"side", a.side}, {"world", a.world}, {"reason", a.reason}});
   for (const Goal& g : check_goals(report.rows, o.own_links))
     goals.push_back({{"goal", g.text},

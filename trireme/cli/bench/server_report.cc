@@ -1,24 +1,8 @@
-#include <algorithm>
+#include "trireme/cli/bench/server_report.h"
 
-#include "trireme/cli/bench/server_case.h"
 #include "trireme/cli/bench/sizes.h"
 
 namespace trireme::cli::bench {
-
-double ServerFigures::messages_per_second() const {
-  return round_us > 0 ? 2.0 * setup.workers * setup.servers * 1e6 / round_us : 0;
-}
-
-double ServerFigures::bytes_per_second() const {
-  return messages_per_second() * static_cast<double>(setup.bytes);
-}
-
-double server_bound_us(const ServerCase& setup, const cost::LinkModel& link) {
-  const double vector_us = static_cast<double>(setup.bytes) * 1e6 / link.bytes_per_second;
-  const double latency_us = static_cast<double>(link.latency_ns) * 1e-3;
-  // A link carries both directions at once; a worker's pull comes after its push, other workers' do not.
-  return 2 * latency_us + std::max(2.0 * setup.servers, static_cast<double>(setup.workers) + 1) * vector_us;
-}
 
 std::string server_table_header(const std::string& transport, const cost::LinkModel& link) {
   return fmt::format(
@@ -28,7 +12,7 @@ std::string server_table_header(const std::string& transport, const cost::LinkMo
       transport, link.bytes_per_second * 1e-9, static_cast<double>(link.latency_ns) * 1e-3);
 }
 
-std::string server_table_row(const ServerFigures& f, int cores) {
+std::string server_table_row(const measure::ServerFigures& f, int cores) {
   const double limit = f.share_of_bound() > 0 ? f.bytes_per_second() / f.share_of_bound() : 0;
   return fmt::format("{:>7}{:>9}{:>9}{:>13.1f}{:>5.0f}%{:>12.0f}{:>9.3f}{:>9.3f}{:>7.0f}%{}\n",
                      f.setup.workers, f.setup.servers, short_bytes(f.setup.bytes), f.round_us, 50 * f.spread,
@@ -37,14 +21,14 @@ std::string server_table_row(const ServerFigures& f, int cores) {
                      f.setup.workers + f.setup.servers > cores ? "  more ranks than cores" : "");
 }
 
-Json server_json(const std::vector<ServerFigures>& rows, const cost::LinkModel& link,
+Json server_json(const std::vector<measure::ServerFigures>& rows, const cost::LinkModel& link,
                  const std::string& link_source) {
   Json out = Json::object();
   out["link"] = {{"bytes_per_second", link.bytes_per_second},
                  {"latency_us", static_cast<double>(link.latency_ns) * 1e-3},
                  {"source", link_source}};
   out["rows"] = Json::array();
-  for (const ServerFigures& f : rows)
+  for (const measure::ServerFigures& f : rows)
     out["rows"].push_back({{"transport", f.setup.transport},
                            {"workers", f.setup.workers},
                            {"servers", f.setup.servers},

@@ -8,11 +8,6 @@
 namespace trireme::cli::bench {
 namespace {
 
-using collective::Kind;
-
-constexpr Kind kKinds[] = {Kind::kAllreduce,     Kind::kReduce,   Kind::kBroadcast,
-                           Kind::kGather,        Kind::kScatter,  Kind::kAllgather,
-                           Kind::kReduceScatter, Kind::kAllToAll, Kind::kBarrier};
 constexpr std::uint64_t kLargest = std::uint64_t{16} << 30;
 
 std::vector<std::string_view> split(std::string_view text) {
@@ -92,23 +87,6 @@ Result<std::vector<int>> parse_worlds(std::string_view text) {
   }
   sort_unique(worlds);
   return worlds;
-}
-
-Result<Kind> parse_kind(std::string_view text) {
-  std::string name(text);
-  std::replace(name.begin(), name.end(), '-', '_');
-  std::string names;
-  for (const Kind kind : kKinds) {
-    if (name == collective::kind_name(kind)) return kind;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", collective::kind_name(kind));
-  }
-  return error(Code::kInvalid, "[bench] no such collective: got '{}', expected one of {}", text, names);
-}
-
-std::vector<std::string> kind_names() {
-  std::vector<std::string> names;
-  for (const Kind kind : kKinds) names.emplace_back(collective::kind_name(kind));
-  return names;
 }
 
 std::string short_bytes(std::uint64_t bytes) {

@@ -1,17 +1,17 @@
-#include <algorithm>
+#include "trireme/cli/bench/train_report.h"
 
-#include "trireme/cli/bench/train_bench.h"
+#include <algorithm>
 
 namespace trireme::cli::bench {
 namespace {
 
 std::string ms_text(double ms) { return fmt::format("{:.{}f}", ms, ms < 10 ? 2 : ms < 1000 ? 1 : 0); }
 
-std::string half_spread(const StepTiming& t) {
+std::string half_spread(const measure::StepTiming& t) {
   return fmt::format("{}+-{:.0f}%", ms_text(t.median_ms), 50 * (t.high_ms - t.low_ms) / t.median_ms);
 }
 
-std::string time_text(const std::optional<StepTiming>& t) { return t ? half_spread(*t) : "-"; }
+std::string time_text(const std::optional<measure::StepTiming>& t) { return t ? half_spread(*t) : "-"; }
 
 std::string mib_text(std::optional<std::int64_t> bytes) {
   return bytes ? fmt::format("{:.0f}", static_cast<double>(*bytes) / (1 << 20)) : "-";
@@ -22,15 +22,15 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json ms_or_null(const std::optional<StepTiming>& t) { return t ? Json(t->median_ms) : Json(); }
+Json ms_or_null(const std::optional<measure::StepTiming>& t) { return t ? Json(t->median_ms) : Json(); }
 
-Json rounds_of(const StepTiming& t) {
+Json rounds_of(const measure::StepTiming& t) {
   return {
       {"low_ms", t.low_ms}, {"high_ms", t.high_ms}, {"rounds_ms", t.rounds_ms}, {"peak_bytes", t.peak_bytes}};
 }
 
 // Of steps that are captured and not waited for, beside the profiled ones above it.
-std::string gaps_text(const TrainRow& row) {
+std::string gaps_text(const measure::TrainRow& row) {
   if (!row.gaps.is_object()) return "";
   const double busy = row.gaps.value("busy_ms", 0.0), idle = row.gaps.value("idle_ms", 0.0),
                launches = row.gaps.value("launches", 0.0), launch_us = row.gaps.value("launch_us", 0.0);
@@ -50,7 +50,7 @@ std::string train_table_header() {
                      "torch MiB");
 }
 
-std::string train_table_row(const TrainRow& row, int threads) {
+std::string train_table_row(const measure::TrainRow& row, int threads) {
   std::string ratio = "-";
   if (const auto r = row.ratio()) {
     ratio = fmt::format("{:.2f}x", *r);
@@ -65,7 +65,7 @@ std::string train_table_row(const TrainRow& row, int threads) {
                      mib_text(row.torch_peak_bytes()));
 }
 
-std::string profile_text(const TrainRow& row) {
+std::string profile_text(const measure::TrainRow& row) {
   if (!row.profile.is_object()) return "";
   const Json& p = row.profile;
   const double step = p.value("step_ms", 1.0);
@@ -94,7 +94,7 @@ std::string profile_text(const TrainRow& row) {
   return text;
 }
 
-std::string kernels_text(const TrainRow& row) {
+std::string kernels_text(const measure::TrainRow& row) {
   if (!row.kernels.is_object()) return "";
   const Json& k = row.kernels;
   std::string text = fmt::format(
@@ -114,7 +114,7 @@ std::string kernels_text(const TrainRow& row) {
   return text;
 }
 
-Json to_json(const TrainRow& row, int threads) {
+Json to_json(const measure::TrainRow& row, int threads) {
   Json json{{"workload", row.workload->name},
             {"device", row.device},
             {"dtype", row.dtype},
