@@ -4,7 +4,7 @@ file(GLOB trireme_example_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/example
 foreach(source IN LISTS trireme_example_sources)
   get_filename_component(name "${source}" NAME_WE)
   add_executable(example_${name} "${source}")
-  target_link_libraries(example_${name} PRIVATE trireme_exec trireme_eager trireme_model trireme_data trireme_server)
+  target_link_libraries(example_${name} PRIVATE trireme_exec trireme_eager trireme_start)
   target_include_directories(example_${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   # GCC 13 sees an array bound broken inside fmt where there is none.
   target_compile_options(example_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)

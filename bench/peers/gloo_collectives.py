@@ -1,7 +1,7 @@
 """PyTorch-Gloo's side of `trireme bench`, one process per rank: gloo_collectives.py RANK WORLD STORE SOCKET.
 
-Does what the driver asks for over its socket (trireme/cli/bench/work.h has the lines, start_line.h the page) and reports
-the times. STORE is a file where the ranks meet.
+Does what the driver asks for over its socket (trireme/measure/collective/work.h has the lines, start_line.h the page) and
+reports the times. STORE is a file where the ranks meet.
 """
 import gc
 import mmap
@@ -74,7 +74,7 @@ class StartLine:
 
 
 class Measured:
-    """The tensors of one kind of call, as trireme/cli/bench/rank.cc has them."""
+    """The tensors of one kind of call, as trireme/measure/collective/rank.cc has them."""
 
     def __init__(self, torch, rank, world):
         self.torch, self.dist = torch, torch.distributed

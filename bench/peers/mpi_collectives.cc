@@ -1,6 +1,6 @@
 // Open MPI's side of `trireme bench`: mpirun -n P bench_mpi_collectives SOCKET. Does what the driver asks for
-// over its socket (trireme/cli/bench/work.h has the lines, start_line.h the page) and reports the times.
-// While nobody asks, every rank blocks in recvmsg: MPI is entered only to measure.
+// over its socket (trireme/measure/collective/work.h has the lines, start_line.h the page) and reports the
+// times. While nobody asks, every rank blocks in recvmsg: MPI is entered only to measure.
 #include <mpi.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -152,7 +152,7 @@ struct Work {
   bool in_place() const { return place == "in"; }
 };
 
-// The buffers of one kind of call, as trireme/cli/bench/rank.cc has them.
+// The buffers of one kind of call, as trireme/measure/collective/rank.cc has them.
 class Measured {
  public:
   Measured(int rank, int world) : rank_(rank), world_(world) {}

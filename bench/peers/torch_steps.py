@@ -1,8 +1,8 @@
 """PyTorch's side of `trireme bench train`: torch_steps.py WORKLOAD MODE DTYPE THREADS BATCH DEVICE SOCKET.
 
 Training steps (forward, backward, optimiser) of one model on data made up once, in one process, eager or compiled with
-the loss inside the compiled function. Does what the driver asks for over its socket (trireme/cli/bench/step_side.h has
-the lines) and reports the times. The models are those of trireme/cli/bench/workloads.cc, layer by layer.
+the loss inside the compiled function. Does what the driver asks for over its socket (trireme/measure/step/step_side.h has
+the lines) and reports the times. The models are those of trireme/measure/step/workloads.cc, layer by layer.
 """
 import contextlib
 import fcntl

@@ -8,11 +8,12 @@ namespace {
 TEST(Slow, RanksAreSlowedDownByTheirFactors) {
   const auto slow = parse_slow({"rank=2,factor=4", "rank=0,factor=1.5", "rank=2,factor=2"});
   ASSERT_TRUE(slow.ok()) << slow.status().to_string();
-  EXPECT_EQ(slow_factor_of(*slow, 0), 1.5);
-  EXPECT_EQ(slow_factor_of(*slow, 1), 1);
-  EXPECT_EQ(slow_factor_of(*slow, 2), 8);
-  EXPECT_TRUE(check_slow(*slow, 3).ok());
-  EXPECT_NE(check_slow(*slow, 2).message().find("--slow got rank 2, expected 0 to 1"), std::string::npos);
+  EXPECT_EQ(start::slow_factor_of(*slow, 0), 1.5);
+  EXPECT_EQ(start::slow_factor_of(*slow, 1), 1);
+  EXPECT_EQ(start::slow_factor_of(*slow, 2), 8);
+  EXPECT_TRUE(start::check_slow(*slow, 3).ok());
+  EXPECT_NE(start::check_slow(*slow, 2).message().find("--slow got rank 2, expected 0 to 1"),
+            std::string::npos);
 }
 
 TEST(Slow, OtherTextsAreRefused) {

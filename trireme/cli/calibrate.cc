@@ -1,7 +1,6 @@
 // `trireme calibrate`: measures this host and stores what prices and predictions are made of.
 #include <cstdio>
 
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/terminal.h"
@@ -9,6 +8,7 @@
 #include "trireme/measure/direct.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/calibration_file.h"
 
 namespace trireme::cli {
 namespace {
@@ -55,23 +55,24 @@ void print_calibration(const cost::Calibration& c, const std::string& path) {
 }
 
 Task<Status> run(runtime::Runtime& rt, const CalibrateArgs& args) {
-  const std::string path = args.out.empty() ? calibration_path() : args.out;
+  const std::string path = args.out.empty() ? places().calibration() : args.out;
   if (path.empty())
     co_return error(Code::kInvalid,
                     "[calibrate] nowhere to store: neither XDG_STATE_HOME nor HOME is set; use --out FILE");
   TR_CO_RETURN_IF_ERROR(measure::check_transports(args.transports));
-  if (args.out.empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(state_dir()));
+  if (args.out.empty()) TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(places().state_dir));
   TR_CO_RETURN_IF_ERROR(co_await rt.files().check_output(path));
   StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
   measure::CalibrateOptions options;
   options.transports = args.transports;
   options.quick = args.quick;
-  options.temp_dir = temp_dir();
+  options.temp_dir = places().temp_dir;
   options.doing = [&line](const std::string& text) { line.show(text); };
   TR_CO_ASSIGN_OR_RETURN(cost::Calibration calibration, co_await measure::calibrate(rt, options));
   line.clear();
   if (args.out.empty()) {
-    const Result<std::optional<cost::Calibration>> before = co_await read_calibration(rt, "");
+    const Result<std::optional<cost::Calibration>> before =
+        co_await start::read_calibration(rt, places(), "");
     if (before.ok() && *before) measure::keep_others(**before, calibration);
   }
   const std::string text = cost::to_json(calibration).dump(2) + "\n";

@@ -127,7 +127,7 @@ Result<runtime::WorldSpec> load_cluster(const ClusterArgs& args, int num_machine
   for (const std::string& text : args.faults) {
     if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
       TR_ASSIGN_OR_RETURN(const FaultOption fault, parse_fault(text));
-      for (auto& f : virtual_faults({fault})) world->faults.push_back(std::move(f));
+      world->faults.push_back(virtual_fault(fault));
       continue;
     }
     TR_ASSIGN_OR_RETURN(const Json fault, runtime::object_from_text(text, "kind"));

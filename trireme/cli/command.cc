@@ -7,10 +7,7 @@ namespace trireme::cli {
 
 const char* environment(const char* name) { return std::getenv(name); }
 
-int exit_code_of(const Status& status) {
-  if (status.ok()) return kExitOk;
-  return status.code() == Code::kInvalid ? kExitUsage : kExitFailed;
-}
+start::Places places() { return start::usual_places(environment); }
 
 // An area stands at the beginning, or after a place ("job.toml:3:9: ") or another message (": ").
 std::string without_areas(std::string_view message) {

@@ -9,11 +9,17 @@
 
 #include "trireme/base/status.h"
 #include "trireme/cli/options.h"
+#include "trireme/start/exit_code.h"
+#include "trireme/start/places.h"
 
 namespace trireme::cli {
 
-// Exit codes, the same for every command (docs/errors.md).
-inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitStopped = 130;
+// The same for every command (docs/errors.md).
+using start::exit_code_of;
+using start::kExitFailed;
+using start::kExitOk;
+using start::kExitStopped;
+using start::kExitUsage;
 
 struct Command {
   const char* name;
@@ -27,12 +33,14 @@ std::span<const Command> command_table();
 // The one place that reads the environment. Null when unset.
 const char* environment(const char* name);
 
+// As this environment says.
+start::Places places();
+
 // An error message as it is shown on a terminal: without the "[area] " that says which folder it comes from.
 // Logs and error files keep it.
 std::string without_areas(std::string_view message);
 
 // Prints "error: ..." on standard error and returns the exit code for it.
 int print_error(const Status& status);
-int exit_code_of(const Status& status);
 
 }  // namespace trireme::cli

@@ -50,42 +50,22 @@ Result<FaultOption> parse_fault(std::string_view text) {
   return fault;
 }
 
-namespace {
-Status check_rank(int rank, int world) {
-  if (rank >= 0 && rank < world) return {};
-  return error(Code::kInvalid, "[cli] --fault got rank {}, expected 0 to {}: the job has {} ranks", rank,
-               world - 1, world);
-}
-}  // namespace
-
-Status check_faults(const std::vector<FaultOption>& faults, int world) {
-  for (const FaultOption& f : faults) TR_RETURN_IF_ERROR(check_rank(f.rank, world));
-  return {};
-}
-
 Status check_faults(const std::vector<runtime::FaultSpec>& faults, int world) {
-  for (const runtime::FaultSpec& f : faults) TR_RETURN_IF_ERROR(check_rank(f.runtime, world));
+  for (const runtime::FaultSpec& f : faults) TR_RETURN_IF_ERROR(start::check_fault_rank(f.runtime, world));
   return {};
 }
 
-std::vector<runtime::RealFault> real_faults(const std::vector<FaultOption>& faults, int rank) {
-  std::vector<runtime::RealFault> out;
-  for (const FaultOption& f : faults)
-    if (f.rank == rank) out.push_back({find_kind(f.kind)->real, f.site, f.index});
-  return out;
+start::RankFault real_fault(const FaultOption& fault) {
+  return {fault.rank, {find_kind(fault.kind)->real, fault.site, fault.index}};
 }
 
-std::vector<runtime::FaultSpec> virtual_faults(const std::vector<FaultOption>& faults) {
-  std::vector<runtime::FaultSpec> out;
-  for (const FaultOption& f : faults) {
-    runtime::FaultSpec spec;
-    spec.kind = find_kind(f.kind)->simulated;
-    spec.runtime = f.rank;
-    spec.site = f.site;
-    spec.index = f.index;
-    out.push_back(std::move(spec));
-  }
-  return out;
+runtime::FaultSpec virtual_fault(const FaultOption& fault) {
+  runtime::FaultSpec spec;
+  spec.kind = find_kind(fault.kind)->simulated;
+  spec.runtime = fault.rank;
+  spec.site = fault.site;
+  spec.index = fault.index;
+  return spec;
 }
 
 }  // namespace trireme::cli

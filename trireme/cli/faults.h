@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/runtime/real/real_runtime.h"
 #include "trireme/runtime/virtual/world.h"
+#include "trireme/start/trouble.h"
 
 namespace trireme::cli {
 
@@ -17,11 +17,9 @@ struct FaultOption {
 };
 
 Result<FaultOption> parse_fault(std::string_view text);
-// kInvalid: one strikes a rank that the job does not have.
-Status check_faults(const std::vector<FaultOption>& faults, int world);
+// kInvalid: one strikes a rank that there is not.
 Status check_faults(const std::vector<runtime::FaultSpec>& faults, int world);
-// Those that strike `rank`.
-std::vector<runtime::RealFault> real_faults(const std::vector<FaultOption>& faults, int rank);
-std::vector<runtime::FaultSpec> virtual_faults(const std::vector<FaultOption>& faults);
+start::RankFault real_fault(const FaultOption& fault);
+runtime::FaultSpec virtual_fault(const FaultOption& fault);
 
 }  // namespace trireme::cli

@@ -92,17 +92,4 @@ Task<Result<job::Job>> load_job(runtime::Runtime& rt, const JobSource& source) {
   co_return job;
 }
 
-std::string cache_dir() {
-  if (const char* cache = environment("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return std::string(cache) + "/trireme";
-  if (const char* home = environment("HOME"); home != nullptr && *home != '\0')
-    return std::string(home) + "/.cache/trireme";
-  return "";
-}
-
-std::string temp_dir() {
-  const char* dir = environment("TMPDIR");
-  return dir != nullptr && *dir != '\0' ? dir : "/tmp";
-}
-
 }  // namespace trireme::cli

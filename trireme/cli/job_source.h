@@ -19,8 +19,4 @@ void add_job_options(Options& app, JobSource& source);
 runtime::Task<Result<job::Job>> read_job(runtime::Runtime& rt, std::string path);
 runtime::Task<Result<job::Job>> load_job(runtime::Runtime& rt, const JobSource& source);
 
-// $XDG_CACHE_HOME/trireme or ~/.cache/trireme; empty when neither is set.
-std::string cache_dir();
-std::string temp_dir();
-
 }  // namespace trireme::cli

@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "trireme/base/version.h"
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/usage.h"
 #include "trireme/kernel/compiled_texts.h"
@@ -30,7 +29,7 @@ int run_command(int argc, char** argv) {
   app.footer(
       "Help on one command: trireme help COMMAND. Without a job file `trireme train` trains a model on the\n"
       "built-in digits. First steps: docs/quick_start.md");
-  trireme::kernel::compiled_texts().set_file(trireme::cli::text_cache_path());
+  trireme::kernel::compiled_texts().set_file(trireme::cli::places().text_cache);
   int code = kExitOk;
   for (const Command& command : trireme::cli::command_table()) {
     Options* sub = app.add_subcommand(command.name, command.doc)->group(command.group);

@@ -5,10 +5,10 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/number_checks.h"
-#include "trireme/cli/read_rates.h"
 #include "trireme/job/roles.h"
 #include "trireme/prepare/plan_report.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/read_rates.h"
 
 namespace trireme::cli {
 namespace {
@@ -41,13 +41,13 @@ Status apply(const PlanArgs& args, job::Job& job) {
 
 runtime::Task<void> load_rates(runtime::Runtime& rt, const job::Job& job, prepare::PrepareOptions& out) {
   const job::Roles roles = job::roles_of(job);
-  RateSource source;
+  start::RateSource source;
   // Hosts of their own where a link lies between the workers, otherwise this one.
   const bool apart = !job.parallel.link.empty();
   source.transport = roles.world == 1 ? "none" : apart ? "tcp" : "shm";
   source.ranks_on_host = apart ? 1 : roles.world;
   source.one_host = !apart;
-  out.rates = co_await read_rates(rt, job, std::move(source));
+  out.rates = co_await start::read_rates(rt, job, std::move(source), places());
 }
 
 Status run(const PlanArgs& args) {

@@ -33,7 +33,7 @@ void print_note(std::string_view text) { std::fputs(fmt::format("note: {}\n", te
 
 Task<Result<apply::LoadedModel>> load_trained(Runtime& rt, TrainedArgs args) {
   if (!args.data_path.empty()) args.source.sets.push_back(fmt::format("data.path={}", args.data_path));
-  args.source.cache_dir = cache_dir();
+  args.source.cache_dir = places().cache_dir;
   Result<apply::LoadedModel> model = co_await apply::load_model(rt, std::move(args.source));
   if (model.ok())
     for (const std::string& note : model->notes) print_note(note);

@@ -6,8 +6,8 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/faults.h"
 #include "trireme/cli/job_source.h"
-#include "trireme/cli/load_data.h"
 #include "trireme/cli/number_checks.h"
+#include "trireme/cli/predict_model.h"
 #include "trireme/cli/simulate_collective.h"
 #include "trireme/cli/slow.h"
 #include "trireme/cli/terminal.h"
@@ -15,6 +15,7 @@
 #include "trireme/cost/routes.h"
 #include "trireme/job/roles.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/load_data.h"
 #include "trireme/start/simulate.h"
 
 namespace trireme::cli {
@@ -62,10 +63,12 @@ Task<void> load(runtime::Runtime& rt, const SimulateArgs& args, job::Job& job,
   if (!status.ok()) co_return;
   job = std::move(*loaded);
   if (args.compute != "real") co_return;
-  Result<LoadedData> loaded_data = co_await load_dataset(rt, job);
+  start::LoadSpec spec;
+  spec.cache_dir = places().cache_dir;
+  Result<start::LoadedData> loaded_data = co_await start::load_dataset(rt, job, std::move(spec));
   status = loaded_data.status();
   if (!status.ok()) co_return;
-  print_notes(*loaded_data);
+  for (const std::string& note : loaded_data->notes) print_note(note);
   data = std::move(loaded_data->set);
 }
 
@@ -165,13 +168,13 @@ Status add_cluster(const SimulateArgs& args, runtime::RealRuntime& rt, start::Si
 }
 
 Status slow_down(const SimulateArgs& args, start::SimulateOptions& o) {
-  TR_ASSIGN_OR_RETURN(const std::vector<SlowOption> slow, parse_slow(args.slow_texts));
+  TR_ASSIGN_OR_RETURN(const std::vector<start::SlowRank> slow, parse_slow(args.slow_texts));
   if (slow.empty()) return {};
   const int num_ranks = job::roles_of(o.job).world;
-  TR_RETURN_IF_ERROR(check_slow(slow, num_ranks));
+  TR_RETURN_IF_ERROR(start::check_slow(slow, num_ranks));
   cost::Topology& topology = o.cluster.topology;
   if (topology.machines.empty()) topology = cost::Topology::single_switch(num_ranks, o.machine, o.link);
-  for (const SlowOption& s : slow) topology.machines[static_cast<std::size_t>(s.rank)].speed /= s.factor;
+  for (const start::SlowRank& s : slow) topology.machines[static_cast<std::size_t>(s.rank)].speed /= s.factor;
   return {};
 }
 

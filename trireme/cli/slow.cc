@@ -14,7 +14,7 @@ bool parse_factor(std::string_view text, double& factor) {
   return !copy.empty() && end == copy.c_str() + copy.size();
 }
 
-bool parse_one(std::string_view text, SlowOption& out) {
+bool parse_one(std::string_view text, start::SlowRank& out) {
   constexpr std::string_view kRank = "rank=", kFactor = ",factor=";
   const std::size_t comma = text.find(kFactor);
   if (!text.starts_with(kRank) || comma == std::string_view::npos) return false;
@@ -27,10 +27,10 @@ bool parse_one(std::string_view text, SlowOption& out) {
 
 }  // namespace
 
-Result<std::vector<SlowOption>> parse_slow(const std::vector<std::string>& texts) {
-  std::vector<SlowOption> all;
+Result<std::vector<start::SlowRank>> parse_slow(const std::vector<std::string>& texts) {
+  std::vector<start::SlowRank> all;
   for (const std::string& text : texts) {
-    SlowOption slow;
+    start::SlowRank slow;
     if (!parse_one(text, slow))
       return error(Code::kInvalid,
                    "[cli] --slow got '{}', expected rank=R,factor=F with F from 1 to 1000, like "
@@ -39,21 +39,6 @@ Result<std::vector<SlowOption>> parse_slow(const std::vector<std::string>& texts
     all.push_back(slow);
   }
   return all;
-}
-
-double slow_factor_of(const std::vector<SlowOption>& slow, int rank) {
-  double factor = 1;
-  for (const SlowOption& s : slow)
-    if (s.rank == rank) factor *= s.factor;
-  return factor;
-}
-
-Status check_slow(const std::vector<SlowOption>& slow, int world) {
-  for (const SlowOption& s : slow)
-    if (s.rank >= world)
-      return error(Code::kInvalid, "[cli] --slow got rank {}, expected 0 to {}: the job has {} ranks", s.rank,
-                   world - 1, world);
-  return {};
 }
 
 }  // namespace trireme::cli

@@ -4,19 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "trireme/base/status.h"
+#include "trireme/start/trouble.h"
 
 namespace trireme::cli {
 
-struct SlowOption {
-  int rank = 0;
-  double factor = 1;  // compute takes this many times as long
-};
-
-Result<std::vector<SlowOption>> parse_slow(const std::vector<std::string>& texts);
-// 1 for ranks that nobody slows down.
-double slow_factor_of(const std::vector<SlowOption>& slow, int rank);
-// kInvalid names a rank that the job does not have.
-Status check_slow(const std::vector<SlowOption>& slow, int world);
+Result<std::vector<start::SlowRank>> parse_slow(const std::vector<std::string>& texts);
 
 }  // namespace trireme::cli

@@ -1,62 +1,67 @@
-// `trireme train`: the command, and the launcher's side of it (job, run folder, ranks, final line).
-#include <algorithm>
+// `trireme train`: its options, the run that they ask for (start/), and what is printed about it.
 #include <cstdio>
 
-#include "trireme/agree/agree.h"
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/faults.h"
 #include "trireme/cli/final_line.h"
 #include "trireme/cli/final_table.h"
+#include "trireme/cli/job_source.h"
 #include "trireme/cli/last_lines.h"
-#include "trireme/cli/load_data.h"
 #include "trireme/cli/number_checks.h"
+#include "trireme/cli/predict_model.h"
 #include "trireme/cli/progress_bar.h"
-#include "trireme/cli/read_rates.h"
-#include "trireme/cli/run_end.h"
-#include "trireme/cli/train_args.h"
-#include "trireme/job/roles.h"
-#include "trireme/launch/launch.h"
-#include "trireme/record/run_folder.h"
+#include "trireme/cli/slow.h"
 #include "trireme/runtime/real/this_process.h"
-#include "trireme/start/in_process.h"
+#include "trireme/start/run_end.h"
+#include "trireme/start/run_rank.h"
+#include "trireme/start/train_on_host.h"
+#include "trireme/start/train_on_hosts.h"
 
 namespace trireme::cli {
 namespace {
 
 using runtime::Task;
 
-// "rank 1" of the first that failed by itself, for those that had to be killed; empty: none did.
-std::string first_failed(const std::vector<launch::RankExit>& exits) {
-  for (std::size_t r = 0; r < exits.size(); ++r)
-    if (!exits[r].status.ok() && !exits[r].killed_by_launcher) return fmt::format("rank {}", r);
-  return "";
+struct TrainArgs {
+  JobSource job;
+  std::string job_text;  // not empty: the whole job as TOML, from a launcher on another host
+  std::string command;   // not empty: what the user typed on another host
+  std::string run_dir;
+  int workers = 0;          // 0: as the job says
+  int servers = -1;         // -1: as the job says
+  std::string transport;    // "": as the job says
+  std::string device;       // empty: as the job says
+  std::string coordinator;  // "": as the launcher says
+  std::string hosts;        // "": this host alone; a file
+  std::string ssh = start::HostsRun{}.ssh;
+  std::string remote_binary;  // "": where this binary is
+  bool insecure = false;
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  bool prepared = false;  // this rank was started by our own launcher, which made the run folder
+  std::vector<std::string> fault_texts;
+  std::vector<start::RankFault> faults;
+  std::vector<std::string> slow_texts;
+  std::vector<start::SlowRank> slow;
+};
+
+// What the options change in the job, but for --workers, which the number of ranks may decide.
+void apply_options(const TrainArgs& args, job::Job& job) {
+  if (args.servers >= 0) job.parallel.servers = args.servers;
+  if (!args.transport.empty()) job.parallel.transport = args.transport;
+  if (!args.device.empty()) job.train.device = args.device;
 }
 
-std::string how_killed(const std::string& culprit, TimeNs grace) {
-  return fmt::format("still running {:.0f} s after {}; killed by the launcher", to_seconds(grace),
-                     culprit.empty() ? "the job ended" : culprit + " failed");
-}
-
-// What a rank that could write no error file said last: out of memory, or of descriptors.
-Task<std::string> last_error(runtime::Runtime& rt, std::string log) {
-  constexpr std::string_view kMark = "\nerror: ";
-  const Result<Bytes> bytes = co_await rt.files().read(std::move(log));
-  if (!bytes.ok()) co_return "";
-  const std::string text = "\n" + std::string(as_text(*bytes));
-  const std::size_t at = text.rfind(kMark);
-  if (at == std::string::npos) co_return "";
-  const std::string said = text.substr(at + kMark.size());
-  co_return said.substr(0, said.find('\n'));
-}
-
-// The first error file that knows a culprit decides; a rank that failed by itself is its own.
-void take_context(const Json& json, int rank, ErrorContext& context) {
-  if (context.peer && !context.operation.empty()) return;
-  const int culprit = json.value("culprit", -1);
-  context.peer = culprit >= 0 ? culprit : rank;
-  context.operation = json.value("operation", "");
-  context.reason = json.value("reason", "");
-  if (context.reason.empty()) context.reason = json.value("message", "");
+// The options that every rank is given again.
+std::vector<std::string> passed_on(const TrainArgs& args) {
+  std::vector<std::string> words;
+  if (args.insecure) words.emplace_back("--insecure");
+  if (args.quiet) words.emplace_back("--quiet");
+  if (args.verbose) words.emplace_back("--verbose");
+  for (const std::string& fault : args.fault_texts) words.insert(words.end(), {"--fault", fault});
+  for (const std::string& slow : args.slow_texts) words.insert(words.end(), {"--slow", slow});
+  return words;
 }
 
 // Whether the run stopped early, and where another model than the last was better.
@@ -75,213 +80,152 @@ std::string best_line(const Json& s, const std::string& run_dir) {
                             best->value("step", 0), run_dir);
 }
 
-// What each rank said or how it ended; ranks that say the same share a line.
-Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder, const job::Roles& roles,
-                              const std::vector<launch::RankExit>& exits, TimeNs grace) {
-  Code code = Code::kPeerLost;
-  ErrorContext first;                                      // that names a culprit
-  std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
-  for (std::size_t r = 0; r < exits.size(); ++r) {
-    const launch::RankExit& e = exits[r];
-    std::string what;
-    Result<Bytes> bytes = co_await rt.files().read(fmt::format("{}/log/rank-{}.error.json", folder.path, r));
-    if (bytes.ok()) {
-      const Result<Json> json = parse_json(as_text(*bytes), "error");
-      what = json.ok() ? json->value("message", "") : "unreadable error file";
-      if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
-      if (json.ok()) take_context(*json, static_cast<int>(r), first);
-    } else if (e.killed_by_launcher) {
-      what = how_killed(first_failed(exits), grace);
-    } else if (e.status.signal != 0) {
-      what = fmt::format("died by signal {}", e.status.signal);
-      if (!first.peer) first.peer = static_cast<int>(r), first.reason = what;
-    } else if (e.status.code != 0) {
-      what = co_await last_error(rt, folder.log_of(static_cast<int>(r)));
-      if (what.empty())
-        what = fmt::format("ended with code {}; see {}", e.status.code,
-                           r == 0 ? "its message above" : folder.log_of(static_cast<int>(r)));
-    } else {
-      continue;
-    }
-    const auto same =
-        std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == what; });
-    if (same == lines.end()) {
-      lines.emplace_back(std::move(what), roles.name_of(static_cast<int>(r)));
-    } else {
-      same->second += fmt::format(", {}", r);
-    }
-  }
-  std::string text = "[launch] the job failed:";
-  for (const auto& [what, ranks] : lines) text += fmt::format("\n  {}: {}", ranks, what);
-  // What is wrong with the command stays wrong.
-  const char* again = code == Code::kInvalid ? "" : "the same command resumes from the last checkpoint; ";
-  text += fmt::format("\n{}logs: {}/log", again, folder.path);
-  co_return Status(code, text, first);
+// Prints the final line (and the summary with --json); the exit code.
+int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
+  const int columns = args.json ? stderr_columns() : stdout_columns();
+  std::string text = final_line(summary, run_dir) + "\n";
+  if (summary.value("finished", false)) text += best_line(summary, run_dir);
+  if (!args.quiet) text += final_table(summary, columns);
+  text += last_lines(summary, args.quiet);
+  std::fputs(wrap_lines(text, columns).c_str(), args.json ? stderr : stdout);
+  if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
+  return summary.value("finished", false) ? kExitOk : kExitStopped;
 }
 
-// Those that were lost while the job went on; empty: somebody failed whom the job cannot spare.
-std::optional<std::string> tell_lost(const std::vector<launch::RankExit>& exits,
-                                     const std::vector<bool>& expendable, TimeNs grace) {
-  std::string text;
-  for (std::size_t r = 0; r < exits.size(); ++r) {
-    const launch::RankExit& e = exits[r];
-    if (e.status.ok()) continue;
-    if (!exits[0].status.ok() || r >= expendable.size() || !expendable[r]) return std::nullopt;
-    text += fmt::format("worker {} {}; the others continued without it\n", r,
-                        e.killed_by_launcher   ? how_killed("", grace)
-                        : e.status.signal != 0 ? fmt::format("died by signal {}", e.status.signal)
-                                               : fmt::format("ended with code {}", e.status.code));
-  }
-  return text;
+start::Listener listener_of(const TrainArgs& args) {
+  start::Listener listener;
+  listener.line = [](std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); };
+  if (args.quiet) return listener;
+  listener.note = print_note;
+  listener.progress = [verbose = args.verbose] { return make_progress_bar(stderr_terminal(), verbose); };
+  return listener;
 }
 
-Task<Result<Json>> run_processes(runtime::Runtime& rt, const TrainArgs& args, const job::Job& job,
-                                 const record::RunFolder& folder) {
-  launch::LaunchSpec spec;
-  spec.world = job::roles_of(job).world;
-  spec.expendable = expendable_ranks(job);
-  spec.rendezvous = fmt::format("{}/trireme-{:x}", temp_dir(), rt.unix_time_ns());
-  spec.argv = {"", "train", "--prepared", "--run-dir", folder.path};
-  for (const std::string& word : passed_on(args)) spec.argv.push_back(word);
-  spec.grace = job.parallel.deadline_ms * kMilli + kSecond;
-  for (int r = 0; r < spec.world; ++r) {
-    spec.log_paths.push_back(folder.log_of(r));
-    TR_CO_RETURN_IF_ERROR(
-        co_await rt.files().remove_all(fmt::format("{}/log/rank-{}.error.json", folder.path, r)));
+// What is being done, before there is progress to show.
+class LoadingLine {
+ public:
+  void show(std::string_view text, TimeNs now) {
+    now_ = now;
+    if (text.empty())
+      line_.clear();
+    else
+      line_.show(std::string(text));
   }
-  TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(spec.rendezvous));
-  const std::string rendezvous = spec.rendezvous;
-  const std::vector<bool> expendable = spec.expendable;
-  const TimeNs grace = spec.grace;
-  Result<std::vector<launch::RankExit>> exits = co_await launch::launch_local(rt, std::move(spec));
-  (void)co_await rt.files().remove_all(rendezvous);
-  if (!exits.ok()) co_return exits.status();
-  const std::optional<std::string> lost = tell_lost(*exits, expendable, grace);
-  if (!lost) co_return co_await describe_failure(rt, folder, job::roles_of(job), *exits, grace);
-  std::fputs(lost->c_str(), stderr);
-  Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
-  if (!bytes.ok()) co_return bytes.status();
-  co_return parse_json(as_text(*bytes), folder.file("summary.json"));
-}
 
-// What is left to do on the launcher's thread after its own loop ended: ranks as threads need their own
-// loops.
-struct Prepared {
-  job::Job job;
-  record::RunFolder folder;
-  std::shared_ptr<const data::Dataset> data;
-  bool in_process = false;
-  std::shared_ptr<const cost::Rates> rates;
-  std::optional<int> code;  // the ranks were on other hosts, and rank 0 has reported
-  Result<Json> summary = Status(Code::kInternal, "[train] not started");
+ private:
+  TimeNs now_ = 0;
+  StatusLine line_{stderr_terminal(), [this] { return now_; }};
 };
 
-Task<Status> prepare_launch(runtime::Runtime& rt, const TrainArgs& args, Prepared& out) {
-  TR_CO_ASSIGN_OR_RETURN(out.job, co_await load_job(rt, args.job));
-  if (args.workers > 0) out.job.parallel.workers = args.workers;
-  apply_options(args, out.job);
-  if (!args.hosts.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(out.code, co_await run_on_hosts(rt, args, out.job));
-    co_return Status();
-  }
-  TR_CO_RETURN_IF_ERROR(job::check_job(out.job));
-  const job::Roles roles = job::roles_of(out.job);
-  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, roles.world));
-  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, roles.world));
-  if (out.job.parallel.transport == "mpi" && roles.world > 1)
-    co_return error(Code::kInvalid,
-                    "[launch] transport 'mpi' needs ranks that MPI started, and this command started none; "
-                    "run mpirun -n {} trireme train ...",
-                    roles.world);
-  // First: what the job leaves open is picked by the data, and the folder holds the settled job.
-  StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
-  if (!args.quiet) line.show("reading the data ...");
-  Result<LoadedData> data = co_await load_dataset(rt, out.job, /*settled=*/false, args.run_dir);
-  line.clear();
-  if (!data.ok()) co_return data.status();
-  Result<record::RunFolder> folder =
-      co_await record::open_run_folder(rt, out.job, args.run_dir, "runs", this_owner(args.command));
-  if (!folder.ok()) co_return folder.status();
-  out.folder = std::move(*folder);
-  if (out.folder.finished) {
-    out.summary = *out.folder.finished;
-    co_return Status();
-  }
-  if (!args.quiet) print_notes(*data);
-  out.data = std::move(data->set);
-  out.in_process = roles.world == 1 || out.job.parallel.transport == "inproc";
-  if (out.in_process) {
-    RateSource source;
-    source.transport = roles.world > 1 ? "inproc" : "none";
-    source.ranks_on_host = roles.world;
-    source.slow = args.slow;
-    out.rates = co_await read_rates(rt, out.job, std::move(source));
-  } else {
-    out.data.reset();  // the ranks read the cache
-    out.summary = co_await run_processes(rt, args, out.job, out.folder);
-  }
-  co_return Status();
+int run_on_this_host(const TrainArgs& args, job::Job job) {
+  LoadingLine line;
+  start::HostRun run;
+  run.job = std::move(job);
+  run.run_dir = args.run_dir;
+  run.command = args.command;
+  run.places = places();
+  run.rank_command = [&args](const std::string& run_dir) {
+    std::vector<std::string> words{"", "train", "--prepared", "--run-dir", run_dir};
+    for (const std::string& word : passed_on(args)) words.push_back(word);
+    return words;
+  };
+  run.slow = args.slow;
+  run.faults = args.faults;
+  run.listener = listener_of(args);
+  if (!args.quiet) run.listener.doing = [&line](std::string_view text, TimeNs now) { line.show(text, now); };
+  const Result<start::Trained> trained = start::train_on_host(run);
+  return trained.ok() ? report(args, trained->summary, trained->run_dir) : print_error(trained.status());
 }
 
-Task<void> launcher_main(runtime::Runtime& rt, const TrainArgs& args, Prepared& out, Status& status) {
-  status = co_await prepare_launch(rt, args, out);
-  if (!status.ok()) {
-    co_await note_end(rt, out.folder, status);
-  } else if (!out.in_process) {
-    co_await note_end(rt, out.folder, out.summary);
-  }
+// Rank 0 has no terminal, so its lines are as long as they like; a JSON value stays as it is.
+void print_output(std::string_view text, bool json) {
+  std::fputs(wrap_lines(text, json ? 0 : stdout_columns()).c_str(), stdout);
+  std::fflush(stdout);
 }
 
-void show_warnings(std::string_view line) {
-  if (line.starts_with("warning:")) std::fputs(fmt::format("{}\n", line).c_str(), stderr);
+start::HostsRun hosts_run(const TrainArgs& args, job::Job job) {
+  start::HostsRun run;
+  run.job = std::move(job);
+  run.workers_given = args.workers > 0;
+  run.hosts = args.hosts;
+  run.ssh = args.ssh;
+  run.binary = args.remote_binary;
+  if (const char* here = environment("PWD"); here != nullptr) run.directory = here;
+  run.coordinator = args.coordinator;
+  run.insecure = args.insecure;
+  run.places = places();
+  run.rank_arguments = [&args](const std::string& text) {
+    std::vector<std::string> words{"train", "--job-text", text};
+    words.insert(words.end(), {"--command", start::this_owner(args.command).command});
+    if (!args.run_dir.empty()) words.insert(words.end(), {"--run-dir", args.run_dir});
+    if (args.json) words.emplace_back("--json");
+    for (const std::string& word : passed_on(args)) words.push_back(word);
+    return words;
+  };
+  run.slow = args.slow;
+  run.faults = args.faults;
+  run.output = [&args](std::string_view text) { print_output(text, args.json); };
+  return run;
 }
 
-Result<Json> run_threads(const TrainArgs& args, const Prepared& prepared) {
-  const auto progress = args.quiet ? nullptr : make_progress_bar(stderr_terminal(), args.verbose);
-  start::InProcessOptions options;
-  options.job = prepared.job;
-  options.run_dir = prepared.folder.path;
-  options.data = prepared.data;
-  options.rates = prepared.rates;
-  options.progress = progress.get();
-  options.handle_interrupt = true;
-  for (int r = 0; r < job::roles_of(prepared.job).world; ++r) {
-    options.faults.push_back(real_faults(args.faults, r));
-    options.slow_factors.push_back(slow_factor_of(args.slow, r));
-  }
-  options.kernel_cache = kernel_cache_path();
-  options.log_sink = show_warnings;
-  std::vector<Result<record::Summary>> results = start::train_in_process(options);
-  for (const auto& r : results)
-    if (!r.ok()) return r.status();
-  return record::to_json(*results[0]);
-}
-
-// Ranks as threads have ended.
-void note_end_of_threads(Prepared& prepared, const Result<Json>& summary) {
-  runtime::RealOptions real;
-  real.name = "launcher";
-  real.compute_threads = 1;
-  const auto rt = runtime::make_real_runtime(real);
-  rt->run(note_end(*rt, prepared.folder, summary));
+// The job; with --hosts it is also trained. False: it was stopped on request.
+Task<void> launcher_main(runtime::Runtime& rt, const TrainArgs& args, Result<job::Job>& job,
+                         Result<bool>& finished) {
+  job = co_await load_job(rt, args.job);
+  if (!job.ok()) co_return;
+  if (args.workers > 0) job->parallel.workers = args.workers;
+  apply_options(args, *job);
+  if (args.hosts.empty()) co_return;
+  start::HostsRun run = hosts_run(args, *job);
+  finished = co_await start::train_on_hosts(rt, std::move(run));
 }
 
 int run_as_launcher(const TrainArgs& args) {
-  Prepared prepared;
-  Status status;
+  Result<job::Job> job = Status(Code::kInternal, "[train] not started");
+  Result<bool> finished = true;
   {
     runtime::RealOptions real;
     real.name = "launcher";
-    real.log_sink = show_warnings;
+    real.log_sink = [](std::string_view line) {
+      if (line.starts_with("warning:")) std::fputs(fmt::format("{}\n", line).c_str(), stderr);
+    };
     const auto rt = runtime::make_real_runtime(real);
-    rt->run(launcher_main(*rt, args, prepared, status));
+    rt->run(launcher_main(*rt, args, job, finished));
   }
-  if (!status.ok()) return print_error(status);
-  if (prepared.code) return *prepared.code;
-  Result<Json> summary = prepared.in_process ? run_threads(args, prepared) : std::move(prepared.summary);
-  if (prepared.in_process) note_end_of_threads(prepared, summary);
-  if (!summary.ok()) return print_error(summary.status());
-  return report(args, *summary, prepared.folder.path);
+  if (!job.ok()) return print_error(job.status());
+  if (args.hosts.empty()) return run_on_this_host(args, std::move(*job));
+  if (!finished.ok()) return print_error(finished.status());
+  return *finished ? kExitOk : kExitStopped;
+}
+
+Task<Result<job::Job>> read_rank_job(runtime::Runtime& rt, const TrainArgs& args) {
+  Result<job::Job> job = job::parse_job(args.job_text, "job");
+  if (args.job_text.empty()) job = co_await load_job(rt, args.job);
+  if (job.ok()) apply_options(args, *job);
+  co_return job;
+}
+
+int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
+  start::RankStart rank;
+  rank.id = id;
+  if (args.prepared) rank.prepared_dir = args.run_dir;
+  rank.read_job = [&args](runtime::Runtime& rt) { return read_rank_job(rt, args); };
+  rank.workers = args.workers;
+  rank.run_dir = args.run_dir;
+  rank.command = args.command;
+  rank.insecure = args.insecure;
+  rank.places = places();
+  rank.slow = args.slow;
+  rank.faults = args.faults;
+  rank.listener = listener_of(args);
+  rank.listener.failed = [number = id.rank](const Status& failure) {
+    std::fputs(fmt::format("error: rank {}: {}\n", number, without_areas(failure.message())).c_str(), stderr);
+  };
+  const start::RankEnd end = start::run_rank(rank);
+  if (!end.failure.ok()) return args.prepared ? kExitFailed : exit_code_of(end.failure);
+  if (args.prepared) return kExitOk;
+  if (id.rank == 0) return report(args, *end.summary, end.run_dir);
+  return end.finished ? kExitOk : kExitStopped;
 }
 
 constexpr const char *kWorkers = "Workers", *kHosts = "Several hosts", *kOutput = "Output",
@@ -332,9 +276,9 @@ int run_train(TrainArgs& args) {
   for (const std::string& text : args.fault_texts) {
     Result<FaultOption> fault = parse_fault(text);
     if (!fault.ok()) return print_error(fault.status());
-    args.faults.push_back(std::move(*fault));
+    args.faults.push_back(real_fault(*fault));
   }
-  Result<std::vector<SlowOption>> slow = parse_slow(args.slow_texts);
+  Result<std::vector<start::SlowRank>> slow = parse_slow(args.slow_texts);
   if (!slow.ok()) return print_error(slow.status());
   args.slow = std::move(*slow);
   auto id = launch::rank_from_environment(environment);
@@ -357,44 +301,6 @@ int run_train(TrainArgs& args) {
 }
 
 }  // namespace
-
-void apply_options(const TrainArgs& args, job::Job& job) {
-  if (args.servers >= 0) job.parallel.servers = args.servers;
-  if (!args.transport.empty()) job.parallel.transport = args.transport;
-  if (!args.device.empty()) job.train.device = args.device;
-}
-
-std::vector<std::string> passed_on(const TrainArgs& args) {
-  std::vector<std::string> words;
-  if (args.insecure) words.emplace_back("--insecure");
-  if (args.quiet) words.emplace_back("--quiet");
-  if (args.verbose) words.emplace_back("--verbose");
-  for (const std::string& fault : args.fault_texts) words.insert(words.end(), {"--fault", fault});
-  for (const std::string& slow : args.slow_texts) words.insert(words.end(), {"--slow", slow});
-  return words;
-}
-
-std::vector<bool> expendable_ranks(const job::Job& job) {
-  const auto row = agree::find_agreement(job.parallel.agreement);
-  if (!row.ok()) return {};
-  if ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound) return {};
-  const job::Roles roles = job::roles_of(job);
-  std::vector<bool> expendable(static_cast<std::size_t>(roles.world), false);
-  for (int r = 1; r < roles.workers; ++r)
-    expendable[static_cast<std::size_t>(r)] = roles.servers_on(r).empty();
-  return expendable;
-}
-
-int report(const TrainArgs& args, const Json& summary, const std::string& run_dir) {
-  const int columns = args.json ? stderr_columns() : stdout_columns();
-  std::string text = final_line(summary, run_dir) + "\n";
-  if (summary.value("finished", false)) text += best_line(summary, run_dir);
-  if (!args.quiet) text += final_table(summary, columns);
-  text += last_lines(summary, args.quiet);
-  std::fputs(wrap_lines(text, columns).c_str(), args.json ? stderr : stdout);
-  if (args.json) std::fputs((summary.dump(2) + "\n").c_str(), stdout);
-  return summary.value("finished", false) ? kExitOk : kExitStopped;
-}
 
 std::function<int()> add_train(Options& app) {
   auto args = std::make_shared<TrainArgs>();

@@ -8,7 +8,6 @@
 #include "trireme/cli/bench/plot.h"
 #include "trireme/cli/bench/report.h"
 #include "trireme/cli/bench/sizes.h"
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/number_checks.h"
@@ -17,6 +16,7 @@
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/real/executable.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/calibration_file.h"
 
 namespace trireme::cli {
 
@@ -99,7 +99,8 @@ Status complete(BenchArgs& args) {
 
 // Prices and bounds come from the calibration, if there is one, or from the link as given.
 Task<Status> load_models(runtime::Runtime& rt, BenchArgs& args) {
-  Result<std::optional<cost::Calibration>> calibration = co_await read_calibration(rt, args.calibration);
+  Result<std::optional<cost::Calibration>> calibration =
+      co_await start::read_calibration(rt, places(), args.calibration);
   if (!calibration.ok()) co_return calibration.status();
   args.options.models = [gbit = args.gbit, latency_us = args.latency_us,
                          transport = args.options.own.transport, found = std::move(*calibration)](int world) {
@@ -136,7 +137,7 @@ Task<Status> measure_and_draw(runtime::Runtime& rt, BenchArgs& args, std::string
 
 Task<void> bench_main(runtime::Runtime& rt, BenchArgs& args, Status& status, Status& plotted,
                       measure::Report& report) {
-  const std::string dir = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt.unix_time_ns());
+  const std::string dir = fmt::format("{}/trireme-bench-{:x}", places().temp_dir, rt.unix_time_ns());
   status = co_await rt.files().make_dirs(dir);
   if (status.ok()) status = co_await measure_and_draw(rt, args, dir, plotted, report);
   (void)co_await rt.files().remove_all(dir);

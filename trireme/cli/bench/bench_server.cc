@@ -101,7 +101,7 @@ int run_server_bench(const ServerBenchArgs& args) {
   real.compute_threads = 1;
   real.spin_ns = 0;
   const auto rt = runtime::make_real_runtime(real);
-  const std::string root = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt->unix_time_ns());
+  const std::string root = fmt::format("{}/trireme-bench-{:x}", places().temp_dir, rt->unix_time_ns());
   std::vector<std::string> dirs;
   for (std::size_t i = 0; i < setup->num_cases() + measure::kMeetings + 1; ++i)
     dirs.push_back(fmt::format("{}/{}", root, i));

@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "trireme/cli/bench/train_report.h"
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/job_source.h"
 #include "trireme/cli/number_checks.h"
@@ -70,7 +69,7 @@ Status complete(BenchTrainArgs& args) {
 }
 
 Task<void> bench_main(runtime::Runtime& rt, BenchTrainArgs& args, Status& status, Json& rows) {
-  std::string dir = fmt::format("{}/trireme-bench-{:x}", temp_dir(), rt.unix_time_ns());
+  std::string dir = fmt::format("{}/trireme-bench-{:x}", places().temp_dir, rt.unix_time_ns());
   status = co_await rt.files().make_dirs(dir);
   if (status.ok() && args.options.torch) status = co_await measure::check_torch(rt, args.options, dir);
   if (status.ok()) {
@@ -206,7 +205,7 @@ std::function<int()> add_bench_steps(Options& app) {
   app.add_flag("--quick", args->options.quick, "A small batch");
   app.add_flag("--profile", args->options.profile, "Time every node");
   return [args] {
-    args->options.kernel_cache = kernel_cache_path();
+    args->options.kernel_cache = places().kernel_cache;
     return run_bench_steps(*args);
   };
 }

@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "trireme/base/json.h"
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cli/cluster_file.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/number_checks.h"
@@ -13,6 +12,7 @@
 #include "trireme/measure/direct.h"
 #include "trireme/runtime/files.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/calibration_file.h"
 #include "trireme/tensor/dtype.h"
 
 namespace trireme::cli {
@@ -116,7 +116,7 @@ Result<Model> model_of(const ScheduleArgs& args, const std::optional<cost::Calib
       return error(
           Code::kNotFound,
           "[inspect] --transport {} needs a calibration: got none, expected {}; run trireme calibrate",
-          args.transport, calibration_path());
+          args.transport, places().calibration());
     TR_ASSIGN_OR_RETURN(model.comm, cost::comm_model(*calibration, args.transport, args.world));
     model.source =
         fmt::format("{} on {}, calibrated {}", args.transport, calibration->host, calibration->date);
@@ -287,7 +287,7 @@ Status inspect(const ScheduleArgs& args, const std::optional<cost::Calibration>&
 
 runtime::Task<Status> run(runtime::Runtime& rt, const ScheduleArgs& args) {
   const Result<std::optional<cost::Calibration>> calibration =
-      co_await read_calibration(rt, args.calibration);
+      co_await start::read_calibration(rt, places(), args.calibration);
   if (!calibration.ok()) co_return calibration.status();
   Inspection i;
   TR_CO_RETURN_IF_ERROR(inspect(args, *calibration, i));

@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "trireme/cli/inspect/parts.h"
-#include "trireme/cli/load_data.h"
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/cli/terminal.h"
@@ -12,6 +11,7 @@
 #include "trireme/job/settle_job.h"
 #include "trireme/model/zoo.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/load_data.h"
 
 namespace trireme::cli {
 namespace {
@@ -71,14 +71,16 @@ runtime::Task<void> settle_by_data(runtime::Runtime& rt, InspectedModel& model, 
   job::Job job = model.job;
   StatusLine line(stderr_terminal(), [&rt] { return rt.now(); });
   line.show("reading the data ...");
-  const Result<LoadedData> data = co_await load_dataset(rt, job);
+  start::LoadSpec spec;
+  spec.cache_dir = places().cache_dir;
+  const Result<start::LoadedData> data = co_await start::load_dataset(rt, job, std::move(spec));
   line.clear();
   status = data.status();
   if (!status.ok()) co_return;
   const Result<model::ModelInput> input = job::model_input(job, *data->set);
   status = input.status();
   if (!status.ok()) co_return;
-  print_notes(*data);
+  for (const std::string& note : data->notes) print_note(note);
   model.job = std::move(job);
   model.input = {*input, "of the data"};
 }

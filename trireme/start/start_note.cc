@@ -1,4 +1,4 @@
-#include "trireme/cli/start_note.h"
+#include "trireme/start/start_note.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "trireme/base/utf8.h"
 #include "trireme/runtime/sync.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 namespace {
 
 using runtime::Task;
@@ -130,4 +130,4 @@ Task<Result<std::vector<std::string>>> gather_hosts(runtime::Runtime& rt, net::T
   co_return hosts;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

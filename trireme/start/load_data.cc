@@ -1,12 +1,10 @@
-#include "trireme/cli/load_data.h"
+#include "trireme/start/load_data.h"
 
-#include "trireme/cli/job_source.h"
-#include "trireme/cli/predict_model.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/settle_job.h"
 #include "trireme/record/run_folder.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 namespace {
 
 // Where the path was given, and what to do when nothing is there.
@@ -21,8 +19,9 @@ Status with_place(const job::Job& job, const Status& failure) {
 }
 
 runtime::Task<Result<std::shared_ptr<const data::Dataset>>> read_data(runtime::Runtime& rt,
-                                                                      const job::Job& job) {
-  data::DataSpec spec = job::data_spec(job, cache_dir());
+                                                                      const job::Job& job,
+                                                                      std::string cache_dir) {
+  data::DataSpec spec = job::data_spec(job, std::move(cache_dir));
   auto loaded = co_await data::make_dataset(rt, std::move(spec));
   if (!loaded.ok()) co_return with_place(job, loaded.status());
   if ((*loaded)->num_train == 0)
@@ -51,19 +50,18 @@ runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, job::Job& job, const job
 
 }  // namespace
 
-runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, bool settled,
-                                               std::string run_dir) {
+runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, LoadSpec spec) {
   LoadedData out;
   const std::optional<std::string> pixels = job.data.pixels;
-  TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job));
-  if (!settled) {
+  TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job, spec.cache_dir));
+  if (!spec.settled) {
     const job::Job asked = job;
     out.notes = job::settle_job(job, *out.set);
-    const bool kept = co_await keep_as_begun(rt, job, asked, run_dir);
+    const bool kept = co_await keep_as_begun(rt, job, asked, spec.run_dir);
     if (kept) out.notes.clear();
     TR_CO_RETURN_IF_ERROR(job::check_job(job));
     if (job.data.pixels != pixels) {
-      TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job));
+      TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job, spec.cache_dir));
     }
   }
   out.notes.insert(out.notes.end(), out.set->notes.begin(), out.set->notes.end());
@@ -72,8 +70,4 @@ runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& j
   co_return out;
 }
 
-void print_notes(const LoadedData& data) {
-  for (const std::string& note : data.notes) print_note(note);
-}
-
-}  // namespace trireme::cli
+}  // namespace trireme::start

@@ -1,16 +1,16 @@
-#include "trireme/cli/read_rates.h"
+#include "trireme/start/read_rates.h"
 
-#include "trireme/cli/calibration_file.h"
 #include "trireme/cost/assumed.h"
 #include "trireme/runtime/real/cores.h"
 #include "trireme/runtime/real/processor.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/start/calibration_file.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 
 runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
-                                                             RateSource source) {
-  const Result<std::optional<cost::Calibration>> read = co_await read_calibration(rt, "");
+                                                             RateSource source, Places places) {
+  const Result<std::optional<cost::Calibration>> read = co_await read_calibration(rt, std::move(places), "");
   if (!read.ok()) rt.log(fmt::format("no calibration is used: {}", read.status().message()));
   const cost::Calibration* calibration = read.ok() && read->has_value() ? &**read : nullptr;
   cost::HostShare share;
@@ -36,4 +36,4 @@ runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& r
   co_return rates;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

@@ -1,24 +1,21 @@
-// The rank's side of `trireme train`. A rank of our own launcher finds its job in the run folder. A rank of
-// mpirun, srun or torchrun has the whole command line; rank 0 opens the run folder and tells the others.
-#include <algorithm>
-#include <cstdio>
+#include "trireme/start/run_rank.h"
 
-#include "trireme/cli/calibration_file.h"
-#include "trireme/cli/command.h"
-#include "trireme/cli/load_data.h"
-#include "trireme/cli/progress_bar.h"
-#include "trireme/cli/read_rates.h"
-#include "trireme/cli/run_end.h"
-#include "trireme/cli/start_note.h"
-#include "trireme/cli/train_args.h"
+#include <utility>
+
 #include "trireme/job/roles.h"
 #include "trireme/record/run_folder.h"
+#include "trireme/runtime/files.h"
 #include "trireme/runtime/real/cores.h"
 #include "trireme/runtime/real/log_file.h"
 #include "trireme/runtime/real/real_runtime.h"
+#include "trireme/runtime/real/this_process.h"
+#include "trireme/start/load_data.h"
+#include "trireme/start/read_rates.h"
+#include "trireme/start/run_end.h"
+#include "trireme/start/start_note.h"
 #include "trireme/train/train_rank.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 namespace {
 
 using runtime::Task;
@@ -42,9 +39,10 @@ struct LateLog {
 };
 
 struct RankRun {
-  const TrainArgs& args;
+  const RankStart& start;
   const launch::RankIdentity& id;
   std::shared_ptr<LateLog> log;
+  bool is_prepared() const { return !start.prepared_dir.empty(); }
   std::string run_dir = {};          // empty: not known yet
   record::RunFolder folder = {};     // rank 0, when no launcher of ours has opened it
   std::optional<Json> summary = {};  // rank 0: what to report
@@ -64,16 +62,19 @@ Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, St
 }
 
 Task<Result<job::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
-  const TrainArgs& args = run.args;
-  if (args.prepared) co_return co_await read_job(rt, args.run_dir + "/job.toml");
-  Result<job::Job> job = job::parse_job(args.job_text, "job");
-  if (args.job_text.empty()) job = co_await load_job(rt, args.job);
+  const RankStart& start = run.start;
+  if (run.is_prepared()) {
+    const std::string path = start.prepared_dir + "/job.toml";
+    Result<Bytes> bytes = co_await rt.files().read(path);
+    if (!bytes.ok()) co_return bytes.status();
+    co_return job::parse_job(as_text(*bytes), path);
+  }
+  Result<job::Job> job = co_await start.read_job(rt);
   if (!job.ok()) co_return job;
-  apply_options(args, *job);
-  TR_CO_RETURN_IF_ERROR(job::fit_workers(*job, run.id.world, args.workers, run.id.launcher));
+  TR_CO_RETURN_IF_ERROR(job::fit_workers(*job, run.id.world, start.workers, run.id.launcher));
   TR_CO_RETURN_IF_ERROR(job::check_job(*job));
-  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, run.id.world));
-  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, run.id.world));
+  TR_CO_RETURN_IF_ERROR(check_slow(start.slow, run.id.world));
+  TR_CO_RETURN_IF_ERROR(check_faults(start.faults, run.id.world));
   co_return job;
 }
 
@@ -81,7 +82,7 @@ Task<Result<job::Job>> rank_job(runtime::Runtime& rt, const RankRun& run) {
 Task<StartNote> open_folder(runtime::Runtime& rt, RankRun& run, const job::Job& job) {
   StartNote note;
   Result<record::RunFolder> folder =
-      co_await record::open_run_folder(rt, job, run.args.run_dir, "runs", this_owner(run.args.command));
+      co_await record::open_run_folder(rt, job, run.start.run_dir, "runs", this_owner(run.start.command));
   note.failure = folder.status();
   if (!folder.ok()) co_return note;
   note.run_dir = folder->path;
@@ -99,7 +100,7 @@ net::ConnectOptions connect_options(const RankRun& run, const job::Job& job, std
   connect.rank = id.rank;
   connect.world = id.world;
   connect.job = job.name;
-  connect.insecure = run.args.insecure;
+  connect.insecure = run.start.insecure;
   // On one host a directory will do, and nobody listens beyond it, unless the user names an address.
   const bool by_address =
       transport == "tcp" && (id.coordinator_given || !id.one_host || id.rendezvous.empty());
@@ -112,7 +113,7 @@ net::ConnectOptions connect_options(const RankRun& run, const job::Job& job, std
 
 // run.json of a job of several hosts names all of them.
 Task<Status> note_hosts(runtime::Runtime& rt, RankRun& run, net::Transport& transport) {
-  Result<std::vector<std::string>> hosts = co_await gather_hosts(rt, transport, this_owner("rank").host);
+  Result<std::vector<std::string>> hosts = co_await gather_hosts(rt, transport, runtime::host_name());
   if (!hosts.ok()) co_return hosts.status();
   if (hosts->size() < 2 || !run.folder.record) co_return Status();
   run.folder.record->hosts = std::move(*hosts);
@@ -147,21 +148,26 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   train::stop_on_interrupt(rt, context.stop);
   Result<job::Job> job = co_await rank_job(rt, run);
   if (!job.ok()) co_return job.status();
-  Result<LoadedData> data = co_await load_dataset(rt, *job, /*settled=*/run.args.prepared);
+  LoadSpec load;
+  load.cache_dir = run.start.places.cache_dir;
+  load.settled = run.is_prepared();
+  Result<LoadedData> data = co_await load_dataset(rt, *job, std::move(load));
   if (!data.ok()) co_return data.status();
-  if (!run.args.prepared && !run.args.quiet && run.id.rank == 0) print_notes(*data);
+  const Listener& listener = run.start.listener;
+  if (!run.is_prepared() && run.id.rank == 0)
+    for (const std::string& note : data->notes) listener.note(note);
   TR_CO_ASSIGN_OR_RETURN(context.transport, launch::choose_transport(run.id, job->parallel.transport));
   TR_CO_RETURN_IF_ERROR(job::check_transport(*job, context.transport));
   context.connect = connect_options(run, *job, context.transport);
   run.makes_rendezvous = !run.id.rendezvous_given && !context.connect.rendezvous.empty();
-  if (!run.args.prepared) {
+  if (!run.is_prepared()) {
     auto connected = co_await meet(rt, run, *job, context.transport, context.connect);
     if (!connected.ok()) co_return connected.status();
     if (run.finished_before) co_return Status();
     context.connected = std::move(*connected);
   }
-  const bool shows = !run.args.quiet && run.id.rank == 0;
-  const auto progress = shows ? make_progress_bar(stderr_terminal(), run.args.verbose) : nullptr;
+  std::unique_ptr<record::Progress> progress;
+  if (run.id.rank == 0) progress = listener.progress();
   context.rt = &rt;
   context.job = *job;
   context.run_dir = run.run_dir;
@@ -170,14 +176,14 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   context.data = data->set;
   context.machine.cores = rt.compute_threads();
   // Another host may lack the fastest kernels of this one: a plan for several names the usual ones.
-  if (run.id.one_host) context.kernel_cache = kernel_cache_path();
+  if (run.id.one_host) context.kernel_cache = run.start.places.kernel_cache;
   RateSource source;
   source.transport = run.id.world > 1 ? context.transport : "none";
   source.ranks_on_host = run.id.local_world;
   source.cores_on_host = run.host_cores;
   source.one_host = run.id.one_host;
-  source.slow = run.args.slow;
-  context.rates = co_await read_rates(rt, *job, std::move(source));
+  source.slow = run.start.slow;
+  context.rates = co_await read_rates(rt, *job, std::move(source), run.start.places);
   if (!job->parallel.link.empty()) context.link = context.rates->comm.link;
   context.progress = progress.get();
   Result<record::Summary> summary = co_await train::train_rank(std::move(context));
@@ -197,7 +203,7 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
   if (run.folder.record) {
     const Result<Json> outcome = outcome_of(failure, run);
-    co_await note_end(rt, run.folder, outcome);
+    co_await note_end(rt, run.folder, outcome, run.start.listener);
   }
   if (!failure.ok()) {
     rt.log(fmt::format("failed: {}", failure.message()));
@@ -205,11 +211,9 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
     if (!run.run_dir.empty()) written = (co_await write_error(rt, run.run_dir, run.id.rank, failure)).ok();
     // mpirun ends all ranks as soon as one has ended: the others get time to write what they know.
     constexpr TimeNs kOthersTime = 500 * kMilli;
-    if (!run.args.prepared && run.id.world > 1) co_await rt.sleep_for(kOthersTime);
+    if (!run.is_prepared() && run.id.world > 1) co_await rt.sleep_for(kOthersTime);
     // Our own launcher reads the file; under any other the terminal is all there is.
-    if (!run.args.prepared || !written)
-      std::fputs(fmt::format("error: rank {}: {}\n", run.id.rank, without_areas(failure.message())).c_str(),
-                 stderr);
+    if (!run.is_prepared() || !written) run.start.listener.failed(failure);
   }
   if (run.makes_rendezvous && run.id.rank == 0) (void)co_await rt.files().remove_all(run.id.rendezvous);
   rt.on_interrupt(nullptr);
@@ -217,28 +221,31 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
 
 }  // namespace
 
-int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
-  RankRun run{args, id, std::make_shared<LateLog>()};
+RankEnd run_rank(const RankStart& start) {
+  const launch::RankIdentity& id = start.id;
+  RankRun run{start, id, std::make_shared<LateLog>()};
   run.host_cores = id.host_cores > 0 ? id.host_cores : runtime::launcher_cores();
-  if (args.prepared) run.run_dir = args.run_dir;
+  run.run_dir = start.prepared_dir;
+  RankEnd end;
+  if (run.is_prepared()) end.failure = run.log->open(run.run_dir, id.rank);
+  if (!end.failure.ok()) {
+    start.listener.failed(end.failure);
+    return end;
+  }
   runtime::RealOptions options;
   options.name = fmt::format("rank {}", id.rank);
   options.compute_threads = runtime::threads_of_rank(runtime::num_cores(), run.host_cores, id.local_world);
   if (id.local_world > run.host_cores) options.spin_ns = 0;
-  options.faults = real_faults(args.faults, id.rank);
-  options.slow_factor = slow_factor_of(args.slow, id.rank);
-  if (args.prepared) {
-    const Status opened = run.log->open(run.run_dir, id.rank);
-    if (!opened.ok()) return print_error(opened);
-  }
+  options.faults = faults_of(start.faults, id.rank);
+  options.slow_factor = slow_factor_of(start.slow, id.rank);
   options.log_sink = [log = run.log](std::string_view line) { log->line(line); };
   const auto rt = runtime::make_real_runtime(options);
-  Status failure;
-  rt->run(rank_main(*rt, run, failure));
-  if (!failure.ok()) return args.prepared ? kExitFailed : exit_code_of(failure);
-  if (args.prepared) return kExitOk;
-  if (id.rank == 0) return report(args, *run.summary, run.run_dir);
-  return run.finished_before || run.summary->value("finished", false) ? kExitOk : kExitStopped;
+  rt->run(rank_main(*rt, run, end.failure));
+  end.run_dir = run.run_dir;
+  if (!end.failure.ok()) return end;
+  end.finished = run.finished_before || run.summary->value("finished", false);
+  end.summary = std::move(run.summary);
+  return end;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

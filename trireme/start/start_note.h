@@ -7,7 +7,7 @@
 
 #include "trireme/net/transport.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 
 struct StartNote {
   std::string run_dir;
@@ -23,4 +23,4 @@ runtime::Task<Status> share_start_note(runtime::Runtime& rt, net::Transport& tra
 runtime::Task<Result<std::vector<std::string>>> gather_hosts(runtime::Runtime& rt, net::Transport& transport,
                                                              std::string host);
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

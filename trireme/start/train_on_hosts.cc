@@ -1,19 +1,15 @@
-// `trireme train --hosts FILE`: the launcher of ranks on other hosts. They need the binary and the data; the
-// job travels in the command line, and the run folder is rank 0's.
-#include <algorithm>
-#include <cstdio>
+#include "trireme/start/train_on_hosts.h"
 
-#include "trireme/cli/command.h"
-#include "trireme/cli/run_end.h"
-#include "trireme/cli/terminal.h"
-#include "trireme/cli/train_args.h"
 #include "trireme/job/roles.h"
 #include "trireme/job/settle_job.h"
 #include "trireme/launch/launch.h"
 #include "trireme/launch/remote.h"
+#include "trireme/runtime/files.h"
 #include "trireme/runtime/real/executable.h"
+#include "trireme/start/exit_code.h"
+#include "trireme/start/failed_ranks.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 namespace {
 
 using runtime::Task;
@@ -29,9 +25,9 @@ Task<Result<std::vector<launch::Host>>> read_hosts(runtime::Runtime& rt, std::st
 }
 
 // Without a number of workers the hosts say how many.
-Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& hosts, job::Job& job) {
-  if (args.workers == 0 && !job.given_at.contains("parallel.workers"))
-    TR_RETURN_IF_ERROR(job::fit_workers(job, launch::num_slots(hosts), 0, args.hosts));
+Status fit_to_hosts(const HostsRun& run, const std::vector<launch::Host>& hosts, job::Job& job) {
+  if (!run.workers_given && !job.given_at.contains("parallel.workers"))
+    TR_RETURN_IF_ERROR(job::fit_workers(job, launch::num_slots(hosts), 0, run.hosts));
   TR_RETURN_IF_ERROR(job::check_job(job));
   const std::string& transport = job.parallel.transport;
   if (transport == "mpi" || transport == "inproc" || (transport == "shm" && hosts.size() > 1))
@@ -39,7 +35,7 @@ Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& host
                  "[launch] transport '{}' does not join hosts that ssh reaches: use tcp, or auto", transport);
   const std::string first = launch::address_of(hosts.front());
   if (hosts.size() > 1) TR_RETURN_IF_ERROR(job::check_transport(job, "tcp"));
-  if (!args.insecure && !launch::is_loopback(first))
+  if (!run.insecure && !launch::is_loopback(first))
     return error(Code::kInvalid,
                  "[launch] rank 0 would listen at '{}' for everybody who reaches it, and connections are not "
                  "encrypted; on a network that you trust add --insecure",
@@ -47,21 +43,17 @@ Status fit_to_hosts(const TrainArgs& args, const std::vector<launch::Host>& host
   return {};
 }
 
-launch::RemoteSpec remote_spec(const TrainArgs& args, const std::vector<launch::Host>& hosts,
+launch::RemoteSpec remote_spec(const HostsRun& run, const std::vector<launch::Host>& hosts,
                                const job::Job& job, const std::string& job_id, const std::string& log_dir) {
   launch::RemoteSpec spec;
   spec.hosts = hosts;
   spec.world = job::roles_of(job).world;
-  spec.ssh = launch::split_words(args.ssh);
-  spec.binary = args.remote_binary.empty() ? runtime::executable_path() : args.remote_binary;
+  spec.ssh = launch::split_words(run.ssh);
+  spec.binary = run.binary.empty() ? runtime::executable_path() : run.binary;
   // What the data decides is decided where the data is.
-  spec.arguments = {"train", "--job-text", job::to_toml(job, job::open_keys(job))};
-  spec.arguments.insert(spec.arguments.end(), {"--command", this_owner(args.command).command});
-  if (!args.run_dir.empty()) spec.arguments.insert(spec.arguments.end(), {"--run-dir", args.run_dir});
-  if (args.json) spec.arguments.emplace_back("--json");
-  for (const std::string& word : passed_on(args)) spec.arguments.push_back(word);
-  spec.coordinator = args.coordinator.empty() ? launch::coordinator_of(hosts, job_id) : args.coordinator;
-  if (const char* here = environment("PWD"); here != nullptr) spec.directory = here;
+  spec.arguments = run.rank_arguments(job::to_toml(job, job::open_keys(job)));
+  spec.coordinator = run.coordinator.empty() ? launch::coordinator_of(hosts, job_id) : run.coordinator;
+  spec.directory = run.directory;
   spec.job_id = job_id;
   for (std::size_t h = 0; h < hosts.size(); ++h)
     spec.log_paths.push_back(fmt::format("{}/host-{}.log", log_dir, h));
@@ -109,26 +101,21 @@ Status describe(const launch::RemoteSpec& spec, const std::vector<int>& place,
   return Status(code, text + "\nthe same command resumes from the last checkpoint");
 }
 
-// Rank 0 has no terminal, so its lines are as long as they like; a JSON value stays as it is.
-void print_output(std::string_view text, bool json) {
-  std::fputs(wrap_lines(text, json ? 0 : stdout_columns()).c_str(), stdout);
-  std::fflush(stdout);
-}
-
 }  // namespace
 
-Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, job::Job job) {
-  Result<std::vector<launch::Host>> hosts = co_await read_hosts(rt, args.hosts);
+Task<Result<bool>> train_on_hosts(runtime::Runtime& rt, HostsRun run) {
+  job::Job job = run.job;
+  Result<std::vector<launch::Host>> hosts = co_await read_hosts(rt, run.hosts);
   if (!hosts.ok()) co_return hosts.status();
-  TR_CO_RETURN_IF_ERROR(fit_to_hosts(args, *hosts, job));
-  TR_CO_RETURN_IF_ERROR(check_slow(args.slow, job::roles_of(job).world));
-  TR_CO_RETURN_IF_ERROR(check_faults(args.faults, job::roles_of(job).world));
+  TR_CO_RETURN_IF_ERROR(fit_to_hosts(run, *hosts, job));
+  TR_CO_RETURN_IF_ERROR(check_slow(run.slow, job::roles_of(job).world));
+  TR_CO_RETURN_IF_ERROR(check_faults(run.faults, job::roles_of(job).world));
   if (job::to_toml(job).size() > kMostJobBytes)
     co_return error(Code::kInvalid, "[launch] the job has {} bytes, and at most {} go to other hosts",
                     job::to_toml(job).size(), kMostJobBytes);
   const std::string job_id = fmt::format("{:x}", rt.unix_time_ns());
-  const std::string log_dir = fmt::format("{}/trireme-log-{}", temp_dir(), job_id);
-  const launch::RemoteSpec spec = remote_spec(args, *hosts, job, job_id, log_dir);
+  const std::string log_dir = fmt::format("{}/trireme-log-{}", run.places.temp_dir, job_id);
+  const launch::RemoteSpec spec = remote_spec(run, *hosts, job, job_id, log_dir);
   if (spec.ssh.empty())
     co_return error(Code::kInvalid, "[launch] --ssh is empty, expected a command like ssh");
   TR_CO_ASSIGN_OR_RETURN(const std::vector<int> place, launch::place_ranks(*hosts, spec.world));
@@ -136,14 +123,12 @@ Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, job:
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(log_dir));
   launch::LaunchSpec options;
   options.world = spec.world;
-  options.output = [&args](std::string_view text) { print_output(text, args.json); };
+  options.output = run.output;
   options.grace = job.parallel.deadline_ms * kMilli + kSecond;
   options.expendable = expendable_ranks(job);
   Result<std::vector<launch::RankExit>> exits = co_await launch::launch_ranks(rt, std::move(ranks), options);
   Status failure = exits.status();
-  int code = kExitOk;
   if (exits.ok()) {
-    code = exits->front().status.code;
     const bool went_on = ended_well(exits->front());
     for (std::size_t r = 0; r < exits->size(); ++r) {
       if (ended_well((*exits)[r])) continue;
@@ -154,7 +139,7 @@ Task<Result<int>> run_on_hosts(runtime::Runtime& rt, const TrainArgs& args, job:
   }
   (void)co_await rt.files().remove_all(log_dir);
   if (!failure.ok()) co_return failure;
-  co_return code;
+  co_return exits->front().status.code != kExitStopped;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

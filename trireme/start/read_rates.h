@@ -5,23 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "trireme/cli/slow.h"
 #include "trireme/cost/rates.h"
 #include "trireme/job/job.h"
 #include "trireme/runtime/runtime.h"
+#include "trireme/start/places.h"
+#include "trireme/start/trouble.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 
 struct RateSource {
   std::string transport;  // "none": a single rank
   int ranks_on_host = 1;
   int cores_on_host = 0;  // of all of them; 0: those of this process
   bool one_host = true;
-  std::vector<SlowOption> slow;
+  std::vector<SlowRank> slow;
 };
 // The stored calibration where there is one that can be read; parallel.link, where it is given, says what
 // lies between the ranks.
 runtime::Task<std::shared_ptr<const cost::Rates>> read_rates(runtime::Runtime& rt, const job::Job& job,
-                                                             RateSource source);
+                                                             RateSource source, Places places);
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

@@ -1,11 +1,9 @@
-#include "trireme/cli/run_end.h"
-
-#include <cstdio>
+#include "trireme/start/run_end.h"
 
 #include "trireme/launch/remote.h"
 #include "trireme/runtime/real/this_process.h"
 
-namespace trireme::cli {
+namespace trireme::start {
 
 record::RunOwner this_owner(const std::string& command) {
   record::RunOwner owner;
@@ -18,12 +16,13 @@ record::RunOwner this_owner(const std::string& command) {
   return owner;
 }
 
-runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary) {
+runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary,
+                             const Listener& listener) {
   record::RunState state = record::RunState::kFailed;
   if (summary.ok())
     state = summary->value("finished", false) ? record::RunState::kDone : record::RunState::kStopped;
   const Status written = co_await record::close_run_folder(rt, folder, state, summary.status());
-  if (!written.ok()) std::fputs(fmt::format("warning: {}\n", written.message()).c_str(), stderr);
+  if (!written.ok()) listener.line(fmt::format("warning: {}", written.message()));
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::start

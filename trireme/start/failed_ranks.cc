@@ -1,0 +1,118 @@
+#include "trireme/start/failed_ranks.h"
+
+#include <algorithm>
+
+#include "trireme/agree/agree.h"
+#include "trireme/base/json.h"
+
+namespace trireme::start {
+namespace {
+
+using runtime::Task;
+
+// "rank 1" of the first that failed by itself, for those that had to be killed; empty: none did.
+std::string first_failed(const std::vector<launch::RankExit>& exits) {
+  for (std::size_t r = 0; r < exits.size(); ++r)
+    if (!exits[r].status.ok() && !exits[r].killed_by_launcher) return fmt::format("rank {}", r);
+  return "";
+}
+
+std::string how_killed(const std::string& culprit, TimeNs grace) {
+  return fmt::format("still running {:.0f} s after {}; killed by the launcher", to_seconds(grace),
+                     culprit.empty() ? "the job ended" : culprit + " failed");
+}
+
+// What a rank that could write no error file said last: out of memory, or of descriptors.
+Task<std::string> last_error(runtime::Runtime& rt, std::string log) {
+  constexpr std::string_view kMark = "\nerror: ";
+  const Result<Bytes> bytes = co_await rt.files().read(std::move(log));
+  if (!bytes.ok()) co_return "";
+  const std::string text = "\n" + std::string(as_text(*bytes));
+  const std::size_t at = text.rfind(kMark);
+  if (at == std::string::npos) co_return "";
+  const std::string said = text.substr(at + kMark.size());
+  co_return said.substr(0, said.find('\n'));
+}
+
+// The first error file that knows a culprit decides; a rank that failed by itself is its own.
+void take_context(const Json& json, int rank, ErrorContext& context) {
+  if (context.peer && !context.operation.empty()) return;
+  const int culprit = json.value("culprit", -1);
+  context.peer = culprit >= 0 ? culprit : rank;
+  context.operation = json.value("operation", "");
+  context.reason = json.value("reason", "");
+  if (context.reason.empty()) context.reason = json.value("message", "");
+}
+
+}  // namespace
+
+std::vector<bool> expendable_ranks(const job::Job& job) {
+  const auto row = agree::find_agreement(job.parallel.agreement);
+  if (!row.ok()) return {};
+  if ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound) return {};
+  const job::Roles roles = job::roles_of(job);
+  std::vector<bool> expendable(static_cast<std::size_t>(roles.world), false);
+  for (int r = 1; r < roles.workers; ++r)
+    expendable[static_cast<std::size_t>(r)] = roles.servers_on(r).empty();
+  return expendable;
+}
+
+Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder, const job::Roles& roles,
+                              const std::vector<launch::RankExit>& exits, TimeNs grace) {
+  Code code = Code::kPeerLost;
+  ErrorContext first;                                      // that names a culprit
+  std::vector<std::pair<std::string, std::string>> lines;  // what, which ranks
+  for (std::size_t r = 0; r < exits.size(); ++r) {
+    const launch::RankExit& e = exits[r];
+    std::string what;
+    Result<Bytes> bytes = co_await rt.files().read(fmt::format("{}/log/rank-{}.error.json", folder.path, r));
+    if (bytes.ok()) {
+      const Result<Json> json = parse_json(as_text(*bytes), "error");
+      what = json.ok() ? json->value("message", "") : "unreadable error file";
+      if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
+      if (json.ok()) take_context(*json, static_cast<int>(r), first);
+    } else if (e.killed_by_launcher) {
+      what = how_killed(first_failed(exits), grace);
+    } else if (e.status.signal != 0) {
+      what = fmt::format("died by signal {}", e.status.signal);
+      if (!first.peer) first.peer = static_cast<int>(r), first.reason = what;
+    } else if (e.status.code != 0) {
+      what = co_await last_error(rt, folder.log_of(static_cast<int>(r)));
+      if (what.empty())
+        what = fmt::format("ended with code {}; see {}", e.status.code,
+                           r == 0 ? "its message above" : folder.log_of(static_cast<int>(r)));
+    } else {
+      continue;
+    }
+    const auto same =
+        std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == what; });
+    if (same == lines.end()) {
+      lines.emplace_back(std::move(what), roles.name_of(static_cast<int>(r)));
+    } else {
+      same->second += fmt::format(", {}", r);
+    }
+  }
+  std::string text = "[launch] the job failed:";
+  for (const auto& [what, ranks] : lines) text += fmt::format("\n  {}: {}", ranks, what);
+  // What is wrong with the command stays wrong.
+  const char* again = code == Code::kInvalid ? "" : "the same command resumes from the last checkpoint; ";
+  text += fmt::format("\n{}logs: {}/log", again, folder.path);
+  co_return Status(code, text, first);
+}
+
+std::optional<std::vector<std::string>> lost_ranks(const std::vector<launch::RankExit>& exits,
+                                                   const std::vector<bool>& expendable, TimeNs grace) {
+  std::vector<std::string> lines;
+  for (std::size_t r = 0; r < exits.size(); ++r) {
+    const launch::RankExit& e = exits[r];
+    if (e.status.ok()) continue;
+    if (!exits[0].status.ok() || r >= expendable.size() || !expendable[r]) return std::nullopt;
+    lines.push_back(fmt::format("worker {} {}; the others continued without it", r,
+                                e.killed_by_launcher   ? how_killed("", grace)
+                                : e.status.signal != 0 ? fmt::format("died by signal {}", e.status.signal)
+                                                       : fmt::format("ended with code {}", e.status.code)));
+  }
+  return lines;
+}
+
+}  // namespace trireme::start

@@ -1,0 +1,26 @@
+// How the ranks of train_on_host() that were processes ended, in words.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/job/roles.h"
+#include "trireme/launch/launch.h"
+#include "trireme/record/run_folder.h"
+
+namespace trireme::start {
+
+// By rank: it may be lost while the others go on.
+std::vector<bool> expendable_ranks(const job::Job& job);
+
+// What each rank said or how it ended; ranks that say the same share a line.
+runtime::Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& folder,
+                                       const job::Roles& roles, const std::vector<launch::RankExit>& exits,
+                                       TimeNs grace);
+
+// A line for each that was lost while the job went on. Nothing: somebody failed whom the job cannot spare.
+std::optional<std::vector<std::string>> lost_ranks(const std::vector<launch::RankExit>& exits,
+                                                   const std::vector<bool>& expendable, TimeNs grace);
+
+}  // namespace trireme::start
