@@ -60,6 +60,7 @@ TEST(DrawStep, ShowsEveryActionInTextJsonAndAPicture) {
   EXPECT_NE(svg.find("sum bucket 1"), std::string::npos);
   EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
   EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_TRUE(step->proved);
   EXPECT_EQ(to_json(*step)["actions"].size(), step->program.actions.size());
 }
 

@@ -1,14 +1,11 @@
 // `trireme plan`: what a job would do with its gradients, tensor by tensor, and what everything else would
 // cost. Reads the job, and the data as far as it decides the job; trains nothing.
-#include <algorithm>
-
 #include "trireme/cli/command.h"
 #include "trireme/cli/inspect/parts.h"
 #include "trireme/cli/number_checks.h"
-#include "trireme/job/roles.h"
+#include "trireme/cli/plan_options.h"
 #include "trireme/prepare/plan_report.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/start/read_rates.h"
 
 namespace trireme::cli {
 namespace {
@@ -39,17 +36,6 @@ Status apply(const PlanArgs& args, job::Job& job) {
   return job::check_job(checked);
 }
 
-runtime::Task<void> load_rates(runtime::Runtime& rt, const job::Job& job, prepare::PrepareOptions& out) {
-  const job::Roles roles = job::roles_of(job);
-  start::RateSource source;
-  // Hosts of their own where a link lies between the workers, otherwise this one.
-  const bool apart = !job.parallel.link.empty();
-  source.transport = roles.world == 1 ? "none" : apart ? "tcp" : "shm";
-  source.ranks_on_host = apart ? 1 : roles.world;
-  source.one_host = !apart;
-  out.rates = co_await start::read_rates(rt, job, std::move(source), places());
-}
-
 Status run(const PlanArgs& args) {
   const auto change = [&args](job::Job& job) { return apply(args, job); };
   TR_ASSIGN_OR_RETURN(const InspectedModel found, load_inspected(args.model, change));
@@ -57,17 +43,10 @@ Status run(const PlanArgs& args) {
   runtime::RealOptions real;
   real.name = "plan";
   const auto rt = runtime::make_real_runtime(real);
-  prepare::PrepareOptions options;
-  rt->run(load_rates(*rt, job, options));
-  auto rates = std::make_shared<cost::Rates>(*options.rates);
-  if (args.cores > 0) rates->machine.cores = args.cores;
-  if (args.gflops_per_core > 0) rates->machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
-  options.world = job::roles_of(job).workers;
-  options.compute_threads = std::max(1, rates->machine.cores);
-  options.transport = options.world > 1 ? (job.parallel.link.empty() ? "shm" : "tcp") : "none";
-  options.machine = rates->machine;
-  options.link = rates->comm.link;
-  options.rates = rates;
+  cost::Rates rates = *plan_options(*rt, job).rates;
+  if (args.cores > 0) rates.machine.cores = args.cores;
+  if (args.gflops_per_core > 0) rates.machine.flops_per_second_per_core = args.gflops_per_core * 1e9;
+  const prepare::PrepareOptions options = plan_options(job, rates);
   TR_ASSIGN_OR_RETURN(const prepare::PlanReport report,
                       prepare::report_plan(job, found.input.input, options));
   if (!args.json) {
