@@ -105,7 +105,8 @@ engine::StepInput LockStepWorker::next_step() const {
   input.learning_rate = static_cast<float>(point.lr);
   input.velocity_factor = static_cast<float>(
       model::velocity_factor(schedule_, at().samples_before, at().samples, total_samples()));
-  if (job::lends_momentum(c_.job, sending()) && at().steps >= job::coding_of(c_.job, sending()).dense_steps)
+  if (job::lends_momentum(c_.job, start_.prepared->sending) &&
+      at().steps >= job::coding_of(c_.job, start_.prepared->sending).dense_steps)
     input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
   input.save_wanted = account_.save_is_due();

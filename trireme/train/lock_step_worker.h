@@ -45,7 +45,6 @@ class LockStepWorker {
   std::int64_t total_batches() const { return account_.total_batches(); }
   std::int64_t per_epoch() const { return account_.per_epoch(); }
   const plan::Plan& plan() const { return start_.prepared->plan; }
-  const job::Sending& sending() const { return start_.prepared->sending; }
 
   runtime::Task<Status> share_model(engine::ReplicaLinks& links);
   runtime::Task<Status> begin();
