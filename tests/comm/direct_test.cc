@@ -222,6 +222,79 @@ TEST(Direct, RunsCallsOfManySlotsAtOnceInAnyOrder) {
   });
 }
 
+TEST(Direct, ServesSubGroupsAndAnySlotAfterOneMessage) {
+  constexpr std::int64_t kCount = 5'000;
+  const Values half = by_messages(2, kCount, 3, Reduction::kSum);
+  const Values whole = by_messages(4, kCount, 3, Reduction::kSum);
+  std::vector<std::vector<net::SendRecord>> sends(4);
+  testing::RankOptions options;
+  options.world = 4;
+  options.transport = "shm";
+  options.sends = &sends;
+  const testing::Body body = [&](runtime::Runtime&, Group& group) -> runtime::Task<void> {
+    const auto at = static_cast<std::size_t>(group.rank());
+    // Ranks 0 and 2, 1 and 3: the numbers of the sub-group count in the sum.
+    auto sub = *group.subgroup({group.rank() % 2, group.rank() % 2 + 2}, 7);
+    for (std::uint32_t step = 0; step < 4; ++step) {
+      const Tensor a = tensor_of(input(sub->rank(), kCount, 3));
+      EXPECT_TRUE((co_await sub->allreduce(call_of(70, step, "fixed-tree"), a)).ok());
+      EXPECT_EQ(values_of(a), half);
+      const Tensor b = tensor_of(input(group.rank(), kCount, 3));
+      EXPECT_TRUE((co_await group.allreduce(call_of(700, step, "fixed-tree"), b)).ok());
+      EXPECT_EQ(values_of(b), whole);
+    }
+    for (const net::SendRecord& sent : sends[at]) EXPECT_LE(sent.bytes, 64U) << sent.id.to_string();
+    const std::size_t num_sent = sends[at].size();
+    const Tensor c = tensor_of(input(sub->rank(), kCount, 3));
+    EXPECT_TRUE((co_await sub->allreduce(call_of(70, 9, "fixed-tree"), c)).ok());
+    EXPECT_EQ(sends[at].size(), num_sent) << "the first call has told where the memory is";
+    EXPECT_TRUE((co_await sub->leave()).ok());
+    EXPECT_TRUE((co_await group.leave()).ok());
+  };
+  testing::expect_finished(testing::run_virtual(options, {}, body));
+  sends.assign(4, {});
+  const TempDir dir;
+  options.rendezvous = dir.path;
+  testing::run_on_threads(options, body);
+}
+
+TEST(Direct, ShardsThatStartInAnyOrderHaveLanesOfTheirOwn) {
+  run_on_shm(3, [](runtime::Runtime& rt, Group& group) -> runtime::Task<void> {
+    constexpr std::uint32_t kShards = 4;
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      std::vector<Tensor> data;
+      for (std::uint32_t s = 0; s < kShards; ++s)
+        data.push_back(tensor_of(Values(600, static_cast<float>(s))));
+      std::vector<runtime::Task<Status>> calls;
+      for (std::uint32_t i = 0; i < kShards; ++i) {
+        const std::uint32_t s = (i + static_cast<std::uint32_t>(group.rank())) % kShards;
+        Call call = call_of(5, step * kShards + s, "fixed-tree");
+        call.num_shards = kShards;
+        calls.push_back(group.allreduce(call, data[s]));
+      }
+      EXPECT_TRUE((co_await runtime::when_all(rt, std::move(calls))).ok());
+      for (std::uint32_t s = 0; s < kShards; ++s)
+        EXPECT_EQ(values_of(data[s]), Values(600, static_cast<float>(3 * s))) << s;
+    }
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+TEST(Direct, CallsThatComeBeforeTheLaneIsKnownKeepTheirOrder) {
+  run_on_shm(3, [](runtime::Runtime& rt, Group& group) -> runtime::Task<void> {
+    std::vector<Tensor> data;
+    std::vector<runtime::Task<Status>> calls;
+    for (std::uint32_t step = 0; step < 5; ++step) {
+      data.push_back(tensor_of(Values(100, static_cast<float>(step))));
+      calls.push_back(group.allreduce(call_of(900, step, "fixed-tree"), data.back()));
+    }
+    EXPECT_TRUE((co_await runtime::when_all(rt, std::move(calls))).ok());
+    for (std::uint32_t step = 0; step < 5; ++step)
+      EXPECT_EQ(values_of(data[step]), Values(100, static_cast<float>(3 * step))) << step;
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
 TEST(Direct, FindsThatRanksDisagree) {
   run_on_shm(3, [&](runtime::Runtime&, Group& group) -> runtime::Task<void> {
     const bool odd = group.rank() == 1;

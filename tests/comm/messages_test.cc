@@ -1,5 +1,4 @@
-// Messages between two ranks of a group, in real and in virtual time, and what happens when one end is
-// missing.
+// Messages between two ranks, in real and in virtual time, and what follows where one end is missing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -115,7 +115,7 @@ Request leave_request() {
   r.call.label = "at the end";
   r.call.algorithm = "dissemination";
   r.call.slot = kLeaveSlot;
-  r.is_leave = true;
+  r.is_own = true;
   return r;
 }
 
@@ -218,6 +218,7 @@ runtime::Task<Status> Calls::reduce_scatter(Call call, Tensor data, Tensor block
   TR_CO_RETURN_IF_ERROR(check_counts(call, world(), elems_of(data)));
   if (block.is_null()) {
     Request in_place = request_of(Kind::kReduceScatter, std::move(call), data);
+    in_place.one_partial = true;
     co_return co_await run(std::move(in_place));
   }
   TR_CO_ASSIGN_OR_RETURN(Tensor work, copy_of(data));
@@ -225,6 +226,7 @@ runtime::Task<Status> Calls::reduce_scatter(Call call, Tensor data, Tensor block
   const Tensor own = stretch_of(work, cut.offset(rank()), cut.size(rank()));
   TR_CO_RETURN_IF_ERROR(check_like("the block of a reduce-scatter", block, own, elems_of(own)));
   Request r = request_of(Kind::kReduceScatter, std::move(call), work);
+  r.one_partial = true;
   TR_CO_RETURN_IF_ERROR(co_await run(std::move(r)));
   copy(own, block);
   co_return Status();
@@ -284,10 +286,6 @@ Chunk chunk_of(std::int64_t count, std::int64_t elem_bytes, int rank, int world)
   const std::int64_t line = kLineBytes / elem_bytes;
   const std::int64_t chunk = ((count + world - 1) / world + line - 1) / line * line;
   return {std::min(count, chunk * rank), std::min(count, chunk * (rank + 1))};
-}
-
-runtime::Task<Result<Tensor>> Group::share(Call, TensorType) {
-  co_return error(Code::kUnavailable, "[comm] the ranks of a sub-group share no memory");
 }
 
 }  // namespace trireme::comm

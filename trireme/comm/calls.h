@@ -18,6 +18,10 @@ struct Members {
   std::uint16_t id = 0;
 };
 
+// `ranks` of a world in which this process is `rank`; `id` differs from `whole_id`.
+Result<std::shared_ptr<const Members>> make_members(std::vector<int> ranks, std::uint16_t id, int rank,
+                                                    int world, std::uint16_t whole_id);
+
 // Between this rank and one other.
 struct Message {
   int peer;
@@ -32,7 +36,7 @@ struct Request {
   DType dtype = DType::kF32;
   std::int64_t count = 0;    // ScheduleSpec::count
   bool one_partial = false;  // the result is the only partial, if the algorithm takes any
-  bool is_leave = false;     // the barrier of leave()
+  bool is_own = false;       // of the group itself: not counted as a call of this rank
   std::optional<Message> message = std::nullopt;     // one edge of a neighbourhood that only its ends know of
   std::shared_ptr<const Members> members = nullptr;  // null: the whole group
 };
@@ -74,6 +78,8 @@ class Calls : public Group {
   runtime::Task<Status> recv(Call call, int peer, Tensor data) override;
 
   virtual runtime::Task<Status> run(Request request) = 0;
+  // share() of `members`, this group or one of its sub-groups; `root`: of call.root, in the whole group.
+  virtual runtime::Task<Result<Tensor>> share_among(Group& members, int root, Call call, TensorType type) = 0;
 
  protected:
   static runtime::Task<Status> refused(Status why) { co_return why; }
@@ -81,5 +87,9 @@ class Calls : public Group {
  private:
   runtime::Task<Status> exchange(Call call, Message message, const Tensor& data);
 };
+
+// Some ranks of a group as a group: its calls are run by the whole under another id and between these ranks.
+// `whole` outlives it.
+std::unique_ptr<Group> make_subgroup(Calls& whole, std::shared_ptr<const Members> members);
 
 }  // namespace trireme::comm

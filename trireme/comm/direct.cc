@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "trireme/comm/copy.h"
 #include "trireme/comm/direct_layout.h"
@@ -14,8 +15,6 @@ namespace {
 // Done at once; between such stretches the loop turns.
 constexpr std::int64_t kBudgetBytes = 1 << 20, kInlineSumBytes = 4 << 20;
 constexpr int kSpinsBetweenClocks = 64;
-// In place, added at a time: the lines of the next stretch are fetched for writing meanwhile.
-constexpr std::int64_t kStretchBytes = 4 << 10;
 
 }  // namespace
 
@@ -24,13 +23,15 @@ Direct::Direct(runtime::Runtime& rt, net::Window& window, int rank, int world, T
     : rt_(rt),
       window_(window),
       rank_(rank),
-      world_(world),
       spin_ns_(rt.is_virtual() ? 0 : spin_ns),
       listener_(listener),
       inputs_(static_cast<std::size_t>(world)),
       outputs_(static_cast<std::size_t>(world)) {
   TR_CHECK(window.bytes() >= window_bytes() && window.peer(rank) != nullptr);
-  for (int p = 0; p < world; ++p) windows_.push_back(window.peer(p));
+  std::vector<int> everybody(static_cast<std::size_t>(world));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  for (std::uint64_t lane = 0; lane < kLanes; ++lane)
+    add_lane(everybody, std::vector<std::uint64_t>(everybody.size(), lane * kLaneBytes));
   rt_.network().add_poller(this);
 }
 
@@ -42,20 +43,33 @@ bool Direct::is_small(std::int64_t bytes, int world) {
   return bytes <= static_cast<std::int64_t>(kSmallBytes) && bytes * (world - 1) <= kSmallReadBytes;
 }
 
-LaneMemory Direct::memory(int rank, int lane) const {
-  return {windows_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(lane) * kLaneBytes};
+std::uint64_t Direct::lane_bytes() { return kLaneBytes; }
+
+void Direct::clear_lane(std::byte* at) { std::memset(at, 0, kSmallAt); }
+
+int Direct::add_lane(std::span<const int> ranks, std::span<const std::uint64_t> offsets) {
+  Lane& l = lanes_.emplace_back();
+  l.ranks.assign(ranks.begin(), ranks.end());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == rank_) l.me = static_cast<int>(i);
+    l.windows.push_back(window_.peer(ranks[i]));
+    l.at.push_back(l.windows.back() + offsets[i]);
+  }
+  return static_cast<int>(lanes_.size()) - 1;
 }
 
-Cut Direct::cut_of(const Lane& l) const { return {l.call.count, l.call.elem_bytes, world_}; }
+LaneMemory Direct::memory(const Lane& l, int member) { return {l.at[static_cast<std::size_t>(member)]}; }
 
-void Direct::wake_all() {
-  for (int p = 0; p < world_; ++p)
-    if (p != rank_) window_.wake(p);
+Cut Direct::cut_of(const Lane& l) { return {l.call.count, l.call.elem_bytes, l.world()}; }
+
+void Direct::wake_others(const Lane& l) {
+  for (const int rank : l.ranks)
+    if (rank != rank_) window_.wake(rank);
 }
 
 bool Direct::start(int lane, DirectCall call) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
-  TR_CHECK(world_ > 1 && !abandoned_);
+  TR_CHECK(l.world() > 1 && !abandoned_);
   if (!l.active) return begin(lane, std::move(call));
   l.waiting.push_back(std::move(call));
   return false;
@@ -67,7 +81,7 @@ bool Direct::begin(int lane, DirectCall call) {
   l.call = std::move(call);
   l.active = true;
   ++l.number;
-  l.is_small = is_small(bytes, world_) && !l.call.two_rounds;
+  l.is_small = is_small(bytes, l.world()) && !l.call.two_rounds;
   l.noticed = l.failed = false;
   l.first_missing = 0;
   l.num_blocks = 0;
@@ -79,18 +93,18 @@ bool Direct::begin(int lane, DirectCall call) {
   }
   l.laid = l.added = l.taken = 0;
   if (l.is_small && bytes > 0) {
-    copy_bytes(memory(rank_, lane).small(l.number), l.call.in, static_cast<std::size_t>(bytes));
+    copy_bytes(memory(l, l.me).small(l.number), l.call.in, static_cast<std::size_t>(bytes));
     bytes_laid_ += static_cast<std::uint64_t>(bytes);
   }
   l.own_in_at = offset_of(l.call.in, bytes);
   l.own_out_at = offset_of(l.call.out, bytes);
   // Until somebody's notice says otherwise.
   l.in_place = !l.is_small && l.own_in_at != kElsewhere && l.own_out_at != kElsewhere;
-  const Chunk own = chunk_of(l.call.count, l.call.elem_bytes, rank_, world_);
+  const Chunk own = chunk_of(l.call.count, l.call.elem_bytes, l.me, l.world());
   l.next = own.begin;
   l.end = own.end;
-  publish_notice(l, lane);
-  wake_all();
+  publish_notice(l);
+  wake_others(l);
 
   bool ended = advance(lane, kBudgetBytes);
   if (!ended && spin_ns_ > 0 && active_.empty() && bytes <= kInlineSumBytes) {
@@ -114,8 +128,8 @@ bool Direct::begin(int lane, DirectCall call) {
   return false;
 }
 
-void Direct::publish_notice(Lane& l, int lane) {
-  const LaneMemory own = memory(rank_, lane);
+void Direct::publish_notice(Lane& l) {
+  const LaneMemory own = memory(l, l.me);
   Notice& notice = own.notice(l.number);
   notice.high = l.call.id.high();
   notice.low = l.call.id.low();
@@ -127,11 +141,11 @@ void Direct::publish_notice(Lane& l, int lane) {
 }
 
 // True: everybody has come and says the same.
-bool Direct::hear_notices(Lane& l, int lane) {
+bool Direct::hear_notices(Lane& l) {
   const std::int64_t bytes = l.call.count * l.call.elem_bytes;
-  for (; l.first_missing < world_; ++l.first_missing) {
-    if (l.first_missing == rank_) continue;
-    const LaneMemory theirs_at = memory(l.first_missing, lane);
+  for (; l.first_missing < l.world(); ++l.first_missing) {
+    if (l.first_missing == l.me) continue;
+    const LaneMemory theirs_at = memory(l, l.first_missing);
     const Notice& notice = theirs_at.notice(l.number);
     if (notice.number.load(std::memory_order_acquire) != l.number) return false;
     const auto theirs = net::Identity::unpack(notice.high, notice.low);
@@ -140,7 +154,7 @@ bool Direct::hear_notices(Lane& l, int lane) {
       l.in_place = l.in_place && is_in_window(notice.in_at, bytes) && is_in_window(notice.out_at, bytes);
       continue;
     }
-    const int peer = l.first_missing;
+    const int peer = l.ranks[static_cast<std::size_t>(l.first_missing)];
     l.failed = true;
     const std::string got = same_call
                                 ? "another algorithm or other leaf runs"
@@ -159,41 +173,41 @@ bool Direct::hear_notices(Lane& l, int lane) {
 bool Direct::advance(int lane, std::int64_t budget_bytes) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
   if (l.failed) return false;
-  if (!l.noticed && !hear_notices(l, lane)) {
+  if (!l.noticed && !hear_notices(l)) {
     // What this rank can do by itself goes on, so that the others do not wait for it.
-    if (!l.failed && !l.is_small && !l.in_place && l.laid == 0) lay_block(l, lane);
+    if (!l.failed && !l.is_small && !l.in_place && l.laid == 0) lay_block(l);
     return false;
   }
-  if (l.is_small) return advance_small(l, lane);
-  return l.in_place ? advance_in_place(l, lane, budget_bytes) : advance_large(l, lane, budget_bytes);
+  if (l.is_small) return advance_small(l);
+  return l.in_place ? advance_in_place(l, budget_bytes) : advance_large(l, budget_bytes);
 }
 
-bool Direct::advance_small(Lane& l, int lane) {
+bool Direct::advance_small(Lane& l) {
   if (l.call.count == 0) return true;  // a barrier: everybody has come
-  for (int p = 0; p < world_; ++p)
-    inputs_[static_cast<std::size_t>(p)] = p == rank_ ? l.call.in : memory(p, lane).small(l.number);
+  for (int p = 0; p < l.world(); ++p)
+    inputs_[static_cast<std::size_t>(p)] = p == l.me ? l.call.in : memory(l, p).small(l.number);
   l.call.order->run(l.call.combine, inputs_, l.call.out, nullptr, l.call.count, l.call.elem_bytes);
   if (l.call.divide_by > 0) l.call.combine.scale(l.call.out, l.call.count, l.call.divide_by);
   return true;
 }
 
-bool Direct::everybody_reached(Lane& l, int lane, bool summed, std::uint64_t count) {
-  for (int p = 0; p < world_; ++p) {
-    if (p == rank_) continue;
-    const LaneMemory m = memory(p, lane);
+bool Direct::everybody_reached(Lane& l, bool summed, std::uint64_t count) {
+  for (int p = 0; p < l.world(); ++p) {
+    if (p == l.me) continue;
+    const LaneMemory m = memory(l, p);
     if ((summed ? m.summed() : m.laid()).load(std::memory_order_acquire) >= count) continue;
     l.first_missing = p;
     return false;
   }
-  l.first_missing = world_;
+  l.first_missing = l.world();
   return true;
 }
 
-bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
+bool Direct::advance_large(Lane& l, std::int64_t budget_bytes) {
   for (std::int64_t left = rt_.is_virtual() ? INT64_MAX : budget_bytes; left > 0; left -= kMaxBlockBytes) {
     const auto upto = [&](std::int64_t block) { return l.number_of(block) + 1; };
-    if (l.taken < l.added && everybody_reached(l, lane, true, upto(l.taken))) {
-      take_block(l, lane);
+    if (l.taken < l.added && everybody_reached(l, true, upto(l.taken))) {
+      take_block(l);
       if (l.taken < l.num_blocks) continue;
       const auto bytes = static_cast<std::uint64_t>(l.call.count * l.call.elem_bytes);
       if (!rt_.is_virtual()) manner_.learn(bytes, l.streaming, rt_.now() - l.started);
@@ -201,74 +215,14 @@ bool Direct::advance_large(Lane& l, int lane, std::int64_t budget_bytes) {
       l.blocks_before += static_cast<std::uint64_t>(l.num_blocks);
       return true;
     }
-    if (l.added < l.laid && everybody_reached(l, lane, false, upto(l.added)))
-      add_block(l, lane);
+    if (l.added < l.laid && everybody_reached(l, false, upto(l.added)))
+      add_block(l);
     else if (l.laid < l.num_blocks && l.laid < l.taken + kDepth)
-      lay_block(l, lane);
+      lay_block(l);
     else
       return false;
   }
   return false;
-}
-
-std::uint64_t Direct::offset_of(const std::byte* at, std::int64_t bytes) const {
-  const std::byte* own = windows_[static_cast<std::size_t>(rank_)];
-  if (at == nullptr || at < own || at + bytes > own + window_.bytes()) return kElsewhere;
-  return static_cast<std::uint64_t>(at - own);
-}
-
-bool Direct::is_in_window(std::uint64_t offset, std::int64_t bytes) const {
-  const auto needed = static_cast<std::uint64_t>(bytes);
-  return offset < window_.bytes() && needed <= window_.bytes() - offset;
-}
-
-bool Direct::advance_in_place(Lane& l, int lane, std::int64_t budget_bytes) {
-  if (l.added == 0) {
-    const std::int64_t stretch = kStretchBytes / l.call.elem_bytes;
-    std::int64_t left = rt_.is_virtual() ? INT64_MAX : budget_bytes;
-    for (; l.next < l.end && left > 0; left -= kStretchBytes * world_)
-      add_in_place(l, lane, std::min(stretch, l.end - l.next));
-    if (l.next < l.end) return false;
-    l.added = 1;
-    memory(rank_, lane).summed().store(l.number_of(1), std::memory_order_release);
-    if (!l.call.own_chunk) wake_all();  // else nobody waits for it
-  }
-  // Everybody has written this rank's result and read its input.
-  if (!l.call.own_chunk && !everybody_reached(l, lane, true, l.number_of(1))) return false;
-  ++l.blocks_before;
-  return true;
-}
-
-void Direct::add_in_place(Lane& l, int lane, std::int64_t count) {
-  const std::int64_t eb = l.call.elem_bytes, at = l.next * eb, bytes = count * eb;
-  const std::int64_t ahead = std::min(bytes, (l.end - l.next) * eb - bytes);
-  for (int p = 0; p < world_; ++p) {
-    const auto i = static_cast<std::size_t>(p);
-    if (p == rank_) {
-      inputs_[i] = l.call.in + at;
-      outputs_[i] = l.call.out + at;
-      continue;
-    }
-    const LaneMemory theirs = memory(p, lane);
-    const Notice& notice = theirs.notice(l.number);
-    inputs_[i] = windows_[i] + notice.in_at + at;
-    if (l.call.own_chunk) continue;
-    outputs_[i] = windows_[i] + notice.out_at + at;
-    for (std::int64_t line = 0; line < ahead; line += static_cast<std::int64_t>(kLine))
-      __builtin_prefetch(outputs_[i] + bytes + line, 1);
-  }
-  std::byte* out = outputs_[static_cast<std::size_t>(rank_)];
-  const int first = rank_ == 0 ? 1 : 0;
-  const bool divide = l.call.divide_by > 0;
-  l.call.order->run(l.call.combine, inputs_, out,
-                    divide || l.call.own_chunk ? nullptr : outputs_[static_cast<std::size_t>(first)], count,
-                    eb);
-  if (divide) l.call.combine.scale(out, count, l.call.divide_by);
-  l.next += count;
-  if (l.call.own_chunk) return;
-  for (int p = divide ? first : first + 1; p < world_; ++p)
-    if (p != rank_) copy_bytes(outputs_[static_cast<std::size_t>(p)], out, static_cast<std::size_t>(bytes));
-  bytes_laid_ += static_cast<std::uint64_t>(bytes * (world_ - 1));
 }
 
 void Direct::lay(const Lane& l, std::byte* to, const std::byte* from, std::int64_t bytes) {
@@ -276,28 +230,28 @@ void Direct::lay(const Lane& l, std::byte* to, const std::byte* from, std::int64
 }
 
 // Everything but the chunk that this rank adds itself.
-void Direct::lay_block(Lane& l, int lane) {
+void Direct::lay_block(Lane& l) {
   const Cut cut = cut_of(l);
   const std::int64_t b = l.laid++, size = cut.size(b), eb = l.call.elem_bytes;
   const std::byte* from = l.call.in + cut.first(b) * eb;
-  const LaneMemory m = memory(rank_, lane);
-  const std::int64_t begin = cut.begin(b, rank_), end = cut.end(b, rank_);
+  const LaneMemory m = memory(l, l.me);
+  const std::int64_t begin = cut.begin(b, l.me), end = cut.end(b, l.me);
   lay(l, m.block(l.place(b), l.block_bytes), from, begin * eb);
   lay(l, m.block(l.place(b), l.block_bytes) + end * eb, from + end * eb, (size - end) * eb);
   bytes_laid_ += static_cast<std::uint64_t>((size - end + begin) * eb);
   m.laid().store(l.number_of(l.laid), std::memory_order_release);
-  wake_all();
+  wake_others(l);
 }
 
-void Direct::add_block(Lane& l, int lane) {
+void Direct::add_block(Lane& l) {
   const Cut cut = cut_of(l);
   const std::int64_t b = l.added++, eb = l.call.elem_bytes, at = cut.first(b) * eb;
-  const std::int64_t begin = cut.begin(b, rank_) * eb, count = cut.end(b, rank_) - cut.begin(b, rank_);
-  const LaneMemory m = memory(rank_, lane);
+  const std::int64_t begin = cut.begin(b, l.me) * eb, count = cut.end(b, l.me) - cut.begin(b, l.me);
+  const LaneMemory m = memory(l, l.me);
   if (count > 0) {
-    for (int p = 0; p < world_; ++p)
+    for (int p = 0; p < l.world(); ++p)
       inputs_[static_cast<std::size_t>(p)] =
-          p == rank_ ? l.call.in + at + begin : memory(p, lane).block(l.place(b), l.block_bytes) + begin;
+          p == l.me ? l.call.in + at + begin : memory(l, p).block(l.place(b), l.block_bytes) + begin;
     std::byte* out = l.call.out + at + begin;
     std::byte* sum = m.sum(l.place(b), l.block_bytes);
     const bool at_once = l.call.divide_by == 0 && !l.streaming;
@@ -307,17 +261,17 @@ void Direct::add_block(Lane& l, int lane) {
     bytes_laid_ += static_cast<std::uint64_t>(count * eb);
   }
   m.summed().store(l.number_of(l.added), std::memory_order_release);
-  wake_all();
+  wake_others(l);
 }
 
-void Direct::take_block(Lane& l, int lane) {
+void Direct::take_block(Lane& l) {
   const Cut cut = cut_of(l);
   const std::int64_t b = l.taken++, eb = l.call.elem_bytes;
   std::byte* into = l.call.out + cut.first(b) * eb;
-  for (int p = 0; p < world_; ++p) {
+  for (int p = 0; p < l.world(); ++p) {
     const std::int64_t begin = cut.begin(b, p) * eb, end = cut.end(b, p) * eb;
-    if (p != rank_ && end > begin)
-      copy_bytes(into + begin, memory(p, lane).sum(l.place(b), l.block_bytes),
+    if (p != l.me && end > begin)
+      copy_bytes(into + begin, memory(l, p).sum(l.place(b), l.block_bytes),
                  static_cast<std::size_t>(end - begin));
   }
 }
@@ -325,18 +279,26 @@ void Direct::take_block(Lane& l, int lane) {
 int Direct::waits_for(int lane) const {
   const Lane& l = lanes_[static_cast<std::size_t>(lane)];
   if (!l.active || l.charging) return -1;
-  const int p = l.first_missing == rank_ ? l.first_missing + 1 : l.first_missing;
-  return p < world_ ? p : -1;
+  const int p = l.first_missing == l.me ? l.first_missing + 1 : l.first_missing;
+  return p < l.world() ? l.ranks[static_cast<std::size_t>(p)] : -1;
 }
 
 void Direct::abandon() {
   abandoned_ = true;
-  for (Lane& l : lanes_) {
-    l.active = false;
-    l.call = {};
-    l.waiting.clear();
-  }
-  active_.clear();
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) abandon_lane(static_cast<int>(lane));
+}
+
+void Direct::abandon_lane(int lane) {
+  Lane& l = lanes_[static_cast<std::size_t>(lane)];
+  l.active = false;
+  l.call = {};
+  l.waiting.clear();
+  std::erase(active_, lane);
+}
+
+bool Direct::is_in_lane(int lane, int rank) const {
+  const std::vector<int>& ranks = lanes_[static_cast<std::size_t>(lane)].ranks;
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 // In virtual time what the processor did is paid for here: three times the vector passes through it, or once

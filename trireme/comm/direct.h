@@ -1,6 +1,7 @@
 // Direct: sums through memory that all ranks have mapped (Transport::exchange), without messages.
 //
-// A call runs in the lane of its plan slot. Small: every rank lays its input in its lane, says so, waits for
+// A call runs in a lane: memory of every rank that takes part. The whole group has one per plan slot below
+// kLanes; others are added. Small: every rank lays its input in its lane, says so, waits for
 // the others' and adds them all itself (one round). Large: block by block, every rank lays down what the
 // others own, adds the chunk that it owns, lays down the sum, and takes the other chunks (two rounds per
 // block, several blocks under way). Where everybody's tensors lie in the window themselves
@@ -18,10 +19,10 @@
 // Everything happens on the loop: in start(), which looks again for a short while, and from the poller.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "trireme/comm/store_manner.h"
@@ -69,17 +70,30 @@ class Direct final : private runtime::Poller {
 
   // Whether a call of so many bytes may be done in one round.
   static bool is_small(std::int64_t bytes, int world);
-  // No elements: a barrier. Precondition: world > 1, not abandoned. True: it has ended; otherwise the
-  // listener hears. A lane that is taken makes the call wait for its turn.
+  // Memory of a further lane, in this rank's part of the window: so many bytes, cleared before others see it.
+  static std::uint64_t lane_bytes();
+  static void clear_lane(std::byte* at);
+  // A lane of these ranks, this one among them; `offsets`: where each of them has its memory in the window.
+  int add_lane(std::span<const int> ranks, std::span<const std::uint64_t> offsets);
+  bool is_in_lane(int lane, int rank) const;
+  // No elements: a barrier. Precondition: two ranks at least, not abandoned. True: it has ended; otherwise
+  // the listener hears. A lane that is taken makes the call wait for its turn.
   bool start(int lane, DirectCall call);
   // The lowest rank that the call in this lane waits for; -1: for nobody.
   int waits_for(int lane) const;
   // Ends all calls without a word; the window is not touched any more.
   void abandon();
+  void abandon_lane(int lane);  // one that is not used again
   std::uint64_t bytes_laid() const { return bytes_laid_; }
 
  private:
   struct Lane {
+    std::vector<int> ranks;           // who takes part
+    int me = 0;                       // this rank among them
+    std::vector<std::byte*> at;       // memory of each of them
+    std::vector<std::byte*> windows;  // the whole part of each of them
+    int world() const { return static_cast<int>(ranks.size()); }
+
     bool active = false, is_small = false;
     DirectCall call;
     std::uint64_t number = 0;         // of calls so far
@@ -107,37 +121,36 @@ class Direct final : private runtime::Poller {
     }
   };
 
-  LaneMemory memory(int rank, int lane) const;
-  Cut cut_of(const Lane& l) const;
+  static LaneMemory memory(const Lane& l, int member);
+  static Cut cut_of(const Lane& l);
   bool begin(int lane, DirectCall call);
   bool advance(int lane, std::int64_t budget_bytes);
-  bool advance_small(Lane& l, int lane);
-  bool advance_large(Lane& l, int lane, std::int64_t budget_bytes);
-  bool advance_in_place(Lane& l, int lane, std::int64_t budget_bytes);
-  void add_in_place(Lane& l, int lane, std::int64_t count);
+  bool advance_small(Lane& l);
+  bool advance_large(Lane& l, std::int64_t budget_bytes);
+  bool advance_in_place(Lane& l, std::int64_t budget_bytes);
+  void add_in_place(Lane& l, std::int64_t count);
   std::uint64_t offset_of(const std::byte* at, std::int64_t bytes) const;
   bool is_in_window(std::uint64_t offset, std::int64_t bytes) const;
-  bool hear_notices(Lane& l, int lane);
-  bool everybody_reached(Lane& l, int lane, bool summed, std::uint64_t count);
-  void lay_block(Lane& l, int lane);
+  bool hear_notices(Lane& l);
+  bool everybody_reached(Lane& l, bool summed, std::uint64_t count);
+  void lay_block(Lane& l);
   static void lay(const Lane& l, std::byte* to, const std::byte* from, std::int64_t bytes);
-  void add_block(Lane& l, int lane);
-  void take_block(Lane& l, int lane);
-  void publish_notice(Lane& l, int lane);
-  void wake_all();
+  void add_block(Lane& l);
+  void take_block(Lane& l);
+  void publish_notice(Lane& l);
+  void wake_others(const Lane& l);
   void finish_on_loop(int lane);
   void start_next(int lane);
   bool poll_on_loop() override;
 
   runtime::Runtime& rt_;
   net::Window& window_;
-  const int rank_, world_;
+  const int rank_;
   const TimeNs spin_ns_;
   Listener& listener_;
-  std::array<Lane, kLanes> lanes_;
+  std::deque<Lane> lanes_;
   std::vector<int> active_;
   StoreManner manner_;
-  std::vector<std::byte*> windows_;  // of every rank
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::uint64_t bytes_laid_ = 0;

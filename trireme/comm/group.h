@@ -76,6 +76,8 @@ class Group {
   virtual ~Group() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
+  // Whether that rank is known to run on the host of this one.
+  virtual bool same_host(int rank) const = 0;
 
   // All calls: every dtype (combine.h says how 16-bit floats are rounded and what is refused), contiguous
   // host tensors. A call starts when its task is awaited or handed to when_all; its completion is the task's
@@ -120,7 +122,7 @@ class Group {
 
   // Memory of rank call.root that every rank sees, as it is (not cleared). Used until the root's tensor goes;
   // what is written there is seen by others without order. kUnavailable where ranks share no memory.
-  virtual runtime::Task<Result<Tensor>> share(Call call, TensorType type);
+  virtual runtime::Task<Result<Tensor>> share(Call call, TensorType type) = 0;
 
   // A group of some of these ranks, in that order; all of them make it with the same `id`, which no other
   // group of these ranks has. It works beside this group and the others at the same time; it shares the

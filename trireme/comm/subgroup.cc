@@ -1,8 +1,8 @@
-#include "trireme/comm/subgroup.h"
-
+// Some ranks of a group as a group.
 #include <algorithm>
 #include <utility>
 
+#include "trireme/comm/calls.h"
 #include "trireme/comm/transport_mailbox.h"
 
 namespace trireme::comm {
@@ -22,7 +22,18 @@ class SubGroup final : public Calls {
     }
     return whole_.subgroup(std::move(ranks), id);
   }
+  bool same_host(int rank) const override {
+    return whole_.same_host(members_->ranks[static_cast<std::size_t>(rank)]);
+  }
   Result<Tensor> allocate(const TensorType& type) override { return whole_.allocate(type); }
+  runtime::Task<Result<Tensor>> share(Call call, TensorType type) override {
+    TR_CHECK(call.root >= 0 && call.root < world(), "root {} of {}", call.root, world());
+    const int root = members_->ranks[static_cast<std::size_t>(call.root)];
+    return share_among(*this, root, std::move(call), std::move(type));
+  }
+  runtime::Task<Result<Tensor>> share_among(Group& members, int root, Call call, TensorType type) override {
+    return whole_.share_among(members, root, std::move(call), std::move(type));
+  }
   Mailbox& mailbox() override { return whole_.mailbox(); }
   Status set_expendable(std::vector<int> /*ranks*/) override {
     return error(Code::kInvalid, "[comm] a sub-group cannot say who is expendable; ask the whole group");

@@ -16,14 +16,14 @@ Result<Tensor> TransportGroup::allocate(const TensorType& type) {
   return Tensor(Buffer::wrap(cpu_device(), at, bytes, std::move(memory)), type);
 }
 
-runtime::Task<Result<Tensor>> TransportGroup::share(Call call, TensorType type) {
+runtime::Task<Result<Tensor>> TransportGroup::share_among(Group& members, int root, Call call,
+                                                          TensorType type) {
   net::Window* window = transport_->exchange();
   const bool one_process = transport_->name() == "inproc";
   if (rt_.is_phantom()) co_return Tensor::allocate(phantom_device(), type);
-  if (window == nullptr && !one_process && world() > 1)
+  if (window == nullptr && !one_process && members.world() > 1)
     co_return error(Code::kUnavailable, "[comm] ranks share no memory over '{}'; use shm or inproc",
                     transport_->name());
-  const int root = call.root;
   Tensor mine;
   TR_CO_ASSIGN_OR_RETURN(const Tensor where, Tensor::allocate(cpu_device(), {DType::kI64, {1}}));
   std::int64_t& word = *where.data<std::int64_t>();
@@ -36,7 +36,7 @@ runtime::Task<Result<Tensor>> TransportGroup::share(Call call, TensorType type) 
         window == nullptr || (at >= base && at - base < static_cast<std::intptr_t>(window->bytes()));
     if (inside) word = at - base;
   }
-  TR_CO_RETURN_IF_ERROR(co_await broadcast(std::move(call), where));
+  TR_CO_RETURN_IF_ERROR(co_await members.broadcast(std::move(call), where));
   if (word < 0)
     co_return error(Code::kExhausted, "[comm] {} bytes do not fit into what the ranks share",
                     type.num_bytes());
@@ -107,7 +107,7 @@ void TransportGroup::lost_on_loop(int peer, const Status& why) {
   rt_.log(why.message());
   transport_->forget_peer(peer, why);
   forget_group(options_.id, why);
-  if (direct_) direct_->end_all(why);
+  if (direct_) direct_->end_with(peer, why);
   for (const auto& members : subgroups_)
     if (std::find(members->ranks.begin(), members->ranks.end(), peer) != members->ranks.end())
       forget_group(members->id, why);

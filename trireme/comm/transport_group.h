@@ -17,7 +17,6 @@
 #include "trireme/comm/calls.h"
 #include "trireme/comm/direct_calls.h"
 #include "trireme/comm/program_run.h"
-#include "trireme/comm/subgroup.h"
 #include "trireme/comm/transport_mailbox.h"
 #include "trireme/runtime/sync.h"
 
@@ -44,10 +43,14 @@ class TransportGroup final : public Calls,
 
   int rank() const override { return transport_->rank(); }
   int world() const override { return transport_->world(); }
+  bool same_host(int rank) const override { return transport_->same_host(rank); }
 
   Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override;
   Result<Tensor> allocate(const TensorType& type) override;
-  runtime::Task<Result<Tensor>> share(Call call, TensorType type) override;
+  runtime::Task<Result<Tensor>> share(Call call, TensorType type) override {
+    const int root = call.root;
+    return share_among(*this, root, std::move(call), std::move(type));
+  }
   Mailbox& mailbox() override;
   Status set_expendable(std::vector<int> ranks) override;
   runtime::Task<Status> leave() override;
@@ -61,6 +64,7 @@ class TransportGroup final : public Calls,
 
   // Also the way of sub-groups.
   runtime::Task<Status> run(Request r) override;
+  runtime::Task<Result<Tensor>> share_among(Group& members, int root, Call call, TensorType type) override;
 
  private:
   struct RunSlot {
@@ -100,6 +104,9 @@ class TransportGroup final : public Calls,
   void write_down(RunSlot& slot, const RunRequest& request, const CallShape& shape, bool in_book);
   void write_down_direct(const Request& r, collective::Kind told, const net::Fingerprint& fingerprint,
                          const net::CallId& id);
+
+  runtime::Task<Status> find_lane(const Request& r, DirectCalls::Place& place);
+  runtime::Task<Status> ask_for_lane(const Request& r, DirectCalls::Place& place);
 
   RunSlot& take_slot();
   void free_slot(RunSlot& slot);

@@ -101,6 +101,8 @@ class Transport {
   virtual int world() const = 0;
   virtual std::string_view name() const = 0;  // "inproc", "shm"...
   virtual Capabilities capabilities() const = 0;
+  // Whether that rank is known to run on the host of this one.
+  virtual bool same_host(int peer) const { return peer == rank(); }
 
   virtual void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
                     std::uint64_t cookie) = 0;

@@ -14,8 +14,9 @@ constexpr TimeNs kSecondCloseGrace = 20 * kMilli;
 
 class TcpTransport final : public PeeredTransport<Peer> {
  public:
-  TcpTransport(runtime::Runtime& rt, const ConnectOptions& options, std::vector<PeerStreams> streams)
-      : PeeredTransport(rt, options.rank, options.world, options.epoch) {
+  TcpTransport(runtime::Runtime& rt, const ConnectOptions& options, std::vector<std::string> hosts,
+               std::vector<PeerStreams> streams)
+      : PeeredTransport(rt, options.rank, options.world, options.epoch), hosts_(std::move(hosts)) {
     for (int rank = 0; rank < options.world; ++rank)
       peers_.push_back(rank == options.rank
                            ? nullptr
@@ -33,6 +34,10 @@ class TcpTransport final : public PeeredTransport<Peer> {
 
   std::string_view name() const override { return "tcp"; }
   Capabilities capabilities() const override { return {.survives_loss = true}; }
+  // By the addresses at which ranks listen: one host under two names counts as two.
+  bool same_host(int peer) const override {
+    return hosts_[static_cast<std::size_t>(peer)] == hosts_[static_cast<std::size_t>(rank())];
+  }
 
   void send(int to, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {
@@ -93,6 +98,7 @@ class TcpTransport final : public PeeredTransport<Peer> {
 
   enum class Closing : std::uint8_t { kNo, kWaits, kTold };
   std::vector<Closing> closing_;
+  const std::vector<std::string> hosts_;  // by rank
 };
 
 }  // namespace
@@ -102,12 +108,14 @@ runtime::Task<Result<std::unique_ptr<Transport>>> connect_tcp(runtime::Runtime& 
   const TimeNs deadline = rt.now() + options.deadline;
   auto met = co_await meet(rt, options);
   if (!met.ok()) co_return met.status();
+  std::vector<std::string> hosts(static_cast<std::size_t>(options.world));  // of one rank: no address
+  for (std::size_t i = 0; i < met->addresses.size(); ++i) hosts[i] = met->addresses[i].host;
   // Whoever came late has used up the common time: the connections get a little of their own.
   const TimeNs mesh_deadline = std::max(deadline, rt.now() + 5 * kSecond);
   auto streams = co_await tcp::connect_mesh(rt, options, std::move(met).value(), mesh_deadline);
   if (!streams.ok()) co_return streams.status();
   co_return std::unique_ptr<Transport>(
-      std::make_unique<tcp::TcpTransport>(rt, options, std::move(streams).value()));
+      std::make_unique<tcp::TcpTransport>(rt, options, std::move(hosts), std::move(streams).value()));
 }
 
 }  // namespace trireme::net
