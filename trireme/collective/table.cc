@@ -7,7 +7,8 @@ namespace trireme::collective {
 // Each is defined in a file of its own.
 extern const Algorithm kRing, kFixedTree, kBinomialAllreduce, kButterfly, kRabenseifner, kChain,
     kHierarchical, kLinear, kOneShot, kTwoShot, kBinomialReduce, kBinomial, kDirectGather, kDirectScatter,
-    kRingAllgather, kRingReduceScatter, kDirectAllToAll, kDirectNeighbours, kDissemination;
+    kRingAllgather, kRingReduceScatter, kFixedTreeReduceScatter, kDirectAllToAll, kDirectNeighbours,
+    kDissemination;
 
 std::span<const Algorithm> algorithm_table() {
   static const std::array kTable = {kRing,
@@ -26,6 +27,7 @@ std::span<const Algorithm> algorithm_table() {
                                     kDirectScatter,
                                     kRingAllgather,
                                     kRingReduceScatter,
+                                    kFixedTreeReduceScatter,
                                     kDirectAllToAll,
                                     kDirectNeighbours,
                                     kDissemination};

@@ -70,6 +70,7 @@ class Withdrawal {
 using Run = Task<Status> (*)(Group& group, Call call, const HostCall& host);
 
 Task<Status> allreduce(Group& group, Call call, const HostCall& host) {
+  call.algorithm = "fixed-tree";  // the same bits over every transport
   copy_input(host.inputs[0], host.outputs[0]);
   return group.allreduce(std::move(call), host.outputs[0]);
 }
@@ -85,6 +86,7 @@ Task<Status> allgather(Group& group, Call call, const HostCall& host) {
 }
 
 Task<Status> reduce_scatter(Group& group, Call call, const HostCall& host) {
+  call.algorithm = "fixed-tree";
   return group.reduce_scatter(std::move(call), host.inputs[0], host.outputs[0]);
 }
 
