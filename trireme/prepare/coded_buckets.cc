@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/agree/agree.h"
 #include "trireme/comm/device/device_sum.h"
 #include "trireme/prepare/own_update.h"
 
@@ -90,13 +91,18 @@ Status measure(const job::Job& job, const job::Sending& sending,
 constexpr const char* kChosen = "auto";  // of parallel.reducer
 constexpr const char* kEverybody = "gather";
 
+bool sends_differences(const job::Job& job) {
+  const auto rule = agree::find_agreement(job.parallel.agreement);
+  return rule.ok() && (*rule)->sends_differences;
+}
+
 // To choose from. Sums of few values stay short for a while, and need not be encoded again. Sums that are
-// encoded again keep a residual, which has no place where the next differences contain it (easgd).
+// encoded again keep a residual, which has no place where the next differences contain it.
 std::vector<const char*> sums_for(const job::Job& job, const codec::CodecRow& codec) {
   std::vector<const char*> names;
   for (const comm::SumRow& row : comm::sum_table())
     if (row.make_coded != nullptr && (!row.for_few_values || codec.sends_few) &&
-        (!row.encodes_sums || job.parallel.agreement != "easgd"))
+        (!row.encodes_sums || !sends_differences(job)))
       names.push_back(row.name);
   return names;
 }
@@ -126,7 +132,8 @@ void choose_sum(const job::Job& job, const plan::Plan& plan, plan::Bucket& bucke
 }
 
 bool codes_on_gpu(const job::Job& job, const job::Sending& sending, const std::string& sum) {
-  return job.parallel.agreement == "bsp" && (sum == kEverybody || sum == kChosen) &&
+  const auto rule = agree::find_agreement(job.parallel.agreement);
+  return rule.ok() && (*rule)->pace == agree::Pace::kStep && (sum == kEverybody || sum == kChosen) &&
          comm::codes_on_device(job::coding_of(job, sending));
 }
 
@@ -153,7 +160,7 @@ Status code_buckets(const job::Job& job, const job::Sending& sending,
   } else if (job.train.logical_shards > 0) {
     // The same choice for any workers: by the messages that everybody gets.
     constexpr std::int32_t kManyShards = 4;
-    set(plan.logical_shards > kManyShards && job.parallel.agreement != "easgd" ? "split" : kEverybody);
+    set(plan.logical_shards > kManyShards && !sends_differences(job) ? "split" : kEverybody);
   } else {
     set(cheapest_sum(job, *sending.codec, [&](const char* sum) {
       set(sum);
