@@ -281,6 +281,11 @@ runtime::Task<Status> Calls::exchange(Call call, Message message, const Tensor& 
   return run(std::move(r));
 }
 
+runtime::Task<Result<Tensor>> Calls::share(Call call, TensorType type) {
+  const int root = call.root;
+  return share_among(*this, root, std::move(call), std::move(type));
+}
+
 Chunk chunk_of(std::int64_t count, std::int64_t elem_bytes, int rank, int world) {
   constexpr std::int64_t kLineBytes = 64;
   const std::int64_t line = kLineBytes / elem_bytes;

@@ -77,6 +77,8 @@ class Calls : public Group {
   runtime::Task<Status> send(Call call, int peer, Tensor data) override;
   runtime::Task<Status> recv(Call call, int peer, Tensor data) override;
 
+  runtime::Task<Result<Tensor>> share(Call call, TensorType type) override;
+
   virtual runtime::Task<Status> run(Request request) = 0;
   // share() of `members`, this group or one of its sub-groups; `root`: of call.root, in the whole group.
   virtual runtime::Task<Result<Tensor>> share_among(Group& members, int root, Call call, TensorType type) = 0;

@@ -22,6 +22,12 @@
 
 namespace trireme::comm {
 
+inline net::MembershipOptions membership_options(const GroupOptions& options) {
+  net::MembershipOptions m = options.membership;
+  m.epoch = options.epoch;
+  return m;
+}
+
 class TransportGroup final : public Calls,
                              private net::Completion,
                              private RunListener,
@@ -47,10 +53,6 @@ class TransportGroup final : public Calls,
 
   Result<std::unique_ptr<Group>> subgroup(std::vector<int> ranks, std::uint16_t id) override;
   Result<Tensor> allocate(const TensorType& type) override;
-  runtime::Task<Result<Tensor>> share(Call call, TensorType type) override {
-    const int root = call.root;
-    return share_among(*this, root, std::move(call), std::move(type));
-  }
   Mailbox& mailbox() override;
   Status set_expendable(std::vector<int> ranks) override;
   runtime::Task<Status> leave() override;
@@ -89,12 +91,6 @@ class TransportGroup final : public Calls,
     }
   };
 
-  static net::MembershipOptions membership_options(const GroupOptions& options) {
-    net::MembershipOptions m = options.membership;
-    m.epoch = options.epoch;
-    return m;
-  }
-
   // A direct call that does not end at once is in the book as long as its frame waits.
   struct DirectEntry {
     CallBook& book;
@@ -104,9 +100,6 @@ class TransportGroup final : public Calls,
   void write_down(RunSlot& slot, const RunRequest& request, const CallShape& shape, bool in_book);
   void write_down_direct(const Request& r, collective::Kind told, const net::Fingerprint& fingerprint,
                          const net::CallId& id);
-
-  runtime::Task<Status> find_lane(const Request& r, DirectCalls::Place& place);
-  runtime::Task<Status> ask_for_lane(const Request& r, DirectCalls::Place& place);
 
   RunSlot& take_slot();
   void free_slot(RunSlot& slot);

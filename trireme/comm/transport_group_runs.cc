@@ -12,6 +12,59 @@ using collective::Kind;
 // A wrong call on purpose: another collective.
 Kind wrong_kind(Kind kind) { return kind == Kind::kAllreduce ? Kind::kBroadcast : Kind::kAllreduce; }
 
+// The ranks tell each other where they have memory for a lane.
+runtime::Task<Status> ask_for_lane(Calls& group, DirectCalls& direct_calls, const Request& r,
+                                   DirectCalls::Place& place) {
+  struct Answer {  // told also when the frame goes while it waits
+    DirectCalls& direct;
+    DirectCalls::Place& place;
+    const Request& r;
+    Tensor offsets = {};
+    bool told = false;
+    ~Answer() {
+      direct.settle(place, r, told ? offsets.values<std::int64_t>() : std::span<const std::int64_t>());
+    }
+  } answer{direct_calls, place, r};
+  const std::int64_t count = r.members == nullptr ? group.world() : static_cast<int>(r.members->ranks.size());
+  const auto me = static_cast<std::size_t>(r.members == nullptr ? group.rank() : r.members->rank);
+  TR_CO_ASSIGN_OR_RETURN(answer.offsets, Tensor::allocate(cpu_device(), {DType::kI64, {count}}));
+  answer.offsets.values<std::int64_t>()[me] = direct_calls.take_memory(place);
+  Request ask{.kind = Kind::kAllgather, .call = {}, .result = answer.offsets};
+  ask.call.step = r.call.step;
+  ask.call.num_shards = r.call.num_shards;
+  ask.call.iteration = r.call.iteration;
+  ask.call.slot = r.call.slot;
+  ask.call.label = r.call.label + " (shared memory)";
+  ask.dtype = DType::kI64;
+  ask.count = count;
+  ask.is_own = true;
+  ask.members = r.members;
+  TR_CO_RETURN_IF_ERROR(co_await group.run(std::move(ask)));
+  answer.told = true;
+  co_return Status();
+}
+
+// The first call of its kind asks, those behind it wait. They go on one after the other in the order in which
+// they came, because a lane needs it.
+runtime::Task<Status> find_lane(runtime::Runtime& rt, Calls& group, DirectCalls& direct, const Request& r,
+                                DirectCalls::Place& place) {
+  if (!std::exchange(place.asked, true)) co_return co_await ask_for_lane(group, direct, r, place);
+  struct Turn {
+    DirectCalls::Place& place;
+    runtime::OneShot<bool> mine;
+    Turn(DirectCalls::Place& p, runtime::Runtime& on) : place(p), mine(on) { place.waiting.push_back(&mine); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      std::erase(place.waiting, &mine);
+      if (place.known && !place.waiting.empty()) place.waiting.front()->set(true);
+    }
+  };
+  Turn turn(place, rt);
+  co_await turn.mine.wait_until(kForever);  // bounded, as the call that asks is
+  co_return group.verdict();
+}
+
 }  // namespace
 
 runtime::Task<Status> TransportGroup::run(Request r) {
@@ -33,7 +86,7 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   }
   DirectCalls::Place* place = direct_ && direct_->takes(r) ? &direct_->place_of(r) : nullptr;
   if (place != nullptr && (!place->known || !place->waiting.empty()))
-    TR_CO_RETURN_IF_ERROR(co_await find_lane(r, *place));
+    TR_CO_RETURN_IF_ERROR(co_await find_lane(rt_, *this, *direct_, r, *place));
   const std::uint16_t id = r.members == nullptr ? options_.id : r.members->id;
   if (const auto dead = dead_groups_.find(id); dead != dead_groups_.end()) co_return dead->second;
   if (place != nullptr && place->lane >= 0) {
@@ -77,56 +130,6 @@ runtime::Task<Status> TransportGroup::run(Request r) {
   // Bounded by the membership: a lost, silent or stuck rank ends it.
   co_await done.wait_until(kForever);
   co_return done.value();
-}
-
-// The first call of its kind asks, those behind it wait. They go on one after the other in the order in which
-// they came, because a lane needs it.
-runtime::Task<Status> TransportGroup::find_lane(const Request& r, DirectCalls::Place& place) {
-  if (!std::exchange(place.asked, true)) co_return co_await ask_for_lane(r, place);
-  struct Turn {
-    DirectCalls::Place& place;
-    runtime::OneShot<bool> mine;
-    Turn(DirectCalls::Place& p, runtime::Runtime& rt) : place(p), mine(rt) { place.waiting.push_back(&mine); }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() {
-      std::erase(place.waiting, &mine);
-      if (place.known && !place.waiting.empty()) place.waiting.front()->set(true);
-    }
-  };
-  Turn turn(place, rt_);
-  co_await turn.mine.wait_until(kForever);  // bounded, as the call that asks is
-  co_return verdict_;
-}
-
-runtime::Task<Status> TransportGroup::ask_for_lane(const Request& r, DirectCalls::Place& place) {
-  struct Answer {  // told also when the frame goes while it waits
-    DirectCalls& direct;
-    DirectCalls::Place& place;
-    const Request& r;
-    Tensor offsets = {};
-    bool told = false;
-    ~Answer() {
-      direct.settle(place, r, told ? offsets.values<std::int64_t>() : std::span<const std::int64_t>());
-    }
-  } answer{*direct_, place, r};
-  const std::int64_t count = r.members == nullptr ? world() : static_cast<int>(r.members->ranks.size());
-  const auto me = static_cast<std::size_t>(r.members == nullptr ? rank() : r.members->rank);
-  TR_CO_ASSIGN_OR_RETURN(answer.offsets, Tensor::allocate(cpu_device(), {DType::kI64, {count}}));
-  answer.offsets.values<std::int64_t>()[me] = direct_->take_memory(place);
-  Request ask{.kind = Kind::kAllgather, .call = {}, .result = answer.offsets};
-  ask.call.step = r.call.step;
-  ask.call.num_shards = r.call.num_shards;
-  ask.call.iteration = r.call.iteration;
-  ask.call.slot = r.call.slot;
-  ask.call.label = r.call.label + " (shared memory)";
-  ask.dtype = DType::kI64;
-  ask.count = count;
-  ask.is_own = true;
-  ask.members = r.members;
-  TR_CO_RETURN_IF_ERROR(co_await run(std::move(ask)));
-  answer.told = true;
-  co_return Status();
 }
 
 // Only the two ranks of a message know of it: it is not in the book, so nobody else is asked how it made it.
