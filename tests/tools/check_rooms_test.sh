@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/check_rooms accepts the tree and refuses folders that are too full, knots, and exceptions that nobody needs.
+# tools/check_rooms accepts the tree and refuses folders that are too full, long READMEs, knots, and exceptions that
+# nobody needs.
 set -euo pipefail
 source "$(dirname "$0")/lib.bash"
 check=$root/tools/check_rooms
@@ -15,6 +16,21 @@ plant tools/rooms.txt 'folder trireme/full  # one file per thing'
 passes "$check" "$scratch"
 rm -r "$scratch/trireme/full"
 refuses "'folder trireme/full' is no longer needed" "$check" "$scratch"
+
+# A README of 40 lines of 110 columns is the longest; columns are characters, not bytes.
+plant tools/rooms.txt ''
+widest=$(printf 'ä%.0s' $(seq 1 110))
+longest=$(printf "$widest\\n%.0s" $(seq 1 40))
+plant trireme/x/README.md "$longest"
+passes "$check" "$scratch"
+plant trireme/x/README.md "$longest"$'\n'one
+refuses "trireme/x/README.md: 41 lines, at most 40" "$check" "$scratch"
+plant trireme/x/y/README.md $'# y\n\n'"${widest}b"
+plant trireme/x/README.md '# x'
+refuses "trireme/x/y/README.md:3: 111 columns, at most 110" "$check" "$scratch"
+plant tools/rooms.txt 'readme trireme/x/y  # there is no such exception'
+refuses "'readme trireme/x/y' is no longer needed" "$check" "$scratch"
+rm -r "$scratch/trireme/x"
 
 # Five units in a circle: each header includes the next one, the last source closes it.
 plant tools/rooms.txt ''
