@@ -283,7 +283,7 @@ runtime::Task<Status> Calls::exchange(Call call, Message message, const Tensor& 
 
 runtime::Task<Result<Tensor>> Calls::share(Call call, TensorType type) {
   const int root = call.root;
-  return share_among(*this, root, std::move(call), std::move(type));
+  return share_among(*this, root, std::move(call), type);
 }
 
 Chunk chunk_of(std::int64_t count, std::int64_t elem_bytes, int rank, int world) {

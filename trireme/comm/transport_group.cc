@@ -41,7 +41,10 @@ runtime::Task<Result<Tensor>> TransportGroup::share_among(Group& members, int ro
     co_return error(Code::kExhausted, "[comm] {} bytes do not fit into what the ranks share",
                     type.num_bytes());
   if (rank() == root) co_return mine;
-  std::byte* at = window == nullptr ? reinterpret_cast<std::byte*>(word) : window->peer(root) + word;
+  // Ranks of one process share addresses, others offsets.
+  std::byte* at = window != nullptr
+                      ? window->peer(root) + word
+                      : reinterpret_cast<std::byte*>(word);  // NOLINT(performance-no-int-to-ptr)
   co_return Tensor(Buffer::wrap(cpu_device(), at, type.num_bytes(), nullptr), type);
 }
 
