@@ -104,5 +104,10 @@ class CodedSum {
 std::unique_ptr<GradientSum> make_encoded(runtime::Runtime& rt, Group& group, SumSpec spec,
                                           std::unique_ptr<CodedSum> coded);
 CodedSumOptions coded_options(const SumSpec& spec);
+template <auto kMakeCoded>  // SumRow::make of a row whose make_coded it is
+std::unique_ptr<GradientSum> make_encoded_by(runtime::Runtime& rt, Group& group, SumSpec spec) {
+  CodedSumOptions options = coded_options(spec);
+  return make_encoded(rt, group, std::move(spec), kMakeCoded(rt, group, std::move(options)));
+}
 
 }  // namespace trireme::comm

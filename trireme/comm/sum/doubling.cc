@@ -65,20 +65,16 @@ std::unique_ptr<CodedSum> make_coded(runtime::Runtime& rt, Group& group, CodedSu
 }  // namespace
 
 extern const SumRow kDoublingSum;
-constinit const SumRow kDoublingSum{
-    .name = "doubling",
-    .doc = "pairs of workers exchange sparse sums, in rounds",
-    .price = price,
-    .held_bytes =
-        [](const SumShape& shape) {
-          return 4.0 * static_cast<double>(shape.num_elems) * static_cast<double>(rounds_of(shape).size());
-        },
-    .make =
-        [](runtime::Runtime& rt, Group& group, SumSpec spec) {
-          CodedSumOptions options = coded_options(spec);
-          return make_encoded(rt, group, std::move(spec), make_coded(rt, group, std::move(options)));
-        },
-    .make_coded = make_coded,
-    .for_few_values = true};
+constinit const SumRow kDoublingSum{.name = "doubling",
+                                    .doc = "pairs of workers exchange sparse sums, in rounds",
+                                    .price = price,
+                                    .held_bytes =
+                                        [](const SumShape& shape) {
+                                          return 4.0 * static_cast<double>(shape.num_elems) *
+                                                 static_cast<double>(rounds_of(shape).size());
+                                        },
+                                    .make = make_encoded_by<make_coded>,
+                                    .make_coded = make_coded,
+                                    .for_few_values = true};
 
 }  // namespace trireme::comm

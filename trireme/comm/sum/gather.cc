@@ -42,11 +42,7 @@ constinit const SumRow kGatherSum{
     .doc = "every worker gets the encodings of all shards and adds them",
     .price = price,
     .held_bytes = [](const SumShape& shape) { return shape.num_shards * shape.message_bytes; },
-    .make =
-        [](runtime::Runtime& rt, Group& group, SumSpec spec) {
-          CodedSumOptions options = coded_options(spec);
-          return make_encoded(rt, group, std::move(spec), make_coded(rt, group, std::move(options)));
-        },
+    .make = make_encoded_by<make_coded>,
     .make_coded = make_coded};
 
 }  // namespace trireme::comm

@@ -185,11 +185,7 @@ constinit const SumRow kSplitSum{
           return 2 * shape.message_bytes +
                  shape.most_shards() * (shape.keeps ? 2 : 1) * dense_bytes(shape) / shape.num_shards;
         },
-    .make =
-        [](runtime::Runtime& rt, Group& group, SumSpec spec) {
-          CodedSumOptions options = coded_options(spec);
-          return make_encoded(rt, group, std::move(spec), make_split(rt, group, std::move(options)));
-        },
+    .make = make_encoded_by<make_split>,
     .make_coded = make_split,
     .encodes_sums = true};
 constinit const SumRow kSparseSum{
@@ -202,11 +198,7 @@ constinit const SumRow kSparseSum{
           return shape.message_bytes + shape.most_shards() * dense_bytes(shape) / shape.num_shards +
                  sparse_sum_bytes(shape);
         },
-    .make =
-        [](runtime::Runtime& rt, Group& group, SumSpec spec) {
-          CodedSumOptions options = coded_options(spec);
-          return make_encoded(rt, group, std::move(spec), make_sparse(rt, group, std::move(options)));
-        },
+    .make = make_encoded_by<make_sparse>,
     .make_coded = make_sparse,
     .for_few_values = true};
 
