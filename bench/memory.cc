@@ -66,8 +66,8 @@ Result<job::Job> job_of(const Case& c, const std::string& folder) {
   job::Job job;
   job.name = c.name;
   job.train.steps = 3;
-  job.data.num_train = 2000;
-  job.data.num_test = 300;
+  job.data.options.set("num_train", 2000);
+  job.data.options.set("num_test", 300);
   for (const std::string& set : c.sets) TR_RETURN_IF_ERROR(job::set_job_key(job, set));
   if (job.data.kind == "text") {
     job.data.path = folder + "/text.txt";

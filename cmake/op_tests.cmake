@@ -28,7 +28,7 @@ if(TRIREME_HAVE_CUDA AND NOT TRIREME_SUITE)
   set(TRIREME_LAYER_OF_kernel_cuda kernel)
   file(GLOB trireme_cuda_test_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/kernel_cuda/*.cc")
   trireme_add_test(test_kernel_cuda kernel_cuda quick ${trireme_cuda_test_sources} ${trireme_cases}
-                   "${CMAKE_SOURCE_DIR}/tests/kernel/cases.cc" "${CMAKE_SOURCE_DIR}/tests/kernel/adapted_cases.cc"
+                   "${CMAKE_SOURCE_DIR}/tests/kernel/cases.cc" "${CMAKE_SOURCE_DIR}/tests/kernel/formed_cases.cc"
                    "${CMAKE_SOURCE_DIR}/tests/kernel/net_cases.cc"
                    "${CMAKE_SOURCE_DIR}/tests/kernel/runner.cc")
   target_link_libraries(test_kernel_cuda PRIVATE ${CMAKE_DL_LIBS})

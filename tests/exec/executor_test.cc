@@ -7,6 +7,7 @@
 #include "tests/exec/fixtures.h"
 #include "tests/graph/random_graph.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/op/forms.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::exec {
@@ -231,27 +232,48 @@ TEST(Executor, KernelsOfAPlanAreUsedAndMustBeComplete) {
   EXPECT_EQ(compile(g, {.kernels = {{"mul", "abacus"}}}).status().code(), Code::kNotFound);
 }
 
-// Different ops within `adapted` are done by different rows, and nodes of two graphs may have one name.
-TEST(Executor, PlansNameTheOpWithinAdaptedAndOlderOnesAdaptedAlone) {
+Graph pool_with_channels_last() {
   Graph g;
   Builder b(g);
   const Value x = b.input("x", DType::kF32, {2, 6, 6, 3});
-  const std::string attrs = R"("window_h":2,"window_w":2,"stride_h":2,"stride_w":2)";
-  const std::string pool =
-      R"({"op":"max_pool2d","attrs":{)" + attrs + R"(},"in":[null],"out":[null],"channels_last":true})";
-  b.output("y", b.add_node(op::kAdapted, {x}, {{"program", pool}}));
-  ASSERT_TRUE(b.status().ok()) << b.status().to_string();
+  const std::int64_t two = 2;
+  b.output("y", *g.add(op::kMaxPool2d, {x},
+                       {{"window_h", two}, {"window_w", two}, {"stride_h", two}, {"stride_w", two}}, "pool",
+                       "", *op::parse_forms("nhwc>nhwc")));
+  return g;
+}
+
+// Other forms of operands are done by other rows, and nodes of two graphs may have one name.
+TEST(Executor, PlansNameAnOpWithTheFormsOfItsOperands) {
+  const Graph g = pool_with_channels_last();
   const auto chosen = (*compile(g, {}))->kernels();
-  ASSERT_EQ(chosen.count("adapted max_pool2d"), 1U);
-  EXPECT_EQ(chosen.count("adapted"), 0U);
+  ASSERT_EQ(chosen.size(), 1U);
+  EXPECT_EQ(chosen.count("max_pool2d[nhwc>nhwc]"), 1U);
   EXPECT_TRUE(compile(g, {.kernels = chosen, .strict_kernels = true}).ok());
-  for (const char* name : {"adapted max_pool2d", "adapted"}) {
-    const auto named = compile(g, {.kernels = {{name, "staged"}}, .strict_kernels = true});
-    ASSERT_TRUE(named.ok()) << named.status().to_string();
-    EXPECT_EQ((*named)->kernels().at("adapted max_pool2d"), "staged");
-  }
-  EXPECT_EQ(compile(g, {.kernels = {{"adapted conv2d", "staged"}}, .strict_kernels = true}).status().code(),
-            Code::kNotFound);
+  const auto kernel_by = [&](std::map<std::string, std::string> kernels) {
+    const auto made = compile(g, {.kernels = std::move(kernels), .strict_kernels = true});
+    return made.ok() ? (*made)->kernels().at("max_pool2d[nhwc>nhwc]") : made.status().message();
+  };
+  EXPECT_EQ(kernel_by({{"max_pool2d[nhwc>nhwc]", "staged"}}), "staged");
+  EXPECT_EQ(kernel_by({{"max_pool2d[nhwc>nhwc]", "windows"}, {"max_pool2d[nhwc>nhwc]:pool", "reference"}}),
+            "reference");
+  // A row for plain operands is none for these.
+  EXPECT_THAT(kernel_by({{"max_pool2d", "vector"}}), HasSubstr("names no kernel"));
+  EXPECT_THAT(kernel_by({{"max_pool2d[nhwc>nhwc]", "vector"}}), HasSubstr("expected one of windows"));
+}
+
+// As plans were written before nodes had forms.
+TEST(Executor, PlansMayNameAFormedOpAsAdapted) {
+  const Graph g = pool_with_channels_last();
+  const auto kernel_by = [&](std::map<std::string, std::string> kernels) {
+    const auto made = compile(g, {.kernels = std::move(kernels), .strict_kernels = true});
+    return made.ok() ? (*made)->kernels().at("max_pool2d[nhwc>nhwc]") : made.status().message();
+  };
+  for (const char* name : {"adapted max_pool2d", "adapted", "adapted max_pool2d:pool", "adapted:pool"})
+    EXPECT_EQ(kernel_by({{name, "staged"}}), "staged") << name;
+  EXPECT_EQ(kernel_by({{"adapted max_pool2d", "windows"}, {"adapted max_pool2d:pool", "staged"}}), "staged");
+  EXPECT_EQ(kernel_by({{"adapted", "windows"}, {"adapted max_pool2d", "staged"}}), "staged");
+  EXPECT_THAT(kernel_by({{"adapted conv2d", "staged"}}), HasSubstr("names no kernel"));
 }
 
 TEST(Executor, APhantomRunAdvancesTimeByTheModelledCostAndHoldsNoMemory) {

@@ -160,6 +160,16 @@ TEST(Gradients, AnOpWithoutAGradientOnThePathIsNamed) {
   EXPECT_THAT(s.message(), HasSubstr("no gradient"));
 }
 
+// Forms come after gradients: passes make them.
+TEST(Gradients, ANodeWithFormsHasNone) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.variable("x", DType::kBF16, {2});
+  const Value y = *g.add(op::kRelu, {x}, {}, "", "", *op::parse_forms("f32>-"));
+  const Status s = add_gradients(g, b.sum(y), std::vector{x}).status();
+  EXPECT_THAT(s.message(), HasSubstr("op 'relu[f32>-]' has no gradient"));
+}
+
 TEST(Gradients, NeedAFloatingScalarLoss) {
   Graph g;
   Builder b(g);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/graph/graph.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -31,8 +32,9 @@ inline std::vector<std::vector<Tensor>> interpret(const Graph& graph, const Feed
     for (std::size_t k = 0; k < n.outputs.size(); ++k)
       out.push_back(n.def->has(op::kMutates) && k == 0 ? in[0]
                                                        : *Tensor::allocate(cpu_device(), n.outputs[k]));
-    std::vector<std::byte> workspace(
-        n.def->reference_workspace ? n.def->reference_workspace(types, n.attrs) + 64 : 0);
+    const op::ReferenceKernel kernel =
+        op::reference_kernel({*n.def, types, n.outputs, n.attrs, /*width=*/1, n.forms});
+    std::vector<std::byte> workspace(kernel.workspace_bytes > 0 ? kernel.workspace_bytes + 64 : 0);
     std::span<std::byte> aligned;
     if (!workspace.empty()) {
       const auto skip = 64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64;
@@ -42,8 +44,8 @@ inline std::vector<std::vector<Tensor>> interpret(const Graph& graph, const Feed
       for (std::int64_t e = 0; e < in[0].shape().num_elems(); ++e)
         out[0].data<float>()[e] = 2 * in[0].data<float>()[e];
     } else {
-      op::KernelArgs args{in, out, n.attrs, aligned, op::serial(), nullptr};
-      n.def->reference(args);
+      op::KernelArgs args{in, out, n.attrs, aligned, op::serial(), kernel.state.get()};
+      kernel.run(args);
     }
     values.push_back(std::move(out));
   }

@@ -47,4 +47,12 @@ inline int count_ops(const Graph& graph, std::string_view op) {
   return n;
 }
 
+// Nodes of the op whose operands have forms; of any op where none is named.
+inline int count_formed(const Graph& graph, std::string_view op = "") {
+  int n = 0;
+  for (std::int32_t i = 0; i < graph.size(); ++i)
+    n += !graph.node(i).forms.is_plain() && (op.empty() || graph.node(i).def->name == op);
+  return n;
+}
+
 }  // namespace trireme::graph

@@ -14,6 +14,8 @@
 #include "trireme/base/json.h"
 #include "trireme/graph/builder.h"
 #include "trireme/graph/pass/passes.h"
+#include "trireme/op/forms.h"
+#include "trireme/op/ops.h"
 
 namespace trireme::graph {
 namespace {
@@ -142,6 +144,7 @@ std::string parse_edited(std::string_view from, std::string_view to) {
 }
 
 TEST(Serialize, WhatIsWrongIsNamed) {
+  EXPECT_THAT(parse_edited("\"version\": 1", "\"version\": 3"), HasSubstr("got version 3, expected 1 to 2"));
   EXPECT_THAT(parse_edited("\"version\": 1", "\"version\": 2"), HasSubstr("got version 2, expected 1"));
   EXPECT_THAT(parse_edited("\"scale\"", "\"scald\""), HasSubstr("no op 'scald'"));
   EXPECT_THAT(parse_edited("\"factor\": 0.5", "\"factor\": \"x\""), HasSubstr("'factor'"));
@@ -152,9 +155,54 @@ TEST(Serialize, WhatIsWrongIsNamed) {
   EXPECT_THAT(parse_edited("    1,\n    0\n", "    7,\n    0\n"), HasSubstr("stored output 'y'"));
   Bytes other = to_bytes(small_graph());
   other[8] = std::byte{9};
-  EXPECT_THAT(parse_graph(other).status().message(), HasSubstr("got 9, expected 1"));
+  EXPECT_THAT(parse_graph(other).status().message(), HasSubstr("got 9, expected 1 to 2"));
   other[0] = std::byte{'t'};
   EXPECT_THAT(parse_graph(other).status().message(), HasSubstr("no graph"));
+}
+
+// A pooling of bf16 images with the channels last, in f32.
+Graph formed_graph() {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", DType::kBF16, {1, 4, 4, 2});
+  const std::int64_t two = 2;
+  b.output("y", *g.add(op::kMaxPool2d, {x},
+                       {{"window_h", two}, {"window_w", two}, {"stride_h", two}, {"stride_w", two}}, "p", "",
+                       *op::parse_forms("f32/nhwc>bf16/nhwc")));
+  return g;
+}
+
+TEST(Serialize, FormsOfOperandsMakeAGraphOfVersionTwo) {
+  const Graph g = formed_graph();
+  const Bytes bytes = to_bytes(g);
+  EXPECT_EQ(bytes[8], std::byte{2});
+  const Result<Graph> again = parse_graph(bytes), from_json = parse_graph_json(*to_json(g));
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  ASSERT_TRUE(from_json.ok()) << from_json.status().to_string();
+  EXPECT_EQ(again->to_text(), g.to_text());
+  EXPECT_EQ(again->node(1).forms, g.node(1).forms);
+  EXPECT_EQ(from_json->node(1).forms, g.node(1).forms);
+  EXPECT_EQ(to_bytes(*again), bytes);
+  EXPECT_EQ(to_bytes(*from_json), bytes);
+  const Json json = *parse_json(*to_json(g), "graph");
+  EXPECT_EQ(json["version"], 2);
+  EXPECT_FALSE(json["nodes"][0].contains("forms"));
+  EXPECT_EQ(json["nodes"][1]["forms"], "f32/nhwc>bf16/nhwc");
+}
+
+TEST(Serialize, FormsThatDoNotFitAreRefused) {
+  const auto parse_with = [](std::string_view forms) {
+    std::string text = *to_json(formed_graph());
+    const std::string_view own = "f32/nhwc>bf16/nhwc";
+    text.replace(text.find(own), own.size(), forms);
+    return parse_graph_json(text).status().message();
+  };
+  EXPECT_EQ(parse_with("f32/nhwc>bf16/nhwc"), "");
+  EXPECT_THAT(parse_with("f32/nhwc>f16/nhwc"), HasSubstr("inference gives [f16["));
+  EXPECT_THAT(parse_with("f32/nhwc,->bf16/nhwc"), HasSubstr("got 2 for the inputs, expected 1"));
+  EXPECT_THAT(parse_with("f32/nhwc"), HasSubstr("expected inputs, '>', outputs"));
+  EXPECT_THAT(parse_with("f32/hwcn>-"), HasSubstr("got order 'hwcn'"));
+  EXPECT_THAT(parse_with("->-"), HasSubstr("its forms are '->-'"));
 }
 
 TEST(Serialize, AGraphThatDoesNotVerifyIsRefused) {

@@ -192,7 +192,8 @@ void add_fused(std::vector<Case>& out) {
 }  // namespace
 
 std::string Case::to_string() const {
-  std::string text = fmt::format("{} {}", op, dtype_name(dtype));
+  std::string text = fmt::format("{}{}{}{} {}", op, forms.empty() ? "" : "[", forms, forms.empty() ? "" : "]",
+                                 dtype_name(dtype));
   for (const Shape& s : inputs) text += fmt::format(" {}", s.to_string());
   return text;
 }
@@ -210,7 +211,7 @@ std::vector<Case> all_cases() {
   add_epilogues(out);
   add_fused(out);
   add_net_cases(out);
-  add_adapted_cases(out);
+  add_formed_cases(out);
   return out;
 }
 

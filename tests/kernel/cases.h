@@ -23,11 +23,12 @@ struct Case {
   op::Attrs attrs;
   DType dtype = DType::kF32;            // of every input
   std::map<int, Special> special = {};  // but of these, by their index
+  std::string forms = {};               // as op::to_text; empty: plain
   std::string to_string() const;
 };
 
 std::vector<Case> all_cases();
-void add_net_cases(std::vector<Case>& out);      // those of net_cases.cc, which are among all_cases()
-void add_adapted_cases(std::vector<Case>& out);  // those of adapted_cases.cc, likewise
+void add_net_cases(std::vector<Case>& out);     // those of net_cases.cc, which are among all_cases()
+void add_formed_cases(std::vector<Case>& out);  // those of formed_cases.cc, likewise
 
 }  // namespace trireme::kernel::test

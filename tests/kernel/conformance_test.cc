@@ -10,6 +10,7 @@
 
 #include "tests/kernel/runner.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::kernel::test {
 namespace {
@@ -20,7 +21,7 @@ void for_each_pair(int width, const Fn& fn) {
   for (const Case& c : all_cases()) {
     const Problem problem(c);
     for (const op::KernelRow& row : cpu_kernels())
-      if (c.op == row.op && (row.applicable == nullptr || row.applicable(problem.query(width))))
+      if (applies(row, problem.query(width)))
         fn(problem, row, fmt::format("{} by {}, width {}", c.to_string(), row.name, width));
   }
 }
@@ -30,7 +31,7 @@ void for_each_pair(int width, const Fn& fn) {
 double tolerance(const Problem& p, const op::KernelRow& row) {
   double flops_per_elem = 8;
   if (p.def->cost != nullptr)
-    flops_per_elem += p.def->cost(p.inputs, p.outputs, p.attrs).flops /
+    flops_per_elem += op::formed_cost(p.query(1)).flops /
                       std::max<double>(1, static_cast<double>(p.outputs[0].shape.num_elems()));
   double unit = 0;  // of the result, rounded once
   if (p.outputs[0].dtype == DType::kBF16) unit = 0x1.0p-8;
@@ -57,7 +58,7 @@ void expect_close(const Values& got, const Values& want, double first) {
 constexpr int kMany = 9;
 bool differs_on_many(const op::KernelRow& row) {
   const std::string_view op = row.op;
-  return op == "matmul" || op == "adapted" || op.starts_with("conv2d") || op.starts_with("attention");
+  return op == "matmul" || row.takes != nullptr || op.starts_with("conv2d") || op.starts_with("attention");
 }
 
 // Unlike ==, tells zeros of different sign apart and finds a NaN equal to itself.
@@ -80,22 +81,24 @@ bool declines_here(const std::string& id) {
   const bool bf16 = false, avx512 = false;
 #endif
   if (id.ends_with("_tiles") || id == "matmul/tiles") return tiles::amx() == nullptr;
-  return ((id == "matmul/onednn" || id.starts_with("adapted/onednn")) && !bf16) ||
+  return ((id == "matmul/onednn" || id == "matmul/onednn_matmul") && !bf16) ||
          (id.ends_with("/tiles") && tiles::best() == nullptr) ||
          (id.ends_with("/onednn_winograd") && !avx512);
 }
 
-TEST(KernelConformance, EveryRowNamesAnOpAndHasACaseAndAUniqueName) {
-  std::map<std::string, int> cases;
-  for_each_pair(2, [&](const Problem&, const op::KernelRow& row, const std::string&) {
-    ++cases[fmt::format("{}/{}", row.op, row.name)];
+TEST(KernelConformance, EveryRowNamesAnOpAndHasACaseAndANameThatNoOtherTakerOfItsFormsHas) {
+  std::map<const op::KernelRow*, int> cases;
+  for_each_pair(2, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
+    ++cases[&row];
+    for (const op::KernelRow& other : cpu_kernels())
+      EXPECT_TRUE(&other == &row || std::string_view(other.name) != row.name ||
+                  !applies(other, problem.query(2)))
+          << what << " by two rows of one name";
   });
-  std::set<std::string> seen;
   for (const op::KernelRow& row : cpu_kernels()) {
     const std::string id = fmt::format("{}/{}", row.op, row.name);
-    EXPECT_NE(op::find_op(row.op), nullptr) << id;
-    EXPECT_TRUE(seen.insert(id).second) << id << " twice";
-    EXPECT_TRUE(cases[id] > 0 || declines_here(id)) << id << " has no case in tests/kernel/cases.cc";
+    EXPECT_TRUE(row.op == std::string_view(op::kAnyOp) || op::find_op(row.op) != nullptr) << id;
+    EXPECT_TRUE(cases[&row] > 0 || declines_here(id)) << id << " has no case in tests/kernel/cases.cc";
     EXPECT_NE(row.run, nullptr) << id;
     EXPECT_STRNE(row.name, "reference") << id;
   }
@@ -116,7 +119,7 @@ TEST(KernelConformance, ProductsAndRecurrencesAgreeWithTheReferenceOnManyThreads
   constexpr int kMany = 8;
   for_each_pair(kMany, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
     const std::string_view op = row.op;
-    if (op != "matmul" && !op.starts_with("lstm") && op != "adapted") return;
+    if (op != "matmul" && !op.starts_with("lstm") && problem.forms.is_plain()) return;
     SCOPED_TRACE(what);
     expect_close(Prepared(problem, row, kMany).run(*make_backwards(kMany)),
                  run_reference(problem, DType::kF64), tolerance(problem, row));
@@ -163,7 +166,7 @@ TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReferen
                                     "sub",
                                     "transpose"};
   for_each_pair(2, [&](const Problem& problem, const op::KernelRow& row, const std::string& what) {
-    if (!exact.contains(row.op)) return;
+    if (!exact.contains(row.op) || !problem.forms.is_plain()) return;
     EXPECT_TRUE(
         same_bits(Prepared(problem, row, 2).run(*make_backwards(2)), run_reference(problem, problem.dtype)))
         << what;

@@ -6,6 +6,7 @@
 
 #include "tests/kernel/runner.h"
 #include "trireme/base/rng.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/sequence/lstm_kept.h"
 #include "trireme/tensor/half.h"
 
@@ -46,19 +47,20 @@ Tensor wide(const Tensor& t) {
 }
 
 // By the row `tiles`, or by the reference where width is 0.
-std::vector<Tensor> run(const op::OpDef& def, const op::Attrs& attrs, const std::vector<Tensor>& in,
+std::vector<Tensor> run(const op::OpDef& def, const op::Forms& forms, const std::vector<Tensor>& in,
                         int width) {
   std::vector<TensorType> types;
   for (const Tensor& t : in) types.push_back(t.type());
-  const auto made = op::infer_types(def, types, attrs).value();
+  const op::Attrs attrs;
+  const auto made = op::infer_types(def, types, attrs, forms).value();
   std::vector<Tensor> out;
   for (const TensorType& t : made) out.push_back(*Tensor::allocate(cpu_device(), t));
-  const op::KernelQuery q{def, types, made, attrs, std::max(width, 1)};
+  const op::KernelQuery q{def, types, made, attrs, std::max(width, 1), forms};
   op::KernelFn fn = def.reference;
   std::size_t bytes = def.reference_workspace(types, attrs);
   for (const op::KernelRow& row : cpu_kernels())
     if (width > 0 && def.name == row.op && std::string_view(row.name) == "tiles") {
-      TR_CHECK(row.applicable(q));
+      TR_CHECK(applies(row, q));
       fn = row.run;
       bytes = row.workspace_bytes(q);
     }
@@ -86,11 +88,8 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return true;
 }
 
-const op::OpDef& adapted() { return *op::find_op("adapted"); }
-op::Attrs gradient_program() {
-  return {{"program", std::string(R"({"op":"lstm_kept_grad","attrs":{},"in":["f32","f32","f32","f32","f32",)"
-                                  R"("f32","f32","f32","f32","f32"],)"
-                                  R"("out":["bf16","bf16","bf16",null,null,null,null]})")}};
+op::Forms gradient_forms() {
+  return op::parse_forms("f32,f32,f32,f32,f32,f32,f32,f32,f32,f32>bf16,bf16,bf16,-,-,-,-").value();
 }
 
 bool declines() {
@@ -131,7 +130,7 @@ TEST(LstmTiles, ComeAsCloseAsBf16Allows) {
     full.clear();
     for (const Tensor& t : back) full.push_back(wide(t));
     const auto right = run(op::kLstmKeptGrad, {}, full, 0),
-               made = run(adapted(), gradient_program(), back, 2);
+               made = run(op::kLstmKeptGrad, gradient_forms(), back, 2);
     for (std::size_t i = 0; i < right.size(); ++i)
       EXPECT_LT(error(made[i], right[i]), 0.006) << "gradient " << i;
   }
@@ -144,10 +143,10 @@ TEST(LstmTiles, GiveTheSameBitsOnAnyNumberOfThreads) {
     const auto one = run(op::kLstmKept, {}, l.in, 1);
     const std::vector<Tensor> back{l.in[0], l.in[1], l.in[3], l.in[4], one[0],
                                    one[3],  one[4],  one[0],  one[1],  one[2]};
-    const auto gradients = run(adapted(), gradient_program(), back, 1);
+    const auto gradients = run(op::kLstmKeptGrad, gradient_forms(), back, 1);
     for (const int width : {2, 3, 9}) {
       EXPECT_TRUE(same_bits(one, run(op::kLstmKept, {}, l.in, width))) << width;
-      EXPECT_TRUE(same_bits(gradients, run(adapted(), gradient_program(), back, width))) << width;
+      EXPECT_TRUE(same_bits(gradients, run(op::kLstmKeptGrad, gradient_forms(), back, width))) << width;
     }
   }
 }

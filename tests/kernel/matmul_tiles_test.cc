@@ -7,6 +7,7 @@
 #include "tests/kernel/runner.h"
 #include "trireme/base/rng.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 #include "trireme/tensor/half.h"
 
@@ -43,23 +44,17 @@ const op::KernelRow* find_row(std::string_view op, std::string_view name) {
   return nullptr;
 }
 
-// matmul itself, or within `adapted` where one of its dtypes is f32.
+// matmul of plain operands, or of formed ones where one of its dtypes is f32.
 Tensor multiply(const Sizes& s, const Tensor& a, const Tensor& b, DType result, int width) {
   const bool plain = b.dtype() == kLow && result == kLow;
-  const op::OpDef& def = plain ? op::kMatmul : op::kAdapted;
-  op::Attrs attrs{{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}};
-  if (!plain)
-    attrs = {
-        {"program",
-         fmt::format(R"({{"op":"matmul","attrs":{{"transpose_a":{},"transpose_b":{}}},"in":[{}],)"
-                     R"("out":[null]}})",
-                     s.transpose_a, s.transpose_b, result == kFull ? R"("f32","f32")" : R"(null,"bf16")")}};
+  const op::Attrs attrs{{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}};
+  const op::Forms forms = op::parse_forms(plain ? "" : result == kFull ? "f32,f32>-" : "-,bf16>-").value();
   const std::vector<TensorType> types{a.type(), b.type()};
-  const auto outputs = op::infer_types(def, types, attrs).value();
+  const auto outputs = op::infer_types(op::kMatmul, types, attrs, forms).value();
   TR_CHECK(outputs[0].dtype == result);
-  const op::KernelQuery q{def, types, outputs, attrs, width};
-  const op::KernelRow& row = *find_row(def.name, plain ? "tiles" : "product_tiles");
-  TR_CHECK(row.applicable(q));
+  const op::KernelQuery q{op::kMatmul, types, outputs, attrs, width, forms};
+  const op::KernelRow& row = *find_row("matmul", plain ? "tiles" : "product_tiles");
+  TR_CHECK(applies(row, q));
   const std::vector<Tensor> in{a, b}, out{*Tensor::allocate(cpu_device(), outputs[0])};
   const std::size_t bytes = row.workspace_bytes(q);
   const Buffer workspace = *cpu_device().allocate(bytes);

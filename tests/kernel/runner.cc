@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "trireme/op/forms.h"
 #include "trireme/tensor/half.h"
 
 namespace trireme::kernel::test {
@@ -165,7 +166,8 @@ Problem::Problem(const Case& c) : def(op::find_op(c.op)), dtype(c.dtype), specia
   for (const Shape& s : c.inputs) inputs.push_back({c.dtype, s});
   for (const auto& [i, what] : special)
     if (!what.positive) inputs[static_cast<std::size_t>(i)].dtype = what.dtype;
-  outputs = op::infer_types(*def, inputs, attrs).value();
+  forms = op::parse_forms(c.forms).value();
+  outputs = op::infer_types(*def, inputs, attrs, forms).value();
 }
 
 static Tensor make_input(const Problem& p, int i, DType dtype) {
@@ -180,9 +182,10 @@ std::vector<Tensor> make_inputs(const Problem& p, DType dtype) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < p.inputs.size(); ++i)
     inputs.push_back(make_input(p, static_cast<int>(i), dtype));
+  if (!p.forms.is_plain()) return inputs;
   if (p.def->name == "max_pool2d_grad") inputs[1] = pooled(p, inputs[0]);
   if (p.def->name == "layer_norm_grad") normalised(p, "layer_norm", inputs);
-  if (p.def->name == "batch_norm_grad") normalised(p, "batch_norm", inputs);
+  if (p.def->name == "batch_norm_grad" && !p.special.contains(3)) normalised(p, "batch_norm", inputs);
   return inputs;
 }
 
@@ -190,18 +193,20 @@ Values run_reference(const Problem& p, DType dtype) {
   const std::vector<Tensor> inputs = make_inputs(p, dtype);
   std::vector<TensorType> types;
   for (const Tensor& t : inputs) types.push_back(t.type());
-  const std::vector<TensorType> out_types = op::infer_types(*p.def, types, p.attrs).value();
+  const std::vector<TensorType> out_types = op::infer_types(*p.def, types, p.attrs, p.forms).value();
   std::vector<Tensor> outputs;
   for (const TensorType& t : out_types)
     outputs.push_back(p.def->mutated_inputs.empty() ? *Tensor::allocate(cpu_device(), t) : inputs[0]);
-  std::vector<std::byte> workspace(p.def->reference_workspace ? p.def->reference_workspace(types, p.attrs)
-                                                              : 0);
+  const op::ReferenceKernel kernel =
+      op::reference_kernel({*p.def, types, out_types, p.attrs, /*width=*/1, p.forms});
+  std::vector<std::byte> workspace(kernel.workspace_bytes);
   op::KernelArgs args{.inputs = inputs,
                       .outputs = outputs,
                       .attrs = p.attrs,
                       .workspace = workspace,
-                      .parallel = op::serial()};
-  p.def->reference(args);
+                      .parallel = op::serial(),
+                      .state = kernel.state.get()};
+  kernel.run(args);
   return results(p, inputs, outputs);
 }
 

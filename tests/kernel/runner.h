@@ -12,10 +12,11 @@ namespace trireme::kernel::test {
 // A case with its types, before any memory.
 struct Problem {
   explicit Problem(const Case& c);
-  op::KernelQuery query(int width) const { return {*def, inputs, outputs, attrs, width}; }
+  op::KernelQuery query(int width) const { return {*def, inputs, outputs, attrs, width, forms}; }
 
   const op::OpDef* def;
   op::Attrs attrs;
+  op::Forms forms;
   DType dtype;
   std::vector<TensorType> inputs, outputs;
   std::map<int, Special> special;

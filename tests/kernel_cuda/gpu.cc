@@ -75,10 +75,11 @@ Tensor to_host(const Tensor& device) {
 }
 
 OnDevice::OnDevice(const op::OpDef& def, const std::vector<TensorType>& inputs, const op::Attrs& attrs,
-                   bool tf32)
-    : def_(def), attrs_(*op::complete_attrs(def, attrs)), inputs_(inputs) {
-  outputs_ = *op::infer_types(def, inputs_, attrs_);
-  const CudaQuery query{def_, inputs_, outputs_, attrs_, *gpu().device, tf32};
+                   bool tf32, const op::Forms& forms)
+    : def_(def), attrs_(*op::complete_attrs(def, attrs)), forms_(forms), inputs_(inputs) {
+  outputs_ = *op::infer_types(def, inputs_, attrs_, forms_);
+  const FormedQuery formed({def_, inputs_, outputs_, attrs_, /*width=*/1, forms_}, *gpu().device, tf32);
+  const CudaQuery query = formed.query();
   const auto row = choose_cuda_kernel(query);
   status_ = row.status();
   if (!row.ok()) return;

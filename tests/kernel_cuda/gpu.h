@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/kernel/cuda/device/device.h"
-#include "trireme/op/op.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::kernel::cuda::test {
 
@@ -33,7 +33,7 @@ Tensor to_host(const Tensor& device);
 class OnDevice {
  public:
   OnDevice(const op::OpDef& def, const std::vector<TensorType>& inputs, const op::Attrs& attrs,
-           bool tf32 = false);
+           bool tf32 = false, const op::Forms& forms = op::plain_forms());
   const Status& status() const { return status_; }  // of choosing and making
   const CudaRow* row() const { return row_; }
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, bool in_place = false) const;
@@ -41,6 +41,7 @@ class OnDevice {
  private:
   const op::OpDef& def_;
   op::Attrs attrs_;
+  op::Forms forms_;
   std::vector<TensorType> inputs_, outputs_;
   const CudaRow* row_ = nullptr;
   std::unique_ptr<CudaKernel> kernel_;

@@ -21,29 +21,24 @@ TEST(CudaKernelsHere, AreComparedOnAGpu) {
   EXPECT_FALSE(kernel::test::all_cases().empty());
 }
 
-// The reference of an adapted op rounds what the op itself gives before it is cast: with operands in 16 bits
+// The reference of a formed op rounds what the op itself gives before it is cast: with operands in 16 bits
 // an f32 result may be that far from it, too.
 double bound(const kernel::test::Problem& p, DType out) {
   const auto any = [&](DType dtype) {
     const auto has = [&](const TensorType& type) { return type.dtype == dtype; };
-    return out == dtype || (p.def->name == "adapted" && std::any_of(p.inputs.begin(), p.inputs.end(), has));
+    return out == dtype || (!p.forms.is_plain() && std::any_of(p.inputs.begin(), p.inputs.end(), has));
   };
   return any(DType::kBF16) ? 8e-3 : any(DType::kF16) ? 1e-3 : 1e-5;
 }
 
 // Products that round an f32 operand as they read it: pass round_in_products makes them on the host only.
-bool is_of_the_host(const kernel::test::Case& c) {
-  if (c.op != "adapted") return false;
-  const std::string text = c.attrs.get_text("program");
-  return text.find(R"("op":"matmul")") != std::string::npos &&
-         text.find(R"("in":[null,"bf16"])") != std::string::npos;
-}
+bool is_of_the_host(const kernel::test::Case& c) { return c.op == "matmul" && c.forms == "-,bf16>-"; }
 
 TEST_P(CudaKernels, ComeToWhatTheReferenceComesTo) {
   if (!gpu().computes()) return;
   const kernel::test::Case c = kernel::test::all_cases()[static_cast<std::size_t>(GetParam())];
   const kernel::test::Problem p(c);
-  const OnDevice on(*p.def, p.inputs, p.attrs);
+  const OnDevice on(*p.def, p.inputs, p.attrs, /*tf32=*/false, p.forms);
   if (is_left_out(*p.def) || is_of_the_host(c)) return;
   ASSERT_TRUE(on.status().ok()) << on.status().to_string();
   const auto got = on.run(kernel::test::make_inputs(p, p.dtype));

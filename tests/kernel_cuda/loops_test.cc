@@ -10,7 +10,7 @@
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel::cuda::test {
@@ -43,9 +43,9 @@ class CudaLoops : public ::testing::Test {
  protected:
   void SetUp() override { TR_NEEDS_GPU(gpu().computes() ? "" : gpu().why); }
 
-  static std::vector<Tensor> run(const op::OpDef& def, const std::vector<Tensor>& in,
-                                 const op::Attrs& attrs) {
-    const OnDevice on(def, op::testing::types_of(in), attrs);
+  static std::vector<Tensor> run(const op::OpDef& def, const std::vector<Tensor>& in, const op::Attrs& attrs,
+                                 const op::Forms& forms = op::plain_forms()) {
+    const OnDevice on(def, op::testing::types_of(in), attrs, /*tf32=*/false, forms);
     EXPECT_TRUE(on.status().ok()) << def.name << ": " << on.status().to_string();
     if (!on.status().ok()) return {};
     const auto got = on.run(in);
@@ -53,9 +53,11 @@ class CudaLoops : public ::testing::Test {
     return got.ok() ? *got : std::vector<Tensor>();
   }
 
-  static void expect_bits(const op::OpDef& def, const std::vector<Tensor>& in, const op::Attrs& attrs = {}) {
-    const auto got = run(def, in, attrs);
-    const auto want = *op::testing::run_op(def, in, *op::complete_attrs(def, attrs));
+  static void expect_bits(const op::OpDef& def, const std::vector<Tensor>& in, const op::Attrs& attrs = {},
+                          std::string_view forms = "") {
+    const op::Forms own = *op::parse_forms(forms);
+    const auto got = run(def, in, attrs, own);
+    const auto want = *op::testing::run_op(def, in, *op::complete_attrs(def, attrs), own);
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < want.size(); ++i)
       op::testing::expect_same_bits(
@@ -221,47 +223,39 @@ TEST_F(CudaLoops, ChannelsAndRunningSumsAreAddedUp) {
     }
 }
 
-// The op `adapted`: the kernel reads and writes other dtypes than the op has.
+// Forms of operands: the kernel reads and writes other dtypes than the op has.
 TEST_F(CudaLoops, OperandsAreCastOnTheWay) {
-  const auto f32 = std::optional(DType::kF32), low = std::optional(DType::kBF16);
-  const std::optional<DType> own;
-  const auto expect_adapted = [&](const op::OpDef& def, const op::Attrs& attrs, const std::vector<Tensor>& in,
-                                  std::vector<std::optional<DType>> from,
-                                  std::vector<std::optional<DType>> to) {
-    const op::detail::Adapted adapted{&def, *op::complete_attrs(def, attrs), std::move(from), std::move(to)};
-    expect_bits(op::kAdapted, in, one("program", *op::detail::adapted_text(adapted)));
-  };
   const auto narrow = [](const Shape& shape) { return grid(DType::kBF16, shape, 20); };
   const auto wide = [](const Shape& shape) {  // with bits that 16 cannot hold
     return (*op::testing::run_op(op::kScale, {grid(DType::kF32, shape, 21)},
                                  *op::complete_attrs(op::kScale, one("factor", 0.7123))))[0];
   };
   for (const Shape& x : {Shape{3000, 40}, Shape{70, 5, 13, 13}, Shape{6, 8, 32, 32}, Shape{33, 7}}) {
-    expect_adapted(op::kBiasGrad, {}, {narrow(x)}, {f32}, {own});
-    expect_adapted(op::kBiasAdd, {}, {narrow(x), wide({x[1]})}, {f32, own}, {own});
-    expect_adapted(op::kBiasAdd, {}, {narrow(x), narrow({x[1]})}, {f32, f32}, {low});
+    expect_bits(op::kBiasGrad, {narrow(x)}, {}, "f32>-");
+    expect_bits(op::kBiasAdd, {narrow(x), wide({x[1]})}, {}, "f32,->-");
+    expect_bits(op::kBiasAdd, {narrow(x), narrow({x[1]})}, {}, "f32,f32>bf16");
   }
   for (const Shape& y : {Shape{50, 24}, Shape{50, 5}}) {
     const Tensor at = ids({600}, 50, 22);
     const op::Attrs shape = one("shape", Ints{y[0], y[1]});
-    expect_adapted(op::kEmbeddingGrad, shape, {narrow({600, y[1]}), at}, {f32, own}, {own});
-    expect_adapted(op::kEmbedding, {}, {narrow(y), at}, {f32, own}, {own});
-    expect_adapted(op::kEmbedding, {}, {wide(y), at}, {own, own}, {low});
+    expect_bits(op::kEmbeddingGrad, {narrow({600, y[1]}), at}, shape, "f32,->-");
+    expect_bits(op::kEmbedding, {narrow(y), at}, {}, "f32,->-");
+    expect_bits(op::kEmbedding, {wide(y), at}, {}, "-,->bf16");
   }
   const op::Attrs turned = one("order", Ints{0, 2, 1}), last = one("axis", std::int64_t{1});
   for (const Shape& x : {Shape{3, 70, 130}, Shape{4, 6, 3}}) {
-    expect_adapted(op::kTranspose, turned, {narrow(x)}, {f32}, {own});
-    expect_adapted(op::kTranspose, turned, {wide(x)}, {own}, {low});
+    expect_bits(op::kTranspose, {narrow(x)}, turned, "f32>-");
+    expect_bits(op::kTranspose, {wide(x)}, turned, "->bf16");
   }
-  expect_adapted(op::kConcat, last, {narrow({9, 16}), wide({9, 24})}, {f32, own}, {own});
-  expect_adapted(op::kConcat, last, {narrow({9, 16}), wide({9, 5})}, {f32, own}, {low});
+  expect_bits(op::kConcat, {narrow({9, 16}), wide({9, 24})}, last, "f32,->-");
+  expect_bits(op::kConcat, {narrow({9, 16}), wide({9, 5})}, last, "f32,->bf16");
   op::Attrs cut = last;
   cut.set("sizes", Ints{16, 8});
-  expect_adapted(op::kSplit, cut, {wide({9, 24})}, {own}, {low, own});
-  expect_adapted(op::kSlice, {{"begin", Ints{0, 8}}, {"end", Ints{0, 16}}}, {narrow({9, 24})}, {f32}, {own});
+  expect_bits(op::kSplit, {wide({9, 24})}, cut, "->bf16,-");
+  expect_bits(op::kSlice, {narrow({9, 24})}, {{"begin", Ints{0, 8}}, {"end", Ints{0, 16}}}, "f32>-");
 }
 
-// Random ops are no `adapted` ops, but the kernel takes two dtypes all the same.
+// Random ops have no forms, but the kernel takes two dtypes all the same.
 TEST_F(CudaLoops, DropoutCastsOnTheWay) {
   const op::Attrs attrs = *op::complete_attrs(op::kDropout, one("stream", std::int64_t{3}));
   for (const std::int64_t n : {1000, 1001}) {

@@ -17,9 +17,9 @@ TEST(CudaAlgorithms, AreBehindASlashInTheNameOfAKernel) {
 }
 
 TEST(CudaAlgorithms, AreThoseOfLibraries) {
-  EXPECT_TRUE(has_algorithms(op::kMatmul, {}));
-  EXPECT_TRUE(has_algorithms(op::kConv2dInputGrad, {}));
-  EXPECT_FALSE(has_algorithms(op::kLayerNorm, {}));
+  EXPECT_TRUE(has_algorithms(op::kMatmul));
+  EXPECT_TRUE(has_algorithms(op::kConv2dInputGrad));
+  EXPECT_FALSE(has_algorithms(op::kLayerNorm));
 }
 
 TEST(CudaAlgorithms, AreTimedAndThoseBeyondTheListAreNotMade) {

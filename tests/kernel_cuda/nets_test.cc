@@ -7,7 +7,10 @@
 #include "tests/kernel/runner.h"
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
+#include "trireme/base/json.h"
 #include "trireme/kernel/cuda/rows.h"
+#include "trireme/op/detail/attr_json.h"
+#include "trireme/op/forms.h"
 #include "trireme/tensor/half.h"
 
 namespace trireme::kernel::cuda::test {
@@ -104,12 +107,12 @@ void add_recurrent(std::vector<Case>& out, const std::string& op, std::int64_t g
   }
 }
 
-// Operands of other dtypes than the op has: program, shapes, which inputs are bf16.
-void add_adapted(std::vector<Case>& out, const std::string& op, const std::string& attrs,
-                 const std::string& casts, std::vector<Shape> in, const std::vector<int>& low) {
-  Case c{"adapted",
-         std::move(in),
-         {{"program", R"({"op":")" + op + R"(","attrs":{)" + attrs + "}," + casts + "}"}}};
+// Formed operands: attributes as JSON, forms as text, which inputs are bf16.
+void add_formed(std::vector<Case>& out, const std::string& op, const std::string& attrs,
+                const std::string& forms, std::vector<Shape> in, const std::vector<int>& low) {
+  const auto values = parse_json("{" + attrs + "}", "attrs");
+  Case c{op, std::move(in), op::detail::attrs_from_json(*op::find_op(op), *values).value()};
+  c.forms = forms;
   for (const int i : low) c.special[i] = {.dtype = DType::kBF16};
   out.push_back(std::move(c));
 }
@@ -118,27 +121,25 @@ void add_mixed(std::vector<Case>& out) {
   const std::string pool = R"("window_h":3,"window_w":3,"stride_h":2,"stride_w":2,"pad_h":1,"pad_w":1)";
   const std::string norm = R"("size":5,"alpha":0.5,"beta":0.75,"k":2.0)";
   const Shape x{2, 3, 14, 14}, y{2, 3, 7, 7};
-  add_adapted(out, "max_pool2d", pool, R"("in":[null],"out":["bf16"])", {x}, {});
-  add_adapted(out, "max_pool2d_grad", pool, R"("in":[null,"f32","f32"],"out":["bf16"])", {x, y, y}, {1, 2});
-  add_adapted(out, "max_pool2d_grad", pool, R"("in":["f32",null,null],"out":[null])", {x, y, y}, {0});
-  add_adapted(out, "max_pool2d_grad_grad", pool, R"("in":["f32",null,null],"out":["bf16"])", {x, y, x}, {0});
-  add_adapted(out, "avg_pool2d", pool, R"("in":["f32"],"out":[null])", {x}, {0});
-  add_adapted(out, "avg_pool2d_grad", pool + R"(,"input_shape":[2,3,14,14])", R"("in":["f32"],"out":[null])",
-              {y}, {0});
-  add_adapted(out, "local_response_norm", norm, R"("in":["f32"],"out":[null])", {{2, 40, 6, 7}}, {0});
-  add_adapted(out, "window_sum", R"("axis":1,"before":2,"after":1)", R"("in":[null],"out":["bf16"])",
-              {{2, 9, 3}}, {});
+  add_formed(out, "max_pool2d", pool, "->bf16", {x}, {});
+  add_formed(out, "max_pool2d_grad", pool, "-,f32,f32>bf16", {x, y, y}, {1, 2});
+  add_formed(out, "max_pool2d_grad", pool, "f32,-,->-", {x, y, y}, {0});
+  add_formed(out, "max_pool2d_grad_grad", pool, "f32,-,->bf16", {x, y, x}, {0});
+  add_formed(out, "avg_pool2d", pool, "f32>-", {x}, {0});
+  add_formed(out, "avg_pool2d_grad", pool + R"(,"input_shape":[2,3,14,14])", "f32>-", {y}, {0});
+  add_formed(out, "local_response_norm", norm, "f32>-", {{2, 40, 6, 7}}, {0});
+  add_formed(out, "window_sum", R"("axis":1,"before":2,"after":1)", "->bf16", {{2, 9, 3}}, {});
 }
 
 // The channels last in memory: x [N,H,W,C] and filters [O,KH,KW,C], of whole packs of channels and of others.
 void add_channels_last(std::vector<Case>& out) {
   const std::string pool = R"("window_h":3,"window_w":2,"stride_h":2,"stride_w":1,"pad_h":1,"pad_w":0)";
   const auto add = [&](const std::string& op, const std::string& attrs, std::vector<Shape> in) {
-    const std::string casts = in.size() == 1   ? R"("in":[null],"out":[null])"
-                              : in.size() == 2 ? R"("in":[null,null],"out":[null])"
-                                               : R"("in":[null,null,null],"out":[null])";
+    std::string forms;
+    for (const Shape& s : in)
+      forms += fmt::format("{}{}", forms.empty() ? "" : ",", s.rank() == 4 ? "nhwc" : "-");
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64}) {
-      add_adapted(out, op, attrs, casts + R"(,"channels_last":true)", in, {});
+      add_formed(out, op, attrs, forms + ">nhwc", in, {});
       out.back().dtype = dtype;
     }
   };
@@ -154,8 +155,7 @@ void add_channels_last(std::vector<Case>& out) {
     add("max_pool2d_places_grad", pool + shape, {y, y});
     for (std::size_t k = out.size() - 4; k < out.size(); ++k)
       out[k].special[1] = {.dtype = DType::kU8, .low = 0, .limit = 7};
-    add_adapted(out, "max_pool2d_places", pool, R"("in":["f32"],"out":["bf16",null],"channels_last":true)",
-                {x}, {0});
+    add_formed(out, "max_pool2d_places", pool, "f32/nhwc>bf16/nhwc,nhwc", {x}, {0});
     add("max_pool2d_grad", R"("window_h":9,"window_w":7,"stride_h":1,"stride_w":1)",
         {x, {2, 1, 1, c}, {2, 1, 1, c}});
   }
@@ -172,8 +172,8 @@ void add_channels_last(std::vector<Case>& out) {
   const Shape thin{2, 9, 7, 3}, thin_filter{16, 3, 2, 3}, thin_y{2, 5, 9, 16};  // padded for cuDNN
   add("conv2d", conv, {thin, thin_filter});
   add("conv2d_filter_grad", conv + R"(,"filter_shape":[16,3,3,2])", {thin, thin_y});
-  const std::string casts = R"("in":[null,"f32","f32"],"out":["bf16"],"channels_last":true)";
-  add_adapted(out, "max_pool2d_grad", pool, casts, {{2, 9, 7, 8}, {2, 5, 6, 8}, {2, 5, 6, 8}}, {1, 2});
+  const std::string casts = "nhwc,f32/nhwc,f32/nhwc>bf16/nhwc";
+  add_formed(out, "max_pool2d_grad", pool, casts, {{2, 9, 7, 8}, {2, 5, 6, 8}, {2, 5, 6, 8}}, {1, 2});
 }
 
 std::vector<Case> cases() {
@@ -199,7 +199,7 @@ TEST_P(CudaNets, ComeToWhatTheReferenceComesTo) {
   const Case c = cases()[static_cast<std::size_t>(GetParam())];
   const kernel::test::Problem p(c);
   if (!gpu().computes() && p.dtype != DType::kF32) return;  // one dtype shows whether a text compiles
-  const OnDevice on(*p.def, p.inputs, p.attrs);
+  const OnDevice on(*p.def, p.inputs, p.attrs, /*tf32=*/false, p.forms);
   ASSERT_TRUE(on.status().ok()) << c.to_string() << ": " << on.status().to_string();
   if (!gpu().computes()) return;
   const auto got = on.run(kernel::test::make_inputs(p, p.dtype));

@@ -7,7 +7,6 @@
 #include "tests/conformance/harness.h"
 #include "tests/kernel_cuda/gpu.h"
 #include "tests/kernel_cuda/needs_gpu.h"
-#include "trireme/op/fused/adapted.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/nn/layer_norm_grad_sum.h"
 #include "trireme/op/nn/residual_layer_norm.h"
@@ -256,21 +255,20 @@ class CudaMixed : public CudaRows {};
 
 TEST_P(CudaMixed, ComeToWhatCastsAroundTheOpComeTo) {
   const Mixed m = mixed()[static_cast<std::size_t>(GetParam())];
-  op::detail::Adapted adapted{m.c.def, *op::complete_attrs(*m.c.def, m.c.attrs), {}, {}};
   auto in = op::testing::make_inputs(m.c, DType::kF32);
+  op::Forms forms = op::forms_of(in.size(), static_cast<std::size_t>(m.c.def->num_outputs));
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const bool narrow = (m.narrow_in >> i & 1U) != 0;
-    adapted.in.push_back(narrow ? std::optional(DType::kF32) : std::nullopt);
-    if (narrow) in[i] = op::testing::converted(in[i], DType::kBF16);
+    if ((m.narrow_in >> i & 1U) == 0) continue;
+    forms.inputs[i].dtype = DType::kF32;
+    in[i] = op::testing::converted(in[i], DType::kBF16);
   }
-  for (int i = 0; i < m.c.def->num_outputs; ++i)
-    adapted.out.push_back((m.narrow_out >> i & 1U) != 0 ? std::optional(DType::kBF16) : std::nullopt);
-  const op::Attrs attrs{{"program", *op::detail::adapted_text(adapted)}};
-  const OnDevice on(op::kAdapted, op::testing::types_of(in), attrs);
+  for (std::size_t i = 0; i < forms.outputs.size(); ++i)
+    if ((m.narrow_out >> i & 1U) != 0) forms.outputs[i].dtype = DType::kBF16;
+  const OnDevice on(*m.c.def, op::testing::types_of(in), m.c.attrs, /*tf32=*/false, forms);
   ASSERT_TRUE(on.status().ok()) << on.status().to_string();
   const auto got = on.run(in);
   ASSERT_TRUE(got.ok()) << got.status().to_string();
-  const auto want = *op::testing::run_op(op::kAdapted, in, attrs);
+  const auto want = *op::testing::run_op(*m.c.def, in, m.c.attrs, forms);
   ASSERT_EQ(got->size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
     ASSERT_EQ((*got)[i].type(), want[i].type());

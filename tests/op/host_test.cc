@@ -43,14 +43,51 @@ TEST(HostOps, RefuseImpossibleShapesAndPeers) {
             "[op reduce_scatter] x: got f32[6, 4], expected dimension 0 to be a multiple of 4 ranks");
 }
 
+Attrs pieces(std::int64_t world, std::int64_t dim, Ints sizes = {}, std::int64_t extent = -1) {
+  Attrs attrs{{"world", world}, {"dim", dim}, {"sizes", std::move(sizes)}};
+  if (extent >= 0) attrs.set("extent", extent);
+  return attrs;
+}
+
+TEST(HostOps, GatherAndScatterPiecesAlongAnyDimension) {
+  EXPECT_EQ(inferred(kAllgather, {kMatrix}, pieces(3, 0))[0].shape, (Shape{18, 4}));
+  EXPECT_EQ(inferred(kAllgather, {kMatrix}, pieces(3, 1))[0].shape, (Shape{6, 12}));
+  EXPECT_EQ(inferred(kAllgather, {kMatrix}, pieces(3, -2))[0].shape, (Shape{18, 4}));
+  EXPECT_EQ(inferred(kReduceScatter, {kMatrix}, pieces(3, 0))[0].shape, (Shape{2, 4}));
+  EXPECT_EQ(inferred(kReduceScatter, {kMatrix}, pieces(2, -1))[0].shape, (Shape{6, 2}));
+  EXPECT_EQ(refused(kReduceScatter, {kMatrix}, pieces(3, 1)),
+            "[op reduce_scatter] x: got f32[6, 4], expected dimension 1 to be a multiple of 3 ranks");
+  for (const OpDef* def : {&kAllgather, &kReduceScatter})
+    EXPECT_NE(refused(*def, {kMatrix}, pieces(2, 2)).find("attribute 'dim': got 2"), std::string::npos);
+}
+
+TEST(HostOps, GatherAndScatterPiecesOfAnySize) {
+  EXPECT_EQ(inferred(kAllgather, {kMatrix}, pieces(3, 1, {1, 4, 0}))[0].shape, (Shape{6, 5}));
+  EXPECT_EQ(inferred(kReduceScatter, {kMatrix}, pieces(3, 1, {3, 1, 0}, 3))[0].shape, (Shape{6, 3}));
+  EXPECT_EQ(inferred(kReduceScatter, {kMatrix}, pieces(3, 1, {3, 1, 0}, 0))[0].shape, (Shape{6, 0}));
+
+  EXPECT_EQ(refused(kAllgather, {kMatrix}, pieces(2, 1, {1, 5})),
+            "[op allgather] dimension 1 of x: got 4, expected one of the sizes 1, 5");
+  EXPECT_EQ(refused(kAllgather, {kMatrix}, pieces(3, 1, {4, 4})),
+            "[op allgather] attribute 'sizes': got 2 sizes, expected one for each of 3 ranks");
+  EXPECT_NE(refused(kAllgather, {kMatrix}, pieces(2, 1, {4, -1})).find("sizes of 0 or more"),
+            std::string::npos);
+  EXPECT_EQ(refused(kReduceScatter, {kMatrix}, pieces(2, 1, {3, 2}, 3)),
+            "[op reduce_scatter] x: got f32[6, 4], expected dimension 1 to be the sum of the sizes, 5");
+  EXPECT_EQ(refused(kReduceScatter, {kMatrix}, pieces(2, 1, {3, 1})),
+            "[op reduce_scatter] attribute 'extent': got -1, expected one of the sizes 3, 1");
+  EXPECT_EQ(refused(kReduceScatter, {kMatrix}, pieces(2, 1, {}, 2)),
+            "[op reduce_scatter] attribute 'extent': got 2, expected -1 where there are no sizes");
+}
+
 TEST(HostOps, CutBesideTheDimensionOfTheRanks) {
-  const Attrs world{{"world", std::int64_t{3}}};
-  for (const OpDef* def : {&kAllgather, &kReduceScatter}) {
-    const auto options = cuts(*def, {kMatrix}, world);
-    ASSERT_EQ(options.size(), 1U) << def->name;
-    EXPECT_EQ(options[0].inputs, std::vector<int>{1});
-    EXPECT_EQ(options[0].outputs, std::vector<int>{1});
-  }
+  for (const OpDef* def : {&kAllgather, &kReduceScatter})
+    for (const int dim : {0, 1, -1}) {
+      const auto options = cuts(*def, {kMatrix}, pieces(2, dim));
+      ASSERT_EQ(options.size(), 1U) << def->name;
+      EXPECT_EQ(options[0].inputs, std::vector<int>{dim == 0 ? 1 : 0});
+      EXPECT_EQ(options[0].outputs, std::vector<int>{dim == 0 ? 1 : 0});
+    }
   EXPECT_EQ(cuts(kAllreduce, {kMatrix}, {}).size(), 2U);
 }
 

@@ -31,10 +31,10 @@ TEST(BenchTrain, GivesARowWithTheProfileAndTheKernelsOfAStep) {
   EXPECT_GT(row["ours_peak_bytes"], 0);
   EXPECT_TRUE(row["torch_eager_ms"].is_null());
   EXPECT_GT(row["kernels"]["least_ms"], 0);
-  std::set<std::string> ops;  // "adapted conv2d" is one with the channels last
+  std::set<std::string> ops;  // "conv2d[nhwc,nhwc>nhwc]" is one with the channels last
   for (const Json& kernel : row["kernels"]["kernels"]) {
     const std::string op = kernel["op"];
-    ops.insert(op.substr(op.rfind(' ') + 1));
+    ops.insert(op.substr(0, op.find('[')));
   }
   for (const char* op : {"conv2d", "conv2d_filter_grad", "conv2d_input_grad", "matmul", "max_pool2d_places"})
     EXPECT_TRUE(ops.contains(op)) << op;

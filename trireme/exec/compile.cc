@@ -6,7 +6,7 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
 #include "trireme/kernel/kernel.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::exec {
@@ -77,7 +77,7 @@ Result<Graph> with_copies(const Graph& graph, const std::vector<std::string>& na
     const Node& node = graph.node(i);
     std::vector<Value> inputs;
     for (const Value v : node.inputs) inputs.push_back(at(v));
-    TR_ASSIGN_OR_RETURN(const Value own, out.add(*node.def, std::move(inputs), node.attrs, node.name));
+    TR_ASSIGN_OR_RETURN(const Value own, out.add_like(node, std::move(inputs)));
     for (const std::int32_t c : node.control) out.add_control(moved[static_cast<std::size_t>(c)], own.node);
     moved.push_back(own.node);
     for (const std::string& name : names) {
@@ -140,23 +140,38 @@ std::vector<std::int32_t> watched_nodes(const Graph& graph, const Notice& notice
   return nodes;
 }
 
-// What plans call the op of a node: of `adapted` the one within too.
-std::string planned_name(const Node& node) { return op::detail::shown_name(*node.def, node.attrs); }
+// What plans call the op of a node.
+std::string planned_name(const Node& node) { return op::formed_name(*node.def, node.forms); }
+
+// What a plan says of a node's kernel.
+struct Wanted {
+  std::string kernel;      // empty: nothing
+  bool old_names = false;  // the plan is from before forms: see kernel_names_before_forms
+};
+
+// Plans from before nodes had forms call a formed conv2d "adapted conv2d", or "adapted" without its op. Rows
+// of the CPU have the names that they had; of a GPU such plans say "nvrtc", and after it the algorithm.
+std::vector<std::string> kernel_names_before_forms(const Node& node) {
+  if (node.forms.is_plain()) return {};
+  return {fmt::format("adapted {}", node.def->name), "adapted"};
+}
 
 // The plan's kernel for a node: "op:node" names an exception, "op" the rule.
-Result<std::string> wanted_kernel(const Node& node, const CompileOptions& options) {
-  const std::string op_name = planned_name(node);
-  for (const std::string& name :
-       {op_name, std::string(node.def->name)}) {  // plans made before have the second
+Result<Wanted> wanted_kernel(const Node& node, const CompileOptions& options) {
+  const auto find = [&](const std::string& name) -> const std::string* {
     auto at = options.kernels.find(name + ":" + node.name);
     if (at == options.kernels.end()) at = options.kernels.find(name);
-    if (at != options.kernels.end()) return at->second;
-  }
+    return at == options.kernels.end() ? nullptr : &at->second;
+  };
+  const std::string op_name = planned_name(node);
+  if (const std::string* kernel = find(op_name)) return Wanted{*kernel};
+  for (const std::string& name : kernel_names_before_forms(node))
+    if (const std::string* kernel = find(name)) return Wanted{*kernel, /*old_names=*/true};
   if (options.strict_kernels)
     return error(Code::kNotFound,
                  "[exec] the plan names no kernel for op '{}' (node '{}'); make the plan anew", op_name,
                  node.name);
-  return std::string();
+  return Wanted{};
 }
 
 // Workspaces of a GPU are aligned to this many bytes.
@@ -166,7 +181,7 @@ constexpr std::int64_t kWorkspaceAlign = 256;
 using CudaKernels = std::map<std::string, std::shared_ptr<const kernel::cuda::CudaKernel>>;
 
 std::string kernel_key(const Node& node, std::span<const TensorType> in, const std::string& kernel) {
-  std::string key = fmt::format("{}|{}|", node.def->name, kernel);
+  std::string key = fmt::format("{}|{}|", planned_name(node), kernel);
   for (const TensorType& t : in) key += t.to_string() + ",";
   for (const TensorType& t : node.outputs) key += t.to_string() + ",";
   graph::append_attrs(key, node.attrs);
@@ -174,14 +189,16 @@ std::string kernel_key(const Node& node, std::span<const TensorType> in, const s
 }
 
 Status choose_cuda_kernel(const Node& node, std::span<const TensorType> in, const CompileOptions& options,
-                          const std::string& wanted, CudaKernels& made_before, NodePlan& plan) {
-  kernel::cuda::CudaQuery query{
-      *node.def, in, node.outputs, node.attrs, *kernel::cuda::as_cuda(options.device.get()), options.tf32};
-  query.algorithm = kernel::cuda::algorithm_of(wanted);
+                          const Wanted& wanted, CudaKernels& made_before, NodePlan& plan) {
+  const kernel::cuda::FormedQuery formed({*node.def, in, node.outputs, node.attrs, options.width, node.forms},
+                                         *kernel::cuda::as_cuda(options.device.get()), options.tf32);
+  kernel::cuda::CudaQuery query = formed.query();
+  query.algorithm = kernel::cuda::algorithm_of(wanted.kernel);
   const auto named = [&](const Status& status) {
     return status.with_prefix(fmt::format("[exec] node '{}': ", node.name));
   };
-  const Result<const kernel::cuda::CudaRow*> row = kernel::cuda::choose_cuda_kernel(query, wanted);
+  const Result<const kernel::cuda::CudaRow*> row =
+      kernel::cuda::choose_cuda_kernel(query, wanted.old_names ? "" : wanted.kernel);
   if (!row.ok()) return named(row.status());
   plan.kernel = kernel::cuda::kernel_name((*row)->name, query.algorithm);
   std::shared_ptr<const kernel::cuda::CudaKernel>& shared = made_before[kernel_key(node, in, plan.kernel)];
@@ -201,11 +218,11 @@ Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& 
   const Node& node = graph.node(id);
   std::vector<TensorType> in;
   for (const Value v : node.inputs) in.push_back(graph.type(v));
-  const op::KernelQuery query{*node.def, in, node.outputs, node.attrs, options.width};
-  TR_ASSIGN_OR_RETURN(const std::string wanted, wanted_kernel(node, options));
+  const op::KernelQuery query{*node.def, in, node.outputs, node.attrs, options.width, node.forms};
+  TR_ASSIGN_OR_RETURN(const Wanted wanted, wanted_kernel(node, options));
   if (kernel::cuda::as_cuda(options.device.get()) != nullptr)
     return choose_cuda_kernel(node, in, options, wanted, made_before, plan);
-  Result<kernel::Choice> choice = kernel::choose_cpu_kernel(query, wanted);
+  Result<kernel::Choice> choice = kernel::choose_cpu_kernel(query, wanted.kernel);
   if (!choice.ok()) return choice.status().with_prefix(fmt::format("[exec] node '{}': ", node.name));
   plan.kernel = choice->name();
   if (const op::KernelRow* row = choice->row) {
@@ -213,12 +230,14 @@ Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& 
     if (row->workspace_bytes) plan.workspace_bytes = static_cast<std::int64_t>(row->workspace_bytes(query));
     if (row->prepare) plan.state = row->prepare(query);
   } else {
-    plan.run = node.def->reference;
-    if (node.def->reference_workspace)
-      plan.workspace_bytes = static_cast<std::int64_t>(node.def->reference_workspace(in, node.attrs));
+    op::ReferenceKernel reference = op::reference_kernel(query);
+    plan.run = reference.run;
+    plan.workspace_bytes = static_cast<std::int64_t>(reference.workspace_bytes);
+    plan.state = std::move(reference.state);
   }
   if (plan.run == nullptr)
-    return error(Code::kNotFound, "[exec] op '{}' (node '{}') has no kernel here", node.def->name, node.name);
+    return error(Code::kNotFound, "[exec] op '{}' (node '{}') has no kernel here", planned_name(node),
+                 node.name);
   return {};
 }
 
@@ -346,7 +365,7 @@ std::string CompiledPlan::to_text() const {
                         strand.is_host ? " (host)" : "", strand.cost.flops, strand.cost.bytes,
                         strand.num_before, fmt::join(strand.after, ", "), fmt::join(strand.notices, ", "));
     for (const std::int32_t i : strand.nodes) {
-      text += fmt::format("  %{} {} ({})", i, program.node(i).name, program.node(i).def->name);
+      text += fmt::format("  %{} {} ({})", i, program.node(i).name, planned_name(program.node(i)));
       if (!node_plan(i).kernel.empty()) text += fmt::format(" by {}", node_plan(i).kernel);
       for (const auto& p : places.places[static_cast<std::size_t>(i)]) {
         text += p.offset >= 0 ? fmt::format(" @{}", p.offset) : std::string(" @outside");

@@ -40,7 +40,7 @@ class DeviceRun {
   // A value on the host: the caller's memory where it is fed or bound there, else a copy. On the loop, while
   // a strand may run: the value must be written already.
   Result<Tensor> on_host(const Tensor& value);
-  Status to_device(const Tensor& host, const Tensor& device);  // likewise
+  Status to_device(const Tensor& host, const Tensor& device);  // on the loop, while a strand may run
 
  private:
   struct Parts;

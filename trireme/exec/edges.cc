@@ -92,7 +92,7 @@ Result<Graph> cut_at(const Graph& graph, std::span<const Cut> cuts) {
     const Node& node = graph.node(i);
     std::vector<Value> inputs;
     for (const Value v : node.inputs) inputs.push_back(at(v));
-    TR_ASSIGN_OR_RETURN(const Value own, out.add(*node.def, std::move(inputs), node.attrs, node.name));
+    TR_ASSIGN_OR_RETURN(const Value own, out.add_like(node, std::move(inputs)));
     for (const std::int32_t c : node.control) out.add_control(node_at[static_cast<std::size_t>(c)], own.node);
     node_at.push_back(own.node);
     std::vector<Value>& places = moved.emplace_back();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/op/forms.h"
+
 namespace trireme::exec {
 
 NodeTimes::NodeTimes(const CompiledPlan& plan)
@@ -58,7 +60,7 @@ Profile NodeTimes::profile() const {
     const graph::Node& node = plan_.program.node(i);
     const cost::OpCost cost = graph::node_cost(plan_.program, i);
     out.nodes.push_back({.name = node.name,
-                         .op = std::string(node.def->name),
+                         .op = op::formed_name(*node.def, node.forms),
                          .kernel = plan_.node_plan(i).kernel,
                          .strand = strand,
                          .calls = row.calls,

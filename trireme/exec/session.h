@@ -58,7 +58,7 @@ class Session {
   virtual Result<MemoryReport> predict_memory(const std::map<std::string, TensorType>& feeds,
                                               const std::vector<std::string>& fetches,
                                               const std::vector<std::string>& effects = {}) = 0;
-  // Of the Execution that ended a run last. kInvalid unless SessionOptions::profile.
+  // The profile of the Execution that ended a run last. kInvalid unless SessionOptions::profile.
   virtual Result<Profile> profile() const = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -28,7 +29,7 @@ std::string Site::to_string() const {
 }
 
 Result<Value> Graph::add(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name,
-                         std::string_view site) {
+                         std::string_view site, Forms forms) {
   const std::string where = fmt::format("[graph] {} in scope '{}'{}{}: ", def.name, scope(),
                                         site.empty() ? "" : " built at ", site);
   std::vector<TensorType> types;
@@ -44,7 +45,7 @@ Result<Value> Graph::add(const OpDef& def, std::vector<Value> inputs, Attrs attr
   }
   Result<Attrs> complete = op::complete_attrs(def, std::move(attrs));
   if (!complete.ok()) return complete.status().with_prefix(where);
-  Result<std::vector<TensorType>> outputs = op::infer_types(def, types, *complete);
+  Result<std::vector<TensorType>> outputs = op::infer_types(def, types, *complete, forms);
   if (!outputs.ok()) return outputs.status().with_prefix(where);
 
   std::string wanted = fmt::format("{}{}", scope(), name.empty() ? def.name : name);
@@ -62,8 +63,13 @@ Result<Value> Graph::add(const OpDef& def, std::vector<Value> inputs, Attrs attr
                     .attrs = std::move(*complete),
                     .outputs = std::move(*outputs),
                     .name = unique_name(std::move(wanted)),
-                    .site = std::string(site)});
+                    .site = std::string(site),
+                    .forms = forms.is_plain() ? Forms{} : std::move(forms)});
   return Value{size() - 1, 0};
+}
+
+Result<Value> Graph::add_like(const Node& node, std::vector<Value> inputs) {
+  return add(*node.def, std::move(inputs), node.attrs, node.name, node.site, node.forms);
 }
 
 void Graph::add_control(std::int32_t before, std::int32_t after) {
@@ -132,6 +138,8 @@ cost::OpCost node_cost(const Graph& graph, std::int32_t id) {
   std::vector<TensorType> in;
   in.reserve(node.inputs.size());
   for (const Value v : node.inputs) in.push_back(graph.type(v));
+  if (!node.forms.is_plain())
+    return op::formed_cost({*node.def, in, node.outputs, node.attrs, 1, node.forms});
   if (node.def->cost) return node.def->cost(in, node.outputs, node.attrs);
   cost::OpCost cost;
   if (node.def->has(op::kFeed) || node.def == &op::kReshape) return cost;  // no traffic of their own

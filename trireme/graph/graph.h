@@ -19,6 +19,7 @@
 namespace trireme::graph {
 
 using op::Attrs;
+using op::Forms;
 using op::OpDef;
 using op::Value;
 
@@ -27,9 +28,14 @@ struct Node {
   std::vector<Value> inputs;
   std::vector<std::int32_t> control;  // nodes that must run before this one
   Attrs attrs;                        // complete
-  std::vector<TensorType> outputs;
-  std::string name;  // path such as "conv1/conv2d"; unique
-  std::string site;  // where it was built, "model/layers.cc:42"; empty where nobody said
+  std::vector<TensorType> outputs;    // as they are in memory
+  std::string name;                   // path such as "conv1/conv2d"; unique
+  std::string site;                   // where it was built, "model/layers.cc:42"; empty where nobody said
+  // How operands differ from what the op is defined on; empty lists: plain. A pass that looks for an op with
+  // plain operands asks is().
+  Forms forms = {};
+
+  bool is(const OpDef& op) const { return def == &op && forms.is_plain(); }
 };
 
 // A line of source code, for errors. As a default argument `Site::here()` is the caller's line. (GCC's and
@@ -52,7 +58,9 @@ class Graph {
   // attribute, without the scope) below the scope, with a number where it is taken. A second input or
   // variable of one `name` attribute fails (kExists).
   Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}, std::string_view name = "",
-                    std::string_view site = "");
+                    std::string_view site = "", Forms forms = {});
+  // A node like one of another graph, with inputs of this one; without its control edges.
+  Result<Value> add_like(const Node& node, std::vector<Value> inputs);
   // A control edge: `after` runs after `before`, though it reads nothing of it.
   void add_control(std::int32_t before, std::int32_t after);
 

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "trireme/graph/graph.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::graph {
 namespace {
@@ -63,7 +64,7 @@ std::string Graph::to_text() const {
     std::vector<std::string> in, attrs;
     for (const Value v : n.inputs) in.push_back(value_text(v));
     for (const auto& [name, value] : n.attrs.items()) attrs.push_back(name + "=" + attr_text(value));
-    text += fmt::format("%{} = {}({})", i, n.def->name, fmt::join(in, ", "));
+    text += fmt::format("%{} = {}({})", i, op::formed_name(*n.def, n.forms), fmt::join(in, ", "));
     if (!attrs.empty()) text += fmt::format(" {{{}}}", fmt::join(attrs, ", "));
     text += fmt::format(" : {}", types_text(n));
     if (!n.control.empty()) text += fmt::format(" after %{}", fmt::join(n.control, ", %"));
@@ -78,8 +79,9 @@ std::string Graph::to_dot() const {
   std::string text = "digraph graph_ {\n  node [shape=box];\n";
   for (std::int32_t i = 0; i < size(); ++i) {
     const Node& n = node(i);
-    text += fmt::format("  n{} [label={}];\n", i,
-                        quote(fmt::format("{}: {} -> {}", n.name, n.def->name, types_text(n))));
+    text += fmt::format(
+        "  n{} [label={}];\n", i,
+        quote(fmt::format("{}: {} -> {}", n.name, op::formed_name(*n.def, n.forms), types_text(n))));
     for (const Value v : n.inputs)
       text += fmt::format("  n{} -> n{} [label={}];\n", v.node, i, quote(type(v).to_string()));
     for (const std::int32_t c : n.control) text += fmt::format("  n{} -> n{} [style=dashed];\n", c, i);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "trireme/graph/serialize.h"
+#include "trireme/op/forms.h"
+
 namespace trireme::graph {
 namespace {
 
@@ -28,7 +31,12 @@ Status Restorer::add(StoredNode node) {
   if (!std::equal(all.begin(), all.end(), own.begin(), own.end(),
                   [](const auto& a, const auto& b) { return a.first == b.first; }))
     return bad(node, id, "its attributes are not all there in the order of the op");
-  Result<Value> v = graph_.add(*def, node.inputs, std::move(*complete), node.name, node.site);
+  Result<Forms> forms = op::parse_forms(node.forms);
+  if (!forms.ok()) return bad(node, id, forms.status().message());
+  if (op::to_text(*forms) != node.forms)
+    return bad(node, id, fmt::format("its forms are '{}', expected '{}'", node.forms, op::to_text(*forms)));
+  Result<Value> v =
+      graph_.add(*def, node.inputs, std::move(*complete), node.name, node.site, std::move(*forms));
   if (!v.ok()) return bad(node, id, v.status().message());
   const Node& added = graph_.node(id);
   if (added.name != node.name) return bad(node, id, "another node has that name");
@@ -53,8 +61,12 @@ Status Restorer::output(std::string name, Value v) {
   return {};
 }
 
-Result<Graph> Restorer::finish() {
+Result<Graph> Restorer::finish(std::int64_t version) {
   if (Status s = verify(graph_); !s.ok()) return error(Code::kCorrupt, "{}", s.message());
+  if (const std::uint32_t own = version_of(graph_); version != own)
+    return error(Code::kCorrupt,
+                 "[graph] got version {}, expected {}: a graph has version {} where nodes have forms",
+                 version, own, kGraphFormatVersion);
   return std::move(graph_);
 }
 

@@ -17,13 +17,15 @@ struct StoredNode {
   std::vector<std::int32_t> control;
   Attrs attrs;
   std::vector<std::string> types;  // as TensorType::to_string, compared with inference
+  std::string forms;               // as op::to_text; empty: plain
 };
 
 class Restorer {
  public:
   Status add(StoredNode node);
   Status output(std::string name, Value v);
-  Result<Graph> finish();  // verified
+  // Verified. `version` is the one that was stored: it must be that of the graph.
+  Result<Graph> finish(std::int64_t version);
 
  private:
   Graph graph_;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "trireme/graph/restore.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::graph {
 namespace {
@@ -44,7 +45,7 @@ void put_attr(Bytes& out, const op::AttrValue& value) {
       value);
 }
 
-void put_node(Bytes& out, const Node& node) {
+void put_node(Bytes& out, const Node& node, std::uint32_t version) {
   put_text(out, node.def->name);
   put_text(out, node.name);
   put_text(out, node.site);
@@ -63,6 +64,7 @@ void put_node(Bytes& out, const Node& node) {
     append_le(out, static_cast<std::uint8_t>(t.shape.rank()));
     for (const std::int64_t d : t.shape.dims()) append_le(out, d);
   }
+  if (version >= kGraphFormatVersion) put_text(out, op::to_text(node.forms));
 }
 
 // ---- Reading
@@ -168,7 +170,7 @@ Result<TensorType> take_type(Reader& in) {
   return TensorType{dtype, *shape};
 }
 
-Result<StoredNode> take_node(Reader& in) {
+Result<StoredNode> take_node(Reader& in, std::uint32_t version) {
   StoredNode node;
   TR_ASSIGN_OR_RETURN(node.op, in.text());
   TR_ASSIGN_OR_RETURN(node.name, in.text());
@@ -197,22 +199,32 @@ Result<StoredNode> take_node(Reader& in) {
     TR_ASSIGN_OR_RETURN(const TensorType t, take_type(in));
     node.types.push_back(t.to_string());
   }
+  if (version >= kGraphFormatVersion) {
+    TR_ASSIGN_OR_RETURN(node.forms, in.text());
+  }
   return node;
 }
 
 }  // namespace
 
+std::uint32_t version_of(const Graph& graph) {
+  for (std::int32_t i = 0; i < graph.size(); ++i)
+    if (!graph.node(i).forms.is_plain()) return kGraphFormatVersion;
+  return kPlainGraphVersion;
+}
+
 Bytes to_bytes(const Graph& graph) {
+  const std::uint32_t version = version_of(graph);
   Bytes body;
   append_le(body, static_cast<std::uint32_t>(graph.size()));
-  for (std::int32_t i = 0; i < graph.size(); ++i) put_node(body, graph.node(i));
+  for (std::int32_t i = 0; i < graph.size(); ++i) put_node(body, graph.node(i), version);
   put_count(body, graph.outputs());
   for (const auto& [name, v] : graph.outputs()) {
     put_text(body, name);
     put_value(body, v);
   }
   Bytes out = trireme::to_bytes(kMagic);
-  append_le(out, kGraphFormatVersion);
+  append_le(out, version);
   append_le(out, static_cast<std::uint64_t>(body.size()));
   out.insert(out.end(), body.begin(), body.end());
   return out;
@@ -226,16 +238,16 @@ Result<Graph> parse_graph(ByteView bytes) {
   std::uint32_t version = 0;
   TR_RETURN_IF_ERROR(in.take(magic));
   TR_RETURN_IF_ERROR(in.take(version));
-  if (version != kGraphFormatVersion)
-    return error(Code::kCorrupt, "[graph] graph of another version: got {}, expected {}", version,
-                 kGraphFormatVersion);
+  if (version < kPlainGraphVersion || version > kGraphFormatVersion)
+    return error(Code::kCorrupt, "[graph] graph of another version: got {}, expected {} to {}", version,
+                 kPlainGraphVersion, kGraphFormatVersion);
   TR_RETURN_IF_ERROR(in.take(size));
   if (size != bytes.size() - in.offset())
     return in.bad(fmt::format("got {} bytes of body, expected {}", bytes.size() - in.offset(), size));
   Restorer restorer;
   TR_ASSIGN_OR_RETURN(const std::uint32_t nodes, in.count(28, "nodes"));
   for (std::uint32_t i = 0; i < nodes; ++i) {
-    TR_ASSIGN_OR_RETURN(StoredNode node, take_node(in));
+    TR_ASSIGN_OR_RETURN(StoredNode node, take_node(in, version));
     TR_RETURN_IF_ERROR(restorer.add(std::move(node)));
   }
   TR_ASSIGN_OR_RETURN(const std::uint32_t outputs, in.count(12, "named outputs"));
@@ -245,7 +257,7 @@ Result<Graph> parse_graph(ByteView bytes) {
     TR_RETURN_IF_ERROR(restorer.output(std::move(name), v));
   }
   if (!in.at_end()) return in.bad("expected the end");
-  return restorer.finish();
+  return restorer.finish(version);
 }
 
 }  // namespace trireme::graph

@@ -13,11 +13,14 @@
 
 namespace trireme::graph {
 
-inline constexpr std::uint32_t kGraphFormatVersion = 1;
+// A graph has the first version that can say all of it, so that graphs of plain nodes keep their bytes.
+inline constexpr std::uint32_t kPlainGraphVersion = 1;
+inline constexpr std::uint32_t kGraphFormatVersion = 2;  // with forms of operands
+std::uint32_t version_of(const Graph& graph);
 
 // Equal graphs give equal bytes, on every machine.
 Bytes to_bytes(const Graph& graph);
-// kCorrupt where the bytes are no graph of this version; the message says where and what was expected.
+// kCorrupt where the bytes are no graph of these versions; the message says where and what was expected.
 Result<Graph> parse_graph(ByteView bytes);
 
 // Fails only where a text is not UTF-8.

@@ -3,6 +3,7 @@
 #include "trireme/graph/restore.h"
 #include "trireme/graph/serialize.h"
 #include "trireme/op/detail/attr_json.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::graph {
 namespace {
@@ -19,6 +20,7 @@ Result<Json> node_json(const Node& node) {
   if (!attrs.ok()) return attrs.status().with_prefix(fmt::format("[graph] node '{}': ", node.name));
   Json json{{"op", std::string(node.def->name)}, {"name", node.name}};
   if (!node.site.empty()) json["site"] = node.site;
+  if (!node.forms.is_plain()) json["forms"] = op::to_text(node.forms);
   json["inputs"] = std::move(inputs);
   if (!node.control.empty()) json["after"] = node.control;
   json["attrs"] = std::move(*attrs);
@@ -55,6 +57,9 @@ Result<StoredNode> node_from(const Json& json) {
   TR_ASSIGN_OR_RETURN(node.name, json_get<std::string>(json, "name"));
   if (json.contains("site")) {
     TR_ASSIGN_OR_RETURN(node.site, json_get<std::string>(json, "site"));
+  }
+  if (json.contains("forms")) {
+    TR_ASSIGN_OR_RETURN(node.forms, json_get<std::string>(json, "forms"));
   }
   TR_ASSIGN_OR_RETURN(const Json* inputs, array_of(json, "inputs"));
   for (const Json& item : *inputs) {
@@ -94,7 +99,7 @@ Result<std::string> to_json(const Graph& graph) {
   for (const auto& [name, v] : graph.outputs())
     outputs.push_back(Json{{"name", name}, {"value", pair_of(v)}});
   const Json whole{{"format", std::string(kFormat)},
-                   {"version", kGraphFormatVersion},
+                   {"version", version_of(graph)},
                    {"nodes", std::move(nodes)},
                    {"outputs", std::move(outputs)}};
   TR_ASSIGN_OR_RETURN(const std::string text, dump_utf8(whole, 1, "graph"));
@@ -107,8 +112,9 @@ Result<Graph> parse_graph_json(std::string_view text) {
   TR_ASSIGN_OR_RETURN(const auto format, json_get<std::string>(json, "format"));
   if (format != kFormat) return bad(fmt::format("got format '{}', expected '{}'", format, kFormat));
   TR_ASSIGN_OR_RETURN(const auto version, json_get<std::int64_t>(json, "version"));
-  if (version != kGraphFormatVersion)
-    return bad(fmt::format("got version {}, expected {}", version, kGraphFormatVersion));
+  if (version < kPlainGraphVersion || version > kGraphFormatVersion)
+    return bad(
+        fmt::format("got version {}, expected {} to {}", version, kPlainGraphVersion, kGraphFormatVersion));
   Restorer restorer;
   TR_ASSIGN_OR_RETURN(const Json* nodes, array_of(json, "nodes"));
   for (const Json& item : *nodes) {
@@ -122,7 +128,7 @@ Result<Graph> parse_graph_json(std::string_view text) {
     TR_ASSIGN_OR_RETURN(const Value v, value_from(item["value"]));
     TR_RETURN_IF_ERROR(restorer.output(std::move(name), v));
   }
-  return restorer.finish();
+  return restorer.finish(version);
 }
 
 }  // namespace trireme::graph

@@ -8,13 +8,13 @@ namespace trireme::graph {
 namespace {
 
 // Ops whose output has the elements of their input in the same order.
-bool is_view(const OpDef* def) { return def == &op::kReshape || def == &op::kStopGradient; }
+bool is_view(const Node& node) { return node.is(op::kReshape) || node.is(op::kStopGradient); }
 
 }  // namespace
 
 Value natural_alias(const Graph& graph, Value v) {
   const Node& node = graph.node(v.node);
-  if (is_view(node.def)) return node.inputs[0];
+  if (is_view(node)) return node.inputs[0];
   const auto k = static_cast<std::size_t>(v.index);
   if (!node.def->has(op::kMutates) || k >= node.def->mutated_inputs.size()) return {};
   const Value target = node.inputs[static_cast<std::size_t>(node.def->mutated_inputs[k])];
@@ -30,7 +30,7 @@ ValueMap<Value> storage_roots(const Graph& graph, std::span<const Value> pinned)
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
       const Value v{i, k};
       const Value alias = natural_alias(graph, v);
-      const bool own = alias.is_null() || (is_pinned[v] && is_view(node.def));
+      const bool own = alias.is_null() || (is_pinned[v] && is_view(node));
       roots[v] = own ? v : roots[alias];
     }
   }
@@ -40,7 +40,7 @@ ValueMap<Value> storage_roots(const Graph& graph, std::span<const Value> pinned)
 bool is_free(const Graph& graph, std::int32_t node, const ValueMap<Value>& roots) {
   const Node& n = graph.node(node);
   if (n.def->has(op::kFeed)) return true;
-  return is_view(n.def) && roots[Value{node, 0}] != Value{node, 0};
+  return is_view(n) && roots[Value{node, 0}] != Value{node, 0};
 }
 
 std::vector<std::vector<std::int32_t>> run_dependencies(const Graph& graph, const ValueMap<Value>& roots) {

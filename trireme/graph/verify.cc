@@ -1,5 +1,6 @@
 #include "trireme/graph/graph.h"
 #include "trireme/graph/storage.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ Status verify_node(const Graph& graph, std::int32_t id) {
   Result<Attrs> attrs = op::complete_attrs(*n.def, n.attrs);
   if (!attrs.ok()) return bad(graph, id, attrs.status().message());
   if (!same_names(*attrs, n.attrs)) return bad(graph, id, "its attributes are not complete");
-  Result<std::vector<TensorType>> types = op::infer_types(*n.def, in, n.attrs);
+  Result<std::vector<TensorType>> types = op::infer_types(*n.def, in, n.attrs, n.forms);
   if (!types.ok()) return bad(graph, id, types.status().message());
   if (*types != n.outputs)
     return bad(

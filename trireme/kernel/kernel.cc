@@ -4,13 +4,10 @@
 
 #include "trireme/kernel/cpu/library.h"
 #include "trireme/kernel/cpu/simd/loops.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::kernel {
 namespace {
-
-bool applies(const op::KernelRow& row, const op::KernelQuery& query) {
-  return row.op == query.def.name && (row.applicable == nullptr || row.applicable(query));
-}
 
 // "blas, reference": what `wanted` could have been.
 std::string names_for(const op::KernelQuery& query) {
@@ -22,6 +19,13 @@ std::string names_for(const op::KernelQuery& query) {
 
 }  // namespace
 
+bool applies(const op::KernelRow& row, const op::KernelQuery& query) {
+  const std::string_view op = row.op;
+  if (op != query.def.name && op != op::kAnyOp) return false;
+  const bool takes = row.takes == nullptr ? query.forms.is_plain() : row.takes(query.forms);
+  return takes && (row.applicable == nullptr || row.applicable(query));
+}
+
 Result<Choice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view wanted) {
   if (wanted != "reference") {
     for (const op::KernelRow& row : cpu_kernels())
@@ -32,11 +36,11 @@ Result<Choice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view 
     return error(
         Code::kNotFound,
         "[kernel] no CPU kernel of op {}: got none that applies, expected a reference; give the op one",
-        query.def.name);
+        op::formed_name(query.def, query.forms));
   return error(
       Code::kNotFound,
       "[kernel] CPU kernel of op {}: got \"{}\", expected one of {}; plan on a machine with the same kernels",
-      query.def.name, wanted, names_for(query));
+      op::formed_name(query.def, query.forms), wanted, names_for(query));
 }
 
 std::string cpu_kernel_library() { return fmt::format("{} isa={}", gemm_library(), vector_loops().isa); }

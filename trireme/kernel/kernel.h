@@ -14,6 +14,9 @@ namespace trireme::kernel {
 // All rows for the CPU, fastest first for each op.
 std::span<const op::KernelRow> cpu_kernels();
 
+// Whether the row is one of the query's op, takes the forms of its operands and applies.
+bool applies(const op::KernelRow& row, const op::KernelQuery& query);
+
 // A kernel for the query: the row named `wanted` (empty: the first applicable; "reference": the OpDef's own).
 // kNotFound when `wanted` does not exist here or does not apply: a plan made elsewhere cannot run the same
 // bits here.

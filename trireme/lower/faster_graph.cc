@@ -3,7 +3,6 @@
 #include "trireme/graph/pass/pipeline.h"
 #include "trireme/kernel/adaptable.h"
 #include "trireme/kernel/cuda/cuda.h"
-#include "trireme/op/fused/adapted.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/ops.h"
 
@@ -73,7 +72,7 @@ PipelineTarget cpu_target(const Target& target, const graph::Graph& graph) {
 bool norms_are_of_matrices(const graph::Graph& graph) {
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const graph::Node& node = graph.node(i);
-    const op::OpDef* const def = &op::detail::op_within(*node.def, node.attrs);
+    const op::OpDef* const def = node.def;
     const bool fused =
         def == &op::kBatchNormRelu || def == &op::kBatchNormReluGrad || def == &op::kBatchNormAddReluGrad;
     if (fused && graph.type(node.inputs[0]).shape.rank() != 2) return false;

@@ -102,7 +102,7 @@ Result<std::optional<cost::TransportCalibration>> measure_direct(const LinkMeasu
   const cost::TimedSize& largest = t.measured.back();
   const double per_byte =
       fit.per_byte > 0 ? fit.per_byte : largest.seconds / static_cast<double>(largest.bytes);
-  // Of two ranks each adds half of the vector and copies the other half.
+  // Each of two ranks adds half of the vector and copies the other half.
   const double copies = std::max(per_byte - 0.5 * reduce_seconds_per_byte, 0.1 * per_byte);
   if (!(copies > 0)) return error(Code::kInternal, "[calibrate] sums through shared memory take no time");
   t.peer_bytes_per_second = 0.5 / copies;

@@ -78,6 +78,31 @@ inline constexpr DTypeSet kIndices = only(DType::kI64) | only(DType::kI32);
 inline constexpr DTypeSet kNumeric = kFloats | kIndices | only(DType::kU8);
 inline constexpr DTypeSet kAnyDType = kNumeric | only(DType::kBool);
 
+// ---- Forms
+
+// The order of an operand's dimensions in memory. kChannelsLast: [N,H,W,C] for an op that sees [N,C,H,W], and
+// [O,KH,KW,C] for a filter; only where there are four dimensions.
+enum class Order : std::uint8_t { kPlain, kChannelsLast };
+
+// How an operand of a node differs from what its op is defined on.
+struct Form {
+  std::optional<DType> dtype = {};  // that the op sees of an input, or that is made of its output; none: the
+                                    // operand's own
+  Order order = Order::kPlain;
+  bool is_plain() const { return !dtype && order == Order::kPlain; }
+  friend bool operator==(const Form&, const Form&) = default;
+};
+
+// One form per input and output of a node, or none at all where all of them are plain. op/forms.h says what
+// they mean for types, costs and the reference kernel.
+struct Forms {
+  std::vector<Form> inputs, outputs;
+  bool is_plain() const;
+  bool casts() const;  // some operand has another dtype
+  friend bool operator==(const Forms&, const Forms&) = default;
+};
+const Forms& plain_forms();
+
 // What a gradient function builds with. Implemented by graph (and by the imperative tape).
 class GradBuilder {
  public:
@@ -148,8 +173,12 @@ struct KernelQuery {
   std::span<const TensorType> inputs;
   std::span<const TensorType> outputs;
   const Attrs& attrs;
-  int width = 1;  // of the Parallel it will get
+  int width = 1;                       // of the Parallel it will get
+  const Forms& forms = plain_forms();  // types are the operands' own, in memory
 };
+
+// The op of a row that any op may use.
+inline constexpr const char* kAnyOp = "*";
 
 // A row of kernel/<device>/table.cc. The first applicable row of an op wins, unless the plan names one.
 struct KernelRow {
@@ -159,6 +188,7 @@ struct KernelRow {
   bool (*applicable)(const KernelQuery&) = nullptr;              // null: always
   std::size_t (*workspace_bytes)(const KernelQuery&) = nullptr;  // null: none
   std::unique_ptr<KernelState> (*prepare)(const KernelQuery&) = nullptr;
+  bool (*takes)(const Forms&) = nullptr;  // null: plain operands only
 };
 
 // ---- Layout rules

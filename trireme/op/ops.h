@@ -42,7 +42,7 @@ extern const OpDef kApplySgd, kApplyMomentum, kApplyAdagrad, kApplyRmsprop, kApp
     kApplyLars, kApplyRunningAverage, kApplyRunningVariance, kAllFinite, kUpdateLossScale, kAssign,
     kAssignAdd;
 // made by graph passes: what folding leaves, a group of elementwise ops, the identity without a gradient
-extern const OpDef kConstant, kFused, kAdapted, kStopGradient, kMatmulBiasAct, kConv2dBiasAct;
+extern const OpDef kConstant, kFused, kStopGradient, kMatmulBiasAct, kConv2dBiasAct;
 // comm and resource: host ops
 extern const OpDef kAllreduce, kSend, kRecv, kBroadcast, kAllgather, kReduceScatter, kEnqueue, kDequeue,
     kSave, kRestore;

@@ -20,7 +20,6 @@ std::span<const OpDef* const> op_table() {
   // clang-format off
   static constexpr std::array kTable{
       &kAbs,
-      &kAdapted,
       &kAdd,
       &kAll,
       &kAllFinite,

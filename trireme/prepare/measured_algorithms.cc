@@ -6,7 +6,7 @@
 
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/lower/kernel_cache.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::prepare {
 namespace {
@@ -31,12 +31,13 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& li
   std::map<std::string, Contest> by_key;
   for (std::int32_t id = 0; id < g.size(); ++id) {
     const graph::Node& node = g.node(id);
-    if (!kernel::cuda::has_algorithms(*node.def, node.attrs)) continue;
+    if (!kernel::cuda::has_algorithms(*node.def)) continue;
     const double flops = graph::node_cost(g, id).flops;
     if (flops < kLeastFlops || dtype_size(g.type(node.inputs[0]).dtype) != 2) continue;
     Contest c{&node, {}, 0, {}};
     for (const op::Value v : node.inputs) c.inputs.push_back(g.type(v));
-    c.key = fmt::format("{}|{}{}", library, node.def->name, lower::node_text(node.attrs, c.inputs));
+    c.key = fmt::format("{}|{}{}", library, op::formed_name(*node.def, node.forms),
+                        lower::node_text(node.attrs, c.inputs));
     const std::string key = c.key;
     Contest& all = by_key.try_emplace(key, std::move(c)).first->second;
     all.flops += flops;
@@ -56,7 +57,9 @@ struct Sums {
 };
 
 Result<std::string> fastest(const Contest& c, kernel::cuda::CudaDevice& gpu, Sums& sums) {
-  const kernel::cuda::CudaQuery query{*c.node->def, c.inputs, c.node->outputs, c.node->attrs, gpu};
+  const kernel::cuda::FormedQuery formed(
+      {*c.node->def, c.inputs, c.node->outputs, c.node->attrs, 1, c.node->forms}, gpu);
+  const kernel::cuda::CudaQuery query = formed.query();
   TR_ASSIGN_OR_RETURN(const kernel::cuda::CudaRow* const row, kernel::cuda::choose_cuda_kernel(query));
   TR_ASSIGN_OR_RETURN(const kernel::cuda::AlgorithmTimes times,
                       kernel::cuda::time_algorithms(query, *row, kMostAlgorithms));
@@ -101,8 +104,7 @@ Task<Result<plan::Plan>> with_measured_algorithms(runtime::Runtime& rt,
     const auto at = choices.find(c.key);
     if (at == choices.end() || kernel::cuda::algorithm_of(at->second) == 0) continue;
     for (const std::string& name : c.names)
-      plan.kernels[fmt::format("{}:{}", op::detail::shown_name(*c.node->def, c.node->attrs), name)] =
-          at->second;
+      plan.kernels[fmt::format("{}:{}", op::formed_name(*c.node->def, c.node->forms), name)] = at->second;
   }
   if (sums.measured > 0) {
     rt.log(fmt::format(

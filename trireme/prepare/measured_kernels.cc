@@ -8,7 +8,7 @@
 #include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/lower/kernel_cache.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 #include "trireme/prepare/measured_algorithms.h"
 #include "trireme/runtime/files.h"
@@ -33,6 +33,7 @@ constexpr TimeNs kEnough = 20 * kMilli;  // of a row's calls, after three
 struct Contest {
   const op::OpDef* def = nullptr;
   op::Attrs attrs;
+  op::Forms forms;
   std::vector<TensorType> inputs;
   std::vector<std::string> rows;
   std::string key;                 // in the cache
@@ -41,12 +42,6 @@ struct Contest {
 
 bool is_convolution(const op::OpDef& def) {
   return &def == &op::kConv2d || &def == &op::kConv2dInputGrad || &def == &op::kConv2dFilterGrad;
-}
-
-// The convolution that a node is or, with the channels last, holds; null: none.
-const op::OpDef* convolution(const graph::Node& node) {
-  const op::OpDef& def = op::detail::op_within(*node.def, node.attrs);
-  return is_convolution(def) ? &def : nullptr;
 }
 
 // The same attributes for at most `images` images.
@@ -58,25 +53,16 @@ op::Attrs cut_input_shape(op::Attrs attrs, std::int64_t images) {
 }
 
 // The same node for at most `images` images.
-Status cut_images(Contest& c, const op::OpDef* conv, std::int64_t images) {
+void cut_images(Contest& c, std::int64_t images) {
   const auto cut = [&](Shape& s) { s.set(0, std::min(s[0], images)); };
-  if (conv != &op::kConv2dInputGrad) cut(c.inputs[0].shape);
-  if (conv != &op::kConv2d) cut(c.inputs[1].shape);
-  if (conv != &op::kConv2dInputGrad) return {};
-  if (c.def == conv) {
-    c.attrs = cut_input_shape(c.attrs, images);
-    return {};
-  }
-  TR_ASSIGN_OR_RETURN(op::detail::Adapted adapted, op::detail::parse_adapted(c.attrs.get_text("program")));
-  adapted.attrs = cut_input_shape(adapted.attrs, images);
-  TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
-  c.attrs.set("program", std::move(text));
-  return {};
+  if (c.def != &op::kConv2dInputGrad) cut(c.inputs[0].shape);
+  if (c.def != &op::kConv2d) cut(c.inputs[1].shape);
+  if (c.def == &op::kConv2dInputGrad) c.attrs = cut_input_shape(c.attrs, images);
 }
 
-std::int64_t images_for(const graph::Graph& g, std::int32_t id, const op::OpDef* conv, int width) {
+std::int64_t images_for(const graph::Graph& g, std::int32_t id, int width) {
   const graph::Node& node = g.node(id);
-  const Shape& y = conv == &op::kConv2d ? node.outputs[0].shape : g.type(node.inputs[1]).shape;
+  const Shape& y = node.def == &op::kConv2d ? node.outputs[0].shape : g.type(node.inputs[1]).shape;
   const auto images = static_cast<double>(y[0]);
   const double enough = std::ceil(kFlopsPerThread * images / graph::node_cost(g, id).flops);
   return width * std::max(kImagesPerThread, static_cast<std::int64_t>(enough));
@@ -85,12 +71,12 @@ std::int64_t images_for(const graph::Graph& g, std::int32_t id, const op::OpDef*
 // The first is the table's choice.
 std::vector<std::string> rows_for(const Contest& c, int width) {
   std::vector<std::string> rows;
-  const auto outputs = op::infer_types(*c.def, c.inputs, c.attrs);
+  const auto outputs = op::infer_types(*c.def, c.inputs, c.attrs, c.forms);
   if (!outputs.ok()) return rows;
-  const op::KernelQuery query{*c.def, c.inputs, *outputs, c.attrs, width};
+  const op::KernelQuery query{*c.def, c.inputs, *outputs, c.attrs, width, c.forms};
   std::size_t most_bytes = 0;
   for (const op::KernelRow& row : kernel::cpu_kernels()) {
-    if (c.def->name != row.op || (row.applicable != nullptr && !row.applicable(query))) continue;
+    if (!kernel::applies(row, query)) continue;
     const std::size_t bytes = row.workspace_bytes == nullptr ? 0 : row.workspace_bytes(query);
     if (rows.empty()) most_bytes = bytes + kMoreWorkspace;
     if (bytes <= most_bytes) rows.emplace_back(row.name);
@@ -106,15 +92,14 @@ std::vector<Contest> contests_of(const Prepared& prepared, const std::string& ma
   std::map<std::string, Contest> by_key;
   for (std::int32_t id = 0; id < g.size(); ++id) {
     const graph::Node& node = g.node(id);
-    const op::OpDef* const conv = convolution(node);
-    if (conv == nullptr || graph::node_cost(g, id).flops < kLeastFlops) continue;
+    if (!is_convolution(*node.def) || graph::node_cost(g, id).flops < kLeastFlops) continue;
     Contest c;
-    c.def = node.def, c.attrs = node.attrs;
+    c.def = node.def, c.attrs = node.attrs, c.forms = node.forms;
     for (const op::Value v : node.inputs) c.inputs.push_back(g.type(v));
     c.rows = rows_for(c, width);
     if (c.rows.size() < 2) continue;
-    if (!cut_images(c, conv, images_for(g, id, conv, width)).ok()) continue;
-    c.key = fmt::format("{}|{} threads|{}", machine, width, node.def->name);
+    cut_images(c, images_for(g, id, width));
+    c.key = fmt::format("{}|{} threads|{}", machine, width, op::formed_name(*c.def, c.forms));
     c.key += lower::node_text(c.attrs, c.inputs);
     for (const std::string& row : c.rows) c.key += "|" + row;  // a choice among others is none among these
     by_key.try_emplace(c.key, std::move(c)).first->second.nodes.push_back(node.name);
@@ -158,11 +143,12 @@ Result<Candidate> make_candidate(runtime::Runtime& rt, const Contest& c, const s
   std::vector<graph::Value> inputs;
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     inputs.push_back(b.input(fmt::format("x{}", i), c.inputs[i].dtype, c.inputs[i].shape));
-  b.output("y", b.add_node(*c.def, inputs, c.attrs));
   TR_RETURN_IF_ERROR(b.status());
+  TR_ASSIGN_OR_RETURN(const graph::Value y, g.add(*c.def, std::move(inputs), c.attrs, "", "", c.forms));
+  b.output("y", y);
   exec::CompileOptions options;
   options.width = width;
-  options.kernels[std::string(c.def->name)] = row;
+  options.kernels[op::formed_name(*c.def, c.forms)] = row;
   TR_ASSIGN_OR_RETURN(const auto compiled, exec::compile(g, std::move(options)));
   exec::ExecutionOptions how;
   how.profile = true;
@@ -243,7 +229,7 @@ Task<Result<plan::Plan>> with_measured_kernels(runtime::Runtime& rt, std::shared
     }
     if (row == c.rows.front()) continue;
     for (const std::string& node : c.nodes)
-      plan.kernels[fmt::format("{}:{}", op::detail::shown_name(*c.def, c.attrs), node)] = row;
+      plan.kernels[fmt::format("{}:{}", op::formed_name(*c.def, c.forms), node)] = row;
   }
   if (measured > 0) {
     rt.log(fmt::format("measured the kernels of {} convolutions in {:.2f} s", measured,

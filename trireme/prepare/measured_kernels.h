@@ -2,8 +2,8 @@
 // processor and the threads, so rank 0 tries them once, before the run, and remembers what it found.
 //
 // What was chosen is written to the plan as an exception of a node ("conv2d:name",
-// "adapted conv2d:name"), so every rank and every
-// later start of the run computes the same bits. Methods differ in their rounding, so a run whose bits are to
+// "conv2d[nhwc,nhwc>nhwc]:name"), so every rank and every later start of the run computes the same bits.
+// Methods differ in their rounding, so a run whose bits are to
 // depend on the job alone (train.logical_shards) is not measured.
 #pragma once
 

@@ -33,18 +33,6 @@ void add_fused(std::vector<OpCase>& all) {
   }
   t.push_back({&kMatmulBiasAct, "empty", {{kReal, {0, 4}}, {kReal, {4, 5}}, {kReal, {5}}}});
   t.push_back({&kFused, "several blocks", {{kReal, {7, 100}}, {kReal, {100}}, {kReal, {7, 1}}}, chain});
-  const auto adapted = [](const char* text) { return Attrs{{"program", std::string(text)}}; };
-  const Attrs wide =
-      adapted(R"({"op":"layer_norm","attrs":{},"in":["f32","f32","f32"],"out":[null,null,null]})");
-  t.push_back({&kAdapted, "wide", {{kReal, {3, 4}}, {kReal, {4}}, {kReal, {4}}}, wide, true});
-  t.push_back({&kAdapted, "wide, no rows", {{kReal, {0, 4}}, {kReal, {4}}, {kReal, {4}}}, wide, true});
-  const Attrs pool =
-      adapted(R"({"op":"avg_pool2d","attrs":{"window_h":2,"window_w":3,"stride_h":1,"stride_w":2,"pad_w":1},)"
-              R"("in":[null],"out":[null],"channels_last":true})");
-  const Attrs conv = adapted(
-      R"({"op":"conv2d","attrs":{"pad_h":1,"stride_w":2},"in":[null,null],"out":[null],"channels_last":true})");
-  t.push_back({&kAdapted, "pooling, channels last", {{kWeights, {2, 5, 4, 3}}}, pool});
-  t.push_back({&kAdapted, "conv, channels last", {{kWeights, {2, 5, 4, 3}}, {kWeights, {2, 3, 2, 3}}}, conv});
   for (OpCase& c : t) {
     c.half_slack = 16;  // every part rounds to 16 bits
     all.push_back(std::move(c));

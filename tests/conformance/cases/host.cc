@@ -21,7 +21,14 @@ void add_host(std::vector<OpCase>& t) {
   for (const OpDef* d : {&kAllgather, &kReduceScatter}) {
     t.push_back({d, "matrix", {{kReal, {6, 3}}}, one("world", std::int64_t{3})});
     t.push_back({d, "empty", {{kReal, {0}}}, one("world", std::int64_t{3})});
+    t.push_back({d, "columns", {{kReal, {2, 6, 3}}}, {{"world", std::int64_t{3}}, {"dim", std::int64_t{1}}}});
   }
+  const Attrs uneven{{"world", std::int64_t{3}}, {"dim", std::int64_t{-1}}, {"sizes", Ints{3, 0, 1}}};
+  t.push_back({&kAllgather, "uneven columns", {{kReal, {2, 3}}}, uneven});
+  t.push_back({&kAllgather, "no columns", {{kReal, {2, 0}}}, uneven});
+  Attrs of_one = uneven;
+  of_one.set("extent", std::int64_t{1});
+  t.push_back({&kReduceScatter, "uneven columns", {{kReal, {2, 4}}}, of_one});
   t.push_back({&kBroadcast, "matrix", {{kReal, {4, 3}}}});
   t.push_back({&kBroadcast, "integers", {{kInts, {4}}}, one("root", std::int64_t{2})});
   const std::vector<std::pair<const OpDef*, Attrs>> into{{&kSend, one("peer", std::int64_t{1})},

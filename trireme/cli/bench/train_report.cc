@@ -29,7 +29,7 @@ Json rounds_of(const measure::StepTiming& t) {
       {"low_ms", t.low_ms}, {"high_ms", t.high_ms}, {"rounds_ms", t.rounds_ms}, {"peak_bytes", t.peak_bytes}};
 }
 
-// Of steps that are captured and not waited for, beside the profiled ones above it.
+// Tells the gaps in steps that are captured and not waited for, beside the profiled ones above it.
 std::string gaps_text(const measure::TrainRow& row) {
   if (!row.gaps.is_object()) return "";
   const double busy = row.gaps.value("busy_ms", 0.0), idle = row.gaps.value("idle_ms", 0.0),

@@ -1,4 +1,5 @@
 // `trireme inspect op NAME [--in TYPE]... [--attr KEY=VALUE]...`: one op, and what a call of it costs.
+#include <algorithm>
 #include <cstdio>
 
 #include "trireme/base/json.h"
@@ -67,7 +68,8 @@ Json describe(const op::OpDef& def) {
   Json kernels = Json::array();
   if (def.reference != nullptr) kernels.push_back("reference");
   for (const op::KernelRow& row : kernel::cpu_kernels())
-    if (def.name == row.op) kernels.push_back(row.name);
+    if (def.name == row.op && std::find(kernels.begin(), kernels.end(), row.name) == kernels.end())
+      kernels.push_back(row.name);  // rows for other forms of operands may have the same name
   return {{"name", def.name},         {"family", def.family},       {"doc", def.doc},
           {"inputs", def.num_inputs}, {"outputs", def.num_outputs}, {"dtypes", dtype_names(def.dtypes)},
           {"attrs", attrs},           {"kernels", kernels}};

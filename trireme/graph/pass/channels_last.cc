@@ -1,14 +1,14 @@
 // Images between convolutions are kept as matrices [N * H * W, C], channels fastest, which is the order that
-// convolutions of 16-bit values are fast in. A convolution or pooling sees a matrix as [N,H,W,C] (op
-// `adapted`); norms, biases and elementwise ops work on it as it is, since dimension 1 is the channels either
-// way. Images are turned around only where another op reads them. Tolerant: sums over images run in another
-// order.
+// convolutions of 16-bit values are fast in. A convolution or pooling sees a matrix as [N,H,W,C] (forms of
+// its operands); norms, biases and elementwise ops work on it as it is, since dimension 1 is the channels
+// either way. Images are turned around only where another op reads them. Tolerant: sums over images run in
+// another order.
 #include <algorithm>
 #include <array>
 
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/fused/batch_norm_relu.h"
 #include "trireme/op/fused/program.h"
 #include "trireme/op/ops.h"
@@ -52,11 +52,11 @@ class ChannelsLast : private RewritingPass {
  private:
   Status visit(std::int32_t id) {
     const Node& node = graph_.node(id);
-    if (movable(id)) {
+    if (movable(id) && node.forms.is_plain()) {
       const bool near =
           std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_known_last(v); });
       if (ops_.contains(node.def->name) && (near || is_in(kConvolutions, node.def)) && all_images(node))
-        return adapt(id);
+        return turn(id);
       if (near && takes_rows(node)) return on_rows(id);
       if (near && is_over_planes(node)) return over_planes(id);
       if (is_spread(id)) return spread(id);
@@ -78,6 +78,7 @@ class ChannelsLast : private RewritingPass {
            std::all_of(node.outputs.begin(), node.outputs.end(), is_image);
   }
   bool takes_rows(const Node& node) const {
+    if (!node.forms.is_plain()) return false;
     if (is_in(kByChannel, node.def)) return is_image(graph_.type(node.inputs[0]));
     if (is_in(kAlongAxis, node.def)) return all_images(node) && node.attrs.get_int("axis") == 1;
     if (!op::detail::is_fusable(*node.def)) return false;
@@ -105,18 +106,21 @@ class ChannelsLast : private RewritingPass {
            });
   }
 
-  Status adapt(std::int32_t id) {
+  Status turn(std::int32_t id) {
     const Node& node = graph_.node(id);
-    op::detail::Adapted adapted{node.def, node.attrs, {}, {}, true};
-    adapted.in.resize(node.inputs.size());
-    adapted.out.resize(node.outputs.size());
+    constexpr op::Form kLast{.order = op::Order::kChannelsLast};
+    op::Forms forms = op::forms_of(node.inputs.size(), node.outputs.size());
+    std::fill(forms.outputs.begin(), forms.outputs.end(), kLast);
     std::vector<Value> inputs;
     for (const Value v : node.inputs) {
-      Result<Value> now = is_image(graph_.type(v)) ? last(v) : plain(v);
+      const bool turns = is_image(graph_.type(v));
+      Result<Value> now = turns ? last(v) : plain(v);
       if (!now.ok()) return now.status();
+      if (turns) forms.inputs[inputs.size()] = kLast;
       inputs.push_back(*now);
     }
-    TR_ASSIGN_OR_RETURN(const Value made, rewriter_.adapt_in_place_of(id, adapted, std::move(inputs)));
+    TR_ASSIGN_OR_RETURN(const Value made, rewriter_.add_in_place_of(id, *node.def, std::move(inputs),
+                                                                    node.attrs, std::move(forms)));
     for (std::int32_t k = 0; k < std::ssize(node.outputs); ++k) last_[Value{id, k}] = {made.node, k};
     return {};
   }

@@ -1,9 +1,11 @@
 // Common subexpressions: a node that does what an earlier one does is replaced by it. Equal means the same
-// op, the same inputs (after replacement) and the same attributes to the bit; a + b and b + a differ.
+// op, the same forms, the same inputs (after replacement) and the same attributes to the bit; a + b and b + a
+// differ.
 #include <unordered_map>
 
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::graph {
 namespace {
@@ -18,7 +20,7 @@ Result<Graph> merge_common(const Graph& graph) {
       TR_RETURN_IF_ERROR(rewriter.copy(i).status());
       continue;
     }
-    std::string key = fmt::format("{}(", node.def->name);
+    std::string key = fmt::format("{}(", op::formed_name(*node.def, node.forms));
     for (const Value v : node.inputs) key += fmt::format("{}:{},", rewriter.at(v).node, rewriter.at(v).index);
     append_attrs(key, node.attrs);
     const auto [it, is_new] = seen.try_emplace(std::move(key), rewriter.to().size());

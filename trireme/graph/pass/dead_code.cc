@@ -42,8 +42,7 @@ Result<Graph> eliminate_dead_code(const Graph& graph, std::span<const std::strin
     const Node& node = graph.node(i);
     std::vector<Value> inputs;
     for (const Value v : node.inputs) inputs.push_back({at(v.node), v.index});
-    TR_ASSIGN_OR_RETURN(const Value v,
-                        kept.add(*node.def, std::move(inputs), node.attrs, node.name, node.site));
+    TR_ASSIGN_OR_RETURN(const Value v, kept.add_like(node, std::move(inputs)));
     moved[static_cast<std::size_t>(i)] = v.node;
     for (const std::int32_t c : node.control) kept.add_control(at(c), v.node);
   }

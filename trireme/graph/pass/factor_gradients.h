@@ -23,8 +23,8 @@ struct FactoredGraph {
   std::vector<FactoredGradient> factored;  // in the order of the names
 };
 
-// Of the parameters named, takes those whose output "grad:<parameter>" is one f32 product of two matrices
-// that nobody else reads: a tied weight, a sum of products, anything after the product are left alone. In
+// Takes those of the named parameters whose output "grad:<parameter>" is one f32 product of two matrices that
+// nobody else reads: a tied weight, a sum of products, anything after the product are left alone. In
 // place of that output the graph has "factor:u:<parameter>" and "factor:v:<parameter>": copies, made where
 // the product was, v after u. Exact.
 Result<FactoredGraph> factor_gradients(const Graph& graph, std::span<const std::string> parameters);

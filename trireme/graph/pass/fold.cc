@@ -65,6 +65,7 @@ class Folder : private RewritingPass {
   // The inputs of node `id`, if all are known constants and everything is small.
   bool gather(std::int32_t id, Tensors& in) const {
     const Node& node = graph_.node(id);
+    if (!node.forms.is_plain()) return false;
     if (!node.def->has(op::kElementwise) && node.def->family != "array") return false;
     for (const TensorType& t : node.outputs)  // elements first: the bytes of a huge shape overflow
       if (t.shape.num_elems() > max_bytes_ || static_cast<std::int64_t>(t.num_bytes()) > max_bytes_)

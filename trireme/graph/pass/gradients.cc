@@ -6,6 +6,7 @@
 
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/storage.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -133,12 +134,12 @@ class Accumulator {
     if (!any || std::find(needs.begin(), needs.end(), true) == needs.end()) return {};
 
     const OpDef& def = *graph_.node(id).def;
-    if (def.grad == nullptr)
+    if (def.grad == nullptr || !graph_.node(id).forms.is_plain())
       return error(
           Code::kInvalid,
           "[graph] op '{}' has no gradient, but node '{}' is on the path to the loss; leave the value out of "
           "the loss or use another op",
-          def.name, graph_.node(id).name);
+          op::formed_name(def, graph_.node(id).forms), graph_.node(id).name);
     NodeGradBuilder builder(graph_, id, std::move(grad_outputs), needs);
     Result<op::Grads> grads = def.grad(builder);
     if (!grads.ok())

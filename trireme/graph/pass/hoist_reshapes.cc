@@ -24,12 +24,13 @@ class Hoister : private RewritingPass {
  private:
   Status visit(std::int32_t id) {
     const Node& node = graph_.node(id);
-    if (movable(id) && node.def == &op::kReshape && graph_.node(node.inputs[0].node).def != &op::kVariable) {
+    if (is(id, op::kReshape) && graph_.node(node.inputs[0].node).def != &op::kVariable) {
       const Value from = node.inputs[0];
       base_[Value{id, 0}] = base_[from].is_null() ? rewriter_.at(from) : Value(base_[from]);
       return {};
     }
-    if (movable(id) && node.def != &op::kBiasAdd && op::detail::is_fusable(*node.def)) {
+    if (movable(id) && node.forms.is_plain() && node.def != &op::kBiasAdd &&
+        op::detail::is_fusable(*node.def)) {
       if (const std::optional<Shape> shape = shape_to_use(node)) return compute_in(id, *shape);
     }
     return copy(id);

@@ -29,8 +29,8 @@ std::map<std::int32_t, std::int32_t> pairs_of(const Graph& graph, const Ops& ops
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     if (!over.movable(id)) continue;
-    if (node.def == ops.forward) forwards.push_back(id);
-    if (node.def != ops.grad) continue;
+    if (node.is(*ops.forward)) forwards.push_back(id);
+    if (!node.is(*ops.grad)) continue;
     for (const std::int32_t forward : forwards) {
       const auto& inputs = graph.node(forward).inputs;
       const bool same = std::equal(inputs.begin(), inputs.end(), node.inputs.begin(),

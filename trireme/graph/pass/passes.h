@@ -45,6 +45,13 @@ Result<Graph> lower_precision(const Graph& graph, DType dtype);
 // a*batch + c. Fails, naming the node, where an attribute still depends on the unknown size. Exact.
 Result<Graph> specialise(const Graph& graph, std::int64_t batch);
 
+// Whether a graph has collectives or messages (op/comm), so that its runs meet those of other ranks.
+bool has_collectives(const Graph& graph);
+// Gives them slots where they have none (-1), in node order: those from `first` on that no other node has.
+// Ranks whose graphs have the same ones in the same order number them alike. kExhausted where `num_slots` are
+// too few. Exact.
+Result<Graph> number_slots(const Graph& graph, std::int64_t first, std::int64_t num_slots);
+
 // ---- The table of passes
 enum class Exactness : std::uint8_t { kExact, kTolerant };
 

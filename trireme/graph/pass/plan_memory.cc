@@ -12,7 +12,6 @@
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/strand_order.h"
 #include "trireme/graph/storage.h"
-#include "trireme/op/fused/adapted.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -20,11 +19,6 @@ namespace {
 
 constexpr std::int64_t kAlign = 64;
 std::int64_t align_up(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-// An adapted op works in place where the op within does.
-bool works_in_place(const Node& node) {
-  return op::detail::op_within(*node.def, node.attrs).has(op::kInPlaceOk);
-}
 
 struct Storage {
   std::int64_t bytes = 0;
@@ -101,14 +95,14 @@ class Planner {
   // Output 0 takes over the storage of input 0 when every other access of it has ended before this node.
   void try_in_place(std::int32_t id) {
     const Node& node = graph_.node(id);
-    if (!works_in_place(node) || node.inputs.empty() || is_free(graph_, id, roots_)) return;
+    if (!node.def->has(op::kInPlaceOk) || node.inputs.empty() || is_free(graph_, id, roots_)) return;
     const Value in = node.inputs[0], out{id, 0};
     if (roots_[out] != out || graph_.type(in) != graph_.type(out)) return;
     Storage &from = at(in), &to = at(out);
     if (from.elsewhere || from.to_the_end || to.elsewhere) return;
     for (std::size_t i = 1; i < node.inputs.size(); ++i)
-      if (find(node.inputs[i]) == find(in) &&
-          !(node.def->has(op::kElementwise) && graph_.type(node.inputs[i]) == graph_.type(in)))
+      if (find(node.inputs[i]) == find(in) && !(node.forms.is_plain() && node.def->has(op::kElementwise) &&
+                                                graph_.type(node.inputs[i]) == graph_.type(in)))
         return;
     for (const std::int32_t other : from.accesses)
       if (other != id && !before_(other, id)) return;

@@ -188,7 +188,7 @@ class Round : private Overview {
       for (const Value v : node.inputs)
         inputs.push_back(again[v].is_null() ? rewriter.at(v) : Value(again[v]));
       TR_ASSIGN_OR_RETURN(const Value now, rewriter.add(*node.def, std::move(inputs), node.attrs,
-                                                        node.name + "/again", node.site));
+                                                        node.name + "/again", node.site, node.forms));
       if (anchor > profile_.peak() && rewriter.moved(anchor) >= 0)
         rewriter.to().add_control(rewriter.moved(anchor), now.node);
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)

@@ -26,8 +26,8 @@ Result<Value> Rewriter::copy(std::int32_t id) {
 
 Result<Value> Rewriter::copy(std::int32_t id, std::vector<Value> inputs, Attrs attrs) {
   const Node& node = from_.node(id);
-  TR_ASSIGN_OR_RETURN(const Value v,
-                      to_.add(*node.def, std::move(inputs), std::move(attrs), node.name, node.site));
+  TR_ASSIGN_OR_RETURN(const Value v, to_.add(*node.def, std::move(inputs), std::move(attrs), node.name,
+                                             node.site, node.forms));
   nodes_[static_cast<std::size_t>(id)] = v.node;
   for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) map({id, k}, {v.node, k});
   for (const std::int32_t c : node.control)
@@ -36,21 +36,16 @@ Result<Value> Rewriter::copy(std::int32_t id, std::vector<Value> inputs, Attrs a
 }
 
 Result<Value> Rewriter::add(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name,
-                            std::string_view site) {
+                            std::string_view site, Forms forms) {
   std::string own(name);
   for (int i = 1; !names_.insert(own).second; ++i) own = fmt::format("{}_{}", name, i);
-  return to_.add(def, std::move(inputs), std::move(attrs), own, site);
+  return to_.add(def, std::move(inputs), std::move(attrs), own, site, std::move(forms));
 }
 
 Result<Value> Rewriter::add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs,
-                                        Attrs attrs) {
-  return to_.add(def, std::move(inputs), std::move(attrs), from_.node(id).name, from_.node(id).site);
-}
-
-Result<Value> Rewriter::adapt_in_place_of(std::int32_t id, const op::detail::Adapted& adapted,
-                                          std::vector<Value> inputs) {
-  TR_ASSIGN_OR_RETURN(std::string text, op::detail::adapted_text(adapted));
-  return add_in_place_of(id, op::kAdapted, std::move(inputs), {{"program", std::move(text)}});
+                                        Attrs attrs, Forms forms) {
+  return to_.add(def, std::move(inputs), std::move(attrs), from_.node(id).name, from_.node(id).site,
+                 std::move(forms));
 }
 
 Status Rewriter::put_biased(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Value bias,

@@ -10,7 +10,6 @@
 
 #include "trireme/graph/graph.h"
 #include "trireme/graph/storage.h"
-#include "trireme/op/fused/adapted.h"
 
 namespace trireme::graph {
 
@@ -27,18 +26,16 @@ class Rewriter {
   Value at(Value old) const { return values_[old]; }  // null: not there (yet)
   std::vector<Value> at(std::span<const Value> old) const;
 
-  // The old node with its name, site and control edges, its inputs as they are mapped now.
+  // The old node with its name, site, forms and control edges, its inputs as they are mapped now.
   Result<Value> copy(std::int32_t id);
   Result<Value> copy(std::int32_t id, std::vector<Value> inputs, Attrs attrs);
   void map(Value old, Value now) { values_[old] = now; }
   // A new node: its name is one that the old graph does not have.
   Result<Value> add(const OpDef& def, std::vector<Value> inputs, Attrs attrs, std::string_view name,
-                    std::string_view site);
+                    std::string_view site, Forms forms = {});
   // The same with the name of an old node that is not copied itself.
-  Result<Value> add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Attrs attrs);
-  // An op between casts, or in another order of dimensions, with the name of an old node.
-  Result<Value> adapt_in_place_of(std::int32_t id, const op::detail::Adapted& adapted,
-                                  std::vector<Value> inputs);
+  Result<Value> add_in_place_of(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Attrs attrs,
+                                Forms forms = {});
   // In place of an old node: `def` of `inputs` and of `bias` cast to `low`, its result cast to f32 and mapped
   // to the old node's.
   Status put_biased(std::int32_t id, const OpDef& def, std::vector<Value> inputs, Value bias, DType low,
@@ -71,7 +68,8 @@ class Overview {
   explicit Overview(const Graph& graph, bool may_be_random = false);
 
   bool movable(std::int32_t id) const { return movable_[static_cast<std::size_t>(id)]; }
-  bool is(std::int32_t id, const OpDef& def) const { return graph_.node(id).def == &def && movable(id); }
+  // A movable node of that op with plain operands.
+  bool is(std::int32_t id, const OpDef& def) const { return graph_.node(id).is(def) && movable(id); }
   const std::vector<std::int32_t>& readers(Value v) const { return users_[v]; }
   bool is_output(Value v) const { return is_output_[v]; }
   // Nobody else reads it, and it is no output of the graph.

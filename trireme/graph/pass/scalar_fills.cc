@@ -17,8 +17,8 @@ Result<Graph> scalar_fills(const Graph& graph) {
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     std::vector<Value> inputs = rewriter.at(node.inputs);
-    const bool takes_scalars =
-        over.movable(id) && std::find(kOps.begin(), kOps.end(), node.def) != kOps.end();
+    const bool takes_scalars = over.movable(id) && node.forms.is_plain() &&
+                               std::find(kOps.begin(), kOps.end(), node.def) != kOps.end();
     for (std::size_t i = 0; takes_scalars && i < inputs.size(); ++i) {
       const Value v = node.inputs[i], other = node.inputs[1 - i];
       const Node& fill = graph.node(v.node);

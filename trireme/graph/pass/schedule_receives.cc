@@ -95,7 +95,7 @@ class Schedule {
     }
   }
 
-  // Of the local nodes that run and can end in time, the one that ends last.
+  // The local node that ends last of those that run and can end in time.
   std::int32_t anchor_for(std::int32_t recv) const {
     std::int32_t best = -1;
     for (std::int32_t i = 0; i < num_nodes_; ++i) {

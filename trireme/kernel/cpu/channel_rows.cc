@@ -1,5 +1,5 @@
 // Batch normalisation and bias gradients of matrices with a channel per column, [N,C]: images with the
-// channels last. Operands other than parameters may be bf16 (op `adapted`), so that no copy in f32 is made.
+// channels last. Operands other than parameters may be bf16 (their forms), so that no copy in f32 is made.
 //
 // Rows are cut into chunks, which depend on the shape alone; a chunk adds its columns in f32 (about a mean of
 // its own where deviations are wanted), chunks are added in their order in f64: the bits do not depend on the
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/formed.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -80,14 +80,14 @@ void for_channels(op::Parallel& parallel, const Matrix& m, const Fn& fn) {
 }
 
 // y, mean, var of x, scale, bias and perhaps a residual, in two walks.
-void normalise(op::KernelArgs& args, const op::Attrs& attrs, bool relu) {
+void normalise(op::KernelArgs& args, bool relu) {
   const Tensor &x = args.in(0), &y = args.out(0);
   const Matrix m(x.shape());
   const Scratch at(m, args.workspace);
   const ChannelLoops& loops = channel_loops();
   const float *scale = f32_in(args, 1), *bias = f32_in(args, 2);
   float *means = f32_out(args, 1), *vars = f32_out(args, 2);
-  const auto eps = static_cast<float>(attrs.get_float("eps"));
+  const auto eps = static_cast<float>(args.attrs.get_float("eps"));
   for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
     loops.moments[low(x)](row_of(x, row), rows, m.columns, at.first + i * m.columns,
                           at.second + i * m.columns);
@@ -109,21 +109,21 @@ void normalise(op::KernelArgs& args, const op::Attrs& attrs, bool relu) {
                     rows, m.columns);
   });
 }
-void run_norm(op::KernelArgs& args, const op::Attrs& attrs) { normalise(args, attrs, false); }
-void run_norm_relu(op::KernelArgs& args, const op::Attrs& attrs) { normalise(args, attrs, true); }
+void run_norm(op::KernelArgs& args) { normalise(args, false); }
+void run_norm_relu(op::KernelArgs& args) { normalise(args, true); }
 
 // Which inputs a gradient has; -1: none. dx, dscale, dbias are the first outputs.
 struct GradInputs {
   int mean, dy, bias = -1, y = -1;  // var is behind mean, a second dy behind dy
 };
-void normalise_grad(op::KernelArgs& args, const op::Attrs& attrs, const GradInputs& in) {
+void normalise_grad(op::KernelArgs& args, const GradInputs& in) {
   const Tensor &x = args.in(0), &dy = args.in(in.dy), &dx = args.out(0);
   const Matrix m(x.shape());
   const Scratch at(m, args.workspace);
   const ChannelLoops& loops = channel_loops();
   const float *scale = f32_in(args, 1), *mean = f32_in(args, in.mean), *var = f32_in(args, in.mean + 1);
   float *dscale = f32_out(args, 1), *dbias = f32_out(args, 2);
-  const auto eps = static_cast<float>(attrs.get_float("eps"));
+  const auto eps = static_cast<float>(args.attrs.get_float("eps"));
   NormGrad of{.mean = mean, .gain = at.a, .mean_d = at.b, .mean_dot = at.c, .away = goes_away(dx)};
   if (in.bias >= 0) of.bias = f32_in(args, in.bias);
   const bool masks = in.y >= 0, adds = masks && std::ssize(args.inputs) > in.dy + 1;
@@ -158,23 +158,17 @@ void normalise_grad(op::KernelArgs& args, const op::Attrs& attrs, const GradInpu
     loops.normalise_grad(part, rows, m.columns);
   });
 }
-void run_grad(op::KernelArgs& args, const op::Attrs& attrs) {
-  normalise_grad(args, attrs, {.mean = 2, .dy = 4});
-}
-void run_relu_grad(op::KernelArgs& args, const op::Attrs& attrs) {
-  normalise_grad(args, attrs, {.mean = 3, .dy = 5, .bias = 2});
-}
-void run_add_relu_grad(op::KernelArgs& args, const op::Attrs& attrs) {
-  normalise_grad(args, attrs, {.mean = 2, .dy = 5, .y = 4});
-}
+void run_grad(op::KernelArgs& args) { normalise_grad(args, {.mean = 2, .dy = 4}); }
+void run_relu_grad(op::KernelArgs& args) { normalise_grad(args, {.mean = 3, .dy = 5, .bias = 2}); }
+void run_add_relu_grad(op::KernelArgs& args) { normalise_grad(args, {.mean = 2, .dy = 5, .y = 4}); }
 
-void run_inference(op::KernelArgs& args, const op::Attrs& attrs) {
+void run_inference(op::KernelArgs& args) {
   const Tensor &x = args.in(0), &y = args.out(0);
   const Matrix m(x.shape());
   const Scratch at(m, args.workspace);
   const float *scale = f32_in(args, 1), *bias = f32_in(args, 2), *mean = f32_in(args, 3),
               *var = f32_in(args, 4);
-  const auto eps = static_cast<float>(attrs.get_float("eps"));
+  const auto eps = static_cast<float>(args.attrs.get_float("eps"));
   for (std::int64_t c = 0; c < m.columns; ++c) at.a[c] = gain_of(scale[c], var[c], eps);
   for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
     channel_loops().normalise(
@@ -183,7 +177,7 @@ void run_inference(op::KernelArgs& args, const op::Attrs& attrs) {
   });
 }
 
-void run_bias_grad(op::KernelArgs& args, const op::Attrs&) {
+void run_bias_grad(op::KernelArgs& args) {
   const Tensor& dy = args.in(0);
   const Matrix m(dy.shape());
   const Scratch at(m, args.workspace);
@@ -196,25 +190,15 @@ void run_bias_grad(op::KernelArgs& args, const op::Attrs&) {
   });
 }
 
-using Run = void (*)(op::KernelArgs&, const op::Attrs&);
-Run run_of(const op::OpDef* def) {
-  if (def == &op::kBatchNorm) return run_norm;
-  if (def == &op::kBatchNormGrad) return run_grad;
-  if (def == &op::kBatchNormRelu) return run_norm_relu;
-  if (def == &op::kBatchNormReluGrad) return run_relu_grad;
-  if (def == &op::kBatchNormAddReluGrad) return run_add_relu_grad;
-  if (def == &op::kBatchNormInference) return run_inference;
-  return def == &op::kBiasGrad ? run_bias_grad : nullptr;
-}
+using Run = void (*)(op::KernelArgs&);
 
 bool is_matrix(const TensorType& t) { return t.shape.rank() == 2 && t.shape[0] > 0; }
 std::size_t bytes(const op::KernelQuery& q) { return Scratch::bytes(Matrix(q.inputs[0].shape)); }
 bool is_f32_matrix(const op::KernelQuery& q) { return all_f32(q) && is_matrix(q.inputs[0]); }
 
-// Parameters and statistics, which are vectors, stay f32.
+// Formed: parameters and statistics, which are vectors, stay f32.
 bool can_read(const op::KernelQuery& q) {
-  const auto inner = Inner::of(q);
-  if (!inner || run_of(inner->adapted.def) == nullptr || !is_matrix(q.inputs[0])) return false;
+  if (!is_matrix(q.inputs[0])) return false;
   const auto known = [](const TensorType& t) {
     return t.dtype == DType::kF32 || (t.dtype == DType::kBF16 && t.shape.rank() == 2);
   };
@@ -222,24 +206,15 @@ bool can_read(const op::KernelQuery& q) {
          std::all_of(q.outputs.begin(), q.outputs.end(), known);
 }
 
-class InnerState final : public op::KernelState {
- public:
-  explicit InnerState(const op::KernelQuery& q) : inner_(*Inner::of(q)) {}
-  void run(op::KernelArgs& args) const { run_of(inner_.adapted.def)(args, inner_.adapted.attrs); }
-
- private:
-  Inner inner_;
-};
-
-std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return std::make_unique<InnerState>(q); }
-
 template <Run kRun>
 constexpr op::KernelRow row(const char* op) {
   return {.op = op,
           .name = "rows",
-          .run = [](op::KernelArgs& args) { kRun(args, args.attrs); },
-          .applicable = is_f32_matrix,
-          .workspace_bytes = bytes};
+          .run = kRun,
+          .applicable =
+              [](const op::KernelQuery& q) { return q.forms.is_plain() ? is_f32_matrix(q) : can_read(q); },
+          .workspace_bytes = bytes,
+          .takes = [](const op::Forms&) { return true; }};
 }
 
 }  // namespace
@@ -251,12 +226,12 @@ extern constinit const op::KernelRow kBatchNormReluGradRows = row<run_relu_grad>
 extern constinit const op::KernelRow kBatchNormAddReluGradRows =
     row<run_add_relu_grad>("batch_norm_add_relu_grad");
 extern constinit const op::KernelRow kBatchNormInferenceRows = row<run_inference>("batch_norm_inference");
-extern const op::KernelRow kAdaptedRows{
-    .op = "adapted",
-    .name = "rows",
-    .run = [](op::KernelArgs& args) { static_cast<const InnerState&>(*args.state).run(args); },
-    .applicable = can_read,
-    .workspace_bytes = bytes,
-    .prepare = prepare};
+// The plain one has a kernel that is as fast.
+extern constinit const op::KernelRow kBiasGradRows{.op = "bias_grad",
+                                                   .name = "rows",
+                                                   .run = run_bias_grad,
+                                                   .applicable = can_read,
+                                                   .workspace_bytes = bytes,
+                                                   .takes = takes_formed};
 
 }  // namespace trireme::kernel

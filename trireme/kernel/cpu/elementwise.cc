@@ -29,7 +29,7 @@ void run_binary(op::KernelArgs& args) {
   });
 }
 
-// Of bf16: widened, added and rounded, a block at a time.
+// Values of bf16 are widened, added and rounded, a block at a time.
 void run_add_bf16(op::KernelArgs& args) {
   TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
   const auto halves = [](const Tensor& t) { return reinterpret_cast<std::uint16_t*>(t.raw()); };

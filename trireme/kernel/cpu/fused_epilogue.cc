@@ -17,7 +17,7 @@
 namespace trireme::kernel {
 namespace {
 
-// Of a chunk's result; within the second-level cache of one core.
+// The result of a chunk has so many bytes, which are within the second-level cache of one core.
 constexpr std::int64_t kChunkBytes = std::int64_t{512} * 1024;
 
 const op::OpDef& product_of(std::string_view op) {

@@ -27,7 +27,7 @@ struct ChainLoops {
   }
 };
 
-// Of the same instruction set as vector_loops().
+// The loops of the instruction set that vector_loops() uses.
 const ChainLoops& chain_loops();
 
 }  // namespace trireme::kernel

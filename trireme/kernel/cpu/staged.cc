@@ -1,6 +1,7 @@
-// Any `adapted` op: operands are turned around and cast in the workspace, and the op's own row runs there.
+// Any op with formed operands: they are turned around and cast in the workspace, and the row of the plain op
+// runs there.
 // The way of last resort: the rows before this one in the table read operands where they are.
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/formed.h"
 #include "trireme/kernel/kernel.h"
 #include "trireme/op/op.h"
 #include "trireme/op/ops.h"
@@ -14,7 +15,7 @@ using Ints = std::vector<std::int64_t>;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// The way of one operand between the graph and the op within.
+// The way of one operand between memory and the op.
 struct Way {
   TensorType outside, turned, inside;  // turned: the order of `inside`, the dtype of `outside`
   bool turns = false, casts = false;
@@ -25,11 +26,11 @@ struct Way {
 };
 
 std::vector<Way> ways(std::span<const TensorType> outside, const std::vector<TensorType>& inside,
-                      bool channels_last) {
+                      const std::vector<op::Form>& forms) {
   std::vector<Way> all;
   for (std::size_t i = 0; i < inside.size(); ++i) {
     Way way{outside[i], {outside[i].dtype, inside[i].shape}, inside[i]};
-    way.turns = channels_last && inside[i].shape.rank() == 4;
+    way.turns = forms[i].order == op::Order::kChannelsLast;
     way.casts = outside[i].dtype != inside[i].dtype;
     all.push_back(way);
   }
@@ -38,18 +39,16 @@ std::vector<Way> ways(std::span<const TensorType> outside, const std::vector<Ten
 
 class StagedState final : public op::KernelState {
  public:
-  explicit StagedState(const op::KernelQuery& q)
-      : adapted_(*op::detail::parse_adapted(q.attrs.get_text("program"))) {
-    const std::vector<TensorType> within = *op::detail::types_within(adapted_, q.inputs),
-                                  made = *op::infer_types(*adapted_.def, within, adapted_.attrs);
-    in_ = ways(q.inputs, within, adapted_.channels_last);
-    out_ = ways(q.outputs, made, adapted_.channels_last);
-    const op::KernelQuery own{*adapted_.def, within, made, adapted_.attrs, q.width};
+  explicit StagedState(const op::KernelQuery& q) {
+    const op::OpTypes types = op::types_within(q);
+    in_ = ways(q.inputs, types.inputs, q.forms.inputs);
+    out_ = ways(q.outputs, types.outputs, q.forms.outputs);
+    const op::KernelQuery own{q.def, types.inputs, types.outputs, q.attrs, q.width};
     const auto choice = choose_cpu_kernel(own);
     const op::KernelRow* const row = choice.ok() ? choice->row : nullptr;
-    run_ = row != nullptr ? row->run : adapted_.def->reference;
-    if (row == nullptr && adapted_.def->reference_workspace != nullptr)
-      own_bytes_ = adapted_.def->reference_workspace(within, adapted_.attrs);
+    run_ = row != nullptr ? row->run : q.def.reference;
+    if (row == nullptr && q.def.reference_workspace != nullptr)
+      own_bytes_ = q.def.reference_workspace(types.inputs, q.attrs);
     if (row != nullptr && row->workspace_bytes != nullptr) own_bytes_ = row->workspace_bytes(own);
     if (row != nullptr && row->prepare != nullptr) state_ = row->prepare(own);
   }
@@ -81,7 +80,7 @@ class StagedState final : public op::KernelState {
     }
     op::KernelArgs inner{.inputs = in,
                          .outputs = out,
-                         .attrs = adapted_.attrs,
+                         .attrs = args.attrs,
                          .workspace = left.first(own_bytes_),
                          .parallel = args.parallel,
                          .state = state_.get()};
@@ -107,7 +106,6 @@ class StagedState final : public op::KernelState {
     return to;
   }
 
-  op::detail::Adapted adapted_;
   std::vector<Way> in_, out_;
   op::KernelFn run_ = nullptr;
   std::size_t own_bytes_ = 0;
@@ -122,7 +120,11 @@ void run(op::KernelArgs& args) { static_cast<const StagedState&>(*args.state).ru
 
 }  // namespace
 
-extern const op::KernelRow kAdaptedStaged{
-    .op = "adapted", .name = "staged", .run = run, .workspace_bytes = workspace_bytes, .prepare = prepare};
+extern const op::KernelRow kStaged{.op = op::kAnyOp,
+                                   .name = "staged",
+                                   .run = run,
+                                   .workspace_bytes = workspace_bytes,
+                                   .prepare = prepare,
+                                   .takes = takes_formed};
 
 }  // namespace trireme::kernel

@@ -9,14 +9,15 @@ namespace trireme::kernel {
 extern const op::KernelRow kConv2dGemm, kConv2dInputGradGemm, kConv2dFilterGradGemm, kMatmulGemm,
     kAttentionGemm, kAttentionGradGemm, kGruGemm, kGruGradGemm, kLstmGemm, kLstmGradGemm, kLstmKeptGemm,
     kLstmKeptGradGemm, kRnnGemm, kRnnGradGemm, kConv2dWinograd, kConv2dInputGradWinograd,
-    kConv2dFilterGradWinograd, kAdaptedGemm, kAdaptedWinograd;
+    kConv2dFilterGradWinograd, kConv2dLastGemm, kConv2dInputGradLastGemm, kConv2dFilterGradLastGemm,
+    kConv2dLastWinograd, kConv2dInputGradLastWinograd, kConv2dFilterGradLastWinograd;
 // wide.h: 16-bit floats through the f32 rows above
 extern const op::KernelRow kAttentionWide, kAttentionGradWide, kConv2dWide, kConv2dInputGradWide,
     kConv2dFilterGradWide;
 #ifdef TRIREME_HAVE_ONEDNN
 extern const op::KernelRow kConv2dOnednn, kConv2dInputGradOnednn, kConv2dFilterGradOnednn, kMatmulOnednn,
-    kConv2dOnednnWinograd, kConv2dInputGradOnednnWinograd, kConv2dFilterGradOnednnWinograd, kAdaptedOnednn,
-    kAdaptedMatmulOnednn;
+    kConv2dOnednnWinograd, kConv2dInputGradOnednnWinograd, kConv2dFilterGradOnednnWinograd, kConv2dLastOnednn,
+    kConv2dInputGradLastOnednn, kConv2dFilterGradLastOnednn, kMatmulFormedOnednn;
 #endif
 // simd/loops.h
 extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kMaxPool2dPlacesVector,
@@ -42,14 +43,13 @@ extern const op::KernelRow kBatchNormVector, kBatchNormGradVector, kBatchNormInf
     kSoftmaxCrossEntropyGradVector;
 // simd/channel_loops.h
 extern const op::KernelRow kBatchNormRows, kBatchNormGradRows, kBatchNormReluRows, kBatchNormReluGradRows,
-    kBatchNormAddReluGradRows, kBatchNormInferenceRows, kAdaptedRows, kAdaptedWindows, kAdaptedPlaces;
+    kBatchNormAddReluGradRows, kBatchNormInferenceRows, kBiasGradRows, kMaxPool2dWindows,
+    kMaxPool2dGradWindows, kMaxPool2dPlacesLast, kMaxPool2dPlacesGradLast;
 // simd/tiles.h
-extern const op::KernelRow kAdaptedConvTiles, kAdaptedFilterTiles;
+extern const op::KernelRow kConv2dLastTiles, kConv2dInputGradLastTiles, kConv2dFilterGradLastTiles,
+    kLstmKeptGradTiles, kLstmKeptTiles, kMatmulFormedTiles, kMatmulTiles;
 // casts and transposes around another row
-extern const op::KernelRow kAdaptedStaged;
-// simd/tiles.h
-extern const op::KernelRow kAdaptedLstmTiles, kLstmKeptTiles;
-extern const op::KernelRow kAdaptedProductTiles, kMatmulTiles;
+extern const op::KernelRow kStaged;
 // the rows of the members, block by block or chunk by chunk
 extern const op::KernelRow kFusedBlocks, kMatmulBiasActChunks, kConv2dBiasActChunks;
 
@@ -57,20 +57,6 @@ std::span<const op::KernelRow> cpu_kernels() {
   // clang-format off
   static const op::KernelRow rows[] = {
       kAbsVector,
-      kAdaptedGemm,
-      kAdaptedConvTiles,
-      kAdaptedFilterTiles,
-      kAdaptedProductTiles,
-#ifdef TRIREME_HAVE_ONEDNN
-      kAdaptedOnednn,
-      kAdaptedMatmulOnednn,
-#endif
-      kAdaptedWinograd,
-      kAdaptedLstmTiles,
-      kAdaptedRows,
-      kAdaptedWindows,
-      kAdaptedPlaces,
-      kAdaptedStaged,
       kAddVector,
       kApplyAdagradVector,
       kApplyAdamVector,
@@ -96,6 +82,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kBatchNormInferenceRows,
       kBiasAddVector,
       kBiasGradVector,
+      kBiasGradRows,
       kCastVector,
       kBroadcastToCopy,
       kConcatCopy,
@@ -118,6 +105,20 @@ std::span<const op::KernelRow> cpu_kernels() {
       kConv2dWide,
       kConv2dFilterGradWide,
       kConv2dInputGradWide,
+      kConv2dLastGemm,
+      kConv2dFilterGradLastGemm,
+      kConv2dInputGradLastGemm,
+      kConv2dLastTiles,
+      kConv2dFilterGradLastTiles,
+      kConv2dInputGradLastTiles,
+#ifdef TRIREME_HAVE_ONEDNN
+      kConv2dLastOnednn,
+      kConv2dFilterGradLastOnednn,
+      kConv2dInputGradLastOnednn,
+#endif
+      kConv2dLastWinograd,
+      kConv2dFilterGradLastWinograd,
+      kConv2dInputGradLastWinograd,
       kConv2dBiasActChunks,
       kCorrectVector,
       kDivVector,
@@ -140,16 +141,25 @@ std::span<const op::KernelRow> cpu_kernels() {
       kLstmKeptTiles,
       kLstmKeptGemm,
       kLstmKeptGradGemm,
+      kLstmKeptGradTiles,
       kMatmulTiles,
 #ifdef TRIREME_HAVE_ONEDNN
       kMatmulOnednn,
 #endif
       kMatmulGemm,
+      kMatmulFormedTiles,
+#ifdef TRIREME_HAVE_ONEDNN
+      kMatmulFormedOnednn,
+#endif
       kMatmulBiasActChunks,
       kMaxPool2dVector,
       kMaxPool2dGradVector,
       kMaxPool2dPlacesVector,
       kMaxPool2dPlacesGradVector,
+      kMaxPool2dWindows,
+      kMaxPool2dGradWindows,
+      kMaxPool2dPlacesLast,
+      kMaxPool2dPlacesGradLast,
       kMaximumVector,
       kMeanVector,
       kMinimumVector,
@@ -176,6 +186,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kSumVector,
       kTanhVector,
       kTransposeCopy,
+      kStaged,
   };
   // clang-format on
   return rows;

@@ -28,7 +28,7 @@ class WideQuery {
     if (is_half(t.dtype)) t.dtype = DType::kF32;
     return t;
   }
-  // Of a widened operand in the workspace: whole cache lines.
+  // The bytes of a widened operand in the workspace: whole cache lines.
   static std::size_t bytes_of(const TensorType& t) {
     return is_half(t.dtype) ? (static_cast<std::size_t>(t.shape.num_elems()) * 4 + 63) / 64 * 64 : 0;
   }

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/op/forms.h"
 #include "trireme/op/op.h"
 
 namespace trireme::kernel::cuda {
@@ -51,7 +52,7 @@ Result<double> launch_ns(CudaDevice& device);
 
 // ---- Memory
 
-// Of the whole GPU, other programs counted.
+// The memory of the whole GPU, other programs counted.
 struct MemoryInfo {
   std::size_t free_bytes = 0, total_bytes = 0;
 };
@@ -96,10 +97,39 @@ struct CudaQuery {
   // Operands of four dimensions lie in memory as [N,H,W,C] (filters as [O,KH,KW,C]); their types stay
   // [N,C,H,W].
   bool channels_last = false;
-  // Of those that a library has for the op: 0 is the first of its heuristics that can be used, i > 0 the one
-  // that they name after i others. A kernel that cannot use it is not made: kNotFound where the list is
-  // shorter.
+  // Which one a library takes of those that it has for the op: 0 is the first of its heuristics that can be
+  // used, i > 0 the one that they name after i others. A kernel that cannot use it is not made: kNotFound
+  // where the list is shorter.
   int algorithm = 0;
+  // Floating operands may have other dtypes in memory, which are those of the types, than the op would have:
+  // the kernel computes as if they were cast.
+  bool casts = false;
+  bool mixed_orders = false;  // some operands have the channels last and some have not: no kernel takes that
+};
+
+// The query for a node whose operands may have forms, with the types that kernels then see.
+class FormedQuery {
+ public:
+  FormedQuery(const op::KernelQuery& node, CudaDevice& device, bool tf32 = false)
+      : node_(node), types_(node), device_(device), tf32_(tf32) {}
+  // Valid as long as this and the operands of the node are.
+  CudaQuery query() const {
+    return {.def = node_.def,
+            .inputs = types_.inputs,
+            .outputs = types_.outputs,
+            .attrs = node_.attrs,
+            .device = device_,
+            .tf32 = tf32_,
+            .channels_last = types_.channels_last,
+            .casts = node_.forms.casts(),
+            .mixed_orders = types_.mixed};
+  }
+
+ private:
+  op::KernelQuery node_;
+  op::MemoryTypes types_;
+  CudaDevice& device_;
+  bool tf32_;
 };
 
 // A kernel as plans name it: its row, and the algorithm where it is not 0 ("cublaslt/3").
@@ -148,10 +178,9 @@ struct CudaRow {
   const char* name;  // "nvrtc", "cudnn", "cublaslt": stable, written to plans
   Result<std::unique_ptr<CudaKernel>> (*make)(const CudaQuery&);
   bool (*applicable)(const CudaQuery&) = nullptr;  // null: always
-  // Takes operands of other floating dtypes than the op would have (op `adapted`), and computes as if they
-  // were cast.
+  // Which forms of operands it takes: CudaQuery::casts and CudaQuery::channels_last.
   bool adaptable = false;
-  bool channels_last = false;  // takes queries that say so
+  bool channels_last = false;
 };
 
 // All rows, fastest first for each op. Empty in a build without CUDA.
@@ -161,7 +190,7 @@ std::span<const CudaRow> cuda_kernels();
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery& query, std::string_view wanted = "");
 
 // Whether a library computes the op and has several algorithms for it (products, convolutions, attention).
-bool has_algorithms(const op::OpDef& def, const op::Attrs& attrs);
+bool has_algorithms(const op::OpDef& def);
 
 struct AlgorithmTimes {
   int fastest = 0;  // a CudaQuery::algorithm; the library's own first choice unless another clearly wins

@@ -7,14 +7,8 @@
 #include "trireme/kernel/cuda/cuda.h"
 #include "trireme/kernel/cuda/device/device.h"
 #include "trireme/kernel/cuda/rows.h"
-#include "trireme/op/fused/adapted.h"
 
 namespace trireme::kernel::cuda {
-
-namespace {
-Made make_adapted(const CudaQuery& query);
-bool can_adapt(const CudaQuery& query);
-}  // namespace
 
 // clang-format off
 std::span<const CudaRow> cuda_kernels() {
@@ -206,8 +200,6 @@ std::span<const CudaRow> cuda_kernels() {
       {"recurrent_kept", "nvrtc", &make_recurrent},
       {"recurrent_kept_grad", "nvrtc", &make_recurrent},
 
-      {"adapted", "nvrtc", &make_adapted, &can_adapt},
-
       {nullptr, nullptr, nullptr, nullptr},
   };
   return std::span(kRows).first(std::size(kRows) - 1);
@@ -216,61 +208,14 @@ std::span<const CudaRow> cuda_kernels() {
 
 namespace {
 
-// Whether the row takes the operands of the op within.
-bool takes(const CudaRow& row, const op::detail::Adapted& a) {
-  const auto casts = [](const auto& list) {
-    return std::any_of(list.begin(), list.end(), [](const auto& dtype) { return dtype.has_value(); });
-  };
-  return row.op == a.def->name && (row.adaptable || !(casts(a.in) || casts(a.out))) &&
-         (row.channels_last || !a.channels_last);
-}
-
-std::vector<TensorType> types_for(const op::detail::Adapted& a, std::span<const TensorType> given) {
-  std::vector<TensorType> types(given.begin(), given.end());
-  if (a.channels_last)
-    for (TensorType& t : types) t.shape = op::detail::channels_second(t.shape);
-  return types;
-}
-
-// The row of the op within that takes these operands; the query is then the op's own, with their real dtypes.
-Made make_adapted(const CudaQuery& query) {
-  TR_ASSIGN_OR_RETURN(const op::detail::Adapted a,
-                      op::detail::parse_adapted(query.attrs.get_text("program")));
-  // Kernels may keep references to attributes: they live as long as the kernel does.
-  auto attrs = std::make_unique<op::Attrs>(a.attrs);
-  const std::vector<TensorType> inputs = types_for(a, query.inputs), outputs = types_for(a, query.outputs);
-  const CudaQuery own{*a.def,       inputs,     outputs,         *attrs,
-                      query.device, query.tf32, a.channels_last, query.algorithm};
-  for (const CudaRow& row : cuda_kernels()) {
-    if (!takes(row, a) || (row.applicable != nullptr && !row.applicable(own))) continue;
-    TR_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, row.make(own));
-    class Adapted final : public CudaKernel {
-     public:
-      Adapted(std::unique_ptr<op::Attrs> attrs, std::unique_ptr<CudaKernel> kernel)
-          : attrs_(std::move(attrs)), kernel_(std::move(kernel)) {}
-      std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-      Status enqueue(const CudaArgs& args) const override { return kernel_->enqueue(args); }
-
-     private:
-      std::unique_ptr<op::Attrs> attrs_;
-      std::unique_ptr<CudaKernel> kernel_;
-    };
-    return std::unique_ptr<CudaKernel>(std::make_unique<Adapted>(std::move(attrs), std::move(kernel)));
-  }
-  return error(Code::kNotFound,
-               "[kernel] op {} has no CUDA kernel for operands of other dtypes or in another order",
-               a.def->name);
-}
-
-bool can_adapt(const CudaQuery& query) {
-  const auto a = op::detail::parse_adapted(query.attrs.get_text("program"));
-  if (!a.ok()) return false;
-  const auto rows = cuda_kernels();
-  return std::any_of(rows.begin(), rows.end(), [&](const CudaRow& r) { return takes(r, *a); });
+bool takes(const CudaRow& row, const CudaQuery& query) {
+  return !query.mixed_orders && (row.adaptable || !query.casts) &&
+         (row.channels_last || !query.channels_last);
 }
 
 bool applies(const CudaRow& row, const CudaQuery& query) {
-  return row.op == query.def.name && (row.applicable == nullptr || row.applicable(query));
+  return row.op == query.def.name && takes(row, query) &&
+         (row.applicable == nullptr || row.applicable(query));
 }
 
 std::string types_text(std::span<const TensorType> types) {

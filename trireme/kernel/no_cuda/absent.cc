@@ -19,7 +19,7 @@ std::size_t peak_bytes(const CudaDevice&) { return 0; }
 PeakRates peak_rates(const CudaDevice&, std::string_view) { return {}; }
 std::span<const CudaRow> cuda_kernels() { return {}; }
 Result<const CudaRow*> choose_cuda_kernel(const CudaQuery&, std::string_view) { return no_cuda(); }
-bool has_algorithms(const op::OpDef&, const op::Attrs&) { return false; }
+bool has_algorithms(const op::OpDef&) { return false; }
 Result<AlgorithmTimes> time_algorithms(const CudaQuery&, const CudaRow&, int) { return no_cuda(); }
 std::optional<RecurrentReserve> recurrent_reserve(const CudaQuery&) { return {}; }
 bool recurrence_fits(const CudaQuery&) { return false; }

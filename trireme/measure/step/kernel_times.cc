@@ -8,7 +8,7 @@
 
 #include "trireme/graph/builder.h"
 #include "trireme/kernel/kernel.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::measure {
@@ -22,10 +22,8 @@ constexpr std::string_view kHeavyFamilies[] = {
     "conv2d", "matmul", "attention", "lstm", "gru", "rnn", "max_pool2d", "avg_pool2d", "locally_connected2d"};
 
 bool is_heavy(const graph::Node& node) {
-  std::string op = op::detail::shown_name(*node.def, node.attrs);
-  if (const std::size_t space = op.find(' '); space != std::string::npos) op.erase(0, space + 1);
   return std::any_of(std::begin(kHeavyFamilies), std::end(kHeavyFamilies),
-                     [&](std::string_view family) { return op.starts_with(family); });
+                     [&](std::string_view family) { return node.def->name.starts_with(family); });
 }
 
 // Nodes of one op, attributes and types.
@@ -80,7 +78,8 @@ std::vector<Case> heavy_cases(const graph::Graph& g, double& other_bytes) {
     }
     Case one{&node, {}, cost, 0};
     for (const op::Value v : node.inputs) one.inputs.push_back(g.type(v));
-    const std::string key = fmt::format("{} {} {}", node.def->name, attributes_of(node), shapes_of(one));
+    const std::string key =
+        fmt::format("{} {} {}", op::formed_name(*node.def, node.forms), attributes_of(node), shapes_of(one));
     ++cases.try_emplace(key, std::move(one)).first->second.nodes;
   }
   std::vector<Case> out;
@@ -114,8 +113,8 @@ Result<graph::Graph> graph_of(const Case& c) {
   std::vector<graph::Value> inputs;
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     inputs.push_back(b.input(fmt::format("x{}", i), c.inputs[i].dtype, c.inputs[i].shape));
-  const graph::Value y = b.add_node(*c.node->def, inputs, c.node->attrs);
   TR_RETURN_IF_ERROR(b.status());
+  TR_ASSIGN_OR_RETURN(const graph::Value y, g.add_like(*c.node, std::move(inputs)));
   for (std::size_t i = 0; i < c.node->outputs.size(); ++i)
     b.output(fmt::format("y{}", i), {y.node, static_cast<std::int32_t>(i)});
   return g;
@@ -126,7 +125,7 @@ Task<Result<double>> best_ms(runtime::Runtime& rt, const Case& c, std::string ke
   TR_CO_ASSIGN_OR_RETURN(const graph::Graph g, graph_of(c));
   exec::CompileOptions options;
   options.width = rt.compute_threads();
-  if (!kernel.empty()) options.kernels[std::string(c.node->def->name)] = std::move(kernel);
+  if (!kernel.empty()) options.kernels[op::formed_name(*c.node->def, c.node->forms)] = std::move(kernel);
   TR_CO_ASSIGN_OR_RETURN(const auto compiled, exec::compile(g, std::move(options)));
   exec::ExecutionOptions how;
   how.profile = true;
@@ -147,10 +146,10 @@ Task<Result<double>> best_ms(runtime::Runtime& rt, const Case& c, std::string ke
 // Every kernel that takes the case, fastest first.
 Task<Result<std::vector<Timed>>> time_kernels(runtime::Runtime& rt, const Case& c) {
   std::vector<std::string> names;
-  const op::KernelQuery query{*c.node->def, c.inputs, c.node->outputs, c.node->attrs, rt.compute_threads()};
+  const op::KernelQuery query{*c.node->def,         c.inputs,     c.node->outputs, c.node->attrs,
+                              rt.compute_threads(), c.node->forms};
   for (const op::KernelRow& row : kernel::cpu_kernels())
-    if (c.node->def->name == row.op && kernel::choose_cpu_kernel(query, row.name).ok())
-      names.emplace_back(row.name);
+    if (kernel::applies(row, query)) names.emplace_back(row.name);
   if (names.empty()) names.emplace_back("reference");
   std::vector<Timed> times;
   for (const std::string& name : names) {
@@ -201,7 +200,7 @@ Json row_of(const Case& c, const std::vector<Timed>& times, double peak, double 
   Json others = Json::array();
   for (std::size_t i = 1; i < times.size(); ++i)
     others.push_back({{"kernel", times[i].kernel}, {"ms", times[i].ms}});
-  return {{"op", op::detail::shown_name(*c.node->def, c.node->attrs)},
+  return {{"op", op::formed_name(*c.node->def, c.node->forms)},
           {"kernel", times.front().kernel},
           {"shapes", shapes_of(c)},
           {"node", c.node->name},

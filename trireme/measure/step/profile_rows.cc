@@ -19,14 +19,6 @@ std::map<std::string_view, const graph::Node*> nodes_by_name(const graph::Graph&
   return found;
 }
 
-// "adapted conv2d" where the program says so.
-std::string name_of(const exec::NodeProfile& profile, const graph::Node* node) {
-  if (node == nullptr || profile.op != "adapted") return profile.op;
-  const Result<Json> program = parse_json(node->attrs.get_text("program"), "program");
-  if (!program.ok() || !program->is_object()) return profile.op;
-  return profile.op + " " + program->value("op", "");
-}
-
 std::string types_of(const graph::Graph& graph, const graph::Node* node) {
   std::string text;
   if (node == nullptr) return text;
@@ -46,9 +38,9 @@ Json rows_of(const graph::Graph& graph, const exec::Profile& before, const exec:
     const exec::NodeProfile& one = after.nodes[i];
     const auto at = nodes.find(one.name);
     const graph::Node* node = at == nodes.end() ? nullptr : at->second;
-    const std::string op = name_of(one, node), types = with_types ? types_of(graph, node) : "";
-    Sum& sum = sums[fmt::format("{}|{}|{}", op, one.kernel, types)];
-    sum.op = op;
+    const std::string types = with_types ? types_of(graph, node) : "";
+    Sum& sum = sums[fmt::format("{}|{}|{}", one.op, one.kernel, types)];
+    sum.op = one.op;
     sum.kernel = one.kernel;
     sum.types = types;
     ++sum.nodes;

@@ -10,8 +10,8 @@ namespace trireme::measure {
 
 double per_step_ms(TimeNs total, std::int64_t steps);
 
-// What the nodes of one op and kernel took together, slowest first; an `adapted` node counts as what it
-// adapts. `before`: the same profile when the steps began.
+// What the nodes of one op, forms and kernel took together, slowest first. `before`: the same profile when
+// the steps began.
 Json profile_by_op(const graph::Graph& graph, const exec::Profile& before, const exec::Profile& after,
                    std::int64_t steps);
 // The same for nodes of one op and equal types; the first `most`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/rng.h"
+#include "trireme/data/options.h"
 #include "trireme/job/job_parts.h"
 
 namespace trireme::measure {
@@ -38,13 +39,14 @@ constexpr std::int64_t kQuickShare = 16;
 constexpr std::uint64_t kSeed = 7;
 
 void make_texts(const job::Job& job, Philox& random, data::Dataset& set) {
-  set.sample_shape = Shape{job.data.context};
+  const std::int64_t context = job.data.options.integer(data::kContext);
+  set.sample_shape = Shape{context};
   set.dtype = DType::kI32;
   set.label_kind = data::Labels::kNext;
   set.num_classes = job.name == "gpt2" ? kWords : kCharacters;
-  set.stream.context = set.stream.stride = job.data.context;
-  set.stream.train_tokens = set.num_train * job.data.context + 1;
-  set.stream.tokens.resize(static_cast<std::size_t>(set.stream.train_tokens + job.data.context + 1));
+  set.stream.context = set.stream.stride = context;
+  set.stream.train_tokens = set.num_train * context + 1;
+  set.stream.tokens.resize(static_cast<std::size_t>(set.stream.train_tokens + context + 1));
   for (std::uint16_t& token : set.stream.tokens)
     token = static_cast<std::uint16_t>(random.next_below(static_cast<std::uint32_t>(set.num_classes)));
 }
@@ -102,7 +104,7 @@ Result<job::Job> make_job(const Workload& workload, std::string_view dtype, std:
   job.train.device = device;
   job.train.precision = dtype;
   job.train.optimizer.lr = job.train.optimizer.kind == "adamw" ? 1e-4 : 1e-3;
-  if (job.train.optimizer.kind == "momentum") job.train.optimizer.momentum = 0.9;
+  if (job.train.optimizer.kind == "momentum") job.train.optimizer.options.set("momentum", 0.9);
   return job;
 }
 

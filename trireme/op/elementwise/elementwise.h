@@ -113,7 +113,8 @@ Value scalar_like(GradBuilder& g, Value v, double value);
 Value quotient(GradBuilder& g, Value a, Value b);
 // v where `cond` holds, else 0.
 Value where(GradBuilder& g, Value cond, Value v);
-// Of maximum and minimum: dy goes to the operand that was taken, half to each in a tie (PyTorch's rule).
+// The gradient of maximum and minimum: dy goes to the operand that was taken, half to each in a tie
+// (PyTorch's rule).
 // `loses_a` compares a with b and holds where b was taken, `loses_b` where a was.
 Result<Grads> extremum_grad(GradBuilder& g, const OpDef& loses_a, const OpDef& loses_b);
 

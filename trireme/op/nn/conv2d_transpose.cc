@@ -28,7 +28,7 @@ Result<std::int64_t> out_size(std::string_view side, std::int64_t in, std::int64
   return size;
 }
 
-// Of the convolution that takes y to x.
+// The geometry of the convolution that takes y to x.
 Result<ConvGeometry> geometry(TypeSpan in, const Attrs& attrs) {
   const TensorType &x = in[0], &filter = in[1];
   TR_RETURN_IF_ERROR(expect_floating("x", x));

@@ -14,7 +14,7 @@ namespace trireme::op::detail {
 
 // `decay` is the default of weight_decay.
 std::vector<AttrSpec> adam_attrs(double decay, std::string_view decay_doc);
-// Of the step t: the share of v that is kept, and the root of 1 - beta2^t.
+// What step t does to second moments: the share of v that is kept, and the root of 1 - beta2^t.
 struct SecondMoment {
   double kept, root_bias;
 };

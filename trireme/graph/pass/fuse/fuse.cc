@@ -45,7 +45,7 @@ class Fuser : private RewritingPass {
   // By itself a sound program, so that groups of candidates are too.
   bool is_candidate(std::int32_t id) const {
     const Node& node = graph_.node(id);
-    if (!movable(id) || !op::detail::is_fusable(*node.def)) return false;
+    if (!movable(id) || !node.forms.is_plain() || !op::detail::is_fusable(*node.def)) return false;
     if (node.def == &op::kBiasAdd) return true;
     FusedProgram alone{.num_inputs = static_cast<int>(node.inputs.size()), .steps = {}, .outputs = {}};
     std::vector<TensorType> in;

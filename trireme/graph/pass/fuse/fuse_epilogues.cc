@@ -50,8 +50,7 @@ class Epilogues : private Overview {
   Chain chain_from(std::int32_t id) const {
     const Node& node = graph_.node(id);
     if (!movable(id)) return {};
-    if (node.def != &op::kConv2d && (node.def != &op::kMatmul || node.outputs[0].shape.rank() != 2))
-      return {};
+    if (!node.is(op::kConv2d) && (!node.is(op::kMatmul) || node.outputs[0].shape.rank() != 2)) return {};
     Chain c{.product = id, .bias = only_reader(id, op::kBiasAdd), .relu = -1};
     if (c.bias < 0) return {};
     c.relu = only_reader(c.bias, op::kRelu);

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "trireme/graph/pass/rewrite.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/fused/fused_bias_grad.h"
 #include "trireme/op/ops.h"
 
@@ -13,10 +13,9 @@ namespace {
 // Whether the node is the gradient of a bias in f32, of v as it is or as it would be after a cast.
 bool adds_up(const Graph& graph, const Node& node, Value v) {
   if (node.inputs != std::vector<Value>{v} || node.outputs[0].dtype != DType::kF32) return false;
-  if (node.def == &op::kBiasGrad) return graph.type(v).dtype == DType::kF32;
-  if (node.def != &op::kAdapted) return false;
-  const auto adapted = op::detail::parse_adapted(node.attrs.get_text("program"));
-  return adapted.ok() && adapted->def == &op::kBiasGrad && adapted->in[0] == DType::kF32 && !adapted->out[0];
+  if (node.is(op::kBiasGrad)) return graph.type(v).dtype == DType::kF32;
+  return node.def == &op::kBiasGrad && node.forms.inputs[0].dtype == DType::kF32 &&
+         node.forms.outputs[0].is_plain();
 }
 
 // Gradients of biases by the groups that make what they read.

@@ -71,7 +71,9 @@ class Joiner : private RewritingPass {
       TR_ASSIGN_OR_RETURN(const Pattern pattern, pattern_of(graph_.type(node.inputs[0]), node.attrs));
       const Node& root = pattern.graph.node(pattern.root.node);
       for (std::int32_t id = 0; id < graph_.size(); ++id) {
-        if (graph_.node(id).def != root.def || graph_.node(id).outputs != root.outputs) continue;
+        if (graph_.node(id).def != root.def || graph_.node(id).forms != root.forms ||
+            graph_.node(id).outputs != root.outputs)
+          continue;
         std::optional<Value> dy;
         if (matches(pattern, pattern.root, {id, 0}, node.inputs[0], dy) && dy)
           found_.try_emplace(id, Found{gelu, *dy});
@@ -86,8 +88,8 @@ class Joiner : private RewritingPass {
       return *dy == got;
     }
     const Node &a = p.graph.node(want.node), &b = graph_.node(got.node);
-    if (a.def != b.def || want.index != got.index || !movable(got.node) || a.outputs != b.outputs ||
-        a.inputs.size() != b.inputs.size() || !same_attrs(a.attrs, b.attrs))
+    if (a.def != b.def || a.forms != b.forms || want.index != got.index || !movable(got.node) ||
+        a.outputs != b.outputs || a.inputs.size() != b.inputs.size() || !same_attrs(a.attrs, b.attrs))
       return false;
     for (std::size_t i = 0; i < a.inputs.size(); ++i)
       if (!matches(p, a.inputs[i], b.inputs[i], x, dy)) return false;

@@ -41,8 +41,8 @@ class Joiner : private RewritingPass {
         if (!movable(user) || loss_of_[static_cast<std::size_t>(user)] >= 0 || node.inputs.size() != 3 ||
             !std::equal(of.begin(), of.end(), node.inputs.begin()))
           continue;
-        if (node.def == &op::kSoftmaxCrossEntropy && loss.losses < 0) loss.losses = user;
-        if (node.def == &op::kCorrect && loss.correct < 0) loss.correct = user;
+        if (node.is(op::kSoftmaxCrossEntropy) && loss.losses < 0) loss.losses = user;
+        if (node.is(op::kCorrect) && loss.correct < 0) loss.correct = user;
       }
       if (loss.losses < 0 || loss.grad < loss.first() || !comes_early(graph_.node(i).inputs[3], loss.first()))
         continue;

@@ -34,7 +34,7 @@ class Packer : private RewritingPass {
 
   Result<Graph> run(const KernelTest& has_kernel) {
     for (std::int32_t i = 0; i < graph_.size(); ++i)
-      if (graph_.node(i).def == &op::kAttention) find(i);
+      if (graph_.node(i).is(op::kAttention)) find(i);
     for (std::int32_t i = 0; i < graph_.size(); ++i) {
       const std::int32_t match = at_[static_cast<std::size_t>(i)];
       if (match >= 0) {
@@ -161,7 +161,7 @@ class Packer : private RewritingPass {
     std::vector<std::int32_t> path;
     for (const std::int32_t user : readers(node.inputs[0])) {
       const Node& other = graph_.node(user);
-      const bool same = other.def == &op::kAttentionGrad && other.attrs == node.attrs &&
+      const bool same = other.is(op::kAttentionGrad) && other.attrs == node.attrs &&
                         std::equal(node.inputs.begin(), node.inputs.end(), other.inputs.begin());
       if (!same) continue;
       if (m.grad >= 0) return;  // two gradients of one attention

@@ -1,4 +1,4 @@
-// Casts next to ops that can read or write another dtype by themselves become part of them (op `adapted`),
+// Casts next to ops that can read or write another dtype by themselves become forms of their operands,
 // casts go past ops that only move elements, and every run of elementwise ops gets its own copy of a widening
 // cast, so that fusion turns it into a load. 16-bit values then travel as they are. Exact: the same roundings
 // of the same values.
@@ -8,7 +8,7 @@
 
 #include "trireme/graph/pass/passes.h"
 #include "trireme/graph/pass/rewrite.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/fused/max_pool2d_places.h"
 #include "trireme/op/fused/program.h"
 #include "trireme/op/ops.h"
@@ -43,7 +43,7 @@ class Absorber : private RewritingPass {
  private:
   bool moves(std::int32_t id) const {
     const OpDef* def = graph_.node(id).def;
-    return movable(id) &&
+    return movable(id) && graph_.node(id).forms.is_plain() &&
            (def == &op::kReshape || def == &op::kTranspose || def == &op::kSplit || def == &op::kConcat);
   }
   // Whether the node gives elements of v, or 0: rounding them before is rounding them after.
@@ -98,11 +98,10 @@ class Absorber : private RewritingPass {
       return {};
     }
     if (moves(id)) return move(id);
-    const bool elementwise = movable(id) && op::detail::is_fusable(*node.def);
-    if (movable(id) && !elementwise) {  // fusion does more for those
-      TR_ASSIGN_OR_RETURN(const std::optional<op::detail::Adapted> adapted, adaptable(node));
-      if (adapted) return adapt(id, *adapted);
-    }
+    const bool elementwise = movable(id) && node.forms.is_plain() && op::detail::is_fusable(*node.def);
+    // Fusion does more for elementwise ops. Casts that a node has already are left as they are.
+    if (movable(id) && !elementwise && ops_.contains(node.def->name) && !node.forms.casts())
+      return cast_in(id);
     if (!elementwise && !node.def->has(op::kFeed)) ++run_;
     std::optional<DType> chosen_from;
     if (elementwise && chooses(node)) chosen_from = low_dtype(node.inputs[0]);
@@ -121,8 +120,8 @@ class Absorber : private RewritingPass {
     return narrow_outputs(id, elementwise);
   }
 
-  // Of one 16-bit value and vectors: a later run of elementwise ops computes it again from these, which takes
-  // half the bytes of keeping it.
+  // Whether a node is made of one 16-bit value and vectors: a later run of elementwise ops computes it again
+  // from these, which takes half the bytes of keeping it.
   bool is_cheap(const Node& node) const {
     if (node.outputs[0].dtype != DType::kF32) return false;
     int wide = 0;
@@ -180,42 +179,27 @@ class Absorber : private RewritingPass {
     return {};
   }
 
-  // The node as an op between casts that are still to come; nothing where it has none, or has them already.
-  Result<std::optional<op::detail::Adapted>> adaptable(const Node& node) const {
-    std::optional<op::detail::Adapted> made;
-    if (ops_.contains(node.def->name)) made = op::detail::Adapted{node.def, node.attrs, {}, {}};
-    if (node.def != &op::kAdapted) return made;
-    TR_ASSIGN_OR_RETURN(op::detail::Adapted own, op::detail::parse_adapted(node.attrs.get_text("program")));
-    const auto casts = [](const auto& list) {
-      return std::any_of(list.begin(), list.end(), [](const auto& dtype) { return dtype.has_value(); });
-    };
-    if (casts(own.in) || casts(own.out) || !ops_.contains(own.def->name)) return made;
-    own.in.clear();
-    own.out.clear();
-    made = std::move(own);
-    return made;
-  }
-
-  Status adapt(std::int32_t id, op::detail::Adapted adapted) {
+  // The node with its casts as forms of its operands; its orders stay.
+  Status cast_in(std::int32_t id) {
     ++run_;
     const Node& node = graph_.node(id);
+    op::Forms forms = node.forms;
+    forms.inputs.resize(node.inputs.size());
+    forms.outputs.resize(node.outputs.size());
     std::vector<Value> inputs;
-    bool changed = false;
     for (const Value v : node.inputs) {
       const bool from_low = is_made_low(v);
-      adapted.in.push_back(from_low ? std::optional(DType::kF32) : std::nullopt);
+      if (from_low) forms.inputs[inputs.size()].dtype = DType::kF32;
       inputs.push_back(from_low ? Value(low_[v]) : rewriter_.at(v));
-      changed |= from_low;
     }
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
+      forms.outputs[static_cast<std::size_t>(k)].dtype = wanted_[Value{id, k}];
+    if (is_max_pool(*node.def) && forms.inputs[0].dtype) forms.outputs[0].dtype = low_dtype(node.inputs[0]);
+    if (!forms.casts()) return rewriter_.copy(id, std::move(inputs), node.attrs).status();
+    TR_ASSIGN_OR_RETURN(const Value v,
+                        rewriter_.add_in_place_of(id, *node.def, std::move(inputs), node.attrs, forms));
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
-      adapted.out.push_back(wanted_[Value{id, k}]);
-      if (k == 0 && is_max_pool(*adapted.def) && adapted.in[0]) adapted.out[0] = low_dtype(node.inputs[0]);
-      changed |= adapted.out.back().has_value();
-    }
-    if (!changed) return rewriter_.copy(id, std::move(inputs), node.attrs).status();
-    TR_ASSIGN_OR_RETURN(const Value v, rewriter_.adapt_in_place_of(id, adapted, std::move(inputs)));
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
-      if (adapted.out[static_cast<std::size_t>(k)])
+      if (forms.outputs[static_cast<std::size_t>(k)].dtype)
         low_[Value{id, k}] = {v.node, k};
       else
         rewriter_.map({id, k}, {v.node, k});
@@ -278,9 +262,9 @@ class Absorber : private RewritingPass {
 
 }  // namespace
 
-// 16-bit values travel as they are: casts to and from f32 become part of the `adaptable` ops, which read and
-// write either (op `adapted`), and of the groups that fuse makes after it. Run it after gradients and cse,
-// and dead_code after it: casts that nobody reads are still there. Exact.
+// 16-bit values travel as they are: casts to and from f32 become forms of the operands of `adaptable` ops,
+// which read and write either, and part of the groups that fuse makes after it. Run it after gradients and
+// cse, and dead_code after it: casts that nobody reads are still there. Exact.
 extern const PassRow kAbsorbCasts{
     .name = "absorb_casts",
     .doc = "Makes casts of 16-bit values part of the ops beside them. After gradients.",

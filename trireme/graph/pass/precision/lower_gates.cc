@@ -1,7 +1,7 @@
 #include "trireme/graph/pass/passes.h"
 
 #include "trireme/graph/pass/rewrite.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 #include "trireme/op/sequence/lstm_kept.h"
 
@@ -36,16 +36,15 @@ class Lowerer : private RewritingPass {
     return cast(v, low_, of, "/low");
   }
 
-  // Of 16-bit inputs, with gradients of weights in f32.
+  // Puts the node with 16-bit inputs, and with gradients of weights in f32.
   Result<Value> put(std::int32_t id, std::vector<Value> inputs) {
     const Node& node = graph_.node(id);
     if (node.def != &op::kLstmKeptGrad)
       return rewriter_.add_in_place_of(id, *node.def, std::move(inputs), node.attrs);
-    op::detail::Adapted adapted{node.def, node.attrs, {}, {}};
-    adapted.in.assign(inputs.size(), DType::kF32);
-    adapted.out.resize(node.outputs.size());
-    std::fill_n(adapted.out.begin(), kInputGrads, low_);
-    return rewriter_.adapt_in_place_of(id, adapted, std::move(inputs));
+    op::Forms forms = op::forms_of(inputs.size(), node.outputs.size());
+    for (op::Form& form : forms.inputs) form.dtype = DType::kF32;
+    std::fill_n(forms.outputs.begin(), kInputGrads, op::Form{.dtype = low_});
+    return rewriter_.add_in_place_of(id, *node.def, std::move(inputs), node.attrs, std::move(forms));
   }
 
   Status lower(std::int32_t id) {

@@ -36,6 +36,7 @@ class Lowering {
   bool is_f32(Value v) const { return graph_.type(v).dtype == DType::kF32; }
 
   bool runs_low(const Node& node) const {
+    if (!node.forms.is_plain()) return false;
     if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_f32(v); }))
       return false;
     if (is_one_of(kProducts, *node.def)) return true;

@@ -37,7 +37,7 @@ Result<Graph> lower_recurrences(const Graph& graph, DType dtype) {
   Rewriter rewriter(graph);
   for (std::int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    const bool lowers = over.movable(id) &&
+    const bool lowers = over.movable(id) && node.forms.is_plain() &&
                         std::find(kRecurrences.begin(), kRecurrences.end(), node.def) != kRecurrences.end() &&
                         node.outputs[0].dtype == DType::kF32;
     TR_RETURN_IF_ERROR(lowers ? lower(graph, id, dtype, rewriter) : rewriter.copy(id).status());

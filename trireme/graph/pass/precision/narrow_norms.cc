@@ -38,7 +38,7 @@ class Narrower : private RewritingPass {
     const Node& node = graph_.node(id);
     const auto* norm = std::find_if(std::begin(kNorms), std::end(kNorms),
                                     [&](const Images& n) { return n.def == node.def; });
-    const bool is_norm = norm != std::end(kNorms) && movable(id);
+    const bool is_norm = norm != std::end(kNorms) && is(id, *norm->def);
     const DType low = is_norm ? narrow_dtype(graph_, node.inputs[0]) : DType::kF32;
     if (low == DType::kF32) return rewriter_.copy(id).status();
     std::vector<Value> inputs = rewriter_.at(node.inputs);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trireme/graph/pass/rewrite.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -18,14 +18,15 @@ class Rounder : private Overview {
     for (std::int32_t id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
       if (is_spare(id)) continue;
-      if (node.def != &op::kMatmul || !is_spare(node.inputs[1].node)) {
+      if (!node.is(op::kMatmul) || !is_spare(node.inputs[1].node)) {
         TR_RETURN_IF_ERROR(rewriter.copy(id).status());
         continue;
       }
-      op::detail::Adapted rounds{node.def, node.attrs, {std::nullopt, graph_.type(node.inputs[1]).dtype}, {}};
-      rounds.out.resize(1);
+      op::Forms rounds = op::forms_of(2, 1);
+      rounds.inputs[1].dtype = graph_.type(node.inputs[1]).dtype;
       std::vector<Value> inputs{rewriter.at(node.inputs[0]), rewriter.at(weight_of(node.inputs[1].node))};
-      TR_ASSIGN_OR_RETURN(const Value made, rewriter.adapt_in_place_of(id, rounds, std::move(inputs)));
+      TR_ASSIGN_OR_RETURN(const Value made, rewriter.add_in_place_of(id, *node.def, std::move(inputs),
+                                                                     node.attrs, std::move(rounds)));
       rewriter.map({id, 0}, made);
     }
     return rewriter.finish();
@@ -50,7 +51,7 @@ class Rounder : private Overview {
 
   bool can_round(std::int32_t id, Value copy) const {
     const Node& node = graph_.node(id);
-    if (node.def != &op::kMatmul || !movable(id) || node.inputs[1] != copy || node.inputs[0] == copy ||
+    if (!is(id, op::kMatmul) || node.inputs[1] != copy || node.inputs[0] == copy ||
         node.attrs.get_bool("transpose_a"))
       return false;
     const Shape& made = node.outputs[0].shape;
@@ -64,7 +65,7 @@ class Rounder : private Overview {
 }  // namespace
 
 // A 16-bit product that alone with others like it reads the rounded copy of a variable reads the variable
-// and rounds it itself (op `adapted`), so that nobody keeps the copy from the forward to the backward pass.
+// and rounds it itself (by its forms), so that nobody keeps the copy from the forward to the backward pass.
 // Only products of fewer rows than columns, where the parts of a product read disjoint parts of the variable.
 // Run it after absorb_casts. Exact: the same roundings of the same values.
 extern const PassRow kRoundInProducts{

@@ -1,7 +1,7 @@
 #include "trireme/graph/pass/passes.h"
 
 #include "trireme/graph/pass/rewrite.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::graph {
@@ -28,9 +28,10 @@ Result<Graph> widen_products(const Graph& graph) {
       TR_RETURN_IF_ERROR(rewriter.copy(id).status());
       continue;
     }
-    op::detail::Adapted wide{node.def, node.attrs, {DType::kF32, DType::kF32}, {}};
-    wide.out.resize(1);
-    TR_ASSIGN_OR_RETURN(const Value made, rewriter.adapt_in_place_of(id, wide, rewriter.at(node.inputs)));
+    op::Forms wide = op::forms_of(2, 1);
+    for (op::Form& form : wide.inputs) form.dtype = DType::kF32;
+    TR_ASSIGN_OR_RETURN(const Value made,
+                        rewriter.add_in_place_of(id, *node.def, rewriter.at(node.inputs), node.attrs, wide));
     rewriter.map({cast, 0}, made);
   }
   return rewriter.finish();
@@ -39,7 +40,7 @@ Result<Graph> widen_products(const Graph& graph) {
 }  // namespace
 
 // A 16-bit product that is only read as the f32 of a named output (the gradient of a weight) is not rounded
-// to 16 bits before: it becomes an f32 product whose operands are cast (op `adapted`). Run it after
+// to 16 bits before: it becomes an f32 product whose operands are cast by their forms. Run it after
 // gradients. Tolerant: one rounding less.
 extern const PassRow kWidenProducts{
     .name = "widen_products",

@@ -25,7 +25,7 @@ struct ConvCut {
   static ConvCut of(ConvKind kind, const ConvShape& s, int width, int image_bytes);
 };
 
-// Of filter gradients slice i is part i / channels of the images and part i % channels of the channels, and
+// Slice i of filter gradients is part i / channels of the images and part i % channels of the channels, and
 // partial(i) has `floats` numbers. Those of one part of the channels are added into the first, in the order
 // of the images, whatever thread adds.
 template <typename Partial>

@@ -26,7 +26,7 @@ struct ConvShape {
 
 ConvShape conv_shape(const Shape& x, const Shape& filter, const Shape& y, const op::Attrs& attrs);
 
-// Of the three ops, from their inputs and outputs in the order of the OpDef.
+// The shapes of the three ops, from their inputs and outputs in the order of the OpDef.
 ConvShape forward_shape(std::span<const TensorType> in, std::span<const TensorType> out,
                         const op::Attrs& attrs);
 ConvShape input_grad_shape(std::span<const TensorType> in, std::span<const TensorType> out,

@@ -1,4 +1,4 @@
-// conv2d and its input gradient of bf16 images with the channels last (op `adapted`) as products on the
+// conv2d and its input gradient of bf16 images with the channels last as products on the
 // processor's AMX tiles (simd/tiles.h; where it has none, oneDNN is faster): the pixels of a block of results
 // under every tap, [pixels, taps * C], by the filter, sums in f32. Gradients of strided convolutions are left
 // to others: most of their products are with zeros.
@@ -7,7 +7,7 @@
 // there are few, go to whoever is free.
 #include <algorithm>
 
-#include "trireme/kernel/cpu/conv/inner_conv.h"
+#include "trireme/kernel/cpu/conv/last_conv.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
 #include "trireme/op/op.h"
 
@@ -147,8 +147,8 @@ void run(op::KernelArgs& args) {
   });
 }
 
-std::optional<InnerConv> inner(const op::KernelQuery& q) {
-  auto conv = InnerConv::of(q, DType::kBF16, "im2col");
+std::optional<LastConv> conv_of(const op::KernelQuery& q) {
+  auto conv = LastConv::of(q, DType::kBF16, "im2col");
   if (!conv || tiles::amx() == nullptr || conv->kind == ConvKind::kFilterGrad) return {};
   const ConvShape& s = conv->shape;
   const bool strided = s.stride_h > 1 || s.stride_w > 1;
@@ -158,20 +158,25 @@ std::optional<InnerConv> inner(const op::KernelQuery& q) {
 }
 
 Layout layout(const op::KernelQuery& q) {
-  const auto conv = inner(q);
+  const auto conv = conv_of(q);
   return {conv->shape, conv->kind, q.width};
+}
+
+constexpr op::KernelRow tiles_row(const char* op) {
+  return {.op = op,
+          .name = "conv_tiles",
+          .run = run,
+          .applicable = [](const op::KernelQuery& q) { return conv_of(q).has_value(); },
+          .workspace_bytes = [](const op::KernelQuery& q) { return layout(q).bytes(); },
+          .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
+            return std::make_unique<State>(layout(q));
+          },
+          .takes = takes_channels_last};
 }
 
 }  // namespace
 
-extern const op::KernelRow kAdaptedConvTiles{
-    .op = "adapted",
-    .name = "conv_tiles",
-    .run = run,
-    .applicable = [](const op::KernelQuery& q) { return inner(q).has_value(); },
-    .workspace_bytes = [](const op::KernelQuery& q) { return layout(q).bytes(); },
-    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<State>(layout(q));
-    }};
+extern constinit const op::KernelRow kConv2dLastTiles = tiles_row("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradLastTiles = tiles_row("conv2d_input_grad");
 
 }  // namespace trireme::kernel

@@ -1,4 +1,4 @@
-// Filter gradients of bf16 images with the channels last (op `adapted`) as products on the processor's AMX
+// Filter gradients of bf16 images with the channels last as products on the processor's AMX
 // tiles (simd/tiles.h; where it has none, oneDNN is faster): for every tap, dw [O, C] = dy^T x with the
 // pixels of x under that tap (tile_pixels.h), sums in f32.
 //
@@ -7,7 +7,7 @@
 // in the cache, then multiplied.
 #include <algorithm>
 
-#include "trireme/kernel/cpu/conv/inner_conv.h"
+#include "trireme/kernel/cpu/conv/last_conv.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
 #include "trireme/op/op.h"
 
@@ -163,8 +163,8 @@ void run(op::KernelArgs& args) {
              [&](std::int64_t begin, std::int64_t end, int) { finish(l, sums, begin, end, dw); });
 }
 
-std::optional<InnerConv> inner(const op::KernelQuery& q) {
-  auto conv = InnerConv::of(q, DType::kBF16, "im2col");
+std::optional<LastConv> conv_of(const op::KernelQuery& q) {
+  auto conv = LastConv::of(q, DType::kBF16, "im2col");
   if (!conv || tiles::amx() == nullptr || conv->kind != ConvKind::kFilterGrad) return {};
   const ConvShape& s = conv->shape;
   if (s.groups != 1 || (s.c < kBlock && s.dilation_w != 1)) conv.reset();
@@ -173,14 +173,15 @@ std::optional<InnerConv> inner(const op::KernelQuery& q) {
 
 }  // namespace
 
-extern const op::KernelRow kAdaptedFilterTiles{
-    .op = "adapted",
+extern const op::KernelRow kConv2dFilterGradLastTiles{
+    .op = "conv2d_filter_grad",
     .name = "filter_tiles",
     .run = run,
-    .applicable = [](const op::KernelQuery& q) { return inner(q).has_value(); },
-    .workspace_bytes = [](const op::KernelQuery& q) { return Layout(inner(q)->shape, q.width).bytes(); },
+    .applicable = [](const op::KernelQuery& q) { return conv_of(q).has_value(); },
+    .workspace_bytes = [](const op::KernelQuery& q) { return Layout(conv_of(q)->shape, q.width).bytes(); },
     .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<State>(Layout(inner(q)->shape, q.width));
-    }};
+      return std::make_unique<State>(Layout(conv_of(q)->shape, q.width));
+    },
+    .takes = takes_channels_last};
 
 }  // namespace trireme::kernel

@@ -1,4 +1,4 @@
-// max_pool2d and its gradient of images with the channels last, [N,H,W,C] of f32 or bf16 (op `adapted`).
+// max_pool2d and its gradient of images with the channels last, [N,H,W,C] of f32 or bf16.
 //
 // A row of windows looks at window_h rows of its image, which are widened to f32 first; all channels of a
 // pixel compete at once. Backward, the winners of an image are noted as taps of their windows, and every
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "trireme/kernel/cpu/conv/last_pool.h"
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/formed.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -111,27 +111,23 @@ void grad_image(const LastPool& s, const Tensor& x, const Tensor& dy, const Tens
   }
 }
 
-bool is_grad(const Inner& inner) { return inner.adapted.def == &op::kMaxPool2dGrad; }
-LastPool shape_of(const Inner& inner) {
-  return {inner.inputs[0].shape, is_grad(inner) ? inner.inputs[1].shape : inner.outputs[0].shape,
-          inner.adapted.attrs};
+bool is_grad(const op::KernelQuery& q) { return &q.def == &op::kMaxPool2dGrad; }
+LastPool shape_of(const op::KernelQuery& q) {
+  const op::MemoryTypes types(q);
+  return {types.inputs[0].shape, is_grad(q) ? types.inputs[1].shape : types.outputs[0].shape, q.attrs};
 }
 
 bool applicable(const op::KernelQuery& q) {
-  const auto inner = Inner::of(q);
-  if (!inner || !inner->adapted.channels_last ||
-      (inner->adapted.def != &op::kMaxPool2d && inner->adapted.def != &op::kMaxPool2dGrad))
-    return false;
+  if (!op::MemoryTypes(q).channels_last) return false;
   const auto known = [](const TensorType& t) { return t.dtype == DType::kF32 || t.dtype == DType::kBF16; };
-  const LastPool s = shape_of(*inner);
+  const LastPool s = shape_of(q);
   return std::all_of(q.inputs.begin(), q.inputs.end(), known) && known(q.outputs[0]) && fits_int32(q) &&
          s.window_h * s.window_w <= std::numeric_limits<std::uint8_t>::max();
 }
 
 class PoolState final : public op::KernelState {
  public:
-  explicit PoolState(const op::KernelQuery& q)
-      : grad_(is_grad(*Inner::of(q))), shape_(shape_of(*Inner::of(q))) {}
+  explicit PoolState(const op::KernelQuery& q) : grad_(is_grad(q)), shape_(shape_of(q)) {}
   std::size_t slice_bytes() const {
     return static_cast<std::size_t>(Scratch::elems(shape_, grad_)) * sizeof(float);
   }
@@ -159,14 +155,19 @@ class PoolState final : public op::KernelState {
 
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return std::make_unique<PoolState>(q); }
 
+constexpr op::KernelRow windows_row(const char* op) {
+  return {.op = op,
+          .name = "windows",
+          .run = [](op::KernelArgs& args) { static_cast<const PoolState&>(*args.state).run(args); },
+          .applicable = applicable,
+          .workspace_bytes = [](const op::KernelQuery& q) { return PoolState(q).workspace_bytes(q.width); },
+          .prepare = prepare,
+          .takes = takes_channels_last};
+}
+
 }  // namespace
 
-extern const op::KernelRow kAdaptedWindows{
-    .op = "adapted",
-    .name = "windows",
-    .run = [](op::KernelArgs& args) { static_cast<const PoolState&>(*args.state).run(args); },
-    .applicable = applicable,
-    .workspace_bytes = [](const op::KernelQuery& q) { return PoolState(q).workspace_bytes(q.width); },
-    .prepare = prepare};
+extern constinit const op::KernelRow kMaxPool2dWindows = windows_row("max_pool2d");
+extern constinit const op::KernelRow kMaxPool2dGradWindows = windows_row("max_pool2d_grad");
 
 }  // namespace trireme::kernel

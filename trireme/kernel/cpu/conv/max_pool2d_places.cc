@@ -22,7 +22,7 @@ void pool_plane(const PoolShape& s, const float* x, float* y, std::uint8_t* plac
   for (std::int64_t oy = 0; oy < s.oh; ++oy) {
     row.find(x, oy);
     std::copy_n(row.values(), s.ow, y + oy * s.ow);
-    // Of row r and column c in x: place = r * window_w + c, from the window's first element on.
+    // The place of row r and column c in x is r * window_w + c, from the window's first element on.
     const auto above = static_cast<std::int32_t>(row.top() / s.w - (oy * s.stride_h - s.pad_h));
     const auto width = static_cast<std::int32_t>(s.w), window = static_cast<std::int32_t>(s.window_w);
     const std::int32_t* const at = row.offsets();

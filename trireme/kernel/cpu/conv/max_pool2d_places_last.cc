@@ -1,11 +1,11 @@
-// max_pool2d_places and its gradient of f32 images with the channels last (op `adapted`): all channels of a
+// max_pool2d_places and its gradient of f32 images with the channels last: all channels of a
 // pixel at once. The gradient reads which pixel won every window, so each pixel adds up the gradients of the
 // windows that it won, in the order of the windows, and images are not read.
 #include <array>
 #include <cstring>
 
 #include "trireme/kernel/cpu/conv/last_pool.h"
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/formed.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"
 #include "trireme/op/fused/max_pool2d_places.h"
@@ -49,14 +49,14 @@ void grad_row(const LastPool& s, const float* dy, const std::uint8_t* places, st
   }
 }
 
-bool is_grad(const Inner& inner) { return inner.adapted.def == &op::kMaxPool2dPlacesGrad; }
+bool is_grad(const op::KernelQuery& q) { return &q.def == &op::kMaxPool2dPlacesGrad; }
 
 class PlacesState final : public op::KernelState {
  public:
-  explicit PlacesState(const Inner& inner)
-      : grad_(is_grad(inner)),
-        s_(grad_ ? inner.outputs[0].shape : inner.inputs[0].shape,
-           grad_ ? inner.inputs[0].shape : inner.outputs[0].shape, inner.adapted.attrs) {}
+  PlacesState(const op::KernelQuery& q, const op::MemoryTypes& types)
+      : grad_(is_grad(q)),
+        s_(grad_ ? types.outputs[0].shape : types.inputs[0].shape,
+           grad_ ? types.inputs[0].shape : types.outputs[0].shape, q.attrs) {}
 
   void run(op::KernelArgs& args) const {
     const std::int64_t items = s_.n * (grad_ ? s_.h : s_.oh);
@@ -83,22 +83,24 @@ class PlacesState final : public op::KernelState {
 };
 
 bool applicable(const op::KernelQuery& q) {
-  const auto inner = Inner::of(q);
-  if (!inner || !inner->adapted.channels_last) return false;
-  const op::OpDef* const def = inner->adapted.def;
-  return (def == &op::kMaxPool2dPlaces || def == &op::kMaxPool2dPlacesGrad) &&
-         q.inputs[0].dtype == DType::kF32 && q.outputs[0].dtype == DType::kF32 && fits_int32(q);
+  return op::MemoryTypes(q).channels_last && q.inputs[0].dtype == DType::kF32 &&
+         q.outputs[0].dtype == DType::kF32 && fits_int32(q);
+}
+
+constexpr op::KernelRow places_row(const char* op) {
+  return {.op = op,
+          .name = "places",
+          .run = [](op::KernelArgs& args) { static_cast<const PlacesState&>(*args.state).run(args); },
+          .applicable = applicable,
+          .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
+            return std::make_unique<PlacesState>(q, op::MemoryTypes(q));
+          },
+          .takes = takes_channels_last};
 }
 
 }  // namespace
 
-extern const op::KernelRow kAdaptedPlaces{
-    .op = "adapted",
-    .name = "places",
-    .run = [](op::KernelArgs& args) { static_cast<const PlacesState&>(*args.state).run(args); },
-    .applicable = applicable,
-    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<PlacesState>(*Inner::of(q));
-    }};
+extern constinit const op::KernelRow kMaxPool2dPlacesLast = places_row("max_pool2d_places");
+extern constinit const op::KernelRow kMaxPool2dPlacesGradLast = places_row("max_pool2d_places_grad");
 
 }  // namespace trireme::kernel

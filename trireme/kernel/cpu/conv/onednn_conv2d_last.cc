@@ -1,4 +1,4 @@
-// The three convolutions of f32 and bf16 images with the channels last (op `adapted`), from oneDNN: images
+// The three convolutions of f32 and bf16 images with the channels last, from oneDNN: images
 // are read and written where they are, which is the order that the processor's bf16 units want. As in
 // onednn_conv2d.cc, single-threaded primitives of slices; the width fixes the bits.
 //
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "trireme/kernel/cpu/conv/inner_conv.h"
+#include "trireme/kernel/cpu/conv/last_conv.h"
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/op/op.h"
@@ -20,7 +20,7 @@ namespace {
 using dnnl::memory;
 using Type = memory::data_type;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-// Of an element of an image: read, turned around by the bf16 units and read again.
+// An element of an image is read, turned around by the bf16 units and read again.
 int image_bytes(Type type) { return type == Type::bf16 ? 6 : 4; }
 int elem_bytes(Type type) { return type == Type::bf16 ? 2 : 4; }
 
@@ -194,7 +194,7 @@ class LastState final : public op::KernelState {
 
 std::unique_ptr<LastState> make_state(const op::KernelQuery& q) {
   const bool low = q.outputs[0].dtype == DType::kBF16;
-  const auto conv = InnerConv::of(q, low ? DType::kBF16 : DType::kF32, "direct");
+  const auto conv = LastConv::of(q, low ? DType::kBF16 : DType::kF32, "direct");
   if (!conv) return nullptr;
   const OneThread one_thread;  // primitives are made for the number of threads that they find
   auto state = std::make_unique<LastState>(conv->kind, conv->shape, low ? Type::bf16 : Type::f32, q.width);
@@ -202,15 +202,22 @@ std::unique_ptr<LastState> make_state(const op::KernelQuery& q) {
   return state;
 }
 
+constexpr op::KernelRow last_row(const char* op) {
+  return {
+      .op = op,
+      .name = "onednn",
+      .run = [](op::KernelArgs& args) { static_cast<const LastState&>(*args.state).run(args); },
+      .applicable = [](const op::KernelQuery& q) { return make_state(q) != nullptr; },
+      .workspace_bytes = [](const op::KernelQuery& q) { return make_state(q)->workspace_bytes(); },
+      .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> { return make_state(q); },
+      .takes = takes_channels_last};
+}
+
 }  // namespace
 
-extern const op::KernelRow kAdaptedOnednn{
-    .op = "adapted",
-    .name = "onednn",
-    .run = [](op::KernelArgs& args) { static_cast<const LastState&>(*args.state).run(args); },
-    .applicable = [](const op::KernelQuery& q) { return make_state(q) != nullptr; },
-    .workspace_bytes = [](const op::KernelQuery& q) { return make_state(q)->workspace_bytes(); },
-    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> { return make_state(q); }};
+extern constinit const op::KernelRow kConv2dLastOnednn = last_row("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradLastOnednn = last_row("conv2d_input_grad");
+extern constinit const op::KernelRow kConv2dFilterGradLastOnednn = last_row("conv2d_filter_grad");
 
 }  // namespace trireme::kernel
 

@@ -1,4 +1,4 @@
-// The three convolutions of f32 images with the channels last (op `adapted`) where filters are single points:
+// The three convolutions of f32 images with the channels last where filters are single points:
 // plain products of the pixels, [pixels, C], with the filter, [O, C]. Strides take every so manieth pixel.
 //
 // Forward and back to the input, pieces of rows of an image's outputs go to whoever is free. The filter
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/conv/inner_conv.h"
+#include "trireme/kernel/cpu/conv/last_conv.h"
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/op/op.h"
 
@@ -158,7 +158,7 @@ class PointwiseState final : public op::KernelState {
 
 std::unique_ptr<PointwiseState> make_state(const op::KernelQuery& q) {
   if (!gemm_usable()) return nullptr;
-  const auto conv = InnerConv::of(q, DType::kF32, "im2col");
+  const auto conv = LastConv::of(q, DType::kF32, "im2col");
   if (!conv) return nullptr;
   const ConvShape& s = conv->shape;
   if (s.taps() != s.c || s.kh != 1 || s.kw != 1 || s.groups != 1 || s.pad_h != 0 || s.pad_w != 0)
@@ -166,14 +166,21 @@ std::unique_ptr<PointwiseState> make_state(const op::KernelQuery& q) {
   return std::make_unique<PointwiseState>(conv->kind, s, q.width);
 }
 
+constexpr op::KernelRow pointwise_row(const char* op) {
+  return {
+      .op = op,
+      .name = kGemmRowName,
+      .run = [](op::KernelArgs& args) { static_cast<const PointwiseState&>(*args.state).run(args); },
+      .applicable = [](const op::KernelQuery& q) { return make_state(q) != nullptr; },
+      .workspace_bytes = [](const op::KernelQuery& q) { return make_state(q)->workspace_bytes(); },
+      .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> { return make_state(q); },
+      .takes = takes_channels_last};
+}
+
 }  // namespace
 
-extern const op::KernelRow kAdaptedGemm{
-    .op = "adapted",
-    .name = kGemmRowName,
-    .run = [](op::KernelArgs& args) { static_cast<const PointwiseState&>(*args.state).run(args); },
-    .applicable = [](const op::KernelQuery& q) { return make_state(q) != nullptr; },
-    .workspace_bytes = [](const op::KernelQuery& q) { return make_state(q)->workspace_bytes(); },
-    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> { return make_state(q); }};
+extern constinit const op::KernelRow kConv2dLastGemm = pointwise_row("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradLastGemm = pointwise_row("conv2d_input_grad");
+extern constinit const op::KernelRow kConv2dFilterGradLastGemm = pointwise_row("conv2d_filter_grad");
 
 }  // namespace trireme::kernel

@@ -14,12 +14,12 @@ struct TilePixels {
   using Low = tiles::Low;
   static constexpr std::int64_t kBlock = 32;  // channels that are multiplied at once
 
-  // Of x, under the outputs of a convolution.
+  // Pixels of x, under the outputs of a convolution.
   static TilePixels of_input(const ConvShape& s) {
     return {s.h,        s.w,          s.c,          s.oh,    s.ow,    s.kh,         s.kw, s.stride_h,
             s.stride_w, s.dilation_h, s.dilation_w, s.pad_h, s.pad_w, s.c < kBlock, false};
   }
-  // Of dy, under the inputs of a convolution of stride 1: taps go backwards.
+  // Pixels of dy, under the inputs of a convolution of stride 1: taps go backwards.
   static TilePixels of_gradient(const ConvShape& s) {
     return {s.oh,
             s.ow,

@@ -10,11 +10,11 @@
 // rows of all images: transform (16 channels at a time, winograd_loops.h), multiply, transform back. Where
 // the transformed filter is large every step goes over all threads, so that it is there once, however many
 // threads there are; where it is small each thread takes blocks of its own, which stay in its cache. Images
-// have planes per channel, or the channels last (op `adapted`).
+// have planes per channel, or the channels last.
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/conv/inner_conv.h"
+#include "trireme/kernel/cpu/conv/last_conv.h"
 #include "trireme/kernel/cpu/conv/winograd_layout.h"
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -302,14 +302,34 @@ constexpr op::KernelRow row(const char* op) {
 }
 
 struct LastState final : op::KernelState {
-  explicit LastState(InnerConv c) : conv(std::move(c)) { gemm_prepare(); }
-  InnerConv conv;
+  explicit LastState(LastConv c) : conv(std::move(c)) { gemm_prepare(); }
+  LastConv conv;
 };
 
-std::optional<InnerConv> inner(const op::KernelQuery& q) {
-  auto conv = InnerConv::of(q, DType::kF32, "winograd");
+std::optional<LastConv> last_conv(const op::KernelQuery& q) {
+  auto conv = LastConv::of(q, DType::kF32, "winograd");
   if (conv && (!gemm_usable() || !takes(conv->shape))) conv.reset();
   return conv;
+}
+
+constexpr op::KernelRow last_row(const char* op) {
+  return {.op = op,
+          .name = "winograd",
+          .run =
+              [](op::KernelArgs& args) {
+                const LastConv& conv = static_cast<const LastState&>(*args.state).conv;
+                run(conv.shape, conv.kind, true, args);
+              },
+          .applicable = [](const op::KernelQuery& q) { return last_conv(q).has_value(); },
+          .workspace_bytes =
+              [](const op::KernelQuery& q) {
+                const auto conv = last_conv(q);
+                return Layout(conv->shape, conv->kind, q.width, true).bytes();
+              },
+          .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
+            return std::make_unique<LastState>(*last_conv(q));
+          },
+          .takes = takes_channels_last};
 }
 
 }  // namespace
@@ -319,22 +339,8 @@ extern constinit const op::KernelRow kConv2dInputGradWinograd =
     row<input_grad_shape, ConvKind::kInputGrad>("conv2d_input_grad");
 extern constinit const op::KernelRow kConv2dFilterGradWinograd =
     row<filter_grad_shape, ConvKind::kFilterGrad>("conv2d_filter_grad");
-extern const op::KernelRow kAdaptedWinograd{
-    .op = "adapted",
-    .name = "winograd",
-    .run =
-        [](op::KernelArgs& args) {
-          const InnerConv& conv = static_cast<const LastState&>(*args.state).conv;
-          run(conv.shape, conv.kind, true, args);
-        },
-    .applicable = [](const op::KernelQuery& q) { return inner(q).has_value(); },
-    .workspace_bytes =
-        [](const op::KernelQuery& q) {
-          const auto conv = inner(q);
-          return Layout(conv->shape, conv->kind, q.width, true).bytes();
-        },
-    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<LastState>(*inner(q));
-    }};
+extern constinit const op::KernelRow kConv2dLastWinograd = last_row("conv2d");
+extern constinit const op::KernelRow kConv2dInputGradLastWinograd = last_row("conv2d_input_grad");
+extern constinit const op::KernelRow kConv2dFilterGradLastWinograd = last_row("conv2d_filter_grad");
 
 }  // namespace trireme::kernel

@@ -1,4 +1,4 @@
-// matmul of bf16 matrices on AMX tiles (simd/tiles.h), sums in f32, rounded once. Op `adapted`: an f32
+// matmul of bf16 matrices on AMX tiles (simd/tiles.h), sums in f32, rounded once. Formed: an f32
 // product of bf16 operands (the gradient of a weight), and a bf16 product whose B is f32 (a weight), which is
 // rounded where it is packed.
 //
@@ -43,7 +43,8 @@ struct Layout {
     return r * kChunk * kPair * 2 + r * c * kBlock * kBlock * 4 <= kBytes;
   }
 
-  // Of the thread with most parts, per tile of depth, in nanoseconds of one core: packing waits for memory.
+  // What the thread with most parts costs per tile of depth, in nanoseconds of one core: packing waits for
+  // memory.
   // Where there are many threads one of them is likely to be held up for a part of a part.
   double cost_of(std::int64_t r, std::int64_t c) const {
     constexpr double kMultiply = 55, kPack = 140, kHeldUp = 0.3;
@@ -214,19 +215,15 @@ extern const op::KernelRow kMatmulTiles{
     .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
       return std::make_unique<State>(layout_of(q));
     }};
-extern const op::KernelRow kAdaptedProductTiles{
-    .op = "adapted",
+extern const op::KernelRow kMatmulFormedTiles{
+    .op = "matmul",
     .name = "product_tiles",
     .run = run,
-    .applicable =
-        [](const op::KernelQuery& q) {
-          const auto inner = Inner::of(q);
-          return inner && is_bf16_product(*inner) && can_multiply(inner->query(q.width));
-        },
-    .workspace_bytes =
-        [](const op::KernelQuery& q) { return layout_of(Inner::of(q)->query(q.width)).bytes(); },
+    .applicable = [](const op::KernelQuery& q) { return is_bf16_product(q) && can_multiply(q); },
+    .workspace_bytes = [](const op::KernelQuery& q) { return layout_of(q).bytes(); },
     .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<State>(layout_of(Inner::of(q)->query(q.width)));
-    }};
+      return std::make_unique<State>(layout_of(q));
+    },
+    .takes = takes_formed};
 
 }  // namespace trireme::kernel

@@ -2,7 +2,7 @@
 // avx512_bf16), adds up in f32 and rounds once. One single-threaded primitive per slice, as in
 // onednn_conv2d.cc. Without such units widening to f32 (matmul.cc) is as fast.
 //
-// Op `adapted`: an f32 product of bf16 operands (the gradient of a weight), and a bf16 product whose B is f32
+// Formed: an f32 product of bf16 operands (the gradient of a weight), and a bf16 product whose B is f32
 // (a weight), of which every piece rounds its part.
 #ifdef TRIREME_HAVE_ONEDNN
 
@@ -122,7 +122,7 @@ class MatmulState final : public op::KernelState {
   bool wide() const { return wide_; }
   bool ok() const { return ok_; }
   const Grid& grid() const { return grid_; }
-  // Of a primitive, then a part of B in bf16.
+  // The scratch of a primitive, then a part of B in bf16.
   std::size_t slice_bytes() const { return scratch_bytes_ + rounded_bytes_; }
   std::size_t rounded_offset() const { return scratch_bytes_; }
   void run(std::int64_t rows, std::int64_t columns, std::byte* a, std::byte* b, std::byte* c,
@@ -201,29 +201,6 @@ void run(op::KernelArgs& args) {
            product_of(args.in(0).type(), args.in(1).type(), args.out(0).shape(), args.attrs));
 }
 
-bool can_adapt(const op::KernelQuery& q) {
-  const auto inner = Inner::of(q);
-  return inner && is_bf16_product(*inner) && can_multiply(inner->query(q.width));
-}
-
-class AdaptedState final : public op::KernelState {
- public:
-  explicit AdaptedState(const op::KernelQuery& q)
-      : inner_(*Inner::of(q)), state_(make_state(inner_.query(q.width))) {}
-  const MatmulState& state() const { return *state_; }
-  const op::Attrs& attrs() const { return inner_.adapted.attrs; }
-
- private:
-  Inner inner_;
-  std::unique_ptr<MatmulState> state_;
-};
-
-void run_adapted(op::KernelArgs& args) {
-  const auto& inner = static_cast<const AdaptedState&>(*args.state);
-  multiply(args, inner.state(),
-           product_of(args.in(0).type(), args.in(1).type(), args.out(0).shape(), inner.attrs()));
-}
-
 }  // namespace
 
 extern constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
@@ -232,15 +209,14 @@ extern constinit const op::KernelRow kMatmulOnednn{.op = "matmul",
                                                    .applicable = applicable,
                                                    .workspace_bytes = workspace_bytes,
                                                    .prepare = prepare};
-extern const op::KernelRow kAdaptedMatmulOnednn{
-    .op = "adapted",
+extern constinit const op::KernelRow kMatmulFormedOnednn{
+    .op = "matmul",
     .name = "onednn_matmul",
-    .run = run_adapted,
-    .applicable = can_adapt,
-    .workspace_bytes = [](const op::KernelQuery& q) { return workspace_bytes(Inner::of(q)->query(q.width)); },
-    .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
-      return std::make_unique<AdaptedState>(q);
-    }};
+    .run = run,
+    .applicable = [](const op::KernelQuery& q) { return is_bf16_product(q) && can_multiply(q); },
+    .workspace_bytes = workspace_bytes,
+    .prepare = prepare,
+    .takes = takes_formed};
 
 }  // namespace trireme::kernel
 

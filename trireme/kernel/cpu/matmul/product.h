@@ -1,7 +1,7 @@
-// What rows of bf16 products share: which product a matmul is, and which ones op `adapted` may hold.
+// What rows of bf16 products share: which product a matmul is, and which forms of operands they take.
 #pragma once
 
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/formed.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::kernel {
@@ -32,14 +32,15 @@ inline Product product_of(const TensorType& a_type, const TensorType& b_type, co
   return p;
 }
 
-// Op `adapted`: f32 from bf16 operands, or bf16 from bf16 and an f32 that is rounded.
-inline bool is_bf16_product(const Inner& inner) {
-  const op::detail::Adapted& a = inner.adapted;
-  if (a.def != &op::kMatmul || inner.inputs[0].dtype != DType::kBF16) return false;
-  const DType right = inner.inputs[1].dtype, made = inner.outputs[0].dtype;
+// A formed matmul: f32 from bf16 operands, or bf16 from bf16 and an f32 that is rounded.
+inline bool is_bf16_product(const op::KernelQuery& q) {
+  if (q.inputs[0].dtype != DType::kBF16 || takes_channels_last(q.forms)) return false;
+  const DType right = q.inputs[1].dtype, made = q.outputs[0].dtype;
+  const auto &left_form = q.forms.inputs[0].dtype, &right_form = q.forms.inputs[1].dtype;
   const bool widens =
-      right == DType::kBF16 && made == DType::kF32 && a.in[0] == DType::kF32 && a.in[1] == DType::kF32;
-  const bool rounds = !a.in[0] && right == DType::kF32 && a.in[1] == DType::kBF16 && made == DType::kBF16;
+      right == DType::kBF16 && made == DType::kF32 && left_form == DType::kF32 && right_form == DType::kF32;
+  const bool rounds =
+      !left_form && right == DType::kF32 && right_form == DType::kBF16 && made == DType::kBF16;
   return widens || rounds;
 }
 

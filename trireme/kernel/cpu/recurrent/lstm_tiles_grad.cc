@@ -1,6 +1,6 @@
 // lstm_kept_grad of bf16 operands on the processor's units; gradients of weights and biases are f32. How:
 // lstm_tiles.h.
-#include "trireme/kernel/cpu/inner.h"
+#include "trireme/kernel/cpu/formed.h"
 #include "trireme/kernel/cpu/recurrent/lstm_tiles.h"
 #include "trireme/op/op.h"
 #include "trireme/op/sequence/lstm_kept.h"
@@ -244,11 +244,10 @@ std::size_t workspace_bytes(const op::KernelQuery& q) {
 }
 
 // Everything in bf16 but gradients of weights and biases, which the op would give in f32.
-bool can_adapt(const op::KernelQuery& q) {
-  const auto inner = Inner::of(q);
-  if (!inner || inner->adapted.def != &op::kLstmKeptGrad || !can_multiply(q)) return false;
+bool takes_low(const op::KernelQuery& q) {
+  if (!can_multiply(q)) return false;
   for (std::size_t i = 0; i < q.inputs.size(); ++i)
-    if (q.inputs[i].dtype != DType::kBF16 || inner->adapted.in[i] != DType::kF32) return false;
+    if (q.inputs[i].dtype != DType::kBF16 || q.forms.inputs[i].dtype != DType::kF32) return false;
   for (std::size_t i = 0; i < q.outputs.size(); ++i)
     if (q.outputs[i].dtype != (i < 3 ? DType::kBF16 : DType::kF32)) return false;
   return true;
@@ -256,10 +255,11 @@ bool can_adapt(const op::KernelQuery& q) {
 
 }  // namespace
 
-extern const op::KernelRow kAdaptedLstmTiles{.op = "adapted",
-                                             .name = "tiles",
-                                             .run = run,
-                                             .applicable = can_adapt,
-                                             .workspace_bytes = workspace_bytes};
+extern const op::KernelRow kLstmKeptGradTiles{.op = "lstm_kept_grad",
+                                              .name = "tiles",
+                                              .run = run,
+                                              .applicable = takes_low,
+                                              .workspace_bytes = workspace_bytes,
+                                              .takes = takes_formed};
 
 }  // namespace trireme::kernel

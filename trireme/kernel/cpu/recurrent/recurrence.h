@@ -39,7 +39,7 @@ struct Sizes {
   std::int64_t rows() const { return steps * batch; }
   std::int64_t work() const { return rows() * gates * (size + units) / 32; }  // as in matmul.cc
   int slices(std::int64_t items, int width) const { return num_slices(items, work(), width); }
-  // Of the product of one step.
+  // How the product of one step is cut.
   int step_slices(std::int64_t items, int width) const {
     return num_slices(items, batch * gates * units / 32, width);
   }

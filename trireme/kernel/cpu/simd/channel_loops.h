@@ -52,8 +52,8 @@ struct ChannelLoops {
   // Columns [begin, end) of chunks x n partial results, added in their order in f64.
   void (*join_sums)(const float* parts, std::int64_t chunks, std::int64_t n, std::int64_t begin,
                     std::int64_t end, float* sum);
-  // Of results of `moments`, each of `chunk` rows but for the last: the mean, and the mean of squares about
-  // it (Chan, Golub and LeVeque, 1979).
+  // Joins results of `moments`, each of `chunk` rows but for the last: the mean, and the mean of squares
+  // about it (Chan, Golub and LeVeque, 1979).
   void (*join_moments)(const float* means, const float* squares, std::int64_t chunks, std::int64_t chunk,
                        std::int64_t rows, std::int64_t n, std::int64_t begin, std::int64_t end, float* mean,
                        float* var);

@@ -103,7 +103,7 @@ extern "C" __global__ void query_grads(const T* qkv, const T* y, const float* st
   }
 }
 
-// Of the key and the value of a token, over the queries that see it.
+// Gradients of the key and the value of a token, over the queries that see it.
 extern "C" __global__ void key_grads(const T* qkv, const T* y, const float* stats, const T* dy, T* dqkv,
                                      Sizes s) {
   __shared__ A shares[THREADS], grads[THREADS];

@@ -21,7 +21,7 @@ class CoderBase : public MessageCoder {
 
  protected:
   Result<const Function*> function(const char* name) { return device_.function(text_, name); }
-  // Of `count` elements of 4 bytes, kept as long as this.
+  // Memory of `count` elements of 4 bytes, kept as long as this.
   Result<void*> words(std::int64_t count);
   unsigned blocks(std::int64_t tiles) const { return blocks_for(tiles, 1, 1, kMostCoderBlocks); }
   // Values that coded pieces are made of.

@@ -62,7 +62,7 @@ __device__ __forceinline__ void copy_plain(const Piece& p, i64 begin, int n, con
   for (int i = t; i < n; i += step) putf(message + p.place + 4 * (begin + i), values[p.offset + begin + i]);
 }
 
-// Of coded pieces: velocity = momentum velocity + values.
+// In coded pieces, velocity = momentum velocity + values.
 extern "C" __global__ void update_velocity(const Piece* pieces, int num, i64 tiles, float momentum,
                                            const float* values, float* velocity) {
   for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

@@ -4,10 +4,10 @@
 #include "trireme/kernel/cuda/prelude.cu"
 
 typedef float T;
-// Of a blur: weights of the window, kHalf elements on either side of the middle.
+// A blur has weights of its window, kHalf elements on either side of the middle.
 constexpr int kHalf = 1;
 __constant__ double kRow[] = {0.25, 0.5, 0.25};
-// Of a locally connected layer: its geometry, so that divisions by it are cheap.
+// A locally connected layer has its geometry here, so that divisions by it are cheap.
 constexpr i64 kN = 1, kChannels = 1, kH = 4, kW = 4, kO = 1, kC = 1, kKh = 1, kKw = 1;
 constexpr i64 kOh = 4, kOw = 4, kStrideH = 1, kStrideW = 1, kPadH = 0, kPadW = 0;
 constexpr i64 kDilationH = 1, kDilationW = 1, kGroups = 1;

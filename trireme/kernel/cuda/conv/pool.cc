@@ -28,8 +28,8 @@ bool is_small(const PoolGeometry& g) { return op::detail::has_places(g); }
 // A patch of dx lies below few windows: the text that unrolls them stays short.
 bool has_patches(const PoolGeometry& g) { return is_small(g) && g.stride_h <= 4 && g.stride_w <= 4; }
 
-// `given`: dtype of the operand that goes with windows or images. Operands may differ in dtype (op
-// `adapted`).
+// `given`: dtype of the operand that goes with windows or images. Operands may differ in dtype
+// (CudaQuery::casts).
 std::string constants(const CudaQuery& q, const PoolGeometry& g, const char* mode, DType given) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 30;  // sums of two sizes stay below 2^31
   const bool narrow = g.h * g.w < kHalf && g.oh * g.ow < kHalf && g.h + g.pad_h < kHalf &&

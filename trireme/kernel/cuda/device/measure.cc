@@ -4,7 +4,6 @@
 #include <array>
 
 #include "trireme/kernel/cuda/device/device.h"
-#include "trireme/op/fused/adapted.h"
 
 namespace trireme::kernel::cuda {
 
@@ -115,13 +114,8 @@ Result<std::vector<Candidate>> make_candidates(const CudaQuery& query, const Cud
 
 }  // namespace
 
-bool has_algorithms(const op::OpDef& def, const op::Attrs& attrs) {
-  const auto known = [](std::string_view name) {
-    return std::find(kOps.begin(), kOps.end(), name) != kOps.end();
-  };
-  if (def.name != "adapted") return known(def.name);
-  const auto adapted = op::detail::parse_adapted(attrs.get_text("program"));
-  return adapted.ok() && known(adapted->def->name);
+bool has_algorithms(const op::OpDef& def) {
+  return std::find(kOps.begin(), kOps.end(), def.name) != kOps.end();
 }
 
 Result<AlgorithmTimes> time_algorithms(const CudaQuery& query, const CudaRow& row, int most) {

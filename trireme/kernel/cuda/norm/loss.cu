@@ -61,7 +61,7 @@ __device__ __forceinline__ Pack<E, kPack> grads(const Packed& p, int i, int labe
   return d;
 }
 
-// Of what the threads of a row have.
+// Joins what the threads of a row have.
 __device__ __forceinline__ A joined_log_sum_exp(A top, A sum) {
   const A all = row_max(top);
   sum = row_sum(sum * exp_of(top - all));
