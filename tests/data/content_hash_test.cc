@@ -43,14 +43,17 @@ TEST(ContentHash, OfDrawnSamplesIsThatOfTheirSeed) {
   const std::string digits = hash_of(disk, {.kind = "digits", .limit_train = 20, .limit_test = 10});
   EXPECT_EQ(hash_of(disk, {.kind = "digits", .limit_train = 30, .limit_test = 10}), digits);
   EXPECT_NE(hash_of(disk, {.kind = "digits", .seed = 1, .limit_train = 20, .limit_test = 10}), digits);
-  const std::string noise = hash_of(disk, {.kind = "synthetic", .num_train = 20, .num_test = 5});
-  EXPECT_NE(hash_of(disk, {.kind = "synthetic", .classes = 3, .num_train = 20, .num_test = 5}), noise);
+  const std::string noise =
+      hash_of(disk, {.kind = "synthetic", .options = {{"num_train", 20}, {"num_test", 5}}});
+  EXPECT_NE(
+      hash_of(disk, {.kind = "synthetic", .options = {{"classes", 3}, {"num_train", 20}, {"num_test", 5}}}),
+      noise);
 }
 
 TEST(ContentHash, OfImagesIsTheSameFromTheCache) {
   DataDisk disk;
   disk.put_fixture("pics/a/1.png", "grey.png").put_fixture("pics/b/1.png", "alpha.png");
-  const DataSpec spec{.kind = "images", .path = "pics", .test = 0, .shape = "3x8x8"};
+  const DataSpec spec{.kind = "images", .path = "pics", .test = 0, .options = {{"shape", "3x8x8"}}};
   const std::string hash = hash_of(disk, spec);
   DataSpec cached = spec;
   cached.cache_dir = "cache";
@@ -64,10 +67,10 @@ TEST(ContentHash, OfATextChangesWithItsTokensAndNotWithTheWindows) {
   DataDisk disk;
   disk.put("a.txt", "to be or not to be that is the question")
       .put("b.txt", "to be or not to be that is the answer!!");
-  const DataSpec spec{.kind = "text", .path = "a.txt", .test = 0.4, .context = 4};
+  const DataSpec spec{.kind = "text", .path = "a.txt", .test = 0.4, .options = {{"context", 4}}};
   const std::string hash = hash_of(disk, spec);
   DataSpec wider = spec, other = spec;
-  wider.context = 6;
+  wider.options.set("context", 6);
   other.path = "b.txt";
   EXPECT_EQ(hash_of(disk, wider), hash);
   EXPECT_NE(hash_of(disk, other), hash);

@@ -147,7 +147,7 @@ TEST(Pixels, AsFloatsAreKnownAndReadAsBytesWhereAsked) {
   EXPECT_EQ((*as_they_are)->dtype, DType::kF32);
   EXPECT_TRUE((*as_they_are)->holds_bytes);
   EXPECT_THAT((*as_they_are)->notes, ElementsAre(HasSubstr("are used as they are")));
-  const auto bytes = disk.load({.kind = "npy", .path = "d", .pixels = "bytes"});
+  const auto bytes = disk.load({.kind = "npy", .path = "d", .options = {{"pixels", "bytes"}}});
   ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
   EXPECT_EQ((*bytes)->dtype, DType::kU8);
   EXPECT_THAT((*bytes)->notes, IsEmpty());
@@ -155,7 +155,7 @@ TEST(Pixels, AsFloatsAreKnownAndReadAsBytesWhereAsked) {
   pixels[5] = 0.5F;
   disk.put("d/x.npy", npy_of("40, 4, 4", pixels));
   EXPECT_FALSE((*disk.load({.kind = "npy", .path = "d"}))->holds_bytes);
-  EXPECT_THAT(disk.why({.kind = "npy", .path = "d", .pixels = "bytes"}),
+  EXPECT_THAT(disk.why({.kind = "npy", .path = "d", .options = {{"pixels", "bytes"}}}),
               HasSubstr("d(x): some values are not integers from 0 to 255"));
 }
 
@@ -180,7 +180,7 @@ TEST(Sources, WithoutWhatIsMeantSayWhatToGive) {
   ASSERT_TRUE(alone.ok()) << alone.status().to_string();
   EXPECT_EQ((*alone)->num_samples(), 6);
   disk.put("gifs/cat/1.gif", "GIF").put("gifs/cat/2.gif", "GIF").put("gifs/cat/notes.txt", "");
-  const std::string gifs = disk.why({.kind = "images", .path = "gifs", .shape = "1x8x8"});
+  const std::string gifs = disk.why({.kind = "images", .path = "gifs", .options = {{"shape", "1x8x8"}}});
   EXPECT_THAT(gifs,
               HasSubstr("gifs/cat: no .jpg, .jpeg or .png file in it; it has 2 .gif, 1 .txt; convert them"));
   EXPECT_THAT(gifs, HasSubstr("mogrify -format png *.gif"));

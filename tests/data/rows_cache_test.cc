@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 DataSpec pictures() {
-  return {.kind = "images", .path = "p", .test = 0, .shape = "3x8x8", .cache_dir = "cache"};
+  return {.kind = "images", .path = "p", .test = 0, .options = {{"shape", "3x8x8"}}, .cache_dir = "cache"};
 }
 
 void put_pictures(DataDisk& disk) {
@@ -49,7 +49,7 @@ TEST(RowsCache, AnotherShapeOrPictureIsAnotherFile) {
   put_pictures(disk);
   const auto first = *disk.load(pictures());
   DataSpec wide = pictures();
-  wide.shape = "3x8x9";
+  wide.options.set("shape", "3x8x9");
   EXPECT_EQ((*disk.load(wide))->pixels.size(), 6U * 216);
   EXPECT_EQ(disk.list("cache").size(), 2U);
   disk.put_fixture("p/cat/0.jpg", "grey.png");

@@ -31,7 +31,8 @@ TEST(DataKinds, EveryOneThatNeedsAPathSaysSoAndNamesAMissingOne) {
   for (const DataKind& kind : data_kinds()) {
     if (!kind.needs_path) continue;
     EXPECT_THAT(disk.why({.kind = kind.name}), HasSubstr(fmt::format("kind '{}' needs a path", kind.name)));
-    EXPECT_THAT(disk.why({.kind = kind.name, .path = "not/there", .shape = "3x8x8"}), HasSubstr("not/there"));
+    EXPECT_THAT(disk.why({.kind = kind.name, .path = "not/there", .options = {{"shape", "3x8x8"}}}),
+                HasSubstr("not/there"));
   }
 }
 
@@ -42,7 +43,7 @@ TEST(MakeDataset, RefusesWhatMakesNoSense) {
   EXPECT_THAT(disk.why({.test = 1}), HasSubstr("test fraction: got 1"));
   EXPECT_THAT(disk.why({.validation = -0.5}), HasSubstr("validation fraction: got -0.5"));
   EXPECT_THAT(disk.why({.limit_train = -1}), HasSubstr("limits: got -1"));
-  EXPECT_THAT(disk.why({.kind = "synthetic", .augment = {.shift = 2}, .shape = "20"}),
+  EXPECT_THAT(disk.why({.kind = "synthetic", .augment = {.shift = 2}, .options = {{"shape", "20"}}}),
               HasSubstr("needs images"));
 }
 
@@ -166,8 +167,9 @@ TEST(MakeDataset, CifarIsToldByItsFiles) {
   EXPECT_EQ(ten->channel_mean.size(), 3U);
   disk.put_fixture("c100/train.bin", "cifar100.bin").put_fixture("c100/test.bin", "cifar100.bin");
   EXPECT_EQ((*disk.load({.kind = "cifar", .path = "c100"}))->num_classes, 100);
-  EXPECT_EQ((*disk.load({.kind = "cifar", .path = "c100", .label = "coarse"}))->num_classes, 20);
-  EXPECT_THAT(disk.why({.kind = "cifar", .path = "c100", .label = "rough"}),
+  EXPECT_EQ((*disk.load({.kind = "cifar", .path = "c100", .options = {{"label", "coarse"}}}))->num_classes,
+            20);
+  EXPECT_THAT(disk.why({.kind = "cifar", .path = "c100", .options = {{"label", "rough"}}}),
               HasSubstr("expected fine or coarse"));
   disk.put("c10/batches.meta.txt", "a\nb\n");
   EXPECT_THAT(disk.why({.kind = "cifar", .path = "c10"}), HasSubstr("got 2 names, expected 10"));
@@ -192,10 +194,11 @@ TEST(MakeDataset, TablesAreStandardisedByTheirTrainingRows) {
   disk.put("t/test.csv", "a,c,kind\n6,7,x\n");
   EXPECT_THAT(disk.why({.kind = "csv", .path = "t"}), HasSubstr("t/test.csv: other columns"));
   disk.put_fixture("flowers.csv", "flowers.csv");
-  const auto flowers = *disk.load({.kind = "csv", .path = "flowers.csv", .label = "kind"});
+  const auto flowers = *disk.load({.kind = "csv", .path = "flowers.csv", .options = {{"label", "kind"}}});
   EXPECT_EQ(flowers->num_train, 11);
   EXPECT_EQ(flowers->num_test, 1);
-  EXPECT_THAT(disk.why({.kind = "csv", .path = "flowers.csv", .separator = ",,"}), HasSubstr("separator"));
+  EXPECT_THAT(disk.why({.kind = "csv", .path = "flowers.csv", .options = {{"separator", ",,"}}}),
+              HasSubstr("separator"));
 }
 
 TEST(MakeDataset, PicturesAreCutToOneShapeClassByClass) {
@@ -203,14 +206,15 @@ TEST(MakeDataset, PicturesAreCutToOneShapeClassByClass) {
   disk.put_fixture("p/train/cat/1.png", "colour.png").put_fixture("p/train/cat/2.jpg", "colour.jpg");
   disk.put_fixture("p/train/dog/3.JPEG", "grey.jpg").put("p/train/dog/notes.txt", "not a picture");
   disk.put_fixture("p/val/dog/4.png", "grey.png");
-  const auto set = *disk.load({.kind = "images", .path = "p", .shape = "3x8x10"});
+  const auto set = *disk.load({.kind = "images", .path = "p", .options = {{"shape", "3x8x10"}}});
   EXPECT_EQ(set->num_train, 3);
   EXPECT_EQ(set->num_test, 1);
   EXPECT_THAT(set->class_names, ElementsAre("cat", "dog"));
   EXPECT_THAT(set->labels, ElementsAre(0, 0, 1, 1));
   EXPECT_EQ(set->pixels.size(), 4U * 240);
   EXPECT_NEAR(set->pixels[100], set->pixels[240 + 100], 3) << "the PNG and its JPEG";
-  const auto grey = *disk.load({.kind = "images", .path = "p/train", .test = 0, .shape = "1x4x4"});
+  const auto grey =
+      *disk.load({.kind = "images", .path = "p/train", .test = 0, .options = {{"shape", "1x4x4"}}});
   EXPECT_EQ(grey->num_train, 3);
   EXPECT_EQ(grey->num_classes, 2);
 }
@@ -219,19 +223,21 @@ TEST(MakeDataset, PictureFoldersThatAreWrongNameTheFile) {
   DataDisk disk;
   disk.put_fixture("p/train/cat/1.png", "colour.png")
       .put("p/train/cat/2.png", cut_at(fixture("colour.png"), 90));
-  const DataSpec spec{.kind = "images", .path = "p", .shape = "3x8x8"};
+  const DataSpec spec{.kind = "images", .path = "p", .options = {{"shape", "3x8x8"}}};
   EXPECT_THAT(disk.why(spec), HasSubstr("p/train/cat/2.png, offset 0 to 90: damaged PNG"));
   disk.put("p/train/cat/2.png", "");
   EXPECT_THAT(disk.why(spec), HasSubstr("p/train/cat/2.png, offset 0: the file is empty"));
   disk.put_fixture("p/train/cat/2.png", "grey.png").put_fixture("p/test/bird/3.png", "grey.png");
   EXPECT_THAT(disk.why(spec), HasSubstr("p/test/bird: a class that the training part does not have"));
   disk.put("q/cat/notes.txt", "x");
-  EXPECT_THAT(disk.why({.kind = "images", .path = "q", .shape = "3x8x8"}), HasSubstr("q/cat: no .jpg"));
+  EXPECT_THAT(disk.why({.kind = "images", .path = "q", .options = {{"shape", "3x8x8"}}}),
+              HasSubstr("q/cat: no .jpg"));
   disk.put("r/notes.txt", "x");
-  EXPECT_THAT(disk.why({.kind = "images", .path = "r", .shape = "3x8x8"}),
+  EXPECT_THAT(disk.why({.kind = "images", .path = "r", .options = {{"shape", "3x8x8"}}}),
               HasSubstr("no folders with images"));
   EXPECT_THAT(disk.why({.kind = "images", .path = "q"}), HasSubstr("needs a shape like 3x64x64"));
-  EXPECT_THAT(disk.why({.kind = "images", .path = "q", .shape = "2x8x8"}), HasSubstr("1 or 3 channels"));
+  EXPECT_THAT(disk.why({.kind = "images", .path = "q", .options = {{"shape", "2x8x8"}}}),
+              HasSubstr("1 or 3 channels"));
 }
 
 TEST(MakeDataset, TextIsSplitAtItsEndAndValidatedBeforeIt) {
@@ -239,7 +245,8 @@ TEST(MakeDataset, TextIsSplitAtItsEndAndValidatedBeforeIt) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += static_cast<char>('a' + i % 26);
   disk.put("t.txt", text);
-  const auto set = *disk.load({.kind = "text", .path = "t.txt", .validation = 0.2, .context = 9});
+  const auto set =
+      *disk.load({.kind = "text", .path = "t.txt", .validation = 0.2, .options = {{"context", 9}}});
   EXPECT_EQ(set->num_train, 39);  // 450 tokens: 49 whole windows and their targets, less a fifth
   EXPECT_EQ(set->num_validation, 10);
   EXPECT_EQ(set->num_test, 5);
@@ -250,7 +257,8 @@ TEST(MakeDataset, TextIsSplitAtItsEndAndValidatedBeforeIt) {
 
 TEST(MakeDataset, SyntheticSamplesAreBalancedAndKeepTheirTestPart) {
   DataDisk disk;
-  const DataSpec spec{.kind = "synthetic", .shape = "3x4x4", .classes = 5, .num_train = 50, .num_test = 20};
+  const DataSpec spec{.kind = "synthetic",
+                      .options = {{"shape", "3x4x4"}, {"classes", 5}, {"num_train", 50}, {"num_test", 20}}};
   const auto set = *disk.load(spec);
   EXPECT_EQ(set->sample_shape, (Shape{3, 4, 4}));
   std::vector<int> counts(5);
@@ -267,13 +275,14 @@ TEST(MakeDataset, SyntheticSamplesAreBalancedAndKeepTheirTestPart) {
   const auto fewest = *disk.load(fewer);
   EXPECT_EQ(fewest->num_test, 4);
   EXPECT_EQ(features_of(*fewest, 10), features_of(*set, 53)) << "the fourth test sample";
-  EXPECT_THAT(disk.why({.kind = "synthetic", .classes = 0}), HasSubstr("classes: got 0"));
-  EXPECT_THAT(disk.why({.kind = "synthetic", .num_train = 0}), HasSubstr("got 0 to train"));
+  EXPECT_THAT(disk.why({.kind = "synthetic", .options = {{"classes", 0}}}), HasSubstr("classes: got 0"));
+  EXPECT_THAT(disk.why({.kind = "synthetic", .options = {{"num_train", 0}}}), HasSubstr("got 0 to train"));
 }
 
 TEST(MakeDataset, SyntheticClassesCanBeToldApartByTheirCentres) {
   const auto set =
-      *DataDisk().load({.kind = "synthetic", .shape = "200", .classes = 3, .num_train = 300, .num_test = 60});
+      *DataDisk().load({.kind = "synthetic",
+                        .options = {{"shape", "200"}, {"classes", 3}, {"num_train", 300}, {"num_test", 60}}});
   std::vector<std::vector<double>> centre(3, std::vector<double>(200));
   double sum = 0, squares = 0;
   for (std::int64_t id = 0; id < 300; ++id) {

@@ -26,7 +26,7 @@ inline bool try_manifest(std::string_view text) {
   for (const ManifestTensor& tensor : manifest->tensors) TR_CHECK(tensor.file < manifest->files.size());
   for (std::size_t file = 0; file < manifest->files.size(); ++file)
     (void)check_tensors(*manifest, file, NamedTensors());
-  if (manifest->version != kManifestVersion) return true;  // the writer knows the newest only
+  if (manifest->version == 1) return true;  // it is no longer written
   const std::string written = manifest_text(*manifest);
   const Result<Manifest> second = parse_manifest(written, "again.json");
   TR_CHECK(second.ok(), "{}", second.status().to_string());

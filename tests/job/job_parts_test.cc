@@ -141,16 +141,16 @@ TEST(DataSpec, TakesEveryKeyOfTheData) {
   EXPECT_EQ(d.augment.shift, 4);
   EXPECT_EQ(d.augment.crop, 0.5);
   EXPECT_TRUE(d.augment.flip);
-  EXPECT_EQ(d.shape, "3x4x5");
-  EXPECT_EQ(d.label, "kind");
-  EXPECT_EQ(d.header, "yes");
-  EXPECT_EQ(d.separator, ";");
-  EXPECT_EQ(d.tokens, "bytes");
-  EXPECT_EQ(d.context, 16);
-  EXPECT_EQ(d.stride, 3);
-  EXPECT_EQ(d.classes, 11);
-  EXPECT_EQ(d.num_train, 12);
-  EXPECT_EQ(d.num_test, 13);
+  EXPECT_EQ(d.options, (OptionValues{{"shape", "3x4x5"},
+                                     {"label", "kind"},
+                                     {"header", "yes"},
+                                     {"separator", ";"},
+                                     {"tokens", "bytes"},
+                                     {"context", 16},
+                                     {"stride", 3},
+                                     {"classes", 11},
+                                     {"num_train", 12},
+                                     {"num_test", 13}}));
   EXPECT_EQ(d.cache_dir, "cache");
   EXPECT_TRUE(d.labels);
 }

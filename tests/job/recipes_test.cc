@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 
+#include "trireme/data/options.h"
 #include "trireme/job/job_parts.h"
 
 namespace trireme::job {
@@ -47,13 +48,13 @@ std::vector<Recipe> all_recipes() {
 model::ModelInput input_of(const Job& job) {
   const model::ModelTask task = task_of(job);
   const std::string& kind = job.data.kind;
-  if (kind == "text") return {Shape{job.data.context}, 65, task};
+  if (kind == "text") return {Shape{job.data.options.integer(data::kContext)}, 65, task};
   if (kind == "digits" || kind == "idx") return {Shape{1, 28, 28}, 10, task};
   if (kind == "cifar") return {Shape{3, 32, 32}, 10, task};
   if (kind == "csv") return {Shape{4}, 3, task};
-  const Result<Shape> shape = data::parse_sample_shape(job.data.shape);
+  const Result<Shape> shape = data::parse_sample_shape(job.data.options.text(data::kSampleShape));
   EXPECT_TRUE(shape.ok()) << shape.status().to_string();
-  const int classes = kind == "synthetic" ? static_cast<int>(job.data.classes) : 1000;
+  const int classes = kind == "synthetic" ? data::find_kind(kind)->known(job.data.options).classes : 1000;
   return {shape.ok() ? *shape : Shape{1}, classes, task};
 }
 

@@ -149,7 +149,7 @@ Job served(std::int64_t workers, std::int64_t servers, std::string colocate) {
   Job job;
   job.parallel.workers = workers;
   job.parallel.servers = servers;
-  job.parallel.colocate = std::move(colocate);
+  job.options.set("parallel.colocate", colocate);
   return job;
 }
 

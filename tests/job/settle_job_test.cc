@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/data/options.h"
+
 namespace trireme::job {
 namespace {
 
@@ -78,10 +80,24 @@ TEST(SettleJob, PixelsThatAreNoBytesByTypeAreReadAsBytes) {
   set.holds_bytes = true;
   Job job = job_with({"data.kind=npy", "data.path=x"});
   settle_job(job, set);
-  EXPECT_EQ(job.data.pixels, "bytes");
+  EXPECT_EQ(job.data.options.text(data::kPixelForm), "bytes");
   Job floats = job_with({"data.kind=npy", "data.path=x", "data.pixels=floats"});
   settle_job(floats, set);
-  EXPECT_EQ(floats.data.pixels, "floats");
+  EXPECT_EQ(floats.data.options.text(data::kPixelForm), "floats");
+}
+
+TEST(SettleJob, TellsOfOptionsThatTheKindOfDataDoesNotHave) {
+  const data::Dataset set = set_of({1, 28, 28}, 2000);
+  Job job = job_with({"data.context=64", "data.label=fine", "data.stride=0"});
+  const std::vector<std::string> notes = settle_job(job, set);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(
+      notes[0],
+      "without effect on data.kind = \"digits\": data.label = \"fine\" (for cifar, csv), data.context = "
+      "64 (for text)")
+      << "a default says nothing";
+  Job read = job_with({"data.kind=synthetic", "data.classes=3"});
+  EXPECT_TRUE(settle_job(read, set).empty());
 }
 
 TEST(SettleJob, TextsGetALanguageModelWithItsOptimizer) {

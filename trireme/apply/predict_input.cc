@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/data/options.h"
 #include "trireme/data/read/csv.h"
 #include "trireme/data/read/image.h"
 #include "trireme/data/read/npy.h"
@@ -111,7 +112,7 @@ Task<Result<Samples>> read_array(Runtime& rt, const LoadedModel& model, std::str
   if (!file.ok()) co_return file.status();
   TR_CO_ASSIGN_OR_RETURN(data::Array array, data::parse_npy(*file, path));
   // Where training read such values as bytes; others might be scaled to 0 to 1.
-  if (model.job.data.pixels == "bytes")
+  if (model.job.data.options.text(data::kPixelForm) == "bytes")
     if (std::optional<data::Array> bytes = data::to_byte_array(array)) array = std::move(*bytes);
   const auto set = like(*model.data, path);
   set->num_test = num_samples_in(array.type.shape, set->sample_shape);
@@ -137,9 +138,9 @@ Task<Result<Samples>> read_array(Runtime& rt, const LoadedModel& model, std::str
 Result<data::CsvTable> parse_table(std::string_view text, const std::string& path, const LoadedModel& model) {
   const job::Job::Data& d = model.job.data;
   data::CsvOptions options;
-  options.label = d.kind == "csv" ? d.label : "none";
-  options.header = d.header;
-  options.separator = data::separator_of(d.separator).value_or(',');
+  options.label = d.kind == "csv" ? d.options.text(data::kLabel) : "none";
+  options.header = d.options.text(data::kHeader);
+  options.separator = data::separator_of(d.options.text(data::kSeparator)).value_or(',');
   const auto fits = [&](const Result<data::CsvTable>& table) {
     return table.ok() && static_cast<std::int64_t>(table->columns.size()) == model.data->sample_elems();
   };

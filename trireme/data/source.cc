@@ -5,6 +5,7 @@
 
 #include "trireme/data/content_hash.h"
 #include "trireme/data/notes.h"
+#include "trireme/data/options.h"
 #include "trireme/data/read/inflate.h"
 #include "trireme/data/read/load.h"
 
@@ -39,6 +40,12 @@ std::span<const DataKind> data_kinds() {
   return kRows;
 }
 
+const DataKind* find_kind(std::string_view name) {
+  const auto kinds = data_kinds();
+  const auto at = std::ranges::find_if(kinds, [&](const DataKind& kind) { return kind.name == name; });
+  return at == kinds.end() ? nullptr : &*at;
+}
+
 Result<Shape> parse_sample_shape(std::string_view text) {
   std::vector<std::int64_t> dims;
   const auto bad = [&] {
@@ -58,12 +65,17 @@ Result<Shape> parse_sample_shape(std::string_view text) {
   return Shape::checked(dims);
 }
 
+std::optional<OptionFault> check_sample_shape(const OptionValues& options) {
+  const std::string written = options.text(kSampleShape);
+  if (written.empty() || parse_sample_shape(written).ok()) return std::nullopt;
+  return OptionFault{kSampleShape.name, "sizes from 1 on like 3x64x64"};
+}
+
 Task<Result<std::shared_ptr<const Dataset>>> make_dataset(runtime::Runtime& rt, DataSpec spec) {
-  const auto kinds = data_kinds();
-  const auto kind = std::ranges::find_if(kinds, [&](const DataKind& k) { return k.name == spec.kind; });
-  if (kind == kinds.end()) {
+  const DataKind* kind = find_kind(spec.kind);
+  if (kind == nullptr) {
     std::string names;
-    for (const DataKind& k : kinds) names += fmt::format("{}{}", names.empty() ? "" : ", ", k.name);
+    for (const DataKind& k : data_kinds()) names += fmt::format("{}{}", names.empty() ? "" : ", ", k.name);
     co_return error(Code::kNotFound, "[data] unknown kind '{}'; expected one of {}", spec.kind, names);
   }
   TR_CO_RETURN_IF_ERROR(check_spec(spec, *kind));

@@ -8,7 +8,7 @@
 
 namespace trireme::data {
 
-// Of the training samples of a set of stored features (kF32).
+// Mean and deviation of the training samples of a set of stored features (kF32).
 Standard measure_features(const Dataset& set);
 // Rows of as many values as the standard has.
 void standardise(const Standard& standard, std::span<float> rows);

@@ -1,6 +1,7 @@
 #include "trireme/job/assume_input.h"
 
 #include "trireme/data/source.h"
+#include "trireme/job/job_checker.h"
 #include "trireme/job/job_parts.h"
 
 namespace trireme::job {
@@ -8,33 +9,23 @@ namespace {
 
 using model::ModelInput;
 
-struct Known {
-  std::optional<Shape> shape;
-  int classes = 0;  // 0: not known
-  std::string from;
-};
-
 // What the kind of data fixes, whatever the files hold.
-Result<Known> of_data(const Job& job) {
-  const Job::Data& d = job.data;
-  Known known;
-  if (d.kind == "digits") return Known{Shape{1, 28, 28}, 10, "of the built-in digits"};
-  if (d.kind == "cifar") {
-    const int classes = d.label == "fine" ? 100 : d.label == "coarse" ? 20 : 10;
-    return Known{Shape{3, 32, 32}, classes, "of CIFAR's format"};
+Result<data::KnownSamples> known_samples(const Job& job) {
+  const data::DataKind* kind = data::find_kind(job.data.kind);
+  if (kind == nullptr || kind->known == nullptr) return data::KnownSamples();
+  const OptionValues& given = job.data.options;
+  JobChecker c(job);
+  check_ranges(c, job, OptionsOf::kData);
+  if (!c.status.ok()) return c.status;
+  if (const auto fault = kind->check == nullptr ? std::nullopt : kind->check(given)) {
+    // A job that is looked at before it is complete may lack what its kind needs.
+    const OptionValue* value = given.find(fault->option);
+    if (value == nullptr || *value == find_option(kind->options, fault->option)->initial())
+      return data::KnownSamples();
+    c.expect(false, fmt::format("data.{}", fault->option), fault->expected);
+    return c.status;
   }
-  if (d.kind == "text") {
-    if (d.context < 1)
-      return error(Code::kInvalid, "[job] data.context: got {}, expected at least 1", d.context);
-    return Known{Shape{d.context}, d.tokens == "bytes" ? 256 : 0, "of data.context"};
-  }
-  if (d.kind == "synthetic" || (d.kind == "images" && !d.shape.empty())) {
-    TR_ASSIGN_OR_RETURN(known.shape, data::parse_sample_shape(d.shape.empty() ? "1x28x28" : d.shape));
-    if (d.kind == "synthetic")
-      known.classes = static_cast<int>(std::clamp<std::int64_t>(d.classes, 0, 1 << 24));
-    known.from = "of data.shape";
-  }
-  return known;
+  return kind->known(given);
 }
 
 }  // namespace
@@ -42,7 +33,7 @@ Result<Known> of_data(const Job& job) {
 Result<AssumedInput> assume_input(const Job& job, std::string_view shape, std::int64_t classes) {
   AssumedInput out;
   out.input.task = task_of(job);
-  TR_ASSIGN_OR_RETURN(const Known known, of_data(job));
+  TR_ASSIGN_OR_RETURN(const data::KnownSamples known, known_samples(job));
   std::optional<ModelInput> published;
   if (job.model.layers.empty()) {
     const auto row = model::find_model(job.model.name);

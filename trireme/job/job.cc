@@ -212,7 +212,7 @@ std::string text_of(const OptionValue& v) {
 std::string field_text(const Job& job, const OptionField& field) {
   const OptionValues& given = options_of(job, field.family);
   const OptionValue* value = given.find(field.spec->name);
-  if (value == nullptr) return "";
+  if (value == nullptr) return field.writes_default ? text_of(field.spec->initial()) : "";
   const bool is_number = std::holds_alternative<double>(field.spec->default_value);
   return is_number ? text_of(given.number(*field.spec)) : text_of(*value);
 }
@@ -225,8 +225,6 @@ std::string field_text(const Job& job, T* (*get)(Job&)) {
 // Texts of --set are taken as they are.
 bool set_text(Job& job, const JobKey& key, std::string_view value) {
   if (const auto* text = std::get_if<std::string* (*)(Job&)>(&key.field))
-    return *(*text)(job) = std::string(value), true;
-  if (const auto* text = std::get_if<std::optional<std::string>* (*)(Job&)>(&key.field))
     return *(*text)(job) = std::string(value), true;
   const auto* option = std::get_if<OptionField>(&key.field);
   if (option == nullptr || !std::holds_alternative<std::string_view>(option->spec->default_value))
@@ -276,9 +274,9 @@ Result<toml::table> parse_set_value(const JobKey& key, std::string_view value) {
 }  // namespace
 
 std::string_view value_kind(const JobKey& key) {
-  static constexpr const char* kNames[] = {
-      "an integer",        "a number",          "a string", "true or false", "a number", "true or false",
-      "a list of numbers", "a list of strings", "a table",  "an integer",    "a string"};
+  static constexpr const char* kNames[] = {"an integer",        "a number", "a string",
+                                           "true or false",     "a number", "a list of numbers",
+                                           "a list of strings", "a table",  "an integer"};
   static constexpr const char* kOptionNames[] = {"an integer", "a number", "true or false", "a string"};
   if (const auto* option = std::get_if<OptionField>(&key.field))
     return kOptionNames[option->spec->default_value.index()];

@@ -40,26 +40,16 @@ struct Job {
     double test = 0.1, validation = 0;
     std::string partition = "random";
     std::int64_t prefetch = 2;
-    std::string shape, label;
-    std::string header = "auto", separator = ",";
-    std::optional<std::string> pixels;
-    std::string tokens = "chars";
-    std::int64_t context = 128, stride = 0;
-    std::int64_t classes = 10, num_train = 10000, num_test = 1000;
+    OptionValues options;  // those that the kind's row lists count; others are kept as given
     Augment augment;
   } data;
-  // Not set: as the kind of optimiser has it (PyTorch's defaults).
   struct Optimizer {
     std::string kind = "momentum";
-    std::optional<double> lr;
-    std::optional<double> momentum, dampening, beta1, beta2, eps, alpha, trust, lr_decay, initial_sum;
-    std::optional<double> weight_decay;
-    std::optional<bool> nesterov, rate_inside, eps_inside, eps_hat, amsgrad, centered, bias_correction,
-        decay_by_lr;
+    std::optional<double> lr;  // not set: as the kind's row has it
+    OptionValues options;      // of the kind's row, by the names there: "momentum"
     std::vector<std::string> no_decay = {"bias", "scale", "bias_ih", "bias_hh"};
     double clip_norm = 0;
     bool correct_momentum = false;
-    std::optional<std::int64_t> fixed_after;
     std::string schedule = "cosine";
     double warmup = 0.05, warmup_start = 0.05;
     double final_share = 0, factor = 0.1, power = 1, start_divisor = 25;
@@ -77,7 +67,6 @@ struct Job {
     double checkpoint_minutes = 0;
     bool keep_best = true;
     std::optional<std::int64_t> patience;
-    bool events = true;
     double target_accuracy = 0;
     std::string nan = "stop";
     std::string device = "cpu";
@@ -87,7 +76,6 @@ struct Job {
   } train;
   struct Parallel {
     std::int64_t workers = 1, servers = -1;  // -1: as many as the agreement needs
-    std::string colocate = "auto";
     std::string agreement = "bsp";
     OptionValues agreement_options;  // of the agreement's row, by the names there: "period"
     std::string codec = "none";
@@ -104,6 +92,7 @@ struct Job {
     std::string weights = "auto";
     std::string device_collectives = "auto";
   } parallel;
+  OptionValues options;  // keys that are no fields (job_options.h), by their whole paths: "train.events"
 
   // Where keys were given, for messages: "job.toml:3:9". Not part of what is asked for.
   std::map<std::string, std::string, std::less<>> given_at;
@@ -111,26 +100,26 @@ struct Job {
   std::vector<std::string> picked;
 };
 
-// Which options of rows a job holds (base/option_spec.h).
-enum class OptionsOf : std::uint8_t { kAgreement, kCodec };
+// Which options a job holds (base/option_spec.h): of rows, or its own.
+enum class OptionsOf : std::uint8_t { kAgreement, kCodec, kData, kOptimizer, kJob };
 OptionValues& options_of(Job& job, OptionsOf family);
 const OptionValues& options_of(const Job& job, OptionsOf family);
 
-// A key that is an option of rows. The spec is that of one of them: others may have another default.
+// A key that is an option. The spec of an option of rows is that of one of them: others may have another
+// default.
 struct OptionField {
   OptionsOf family = OptionsOf::kAgreement;
   const OptionSpec* spec = nullptr;
-  std::string_view rows = {};  // that have it: "topk, randomk, threshold"; empty: all of the family
+  std::string_view rows = {};   // that have it: "topk, randomk, threshold"; empty: all of the family
+  bool writes_default = false;  // a job that does not say it has the default in its file and its hash
 };
 
 // One key of a job file.
 struct JobKey {
-  using Field =
-      std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&), bool* (*)(Job&),
-                   std::optional<double>* (*)(Job&), std::optional<bool>* (*)(Job&),
-                   std::vector<double>* (*)(Job&), std::vector<std::string>* (*)(Job&), Json* (*)(Job&),
-                   std::optional<std::int64_t>* (*)(Job&), std::optional<std::string>* (*)(Job&),
-                   OptionField>;
+  using Field = std::variant<std::int64_t* (*)(Job&), double* (*)(Job&), std::string* (*)(Job&),
+                             bool* (*)(Job&), std::optional<double>* (*)(Job&),
+                             std::vector<double>* (*)(Job&), std::vector<std::string>* (*)(Job&),
+                             Json* (*)(Job&), std::optional<std::int64_t>* (*)(Job&), OptionField>;
   std::string_view path;
   std::string_view doc;
   Field field;
@@ -138,8 +127,8 @@ struct JobKey {
   // Not empty: its name in older files, which still work; hashes of jobs are made with it.
   std::string_view old_path = {};
 };
-// The keys of the job itself (job_keys.cc), and after them at their places the options of rows
-// (option_keys.cc). Hashes of jobs are made in this order.
+// The keys that are fields of the job (job_keys.cc) with the options at their places (option_keys.cc). Hashes
+// of jobs are made in this order.
 std::span<const JobKey> job_keys();
 
 // Reads TOML text; `source` names it in errors: "job.toml:3:9: ...". Unknown keys are refused with the

@@ -1,11 +1,11 @@
 // What values of a job make sense, as far as one machine without the data can tell.
 #include "trireme/base/units.h"
 #include "trireme/data/partition.h"
-#include "trireme/data/read/csv.h"
 #include "trireme/data/source.h"
 #include "trireme/job/job_checker.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/model/describe.h"
+#include "trireme/model/optimizer_options.h"
 
 namespace trireme::job {
 namespace {
@@ -36,13 +36,12 @@ void check_model(JobChecker& c, const Job& job) {
            "an empty string without model.init_from");
 }
 
-void check_data(JobChecker& c, const Job::Data& d) {
+void check_data(JobChecker& c, const Job& job) {
+  const Job::Data& d = job.data;
   std::string kinds;
-  const data::DataKind* found = nullptr;
-  for (const data::DataKind& kind : data::data_kinds()) {
-    if (d.kind == kind.name) found = &kind;
+  for (const data::DataKind& kind : data::data_kinds())
     kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", kind.name);
-  }
+  const data::DataKind* found = data::find_kind(d.kind);
   c.expect(found != nullptr, "data.kind", "one of: " + kinds);
   c.expect(found == nullptr || !found->needs_path || !d.path.empty(), "data.path",
            fmt::format("a path, for kind '{}'", d.kind));
@@ -52,17 +51,10 @@ void check_data(JobChecker& c, const Job::Data& d) {
   c.expect(in_range(d.validation, 0, 0.999), "data.validation", "a fraction, at least 0 and below 1");
   c.expect_ok(data::parse_partition(d.partition).status(), "data.partition");
   c.expect(d.prefetch >= 1 && d.prefetch <= 64, "data.prefetch", "between 1 and 64");
-  c.expect_one_of(d.header, "data.header", {"auto", "yes", "no"});
-  if (!d.shape.empty()) c.expect_ok(data::parse_sample_shape(d.shape).status(), "data.shape");
-  c.expect(d.kind != "images" || !d.shape.empty(), "data.shape", "channels, height and width, like 3x64x64");
-  c.expect(data::separator_of(d.separator).has_value(), "data.separator", "one character, or tab");
-  c.expect_one_of(d.pixels.value_or("bytes"), "data.pixels", {"bytes", "floats"});
-  c.expect_one_of(d.tokens, "data.tokens", {"chars", "bytes"});
-  c.expect(d.context >= 1 && d.context <= 1 << 20, "data.context", "between 1 and 1048576");
-  c.expect(d.stride >= 0, "data.stride", "0 or more");
-  c.expect(d.classes >= 1 && d.classes <= 1 << 24, "data.classes", "between 1 and 16777216");
-  c.expect(d.num_train >= 1, "data.num_train", "1 or more");
-  c.expect(d.num_test >= 0, "data.num_test", "0 or more");
+  check_ranges(c, job, OptionsOf::kData);
+  if (c.status.ok() && found != nullptr && found->check != nullptr)
+    if (const auto fault = found->check(d.options))
+      c.expect(false, fmt::format("data.{}", fault->option), fault->expected);
   c.expect(d.augment.shift >= 0 && d.augment.shift <= 1 << 20, "data.augment.shift", "0 or more pixels");
   c.expect(d.augment.crop > 0 && d.augment.crop <= 1, "data.augment.crop", "above 0 and at most 1");
 }
@@ -105,35 +97,27 @@ Status ask_op(const model::OptimizerRow& row, const model::OptimizerSpec& spec) 
   return op::infer_types(*row.op, in, attrs).status();
 }
 
-// Each attribute by itself, so that the message is about its key, then all together.
-void check_attributes(JobChecker& c, const Job& job, const model::OptimizerRow& row) {
+// Each option by itself, so that the message is about its key, then all together.
+void check_optimizer_options(JobChecker& c, const Job& job, const model::OptimizerRow& row) {
+  check_ranges(c, job, OptionsOf::kOptimizer);
+  const std::string known = names_of(row.options);
+  for_given_options(
+      job, OptionsOf::kOptimizer, [&](const JobKey& key, const OptionField& field, const OptionValue& value) {
+        const std::string_view name = field.spec->name;
+        // 0 is what every optimizer does, and jobs that change the kind may keep it.
+        if (name == model::kFixedAfter.name && value == OptionValue(std::int64_t{0})) return;
+        c.expect(
+            find_option(row.options, name) != nullptr, key.path,
+            fmt::format("it not to be set: '{}' has only {}; it is for {}", row.name, known, field.rows));
+        if (row.fixed != nullptr && name == row.fixed)
+          c.expect(value == OptionValue(true), key.path, "true, or another kind");
+      });
+  if (!c.status.ok()) return;
   const model::OptimizerSpec all = optimizer_spec(job);
-  std::string known;
-  for (const op::AttrSpec& a : row.op->attrs) known += fmt::format("{}{}", known.empty() ? "" : ", ", a.name);
-  for (const auto& [name, value] : all.attrs.items()) {
-    const std::string key = "train.optimizer." + name;
-    const bool has =
-        std::ranges::any_of(row.op->attrs, [&, &n = name](const auto& a) { return a.name == n; });
-    c.expect(has, key, fmt::format("it not to be set: '{}' has only {}", row.name, known));
-    if (row.fixed != nullptr && name == row.fixed)
-      c.expect(value == op::AttrValue(true), key, "true, or another kind");
-    model::OptimizerSpec one = all;
-    one.attrs = {{name, value}};
-    if (const Status said = has ? ask_op(row, one) : Status(); !said.ok()) {
-      const std::size_t rule = said.message().rfind("expected ");
-      c.expect(false, key, rule == std::string::npos ? said.message() : said.message().substr(rule + 9));
-    }
-  }
   c.expect_ok(ask_op(row, all), "train.optimizer.kind");
-  const auto holds = [&](std::string_view state) {
-    return std::ranges::any_of(row.states, [&](const model::StateRow& s) { return state == s.name; });
-  };
-  c.expect(!job.train.optimizer.initial_sum || holds("sum"), "train.optimizer.initial_sum",
-           fmt::format("it not to be set: '{}' keeps no sums", row.name));
-  c.expect(job.train.optimizer.fixed_after.value_or(0) == 0 || holds("moment2"),
-           "train.optimizer.fixed_after",
-           fmt::format("it not to be set: '{}' keeps no second moments", row.name));
-  c.expect(!all.correct_momentum || holds("velocity"), "train.optimizer.correct_momentum",
+  const bool has_velocity = std::ranges::any_of(
+      row.states, [](const model::StateRow& s) { return std::string_view(s.name) == "velocity"; });
+  c.expect(!all.correct_momentum || has_velocity, "train.optimizer.correct_momentum",
            fmt::format("false: '{}' keeps no velocity", row.name));
 }
 
@@ -170,16 +154,8 @@ void check_optimizer(JobChecker& c, const Job& job) {
   c.expect_ok(row.status(), "train.optimizer.kind");
   c.expect(!o.lr || (*o.lr > 0 && *o.lr < 1e6), "train.optimizer.lr",
            "a learning rate above 0 and below 1000000");
-  const auto share = [](const std::optional<double>& v) { return !v || (*v >= 0 && *v < 1); };
-  c.expect(share(o.momentum), "train.optimizer.momentum", "at least 0 and below 1");
-  c.expect(share(o.beta1), "train.optimizer.beta1", "at least 0 and below 1");
-  c.expect(share(o.beta2), "train.optimizer.beta2", "at least 0 and below 1");
-  c.expect(!o.weight_decay || in_range(*o.weight_decay, 0, 1e6), "train.optimizer.weight_decay", "0 or more");
-  c.expect(!o.initial_sum || in_range(*o.initial_sum, 0, 1e30), "train.optimizer.initial_sum", "0 or more");
   c.expect(in_range(o.clip_norm, 0, 1e30), "train.optimizer.clip_norm", "0 or more");
-  c.expect(o.fixed_after.value_or(0) >= 0 && o.fixed_after.value_or(0) <= std::int64_t{1} << 40,
-           "train.optimizer.fixed_after", "0 or more");
-  if (row.ok()) check_attributes(c, job, **row);
+  if (row.ok()) check_optimizer_options(c, job, **row);
   check_schedule_keys(c, o);
   c.expect_ok(model::check_schedule(schedule_of(job)), "train.optimizer.schedule");
 }
@@ -206,8 +182,9 @@ Status check_job(const Job& job) {
   JobChecker c(job);
   const bool plain_name = !job.name.empty() && job.name.find_first_of("/\\ \n\t") == std::string::npos;
   c.expect(plain_name, "name", "a word without slashes or blanks");
+  check_ranges(c, job, OptionsOf::kJob);
   check_model(c, job);
-  check_data(c, job.data);
+  check_data(c, job);
   check_train(c, job.train);
   if (c.status.ok()) check_optimizer(c, job);
   check_parallel(c, job);

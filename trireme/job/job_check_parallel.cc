@@ -7,6 +7,7 @@
 #include "trireme/job/job_checker.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/roles.h"
+#include "trireme/model/optimizer_options.h"
 #include "trireme/plan/step_model.h"
 
 namespace trireme::job {
@@ -16,14 +17,6 @@ constexpr std::string_view kPrefix = "parallel.";
 constexpr std::int64_t kMostRanks = 65536;
 
 std::string key_of(std::string_view name) { return fmt::format("{}{}", kPrefix, name); }
-
-// The options of a family that were given, with their keys.
-template <class Fn>
-void for_given_options(const Job& job, OptionsOf family, const Fn& fn) {
-  for (const JobKey& key : job_keys())
-    if (const auto* field = std::get_if<OptionField>(&key.field); field != nullptr && field->family == family)
-      if (const OptionValue* value = options_of(job, family).find(field->spec->name)) fn(key, *field, *value);
-}
 
 void check_rule_options(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
   const std::string known = names_of(row.options);
@@ -52,7 +45,6 @@ void check_servers(JobChecker& c, const Job::Parallel& p, const agree::Agreement
            fmt::format("1 or more, or -1 for one: agreement '{}' keeps the model on servers", row.name));
   c.expect(row.needs_server || p.servers <= 0, "parallel.servers",
            fmt::format("0: agreement '{}' uses no servers", row.name));
-  c.expect_one_of(p.colocate, "parallel.colocate", {"auto", "yes", "no"});
   c.expect(p.workers + std::max<std::int64_t>(0, p.servers) <= kMostRanks, "parallel.servers",
            fmt::format("at most {} beside {} workers", kMostRanks - p.workers, p.workers));
 }
@@ -94,10 +86,7 @@ void check_rest(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
 
 void check_codec_options(JobChecker& c, const Job& job) {
   const Job::Parallel& p = job.parallel;
-  for_given_options(job, OptionsOf::kCodec,
-                    [&](const JobKey& key, const OptionField& field, const OptionValue& value) {
-                      c.expect(field.spec->range.holds(value), key.path, field.spec->range.text());
-                    });
+  check_ranges(c, job, OptionsOf::kCodec);
   c.expect_one_of(p.codec_tolerance, "parallel.codec_tolerance", {"exact", "rounding", "feedback"});
   c.expect_one_of(p.reducer, "parallel.reducer", {"auto", "gather", "split", "sparse", "doubling"});
 }
@@ -130,8 +119,8 @@ void check_codec_keys(JobChecker& c, const Job& job) {
 bool takes_momentum(const Job::Optimizer& o, bool lock_step) {
   if (o.kind == "sgd" || !lock_step) return o.kind == "sgd";
   if (o.kind == "adamw") return true;  // its decay has no momentum
-  const bool fits = o.kind == "adam" || (o.kind == "momentum" && !o.nesterov.value_or(false));
-  return fits && o.weight_decay.value_or(0) == 0;
+  const bool fits = o.kind == "adam" || (o.kind == "momentum" && !o.options.flag(model::kNesterov));
+  return fits && o.options.number(model::kWeightDecay) == 0;
 }
 
 void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) {
@@ -174,9 +163,9 @@ void check_codec(JobChecker& c, const Job& job, const agree::AgreementRow& row) 
                ? "0, or train.optimizer.kind = sgd, adamw, or momentum or adam with weight_decay = 0: the "
                  "velocities are the shards' own"
                : "0, or train.optimizer.kind = sgd: the velocities are the workers' own");
-  const std::int64_t fixed = job.train.optimizer.fixed_after.value_or(0);
+  const std::int64_t fixed = job.train.optimizer.options.integer(model::kFixedAfter);
   c.expect(
-      !lends_momentum(job, *sending) || job.train.optimizer.kind == "momentum" ||
+      !encoders_make_momentum(job, *sending) || job.train.optimizer.kind == "momentum" ||
           (fixed > 0 && fixed <= coding.dense_steps),
       "train.optimizer.fixed_after",
       fmt::format("between 1 and parallel.codec_dense_steps = {}: with parallel.codec_momentum what comes is "

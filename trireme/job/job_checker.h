@@ -44,6 +44,21 @@ class JobChecker {
   const Job& job_;
 };
 
+// Calls fn(key, field, value) for the options of a family that were given.
+template <class Fn>
+void for_given_options(const Job& job, OptionsOf family, const Fn& fn) {
+  for (const JobKey& key : job_keys())
+    if (const auto* field = std::get_if<OptionField>(&key.field); field != nullptr && field->family == family)
+      if (const OptionValue* value = options_of(job, family).find(field->spec->name)) fn(key, *field, *value);
+}
+
+// Every option of the family that was given is within the range of its spec.
+inline void check_ranges(JobChecker& c, const Job& job, OptionsOf family) {
+  for_given_options(job, family, [&](const JobKey& key, const OptionField& field, const OptionValue& value) {
+    c.expect(field.spec->range.holds(value), key.path, field.spec->range.text());
+  });
+}
+
 inline bool in_range(double v, double least, double most) {
   return std::isfinite(v) && v >= least && v <= most;
 }

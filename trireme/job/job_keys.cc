@@ -1,4 +1,4 @@
-// The table of the keys that are the job's own: one row each, in the order of the written file.
+// The table of the keys that are fields of the job: one row each, in the order of the written file.
 #include "trireme/job/option_keys.h"
 
 namespace trireme::job {
@@ -7,9 +7,7 @@ namespace {
 using Int = std::int64_t;
 using Text = std::string;
 using MaybeNumber = std::optional<double>;
-using MaybeBool = std::optional<bool>;
 using MaybeInt = std::optional<std::int64_t>;
-using MaybeText = std::optional<std::string>;
 using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
 
@@ -28,7 +26,7 @@ const JobKey kKeys[] = {
     TR_KEY("model.cut_at", Text, model.cut_at, true, "With init_from: this layer and all later ones are initialized anew."),
     TR_KEY("model.freeze", Texts, model.freeze, true, "Layers that are not trained: those with these names and those below them."),
 
-    TR_KEY("data.kind", Text, data.kind, true, "Kind of data: digits (built in), idx, cifar, npy, csv, images, text, synthetic."),
+    TR_KEY("data.kind", Text, data.kind, true, "Kind of data: digits (built in), or another of `trireme inspect data`, which lists the keys of each."),
     TR_KEY("data.path", Text, data.path, true, "File or folder of the samples, for kinds that read some."),
     TR_KEY("data.seed", Int, data.seed, true, "Seed of generated samples, and of the choice of held-out samples."),
     TR_KEY("data.limit_train", Int, data.limit_train, true, "Use only the first training samples; 0: all."),
@@ -37,17 +35,6 @@ const JobKey kKeys[] = {
     TR_KEY("data.validation", double, data.validation, true, "Fraction of the training samples held out for validation. With it, epochs are evaluated on validation samples and only the final model on the test samples."),
     TR_KEY("data.partition", Text, data.partition, true, "random: every logical shard sees all samples; by-class: each shard keeps its own samples, split by class."),
     TR_KEY("data.prefetch", Int, data.prefetch, false, "Number of batches prepared ahead of their use."),
-    TR_KEY("data.shape", Text, data.shape, true, "images, synthetic: shape of a sample, such as 3x64x64."),
-    TR_KEY("data.label", Text, data.label, true, "csv: label column, by name or number (empty: the last one); cifar: fine or coarse."),
-    TR_KEY("data.header", Text, data.header, true, "csv: whether the first line is a header: yes, no, or auto (a header if the line cannot be a sample)."),
-    TR_KEY("data.separator", Text, data.separator, true, "csv: the character between fields, or tab."),
-    TR_KEY("data.pixels", MaybeText, data.pixels, true, "npy: bytes: integers from 0 to 255 of any type are image bytes and are normalized as such; floats: values are used as they are. Default: chosen by the data when training starts, otherwise floats."),
-    TR_KEY("data.tokens", Text, data.tokens, true, "text: tokens are chars or bytes."),
-    TR_KEY("data.context", Int, data.context, true, "text: tokens per sample."),
-    TR_KEY("data.stride", Int, data.stride, true, "text: tokens between the starts of two training samples; 0: as many as context."),
-    TR_KEY("data.classes", Int, data.classes, true, "synthetic: number of classes."),
-    TR_KEY("data.num_train", Int, data.num_train, true, "synthetic: number of training samples."),
-    TR_KEY("data.num_test", Int, data.num_test, true, "synthetic: number of test samples."),
     TR_KEY("data.augment.shift", Int, data.augment.shift, true, "Shift training images by up to this many pixels."),
     TR_KEY("data.augment.crop", double, data.augment.crop, true, "Random crop: below 1, a window of at least this fraction of each side is scaled to the whole image."),
     TR_KEY("data.augment.flip", bool, data.augment.flip, true, "Random horizontal flip: mirror every other training image left to right."),
@@ -63,7 +50,6 @@ const JobKey kKeys[] = {
     TR_KEY("train.keep_best", bool, train.keep_best, false, "Keep the checkpoint of the best evaluation, on the validation samples or else the test samples. eval --best and predict --best use it."),
     TR_KEY("train.eval_steps", Int, train.eval_steps, true, "Steps between evaluations; 0: at the end of every epoch."),
     TR_KEY("train.trace_steps", Int, train.trace_steps, false, "Trace the first steps of this start to trace.json (chrome://tracing, Perfetto); 0: no trace."),
-    TR_KEY("train.events", bool, train.events, false, "Write TensorBoard event files."),
     TR_KEY("train.target_accuracy", double, train.target_accuracy, true, "Stop when an evaluation reaches this accuracy, such as 0.99; 0: never."),
     TR_KEY("train.patience", MaybeInt, train.patience, true, "Early stopping: stop after this many evaluations in a row without a better one. Default: never."),
     TR_KEY("train.nan", Text, train.nan, true, "What to do when the loss or a gradient is NaN or infinite: stop, or skip the step."),
@@ -71,30 +57,11 @@ const JobKey kKeys[] = {
     TR_KEY("train.precision", Text, train.precision, true, "Precision of matmuls and convolutions: f32, tf32 (GPU only: inputs rounded to 10 bits), bf16, or f16 (with loss scaling). Weights and sums stay f32."),
     TR_KEY("train.memory_limit", Text, train.memory_limit, false, "Memory limit per worker (on a GPU: of that GPU), such as 8GiB. Cheap activations are recomputed until the job fits; a limit that cannot be met is an error. Empty: no limit."),
 
-    TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw or lars (trireme inspect optimizers)."),
-    TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate. Default: 0.1 for sgd, momentum, nesterov and lars, 0.01 for adagrad and rmsprop, 0.001 for adam and adamw."),
-    TR_KEY("train.optimizer.momentum", MaybeNumber, train.optimizer.momentum, true, "momentum, nesterov, rmsprop, lars: momentum coefficient, in PyTorch's form: v = mu v + g; w -= lr v. Default: 0.9 for momentum, nesterov and lars, but 0 for momentum and nesterov under agreements that apply old updates (ssp, downpour, staleness-aware, soft, decentralized; several workers)."),
-    TR_KEY("train.optimizer.dampening", MaybeNumber, train.optimizer.dampening, true, "momentum: the velocity gets 1 - dampening times the gradient."),
-    TR_KEY("train.optimizer.beta1", MaybeNumber, train.optimizer.beta1, true, "adam, adamw: decay rate of the first moment."),
-    TR_KEY("train.optimizer.beta2", MaybeNumber, train.optimizer.beta2, true, "adam, adamw: decay rate of the second moment."),
-    TR_KEY("train.optimizer.eps", MaybeNumber, train.optimizer.eps, true, "adagrad, rmsprop, adam, adamw, lars: constant added to the denominator."),
-    TR_KEY("train.optimizer.alpha", MaybeNumber, train.optimizer.alpha, true, "rmsprop: decay rate of the averages."),
-    TR_KEY("train.optimizer.trust", MaybeNumber, train.optimizer.trust, true, "lars: trust coefficient: the learning rate of a tensor whose gradient is as long as itself."),
-    TR_KEY("train.optimizer.lr_decay", MaybeNumber, train.optimizer.lr_decay, true, "adagrad: learning rate decay: lr / (1 + (t - 1) lr_decay)."),
-    TR_KEY("train.optimizer.initial_sum", MaybeNumber, train.optimizer.initial_sum, true, "adagrad: initial value of the sums of squares."),
-    TR_KEY("train.optimizer.weight_decay", MaybeNumber, train.optimizer.weight_decay, true, "L2 penalty added to the gradient. adamw: decoupled weight decay, 0.01 by default."),
-    TR_KEY("train.optimizer.nesterov", MaybeBool, train.optimizer.nesterov, true, "momentum: use Nesterov momentum."),
-    TR_KEY("train.optimizer.rate_inside", MaybeBool, train.optimizer.rate_inside, true, "momentum, rmsprop: multiply by the learning rate inside the velocity: v = mu v + lr g; w -= v."),
-    TR_KEY("train.optimizer.eps_inside", MaybeBool, train.optimizer.eps_inside, true, "adagrad, rmsprop: sqrt(s + eps) instead of sqrt(s) + eps."),
-    TR_KEY("train.optimizer.eps_hat", MaybeBool, train.optimizer.eps_hat, true, "adam, adamw: add eps before the bias correction of the root, as at the end of section 2 of the paper."),
-    TR_KEY("train.optimizer.amsgrad", MaybeBool, train.optimizer.amsgrad, true, "adam, adamw: AMSGrad: divide by the largest second moment so far."),
-    TR_KEY("train.optimizer.centered", MaybeBool, train.optimizer.centered, true, "rmsprop: divide by the standard deviation."),
-    TR_KEY("train.optimizer.bias_correction", MaybeBool, train.optimizer.bias_correction, true, "adam, adamw: divide the moments by 1 - beta^t."),
-    TR_KEY("train.optimizer.decay_by_lr", MaybeBool, train.optimizer.decay_by_lr, true, "adamw: multiply weight_decay by the learning rate; false: weight_decay alone."),
+    TR_KEY("train.optimizer.kind", Text, train.optimizer.kind, true, "momentum (SGD with momentum), or another of `trireme inspect optimizers`, which lists the keys of each."),
+    TR_KEY("train.optimizer.lr", MaybeNumber, train.optimizer.lr, true, "Peak learning rate. Default: that of the kind, 0.1 for momentum (trireme inspect optimizers)."),
     TR_KEY("train.optimizer.no_decay", Texts, train.optimizer.no_decay, true, "Parameters without weight decay, by the last part of their names; []: all decay."),
     TR_KEY("train.optimizer.clip_norm", double, train.optimizer.clip_norm, true, "Gradient clipping: gradients are scaled down to this norm, taken over all parameters; 0: no clipping."),
     TR_KEY("train.optimizer.correct_momentum", bool, train.optimizer.correct_momentum, true, "Rescale velocities when the learning rate changes (for rate_inside)."),
-    TR_KEY("train.optimizer.fixed_after", MaybeInt, train.optimizer.fixed_after, true, "adam, adamw: number of updates after which second moments are frozen; with a codec, those of the encoded tensors. 0: never."),
     TR_KEY("train.optimizer.schedule", Text, train.optimizer.schedule, true, "Learning rate schedule over the run: constant, step, cosine, polynomial, exponential or one-cycle (trireme inspect schedules)."),
     TR_KEY("train.optimizer.warmup", double, train.optimizer.warmup, true, "Learning rate warm-up: fraction of the run over which the learning rate grows to its peak."),
     TR_KEY("train.optimizer.warmup_start", double, train.optimizer.warmup_start, true, "Learning rate at the start of the warm-up, as a fraction of the peak."),
@@ -108,7 +75,6 @@ const JobKey kKeys[] = {
 
     TR_KEY("parallel.workers", Int, parallel.workers, false, "Number of workers."),
     TR_KEY("parallel.servers", Int, parallel.servers, false, "Number of parameter servers. -1: one for agreements that use them, otherwise none."),
-    TR_KEY("parallel.colocate", Text, parallel.colocate, false, "Whether servers share the processes of workers: yes, no, or auto (yes where parallel.servers is not set)."),
     TR_KEY("parallel.agreement", Text, parallel.agreement, true, "How replicas keep one model: bsp (synchronous) or another of `trireme inspect agreements`, which lists the keys of each."),
     TR_KEY("parallel.codec", Text, parallel.codec, true, "Gradient compression: none, one of `trireme inspect codecs`, or auto: the cheapest by the cost model within codec_tolerance."),
     TR_KEY("parallel.codec_tolerance", Text, parallel.codec_tolerance, true, "Which codecs codec = auto may choose: exact (lossless), rounding (also shorter floats), feedback (also codecs with error feedback)."),

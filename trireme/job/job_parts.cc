@@ -3,6 +3,7 @@
 #include "trireme/agree/agree.h"
 #include "trireme/model/describe.h"
 #include "trireme/model/fine_tune.h"
+#include "trireme/model/optimizer_options.h"
 
 namespace trireme::job {
 
@@ -22,19 +23,14 @@ data::DataSpec data_spec(const Job& job, std::string cache_dir) {
   spec.augment.shift = static_cast<int>(d.augment.shift);
   spec.augment.crop = d.augment.crop;
   spec.augment.flip = d.augment.flip;
-  spec.shape = d.shape;
-  spec.label = d.label;
-  spec.header = d.header;
-  spec.separator = d.separator;
-  spec.pixels = d.pixels.value_or("");
-  spec.tokens = d.tokens;
-  spec.context = d.context;
-  spec.stride = d.stride;
-  spec.classes = d.classes;
-  spec.num_train = d.num_train;
-  spec.num_test = d.num_test;
+  spec.options = d.options;
   spec.cache_dir = std::move(cache_dir);
   return spec;
+}
+
+data::SampleForm sample_form(const Job& job) {
+  const data::DataKind* kind = data::find_kind(job.data.kind);
+  return kind == nullptr ? data::SampleForm::kImage : kind->form;
 }
 
 Result<model::Options> model_options(const Job& job) {
@@ -49,7 +45,7 @@ Result<model::Options> model_options(const Job& job) {
 
 ModelTask task_of(const Job& job) {
   if (job.model.task == "reconstruct") return ModelTask::kReconstruct;
-  if (job.data.kind == "text") return ModelTask::kLanguage;
+  if (sample_form(job) == data::SampleForm::kTokens) return ModelTask::kLanguage;
   if (job.model.task == "auto" && job.model.layers.empty())
     if (const auto row = model::find_model(job.model.name); row.ok())
       if (const ModelTask task = (*row)->input().task; task == ModelTask::kReconstruct) return task;
@@ -85,9 +81,8 @@ Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInp
 }
 
 double peak_rate(const Job::Optimizer& o) {
-  if (o.lr) return *o.lr;
-  if (o.kind == "adam" || o.kind == "adamw") return 0.001;
-  return o.kind == "adagrad" || o.kind == "rmsprop" ? 0.01 : 0.1;
+  const auto row = model::find_optimizer(o.kind);
+  return o.lr.value_or(row.ok() ? (*row)->lr : model::OptimizerRow().lr);
 }
 
 namespace {
@@ -98,6 +93,16 @@ bool in_lock_step(const Job& job) {
 }
 
 bool has_momentum(const Job::Optimizer& o) { return o.kind == "momentum" || o.kind == "nesterov"; }
+
+// Options that OptimizerSpec has as fields; the others are attributes of the op.
+constexpr std::string_view kOfStates[] = {model::kInitialSum.name, model::kFixedAfter.name};
+
+void set_attr(op::Attrs& attrs, const OptionSpec& option, const OptionValues& given) {
+  if (std::holds_alternative<bool>(option.default_value))
+    attrs.set(option.name, given.flag(option));
+  else
+    attrs.set(option.name, given.number(option));
+}
 
 }  // namespace
 
@@ -111,7 +116,7 @@ bool uses_old_updates(const Job& job) {
 double momentum_of(const Job& job) {
   const Job::Optimizer& o = job.train.optimizer;
   if (!has_momentum(o)) return 0;
-  return o.momentum.value_or(uses_old_updates(job) ? 0 : 0.9);
+  return o.options.number(uses_old_updates(job) ? model::kMomentum.with_default(0.0) : model::kMomentum);
 }
 
 model::OptimizerSpec optimizer_spec(const Job& job) { return optimizer_spec(job, sending_of(job)); }
@@ -119,35 +124,18 @@ model::OptimizerSpec optimizer_spec(const Job& job) { return optimizer_spec(job,
 model::OptimizerSpec optimizer_spec(const Job& job, const Sending& sending) {
   const Job::Optimizer& o = job.train.optimizer;
   model::OptimizerSpec spec{.kind = o.kind, .no_decay = o.no_decay};
-  const std::pair<const char*, const std::optional<double>*> numbers[] = {{"momentum", &o.momentum},
-                                                                          {"dampening", &o.dampening},
-                                                                          {"beta1", &o.beta1},
-                                                                          {"beta2", &o.beta2},
-                                                                          {"eps", &o.eps},
-                                                                          {"alpha", &o.alpha},
-                                                                          {"trust", &o.trust},
-                                                                          {"lr_decay", &o.lr_decay},
-                                                                          {"weight_decay", &o.weight_decay}};
-  for (const auto& [name, value] : numbers)
-    if (*value) spec.attrs.set(name, **value);
-  if (has_momentum(o) && !o.momentum && uses_old_updates(job)) spec.attrs.set("momentum", 0.0);
-  const std::pair<const char*, const std::optional<bool>*> switches[] = {
-      {"nesterov", &o.nesterov},
-      {"rate_inside", &o.rate_inside},
-      {"eps_inside", &o.eps_inside},
-      {"eps_hat", &o.eps_hat},
-      {"amsgrad", &o.amsgrad},
-      {"centered", &o.centered},
-      {"bias_correction", &o.bias_correction},
-      {"decay_by_lr", &o.decay_by_lr}};
-  for (const auto& [name, value] : switches)
-    if (*value) spec.attrs.set(name, **value);
-  spec.initial_sum = o.initial_sum.value_or(0);
+  const auto row = model::find_optimizer(o.kind);
+  for (const OptionSpec& option : row.ok() ? (*row)->options : std::span<const OptionSpec>())
+    if (o.options.has(option.name) && option.name != kOfStates[0] && option.name != kOfStates[1])
+      set_attr(spec.attrs, option, o.options);
+  if (has_momentum(o) && !o.options.has(model::kMomentum.name) && uses_old_updates(job))
+    spec.attrs.set(model::kMomentum.name, 0.0);
+  spec.initial_sum = o.options.number(model::kInitialSum);
   spec.clip_norm = o.clip_norm;
   spec.correct_momentum = o.correct_momentum;
   const codec::Coding coding = coding_of(job, sending);
-  spec.others_momentum = lends_momentum(job, sending);
-  spec.fixed_after = o.fixed_after.value_or(0);
+  spec.others_momentum = encoders_make_momentum(job, sending);
+  spec.fixed_after = o.options.integer(model::kFixedAfter);
   if (spec.others_momentum || spec.fixed_after > 0)
     spec.coded_elems = sending.is(Sending::Kind::kDense) ? 1 : coding.least_elems;
   return spec;
@@ -214,24 +202,24 @@ std::vector<Sending> allowed_sendings(const Job& job) {
 
 CodedStart coded_start(const Job& job, const Sending& sending) {
   constexpr std::int64_t kDenseSteps = 50, kSparserSteps = 200;
-  constexpr double kMomentum = 0.9;  // the optimiser's, unless set
   const Job::Parallel& p = job.parallel;
   const Job::Optimizer& o = job.train.optimizer;
   CodedStart start;
   if (sending.codec != nullptr && sending.codec->needs_feedback && p.codec_options.flag(codec::kFeedback) &&
       in_lock_step(job)) {
     const std::string_view name = sending.codec->name;
-    const bool random = name == "randomk";
+    const bool random = name == "randomk", no_decay = o.options.number(model::kWeightDecay) == 0;
     if (random) start.dense_steps = kDenseSteps, start.warmup_steps = kSparserSteps;
-    if ((name == "1bit" || random) && o.kind == "momentum" && !o.nesterov.value_or(false)) {
+    if ((name == "1bit" || random) && o.kind == "momentum" && !o.options.flag(model::kNesterov)) {
       start.dense_steps = kDenseSteps;
       // Decay is part of the optimiser's momentum, and would be lost.
-      if (o.weight_decay.value_or(0) == 0) start.momentum = o.momentum.value_or(kMomentum);
+      if (no_decay) start.momentum = o.options.number(model::kMomentum);
     }
     // 1-bit Adam, where it is asked for.
-    if ((o.kind == "adam" || o.kind == "adamw") && o.fixed_after.value_or(0) > 0) {
-      start.dense_steps = *o.fixed_after;
-      if (o.kind == "adamw" || o.weight_decay.value_or(0) == 0) start.momentum = o.beta1.value_or(kMomentum);
+    const std::int64_t fixed_after = o.options.integer(model::kFixedAfter);
+    if ((o.kind == "adam" || o.kind == "adamw") && fixed_after > 0) {
+      start.dense_steps = fixed_after;
+      if (o.kind == "adamw" || no_decay) start.momentum = o.options.number(model::kBeta1);
     }
   }
   const OptionValues& given = p.codec_options;
@@ -258,7 +246,7 @@ codec::Coding coding_of(const Job& job, const Sending& sending) {
   return c;
 }
 
-bool lends_momentum(const Job& job, const Sending& sending) {
+bool encoders_make_momentum(const Job& job, const Sending& sending) {
   return coding_of(job, sending).momentum > 0 && job.train.optimizer.kind != "sgd";
 }
 

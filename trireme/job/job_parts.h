@@ -16,6 +16,9 @@ namespace trireme::job {
 // `cache_dir`: where drawn and decoded samples may be kept; empty: nowhere.
 data::DataSpec data_spec(const Job& job, std::string cache_dir);
 
+// What a sample of the job's kind of data is.
+data::SampleForm sample_form(const Job& job);
+
 // The numbers of model.options. kInvalid names one that is no number.
 Result<model::Options> model_options(const Job& job);
 // What the model is trained to do: as model.task says; auto: as the zoo and the data say.
@@ -35,7 +38,7 @@ double peak_rate(const Job::Optimizer& optimizer);
 // That alone acts like momentum (Mitliagkas, Zhang, Hadjis, Re, "Asynchrony begets momentum", 2016); with as
 // much again most jobs diverge, so the default momentum is 0 there.
 bool uses_old_updates(const Job& job);
-// Of the optimisers momentum and nesterov, given or by default; 0 for others.
+// The coefficient of the optimizers momentum and nesterov, given or by default; 0 for others.
 double momentum_of(const Job& job);
 // What the job's agreement is told.
 agree::RuleOptions rule_options(const Job& job, const Sending& sending);
@@ -50,7 +53,7 @@ inline constexpr OptionSpec kRank{.name = "rank",
 // job asks for, where nothing is to be chosen.
 codec::Coding coding_of(const Job& job, const Sending& sending);
 codec::Coding coding_of(const Job& job);
-// Of sums of low rank (comm/sum/low_rank.cc).
+// What sums of low rank are told (comm/sum/low_rank.cc).
 struct LowRankOptions {
   std::int64_t rank = 2, least_elems = 0, dense_steps = 0;
   bool feedback = true;
@@ -63,8 +66,8 @@ struct CodedStart {
   double momentum = 0;            // made by encoders
 };
 CodedStart coded_start(const Job& job, const Sending& sending);
-// Whether the optimiser's momentum is made by the encoders, once they begin (codec_momentum).
-bool lends_momentum(const Job& job, const Sending& sending);
+// Whether encoders make the optimizer's momentum, once they begin (codec_momentum).
+bool encoders_make_momentum(const Job& job, const Sending& sending);
 
 // Whether a step knows something about all gradients before the first weight changes (clipping, skipping,
 // loss scaling), so that updates wait for all buckets.

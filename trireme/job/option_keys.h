@@ -1,4 +1,4 @@
-// Options of rows as job keys.
+// Options as job keys: those of rows, and those of the job itself.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace trireme::job {
 
-// `own` with the options of rows at their places.
-std::vector<JobKey> with_options(std::span<const JobKey> own);
+// `fields` with the options at their places.
+std::vector<JobKey> with_options(std::span<const JobKey> fields);
 
 }  // namespace trireme::job

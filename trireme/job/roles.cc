@@ -1,6 +1,7 @@
 #include "trireme/job/roles.h"
 
 #include "trireme/agree/agree.h"
+#include "trireme/job/job_options.h"
 
 namespace trireme::job {
 namespace {
@@ -12,7 +13,7 @@ int num_servers(const Job& job) {
 }
 
 bool colocated(const Job& job) {
-  const std::string& wanted = job.parallel.colocate;
+  const std::string wanted = job.options.text(kColocate);
   return wanted == "auto" ? job.parallel.servers < 0 : wanted == "yes";
 }
 

@@ -27,7 +27,7 @@ Status name_culprit(const Status& verdict, const Roles& roles);
 // By the job alone, which check_job has found good.
 Roles roles_of(const Job& job);
 
-// Of a launcher that started `world` ranks: parallel.workers becomes what the servers leave. kInvalid:
+// A launcher started `world` ranks: parallel.workers becomes what the servers leave. kInvalid:
 // nothing is left, or another number was asked for (`workers` > 0).
 Status fit_workers(Job& job, int world, int workers, std::string_view launcher);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/base/units.h"
+#include "trireme/data/options.h"
 #include "trireme/data/order.h"
 #include "trireme/data/source.h"
 #include "trireme/job/job_parts.h"
@@ -48,7 +49,10 @@ class Settler {
   }
 
   void pick_pixels() {
-    if (data_.holds_bytes) pick("data.pixels", job_.data.pixels, std::string("bytes"));
+    OptionValues& options = job_.data.options;
+    if (!data_.holds_bytes || !is_open("data.pixels") || options.has(data::kPixelForm.name)) return;
+    options.set(data::kPixelForm.name, "bytes");
+    job_.picked.emplace_back("data.pixels");
   }
 
   void pick_batch() {
@@ -116,11 +120,29 @@ class Settler {
   const data::Dataset& data_;
 };
 
+// Options that were given and that the kind of data does not have, in a sentence. No error, since a job may
+// try several kinds.
+std::string unused_options(const Job& job) {
+  const data::DataKind* kind = data::find_kind(job.data.kind);
+  std::string text;
+  if (kind == nullptr) return text;
+  for (const JobKey& key : job_keys()) {
+    const auto* field = std::get_if<OptionField>(&key.field);
+    if (field == nullptr || field->family != OptionsOf::kData) continue;
+    const OptionValue* value = job.data.options.find(field->spec->name);
+    // Run folders hold the defaults of every kind.
+    if (value == nullptr || *value == field->spec->initial()) continue;
+    if (find_option(kind->options, field->spec->name) != nullptr) continue;
+    text += fmt::format("{}{} = {} (for {})", text.empty() ? "" : ", ", key.path, value_text(job, key),
+                        field->rows);
+  }
+  return text.empty() ? "" : fmt::format("without effect on data.kind = \"{}\": {}", kind->name, text);
+}
+
 // Jobs on the built-in digits and on synthetic samples have their defaults.
 bool is_picked_by_data(const Job& job) {
-  const auto kinds = data::data_kinds();
-  const auto kind = std::ranges::find_if(kinds, [&](const auto& k) { return k.name == job.data.kind; });
-  return kind != kinds.end() && kind->needs_path;
+  const data::DataKind* kind = data::find_kind(job.data.kind);
+  return kind != nullptr && kind->needs_path;
 }
 
 }  // namespace
@@ -136,6 +158,7 @@ std::vector<std::string> settle_job(Job& job, const data::Dataset& data) {
     notes.push_back(settler.told());
   }
   notes.push_back(settler.lower_batch());
+  notes.push_back(unused_options(job));
   std::erase(notes, "");
   return notes;
 }
@@ -144,9 +167,10 @@ void settle_model(Job& job, const std::optional<Shape>& shape) {
   if (!is_picked_by_data(job)) return;
   data::Dataset samples;
   // A row of a table is a vector; whatever else has no known shape is taken for an image.
-  samples.sample_shape = shape.value_or(job.data.kind == "csv" ? Shape{1} : Shape{1, 28, 28});
+  const data::SampleForm form = sample_form(job);
+  samples.sample_shape = shape.value_or(form == data::SampleForm::kRow ? Shape{1} : Shape{1, 28, 28});
   Settler settler(job, samples);
-  if (job.data.kind == "text") {
+  if (form == data::SampleForm::kTokens) {
     samples.dtype = DType::kI32;
     settler.pick("train.batch", job.train.batch, kTextBatch);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/graph/builder.h"
+#include "trireme/model/optimizer_options.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::model {
@@ -20,17 +21,117 @@ constexpr StateRow kSum[] = {{"sum"}};
 constexpr StateRow kRmspropStates[] = {{"square_avg"}, {"grad_avg", centered}, {"velocity", has_momentum}};
 constexpr StateRow kMoments[] = {{"moment1"}, {"moment2"}, {"max_moment2", amsgrad}};
 
+// ---- Options; those that other folders read are in optimizer_options.h
+constexpr OptionSpec kDampening{.name = "dampening",
+                                .default_value = 0.0,
+                                .doc = "momentum: the velocity gets 1 - dampening times the gradient.",
+                                .range = {.least = 0, .most = 1, .words = "a value in [0, 1]"}};
+constexpr OptionSpec kBeta2{.name = "beta2",
+                            .default_value = 0.999,
+                            .doc = "adam, adamw: decay rate of the second moment.",
+                            .range = kBelowOne};
+constexpr OptionSpec kEps{.name = "eps",
+                          .default_value = 1e-8,
+                          .doc = "adagrad, rmsprop, adam, adamw, lars: constant added to the denominator.",
+                          .range = kNotNegative};
+constexpr OptionSpec kAlpha{.name = "alpha",
+                            .default_value = 0.99,
+                            .doc = "rmsprop: decay rate of the averages.",
+                            .range = kBelowOne};
+constexpr OptionSpec kTrust{
+    .name = "trust",
+    .default_value = 0.001,
+    .doc = "lars: trust coefficient: the learning rate of a tensor whose gradient is as long as itself.",
+    .range = kNotNegative};
+constexpr OptionSpec kLrDecay{.name = "lr_decay",
+                              .default_value = 0.0,
+                              .doc = "adagrad: learning rate decay: lr / (1 + (t - 1) lr_decay).",
+                              .range = kNotNegative};
+constexpr OptionSpec kRateInside{
+    .name = "rate_inside",
+    .default_value = false,
+    .doc = "momentum, rmsprop: multiply by the learning rate inside the velocity: v = mu v + lr g; w -= v."};
+constexpr OptionSpec kEpsInside{.name = "eps_inside",
+                                .default_value = false,
+                                .doc = "adagrad, rmsprop: sqrt(s + eps) instead of sqrt(s) + eps."};
+constexpr OptionSpec kEpsHat{
+    .name = "eps_hat",
+    .default_value = false,
+    .doc =
+        "adam, adamw: add eps before the bias correction of the root, as at the end of section 2 of the "
+        "paper."};
+constexpr OptionSpec kAmsgrad{.name = "amsgrad",
+                              .default_value = false,
+                              .doc = "adam, adamw: AMSGrad: divide by the largest second moment so far."};
+constexpr OptionSpec kCentered{
+    .name = "centered", .default_value = false, .doc = "rmsprop: divide by the standard deviation."};
+constexpr OptionSpec kBiasCorrection{.name = "bias_correction",
+                                     .default_value = true,
+                                     .doc = "adam, adamw: divide the moments by 1 - beta^t."};
+constexpr OptionSpec kDecayByLr{
+    .name = "decay_by_lr",
+    .default_value = true,
+    .doc = "adamw: multiply weight_decay by the learning rate; false: weight_decay alone."};
+
+constexpr OptionSpec kOfSgd[] = {kWeightDecay};
+constexpr OptionSpec kOfMomentum[] = {kMomentum, kWeightDecay, kNesterov, kDampening, kRateInside};
+constexpr OptionSpec kOfAdagrad[] = {kEps.with_default(1e-10), kLrDecay, kWeightDecay, kEpsInside,
+                                     kInitialSum};
+constexpr OptionSpec kOfRmsprop[] = {kAlpha,    kEps,       kWeightDecay, kMomentum.with_default(0.0),
+                                     kCentered, kEpsInside, kRateInside};
+constexpr OptionSpec kOfAdam[] = {kBeta1,  kBeta2,          kEps,       kWeightDecay, kAmsgrad,
+                                  kEpsHat, kBiasCorrection, kFixedAfter};
+constexpr OptionSpec kOfAdamw[] = {
+    kBeta1,          kBeta2,      kEps,      kWeightDecay.with_default(0.01), kAmsgrad, kEpsHat,
+    kBiasCorrection, kFixedAfter, kDecayByLr};
+constexpr OptionSpec kOfLars[] = {kMomentum, kWeightDecay, kTrust, kEps.with_default(0.0)};
+
 constexpr OptimizerRow kRows[] = {
-    {"sgd", "Stochastic gradient descent.", &op::kApplySgd, {}},
-    {"momentum", "SGD with momentum 0.9 (Polyak 1964).", &op::kApplyMomentum, kVelocity},
-    {"nesterov", "SGD with Nesterov's momentum 0.9 (Sutskever et al. 2013).", &op::kApplyMomentum, kVelocity,
-     false, "nesterov"},
-    {"adagrad", "AdaGrad (Duchi et al. 2011).", &op::kApplyAdagrad, kSum, true},
-    {"rmsprop", "RMSProp (Tieleman and Hinton 2012).", &op::kApplyRmsprop, kRmspropStates},
-    {"adam", "Adam (Kingma and Ba 2015), decay as an L2 penalty.", &op::kApplyAdam, kMoments, true},
-    {"adamw", "Adam with decoupled decay (Loshchilov and Hutter 2019).", &op::kApplyAdamw, kMoments, true},
-    {"lars", "Momentum with a rate per tensor (You et al. 2017).", &op::kApplyLars, kVelocity, false, nullptr,
-     true},
+    {.name = "sgd", .doc = "Stochastic gradient descent.", .op = &op::kApplySgd, .options = kOfSgd},
+    {.name = "momentum",
+     .doc = "SGD with momentum 0.9 (Polyak 1964).",
+     .op = &op::kApplyMomentum,
+     .states = kVelocity,
+     .options = kOfMomentum},
+    {.name = "nesterov",
+     .doc = "SGD with Nesterov's momentum 0.9 (Sutskever et al. 2013).",
+     .op = &op::kApplyMomentum,
+     .states = kVelocity,
+     .options = kOfMomentum,
+     .fixed = "nesterov"},
+    {.name = "adagrad",
+     .doc = "AdaGrad (Duchi et al. 2011).",
+     .op = &op::kApplyAdagrad,
+     .states = kSum,
+     .lr = 0.01,
+     .options = kOfAdagrad,
+     .counts_steps = true},
+    {.name = "rmsprop",
+     .doc = "RMSProp (Tieleman and Hinton 2012).",
+     .op = &op::kApplyRmsprop,
+     .states = kRmspropStates,
+     .lr = 0.01,
+     .options = kOfRmsprop},
+    {.name = "adam",
+     .doc = "Adam (Kingma and Ba 2015), decay as an L2 penalty.",
+     .op = &op::kApplyAdam,
+     .states = kMoments,
+     .lr = 0.001,
+     .options = kOfAdam,
+     .counts_steps = true},
+    {.name = "adamw",
+     .doc = "Adam with decoupled decay (Loshchilov and Hutter 2019).",
+     .op = &op::kApplyAdamw,
+     .states = kMoments,
+     .lr = 0.001,
+     .options = kOfAdamw,
+     .counts_steps = true},
+    {.name = "lars",
+     .doc = "Momentum with a rate per tensor (You et al. 2017).",
+     .op = &op::kApplyLars,
+     .states = kVelocity,
+     .options = kOfLars,
+     .whole_tensors = true},
 };
 
 struct Resolved {

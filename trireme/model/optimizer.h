@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/option_spec.h"
 #include "trireme/graph/graph.h"
 #include "trireme/model/parameter.h"
 
@@ -28,10 +29,13 @@ struct StateRow {
 };
 
 struct OptimizerRow {
-  const char* name;
-  const char* doc;
-  const op::OpDef* op;
-  std::span<const StateRow> states;  // in the order of the op's inputs
+  const char* name = "";
+  const char* doc = "";
+  const op::OpDef* op = nullptr;
+  std::span<const StateRow> states = {};  // in the order of the op's inputs
+  double lr = 0.1;                        // the peak learning rate of a job that names none
+  // Every attribute of the op, in its order and with its default, and what the states start with.
+  std::span<const OptionSpec> options = {};
   bool counts_steps = false;
   const char* fixed = nullptr;  // a boolean attribute that makes this kind of the op: "nesterov"
   bool whole_tensors = false;   // an element's update depends on others of its tensor
@@ -49,7 +53,7 @@ struct OptimizerSpec {
   double initial_sum = 0;         // adagrad: where sums of squares start
   double clip_norm = 0;           // above 0: gradients are multiplied by the input "clip"
   bool correct_momentum = false;  // velocities are multiplied by "velocity_factor" first (Goyal et al. 2017)
-  // Of parameters of at least so many values (0: none) gradients travel encoded. `others_momentum`: who
+  // Gradients of parameters of at least so many values (0: none) travel encoded. `others_momentum`: who
   // encodes makes their momentum, so their velocity or first moment is multiplied by "momentum_kept" first.
   // `fixed_after`: their second moments stay after so many updates (0: never).
   std::int64_t coded_elems = 0;

@@ -169,7 +169,8 @@ std::vector<std::string> notes_of(const job::Job& job, const Summary& s) {
                     "decoded, so the weights are those of a compressed run",
                     s.codec));
   const job::Job::Optimizer& o = job.train.optimizer;
-  if ((o.kind == "momentum" || o.kind == "nesterov") && !o.momentum && job::momentum_of(job) == 0)
+  if ((o.kind == "momentum" || o.kind == "nesterov") && !o.options.has("momentum") &&
+      job::momentum_of(job) == 0)
     notes.push_back(fmt::format(
         "train.optimizer.momentum was 0, the default of agreement '{}': old updates act like momentum",
         s.agreement));

@@ -16,7 +16,7 @@ class Progress {
   struct Start {
     std::string run_dir;
     std::int64_t first_step = 0, first_batch = 0;  // completed before
-    // Of train.batch samples; a step is one of them, or several where the batch grows.
+    // A batch has train.batch samples; a step is one of them, or several where the batch grows.
     std::int64_t total_batches = 0, batches_per_epoch = 1;
     std::int64_t num_parameters = 0;
     const plan::Plan* plan = nullptr;

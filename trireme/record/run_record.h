@@ -29,7 +29,7 @@ struct RunRecord {
   std::vector<std::string> hosts;  // of all ranks, each once
   std::string started, ended;      // UTC, "2026-11-16T23:35:01Z"; ended is empty while it runs
   RunState state = RunState::kRunning;
-  // Of a failure.
+  // Where the run failed:
   std::optional<int> culprit;  // a rank
   std::string operation, reason;
 };

@@ -52,7 +52,7 @@ runtime::Task<bool> keep_as_begun(runtime::Runtime& rt, job::Job& job, const job
 
 runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& job, LoadSpec spec) {
   LoadedData out;
-  const std::optional<std::string> pixels = job.data.pixels;
+  const OptionValues options = job.data.options;
   TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job, spec.cache_dir));
   if (!spec.settled) {
     const job::Job asked = job;
@@ -60,7 +60,7 @@ runtime::Task<Result<LoadedData>> load_dataset(runtime::Runtime& rt, job::Job& j
     const bool kept = co_await keep_as_begun(rt, job, asked, spec.run_dir);
     if (kept) out.notes.clear();
     TR_CO_RETURN_IF_ERROR(job::check_job(job));
-    if (job.data.pixels != pixels) {
+    if (job.data.options != options) {
       TR_CO_ASSIGN_OR_RETURN(out.set, co_await read_data(rt, job, spec.cache_dir));
     }
   }

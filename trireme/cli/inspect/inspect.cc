@@ -1,5 +1,7 @@
 // `trireme inspect ops|models|...`: the tables, as text or JSON. Topics with options of their own are in
 // inspect_<topic>.cc.
+#include <algorithm>
+
 #include "trireme/agree/agree.h"
 #include "trireme/base/json.h"
 #include "trireme/cli/command.h"
@@ -25,7 +27,8 @@ Json list_ops() {
     Json kernels = Json::array();
     if (def->reference != nullptr) kernels.push_back("reference");
     for (const op::KernelRow& row : kernel::cpu_kernels())
-      if (def->name == row.op) kernels.push_back(row.name);
+      if (def->name == row.op && std::find(kernels.begin(), kernels.end(), row.name) == kernels.end())
+        kernels.push_back(row.name);  // rows for other forms of operands may have the same name
     const bool is_host = def->has(op::kHostOp), runs = !is_host || comm::has_host_op(def->name);
     Json devices = Json::array();
     if (runs) devices.push_back(is_host ? "host" : "cpu");

@@ -81,15 +81,27 @@ std::string attr_cells(const Json& row) {
 
 std::string optimizers() {
   std::string text =
-      "\n## Optimizers\n`train.optimizer.kind` is one of these. Defaults and formulas are PyTorch's. The "
-      "learning rate is `train.optimizer.lr`.\n\n| kind | what | keys and their defaults | state per "
-      "parameter "
-      "|\n|---|---|---|---|\n";
+      "\n## Optimizers\n`train.optimizer.kind` is one of these. Defaults and formulas are PyTorch's.\n\n"
+      "| kind | what | keys and their defaults | state per parameter |\n|---|---|---|---|\n";
   for (const Json& row : list_optimizers()) {
     std::vector<std::string> states;
     for (const Json& s : row["states"]) states.push_back(s.get<std::string>());
-    text += fmt::format("| `{}` | {} | {} | {} |\n", row.value("name", ""), cell(row.value("doc", "")),
-                        attr_cells(row), states.empty() ? "none" : joined(states));
+    text +=
+        fmt::format("| `{}` | {} | `lr` = {}, {} | {} |\n", row.value("name", ""), cell(row.value("doc", "")),
+                    row["lr"].dump(), attr_cells(row), states.empty() ? "none" : joined(states));
+  }
+  return text;
+}
+
+std::string data_kinds() {
+  std::string text =
+      "\n## Data\n`data.kind` is one of these ([how_to_own_data.md](how_to_own_data.md)). A key that the "
+      "kind "
+      "does not have is without effect.\n\n| name | what | keys and their defaults |\n|---|---|---|\n";
+  for (const Json& row : list_data()) {
+    const std::string attrs = attr_cells(row);
+    text += fmt::format("| `{}` | {} | {} |\n", row.value("name", ""), cell(row.value("doc", "")),
+                        attrs.empty() ? "none" : attrs);
   }
   return text;
 }
@@ -134,8 +146,7 @@ std::string job_page() {
       "Schedules",
       "`train.optimizer.schedule` is one of these; `trireme inspect schedules --plot NAME` draws it.",
       list_schedules());
-  text += named_table("Data", "`data.kind` is one of these ([how_to_own_data.md](how_to_own_data.md)).",
-                      list_data());
+  text += data_kinds();
   text += named_table(
       "Models", "`model.name` is one of these; `trireme inspect model NAME` shows its layers and costs.",
       list_models());

@@ -6,6 +6,7 @@
 #include "trireme/cli/number_checks.h"
 #include "trireme/cli/predict_model.h"
 #include "trireme/cli/terminal.h"
+#include "trireme/data/options.h"
 #include "trireme/data/source.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/job/settle_job.h"
@@ -30,7 +31,7 @@ Result<job::Job> job_of_model(const std::string& name) {
     job.given_at["model.name"] = "the command line";
     const bool reads_text = input.task == model::ModelTask::kLanguage;
     job.data.kind = reads_text ? "text" : "idx";
-    if (reads_text) job.data.context = input.sample_shape[0];
+    if (reads_text) job.data.options.set(data::kContext.name, input.sample_shape[0]);
     return job;
   }
   const std::string near = did_you_mean(name, names);
@@ -46,8 +47,8 @@ runtime::Task<void> load_file(runtime::Runtime& rt, const std::string& path, Res
 }
 
 bool needs_path(const job::Job& job) {
-  const auto kinds = data::data_kinds();
-  return std::ranges::any_of(kinds, [&](const auto& k) { return k.needs_path && k.name == job.data.kind; });
+  const data::DataKind* kind = data::find_kind(job.data.kind);
+  return kind != nullptr && kind->needs_path;
 }
 
 // Whether training would find something in the data that this job does not say. Of samples that are made here

@@ -44,16 +44,16 @@ Json attr_row(std::string_view name, std::string_view kind, bool required, Json 
           {"doc", std::move(doc)}};
 }
 
-Json optimizer_attrs(const model::OptimizerRow& row) {
-  Json attrs = Json::array();
-  for (const op::AttrSpec& a : row.op->attrs) {
-    if (row.fixed != nullptr && a.name == row.fixed) continue;
-    const auto value = op::detail::attrs_to_json({{std::string(a.name), a.default_value}});
-    const bool is_bool = std::holds_alternative<bool>(a.default_value);
-    attrs.push_back(attr_row(a.name, is_bool ? "true or false" : "a number", a.required,
-                             value.ok() ? (*value)[std::string(a.name)] : Json(), std::string(a.doc)));
+// Options of a row but the one that makes the row what it is.
+Json option_rows(std::span<const OptionSpec> options, const char* fixed = nullptr) {
+  static constexpr const char* kKinds[] = {"an integer", "a number", "true or false", "a string"};
+  Json rows = Json::array();
+  for (const OptionSpec& o : options) {
+    if (fixed != nullptr && std::string_view(o.name) == fixed) continue;
+    Json value = std::visit([](const auto& v) { return Json(v); }, o.initial());
+    rows.push_back(attr_row(o.name, kKinds[o.default_value.index()], false, std::move(value), o.doc));
   }
-  return attrs;
+  return rows;
 }
 
 Json layer_attr(const model::LayerAttr& a) {
@@ -109,7 +109,8 @@ Json list_optimizers() {
                     {"op", row.op->name},
                     {"states", states},
                     {"counts_steps", row.counts_steps},
-                    {"attrs", optimizer_attrs(row)}});
+                    {"lr", row.lr},
+                    {"attrs", option_rows(row.options, row.fixed)}});
   }
   return rows;
 }
@@ -134,7 +135,10 @@ Json list_layers() {
 Json list_data() {
   Json rows = Json::array();
   for (const data::DataKind& row : data::data_kinds())
-    rows.push_back({{"name", row.name}, {"doc", row.doc}, {"needs_path", row.needs_path}});
+    rows.push_back({{"name", row.name},
+                    {"doc", row.doc},
+                    {"needs_path", row.needs_path},
+                    {"attrs", option_rows(row.options)}});
   return rows;
 }
 
@@ -149,6 +153,7 @@ void print_rows(const Json& rows) {
                              row.value("synchronous", false) ? "synchronous" : "asynchronous",
                              row.value("needs_server", false) ? ", over parameter servers" : "",
                              row["keys"].empty() ? "" : "; reads " + row["keys"].dump()));
+    if (row.contains("lr")) print_text(fmt::format("    learning rate {} unless set\n", row["lr"].dump()));
     if (row.contains("states") && !row["states"].empty())
       print_text(fmt::format("    keeps per parameter {}\n", row["states"].dump()));
     for (const char* list : {"attrs", "options"})

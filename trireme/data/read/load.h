@@ -23,6 +23,9 @@ runtime::Task<Result<Bytes>> read_unpacked(runtime::Runtime& rt, std::string pat
 Result<std::string> find_name(const std::vector<std::string>& names,
                               std::initializer_list<std::string_view> words, std::string_view folder);
 
+// What is wrong with the option `shape`, where it is given.
+std::optional<OptionFault> check_sample_shape(const OptionValues& options);
+
 // Holds out a share for testing where there is no test part, sets a share apart for validation, limits.
 Status split_parts(Dataset& set, const DataSpec& spec);
 // kU8: mean and deviation per channel of the training samples; kF32: each value of a sample standardised in

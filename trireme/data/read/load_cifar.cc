@@ -2,6 +2,7 @@
 // or train.bin and test.bin (CIFAR-100), with the names of the classes in text files.
 #include <algorithm>
 
+#include "trireme/data/options.h"
 #include "trireme/data/read/cifar.h"
 #include "trireme/data/read/load.h"
 
@@ -31,9 +32,10 @@ Task<Status> append_file(runtime::Runtime& rt, Dataset& set, CifarKind kind, std
 
 Result<CifarKind> kind_of(bool ten, const DataSpec& spec) {
   if (ten) return CifarKind::k10;
-  if (spec.label.empty() || spec.label == "fine") return CifarKind::k100Fine;
-  if (spec.label == "coarse") return CifarKind::k100Coarse;
-  return error(Code::kInvalid, "[data] label of CIFAR-100: got '{}', expected fine or coarse", spec.label);
+  const std::string label = spec.options.text(kLabel);
+  if (label.empty() || label == "fine") return CifarKind::k100Fine;
+  if (label == "coarse") return CifarKind::k100Coarse;
+  return error(Code::kInvalid, "[data] label of CIFAR-100: got '{}', expected fine or coarse", label);
 }
 
 Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
@@ -81,13 +83,23 @@ Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   co_return set;
 }
 
+// Which of the two it is, only the files say; a label is of CIFAR-100.
+KnownSamples known(const OptionValues& options) {
+  const std::string label = options.text(kLabel);
+  const int classes = label == "fine" ? 100 : label == "coarse" ? 20 : 10;
+  return {Shape{3, 32, 32}, classes, "of CIFAR's format"};
+}
+
+constexpr OptionSpec kOptions[] = {kLabel};
+
 }  // namespace
 
-extern const DataKind kCifar{
-    .name = "cifar",
-    .doc = "A folder with CIFAR-10 or CIFAR-100 in binary form; label: fine or coarse.",
-    .needs_path = true,
-    .statistics = Statistics::kBytes,
-    .load = load};
+extern const DataKind kCifar{.name = "cifar",
+                             .doc = "A folder with CIFAR-10 or CIFAR-100 in binary form.",
+                             .needs_path = true,
+                             .statistics = Statistics::kBytes,
+                             .options = kOptions,
+                             .known = known,
+                             .load = load};
 
 }  // namespace trireme::data

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "trireme/data/notes.h"
+#include "trireme/data/options.h"
 #include "trireme/data/read/csv.h"
 #include "trireme/data/read/load.h"
 
@@ -12,16 +13,17 @@ namespace {
 using runtime::Task;
 
 Task<Result<CsvTable>> read_table(runtime::Runtime& rt, std::string path, const DataSpec& spec) {
-  const std::optional<char> separator = separator_of(spec.separator);
+  const std::string written = spec.options.text(kSeparator);
+  const std::optional<char> separator = separator_of(written);
   if (!separator)
-    co_return error(Code::kInvalid, "[data] separator: got '{}', expected one character", spec.separator);
+    co_return error(Code::kInvalid, "[data] separator: got '{}', expected one character", written);
   Result<Bytes> file = co_await read_unpacked(rt, path);
   if (!file.ok()) co_return file.status();
   CsvTable table;
   Function<Status()> work = [&]() -> Status {
     CsvOptions options;
-    options.label = spec.label;
-    options.header = spec.header;
+    options.label = spec.options.text(kLabel);
+    options.header = spec.options.text(kHeader);
     options.separator = *separator;
     TR_ASSIGN_OR_RETURN(table, parse_csv(as_text(*file), path, options));
     return {};
@@ -93,13 +95,22 @@ Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   co_return set;
 }
 
+std::optional<OptionFault> check(const OptionValues& options) {
+  if (separator_of(options.text(kSeparator))) return std::nullopt;
+  return OptionFault{kSeparator.name, "one character, or tab"};
+}
+
+constexpr OptionSpec kOptions[] = {kLabel, kHeader, kSeparator};
+
 }  // namespace
 
-extern const DataKind kCsv{
-    .name = "csv",
-    .doc = "A table of numbers, or a folder with train.csv and test.csv; label, header, separator.",
-    .needs_path = true,
-    .statistics = Statistics::kAll,
-    .load = load};
+extern const DataKind kCsv{.name = "csv",
+                           .doc = "A table of numbers, or a folder with train.csv and test.csv.",
+                           .needs_path = true,
+                           .statistics = Statistics::kAll,
+                           .form = SampleForm::kRow,
+                           .options = kOptions,
+                           .check = check,
+                           .load = load};
 
 }  // namespace trireme::data

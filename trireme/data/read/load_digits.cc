@@ -121,9 +121,13 @@ runtime::Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   co_return co_await make_digits(rt, options);
 }
 
+KnownSamples known(const OptionValues&) { return {Shape{1, 28, 28}, 10, "of the built-in digits"}; }
+
 }  // namespace
 
-extern const DataKind kDigits{
-    .name = "digits", .doc = "The built-in digits, drawn by code (docs/digits.md).", .load = load};
+extern const DataKind kDigits{.name = "digits",
+                              .doc = "The built-in digits, drawn by code (docs/digits.md).",
+                              .known = known,
+                              .load = load};
 
 }  // namespace trireme::data

@@ -5,6 +5,7 @@
 
 #include "trireme/base/hash.h"
 #include "trireme/data/content_hash.h"
+#include "trireme/data/options.h"
 #include "trireme/data/read/image.h"
 #include "trireme/data/read/load.h"
 #include "trireme/data/rows_cache.h"
@@ -158,13 +159,13 @@ Task<Status> decode_all(runtime::Runtime& rt, Dataset& set, const std::vector<Pi
 }
 
 Result<Shape> picture_shape(const DataSpec& spec) {
-  if (spec.shape.empty())
+  const std::string written = spec.options.text(kSampleShape);
+  if (written.empty())
     return error(Code::kInvalid, "[data] kind 'images' needs a shape like 3x64x64: channels, height, width");
-  TR_ASSIGN_OR_RETURN(const Shape shape, parse_sample_shape(spec.shape));
+  TR_ASSIGN_OR_RETURN(const Shape shape, parse_sample_shape(written));
   if (shape.rank() != 3 || (shape[0] != 1 && shape[0] != 3) || shape[1] > 8192 || shape[2] > 8192)
     return error(Code::kInvalid,
-                 "[data] shape of images: got {}, expected 1 or 3 channels and at most 8192 x 8192",
-                 spec.shape);
+                 "[data] shape of images: got {}, expected 1 or 3 channels and at most 8192 x 8192", written);
   return shape;
 }
 
@@ -194,19 +195,34 @@ Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
   if (files.size() > kMaxSetBytes / elems)
     co_return error(Code::kExhausted,
                     "[data] {}: {} images of {} do not fit into memory; take a smaller shape", spec.path,
-                    files.size(), spec.shape);
+                    files.size(), set->sample_shape.to_string());
   TR_CO_RETURN_IF_ERROR(co_await decode_all(rt, *set, files, spec.cache_dir));
   co_return set;
 }
+
+std::optional<OptionFault> check(const OptionValues& options) {
+  const std::string written = options.text(kSampleShape);
+  if (written.empty()) return OptionFault{kSampleShape.name, "channels, height and width, like 3x64x64"};
+  return check_sample_shape(options);
+}
+
+// The classes are folders.
+KnownSamples known(const OptionValues& options) {
+  return {*parse_sample_shape(options.text(kSampleShape)), 0, "of data.shape"};
+}
+
+constexpr OptionSpec kOptions[] = {kSampleShape};
 
 }  // namespace
 
 extern const DataKind kImages{
     .name = "images",
-    .doc =
-        "A folder of JPEG and PNG images, a folder per class, perhaps below train/ and test/ or val/; shape.",
+    .doc = "A folder of JPEG and PNG images, a folder per class, perhaps below train/ and test/ or val/.",
     .needs_path = true,
     .statistics = Statistics::kBytes,
+    .options = kOptions,
+    .check = check,
+    .known = known,
     .load = load};
 
 }  // namespace trireme::data

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/data/notes.h"
+#include "trireme/data/options.h"
 #include "trireme/data/read/load.h"
 #include "trireme/data/read/npy.h"
 #include "trireme/data/shown_text.h"
@@ -114,13 +115,15 @@ Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
                     spec.path);
   Result<NamedArrays> arrays = co_await read_arrays(rt, spec.path);
   if (!arrays.ok()) co_return arrays.status();
-  if (spec.pixels == "bytes") TR_CO_RETURN_IF_ERROR(make_bytes(*arrays, spec.path));
+  if (spec.options.text(kPixelForm) == "bytes") TR_CO_RETURN_IF_ERROR(make_bytes(*arrays, spec.path));
   auto set = std::make_shared<Dataset>();
   set->name = "npy";
   set->source = spec.path;
   TR_CO_RETURN_IF_ERROR(fill_set(*set, *arrays, spec.path, spec.labels));
   co_return set;
 }
+
+constexpr OptionSpec kOptions[] = {kPixelForm};
 
 }  // namespace
 
@@ -129,6 +132,7 @@ extern const DataKind kNpy{
     .doc = "An .npz file with x_train, y_train, x_test, y_test (or x, y), or a folder of such .npy files.",
     .needs_path = true,
     .statistics = Statistics::kBytes,
+    .options = kOptions,
     .load = load};
 
 }  // namespace trireme::data

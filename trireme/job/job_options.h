@@ -1,0 +1,30 @@
+// Keys of a job that few places read: a spec each, with default, range and doc. A reader names the spec:
+// `job.options.flag(kEvents)`. Keys that many read are fields (job.h).
+//
+// A key that decides bits is part of a job's hash only where a job gives it, so that runs of versions that
+// did not know it can be resumed.
+#pragma once
+
+#include "trireme/base/option_spec.h"
+
+namespace trireme::job {
+
+inline constexpr OptionSpec kEvents{.name = "train.events",
+                                    .default_value = true,
+                                    .doc = "Write TensorBoard event files.",
+                                    .decides_bits = false};
+
+inline constexpr std::string_view kColocations[] = {"auto", "yes", "no"};
+inline constexpr OptionSpec kColocate{
+    .name = "parallel.colocate",
+    .default_value = "auto",
+    .doc =
+        "Whether servers share the processes of workers: yes, no, or auto (yes where parallel.servers is not "
+        "set).",
+    .range = {.choices = kColocations},
+    .decides_bits = false};
+
+// The table. In files they follow the fields of their sections.
+inline constexpr OptionSpec kJobOptions[] = {kEvents, kColocate};
+
+}  // namespace trireme::job
