@@ -191,6 +191,33 @@ TEST(Butterfly, FoldsWorldsThatAreNoPowersOfTwo) {
   }
 }
 
+// Where the last round sends what a rank has had for long, it waits for nothing: 3 ranks take one round.
+TEST(Bruck, TakesLogarithmicallyManyRoundsAndTheBytesOfARing) {
+  const Algorithm &bruck = **find_algorithm(Kind::kAllgather, "bruck"),
+                  &ring = **find_algorithm(Kind::kAllgather, "ring");
+  for (const auto& [world, rounds] : std::vector<std::pair<int, int>>{
+           {1, 0}, {2, 1}, {3, 1}, {4, 2}, {5, 2}, {6, 2}, {7, 3}, {8, 3}, {9, 3}, {64, 6}}) {
+    ScheduleSpec spec = spec_of(Kind::kAllgather, world, 100 * world);
+    spec.group_of.clear();
+    EXPECT_EQ(bruck.price(spec).rounds, rounds) << world;
+    EXPECT_EQ(bruck.price(spec).bytes_per_rank, ring.price(spec).bytes_per_rank) << world;
+    for (const RankProgram& p : build_all(bruck, spec)) EXPECT_TRUE(p.scratch_elems.empty()) << world;
+  }
+}
+
+// The largest block goes around a ring in every round; here it is part of what doubles.
+TEST(Bruck, PassesUnevenBlocksOnFasterThanARing) {
+  ScheduleSpec spec = spec_of(Kind::kAllgather, 16, 16 * 1000);
+  spec.group_of.clear();
+  spec.counts.assign(16, 0);
+  spec.counts[5] = spec.count;
+  const auto serial = [&](const char* name) {
+    return (*find_algorithm(Kind::kAllgather, name))->price(spec).serial_bytes;
+  };
+  EXPECT_EQ(serial("ring"), 15.0 * static_cast<double>(spec.bytes()));
+  EXPECT_EQ(serial("bruck"), 4.0 * static_cast<double>(spec.bytes()));
+}
+
 TEST(Hierarchical, SendsLessBetweenMachinesThanARing) {
   const Algorithm& a = **find_algorithm(Kind::kAllreduce, "hierarchical");
   ScheduleSpec spec = spec_of(Kind::kAllreduce, 16, 1600);
@@ -319,6 +346,20 @@ TEST(Selection, TakesFewRoundsForSmallAndFewBytesForLargeSums) {
   EXPECT_STREQ((*select_algorithm(leaves, link, machine))->name, "fixed-tree");
   EXPECT_EQ(select_algorithm(spec_of(static_cast<Kind>(99), 2, 8), link, machine).status().code(),
             Code::kNotFound);
+}
+
+TEST(Selection, GathersByDistancesWhereRoundsCountAndAlongARingWhereMachinesShareALink) {
+  const auto name = [](std::int64_t count, int per_machine) {
+    ScheduleSpec spec = spec_of(Kind::kAllgather, 16, count);
+    for (int r = 0; r < 16; ++r) spec.group_of[static_cast<std::size_t>(r)] = r / per_machine;
+    cost::CommModel model;
+    model.local.bytes_per_second = 50e9;
+    model.local.latency_ns = kMicro;
+    return std::string((*select_algorithm(spec, model))->name);
+  };
+  EXPECT_EQ(name(160, 1), "bruck");
+  EXPECT_EQ(name(160, 4), "bruck");
+  EXPECT_EQ(name(16'000'000, 4), "ring");
 }
 
 TEST(Selection, TakesTheHierarchyWhereMachinesShareALink) {

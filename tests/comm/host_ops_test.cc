@@ -122,6 +122,129 @@ TEST(HostOps, OfShardsThatRunAtOnceInAnyOrderDoNotMix) {
   });
 }
 
+// What is at (i, j, k) of a whole of [2, n, 3].
+double whole_at(std::int64_t i, std::int64_t j, std::int64_t k) {
+  return static_cast<double>(1000 * i + 10 * j + k);
+}
+
+// Columns [first, first + count) of it, times `factor`.
+Tensor columns(std::int64_t first, std::int64_t count, double factor = 1) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < 2; ++i)
+    for (std::int64_t j = first; j < first + count; ++j)
+      for (std::int64_t k = 0; k < 3; ++k) values.push_back(factor * whole_at(i, j, k));
+  return Tensor::from<double>(values, {2, count, 3});
+}
+
+// Gathers "piece" of [2, own, 3] and scatters "whole" of [2, total, 3].
+Graph pieces_graph(const std::vector<std::int64_t>& sizes, std::int64_t world, std::int64_t own,
+                   std::int64_t total) {
+  Graph g;
+  Builder b(g);
+  op::Attrs attrs{{"world", world}, {"dim", std::int64_t{1}}, {"sizes", sizes}, {"slot", std::int64_t{1}}};
+  const Value piece = b.input("piece", DType::kF64, {2, own, 3}),
+              whole = b.input("whole", DType::kF64, {2, total, 3});
+  b.output("gathered", b.add_node(op::kAllgather, {piece}, attrs));
+  attrs.set("slot", std::int64_t{2});
+  if (!sizes.empty()) attrs.set("extent", own);
+  b.output("scattered", b.add_node(op::kReduceScatter, {whole}, attrs));
+  EXPECT_TRUE(b.status().ok()) << b.status().to_string();
+  return g;
+}
+
+// The ranks' pieces of 6 columns each, or of as many as `sizes` say, gathered; a multiple of the whole
+// scattered.
+Task<void> gather_and_scatter(runtime::Runtime& rt, Group& group, std::vector<std::int64_t> sizes) {
+  const int rank = group.rank(), world = group.world();
+  std::int64_t first = 0, total = 0, own = 6;
+  for (int r = 0; r < world; ++r) {
+    const std::int64_t size = sizes.empty() ? 6 : sizes[static_cast<std::size_t>(r)];
+    if (r == rank) first = total, own = size;
+    total += size;
+  }
+  const Graph g = pieces_graph(sizes, world, own, total);
+  const auto ops = make_host_ops(group);
+  auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+  EXPECT_TRUE(e->feed("piece", columns(first, own)).ok());
+  EXPECT_TRUE(e->feed("whole", columns(0, total, rank + 1)).ok());
+  const auto values = [&e](const char* name) {
+    const Tensor t = *e->fetch(name);
+    const auto v = t.values<double>();
+    return std::vector<double>(v.begin(), v.end());
+  };
+  const auto expected = [](const Tensor& t) {
+    const auto v = t.values<double>();
+    return std::vector<double>(v.begin(), v.end());
+  };
+  for (std::uint64_t run = 0; run < 2; ++run) {
+    const Status s = co_await e->run({.number = run});
+    EXPECT_TRUE(s.ok()) << s.to_string();
+    EXPECT_EQ(values("gathered"), expected(columns(0, total)));
+    EXPECT_EQ(values("scattered"), expected(columns(first, own, world * (world + 1) / 2)));
+  }
+}
+
+TEST(HostOps, GatherAndScatterAlongAnyDimensionInPiecesOfAnySize) {
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{}, {4, 1, 2, 2}, {0, 5, 0, 3}, {0, 0, 0, 0}})
+    for (int world = 1; world <= 4; ++world) {
+      const testing::Body body = [&](runtime::Runtime& rt, Group& group) -> Task<void> {
+        std::vector<std::int64_t> own = sizes;
+        if (!own.empty()) own.resize(static_cast<std::size_t>(group.world()));
+        co_await gather_and_scatter(rt, group, std::move(own));
+        EXPECT_TRUE((co_await group.leave()).ok());
+      };
+      testing::RankOptions options;
+      options.world = world;
+      testing::run_on_threads(options, body);
+      testing::expect_finished(testing::run_virtual(options, {}, body));
+    }
+}
+
+TEST(HostOps, GatherAndScatterAmongSomeRanksInTheirOwnOrder) {
+  const std::vector<std::int64_t> sizes{1, 4};
+  const std::vector<int> ranks{2, 0};
+  on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    if (group.rank() != 1) {
+      auto sub = *group.subgroup(ranks, 7);
+      co_await gather_and_scatter(rt, *sub, sizes);
+      EXPECT_TRUE((co_await sub->leave()).ok());
+    }
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+// Gathers a piece of 9.
+Graph gather_nine(const std::vector<std::int64_t>& sizes) {
+  Graph g;
+  Builder b(g);
+  const auto world = static_cast<std::int64_t>(sizes.size());
+  b.output("y", b.add_node(op::kAllgather, {b.input("x", DType::kF32, {9})},
+                           {{"world", world}, {"sizes", sizes}, {"slot", std::int64_t{1}}}));
+  return g;
+}
+
+TEST(HostOps, RefusePiecesOfAnotherRankOrWorld) {
+  const Graph four = gather_nine({1, 1, 9, 9}), three = gather_nine({1, 1, 9});
+  on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const auto ops = make_host_ops(group);
+    std::unique_ptr<exec::Execution> e;
+    const auto run = [&](const Graph& g) {
+      e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+      EXPECT_TRUE(e->feed("x", testing::tensor_of(Values(9))).ok());
+      return e->run();
+    };
+    Status refused = co_await run(four);
+    EXPECT_THAT(refused.message(), HasSubstr("is for 4 ranks: the group has 3"));
+    if (group.rank() < 2) {  // rank 2 would wait for the others
+      refused = co_await run(three);
+      EXPECT_THAT(refused.message(), HasSubstr("has a piece of another rank: got extent 9 in dimension 0, "
+                                               "expected 1 on rank"));
+    }
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
 TEST(HostOps, ACancelledRunFailsTheGroupAndNamesTheRankThatGaveUp) {
   on_both([](runtime::Runtime& rt, Group& group) -> Task<void> {
     const int rank = group.rank();
@@ -169,6 +292,39 @@ TEST(LoneHostOps, RunAGraphWithoutTheOtherRanks) {
     EXPECT_EQ(fetched(*e, "reduce_scatter"), (Values{6, 8}));
     EXPECT_EQ(fetched(*e, "allgather"), (Values{6, 8, 6, 8, 6, 8}));
     EXPECT_EQ(fetched(*e, "recv"), (Values{1, 1}));
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+Graph uneven_columns() {
+  Graph g;
+  Builder b(g);
+  const op::Attrs attrs{
+      {"world", std::int64_t{2}}, {"dim", std::int64_t{1}}, {"sizes", std::vector<std::int64_t>{1, 3}}};
+  const auto with = [&attrs](std::int64_t slot, std::int64_t extent) {
+    op::Attrs all = attrs;
+    all.set("slot", slot);
+    if (extent >= 0) all.set("extent", extent);
+    return all;
+  };
+  const Value x = b.input("x", DType::kF32, {2, 3});
+  const Value all = b.add_node(op::kAllgather, {x}, with(1, -1));
+  b.output("gathered", all);
+  b.output("scattered", b.add_node(op::kReduceScatter, {all}, with(2, 3)));
+  return g;
+}
+
+TEST(LoneHostOps, GatherAndScatterByDimensionAndSize) {
+  testing::RankOptions options;
+  options.world = 1;
+  testing::run_on_threads(options, [](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const Graph g = uneven_columns();
+    const auto ops = make_lone_host_ops(1);
+    auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+    EXPECT_TRUE(e->feed("x", *testing::tensor_of({1, 2, 3, 4, 5, 6}).reshape({2, 3})).ok());
+    EXPECT_TRUE((co_await e->run()).ok());
+    EXPECT_EQ(fetched(*e, "gathered"), (Values{1, 1, 2, 3, 4, 4, 5, 6}));
+    EXPECT_EQ(fetched(*e, "scattered"), (Values{1, 2, 3, 4, 5, 6}));
     EXPECT_TRUE((co_await group.leave()).ok());
   });
 }

@@ -116,6 +116,28 @@ struct Blocks {
   }
 };
 
+TEST(Kinds, EveryAllgatherAlgorithmGathersBlocksOfAnySize) {
+  for (const collective::Algorithm* row : collective::algorithms_of(Kind::kAllgather))
+    for (const int world : {1, 2, 3, 4, 7, 8}) {
+      SCOPED_TRACE(fmt::format("{}, world {}", row->name, world));
+      run_everywhere(world, [&](runtime::Runtime&, Group& group) -> runtime::Task<void> {
+        const Blocks blocks(group.world());
+        const Values all = input(50, static_cast<std::size_t>(blocks.total));
+        const Tensor mine = tensor_of(blocks.of(all, group.rank())), gathered = empty(blocks.total);
+        Call call = call_of(1, row->name);
+        call.counts = blocks.counts;
+        expect_ok(co_await group.allgather(std::move(call), mine, gathered));
+        EXPECT_EQ(values_of(gathered), all);
+        const Tensor even = empty(group.world());
+        even.values<float>()[static_cast<std::size_t>(group.rank())] = static_cast<float>(group.rank());
+        expect_ok(co_await group.allgather(call_of(2, row->name), Tensor(), even));
+        for (int r = 0; r < group.world(); ++r)
+          EXPECT_EQ(values_of(even)[static_cast<std::size_t>(r)], static_cast<float>(r));
+        expect_ok(co_await group.leave());
+      });
+    }
+}
+
 runtime::Task<void> gather_and_scatter(Group& group, int root) {
   const Blocks blocks(group.world());
   const int me = group.rank();

@@ -24,7 +24,7 @@ struct Chunking {
     return chunk * (count / num_chunks) + std::min<std::int64_t>(chunk, extra);
   }
   std::int64_t size(int chunk) const { return size(chunk, 1); }
-  // Of `num` chunks from `first` on.
+  // The elements of `num` chunks from `first` on.
   std::int64_t size(int first, int num) const { return offset(first + num) - offset(first); }
   std::int64_t max_size() const {
     if (starts.empty()) return size(0);

@@ -7,7 +7,7 @@ namespace trireme::collective {
 // Each is defined in a file of its own.
 extern const Algorithm kRing, kFixedTree, kBinomialAllreduce, kButterfly, kRabenseifner, kChain,
     kHierarchical, kLinear, kOneShot, kTwoShot, kBinomialReduce, kBinomial, kDirectGather, kDirectScatter,
-    kRingAllgather, kRingReduceScatter, kFixedTreeReduceScatter, kDirectAllToAll, kDirectNeighbours,
+    kRingAllgather, kBruck, kRingReduceScatter, kFixedTreeReduceScatter, kDirectAllToAll, kDirectNeighbours,
     kDissemination;
 
 std::span<const Algorithm> algorithm_table() {
@@ -26,6 +26,7 @@ std::span<const Algorithm> algorithm_table() {
                                     kDirectGather,
                                     kDirectScatter,
                                     kRingAllgather,
+                                    kBruck,
                                     kRingReduceScatter,
                                     kFixedTreeReduceScatter,
                                     kDirectAllToAll,

@@ -1,7 +1,8 @@
 // Collectives and messages as nodes of a graph: host ops (exec/host_op.h) for all of op/comm.
 //
 // A node's message identity is (its slot attribute, the run's number, its iteration): docs/decisions/011. A
-// host op suspends only its dependents, so several run at once. Not thread-safe: loop only.
+// host op suspends only its dependents, so several run at once. Pieces that do not lie one behind the other
+// are packed in memory that is kept for later runs. Not thread-safe: loop only.
 #pragma once
 
 #include <memory>
