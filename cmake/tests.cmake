@@ -21,6 +21,7 @@ set(TRIREME_TEST_LINKS_train_cuda apply)
 # Files of other folders that the tests of a folder share: TRIREME_TEST_SOURCES_<folder>.
 set(TRIREME_TEST_SOURCES_train_cuda train/small_jobs.cc train/trained_runs.cc)
 set(TRIREME_TEST_SOURCES_comm_cuda comm/ranks.cc)
+set(TRIREME_TEST_SOURCES_engine comm/ranks.cc comm/split_layers.cc train/tiny_jobs.cc)
 
 # In a sanitizer build only the folders of its row in tools/sanitizers.txt are quick; the rest belong to --full. The build
 # without oneDNN has the folders of its row only, and belongs to --full.
@@ -40,9 +41,26 @@ if(TRIREME_SUITE)
     message(FATAL_ERROR "tools/sanitizers.txt: no row '${TRIREME_SUITE}: folders'")
   endif()
   string(REPLACE " " ";" trireme_quick_folders "${CMAKE_MATCH_1}")
+  # Tests of a folder that only --full runs: `<suite>-full <folder>: <patterns of gtest>`.
+  file(STRINGS "${trireme_sanitizers_file}" rows REGEX "^${TRIREME_SUITE}-full ")
+  foreach(row IN LISTS rows)
+    if(NOT row MATCHES "^[a-z]+-full ([a-z_]+): ([^ ]+)$")
+      message(FATAL_ERROR "tools/sanitizers.txt: got '${row}', expected '${TRIREME_SUITE}-full <folder>: <patterns>'")
+    endif()
+    set(TRIREME_FULL_FILTER_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+  endforeach()
 endif()
 add_custom_target(tests_quick)
 add_dependencies(tests_quick trireme_cuda_texts)
+
+# One run of a test program, with further arguments for it in ARGN.
+function(trireme_add_entry entry program labels environment)
+  add_test(NAME ${entry} COMMAND ${program} --gtest_brief=1 ${ARGN})
+  set_tests_properties(${entry} PROPERTIES
+    LABELS "${labels}"
+    TIMEOUT ${trireme_test_timeout_s}
+    ENVIRONMENT "${trireme_test_environment};${environment}")
+endfunction()
 
 function(trireme_add_test name folder label)
   if(TRIREME_SUITE STREQUAL "blas")
@@ -96,11 +114,13 @@ function(trireme_add_test name folder label)
     if(shards GREATER 1)
       set(entry ${trireme_prefix}${name}.${shard})
     endif()
-    add_test(NAME ${entry} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(${entry} PROPERTIES
-      LABELS "${folder};${label}"
-      TIMEOUT ${trireme_test_timeout_s}
-      ENVIRONMENT "${trireme_test_environment};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
+    set(sharding "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
+    if(label STREQUAL "quick" AND DEFINED TRIREME_FULL_FILTER_${folder})
+      trireme_add_entry(${entry} ${name} "${folder};quick" "${sharding}" "--gtest_filter=-${TRIREME_FULL_FILTER_${folder}}")
+      trireme_add_entry(${entry}.rest ${name} "${folder};full" "${sharding}" "--gtest_filter=${TRIREME_FULL_FILTER_${folder}}")
+    else()
+      trireme_add_entry(${entry} ${name} "${folder};${label}" "${sharding}")
+    endif()
   endforeach()
 endfunction()
 

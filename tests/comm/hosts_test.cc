@@ -52,6 +52,58 @@ TEST(Hosts, OfAVirtualClusterHaveOneRankEach) {
   }
 }
 
+// Two ranks on each of two machines, one on a third.
+const std::vector<int> kMachines{0, 1, 0, 1, 2};
+
+void run_on_machines(testing::RankOptions options, const testing::Body& body) {
+  runtime::WorldSpec spec;
+  spec.topology = cost::Topology::single_switch(3, {}, {});
+  const auto world = runtime::make_virtual_world(std::move(spec));
+  options.world = static_cast<int>(kMachines.size());
+  options.transport = "tcp";
+  for (int r = 0; r < options.world; ++r) {
+    runtime::Runtime& rt =
+        world->add_runtime(kMachines[static_cast<std::size_t>(r)], fmt::format("rank {}", r));
+    world->start(rt, testing::run_rank(rt, r, options, body));
+  }
+  const auto report = world->run(600 * kSecond);
+  EXPECT_TRUE(report.finished) << report.stuck;
+}
+
+TEST(Hosts, OfSeveralMachinesAreTheSameForEveryRank) {
+  testing::RankOptions options;
+  options.wrap = [](runtime::Runtime&, std::unique_ptr<net::Transport> inner) {
+    for (int r = 0; r < inner->world(); ++r) EXPECT_EQ(inner->host_of(r), r < 4 ? r % 2 : 4);
+    return inner;
+  };
+  run_on_machines(options, [](runtime::Runtime&, Group& group) -> Task<void> {
+    const auto machine = [](int rank) { return kMachines[static_cast<std::size_t>(rank)]; };
+    for (int peer = 0; peer < group.world(); ++peer)
+      EXPECT_EQ(group.same_host(peer), machine(peer) == machine(group.rank()));
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+// Needs the machine of every rank: a group knows them without being told.
+TEST(Hosts, AreKnownToAlgorithmsThatNeedThem) {
+  const testing::Body sum = [](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const Tensor data = testing::tensor_of({static_cast<float>(group.rank())});
+    Call call;
+    call.algorithm = "hierarchical";
+    const Status summed = co_await group.allreduce(call, data);
+    const bool known = rt.is_virtual() && group.world() == static_cast<int>(kMachines.size());
+    EXPECT_EQ(summed.ok(), known) << summed.to_string();
+    EXPECT_EQ(testing::values_of(data)[0], known ? 10.0F : static_cast<float>(group.rank()));
+    EXPECT_TRUE((co_await group.leave()).ok());
+  };
+  run_on_machines({}, sum);
+  // Where all ranks share a host or have one each there is nothing to tell.
+  testing::RankOptions options;
+  options.world = 3;
+  testing::run_on_threads(options, sum);
+  testing::expect_finished(testing::run_virtual(options, {}, sum));
+}
+
 TEST(Hosts, SubGroupsShareMemoryOfOneOfTheirRanks) {
   const testing::Body body = [](runtime::Runtime&, Group& group) -> Task<void> {
     if (group.rank() > 0) {

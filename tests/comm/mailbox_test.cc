@@ -378,7 +378,7 @@ TEST_F(Patience, EndsWhenNobodyDoesAnything) {
   }
 }
 
-// Of a large model only sizes travel, but letters say what they say.
+// Only the sizes of phantom payloads travel, but letters say what they say.
 TEST_F(Patience, OfPhantomPayloadsOnlySizesTravel) {
   const auto result = play(
       3,

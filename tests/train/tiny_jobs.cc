@@ -104,22 +104,22 @@ std::vector<TinyCase> tiny_cases() {
     cases.push_back(std::move(c));
   };
   add("sgd", [](TinyCase& c) { use(c.job, "sgd", 0.2); });
-  add("momentum", [](TinyCase& c) { c.job.train.optimizer.weight_decay = 0.2; });
+  add("momentum", [](TinyCase& c) { c.job.train.optimizer.options.set("weight_decay", 0.2); });
   add("nesterov", [](TinyCase& c) { use(c.job, "nesterov", 0.05); });
   add("adagrad", [](TinyCase& c) { use(c.job, "adagrad", 0.05); });
   add("rmsprop", [](TinyCase& c) {
     use(c.job, "rmsprop", 0.01);
-    c.job.train.optimizer.centered = true;
-    c.job.train.optimizer.momentum = 0.5;
+    c.job.train.optimizer.options.set("centered", true);
+    c.job.train.optimizer.options.set("momentum", 0.5);
   });
   add("adam", [](TinyCase& c) { use(c.job, "adam", 0.01); });
   add("amsgrad", [](TinyCase& c) {
     use(c.job, "adam", 0.01);
-    c.job.train.optimizer.amsgrad = true;
+    c.job.train.optimizer.options.set("amsgrad", true);
   });
   add("adamw", [](TinyCase& c) {
     use(c.job, "adamw", 0.01);
-    c.job.train.optimizer.weight_decay = 0.5;
+    c.job.train.optimizer.options.set("weight_decay", 0.5);
   });
   add("lars", [](TinyCase& c) { use(c.job, "lars", 1.0); });
   add("normed", [](TinyCase& c) {
@@ -127,7 +127,7 @@ std::vector<TinyCase> tiny_cases() {
         R"([{"kind": "conv2d", "out": 3, "window": 3}, {"kind": "batch_norm", "activation": "relu"},
             {"kind": "conv2d", "out": 4, "window": 3}, {"kind": "batch_norm", "activation": "relu"},
             {"kind": "classifier"}])");
-    c.job.train.optimizer.weight_decay = 0.2;  // not of biases and scales
+    c.job.train.optimizer.options.set("weight_decay", 0.2);  // not of biases and scales
   });
   add("dropout", [](TinyCase& c) {
     c.job.model.layers =
@@ -182,7 +182,7 @@ std::vector<TinyCase> tiny_cases() {
     c.job.train.optimizer.max_batch_multiplier = 4;
   });
   add("corrected", [](TinyCase& c) {
-    c.job.train.optimizer.rate_inside = true;
+    c.job.train.optimizer.options.set("rate_inside", true);
     c.job.train.optimizer.correct_momentum = true;
     c.job.train.optimizer.warmup = 0.4;
   });

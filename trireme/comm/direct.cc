@@ -86,7 +86,7 @@ bool Direct::begin(int lane, DirectCall call) {
   l.first_missing = 0;
   l.num_blocks = 0;
   if (!l.is_small) {
-    l.streaming = !rt_.is_virtual() && manner_.choose(static_cast<std::uint64_t>(bytes));
+    l.streaming = !rt_.is_virtual() && store_policy_.choose(static_cast<std::uint64_t>(bytes));
     l.num_blocks = cut_of(l).num_blocks();
     l.block_bytes = static_cast<std::uint64_t>(block_bytes_for(bytes));
     l.num_places = kRingBytes / l.block_bytes;
@@ -134,7 +134,7 @@ void Direct::publish_notice(Lane& l) {
   notice.high = l.call.id.high();
   notice.low = l.call.id.low();
   notice.fingerprint = l.call.fingerprint.pack();
-  notice.manner = l.call.manner;
+  notice.algorithm_hash = l.call.algorithm_hash;
   notice.in_at = l.own_in_at;
   notice.out_at = l.own_out_at;
   notice.number.store(l.number, std::memory_order_release);
@@ -150,7 +150,7 @@ bool Direct::hear_notices(Lane& l) {
     if (notice.number.load(std::memory_order_acquire) != l.number) return false;
     const auto theirs = net::Identity::unpack(notice.high, notice.low);
     const bool same_call = theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack();
-    if (same_call && notice.manner == l.call.manner) {
+    if (same_call && notice.algorithm_hash == l.call.algorithm_hash) {
       l.in_place = l.in_place && is_in_window(notice.in_at, bytes) && is_in_window(notice.out_at, bytes);
       continue;
     }
@@ -210,7 +210,7 @@ bool Direct::advance_large(Lane& l, std::int64_t budget_bytes) {
       take_block(l);
       if (l.taken < l.num_blocks) continue;
       const auto bytes = static_cast<std::uint64_t>(l.call.count * l.call.elem_bytes);
-      if (!rt_.is_virtual()) manner_.learn(bytes, l.streaming, rt_.now() - l.started);
+      if (!rt_.is_virtual()) store_policy_.learn(bytes, l.streaming, rt_.now() - l.started);
       l.ring_at = (l.place(l.num_blocks)) * l.block_bytes;
       l.blocks_before += static_cast<std::uint64_t>(l.num_blocks);
       return true;

@@ -25,7 +25,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/store_manner.h"
+#include "trireme/comm/store_policy.h"
 #include "trireme/comm/tree_sum.h"
 #include "trireme/net/transport.h"
 #include "trireme/runtime/network.h"
@@ -39,12 +39,12 @@ struct DirectCall {
   std::byte* out = nullptr;       // may be `in`
   std::int64_t count = 0, elem_bytes = 4;
   Combine combine;
-  int divide_by = 0;         // mean: the number of ranks
-  TreeSum* order = nullptr;  // outlives the call
-  bool two_rounds = false;   // even if it is small
-  bool own_chunk = false;    // Call::own_chunk
-  std::uint64_t manner = 0;  // algorithm and leaf runs, hashed: what else ranks must agree on
-  std::uint64_t cookie = 0;  // the caller's
+  int divide_by = 0;                 // mean: the number of ranks
+  TreeSum* order = nullptr;          // outlives the call
+  bool two_rounds = false;           // even if it is small
+  bool own_chunk = false;            // Call::own_chunk
+  std::uint64_t algorithm_hash = 0;  // algorithm and leaf runs, hashed: what else ranks must agree on
+  std::uint64_t cookie = 0;          // the caller's
 };
 
 struct Cut;
@@ -150,7 +150,7 @@ class Direct final : private runtime::Poller {
   Listener& listener_;
   std::deque<Lane> lanes_;
   std::vector<int> active_;
-  StoreManner manner_;
+  StorePolicy store_policy_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::uint64_t bytes_laid_ = 0;

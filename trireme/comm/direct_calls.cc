@@ -11,7 +11,7 @@ namespace {
 constexpr int kMaxWorld = 64;
 // Each takes memory that tensors could lie in.
 constexpr int kMaxAdded = 16;
-// Of how many shards of a step each may have a lane of its own.
+// So many shards of a step may have a lane of their own each.
 constexpr std::uint32_t kMaxShards = 16;
 
 // What can run here, under these names.
@@ -141,8 +141,9 @@ DirectCalls::Started DirectCalls::start(Request& r, const net::Identity& id,
   call.order = order.sum.get();
   call.two_rounds = r.call.algorithm == kAlgorithms[kTwoShot];
   call.own_chunk = r.call.own_chunk;
-  call.manner = 2 * (order.hash * kAlgorithms.size() + algorithm_number(r.call.algorithm).value_or(0)) +
-                (r.call.own_chunk ? 1 : 0);
+  call.algorithm_hash =
+      2 * (order.hash * kAlgorithms.size() + algorithm_number(r.call.algorithm).value_or(0)) +
+      (r.call.own_chunk ? 1 : 0);
   call.cookie = number;
   call.out = r.result.raw();
   call.in = r.partials.empty() ? call.out : r.partials[0].raw();

@@ -38,7 +38,7 @@ inline std::int64_t block_bytes_for(std::int64_t bytes) {
 // What a rank says before anything else: which call this is. `number` is written last.
 struct alignas(kLine) Notice {
   std::atomic<std::uint64_t> number;
-  std::uint64_t high, low, fingerprint, manner;
+  std::uint64_t high, low, fingerprint, algorithm_hash;
   std::uint64_t in_at, out_at;  // where in the window the tensors are; kElsewhere: not in it
 };
 
@@ -77,7 +77,7 @@ struct Cut {
   std::int64_t num_blocks() const { return (count + block_elems - 1) / block_elems; }
   std::int64_t first(std::int64_t block) const { return block * block_elems; }
   std::int64_t size(std::int64_t block) const { return std::min(block_elems, count - first(block)); }
-  // Of the chunk of `rank`, within the block.
+  // Where the chunk of `rank` begins within the block.
   std::int64_t begin(std::int64_t block, int rank) const {
     const std::int64_t n = size(block), even = (n + world - 1) / world;
     return std::min(n, (even + line_elems - 1) / line_elems * line_elems * rank);

@@ -60,7 +60,9 @@ struct GroupOptions {
   std::uint32_t epoch = 1;
   net::MembershipOptions membership;
   cost::CommModel model;  // by which calls without an algorithm choose one: the same on every rank
-  std::vector<std::int32_t> machine_of = {};  // the machine of each rank, for hierarchical algorithms
+  // The machine of each rank, the same on every rank, for hierarchical algorithms and prices. Empty: what the
+  // transport knows of hosts, where there are several and some hold several ranks.
+  std::vector<std::int32_t> machine_of = {};
   // How long a call in shared memory looks again before it leaves the loop to others. 0 where more ranks than
   // cores share a host.
   TimeNs spin_ns = 50 * kMicro;

@@ -142,6 +142,23 @@ void TransportGroup::fail_all_on_loop(const Status& verdict) {
   for (const std::uint32_t number : active) settle_on_loop(runs_[number]);
 }
 
+namespace {
+
+// The host of every rank; nothing where one has all of them or each has its own: no algorithm gains by it.
+std::vector<std::int32_t> machines_of(const net::Transport& transport) {
+  std::vector<std::int32_t> hosts;
+  bool several = false, shared = false;
+  for (int r = 0; r < transport.world(); ++r) {
+    hosts.push_back(transport.host_of(r));
+    several = several || hosts.back() != hosts.front();
+    shared = shared || hosts.back() != r;
+  }
+  if (!several || !shared) hosts.clear();
+  return hosts;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Group>> make_group(runtime::Runtime& rt, std::unique_ptr<net::Transport> transport,
                                           GroupOptions options) {
   if (transport == nullptr) return error(Code::kInvalid, "[comm] a group needs a transport");
@@ -151,6 +168,7 @@ Result<std::unique_ptr<Group>> make_group(runtime::Runtime& rt, std::unique_ptr<
   if (!options.machine_of.empty() && static_cast<int>(options.machine_of.size()) != transport->world())
     return error(Code::kInvalid, "[comm] machine_of has {} entries: expected one per rank ({})",
                  options.machine_of.size(), transport->world());
+  if (options.machine_of.empty()) options.machine_of = machines_of(*transport);
   return std::unique_ptr<Group>(
       std::make_unique<TransportGroup>(rt, std::move(transport), std::move(options)));
 }

@@ -251,8 +251,8 @@ void TransportGroup::end_run_on_loop(RunSlot& slot, const Status& status) {
   if (verdict_.ok()) tell_waiting_on_loop();
 }
 
-// Of the oldest call, else of the oldest question. Cheap: the membership is told only when the peer or the
-// call changed.
+// Tells whom the oldest call waits for, else the oldest question. This is cheap: the membership is told only
+// when the peer or the call changed.
 void TransportGroup::tell_waiting_on_loop() {
   RunSlot* slot = active_.empty() ? nullptr : &runs_[active_.front()];
   int peer = slot == nullptr ? -1 : slot->run->waits_for();

@@ -100,6 +100,7 @@ Task<Status> Evaluator::run(Part part, std::int64_t begin, std::int64_t end, std
     TR_ASSIGN_OR_RETURN(const Tensor loss, run.fetch("loss"));
     TR_ASSIGN_OR_RETURN(const Tensor correct, run.fetch("correct"));
     const auto at = static_cast<std::size_t>(2 * batch);
+    if (at >= results.size()) return {};  // behind the last sample
     results[at] = *loss.data<float>();
     results[at + 1] = *correct.data<float>();
     return {};

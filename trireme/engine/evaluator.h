@@ -39,7 +39,7 @@ class Evaluator {
 
   std::int64_t num_batches(Part part) const;
   // Sums of batch i: results[2 i] = loss, results[2 i + 1] = right ones; batches begin <= i < end. Samples in
-  // id order. Nothing is written on a phantom Runtime.
+  // id order. Nothing is written on a phantom Runtime, nor of empty batches behind the last sample.
   runtime::Task<Status> run(Part part, std::int64_t begin, std::int64_t end, std::span<float> results);
 
   // The same with all that the graph fetches: called on the loop, batch by batch in any order, with the

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 
 namespace trireme::engine {
 namespace {
@@ -102,7 +102,7 @@ runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph
     if (all_finite(t)) continue;
     const graph::Node& node = graph.node(v.node);
     co_return fmt::format("'{}' ({}), though what it reads is finite", node.name,
-                          op::detail::shown_name(*node.def, node.attrs));
+                          op::formed_name(*node.def, node.forms));
   }
   co_return std::string();
 }

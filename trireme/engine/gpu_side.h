@@ -17,7 +17,7 @@ struct GpuSide {
   std::shared_ptr<Device> device;              // null: the graphs are compiled for the host
   std::shared_ptr<exec::DeviceAhead> ahead;    // samples go there before they are used; null: they do not
   std::unique_ptr<exec::DeviceMirror> mirror;  // of the variables; null unless the model stays there
-  std::unique_ptr<SharedArena> arena;          // likewise; steps and evaluations take turns
+  std::unique_ptr<SharedArena> arena;          // null where mirror is; steps and evaluations take turns
   // Not null: one shard, whose model stays there and is added to nobody's. Its steps and updates follow each
   // other there, and the host waits for nothing but the loss, while backward runs.
   std::shared_ptr<exec::DeviceQueue> queue;

@@ -6,9 +6,11 @@
 #include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/comm/host_ops.h"
 #include "trireme/engine/steps.h"
+#include "trireme/graph/pass/passes.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/plan/slots.h"
 #include "trireme/prepare/coded_buckets.h"
+#include "trireme/prepare/meetings.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -157,6 +159,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
       std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
   parts->owners = parts->plan().owners;
   parts->trace.rt = &rt;
+  TR_RETURN_IF_ERROR(prepare::check_meetings(parts->prepared->train->graph(), parts->plan(), parts->owners));
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(parts->plan().agreement));
   TR_RETURN_IF_ERROR(parts->make_model(*row));
   TR_RETURN_IF_ERROR(parts->make_rule(*row));
@@ -166,6 +169,7 @@ Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group
 }
 
 Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {
+  TR_RETURN_IF_ERROR(prepare::check_meetings(parts_->prepared->train->graph(), parts_->plan(), owners));
   parts_->owners = std::move(owners);
   TR_RETURN_IF_ERROR(parts_->steps->take_shards(parts_->own_run()));
   start_feed(first, end);
@@ -223,8 +227,13 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
     values = results.values<float>();
     std::fill(values.begin(), values.end(), 0.0F);
   }
-  const std::int64_t begin = batches * p.group.rank() / p.group.world(),
-                     end = batches * (p.group.rank() + 1) / p.group.world();
+  const int rank = p.group.rank(), world = p.group.world();
+  std::int64_t begin = batches * rank / world, end = batches * (rank + 1) / world;
+  if (graph::has_collectives(p.prepared->eval->graph())) {  // as many on every rank: the last may be empty
+    const std::int64_t each = (batches + world - 1) / world;
+    begin = each * rank;
+    end = begin + each;
+  }
   Status status = co_await p.evaluator->run(part, begin, end, values);
   if (!status.ok()) co_return status;
   // Every entry is written by one rank and zero elsewhere, so any order of summation gives the same bits.

@@ -111,7 +111,7 @@ class Replica {
   void trace_to(std::vector<StepSpan>* spans);
   // On a GPU, where steps follow each other without the host; else null.
   exec::DeviceQueue* gpu_queue() const;
-  // Of this rank's shards; empty unless train.trace_steps is set.
+  // Profiles of this rank's shards; empty unless train.trace_steps is set.
   std::vector<exec::Profile> profiles() const;
 
  private:

@@ -32,7 +32,7 @@ class Weights {
   exec::Variables& variables() { return variables_; }
   exec::Variables& judged() { return options_.with_agreed ? agreed_variables_ : variables_; }
   const std::vector<Tensor>& vectors() const { return vectors_; }  // per bucket
-  const std::vector<Tensor>& agreed() const { return agreed_; }    // likewise
+  const std::vector<Tensor>& agreed() const { return agreed_; }    // per bucket
   bool fills() const { return options_.fills; }
   // Whether others use that memory too.
   bool is_shared(const Tensor& tensor) const;

@@ -15,6 +15,7 @@ void add_trainer(const Slots& slots, std::vector<SlotUser>& users) {
   for (int move = 0; move < kShardMoves; ++move)
     for (std::size_t i = 0; i < kShardStateSlots; ++i)
       users.push_back({"state of shards", Slots::shard_state(move, i)});
+  for (int i = 0; i < kGraphSlots; ++i) users.push_back({"a node", static_cast<Slot>(kSlotGraph + i)});
 }
 
 void add_turns(std::string_view what, Slot slot, std::vector<SlotUser>& users) {

@@ -2,8 +2,8 @@
 // (comm/group.h), so two calls that may run at the same time never share a slot.
 //
 // B buckets have the slots below 4 B, the turns of encoded sums the same numbers with a turn in bits 13 and
-// 14, the trainer those from 0x8000 on. Some uses share numbers because no run has both; `users_of` says what
-// a run has, and a test walks all rules, codecs and ways to sum.
+// 14, the trainer and nodes of graphs those from 0x8000 on. Some uses share numbers because no run has both;
+// `users_of` says what a run has, and a test walks all rules, codecs and ways to sum.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,10 @@ namespace trireme::plan {
 
 using Slot = std::uint16_t;
 
-// Of the trainer, outside of steps.
+// Collectives and messages in train and eval graphs (graph::number_slots).
+inline constexpr Slot kSlotGraph = 0xD000;
+inline constexpr int kGraphSlots = 0x2000;
+// Slots of the trainer, outside of steps.
 inline constexpr Slot kSlotKeptBack = 0x8000;    // and one per bucket
 inline constexpr Slot kSlotShardState = 0xA000;  // kShardStateSlots for each move of shards' state, and back
 inline constexpr Slot kSlotStartSize = 0xFF00;
@@ -47,7 +50,7 @@ inline constexpr std::size_t kMostBuckets = 0x2000 / 4;
 // kInvalid beyond kMostBuckets: turns would be taken for other buckets.
 Status check_num_buckets(std::size_t num_buckets);
 
-// Of the buckets.
+// The slots of the buckets.
 struct Slots {
   std::size_t num_buckets = 0;
 

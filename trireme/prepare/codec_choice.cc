@@ -39,7 +39,7 @@ double product_seconds(const plan::Plan& plan, const plan::Bucket& bucket, const
                     cost::compute_time(cost.sum, rates.machine, plan.shard_threads));
 }
 
-// Of the strand that makes a gradient, where servers do.
+// Takes the product out of the strand that makes a gradient, where servers make it.
 void leave_out_product(const plan::Plan& plan, const plan::Bucket& bucket, cost::OpCost& strand) {
   const double elems = static_cast<double>(bucket.num_elems) / static_cast<double>(bucket.parameters.size());
   strand.flops = std::max(0.0, strand.flops - 2.0 * static_cast<double>(plan.shard_batch) * elems);

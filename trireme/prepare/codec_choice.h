@@ -42,7 +42,7 @@ struct ParameterCosts {
   std::map<std::string, One> parameters;
   std::int32_t metrics_after = 0;
 };
-// Of a plan with a bucket per parameter.
+// The costs of a plan with a bucket per parameter.
 ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& costs);
 // The same step with the buckets of `plan`; what factors compute comes on top.
 plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs);

@@ -34,10 +34,10 @@ struct MemoryEstimate {
   std::int64_t bytes_of(std::string_view part) const;  // invariant: there is such a part
 };
 
-// Of the job's busiest worker, which has `threads` compute threads.
+// What the job's busiest worker needs, which has `threads` compute threads.
 Result<MemoryEstimate> estimate_memory(const job::Job& job, const model::ModelInput& input, int threads);
 
-// Of a worker whose graphs are compiled: what it holds on its GPU where it has one, else on the host.
+// What a worker whose graphs are compiled holds on its GPU where it has one, else on the host.
 Result<MemoryEstimate> estimate_prepared(const job::Job& job, const Prepared& prepared, int threads);
 
 // Before anything is allocated: kExhausted where the job needs more than its GPU has free, with what is

@@ -13,13 +13,13 @@ namespace trireme::prepare {
 // A part of one parameter.
 struct Slice {
   const model::Parameter* parameter = nullptr;
-  std::int64_t in_bucket = 0;     // where it begins, in elements
-  std::int64_t in_parameter = 0;  // likewise
+  std::int64_t in_bucket = 0;     // where it begins in the bucket, in elements
+  std::int64_t in_parameter = 0;  // where it begins in the parameter, in elements
   std::int64_t count = 0;
   TensorType type() const { return {DType::kF32, {count}}; }
 };
 
-// Of the trained parameters of a bucket, what lies in `chunk`.
+// What lies in `chunk` of the trained parameters of a bucket.
 Result<std::vector<Slice>> slices_of(const plan::Bucket& bucket,
                                      const std::vector<model::Parameter>& parameters, comm::Chunk chunk);
 

@@ -10,7 +10,7 @@
 #include "trireme/kernel/kernel.h"
 #include "trireme/lower/faster_graph.h"
 #include "trireme/model/fine_tune.h"
-#include "trireme/op/fused/adapted.h"
+#include "trireme/op/forms.h"
 #include "trireme/op/ops.h"
 #include "trireme/prepare/bucket_notices.h"
 #include "trireme/prepare/coded_buckets.h"
@@ -198,8 +198,7 @@ void name_product_kernels(const Prepared& p, std::map<std::string, std::string>&
     for (const Compiled& product : products) {
       const graph::Graph& g = product->graph();
       const graph::Node& node = g.node(g.find_output("grad")->node);
-      const std::string op = op::detail::shown_name(*node.def, node.attrs),
-                        chosen = product->kernels().at(op);
+      const std::string op = op::formed_name(*node.def, node.forms), chosen = product->kernels().at(op);
       if (kernels.emplace(op, chosen).first->second != chosen) kernels[op + ":" + node.name] = chosen;
     }
 }

@@ -50,7 +50,7 @@ bool codes_on_device(const codec::Coding& coding);
 
 struct DeviceCall {
   std::uint32_t step = 0;
-  // Of the group, for the meetings before and after.
+  // Slots of the group for the meetings before and after.
   std::uint16_t ready_slot = 0, done_slot = 0;
   std::string label;       // "bucket 0"
   std::size_t vector = 0;  // into vector_elems

@@ -10,7 +10,7 @@ namespace trireme::comm {
 bool has_device_codec(const codec::CodecRow& row);
 bool is_half(const codec::CodecRow& row);
 
-// Of the same bytes as Packer::make() with these arguments.
+// The format whose messages have the bytes that Packer::make() with these arguments gives.
 Result<kernel::cuda::MessageFormat> device_format(const codec::CodecRow& row, const codec::Options& options,
                                                   double momentum, const codec::Packing& packing,
                                                   std::int64_t num_elems);

@@ -78,7 +78,7 @@ class StagedSum final : public DeviceSumBase {
     return session_.synchronize();
   }
 
-  // Of all shards' messages.
+  // The lengths of all shards' messages.
   Task<Result<std::vector<std::size_t>>> share_lengths(const DeviceCall& call) {
     const bool fixed = own_.coder->is_fixed() || !own_.coder->encodes_at(call.step);
     std::vector<std::size_t> all(static_cast<std::size_t>(options_.num_leaves), lengths_.front());

@@ -33,7 +33,7 @@ class DeviceQueue {
 struct NcclOptions {
   int rank = 0, world = 1;
   TimeNs deadline = 2 * kSecond;  // of a call, beyond what its bytes take at 100 MB/s
-  // Of the group: asked while waiting; a failure ends the call with it. Null: nobody is asked.
+  // What the group says, asked while waiting; a failure ends the call with it. Null: nobody is asked.
   std::function<Status()> verdict = nullptr;
 };
 

@@ -1,8 +1,8 @@
-// StoreManner: whether blocks are laid down through the caches or past them, learnt from the calls
+// StorePolicy: whether blocks are laid down through the caches or past them, learnt from the calls
 // themselves.
 //
 // Cores that share a cache are two times faster through it; cores that do not are up to seven times faster
-// past it, and no one can tell which is which (virtual machines even move). Both manners are tried now and
+// past it, and no one can tell which is which (virtual machines even move). Both ways are tried now and
 // then; the better one serves the rest. It changes how long a call takes, never its bits, and is each rank's
 // own affair.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace trireme::comm {
 
-class StoreManner {
+class StorePolicy {
  public:
   // For a call of so many bytes. True: past the caches.
   bool choose(std::uint64_t bytes) {

@@ -1,0 +1,30 @@
+#include "trireme/prepare/meetings.h"
+
+#include "trireme/graph/pass/passes.h"
+
+namespace trireme::prepare {
+
+Status check_meetings(const graph::Graph& train, const plan::Plan& plan,
+                      const std::vector<collective::LeafRun>& owners) {
+  if (owners.size() < 2 || !graph::has_collectives(train)) return {};
+  if (plan.timetable == plan::Timetable::kLeased)
+    return error(
+        Code::kInvalid,
+        "[plan] the train graph has collectives, in which all workers meet, and parallel.agreement = "
+        "\"{}\" lets each go at its own pace; use a rule in lock step, such as bsp",
+        plan.agreement);
+  std::string counts;
+  bool equal = true;
+  for (const collective::LeafRun& run : owners) {
+    counts += fmt::format("{}{}", counts.empty() ? "" : ", ", run.count);
+    equal = equal && run.count == owners.front().count;
+  }
+  if (equal) return {};
+  return error(Code::kInvalid,
+               "[plan] the train graph has collectives, in which the first shards of all workers meet, then "
+               "the second ones: got {} shards, expected as many on each of {} workers; use a multiple of {} "
+               "for train.logical_shards",
+               counts, owners.size(), owners.size());
+}
+
+}  // namespace trireme::prepare
