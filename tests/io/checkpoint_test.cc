@@ -131,7 +131,7 @@ TEST(Checkpoint, ADamagedNewestFallsBackToThePreviousWithALineInTheLog) {
       {kOneShard, [](Bytes& b) { b.clear(); }, "has 0 bytes"},
       {"manifest.json", [](Bytes& b) { b.resize(b.size() / 2); }, "not valid JSON"},
       {"manifest.json", [](Bytes& b) { b = to_bytes("{}"); }, "'version' is missing"},
-      {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 3})"); }, "version 3, expected 1 or 2"},
+      {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 4})"); }, "version 4, expected 1 to 3"},
       {"manifest.json", [](Bytes& b) { b = to_bytes(R"({"version": 1, "step": "x"})"); }, "'step'"},
       {"manifest.json", [](Bytes& b) { b = to_bytes("[1]"); }, "'version' is missing"},
   };

@@ -178,7 +178,7 @@ TEST(CheckpointWriter, PhantomsAreRefused) {
 
 Task<void> take_twice(Runtime& rt) {
   const Checkpoint first = checkpoint_of(10), second = checkpoint_of(20);
-  const auto shards = plan_shards(first.tensors, 1000);
+  const auto shards = plan_shards(whole_pieces(first.tensors), 1000);
   Snapshot snapshot;
   EXPECT_TRUE((co_await snapshot.take(rt, first.tensors, *shards)).ok());
   const std::byte* memory = snapshot.file(1).data();

@@ -65,7 +65,7 @@ TEST(Manifest, WhatMakesNoSenseIsRefusedWithItsSource) {
   const struct {
     const char *from, *to, *said;
   } cases[] = {
-      {"\"version\": 2", "\"version\": 3", "version 3, expected 1 or 2"},
+      {"\"version\": 2", "\"version\": 4", "version 4, expected 1 to 3"},
       {"\"version\": 2", "\"version\": \"2\"", "got string"},
       {"\"step\": 469", "\"step\": -1", "'step' is -1"},
       {"\"step\": 469", "\"stop\": 469", "'step' is missing"},

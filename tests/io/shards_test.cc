@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/io/generation.h"
+
 namespace trireme::io {
 namespace {
 
@@ -46,7 +48,7 @@ TEST(Shards, AreFilledInOrderUpToTheLimitAndALargerTensorIsAlone) {
   };
   for (const auto& c : cases) {
     const NamedTensors tensors = of_sizes(c.sizes);
-    const auto shards = plan_shards(tensors, c.limit);
+    const auto shards = plan_shards(whole_pieces(tensors), c.limit);
     ASSERT_TRUE(shards.ok()) << shards.status().to_string();
     std::vector<std::size_t> counts;
     std::size_t next = 0;
@@ -74,7 +76,7 @@ TEST(Shards, CopiedPartsGiveTheBytesOfTheEncoder) {
       {"none", counting(DType::kF32, {0, 4})}, {"large", counting(DType::kU8, {(3 << 20) + 17})},
       {"columns", whole.slice(1, 1, 3)},       {"scalar", counting(DType::kF16, {})}};
   for (const std::uint64_t limit : {0, 300, 1 << 30}) {
-    const auto shards = plan_shards(tensors, limit);
+    const auto shards = plan_shards(whole_pieces(tensors), limit);
     ASSERT_TRUE(shards.ok());
     for (const Shard& shard : *shards) {
       const auto first = tensors.begin() + static_cast<std::ptrdiff_t>(shard.first);
@@ -86,7 +88,7 @@ TEST(Shards, CopiedPartsGiveTheBytesOfTheEncoder) {
 
 TEST(Shards, NoPartIsLargerThanAMebibyteAndNoneOverlap) {
   const NamedTensors tensors = of_sizes({100, 5 << 20, 1 << 20, 7});
-  const Shard shard = plan_shards(tensors, UINT64_MAX)->front();
+  const Shard shard = plan_shards(whole_pieces(tensors), UINT64_MAX)->front();
   std::uint64_t at = shard.header.size();
   for (const CopyPart& part : copy_parts(tensors, shard)) {
     EXPECT_LE(part.bytes, 1U << 20U);
@@ -100,16 +102,44 @@ TEST(Shards, ANameTwiceIsRefusedAlsoAcrossFiles) {
   NamedTensors tensors = of_sizes({10, 10});
   tensors.emplace_back("t0", counting(DType::kU8, {10}));
   for (const std::uint64_t limit : {10U, 1000U}) {
-    const auto shards = plan_shards(tensors, limit);
+    const auto shards = plan_shards(whole_pieces(tensors), limit);
     ASSERT_FALSE(shards.ok());
     EXPECT_NE(shards.status().message().find("'t0' is there twice"), std::string::npos);
   }
 }
 
+// Columns of a matrix by three writers, a vector in flat ranges by two.
+TEST(Shards, AWriterHasFilesOfItsOwnAndPiecesHaveNamesOfTheirOwn) {
+  const TensorType matrix{DType::kF32, {2, 5}}, vector{DType::kU8, {7}};
+  std::vector<StoredPiece> pieces;
+  for (int w = 0; w < 3; ++w) {
+    const parallel::Interval columns = parallel::cut_evenly({0, 5}, 3, w);
+    pieces.push_back({parallel::Piece::of_box("m", matrix, {{0, 2}, columns}), w});
+    if (w == 2) continue;
+    const parallel::Piece whole = parallel::Piece::of_whole("v", vector);
+    pieces.push_back({parallel::part_of(whole, parallel::cut_evenly({0, 7}, 2, w)), w});
+  }
+  EXPECT_TRUE(has_parts(pieces));
+  const auto shards = plan_shards(pieces, UINT64_MAX);
+  ASSERT_TRUE(shards.ok()) << shards.status().to_string();
+  ASSERT_EQ(shards->size(), 3U);
+  for (std::size_t w = 0; w < 3; ++w) EXPECT_EQ((*shards)[w].writer, static_cast<int>(w));
+  const std::string text(as_text((*shards)[1].header));
+  EXPECT_NE(text.find(R"("m[0:2, 2:4]":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]})"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"("v[0:7] flat 4:7":{"dtype":"U8","shape":[3],"data_offsets":[16,19]})"),
+            std::string::npos)
+      << text;
+  EXPECT_FALSE(has_parts(whole_pieces(of_sizes({10, 20}))));
+}
+
 TEST(Shards, PhantomsAreRefused) {
   NamedTensors tensors = of_sizes({10});
   tensors.emplace_back("ghost", *Tensor::allocate(phantom_device(), {DType::kF32, {4}}));
-  const auto shards = plan_shards(tensors, 1000);
+  Checkpoint checkpoint;
+  checkpoint.tensors = std::move(tensors);
+  const auto shards = shards_of(part_of(std::move(checkpoint)), 1000);
   ASSERT_FALSE(shards.ok());
   EXPECT_EQ(shards.status().code(), Code::kInvalid);
   EXPECT_NE(shards.status().message().find("'ghost' is a phantom"), std::string::npos);

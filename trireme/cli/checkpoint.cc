@@ -29,7 +29,7 @@ std::string shown(const T& found, bool json) {
   return json ? io::to_json(found).dump(2) + "\n" : io::to_text(found);
 }
 
-// Of a run folder it also says how the run stands.
+// For a run folder it also says how the run stands.
 Task<Result<Answer>> info(Runtime& rt, CheckpointArgs args) {
   const Result<record::RunRecord> run = co_await record::read_run_record(rt, args.path);
   const Result<io::CheckpointInfo> found = co_await io::describe_checkpoint(rt, args.path);

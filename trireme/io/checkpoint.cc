@@ -10,30 +10,42 @@ using runtime::Runtime;
 using runtime::Task;
 
 // One shard at a time, in one buffer.
-Task<Status> write_generation(Runtime& rt, std::string dir, const Checkpoint& checkpoint,
+Task<Status> write_generation(Runtime& rt, std::string dir, const CheckpointPart& part,
                               const std::vector<Shard>& shards) {
-  const std::string path = dir + "/" + generation_name(checkpoint.step);
-  Manifest manifest = manifest_of(checkpoint, shards);
+  const std::string path = dir + "/" + generation_name(part.step);
+  Manifest manifest = manifest_of(part, shards);
   // A half-written generation of the same step (a crash, then the same step again) has no manifest or the
   // same content.
   TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(path));
   Snapshot snapshot;
-  for (const Shard& shard : shards) {
-    TR_CO_RETURN_IF_ERROR(co_await snapshot.take(rt, checkpoint.tensors, {&shard, 1}));
-    Result<ManifestFile> file = co_await put_file(rt, path, shard.name, snapshot.file(0), snapshot.owner());
-    if (!file.ok()) co_return file.status();
-    manifest.files.push_back(std::move(*file));
+  std::vector<WrittenFile> files;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    TR_CO_RETURN_IF_ERROR(co_await snapshot.take(rt, part.tensors, {&shards[i], 1}));
+    TR_CO_ASSIGN_OR_RETURN(WrittenFile file, co_await put_shard(rt, path, manifest, shards[i], i,
+                                                                snapshot.file(0), snapshot.owner()));
+    files.push_back(std::move(file));
   }
+  TR_CO_RETURN_IF_ERROR(add_hashes(std::move(files), shards, manifest));
   co_return co_await seal_generation(rt, dir, manifest);
 }
 
 }  // namespace
 
+CheckpointPart part_of(Checkpoint checkpoint) {
+  CheckpointPart part;
+  part.step = checkpoint.step;
+  part.state = std::move(checkpoint.state);
+  part.keep = std::move(checkpoint.keep);
+  part.pieces = whole_pieces(checkpoint.tensors);
+  part.tensors = std::move(checkpoint.tensors);
+  return part;
+}
+
 Task<Status> save_checkpoint(Runtime& rt, std::string dir, const Checkpoint& checkpoint,
                              CheckpointOptions options) {
-  TR_CO_ASSIGN_OR_RETURN(const std::vector<Shard> shards,
-                         plan_shards(checkpoint.tensors, options.max_shard_bytes));
-  const Status written = co_await write_generation(rt, dir, checkpoint, shards);
+  const CheckpointPart part = part_of(checkpoint);
+  TR_CO_ASSIGN_OR_RETURN(const std::vector<Shard> shards, shards_of(part, options.max_shard_bytes));
+  const Status written = co_await write_generation(rt, dir, part, shards);
   if (!written.ok()) co_await discard_generation(rt, dir, checkpoint.step);
   co_return written;
 }

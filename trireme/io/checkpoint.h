@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "trireme/base/json.h"
-#include "trireme/io/safetensors.h"
+#include "trireme/io/manifest.h"
+#include "trireme/io/shards.h"
 #include "trireme/runtime/files.h"
 
 namespace trireme::io {
@@ -23,14 +25,41 @@ struct Checkpoint {
   std::vector<std::int64_t> keep = {};
 };
 
+// A file as it was written: its place among the files of the generation, and the hashes of its pieces where
+// the manifest has them.
+struct WrittenFile {
+  std::size_t index = 0;
+  ManifestFile file;
+  std::vector<std::string> pieces_sha256 = {};
+};
+
+// What one writer writes of a checkpoint. All writers know all pieces, so they agree on the files without a
+// word: each writes those of its pieces, and one of them the manifest, once it knows the files of all.
+struct CheckpointPart {
+  // Ends the generation: gets the manifest without hashes, and the files that this writer has written or why
+  // it could not.
+  using Seal = std::function<runtime::Task<Status>(Manifest manifest, Result<std::vector<WrittenFile>> own)>;
+
+  std::int64_t step = 0;
+  Json state;
+  std::vector<std::int64_t> keep = {};
+  std::vector<StoredPiece> pieces;  // of all writers
+  NamedTensors tensors;             // per piece its memory; null where another writes it
+  int writer = 0;
+  // Null: there are no other writers, and the manifest is written here.
+  Seal seal = nullptr;
+};
+// All of it, by one writer.
+CheckpointPart part_of(Checkpoint checkpoint);
+
 struct CheckpointOptions {
   // Tensors of at most so many bytes share a file; a larger tensor has one of its own.
   std::uint64_t max_shard_bytes = std::uint64_t{256} << 20U;
 };
 
-// Writes `dir`/step-<n>/ and keeps it, the newest whole generation before it and those of `keep`; all others
-// go. Needs memory
-// for one shard besides the tensors. The tensors must not change until it ends (checkpoint_writer.h copies).
+// Writes `dir`/step-<n>/ and keeps it, the newest whole generation before it and those of `keep`; all
+// others go. Needs memory for one shard besides the tensors. The tensors must not change until it ends
+// (checkpoint_writer.h copies).
 runtime::Task<Status> save_checkpoint(runtime::Runtime& rt, std::string dir, const Checkpoint& checkpoint,
                                       CheckpointOptions options = {});
 

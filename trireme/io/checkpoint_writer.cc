@@ -20,22 +20,32 @@ struct CheckpointWriter::State {
   std::string dir;
   CheckpointOptions options;
   Snapshot snapshot;
-  std::vector<Shard> shards;             // of the snapshot
-  Manifest manifest;                     // of the snapshot; files are added as they are written
+  std::vector<Shard> shards;             // of the generation
+  std::vector<std::size_t> own;          // those in the snapshot
+  Manifest manifest;                     // without hashes
+  CheckpointPart::Seal seal;             // null: the manifest is written here
   std::optional<OneShot<Status>> write;  // set when a write under way or not yet reported ended
   std::int64_t last_written_step = -1;
   CheckpointWriterStats stats;
 
-  Task<Status> write_files() {
+  Task<Result<std::vector<WrittenFile>>> write_own() {
     const std::string path = dir + "/" + generation_name(manifest.step);
+    std::vector<WrittenFile> files;
     TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(path));
-    for (std::size_t i = 0; i < shards.size(); ++i) {
-      Result<ManifestFile> file =
-          co_await put_file(rt, path, shards[i].name, snapshot.file(i), snapshot.owner());
-      if (!file.ok()) co_return file.status();
-      stats.bytes += file->bytes;
-      manifest.files.push_back(std::move(*file));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      TR_CO_ASSIGN_OR_RETURN(WrittenFile file, co_await put_shard(rt, path, manifest, shards[own[i]], own[i],
+                                                                  snapshot.file(i), snapshot.owner()));
+      stats.bytes += file.file.bytes;
+      files.push_back(std::move(file));
     }
+    co_return files;
+  }
+
+  Task<Status> write_files() {
+    Result<std::vector<WrittenFile>> files = co_await write_own();
+    if (seal) co_return co_await seal(manifest, std::move(files));
+    if (!files.ok()) co_return files.status();
+    TR_CO_RETURN_IF_ERROR(add_hashes(std::move(*files), shards, manifest));
     co_return co_await seal_generation(rt, dir, manifest);
   }
 
@@ -77,12 +87,24 @@ CheckpointWriter::CheckpointWriter(Runtime& rt, std::string dir, CheckpointOptio
 CheckpointWriter::~CheckpointWriter() = default;
 
 Task<Status> CheckpointWriter::begin(Checkpoint checkpoint, TimeNs max_wait) {
+  return begin(part_of(std::move(checkpoint)), max_wait);
+}
+
+Task<Status> CheckpointWriter::begin(CheckpointPart part, TimeNs max_wait) {
   const std::shared_ptr<State> s = state_;
   TR_CO_RETURN_IF_ERROR(co_await s->join(max_wait));
   const TimeNs before = s->rt.now();
-  TR_CO_ASSIGN_OR_RETURN(s->shards, plan_shards(checkpoint.tensors, s->options.max_shard_bytes));
-  s->manifest = manifest_of(checkpoint, s->shards);
-  TR_CO_RETURN_IF_ERROR(co_await s->snapshot.take(s->rt, checkpoint.tensors, s->shards));
+  TR_CO_ASSIGN_OR_RETURN(s->shards, shards_of(part, s->options.max_shard_bytes));
+  s->manifest = manifest_of(part, s->shards);
+  s->seal = std::move(part.seal);
+  s->own.clear();
+  std::vector<Shard> own;
+  for (std::size_t i = 0; i < s->shards.size(); ++i)
+    if (s->shards[i].writer == part.writer) {
+      s->own.push_back(i);
+      own.push_back(s->shards[i]);
+    }
+  TR_CO_RETURN_IF_ERROR(co_await s->snapshot.take(s->rt, part.tensors, own));
   ++s->stats.snapshots;
   s->stats.snapshot_ns += s->rt.now() - before;
   s->write.emplace(s->rt);
@@ -95,6 +117,7 @@ Task<Status> CheckpointWriter::finish(TimeNs max_wait) {
   co_return co_await s->join(max_wait);
 }
 
+const CheckpointOptions& CheckpointWriter::options() const { return state_->options; }
 bool CheckpointWriter::writing() const { return state_->write && !state_->write->is_set(); }
 std::int64_t CheckpointWriter::last_written_step() const { return state_->last_written_step; }
 const CheckpointWriterStats& CheckpointWriter::stats() const { return state_->stats; }

@@ -1,11 +1,12 @@
 // CheckpointWriter: checkpoints that are written while training goes on.
 //
 // begin() copies the tensors (a snapshot, on the compute pool, all its threads) and returns; hashing and
-// writing go on as a task of the Runtime. What ends up on disk is byte for byte what save_checkpoint writes.
+// writing go on as a task of the Runtime. What ends up on disk is byte for byte what save_checkpoint
+// writes.
 //
-// Belongs to the loop of one Runtime; one call of begin() or finish() at a time. The snapshot lies in buffers
-// that are kept and reused: one further copy of the state, for as long as the writer lives. A writer that is
-// destroyed while it writes lets the write go on as long as the Runtime does.
+// Belongs to the loop of one Runtime; one call of begin() or finish() at a time. The snapshot lies in
+// buffers that are kept and reused: one further copy of what this writer writes, for as long as it lives. A
+// writer that is destroyed while it writes lets the write go on as long as the Runtime does.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +40,14 @@ class CheckpointWriter {
   // may change as soon as it returns. A failure of the write before it comes out here, once, and then nothing
   // is begun: the caller may stop, or call again. kDeadline: the write before it is still under way.
   runtime::Task<Status> begin(Checkpoint checkpoint, TimeNs max_wait = kDefaultMaxWait);
+  // The same of one of several writers, all of which begin: the snapshot is of this one's pieces alone, and
+  // the generation is whole when part.seal has ended.
+  runtime::Task<Status> begin(CheckpointPart part, TimeNs max_wait = kDefaultMaxWait);
 
   // Waits for the write under way, if there is one, and says how it ended.
   runtime::Task<Status> finish(TimeNs max_wait = kDefaultMaxWait);
 
+  const CheckpointOptions& options() const;
   bool writing() const;
   // Steps of the newest generation that this writer has made whole; -1 before the first.
   std::int64_t last_written_step() const;

@@ -12,7 +12,7 @@ namespace trireme::io {
 struct NonFiniteCount {
   std::int64_t nans = 0, infinities = 0;
 };
-// Of any tensor; types without such values have none.
+// Counts in any tensor; types without such values have none.
 NonFiniteCount count_non_finite(const Tensor& tensor);
 
 enum class TensorRelation : std::uint8_t {
@@ -28,7 +28,7 @@ struct TensorDiff {
   std::string name;
   TensorRelation relation = TensorRelation::kEqual;
   TensorType first, second;  // where it is there
-  // Of kDifferent:
+  // Where the relation is kDifferent:
   std::int64_t num_different = 0;  // elements whose bits differ
   double max_abs = 0;              // largest |a - b|; infinite where one of them is not a finite number
   double max_relative = 0;         // largest |a - b| / max(|a|, |b|): 0 to 2, or infinite

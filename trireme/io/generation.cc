@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <map>
 #include <set>
 
 #include "trireme/base/hash.h"
@@ -106,6 +108,58 @@ Task<Result<ManifestFile>> put_file(Runtime& rt, std::string path, std::string n
   co_return file;
 }
 
+Task<Result<WrittenFile>> put_shard(Runtime& rt, std::string path, const Manifest& manifest,
+                                    const Shard& shard, std::size_t index, ByteView bytes, Owner owner) {
+  WrittenFile written;
+  written.index = index;
+  TR_CO_ASSIGN_OR_RETURN(written.file, co_await put_file(rt, path, shard.name, bytes, owner));
+  if (manifest.version != kManifestOfPieces) co_return written;
+  std::size_t at = shard.header.size();
+  for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
+    const std::size_t size = stored_type(manifest.tensors[i].piece()).num_bytes();
+    written.pieces_sha256.push_back(co_await hash_on_pool(rt, bytes.subspan(at, size), owner));
+    at += size;
+  }
+  co_return written;
+}
+
+Status add_hashes(std::vector<WrittenFile> files, std::span<const Shard> shards, Manifest& manifest) {
+  manifest.files.assign(shards.size(), {});
+  for (WrittenFile& w : files) {
+    const bool fits = w.index < shards.size() && w.file.name == shards[w.index].name &&
+                      w.file.bytes == shards[w.index].bytes && manifest.files[w.index].name.empty() &&
+                      w.pieces_sha256.size() ==
+                          (manifest.version == kManifestOfPieces ? shards[w.index].count : std::size_t{0});
+    if (!fits)
+      return error(Code::kCorrupt, "[checkpoint] '{}' of {} bytes is no file of the checkpoint of step {}",
+                   w.file.name, w.file.bytes, manifest.step);
+    for (std::size_t i = 0; i < w.pieces_sha256.size(); ++i)
+      manifest.tensors[shards[w.index].first + i].sha256 = std::move(w.pieces_sha256[i]);
+    manifest.files[w.index] = std::move(w.file);
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    if (manifest.files[i].name.empty())
+      return error(Code::kCorrupt, "[checkpoint] nobody has written '{}' of the checkpoint of step {}",
+                   shards[i].name, manifest.step);
+  return {};
+}
+
+Result<std::vector<Shard>> shards_of(const CheckpointPart& part, std::uint64_t max_shard_bytes) {
+  if (part.tensors.size() != part.pieces.size())
+    return error(Code::kInvalid, "[checkpoint] there are {} pieces and the memory of {}", part.pieces.size(),
+                 part.tensors.size());
+  for (std::size_t i = 0; i < part.pieces.size(); ++i) {
+    const Tensor& t = part.tensors[i].second;
+    if (part.pieces[i].writer != part.writer) continue;
+    const std::string name = stored_name(part.pieces[i].piece);
+    if (t.is_phantom())
+      return error(Code::kInvalid, "[checkpoint] tensor '{}' is a phantom: it has no bytes", name);
+    if (t.is_null() || t.type().num_bytes() != stored_type(part.pieces[i].piece).num_bytes())
+      return error(Code::kInvalid, "[checkpoint] the memory of '{}' is missing or of another size", name);
+  }
+  return plan_shards(part.pieces, max_shard_bytes);
+}
+
 Task<Status> seal_generation(Runtime& rt, std::string dir, const Manifest& manifest) {
   const std::string path = dir + "/" + generation_name(manifest.step);
   const std::string text = manifest_text(manifest);
@@ -128,6 +182,48 @@ Task<Result<Manifest>> load_manifest(Runtime& rt, std::string path) {
   co_return parse_manifest(as_text(*text), manifest_path);
 }
 
+namespace {
+
+Task<Status> check_piece_hashes(Runtime& rt, const Manifest& manifest, std::size_t file,
+                                const NamedTensors& tensors) {
+  std::size_t i = 0;
+  for (const ManifestTensor& said : manifest.tensors) {
+    if (said.file != file) continue;
+    const auto& [name, tensor] = tensors[i++];
+    const ByteView bytes{tensor.raw(), tensor.type().num_bytes()};
+    const auto owner = std::make_shared<const Tensor>(tensor);
+    if (co_await hash_on_pool(rt, bytes, owner) != said.sha256)
+      co_return error(Code::kCorrupt, "[checkpoint] '{}' does not have the hash that the manifest names",
+                      name);
+  }
+  co_return Status();
+}
+
+// Copies pieces of tensors to where they belong in the whole ones.
+Task<Status> put_together(Runtime& rt, const Manifest& manifest, std::size_t file, NamedTensors pieces,
+                          std::map<std::string, Tensor>& wholes) {
+  std::size_t i = 0;
+  for (const ManifestTensor& said : manifest.tensors) {
+    if (said.file != file) continue;
+    Tensor& whole = wholes[said.name];
+    if (whole.is_null()) {
+      TR_CO_ASSIGN_OR_RETURN(whole, Tensor::allocate(cpu_device(), said.type));
+    }
+    const Tensor from = pieces[i++].second, to = whole;
+    runtime::ComputeFn copy = [from, to, piece = said.piece()](ComputeContext&) {
+      const std::size_t size = dtype_size(to.dtype());
+      for (const parallel::SharedRun& run : parallel::runs_in_whole(piece))
+        std::memcpy(to.raw() + static_cast<std::size_t>(run.second) * size,
+                    from.raw() + static_cast<std::size_t>(run.first) * size,
+                    static_cast<std::size_t>(run.count) * size);
+    };
+    co_await on_pool(rt, 2 * from.type().num_bytes(), std::move(copy));
+  }
+  co_return Status();
+}
+
+}  // namespace
+
 Task<Result<NamedTensors>> load_file(Runtime& rt, std::string path, const Manifest& manifest,
                                      std::size_t file) {
   const ManifestFile& said = manifest.files[file];
@@ -143,7 +239,9 @@ Task<Result<NamedTensors>> load_file(Runtime& rt, std::string path, const Manife
     co_return error(Code::kCorrupt, "[checkpoint] {} does not have the hash that its manifest names",
                     file_path);
   Result<NamedTensors> tensors = co_await decode_on_pool(rt, bytes);
-  const Status whole = tensors.ok() ? check_tensors(manifest, file, *tensors) : tensors.status();
+  Status whole = tensors.ok() ? check_tensors(manifest, file, *tensors) : tensors.status();
+  if (whole.ok() && manifest.version == kManifestOfPieces)
+    whole = co_await check_piece_hashes(rt, manifest, file, *tensors);
   if (!whole.ok()) co_return whole.with_prefix(file_path + ": ");
   co_return tensors;
 }
@@ -154,11 +252,17 @@ Task<Result<Checkpoint>> load_generation(Runtime& rt, std::string path) {
   Checkpoint checkpoint;
   checkpoint.step = manifest->step;
   checkpoint.state = manifest->state;
+  std::map<std::string, Tensor> wholes;
   for (std::size_t i = 0; i < manifest->files.size(); ++i) {
     Result<NamedTensors> part = co_await load_file(rt, path, *manifest, i);
     if (!part.ok()) co_return part.status();
-    std::move(part->begin(), part->end(), std::back_inserter(checkpoint.tensors));
+    if (manifest->version == kManifestOfPieces) {
+      TR_CO_RETURN_IF_ERROR(co_await put_together(rt, *manifest, i, std::move(*part), wholes));
+    } else {
+      std::move(part->begin(), part->end(), std::back_inserter(checkpoint.tensors));
+    }
   }
+  std::move(wholes.begin(), wholes.end(), std::back_inserter(checkpoint.tensors));
   co_return checkpoint;
 }
 

@@ -8,6 +8,7 @@
 
 #include "trireme/io/checkpoint.h"
 #include "trireme/io/manifest.h"
+#include "trireme/io/shards.h"
 
 namespace trireme::io {
 
@@ -35,6 +36,15 @@ runtime::Task<Result<NamedTensors>> decode_on_pool(runtime::Runtime& rt, std::sh
 runtime::Task<Result<ManifestFile>> put_file(runtime::Runtime& rt, std::string path, std::string name,
                                              ByteView bytes, Owner owner);
 
+// The same of shard `index` of a checkpoint. `manifest`: whether it has hashes of pieces, and which types.
+runtime::Task<Result<WrittenFile>> put_shard(runtime::Runtime& rt, std::string path, const Manifest& manifest,
+                                             const Shard& shard, std::size_t index, ByteView bytes,
+                                             Owner owner);
+// Puts the hashes of all files of a generation where they belong. kCorrupt: some are missing.
+Status add_hashes(std::vector<WrittenFile> files, std::span<const Shard> shards, Manifest& manifest);
+// The shards of a part, if its memory is there.
+Result<std::vector<Shard>> shards_of(const CheckpointPart& part, std::uint64_t max_shard_bytes);
+
 // Writes the manifest, which makes the generation whole, then removes files that it does not name and
 // generations that are no longer kept.
 runtime::Task<Status> seal_generation(runtime::Runtime& rt, std::string dir, const Manifest& manifest);
@@ -46,7 +56,7 @@ runtime::Task<Result<Manifest>> load_manifest(runtime::Runtime& rt, std::string 
 // Reads file `file` of a manifest and checks size, hash and tensors.
 runtime::Task<Result<NamedTensors>> load_file(runtime::Runtime& rt, std::string path,
                                               const Manifest& manifest, std::size_t file);
-// The generation in folder `path`, whole or an error.
+// The generation in folder `path`, whole or an error. Tensors that are in pieces are put together.
 runtime::Task<Result<Checkpoint>> load_generation(runtime::Runtime& rt, std::string path);
 
 }  // namespace trireme::io

@@ -42,6 +42,37 @@ Result<ManifestFile> parse_file(const Json& entry) {
   return file;
 }
 
+Result<parallel::Interval> parse_interval(const Json& entry, const char* key) {
+  if (!entry.is_array() || entry.size() != 2)
+    return error(Code::kCorrupt, "'{}' is not a pair of numbers", key);
+  parallel::Interval interval;
+  TR_ASSIGN_OR_RETURN(interval.begin, json_whole<std::int64_t>(entry[0], key));
+  TR_ASSIGN_OR_RETURN(interval.end, json_whole<std::int64_t>(entry[1], key));
+  return interval;
+}
+
+Status parse_piece(const Json& entry, ManifestTensor& tensor) {
+  tensor.is_piece = true;
+  TR_ASSIGN_OR_RETURN(tensor.sha256, json_get<std::string>(entry, "sha256"));
+  if (!is_sha256(tensor.sha256))
+    return error(Code::kCorrupt, "the hash of a piece of '{}' is not 64 hexadecimal digits", tensor.name);
+  TR_ASSIGN_OR_RETURN(const Json box, json_get<Json>(entry, "box"));
+  if (!box.is_array() || static_cast<int>(box.size()) != tensor.type.shape.rank())
+    return error(Code::kCorrupt, "'box' of a piece of '{}' does not have one pair per dimension",
+                 tensor.name);
+  for (std::size_t d = 0; d < box.size(); ++d) {
+    TR_ASSIGN_OR_RETURN(const parallel::Interval i, parse_interval(box[d], "box"));
+    if (i.begin < 0 || i.begin > i.end || i.end > tensor.type.shape[static_cast<int>(d)])
+      return error(Code::kCorrupt, "a piece of '{}' is not within {}", tensor.name, tensor.type.to_string());
+    tensor.box.push_back(i);
+  }
+  tensor.range = {0, parallel::num_elems(tensor.box)};
+  if (const auto range = entry.find("range"); range != entry.end()) {
+    TR_ASSIGN_OR_RETURN(tensor.range, parse_interval(*range, "range"));
+  }
+  return {};
+}
+
 Result<ManifestTensor> parse_tensor(const Json& entry, const std::map<std::string, std::size_t>& files) {
   ManifestTensor tensor;
   TR_ASSIGN_OR_RETURN(tensor.name, json_get<std::string>(entry, "name"));
@@ -71,6 +102,16 @@ Status parse_files(const Json& list, Manifest& out) {
   return {};
 }
 
+// Pieces hold each element of their tensor once.
+Status check_pieces(const Manifest& m) {
+  std::map<std::string, std::vector<parallel::Piece>> tensors;
+  for (const ManifestTensor& t : m.tensors) tensors[t.name].push_back(t.piece());
+  for (const auto& [name, pieces] : tensors)
+    if (const Status whole = parallel::check_cover(pieces); !whole.ok())
+      return error(Code::kCorrupt, "tensor '{}': {}", name, whole.message());
+  return {};
+}
+
 Status parse_tensors(const Json& list, Manifest& out) {
   if (!list.is_array()) return error(Code::kCorrupt, "'tensors' is not a list");
   std::map<std::string, std::size_t> files;
@@ -78,11 +119,21 @@ Status parse_tensors(const Json& list, Manifest& out) {
   for (const Json& entry : list) {
     if (!entry.is_object()) return error(Code::kCorrupt, "an entry of 'tensors' is not an object");
     TR_ASSIGN_OR_RETURN(ManifestTensor tensor, parse_tensor(entry, files));
+    if (out.version == kManifestOfPieces) TR_RETURN_IF_ERROR(parse_piece(entry, tensor));
     if (!out.tensors.empty() && tensor.file < out.tensors.back().file)
       return error(Code::kCorrupt, "tensor '{}' is not in the order of the files", tensor.name);
     out.tensors.push_back(std::move(tensor));
   }
-  return {};
+  return out.version == kManifestOfPieces ? check_pieces(out) : Status();
+}
+
+void add_piece(const ManifestTensor& t, Json& line) {
+  const parallel::Piece piece = t.piece();
+  Json box = Json::array();
+  for (const parallel::Interval& i : piece.box) box.push_back({i.begin, i.end});
+  line["box"] = std::move(box);
+  if (!piece.is_box()) line["range"] = {piece.range.begin, piece.range.end};
+  line["sha256"] = t.sha256;
 }
 
 // Version 1: one file, and nothing said of the tensors in it.
@@ -98,9 +149,9 @@ Status parse_version1(const Json& json, Manifest& out) {
 Result<Manifest> parse(const Json& json) {
   Manifest out;
   TR_ASSIGN_OR_RETURN(out.version, json_get_whole<int>(json, "version"));
-  if (out.version != 1 && out.version != kManifestVersion)
-    return error(Code::kCorrupt, "it has version {}, expected 1 or {}; a newer trireme wrote it", out.version,
-                 kManifestVersion);
+  if (out.version < 1 || out.version > kManifestOfPieces)
+    return error(Code::kCorrupt, "it has version {}, expected 1 to {}; a newer trireme wrote it", out.version,
+                 kManifestOfPieces);
   TR_ASSIGN_OR_RETURN(out.step, json_get_whole<std::int64_t>(json, "step"));
   TR_ASSIGN_OR_RETURN(out.state, json_get<Json>(json, "state"));
   if (out.step < 0) return error(Code::kCorrupt, "'step' is {}, expected 0 or more", out.step);
@@ -120,6 +171,19 @@ Result<Manifest> parse(const Json& json) {
 
 }  // namespace
 
+parallel::Piece ManifestTensor::piece() const {
+  if (!is_piece) return parallel::Piece::of_whole(name, type);
+  return {name, type, box, range};
+}
+
+std::string content_sha256(const Manifest& m) {
+  std::string text;
+  for (const ManifestFile& f : m.files) text += fmt::format("{} {} {}\n", f.name, f.bytes, f.sha256);
+  for (const ManifestTensor& t : m.tensors)
+    text += fmt::format("{} {} {} {}\n", t.piece().to_text(), t.type.to_string(), t.file, t.sha256);
+  return sha256_hex(as_bytes(text));
+}
+
 // One line per file and tensor: readable, and short enough for thousands of them.
 std::string manifest_text(const Manifest& m) {
   std::string text =
@@ -130,10 +194,11 @@ std::string manifest_text(const Manifest& m) {
   text += "\n  ],\n  \"tensors\": [";
   for (const ManifestTensor& t : m.tensors) {
     const auto dims = t.type.shape.dims();
-    const Json line = {{"name", t.name},
-                       {"file", m.files[t.file].name},
-                       {"dtype", file_dtype_name(t.type.dtype)},
-                       {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())}};
+    Json line = {{"name", t.name},
+                 {"file", m.files[t.file].name},
+                 {"dtype", file_dtype_name(t.type.dtype)},
+                 {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())}};
+    if (m.version == kManifestOfPieces) add_piece(t, line);
     text += fmt::format("{}\n    {}", &t == m.tensors.data() ? "" : ",", line.dump());
   }
   text += "\n  ],\n  \"state\": " + m.state.dump();
@@ -159,10 +224,11 @@ Status check_tensors(const Manifest& m, std::size_t file, const NamedTensors& te
     return corrupt(name, fmt::format("holds {} tensors, the manifest says {}", tensors.size(), count));
   for (std::size_t i = 0; i < count; ++i) {
     const ManifestTensor& said = first[static_cast<std::ptrdiff_t>(i)];
-    if (said.name != tensors[i].first || said.type != tensors[i].second.type())
-      return corrupt(name,
-                     fmt::format("holds '{}' {}, the manifest says '{}' {}", tensors[i].first,
-                                 tensors[i].second.type().to_string(), said.name, said.type.to_string()));
+    const std::string expected = stored_name(said.piece());
+    const TensorType type = stored_type(said.piece());
+    if (expected != tensors[i].first || type != tensors[i].second.type())
+      return corrupt(name, fmt::format("holds '{}' {}, the manifest says '{}' {}", tensors[i].first,
+                                       tensors[i].second.type().to_string(), expected, type.to_string()));
   }
   return {};
 }

@@ -101,18 +101,18 @@ void add_tensors(const SafetensorsHeader& header, Manifest& manifest) {
 }
 
 Task<Result<CheckpointInfo>> describe_file(Runtime& rt, std::string path) {
-  Result<Bytes> read = co_await rt.files().read(path);
-  if (!read.ok()) co_return read.status();
-  const auto bytes = std::make_shared<Bytes>(std::move(*read));
-  Result<SafetensorsHeader> header = decode_safetensors_header(*bytes);
+  const Result<runtime::FileView> file_view = co_await rt.files().map(path);
+  if (!file_view.ok()) co_return file_view.status();
+  const ByteView bytes = file_view->bytes;
+  Result<SafetensorsHeader> header = decode_safetensors_header(bytes);
   if (!header.ok()) co_return header.status().with_prefix(path + ": ");
   CheckpointInfo info;
   info.path = path;
   info.manifest.version = 0;
   ManifestFile file;
   file.name = base_name(path);
-  file.bytes = bytes->size();
-  file.sha256 = co_await hash_on_pool(rt, *bytes, bytes);
+  file.bytes = bytes.size();
+  file.sha256 = co_await hash_on_pool(rt, bytes, file_view->owner);
   info.manifest.files.push_back(std::move(file));
   add_tensors(*header, info.manifest);
   info.metadata = std::move(header->metadata);
@@ -204,13 +204,13 @@ Task<VerifiedCheckpoint> verify_file(Runtime& rt, std::string path) {
 
 std::int64_t CheckpointInfo::num_elems() const {
   std::int64_t sum = 0;
-  for (const ManifestTensor& t : manifest.tensors) sum += t.type.shape.num_elems();
+  for (const ManifestTensor& t : manifest.tensors) sum += t.piece().elems();
   return sum;
 }
 
 std::uint64_t CheckpointInfo::tensor_bytes() const {
   std::uint64_t sum = 0;
-  for (const ManifestTensor& t : manifest.tensors) sum += t.type.num_bytes();
+  for (const ManifestTensor& t : manifest.tensors) sum += stored_type(t.piece()).num_bytes();
   return sum;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace trireme::io {
 namespace {
@@ -35,6 +36,23 @@ std::string sizes(std::size_t num_tensors, std::int64_t num_elems, std::uint64_t
 Json dims_of(const TensorType& type) {
   const auto dims = type.shape.dims();
   return std::vector<std::int64_t>(dims.begin(), dims.end());
+}
+
+// A tensor, and in how many pieces it is.
+struct TensorRow {
+  std::string name;
+  TensorType type;
+  int pieces = 0;
+};
+std::vector<TensorRow> rows_of(const Manifest& m) {
+  std::vector<TensorRow> rows;
+  std::map<std::string_view, std::size_t> known;
+  for (const ManifestTensor& t : m.tensors) {
+    const auto [at, is_new] = known.emplace(t.name, rows.size());
+    if (is_new) rows.push_back({t.name, t.type});
+    ++rows[at->second].pieces;
+  }
+  return rows;
 }
 
 Json to_json(const TensorDiff& d) {
@@ -76,12 +94,15 @@ Json to_json(const CheckpointInfo& info) {
   Json files = Json::array(), tensors = Json::array(), metadata = Json::object();
   for (const ManifestFile& f : m.files)
     files.push_back({{"name", f.name}, {"bytes", f.bytes}, {"sha256", f.sha256}});
-  for (const ManifestTensor& t : m.tensors)
-    tensors.push_back({{"name", t.name},
-                       {"dtype", dtype_name(t.type.dtype)},
-                       {"shape", dims_of(t.type)},
-                       {"bytes", t.type.num_bytes()},
-                       {"file", m.files[t.file].name}});
+  for (const ManifestTensor& t : m.tensors) {
+    Json row = {{"name", t.name},
+                {"dtype", dtype_name(t.type.dtype)},
+                {"shape", dims_of(t.type)},
+                {"bytes", stored_type(t.piece()).num_bytes()},
+                {"file", m.files[t.file].name}};
+    if (m.version == kManifestOfPieces) row["piece"] = t.piece().to_text();
+    tensors.push_back(std::move(row));
+  }
   for (const auto& [key, value] : info.metadata) metadata[key] = value;
   return {{"path", info.path},
           {"version", m.version},
@@ -130,7 +151,9 @@ std::string to_text(const CheckpointInfo& info) {
   std::string text = info.path + "\n";
   if (info.is_generation) text += fmt::format("  step     {}\n", m.step);
   if (info.generations.size() > 1) text += fmt::format("  kept     {}\n", fmt::join(info.generations, ", "));
-  text += fmt::format("  tensors  {}\n", sizes(m.tensors.size(), info.num_elems(), info.tensor_bytes()));
+  const std::vector<TensorRow> tensors = rows_of(m);
+  text += fmt::format("  tensors  {}\n", sizes(tensors.size(), info.num_elems(), info.tensor_bytes()));
+  if (tensors.size() < m.tensors.size()) text += fmt::format("  pieces   {}\n", m.tensors.size());
   for (const ManifestFile& f : m.files)
     text += fmt::format("  file     {}  {}  sha256 {}...\n", f.name, format_bytes(f.bytes),
                         f.sha256.substr(0, 12));
@@ -138,9 +161,13 @@ std::string to_text(const CheckpointInfo& info) {
   if (m.state.is_object())
     for (const auto& [key, value] : m.state.items())
       text += fmt::format("  state    {} = {}\n", key, value.dump());
+  const bool pieces = m.version == kManifestOfPieces;
   std::vector<std::vector<std::string>> rows = {{"tensor", "type", "size"}};
-  for (const ManifestTensor& t : m.tensors)
+  if (pieces) rows[0].emplace_back("pieces");
+  for (const TensorRow& t : tensors) {
     rows.push_back({t.name, t.type.to_string(), format_bytes(t.type.num_bytes())});
+    if (pieces) rows.back().push_back(fmt::format("{}", t.pieces));
+  }
   return text + (rows.size() > 1 ? "\n" + table(rows) : "");
 }
 

@@ -152,23 +152,21 @@ Result<DType> parse_file_dtype(std::string_view text) {
   return error(Code::kCorrupt, "[safetensors] unknown dtype '{}'", text);
 }
 
-Result<Bytes> encode_safetensors_header(std::span<const NamedTensor> tensors) {
+Result<Bytes> encode_safetensors_header(std::span<const NamedType> tensors) {
   std::set<std::string_view> names;
   std::string text = "{";
   std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    if (tensor.is_phantom())
-      return error(Code::kInvalid, "[safetensors] tensor '{}' is a phantom: it has no bytes", name);
+  for (const auto& [name, type] : tensors) {
     if (name == kMetadata)
       return error(Code::kInvalid, "[safetensors] the format keeps the name '{}' for itself", name);
     if (!names.insert(name).second)
       return error(Code::kInvalid, "[safetensors] tensor '{}' is there twice", name);
-    const std::uint64_t bytes = tensor.type().num_bytes();
+    const std::uint64_t bytes = type.num_bytes();
     TR_ASSIGN_OR_RETURN(const std::string quoted, dump_utf8(Json(name), -1, "safetensors"));
     text += (names.size() > 1 ? "," : "") + quoted;
-    text += fmt::format(R"(:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                        file_dtype_name(tensor.dtype()), fmt::join(tensor.shape().dims(), ","), offset,
-                        offset + bytes);
+    text +=
+        fmt::format(R"(:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", file_dtype_name(type.dtype),
+                    fmt::join(type.shape.dims(), ","), offset, offset + bytes);
     offset += bytes;
   }
   text += "}";
@@ -184,7 +182,13 @@ Result<Bytes> encode_safetensors_header(std::span<const NamedTensor> tensors) {
 }
 
 Result<Bytes> encode_safetensors(const NamedTensors& tensors) {
-  TR_ASSIGN_OR_RETURN(Bytes out, encode_safetensors_header(tensors));
+  std::vector<NamedType> types;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.is_phantom())
+      return error(Code::kInvalid, "[safetensors] tensor '{}' is a phantom: it has no bytes", name);
+    types.emplace_back(name, tensor.type());
+  }
+  TR_ASSIGN_OR_RETURN(Bytes out, encode_safetensors_header(types));
   std::uint64_t all = out.size();
   for (const auto& [name, tensor] : tensors) all += tensor.type().num_bytes();
   out.reserve(all);
@@ -239,19 +243,22 @@ Result<NamedTensors> decode_safetensors(ByteView bytes) {
   return tensors;
 }
 
+Bytes parameters_head(std::string_view name, const TensorType& type) {
+  Bytes head = to_bytes(name);
+  head.push_back(std::byte{0});
+  const ByteView dtype = as_bytes(dtype_name(type.dtype));
+  head.insert(head.end(), dtype.begin(), dtype.end());
+  head.push_back(std::byte{0});
+  append_le(head, static_cast<std::uint64_t>(type.shape.rank()));
+  for (const std::int64_t d : type.shape.dims()) append_le(head, static_cast<std::uint64_t>(d));
+  return head;
+}
+
 std::string parameters_sha256(NamedTensors tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   Sha256 hash;
-  constexpr std::string_view kZero("\0", 1);
   for (const auto& [name, tensor] : tensors) {
-    hash.update(name);
-    hash.update(kZero);
-    hash.update(dtype_name(tensor.dtype()));
-    hash.update(kZero);
-    Bytes shape;
-    append_le(shape, static_cast<std::uint64_t>(tensor.shape().rank()));
-    for (const std::int64_t d : tensor.shape().dims()) append_le(shape, static_cast<std::uint64_t>(d));
-    hash.update(shape);
+    hash.update(parameters_head(name, tensor.type()));
     Tensor rows = tensor;
     if (!tensor.is_contiguous()) {
       rows = *Tensor::allocate(cpu_device(), tensor.type());

@@ -24,7 +24,8 @@ Result<DType> parse_file_dtype(std::string_view name);
 // Tensors are written in the given order, row-major; names must be unique. Phantom tensors are refused.
 Result<Bytes> encode_safetensors(const NamedTensors& tensors);
 // What stands before the data: the data of a tensor begins where the one before it ends.
-Result<Bytes> encode_safetensors_header(std::span<const NamedTensor> tensors);
+using NamedType = std::pair<std::string, TensorType>;
+Result<Bytes> encode_safetensors_header(std::span<const NamedType> tensors);
 
 struct SafetensorsEntry {
   std::string name;
@@ -45,5 +46,7 @@ Result<NamedTensors> decode_safetensors(ByteView bytes);
 // and the dimensions as little-endian u64, and the row-major bytes. Equal models have equal hashes on every
 // machine.
 std::string parameters_sha256(NamedTensors tensors);
+// What comes before a tensor's bytes there.
+Bytes parameters_head(std::string_view name, const TensorType& type);
 
 }  // namespace trireme::io

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <span>
 
 namespace trireme::io {
 namespace {
 
 constexpr std::uint64_t kPartBytes = std::uint64_t{1} << 20U;
 
-Status check_unique(const NamedTensors& tensors) {
-  std::set<std::string_view> names;
-  for (const auto& [name, tensor] : tensors)
-    if (!names.insert(name).second)
-      return error(Code::kInvalid, "[checkpoint] tensor '{}' is there twice", name);
+Status check_unique(std::span<const StoredPiece> pieces) {
+  std::set<std::string> names;
+  for (const StoredPiece& p : pieces)
+    if (!names.insert(stored_name(p.piece)).second)
+      return error(Code::kInvalid, "[checkpoint] tensor '{}' is there twice", stored_name(p.piece));
   return {};
 }
 
@@ -24,16 +23,44 @@ std::string shard_name(std::size_t index, std::size_t count) {
   return fmt::format("tensors-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 
-Result<std::vector<Shard>> plan_shards(const NamedTensors& tensors, std::uint64_t max_shard_bytes) {
-  TR_RETURN_IF_ERROR(check_unique(tensors));
+std::string stored_name(const parallel::Piece& piece) {
+  return piece == parallel::Piece::of_whole(piece.name, piece.whole) ? piece.name : piece.to_text();
+}
+
+TensorType stored_type(const parallel::Piece& piece) {
+  if (!piece.is_box()) return {piece.whole.dtype, {piece.elems()}};
+  TensorType type = piece.whole;
+  for (std::size_t d = 0; d < piece.box.size(); ++d) type.shape.set(static_cast<int>(d), piece.box[d].size());
+  return type;
+}
+
+std::vector<StoredPiece> whole_pieces(const NamedTensors& tensors) {
+  std::vector<StoredPiece> pieces;
+  for (const auto& [name, tensor] : tensors)
+    pieces.push_back({parallel::Piece::of_whole(name, tensor.type())});
+  return pieces;
+}
+
+bool has_parts(std::span<const StoredPiece> pieces) {
+  return std::any_of(pieces.begin(), pieces.end(), [](const StoredPiece& p) {
+    return p.piece != parallel::Piece::of_whole(p.piece.name, p.piece.whole);
+  });
+}
+
+Result<std::vector<Shard>> plan_shards(std::span<const StoredPiece> pieces, std::uint64_t max_shard_bytes) {
+  TR_RETURN_IF_ERROR(check_unique(pieces));
+  std::vector<NamedType> types;
+  for (const StoredPiece& p : pieces) types.emplace_back(stored_name(p.piece), stored_type(p.piece));
   std::vector<Shard> shards(1);
-  for (const auto& [name, tensor] : tensors) {
-    const std::uint64_t bytes = tensor.type().num_bytes();
+  if (!pieces.empty()) shards[0].writer = pieces[0].writer;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::uint64_t bytes = types[i].second.num_bytes();
     const bool fits =
         shards.back().bytes <= max_shard_bytes && bytes <= max_shard_bytes - shards.back().bytes;
-    if (shards.back().count > 0 && !fits) {
+    if (shards.back().count > 0 && (!fits || shards.back().writer != pieces[i].writer)) {
       Shard next;
       next.first = shards.back().first + shards.back().count;
+      next.writer = pieces[i].writer;
       shards.push_back(std::move(next));
     }
     ++shards.back().count;
@@ -43,7 +70,7 @@ Result<std::vector<Shard>> plan_shards(const NamedTensors& tensors, std::uint64_
     Shard& shard = shards[i];
     shard.name = shard_name(i, shards.size());
     TR_ASSIGN_OR_RETURN(shard.header,
-                        encode_safetensors_header(std::span(tensors).subspan(shard.first, shard.count)));
+                        encode_safetensors_header(std::span(types).subspan(shard.first, shard.count)));
     shard.bytes += shard.header.size();
   }
   return shards;

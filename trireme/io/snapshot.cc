@@ -66,14 +66,23 @@ Task<Status> Snapshot::take(Runtime& rt, const NamedTensors& tensors, std::span<
   co_return Status();
 }
 
-Manifest manifest_of(const Checkpoint& checkpoint, std::span<const Shard> shards) {
+Manifest manifest_of(const CheckpointPart& part, std::span<const Shard> shards) {
   Manifest manifest;
-  manifest.step = checkpoint.step;
-  manifest.state = checkpoint.state;
-  manifest.keep = checkpoint.keep;
+  manifest.step = part.step;
+  manifest.state = part.state;
+  manifest.keep = part.keep;
+  if (has_parts(part.pieces)) manifest.version = kManifestOfPieces;
   for (std::size_t i = 0; i < shards.size(); ++i)
-    for (std::size_t t = shards[i].first; t < shards[i].first + shards[i].count; ++t)
-      manifest.tensors.push_back({checkpoint.tensors[t].first, i, checkpoint.tensors[t].second.type()});
+    for (std::size_t t = shards[i].first; t < shards[i].first + shards[i].count; ++t) {
+      const parallel::Piece& piece = part.pieces[t].piece;
+      ManifestTensor& entry = manifest.tensors.emplace_back();
+      entry.name = piece.name;
+      entry.file = i;
+      entry.type = piece.whole;
+      entry.is_piece = manifest.version == kManifestOfPieces;
+      entry.box = piece.box;
+      entry.range = piece.range;
+    }
   return manifest;
 }
 

@@ -15,9 +15,9 @@ class Snapshot {
  public:
   Snapshot();
 
-  // Copies the tensors of `shards` (of a plan for `tensors`) on all threads of the pool. kExhausted when the
-  // memory is not there. A Task destroyed meanwhile does not stop the copying: the tensors' buffers are kept
-  // alive until it is done, their content must not matter any more.
+  // Copies what is in `shards` (of a plan for pieces whose memory is `tensors`) on all threads of the pool.
+  // kExhausted when the memory is not there. A Task destroyed meanwhile does not stop the copying: the
+  // tensors' buffers are kept alive until it is done, their content must not matter any more.
   runtime::Task<Status> take(runtime::Runtime& rt, const NamedTensors& tensors,
                              std::span<const Shard> shards);
 
@@ -30,7 +30,7 @@ class Snapshot {
   std::shared_ptr<Memory> memory_;  // shared with a copy under way
 };
 
-// Everything but the files' hashes.
-Manifest manifest_of(const Checkpoint& checkpoint, std::span<const Shard> shards);
+// Everything but the hashes of files and pieces.
+Manifest manifest_of(const CheckpointPart& part, std::span<const Shard> shards);
 
 }  // namespace trireme::io

@@ -1,6 +1,8 @@
 #include "trireme/parallel/piece.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace trireme::parallel {
 namespace {
@@ -105,6 +107,19 @@ class Rows {
   std::int64_t length_ = 1;
 };
 
+bool lies_in(const Interval& i, std::int64_t size) {
+  return i.begin >= 0 && i.begin <= i.end && i.end <= size;
+}
+
+Status check_bounds(const Piece& piece) {
+  bool inside = static_cast<int>(piece.box.size()) == piece.whole.shape.rank();
+  for (std::size_t d = 0; inside && d < piece.box.size(); ++d)
+    inside = lies_in(piece.box[d], piece.whole.shape[static_cast<int>(d)]);
+  if (inside && lies_in(piece.range, num_elems(piece.box))) return {};
+  return error(Code::kInvalid, "[parallel] piece {} is not within {}", piece.to_text(),
+               piece.whole.to_string());
+}
+
 std::string range_text(const Interval& i) { return fmt::format("{}:{}", i.begin, i.end); }
 
 }  // namespace
@@ -116,6 +131,8 @@ Interval cut_evenly(Interval interval, int parts, int position) {
 }
 
 std::int64_t num_elems(const Box& box) {
+  const auto is_empty = [](const Interval& i) { return i.size() == 0; };
+  if (std::any_of(box.begin(), box.end(), is_empty)) return 0;  // the other sizes may be of any length
   std::int64_t n = 1;
   for (const Interval& i : box) n *= i.size();
   return n;
@@ -171,6 +188,61 @@ std::vector<SharedRun> shared_runs(const Piece& a, const Piece& b) {
 
 std::vector<SharedRun> runs_in_whole(const Piece& piece) {
   return shared_runs(piece, Piece::of_whole(piece.name, piece.whole));
+}
+
+Status check_cover(std::span<const Piece> pieces) {
+  constexpr std::size_t kMostBoxes = 4096;  // each is compared with each
+  if (pieces.empty()) return error(Code::kInvalid, "[parallel] there is no piece");
+  std::int64_t elems = 0;
+  std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, std::vector<const Piece*>> by_box;
+  for (const Piece& p : pieces) {
+    TR_RETURN_IF_ERROR(check_bounds(p));
+    if (p.whole != pieces[0].whole)
+      return error(Code::kInvalid, "[parallel] piece {} is of {}, others are of {}", p.to_text(),
+                   p.whole.to_string(), pieces[0].whole.to_string());
+    if (p.elems() > pieces[0].whole.shape.num_elems() - elems)
+      return error(Code::kInvalid, "[parallel] piece {} overlaps with others", p.to_text());
+    elems += p.elems();
+    std::vector<std::pair<std::int64_t, std::int64_t>> key;
+    for (const Interval& i : p.box) key.emplace_back(i.begin, i.end);
+    by_box[std::move(key)].push_back(&p);
+  }
+  if (elems != pieces[0].whole.shape.num_elems())
+    return error(Code::kInvalid, "[parallel] pieces of '{}' hold {} elements of {}", pieces[0].name, elems,
+                 pieces[0].whole.shape.num_elems());
+  if (by_box.size() > kMostBoxes)
+    return error(Code::kInvalid, "[parallel] '{}' is in {} boxes, at most {} are allowed", pieces[0].name,
+                 by_box.size(), kMostBoxes);
+  for (auto& [key, same] : by_box) {
+    std::sort(same.begin(), same.end(),
+              [](const Piece* a, const Piece* b) { return a->range.begin < b->range.begin; });
+    for (std::size_t i = 1; i < same.size(); ++i)
+      if (same[i]->range.begin < same[i - 1]->range.end)
+        return error(Code::kInvalid, "[parallel] pieces {} and {} overlap", same[i - 1]->to_text(),
+                     same[i]->to_text());
+  }
+  for (auto a = by_box.begin(); a != by_box.end(); ++a)
+    for (auto b = std::next(a); b != by_box.end(); ++b)
+      if (intersect(a->second[0]->box, b->second[0]->box))
+        return error(Code::kInvalid, "[parallel] the boxes of pieces {} and {} overlap",
+                     a->second[0]->to_text(), b->second[0]->to_text());
+  return {};
+}
+
+Piece part_of(const Piece& piece, Interval part) {
+  Piece out = piece;
+  out.range = {piece.range.begin + part.begin, piece.range.begin + part.end};
+  return out;
+}
+
+Piece window_of(const std::string& name, const TensorType& whole, Interval elems) {
+  Piece piece = Piece::of_whole(name, whole);
+  if (whole.shape.rank() == 0 || elems.size() == 0) return part_of(piece, elems);
+  const std::int64_t row = whole.shape.num_elems() / whole.shape[0];
+  piece.box[0] = {elems.begin / row, (elems.end + row - 1) / row};
+  const std::int64_t skipped = piece.box[0].begin * row;
+  piece.range = {elems.begin - skipped, elems.end - skipped};
+  return piece;
 }
 
 std::vector<Piece> pieces_of(const Layout& layout, const Mesh& mesh, int rank, const std::string& name,

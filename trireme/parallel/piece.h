@@ -57,6 +57,14 @@ std::vector<SharedRun> shared_runs(const Piece& a, const Piece& b);
 // Where the elements of a piece are in the whole tensor: `second` counts there.
 std::vector<SharedRun> runs_in_whole(const Piece& piece);
 
+// Whether pieces of one tensor hold each of its elements exactly once, in boxes that are equal or have
+// nothing in common, as layouts make them. kInvalid says what is wrong.
+Status check_cover(std::span<const Piece> pieces);
+// The part [begin, end) of a piece's elements.
+Piece part_of(const Piece& piece, Interval part);
+// The elements [begin, end) of a tensor in row-major order, as a piece of the rows that they lie in.
+Piece window_of(const std::string& name, const TensorType& whole, Interval elems);
+
 // What a rank holds of a tensor, in the order in which it holds it: one piece, or one per block, joined along
 // the dimension that is cut in blocks. Pieces without elements are left out. The layout was checked.
 std::vector<Piece> pieces_of(const Layout& layout, const Mesh& mesh, int rank, const std::string& name,
