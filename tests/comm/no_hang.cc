@@ -141,7 +141,7 @@ bool strikes_silently(Trouble t) {
          t == Trouble::kBlackout;
 }
 
-// Of one rank: what it got it gets for ever.
+// What a rank got once, it gets for ever.
 void check_constant(const RankLog& log) {
   for (const Status& s : log.results) {
     if (!s.ok()) {
