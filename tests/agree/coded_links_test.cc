@@ -106,7 +106,7 @@ TEST(CodedPeers, TheSendersWeightsHaveTheWholeChangeAndTheOthersTheLargerPart) {
   job.compute_ns = {kMilli, 1500 * kMicro};
   const QuadraticRun run = run_well(job);
   EXPECT_EQ(run.workers[0].trace, (Trace{{-0.5F, -1.25F}, {-1, -2.5F}, {-1.5F, -3.75F}}));
-  // Of (-0.5, -1.25) and (-1, -1.25) the second value, then of (-1.5, -1.25) the first.
+  // The second value of (-0.5, -1.25) and of (-1, -1.25) is sent, then the first of (-1.5, -1.25).
   EXPECT_EQ(run.workers[1].trace, (Trace{{0, 0}, {0, -1.25F}, {0, -2.5F}}));
   for (const auto& w : run.workers) EXPECT_EQ(w.settled, (Trace{{-1.5F, -3.75F}})) << "nothing is owed";
   EXPECT_EQ(run.workers[0].report.more["encoded_messages"], 3);

@@ -132,7 +132,7 @@ TEST(Gossip, PushSumKeepsTheMassAndConvergesToTheMean) {
     }
 }
 
-TEST(Gossip, EveryMannerBringsReplicasTogether) {
+TEST(Gossip, EverySchemeBringsReplicasTogether) {
   for (const char* neighbours : {"random", "ring"})
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       const QuadraticRun run = run_well(only_mixing(neighbours, 6, seed));

@@ -18,7 +18,7 @@ using runtime::Task;
 constexpr std::int64_t kElems = 4096;
 constexpr float kStart = 8, kMinimum = 3, kRate = 0.1F;
 
-// Of all elements: slope (x - minimum) + constant.
+// The gradient of every element: slope (x - minimum) + constant.
 struct Gradient {
   float slope = 1, constant = 0;
 };

@@ -57,7 +57,7 @@ const OnGpu& on_gpu() {
 
 float* floats(const Tensor& t) { return reinterpret_cast<float*>(t.raw()); }
 
-// Of many sizes, with equal ones and both zeros among them.
+// Values have many sizes; equal ones and both zeros are among them.
 std::vector<float> gradient(std::uint64_t seed, double scale) {
   Philox random(seed, 3);
   std::vector<float> v(kElems);

@@ -167,7 +167,7 @@ class Rank {
     std::copy_n(all[0].data<float>(), kVectors[v], to.data<float>());
   }
 
-  // Of what is sent: what lies between pieces is nobody's.
+  // Compares what is sent; what lies between pieces is nobody's.
   void expect_same(const Tensor& there, const Tensor& want, std::size_t v, const char* what,
                    std::uint32_t step) const {
     const Tensor got = *Tensor::allocate(cpu_device(), want.type());

@@ -18,10 +18,10 @@ struct Ran {
   bool timed_out = false;
 };
 
-// Of the trireme binary.
+// The path of the trireme binary.
 std::string binary_path();
 
-// Of the children of `launcher`; 0: there is none.
+// The process among the children of `launcher` that runs this rank; 0: there is none.
 int pid_of_rank(std::int64_t launcher, int rank);
 
 // A fresh directory, removed with the object. Runs start in it; the digits' cache is shared by all tests of

@@ -226,7 +226,7 @@ TEST(PaperRecipes, OneBitSgdEncodesGradientsAndTheirSumsAfterItsDenseSteps) {
   const Json s = trained(w, "cntk-1bit", "run", 30, {"--transport", "tcp"});
   ASSERT_TRUE(s.is_object());
   EXPECT_EQ(s.value("codec", ""), "1bit");
-  // Of 30 steps 10 are encoded: per bucket 4 messages of chunks and one of the sum of the own chunk.
+  // 10 of the 30 steps are encoded: per bucket 4 messages of chunks and one of the sum of the own chunk.
   EXPECT_GT(count_of(s, "encoded_messages"), 0);
   EXPECT_EQ(count_of(s, "encoded_messages") % (10 * (kWorkers + 1)), 0);
   const Json all =

@@ -179,9 +179,9 @@ TEST_F(BestModel, EarlyStoppingWithoutSamplesToEvaluateIsRefused) {
   job::Job job = still_job();
   job.data = job::Job::Data();
   job.data.kind = "synthetic";
-  job.data.shape = "6";
-  job.data.num_train = 80;
-  job.data.num_test = 0;
+  job.data.options.set("shape", "6");
+  job.data.options.set("num_train", 80);
+  job.data.options.set("num_test", 0);
   job.data.test = 0;
   job.train.patience = 2;
   const Status refused = train_into("run", job).status();

@@ -85,7 +85,7 @@ job::Job resumed_job(const std::string& rule, const std::string& codec, int work
   return job;
 }
 
-// Of rules that do not depend on who is faster.
+// The cases are rules that do not depend on who is faster.
 TEST(CodedLinks, ARunThatIsStoppedGoesOnWithItsResiduals) {
   struct Case {
     const char *rule, *codec;

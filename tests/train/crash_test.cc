@@ -11,7 +11,7 @@ namespace {
 using runtime::DiskFault;
 using runtime::FaultSpec;
 
-// Of everything that a checkpoint holds: weights, moments, running statistics.
+// The job has everything that a checkpoint holds: weights, moments, running statistics.
 job::Job crash_job(int workers = 1) {
   job::Job job = tiny_job();
   job.model.layers = *parse_json(R"([{"kind": "conv2d", "out": 2, "window": 4},
@@ -45,7 +45,7 @@ class TrainCrash : public ::testing::Test {
 
   // The same command once more: the same bits, every step once in the metrics, a whole summary.
   void expect_finishes(VirtualRuns& runs, int workers) {
-    // Of a finished run there is only the summary to give: rank 0 does not meet others for that.
+    // A finished run has only its summary to give, and rank 0 does not meet others for that.
     const Result<Json> before = parse_json(runs.read("run/summary.json"), "summary.json");
     if (before.ok() && before->value("finished", false)) workers = 1;
     const record::Summary end = runs.train(crash_job(workers), data_).summary();

@@ -22,7 +22,7 @@ using testing::tiny_job;
 using testing::tiny_pictures;
 using testing::VirtualRuns;
 
-// Of its three layers the first two are worth it with up to four workers, the classifier never.
+// The first two of its three layers are worth it with up to four workers, the classifier never.
 job::Job factored_job(int workers, const char* codec = "factors") {
   job::Job job = tiny_job();
   Json layers = Json::array();

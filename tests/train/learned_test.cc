@@ -279,7 +279,7 @@ TEST(Notes, TellThatOldUpdatesGetNoMomentumUnlessAsked) {
   EXPECT_EQ(
       record::notes_of(job, s).at(0),
       "train.optimizer.momentum was 0, the default of agreement 'downpour': old updates act like momentum");
-  job.train.optimizer.momentum = 0.9;
+  job.train.optimizer.options.set("momentum", 0.9);
   EXPECT_EQ(job::momentum_of(job), 0.9);
   EXPECT_TRUE(record::notes_of(job, s).empty());
 }

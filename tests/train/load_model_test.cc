@@ -78,10 +78,10 @@ TEST_F(LoadModel, OfManyClassesTheBestFiveCountToo) {
   job.model.name = "mlp";
   job.data = job::Job::Data();
   job.data.kind = "synthetic";
-  job.data.shape = "6";
-  job.data.classes = 12;
-  job.data.num_train = 80;
-  job.data.num_test = 50;
+  job.data.options.set("shape", "6");
+  job.data.options.set("classes", 12);
+  job.data.options.set("num_train", 80);
+  job.data.options.set("num_test", 50);
   train("run", job);
   const apply::LoadedModel model = load("run");
   const Result<apply::Score> found = score(model);

@@ -53,7 +53,7 @@ TEST(Prediction, KnowsHowManyServersThereAre) {
     for (const std::int64_t servers : {1, 2, 4}) {
       start::SimulateOptions o = four_workers(rule);
       o.job.parallel.servers = servers;
-      o.job.parallel.colocate = "no";
+      o.job.options.set("parallel.colocate", "no");
       EXPECT_NEAR(error_of(o), 0, 0.2) << rule << " with " << servers;
     }
 }

@@ -34,7 +34,7 @@ std::vector<TinyCase> loss_cases() {
   text.job.model.options = Json{{"width", 6}, {"layers", 2}, {"dropout", 0}};
   text.job.data.kind = "text";
   text.job.train.optimizer.kind = "adamw";
-  text.job.train.optimizer.weight_decay = 0.3;
+  text.job.train.optimizer.options.set("weight_decay", 0.3);
   text.job.train.optimizer.lr = 0.02;
   text.job.train.optimizer.clip_norm = 0.05;
   cases.push_back(std::move(text));
@@ -52,7 +52,7 @@ std::vector<TinyCase> loss_cases() {
   set->features[36 * 17 + 5] = std::numeric_limits<float>::infinity();
   both.data = set;
   both.job.train.nan = "skip";
-  both.job.train.optimizer.rate_inside = true;
+  both.job.train.optimizer.options.set("rate_inside", true);
   both.job.train.optimizer.correct_momentum = true;
   both.job.train.optimizer.warmup = 0.8;
   cases.push_back(std::move(both));

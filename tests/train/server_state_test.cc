@@ -30,7 +30,7 @@ job::Job server_job(const std::string& optimizer, Servers servers) {
   job.parallel.workers = 2;
   job.parallel.agreement = "bsp-server";
   job.parallel.servers = servers.count;
-  job.parallel.colocate = servers.colocated ? "yes" : "no";
+  job.options.set("parallel.colocate", servers.colocated ? "yes" : "no");
   return job;
 }
 

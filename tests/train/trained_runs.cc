@@ -115,7 +115,7 @@ job::Job text_job(const std::string& text_path) {
   job.data = job::Job::Data();
   job.data.kind = "text";
   job.data.path = text_path;
-  job.data.context = 8;
+  job.data.options.set("context", 8);
   job.train.optimizer.kind = "adam";
   job.train.optimizer.lr = 0.02;
   return job;

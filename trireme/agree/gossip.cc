@@ -49,11 +49,11 @@ cost::Traffic traffic(const OptionValues& options, int num_workers) {
   return t;
 }
 
-enum class Manner : std::uint8_t { kRandom, kRing, kPushSum };
+enum class Scheme : std::uint8_t { kRandom, kRing, kPushSum };
 
-Manner manner_of(const std::string& neighbours) {
-  if (neighbours == "ring") return Manner::kRing;
-  return neighbours == "push-sum" ? Manner::kPushSum : Manner::kRandom;
+Scheme scheme_of(const std::string& neighbours) {
+  if (neighbours == "ring") return Scheme::kRing;
+  return neighbours == "push-sum" ? Scheme::kPushSum : Scheme::kRandom;
 }
 
 // x += sum over the others of (theirs - x) / parts, all from the old x.
@@ -99,7 +99,7 @@ class Gossip final : public Agreement {
   explicit Gossip(const RuleContext& context)
       : context_(context),
         rt_(*context.rt),
-        manner_(manner_of(context.options.own.text(kNeighbors))),
+        scheme_(scheme_of(context.options.own.text(kNeighbors))),
         period_(std::max<std::int64_t>(1, context.options.own.integer(kPeriod))),
         star_(context),
         parcels_(context) {}
@@ -107,9 +107,9 @@ class Gossip final : public Agreement {
   Task<Status> begin_step(StepInfo) override {
     TR_CO_RETURN_IF_ERROR(co_await prepare());
     parcels_.welcome();
-    if (manner_ == Manner::kRandom) co_await take_weighted();
-    if (manner_ == Manner::kRing) co_await take_ring();
-    if (manner_ == Manner::kPushSum) co_await take_mass();
+    if (scheme_ == Scheme::kRandom) co_await take_weighted();
+    if (scheme_ == Scheme::kRing) co_await take_ring();
+    if (scheme_ == Scheme::kPushSum) co_await take_mass();
     co_return parcels_.failure();
   }
 
@@ -117,7 +117,7 @@ class Gossip final : public Agreement {
 
   Task<Status> end_step(StepInfo) override {
     ++clock_;
-    if (manner_ == Manner::kPushSum)
+    if (scheme_ == Scheme::kPushSum)
       for (std::size_t b = 0; b < x_.size(); ++b)
         co_await follow(rt_, x_[b], static_cast<float>(w_), context_.weights[b]);
     if (clock_ % period_ != 0) co_return Status();
@@ -135,7 +135,7 @@ class Gossip final : public Agreement {
     TR_CO_RETURN_IF_ERROR(co_await prepare());
     parcels_.refuse(/*for_good=*/false);
     TR_CO_RETURN_IF_ERROR(co_await parcels_.wait_for_own());
-    const bool has_mass = manner_ == Manner::kPushSum;
+    const bool has_mass = scheme_ == Scheme::kPushSum;
     if (has_mass) co_await take_back();
     co_return co_await star_.mean(has_mass ? x_ : context_.weights, has_mass ? w_ : 1, std::move(into));
   }
@@ -153,13 +153,13 @@ class Gossip final : public Agreement {
     report.more["skipped"] = skipped_;
     report.more["refused"] = parcels_.num_refused();
     report.more["lost"] = parcels_.num_lost();
-    if (manner_ != Manner::kRing) report.more["weight"] = w_;
+    if (scheme_ != Scheme::kRing) report.more["weight"] = w_;
     return report;
   }
 
  private:
   Task<Status> prepare() {
-    if (manner_ != Manner::kPushSum || !x_.empty()) co_return Status();
+    if (scheme_ != Scheme::kPushSum || !x_.empty()) co_return Status();
     Result<std::vector<Tensor>> x = new_vectors_like(rt_, context_.weights);
     if (!x.ok()) co_return x.status();
     for (std::size_t b = 0; b < x->size(); ++b) co_await copy(rt_, context_.weights[b], (*x)[b]);
@@ -177,7 +177,7 @@ class Gossip final : public Agreement {
     const std::vector<int> partners = parcels_.partners();
     if (partners.empty()) return {};
     const auto num = static_cast<std::uint32_t>(partners.size());
-    if (manner_ == Manner::kRandom) {
+    if (scheme_ == Scheme::kRandom) {
       const auto worker = static_cast<std::uint64_t>(context_.worker);
       Philox random(mix_key(context_.seed, /*purpose=*/0x676F73736970, worker),
                     static_cast<std::uint64_t>(clock_));
@@ -186,7 +186,7 @@ class Gossip final : public Agreement {
     const auto next =
         static_cast<std::uint32_t>(std::upper_bound(partners.begin(), partners.end(), context_.worker) -
                                    partners.begin());  // position of the next worker on the ring
-    if (manner_ == Manner::kRing) {
+    if (scheme_ == Scheme::kRing) {
       const int after = partners[next % num], before = partners[(next + num - 1) % num];
       return after == before ? std::vector<int>{after} : std::vector<int>{before, after};
     }
@@ -201,12 +201,12 @@ class Gossip final : public Agreement {
     if (!taken.ok()) co_return taken.status();
     std::shared_ptr<std::vector<Tensor>> vectors = std::move(*taken);
     for (std::size_t b = 0; b < vectors->size(); ++b)
-      if (manner_ == Manner::kPushSum) {
+      if (scheme_ == Scheme::kPushSum) {
         co_await halve(rt_, x_[b], (*vectors)[b]);
       } else {
         co_await copy(rt_, context_.weights[b], (*vectors)[b]);
       }
-    if (manner_ != Manner::kRing) w_ *= 0.5;
+    if (scheme_ != Scheme::kRing) w_ *= 0.5;
     sent_ += static_cast<std::int64_t>(targets.size());
     const int last = targets.back();
     targets.pop_back();
@@ -286,7 +286,7 @@ class Gossip final : public Agreement {
 
   RuleContext context_;
   Runtime& rt_;
-  Manner manner_;
+  Scheme scheme_;
   std::int64_t period_;
   std::int64_t clock_ = 0, sent_ = 0, skipped_ = 0;
   double w_ = 1;           // random, push-sum: the weight of this worker's model

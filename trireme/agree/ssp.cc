@@ -2,7 +2,7 @@
 // compute clock c waits until the updates of all workers with clocks below c - s are in. It may see any newer
 // ones ("best effort"), and sees all of its own, because its pull follows its push on the same way.
 //
-// Of W workers each changes the model by 1/W of its gradient, so that one clock of all goes as far as a step
+// Each of W workers changes the model by 1/W of its gradient, so that one clock of all goes as far as a step
 // of bsp-server; with s = 0 it is that step, to the bit.
 #include "trireme/agree/mechanism/push_pull.h"
 #include "trireme/agree/traffic.h"

@@ -7,7 +7,7 @@
 
 namespace trireme::cli {
 
-// Of a summary.json.
+// The last line of a run, from its summary.json.
 std::string final_line(const Json& summary, const std::string& run_dir);
 
 }  // namespace trireme::cli

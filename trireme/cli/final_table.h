@@ -7,7 +7,8 @@
 
 namespace trireme::cli {
 
-// Of a summary.json; empty for one worker. The table of workers fits into `columns` (0: as wide as it likes).
+// The table of workers from a summary.json; empty for one worker. It fits into `columns` (0: as wide as it
+// likes).
 std::string final_table(const Json& summary, int columns = 0);
 
 }  // namespace trireme::cli

@@ -17,7 +17,7 @@ struct ProgressView {
   std::int64_t epoch = 1, epochs = 1;
   double fraction = 0;             // of the run
   double loss = 0;                 // of the last steps
-  std::optional<double> accuracy;  // likewise
+  std::optional<double> accuracy;  // of the last steps
   double samples_per_second = 0;   // 0: not known yet
   double seconds_left = 0;         // below 1: not worth showing
 };

@@ -21,7 +21,7 @@ struct Terminal {
 // is set.
 Terminal describe_terminal(bool is_terminal, const std::function<const char*(const char*)>& environment);
 
-// Of standard error.
+// What standard error is connected to.
 Terminal stderr_terminal();
 // 0: no terminal, or one that does not say.
 int stdout_columns();

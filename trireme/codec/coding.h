@@ -21,7 +21,7 @@ struct Coding {
 
   bool encodes_at(std::int64_t exchange) const { return row != nullptr && exchange >= dense_steps; }
   Options options_at(std::int64_t exchange) const;
-  // Of the values, that is sent then; 1 with codecs that send all.
+  // The fraction of the values that is sent then; 1 with codecs that send all.
   double fraction_at(std::int64_t exchange) const;
 };
 

@@ -7,9 +7,9 @@
 namespace trireme::codec {
 
 struct Loops {
-  // Of `n` values, which is a multiple of 16 or the end of a block: adds r to them where r is not null and
-  // leaves the sum in r; a bit per value says that its sign is set. Sums and counts of both signs, sums in
-  // 16 lanes that are then added as a tree.
+  // Adds r to `n` values where r is not null and leaves the sum in r; a bit per value says that its sign is
+  // set. Gives the sums and the count of both signs; sums are made in 16 lanes that are then added as a tree.
+  // `n` is a multiple of 16, or the end of a block.
   void (*split_signs)(const float* values, float* r, std::size_t n, std::uint8_t* bits, float sums[2],
                       std::int64_t* num_negative);
   // r[i] -= bit i ? low : high

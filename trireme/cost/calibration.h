@@ -38,7 +38,7 @@ struct Calibration {
   std::string host;
   std::string date;      // "2026-01-31T12:00:00Z"
   MachineModel machine;  // rates of one core, its copying included
-  // Of all cores at once; 0: not measured (files of older versions).
+  // Rates of all cores at once; 0: not measured (files of older versions).
   double host_bytes_per_second = 0;
   double reduce_seconds_per_byte = 0;
   double reduce_spread = 0;

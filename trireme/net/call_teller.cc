@@ -62,7 +62,7 @@ bool CallTeller::leave() {
     if (told.size() >= 2 * kMaxCallsTold || !log_->is_member(id.group)) return;
     const auto mark = log_->latest_call(id.group, id.slot, id.step);
     if (mark) add(told, mark->id);
-    // Of a call that looks the same it may also be the next of that name.
+    // A call that looks the same may also be the next of that name.
     if (!mark || mark->fingerprint == fp.pack())
       add(told, {id.group, id.slot, id.step, mark ? mark->id.turn + 1 : 1});
   });

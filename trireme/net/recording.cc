@@ -13,7 +13,7 @@ class RecordingTransport final : public Transport {
   int world() const override { return inner_->world(); }
   std::string_view name() const override { return inner_->name(); }
   Capabilities capabilities() const override { return inner_->capabilities(); }
-  bool same_host(int peer) const override { return inner_->same_host(peer); }
+  int host_of(int peer) const override { return inner_->host_of(peer); }
 
   void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {

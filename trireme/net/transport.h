@@ -101,8 +101,11 @@ class Transport {
   virtual int world() const = 0;
   virtual std::string_view name() const = 0;  // "inproc", "shm"...
   virtual Capabilities capabilities() const = 0;
+  // The number of the host that a rank runs on, the same on every rank: the first rank that is known to run
+  // there.
+  virtual int host_of(int peer) const { return peer; }
   // Whether that rank is known to run on the host of this one.
-  virtual bool same_host(int peer) const { return peer == rank(); }
+  bool same_host(int peer) const { return host_of(peer) == host_of(rank()); }
 
   virtual void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
                     std::uint64_t cookie) = 0;

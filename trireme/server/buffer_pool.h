@@ -17,7 +17,7 @@ class BufferPool {
   explicit BufferPool(Device& device);
   // Contents are undefined. kExhausted when memory is.
   Result<Loan> take(std::int64_t elems);
-  // Of a size that others use too, for what varies.
+  // A buffer of a size that others use too, for what varies.
   Result<Loan> take_at_least(std::int64_t elems);
 
  private:

@@ -54,8 +54,8 @@ struct FactorSlice {
   void pack(const float* factors, float* message) const;
 };
 
-// Of the slices of a layout, by their ids; nothing where no key has factors. kInvalid: factors that do not
-// fit the parts, or a slice that cuts a row.
+// The factors of the slices of a layout, by their ids; nothing where no key has factors. kInvalid: factors
+// that do not fit the parts, or a slice that cuts a row.
 Result<std::vector<FactorSlice>> slice_factors(std::span<const FactorKey> factors, const Layout& layout,
                                                std::span<const Key> keys);
 

@@ -16,7 +16,7 @@ class RowUpdater {
              MakeUpdate make_update)
       : rt_(rt), slice_(slice), variables_(variables), make_update_(std::move(make_update)) {}
 
-  // Of addends that have rows. A row that several have, or one has twice, is added up in their order.
+  // Applies addends that have rows. A row that several have, or one has twice, is added up in their order.
   // kInvalid: the update is one whose state moves in rows that get no gradient.
   runtime::Task<Status> apply(std::vector<Addend> addends, float divisor, float learning_rate,
                               std::int64_t step);

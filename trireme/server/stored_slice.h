@@ -23,7 +23,7 @@ struct StoredSlice {
 
   std::int64_t num_elems() const { return slice.end - slice.begin; }
   std::uint64_t num_bytes() const { return static_cast<std::uint64_t>(num_elems()) * sizeof(float); }
-  // Of memory laid out like `values`.
+  // The part of memory that is laid out like `values`.
   Tensor view(const Tensor& like, const StoredPart& part) const;
 };
 

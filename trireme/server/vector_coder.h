@@ -50,7 +50,8 @@ class VectorCoder {
   mutable double fraction_ = -1;
 };
 
-// Of the slices of a layout, by their ids, null where the key is not coded; nothing where the link is not.
+// The coders of the slices of a layout, by their ids, null where the key is not coded; nothing where the link
+// is not.
 // kInvalid: a codec or packings that do not fit.
 using SharedCoder = std::shared_ptr<const VectorCoder>;
 Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const Layout& layout,

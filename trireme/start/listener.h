@@ -22,7 +22,7 @@ struct Listener {
   std::function<void(std::string_view)> line = [](std::string_view) {};
   // Asked for when the ranks of this process begin; null: nobody watches.
   std::function<std::unique_ptr<record::Progress>()> progress = [] { return nullptr; };
-  // Of run_rank: why this rank ends, where no launcher of ours reads it from the run folder.
+  // run_rank tells why this rank ends, where no launcher of ours reads it from the run folder.
   std::function<void(const Status&)> failed = [](const Status&) {};
 };
 

@@ -15,8 +15,8 @@ struct CollectiveOptions {
   int ranks = 4;
   // Rank r is on machine r / ranks_per_machine. The times of faults count from the start of the call.
   int ranks_per_machine = 1;
-  // Of the whole operation, as ScheduleSpec::count means it, rounded up to f32 elements (and equal blocks for
-  // gather and scatter); neighbours: of each edge of a ring.
+  // The size of the whole operation, as ScheduleSpec::count means it, rounded up to f32 elements (and equal
+  // blocks for gather and scatter); neighbours: of each edge of a ring.
   std::uint64_t bytes = 4 << 20;
   int root = 0;
   runtime::WorldSpec world;  // phantom or not, the run is phantom

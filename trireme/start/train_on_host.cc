@@ -110,7 +110,7 @@ Task<void> launcher_main(runtime::Runtime& rt, const HostRun& run, Opened& out, 
   }
 }
 
-// Of what a Runtime logs, what a person should see.
+// What a person should see of what a Runtime logs.
 std::function<void(std::string_view)> warnings_of(const HostRun& run) {
   return [&run](std::string_view line) {
     if (line.starts_with("warning:")) run.listener.line(line);

@@ -145,7 +145,7 @@ bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
 
 namespace {
 
-// Of all workers, field by field.
+// The slowest of all workers, field by field.
 Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, StepTimes own) {
   TR_CO_ASSIGN_OR_RETURN(const Tensor all,
                          Tensor::allocate(cpu_device(), {DType::kF64, {group.world() * 2}}));

@@ -35,7 +35,7 @@ Task<Status> LockStepWorker::balance() {
 }
 
 // Now and then, whether gradients should travel otherwise.
-bool LockStepWorker::looks_at_codecs() const {
+bool LockStepWorker::measures_codecs() const {
   return !rt_.is_phantom() && start_.prepared->device == nullptr &&
          chooses_again(c_.job, plan(), group_.world()) && !ended() && measured_steps_ > 0 &&
          measured_steps_ % kLookSteps == 0;
@@ -101,7 +101,7 @@ Task<Status> LockStepWorker::change_codecs(CodecChange change) {
     TR_CO_RETURN_IF_ERROR(co_await rt_.files().write_atomic(c_.run_dir + "/plan.json", as_bytes(text)));
   }
   changed_ = true;
-  look_from_ = measured_steps_ + kWarmSteps;
+  measure_from_ = measured_steps_ + kWarmSteps;
   co_return Status();
 }
 

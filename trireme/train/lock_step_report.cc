@@ -32,7 +32,7 @@ record::WorkerShare LockStepWorker::own_share() const {
   return s;
 }
 
-// Of rank 0, as rules report what they encode on the host.
+// What rank 0 encoded, told as rules report what they encode on the host.
 void LockStepWorker::report_codec_on_gpu(const comm::SumStats& coded, record::Summary& s) const {
   s.rule["encoded_on"] = "cuda";
   s.rule["encoded_messages"] = static_cast<double>(coded.messages);

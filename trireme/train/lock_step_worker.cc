@@ -105,7 +105,7 @@ engine::StepInput LockStepWorker::next_step() const {
   input.learning_rate = static_cast<float>(point.lr);
   input.velocity_factor = static_cast<float>(
       model::velocity_factor(schedule_, at().samples_before, at().samples, total_samples()));
-  if (job::lends_momentum(c_.job, start_.prepared->sending) &&
+  if (job::encoders_make_momentum(c_.job, start_.prepared->sending) &&
       at().steps >= job::coding_of(c_.job, start_.prepared->sending).dense_steps)
     input.momentum_kept = 0;
   input.stop_wanted = c_.stop.cancelled();
@@ -242,8 +242,8 @@ Task<Status> LockStepWorker::loop() {
     at().owes_evaluation = due(c_.job.train.eval_steps) || at_end;
     const std::int64_t check_steps = c_.job.parallel.check_steps;
     const bool checks = check_steps > 0 && at().steps % check_steps == 0 && group_.world() > 1;
-    if (measured_steps_ == look_from_) begin_look();
-    const bool looks = looks_at_codecs();
+    if (measured_steps_ == measure_from_) begin_look();
+    const bool looks = measures_codecs();
     if (checks || looks || balances() || at().owes_evaluation || saves())
       TR_CO_RETURN_IF_ERROR(co_await drain());
     if (balances()) TR_CO_RETURN_IF_ERROR(co_await balance());

@@ -54,7 +54,7 @@ class LockStepWorker {
   runtime::Task<Status> drain();
   bool balances() const;
   runtime::Task<Status> balance();
-  bool looks_at_codecs() const;
+  bool measures_codecs() const;
   void begin_look();
   runtime::Task<Status> look_at_codecs();
   runtime::Task<Status> change_codecs(CodecChange change);
@@ -96,10 +96,10 @@ class LockStepWorker {
     TimeNs compute_ns = 0, stepped_ns = 0;
   } looked_;  // when the codecs were last looked at
   Json codec_changes_ = Json::array();
-  bool changed_ = false;                 // since the last checkpoint
-  bool improved_ = false;                // the last evaluation is the best one, and not saved yet
-  bool save_wanted_ = false;             // by rank 0's clock
-  std::int64_t look_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
+  bool changed_ = false;                    // since the last checkpoint
+  bool improved_ = false;                   // the last evaluation is the best one, and not saved yet
+  bool save_wanted_ = false;                // by rank 0's clock
+  std::int64_t measure_from_ = kWarmSteps;  // before, some wait for others that are not ready yet
   bool stopped_ = false;
   bool tested_ = false;  // the test part was evaluated
   std::vector<engine::StepSpan> spans_;

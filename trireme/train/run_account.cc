@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/codec_choice.h"
 #include "trireme/prepare/factors.h"
@@ -16,7 +17,7 @@ RunAccount::RunAccount(RankContext& context, const StartState& start, bool chief
       rt_(*context.rt),
       start_(start),
       chief_(chief),
-      metrics_(rt_, context.run_dir, context.job.train.events),
+      metrics_(rt_, context.run_dir, context.job.options.flag(job::kEvents)),
       writer_(rt_, context.run_dir + "/checkpoints") {}
 
 void RunAccount::resume() {

@@ -35,7 +35,7 @@ class RunAccount {
   void add_train_time(TimeNs time) { train_ns_ += time; }
   TimeNs train_ns() const { return train_ns_; }
   void count_measured(std::int64_t samples) { measured_samples_ += samples; }
-  // Of rank 0. `batches`: how far whoever shows the run is to see it.
+  // Rank 0 alone logs. `batches`: how far whoever shows the run is to see it.
   void log_step(record::MetricsLog::Step row, std::int64_t batches);
 
   void log_codec(const std::string& codec, const std::string& why);  // of rank 0
@@ -44,7 +44,7 @@ class RunAccount {
   // decisions, on every rank. True: it is the best one.
   bool take_evaluation(engine::Part part, const engine::EvalOutput& result);
   void keep_result(engine::Part part, const engine::EvalOutput& result);
-  // Of rank 0; nothing where the part has no samples. `logged`: in the metrics too.
+  // Rank 0 alone shows; nothing where the part has no samples. `logged`: in the metrics too.
   void show_evaluation(engine::Part part, std::int64_t epoch, const engine::EvalOutput& result, bool logged);
 
   bool save_is_due() const;  // by train.checkpoint_minutes

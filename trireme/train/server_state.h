@@ -26,7 +26,7 @@ struct StatePiece {
   std::uint32_t index = 0;  // in Server::state()
   server::StateEntry entry;
 };
-// Of all servers of the job; values are left out, since they are the model.
+// The state of all servers of the job; values are left out, since they are the model.
 Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,
                                                     const job::Roles& roles);
 

@@ -25,7 +25,7 @@
 #endif
 
 #ifdef TRIREME_RACY_ATOMICS
-// Of the sanitizers' run time (tsan_interface_ann.cpp).
+// A function of the sanitizers' run time (tsan_interface_ann.cpp).
 extern "C" void AnnotateBenignRaceSized(const char* file, int line, const volatile void* memory,
                                         std::size_t bytes, const char* why);
 #endif

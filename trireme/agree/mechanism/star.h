@@ -39,7 +39,7 @@ class Star {
   VectorPool pool_;
   std::int64_t round_ = 0;  // meetings begun here
   std::int64_t ended_ = 0;  // meetings that worker 0 has ended
-  // Of the meeting under way.
+  // The meeting under way:
   std::vector<Tensor> contribution_, into_;
   double weight_ = 1;
   std::vector<comm::Letter> gathers_;               // asked before this worker came

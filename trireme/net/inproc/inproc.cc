@@ -50,7 +50,7 @@ class InprocTransport final : public EndpointTransport {
   std::string_view name() const override { return "inproc"; }
   Capabilities capabilities() const override { return {.survives_loss = true}; }
   // A virtual world is one process with many machines.
-  bool same_host(int peer) const override { return peer == rank() || !endpoint_->rt().is_virtual(); }
+  int host_of(int peer) const override { return endpoint_->rt().is_virtual() ? peer : 0; }
 
   void send(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {

@@ -56,7 +56,7 @@ class ShmTransport final : public PeeredTransport<Peer> {
   }
 
   std::string_view name() const override { return "shm"; }
-  bool same_host(int /*peer*/) const override { return true; }
+  int host_of(int /*peer*/) const override { return 0; }
   Capabilities capabilities() const override {
     return {.peer_memory = !phantom_, .one_sided = true, .survives_loss = true};
   }

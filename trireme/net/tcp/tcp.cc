@@ -1,5 +1,6 @@
 #include "trireme/net/tcp/tcp.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trireme/net/peered_transport.h"
@@ -35,8 +36,9 @@ class TcpTransport final : public PeeredTransport<Peer> {
   std::string_view name() const override { return "tcp"; }
   Capabilities capabilities() const override { return {.survives_loss = true}; }
   // By the addresses at which ranks listen: one host under two names counts as two.
-  bool same_host(int peer) const override {
-    return hosts_[static_cast<std::size_t>(peer)] == hosts_[static_cast<std::size_t>(rank())];
+  int host_of(int peer) const override {
+    return static_cast<int>(std::find(hosts_.begin(), hosts_.end(), hosts_[static_cast<std::size_t>(peer)]) -
+                            hosts_.begin());
   }
 
   void send(int to, const Identity& id, const Fingerprint& fp, View view, Completion* done,

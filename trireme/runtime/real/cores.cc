@@ -86,7 +86,7 @@ std::string_view field_of(std::string_view status, std::string_view key) {
   return value.substr(0, value.find('\n'));
 }
 
-// Of hexadecimal words with commas between them: "ff,ffffffff".
+// Counts the bits of hexadecimal words with commas between them: "ff,ffffffff".
 int count_bits(std::string_view mask) {
   int count = 0;
   for (const char& c : mask) {
