@@ -183,10 +183,15 @@ Task<Status> worker_main(Runtime& rt, comm::Group& world, comm::Group& workers, 
   context.seed = job.seed;
   context.options = job.options;
   context.weights = w.weights;
-  for (const std::int64_t elems : job.parameter_elems) {
-    RuleBucket& bucket = context.buckets.emplace_back();
-    bucket.parameter_elems = elems;
+  context.buckets.resize(w.weights.size());
+  for (std::size_t b = 0; b < context.buckets.size(); ++b) {
+    RuleBucket& bucket = context.buckets[b];
+    bucket.mean_slot = static_cast<std::uint16_t>(b);
+    bucket.settled_slot = static_cast<std::uint16_t>(context.buckets.size() + b);
     bucket.coding = job.options.coding;
+    bucket.packing =
+        codec::packing_of({{0, w.weights[b].shape().num_elems()}}, {}, bucket.coding.least_elems);
+    if (b < job.parameter_elems.size()) bucket.parameter_elems = job.parameter_elems[b];
   }
   if (job.make_rule) {
     w.rule = job.make_rule(context);

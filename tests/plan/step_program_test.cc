@@ -18,7 +18,7 @@ std::vector<StepSpec> random_specs(std::mt19937& rng, Timetable timetable) {
   const int buckets = pick(rng, 1, 6), ranks = pick(rng, 1, 4), shards = pick(rng, ranks, 9);
   std::vector<double> needed, final;
   for (int b = 0; b < buckets; ++b) needed.push_back(pick(rng, 0, 4)), final.push_back(pick(rng, 4, 8));
-  const StepParts parts = cut_step(needed, final, 8);
+  StepParts parts = cut_step(needed, final, pick(rng, 3, 5), 8);
   Plan plan;
   plan.logical_shards = shards;
   plan.owners = parallel::even_runs(shards, ranks);
@@ -29,12 +29,10 @@ std::vector<StepSpec> random_specs(std::mt19937& rng, Timetable timetable) {
   cost::Traffic traffic;
   traffic.path = static_cast<Path>(pick(rng, 0, 3));
   traffic.updates_here = traffic.path != Path::kServers || pick(rng, 0, 1) == 0;
-  const bool wait = pick(rng, 0, 1) == 0;
+  parts.updates_wait = pick(rng, 0, 1) == 0;
   std::vector<StepSpec> specs;
-  for (int rank = 0; rank < ranks; ++rank) {
-    specs.push_back(step_spec(plan, parts, traffic, rank));
-    specs.back().updates_wait = wait;
-  }
+  for (int rank = 0; rank < ranks; ++rank)
+    specs.push_back(step_spec(plan, plan.cell_owners(), parts, traffic, rank));
   return specs;
 }
 
@@ -63,11 +61,12 @@ TEST(StepTable, EveryRowBuildsStepsThatAreProved) {
 
 std::vector<StepSpec> two_ranks() {
   const std::vector<double> needed{1, 0}, final{2, 3};
-  const StepParts parts = cut_step(needed, final, 3);
+  const StepParts parts = cut_step(needed, final, 1, 3);
   Plan plan;
   plan.logical_shards = 4;
   plan.owners = parallel::even_runs(4, 2);
-  return {step_spec(plan, parts, {}, 0), step_spec(plan, parts, {}, 1)};
+  const parallel::CellOwners owners = plan.cell_owners();
+  return {step_spec(plan, owners, parts, {}, 0), step_spec(plan, owners, parts, {}, 1)};
 }
 
 void expect_broken(const std::vector<StepProgram>& programs, const std::string& why) {
@@ -148,10 +147,41 @@ TEST(VerifySteps, FindsSendsThatWaitForEachOthersRecv) {
   EXPECT_TRUE(verify_steps(good, two_ranks()).ok()) << verify_steps(good, two_ranks()).to_string();
 }
 
+TEST(BuildStep, VotesOnTheLossWhileBackwardRuns) {
+  const StepProgram p = build_all(two_ranks())[0];
+  const Action& vote = p.actions[find(p, ActionKind::kVote)];
+  EXPECT_EQ(vote.slot, kSlotVote);
+  EXPECT_EQ(vote.num_deps, 2U);  // one part of each cell
+  for (const std::uint32_t d : p.deps_of(vote)) EXPECT_EQ(p.actions[d].part, two_ranks()[0].loss_after);
+}
+
+TEST(BuildStep, VotesAfterAllSumsWhereUpdatesWaitForIt) {
+  StepSpec spec = two_ranks()[0];
+  spec.updates_wait = true;
+  const StepProgram p = *build_step(spec);
+  const std::size_t vote = find(p, ActionKind::kVote);
+  std::size_t sums = 0;
+  for (const std::uint32_t d : p.deps_of(p.actions[vote])) sums += p.actions[d].kind == ActionKind::kSum;
+  EXPECT_EQ(sums, spec.num_buckets());
+  for (std::int32_t b = 0; b < 2; ++b) {
+    const auto deps = p.deps_of(p.actions[find(p, ActionKind::kUpdate, b)]);
+    EXPECT_NE(std::find(deps.begin(), deps.end(), vote), deps.end());
+  }
+}
+
+TEST(WalkStep, AVoteThatOutlastsBackwardDelaysTheNextStep) {
+  StepShape s{{0}, {2}, {0}, {0}, 2};
+  s.loss_at = 1;
+  s.vote = 0.5;
+  EXPECT_DOUBLE_EQ(step_seconds(s, {}, Overlap::kBuckets), 2);
+  s.vote = 1.5;
+  EXPECT_DOUBLE_EQ(step_seconds(s, {}, Overlap::kBuckets), 2.5);
+}
+
 TEST(BuildStep, RefusesASpecThatNamesWhatIsNotThere) {
   const StepSpec good = two_ranks()[0];
   EXPECT_TRUE(build_step(good).ok());
-  for (int wrong = 0; wrong < 6; ++wrong) {
+  for (int wrong = 0; wrong < 7; ++wrong) {
     StepSpec spec = good;
     if (wrong == 0) spec.cells.clear();
     if (wrong == 1) spec.final_after.clear(), spec.needed_by.clear();
@@ -159,6 +189,7 @@ TEST(BuildStep, RefusesASpecThatNamesWhatIsNotThere) {
     if (wrong == 3) spec.final_after[0] = spec.num_parts;
     if (wrong == 4) spec.needed_by[0] = -1;
     if (wrong == 5) spec.order = {0, 0};
+    if (wrong == 6) spec.loss_after = spec.num_parts;
     EXPECT_EQ(build_step(spec).status().code(), Code::kInvalid) << wrong;
   }
 }

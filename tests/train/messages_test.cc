@@ -46,7 +46,7 @@ TEST(Messages, AVirtualRunOfFourRanksSendsTheSequenceOfTheRealRun) {
     const auto real = real_sends(job, data), simulated = virtual_sends(job, data);
     for (std::size_t r = 0; r < 4; ++r) {
       EXPECT_FALSE(real[r].empty());
-      EXPECT_EQ(real[r], simulated[r]) << collective << ", rank " << r;
+      EXPECT_EQ(by_operation(real[r]), by_operation(simulated[r])) << collective << ", rank " << r;
     }
   }
 }

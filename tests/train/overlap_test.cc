@@ -8,7 +8,6 @@
 #include "tests/train/small_jobs.h"
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
-#include "trireme/engine/bucket_queue.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/prepare/prepare.h"
 
@@ -17,7 +16,6 @@ namespace {
 
 using runtime::Task;
 using ::testing::Each;
-using ::testing::ElementsAre;
 using testing::hash_in_process;
 using testing::hash_virtual;
 using testing::tiny_cases;
@@ -244,46 +242,6 @@ TEST(Overlap, ALostRankEndsTheOthersWhoseGatesAreClosed) {
     ASSERT_FALSE(result.ok()) << "call " << call;
     EXPECT_NE(result.status().message().find("rank 1"), std::string::npos) << result.status().message();
   }
-}
-
-std::vector<std::size_t> all_next(engine::BucketQueue& queue) {
-  std::vector<std::size_t> out;
-  while (const auto b = queue.next()) out.push_back(*b);
-  return out;
-}
-
-TEST(BucketQueue, KeepsTheOrderAndTheBound) {
-  const std::vector<std::int32_t> order{0, 3, 2, 1};
-  engine::BucketQueue queue(order, 4, 2);
-  queue.add(0);
-  EXPECT_THAT(all_next(queue), ElementsAre(0));
-  queue.add(1);
-  queue.add(2);
-  EXPECT_THAT(all_next(queue), ElementsAre()) << "bucket 3 comes first";
-  queue.add(3);
-  EXPECT_THAT(all_next(queue), ElementsAre(3)) << "two at once";
-  queue.ended();
-  EXPECT_THAT(all_next(queue), ElementsAre(2));
-  queue.ended();
-  EXPECT_THAT(all_next(queue), ElementsAre(1));
-  queue.ended();
-  EXPECT_FALSE(queue.empty());
-  queue.ended();
-  EXPECT_TRUE(queue.empty());
-  queue.add(0);
-  EXPECT_THAT(all_next(queue), ElementsAre(0)) << "the next step";
-}
-
-TEST(BucketQueue, WithoutAnOrderStartsWhatIsReady) {
-  engine::BucketQueue queue({}, 3, 2);
-  for (const std::size_t b : {2, 0, 1}) queue.add(b);
-  EXPECT_THAT(all_next(queue), ElementsAre(2, 0, 1));
-  queue.ended();
-  queue.ended();
-  queue.drop_waiting();
-  EXPECT_FALSE(queue.empty());
-  queue.ended();
-  EXPECT_TRUE(queue.empty());
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_F(Resume, AfterAFailureTheSameCommandEndsInTheSameBits) {
   const auto data = few_digits(100, 40);
   const std::string expected = hash_in_process(checkpointed_job(2), data);
   const std::string run_dir = folder("run");
-  run_until_failure(checkpointed_job(2), data, run_dir, 8);
+  run_until_failure(checkpointed_job(2), data, run_dir, 12);  // between the checkpoints of steps 3 and 6
   EXPECT_TRUE(std::filesystem::exists(run_dir + "/checkpoints/step-000000003/manifest.json"));
   EXPECT_EQ(hash_in_process(checkpointed_job(3), data, run_dir), expected)
       << "resumed with another number of workers";
@@ -68,7 +68,7 @@ TEST_F(Resume, ADamagedNewestCheckpointFallsBackToTheOneBefore) {
   const auto data = few_digits(100, 40);
   const std::string expected = hash_in_process(checkpointed_job(2), data);
   const std::string run_dir = folder("damaged");
-  run_until_failure(checkpointed_job(2), data, run_dir, 11);  // after step 6's checkpoint
+  run_until_failure(checkpointed_job(2), data, run_dir, 18);  // after step 6's checkpoint
   const std::string newest = run_dir + "/checkpoints/step-000000006/tensors-00001-of-00001.safetensors";
   ASSERT_TRUE(std::filesystem::exists(newest));
   std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);

@@ -55,6 +55,7 @@ struct RuleBucket {
   bool factored = false;
   std::string sum = "gather";                           // how encoded changes are added: a row of comm/sum
   std::uint16_t change_slot = 0, change_size_slot = 0;  // of their messages
+  std::uint16_t mean_slot = 0, settled_slot = 0;  // of what workers add up after a period, and at an end
 };
 
 // What a rule needs; everything outlives the rule.

@@ -114,7 +114,7 @@ class Easgd final : public Agreement {
   Task<Status> move_bucket(std::size_t b) {
     comm::Call call;
     call.step = static_cast<std::uint32_t>(counters_.rounds());
-    call.slot = static_cast<std::uint16_t>(b);
+    call.slot = context_.buckets[b].mean_slot;
     call.label = fmt::format("differences of bucket {}", b);
     TR_CO_RETURN_IF_ERROR(co_await context_.workers->allreduce(std::move(call), difference_[b]));
     co_await add_scaled(rt_, centre_[b], alpha_, difference_[b]);

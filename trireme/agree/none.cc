@@ -1,5 +1,6 @@
 // None: every worker trains alone. The control that other rules are measured against: what they gain by
 // talking, and what talking costs. The model is worker 0's.
+#include "trireme/agree/agree.h"
 #include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/runtime/sync.h"
 
@@ -25,7 +26,7 @@ class None final : public Agreement {
   Task<Status> give(std::uint32_t step, std::size_t b, Tensor into) {
     comm::Call call;
     call.step = step;
-    call.slot = static_cast<std::uint16_t>(b);
+    call.slot = context_.buckets[b].mean_slot;
     call.label = fmt::format("model of worker 0, bucket {}", b);
     if (context_.worker == 0) co_await copy(rt_, context_.weights[b], into);
     co_return co_await context_.workers->broadcast(std::move(call), into);

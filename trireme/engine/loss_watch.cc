@@ -1,5 +1,4 @@
 #include "trireme/engine/loss_watch.h"
-#include "trireme/tensor/host_zeros.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,79 +18,67 @@ void bind_metrics(const Tensor& metrics, std::map<std::string, Tensor>& bindings
 // Backward writes into memory of the host. Graphs for a GPU have no notice for the loss.
 class HostLoss final : public LossWatch {
  public:
-  HostLoss(runtime::Runtime& rt, const prepare::Prepared& prepared, bool skips, const comm::GradientSum& last)
-      : LossWatch(rt, prepared, skips, last) {}
+  HostLoss(runtime::Runtime& rt, Options options) : LossWatch(rt, std::move(options)) {}
 
-  void bind(std::size_t place, std::map<std::string, Tensor>& bindings) override {
-    bind_metrics(metrics_in(last_.memory(place)), bindings);
+  Status bind(std::size_t place, std::map<std::string, Tensor>& bindings) override {
+    bind_metrics(o_.vote->metrics(place), bindings);
+    return {};
   }
-  void write_wishes() override {
-    for (std::size_t i = 0; i < num_shards_; ++i) metrics(i)[2] = wishes(i);
-  }
+  // The loss and the correct count have a notice each.
   Status on_notice(std::size_t place, int notice, const std::shared_ptr<Event>&) override {
-    if (notice == prepared_.loss_notice && !rt_.is_phantom()) judge(place, metrics(place)[0]);
+    const int first = o_.prepared->loss_notice;
+    if (first < 0 || notice < first || notice > first + 1) return {};
+    if (notice == first) look(place);  // before any gradient is final
+    if (++heard_[place] == 2) know(place);
     return {};
   }
   Task<Status> on_end(std::size_t place) override {
-    if (prepared_.device != nullptr) judge(place, metrics(place)[0]);
+    know(place);
     co_return Status();
   }
-  Status on_sum() override { return {}; }
 
  private:
-  float* metrics(std::size_t place) const { return metrics_in(last_.memory(place)).data<float>(); }
-  const float* summed() const override { return metrics_in(last_.result()).data<float>(); }
+  void forget() override { heard_.assign(num_shards(), 0); }
+  std::vector<int> heard_;  // per shard: how many of the two
 };
 
 // Backward writes into memory of a GPU, which is looked at once a step for every shard, before anything
 // leaves.
 class DeviceLoss final : public LossWatch {
  public:
-  DeviceLoss(runtime::Runtime& rt, const prepare::Prepared& prepared, const GpuSide& gpu, bool skips,
-             const comm::GradientSum& last)
-      : LossWatch(rt, prepared, skips, last), gpu_(gpu) {}
+  DeviceLoss(runtime::Runtime& rt, Options options) : LossWatch(rt, std::move(options)) {}
 
-  void bind(std::size_t place, std::map<std::string, Tensor>& bindings) override {
-    bind_metrics(metrics_in(last_.memory(place)), bindings);
+  Status bind(std::size_t place, std::map<std::string, Tensor>& bindings) override {
+    if (there_.size() <= place) there_.resize(place + 1);
+    TR_ASSIGN_OR_RETURN(there_[place], Tensor::allocate(*o_.gpu->device, {DType::kF32, {2}}));
+    bind_metrics(there_[place], bindings);
+    return {};
   }
-  void write_wishes() override {}  // when the loss is looked at
   Status on_notice(std::size_t place, int /*notice*/, const std::shared_ptr<Event>&) override {
-    return look(place);
+    return fetch(place);
   }
-  Task<Status> on_end(std::size_t place) override { co_return look(place); }
-  Status on_sum() override { return gpu_.copy(metrics_in(last_.result()), here_); }
+  Task<Status> on_end(std::size_t place) override { co_return fetch(place); }
 
  private:
-  Status look(std::size_t place) {
-    if (looked_[place]) return {};
-    looked_[place] = true;
-    const Tensor there = metrics_in(last_.memory(place));
-    TR_RETURN_IF_ERROR(gpu_.copy(there, here_));
-    float* values = here_.data<float>();
-    judge(place, values[0]);
-    if (values[2] == wishes(place)) return {};
-    values[2] = wishes(place);
-    return gpu_.copy(here_, there);
+  Status fetch(std::size_t place) {
+    if (is_known(place)) return {};
+    TR_RETURN_IF_ERROR(o_.gpu->copy(there_[place], o_.vote->metrics(place)));
+    know(place);
+    return {};
   }
-  const float* summed() const override { return here_.data<float>(); }
-  void forget() override { looked_.assign(num_shards_, false); }
 
-  const GpuSide& gpu_;
-  const Tensor here_ = *allocate_zeros(cpu_device(), {DType::kF32, {3}});
-  std::vector<bool> looked_;
+  std::vector<Tensor> there_;  // per shard, on the GPU
 };
 
 // One shard, whose loss is there before backward begins, which goes on meanwhile.
 class QueuedLoss final : public LossWatch {
  public:
-  QueuedLoss(runtime::Runtime& rt, const prepare::Prepared& prepared, const GpuSide& gpu, bool skips,
-             const comm::GradientSum& last)
-      : LossWatch(rt, prepared, skips, last), gpu_(gpu) {}
+  QueuedLoss(runtime::Runtime& rt, Options options) : LossWatch(rt, std::move(options)) {}
 
-  void bind(std::size_t /*place*/, std::map<std::string, Tensor>& bindings) override {
-    bind_metrics(gpu_.queued_metrics, bindings);
+  Status bind(std::size_t /*place*/, std::map<std::string, Tensor>& bindings) override {
+    bind_metrics(o_.gpu->queued_metrics, bindings);
+    return {};
   }
-  void write_wishes() override { metrics_[2] = wishes(0); }
   Status on_notice(std::size_t /*place*/, int /*notice*/, const std::shared_ptr<Event>& point) override {
     written_ = point;
     return {};
@@ -99,63 +86,43 @@ class QueuedLoss final : public LossWatch {
   Task<Status> on_end(std::size_t place) override {
     const std::shared_ptr<Event> written = std::exchange(written_, nullptr);
     Status status;
-    runtime::ComputeFn wait = [&](runtime::ComputeContext&) { status = gpu_.queue->wait_for(written); };
+    runtime::ComputeFn wait = [&](runtime::ComputeContext&) { status = o_.gpu->queue->wait_for(written); };
     const cost::OpCost nothing;
     co_await rt_.compute(nothing, std::move(wait), 1, "wait for the loss");
     TR_CO_RETURN_IF_ERROR(status);
-    std::copy_n(gpu_.queued_metrics.data<float>(), 2, metrics_);
-    judge(place, metrics_[0]);
+    std::copy_n(o_.gpu->queued_metrics.data<float>(), 2, o_.vote->metrics(place).data<float>());
+    know(place);
     co_return Status();
   }
-  Status on_sum() override { return {}; }
 
  private:
-  const float* summed() const override { return metrics_; }
-
-  const GpuSide& gpu_;
   std::shared_ptr<Event> written_;  // where the queue has written the loss
-  float metrics_[3] = {};
 };
 
 }  // namespace
 
-std::unique_ptr<LossWatch> LossWatch::make(runtime::Runtime& rt, const prepare::Prepared& prepared,
-                                           const GpuSide& gpu, bool skips, const comm::GradientSum& last) {
-  if (gpu.queue != nullptr) return std::make_unique<QueuedLoss>(rt, prepared, gpu, skips, last);
-  if (gpu.mirror != nullptr) return std::make_unique<DeviceLoss>(rt, prepared, gpu, skips, last);
-  return std::make_unique<HostLoss>(rt, prepared, skips, last);
+std::unique_ptr<LossWatch> LossWatch::make(runtime::Runtime& rt, Options options) {
+  if (options.gpu->queue != nullptr) return std::make_unique<QueuedLoss>(rt, std::move(options));
+  if (options.gpu->mirror != nullptr) return std::make_unique<DeviceLoss>(rt, std::move(options));
+  return std::make_unique<HostLoss>(rt, std::move(options));
 }
 
-void LossWatch::begin_step(const StepInput& input, std::size_t num_shards) {
-  now_ = input;
-  num_shards_ = num_shards;
+void LossWatch::begin_batch(std::size_t num_shards) {
+  known_.assign(num_shards, false);
   broken_ = -1;
   forget();
 }
 
-float LossWatch::wishes(std::size_t place) const {
-  if (place > 0) return 0;
-  return (now_.stop_wanted ? 1.0F : 0.0F) + (now_.save_wanted ? kSaveWish : 0.0F);
+void LossWatch::look(std::size_t place) {
+  if (o_.skips || rt_.is_phantom() || broken_ >= 0) return;
+  if (!std::isfinite(*o_.vote->metrics(place).data<float>())) broken_ = static_cast<int>(place);
 }
 
-Tensor LossWatch::metrics_in(const Tensor& vector) const {
-  const std::int64_t at = prepared_.plan.buckets.back().metrics_offset;
-  return Tensor(vector.buffer(), {DType::kF32, {3}},
-                vector.offset_bytes() + static_cast<std::size_t>(at) * 4);
-}
-
-void LossWatch::judge(std::size_t place, float loss) {
-  if (!skips_ && !std::isfinite(loss) && broken_ < 0) broken_ = static_cast<int>(place);
-}
-
-void LossWatch::read(StepOutput& out) const {
-  if (rt_.is_phantom()) return;
-  const float* metrics = summed();
-  out.loss = metrics[0];
-  out.correct = metrics[1];
-  const float save = kSaveWish * static_cast<float>(now_.num_batches);
-  out.save = metrics[2] >= save;
-  out.stop = metrics[2] - (out.save ? save : 0) > 0;
+void LossWatch::know(std::size_t place) {
+  if (known_[place]) return;
+  known_[place] = true;
+  look(place);
+  if (broken_ < 0) o_.on_known(place);
 }
 
 }  // namespace trireme::engine

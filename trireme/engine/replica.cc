@@ -102,6 +102,8 @@ Status Replica::Parts::make_rule(const agree::AgreementRow& row) {
     own.sum = b.sum;
     own.change_slot = slots.change(with.buckets.size() - 1);
     own.change_size_slot = slots.change_sizes(with.buckets.size() - 1);
+    own.mean_slot = slots.mean(with.buckets.size() - 1);
+    own.settled_slot = slots.settled(with.buckets.size() - 1);
   }
   if (row.pace == agree::Pace::kStep)
     for (const auto& sum : sums) with.sums.push_back(sum.get());
@@ -183,7 +185,7 @@ Task<void> Replica::clear() {
 
 // What encoders on a GPU keep is then where checkpoints look for it.
 Task<Status> Replica::drain() {
-  TR_CO_RETURN_IF_ERROR(co_await parts_->steps->buckets().wait_for_all());
+  TR_CO_RETURN_IF_ERROR(co_await parts_->steps->conductor().wait_for_all());
   TR_CO_RETURN_IF_ERROR(co_await parts_->gpu.wait_for_queue(parts_->rt));
   for (const auto& sum : parts_->sums) TR_CO_RETURN_IF_ERROR(sum->fetch_state());
   co_return Status();
@@ -265,7 +267,7 @@ bool Replica::is_shared(const Tensor& tensor) const {
 }
 Task<void> Replica::initialise(std::uint64_t seed) { return parts_->weights->initialise(seed); }
 Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
-  parts_->steps->buckets().add_to_next(kept);
+  parts_->steps->conductor().add_to_next(kept);
   return {};
 }
 const std::vector<collective::LeafRun>& Replica::owners() const { return parts_->owners; }

@@ -53,7 +53,7 @@ Status ShardRuns::make_execution(std::size_t place, Shard& shard) const {
   if (place == 0) options.device = o_.gpu->arena.get();  // shards may run at the same time
   for (std::size_t b = 0; b < shard.memory.size(); ++b)
     TR_RETURN_IF_ERROR(bind(b, shard.memory[b], options.bindings));
-  o_.loss->bind(place, options.bindings);
+  TR_RETURN_IF_ERROR(o_.loss->bind(place, options.bindings));
   TR_ASSIGN_OR_RETURN(shard.execution, exec::make_execution(rt_, o_.prepared->train, std::move(options)));
   shard.execution->on_notice(
       [this, place](int notice, const std::shared_ptr<Event>& point) { o_.on_notice(place, notice, point); });

@@ -1,5 +1,7 @@
 #include "trireme/engine/steps.h"
 
+#include <algorithm>
+
 #include "trireme/engine/first_broken.h"
 
 namespace trireme::engine {
@@ -10,21 +12,58 @@ Result<std::unique_ptr<Steps>> Steps::make(runtime::Runtime& rt, StepsOptions op
                                            collective::LeafRun run) {
   std::unique_ptr<Steps> steps(new Steps(rt, std::move(options)));
   for (const auto& sum : *steps->o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
-  const StepsOptions& o = steps->o_;
-  const bool skips = o.job->train.nan == "skip" || o.prepared->scale_update != nullptr;
-  steps->loss_ = LossWatch::make(rt, *o.prepared, *o.gpu, skips, *o.sums->back());
+  steps->make_loss();
+  TR_RETURN_IF_ERROR(steps->vote_->take_shards(run));
   TR_RETURN_IF_ERROR(steps->make_updates());
   steps->make_runs();
   TR_RETURN_IF_ERROR(steps->runs_->take_shards(run));
-  steps->make_buckets();
+  TR_RETURN_IF_ERROR(steps->make_conductor(run));
   TR_RETURN_IF_ERROR(steps->make_feed(run));
   return steps;
 }
 
 Status Steps::take_shards(collective::LeafRun run) {
   for (const auto& sum : *o_.sums) TR_RETURN_IF_ERROR(sum->take_shards(run));
+  TR_RETURN_IF_ERROR(vote_->take_shards(run));
   TR_RETURN_IF_ERROR(runs_->take_shards(run));
+  TR_ASSIGN_OR_RETURN(plan::StepProgram program, make_program(run));
+  conductor_->set_program(std::move(program));
   return make_feed(run);
+}
+
+void Steps::make_loss() {
+  const plan::StepParts& parts = o_.prepared->parts;
+  std::vector<int> notices(plan().buckets.size(), 0);
+  for (const int bucket : o_.prepared->bucket_of_notice)
+    if (bucket >= 0) ++notices[static_cast<std::size_t>(bucket)];
+  coming_.assign(static_cast<std::size_t>(parts.size()), 0);
+  // A bucket that no notice tells of leaves when all is computed.
+  for (std::size_t b = 0; b < notices.size(); ++b)
+    coming_[static_cast<std::size_t>(parts.final_after[b])] += std::max(1, notices[b]);
+  ++coming_[static_cast<std::size_t>(parts.loss_after)];
+  const bool alone = plan().timetable != plan::Timetable::kLockStep;
+  vote_ = std::make_unique<Vote>(rt_, *o_.group, plan().logical_shards, alone);
+  LossWatch::Options o;
+  o.prepared = o_.prepared;
+  o.gpu = o_.gpu;
+  o.vote = vote_.get();
+  o.skips = o_.job->train.nan == "skip" || o_.prepared->scale_update != nullptr;
+  o.on_known = [this, part = parts.loss_after](std::size_t place) { has_come(place, part); };
+  loss_ = LossWatch::make(rt_, std::move(o));
+}
+
+// The cells are the logical shards that this rank has now. At its own pace a worker takes them one by one.
+Result<plan::StepProgram> Steps::make_program(collective::LeafRun run) const {
+  parallel::CellOwners owners = plan().cell_owners();
+  owners.shards = *o_.owners;
+  plan::StepSpec spec =
+      plan::step_spec(plan(), owners, o_.prepared->parts, o_.prepared->traffic, o_.group->rank());
+  if (plan().timetable == plan::Timetable::kLockStep) {
+    TR_RETURN_IF_ERROR(plan::prove_steps(plan(), owners, o_.prepared->parts, o_.prepared->traffic));
+  } else {
+    spec.cells.assign(static_cast<std::size_t>(run.count), {});
+  }
+  return plan::build_step(spec);
 }
 
 Status Steps::make_updates() {
@@ -38,7 +77,7 @@ Status Steps::make_updates() {
   o.world = o_.group->world();
   o.here = o_.updates_here;
   o.shared = o_.shared;
-  TR_ASSIGN_OR_RETURN(updates_, Updates::make(rt_, std::move(o)));
+  TR_ASSIGN_OR_RETURN(updates_, Updates::make(rt_, o));
   return {};
 }
 
@@ -58,19 +97,21 @@ void Steps::make_runs() {
   runs_ = std::make_unique<ShardRuns>(rt_, std::move(o));
 }
 
-void Steps::make_buckets() {
-  BucketsOptions o;
+Status Steps::make_conductor(collective::LeafRun run) {
+  ConductorOptions o;
   o.plan = &plan();
   o.group = o_.group;
   o.rule = o_.rule;
   o.sums = o_.sums;
-  o.loss = loss_.get();
+  o.vote = vote_.get();
   o.runs = runs_.get();
   o.updates = updates_.get();
   o.trace = o_.trace;
   o.owners = o_.owners;
   o.shared = o_.shared;
-  buckets_ = std::make_unique<Buckets>(rt_, std::move(o));
+  TR_ASSIGN_OR_RETURN(plan::StepProgram program, make_program(run));
+  conductor_ = std::make_unique<Conductor>(rt_, o, std::move(program));
+  return {};
 }
 
 Status Steps::make_feed(collective::LeafRun run) {
@@ -91,18 +132,25 @@ void Steps::begin(const StepInput& input) {
   now_.input = input;
   now_.exchange_early = input.num_batches == 1 && plan().overlap != plan::Overlap::kNone;
   now_.failure = {};
-  now_.pending = o_.prepared->notices_of_bucket;
-  for (int& n : now_.pending) n *= static_cast<int>(runs_->size());
-  loss_->begin_step(input, runs_->size());
+  now_.pending.assign(runs_->size(), coming_);
+  conductor_->expect(input);
+}
+
+// Several batches, or one that is waited for: parts are told when all of it is computed.
+void Steps::has_come(std::size_t place, std::int32_t part) {
+  if (!now_.exchange_early) return;
+  std::vector<int>& pending = now_.pending[place];
+  if (--pending[static_cast<std::size_t>(part)] > 0) return;
+  for (std::int32_t p = 0; p <= part; ++p)  // those before it that nothing tells of
+    if (pending[static_cast<std::size_t>(p)] == 0) conductor_->computed(place, p);
 }
 
 void Steps::on_notice(std::size_t place, int notice, const std::shared_ptr<Event>& point) {
   if (o_.gpu->queue == nullptr && o_.gpu->mirror != nullptr && !now_.exchange_early) return;
   if (now_.failure.ok()) now_.failure = loss_->on_notice(place, notice, point);
-  if (o_.gpu->queue != nullptr || !now_.exchange_early || !now_.failure.ok()) return;
-  const auto bucket =
-      static_cast<std::size_t>(o_.prepared->bucket_of_notice[static_cast<std::size_t>(notice)]);
-  if (--now_.pending[bucket] == 0 && loss_->broken_place() < 0) buckets_->is_final(now_.input, bucket);
+  if (o_.gpu->queue != nullptr || !now_.failure.ok() || loss_->broken_place() >= 0) return;
+  const int bucket = o_.prepared->bucket_of_notice[static_cast<std::size_t>(notice)];
+  if (bucket >= 0) has_come(place, o_.prepared->parts.final_after[static_cast<std::size_t>(bucket)]);
 }
 
 // The batch was made for any step: its weights become shares of this one's mean.
@@ -116,7 +164,6 @@ void Steps::finish_batch() {
     *b.step.data<std::int64_t>() = now_.input.step;
     if (scale.ok()) *b.loss_scale.data<float>() = *scale->data<float>();
   }
-  loss_->write_wishes();
 }
 
 Status Steps::keep_batch() {
@@ -131,7 +178,7 @@ Status Steps::keep_batch() {
 
 Task<Status> Steps::run_shard(std::size_t place) {
   const TimeNs began = rt_.now();
-  const std::vector<std::size_t> open = buckets_->applied();
+  const std::vector<std::size_t> open = conductor_->applied();
   const auto number = static_cast<std::uint64_t>(now_.input.step * plan().logical_shards) + place;
   Status status = co_await runs_->run(place, number, now_.batch[place], open);
   if (status.ok()) status = now_.failure;
@@ -153,20 +200,17 @@ Task<Status> Steps::run_batches(StepOutput& out) {
       finish_batch();
       if (o_.one_batch && o_.gpu->mirror != nullptr) TR_CO_RETURN_IF_ERROR(keep_batch());
     }
+    loss_->begin_batch(runs_->size());
     std::vector<Task<Status>> running;
     for (std::size_t s = 0; s < runs_->size(); ++s) running.push_back(run_shard(s));
     TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(running)));
     if (loss_->broken_place() >= 0) co_return Status();  // the batch is still needed
     if (!o_.one_batch) feed_->release();
-    if (count > 1) co_await runs_->add_batch(i == 0, i + 1 == count);
+    if (count == 1) continue;
+    co_await runs_->add_batch(i == 0, i + 1 == count);
+    vote_->keep_batch(i == 0, i + 1 == count);
   }
   co_return Status();
-}
-
-// Buckets that did not leave while backward ran.
-void Steps::send_the_rest() {
-  if (now_.exchange_early) return;
-  for (std::size_t i = 0; i < o_.sums->size(); ++i) buckets_->is_final(now_.input, i);
 }
 
 Task<Status> Steps::explain_broken_loss() {
@@ -192,20 +236,16 @@ Task<Result<StepOutput>> Steps::run(StepInput input) {
   const TimeNs started = rt_.now();
   Status status = co_await run_batches(out);
   if (status.ok() && loss_->broken_place() >= 0) {
-    status = co_await buckets_->wait_for_all();  // of the step before: what is explained is its result
+    status = co_await conductor_->wait_for_all();  // of the step before: what is explained is its result
     if (status.ok()) status = co_await explain_broken_loss();
   }
-  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
+  if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
   const TimeNs computed = rt_.now();
-  send_the_rest();
-  // Bounded by the group: a lost, silent or stuck rank ends every exchange with its verdict.
-  if (plan().overlap == plan::Overlap::kFull)
-    status = co_await buckets_->wait_for_metrics();
-  else
-    status = co_await buckets_->wait_for_all();
-  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
-  loss_->read(out);
-  if (updates_->wait_for_all()) TR_CO_RETURN_IF_ERROR(co_await buckets_->update_all(out));
+  conductor_->computed_all();
+  // Bounded by the group: a lost, silent or stuck rank ends every sum with its verdict.
+  if (plan().overlap != plan::Overlap::kFull) status = co_await conductor_->wait_for_all();
+  if (status.ok()) status = co_await conductor_->wait_for_vote(out);
+  if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
   const TimeNs held = runs_->held_ns();
   out.compute_ns = computed - started - out.data_ns - held;
   out.exposed_ns = rt_.now() - computed + held;
@@ -221,15 +261,15 @@ Task<Result<StepOutput>> Steps::run_unit(StepInput input, std::span<const prepar
   TR_CO_RETURN_IF_ERROR(co_await o_.rule->begin_step(info));
   const TimeNs may_compute = rt_.now();
   finish_batch();
+  loss_->begin_batch(runs_->size());
   Status status = co_await run_shard(0);
   if (status.ok() && loss_->broken_place() >= 0) status = co_await explain_broken_loss();
-  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
+  if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
   const TimeNs computed = rt_.now();
-  send_the_rest();
-  status = co_await buckets_->wait_for_all();
-  if (!status.ok()) co_return co_await buckets_->fail(std::move(status));
-  loss_->read(out);
-  if (updates_->wait_for_all() && updates_->here()) TR_CO_RETURN_IF_ERROR(co_await buckets_->update_all(out));
+  conductor_->computed_all();
+  status = co_await conductor_->wait_for_all();
+  if (status.ok()) status = co_await conductor_->wait_for_vote(out);
+  if (!status.ok()) co_return co_await conductor_->fail(std::move(status));
   TR_CO_RETURN_IF_ERROR(co_await o_.rule->end_step(info));
   out.compute_ns = computed - may_compute;
   out.exposed_ns = (may_compute - started) + (rt_.now() - computed);

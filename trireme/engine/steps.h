@@ -7,7 +7,8 @@
 
 #include "trireme/comm/host_ops.h"
 #include "trireme/engine/batch_feed.h"
-#include "trireme/engine/buckets.h"
+#include "trireme/engine/conductor.h"
+#include "trireme/engine/loss_watch.h"
 
 namespace trireme::engine {
 
@@ -42,7 +43,7 @@ class Steps {
   runtime::Task<Result<StepOutput>> run_unit(StepInput input, std::span<const prepare::BatchTensors> batch);
 
   BatchFeed& feed() { return *feed_; }
-  Buckets& buckets() { return *buckets_; }
+  Conductor& conductor() { return *conductor_; }
   const ShardRuns& runs() const { return *runs_; }
 
  private:
@@ -50,9 +51,9 @@ class Steps {
   struct Now {
     StepInput input;
     std::span<const prepare::BatchTensors> batch;
-    bool exchange_early = true;  // buckets leave while backward runs
-    std::vector<int> pending;    // notices left per bucket
-    Status failure;              // of looking at the loss
+    bool exchange_early = true;             // buckets leave while backward runs
+    std::vector<std::vector<int>> pending;  // per shard and part: what is still to come of it
+    Status failure;                         // of looking at the loss
   };
 
   Steps(runtime::Runtime& rt, StepsOptions options)
@@ -63,26 +64,31 @@ class Steps {
   const plan::Plan& plan() const { return o_.prepared->plan; }
   Status make_updates();
   void make_runs();
-  void make_buckets();
+  void make_loss();
+  Result<plan::StepProgram> make_program(collective::LeafRun run) const;
+  Status make_conductor(collective::LeafRun run);
   Status make_feed(collective::LeafRun run);
 
   void begin(const StepInput& input);
   void finish_batch();
   Status keep_batch();  // on the GPU
   void on_notice(std::size_t place, int notice, const std::shared_ptr<Event>& point);
+  // Something of a part is there: a gradient, or what the vote needs of the loss.
+  void has_come(std::size_t place, std::int32_t part);
   runtime::Task<Status> run_shard(std::size_t place);
   runtime::Task<Status> run_batches(StepOutput& out);
-  void send_the_rest();
   runtime::Task<Status> explain_broken_loss();
 
   runtime::Runtime& rt_;
   const StepsOptions o_;
   // Collectives and messages in the graphs: the first shards of all ranks run together, then the second ones.
   const std::unique_ptr<comm::HostOpTable> host_ops_;
+  std::vector<int> coming_;  // per part: how many notices it has, and the loss
+  std::unique_ptr<Vote> vote_;
   std::unique_ptr<LossWatch> loss_;
   std::unique_ptr<Updates> updates_;
   std::unique_ptr<ShardRuns> runs_;
-  std::unique_ptr<Buckets> buckets_;
+  std::unique_ptr<Conductor> conductor_;
   std::unique_ptr<BatchFeed> feed_;
   Now now_;
 };

@@ -21,8 +21,8 @@ float clip_of_velocities(const job::Job& job, double momentum, float norm) {
 
 }  // namespace
 
-Result<std::unique_ptr<Updates>> Updates::make(runtime::Runtime& rt, UpdatesOptions options) {
-  std::unique_ptr<Updates> made(new Updates(rt, std::move(options)));
+Result<std::unique_ptr<Updates>> Updates::make(runtime::Runtime& rt, const UpdatesOptions& options) {
+  std::unique_ptr<Updates> made(new Updates(rt, options));
   TR_RETURN_IF_ERROR(made->make_scalars());
   TR_RETURN_IF_ERROR(made->make_updates());
   TR_RETURN_IF_ERROR(made->make_checks());
@@ -153,21 +153,31 @@ Task<Status> Updates::update(std::size_t bucket) {
   co_return Status();
 }
 
-Task<Status> Updates::check(const StepInput& step, StepOutput& out) {
-  const job::Job& job = *o_.job;
+Task<Result<GradientCheck>> Updates::check() {
+  GradientCheck own;
   TR_CO_RETURN_IF_ERROR(co_await finite_check_->run());
   TR_CO_RETURN_IF_ERROR(co_await o_.gpu->wait_for_queue(rt_));
-  bool all_good = true;
+  if (rt_.is_phantom()) co_return own;
+  TR_CO_ASSIGN_OR_RETURN(const Tensor good, finite_check_->fetch("finite"));
+  own.finite = *reinterpret_cast<const std::uint8_t*>(good.raw()) != 0;
+  if (o_.job->train.optimizer.clip_norm > 0) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor squares, finite_check_->fetch("squares"));
+    own.squares = *squares.data<float>();
+  }
+  co_return own;
+}
+
+Task<Status> Updates::decide(StepInput step, VoteOutcome vote, StepOutput& out) {
+  const job::Job& job = *o_.job;
+  const bool all_good = rt_.is_phantom() || (vote.finite && std::isfinite(vote.loss));
   if (!rt_.is_phantom()) {
-    TR_CO_ASSIGN_OR_RETURN(const Tensor good, finite_check_->fetch("finite"));
-    all_good = *reinterpret_cast<const std::uint8_t*>(good.raw()) != 0 && std::isfinite(out.loss);
-    if (job.train.optimizer.clip_norm > 0) {
-      TR_CO_ASSIGN_OR_RETURN(const Tensor factor, finite_check_->fetch("clip"));
-      TR_CO_ASSIGN_OR_RETURN(const Tensor norm, finite_check_->fetch("grad_norm"));
+    const double limit = job.train.optimizer.clip_norm;
+    if (limit > 0) {
+      const float norm = std::sqrt(vote.squares);
       const double momentum = job::coding_of(job, o_.prepared->sending).momentum;
-      *clip_.data<float>() = step.momentum_kept == 0 ? clip_of_velocities(job, momentum, *norm.data<float>())
-                                                     : *factor.data<float>();
-      out.grad_norm = *norm.data<float>();
+      *clip_.data<float>() =
+          step.momentum_kept == 0 ? clip_of_velocities(job, momentum, norm) : model::clip_factor(norm, limit);
+      out.grad_norm = norm;
     }
     *reinterpret_cast<std::uint8_t*>(finite_.raw()) = all_good ? 1 : 0;
   }

@@ -7,6 +7,7 @@
 
 #include "trireme/engine/bucket_sums.h"
 #include "trireme/engine/step.h"
+#include "trireme/engine/vote.h"
 #include "trireme/engine/weights.h"
 
 namespace trireme::engine {
@@ -22,23 +23,31 @@ struct UpdatesOptions {
   bool shared = false;  // a worker updates its part of every bucket
 };
 
+// What a rank's summed gradients say.
+struct GradientCheck {
+  bool finite = true;
+  float squares = 0;  // their sum; 0 where nothing is clipped
+};
+
 // On the loop of one Runtime; all that the options point to outlives it.
 class Updates {
  public:
-  static Result<std::unique_ptr<Updates>> make(runtime::Runtime& rt, UpdatesOptions options);
+  static Result<std::unique_ptr<Updates>> make(runtime::Runtime& rt, const UpdatesOptions& options);
 
   // Something is known about all gradients before the first weight changes.
   bool wait_for_all() const { return finite_check_ != nullptr; }
   // Rate and counters of a step, before its first update.
   void begin(const StepInput& step);
   runtime::Task<Status> update(std::size_t bucket);
-  // Where updates wait: whether the gradients may be applied, which is in `out`, with their norm.
-  runtime::Task<Status> check(const StepInput& step, StepOutput& out);
+  // Where updates wait: what this rank brings to the vote, and what follows from the vote: whether the
+  // gradients are applied, which is in `out`, and how much of them, with their norm.
+  runtime::Task<Result<GradientCheck>> check();
+  runtime::Task<Status> decide(StepInput step, VoteOutcome vote, StepOutput& out);
   std::size_t size() const { return updates_.size(); }
   bool here() const { return o_.here; }
 
  private:
-  Updates(runtime::Runtime& rt, UpdatesOptions options) : rt_(rt), o_(std::move(options)) {}
+  Updates(runtime::Runtime& rt, const UpdatesOptions& options) : rt_(rt), o_(options) {}
   const plan::Plan& plan() const { return o_.prepared->plan; }
   Result<std::unique_ptr<exec::Execution>> make_execution(const prepare::Compiled& compiled) const;
   Result<std::unique_ptr<exec::Execution>> make_own(std::size_t bucket);

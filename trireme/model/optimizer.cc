@@ -170,7 +170,7 @@ Value gradient(graph::Builder& b, const Parameter& p) {
 }
 
 struct Norm {
-  Value norm, clip;
+  Value squares, norm, clip;
 };
 Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double max_norm) {
   std::vector<const Parameter*> by_name;
@@ -184,7 +184,7 @@ Norm add_clip(graph::Builder& b, std::span<const Parameter> parameters, double m
   const Value norm = b.add_node(op::kSqrt, {total});
   const Value limit = b.fill(max_norm, DType::kF32, {}), eps = b.fill(1e-6, DType::kF32, {});
   const Value ratio = b.add_node(op::kDiv, {limit, b.add(norm, eps)});
-  return {norm, b.add_node(op::kMinimum, {ratio, b.fill(1, DType::kF32, {})})};
+  return {total, norm, b.add_node(op::kMinimum, {ratio, b.fill(1, DType::kF32, {})})};
 }
 
 struct Scalars {
@@ -302,6 +302,10 @@ Result<UpdateGraph> append_update(graph::Graph train, const OptimizerSpec& spec,
   return add_updates(std::move(train), spec, parameters, true);
 }
 
+float clip_factor(float norm, double max_norm) {
+  return std::min(static_cast<float>(max_norm) / (norm + static_cast<float>(1e-6)), 1.0F);
+}
+
 Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double max_norm) {
   if (parameters.empty() || !std::isfinite(max_norm) || max_norm <= 0)
     return error(Code::kInvalid,
@@ -310,6 +314,7 @@ Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double ma
   graph::Graph g;
   graph::Builder b(g);
   const Norm norm = add_clip(b, parameters, max_norm);
+  b.output("squares", norm.squares);
   b.output("grad_norm", norm.norm);
   b.output("clip", norm.clip);
   TR_RETURN_IF_ERROR(b.status());

@@ -82,9 +82,12 @@ Result<std::vector<StateVariable>> optimizer_states(const OptimizerSpec& spec,
 Result<UpdateGraph> build_update(const OptimizerSpec& spec, std::span<const Parameter> parameters);
 
 // Clipping by the global norm (Pascanu et al. 2013), PyTorch's clip_grad_norm_: reads every
-// "grad:<parameter>", gives "grad_norm" and "clip" = min(1, max_norm / (grad_norm + 1e-6)). Squares are
-// summed per tensor, then over tensors in name order: the bits do not depend on buckets.
+// "grad:<parameter>", gives "squares", their square root "grad_norm" and "clip" = min(1, max_norm /
+// (grad_norm + 1e-6)). Squares are summed per tensor, then over tensors in name order: the bits do not depend
+// on buckets.
 Result<graph::Graph> build_clip(std::span<const Parameter> parameters, double max_norm);
+// "clip" of a norm that was put together from the squares of several ranks, to the same bits.
+float clip_factor(float norm, double max_norm);
 
 // The update in the training graph itself, which has outputs "grad:<parameter>": for programs of one process.
 // Clips without the input "clip"; "step", which counts from 1, is the training graph's own where it has one.

@@ -12,12 +12,6 @@ constexpr double kWidth = 1000, kLeft = 96, kRight = 24, kTop = 56, kBottom = 44
 
 std::string duration(double seconds) { return format_duration(from_seconds(seconds)); }
 
-std::vector<double> as_doubles(const std::vector<std::int32_t>& strands, int more) {
-  std::vector<double> out;
-  for (const std::int32_t s : strands) out.push_back(std::max(0, s + more));
-  return out;
-}
-
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text)
@@ -146,10 +140,10 @@ class Pricing {
     }
     if (a.kind == ActionKind::kUpdate) return {shape_.update[bucket], at_once_ + 1};
     if (a.kind == ActionKind::kSum && a.peer == -1) return {shape_.exchange[bucket], at_once_};
+    if (a.kind == ActionKind::kVote) return {spec.timetable == Timetable::kLockStep ? shape_.vote : 0};
     // By the servers, there and back; or to peers.
     const bool all = a.kind == ActionKind::kSum || a.peer == kOtherWorkers;
-    return {all ? trade_of(plan_, plan_.buckets[bucket], replicas_).seconds : 0,
-            a.kind == ActionKind::kVote ? -1 : at_once_};
+    return {all ? trade_of(plan_, plan_.buckets[bucket], replicas_).seconds : 0, at_once_};
   }
 
  private:
@@ -165,26 +159,14 @@ class Pricing {
   std::vector<double> before_;  // seconds before each strand, and in all
 };
 
-Status prove_all(const Plan& plan, const StepParts& parts, const cost::Traffic& traffic) {
-  std::vector<StepSpec> specs;
-  std::vector<StepProgram> programs;
-  for (int rank = 0; rank < plan.mesh().num_ranks(); ++rank) {
-    specs.push_back(step_spec(plan, parts, traffic, rank));
-    TR_ASSIGN_OR_RETURN(StepProgram program, build_step(specs.back()));
-    programs.push_back(std::move(program));
-  }
-  return verify_steps(programs, specs);
-}
-
 }  // namespace
 
 Result<PricedStep> price_step(const Plan& plan, const StepCosts& costs, const Replicas& replicas, int rank) {
-  const StepParts parts = cut_step(as_doubles(costs.needed_before, 0), as_doubles(costs.final_after, 1),
-                                   static_cast<double>(costs.strands.size()));
-  const StepSpec spec = step_spec(plan, parts, replicas.traffic, rank);
+  const StepParts parts = cut_strands(costs);
+  const StepSpec spec = step_spec(plan, plan.cell_owners(), parts, replicas.traffic, rank);
   PricedStep step;
   step.proved = plan.mesh().num_ranks() <= kMostProvedRanks;
-  if (step.proved) TR_RETURN_IF_ERROR(prove_all(plan, parts, replicas.traffic));
+  TR_RETURN_IF_ERROR(prove_steps(plan, plan.cell_owners(), parts, replicas.traffic));
   TR_ASSIGN_OR_RETURN(step.program, build_step(spec));
   const Pricing pricing(plan, costs, replicas, parts);
   for (const Action& a : step.program.actions) step.prices.push_back(pricing.of(a, spec));
@@ -218,7 +200,8 @@ Json to_json(const PricedStep& step) {
     for (const std::uint32_t d : step.program.deps_of(a)) row["after"].push_back(d);
     if (a.bucket >= 0) row["bucket"] = a.bucket;
     if (a.kind == ActionKind::kCompute) row["part"] = a.part, row["shard"] = a.cell.shard;
-    if (a.kind == ActionKind::kSum && a.peer == -1) row["slot"] = a.slot;
+    if ((a.kind == ActionKind::kSum && a.peer == -1) || (a.kind == ActionKind::kVote && a.slot != 0))
+      row["slot"] = a.slot;
     actions.push_back(std::move(row));
   }
   Json carried = Json::array();

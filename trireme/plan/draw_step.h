@@ -18,9 +18,6 @@ struct PricedStep {
   bool proved = false;  // with those of all other ranks
 };
 
-// Worlds above this many ranks are not proved when a step is shown.
-inline constexpr int kMostProvedRanks = 33;
-
 // The steady step of a rank of a plan: its own cells on its cores, a link that carries one bucket at a time.
 // A rule of workers that go alone has the times of one worker whom nobody disturbs. Fails where the programs
 // of all ranks do not fit together.

@@ -29,8 +29,11 @@ struct Bucket {
   // Batch-norm statistics of this step, which are added up like gradients; in the last bucket.
   std::vector<std::string> statistics;
   std::vector<std::int64_t> statistic_offsets;
-  std::int64_t num_elems = 0;        // including alignment and metrics
-  std::int64_t metrics_offset = -1;  // of {loss, correct, stop} in the last bucket; -1 elsewhere
+  std::int64_t num_elems = 0;  // including alignment and that room
+  // The last bucket has room for three numbers that travelled with it before ranks had a vote, from here on.
+  // Nobody uses it; it stays because the size of a bucket decides where rings and encoded sums cut it, and so
+  // their bits. -1 elsewhere.
+  std::int64_t metrics_offset = -1;
   std::string collective = "fixed-tree";
   std::string sum = kDense;  // how gradients are added: a row of comm/sum
   std::string codec = {};    // what they are encoded by; empty: they travel as they are
@@ -113,7 +116,10 @@ struct ParameterSize {
   std::int64_t u_elems = 0, v_elems = 0;  // above 0: its gradient travels as two factors of a shard
   std::string sum = {}, codec = {};       // parameters of different ones share no bucket; empty: the rest
 };
-inline constexpr std::int64_t kNumMetrics = 3;  // loss, correct, stop
+inline constexpr std::int64_t kNumMetrics = 3;  // in Bucket::metrics_offset
+
+// What a shard brings to the vote of a step: numbers (engine/vote.h).
+inline constexpr std::int64_t kVoteElems = 6;
 
 // Poseidon's rule among peers (Zhang et al., USENIX ATC 2017): the factors of a worker's K samples, K (M + N)
 // numbers to each of the W - 1 others, pay when they are fewer than the 2 M N (W - 1) / W that it sends to
@@ -122,7 +128,7 @@ bool factors_pay(std::int64_t factor_elems, std::int64_t gradient_elems, int num
 
 // Buckets of about `bucket_bytes` over `parameters` (given in order of use); those that travel as factors or
 // in a codec of their own have buckets of their own. The last one, which is one of the rest, carries the
-// statistics and the metrics.
+// statistics.
 std::vector<Bucket> make_buckets(const std::vector<ParameterSize>& parameters, std::int64_t bucket_bytes,
                                  const std::string& collective,
                                  const std::vector<ParameterSize>& statistics = {});
@@ -133,6 +139,8 @@ struct StepCosts {
   std::vector<std::int32_t> needed_before;  // per bucket: the strand that first reads its parameters
   std::vector<std::int32_t> final_after;    // per bucket: the strand that makes its gradients final
   std::vector<cost::OpCost> updates;        // per bucket
+  std::int32_t loss_after = -1;             // the strand that makes the loss; -1: it is known at the end
+  bool updates_wait = false;                // for something about all gradients: their norm, NaN, the scale
 };
 
 // Seconds that the exchange of a bucket takes, with what its codec needs.

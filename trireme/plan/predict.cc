@@ -75,6 +75,13 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   const double shard = before.back();
   StepShape shape;
   shape.compute = waves * shard;
+  shape.loss_at = (waves - 1) * shard +
+                  (costs.loss_after < 0 ? shard : before[static_cast<std::size_t>(costs.loss_after) + 1]);
+  if (plan.workers() > 1) {
+    Bucket vote;
+    vote.num_elems = kVoteElems;
+    shape.vote = bucket_seconds(plan, vote, rates);
+  }
   const bool busy = std::min(most, at_once) * std::max(1, plan.shard_threads) >= machine.cores;
   double cores = 0, links = 0;
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {

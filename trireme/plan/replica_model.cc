@@ -197,12 +197,13 @@ class Model {
   // When the last weights of a unit are back, where each bucket's way to the servers takes what `way` says.
   template <typename Way>
   double last_pull(const Way& way) const {
-    const StepParts parts = cut_step(shape_.needed_at, shape_.final_at, shape_.compute);
+    const StepParts parts = cut_step(shape_.needed_at, shape_.final_at, shape_.loss_at, shape_.compute);
     StepSpec spec;
     spec.timetable = Timetable::kLeased;
     spec.num_parts = parts.size();
     spec.needed_by = parts.needed_by;
     spec.final_after = parts.final_after;
+    spec.loss_after = parts.loss_after;
     const Result<StepProgram> unit = build_step(spec);
     TR_CHECK(unit.ok(), "{}", unit.status().to_string());
     std::vector<ActionPrice> prices;

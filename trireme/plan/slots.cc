@@ -6,10 +6,11 @@ namespace trireme::plan {
 namespace {
 
 void add_trainer(const Slots& slots, std::vector<SlotUser>& users) {
-  constexpr Slot kOwn[] = {
-      kSlotStartSize,    kSlotStart,       kSlotRestore, kSlotEval,      kSlotValidate,   kSlotTraceSize,
-      kSlotTrace,        kSlotShares,      kSlotCheck,   kSlotSpeeds,    kSlotReady,      kSlotRestoreReplica,
-      kSlotShareWeights, kSlotSharedReady, kSlotDevices, kSlotStepTimes, kSlotChoiceSize, kSlotChoice};
+  constexpr Slot kOwn[] = {kSlotStartSize,    kSlotStart,       kSlotRestore, kSlotEval,
+                           kSlotValidate,     kSlotTraceSize,   kSlotTrace,   kSlotShares,
+                           kSlotCheck,        kSlotSpeeds,      kSlotReady,   kSlotRestoreReplica,
+                           kSlotShareWeights, kSlotSharedReady, kSlotDevices, kSlotStepTimes,
+                           kSlotChoiceSize,   kSlotChoice,      kSlotVote};
   for (const Slot slot : kOwn) users.push_back({"the trainer", slot});
   for (std::size_t b = 0; b < slots.num_buckets; ++b) users.push_back({"kept back", slots.kept_back(b)});
   for (int move = 0; move < kShardMoves; ++move)

@@ -42,6 +42,8 @@ inline constexpr Slot kSlotDevices = 0xFF14;
 inline constexpr Slot kSlotStepTimes = 0xFF15;
 inline constexpr Slot kSlotChoiceSize = 0xFF16;
 inline constexpr Slot kSlotChoice = 0xFF17;
+// What all ranks decide on together in every step (engine/vote.h).
+inline constexpr Slot kSlotVote = 0xFF18;
 
 inline constexpr int kShardMoves = 6;           // three moments, there and back
 inline constexpr int kShardStateSlots = 0x800;  // tensors per move

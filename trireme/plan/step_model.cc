@@ -28,6 +28,8 @@ ActionPrice price_of(const Action& action, const StepShape& shape, const StepPar
       return {shape.exchange[bucket], kLink};
     case ActionKind::kUpdate:
       return {shape.update[bucket], kUpdates};
+    case ActionKind::kVote:
+      return {shape.vote};
     default:
       return {};
   }
@@ -80,11 +82,12 @@ double step_seconds(const StepShape& shape, std::span<const std::int32_t> order,
   constexpr int kSteps = 8;  // the last ones are steady
   const double least = shape.compute + shape.coding;
   if (shape.final_at.empty()) return least;
-  const StepParts parts = cut_step(shape.needed_at, shape.final_at, shape.compute);
+  const StepParts parts = cut_step(shape.needed_at, shape.final_at, shape.loss_at, shape.compute);
   StepSpec spec;
   spec.num_parts = parts.size();
   spec.needed_by = parts.needed_by;
   spec.final_after = parts.final_after;
+  spec.loss_after = parts.loss_after;
   spec.overlap = overlap;
   if (overlap == Overlap::kFull) spec.order.assign(order.begin(), order.end());
   const Result<StepProgram> program = build_step(spec);

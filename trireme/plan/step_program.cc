@@ -29,10 +29,7 @@ class Builder {
   }
 
   // What must be done before the gradients of a bucket leave.
-  const std::vector<Index>& made(std::size_t bucket) const {
-    return spec_.overlap == Overlap::kNone ? parts_.back()
-                                           : parts_[static_cast<std::size_t>(spec_.final_after[bucket])];
-  }
+  const std::vector<Index>& made(std::size_t bucket) const { return parts(spec_.final_after[bucket]); }
 
   Index add(Action action, const std::vector<Index>& after) {
     action.first_dep = static_cast<Index>(program_.deps.size());
@@ -54,6 +51,10 @@ class Builder {
   }
 
   const std::vector<Index>& last_parts() const { return parts_.back(); }
+  // A part of all cells; the last one where nothing leaves before the end.
+  const std::vector<Index>& parts(std::int32_t part) const {
+    return spec_.overlap == Overlap::kNone ? parts_.back() : parts_[static_cast<std::size_t>(part)];
+  }
   StepProgram take() { return std::move(program_); }
 
  private:
@@ -63,7 +64,7 @@ class Builder {
   std::vector<std::vector<Index>> parts_;  // [part][cell]
 };
 
-// The vote comes with the sum of the last bucket, or, where updates wait for it, with all of them.
+// Ranks vote as soon as they have their losses, and where updates wait for the vote, when all sums are there.
 StepProgram build_lock_step(const StepSpec& spec) {
   Builder b(spec);
   b.compute();
@@ -82,18 +83,20 @@ StepProgram build_lock_step(const StepSpec& spec) {
     sums[i] = b.add(ActionKind::kSum, i, b.made(i));
     if (!spec.updates_wait) update(i, {});
   }
-  const Index vote =
-      b.add({.kind = ActionKind::kVote}, spec.updates_wait ? sums : std::vector<Index>{sums.back()});
+  std::vector<Index> known = b.parts(spec.loss_after);
+  if (spec.updates_wait) known.insert(known.end(), sums.begin(), sums.end());
+  const Index vote = b.add({.kind = ActionKind::kVote, .slot = spec.vote_slot}, known);
   for (std::size_t i = 0; spec.updates_wait && i < sums.size(); ++i) update(i, {vote});
   const bool full = spec.overlap == Overlap::kFull;
   for (std::size_t i = 0; i < updates.size(); ++i) b.carry(full ? spec.needed_by[i] : 0, updates[i]);
-  b.carry(full ? spec.needed_by.back() : 0, vote);
+  b.carry(0, vote);
   return b.take();
 }
 
-// One logical shard at the worker's own pace: what a bucket does by the rule.
-Index leased_bucket(Builder& b, const StepSpec& spec, std::size_t bucket) {
+// One logical shard at the worker's own pace: what a bucket does by the rule, after `known`.
+Index leased_bucket(Builder& b, const StepSpec& spec, std::size_t bucket, const std::vector<Index>& known) {
   std::vector<Index> last = b.made(bucket);
+  last.insert(last.end(), known.begin(), known.end());
   const auto then = [&](ActionKind kind, std::int32_t peer = -1) {
     last = {b.add(kind, bucket, last, peer)};
   };
@@ -119,9 +122,12 @@ Index leased_bucket(Builder& b, const StepSpec& spec, std::size_t bucket) {
 StepProgram build_leased(const StepSpec& spec) {
   Builder b(spec);
   b.compute();
-  std::vector<Index> ends;
-  for (std::size_t i = 0; i < spec.num_buckets(); ++i) ends.push_back(leased_bucket(b, spec, i));
-  ends.push_back(b.add({.kind = ActionKind::kVote}, b.last_parts()));
+  // Nobody else votes on a worker's own unit.
+  const bool waits = spec.updates_wait && spec.updates_here;
+  const Index vote = b.add({.kind = ActionKind::kVote}, waits ? b.last_parts() : b.parts(spec.loss_after));
+  std::vector<Index> ends{vote};
+  for (std::size_t i = 0; i < spec.num_buckets(); ++i)
+    ends.push_back(leased_bucket(b, spec, i, waits ? std::vector<Index>{vote} : std::vector<Index>{}));
   for (const Index end : ends) b.carry(0, end);
   return b.take();
 }
@@ -141,6 +147,8 @@ Status check_spec(const StepSpec& spec) {
     for (const std::int32_t part : *parts)
       if (part < 0 || part >= spec.num_parts)
         return wrong("a bucket is needed or final in a part that is not there");
+  if (spec.loss_after < 0 || spec.loss_after >= spec.num_parts)
+    return wrong("the loss is made in a part that is not there");
   std::vector<std::int32_t> sorted = spec.order, all(spec.num_buckets());
   std::iota(all.begin(), all.end(), 0);
   std::sort(sorted.begin(), sorted.end());
@@ -177,8 +185,9 @@ Result<StepProgram> build_step(const StepSpec& spec) {
   return error(Code::kInvalid, "[plan] step: no row builds timetable '{}'", timetable_name(spec.timetable));
 }
 
-StepParts cut_step(std::span<const double> needed_at, std::span<const double> final_at, double end) {
-  std::set<double> inner{0.0, end};
+StepParts cut_step(std::span<const double> needed_at, std::span<const double> final_at, double loss_at,
+                   double end) {
+  std::set<double> inner{0.0, end, loss_at};
   inner.insert(needed_at.begin(), needed_at.end());
   inner.insert(final_at.begin(), final_at.end());
   StepParts parts;
@@ -191,13 +200,28 @@ StepParts cut_step(std::span<const double> needed_at, std::span<const double> fi
   };
   for (const double at : needed_at) parts.needed_by.push_back(index(at) + 1);
   for (const double at : final_at) parts.final_after.push_back(index(at));
+  parts.loss_after = index(loss_at);
   return parts;
 }
 
-StepSpec step_spec(const Plan& plan, const StepParts& parts, const cost::Traffic& traffic, int rank) {
+StepParts cut_strands(const StepCosts& costs) {
+  const auto cuts = [](const std::vector<std::int32_t>& strands, int more) {
+    std::vector<double> out;
+    for (const std::int32_t s : strands) out.push_back(std::max(0, s + more));
+    return out;
+  };
+  const auto end = static_cast<std::int32_t>(costs.strands.size());
+  const std::int32_t loss = costs.loss_after < 0 ? end : costs.loss_after + 1;
+  StepParts parts = cut_step(cuts(costs.needed_before, 0), cuts(costs.final_after, 1), loss, end);
+  parts.updates_wait = costs.updates_wait;
+  return parts;
+}
+
+StepSpec step_spec(const Plan& plan, const parallel::CellOwners& owners, const StepParts& parts,
+                   const cost::Traffic& traffic, int rank) {
   StepSpec spec;
   spec.rank = rank;
-  spec.cells = parallel::cells_of(plan.cell_owners(), rank);
+  spec.cells = parallel::cells_of(owners, rank);
   spec.timetable = plan.timetable;
   spec.overlap = plan.overlap;
   if (plan.overlap == Overlap::kFull) spec.order = plan.exchange_order;
@@ -206,6 +230,8 @@ StepSpec step_spec(const Plan& plan, const StepParts& parts, const cost::Traffic
   spec.num_parts = parts.size();
   spec.needed_by = parts.needed_by;
   spec.final_after = parts.final_after;
+  spec.loss_after = parts.loss_after;
+  spec.updates_wait = parts.updates_wait;
   return spec;
 }
 

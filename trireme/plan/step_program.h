@@ -65,10 +65,12 @@ struct StepSpec {
   std::int32_t num_parts = 1;                // of a cell, one after the other
   std::vector<std::int32_t> needed_by;       // per bucket: the first part that reads its parameters
   std::vector<std::int32_t> final_after;     // per bucket: the part that makes its gradients final
+  std::int32_t loss_after = 0;               // the part that makes the loss
   Timetable timetable = Timetable::kLockStep;
   Overlap overlap = Overlap::kBuckets;
   std::vector<std::int32_t> order = {};  // of the sums; empty: as the buckets are
   bool updates_wait = false;             // for the vote: clipping, skipping, loss scaling
+  Slot vote_slot = kSlotVote;
   // kLeased: what travels by the rule, and whether this rank applies its gradients.
   cost::Traffic::Path path = cost::Traffic::Path::kServers;
   bool updates_here = false;
@@ -80,11 +82,17 @@ struct StepSpec {
 struct StepParts {
   std::vector<double> cuts;  // part p is from cuts[p] to cuts[p + 1]: seconds, or strands
   std::vector<std::int32_t> needed_by, final_after;  // per bucket
+  std::int32_t loss_after = 0;
+  bool updates_wait = false;
   std::int32_t size() const { return static_cast<std::int32_t>(cuts.size()) - 1; }
 };
-StepParts cut_step(std::span<const double> needed_at, std::span<const double> final_at, double end);
-// What the rule sends is in `traffic`.
-StepSpec step_spec(const Plan& plan, const StepParts& parts, const cost::Traffic& traffic, int rank);
+StepParts cut_step(std::span<const double> needed_at, std::span<const double> final_at, double loss_at,
+                   double end);
+// The same of a shard's strands.
+StepParts cut_strands(const StepCosts& costs);
+// What the rule sends is in `traffic`; `owners`: of the plan's cells, who may have changed since.
+StepSpec step_spec(const Plan& plan, const parallel::CellOwners& owners, const StepParts& parts,
+                   const cost::Traffic& traffic, int rank);
 
 struct StepRow {
   Timetable timetable;
@@ -98,8 +106,13 @@ Result<StepProgram> build_step(const StepSpec& spec);
 // Proves the programs of all ranks of a mesh, in rank order, each against its spec: every gradient of a
 // bucket is summed (or sent) once, after all parts that make it, and applied once, here or by the servers;
 // all ranks begin the same sums in one order; messages between ranks have a partner; and nothing waits in a
-// circle, although a send ends only with its recv and a sum only when all ranks are in it.
+// circle, although a send ends only with its recv, a sum and a vote only when all ranks are in it.
 Status verify_steps(std::span<const StepProgram> programs, std::span<const StepSpec> specs);
+// The same for the programs of all ranks of a plan. Worlds above kMostProvedRanks are not proved: all ranks
+// are built by one function, and what goes wrong among many goes wrong among these.
+Status prove_steps(const Plan& plan, const parallel::CellOwners& owners, const StepParts& parts,
+                   const cost::Traffic& traffic);
+inline constexpr int kMostProvedRanks = 33;
 
 // What an action takes, and what it occupies: actions on one lane follow one another. -1: nothing.
 struct ActionPrice {

@@ -128,6 +128,7 @@ class World {
   Status check() {
     TR_RETURN_IF_ERROR(join_messages());
     join_sums();
+    join_votes();
     add_edges();
     return find_circle();
   }
@@ -165,6 +166,17 @@ class World {
         const Action& a = programs_[r].actions[i];
         if (a.kind == ActionKind::kSum && a.peer != kServerPeers)
           node_[first_[r] + i] = first.emplace(a.bucket, first_[r] + i).first->second;
+      }
+  }
+
+  // A vote without a slot is the rank's own.
+  void join_votes() {
+    std::map<Slot, std::size_t> first;
+    for (std::size_t r = 0; r < programs_.size(); ++r)
+      for (std::size_t i = 0; i < programs_[r].actions.size(); ++i) {
+        const Action& a = programs_[r].actions[i];
+        if (a.kind == ActionKind::kVote && a.slot != 0)
+          node_[first_[r] + i] = first.emplace(a.slot, first_[r] + i).first->second;
       }
   }
 
@@ -232,6 +244,20 @@ Status verify_steps(std::span<const StepProgram> programs, std::span<const StepS
     TR_RETURN_IF_ERROR(check_buckets(programs[r], specs[r]));
   }
   return World(programs).check();
+}
+
+Status prove_steps(const Plan& plan, const parallel::CellOwners& owners, const StepParts& parts,
+                   const cost::Traffic& traffic) {
+  const int num_ranks = parallel::mesh_of(owners).num_ranks();
+  if (num_ranks > kMostProvedRanks) return {};
+  std::vector<StepSpec> specs;
+  std::vector<StepProgram> programs;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    specs.push_back(step_spec(plan, owners, parts, traffic, rank));
+    TR_ASSIGN_OR_RETURN(StepProgram program, build_step(specs.back()));
+    programs.push_back(std::move(program));
+  }
+  return verify_steps(programs, specs);
 }
 
 }  // namespace trireme::plan

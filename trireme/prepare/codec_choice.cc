@@ -191,7 +191,7 @@ Result<std::vector<TensorPrices>> price_tensors(const job::Job& asked, const Pre
 ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& costs) {
   ParameterCosts out;
   out.strands = costs.strands;
-  out.metrics_after = costs.final_after.back();
+  out.loss_after = costs.loss_after;
   for (std::size_t i = 0; i < alone.buckets.size(); ++i)
     for (const std::string& p : alone.buckets[i].parameters)
       out.parameters[p] = {costs.needed_before[i], costs.final_after[i], costs.updates[i]};
@@ -201,6 +201,7 @@ ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& cost
 plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs) {
   plan::StepCosts out;
   out.strands = costs.strands;
+  out.loss_after = costs.loss_after;
   const bool elsewhere = servers_multiply(plan);
   for (const plan::Bucket& bucket : plan.buckets) {
     std::int32_t needed = std::numeric_limits<std::int32_t>::max(), final = -1;
@@ -215,7 +216,7 @@ plan::StepCosts step_costs(const plan::Plan& plan, const ParameterCosts& costs) 
         leave_out_product(plan, bucket, out.strands[static_cast<std::size_t>(one.final_after)]);
     }
     out.needed_before.push_back(bucket.parameters.empty() ? 0 : needed);
-    out.final_after.push_back(bucket.metrics_offset >= 0 ? std::max(final, costs.metrics_after) : final);
+    out.final_after.push_back(final);
     out.updates.push_back(update);
   }
   return out;

@@ -40,7 +40,7 @@ struct ParameterCosts {
   };
   std::vector<cost::OpCost> strands;
   std::map<std::string, One> parameters;
-  std::int32_t metrics_after = 0;
+  std::int32_t loss_after = -1;  // as StepCosts has it
 };
 // The costs of a plan with a bucket per parameter.
 ParameterCosts by_parameter(const plan::Plan& alone, const plan::StepCosts& costs);

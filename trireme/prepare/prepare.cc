@@ -86,15 +86,15 @@ exec::CompileOptions kernel_options(const job::Job& job, const Prepared& p, bool
 }
 
 // Backward must find every bucket of the step before applied: its memory is written again, and the
-// optimiser's scalars are. So no gradient may be final before all gates are passed.
+// optimiser's scalars are. So no gradient may be final, and no loss known, before all gates are passed.
 bool gates_come_first(const exec::CompiledGraph& compiled, const Prepared& p) {
   const exec::Outline outline = compiled.outline();
-  std::int32_t last_gate = -1, first_gradient = static_cast<std::int32_t>(outline.strands.size());
+  std::int32_t last_gate = -1, first = static_cast<std::int32_t>(outline.strands.size());
   for (const std::int32_t strand : outline.gate_before) last_gate = std::max(last_gate, strand);
   for (std::size_t n = 0; n < outline.notice_after.size(); ++n)
-    if (p.bucket_of_notice[n] + 1 < static_cast<int>(p.plan.buckets.size()))
-      first_gradient = std::min(first_gradient, outline.notice_after[n]);
-  return last_gate <= first_gradient;
+    if (static_cast<int>(n) == p.loss_notice || p.bucket_of_notice[n] >= 0)
+      first = std::min(first, outline.notice_after[n]);
+  return last_gate <= first;
 }
 
 // On a GPU: compiled with a cut per bucket, or in one piece where the order of the nodes has changed since.
@@ -109,7 +109,6 @@ Status compile_in_buckets(const graph::Graph& graph, exec::CompileOptions option
   if (std::equal(kept.begin(), kept.end(), options.notices.begin(), same)) {
     for (std::size_t i = 0; i < out.plan.buckets.size(); ++i)
       out.bucket_of_notice.push_back(static_cast<int>(i));
-    out.notices_of_bucket.assign(out.plan.buckets.size(), 1);
     return {};
   }
   out.plan.overlap = plan::Overlap::kNone;
@@ -122,25 +121,23 @@ Status compile_train(const job::Job& job, const graph::Graph& graph, bool fixed,
   const plan::Plan& plan = out.plan;
   exec::CompileOptions options = kernel_options(job, out, fixed);
   out.bucket_of_notice.clear();  // it may be compiled again
-  out.notices_of_bucket.assign(plan.buckets.size(), 0);
-  const auto notify = [&](std::string output, std::string variable, std::size_t bucket) {
+  const auto notify = [&](std::string output, std::string variable, int bucket) {
     options.bound.push_back(output);
     if (out.device != nullptr) return;  // as few strands as can be, each captured whole
     options.notices.push_back({std::move(output), std::move(variable)});
-    out.bucket_of_notice.push_back(static_cast<int>(bucket));
-    ++out.notices_of_bucket[bucket];
+    out.bucket_of_notice.push_back(bucket);
   };
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     const bool factors = plan.buckets[i].sends_factors();
     for (const std::string& p : plan.buckets[i].parameters) {
       if (factors) options.bound.push_back("factor:u:" + p);  // there before v is
-      notify((factors ? "factor:v:" : "grad:") + p, p, i);
+      notify((factors ? "factor:v:" : "grad:") + p, p, static_cast<int>(i));
     }
-    for (const std::string& s : plan.buckets[i].statistics) notify("stat:" + s, "", i);
+    for (const std::string& s : plan.buckets[i].statistics) notify("stat:" + s, "", static_cast<int>(i));
   }
   out.loss_notice = static_cast<int>(options.notices.size());
-  notify("loss", "", plan.buckets.size() - 1);
-  notify("correct", "", plan.buckets.size() - 1);
+  notify("loss", "", -1);
+  notify("correct", "", -1);
   if (out.device != nullptr) out.loss_notice = -1;
   // The loss is looked at while backward runs.
   if (out.resident && plan.logical_shards == 1) options.notices = {{"loss", ""}, {"correct", ""}};
@@ -163,10 +160,15 @@ plan::StepCosts step_costs(const Prepared& p, int cores) {
   costs.needed_before = outline.gate_before;
   costs.needed_before.resize(p.plan.buckets.size(), 0);
   costs.final_after.assign(p.plan.buckets.size(), -1);
+  std::int32_t first = static_cast<std::int32_t>(outline.strands.size()) - 1;
   for (std::size_t n = 0; n < p.bucket_of_notice.size(); ++n) {
-    std::int32_t& last = costs.final_after[static_cast<std::size_t>(p.bucket_of_notice[n])];
+    const int bucket = p.bucket_of_notice[n];
+    std::int32_t& last = bucket < 0 ? costs.loss_after : costs.final_after[static_cast<std::size_t>(bucket)];
     last = std::max(last, outline.notice_after[n]);
+    first = std::min(first, outline.notice_after[n]);
   }
+  if (p.loss_notice < 0) costs.loss_after = first;  // it is looked at with what comes first
+  costs.updates_wait = p.finite_check != nullptr;
   for (const Compiled& update : p.updates) costs.updates.push_back(update->cost());
   const int at_once = std::max(1, cores / std::max(1, p.plan.shard_threads));
   if (servers_multiply(p.plan)) return costs;
@@ -373,6 +375,10 @@ Result<std::shared_ptr<const Prepared>> prepare(const job::Job& job, const model
   else if (!ordered)
     plan.exchange_order = plan::exchange_order(shape);
   TR_ASSIGN_OR_RETURN(plan.prediction, predict_step(job, plan, costs, options));
+  TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
+  out->parts = plan::cut_strands(costs);
+  out->traffic = replicas.traffic;
+  TR_RETURN_IF_ERROR(plan::prove_steps(plan, plan.cell_owners(), out->parts, out->traffic));
   if (named) return std::shared_ptr<const Prepared>(out);
   plan.kernels = out->train->kernels();
   std::vector<Compiled> others = {out->eval};

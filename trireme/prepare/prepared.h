@@ -11,6 +11,7 @@
 #include "trireme/model/optimizer.h"
 #include "trireme/model/zoo.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/step_program.h"
 
 namespace trireme::prepare {
 
@@ -42,9 +43,11 @@ struct Prepared {
   Compiled finite_check;
   Compiled scale_update;  // f16: adapts "loss_scale" and "good_steps" by "finite"
 
-  std::vector<int> bucket_of_notice;   // of the train graph's notices
-  std::vector<int> notices_of_bucket;  // how many
-  int loss_notice = 0;
+  // The bucket that a notice of the train graph is of; -1: it is of the loss or the correct count.
+  std::vector<int> bucket_of_notice;
+  int loss_notice = 0;    // -1: there is none
+  plan::StepParts parts;  // what a shard's step is cut into, for the step's program
+  cost::Traffic traffic;  // what the rule sends
   std::int64_t eval_batch = 0;
 };
 

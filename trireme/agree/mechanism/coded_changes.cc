@@ -129,7 +129,7 @@ Task<Status> mean_of_weights(const RuleContext& context, const PeriodCounters& c
   MeanCall call;
   call.step = round;
   call.label = "average of bucket";
-  co_return co_await mean_over_workers(*context.rt, *context.workers, std::move(call), context.weights);
+  co_return co_await mean_over_workers(context, std::move(call), context.weights);
 }
 
 RuleReport report_rounds(const RuleContext& context, const PeriodCounters& counters,

@@ -26,18 +26,17 @@ bool PeriodCounters::count_step() {
   return true;
 }
 
-Task<Status> mean_over_workers(Runtime& rt, comm::Group& workers, MeanCall mean,
-                               std::vector<Tensor> vectors) {
+Task<Status> mean_over_workers(const RuleContext& context, MeanCall mean, std::vector<Tensor> vectors) {
   std::vector<Task<Status>> buckets;
   for (std::size_t b = 0; b < vectors.size(); ++b) {
     comm::Call call;
     call.step = mean.step;
-    call.slot = static_cast<std::uint16_t>(mean.first_slot + b);
+    call.slot = context.buckets[b].*mean.slot;
     call.label = fmt::format("{} {}", mean.label, b);
     call.reduction = collective::Reduction::kMean;
-    buckets.push_back(workers.allreduce(std::move(call), vectors[b]));
+    buckets.push_back(context.workers->allreduce(std::move(call), vectors[b]));
   }
-  co_return co_await runtime::when_all(rt, std::move(buckets));
+  co_return co_await runtime::when_all(*context.rt, std::move(buckets));
 }
 
 Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number, std::vector<Tensor> into) {
@@ -45,9 +44,9 @@ Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number, st
   for (std::size_t b = 0; b < into.size(); ++b) co_await copy(rt, context.weights[b], into[b]);
   MeanCall call;
   call.step = number;
-  call.first_slot = static_cast<std::uint16_t>(into.size());
+  call.slot = &RuleBucket::settled_slot;
   call.label = "agreed model, bucket";
-  co_return co_await mean_over_workers(rt, *context.workers, std::move(call), std::move(into));
+  co_return co_await mean_over_workers(context, std::move(call), std::move(into));
 }
 
 AutoPeriod::AutoPeriod(Runtime& rt, comm::Mailbox& mail, int worker, int num_workers)

@@ -37,10 +37,10 @@ class PeriodCounters {
 // The mean of every vector over all workers, in place, all of them at once.
 struct MeanCall {
   std::uint32_t step = 0;
-  std::uint16_t first_slot = 0;
+  std::uint16_t RuleBucket::*slot = &RuleBucket::mean_slot;
   std::string label;  // "average of bucket"
 };
-runtime::Task<Status> mean_over_workers(runtime::Runtime& rt, comm::Group& workers, MeanCall call,
+runtime::Task<Status> mean_over_workers(const RuleContext& context, MeanCall call,
                                         std::vector<Tensor> vectors);
 // settle() of rules whose model is the mean of the weights: the `number`-th, counted from 0.
 runtime::Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number,

@@ -1,6 +1,7 @@
 #include "trireme/comm/sum/host_sum.h"
 
 #include "trireme/comm/sum/coded_work.h"
+#include "trireme/comm/sum/shard_tree.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -10,25 +11,6 @@ namespace {
 using collective::LeafRun;
 using collective::TreeNode;
 using runtime::Task;
-
-void add_into(const Tensor& to, const Tensor& from) {
-  float* a = to.data<float>();
-  const float* b = from.data<float>();
-  const std::int64_t n = to.shape().num_elems();
-  for (std::int64_t i = 0; i < n; ++i) a[i] += b[i];
-}
-
-// Adds the leaves of `node` into its first leaf's tensor: left half, right half, then left += right.
-void add_subtree(std::span<const Tensor> shards, std::int32_t run_first, std::int32_t first,
-                 std::int32_t level, std::int32_t end) {
-  if (level == 0) return;
-  const std::int32_t half = std::int32_t{1} << (level - 1);
-  add_subtree(shards, run_first, first, level - 1, end);
-  if (first + half >= end) return;  // no right half: the node is its left child
-  add_subtree(shards, run_first, first + half, level - 1, end);
-  add_into(shards[static_cast<std::size_t>(first - run_first)],
-           shards[static_cast<std::size_t>(first + half - run_first)]);
-}
 
 struct LocalNodes {
   LeafRun run;
@@ -48,10 +30,9 @@ Task<void> add_local(runtime::Runtime& rt, const std::vector<Tensor>& vectors, c
   co_await rt.compute(
       work,
       [&](runtime::ComputeContext&) {
-        for (const TreeNode& node : local.nodes)
-          add_subtree(vectors, local.run.first, node.first, node.level, local.run.first + local.run.count);
+        for (const TreeNode& node : local.nodes) add_tree_node(vectors, local.run, node);
         if (local.fixed) return;
-        for (std::size_t i = 1; i < local.nodes.size(); ++i) add_into(vectors[0], vectors[at(i)]);
+        for (std::size_t i = 1; i < local.nodes.size(); ++i) add_vector(vectors[0], vectors[at(i)]);
       },
       1, "add shards");
 }

@@ -1,0 +1,93 @@
+#include "trireme/engine/vote.h"
+
+#include "trireme/comm/sum/shard_tree.h"
+#include "trireme/plan/plan.h"
+#include "trireme/plan/slots.h"
+#include "trireme/tensor/host_zeros.h"
+
+namespace trireme::engine {
+namespace {
+
+// What a leaf has; wishes are counted.
+enum Place : std::size_t { kLoss, kCorrect, kStop, kSave, kBroken, kSquares };
+static_assert(kSquares + 1 == plan::kVoteElems);
+
+}  // namespace
+
+Status Vote::take_shards(collective::LeafRun run) {
+  const TensorType leaf{DType::kF32, {plan::kVoteElems}};
+  const auto count = static_cast<std::size_t>(run.count);
+  while (leaves_.size() > count) leaves_.pop_back();
+  while (leaves_.size() < count) {
+    Device& device = rt_.is_phantom() ? phantom_device() : cpu_device();
+    TR_ASSIGN_OR_RETURN(Tensor own,
+                        leaves_.empty() && !alone_ ? group_.allocate(leaf) : allocate_zeros(device, leaf));
+    leaves_.push_back(std::move(own));
+  }
+  kept_.resize(count);
+  return {};
+}
+
+Tensor Vote::metrics(std::size_t place) const {
+  return Tensor(leaves_[place].buffer(), {DType::kF32, {2}}, leaves_[place].offset_bytes());
+}
+
+void Vote::keep_batch(bool first, bool last) {
+  if (rt_.is_phantom()) return;
+  for (std::size_t place = 0; place < leaves_.size(); ++place) {
+    float* of_batch = leaves_[place].data<float>();
+    for (const std::size_t i : {kLoss, kCorrect}) {
+      kept_[place][i] = first ? of_batch[i] : kept_[place][i] + of_batch[i];
+      if (last) of_batch[i] = kept_[place][i];
+    }
+  }
+}
+
+void Vote::say(bool finite, float squares) {
+  finite_ = finite;
+  squares_ = squares;
+}
+
+void Vote::write_leaves(const StepInput& step) {
+  const bool counts = alone_ || group_.rank() == 0;  // every rank holds all of every gradient
+  for (std::size_t place = 0; place < leaves_.size(); ++place) {
+    float* leaf = leaves_[place].data<float>();
+    const bool first = place == 0;
+    leaf[kStop] = first && step.stop_wanted ? 1 : 0;
+    leaf[kSave] = first && step.save_wanted ? 1 : 0;
+    leaf[kBroken] = first && !finite_ ? 1 : 0;
+    leaf[kSquares] = first && counts ? squares_ : 0;
+  }
+}
+
+void Vote::read() {
+  const float* sum = leaves_[0].data<float>();
+  outcome_.loss = sum[kLoss];
+  outcome_.correct = sum[kCorrect];
+  outcome_.stop = sum[kStop] > 0;
+  outcome_.save = sum[kSave] > 0;
+  outcome_.finite = sum[kBroken] == 0;
+  outcome_.squares = sum[kSquares];
+}
+
+runtime::Task<Status> Vote::cast(StepInput step, std::vector<collective::LeafRun> owners) {
+  if (!rt_.is_phantom()) write_leaves(step);
+  say(true, 0);
+  if (!alone_) {
+    comm::Call call;
+    call.step = static_cast<std::uint32_t>(step.step);
+    call.slot = plan::kSlotVote;
+    call.label = "vote";
+    call.algorithm = "fixed-tree";
+    call.num_leaves = num_shards_;
+    const collective::LeafRun own = owners[static_cast<std::size_t>(group_.rank())];
+    call.leaf_runs = std::move(owners);
+    // A few numbers: on the loop, beside what computes.
+    std::vector<Tensor> partials = comm::add_own_shards(leaves_, own, num_shards_);
+    TR_CO_RETURN_IF_ERROR(co_await group_.allreduce_tree(std::move(call), partials, partials[0]));
+  }
+  if (!rt_.is_phantom()) read();
+  co_return Status();
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,61 @@
+// Vote: what all ranks decide on together once a step: the loss, the correct count, whether to stop or to save,
+// whether all gradients are numbers, and their norm.
+//
+// Every logical shard is a leaf with a few numbers, added up along the fixed tree over shards: the outcome is
+// the same to the bit on every rank and for any number of them. Where a step waits for nothing but the loss,
+// ranks vote while backward runs.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "trireme/comm/group.h"
+#include "trireme/engine/step.h"
+
+namespace trireme::engine {
+
+struct VoteOutcome {
+  double loss = 0, correct = 0;
+  bool stop = false, save = false;
+  bool finite = true;  // the gradients of all ranks are numbers
+  float squares = 0;   // the sum of the squares of all gradients; 0 where nobody asked
+};
+
+// On the loop of one Runtime.
+class Vote {
+ public:
+  // `alone`: nobody else votes on this rank's steps.
+  Vote(runtime::Runtime& rt, comm::Group& group, std::int32_t num_shards, bool alone)
+      : rt_(rt), group_(group), num_shards_(num_shards), alone_(alone) {}
+
+  // Memory for the shards of a run. Places that stay keep theirs.
+  Status take_shards(collective::LeafRun run);
+  std::size_t num_shards() const { return leaves_.size(); }
+  // f32[2]: the loss and the correct count of the shard at a place, written before cast().
+  Tensor metrics(std::size_t place) const;
+  // Steps of several batches: metrics() are those of one of them. After the last they are their sums.
+  void keep_batch(bool first, bool last);
+  // Where updates wait for it: what this rank's gradients say. Of a piece that several ranks hold the first
+  // holder's squares count.
+  void say(bool finite, float squares);
+  // All shards' numbers are there. Ends when the outcome is known; fails with the group's verdict.
+  runtime::Task<Status> cast(StepInput step, std::vector<collective::LeafRun> owners);
+  // What the last cast() came to; nothing on a phantom Runtime.
+  const VoteOutcome& outcome() const { return outcome_; }
+
+ private:
+  void write_leaves(const StepInput& step);
+  void read();
+
+  runtime::Runtime& rt_;
+  comm::Group& group_;
+  const std::int32_t num_shards_;
+  const bool alone_;
+  std::vector<Tensor> leaves_;  // per shard; the first receives the sum
+  std::vector<std::array<float, 2>> kept_;
+  bool finite_ = true;
+  float squares_ = 0;
+  VoteOutcome outcome_;
+};
+
+}  // namespace trireme::engine
