@@ -39,15 +39,20 @@ struct CheckpointPart {
   // Ends the generation: gets the manifest without hashes, and the files that this writer has written or why
   // it could not.
   using Seal = std::function<runtime::Task<Status>(Manifest manifest, Result<std::vector<WrittenFile>> own)>;
+  // Gets where the bytes of pieces belong that this writer writes and has no memory of: per piece, empty of
+  // all others.
+  using Fill = std::function<runtime::Task<Status>(std::vector<MutByteView> to)>;
 
   std::int64_t step = 0;
   Json state;
   std::vector<std::int64_t> keep = {};
   std::vector<StoredPiece> pieces;  // of all writers
-  NamedTensors tensors;             // per piece its memory; null where another writes it
+  NamedTensors tensors;             // per piece its memory; null where another writes it or `fill` brings it
   int writer = 0;
   // Null: there are no other writers, and the manifest is written here.
   Seal seal = nullptr;
+  // Null: the memory of all pieces is here.
+  Fill fill = nullptr;
 };
 // All of it, by one writer.
 CheckpointPart part_of(Checkpoint checkpoint);

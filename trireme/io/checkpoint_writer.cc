@@ -105,6 +105,7 @@ Task<Status> CheckpointWriter::begin(CheckpointPart part, TimeNs max_wait) {
       own.push_back(s->shards[i]);
     }
   TR_CO_RETURN_IF_ERROR(co_await s->snapshot.take(s->rt, part.tensors, own));
+  if (part.fill) TR_CO_RETURN_IF_ERROR(co_await part.fill(s->snapshot.places_to_fill(part.tensors, own)));
   ++s->stats.snapshots;
   s->stats.snapshot_ns += s->rt.now() - before;
   s->write.emplace(s->rt);

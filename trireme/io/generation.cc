@@ -114,11 +114,10 @@ Task<Result<WrittenFile>> put_shard(Runtime& rt, std::string path, const Manifes
   written.index = index;
   TR_CO_ASSIGN_OR_RETURN(written.file, co_await put_file(rt, path, shard.name, bytes, owner));
   if (manifest.version != kManifestOfPieces) co_return written;
-  std::size_t at = shard.header.size();
-  for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
-    const std::size_t size = stored_type(manifest.tensors[i].piece()).num_bytes();
-    written.pieces_sha256.push_back(co_await hash_on_pool(rt, bytes.subspan(at, size), owner));
-    at += size;
+  for (std::size_t i = 0; i < shard.count; ++i) {
+    const std::size_t size = stored_type(manifest.tensors[shard.first + i].piece()).num_bytes();
+    const ByteView piece = bytes.subspan(shard.begins[i], size);
+    written.pieces_sha256.push_back(co_await hash_on_pool(rt, piece, owner));
   }
   co_return written;
 }
@@ -152,6 +151,7 @@ Result<std::vector<Shard>> shards_of(const CheckpointPart& part, std::uint64_t m
     const Tensor& t = part.tensors[i].second;
     if (part.pieces[i].writer != part.writer) continue;
     const std::string name = stored_name(part.pieces[i].piece);
+    if (t.is_null() && part.fill) continue;
     if (t.is_phantom())
       return error(Code::kInvalid, "[checkpoint] tensor '{}' is a phantom: it has no bytes", name);
     if (t.is_null() || t.type().num_bytes() != stored_type(part.pieces[i].piece).num_bytes())

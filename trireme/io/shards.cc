@@ -72,20 +72,25 @@ Result<std::vector<Shard>> plan_shards(std::span<const StoredPiece> pieces, std:
     TR_ASSIGN_OR_RETURN(shard.header,
                         encode_safetensors_header(std::span(types).subspan(shard.first, shard.count)));
     shard.bytes += shard.header.size();
+    std::uint64_t at = shard.header.size();
+    for (std::size_t t = shard.first; t < shard.first + shard.count; ++t) {
+      shard.begins.push_back(at);
+      at += types[t].second.num_bytes();
+    }
   }
   return shards;
 }
 
 std::vector<CopyPart> copy_parts(const NamedTensors& tensors, const Shard& shard) {
   std::vector<CopyPart> parts;
-  std::uint64_t at = shard.header.size();
   for (std::size_t i = shard.first; i < shard.first + shard.count; ++i) {
     const Tensor& tensor = tensors[i].second;
+    if (tensor.is_null()) continue;
+    const std::uint64_t at = shard.begins[i - shard.first];
     const std::uint64_t bytes = tensor.type().num_bytes();
     const std::uint64_t step = tensor.is_contiguous() ? kPartBytes : std::max<std::uint64_t>(bytes, 1);
     for (std::uint64_t from = 0; from < bytes; from += step)
       parts.push_back({i, from, at + from, std::min(step, bytes - from)});
-    at += bytes;
   }
   return parts;
 }

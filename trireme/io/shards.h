@@ -34,6 +34,7 @@ struct Shard {
   Bytes header;             // the file's bytes before the data
   std::uint64_t bytes = 0;  // of the whole file
   int writer = 0;
+  std::vector<std::uint64_t> begins = {};  // where each piece begins in the file
 };
 
 // The name of file `index` (from 0) of `count`.
@@ -48,7 +49,8 @@ struct CopyPart {
   std::size_t tensor = 0;
   std::uint64_t from = 0, to = 0, bytes = 0;  // offsets in the tensor and in the file
 };
-// Parts of at most 1 MiB; a tensor that is not contiguous is one part. `tensors`: the memory of the pieces.
+// Parts of at most 1 MiB; a tensor that is not contiguous is one part. `tensors`: the memory of the pieces,
+// null where it is not here.
 std::vector<CopyPart> copy_parts(const NamedTensors& tensors, const Shard& shard);
 // `file` has shard.bytes bytes.
 void copy_part(const NamedTensors& tensors, const CopyPart& part, MutByteView file);

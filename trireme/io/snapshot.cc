@@ -66,6 +66,19 @@ Task<Status> Snapshot::take(Runtime& rt, const NamedTensors& tensors, std::span<
   co_return Status();
 }
 
+std::vector<MutByteView> Snapshot::places_to_fill(const NamedTensors& tensors,
+                                                  std::span<const Shard> shards) const {
+  std::vector<MutByteView> places(tensors.size());
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    for (std::size_t p = 0; p < shards[i].count; ++p) {
+      if (!tensors[shards[i].first + p].second.is_null()) continue;
+      const std::uint64_t begin = shards[i].begins[p];
+      const std::uint64_t end = p + 1 < shards[i].count ? shards[i].begins[p + 1] : shards[i].bytes;
+      places[shards[i].first + p] = memory_->file(i).subspan(begin, end - begin);
+    }
+  return places;
+}
+
 Manifest manifest_of(const CheckpointPart& part, std::span<const Shard> shards) {
   Manifest manifest;
   manifest.step = part.step;

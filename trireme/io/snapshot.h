@@ -21,6 +21,9 @@ class Snapshot {
   runtime::Task<Status> take(runtime::Runtime& rt, const NamedTensors& tensors,
                              std::span<const Shard> shards);
 
+  // Where the bytes of pieces without memory belong, per piece of the plan; empty of all others.
+  std::vector<MutByteView> places_to_fill(const NamedTensors& tensors, std::span<const Shard> shards) const;
+
   std::size_t num_files() const;
   ByteView file(std::size_t index) const;  // as of the last take(); valid until the next
   std::shared_ptr<const void> owner() const { return memory_; }  // of those bytes

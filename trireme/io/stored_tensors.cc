@@ -47,7 +47,8 @@ Task<Status> StoredTensors::open_file(std::size_t index) {
                     file->view.bytes.size(), said.bytes);
   // Pieces have hashes of their own.
   // The hash of a file without a manifest is what it was when it was opened.
-  if (info_.is_generation && manifest().version != kManifestOfPieces && !checked_files_.contains(index)) {
+  const bool known = verified_ || checked_files_.contains(index);
+  if (info_.is_generation && manifest().version != kManifestOfPieces && !known) {
     if (co_await hash_on_pool(rt_, file->view.bytes, file->view.owner) != said.sha256)
       co_return error(Code::kCorrupt, "[checkpoint] {} does not have the hash that its manifest names", path);
     checked_files_.insert(index);
@@ -76,7 +77,7 @@ Task<Status> StoredTensors::open_file(std::size_t index) {
 
 Task<Status> StoredTensors::check_piece(std::size_t tensor) {
   const ManifestTensor& said = manifest().tensors[tensor];
-  if (!said.is_piece || checked_pieces_.contains(tensor)) co_return Status();
+  if (!said.is_piece || verified_ || checked_pieces_.contains(tensor)) co_return Status();
   const std::shared_ptr<File> file = file_;
   const SafetensorsEntry& entry = file->header.tensors[places_[tensor]];
   const ByteView bytes = file->view.bytes.subspan(entry.begin, entry.end - entry.begin);
@@ -129,6 +130,7 @@ Task<Status> StoredTensors::verify() {
     TR_CO_RETURN_IF_ERROR(co_await open_file(manifest().tensors[i].file));
     TR_CO_RETURN_IF_ERROR(co_await check_piece(i));
   }
+  verified_ = true;
   co_return Status();
 }
 
@@ -162,18 +164,47 @@ Task<Result<std::shared_ptr<StoredTensors>>> open_newest(Runtime& rt, std::strin
       dir, newer.damage);
 }
 
-Task<Result<std::shared_ptr<StoredTensors>>> open_verified(Runtime& rt, std::string path) {
-  Result<std::shared_ptr<StoredTensors>> opened = co_await StoredTensors::open(rt, path);
+namespace {
+
+// The generation itself, or the newest one of `dir` before it whose hashes are right.
+Task<Result<std::shared_ptr<StoredTensors>>> first_whole(Runtime& rt, std::string dir,
+                                                         Result<std::shared_ptr<StoredTensors>> opened) {
+  DamagedCheckpoint newer;
   while (opened.ok()) {
     const Status whole = co_await (*opened)->verify();
     if (whole.ok()) co_return opened;
-    const CheckpointInfo& info = (*opened)->info();
-    const std::size_t slash = info.path.rfind('/');
-    if (info.generations.empty() || slash == std::string::npos) co_return whole;
-    rt.log(fmt::format("checkpoint {} is skipped: {}", info.path.substr(slash + 1), whole.message()));
-    opened = co_await open_newest(rt, info.path.substr(0, slash), {info.manifest.step, whole.message()});
+    newer.step = (*opened)->info().manifest.step;
+    if (newer.damage.empty()) newer.damage = whole.message();
+    rt.log(fmt::format("checkpoint {} is skipped: {}", generation_name(newer.step), whole.message()));
+    opened = co_await open_newest(rt, dir, newer);
   }
   co_return opened;
+}
+
+}  // namespace
+
+Task<Result<std::shared_ptr<StoredTensors>>> open_newest_verified(Runtime& rt, std::string dir) {
+  const DamagedCheckpoint none;
+  Result<std::shared_ptr<StoredTensors>> newest = co_await open_newest(rt, dir, none);
+  co_return co_await first_whole(rt, std::move(dir), std::move(newest));
+}
+
+Task<Result<std::shared_ptr<StoredTensors>>> open_verified(Runtime& rt, std::string path) {
+  Result<std::shared_ptr<StoredTensors>> opened = co_await StoredTensors::open(rt, path);
+  if (!opened.ok()) co_return opened;
+  const CheckpointInfo& info = (*opened)->info();
+  const std::size_t slash = info.path.rfind('/');
+  const bool has_others = !info.generations.empty() && slash != std::string::npos;
+  if (!has_others) {
+    TR_CO_RETURN_IF_ERROR(co_await (*opened)->verify());
+    co_return opened;
+  }
+  const std::string dir = info.path.substr(0, slash);
+  Result<std::shared_ptr<StoredTensors>> whole = co_await first_whole(rt, dir, std::move(opened));
+  if (whole.ok() || whole.status().code() != Code::kCorrupt) co_return whole;
+  co_return error(Code::kCorrupt,
+                  "[checkpoint] every checkpoint in {} is damaged; `trireme checkpoint verify` says how",
+                  dir);
 }
 
 }  // namespace trireme::io

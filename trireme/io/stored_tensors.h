@@ -34,6 +34,8 @@ class StoredTensors {
   runtime::Task<Status> read(parallel::Piece piece, Tensor to);
   // Every hash, without keeping anything.
   runtime::Task<Status> verify();
+  // Somebody has verified the same files of the same disk: hashes are not checked again.
+  void take_as_verified() { verified_ = true; }
 
  private:
   struct File {
@@ -55,7 +57,8 @@ class StoredTensors {
   std::map<std::string, std::vector<std::size_t>> entries_;  // of the manifest, by the tensor's name
   std::vector<std::size_t> places_;                          // per entry: its place in the header of its file
   std::shared_ptr<File> file_;                               // the one that is open
-  std::set<std::size_t> checked_files_, checked_pieces_;     // their hashes are right
+  bool verified_ = false;
+  std::set<std::size_t> checked_files_, checked_pieces_;  // their hashes are right
 };
 
 // A generation that was found to be damaged when it was read.
@@ -63,10 +66,13 @@ struct DamagedCheckpoint {
   std::int64_t step = std::numeric_limits<std::int64_t>::max();
   std::string damage = {};
 };
-// The newest generation in `dir` before a damaged one whose manifest is right; others are skipped with a line
-// in the log. kNotFound when none was ever finished; kCorrupt when all that were are damaged.
+// The newest generation in `dir` before `newer`, a damaged one, whose manifest is right; others are skipped
+// with a line in the log. kNotFound when none was ever finished; kCorrupt when all that were are damaged.
 runtime::Task<Result<std::shared_ptr<StoredTensors>>> open_newest(runtime::Runtime& rt, std::string dir,
-                                                                  DamagedCheckpoint newer = {});
+                                                                  DamagedCheckpoint newer);
+// The newest generation in `dir` with every hash checked, and otherwise as open_newest.
+runtime::Task<Result<std::shared_ptr<StoredTensors>>> open_newest_verified(runtime::Runtime& rt,
+                                                                           std::string dir);
 // As StoredTensors::open, with every hash checked; in a folder damaged generations are skipped with a line in
 // the log.
 runtime::Task<Result<std::shared_ptr<StoredTensors>>> open_verified(runtime::Runtime& rt, std::string path);
