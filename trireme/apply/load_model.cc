@@ -1,12 +1,12 @@
 #include "trireme/apply/load_model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "trireme/apply/score_model.h"
 #include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
+#include "trireme/io/stored_tensors.h"
 #include "trireme/job/data_record.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/lower/faster_graph.h"
@@ -80,7 +80,7 @@ struct Weights {
   std::string path;
   std::int64_t step = -1;
   Json state;  // of a checkpoint; null: a bare file
-  io::NamedTensors tensors;
+  std::shared_ptr<io::StoredTensors> files;
 };
 
 // The newest checkpoint knows which evaluation was the best.
@@ -99,11 +99,11 @@ Task<Result<Weights>> read_best(Runtime& rt, std::string path, LoadedModel& out)
   const std::string folder = info->path.substr(0, info->path.rfind('/'));
   Weights weights;
   weights.path = folder + "/" + io::generation_name(best.step);
-  Result<io::Checkpoint> found = co_await io::load_generation(rt, weights.path);
+  auto found = co_await io::open_verified(rt, weights.path);
   if (!found.ok()) co_return found.status().with_prefix("[model] --best: ");
-  weights.step = found->step;
-  weights.state = std::move(found->state);
-  weights.tensors = std::move(found->tensors);
+  weights.files = std::move(*found);
+  weights.step = weights.files->info().manifest.step;
+  weights.state = weights.files->info().manifest.state;
   out.notes.push_back(fmt::format("the best model, after step {}: {} loss {:.4f}, accuracy {:.2f} %",
                                   best.step, engine::part_name(best.part), best.loss, 100 * best.accuracy));
   co_return weights;
@@ -115,7 +115,7 @@ Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
   const bool has_folder = co_await there(rt, folder);
   const bool has_job = co_await there(rt, path + "/job.toml");
   if (has_folder || has_job) {
-    Result<io::Checkpoint> newest = co_await io::load_newest_checkpoint(rt, folder);
+    auto newest = co_await io::open_newest_verified(rt, folder);
     if (!newest.ok() && newest.status().code() == Code::kNotFound)
       co_return error(Code::kNotFound,
                       "[model] {} has no whole checkpoint; the first one is written after an epoch (or "
@@ -123,47 +123,46 @@ Task<Result<Weights>> read_weights(Runtime& rt, std::string path) {
                       path);
     if (!newest.ok()) co_return newest.status();
     out.path = folder;
-    out.step = newest->step;
-    out.state = std::move(newest->state);
-    out.tensors = std::move(newest->tensors);
+    out.files = std::move(*newest);
+    out.step = out.files->info().manifest.step;
+    out.state = out.files->info().manifest.state;
     co_return out;
   }
   const Result<io::CheckpointInfo> info = co_await io::describe_checkpoint(rt, path);
   if (!info.ok() && info.status().code() == Code::kNotFound)
     co_return Status(Code::kInvalid, info.status().message());
   if (!info.ok()) co_return info.status();
-  Result<io::NamedTensors> tensors = co_await io::load_tensors(rt, path);
-  if (!tensors.ok()) co_return tensors.status();
+  auto files = co_await io::open_verified(rt, path);
+  if (!files.ok()) co_return files.status();
   out.path = info->path;
   if (info->is_generation) out.step = info->manifest.step, out.state = info->manifest.state;
-  out.tensors = std::move(*tensors);
+  out.files = std::move(*files);
   co_return out;
 }
 
-// Copies what the graph reads, so that optimiser state goes with the rest of the file.
-Status take_variables(const graph::Graph& graph, const Weights& weights, exec::Variables& out) {
+// Reads what the graph does: the optimiser's state stays in the files.
+Task<Status> take_variables(const graph::Graph& graph, const Weights& weights, exec::Variables& out) {
   std::string missing, other;
   for (const auto& [name, value] : graph.variables()) {
     const TensorType& type = graph.type(value);
-    const auto at = std::find_if(weights.tensors.begin(), weights.tensors.end(),
-                                 [&, &wanted = name](const auto& t) { return t.first == wanted; });
-    if (at == weights.tensors.end()) {
+    const std::optional<TensorType> stored = weights.files->type_of(name);
+    if (!stored) {
       missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", name);
       continue;
     }
-    if (at->second.type() != type) {
+    if (*stored != type) {
       other += fmt::format("{}'{}' is {} and should be {}", other.empty() ? "" : ", ", name,
-                           at->second.type().to_string(), type.to_string());
+                           stored->to_string(), type.to_string());
       continue;
     }
-    TR_ASSIGN_OR_RETURN(const Tensor copy, allocate_zeros(cpu_device(), type));
-    std::memcpy(copy.raw(), at->second.raw(), type.num_bytes());
-    TR_RETURN_IF_ERROR(out.add(name, copy));
+    TR_CO_ASSIGN_OR_RETURN(const Tensor copy, allocate_zeros(cpu_device(), type));
+    TR_CO_RETURN_IF_ERROR(co_await weights.files->read(parallel::Piece::of_whole(name, type), copy));
+    TR_CO_RETURN_IF_ERROR(out.add(name, copy));
   }
-  if (missing.empty() && other.empty()) return {};
+  if (missing.empty() && other.empty()) co_return Status();
   if (!missing.empty()) missing = "it lacks " + missing + (other.empty() ? "" : ", and ");
-  return error(Code::kInvalid, "[model] {} does not fit the job's model: {}{}; is it of another job?",
-               weights.path, missing, other);
+  co_return error(Code::kInvalid, "[model] {} does not fit the job's model: {}{}; is it of another job?",
+                  weights.path, missing, other);
 }
 
 Status data_hint(const Status& status, const job::Job& job) {
@@ -303,7 +302,7 @@ Task<Result<LoadedModel>> load_model(Runtime& rt, ModelSource source) {
   TR_CO_RETURN_IF_ERROR(co_await take_data(rt, source, *weights, out));
   TR_CO_ASSIGN_OR_RETURN(model::ModelGraphs graphs, job::build_job_model(out.job, out.input, 1));
   out.variables = std::make_unique<exec::Variables>();
-  TR_CO_RETURN_IF_ERROR(take_variables(graphs.eval, *weights, *out.variables));
+  TR_CO_RETURN_IF_ERROR(co_await take_variables(graphs.eval, *weights, *out.variables));
   out.parameters = std::move(graphs.parameters);
   out.parameters.insert(out.parameters.end(), graphs.frozen.begin(), graphs.frozen.end());
   TR_CO_RETURN_IF_ERROR(co_await take_device(rt, source, out));
