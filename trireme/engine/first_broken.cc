@@ -3,14 +3,19 @@
 #include <algorithm>
 
 #include "trireme/op/forms.h"
+#include "trireme/plan/slots.h"
 
 namespace trireme::engine {
 namespace {
 
 template <class Bits>
 bool none_has_exponent(const Tensor& t, Bits exponent) {
-  const auto* at = reinterpret_cast<const Bits*>(t.raw());
-  return std::none_of(at, at + t.shape().num_elems(), [&](Bits b) { return (b & exponent) == exponent; });
+  bool none = true;
+  for_runs(t, {0, t.shape().num_elems()}, [&](const std::byte* bytes, std::int64_t, std::int64_t count) {
+    const auto* at = reinterpret_cast<const Bits*>(bytes);
+    none = none && std::none_of(at, at + count, [&](Bits b) { return (b & exponent) == exponent; });
+  });
+  return none;
 }
 
 std::string probe_name(std::int32_t node, std::int32_t index) {
@@ -62,6 +67,35 @@ runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensor
   for (std::size_t i = 0; i < finite.size(); ++i)
     if (finite[i] == 0) co_return tensors[i].first;
   co_return std::string();
+}
+
+runtime::Task<Result<std::string>> find_not_finite(runtime::Runtime& rt, comm::Group& group,
+                                                   const HeldState& holding, std::int64_t step) {
+  const bool same = all_replicated(holding.all);
+  if (same && holding.rank != 0) co_return std::string();
+  io::NamedTensors first;
+  for (std::size_t i = 0; i < holding.size(); ++i)
+    if (same || holders(holding.all, i, holding.rank)[0] == holding.rank)
+      for (const Tensor& piece : holding.own[i].pieces) first.emplace_back(holding.tensor(i).name, piece);
+  std::string own;
+  if (!first.empty()) own = co_await find_not_finite(rt, std::move(first));
+  if (same) co_return own;
+  const auto none = static_cast<std::int64_t>(holding.size());
+  TR_CO_ASSIGN_OR_RETURN(const Tensor found,
+                         Tensor::allocate(cpu_device(), {DType::kI64, {std::int64_t{group.world()}}}));
+  std::int64_t& at = found.data<std::int64_t>()[group.rank()];
+  at = none;
+  for (std::size_t i = holding.size(); i-- > 0;)
+    if (!own.empty() && holding.tensor(i).name == own) at = static_cast<std::int64_t>(i);
+  comm::Call call;
+  call.slot = plan::kSlotFinite;
+  call.step = static_cast<std::uint32_t>(step);
+  call.label = "look for NaN";
+  const Tensor in_place;
+  TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, found));
+  const auto all = found.values<std::int64_t>();
+  const std::int64_t least = *std::min_element(all.begin(), all.end());
+  co_return least < none ? holding.tensor(static_cast<std::size_t>(least)).name : std::string();
 }
 
 runtime::Task<Result<std::string>> find_first_broken(runtime::Runtime& rt, graph::Graph graph,

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "trireme/comm/group.h"
+#include "trireme/engine/state/held_state.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/prepare/batch.h"
 
@@ -12,6 +14,10 @@ namespace trireme::engine {
 bool all_finite(const Tensor& tensor);
 // The name of the first tensor that is not, looked for on the compute pool; empty: all are.
 runtime::Task<std::string> find_not_finite(runtime::Runtime& rt, io::NamedTensors tensors);
+// The same of what ranks hold. Where all hold the same rank 0 looks, for itself alone; otherwise every rank
+// looks at what it is the first to hold, and all get the same answer. `step` names the messages.
+runtime::Task<Result<std::string>> find_not_finite(runtime::Runtime& rt, comm::Group& group,
+                                                   const HeldState& holding, std::int64_t step);
 
 // Runs once more what the output `loss` of `graph` is made of (all of a graph that has none), on the same
 // variables and batch, keeping every value, and names the first one, in the order of computation, that is not

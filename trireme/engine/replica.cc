@@ -284,6 +284,7 @@ void Replica::release() { parts_->steps->feed().release(); }
 agree::Agreement& Replica::rule() { return *parts_->rule; }
 Result<io::NamedTensors> Replica::parameters() const { return parts_->weights->named(false); }
 Result<io::NamedTensors> Replica::state() const { return parts_->weights->named(true); }
+Result<io::NamedTensors> Replica::places(bool all) const { return parts_->weights->places(all); }
 Result<io::NamedTensors> Replica::agreed() const { return parts_->weights->named_agreed(); }
 std::span<const Tensor> Replica::weights() const { return parts_->weights->vectors(); }
 Status Replica::publish() { return parts_->weights->publish(); }
@@ -291,5 +292,14 @@ const job::SampleOrder& Replica::order() const { return parts_->steps->feed().or
 std::vector<exec::Profile> Replica::profiles() const { return parts_->steps->runs().profiles(); }
 exec::DeviceQueue* Replica::gpu_queue() const { return parts_->gpu.queue.get(); }
 void Replica::trace_to(std::vector<StepSpan>* spans) { parts_->trace.spans = spans; }
+
+HeldState held_by(const Replica& replica, const comm::Group& group, const io::NamedTensors& tensors) {
+  const IsShared is_shared = [&replica](const Tensor& t) { return replica.is_shared(t); };
+  return hold_whole(tensors, group.world(), group.rank(), is_shared);
+}
+
+HeldState held_shards(const Replica& replica, const comm::Group& group) {
+  return hold_rows(replica.shard_state(), replica.owners(), group.rank());
+}
 
 }  // namespace trireme::engine

@@ -11,6 +11,7 @@
 #include "trireme/comm/sum/gradient_sum.h"
 #include "trireme/engine/batch_feed.h"
 #include "trireme/engine/evaluator.h"
+#include "trireme/engine/state/held_state.h"
 #include "trireme/engine/step.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/prepare/prepared.h"
@@ -105,6 +106,8 @@ class Replica {
   // GPU does.
   Result<io::NamedTensors> parameters() const;
   Result<io::NamedTensors> state() const;
+  // The memory of state() or, without `all`, of parameters(), as it is: nothing is copied from a GPU.
+  Result<io::NamedTensors> places(bool all) const;
 
   const job::SampleOrder& order() const;
   // Spans of later steps go there; null: nowhere.
@@ -119,5 +122,10 @@ class Replica {
   explicit Replica(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
+
+// What a rank holds in lock step of the tensors that parameters(), state() or places() gave: replicas.
+HeldState held_by(const Replica& replica, const comm::Group& group, const io::NamedTensors& tensors);
+// And of the state of logical shards.
+HeldState held_shards(const Replica& replica, const comm::Group& group);
 
 }  // namespace trireme::engine

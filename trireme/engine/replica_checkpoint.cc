@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "trireme/engine/move_state.h"
 #include "trireme/plan/slots.h"
 
 namespace trireme::engine {
@@ -16,29 +15,12 @@ std::string name_of(const std::string& name, int worker) {
   return fmt::format("{}/{}{}", name.substr(0, slash), worker, name.substr(slash));
 }
 
-const Tensor* find(const io::NamedTensors& list, const std::string& name) {
-  for (const auto& [key, tensor] : list)
-    if (key == name) return &tensor;
-  return nullptr;
-}
-
 // Whether the checkpoint has all of `mine` for these workers and no others.
-bool has_replicas(const io::NamedTensors& mine, const io::NamedTensors& restored, int num_workers) {
+bool has_replicas(const io::NamedTensors& mine, const StoredState& stored, int num_workers) {
   for (int w = 0; w < num_workers; ++w)
-    for (const auto& [name, tensor] : mine) {
-      const Tensor* saved = find(restored, name_of(name, w));
-      if (saved == nullptr || saved->type() != tensor.type()) return false;
-    }
-  return mine.empty() || find(restored, name_of(mine.front().first, num_workers)) == nullptr;
-}
-
-Task<Status> spread(comm::Group& workers, std::uint32_t index, Tensor tensor) {
-  comm::Call call;
-  call.step = index;
-  call.slot = plan::kSlotRestoreReplica;
-  call.label = "restore of replicas";
-  TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
-  co_return co_await workers.broadcast(std::move(call), flat);
+    for (const auto& [name, tensor] : mine)
+      if (stored.type_of(name_of(name, w)) != tensor.type()) return false;
+  return mine.empty() || !stored.type_of(name_of(mine.front().first, num_workers));
 }
 
 }  // namespace
@@ -67,20 +49,15 @@ Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
 }
 
 Task<Status> restore_replicas(runtime::Runtime& rt, comm::Group& workers, io::NamedTensors mine,
-                              const io::NamedTensors& restored) {
-  TR_CO_ASSIGN_OR_RETURN(const Tensor known, Tensor::allocate(cpu_device(), {DType::kF32, {1}}));
-  *known.data<float>() = workers.rank() == 0 && has_replicas(mine, restored, workers.world()) ? 1.0F : 0.0F;
-  std::uint32_t index = 0;
-  TR_CO_RETURN_IF_ERROR(co_await spread(workers, index++, known));
-  if (*known.data<float>() == 0) co_return Status();
+                              const StoredState& stored) {
+  if (!has_replicas(mine, stored, workers.world())) co_return Status();
+  std::vector<OwnedTensor> all;
   for (int w = 0; w < workers.world(); ++w)
-    for (const auto& [name, tensor] : mine) {
-      TR_CO_ASSIGN_OR_RETURN(const Tensor copy, Tensor::allocate(cpu_device(), tensor.type()));
-      if (workers.rank() == 0) co_await copy_tensor(rt, *find(restored, name_of(name, w)), copy);
-      TR_CO_RETURN_IF_ERROR(co_await spread(workers, index++, copy));
-      if (workers.rank() == w) co_await copy_tensor(rt, copy, tensor);
-    }
-  co_return Status();
+    for (const auto& [name, tensor] : mine)
+      all.push_back({name_of(name, w), tensor.type(), w, w == workers.rank() ? tensor : Tensor()});
+  const HeldState holding = hold_alone(std::move(all), workers.world(), workers.rank());
+  co_return co_await restore_pieces(rt, workers, stored, holding,
+                                    {plan::kSlotRestoreReplica, 0, "restore of replicas"});
 }
 
 }  // namespace trireme::engine

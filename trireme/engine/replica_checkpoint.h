@@ -6,7 +6,7 @@
 #include <map>
 
 #include "trireme/base/bytes.h"
-#include "trireme/comm/group.h"
+#include "trireme/engine/state/stored_state.h"
 #include "trireme/io/safetensors.h"
 
 namespace trireme::engine {
@@ -20,9 +20,9 @@ Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
                                        const std::map<std::pair<int, std::uint32_t>, Tensor>& bytes,
                                        int num_workers);
 
-// Rank 0's restored tensors into everybody's own replica_state, where the checkpoint has them for exactly
-// these workers; nothing happens otherwise.
+// A checkpoint's tensors into everybody's own replica_state, where it has them for exactly these workers;
+// nothing happens otherwise. Collective.
 runtime::Task<Status> restore_replicas(runtime::Runtime& rt, comm::Group& workers, io::NamedTensors mine,
-                                       const io::NamedTensors& restored);
+                                       const StoredState& stored);
 
 }  // namespace trireme::engine

@@ -1,29 +1,20 @@
-// What belongs to logical shards in lock step (residuals of codecs): to rank 0 for checkpoints, and to the
-// shards' owners when a run is resumed or shards change hands. In checkpoints "shard/<name>", [all shards,
-// elements]: any number of workers can go on with it.
+// What belongs to logical shards in lock step (residuals of codecs), rows of "shard/<name>", [all shards,
+// elements]: to the shards' owners when a run is resumed or shards change hands. Any number of workers can go
+// on with it.
 #pragma once
 
-#include "trireme/comm/sum/gradient_sum.h"
-#include "trireme/io/safetensors.h"
+#include "trireme/engine/state/stored_state.h"
 
 namespace trireme::engine {
 
-// Moments at which it moves; each has slots of its own.
-enum class ShardMove : std::uint8_t { kCheckpoint, kBalance, kRestore };
+// A checkpoint's rows into everybody's own (`rows`: hold_rows). kCorrupt where something is missing, unless
+// it `may_lack` it: then it is zero. Collective.
+runtime::Task<Status> restore_shard_state(runtime::Runtime& rt, comm::Group& workers,
+                                          const StoredState& stored, const HeldState& rows, bool may_lack);
 
-// `own`: Replica::shard_state(). On rank 0: all shards' state; nothing on the others. Collective; `step`
-// names the messages.
-runtime::Task<Result<io::NamedTensors>> gather_shard_state(runtime::Runtime& rt, comm::Group& workers,
-                                                           const comm::NamedState& own,
-                                                           const std::vector<collective::LeafRun>& owners,
-                                                           std::int64_t step, ShardMove move);
-
-// From rank 0's `all` to everybody's own, after take_shards(). kCorrupt where something is missing, unless it
-// `may_lack` it: then it stays zero.
-runtime::Task<Status> scatter_shard_state(runtime::Runtime& rt, comm::Group& workers,
-                                          const comm::NamedState& own,
-                                          const std::vector<collective::LeafRun>& owners,
-                                          const io::NamedTensors& all, std::int64_t step, ShardMove move,
-                                          bool may_lack = false);
+// Rows from those who had them to those who have them now; names and types are the same in both. Collective;
+// `step` names the messages.
+runtime::Task<Status> move_shard_state(runtime::Runtime& rt, comm::Group& workers, const HeldState& before,
+                                       const HeldState& now, std::int64_t step);
 
 }  // namespace trireme::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/engine/state/initial_values.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -124,14 +125,15 @@ bool Weights::is_shared(const Tensor& tensor) const {
   return holds(options_.shared_states) || std::any_of(options_.shared.begin(), options_.shared.end(), holds);
 }
 
-Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_state) const {
+Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_state,
+                                        const GpuSide* gpu) const {
   io::NamedTensors out;
   Status copied;
-  if (gpu_.queue != nullptr) copied = gpu_.queue->wait();  // mostly it has ended
+  if (gpu != nullptr && gpu->queue != nullptr) copied = gpu->queue->wait();  // mostly it has ended
   const auto add = [&](const std::string& name) {
     if (!copied.ok()) return;
     out.emplace_back(name, *from.get(name));
-    if (gpu_.mirror != nullptr) copied = gpu_.mirror->download(out.back().second);
+    if (gpu != nullptr && gpu->mirror != nullptr) copied = gpu->mirror->download(out.back().second);
   };
   for (const auto* list : {&prepared_.parameters, &prepared_.frozen})
     for (const model::Parameter& p : *list) add(p.name);
@@ -149,40 +151,13 @@ Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_s
 }
 
 runtime::Task<void> Weights::initialise(std::uint64_t seed) {
-  if (rt_.is_phantom()) co_return;
-  struct Part {
-    model::Parameter parameter;
-    Tensor tensor;
-    std::int64_t first, size;
-  };
-  constexpr std::int64_t kPart = 1 << 16;  // elements: about a millisecond
-  std::vector<Part> all;
-  for (const auto* list : {&prepared_.parameters, &prepared_.frozen})
-    for (const model::Parameter& p : *list) {
-      if (!options_.fills && list == &prepared_.parameters) continue;
-      const Tensor tensor = *variables_.get(p.name);
-      const std::int64_t n = tensor.type().shape.num_elems();
-      const std::int64_t step = p.init == model::InitKind::kOrthogonal ? n : kPart;
-      for (std::int64_t first = 0; first < n; first += step)
-        all.push_back({p, tensor, first, std::min(step, n - first)});
-    }
-  const auto count = static_cast<std::int64_t>(all.size());
-  runtime::ComputeFn fn = [all = std::move(all), seed, count](runtime::ComputeContext& context) {
-    context.parallel_for(count, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Part& part = all[static_cast<std::size_t>(i)];
-        const auto values = part.tensor.values<float>();
-        if (part.parameter.init == model::InitKind::kOrthogonal)
-          model::initialise(part.parameter, seed, values);
-        else
-          model::initialise_part(
-              part.parameter, seed, static_cast<std::size_t>(part.first),
-              values.subspan(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.size)));
-      }
-    });
-  };
-  const cost::OpCost cost;  // virtual time starts with the first step
-  co_await rt_.compute(cost, std::move(fn), rt_.compute_threads(), "initial values");
+  std::vector<model::Parameter> parameters = prepared_.frozen;
+  if (options_.fills)
+    parameters.insert(parameters.end(), prepared_.parameters.begin(), prepared_.parameters.end());
+  io::NamedTensors tensors;
+  for (const model::Parameter& p : parameters) tensors.emplace_back(p.name, *variables_.get(p.name));
+  const HeldState holding = hold_whole(tensors, 1, 0);
+  co_await initialise_pieces(rt_, holding, std::move(parameters), seed);
 }
 
 }  // namespace trireme::engine

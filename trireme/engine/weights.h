@@ -42,6 +42,8 @@ class Weights {
   // Parameters, frozen ones and running statistics; and with the optimiser's state. In name order. Views of
   // the live memory, which on a GPU is its copy on the host as of this call. Fails where the GPU does.
   Result<io::NamedTensors> named(bool with_state) const { return named(variables_, with_state); }
+  // The same without what is on the GPU.
+  Result<io::NamedTensors> places(bool with_state) const { return named(variables_, with_state, nullptr); }
   Result<io::NamedTensors> named_agreed() const { return named(agreed_variables_, false); }
   // What was written on the host is on the GPU.
   Status publish() const;
@@ -56,7 +58,11 @@ class Weights {
   Status add_states();
   Status make_agreed();
   Status mirror_all();
-  Result<io::NamedTensors> named(const exec::Variables& from, bool with_state) const;
+  Result<io::NamedTensors> named(const exec::Variables& from, bool with_state) const {
+    return named(from, with_state, &gpu_);
+  }
+  // `gpu`: from where values come; null: they stay as they are.
+  Result<io::NamedTensors> named(const exec::Variables& from, bool with_state, const GpuSide* gpu) const;
 
   runtime::Runtime& rt_;
   const prepare::Prepared& prepared_;

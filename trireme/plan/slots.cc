@@ -10,7 +10,8 @@ void add_trainer(const Slots& slots, std::vector<SlotUser>& users) {
                            kSlotValidate,     kSlotTraceSize,   kSlotTrace,   kSlotShares,
                            kSlotCheck,        kSlotSpeeds,      kSlotReady,   kSlotRestoreReplica,
                            kSlotShareWeights, kSlotSharedReady, kSlotDevices, kSlotStepTimes,
-                           kSlotChoiceSize,   kSlotChoice,      kSlotVote};
+                           kSlotChoiceSize,   kSlotChoice,      kSlotHash,    kSlotFinite,
+                           kSlotSave,         kSlotSaveFolder,  kSlotWritten, kSlotVote};
   for (const Slot slot : kOwn) users.push_back({"the trainer", slot});
   for (std::size_t b = 0; b < slots.num_buckets; ++b) users.push_back({"kept back", slots.kept_back(b)});
   for (int move = 0; move < kShardMoves; ++move)

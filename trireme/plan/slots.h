@@ -42,8 +42,13 @@ inline constexpr Slot kSlotDevices = 0xFF14;
 inline constexpr Slot kSlotStepTimes = 0xFF15;
 inline constexpr Slot kSlotChoiceSize = 0xFF16;
 inline constexpr Slot kSlotChoice = 0xFF17;
+inline constexpr Slot kSlotHash = 0xFF18;
+inline constexpr Slot kSlotFinite = 0xFF19;
+inline constexpr Slot kSlotSave = 0xFF1A;  // pieces of a checkpoint to those who write them
+inline constexpr Slot kSlotSaveFolder = 0xFF1B;
+inline constexpr Slot kSlotWritten = 0xFF1C;  // files of a checkpoint, while steps go on
 // What all ranks decide on together in every step (engine/vote.h).
-inline constexpr Slot kSlotVote = 0xFF18;
+inline constexpr Slot kSlotVote = 0xFF1D;
 
 inline constexpr int kShardMoves = 6;           // three moments, there and back
 inline constexpr int kShardStateSlots = 0x800;  // tensors per move

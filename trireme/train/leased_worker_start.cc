@@ -62,21 +62,24 @@ Task<Status> LeasedWorker::copy_unshared() {
 
 Task<Status> LeasedWorker::restore() {
   co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
-  if (start_.resumed) {
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, workers_, std::move(parameters), start_.restored));
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(*replica_, row_));
-    TR_CO_RETURN_IF_ERROR(co_await engine::restore_replicas(rt_, workers_, std::move(own), start_.restored));
-    clock_ = start_.at.batches;
-    if (chief() && !rt_.is_phantom())
-      TR_CO_RETURN_IF_ERROR(co_await restore_server_state(rt_, mail_, server_pieces_, start_.restored));
-  } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
-    TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, workers_, c_.job.model.init_from,
-                                                 start_.prepared->inherited, std::move(parameters),
-                                                 start_.restored));
+  const bool reads = start_.stored.is_there();
+  engine::HeldState model;
+  if (reads) {
+    TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors parameters, replica_->parameters());
+    model = engine::hold_whole(parameters, workers_.world(), workers_.rank());
   }
-  start_.restored.clear();
+  if (start_.resumed && reads) {
+    TR_CO_RETURN_IF_ERROR(co_await engine::restore_pieces(rt_, workers_, start_.stored, model,
+                                                          {plan::kSlotRestore, 0, "restore"}));
+    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(*replica_, row_));
+    TR_CO_RETURN_IF_ERROR(co_await engine::restore_replicas(rt_, workers_, std::move(own), start_.stored));
+    clock_ = start_.at.batches;
+    if (chief()) TR_CO_RETURN_IF_ERROR(co_await restore_server_state(mail_, server_pieces_, start_.stored));
+  } else if (reads) {
+    TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, workers_, c_.job.model.init_from,
+                                                 start_.prepared->inherited, model, start_.stored));
+  }
+  start_.stored = {};
   TR_CO_RETURN_IF_ERROR(co_await copy_unshared());
   if (client_ == nullptr || group_.rank() != 0) co_return Status();
   std::vector<Task<Status>> sent;
@@ -93,9 +96,13 @@ Task<Status> LeasedWorker::begin() {
     served[s] = (*server)->state();
     servers_.push_back(std::move(*server));
   }
-  if (!servers_.empty()) answer_state_letters(rt_, mail_, std::move(served));
-  if (chief()) {
+  if (chief() || !servers_.empty()) {
     TR_CO_ASSIGN_OR_RETURN(server_pieces_, server_state_pieces(c_.job, *start_.prepared, roles_));
+  }
+  if (!servers_.empty()) {
+    if (start_.resumed)
+      TR_CO_RETURN_IF_ERROR(co_await read_server_state(start_.stored, server_pieces_, group_.rank(), served));
+    answer_state_letters(rt_, mail_, std::move(served));
   }
   TR_CO_RETURN_IF_ERROR(co_await make_replica());
   per_epoch_ = replica_->order().batches_per_epoch();

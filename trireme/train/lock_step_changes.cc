@@ -25,13 +25,10 @@ Task<Status> LockStepWorker::balance() {
       co_await better_owners(rt_, group_, at().steps, own, replica_->owners(), plan().logical_shards);
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
-  TR_CO_ASSIGN_OR_RETURN(
-      const io::NamedTensors of_shards,
-      co_await engine::gather_shard_state(rt_, group_, replica_->shard_state(), replica_->owners(),
-                                          at().steps, engine::ShardMove::kBalance));
+  const engine::HeldState before = engine::held_shards(*replica_, group_);
   TR_CO_RETURN_IF_ERROR(replica_->reassign(std::move(*better), at().batches, total_batches()));
-  co_return co_await engine::scatter_shard_state(rt_, group_, replica_->shard_state(), replica_->owners(),
-                                                 of_shards, at().steps, engine::ShardMove::kBalance);
+  const engine::HeldState now = engine::held_shards(*replica_, group_);
+  co_return co_await engine::move_shard_state(rt_, group_, before, now, at().steps);
 }
 
 // Now and then, whether gradients should travel otherwise.

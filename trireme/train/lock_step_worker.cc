@@ -12,22 +12,23 @@ namespace trireme::train {
 using runtime::Task;
 
 Task<Status> LockStepWorker::restore() {
-  const IsShared is_shared = [this](const Tensor& t) { return replica_->is_shared(t); };
   if (start_.resumed) {
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
-    TR_CO_RETURN_IF_ERROR(co_await restore_state(rt_, group_, std::move(state), start_.restored, is_shared));
+    TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->state());
+    const engine::HeldState state = engine::held_by(*replica_, group_, tensors);
+    TR_CO_RETURN_IF_ERROR(co_await engine::restore_pieces(rt_, group_, start_.stored, state,
+                                                          {plan::kSlotRestore, 0, "restore"}));
     account_.resume();
-    TR_CO_RETURN_IF_ERROR(co_await engine::scatter_shard_state(
-        rt_, group_, replica_->shard_state(), replica_->owners(), start_.restored, at().steps,
-        engine::ShardMove::kRestore, plan().chosen_at > 0));
+    const engine::HeldState rows = engine::held_shards(*replica_, group_);
+    TR_CO_RETURN_IF_ERROR(
+        co_await engine::restore_shard_state(rt_, group_, start_.stored, rows, plan().chosen_at > 0));
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
-  } else if (!c_.job.model.init_from.empty() && !rt_.is_phantom()) {
-    TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
+  } else if (start_.stored.is_there()) {
+    TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->parameters());
+    const engine::HeldState parameters = engine::held_by(*replica_, group_, tensors);
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, group_, c_.job.model.init_from,
-                                                 start_.prepared->inherited, std::move(parameters),
-                                                 start_.restored, is_shared));
+                                                 start_.prepared->inherited, parameters, start_.stored));
   }
-  start_.restored.clear();
+  start_.stored = {};
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   if (!replica_->shares_weights()) co_return Status();
   comm::Call ready;  // rank 0 has written them
@@ -193,29 +194,29 @@ bool LockStepWorker::saves() const {
 Task<Status> LockStepWorker::checkpoint() {
   changed_ = improved_ = save_wanted_ = false;
   account_.note_save();
-  io::NamedTensors of_shards;
-  if (!c_.run_dir.empty()) {
-    TR_CO_ASSIGN_OR_RETURN(of_shards, co_await engine::gather_shard_state(
-                                          rt_, group_, replica_->shard_state(), replica_->owners(),
-                                          at().steps, engine::ShardMove::kCheckpoint));
-  }
-  if (!writes()) co_return Status();
+  if (c_.run_dir.empty()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
-  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
-  const std::string broken = co_await engine::find_not_finite(rt_, std::move(parameters));
+  // Rank 0 writes: what others have on their GPUs stays there.
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model,
+                         chief() ? replica_->parameters() : replica_->places(false));
+  const engine::HeldState parameters = engine::held_by(*replica_, group_, model);
+  TR_CO_ASSIGN_OR_RETURN(const std::string broken,
+                         co_await engine::find_not_finite(rt_, group_, parameters, at().steps));
   if (!broken.empty())
     co_return error(Code::kInternal,
                     "[train] '{}' holds an infinity or NaN after step {}, so no checkpoint is written; try a "
                     "smaller train.optimizer.lr, train.optimizer.clip_norm = 1.0, or train.nan = \"skip\"",
                     broken, at().steps);
-  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors tensors, replica_->state());
-  for (auto& named : of_shards) tensors.push_back(std::move(named));
-  co_return co_await account_.save(std::move(tensors), leases_.cursor());
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, chief() ? replica_->state() : replica_->places(true));
+  const engine::HeldState all =
+      engine::join(engine::held_by(*replica_, group_, state), engine::held_shards(*replica_, group_));
+  co_return co_await account_.save(group_, all, leases_.cursor());
 }
 
 Task<Status> LockStepWorker::check_replicas() {
-  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors state, replica_->state());
-  co_return co_await engine::check_replicas(rt_, group_, at().steps, std::move(state));
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->state());
+  const engine::HeldState state = engine::held_by(*replica_, group_, tensors);
+  co_return co_await engine::check_replicas(rt_, group_, at().steps, state);
 }
 
 // The end of what is under way belongs to the steps before.
@@ -272,8 +273,10 @@ Task<Result<record::Summary>> LockStepWorker::run() {
     TR_CO_ASSIGN_OR_RETURN(shares_, co_await record::gather_shares(rt_, group_, own_share()));
   }
   record::Summary summary = summarise();
-  TR_CO_ASSIGN_OR_RETURN(io::NamedTensors parameters, replica_->parameters());
-  summary.parameters_sha256 = co_await engine::hash_parameters(rt_, std::move(parameters));
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->parameters());
+  const engine::HeldState parameters = engine::held_by(*replica_, group_, tensors);
+  TR_CO_ASSIGN_OR_RETURN(summary.parameters_sha256,
+                         co_await engine::hash_parameters(rt_, group_, parameters, at().steps));
   TR_CO_RETURN_IF_ERROR(co_await account_.write(summary));
   co_return summary;
 }

@@ -89,25 +89,45 @@ bool RunAccount::save_is_due() const {
   return writes() && minutes > 0 && rt_.now() - saved_at_ >= from_seconds(60 * minutes);
 }
 
+Task<Status> RunAccount::save(comm::Group& group, const engine::HeldState& state, Json cursor) {
+  if (!engine::one_writer(state.all) && sees_.empty()) {
+    TR_CO_ASSIGN_OR_RETURN(sees_, co_await engine::who_sees_folder(rt_, group, checkpoint_dir()));
+  }
+  engine::SaveCall call;
+  call.step = at_.steps;
+  call.dir = checkpoint_dir();
+  call.sees = sees_;
+  call.options = writer_.options();
+  TR_CO_ASSIGN_OR_RETURN(io::CheckpointPart part, engine::part_to_write(rt_, group, state, std::move(call)));
+  if (!engine::writes_any(part)) co_return co_await engine::bring_pieces(std::move(part));
+  co_return co_await begin_write(std::move(part), std::move(cursor));
+}
+
 Task<Status> RunAccount::save(io::NamedTensors tensors, Json cursor) {
+  io::Checkpoint whole;
+  whole.step = at_.steps;
+  whole.tensors = std::move(tensors);
+  co_return co_await begin_write(io::part_of(std::move(whole)), std::move(cursor));
+}
+
+// What is not the pieces' is rank 0's to say.
+Task<Status> RunAccount::begin_write(io::CheckpointPart part, Json cursor) {
+  if (!writes()) co_return co_await writer_.begin(std::move(part));
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
-  io::Checkpoint saved;
-  saved.step = at_.steps;
   const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
-  if (c_.job.train.keep_best) saved.keep = {at_.best.step, best_before};
-  saved.state = to_json(at_);
-  saved.state["seed"] = c_.job.train.seed;
-  saved.state["job_sha256"] = plan().job_sha256;
-  saved.state["cursor"] = std::move(cursor);
-  saved.state["data"] = start_.data;
-  saved.tensors = std::move(tensors);
-  TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(saved)));
+  if (c_.job.train.keep_best) part.keep = {at_.best.step, best_before};
+  part.state = to_json(at_);
+  part.state["seed"] = c_.job.train.seed;
+  part.state["job_sha256"] = plan().job_sha256;
+  part.state["cursor"] = std::move(cursor);
+  part.state["data"] = start_.data;
+  TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(part)));
   if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
   co_return Status();
 }
 
 Task<Status> RunAccount::finish() {
-  if (!writes()) co_return Status();
+  if (!writes()) co_return co_await writer_.finish();
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
   co_return co_await writer_.finish();
 }

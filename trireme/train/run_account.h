@@ -4,6 +4,7 @@
 
 #include "trireme/engine/evaluator.h"
 #include "trireme/engine/replica.h"
+#include "trireme/engine/state/save_pieces.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/record/metrics.h"
 #include "trireme/record/position.h"
@@ -50,7 +51,9 @@ class RunAccount {
   bool save_is_due() const;  // by train.checkpoint_minutes
   TimeNs saved_at() const { return saved_at_; }
   void note_save() { saved_at_ = rt_.now(); }
-  // Writes a checkpoint of the position and these tensors. Of the rank that writes.
+  // Writes a checkpoint of the position and of what the ranks of `group` hold. Collective.
+  runtime::Task<Status> save(comm::Group& group, const engine::HeldState& state, Json cursor);
+  // The same of tensors that rank 0 has, on rank 0 alone.
   runtime::Task<Status> save(io::NamedTensors tensors, Json cursor);
   runtime::Task<Status> finish();  // what is being written
 
@@ -61,6 +64,8 @@ class RunAccount {
 
  private:
   const plan::Plan& plan() const { return start_.prepared->plan; }
+  std::string checkpoint_dir() const { return c_.run_dir + "/checkpoints"; }
+  runtime::Task<Status> begin_write(io::CheckpointPart part, Json cursor);
 
   RankContext& c_;
   runtime::Runtime& rt_;
@@ -77,6 +82,7 @@ class RunAccount {
   TimeNs started_ = 0, train_ns_ = 0;
   TimeNs saved_at_ = 0;           // or when the run began
   std::int64_t best_saved_ = -1;  // Best::step of the last checkpoint
+  std::vector<bool> sees_;        // which ranks see the folder of checkpoints; empty: nobody has asked
 };
 
 }  // namespace trireme::train

@@ -125,6 +125,11 @@ Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, jo
     served[s] = (*made)->state();
     keep.push_back(std::shared_ptr<server::Server>(std::move(*made)));
   }
+  if (start.resumed) {
+    TR_CO_ASSIGN_OR_RETURN(std::vector<StatePiece> pieces,
+                           server_state_pieces(context.job, *start.prepared, roles));
+    TR_CO_RETURN_IF_ERROR(co_await read_server_state(start.stored, std::move(pieces), group.rank(), served));
+  }
   answer_state_letters(rt, mail, std::move(served));
   runtime::OneShot<bool> end(rt);
   mail.handle(kLetterEnd, {nullptr, [&end](int, const comm::Letter&) { end.set(true); }});

@@ -77,10 +77,25 @@ Task<Status> read(comm::Mailbox& mail, StatePiece piece, Tensor whole) {
   co_return Status();
 }
 
-const Tensor* find(const io::NamedTensors& list, std::string_view name) {
-  for (const auto& [key, tensor] : list)
-    if (key == name) return &tensor;
-  return nullptr;
+// The piece in the checkpoint; all of it where it counts steps.
+parallel::Piece stored_piece(const StatePiece& piece) {
+  if (piece.entry.type.dtype == DType::kI64) return parallel::Piece::of_whole(piece.name, piece.whole);
+  const std::int64_t count = piece.entry.type.shape.num_elems();
+  return parallel::window_of(piece.name, piece.whole, {piece.entry.begin, piece.entry.begin + count});
+}
+
+// Whether the checkpoint has state of servers at all.
+bool has_server_state(const engine::StoredState& stored) {
+  const auto first = stored.types.lower_bound(std::string(kPrefix));
+  return first != stored.types.end() && first->first.starts_with(kPrefix);
+}
+
+Status check_stored(const engine::StoredState& stored, const std::vector<StatePiece>& pieces) {
+  for (const StatePiece& piece : pieces)
+    if (stored.type_of(piece.name) != piece.whole)
+      return error(Code::kCorrupt, "[checkpoint] tensor '{}' is missing or has another type; expected {}",
+                   piece.name, piece.whole.to_string());
+  return {};
 }
 
 }  // namespace
@@ -140,20 +155,29 @@ Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::
   co_return out;
 }
 
-Task<Status> restore_server_state(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<StatePiece> pieces,
-                                  const io::NamedTensors& restored) {
-  const auto is_of_servers = [](const auto& named) { return named.first.starts_with(kPrefix); };
-  if (std::none_of(restored.begin(), restored.end(), is_of_servers)) co_return Status();
-  std::vector<Task<Status>> writes;
+Task<Status> read_server_state(const engine::StoredState& stored, std::vector<StatePiece> pieces, int rank,
+                               const ServedState& served) {
+  if (stored.files == nullptr || !has_server_state(stored)) co_return Status();
+  TR_CO_RETURN_IF_ERROR(check_stored(stored, pieces));
   for (const StatePiece& piece : pieces) {
-    const Tensor* whole = find(restored, piece.name);
-    if (whole == nullptr || whole->type() != piece.whole)
-      co_return error(Code::kCorrupt, "[checkpoint] tensor '{}' is missing or has another type; expected {}",
-                      piece.name, piece.whole.to_string());
-    const net::View payload = place_of(piece, *whole);
-    writes.push_back(ask(mail, piece, payload, net::View{}));
+    if (piece.rank != rank) continue;
+    const Tensor to = served.at(piece.server)[piece.index].second;
+    TR_CO_RETURN_IF_ERROR(co_await stored.files->read(stored_piece(piece), to));
   }
-  co_return co_await runtime::when_all(rt, std::move(writes));
+  co_return Status();
+}
+
+Task<Status> restore_server_state(comm::Mailbox& mail, std::vector<StatePiece> pieces,
+                                  const engine::StoredState& stored) {
+  if (!has_server_state(stored)) co_return Status();
+  TR_CO_RETURN_IF_ERROR(check_stored(stored, pieces));
+  for (const StatePiece& piece : pieces) {
+    if (stored.sees[static_cast<std::size_t>(piece.rank)]) continue;
+    TR_CO_ASSIGN_OR_RETURN(const Tensor part, Tensor::allocate(cpu_device(), piece.entry.type));
+    TR_CO_RETURN_IF_ERROR(co_await stored.files->read(stored_piece(piece), part));
+    TR_CO_RETURN_IF_ERROR(co_await ask(mail, piece, view_of(part), net::View{}));
+  }
+  co_return Status();
 }
 
 }  // namespace trireme::train

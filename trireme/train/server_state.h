@@ -1,11 +1,13 @@
 // What parameter servers keep beside the model (their optimiser's state), in checkpoints: tensors
 // "server/<parameter>/<state>" of the parameter's shape, whole however many servers there were, so that any
-// other number of them can go on from it. Rank 0 reads and writes them by letters.
+// other number of them can go on from it. Rank 0 collects them by letters; a server reads its own pieces, or
+// gets them by letters where it does not see the files.
 #pragma once
 
 #include <map>
 
 #include "trireme/comm/mailbox.h"
+#include "trireme/engine/state/stored_state.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/job/roles.h"
 #include "trireme/prepare/prepared.h"
@@ -36,7 +38,12 @@ runtime::Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& r
 
 // Before the first step. A checkpoint without any such tensors leaves servers as they are; kCorrupt: some are
 // missing or have another type.
-runtime::Task<Status> restore_server_state(runtime::Runtime& rt, comm::Mailbox& mail,
-                                           std::vector<StatePiece> pieces, const io::NamedTensors& restored);
+//
+// What the servers of rank `rank` keep, where that rank sees the files.
+runtime::Task<Status> read_server_state(const engine::StoredState& stored, std::vector<StatePiece> pieces,
+                                        int rank, const ServedState& served);
+// Rank 0, for servers of all ranks that do not: one piece at a time.
+runtime::Task<Status> restore_server_state(comm::Mailbox& mail, std::vector<StatePiece> pieces,
+                                           const engine::StoredState& stored);
 
 }  // namespace trireme::train

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "trireme/engine/move_state.h"
 #include "trireme/engine/share_text.h"
-#include "trireme/io/checkpoint.h"
+#include "trireme/io/generation.h"
 #include "trireme/io/reader.h"
 #include "trireme/job/data_record.h"
 #include "trireme/job/job_parts.h"
@@ -183,23 +182,35 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
     TR_CO_RETURN_IF_ERROR(co_await c.rt->files().write_atomic(plan_path, as_bytes(text)));
   }
   if (options.fixed != nullptr) {
-    Result<io::Checkpoint> found = co_await io::load_newest_checkpoint(*c.rt, c.run_dir + "/checkpoints");
+    auto found = co_await io::open_newest_verified(*c.rt, c.run_dir + "/checkpoints");
     if (found.ok()) {
+      const Json& saved = (*found)->info().manifest.state;
       state.resumed = true;
-      TR_CO_ASSIGN_OR_RETURN(state.at, record::position_from_json(found->state));
-      TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(found->state, "cursor"));
-      state.restored = std::move(found->tensors);
+      TR_CO_ASSIGN_OR_RETURN(state.at, record::position_from_json(saved));
+      TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(saved, "cursor"));
+      state.stored.files = std::move(*found);
       co_return state;
     }
     if (found.status().code() != Code::kNotFound) co_return found.status();
   }
   const std::string& from = c.job.model.init_from;
   if (from.empty() || c.rt->is_phantom()) co_return state;
-  Result<io::NamedTensors> source = co_await io::load_tensors(*c.rt, from);
+  auto source = co_await io::open_verified(*c.rt, from);
   if (!source.ok())
     co_return Status(Code::kInvalid, fmt::format("[job] model.init_from: {}", source.status().message()));
-  state.restored = std::move(*source);
+  state.stored.files = std::move(*source);
   co_return state;
+}
+
+// Who sees what rank 0 has opened. `json`: what it said of it; null: there is nothing to read.
+Task<Status> share_files(const RankContext& c, comm::Group& group, const Json& json, StartState& state) {
+  if (json.is_null() || c.rt->is_phantom()) co_return Status();
+  TR_CO_ASSIGN_OR_RETURN(engine::StoredHead head, engine::stored_head_from_json(json));
+  std::string path = head.path;
+  if (state.resumed) path = fmt::format("{}/checkpoints/{}", c.run_dir, io::generation_name(head.step));
+  TR_CO_ASSIGN_OR_RETURN(state.stored, co_await engine::share_stored(*c.rt, group, std::move(head), path,
+                                                                     std::move(state.stored.files)));
+  co_return Status();
 }
 
 }  // namespace
@@ -207,21 +218,27 @@ Task<Result<StartState>> start_on_chief(RankContext& c, comm::Group& group) {
 Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   StartState state;
   std::string text;
+  Json stored;
   if (group.rank() == 0) {
     Result<StartState> mine = co_await start_on_chief(c, group);
     if (!mine.ok()) co_return mine.status();
     state = std::move(*mine);
+    if (state.stored.files != nullptr) stored = engine::describe_stored(*state.stored.files);
     text = Json{{"plan", plan::to_json(state.prepared->plan)},
                 {"resumed", state.resumed},
                 {"position", to_json(state.at)},
-                {"cursor", state.cursor}}
+                {"cursor", state.cursor},
+                {"stored", stored}}
                .dump();
   }
   if (c.rt->is_phantom()) text.assign(kPhantomPlanBytes, ' ');
   const engine::TextCall call{.size_slot = plan::kSlotStartSize, .slot = plan::kSlotStart, .label = "plan"};
   Result<std::string> sent = co_await engine::broadcast_text(*c.rt, group, call, std::move(text));
   if (!sent.ok()) co_return sent.status();
-  if (group.rank() == 0) co_return state;
+  if (group.rank() == 0) {
+    TR_CO_RETURN_IF_ERROR(co_await share_files(c, group, stored, state));
+    co_return state;
+  }
   if (c.prepared != nullptr) {
     state.prepared = c.prepared;
     if (c.rt->is_phantom()) co_return state;
@@ -231,7 +248,11 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   TR_CO_ASSIGN_OR_RETURN(const Json position, json_get<Json>(json, "position"));
   TR_CO_ASSIGN_OR_RETURN(state.at, record::position_from_json(position));
   TR_CO_ASSIGN_OR_RETURN(state.cursor, json_get<Json>(json, "cursor"));
-  if (state.prepared != nullptr) co_return state;
+  TR_CO_ASSIGN_OR_RETURN(stored, json_get<Json>(json, "stored"));
+  if (state.prepared != nullptr) {
+    TR_CO_RETURN_IF_ERROR(co_await share_files(c, group, stored, state));
+    co_return state;
+  }
   TR_CO_ASSIGN_OR_RETURN(const Json plan_json, json_get<Json>(json, "plan"));
   TR_CO_ASSIGN_OR_RETURN(plan::Plan plan, plan::plan_from_json(plan_json));
   TR_CO_RETURN_IF_ERROR(check_same_data(c, plan, group.rank()));
@@ -240,67 +261,29 @@ Task<Result<StartState>> agree_on_start(RankContext& c, comm::Group& group) {
   options.fixed = std::make_shared<const plan::Plan>(std::move(plan));
   TR_CO_ASSIGN_OR_RETURN(state.prepared, co_await prepare_on_pool(*c.rt, c.job, *c.data, options));
   TR_CO_RETURN_IF_ERROR(co_await settle_device(c, *state.prepared));
+  TR_CO_RETURN_IF_ERROR(co_await share_files(c, group, stored, state));
   co_return state;
 }
 
-namespace {
-
-const Tensor* find_tensor(const io::NamedTensors& tensors, std::string_view name) {
-  for (const auto& [key, value] : tensors)
-    if (key == name) return &value;
-  return nullptr;
-}
-
-// Rank 0's tensor to everybody.
-Task<Status> spread(comm::Group& group, std::uint32_t index, std::string name, Tensor tensor) {
-  comm::Call call;
-  call.step = index;
-  call.slot = plan::kSlotRestore;
-  call.label = fmt::format("restore of '{}'", name);
-  TR_CO_ASSIGN_OR_RETURN(const Tensor flat, tensor.reshape({tensor.shape().num_elems()}));
-  co_return co_await group.broadcast(std::move(call), flat);
-}
-
-}  // namespace
-
-Task<Status> restore_state(runtime::Runtime& rt, comm::Group& group, io::NamedTensors state,
-                           const io::NamedTensors& restored, IsShared is_shared) {
-  std::uint32_t index = 0;
-  for (const auto& [name, tensor] : state) {
-    if (group.rank() == 0) {
-      const Tensor* saved = find_tensor(restored, name);
-      if (saved == nullptr || saved->type() != tensor.type())
-        co_return error(Code::kCorrupt,
-                        "[checkpoint] tensor '{}' is missing or has another type; expected {}", name,
-                        tensor.type().to_string());
-      co_await engine::copy_tensor(rt, *saved, tensor);
-    }
-    if (is_shared && is_shared(tensor)) continue;
-    TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
-  }
-  co_return Status();
-}
-
 Task<Status> inherit_state(runtime::Runtime& rt, comm::Group& group, std::string_view from,
-                           const std::vector<std::string>& names, io::NamedTensors state,
-                           const io::NamedTensors& source, IsShared is_shared) {
-  std::uint32_t index = 0;
-  for (const auto& [name, tensor] : state) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-    if (group.rank() == 0) {
-      const Tensor* given = find_tensor(source, name);
-      if (given == nullptr || given->type() != tensor.type())
-        co_return error(Code::kInvalid,
-                        "[job] model.init_from: {} has {} under '{}', and the model wants {}; where the "
-                        "models part, set model.cut_at to the first layer that differs",
-                        from, given == nullptr ? "nothing" : given->type().to_string(), name,
-                        tensor.type().to_string());
-      co_await engine::copy_tensor(rt, *given, tensor);
-    }
-    if (is_shared && is_shared(tensor)) continue;
-    TR_CO_RETURN_IF_ERROR(co_await spread(group, index++, name, tensor));
+                           const std::vector<std::string>& names, const engine::HeldState& state,
+                           const engine::StoredState& stored) {
+  engine::HeldState inherited;
+  inherited.all.mesh = state.all.mesh;
+  inherited.rank = state.rank;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const parallel::StateTensor& t = state.tensor(i);
+    if (std::find(names.begin(), names.end(), t.name) == names.end()) continue;
+    const std::optional<TensorType> given = stored.type_of(t.name);
+    if (given != t.whole)
+      co_return error(Code::kInvalid,
+                      "[job] model.init_from: {} has {} under '{}', and the model wants {}; where the "
+                      "models part, set model.cut_at to the first layer that differs",
+                      from, given ? given->to_string() : "nothing", t.name, t.whole.to_string());
+    inherited.all.tensors.push_back(t);
+    inherited.own.push_back(state.own[i]);
   }
-  co_return Status();
+  co_return co_await engine::restore_pieces(rt, group, stored, inherited, {plan::kSlotRestore, 0, "restore"});
 }
 
 void tell_start(const RankContext& context, const prepare::Prepared& prepared, const record::Position& at,

@@ -1,0 +1,129 @@
+#include "trireme/engine/state/held_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/io/shards.h"
+
+namespace trireme::engine {
+
+using parallel::Interval;
+
+void for_runs(const Tensor& t, Interval elems, const RunFn& fn) {
+  const auto size = static_cast<std::int64_t>(dtype_size(t.dtype()));
+  if (elems.size() == 0) return;
+  if (t.is_contiguous()) {
+    fn(t.raw() + elems.begin * size, std::int64_t{0}, elems.size());
+    return;
+  }
+  int outer = t.shape().rank();
+  std::int64_t together = 1;
+  for (; outer > 0 && t.strides()[static_cast<std::size_t>(outer - 1)] == together; --outer)
+    together *= t.shape()[outer - 1];
+  for (std::int64_t i = elems.begin; i < elems.end;) {
+    const std::int64_t within = i % together, n = std::min(together - within, elems.end - i);
+    std::int64_t row = i / together, at = within;
+    for (int d = outer - 1; d >= 0; --d) {
+      at += row % t.shape()[d] * t.strides()[static_cast<std::size_t>(d)];
+      row /= t.shape()[d];
+    }
+    fn(t.raw() + at * size, i - elems.begin, n);
+    i += n;
+  }
+}
+
+bool HeldState::has_whole(std::size_t i) const {
+  return own[i].pieces.size() == 1 &&
+         own[i].pieces[0].shape().num_elems() == tensor(i).whole.shape.num_elems();
+}
+
+HeldState hold_whole(const io::NamedTensors& tensors, int world, int rank, const IsShared& is_shared) {
+  HeldState out;
+  out.all.mesh = parallel::data_mesh(world);
+  out.rank = rank;
+  for (const auto& [name, tensor] : tensors) {
+    out.all.tensors.push_back({name, tensor.type(), parallel::Layout::replicate(out.all.mesh)});
+    out.own.push_back({{tensor}, is_shared && is_shared(tensor)});
+  }
+  return out;
+}
+
+HeldState hold_rows(const comm::NamedState& own, const std::vector<collective::LeafRun>& owners, int rank) {
+  HeldState out;
+  out.all.mesh = parallel::data_mesh(static_cast<int>(owners.size()));
+  out.rank = rank;
+  std::int64_t rows = 0;
+  for (const collective::LeafRun& run : owners) rows += run.count;
+  for (const auto& [name, tensor] : own) {
+    parallel::StateTensor& t = out.all.tensors.emplace_back();
+    t.name = "shard/" + name;
+    t.whole = {tensor.dtype(), {rows, tensor.shape()[1]}};
+    t.layout = parallel::Layout::replicate(out.all.mesh);
+    t.rows = owners;
+    HeldTensor& held = out.own.emplace_back();
+    if (!pieces_held(out.all, out.size() - 1, rank).empty()) held.pieces.push_back(tensor);
+  }
+  return out;
+}
+
+HeldState hold_alone(std::vector<OwnedTensor> tensors, int world, int rank) {
+  HeldState out;
+  out.all.mesh = parallel::data_mesh(world);
+  out.rank = rank;
+  for (OwnedTensor& t : tensors) {
+    parallel::StateTensor& added = out.all.tensors.emplace_back();
+    added.name = std::move(t.name);
+    added.whole = t.type;
+    added.layout = parallel::Layout::replicate(out.all.mesh);
+    added.only_rank = t.owner;
+    HeldTensor& held = out.own.emplace_back();
+    if (t.owner == rank) held.pieces.push_back(std::move(t.memory));
+  }
+  return out;
+}
+
+HeldState join(HeldState first, const HeldState& second) {
+  first.all.tensors.insert(first.all.tensors.end(), second.all.tensors.begin(), second.all.tensors.end());
+  first.own.insert(first.own.end(), second.own.begin(), second.own.end());
+  return first;
+}
+
+Status check_held(const HeldState& holding) {
+  if (holding.own.size() != holding.all.tensors.size())
+    return error(Code::kInvalid, "[state] {} tensors and the memory of {}", holding.all.tensors.size(),
+                 holding.own.size());
+  for (std::size_t i = 0; i < holding.size(); ++i) {
+    const std::vector<parallel::Piece> pieces = holding.pieces(i);
+    const std::vector<Tensor>& memory = holding.own[i].pieces;
+    if (pieces.size() != memory.size())
+      return error(Code::kInvalid, "[state] '{}': {} pieces and the memory of {}", holding.tensor(i).name,
+                   pieces.size(), memory.size());
+    for (std::size_t p = 0; p < pieces.size(); ++p)
+      if (memory[p].type() != io::stored_type(pieces[p]))
+        return error(Code::kInvalid, "[state] the memory of {} is {}", pieces[p].to_text(),
+                     memory[p].type().to_string());
+  }
+  return {};
+}
+
+void copy_out(const Tensor& memory, Interval elems, std::byte* to) {
+  const std::size_t size = dtype_size(memory.dtype());
+  for_runs(memory, elems, [&](const std::byte* from, std::int64_t at, std::int64_t n) {
+    std::memcpy(to + static_cast<std::size_t>(at) * size, from, static_cast<std::size_t>(n) * size);
+  });
+}
+
+void copy_in(const Tensor& memory, Interval elems, const std::byte* from) {
+  const std::size_t size = dtype_size(memory.dtype());
+  for_runs(memory, elems, [&](std::byte* to, std::int64_t at, std::int64_t n) {
+    std::memcpy(to, from + static_cast<std::size_t>(at) * size, static_cast<std::size_t>(n) * size);
+  });
+}
+
+Tensor view_of(const Tensor& memory, Interval elems) {
+  if (!memory.is_contiguous()) return {};
+  return Tensor(memory.buffer(), {memory.dtype(), {elems.size()}},
+                memory.offset_bytes() + static_cast<std::size_t>(elems.begin) * dtype_size(memory.dtype()));
+}
+
+}  // namespace trireme::engine
