@@ -4,6 +4,7 @@
 #pragma once
 
 #include "trireme/job/roles.h"
+#include "trireme/record/summary.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
