@@ -176,11 +176,10 @@ class Vandal final : public Agreement {
  public:
   explicit Vandal(const RuleContext& context) : mail_(*context.mail) {}
   runtime::Task<Status> exchange(BucketExchange) override {
-    comm::Letter letter;
-    letter.kind = kLetterUpdate;
-    letter.flags = kUpdateCoded;
+    UpdateHead head;
+    head.is_coded = true;
     const net::View view{bytes_.data(), bytes_.size()};
-    const auto answer = co_await mail_.ask(0, letter, view, {});
+    const auto answer = co_await mail_.ask(0, head, view, {});
     co_return answer.status();
   }
 

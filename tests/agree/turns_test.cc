@@ -26,7 +26,7 @@ struct Visit {
 class Visitor final : public Agreement {
  public:
   Visitor(const RuleContext& c, std::vector<Visit>& visits)
-      : rt_(*c.rt), worker_(c.worker), visits_(visits), turns_(*c.rt, *c.mail, 20, c.worker) {}
+      : rt_(*c.rt), worker_(c.worker), visits_(visits), turns_(*c.rt, *c.mail, c.worker) {}
   Task<Status> exchange(BucketExchange) override {
     auto turn = co_await turns_.take();
     if (!turn.ok()) co_return turn.status();
@@ -97,23 +97,33 @@ TEST(Turns, EndWithTheVerdictWhenTheirKeeperIsLost) {
   for (const std::size_t w : {1U, 2U}) EXPECT_EQ(r.workers[w].status.code(), Code::kPeerLost);
 }
 
+struct SumAnswer {
+  std::int64_t sum = 0;
+  static constexpr auto kFields = comm::head_fields(comm::at<16>(&SumAnswer::sum));
+};
+struct AddendHead {
+  static constexpr std::uint16_t kKind = comm::kLetterRuleFirst + 4;
+  std::int64_t addend = 0;
+  static constexpr auto kFields = comm::head_fields(comm::at<16>(&AddendHead::addend));
+  using Answer = SumAnswer;
+};
+
 // Meets the others at the end of every step and says its number.
 class Guest final : public Agreement {
  public:
   Guest(const RuleContext& c, std::vector<std::vector<std::int64_t>>& sums)
       : worker_(c.worker),
         sums_(sums),
-        meeting_(*c.rt, *c.mail, 20, c.worker, c.num_workers, [](std::span<const comm::Letter> letters) {
-          comm::Letter sum;
-          for (const comm::Letter& l : letters) sum.number += l.number;
-          return sum;
+        meeting_(*c.rt, *c.mail, c.worker, c.num_workers, [](std::span<const AddendHead> said) {
+          SumAnswer all;
+          for (const AddendHead& head : said) all.sum += head.addend;
+          return all;
         }) {}
   Task<Status> exchange(BucketExchange) override { co_return Status(); }
   Task<Status> end_step(StepInfo step) override {
-    comm::Letter mine;
-    mine.number = (step.step + 1) * (worker_ + 1);
-    auto met = co_await meeting_.meet(mine);
-    if (met.ok()) sums_[static_cast<std::size_t>(worker_)].push_back(met->number);
+    const AddendHead mine{(step.step + 1) * (worker_ + 1)};
+    const auto met = co_await meeting_.meet(mine);
+    if (met.ok()) sums_[static_cast<std::size_t>(worker_)].push_back(met->sum);
     co_return met.status();
   }
   Task<Status> settle(std::vector<Tensor>) override { co_return Status(); }
@@ -122,7 +132,7 @@ class Guest final : public Agreement {
  private:
   const int worker_;
   std::vector<std::vector<std::int64_t>>& sums_;
-  Meeting meeting_;
+  Meeting<AddendHead> meeting_;
 };
 
 QuadraticJob guests(std::vector<std::vector<std::int64_t>>& sums) {

@@ -19,7 +19,12 @@ using runtime::Runtime;
 using runtime::Task;
 using Kind = runtime::FaultSpec::Kind;
 
-constexpr std::uint16_t kPush = kLetterUserFirst;
+struct VectorHead {
+  static constexpr std::uint16_t kKind = kLetterUserFirst;
+  static constexpr auto kFields = head_fields();
+  using Answer = EmptyHead;
+};
+using Vector = Letter<VectorHead>;
 
 net::View view(std::vector<float>& v) {
   return {reinterpret_cast<std::byte*>(v.data()), v.size() * sizeof(float)};
@@ -57,26 +62,25 @@ Task<void> train(Runtime& rt, Group& group, std::vector<int> expendable, int num
   EXPECT_TRUE(set.ok()) << set.to_string();
   std::vector<std::vector<float>> in(static_cast<std::size_t>(group.world()), std::vector<float>(elems));
   std::vector<float> sum(elems);
-  Mailbox::Handler handler;
-  handler.place = [&](int peer, const Letter&) -> Result<net::View> {
+  Mailbox::Handler<VectorHead> handler;
+  handler.place = [&](int peer, const Vector&) -> Result<net::View> {
     return view(in[static_cast<std::size_t>(peer)]);
   };
-  const auto answer = [&](int peer, Letter asked) -> Task<void> {
-    const Letter head;
+  const auto answer = [&](int peer, Vector asked) -> Task<void> {
+    const EmptyHead head;
     const net::View payload = view(sum);
-    const Status replied = co_await mail.reply(peer, asked, head, payload);
+    const Status replied = co_await mail.reply(peer, asked.ticket, head, payload);
     EXPECT_TRUE(replied.ok() || replied.code() == Code::kPeerLost) << replied.to_string();
   };
-  handler.arrived = [&](int peer, const Letter& l) {
+  handler.arrived = [&](int peer, const Vector& l) {
     for (std::size_t i = 0; i < elems; ++i) sum[i] += in[static_cast<std::size_t>(peer)][i];
     rt.spawn(answer(peer, l));
   };
-  if (group.rank() == 0) mail.handle(kPush, std::move(handler));
+  if (group.rank() == 0) mail.handle(std::move(handler));
   std::vector<float> mine(elems, 1.0F), got(elems);
   for (int step = 0; step < num_steps && group.rank() != 0; ++step) {
     co_await rt.sleep_for(rt.is_virtual() ? 5 * kMilli : 100 * kMicro);
-    Letter l;
-    l.kind = kPush;
+    const VectorHead l;
     const net::View payload = view(mine), into = view(got);
     const auto answered = co_await mail.ask(0, l, payload, into);
     if (!answered.ok()) {
@@ -217,14 +221,14 @@ TEST_P(LossesOnALink, InTheMiddleOfAPayloadEndIt) {
        [&](Runtime& rt, Group& group, Life& life) -> Task<void> {
          Mailbox& mail = group.mailbox();
          EXPECT_TRUE(group.set_expendable({1, 2, 3}).ok());
-         Mailbox::Handler handler;
-         handler.place = [&, me = group.rank()](int, const Letter& l) -> Result<net::View> {
+         Mailbox::Handler<VectorHead> handler;
+         handler.place = [&, me = group.rank()](int, const Vector& l) -> Result<net::View> {
            if (me != 0) return net::View{nullptr, l.bytes};
            place.resize(l.bytes / sizeof(float));
            return view(place);
          };
-         handler.arrived = [&](int, const Letter&) { arrived = true; };
-         mail.handle(kPush, std::move(handler));
+         handler.arrived = [&](int, const Vector&) { arrived = true; };
+         mail.handle(std::move(handler));
          mail.on_lost([&, me = group.rank()](int peer, const Status& why) {
            life.told.emplace_back(peer, why);
            if (me != 0 || peer != 1) return;
@@ -233,8 +237,7 @@ TEST_P(LossesOnALink, InTheMiddleOfAPayloadEndIt) {
          });
          std::vector<float> values(15'000'000, 1.0F);
          const net::View payload = view(values), nothing{};
-         Letter l;
-         l.kind = kPush;
+         const VectorHead l;
          if (group.rank() == 1) life.failed = co_await mail.send(0, l, payload);
          if (group.rank() == 0) {
            const Status sent = co_await mail.send(2, l, payload);
@@ -416,8 +419,7 @@ TEST(Expendable, RanksGiveUpOnThreadsToo) {
     Mailbox& mail = group.mailbox();
     EXPECT_TRUE(group.set_expendable({1, 2, 3}).ok());
     std::vector<float> values(1000), into(1000);
-    Letter l;
-    l.kind = kPush;
+    const VectorHead l;
     const net::View payload = view(values), place = view(into);
     for (int i = 0; i < 3; ++i) {
       const auto answer = co_await mail.ask(0, l, payload, place);

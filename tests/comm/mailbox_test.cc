@@ -19,19 +19,32 @@ namespace {
 using runtime::Runtime;
 using runtime::Task;
 
-constexpr std::uint16_t kKind = kLetterUserFirst, kOther = kLetterUserFirst + 1;
+struct NoteAnswer {
+  std::int64_t number = 0;
+  static constexpr auto kFields = head_fields(at<16>(&NoteAnswer::number));
+};
+struct NoteHead {
+  static constexpr std::uint16_t kKind = kLetterUserFirst;
+  std::int64_t number = 0;
+  std::uint32_t key = 0;
+  double value = 0;
+  static constexpr auto kFields =
+      head_fields(at<4>(&NoteHead::key), at<16>(&NoteHead::number), at<24>(&NoteHead::value));
+  using Answer = NoteAnswer;
+};
+struct OtherHead {
+  static constexpr std::uint16_t kKind = kLetterUserFirst + 1;
+  static constexpr auto kFields = head_fields();
+};
+using Note = Letter<NoteHead>;
+using Other = Letter<OtherHead>;
 
 net::View view(std::vector<float>& v) {
   return {reinterpret_cast<std::byte*>(v.data()), v.size() * sizeof(float)};
 }
-Letter letter(std::uint16_t kind, std::int64_t number = 0) {
-  Letter l;
-  l.kind = kind;
-  l.number = number;
-  return l;
-}
-Mailbox::Handler counts(int* count) {
-  return {.place = {}, .arrived = [count](int, const Letter&) { ++*count; }};
+template <typename Head>
+Mailbox::Handler<Head> counts(int* count) {
+  return {.place = {}, .arrived = [count](int, const Letter<Head>&) { ++*count; }};
 }
 
 // Waits until `condition`, looking now and then.
@@ -76,28 +89,28 @@ TEST_P(Letters, OfAPairArriveInOrderWithTheirPayloadsInPlace) {
     const auto size_of = [](std::int64_t n) { return static_cast<std::size_t>(n % 3 == 0 ? 0 : n * 37); };
     std::vector<std::vector<std::vector<float>>> got(3, std::vector<std::vector<float>>(kCount));
     std::vector<std::int64_t> next(3);
-    Mailbox::Handler handler;
-    handler.place = [&](int peer, const Letter& l) -> Result<net::View> {
-      auto& into = got[static_cast<std::size_t>(peer)][static_cast<std::size_t>(l.number)];
+    Mailbox::Handler<NoteHead> handler;
+    handler.place = [&](int peer, const Note& l) -> Result<net::View> {
+      auto& into = got[static_cast<std::size_t>(peer)][static_cast<std::size_t>(l.head.number)];
       into.resize(l.bytes / sizeof(float));
       return view(into);
     };
-    handler.arrived = [&](int peer, const Letter& l) {
+    handler.arrived = [&](int peer, const Note& l) {
       const auto p = static_cast<std::size_t>(peer);
-      EXPECT_EQ(l.number, next[p]++);
-      EXPECT_EQ(l.value, 0.25 * static_cast<double>(peer));
-      EXPECT_EQ(l.bytes, size_of(l.number) * sizeof(float));
-      for (const float v : got[p][static_cast<std::size_t>(l.number)])
-        ASSERT_EQ(v, static_cast<float>(l.number + 1000 * peer));
+      EXPECT_EQ(l.head.number, next[p]++);
+      EXPECT_EQ(l.head.value, 0.25 * static_cast<double>(peer));
+      EXPECT_EQ(l.bytes, size_of(l.head.number) * sizeof(float));
+      for (const float v : got[p][static_cast<std::size_t>(l.head.number)])
+        ASSERT_EQ(v, static_cast<float>(l.head.number + 1000 * peer));
     };
-    mail.handle(kKind, std::move(handler));
+    mail.handle(std::move(handler));
     std::vector<std::vector<float>> out;
     for (int n = 0; n < kCount; ++n)
       out.emplace_back(size_of(n), static_cast<float>(n + 1000 * group.rank()));
     std::vector<Task<Status>> tasks;
     for (int n = 0; n < kCount; ++n)
       for (int peer = 0; peer < 3; ++peer) {  // oneself too
-        Letter l = letter(kKind, n);
+        NoteHead l{n};
         l.value = 0.25 * static_cast<double>(group.rank());
         tasks.push_back(mail.send(peer, l, view(out[static_cast<std::size_t>(n)])));
       }
@@ -115,15 +128,15 @@ TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
   run(3, [virtual_time](Runtime& rt, Group& group) -> Task<void> {
     constexpr int kCount = 8;
     Mailbox& mail = group.mailbox();
-    std::vector<std::pair<int, Letter>> asked;
+    std::vector<std::pair<int, Note>> asked;
     std::vector<float> question(100);
-    Mailbox::Handler handler;
-    handler.place = [&](int, const Letter&) -> Result<net::View> { return view(question); };
-    handler.arrived = [&](int peer, const Letter& l) {
+    Mailbox::Handler<NoteHead> handler;
+    handler.place = [&](int, const Note&) -> Result<net::View> { return view(question); };
+    handler.arrived = [&](int peer, const Note& l) {
       EXPECT_EQ(question[99], 7.0F);
       asked.emplace_back(peer, l);
     };
-    mail.handle(kKind, std::move(handler));
+    mail.handle(std::move(handler));
     Call done;
     done.label = "done";
     std::vector<int> order;
@@ -132,12 +145,12 @@ TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
     const auto put = [&](int peer, int n) -> Task<Status> {
       auto& into = answers[static_cast<std::size_t>(peer * kCount + n)];
       into.assign(200, 0);  // more room than the answer takes
-      const Letter l = letter(kKind, n);
+      const NoteHead l{n};
       const net::View payload = view(out), place = view(into);
       const auto answer = co_await mail.ask(peer, l, payload, place);
       EXPECT_TRUE(answer.ok()) << answer.status().to_string();
       if (!answer.ok()) co_return answer.status();
-      EXPECT_EQ(answer->number, 100 * peer + n);
+      EXPECT_EQ(answer->head.number, 100 * peer + n);
       EXPECT_EQ(answer->bytes, 150 * sizeof(float));
       EXPECT_EQ(into[0], static_cast<float>(n));
       EXPECT_EQ(into[149], static_cast<float>(n));
@@ -148,10 +161,10 @@ TEST_P(Letters, AnswersOvertakeEachOtherAndGoStraightIntoPlace) {
     const auto answer_all = [&]() -> Task<Status> {
       co_await until(rt, [&] { return asked.size() == kCount; });
       for (auto at = asked.rbegin(); at != asked.rend(); ++at) {
-        std::vector<float> values(150, static_cast<float>(at->second.number));
-        const Letter l = letter(0, 100 * group.rank() + at->second.number);
+        std::vector<float> values(150, static_cast<float>(at->second.head.number));
+        const NoteAnswer l{100 * group.rank() + at->second.head.number};
         const net::View payload = view(values);
-        const Status replied = co_await mail.reply(at->first, at->second, l, payload);
+        const Status replied = co_await mail.reply(at->first, at->second.ticket, l, payload);
         EXPECT_TRUE(replied.ok()) << replied.to_string();
       }
       co_return ok_status();
@@ -183,25 +196,26 @@ TEST_P(Letters, OfAKindThatNobodyHandlesYetWaitAndDoNotStopOthers) {
     int others = 0, self = 0;
     std::vector<std::int64_t> order;
     std::vector<float> into(1000), mine(1000, 3.0F);
-    mail.handle(kOther, counts(&others));
+    mail.handle(counts<OtherHead>(&others));
     const int other = 1 - group.rank();
     const net::View payload = view(mine), nothing{};
     for (int n = 0; n < 5; ++n) {
-      const Letter late = letter(kKind, n), known = letter(kOther);
+      const NoteHead late{n};
+      const OtherHead known;
       EXPECT_TRUE((co_await mail.send(other, late, payload)).ok());
       EXPECT_TRUE((co_await mail.send(group.rank(), late, payload)).ok());
       EXPECT_TRUE((co_await mail.send(other, known, nothing)).ok());
     }
     std::fill(mine.begin(), mine.end(), 0.0F);
     co_await until(rt, [&] { return others == 5; });
-    Mailbox::Handler handler;
-    handler.place = [&](int, const Letter&) -> Result<net::View> { return view(into); };
-    handler.arrived = [&](int peer, const Letter& l) {
+    Mailbox::Handler<NoteHead> handler;
+    handler.place = [&](int, const Note&) -> Result<net::View> { return view(into); };
+    handler.arrived = [&](int peer, const Note& l) {
       EXPECT_EQ(into[999], 3.0F);
-      if (peer == other) order.push_back(l.number);
+      if (peer == other) order.push_back(l.head.number);
       self += peer == other ? 0 : 1;
     };
-    mail.handle(kKind, std::move(handler));
+    mail.handle(std::move(handler));
     co_await until(rt, [&] { return order.size() == 5 && self == 5; });
     EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
     EXPECT_TRUE((co_await group.leave()).ok());
@@ -217,18 +231,18 @@ TEST_P(Letters, WithLargePayloadsRunBothWaysBesideCollectives) {
     std::vector<std::vector<float>> in;
     in.reserve(64);
     int there = 0;
-    Mailbox::Handler handler;
-    handler.place = [&](int, const Letter& l) -> Result<net::View> {
+    Mailbox::Handler<NoteHead> handler;
+    handler.place = [&](int, const Note& l) -> Result<net::View> {
       in.emplace_back(l.bytes / sizeof(float));
       return view(in.back());
     };
-    handler.arrived = [&](int, const Letter&) { ++there; };
-    mail.handle(kKind, std::move(handler));
+    handler.arrived = [&](int, const Note&) { ++there; };
+    mail.handle(std::move(handler));
     std::vector<float> mine(kElems);
     std::iota(mine.begin(), mine.end(), 0.0F);
     std::vector<Task<Status>> tasks;
     for (int n = 0; n < kCount; ++n) {
-      for (int peer = 0; peer < 3; ++peer) tasks.push_back(mail.send(peer, letter(kKind, n), view(mine)));
+      for (int peer = 0; peer < 3; ++peer) tasks.push_back(mail.send(peer, NoteHead{n}, view(mine)));
       Call call;
       call.step = static_cast<std::uint32_t>(n);
       call.label = "beside";
@@ -247,13 +261,13 @@ TEST_P(Letters, WithAPlaceThatIsRefusedEndTheGroupWithTheSenderAsCulprit) {
   run(3, [&](Runtime&, Group& group) -> Task<void> {
     const auto me = static_cast<std::size_t>(group.rank());
     Mailbox& mail = group.mailbox();
-    Mailbox::Handler handler;
-    handler.place = [](int, const Letter& l) -> Result<net::View> {
-      return error(Code::kInvalid, "[server] key {} has 4 values: got {} bytes", l.key, l.bytes);
+    Mailbox::Handler<NoteHead> handler;
+    handler.place = [](int, const Note& l) -> Result<net::View> {
+      return error(Code::kInvalid, "[server] key {} has 4 values: got {} bytes", l.head.key, l.bytes);
     };
-    mail.handle(kKind, std::move(handler));
+    mail.handle(std::move(handler));
     std::vector<float> values(10);
-    Letter l = letter(kKind);
+    NoteHead l{};
     l.key = 9;
     const net::View payload = view(values), into{};
     if (group.rank() == 1) {
@@ -302,28 +316,29 @@ struct Patience : public ::testing::Test {
 TEST_F(Patience, AnAnswerThatIsHeldBackForAThirdRankIsWaitedFor) {
   play(3, [](Runtime& rt, Group& group) -> Task<void> {
     Mailbox& mail = group.mailbox();
-    Letter held;
+    Note held;
     const net::View nothing{};
     const auto answer = [&]() -> Task<void> {
-      const Letter l = letter(0, 5);
-      const Status replied = co_await mail.reply(1, held, l, nothing);
+      const NoteAnswer l{5};
+      const Status replied = co_await mail.reply(1, held.ticket, l, nothing);
       EXPECT_TRUE(replied.ok()) << replied.to_string();
     };
-    Mailbox::Handler asked, told;
-    asked.arrived = [&](int, const Letter& l) { held = l; };
-    told.arrived = [&](int, const Letter&) { rt.spawn(answer()); };
-    mail.handle(kKind, std::move(asked));
-    mail.handle(kOther, std::move(told));
+    Mailbox::Handler<NoteHead> asked;
+    Mailbox::Handler<OtherHead> told;
+    asked.arrived = [&](int, const Note& l) { held = l; };
+    told.arrived = [&](int, const Other&) { rt.spawn(answer()); };
+    mail.handle(std::move(asked));
+    mail.handle(std::move(told));
     if (group.rank() == 1) {
-      const Letter l = letter(kKind);
+      const NoteHead l{};
       const auto got = co_await mail.ask(0, l, nothing, nothing);
       EXPECT_TRUE(got.ok()) << got.status().to_string();
-      EXPECT_EQ(got.ok() ? got->number : 0, 5);
+      EXPECT_EQ(got.ok() ? got->head.number : 0, 5);
       EXPECT_GE(rt.now(), 15 * kSecond);
     }
     if (group.rank() == 2) {
       co_await rt.sleep_for(15 * kSecond);
-      const Letter l = letter(kOther);
+      const OtherHead l;
       EXPECT_TRUE((co_await mail.send(0, l, nothing)).ok());
     }
     const Status left = co_await group.leave();
@@ -336,10 +351,10 @@ TEST_F(Patience, ARankThatComesLateToACollectiveBecauseOfALetterIsNotStuck) {
   play(4, [](Runtime& rt, Group& group) -> Task<void> {
     Mailbox& mail = group.mailbox();
     int came = 0;
-    mail.handle(kKind, counts(&came));
+    mail.handle(counts<NoteHead>(&came));
     if (group.rank() == 3) {
       co_await rt.sleep_for(15 * kSecond);
-      const Letter l = letter(kKind);
+      const NoteHead l{};
       const net::View nothing{};
       EXPECT_TRUE((co_await mail.send(2, l, nothing)).ok());
     }
@@ -357,8 +372,8 @@ TEST_F(Patience, EndsWhenNobodyDoesAnything) {
   play(3, [&](Runtime& rt, Group& group) -> Task<void> {
     Mailbox& mail = group.mailbox();
     int came = 0;
-    mail.handle(kKind, counts(&came));
-    Letter l = letter(kKind);
+    mail.handle(counts<NoteHead>(&came));
+    NoteHead l{};
     l.key = 4;
     const net::View nothing{};
     if (group.rank() != 2) {
@@ -386,20 +401,20 @@ TEST_F(Patience, OfPhantomPayloadsOnlySizesTravel) {
         constexpr std::uint64_t kBytes = std::uint64_t{1} << 27;
         Mailbox& mail = group.mailbox();
         const net::View payload{nullptr, kBytes};
-        const auto answer = [&](int peer, Letter asked) -> Task<void> {
-          const Letter l = letter(0, asked.number + 1);
-          EXPECT_TRUE((co_await mail.reply(peer, asked, l, payload)).ok());
+        const auto answer = [&](int peer, Note asked) -> Task<void> {
+          const NoteAnswer l{asked.head.number + 1};
+          EXPECT_TRUE((co_await mail.reply(peer, asked.ticket, l, payload)).ok());
         };
-        Mailbox::Handler handler;
-        handler.place = [](int, const Letter& l) -> Result<net::View> { return net::View{nullptr, l.bytes}; };
-        handler.arrived = [&](int peer, const Letter& l) { rt.spawn(answer(peer, l)); };
-        mail.handle(kKind, std::move(handler));
+        Mailbox::Handler<NoteHead> handler;
+        handler.place = [](int, const Note& l) -> Result<net::View> { return net::View{nullptr, l.bytes}; };
+        handler.arrived = [&](int peer, const Note& l) { rt.spawn(answer(peer, l)); };
+        mail.handle(std::move(handler));
         for (int peer = 0; peer < 3; ++peer) {
-          const Letter l = letter(kKind, 10 * peer);
+          const NoteHead l{10 * peer};
           const auto got = co_await mail.ask(peer, l, payload, payload);
           EXPECT_TRUE(got.ok()) << got.status().to_string();
           if (!got.ok()) continue;
-          EXPECT_EQ(got->number, 10 * peer + 1);
+          EXPECT_EQ(got->head.number, 10 * peer + 1);
           EXPECT_EQ(got->bytes, kBytes);
         }
         EXPECT_TRUE((co_await group.leave()).ok());
@@ -414,21 +429,21 @@ TEST_F(Patience, AHandlerThatIsRemovedHearsNoMoreOfWhatIsOnItsWay) {
     Mailbox& mail = group.mailbox();
     std::vector<float> values(5'000'000), into(5'000'000);  // 16 ms
     int placed = 0, arrived = 0;
-    Mailbox::Handler handler;
-    handler.place = [&](int, const Letter&) -> Result<net::View> {
+    Mailbox::Handler<NoteHead> handler;
+    handler.place = [&](int, const Note&) -> Result<net::View> {
       ++placed;
       return view(into);
     };
-    handler.arrived = [&](int, const Letter&) { ++arrived; };
-    mail.handle(kKind, std::move(handler));
-    const Letter l = letter(kKind);
+    handler.arrived = [&](int, const Note&) { ++arrived; };
+    mail.handle(std::move(handler));
+    const NoteHead l{};
     const net::View payload = view(values);
     if (group.rank() == 1) {
       EXPECT_TRUE((co_await mail.send(0, l, payload)).ok());
     } else {
       co_await rt.sleep_for(5 * kMilli);
       EXPECT_EQ(placed, 1);
-      mail.handle(kKind, {});
+      mail.stop_handling<NoteHead>();
       co_await rt.sleep_for(100 * kMilli);
     }
     EXPECT_EQ(arrived, 0);
@@ -440,26 +455,26 @@ TEST_F(Patience, AQuestionThatIsGivenUpDoesNoHarm) {
   play(2, [](Runtime& rt, Group& group) -> Task<void> {
     Mailbox& mail = group.mailbox();
     std::vector<float> values(5000, 2.0F), into(5000);
-    const auto answer = [&](int peer, Letter asked) -> Task<void> {
+    const auto answer = [&](int peer, Note asked) -> Task<void> {
       co_await rt.sleep_for(100 * kMilli);
-      const Letter l = letter(0, asked.number);
+      const NoteAnswer l{asked.head.number};
       const net::View payload = view(values);
-      EXPECT_TRUE((co_await mail.reply(peer, asked, l, payload)).ok());
+      EXPECT_TRUE((co_await mail.reply(peer, asked.ticket, l, payload)).ok());
     };
-    Mailbox::Handler handler;
-    handler.arrived = [&](int peer, const Letter& l) { rt.spawn(answer(peer, l)); };
-    mail.handle(kKind, std::move(handler));
+    Mailbox::Handler<NoteHead> handler;
+    handler.arrived = [&](int peer, const Note& l) { rt.spawn(answer(peer, l)); };
+    mail.handle(std::move(handler));
     const net::View nothing{}, place = view(into);
     if (group.rank() == 1) {
       {
-        Task<Result<Letter>> question = mail.ask(0, letter(kKind, 1), nothing, place);
+        Task<Result<Letter<NoteAnswer>>> question = mail.ask(0, NoteHead{1}, nothing, place);
         question.start();
         co_await rt.sleep_for(10 * kMilli);
       }
-      const Letter l = letter(kKind, 2);
+      const NoteHead l{2};
       const auto got = co_await mail.ask(0, l, nothing, place);
       EXPECT_TRUE(got.ok()) << got.status().to_string();
-      EXPECT_EQ(got.ok() ? got->number : 0, 2);
+      EXPECT_EQ(got.ok() ? got->head.number : 0, 2);
       EXPECT_EQ(into[4999], 2.0F);
     }
     const Status left = co_await group.leave();

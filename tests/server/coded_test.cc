@@ -158,12 +158,11 @@ TEST(CodedPush, TheSameClockAgainIsDropped) {
 
 // A letter as no client writes it.
 Task<Status> write_by_hand(Worker w, std::vector<std::byte> bytes) {
-  comm::Letter letter;
-  letter.kind = kind_of_server(0);
-  letter.flags = kPush | kFlagCoded;
-  letter.value2 = 1;
+  PushHead head;
+  head.is_coded = true;
+  head.scale = 1;
   const net::View payload{bytes.data(), bytes.size()};
-  co_return co_await w.group.mailbox().send(1, letter, payload);
+  co_return co_await w.group.mailbox().send(1, receiver_of(0), head, payload);
 }
 
 TEST(CodedPush, BytesThatNoEncoderWroteAreAnErrorAndNotACrash) {

@@ -177,13 +177,12 @@ TEST(FactorPush, OthersGoOnWithoutAWorkerThatIsLost) {
 Task<Status> write_by_hand(Worker w, std::uint32_t slice, std::size_t length) {
   TR_CO_RETURN_IF_ERROR(co_await w.client.init(0, tensor_of(Vector(40))));
   TR_CO_RETURN_IF_ERROR(co_await w.client.init(1, tensor_of(Vector(5))));
-  comm::Letter letter;
-  letter.kind = kind_of_server(0);
-  letter.flags = kPush | kFlagFactors;
-  letter.key = slice;
+  PushHead head;
+  head.is_factors = true;
+  head.slice = slice;
   const std::vector<std::byte> bytes(length);
   const net::View payload{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  TR_CO_RETURN_IF_ERROR(co_await w.group.mailbox().send(1, letter, payload));
+  TR_CO_RETURN_IF_ERROR(co_await w.group.mailbox().send(1, receiver_of(0), head, payload));
   const Tensor read = tensor_of(Vector(40));
   const auto got = co_await w.client.pull(0, read, 1);
   co_return got.status();

@@ -47,7 +47,12 @@ cost::Traffic traffic(const OptionValues& options, int num_workers) {
   return t;
 }
 
-constexpr std::uint16_t kLetterWarm = comm::kLetterRuleFirst + 14;
+// To worker 0: tell me when I may begin.
+struct WarmHead {
+  static constexpr std::uint16_t kKind = comm::kLetterRuleFirst + 14;
+  static constexpr auto kFields = comm::head_fields();
+  using Answer = comm::EmptyHead;
+};
 
 // What leaves at the end of a step. Where more than one is under way it has memory of its own.
 struct Round {
@@ -76,16 +81,16 @@ class Downpour final : public Agreement {
         warm_(context.options.own.integer(kWarmStartSteps) <= 0 || context.num_workers == 1),
         link_(context) {
     if (warm_ || context.worker != 0) return;
-    comm::Mailbox::Handler handler;
-    handler.arrived = [this](int peer, const comm::Letter& letter) {
-      cold_.emplace_back(peer, letter);
+    comm::Mailbox::Handler<WarmHead> handler;
+    handler.arrived = [this](int peer, const comm::Letter<WarmHead>& letter) {
+      cold_.emplace_back(peer, letter.ticket);
       if (warm_) let_others_begin();
     };
-    context.mail->handle(kLetterWarm, std::move(handler));
+    context.mail->handle(std::move(handler));
   }
 
   ~Downpour() override {
-    if (link_.context().mail != nullptr) link_.context().mail->handle(kLetterWarm, {});
+    if (link_.context().mail != nullptr) link_.context().mail->stop_handling<WarmHead>();
   }
 
   Task<Status> begin_step(StepInfo step) override {
@@ -286,23 +291,22 @@ class Downpour final : public Agreement {
   }
 
   Task<Status> wait_for_warm_start() {
-    comm::Letter letter;
-    letter.kind = kLetterWarm;
+    const WarmHead head;
     const net::View nothing;
-    const Result<comm::Letter> answer = co_await link_.context().mail->ask(0, letter, nothing, nothing);
+    const auto answer = co_await link_.context().mail->ask(0, head, nothing, nothing);
     warm_ = true;
     co_return answer.status();
   }
 
   void let_others_begin() {
     warm_ = true;
-    for (const auto& [peer, letter] : std::exchange(cold_, {}))
-      link_.errands().start(answer_cold(peer, letter));
+    for (const auto& [peer, asked] : std::exchange(cold_, {}))
+      link_.errands().start(answer_cold(peer, asked));
   }
 
-  Task<Status> answer_cold(int peer, comm::Letter asked) {
+  Task<Status> answer_cold(int peer, comm::Ticket<comm::EmptyHead> asked) {
     comm::Mailbox& mail = *link_.context().mail;
-    const comm::Letter answer;
+    const comm::EmptyHead answer;
     const net::View nothing;
     const Status sent = co_await mail.reply(peer, asked, answer, nothing);
     co_return mail.is_alive(peer) ? sent : Status();
@@ -319,8 +323,8 @@ class Downpour final : public Agreement {
   std::int64_t steps_ = 0, accrued_steps_ = 0, pushes_ = 0, round_ = 0, fetches_ = 0, local_steps_ = 0;
   float learning_rate_ = 0;
   bool must_fetch_ = true;
-  bool warm_;                                       // others may begin (worker 0), this one may
-  std::vector<std::pair<int, comm::Letter>> cold_;  // worker 0: who waits to begin
+  bool warm_;  // others may begin (worker 0), this one may
+  std::vector<std::pair<int, comm::Ticket<comm::EmptyHead>>> cold_;  // worker 0: who waits to begin
   ServerLink link_;
 };
 

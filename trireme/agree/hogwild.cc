@@ -20,7 +20,6 @@
 #include "trireme/agree/mechanism/racy.h"
 #include "trireme/agree/mechanism/turns.h"
 #include "trireme/agree/mechanism/vector_math.h"
-#include "trireme/comm/letter_kinds.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::agree {
@@ -33,18 +32,14 @@ constexpr OptionSpec kOptions[] = {kLocked};
 
 using runtime::Task;
 
-constexpr std::uint16_t kLetterMeet = comm::kLetterRuleFirst;
-constexpr std::uint16_t kLetterTurn = comm::kLetterRuleFirst + 1;  // and the next
-
 class Hogwild final : public Agreement {
  public:
   explicit Hogwild(const RuleContext& context) : context_(context), rt_(*context.rt) {
     TR_CHECK(context.mail != nullptr, "[agree] hogwild needs letters");
     for (const Tensor& weights : context.weights) mark_racy(weights.raw(), weights.type().num_bytes());
-    meeting_ =
-        std::make_unique<Meeting>(rt_, *context.mail, kLetterMeet, context.worker, context.num_workers);
+    meeting_ = std::make_unique<Meeting<HereHead>>(rt_, *context.mail, context.worker, context.num_workers);
     if (context.options.own.flag(kLocked))
-      turns_ = std::make_unique<Turns>(rt_, *context.mail, kLetterTurn, context.worker);
+      turns_ = std::make_unique<Turns>(rt_, *context.mail, context.worker);
   }
 
   Task<Status> exchange(BucketExchange bucket) override {
@@ -100,8 +95,8 @@ class Hogwild final : public Agreement {
   }
 
   Task<Status> meet() {
-    const comm::Letter here;
-    auto met = co_await meeting_->meet(here);
+    const HereHead here;
+    const auto met = co_await meeting_->meet(here);
     co_return met.status();
   }
 
@@ -132,7 +127,7 @@ class Hogwild final : public Agreement {
 
   const RuleContext context_;
   runtime::Runtime& rt_;
-  std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<Meeting<HereHead>> meeting_;
   std::unique_ptr<Turns> turns_;  // null: not locked
   bool asking_ = false, has_turn_ = false;
   std::vector<std::shared_ptr<runtime::OneShot<Status>>> waiting_;

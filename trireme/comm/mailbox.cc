@@ -9,13 +9,10 @@
 namespace trireme::comm {
 namespace {
 
-constexpr net::Fingerprint kHeadFingerprint{.kind = 0xFE, .dtype = 0, .format = 0, .count = sizeof(Letter)};
+constexpr net::Fingerprint kHeadFingerprint{.kind = 0xFE, .dtype = 0, .format = 0, .count = sizeof(Envelope)};
 constexpr std::uint64_t kMaxPayloadBytes = (std::uint64_t{1} << 40) - 1;
 
 }  // namespace
-
-// The head travels as it lies in memory (docs/format_wire.md, "Letters").
-static_assert(sizeof(Letter) == 56 && std::is_trivially_copyable_v<Letter>);
 
 // Forgets the frame when it goes, whatever the reason. The slot may serve another letter by then.
 struct TransportMailbox::SendWaiter {
@@ -66,7 +63,7 @@ net::Identity TransportMailbox::payload_identity(std::uint32_t number) const {
 }
 
 void TransportMailbox::post_head(int peer) {
-  const net::View view{reinterpret_cast<std::byte*>(&peer_of(peer).head), sizeof(Letter)};
+  const net::View view{reinterpret_cast<std::byte*>(&peer_of(peer).head), sizeof(Envelope)};
   transport_.recv(peer, head_identity_, kHeadFingerprint, view, this,
                   cookie(What::kHead, static_cast<std::uint32_t>(peer)));
 }
@@ -100,7 +97,7 @@ void TransportMailbox::on_complete(std::uint64_t cookie, const Status& status) {
         fail_on_loop(peer, {}, status);
         break;
       }
-      const Letter letter = peer_of(peer).head;
+      const Envelope letter = peer_of(peer).head;
       post_head(peer);
       accept_on_loop(peer, letter, kNone);
       break;
@@ -115,16 +112,16 @@ void TransportMailbox::on_complete(std::uint64_t cookie, const Status& status) {
 }
 
 // Of an ordinary end the membership knows already.
-void TransportMailbox::fail_on_loop(int peer, const Letter& letter, const Status& why) {
+void TransportMailbox::fail_on_loop(int peer, const Envelope& letter, const Status& why) {
   if (!fate_of(peer).ok()) return;
   // Letters are no calls: that ranks differ in them is the sender's fault alone.
   const Code code = why.code() == Code::kMismatch ? Code::kInvalid : why.code();
   const std::string& reason = why.context().reason;
-  owner_.on_mail_failed(peer, code, fmt::format("a letter of kind {}, key {}", letter.kind, letter.key),
+  owner_.on_mail_failed(peer, code, fmt::format("a letter of kind {}, key {}", letter.kind, letter.key()),
                         reason.empty() ? why.message() : reason);
 }
 
-runtime::Task<Status> TransportMailbox::send(int peer, Letter letter, net::View payload) {
+runtime::Task<Status> TransportMailbox::send_envelope(int peer, Envelope letter, net::View payload) {
   TR_CO_RETURN_IF_ERROR(check(peer, payload));
   if (letter.kind == kLetterReply)
     co_return error(Code::kInvalid, "[comm] kind 0 is the mailbox's own: expected a kind of letter_kinds.h");
@@ -132,18 +129,15 @@ runtime::Task<Status> TransportMailbox::send(int peer, Letter letter, net::View 
   co_return co_await post(peer, letter, payload);
 }
 
-runtime::Task<Status> TransportMailbox::reply(int peer, const Letter& asked, Letter answer,
-                                              net::View payload) {
-  // Nothing is awaited before `asked` was read: it is the caller's.
+runtime::Task<Status> TransportMailbox::reply_envelope(int peer, Envelope answer, net::View payload) {
   answer.kind = kLetterReply;
-  answer.ticket = asked.ticket;
   TR_CO_RETURN_IF_ERROR(check(peer, payload));
   if (answer.ticket == 0)
     co_return error(Code::kInvalid, "[comm] a reply to a letter that asks nothing: expected one of ask()");
   co_return co_await post(peer, answer, payload);
 }
 
-runtime::Task<Status> TransportMailbox::post(int peer, Letter letter, net::View payload) {
+runtime::Task<Status> TransportMailbox::post(int peer, Envelope letter, net::View payload) {
   std::uint32_t number = static_cast<std::uint32_t>(outgoing_.size());
   if (free_outgoing_.empty()) {
     outgoing_.emplace_back();
@@ -159,7 +153,7 @@ runtime::Task<Status> TransportMailbox::post(int peer, Letter letter, net::View 
   co_return done.value();
 }
 
-void TransportMailbox::dispatch(std::uint32_t number, int peer, const Letter& letter, net::View payload) {
+void TransportMailbox::dispatch(std::uint32_t number, int peer, const Envelope& letter, net::View payload) {
   Outgoing& out = outgoing_[number];
   out.head = letter;
   out.head.bytes = payload.bytes;
@@ -173,7 +167,7 @@ void TransportMailbox::dispatch(std::uint32_t number, int peer, const Letter& le
     });
     return;
   }
-  const net::View head{reinterpret_cast<std::byte*>(&out.head), sizeof(Letter)};
+  const net::View head{reinterpret_cast<std::byte*>(&out.head), sizeof(Envelope)};
   transport_.send(peer, head_identity_, kHeadFingerprint, head, this, cookie(What::kSend, number));
   if (payload.bytes == 0) return;
   ++out.num_left;
@@ -207,8 +201,8 @@ void TransportMailbox::finish(std::uint32_t number, const Status& status) {
   free_outgoing_.push_back(number);
 }
 
-runtime::Task<Result<Letter>> TransportMailbox::ask(int peer, Letter letter, net::View payload,
-                                                    net::View into) {
+runtime::Task<Result<Envelope>> TransportMailbox::ask_envelope(int peer, Envelope letter, net::View payload,
+                                                               net::View into) {
   TR_CO_RETURN_IF_ERROR(check(peer, payload));
   if (letter.kind == kLetterReply)
     co_return error(Code::kInvalid, "[comm] kind 0 is the mailbox's own: expected a kind of letter_kinds.h");
@@ -225,7 +219,7 @@ runtime::Task<Result<Letter>> TransportMailbox::ask(int peer, Letter letter, net
   co_return questions_[number].answer;
 }
 
-std::uint32_t TransportMailbox::open_question(int peer, const Letter& letter, net::View into) {
+std::uint32_t TransportMailbox::open_question(int peer, const Envelope& letter, net::View into) {
   std::uint32_t number = static_cast<std::uint32_t>(questions_.size());
   if (free_questions_.empty()) {
     questions_.emplace_back();
@@ -236,7 +230,7 @@ std::uint32_t TransportMailbox::open_question(int peer, const Letter& letter, ne
   Question& q = questions_[number];
   q.peer = peer;
   q.kind = letter.kind;
-  q.key = letter.key;
+  q.key = letter.key();
   q.serial = ++num_questions_;
   q.into = into;
   q.error = ok_status();

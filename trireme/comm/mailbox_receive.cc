@@ -8,12 +8,12 @@
 
 namespace trireme::comm {
 
-void TransportMailbox::handle(std::uint16_t kind, Handler handler) {
+void TransportMailbox::set_handler(std::uint16_t kind, EnvelopeHandler handler) {
   if (!handler.place && !handler.arrived) {
     handlers_.erase(kind);
     return;
   }
-  handlers_[kind] = std::make_shared<const Handler>(std::move(handler));
+  handlers_[kind] = std::make_shared<const EnvelopeHandler>(std::move(handler));
   if (aside_.empty()) return;
   rt_.post([this, alive = alive_] {
     if (*alive) let_in_on_loop();
@@ -49,7 +49,7 @@ void TransportMailbox::free_incoming(std::uint32_t index) {
   free_incoming_.push_back(index);
 }
 
-void TransportMailbox::accept_on_loop(int peer, const Letter& letter, std::uint32_t sent_by) {
+void TransportMailbox::accept_on_loop(int peer, const Envelope& letter, std::uint32_t sent_by) {
   if (!fate_of(peer).ok()) {  // late
     if (sent_by != kNone) sent_on_loop(sent_by, fate_of(peer));
     return;
@@ -183,11 +183,11 @@ void TransportMailbox::deliver_on_loop(int peer) {
 }
 
 void TransportMailbox::hand_over_on_loop(std::uint32_t index) {
-  const Letter letter = incoming_[index].letter;
+  const Envelope letter = incoming_[index].letter;
   const int peer = incoming_[index].peer;
   const bool there = incoming_[index].state == Incoming::State::kThere && end_.ok();
   const std::uint32_t number = incoming_[index].question;
-  const std::shared_ptr<const Handler> handler = std::move(incoming_[index].handler);
+  const std::shared_ptr<const EnvelopeHandler> handler = std::move(incoming_[index].handler);
   free_incoming(index);
   if (number != kNone) {
     Question& q = questions_[number];

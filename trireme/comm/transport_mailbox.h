@@ -39,10 +39,11 @@ class TransportMailbox final : public Mailbox, private net::Completion {
   TransportMailbox(runtime::Runtime& rt, net::Transport& transport, std::uint32_t epoch, Owner& owner);
   ~TransportMailbox() override { *alive_ = false; }
 
-  void handle(std::uint16_t kind, Handler handler) override;
-  runtime::Task<Status> send(int peer, Letter letter, net::View payload) override;
-  runtime::Task<Result<Letter>> ask(int peer, Letter letter, net::View payload, net::View into) override;
-  runtime::Task<Status> reply(int peer, const Letter& asked, Letter answer, net::View payload) override;
+  void set_handler(std::uint16_t kind, EnvelopeHandler handler) override;
+  runtime::Task<Status> send_envelope(int peer, Envelope letter, net::View payload) override;
+  runtime::Task<Result<Envelope>> ask_envelope(int peer, Envelope letter, net::View payload,
+                                               net::View into) override;
+  runtime::Task<Status> reply_envelope(int peer, Envelope answer, net::View payload) override;
   bool is_alive(int peer) const override;
   void on_lost(std::function<void(int, const Status&)> listener) override;
 
@@ -61,12 +62,12 @@ class TransportMailbox final : public Mailbox, private net::Completion {
   enum class What : std::uint8_t { kHead, kPayload, kSend };  // in the low bits of cookies
 
   struct Peer {
-    Letter head;                                 // of the recv that is posted
+    Envelope head;                               // of the recv that is posted
     std::uint32_t num_sent = 0, num_placed = 0;  // payloads
     std::uint32_t first = kNone, last = kNone;   // letters on their way, in order
   };
   struct Outgoing {
-    Letter head;
+    Envelope head;
     net::View payload;  // to itself only
     int peer = -1;      // -1: free
     int num_left = 0;   // messages under way
@@ -75,15 +76,15 @@ class TransportMailbox final : public Mailbox, private net::Completion {
   };
   struct Incoming {
     enum class State : std::uint8_t { kMoving, kThere, kDropped };
-    Letter letter;
+    Envelope letter;
     int peer = 0;
     State state = State::kMoving;
     std::uint32_t next = kNone;
-    std::uint32_t number = 0;                // of its payload
-    std::uint32_t sent_by = kNone;           // to itself: the Outgoing whose payload is copied
-    std::uint32_t question = kNone;          // whose answer it is
-    std::shared_ptr<const Handler> handler;  // null: an answer
-    std::unique_ptr<std::byte[]> kept;       // to itself, payload of a letter that stood aside
+    std::uint32_t number = 0;                        // of its payload
+    std::uint32_t sent_by = kNone;                   // to itself: the Outgoing whose payload is copied
+    std::uint32_t question = kNone;                  // whose answer it is
+    std::shared_ptr<const EnvelopeHandler> handler;  // null: an answer
+    std::unique_ptr<std::byte[]> kept;               // to itself, payload of a letter that stood aside
   };
   struct Question {
     std::uint32_t generation = 1;
@@ -93,7 +94,7 @@ class TransportMailbox final : public Mailbox, private net::Completion {
     std::uint32_t key = 0;
     std::uint64_t serial = 0;
     net::View into;
-    Letter answer;
+    Envelope answer;
     Status error;
     runtime::OneShot<bool>* done = nullptr;  // null: its frame is gone
   };
@@ -116,18 +117,18 @@ class TransportMailbox final : public Mailbox, private net::Completion {
   void on_complete(std::uint64_t cookie, const Status& status) override;
   void on_piece(std::uint64_t, std::uint64_t) override { owner_.on_mail_progress(); }
   bool at_once() const override { return true; }
-  void fail_on_loop(int peer, const Letter& letter, const Status& why);
+  void fail_on_loop(int peer, const Envelope& letter, const Status& why);
 
   // Sending.
-  runtime::Task<Status> post(int peer, Letter letter, net::View payload);
-  void dispatch(std::uint32_t number, int peer, const Letter& letter, net::View payload);
+  runtime::Task<Status> post(int peer, Envelope letter, net::View payload);
+  void dispatch(std::uint32_t number, int peer, const Envelope& letter, net::View payload);
   void sent_on_loop(std::uint32_t number, const Status& status);
   void settle_on_loop(std::uint32_t number);
   void finish(std::uint32_t number, const Status& status);
 
   // Receiving (mailbox_receive.cc).
   void post_head(int peer);
-  void accept_on_loop(int peer, const Letter& letter, std::uint32_t sent_by);
+  void accept_on_loop(int peer, const Envelope& letter, std::uint32_t sent_by);
   void admit_on_loop(std::uint32_t index);
   Result<net::View> place(Incoming& in);
   Result<net::View> place_answer(Incoming& in);
@@ -140,7 +141,7 @@ class TransportMailbox final : public Mailbox, private net::Completion {
   void free_incoming(std::uint32_t index);
 
   // Asking.
-  std::uint32_t open_question(int peer, const Letter& letter, net::View into);
+  std::uint32_t open_question(int peer, const Envelope& letter, net::View into);
   Question* find_question(std::uint64_t ticket);
   void close_question(Question& q);
   void drop_question(std::uint32_t number);
@@ -160,7 +161,7 @@ class TransportMailbox final : public Mailbox, private net::Completion {
   std::deque<std::uint32_t> open_;    // questions without an answer, oldest first
   std::vector<std::uint32_t> aside_;  // letters of kinds that nobody handles yet, in order
   std::uint64_t num_questions_ = 0;
-  std::map<std::uint16_t, std::shared_ptr<const Handler>> handlers_;
+  std::map<std::uint16_t, std::shared_ptr<const EnvelopeHandler>> handlers_;
   std::map<int, Loss> losses_;
   std::vector<std::shared_ptr<const std::function<void(int, const Status&)>>> listeners_;
 };

@@ -17,7 +17,11 @@ namespace {
 using runtime::Task;
 
 constexpr TimeNs kDeadline = 120 * kSecond;
-constexpr std::uint16_t kDone = comm::kLetterUserFirst;
+// To servers: this worker pushes no more.
+struct BenchDoneHead {
+  static constexpr std::uint16_t kKind = comm::kLetterUserFirst;
+  static constexpr auto kFields = comm::head_fields();
+};
 
 // What the ranks of a case share.
 struct Play {
@@ -135,8 +139,7 @@ Task<Status> work(runtime::Runtime& rt, comm::Group& group, Play& play) {
   if (!workers.ok()) co_return workers.status();
   BenchWorker worker(rt, group, **workers, play);
   TR_CO_RETURN_IF_ERROR(co_await worker.run());
-  comm::Letter done;
-  done.kind = kDone;
+  const BenchDoneHead done;
   for (int s = 0; s < play.setup.servers; ++s)
     TR_CO_RETURN_IF_ERROR(co_await group.mailbox().send(play.setup.workers + s, done, {}));
   co_return Status();
@@ -145,11 +148,11 @@ Task<Status> work(runtime::Runtime& rt, comm::Group& group, Play& play) {
 Task<Status> serve(runtime::Runtime& rt, comm::Group& group, Play& play) {
   int workers_left = play.setup.workers;
   runtime::OneShot<bool> over(rt);
-  comm::Mailbox::Handler on_done;
-  on_done.arrived = [&](int, const comm::Letter&) {
+  comm::Mailbox::Handler<BenchDoneHead> on_done;
+  on_done.arrived = [&](int, const comm::Letter<BenchDoneHead>&) {
     if (--workers_left == 0) over.set(true);
   };
-  group.mailbox().handle(kDone, std::move(on_done));
+  group.mailbox().handle(std::move(on_done));
   server::ServerOptions options;
   options.server = group.rank() - play.setup.workers;
   options.layout = play.layout;
@@ -158,8 +161,7 @@ Task<Status> serve(runtime::Runtime& rt, comm::Group& group, Play& play) {
   auto server = server::make_server(rt, group.mailbox(), std::move(options));
   if (!server.ok()) co_return server.status();
   const bool ended = co_await over.wait_until(rt.now() + kDeadline);
-  comm::Mailbox::Handler nothing;
-  group.mailbox().handle(kDone, std::move(nothing));
+  group.mailbox().stop_handling<BenchDoneHead>();
   if (!group.verdict().ok()) co_return group.verdict();
   if (!ended) co_return error(Code::kDeadline, "[bench] workers took more than two minutes");
   co_return co_await (*server)->settle();

@@ -6,7 +6,6 @@
 
 namespace trireme::server {
 
-using comm::Letter;
 using runtime::Task;
 
 MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
@@ -36,55 +35,54 @@ MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<in
 
 Task<Status> MailClient::init(std::uint32_t key, Tensor values) {
   TR_CO_RETURN_IF_ERROR(check(key, values));
-  Letter letter;
-  letter.flags = kInit;
-  co_return co_await send_slices(key, values, letter);
+  std::vector<Task<Status>> sends;
+  for (const Slice& s : slices_[key]) {
+    InitHead head;
+    head.slice = s.id;
+    sends.push_back(send(s.server, head, view_of(values, s)));
+  }
+  co_return co_await runtime::when_all(rt_, std::move(sends));
 }
 
 Task<Status> MailClient::push(std::uint32_t key, Tensor values, PushNote note) {
   TR_CO_RETURN_IF_ERROR(check(key, values));
-  co_return co_await send_slices(key, values, letter_of(kPush, note));
+  co_return co_await send_slices(key, values, head_of(note));
 }
 
 Task<Result<Version>> MailClient::pull(std::uint32_t key, Tensor into, std::int64_t clock) {
   TR_CO_RETURN_IF_ERROR(check(key, into));
-  Letter letter;
-  letter.flags = kPull;
-  letter.clock = clock;
-  co_return co_await ask_slices(key, Tensor(), into, letter);
+  PullHead head;
+  head.clock = clock;
+  co_return co_await ask_slices(key, Tensor(), into, head);
 }
 
 Task<Result<Version>> MailClient::push_pull(std::uint32_t key, Tensor values, Tensor into, PushNote note,
                                             ReadWhen when) {
   TR_CO_RETURN_IF_ERROR(check(key, values));
   TR_CO_RETURN_IF_ERROR(check(key, into));
-  Letter letter = letter_of(kPush, note);
-  letter.flags |= when == ReadWhen::kBefore ? kFlagBefore : kFlagAfter;
-  co_return co_await ask_slices(key, values, into, letter);
+  PushHead head = head_of(note);
+  (when == ReadWhen::kBefore ? head.wants_before : head.wants_after) = true;
+  co_return co_await ask_slices(key, values, into, head);
 }
 
 Task<Status> MailClient::tick(std::int64_t clock) {
-  Letter letter;
-  letter.flags = kTick;
-  letter.clock = clock;
+  TickHead head;
+  head.clock = clock;
   std::vector<Task<Status>> sends;
-  for (int s = 0; s < layout_.num_servers; ++s) sends.push_back(send(s, letter, {}));
+  for (int s = 0; s < layout_.num_servers; ++s) sends.push_back(send(s, head, {}));
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
 
 Task<Status> MailClient::finish() {
   for (Had& had : had_) had.is_known = false;
-  Letter letter;
-  letter.flags = kFinish;
-  co_return co_await ask_servers(letter);
+  co_return co_await ask_servers(FinishHead{});
 }
 
 Task<Status> MailClient::rejoin(std::int64_t clock) {
   for (Had& had : had_) had.is_known = false;
-  Letter letter;
-  letter.flags = kRejoin;
-  letter.clock = clock;
-  co_return co_await ask_servers(letter);
+  RejoinHead head;
+  head.clock = clock;
+  co_return co_await ask_servers(head);
 }
 
 Status MailClient::check(std::uint32_t key, const Tensor& t) const {
@@ -97,50 +95,53 @@ Status MailClient::check(std::uint32_t key, const Tensor& t) const {
   return {};
 }
 
-Letter MailClient::letter_of(LetterOf what, const PushNote& note) {
-  Letter letter;
-  letter.flags = what;
-  letter.clock = note.clock;
-  letter.number = note.based_on;
-  letter.value = static_cast<double>(note.learning_rate);
-  letter.value2 = static_cast<double>(note.scale);
-  return letter;
+PushHead MailClient::head_of(const PushNote& note) {
+  PushHead head;
+  head.clock = note.clock;
+  head.based_on = note.based_on;
+  head.learning_rate = static_cast<double>(note.learning_rate);
+  head.scale = static_cast<double>(note.scale);
+  return head;
 }
 
-Task<Status> MailClient::ask(int server, Letter letter, net::View payload, net::View into, Letter* answer) {
+template <typename Head>
+Task<Status> MailClient::ask(int server, Head head, net::View payload, net::View into, Answered* answer) {
   const int rank = ranks_[static_cast<std::size_t>(server)];
-  letter.kind = kind_of_server(server);
-  Result<Letter> got = co_await mail_.ask(rank, letter, payload, into);
+  const Result<Answered> got = co_await mail_.ask(rank, receiver_of(server), head, payload, into);
   if (!got.ok()) co_return got.status();
-  if ((got->flags & kFlagFailed) != 0)
+  if (got->head.has_failed)
     co_return error(Code::kInternal,
                     "[server] server {} (rank {}) could not make an update; the log of that rank says why",
                     server, rank);
   if (answer != nullptr) *answer = *got;
   co_return Status();
 }
+// Coded pulls are asked for in client_coded.cc.
+template Task<Status> MailClient::ask(int, PullHead, net::View, net::View, Answered*);
 
-Task<Status> MailClient::send_slices(std::uint32_t key, Tensor values, Letter letter) {
-  const std::int64_t noted = letter.number;
+Task<Status> MailClient::send_slices(std::uint32_t key, Tensor values, PushHead head) {
+  const std::int64_t noted = head.based_on;
   std::vector<Task<Status>> sends;
   for (const Slice& s : slices_[key]) {
-    letter.key = s.id;
-    letter.number = based_on(s, noted);
-    sends.push_back(send(s.server, letter, view_of(values, s)));
+    head.slice = s.id;
+    head.based_on = based_on(s, noted);
+    sends.push_back(send(s.server, head, view_of(values, s)));
   }
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
 
-Task<Result<Version>> MailClient::ask_slices(std::uint32_t key, Tensor values, Tensor into, Letter letter) {
+template <typename Head>
+Task<Result<Version>> MailClient::ask_slices(std::uint32_t key, Tensor values, Tensor into, Head head) {
   const std::vector<Slice>& slices = slices_[key];
-  std::vector<Letter> answers(slices.size());
+  std::vector<Answered> answers(slices.size());
   std::vector<Task<Status>> asks;
-  const std::int64_t noted = letter.number;
+  [[maybe_unused]] std::int64_t noted = -1;
+  if constexpr (std::is_same_v<Head, PushHead>) noted = head.based_on;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    letter.key = slices[i].id;
-    if (!values.is_null()) letter.number = based_on(slices[i], noted);
+    head.slice = slices[i].id;
+    if constexpr (std::is_same_v<Head, PushHead>) head.based_on = based_on(slices[i], noted);
     const net::View payload = values.is_null() ? net::View() : view_of(values, slices[i]);
-    asks.push_back(ask(slices[i].server, letter, payload, view_of(into, slices[i]), &answers[i]));
+    asks.push_back(ask(slices[i].server, head, payload, view_of(into, slices[i]), &answers[i]));
   }
   TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(asks)));
   const Version version = version_of(slices, answers);
@@ -148,19 +149,21 @@ Task<Result<Version>> MailClient::ask_slices(std::uint32_t key, Tensor values, T
   co_return version;
 }
 
-Version MailClient::version_of(std::span<const Slice> slices, std::span<const Letter> answers) {
+Version MailClient::version_of(std::span<const Slice> slices, std::span<const Answered> answers) {
   Version version{INT64_MAX, INT64_MAX};
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    updates_[slices[i].id] = answers[i].number;
-    version.updates = std::min(version.updates, answers[i].number);
-    version.oldest_clock = std::min(version.oldest_clock, answers[i].clock);
+    const ServerAnswer& said = answers[i].head;
+    updates_[slices[i].id] = said.updates;
+    version.updates = std::min(version.updates, said.updates);
+    version.oldest_clock = std::min(version.oldest_clock, said.oldest_clock);
   }
   return slices.empty() ? Version() : version;
 }
 
-Task<Status> MailClient::ask_servers(Letter letter) {
+template <typename Head>
+Task<Status> MailClient::ask_servers(Head head) {
   std::vector<Task<Status>> asks;
-  for (int s = 0; s < layout_.num_servers; ++s) asks.push_back(ask(s, letter, {}, {}, nullptr));
+  for (int s = 0; s < layout_.num_servers; ++s) asks.push_back(ask(s, head, {}, {}, nullptr));
   co_return co_await runtime::when_all(rt_, std::move(asks));
 }
 
@@ -192,10 +195,13 @@ Task<Status> MailClient::push_rows(std::uint32_t key, Tensor rows, Tensor values
   std::vector<RowLetter> letters = split_rows(keys_[key], slices_[key], rows);
   std::vector<Task<Status>> sends;
   for (RowLetter& to : letters) {
-    Letter letter = letter_of(kPushRows, note);
-    letter.key = to.slice.id;
-    letter.number = based_on(to.slice, note.based_on);
-    sends.push_back(send(to.slice.server, letter, to.pack(values)));
+    PushRowsHead head;
+    head.slice = to.slice.id;
+    head.clock = note.clock;
+    head.based_on = based_on(to.slice, note.based_on);
+    head.learning_rate = static_cast<double>(note.learning_rate);
+    head.scale = static_cast<double>(note.scale);
+    sends.push_back(send(to.slice.server, head, to.pack(values)));
   }
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
@@ -203,16 +209,15 @@ Task<Status> MailClient::push_rows(std::uint32_t key, Tensor rows, Tensor values
 Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tensor into, std::int64_t clock) {
   TR_CO_RETURN_IF_ERROR(check_rows(key, rows, into));
   std::vector<RowLetter> letters = split_rows(keys_[key], slices_[key], rows);
-  std::vector<Letter> answers(letters.size());
+  std::vector<Answered> answers(letters.size());
   std::vector<Slice> slices;
   std::vector<Task<Status>> asks;
   for (std::size_t i = 0; i < letters.size(); ++i) {
     slices.push_back(letters[i].slice);
-    Letter letter;
-    letter.flags = kPullRows;
-    letter.key = slices[i].id;
-    letter.clock = clock;
-    asks.push_back(ask(slices[i].server, letter, letters[i].pack_numbers(), letters[i].room(), &answers[i]));
+    PullRowsHead head;
+    head.slice = slices[i].id;
+    head.clock = clock;
+    asks.push_back(ask(slices[i].server, head, letters[i].pack_numbers(), letters[i].room(), &answers[i]));
   }
   TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(asks)));
   for (const RowLetter& from : letters) from.unpack(into);

@@ -8,7 +8,6 @@
 
 namespace trireme::server {
 
-using comm::Letter;
 using runtime::Task;
 
 const VectorCoder* MailClient::coder_of(std::uint32_t key) const {
@@ -26,20 +25,20 @@ Task<Status> MailClient::push_coded(std::uint32_t key, Tensor values, PushNote n
   TR_CO_RETURN_IF_ERROR(check(key, values));
   if (!coded.residual.is_null()) TR_CO_RETURN_IF_ERROR(check(key, coded.residual));
   if (!coded.velocity.is_null()) TR_CO_RETURN_IF_ERROR(check(key, coded.velocity));
-  Letter letter = letter_of(kPush, note);
-  letter.flags |= kFlagCoded;
+  PushHead head = head_of(note);
+  head.is_coded = true;
   std::vector<Task<Status>> sends;
   for (const Slice& s : slices_[key]) {
-    letter.key = s.id;
-    letter.number = based_on(s, note.based_on);  // as it is now, not when it is this push's turn
-    sends.push_back(push_slice(s, values, letter, coded));
+    head.slice = s.id;
+    head.based_on = based_on(s, note.based_on);  // as it is now, not when it is this push's turn
+    sends.push_back(push_slice(s, values, head, coded));
   }
   co_await pushes_[key]->wait(rt_);
   const Line::Turn turn(*pushes_[key]);
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
 
-Task<Status> MailClient::push_slice(Slice slice, Tensor values, Letter letter, CodedNote coded) {
+Task<Status> MailClient::push_slice(Slice slice, Tensor values, PushHead head, CodedNote coded) {
   const VectorCoder& coder = *coders_[slice.id];
   TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(VectorCoder::num_elems_for(coder.max_bytes())));
   ToEncode from;
@@ -52,7 +51,7 @@ Task<Status> MailClient::push_slice(Slice slice, Tensor values, Letter letter, C
   TR_CO_ASSIGN_OR_RETURN(const std::uint64_t bytes,
                          co_await encode_vector(rt_, coder, std::move(from), *memory));
   const net::View message{memory->raw(), bytes};
-  co_return co_await send(slice.server, letter, message);
+  co_return co_await send(slice.server, head, message);
 }
 
 Task<Status> MailClient::push_factors(std::uint32_t key, Tensor factors, PushNote note) {
@@ -69,18 +68,18 @@ Task<Status> MailClient::push_factors(std::uint32_t key, Tensor factors, PushNot
       !factors.is_contiguous())
     co_return error(Code::kInvalid, "[server] factors of '{}': got {}, expected contiguous f32 [{}] or more",
                     keys_[key].name, factors.is_null() ? "nothing" : factors.type().to_string(), elems);
-  Letter letter = letter_of(kPush, note);
-  letter.flags |= kFlagFactors;
+  PushHead head = head_of(note);
+  head.is_factors = true;
   std::vector<Task<Status>> sends;
   for (const Slice& s : slices_[key]) {
-    letter.key = s.id;
-    letter.number = based_on(s, note.based_on);
-    sends.push_back(push_factor_slice(s, factors, letter));
+    head.slice = s.id;
+    head.based_on = based_on(s, note.based_on);
+    sends.push_back(push_factor_slice(s, factors, head));
   }
   co_return co_await runtime::when_all(rt_, std::move(sends));
 }
 
-Task<Status> MailClient::push_factor_slice(Slice slice, Tensor factors, Letter letter) {
+Task<Status> MailClient::push_factor_slice(Slice slice, Tensor factors, PushHead head) {
   const FactorSlice& own = factors_[slice.id];
   TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(own.num_elems));
   runtime::ComputeFn pack = [&](runtime::ComputeContext&) {
@@ -89,7 +88,7 @@ Task<Status> MailClient::push_factor_slice(Slice slice, Tensor factors, Letter l
   const auto bytes = static_cast<double>(own.num_bytes());
   co_await short_pass(rt_, pass_cost(0, 2 * bytes), std::move(pack), "pack factors");
   const net::View message{memory->raw(), own.num_bytes()};
-  co_return co_await send(slice.server, letter, message);
+  co_return co_await send(slice.server, head, message);
 }
 
 // One at a time per key: a difference is to what the answer before it left here.
@@ -105,17 +104,17 @@ Task<Result<Version>> MailClient::pull_coded(std::uint32_t key, Tensor into, std
     const TensorType type{DType::kF32, {keys_[key].num_elems}};
     TR_CO_ASSIGN_OR_RETURN(had.values, Tensor::allocate(device_of(rt_), type));
   }
-  Letter letter;
-  letter.flags = kPull | kFlagKeep;
-  if (had.is_known && encodes(key, exchange)) letter.flags |= kFlagCoded;
-  letter.clock = clock;
-  letter.number = exchange;
+  PullHead head;
+  head.keeps = true;
+  head.takes_coded = had.is_known && encodes(key, exchange);
+  head.clock = clock;
+  head.exchange = exchange;
   const std::vector<Slice>& slices = slices_[key];
-  std::vector<Letter> answers(slices.size());
+  std::vector<Answered> answers(slices.size());
   std::vector<Task<Status>> asks;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    letter.key = slices[i].id;
-    asks.push_back(pull_slice(slices[i], into, letter, &answers[i]));
+    head.slice = slices[i].id;
+    asks.push_back(pull_slice(slices[i], into, head, &answers[i]));
   }
   had.is_known = false;  // until all of it is here
   TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt_, std::move(asks)));
@@ -125,11 +124,11 @@ Task<Result<Version>> MailClient::pull_coded(std::uint32_t key, Tensor into, std
   co_return version;
 }
 
-Task<Status> MailClient::pull_slice(Slice slice, Tensor into, Letter letter, Letter* answer) {
+Task<Status> MailClient::pull_slice(Slice slice, Tensor into, PullHead head, Answered* answer) {
   const Tensor have = had_[slice.key].values, nowhere;
-  if ((letter.flags & kFlagCoded) == 0) {
+  if (!head.takes_coded) {
     const net::View nothing, to = view_of(into, slice);
-    TR_CO_RETURN_IF_ERROR(co_await ask(slice.server, letter, nothing, to, answer));
+    TR_CO_RETURN_IF_ERROR(co_await ask(slice.server, head, nothing, to, answer));
     co_await take_values(slice, into, slice.begin, have, nowhere);
     co_return Status();
   }
@@ -137,8 +136,8 @@ Task<Status> MailClient::pull_slice(Slice slice, Tensor into, Letter letter, Let
   const std::int64_t elems = std::max(slice.end - slice.begin, VectorCoder::num_elems_for(coder.max_bytes()));
   TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(elems));
   const net::View nothing, room{memory->raw(), static_cast<std::uint64_t>(elems) * sizeof(float)};
-  TR_CO_RETURN_IF_ERROR(co_await ask(slice.server, letter, nothing, room, answer));
-  if ((answer->flags & kFlagCoded) == 0) {  // the server does not know what this worker has
+  TR_CO_RETURN_IF_ERROR(co_await ask(slice.server, head, nothing, room, answer));
+  if (!answer->head.is_coded) {  // the server does not know what this worker has
     co_await take_values(slice, *memory, 0, have, into);
     co_return Status();
   }

@@ -8,6 +8,13 @@ bool KeptSlice::holds_of(int worker) const {
   return std::any_of(held.begin(), held.end(), [&](const auto& h) { return h.first.worker == worker; });
 }
 
+ServerAnswer KeptSlice::answer_now() const {
+  ServerAnswer answer;
+  answer.updates = updates;
+  answer.oldest_clock = policy->oldest_clock();
+  return answer;
+}
+
 void KeptSlice::enqueue(Batch batch) {
   if (batch.is_init && !are_first_values_here) {
     are_first_values_here = true;
@@ -21,8 +28,7 @@ void KeptSlice::enqueue(Batch batch) {
 bool KeptSlice::look_at_pulls() {
   bool some_due = false;
   for (Pull& pull : pulls) {
-    const Question& q = pull.question;
-    if (pull.after < 0 && policy->may_read(q.peer, q.letter.clock)) pull.after = num_queued;
+    if (pull.after < 0 && policy->may_read(pull.question.peer, pull.clock)) pull.after = num_queued;
     some_due |= is_due(pull);
   }
   return some_due;

@@ -19,8 +19,12 @@ struct Batch {
 
 struct Pull {
   Question question;
-  Loan rows;  // null: all values
+  std::int64_t clock = 0;   // about to be computed
+  bool wants_rows = false;  // these rows, instead of all values
+  Loan rows;                // their numbers; null: there are none
   std::int64_t num_rows = 0;
+  bool keeps = false, takes_coded = false;  // as in PullHead
+  std::int64_t exchange = 0;
   std::int64_t after = -1;  // batches to be applied before it; -1: not known, the policy holds it back
   bool is_a_pull = true;    // false: the answer to a push
 };
@@ -51,6 +55,8 @@ struct KeptSlice {
 
   const StoredSlice& stored() const { return updater->stored(); }
   bool holds_of(int worker) const;
+  // What an answer with the present values says of them.
+  ServerAnswer answer_now() const;
   // A batch may be applied now.
   bool can_apply() const {
     return !queue.empty() && live_reads == 0 && (has_values || queue.front().is_init);

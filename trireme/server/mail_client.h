@@ -38,6 +38,8 @@ class MailClient final : public Client {
   runtime::Task<Status> rejoin(std::int64_t clock) override;
 
  private:
+  using Answered = comm::Letter<ServerAnswer>;
+
   // A key whose pulls are coded: the values of the last one, which its servers know.
   struct Had {
     Tensor values;  // laid out as the key; null: none yet
@@ -46,30 +48,32 @@ class MailClient final : public Client {
 
   Status check(std::uint32_t key, const Tensor& t) const;
   Status check_rows(std::uint32_t key, const Tensor& rows, const Tensor& values) const;
-  static comm::Letter letter_of(LetterOf what, const PushNote& note);
+  static PushHead head_of(const PushNote& note);
   // How far the slice was when the values of `based_on` were read: slices of one key differ.
   std::int64_t based_on(const Slice& slice, std::int64_t noted) const {
     return noted >= 0 && noted == fewest_[slice.key] ? updates_[slice.id] : noted;
   }
 
-  runtime::Task<Status> send(int server, comm::Letter letter, net::View payload) {
-    letter.kind = kind_of_server(server);
-    return mail_.send(ranks_[static_cast<std::size_t>(server)], letter, payload);
+  template <typename Head>
+  runtime::Task<Status> send(int server, const Head& head, net::View payload) {
+    return mail_.send(ranks_[static_cast<std::size_t>(server)], receiver_of(server), head, payload);
   }
-  runtime::Task<Status> ask(int server, comm::Letter letter, net::View payload, net::View into,
-                            comm::Letter* answer);
-  runtime::Task<Status> send_slices(std::uint32_t key, Tensor values, comm::Letter letter);
-  runtime::Task<Result<Version>> ask_slices(std::uint32_t key, Tensor values, Tensor into,
-                                            comm::Letter letter);
-  runtime::Task<Status> ask_servers(comm::Letter letter);
-  Version version_of(std::span<const Slice> slices, std::span<const comm::Letter> answers);
+  template <typename Head>
+  runtime::Task<Status> ask(int server, Head head, net::View payload, net::View into, Answered* answer);
+  runtime::Task<Status> send_slices(std::uint32_t key, Tensor values, PushHead head);
+  // Push, or pull: `values` is null.
+  template <typename Head>
+  runtime::Task<Result<Version>> ask_slices(std::uint32_t key, Tensor values, Tensor into, Head head);
+  template <typename Head>
+  runtime::Task<Status> ask_servers(Head head);
+  Version version_of(std::span<const Slice> slices, std::span<const Answered> answers);
 
   // The key's coder of any slice; null: it is not coded.
   const VectorCoder* coder_of(std::uint32_t key) const;
   bool encodes(std::uint32_t key, std::int64_t exchange) const;
-  runtime::Task<Status> push_slice(Slice slice, Tensor values, comm::Letter letter, CodedNote coded);
-  runtime::Task<Status> push_factor_slice(Slice slice, Tensor factors, comm::Letter letter);
-  runtime::Task<Status> pull_slice(Slice slice, Tensor into, comm::Letter letter, comm::Letter* answer);
+  runtime::Task<Status> push_slice(Slice slice, Tensor values, PushHead head, CodedNote coded);
+  runtime::Task<Status> push_factor_slice(Slice slice, Tensor factors, PushHead head);
+  runtime::Task<Status> pull_slice(Slice slice, Tensor into, PullHead head, Answered* answer);
   // The slice of `from`, which begins there with it, to its places in `have` and `into`.
   runtime::Task<void> take_values(Slice slice, Tensor from, std::int64_t first, Tensor have, Tensor into);
 

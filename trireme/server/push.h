@@ -3,16 +3,16 @@
 
 #include <optional>
 
-#include "trireme/comm/mailbox.h"
 #include "trireme/server/buffer_pool.h"
 #include "trireme/server/consistency/consistency.h"
+#include "trireme/server/letters.h"
 
 namespace trireme::server {
 
 // Somebody waits for values.
 struct Question {
   int peer = 0;
-  comm::Letter letter;
+  comm::Ticket<ServerAnswer> ticket;
   TimeNs since = 0;
 };
 
@@ -26,7 +26,8 @@ struct Push {
   bool is_factors = false;        // `values` are factors, until they are multiplied
   float scale = 1, learning_rate = 0;
   std::int64_t based_on = -1;
-  std::optional<Question> asked;
+  // Values before or after this update are to go there.
+  std::optional<Question> asked_before, asked_after;
 
   bool is_dense() const { return num_rows == kDense; }
   const std::int64_t* rows() const { return reinterpret_cast<const std::int64_t*>(values->raw()); }

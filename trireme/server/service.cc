@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "trireme/server/letter_checks.h"
+
 namespace trireme::server {
 
 using comm::Letter;
+using comm::UnknownLetter;
 
 Service::Service(runtime::Runtime& rt, comm::Mailbox& mail, ServerOptions options, const ConsistencyRow& row)
     : rt_(rt), mail_(mail), options_(std::move(options)), row_(row), pool_(device_of(rt)) {}
@@ -31,17 +34,74 @@ Status Service::make_slices() {
   return {};
 }
 
+namespace {
+
+// Payloads whose size is not that of a slice.
+template <typename Head>
+bool has_any_size(const Letter<Head>&) {
+  return std::is_same_v<Head, PushRowsHead> || std::is_same_v<Head, PullRowsHead>;
+}
+bool has_any_size(const Letter<PushHead>& letter) { return letter.head.is_coded; }
+
+}  // namespace
+
+template <typename AnyLetter>
+Status Service::check(int peer, const AnyLetter& letter) const {
+  if (peer < 0 || peer >= options_.clocks.num_workers)
+    return error(Code::kMismatch, "[server] a letter of rank {}: expected workers 0 to {}", peer,
+                 options_.clocks.num_workers - 1);
+  if constexpr (std::is_same_v<AnyLetter, UnknownLetter>) {
+    return error(Code::kMismatch, "[server] rank {} wrote a letter of no known sort: {}", peer, letter.flags);
+  } else if constexpr (requires { letter.head.slice; }) {
+    const auto it = by_id_.find(letter.head.slice);
+    if (it != by_id_.end()) return check_payload(peer, letter, *it->second);
+    return error(
+        Code::kMismatch,
+        "[server] slice {} is not kept by server {}: do all ranks have one layout, and do the servers of a "
+        "rank have numbers that differ modulo 15?",
+        letter.head.slice, options_.server);
+  } else {
+    if (letter.bytes == 0) return {};
+    return error(Code::kMismatch, "[server] rank {} wrote {} bytes that are of no slice: expected none", peer,
+                 letter.bytes);
+  }
+}
+
+template <typename AnyLetter>
+Result<net::View> Service::place(int peer, const AnyLetter& letter) {
+  if (closed_) return error(Code::kCancelled, "[server] the server of this rank has ended");
+  if (!failure_.ok()) return failure_;
+  TR_RETURN_IF_ERROR(check(peer, letter));
+  net::View view;
+  if constexpr (!std::is_same_v<AnyLetter, UnknownLetter>) {
+    const auto elems = static_cast<std::int64_t>(letter.bytes / sizeof(float));
+    // A coded message may end within an element.
+    constexpr std::int64_t kMore = std::is_same_v<AnyLetter, Letter<PushHead>> ? 1 : 0;
+    TR_ASSIGN_OR_RETURN(Loan loan,
+                        has_any_size(letter) ? pool_.take_at_least(elems + kMore) : pool_.take(elems));
+    view = {loan->raw(), letter.bytes};
+    arriving_[peer].push_back(std::move(loan));
+  }
+  return view;
+}
+
+template <typename AnyLetter>
+void Service::arrived(int peer, const AnyLetter& letter) {
+  if (const Status wrong = check(peer, letter); !wrong.ok()) return fail(wrong);
+  if constexpr (!std::is_same_v<AnyLetter, UnknownLetter>) on(peer, letter);
+}
+
 void Service::open() {
-  comm::Mailbox::Handler handler;
   const std::weak_ptr<Service> weak = weak_from_this();
-  handler.place = [weak](int peer, const Letter& letter) -> Result<net::View> {
+  const auto place = [weak](int peer, const auto& letter) -> Result<net::View> {
     if (const auto self = weak.lock()) return self->place(peer, letter);
     return error(Code::kCancelled, "[server] the server of this rank has ended");
   };
-  handler.arrived = [weak](int peer, const Letter& letter) {
+  const auto arrived = [weak](int peer, const auto& letter) {
     if (const auto self = weak.lock(); self != nullptr && !self->closed_) self->arrived(peer, letter);
   };
-  mail_.handle(kind_of_server(options_.server), std::move(handler));
+  mail_.handle_sorts<InitHead, PushHead, PullHead, PushRowsHead, PullRowsHead, TickHead, FinishHead,
+                     RejoinHead>(receiver_of(options_.server), place, arrived);
   mail_.on_lost([weak](int peer, const Status&) {
     if (const auto self = weak.lock(); self != nullptr && !self->closed_) self->on_lost(peer);
   });
@@ -49,98 +109,12 @@ void Service::open() {
 
 void Service::close() {
   closed_ = true;
-  mail_.handle(kind_of_server(options_.server), {});
-}
-
-void Service::arrived(int peer, const Letter& letter) {
-  if (const Status wrong = check(peer, letter); !wrong.ok()) return fail(wrong);
-  switch (what_is(letter)) {
-    case kInit:
-      return on_init(peer, letter);
-    case kPush:
-    case kPushRows:
-      return on_push(peer, letter);
-    case kPull:
-    case kPullRows:
-      return on_pull(peer, letter);
-    case kTick:
-      return on_tick(peer, letter);
-    case kFinish:
-      return on_finish(peer, letter);
-    case kRejoin:
-      return on_rejoin(peer, letter);
-  }
-  fail(error(Code::kMismatch, "[server] rank {} wrote a letter of no known sort: {}", peer, letter.flags));
+  mail_.stop_handling<InitHead>(receiver_of(options_.server));
 }
 
 KeptSlice* Service::find(std::uint32_t slice_id) {
   const auto it = by_id_.find(slice_id);
   return it == by_id_.end() ? nullptr : it->second;
-}
-
-// Of one payload, what it must be for its slice.
-Status Service::check(int peer, const Letter& letter) const {
-  if (peer < 0 || peer >= options_.clocks.num_workers)
-    return error(Code::kMismatch, "[server] a letter of rank {}: expected workers 0 to {}", peer,
-                 options_.clocks.num_workers - 1);
-  const LetterOf what = what_is(letter);
-  if ((what == kTick || what == kFinish || what == kRejoin) && letter.bytes == 0) return {};
-  const auto it = by_id_.find(letter.key);
-  if (it == by_id_.end())
-    return error(
-        Code::kMismatch,
-        "[server] slice {} is not kept by server {}: do all ranks have one layout, and do the servers of a "
-        "rank have numbers that differ modulo 15?",
-        letter.key, options_.server);
-  const StoredSlice& slice = it->second->stored();
-  if (what == kPush && (letter.flags & kFlagCoded) != 0) {
-    const SharedCoder& coder = it->second->coder;
-    if (coder == nullptr || letter.bytes == 0 || letter.bytes > coder->max_bytes())
-      return error(
-          Code::kMismatch,
-          "[server] slice {}: got a coded push of {} bytes from rank {}, expected {}; do all ranks "
-          "run one job?",
-          letter.key, letter.bytes, peer,
-          coder == nullptr ? "none: no codec is set here" : fmt::format("1 to {}", coder->max_bytes()));
-    return {};
-  }
-  if (what == kPush && (letter.flags & kFlagFactors) != 0) {
-    const FactorSlice* factors = it->second->factors;
-    if (factors == nullptr || letter.bytes != factors->num_bytes())
-      return error(
-          Code::kMismatch,
-          "[server] slice {}: got {} bytes of factors from rank {}, expected {}; do all ranks run one job?",
-          letter.key, letter.bytes, peer,
-          factors == nullptr ? "values: it has no factors here" : fmt::format("{}", factors->num_bytes()));
-    return {};
-  }
-  if (what_is(letter) == kPushRows || what_is(letter) == kPullRows) {
-    const std::uint64_t per_row =
-        !slice.rows
-            ? 0
-            : 8 + (what_is(letter) == kPushRows ? 4 * static_cast<std::uint64_t>(slice.rows->row) : 0);
-    if (letter.bytes != 0 && (per_row == 0 || letter.bytes % per_row != 0))
-      return error(Code::kMismatch, "[server] slice {}: got {} bytes of rows, expected {}", letter.key,
-                   letter.bytes, per_row == 0 ? "no rows: it has none" : "whole rows");
-  } else if (letter.bytes != (what_is(letter) == kPull ? 0 : slice.num_bytes())) {
-    return error(Code::kMismatch, "[server] slice {}: got {} bytes, expected {}", letter.key, letter.bytes,
-                 slice.num_bytes());
-  }
-  return {};
-}
-
-Result<net::View> Service::place(int peer, const Letter& letter) {
-  if (closed_) return error(Code::kCancelled, "[server] the server of this rank has ended");
-  if (!failure_.ok()) return failure_;
-  TR_RETURN_IF_ERROR(check(peer, letter));
-  const bool has_rows = what_is(letter) == kPushRows || what_is(letter) == kPullRows;
-  const bool is_coded = (letter.flags & kFlagCoded) != 0;
-  const auto elems = static_cast<std::int64_t>(letter.bytes / sizeof(float));
-  TR_ASSIGN_OR_RETURN(
-      Loan loan, has_rows || is_coded ? pool_.take_at_least(elems + (is_coded ? 1 : 0)) : pool_.take(elems));
-  const net::View view{loan->raw(), letter.bytes};
-  arriving_[peer].push_back(std::move(loan));
-  return view;
 }
 
 Loan Service::take_arrived(int peer) {
@@ -151,21 +125,8 @@ Loan Service::take_arrived(int peer) {
   return loan;
 }
 
-std::int64_t Service::num_rows(const Letter& letter, const StoredSlice& slice) const {
-  if (letter.bytes == 0) return 0;
-  const auto per_row = 8 + (what_is(letter) == kPushRows ? 4 * slice.rows->row : 0);
-  return static_cast<std::int64_t>(letter.bytes) / per_row;
-}
-
-bool Service::are_rows_inside(const Loan& rows, std::int64_t count, const StoredSlice& slice) const {
-  if (rt_.is_phantom() || count == 0) return true;
-  const auto* numbers = reinterpret_cast<const std::int64_t*>(rows->raw());
-  return std::all_of(numbers, numbers + count,
-                     [&](std::int64_t r) { return r >= 0 && r < slice.rows->count; });
-}
-
-void Service::on_init(int peer, const Letter& letter) {
-  KeptSlice& slice = *find(letter.key);
+void Service::on(int peer, const Letter<InitHead>& letter) {
+  KeptSlice& slice = *find(letter.head.slice);
   Batch batch;
   batch.is_init = true;
   batch.pushes.emplace_back().values = take_arrived(peer);
@@ -173,22 +134,43 @@ void Service::on_init(int peer, const Letter& letter) {
   wake(slice);
 }
 
-void Service::on_push(int peer, const Letter& letter) {
-  KeptSlice& slice = *find(letter.key);
+namespace {
+
+// Of PushHead and PushRowsHead.
+template <typename Head>
+Push push_of(int peer, const Head& head) {
   Push push;
-  push.id = {peer, letter.clock};
+  push.id = {peer, head.clock};
+  push.learning_rate = static_cast<float>(head.learning_rate);
+  push.scale = static_cast<float>(head.scale);
+  push.based_on = head.based_on;
+  return push;
+}
+
+}  // namespace
+
+void Service::on(int peer, const Letter<PushHead>& letter) {
+  const PushHead& head = letter.head;
+  Push push = push_of(peer, head);
   if (letter.bytes > 0) push.values = take_arrived(peer);
-  if (what_is(letter) == kPushRows && push.values != nullptr) {
+  if (head.is_coded) push.coded_bytes = letter.bytes;
+  push.is_factors = head.is_factors;
+  const Question question{peer, letter.ticket, rt_.now()};
+  if (head.wants_before) push.asked_before = question;
+  if (head.wants_after) push.asked_after = question;
+  take_push(*find(head.slice), std::move(push), /*counts=*/true);
+}
+
+void Service::on(int peer, const Letter<PushRowsHead>& letter) {
+  KeptSlice& slice = *find(letter.head.slice);
+  Push push = push_of(peer, letter.head);
+  if (letter.bytes > 0) {
+    push.values = take_arrived(peer);
     push.num_rows = num_rows(letter, slice.stored());
     if (!are_rows_inside(push.values, push.num_rows, slice.stored()))
-      return fail(error(Code::kMismatch, "[server] rank {} pushed a row outside slice {}", peer, letter.key));
+      return fail(
+          error(Code::kMismatch, "[server] rank {} pushed a row outside slice {}", peer, letter.head.slice));
   }
-  if ((letter.flags & kFlagCoded) != 0) push.coded_bytes = letter.bytes;
-  push.is_factors = (letter.flags & kFlagFactors) != 0;
-  push.learning_rate = static_cast<float>(letter.value);
-  push.scale = static_cast<float>(letter.value2);
-  push.based_on = letter.number;
-  if ((letter.flags & (kFlagBefore | kFlagAfter)) != 0) push.asked = Question{peer, letter, rt_.now()};
   take_push(slice, std::move(push), /*counts=*/true);
 }
 
@@ -202,9 +184,10 @@ void Service::take_push(KeptSlice& slice, Push push, bool counts) {
   if (verdict == OnPush::kDrop) {
     if (counts) ++(again ? stats_.repeated : stats_.dropped);
     // Who asked gets the values as they are.
-    if (push.asked) {
+    const auto& asked = push.asked_before ? push.asked_before : push.asked_after;
+    if (asked) {
       Pull pull;
-      pull.question = *push.asked;
+      pull.question = *asked;
       pull.after = slice.num_queued;
       pull.is_a_pull = false;
       slice.pulls.push_back(std::move(pull));
@@ -240,42 +223,57 @@ void Service::wake(KeptSlice& slice) {
   rt_.spawn(serve(shared_from_this(), slice));
 }
 
-void Service::on_pull(int peer, const Letter& letter) {
-  KeptSlice& slice = *find(letter.key);
+void Service::on(int peer, const Letter<PullHead>& letter) {
   Pull pull;
-  pull.question = {peer, letter, rt_.now()};
-  if (what_is(letter) == kPullRows) {
-    pull.rows = letter.bytes > 0 ? take_arrived(peer) : nullptr;
-    pull.num_rows = num_rows(letter, slice.stored());
-    if (!are_rows_inside(pull.rows, pull.num_rows, slice.stored()))
-      return fail(error(Code::kMismatch, "[server] rank {} pulled a row outside slice {}", peer, letter.key));
-  }
+  pull.question = {peer, letter.ticket, rt_.now()};
+  pull.clock = letter.head.clock;
+  pull.keeps = letter.head.keeps;
+  pull.takes_coded = letter.head.takes_coded;
+  pull.exchange = letter.head.exchange;
+  take_pull(*find(letter.head.slice), std::move(pull));
+}
+
+void Service::on(int peer, const Letter<PullRowsHead>& letter) {
+  KeptSlice& slice = *find(letter.head.slice);
+  Pull pull;
+  pull.question = {peer, letter.ticket, rt_.now()};
+  pull.clock = letter.head.clock;
+  pull.wants_rows = true;
+  pull.rows = letter.bytes > 0 ? take_arrived(peer) : nullptr;
+  pull.num_rows = num_rows(letter, slice.stored());
+  if (!are_rows_inside(pull.rows, pull.num_rows, slice.stored()))
+    return fail(
+        error(Code::kMismatch, "[server] rank {} pulled a row outside slice {}", peer, letter.head.slice));
+  take_pull(slice, std::move(pull));
+}
+
+void Service::take_pull(KeptSlice& slice, Pull pull) {
   if (!failure_.ok()) {
-    Letter head;
-    head.flags = kFlagFailed;
-    return send_answer(nullptr, pull.question, head, nullptr, {});
+    ServerAnswer failed;
+    failed.has_failed = true;
+    return send_answer(nullptr, pull.question, failed, nullptr, {});
   }
   slice.pulls.push_back(std::move(pull));
   wake(slice);
 }
 
 // A slice that the worker did not push in this clock: there was nothing for it.
-void Service::on_tick(int peer, const Letter& letter) {
+void Service::on(int peer, const Letter<TickHead>& letter) {
   for (const auto& slice : slices_) {
-    if (slice->last_clock[static_cast<std::size_t>(peer)] >= letter.clock) continue;
+    if (slice->last_clock[static_cast<std::size_t>(peer)] >= letter.head.clock) continue;
     Push nothing;
-    nothing.id = {peer, letter.clock};
+    nothing.id = {peer, letter.head.clock};
     take_push(*slice, std::move(nothing), /*counts=*/false);
   }
 }
 
-void Service::on_finish(int peer, const Letter& letter) {
+void Service::on(int peer, const Letter<FinishHead>& letter) {
   for (const auto& slice : slices_) {
     slice->policy->on_gone(peer);
     release(*slice);
   }
   Farewell farewell;
-  farewell.question = {peer, letter, rt_.now()};
+  farewell.question = {peer, letter.ticket, rt_.now()};
   farewell.up_to.assign(slices_.size(), -1);
   farewells_.push_back(std::move(farewell));
   look_at_farewells();
@@ -297,20 +295,20 @@ void Service::look_at_farewells() {
       rest.push_back(std::move(f));
       continue;
     }
-    Letter head;
-    head.flags = failure_.ok() ? 0 : kFlagFailed;
+    ServerAnswer head;
+    head.has_failed = !failure_.ok();
     send_answer(nullptr, f.question, head, nullptr, {});
   }
   farewells_ = std::move(rest);
 }
 
-void Service::on_rejoin(int peer, const Letter& letter) {
+void Service::on(int peer, const Letter<RejoinHead>& letter) {
   for (const auto& slice : slices_) {
-    slice->policy->on_back(peer, letter.clock);
-    slice->last_clock[static_cast<std::size_t>(peer)] = letter.clock - 1;
+    slice->policy->on_back(peer, letter.head.clock);
+    slice->last_clock[static_cast<std::size_t>(peer)] = letter.head.clock - 1;
     release(*slice);
   }
-  const Question question{peer, letter, rt_.now()};
+  const Question question{peer, letter.ticket, rt_.now()};
   send_answer(nullptr, question, {}, nullptr, {});
 }
 
@@ -331,16 +329,20 @@ void Service::fail(const Status& why) {
   if (!failure_.ok()) return;
   failure_ = why;
   rt_.log(why.message());
-  Letter head;
-  head.flags = kFlagFailed;
+  const auto tell = [this](const Question& question) {
+    ServerAnswer head;
+    head.has_failed = true;
+    send_answer(nullptr, question, head, nullptr, {});
+  };
+  const auto tell_pusher = [&](const Push& push) {
+    if (push.asked_before || push.asked_after)
+      tell(push.asked_before ? *push.asked_before : *push.asked_after);
+  };
   for (const auto& slice : slices_) {
-    for (const Pull& pull : std::exchange(slice->pulls, {}))
-      send_answer(nullptr, pull.question, head, nullptr, {});
-    for (const auto& [id, push] : slice->held)
-      if (push.asked) send_answer(nullptr, *push.asked, head, nullptr, {});
+    for (const Pull& pull : std::exchange(slice->pulls, {})) tell(pull.question);
+    for (const auto& [id, push] : slice->held) tell_pusher(push);
     for (const Batch& batch : slice->queue)
-      for (const Push& push : batch.pushes)
-        if (push.asked) send_answer(nullptr, *push.asked, head, nullptr, {});
+      for (const Push& push : batch.pushes) tell_pusher(push);
   }
   look_at_farewells();
   for (const auto& waiting : settling_) waiting->set(true);

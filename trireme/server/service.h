@@ -37,22 +37,26 @@ class Service : public std::enable_shared_from_this<Service> {
   };
 
   // Letters (service.cc).
-  void arrived(int peer, const comm::Letter& letter);
-  Result<net::View> place(int peer, const comm::Letter& letter);
-  Status check(int peer, const comm::Letter& letter) const;
-  void on_init(int peer, const comm::Letter& letter);
-  void on_push(int peer, const comm::Letter& letter);
-  void on_pull(int peer, const comm::Letter& letter);
-  void on_tick(int peer, const comm::Letter& letter);
-  void on_finish(int peer, const comm::Letter& letter);
-  void on_rejoin(int peer, const comm::Letter& letter);
+  template <typename AnyLetter>
+  void arrived(int peer, const AnyLetter& letter);
+  template <typename AnyLetter>
+  Result<net::View> place(int peer, const AnyLetter& letter);
+  template <typename AnyLetter>
+  Status check(int peer, const AnyLetter& letter) const;
+  void on(int peer, const comm::Letter<InitHead>& letter);
+  void on(int peer, const comm::Letter<PushHead>& letter);
+  void on(int peer, const comm::Letter<PushRowsHead>& letter);
+  void on(int peer, const comm::Letter<PullHead>& letter);
+  void on(int peer, const comm::Letter<PullRowsHead>& letter);
+  void on(int peer, const comm::Letter<TickHead>& letter);
+  void on(int peer, const comm::Letter<FinishHead>& letter);
+  void on(int peer, const comm::Letter<RejoinHead>& letter);
   void on_lost(int peer);
 
   // Events of slices.
   Loan take_arrived(int peer);
-  std::int64_t num_rows(const comm::Letter& letter, const StoredSlice& slice) const;
-  bool are_rows_inside(const Loan& rows, std::int64_t count, const StoredSlice& slice) const;
   void take_push(KeptSlice& slice, Push push, bool counts);
+  void take_pull(KeptSlice& slice, Pull pull);
   void release(KeptSlice& slice);
   void wake(KeptSlice& slice);
   void look_at_farewells();
@@ -65,16 +69,16 @@ class Service : public std::enable_shared_from_this<Service> {
   runtime::Task<Status> update(KeptSlice& slice, std::span<Push> pushes);
   runtime::Task<Result<Loan>> copy_of(KeptSlice& slice);
   runtime::Task<Status> answer(KeptSlice& slice, Pull pull);
-  runtime::Task<Status> answer_pushes(KeptSlice& slice, std::span<const Push> pushes, std::uint16_t flag);
+  runtime::Task<Status> answer_pushes(KeptSlice& slice, std::span<const Push> pushes,
+                                      std::optional<Question> Push::*asked);
   runtime::Task<Result<Loan>> gather_rows(KeptSlice& slice, const Pull& pull);
   // Coded messages (service_coded.cc).
   runtime::Task<Status> decode(KeptSlice& slice, Push& push);
   runtime::Task<Status> multiply(KeptSlice& slice, Push& push);
-  runtime::Task<Status> answer_kept(KeptSlice& slice, const Question& question);
-  void send_answer(KeptSlice* slice, const Question& to, comm::Letter head, Loan memory, net::View view);
+  runtime::Task<Status> answer_kept(KeptSlice& slice, Pull pull);
+  void send_answer(KeptSlice* slice, const Question& to, ServerAnswer head, Loan memory, net::View view);
   static runtime::Task<void> reply(std::shared_ptr<Service> self, KeptSlice* live, Question to,
-                                   comm::Letter head, Loan memory, net::View view);
-  comm::Letter head_of(const KeptSlice& slice) const;
+                                   ServerAnswer head, Loan memory, net::View view);
 
   KeptSlice* find(std::uint32_t slice_id);
 

@@ -5,7 +5,6 @@
 
 namespace trireme::server {
 
-using comm::Letter;
 using runtime::Task;
 
 // The push becomes a dense one. What the message does not speak of is zero.
@@ -29,13 +28,13 @@ Task<Status> Service::decode(KeptSlice& slice, Push& push) {
 
 // `had` follows what the worker computes from the answers, to the bit: what one message leaves out is part of
 // the next difference. The worker asks again only when it has the answer, so `had` can be sent itself.
-Task<Status> Service::answer_kept(KeptSlice& slice, const Question& question) {
+Task<Status> Service::answer_kept(KeptSlice& slice, Pull pull) {
   const StoredSlice& stored = slice.stored();
-  const Letter& asked = question.letter;
-  Letter head = head_of(slice);
+  const Question& question = pull.question;
+  ServerAnswer head = slice.answer_now();
   Loan& kept = slice.had[question.peer];
-  const bool codes = kept != nullptr && slice.coder != nullptr && (asked.flags & kFlagCoded) != 0 &&
-                     slice.coder->encodes_at(asked.number);
+  const bool codes =
+      kept != nullptr && slice.coder != nullptr && pull.takes_coded && slice.coder->encodes_at(pull.exchange);
   if (kept == nullptr) {
     TR_CO_ASSIGN_OR_RETURN(kept, pool_.take(stored.num_elems()));
   }
@@ -60,14 +59,14 @@ Task<Status> Service::answer_kept(KeptSlice& slice, const Question& question) {
   TR_CO_ASSIGN_OR_RETURN(const Loan memory, pool_.take(VectorCoder::num_elems_for(slice.coder->max_bytes())));
   ToEncode from;
   from.values = *difference;
-  from.exchange = asked.number;
+  from.exchange = pull.exchange;
   from.key = mix_key(stored.slice.id, static_cast<std::uint64_t>(question.peer),
-                     static_cast<std::uint64_t>(asked.number));
+                     static_cast<std::uint64_t>(pull.exchange));
   TR_CO_ASSIGN_OR_RETURN(const std::uint64_t length,
                          co_await encode_vector(rt_, *slice.coder, std::move(from), *memory));
   TR_CO_RETURN_IF_ERROR(co_await add_vector(rt_, *slice.coder, *memory, length, *had));
   ++stats_.coded_pulls;
-  head.flags |= kFlagCoded;
+  head.is_coded = true;
   const net::View view{memory->raw(), length};
   send_answer(nullptr, question, head, memory, view);
   co_return Status();

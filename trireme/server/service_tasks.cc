@@ -5,7 +5,6 @@
 
 namespace trireme::server {
 
-using comm::Letter;
 using runtime::Task;
 
 Task<void> Service::serve(std::shared_ptr<Service> self, KeptSlice& slice) {
@@ -32,9 +31,9 @@ Task<void> Service::serve(std::shared_ptr<Service> self, KeptSlice& slice) {
 
 Task<Status> Service::apply(KeptSlice& slice, Batch batch) {
   if (batch.is_init) co_return co_await set_values(slice, std::move(batch.pushes[0].values));
-  TR_CO_RETURN_IF_ERROR(co_await answer_pushes(slice, batch.pushes, kFlagBefore));
+  TR_CO_RETURN_IF_ERROR(co_await answer_pushes(slice, batch.pushes, &Push::asked_before));
   TR_CO_RETURN_IF_ERROR(co_await update(slice, batch.pushes));
-  co_return co_await answer_pushes(slice, batch.pushes, kFlagAfter);
+  co_return co_await answer_pushes(slice, batch.pushes, &Push::asked_after);
 }
 
 Task<Status> Service::set_values(KeptSlice& slice, Loan values) {
@@ -78,13 +77,6 @@ Task<Status> Service::update(KeptSlice& slice, std::span<Push> pushes) {
   co_return Status();
 }
 
-Letter Service::head_of(const KeptSlice& slice) const {
-  Letter head;
-  head.number = slice.updates;
-  head.clock = slice.policy->oldest_clock();
-  return head;
-}
-
 Task<Result<Loan>> Service::copy_of(KeptSlice& slice) {
   if (slice.copy != nullptr && slice.copied_at == slice.updates) co_return slice.copy;
   const StoredSlice& stored = slice.stored();
@@ -102,14 +94,13 @@ Task<Result<Loan>> Service::copy_of(KeptSlice& slice) {
 
 Task<Status> Service::answer(KeptSlice& slice, Pull pull) {
   const bool live = row_.lockstep && slice.queue.empty() && pull.rows == nullptr && pull.is_a_pull;
-  const Letter head = head_of(slice);
+  const ServerAnswer head = slice.answer_now();
   if (pull.is_a_pull) {
     ++stats_.pulls;
     stats_.pulls_waited += rt_.now() - pull.question.since;
   }
-  if (what_is(pull.question.letter) == kPull && (pull.question.letter.flags & kFlagKeep) != 0)
-    co_return co_await answer_kept(slice, pull.question);
-  if (what_is(pull.question.letter) == kPullRows) {
+  if (pull.keeps) co_return co_await answer_kept(slice, std::move(pull));
+  if (pull.wants_rows) {
     if (pull.rows == nullptr) {
       send_answer(nullptr, pull.question, head, nullptr, {});
       co_return Status();
@@ -132,12 +123,13 @@ Task<Status> Service::answer(KeptSlice& slice, Pull pull) {
   co_return Status();
 }
 
-Task<Status> Service::answer_pushes(KeptSlice& slice, std::span<const Push> pushes, std::uint16_t flag) {
+Task<Status> Service::answer_pushes(KeptSlice& slice, std::span<const Push> pushes,
+                                    std::optional<Question> Push::*asked) {
   for (const Push& push : pushes) {
-    if (!push.asked || (push.asked->letter.flags & flag) == 0) continue;
+    if (!(push.*asked)) continue;
     TR_CO_ASSIGN_OR_RETURN(Loan copy, co_await copy_of(slice));
     const net::View view{copy->raw(), slice.stored().num_bytes()};
-    send_answer(nullptr, *push.asked, head_of(slice), std::move(copy), view);
+    send_answer(nullptr, *(push.*asked), slice.answer_now(), std::move(copy), view);
   }
   co_return Status();
 }
@@ -158,14 +150,15 @@ Task<Result<Loan>> Service::gather_rows(KeptSlice& slice, const Pull& pull) {
   co_return out;
 }
 
-void Service::send_answer(KeptSlice* live, const Question& to, Letter head, Loan memory, net::View view) {
+void Service::send_answer(KeptSlice* live, const Question& to, ServerAnswer head, Loan memory,
+                          net::View view) {
   rt_.spawn(reply(shared_from_this(), live, to, head, std::move(memory), view));
 }
 
 // A failure is the loss of who asked, which on_lost() tells, or the group's verdict, which everybody gets.
-Task<void> Service::reply(std::shared_ptr<Service> self, KeptSlice* live, Question to, Letter head,
+Task<void> Service::reply(std::shared_ptr<Service> self, KeptSlice* live, Question to, ServerAnswer head,
                           Loan /*memory*/, net::View view) {
-  (void)co_await self->mail_.reply(to.peer, to.letter, head, view);
+  (void)co_await self->mail_.reply(to.peer, to.ticket, head, view);
   if (live == nullptr) co_return;
   --live->live_reads;
   self->wake(*live);

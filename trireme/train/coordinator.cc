@@ -17,104 +17,121 @@ Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, engine::Lease
       desk_(std::move(desk)),
       options_(std::move(options)),
       reports_(static_cast<std::size_t>(options_.num_workers)) {
-  const auto bytes_of = [](const Letter& letter, std::size_t expected) -> Status {
-    if (letter.bytes == expected) return {};
-    return error(Code::kMismatch,
-                 "[train] a worker's report has {} bytes; expected {}: all ranks must run the same version",
-                 letter.bytes, expected);
-  };
-  const auto is_worker = [this](int peer) { return peer < options_.num_workers; };
-  mail_.handle(kLetterTake, {nullptr, [=, this](int peer, const Letter& letter) {
-                               if (is_worker(peer)) on_take(peer, letter);
-                             }});
-  mail_.handle(kLetterDone,
-               {[=, this](int peer, const Letter& letter) -> Result<net::View> {
-                  TR_RETURN_IF_ERROR(bytes_of(letter, sizeof(UnitReport)));
-                  auto& queue = reports_[static_cast<std::size_t>(peer)];
-                  queue.emplace_back();
-                  return net::View{reinterpret_cast<std::byte*>(&queue.back()), sizeof(UnitReport)};
-                },
-                [=, this](int peer, const Letter&) { on_done(peer); }});
-  mail_.handle(kLetterArrive,
-               {nullptr, [=, this](int peer, const Letter& letter) { on_arrive(peer, letter); }});
-  mail_.handle(kLetterGo, {nullptr, [=, this](int peer, const Letter& letter) { on_go(peer, letter); }});
-  mail_.handle(
-      kLetterScores,
-      {[=, this](int, const Letter& letter) -> Result<net::View> {
-         std::vector<float>* to = scores_[static_cast<std::int32_t>(letter.key)];
-         const std::int64_t n = 2 * (letter.number - letter.clock);
-         if (to == nullptr || letter.clock < 0 || n < 0 ||
-             2 * letter.number > static_cast<std::int64_t>(to->size()))
-           return error(Code::kMismatch, "[train] scores of batches {} to {} of part {}, which has {}",
-                        letter.clock, letter.number, letter.key, to == nullptr ? 0 : to->size() / 2);
-         TR_RETURN_IF_ERROR(bytes_of(letter, static_cast<std::size_t>(n) * sizeof(float)));
-         return net::View{reinterpret_cast<std::byte*>(to->data() + 2 * letter.clock), letter.bytes};
-       },
-       [=, this](int peer, const Letter& letter) {
-         scored_.push_back({peer, static_cast<std::int32_t>(letter.key), letter.clock, letter.number});
-       }});
-  mail_.handle(kLetterState, {[=, this](int peer, const Letter& letter) -> Result<net::View> {
-                                // Uninitialised: states are large, and the loop has heartbeats to send.
-                                const TensorType type{DType::kU8, {static_cast<std::int64_t>(letter.bytes)}};
-                                TR_ASSIGN_OR_RETURN(Tensor to, Tensor::allocate(cpu_device(), type));
-                                const net::View view{to.raw(), letter.bytes};
-                                states_[{peer, letter.key}] = std::move(to);
-                                return view;
-                              },
-                              [](int, const Letter&) {}});
-  mail_.handle(kLetterFinal, {[=, this](int peer, const Letter& letter) -> Result<net::View> {
-                                std::string& to = finals_[peer];
-                                to.assign(letter.bytes, ' ');
-                                return net::View{reinterpret_cast<std::byte*>(to.data()), letter.bytes};
-                              },
-                              [this](int peer, const Letter&) {
-                                final_.insert(peer);
-                                look_who_waits();
-                              }});
+  handle_letters();
+  handle_results();
   mail_.on_lost([this, alive = alive_](int peer, const Status& why) {
     if (*alive && peer < options_.num_workers) on_lost(peer, why);
   });
 }
 
+namespace {
+
+Status check_bytes(std::uint64_t got, std::size_t expected) {
+  if (got == expected) return {};
+  return error(Code::kMismatch,
+               "[train] a worker's report has {} bytes; expected {}: all ranks must run the same version",
+               got, expected);
+}
+
+}  // namespace
+
+void Coordinator::handle_letters() {
+  mail_.handle<TakeHead>({nullptr, [this](int peer, const Letter<TakeHead>& letter) {
+                            if (peer < options_.num_workers) on_take(peer, letter);
+                          }});
+  mail_.handle<DoneHead>({[this](int peer, const Letter<DoneHead>& letter) -> Result<net::View> {
+                            TR_RETURN_IF_ERROR(check_bytes(letter.bytes, sizeof(UnitReport)));
+                            auto& queue = reports_[static_cast<std::size_t>(peer)];
+                            queue.emplace_back();
+                            return net::View{reinterpret_cast<std::byte*>(&queue.back()), sizeof(UnitReport)};
+                          },
+                          [this](int peer, const Letter<DoneHead>&) { on_done(peer); }});
+  mail_.handle<ArriveHead>(
+      {nullptr, [this](int peer, const Letter<ArriveHead>& letter) { on_arrive(peer, letter); }});
+  mail_.handle<GoHead>({nullptr, [this](int peer, const Letter<GoHead>& letter) { on_go(peer, letter); }});
+}
+
+// What workers bring to meetings, and their last words.
+void Coordinator::handle_results() {
+  mail_.handle<ScoresHead>(
+      {[this](int, const Letter<ScoresHead>& letter) -> Result<net::View> {
+         const ScoresHead& head = letter.head;
+         std::vector<float>* to = scores_[static_cast<std::int32_t>(head.part)];
+         const std::int64_t n = 2 * (head.end - head.begin);
+         if (to == nullptr || head.begin < 0 || n < 0 || 2 * head.end > static_cast<std::int64_t>(to->size()))
+           return error(Code::kMismatch, "[train] scores of batches {} to {} of part {}, which has {}",
+                        head.begin, head.end, head.part, to == nullptr ? 0 : to->size() / 2);
+         TR_RETURN_IF_ERROR(check_bytes(letter.bytes, static_cast<std::size_t>(n) * sizeof(float)));
+         return net::View{reinterpret_cast<std::byte*>(to->data() + 2 * head.begin), letter.bytes};
+       },
+       [this](int peer, const Letter<ScoresHead>& letter) {
+         const ScoresHead& head = letter.head;
+         scored_.push_back({peer, static_cast<std::int32_t>(head.part), head.begin, head.end});
+       }});
+  mail_.handle<StateHead>({[this](int peer, const Letter<StateHead>& letter) -> Result<net::View> {
+                             // Uninitialised: states are large, and the loop has heartbeats to send.
+                             const TensorType type{DType::kU8, {static_cast<std::int64_t>(letter.bytes)}};
+                             TR_ASSIGN_OR_RETURN(Tensor to, Tensor::allocate(cpu_device(), type));
+                             const net::View view{to.raw(), letter.bytes};
+                             states_[{peer, letter.head.index}] = std::move(to);
+                             return view;
+                           },
+                           [](int, const Letter<StateHead>&) {}});
+  mail_.handle<FinalHead>({[this](int peer, const Letter<FinalHead>& letter) -> Result<net::View> {
+                             std::string& to = finals_[peer];
+                             to.assign(letter.bytes, ' ');
+                             return net::View{reinterpret_cast<std::byte*>(to.data()), letter.bytes};
+                           },
+                           [this](int peer, const Letter<FinalHead>&) {
+                             final_.insert(peer);
+                             look_who_waits();
+                           }});
+}
+
 Coordinator::~Coordinator() {
   *alive_ = false;
-  for (std::uint16_t kind = kLetterTake; kind <= kLetterEnd; ++kind)
-    if (kind != kLetterTaken && kind != kLetterEnd) mail_.handle(kind, {});
+  mail_.stop_handling<TakeHead>();
+  mail_.stop_handling<DoneHead>();
+  mail_.stop_handling<ArriveHead>();
+  mail_.stop_handling<ScoresHead>();
+  mail_.stop_handling<GoHead>();
+  mail_.stop_handling<StateHead>();
+  mail_.stop_handling<FinalHead>();
 }
 
-Task<void> Coordinator::answer(Asked asked, Letter with) {
+template <typename Answer>
+Task<void> Coordinator::answer(Asked<Answer> asked, Answer with) {
   // Who is gone needs no answer; everything else is the group's verdict, which ends this rank's own work too.
-  (void)co_await mail_.reply(asked.worker, asked.letter, with, net::View{});
+  (void)co_await mail_.reply(asked.worker, asked.ticket, with, net::View{});
 }
 
-Task<void> Coordinator::answer_ticket(Asked asked, std::shared_ptr<MeetingTicket> ticket) {
+Task<void> Coordinator::answer_ticket(Asked<comm::EmptyHead> asked, std::shared_ptr<MeetingTicket> ticket) {
   const net::View view{reinterpret_cast<std::byte*>(ticket.get()), sizeof(MeetingTicket)};
-  const Letter with;
-  (void)co_await mail_.reply(asked.worker, asked.letter, with, view);
+  const comm::EmptyHead with;
+  (void)co_await mail_.reply(asked.worker, asked.ticket, with, view);
 }
 
 Task<void> Coordinator::tell_taken(int worker, engine::Unit unit) {
-  Letter letter;
-  letter.kind = kLetterTaken;
-  letter.clock = unit.batch;
-  letter.key = static_cast<std::uint32_t>(unit.shard);
-  (void)co_await mail_.send(worker, letter, net::View{});
+  TakenHead head;
+  head.batch = unit.batch;
+  head.shard = static_cast<std::uint32_t>(unit.shard);
+  (void)co_await mail_.send(worker, head, net::View{});
 }
 
-void Coordinator::on_take(int worker, const Letter& letter) {
+void Coordinator::on_take(int worker, const Letter<TakeHead>& letter) {
   const engine::Grant grant = desk_.next(worker);
   if (grant.taken_from >= 0) rt_.spawn(tell_taken(grant.taken_from, *grant.unit));
   const int enough = static_cast<int>(std::ceil(options_.fraction * options_.num_workers));
   if (!grant.unit && options_.fraction < 1 && desk_.num_meeting() >= std::min(enough, num_live()))
     desk_.drop_rest();
-  Letter with;
-  with.number = round_;
+  TakeAnswer with;
+  with.round = round_;
+  with.has_unit = grant.unit.has_value();
   if (grant.unit) {
-    with.flags = 1;
-    with.clock = grant.unit->batch;
-    with.key = static_cast<std::uint32_t>(grant.unit->shard);
+    with.batch = grant.unit->batch;
+    with.shard = static_cast<std::uint32_t>(grant.unit->shard);
   }
-  rt_.spawn(answer({worker, letter}, with));
+  rt_.spawn(answer(Asked<TakeAnswer>{worker, letter.ticket}, with));
 }
 
 void Coordinator::on_done(int worker) {
@@ -128,8 +145,8 @@ void Coordinator::on_done(int worker) {
 
 void Coordinator::stop() { desk_.stop(); }
 
-void Coordinator::on_arrive(int worker, const Letter& letter) {
-  arrived_.push_back({worker, letter});
+void Coordinator::on_arrive(int worker, const Letter<ArriveHead>& letter) {
+  arrived_.push_back({worker, letter.ticket});
   let_in_when_all_are_here();
 }
 
@@ -137,7 +154,7 @@ void Coordinator::let_in_when_all_are_here() {
   if (arrived_.empty() || static_cast<int>(arrived_.size()) < num_live()) return;
   const int last_to_come = arrived_.back().worker;
   std::sort(arrived_.begin(), arrived_.end(),
-            [](const Asked& a, const Asked& b) { return a.worker < b.worker; });
+            [](const auto& a, const auto& b) { return a.worker < b.worker; });
   scored_.clear();
   states_.clear();
   drift_ = {};
@@ -155,13 +172,14 @@ void Coordinator::let_in_when_all_are_here() {
   arrived_.clear();
 }
 
-void Coordinator::on_go(int worker, const Letter& letter) {
-  if (std::isfinite(letter.value)) {
-    drift_.sum += letter.value;
-    drift_.most = std::max(drift_.most, letter.value);
+void Coordinator::on_go(int worker, const Letter<GoHead>& letter) {
+  const double drift = letter.head.drift;
+  if (std::isfinite(drift)) {
+    drift_.sum += drift;
+    drift_.most = std::max(drift_.most, drift);
     ++drift_.count;
   }
-  going_.push_back({worker, letter});
+  going_.push_back({worker, letter.ticket});
   look_who_waits();
 }
 
@@ -169,8 +187,8 @@ void Coordinator::on_lost(int worker, const Status& why) {
   if (!lost_.insert(worker).second) return;
   desk_.lose(worker);
   reports_[static_cast<std::size_t>(worker)].clear();
-  std::erase_if(arrived_, [&](const Asked& a) { return a.worker == worker; });
-  std::erase_if(going_, [&](const Asked& a) { return a.worker == worker; });
+  std::erase_if(arrived_, [&](const auto& a) { return a.worker == worker; });
+  std::erase_if(going_, [&](const auto& a) { return a.worker == worker; });
   present_.erase(worker);
   if (options_.on_lost) options_.on_lost(worker, why);
   let_in_when_all_are_here();
@@ -226,9 +244,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Coordinator::unscored(std::in
 
 void Coordinator::let_go(Go go) {
   ++round_;
-  Letter with;
-  with.flags = static_cast<std::uint16_t>(go);
-  for (const Asked& asked : std::exchange(going_, {})) rt_.spawn(answer(asked, with));
+  for (const auto& asked : std::exchange(going_, {})) rt_.spawn(answer(asked, GoAnswer{go}));
 }
 
 }  // namespace trireme::train

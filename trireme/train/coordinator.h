@@ -12,50 +12,12 @@
 #include <set>
 
 #include "trireme/comm/group.h"
-#include "trireme/comm/letter_kinds.h"
-#include "trireme/comm/mailbox.h"
 #include "trireme/engine/lease_desk.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/tensor/tensor.h"
+#include "trireme/train/coordinator_letters.h"
 
 namespace trireme::train {
-
-enum CoordinatorLetter : std::uint16_t {
-  kLetterTake = comm::kLetterCoordinatorFirst,  // ask: a unit; reply: flags 1 = a unit (clock, key)
-  kLetterDone,                                  // payload: UnitReport
-  kLetterArrive,                                // ask: reply: MeetingTicket as payload
-  kLetterScores,                                // payload: floats; key: part, clock: first batch, number: end
-  kLetterGo,                                    // ask: value, value2: drift; reply: flags = Go
-  kLetterTaken,                                 // to a worker: leave this unit (clock, key) to another
-  kLetterState,                                 // payload: a tensor of a worker, for a checkpoint; key: which
-  kLetterFinal,                                 // payload: JSON text of what a worker has counted
-  kLetterEnd,                                   // to servers: all is done
-  kLetterServerState,  // ask: entry `key` of server `clock`'s state; with a payload: to be written into it
-};
-
-// What a worker says of a unit it has done. Travels as bytes.
-struct UnitReport {
-  std::int64_t batch = 0;
-  std::int32_t shard = 0;
-  std::int32_t stop_wanted = 0;
-  std::int64_t samples = 0, steps = 0;              // steps: of this worker so far
-  double loss = 0, correct = 0, learning_rate = 0;  // loss: mean over the samples
-  std::int64_t compute_ns = 0, exposed_ns = 0, data_ns = 0;
-};
-
-// What everybody who meets is told.
-struct MeetingTicket {
-  std::int64_t round = 0;
-  std::int32_t index = 0, num_present = 1;  // shares of the evaluation
-  std::int32_t parts = 0;                   // bits: 1 test, 2 validation
-  std::int32_t saves = 0;                   // a checkpoint is made
-  std::int64_t last_to_come = 0;            // the worker that the others waited for
-};
-
-inline constexpr std::int32_t kTestBit = 1, kValidationBit = 2;     // of MeetingTicket::parts
-inline constexpr std::int32_t kSavesModel = 1, kSavesReplicas = 2;  // MeetingTicket::saves
-
-enum class Go : std::uint16_t { kOn = 0, kStop = 1, kEnd = 2 };
 
 struct CoordinatorOptions {
   int num_workers = 1;
@@ -100,20 +62,24 @@ class Coordinator {
   int num_live() const { return options_.num_workers - static_cast<int>(lost_.size()); }
 
  private:
+  template <typename Answer>
   struct Asked {
     int worker;
-    comm::Letter letter;
+    comm::Ticket<Answer> ticket;
   };
-  void on_take(int worker, const comm::Letter& letter);
+  void handle_letters();
+  void handle_results();
+  void on_take(int worker, const comm::Letter<TakeHead>& letter);
   void on_done(int worker);
-  void on_arrive(int worker, const comm::Letter& letter);
-  void on_go(int worker, const comm::Letter& letter);
+  void on_arrive(int worker, const comm::Letter<ArriveHead>& letter);
+  void on_go(int worker, const comm::Letter<GoHead>& letter);
   void on_lost(int worker, const Status& why);
   void let_in_when_all_are_here();
   void look_who_waits();
   runtime::Task<Status> wait(std::unique_ptr<runtime::OneShot<bool>>& shot);
-  runtime::Task<void> answer(Asked asked, comm::Letter with);
-  runtime::Task<void> answer_ticket(Asked asked, std::shared_ptr<MeetingTicket> ticket);
+  template <typename Answer>
+  runtime::Task<void> answer(Asked<Answer> asked, Answer with);
+  runtime::Task<void> answer_ticket(Asked<comm::EmptyHead> asked, std::shared_ptr<MeetingTicket> ticket);
   runtime::Task<void> tell_taken(int worker, engine::Unit unit);
 
   runtime::Runtime& rt_;
@@ -123,7 +89,8 @@ class Coordinator {
   CoordinatorOptions options_;
   std::int64_t round_ = 0;
   std::set<int> lost_;
-  std::vector<Asked> arrived_, going_;
+  std::vector<Asked<comm::EmptyHead>> arrived_;
+  std::vector<Asked<GoAnswer>> going_;
   std::set<int> present_;                        // at the meeting under way
   std::vector<std::deque<UnitReport>> reports_;  // under way, per worker
   std::map<std::int32_t, std::vector<float>*> scores_;

@@ -9,7 +9,6 @@
 
 namespace trireme::train {
 
-using comm::Letter;
 using runtime::Task;
 
 namespace {
@@ -17,13 +16,13 @@ constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
 }  // namespace
 
 Task<Result<engine::Lease>> LeasedWorker::take() {
-  Letter letter;
-  letter.kind = kLetterTake;
-  const Result<Letter> answer = co_await mail_.ask(0, letter, net::View{}, net::View{});
+  const TakeHead head;
+  const auto answer = co_await mail_.ask(0, head, net::View{}, net::View{});
   if (!answer.ok()) co_return answer.status();
+  const TakeAnswer& said = answer->head;
   engine::Lease lease;
-  lease.round = answer->number;
-  if (answer->flags == 1) lease.unit = engine::Unit{answer->clock, static_cast<std::int32_t>(answer->key)};
+  lease.round = said.round;
+  if (said.has_unit) lease.unit = engine::Unit{said.batch, static_cast<std::int32_t>(said.shard)};
   co_return lease;
 }
 
@@ -56,10 +55,9 @@ Task<Status> LeasedWorker::one_unit(engine::Replica& replica, const engine::Leas
   report.learning_rate = point.lr;
   report.compute_ns = out->compute_ns;
   report.exposed_ns = out->exposed_ns;
-  Letter letter;
-  letter.kind = kLetterDone;
+  const DoneHead head;
   const net::View view{reinterpret_cast<std::byte*>(&report), sizeof(report)};
-  co_return co_await mail_.send(0, letter, view);
+  co_return co_await mail_.send(0, head, view);
 }
 
 Task<Status> LeasedWorker::score(const MeetingTicket& ticket, engine::Part part, std::int32_t bit) {
@@ -69,38 +67,34 @@ Task<Status> LeasedWorker::score(const MeetingTicket& ticket, engine::Part part,
   std::vector<float> all(static_cast<std::size_t>(2 * batches));
   TR_CO_RETURN_IF_ERROR(co_await replica_->score(part, begin, end, all));
   if (begin == end) co_return Status();
-  Letter letter;
-  letter.kind = kLetterScores;
-  letter.key = static_cast<std::uint32_t>(bit);
-  letter.clock = begin;
-  letter.number = end;
+  ScoresHead head;
+  head.part = static_cast<std::uint32_t>(bit);
+  head.begin = begin;
+  head.end = end;
   const net::View view{reinterpret_cast<std::byte*>(all.data() + 2 * begin),
                        static_cast<std::uint64_t>(2 * (end - begin)) * sizeof(float)};
-  co_return co_await mail_.send(0, letter, view);
+  co_return co_await mail_.send(0, head, view);
 }
 
 // What only this replica has, for a checkpoint from which all go on as they were.
 Task<Status> LeasedWorker::send_state() {
-  std::uint32_t key = 0;
+  StateHead head;
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors mine, own_state(*replica_, row_));
   for (const auto& [name, tensor] : mine) {
-    Letter letter;
-    letter.kind = kLetterState;
-    letter.key = key++;
     const net::View view{tensor.raw(), tensor.type().num_bytes()};
-    if (view.bytes > 0) TR_CO_RETURN_IF_ERROR(co_await mail_.send(0, letter, view));
+    if (view.bytes > 0) TR_CO_RETURN_IF_ERROR(co_await mail_.send(0, head, view));
+    ++head.index;
   }
   co_return Status();
 }
 
 Task<Result<Go>> LeasedWorker::meet() {
   MeetingTicket ticket;
-  Letter arrive;
-  arrive.kind = kLetterArrive;
+  const ArriveHead arrive;
   const net::View into{reinterpret_cast<std::byte*>(&ticket), sizeof(ticket)};
   const TimeNs arrived = rt_.now();
   TR_CO_RETURN_IF_ERROR(co_await replica_->rule().arrive());
-  const Result<Letter> let_in = co_await mail_.ask(0, arrive, net::View{}, into);
+  const auto let_in = co_await mail_.ask(0, arrive, net::View{}, into);
   if (!let_in.ok()) co_return let_in.status();
   share_.exposed_seconds += to_seconds(rt_.now() - arrived);
   share_.waiting_seconds += to_seconds(rt_.now() - arrived);
@@ -123,12 +117,10 @@ Task<Result<Go>> LeasedWorker::meet() {
     }
     co_return co_await rounds_->grade(*coordinator_, ticket, drift_, std::move(servers));
   }
-  Letter go;
-  go.kind = kLetterGo;
-  go.value = drift_;
-  const Result<Letter> answer = co_await mail_.ask(0, go, net::View{}, net::View{});
+  const GoHead go{drift_};
+  const auto answer = co_await mail_.ask(0, go, net::View{}, net::View{});
   if (!answer.ok()) co_return answer.status();
-  co_return static_cast<Go>(answer->flags);
+  co_return answer->head.go;
 }
 
 // One replica's units, until nothing is left for this worker in the round. Its last batch is not released.
@@ -174,15 +166,13 @@ Task<Status> LeasedWorker::farewell() {
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
   if (longest != waited_for_.end() && longest->second > 0) share_.waits_for = longest->first;
   std::string text = record::final_words(share_, replica_->rule().report());
-  Letter letter;
-  letter.kind = kLetterFinal;
+  const FinalHead words;
   const net::View view{reinterpret_cast<std::byte*>(text.data()), text.size()};
-  TR_CO_RETURN_IF_ERROR(co_await mail_.send(0, letter, view));
+  TR_CO_RETURN_IF_ERROR(co_await mail_.send(0, words, view));
   if (!chief()) co_return Status();
   TR_CO_RETURN_IF_ERROR(co_await coordinator_->wait_for_finals());
   for (int rank = roles_.workers; rank < roles_.world; ++rank) {
-    Letter end;
-    end.kind = kLetterEnd;
+    const EndHead end;
     TR_CO_RETURN_IF_ERROR(co_await mail_.send(rank, end, net::View{}));
   }
   co_return co_await rounds_->finish();

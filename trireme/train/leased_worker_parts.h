@@ -33,8 +33,8 @@ class LeasedWorker {
 
   ~LeasedWorker() {
     *alive_ = false;
-    mail_.handle(kLetterTaken, {});
-    if (!servers_.empty()) mail_.handle(kLetterServerState, {});
+    mail_.stop_handling<TakenHead>();
+    if (!servers_.empty()) mail_.stop_handling<ServerStateHead>();
   }
 
   runtime::Task<Result<record::Summary>> run();

@@ -7,7 +7,6 @@
 
 namespace trireme::train {
 
-using comm::Letter;
 using runtime::Task;
 
 Task<Status> LeasedWorker::make_replica() {
@@ -109,9 +108,10 @@ Task<Status> LeasedWorker::begin() {
   total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
   TR_CO_RETURN_IF_ERROR(co_await restore());
   share_.worker = group_.rank();
-  mail_.handle(kLetterTaken, {nullptr, [this](int, const Letter& letter) {
-                                taken_.push_back({letter.clock, static_cast<std::int32_t>(letter.key)});
-                              }});
+  mail_.handle<TakenHead>({nullptr, [this](int, const comm::Letter<TakenHead>& letter) {
+                             const TakenHead& head = letter.head;
+                             taken_.push_back({head.batch, static_cast<std::int32_t>(head.shard)});
+                           }});
   if (chief()) {
     rounds_ = std::make_unique<Round>(c_, start_, *replica_, row_, total_batches_);
     TR_CO_RETURN_IF_ERROR(co_await rounds_->begin());

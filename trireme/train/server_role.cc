@@ -132,13 +132,13 @@ Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, jo
   }
   answer_state_letters(rt, mail, std::move(served));
   runtime::OneShot<bool> end(rt);
-  mail.handle(kLetterEnd, {nullptr, [&end](int, const comm::Letter&) { end.set(true); }});
+  mail.handle<EndHead>({nullptr, [&end](int, const comm::Letter<EndHead>&) { end.set(true); }});
   TR_CO_RETURN_IF_ERROR(co_await start_together(group, context.job, roles));
   constexpr TimeNs kLook = 100 * kMilli;  // letters stop coming when the group has failed
   while (group.verdict().ok() && !co_await end.wait_until(rt.now() + kLook)) {
   }
-  mail.handle(kLetterEnd, {});
-  mail.handle(kLetterServerState, {});
+  mail.stop_handling<EndHead>();
+  mail.stop_handling<ServerStateHead>();
   if (!group.verdict().ok()) co_return group.verdict();
   record::Summary summary;
   summary.job = context.job.name;

@@ -17,42 +17,37 @@ constexpr std::string_view kPrefix = "server/";
 
 net::View view_of(const Tensor& tensor) { return {tensor.raw(), tensor.type().num_bytes()}; }
 
-Result<Tensor> find_entry(const ServedState& served, int peer, const Letter& letter) {
-  const auto server = served.find(static_cast<int>(letter.clock));
-  if (peer != 0 || server == served.end() || letter.key >= server->second.size())
+Result<Tensor> find_entry(const ServedState& served, int peer, const Letter<ServerStateHead>& letter) {
+  const ServerStateHead& head = letter.head;
+  const auto server = served.find(static_cast<int>(head.server));
+  if (peer != 0 || server == served.end() || head.entry >= server->second.size())
     return error(
         Code::kMismatch,
         "[train] rank {} asks for tensor {} of server {}, which is not here: all ranks must run the same "
         "version",
-        peer, letter.key, letter.clock);
-  const Tensor& tensor = server->second[letter.key].second;
+        peer, head.entry, head.server);
+  const Tensor& tensor = server->second[head.entry].second;
   if (letter.bytes != 0 && letter.bytes != tensor.type().num_bytes())
     return error(Code::kMismatch, "[train] state '{}' of server {}: got {} bytes, expected {}",
-                 server->second[letter.key].first, letter.clock, letter.bytes, tensor.type().num_bytes());
+                 server->second[head.entry].first, head.server, letter.bytes, tensor.type().num_bytes());
   return tensor;
 }
 
 // Rank 0 alone asks; where it is gone the verdict ends this rank's own work too.
-Task<void> reply(comm::Mailbox& mail, int peer, Letter asked, Tensor with) {
-  Letter answer;
-  answer.flags = with.is_null() ? 0 : 1;
+Task<void> reply(comm::Mailbox& mail, int peer, Letter<ServerStateHead> asked, Tensor with) {
+  ServerStateAnswer answer;
+  answer.is_known = !with.is_null();
   const net::View payload = asked.bytes == 0 && !with.is_null() ? view_of(with) : net::View{};
-  (void)co_await mail.reply(peer, asked, answer, payload);
-}
-
-Letter letter_of(const StatePiece& piece) {
-  Letter letter;
-  letter.kind = kLetterServerState;
-  letter.key = piece.index;
-  letter.clock = piece.server;
-  return letter;
+  (void)co_await mail.reply(peer, asked.ticket, answer, payload);
 }
 
 Task<Status> ask(comm::Mailbox& mail, StatePiece piece, net::View payload, net::View into) {
-  const Letter letter = letter_of(piece);
-  const Result<Letter> answer = co_await mail.ask(piece.rank, letter, payload, into);
+  ServerStateHead head;
+  head.entry = piece.index;
+  head.server = piece.server;
+  const auto answer = co_await mail.ask(piece.rank, head, payload, into);
   if (!answer.ok()) co_return answer.status();
-  if (answer->flags != 1)
+  if (!answer->head.is_known)
     co_return error(Code::kMismatch, "[train] server {} has no '{}': all ranks must run the same version",
                     piece.server, piece.name);
   co_return Status();
@@ -102,16 +97,16 @@ Status check_stored(const engine::StoredState& stored, const std::vector<StatePi
 
 void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState served) {
   const auto states = std::make_shared<const ServedState>(std::move(served));
-  comm::Mailbox::Handler handler;
-  handler.place = [states](int peer, const Letter& letter) -> Result<net::View> {
+  comm::Mailbox::Handler<ServerStateHead> handler;
+  handler.place = [states](int peer, const Letter<ServerStateHead>& letter) -> Result<net::View> {
     TR_ASSIGN_OR_RETURN(const Tensor tensor, find_entry(*states, peer, letter));
     return view_of(tensor);
   };
-  handler.arrived = [states, &rt, &mail](int peer, const Letter& letter) {
+  handler.arrived = [states, &rt, &mail](int peer, const Letter<ServerStateHead>& letter) {
     Result<Tensor> tensor = find_entry(*states, peer, letter);
     rt.spawn(reply(mail, peer, letter, tensor.ok() ? *tensor : Tensor()));
   };
-  mail.handle(kLetterServerState, std::move(handler));
+  mail.handle(std::move(handler));
 }
 
 Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,

@@ -17,7 +17,7 @@ namespace trireme::train {
 
 // Server::state() of each server of a rank.
 using ServedState = std::map<int, io::NamedTensors>;
-// From here on rank 0 may read and write them; until the handler of kLetterServerState is removed.
+// From here on rank 0 may read and write them; until the handler of ServerStateHead is removed.
 void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState served);
 
 // A piece of a tensor of the checkpoint, and where it is kept.

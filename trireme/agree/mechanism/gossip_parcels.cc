@@ -9,17 +9,16 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::uint16_t kRefused = 1, kForGood = 2;
-
 struct Outcome {
   Status status;
-  std::uint16_t flags = 0;
+  ParcelAnswer how;  // of any bucket
 };
 
-Task<Status> ask_one(comm::Mailbox* mail, int peer, Letter letter, net::View vector, Outcome* outcome) {
-  const Result<Letter> answer = co_await mail->ask(peer, letter, vector, {});
+Task<Status> ask_one(comm::Mailbox* mail, int peer, ParcelHead head, net::View vector, Outcome* outcome) {
+  const auto answer = co_await mail->ask(peer, head, vector, {});
   if (answer.ok()) {
-    outcome->flags = static_cast<std::uint16_t>(outcome->flags | answer->flags);
+    outcome->how.is_refused |= answer->head.is_refused;
+    outcome->how.for_good |= answer->head.for_good;
   } else if (outcome->status.ok()) {
     outcome->status = answer.status();
   }
@@ -41,15 +40,15 @@ Parcels::Parcels(const RuleContext& context)
   for (const Tensor& t : context.weights) bytes_.push_back(t.type().num_bytes());
   peers_[static_cast<std::size_t>(worker_)].lost = true;  // not one of the others
   if (peers_.size() == 1) return;
-  comm::Mailbox::Handler handler;
-  handler.place = [this](int peer, const Letter& letter) { return place(peer, letter); };
-  handler.arrived = [this](int peer, const Letter& letter) { on_letter(peer, letter); };
-  mail_->handle(kLetterParcel, std::move(handler));
+  comm::Mailbox::Handler<ParcelHead> handler;
+  handler.place = [this](int peer, const Letter<ParcelHead>& letter) { return place(peer, letter); };
+  handler.arrived = [this](int peer, const Letter<ParcelHead>& letter) { on_letter(peer, letter); };
+  mail_->handle(std::move(handler));
 }
 
 Parcels::~Parcels() {
   if (peers_.size() == 1) return;
-  mail_->handle(kLetterParcel, {});
+  mail_->stop_handling<ParcelHead>();
   const bool receiving =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.coming.empty(); });
   if (receiving || !abandoned_.empty() || own_.under_way() > 0) pool_.abandon();
@@ -62,28 +61,29 @@ std::size_t Parcels::next_bucket(int peer) const {
   return coming.empty() ? 0 : coming.back().vectors.size() % num_buckets_;
 }
 
-Result<net::View> Parcels::place(int peer, const Letter& letter) {
-  if (static_cast<std::size_t>(peer) >= peers_.size() || letter.key >= num_buckets_ ||
-      letter.bytes != bytes_[letter.key] || letter.key != next_bucket(peer))
+Result<net::View> Parcels::place(int peer, const Letter<ParcelHead>& letter) {
+  const std::uint32_t bucket = letter.head.bucket;
+  if (static_cast<std::size_t>(peer) >= peers_.size() || bucket >= num_buckets_ ||
+      letter.bytes != bytes_[bucket] || bucket != next_bucket(peer))
     return error(Code::kMismatch,
                  "[agree] a parcel of another model: got bucket {} of {} bytes from rank {}, expected {} "
                  "buckets in order; the workers run different jobs",
-                 letter.key, letter.bytes, peer, num_buckets_);
+                 bucket, letter.bytes, peer, num_buckets_);
   Peer& from = peers_[static_cast<std::size_t>(peer)];
-  if (letter.key == 0 && ++from.held > in_flight_)
+  if (bucket == 0 && ++from.held > in_flight_)
     return error(
         Code::kMismatch,
         "[agree] too many parcels: got more than {} from rank {} at once; parallel.in_flight differs "
         "between workers",
         in_flight_, peer);
-  TR_ASSIGN_OR_RETURN(Tensor vector, pool_.take(letter.key));
+  TR_ASSIGN_OR_RETURN(Tensor vector, pool_.take(bucket));
   const net::View view = view_of(vector);
-  if (letter.key == 0) from.coming.emplace_back();
+  if (bucket == 0) from.coming.emplace_back();
   from.coming.back().vectors.push_back(std::move(vector));
   return view;
 }
 
-void Parcels::on_letter(int peer, const Letter& letter) {
+void Parcels::on_letter(int peer, const Letter<ParcelHead>& letter) {
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   from.closed = false;
   from.coming.front().letters.push_back(letter);
@@ -91,8 +91,8 @@ void Parcels::on_letter(int peer, const Letter& letter) {
   Parcel parcel = std::move(from.coming.front());
   from.coming.pop_front();
   parcel.peer = peer;
-  parcel.clock = letter.clock;
-  parcel.weight = letter.value;
+  parcel.clock = letter.head.clock;
+  parcel.weight = letter.head.weight;
   if (refusing_) {
     refuse(std::move(parcel));
   } else {
@@ -100,17 +100,18 @@ void Parcels::on_letter(int peer, const Letter& letter) {
   }
 }
 
-void Parcels::end(Parcel parcel, std::uint16_t flags) {
-  Letter how;
-  how.flags = flags;
-  for (const Letter& letter : parcel.letters)
-    answers_.start(answer_later(mail_, parcel.peer, letter, how, {}));
+void Parcels::end(Parcel parcel, ParcelAnswer how) {
+  for (const Letter<ParcelHead>& letter : parcel.letters)
+    answers_.start(answer_later(mail_, parcel.peer, letter.ticket, how, {}));
   --peers_[static_cast<std::size_t>(parcel.peer)].held;
   pool_.give_all(std::move(parcel.vectors));
 }
 
 void Parcels::refuse(Parcel parcel) {
-  end(std::move(parcel), static_cast<std::uint16_t>(kRefused | (closed_ ? kForGood : 0)));
+  ParcelAnswer how;
+  how.is_refused = true;
+  how.for_good = closed_;
+  end(std::move(parcel), how);
 }
 
 void Parcels::refuse(bool for_good) {
@@ -132,41 +133,40 @@ Result<std::shared_ptr<std::vector<Tensor>>> Parcels::take_vectors() {
 
 void Parcels::send(int peer, std::int64_t clock, double weight,
                    std::shared_ptr<std::vector<Tensor>> vectors) {
-  Letter letter;
-  letter.kind = kLetterParcel;
-  letter.clock = clock;
-  letter.value = weight;
+  ParcelHead head;
+  head.clock = clock;
+  head.weight = weight;
   ++peers_[static_cast<std::size_t>(peer)].under_way;
-  own_.start(deliver(peer, letter, std::move(vectors)));
+  own_.start(deliver(peer, head, std::move(vectors)));
 }
 
-Task<Status> Parcels::deliver(int peer, Letter letter, std::shared_ptr<std::vector<Tensor>> vectors) {
+Task<Status> Parcels::deliver(int peer, ParcelHead head, std::shared_ptr<std::vector<Tensor>> vectors) {
   Outcome outcome;
   std::vector<Task<Status>> asks;
   for (std::size_t b = 0; b < num_buckets_; ++b) {
-    letter.key = static_cast<std::uint32_t>(b);
-    asks.push_back(ask_one(mail_, peer, letter, view_of((*vectors)[b]), &outcome));
+    head.bucket = static_cast<std::uint32_t>(b);
+    asks.push_back(ask_one(mail_, peer, head, view_of((*vectors)[b]), &outcome));
   }
   const Status all = co_await runtime::when_all(*rt_, std::move(asks));
   static_cast<void>(all);  // ask_one tells in `outcome`
-  end_own(peer, letter, std::move(vectors), outcome.status, outcome.flags);
+  end_own(peer, head, std::move(vectors), outcome.status, outcome.how);
   co_return failure_;
 }
 
-void Parcels::end_own(int peer, const Letter& letter, std::shared_ptr<std::vector<Tensor>> vectors,
-                      const Status& status, std::uint16_t flags) {
+void Parcels::end_own(int peer, const ParcelHead& head, std::shared_ptr<std::vector<Tensor>> vectors,
+                      const Status& status, ParcelAnswer how) {
   Peer& to = peers_[static_cast<std::size_t>(peer)];
   --to.under_way;
-  const bool lost = status.code() == Code::kPeerLost, refused = status.ok() && (flags & kRefused) != 0;
+  const bool lost = status.code() == Code::kPeerLost, refused = status.ok() && how.is_refused;
   if (!status.ok() && !lost && failure_.ok()) failure_ = status;
-  if ((flags & kForGood) != 0) to.closed = true;
+  if (how.for_good) to.closed = true;
   num_lost_ += lost ? 1 : 0;
   num_refused_ += refused ? 1 : 0;
   if (vectors.use_count() == 1) {
     Parcel parcel;
     parcel.peer = peer;
-    parcel.clock = letter.clock;
-    parcel.weight = letter.value;
+    parcel.clock = head.clock;
+    parcel.weight = head.weight;
     parcel.vectors = std::move(*vectors);
     if (lost || refused) {
       returned_.push_back(std::move(parcel));

@@ -20,7 +20,7 @@ struct Parcel {
   std::int64_t clock = 0;  // of the sender when it was sent
   double weight = 0;
   std::vector<Tensor> vectors;
-  std::vector<comm::Letter> letters;  // to be answered; empty: this worker's own
+  std::vector<comm::Letter<ParcelHead>> letters;  // to be answered; empty: this worker's own
 };
 
 class Parcels {
@@ -40,7 +40,7 @@ class Parcels {
   std::vector<Parcel> take_arrived() { return std::exchange(arrived_, {}); }
   // This worker's own that came back since the last call. Each is given back to done().
   std::vector<Parcel> take_returned() { return std::exchange(returned_, {}); }
-  void accept(Parcel parcel) { end(std::move(parcel), 0); }
+  void accept(Parcel parcel) { end(std::move(parcel), {}); }
   void done(Parcel parcel) { pool_.give_all(std::move(parcel.vectors)); }
 
   // From now on parcels are refused, those that wait here too; `for_good`: and nobody shall send more.
@@ -64,13 +64,13 @@ class Parcels {
   };
 
   std::size_t next_bucket(int peer) const;
-  Result<net::View> place(int peer, const comm::Letter& letter);
-  void on_letter(int peer, const comm::Letter& letter);
+  Result<net::View> place(int peer, const comm::Letter<ParcelHead>& letter);
+  void on_letter(int peer, const comm::Letter<ParcelHead>& letter);
   void refuse(Parcel parcel);
-  runtime::Task<Status> deliver(int peer, comm::Letter letter, std::shared_ptr<std::vector<Tensor>> vectors);
-  void end(Parcel parcel, std::uint16_t flags);
-  void end_own(int peer, const comm::Letter& letter, std::shared_ptr<std::vector<Tensor>> vectors,
-               const Status& status, std::uint16_t flags);
+  runtime::Task<Status> deliver(int peer, ParcelHead head, std::shared_ptr<std::vector<Tensor>> vectors);
+  void end(Parcel parcel, ParcelAnswer how);
+  void end_own(int peer, const ParcelHead& head, std::shared_ptr<std::vector<Tensor>> vectors,
+               const Status& status, ParcelAnswer how);
 
   runtime::Runtime* rt_;
   comm::Mailbox* mail_;

@@ -7,12 +7,9 @@
 
 namespace trireme::agree {
 
-using comm::Letter;
 using runtime::Task;
 
 namespace {
-
-constexpr std::uint16_t kHasFinished = 1, kIsAtMeeting = 2;
 
 // base = from + sum, sum = 0.
 Task<void> agree_here(runtime::Runtime& rt, Tensor from, Tensor base, Tensor sum) {
@@ -43,47 +40,46 @@ Task<void> take_over(runtime::Runtime& rt, Tensor agreed, Tensor base,
 
 }  // namespace
 
-Letter PeerUpdates::where_i_am() const {
-  Letter letter;
-  letter.number = sent_;
-  letter.flags = static_cast<std::uint16_t>((finished_ ? kHasFinished : 0) |
-                                            (at_meeting_ || resting_ ? kIsAtMeeting : 0));
-  return letter;
+Whereabouts PeerUpdates::where_i_am() const {
+  Whereabouts here;
+  here.has_finished = finished_;
+  here.is_at_meeting = at_meeting_ || resting_;
+  here.num_sent = sent_;
+  return here;
 }
 
 void PeerUpdates::answer_asks() {
-  const auto answer = [this](std::vector<std::pair<int, Letter>>& asks, auto&& is_due) {
-    std::vector<std::pair<int, Letter>> later;
+  const auto answer = [this](auto& asks, auto&& is_due) {
+    std::remove_reference_t<decltype(asks)> later;
     for (const auto& [peer, asked] : asks)
-      if (is_due(asked)) {
-        answers_.start(answer_later(mail_, peer, asked, where_i_am(), {}));
+      if (is_due(asked.head)) {
+        answers_.start(answer_later(mail_, peer, asked.ticket, where_i_am(), {}));
       } else {
         later.emplace_back(peer, asked);
       }
     asks = std::move(later);
   };
-  answer(clock_asks_, [this](const Letter& asked) {
-    return finished_ || at_meeting_ || resting_ || asked.number < round_ || asked.clock <= sent_clock_;
+  answer(clock_asks_, [this](const ClockHead& asked) {
+    return finished_ || at_meeting_ || resting_ || asked.round < round_ || asked.clock <= sent_clock_;
   });
-  answer(meet_asks_, [this](const Letter& asked) {
-    return asked.number < round_ || (at_meeting_ && asked.number == round_);
+  answer(meet_asks_, [this](const MeetHead& asked) {
+    return asked.round < round_ || (at_meeting_ && asked.round == round_);
   });
 }
 
 Task<Status> PeerUpdates::ask_clock(int peer, std::int64_t clock) {
-  Letter ask;
-  ask.kind = kLetterClock;
+  ClockHead ask;
   ask.clock = clock;
-  ask.number = round_;
-  const Result<Letter> answer = co_await mail_->ask(peer, ask, {}, {});
+  ask.round = round_;
+  const auto answer = co_await mail_->ask(peer, ask, {}, {});
   if (!answer.ok()) co_return unless_lost(answer.status());
   Peer& from = peers_[static_cast<std::size_t>(peer)];
-  from.finished = (answer->flags & kHasFinished) != 0;
-  from.met = (answer->flags & kIsAtMeeting) != 0;
+  from.finished = answer->head.has_finished;
+  from.met = answer->head.is_at_meeting;
   // Its next updates may have come too, before this frame was resumed.
-  if (answer->number > from.arrived && !from.lost)
+  if (answer->head.num_sent > from.arrived && !from.lost)
     co_return error(Code::kMismatch, "[agree] updates of worker {} are missing: got {}, expected {}", peer,
-                    from.arrived, answer->number);
+                    from.arrived, answer->head.num_sent);
   co_return Status();
 }
 
@@ -125,15 +121,14 @@ std::int64_t PeerUpdates::lead() const {
 }
 
 Task<Status> PeerUpdates::ask_meet(int peer) {
-  Letter ask;
-  ask.kind = kLetterMeet;
-  ask.number = round_;
-  const Result<Letter> answer = co_await mail_->ask(peer, ask, {}, {});
+  MeetHead ask;
+  ask.round = round_;
+  const auto answer = co_await mail_->ask(peer, ask, {}, {});
   if (!answer.ok()) co_return unless_lost(answer.status());
   const Peer& from = peers_[static_cast<std::size_t>(peer)];
-  if (answer->number != from.arrived && !from.lost)
+  if (answer->head.num_sent != from.arrived && !from.lost)
     co_return error(Code::kMismatch, "[agree] updates of worker {} are missing: got {}, expected {}", peer,
-                    from.arrived, answer->number);
+                    from.arrived, answer->head.num_sent);
   co_return Status();
 }
 

@@ -6,15 +6,6 @@ namespace trireme::agree {
 
 using runtime::Task;
 
-Task<Status> answer_later(comm::Mailbox* mail, int peer, comm::Letter asked, comm::Letter answer,
-                          Tensor payload) {
-  net::View view;
-  if (!payload.is_null()) view = view_of(payload);
-  const Status dropped = co_await mail->reply(peer, asked, answer, view);
-  static_cast<void>(dropped);
-  co_return Status();
-}
-
 Result<Tensor> VectorPool::take(std::size_t bucket) {
   if (free_[bucket].empty()) {
     TR_ASSIGN_OR_RETURN(Tensor made, new_vector(rt_, like_[bucket].shape().num_elems()));

@@ -7,7 +7,6 @@
 
 namespace trireme::agree {
 
-using comm::Letter;
 using runtime::Task;
 
 namespace {
@@ -67,12 +66,11 @@ Task<Result<bool>> PeerUpdates::send_update(bool wait, bool whole) {
   Result<Update> update = co_await take_update(live, whole);
   if (!update.ok()) co_return update.status();
   unsent_steps_ = 0;
-  Letter letter;
-  letter.kind = kLetterUpdate;
-  letter.flags = update->is_coded ? kUpdateCoded : 0;
-  letter.clock = clock_;
-  letter.number = round_;
-  under_way_.start(broadcast(std::move(*update), letter));
+  UpdateHead head;
+  head.is_coded = update->is_coded;
+  head.clock = clock_;
+  head.round = round_;
+  under_way_.start(broadcast(std::move(*update), head));
   co_return true;
 }
 
@@ -127,11 +125,11 @@ Task<Result<PeerUpdates::Update>> PeerUpdates::encode(std::vector<Tensor> change
   co_return update;
 }
 
-Task<Status> PeerUpdates::broadcast(Update update, Letter letter) {
+Task<Status> PeerUpdates::broadcast(Update update, UpdateHead head) {
   std::vector<Task<Status>> tasks;
   for (int peer = 0; peer < context_.num_workers; ++peer)
-    if (is_live(peer)) tasks.push_back(deliver(peer, update, letter));
-  tasks.push_back(say_so_far(letter.clock));  // starts when the letters are on their way
+    if (is_live(peer)) tasks.push_back(deliver(peer, update, head));
+  tasks.push_back(say_so_far(head.clock));  // starts when the letters are on their way
   Status status = co_await runtime::when_all(*rt_, std::move(tasks));
   if (!status.ok() && failure_.ok()) failure_ = status;
   (update.is_coded ? *messages_ : pool_).give_all(std::move(update.vectors));
@@ -139,17 +137,17 @@ Task<Status> PeerUpdates::broadcast(Update update, Letter letter) {
 }
 
 // Vectors arrive and are added in order, so the answer to the last one counts for all.
-Task<Status> PeerUpdates::deliver(int peer, const Update& update, Letter letter) {
+Task<Status> PeerUpdates::deliver(int peer, const Update& update, UpdateHead head) {
   std::vector<Task<Status>> tasks;
   const auto view = [&](std::size_t b) { return net::View{update.vectors[b].raw(), update.bytes[b]}; };
   const auto last = static_cast<std::uint32_t>(update.vectors.size() - 1);
-  for (letter.key = 0; letter.key < last; ++letter.key)
-    tasks.push_back(mail_->send(peer, letter, view(letter.key)));
-  const auto ask_last = [](comm::Mailbox* mail, int to, Letter head, net::View payload) -> Task<Status> {
-    const Result<Letter> answer = co_await mail->ask(to, head, payload, {});
+  for (head.bucket = 0; head.bucket < last; ++head.bucket)
+    tasks.push_back(mail_->send(peer, head, view(head.bucket)));
+  const auto ask_last = [](comm::Mailbox* mail, int to, UpdateHead what, net::View payload) -> Task<Status> {
+    const auto answer = co_await mail->ask(to, what, payload, {});
     co_return answer.status();
   };
-  tasks.push_back(ask_last(mail_, peer, letter, view(last)));
+  tasks.push_back(ask_last(mail_, peer, head, view(last)));
   const Status status = co_await runtime::when_all(*rt_, std::move(tasks));
   co_return unless_lost(status);
 }

@@ -82,25 +82,29 @@ Status PeerUpdates::make_coders() {
 
 void PeerUpdates::open() {
   if (context_.num_workers == 1) return;
-  comm::Mailbox::Handler update, clock, meet;
-  update.place = [this](int peer, const Letter& letter) { return place_update(peer, letter); };
-  update.arrived = [this](int peer, const Letter& letter) { on_update(peer, letter); };
-  clock.arrived = [this](int peer, const Letter& letter) {
+  comm::Mailbox::Handler<UpdateHead> update;
+  update.place = [this](int peer, const Letter<UpdateHead>& letter) { return place_update(peer, letter); };
+  update.arrived = [this](int peer, const Letter<UpdateHead>& letter) { on_update(peer, letter); };
+  comm::Mailbox::Handler<ClockHead> clock;
+  clock.arrived = [this](int peer, const Letter<ClockHead>& letter) {
     clock_asks_.emplace_back(peer, letter);
     answer_asks();
   };
-  meet.arrived = [this](int peer, const Letter& letter) {
+  comm::Mailbox::Handler<MeetHead> meet;
+  meet.arrived = [this](int peer, const Letter<MeetHead>& letter) {
     meet_asks_.emplace_back(peer, letter);
     answer_asks();
   };
-  mail_->handle(kLetterUpdate, std::move(update));
-  mail_->handle(kLetterClock, std::move(clock));
-  mail_->handle(kLetterMeet, std::move(meet));
+  mail_->handle(std::move(update));
+  mail_->handle(std::move(clock));
+  mail_->handle(std::move(meet));
 }
 
 PeerUpdates::~PeerUpdates() {
   if (context_.num_workers == 1) return;
-  for (const std::uint16_t kind : {kLetterUpdate, kLetterClock, kLetterMeet}) mail_->handle(kind, {});
+  mail_->stop_handling<UpdateHead>();
+  mail_->stop_handling<ClockHead>();
+  mail_->stop_handling<MeetHead>();
   const bool receiving =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.due.empty(); });
   if (!receiving && under_way_.under_way() == 0) return;
@@ -110,19 +114,20 @@ PeerUpdates::~PeerUpdates() {
 
 // ---- what comes in
 
-Result<net::View> PeerUpdates::place_update(int peer, const Letter& letter) {
+Result<net::View> PeerUpdates::place_update(int peer, const Letter<UpdateHead>& letter) {
   const std::size_t buckets = sum_.size();
-  const bool coded = (letter.flags & kUpdateCoded) != 0;
+  const std::uint32_t bucket = letter.head.bucket;
+  const bool coded = letter.head.is_coded;
   const auto fits = [&] {
-    if (!coded) return letter.bytes == sum_[letter.key].type().num_bytes();
-    return !coders_.empty() && letter.bytes <= coders_[letter.key].max_bytes();
+    if (!coded) return letter.bytes == sum_[bucket].type().num_bytes();
+    return !coders_.empty() && letter.bytes <= coders_[bucket].max_bytes();
   };
-  if (peer >= context_.num_workers || letter.key >= buckets || !fits())
+  if (peer >= context_.num_workers || bucket >= buckets || !fits())
     return error(
         Code::kMismatch,
         "[agree] an update of another model: got bucket {} of {} bytes from rank {}, expected one of "
         "{} buckets; the workers run different jobs",
-        letter.key, letter.bytes, peer, buckets);
+        bucket, letter.bytes, peer, buckets);
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   const std::int64_t most =
       std::max<std::int64_t>(1, context_.options.own.integer(kInFlight)) * static_cast<std::int64_t>(buckets);
@@ -131,14 +136,14 @@ Result<net::View> PeerUpdates::place_update(int peer, const Letter& letter) {
                  "[agree] too many updates under way: got more than {} vectors from rank {} at once; "
                  "parallel.in_flight differs between workers",
                  most, peer);
-  TR_ASSIGN_OR_RETURN(Tensor vector, coded ? messages_->take(letter.key) : pool_.take(letter.key));
+  TR_ASSIGN_OR_RETURN(Tensor vector, coded ? messages_->take(bucket) : pool_.take(bucket));
   const net::View view{vector.raw(), letter.bytes};
-  from.due.emplace_back(letter.key, std::move(vector));
+  from.due.emplace_back(bucket, std::move(vector));
   ++from.held;
   return view;
 }
 
-void PeerUpdates::on_update(int peer, const Letter& letter) {
+void PeerUpdates::on_update(int peer, const Letter<UpdateHead>& letter) {
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   Job job;
   job.peer = peer;
@@ -170,7 +175,8 @@ Task<Status> PeerUpdates::work() {
 }
 
 Task<void> PeerUpdates::add(Job job) {
-  if ((job.letter.flags & kUpdateCoded) != 0) {
+  const UpdateHead& head = job.letter.head;
+  if (head.is_coded) {
     co_await add_coded(job);
     messages_->give(job.bucket, std::move(job.vector));
   } else {
@@ -180,12 +186,11 @@ Task<void> PeerUpdates::add(Job job) {
   Peer& from = peers_[static_cast<std::size_t>(job.peer)];
   --from.held;
   if (job.bucket + 1 < sum_.size()) co_return;
-  if (job.letter.number == round_) from.done = job.letter.clock, from.heard = clock_;
+  if (head.round == round_) from.done = head.clock, from.heard = clock_;
   from.finished = false;
-  fresh_.push_back(job.letter.clock);
+  fresh_.push_back(head.clock);
   ++report_.exchanges;
-  const Letter taken;
-  answers_.start(answer_later(mail_, job.peer, job.letter, taken, {}));
+  answers_.start(answer_later(mail_, job.peer, job.letter.ticket, {}, {}));
 }
 
 // Who sent it hears that it was taken all the same: this worker's own next operation fails.

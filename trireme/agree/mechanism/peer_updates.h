@@ -90,7 +90,7 @@ class PeerUpdates {
   // Work on the sums, one after the other: a vector to add, or somebody who waits for his turn.
   struct Job {
     int peer = 0;
-    comm::Letter letter;
+    comm::Letter<UpdateHead> letter;
     std::size_t bucket = 0;
     Tensor vector;
     runtime::OneShot<bool>* turn = nullptr;
@@ -102,8 +102,8 @@ class PeerUpdates {
   Status make_coders();
   runtime::Task<Status> prepare();
 
-  Result<net::View> place_update(int peer, const comm::Letter& letter);
-  void on_update(int peer, const comm::Letter& letter);
+  Result<net::View> place_update(int peer, const comm::Letter<UpdateHead>& letter);
+  void on_update(int peer, const comm::Letter<UpdateHead>& letter);
   runtime::Task<Status> work();
   runtime::Task<void> add(Job job);
   runtime::Task<void> add_coded(const Job& job);
@@ -115,15 +115,15 @@ class PeerUpdates {
   runtime::Task<Result<Update>> take_update(std::int64_t num_live, bool whole);
   runtime::Task<Result<Update>> encode(std::vector<Tensor> changes, std::int64_t exchange);
   runtime::Task<Result<bool>> send_update(bool wait, bool whole);
-  runtime::Task<Status> broadcast(Update update, comm::Letter letter);
-  runtime::Task<Status> deliver(int peer, const Update& update, comm::Letter letter);
+  runtime::Task<Status> broadcast(Update update, UpdateHead head);
+  runtime::Task<Status> deliver(int peer, const Update& update, UpdateHead head);
   runtime::Task<Status> say_so_far(std::int64_t clock);
   runtime::Task<Status> ask_clock(int peer, std::int64_t clock);
   runtime::Task<Status> ask_meet(int peer);
   runtime::Task<Status> write_agreed(std::vector<Tensor> into);
   void answer_asks();
   bool is_live(int peer) const { return !peers_[static_cast<std::size_t>(peer)].lost; }
-  comm::Letter where_i_am() const;
+  Whereabouts where_i_am() const;
 
   RuleContext context_;
   Counts counts_;
@@ -148,7 +148,8 @@ class PeerUpdates {
   std::int64_t round_ = 0;  // meetings
   bool resting_ = false, at_meeting_ = false, finished_ = false;
   std::int64_t sent_ = 0;
-  std::vector<std::pair<int, comm::Letter>> clock_asks_, meet_asks_;
+  std::vector<std::pair<int, comm::Letter<ClockHead>>> clock_asks_;
+  std::vector<std::pair<int, comm::Letter<MeetHead>>> meet_asks_;
 
   RuleReport report_;
   std::int64_t merged_ = 0, coded_ = 0;

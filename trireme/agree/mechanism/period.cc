@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "trireme/agree/mechanism/vector_math.h"
-#include "trireme/comm/letter_kinds.h"
 #include "trireme/runtime/sync.h"
 
 namespace trireme::agree {
@@ -50,33 +49,31 @@ Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number, st
 }
 
 AutoPeriod::AutoPeriod(Runtime& rt, comm::Mailbox& mail, int worker, int num_workers)
-    : meeting_(rt, mail, comm::kLetterRuleFirst, worker, num_workers,
-               [this](std::span<const comm::Letter> letters) { return decide(letters); }) {}
+    : meeting_(rt, mail, worker, num_workers,
+               [this](std::span<const TimesHead> said) { return decide(said); }) {}
 
-comm::Letter AutoPeriod::decide(std::span<const comm::Letter> letters) {
-  double exchange = letters[0].value, step = letters[0].value2;
-  for (const comm::Letter& l : letters) {
-    exchange = std::min(exchange, l.value);
-    step = std::max(step, l.value2);
+ChosenPeriod AutoPeriod::decide(std::span<const TimesHead> said) {
+  double exchange = said[0].exchange_seconds, step = said[0].step_seconds;
+  for (const TimesHead& times : said) {
+    exchange = std::min(exchange, times.exchange_seconds);
+    step = std::max(step, times.step_seconds);
   }
   const bool first = exchange_seconds_ < 0;
   exchange_seconds_ = first ? exchange : (exchange_seconds_ + exchange) / 2;
   step_seconds_ = first ? step : (step_seconds_ + step) / 2;
   const double bearable = kExchangeShare * step_seconds_;  // seconds of exchange per step
-  comm::Letter decided;
-  decided.number = exchange_seconds_ < bearable * static_cast<double>(kLongest)
-                       ? std::max<std::int64_t>(1, std::llround(std::ceil(exchange_seconds_ / bearable)))
-                       : kLongest;
+  ChosenPeriod decided;
+  decided.steps = exchange_seconds_ < bearable * static_cast<double>(kLongest)
+                      ? std::max<std::int64_t>(1, std::llround(std::ceil(exchange_seconds_ / bearable)))
+                      : kLongest;
   return decided;
 }
 
 Task<Result<std::int64_t>> AutoPeriod::choose(double exchange_seconds, double step_seconds) {
-  comm::Letter letter;
-  letter.value = exchange_seconds;
-  letter.value2 = step_seconds;
-  auto answered = co_await meeting_.meet(letter);
-  if (!answered.ok()) co_return answered.status();
-  co_return answered->number;
+  const TimesHead mine{exchange_seconds, step_seconds};
+  const auto chosen = co_await meeting_.meet(mine);
+  if (!chosen.ok()) co_return chosen.status();
+  co_return chosen->steps;
 }
 
 }  // namespace trireme::agree

@@ -46,6 +46,19 @@ runtime::Task<Status> mean_over_workers(const RuleContext& context, MeanCall cal
 runtime::Task<Status> settle_on_mean(const RuleContext& context, std::uint32_t number,
                                      std::vector<Tensor> into);
 
+// What an exchange and a step took on a worker, and the period that rank 0 makes of it.
+struct ChosenPeriod {
+  std::int64_t steps = 1;
+  static constexpr auto kFields = comm::head_fields(comm::at<16>(&ChosenPeriod::steps));
+};
+struct TimesHead {
+  static constexpr std::uint16_t kKind = comm::kLetterRuleFirst;
+  double exchange_seconds = 0, step_seconds = 0;
+  static constexpr auto kFields =
+      comm::head_fields(comm::at<24>(&TimesHead::exchange_seconds), comm::at<32>(&TimesHead::step_seconds));
+  using Answer = ChosenPeriod;
+};
+
 // Chooses the period so that exchanges take at most kExchangeShare of the time of the steps between them.
 //
 // Every worker tells rank 0 by letter how long its exchange and its steps took. What an exchange costs is the
@@ -63,10 +76,10 @@ class AutoPeriod {
   runtime::Task<Result<std::int64_t>> choose(double exchange_seconds, double step_seconds);
 
  private:
-  comm::Letter decide(std::span<const comm::Letter> letters);  // rank 0
+  ChosenPeriod decide(std::span<const TimesHead> said);  // rank 0
 
   double exchange_seconds_ = -1, step_seconds_ = 0;  // < 0: nothing measured yet
-  Meeting meeting_;
+  Meeting<TimesHead> meeting_;
 };
 
 }  // namespace trireme::agree

@@ -5,7 +5,6 @@
 
 #include "trireme/agree/mechanism/vector_math.h"
 #include "trireme/base/rng.h"
-#include "trireme/comm/letter_kinds.h"
 
 namespace trireme::agree {
 
@@ -14,11 +13,9 @@ using runtime::when_all;
 
 namespace {
 
-constexpr std::uint16_t kLetterMeeting = comm::kLetterRuleFirst + 12;
-
-comm::Letter largest_clock(std::span<const comm::Letter> letters) {
-  comm::Letter answer;
-  for (const comm::Letter& letter : letters) answer.clock = std::max(answer.clock, letter.clock);
+LargestClock largest_clock(std::span<const LevelHead> said) {
+  LargestClock answer;
+  for (const LevelHead& head : said) answer.clock = std::max(answer.clock, head.clock);
   return answer;
 }
 
@@ -32,8 +29,8 @@ ServerLink::ServerLink(const RuleContext& context)
   TR_CHECK(context.servers != nullptr, "a rule over servers needs them");
   if (context.num_workers == 1) return;
   TR_CHECK(context.mail != nullptr, "workers meet by letters");
-  meeting_ = std::make_unique<Meeting>(*context.rt, *context.mail, kLetterMeeting, context.worker,
-                                       context.num_workers, largest_clock);
+  meeting_ = std::make_unique<Meeting<LevelHead>>(*context.rt, *context.mail, context.worker,
+                                                  context.num_workers, largest_clock);
 }
 
 std::int64_t ServerLink::parameter_elems(std::size_t bucket) const {
@@ -112,9 +109,8 @@ Task<Status> ServerLink::settle(std::vector<Tensor> into) {
 
 Task<Status> ServerLink::meet() {
   if (meeting_ == nullptr) co_return Status();
-  comm::Letter mine;
-  mine.clock = clock_;
-  TR_CO_ASSIGN_OR_RETURN(const comm::Letter all, co_await meeting_->meet(mine));
+  const LevelHead mine{clock_};
+  TR_CO_ASSIGN_OR_RETURN(const LargestClock all, co_await meeting_->meet(mine));
   clock_ = all.clock;
   co_return Status();
 }

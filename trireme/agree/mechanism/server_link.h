@@ -12,6 +12,18 @@
 
 namespace trireme::agree {
 
+// Workers meet and go on with the largest clock of them.
+struct LargestClock {
+  std::int64_t clock = 0;
+  static constexpr auto kFields = comm::head_fields(comm::at<8>(&LargestClock::clock));
+};
+struct LevelHead {
+  static constexpr std::uint16_t kKind = comm::kLetterRuleFirst + 12;
+  std::int64_t clock = 0;
+  static constexpr auto kFields = comm::head_fields(comm::at<8>(&LevelHead::clock));
+  using Answer = LargestClock;
+};
+
 class ServerLink {
  public:
   explicit ServerLink(const RuleContext& context);
@@ -69,8 +81,8 @@ class ServerLink {
   RuleReport report_;
   std::int64_t pushes_ = 0, encoded_ = 0, pulls_ = 0, waits_ = 0, meetings_ = 0;
   TimeNs waited_ns_ = 0;
-  std::unique_ptr<Meeting> meeting_;  // null: one worker
-  Errands errands_;                   // last: they use the rest
+  std::unique_ptr<Meeting<LevelHead>> meeting_;  // null: one worker
+  Errands errands_;                              // last: they use the rest
 };
 
 }  // namespace trireme::agree

@@ -27,74 +27,74 @@ Star::Star(const RuleContext& context)
       pool_(*context.rt, context.weights),
       answers_(*context.rt) {
   if (num_workers_ == 1) return;
-  comm::Mailbox::Handler gather, result, end;
-  gather.arrived = [this](int, const Letter& letter) {
+  comm::Mailbox::Handler<GatherHead> gather;
+  gather.arrived = [this](int, const Letter<GatherHead>& letter) {
     gathers_.push_back(letter);
     answer_gathers();
   };
-  result.place = [this](int, const Letter& letter) { return place_result(letter); };
-  result.arrived = [this](int peer, const Letter& letter) { reply(peer, letter, {}, {}); };
-  end.arrived = [this](int peer, const Letter& letter) {
+  comm::Mailbox::Handler<ResultHead> result;
+  result.place = [this](int, const Letter<ResultHead>& letter) { return place_result(letter); };
+  result.arrived = [this](int peer, const Letter<ResultHead>& letter) {
+    answers_.start(answer_later(mail_, peer, letter.ticket, {}, {}));
+  };
+  comm::Mailbox::Handler<MeetingEndHead> end;
+  end.arrived = [this](int peer, const Letter<MeetingEndHead>& letter) {
     ends_.emplace_back(peer, letter);
     answer_ends();
   };
-  mail_->handle(kLetterGather, std::move(gather));
-  mail_->handle(kLetterResult, std::move(result));
-  mail_->handle(kLetterEnd, std::move(end));
+  mail_->handle(std::move(gather));
+  mail_->handle(std::move(result));
+  mail_->handle(std::move(end));
 }
 
 Star::~Star() {
   if (num_workers_ == 1) return;
   if (!into_.empty()) pool_.abandon();
-  for (const std::uint16_t kind : {kLetterGather, kLetterResult, kLetterEnd}) mail_->handle(kind, {});
+  mail_->stop_handling<GatherHead>();
+  mail_->stop_handling<ResultHead>();
+  mail_->stop_handling<MeetingEndHead>();
 }
 
-void Star::reply(int peer, const Letter& asked, Letter answer, Tensor payload) {
-  answers_.start(answer_later(mail_, peer, asked, answer, std::move(payload)));
-}
-
-// `clock` is the meeting, `key` the bucket; without a contribution the answer only says that this worker is
-// there.
 void Star::answer_gathers() {
-  std::vector<Letter> later;
-  for (const Letter& asked : gathers_) {
-    if (asked.clock > round_) {
+  std::vector<Letter<GatherHead>> later;
+  for (const Letter<GatherHead>& asked : gathers_) {
+    if (asked.head.meeting > round_) {
       later.push_back(asked);
       continue;
     }
-    Letter answer;
-    answer.value = weight_;
-    reply(0, asked, answer, asked.key < contribution_.size() ? contribution_[asked.key] : Tensor());
+    const std::uint32_t bucket = asked.head.bucket;
+    Tensor payload = bucket < contribution_.size() ? contribution_[bucket] : Tensor();
+    answers_.start(answer_later(mail_, 0, asked.ticket, Contribution{weight_}, std::move(payload)));
   }
   gathers_ = std::move(later);
 }
 
 void Star::answer_ends() {
-  std::vector<std::pair<int, Letter>> later;
+  std::vector<std::pair<int, Letter<MeetingEndHead>>> later;
   for (const auto& [peer, asked] : ends_)
-    if (asked.clock <= ended_) {
-      reply(peer, asked, {}, {});
+    if (asked.head.meeting <= ended_) {
+      answers_.start(answer_later(mail_, peer, asked.ticket, {}, {}));
     } else {
       later.emplace_back(peer, asked);
     }
   ends_ = std::move(later);
 }
 
-Result<net::View> Star::place_result(const Letter& letter) const {
-  if (letter.clock != round_ || letter.key >= into_.size() ||
-      letter.bytes != into_[letter.key].type().num_bytes())
+Result<net::View> Star::place_result(const Letter<ResultHead>& letter) const {
+  const ResultHead& head = letter.head;
+  if (head.meeting != round_ || head.bucket >= into_.size() ||
+      letter.bytes != into_[head.bucket].type().num_bytes())
     return error(Code::kMismatch,
                  "[agree] a result that nobody waits for: got bucket {} of {} bytes for meeting {}, expected "
                  "one of {} buckets of meeting {}; the workers run different jobs",
-                 letter.key, letter.bytes, letter.clock, into_.size(), round_);
-  return view_of(into_[letter.key]);
+                 head.bucket, letter.bytes, head.meeting, into_.size(), round_);
+  return view_of(into_[head.bucket]);
 }
 
 Task<Status> Star::hear_from(int peer) {
-  Letter ask;
-  ask.kind = kLetterGather;
-  ask.clock = round_;
-  const Result<Letter> answer = co_await mail_->ask(peer, ask, {}, {});
+  GatherHead ask;
+  ask.meeting = round_;
+  const auto answer = co_await mail_->ask(peer, ask, {}, {});
   co_return unless_lost(answer.status());
 }
 
@@ -103,17 +103,16 @@ Task<Status> Star::gather(std::size_t bucket, Tensor part) {
   double total = weight_;
   for (int peer = 1; peer < num_workers_; ++peer) {
     if (!mail_->is_alive(peer)) continue;
-    Letter ask;
-    ask.kind = kLetterGather;
-    ask.key = static_cast<std::uint32_t>(bucket);
-    ask.clock = round_;
-    const Result<Letter> answer = co_await mail_->ask(peer, ask, {}, view_of(part));
+    GatherHead ask;
+    ask.bucket = static_cast<std::uint32_t>(bucket);
+    ask.meeting = round_;
+    const auto answer = co_await mail_->ask(peer, ask, {}, view_of(part));
     if (!answer.ok()) {
       TR_CO_RETURN_IF_ERROR(unless_lost(answer.status()));
       continue;
     }
     co_await add_scaled(*rt_, into_[bucket], 1, part);
-    total += answer->value;
+    total += answer->head.weight;
   }
   co_await divide(*rt_, into_[bucket], static_cast<float>(total));
   co_return Status();
@@ -121,11 +120,10 @@ Task<Status> Star::gather(std::size_t bucket, Tensor part) {
 
 Task<Status> Star::give_result(int peer) {
   for (std::size_t b = 0; b < into_.size(); ++b) {
-    Letter letter;
-    letter.kind = kLetterResult;
-    letter.key = static_cast<std::uint32_t>(b);
-    letter.clock = round_;
-    const Result<Letter> taken = co_await mail_->ask(peer, letter, view_of(into_[b]), {});
+    ResultHead head;
+    head.bucket = static_cast<std::uint32_t>(b);
+    head.meeting = round_;
+    const auto taken = co_await mail_->ask(peer, head, view_of(into_[b]), {});
     if (!taken.ok()) co_return unless_lost(taken.status());
   }
   co_return Status();
@@ -163,10 +161,9 @@ Task<Status> Star::meet(std::vector<Tensor> contribution, double weight, std::ve
     status = co_await lead();
   } else {
     answer_gathers();
-    Letter ask;
-    ask.kind = kLetterEnd;
-    ask.clock = round_;
-    const Result<Letter> end = co_await mail_->ask(0, ask, {}, {});
+    MeetingEndHead ask;
+    ask.meeting = round_;
+    const auto end = co_await mail_->ask(0, ask, {}, {});
     status = end.status();
   }
   contribution_.clear();

@@ -30,8 +30,7 @@ class Star {
   runtime::Task<Status> give_result(int peer);
   void answer_gathers();
   void answer_ends();
-  Result<net::View> place_result(const comm::Letter& letter) const;
-  void reply(int peer, const comm::Letter& asked, comm::Letter answer, Tensor payload);
+  Result<net::View> place_result(const comm::Letter<ResultHead>& letter) const;
 
   runtime::Runtime* rt_;
   comm::Mailbox* mail_;
@@ -42,8 +41,8 @@ class Star {
   // The meeting under way:
   std::vector<Tensor> contribution_, into_;
   double weight_ = 1;
-  std::vector<comm::Letter> gathers_;               // asked before this worker came
-  std::vector<std::pair<int, comm::Letter>> ends_;  // asked of worker 0
+  std::vector<comm::Letter<GatherHead>> gathers_;                   // asked before this worker came
+  std::vector<std::pair<int, comm::Letter<MeetingEndHead>>> ends_;  // asked of worker 0
   Errands answers_;
 };
 

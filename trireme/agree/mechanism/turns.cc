@@ -11,9 +11,9 @@ using runtime::Task;
 namespace {
 
 // Where it fails the peer is gone, and its turn passes on with on_lost().
-Task<void> grant(comm::Mailbox& mail, int peer, Letter asked, Letter letter) {
+Task<void> grant(comm::Mailbox& mail, int peer, comm::Ticket<TurnAnswer> asked, TurnAnswer answer) {
   const net::View nothing;
-  (void)co_await mail.reply(peer, asked, letter, nothing);
+  (void)co_await mail.reply(peer, asked, answer, nothing);
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ Task<void> grant(comm::Mailbox& mail, int peer, Letter asked, Letter letter) {
 struct Turns::Desk {
   struct Asked {
     int peer = 0;
-    Letter letter;
+    comm::Ticket<TurnAnswer> ticket;
   };
   std::deque<Asked> waiting;
   int holder = -1;
@@ -32,50 +32,46 @@ struct Turns::Desk {
     const Asked asked = waiting.front();
     waiting.pop_front();
     holder = asked.peer;
-    Letter letter;
-    letter.number = turns++;
-    rt.spawn(grant(mail, asked.peer, asked.letter, letter));
+    rt.spawn(grant(mail, asked.peer, asked.ticket, TurnAnswer{turns++}));
   }
 };
 
-Turns::Turns(runtime::Runtime& rt, comm::Mailbox& mail, std::uint16_t kind, int worker)
-    : rt_(rt), mail_(mail), kind_(kind) {
+Turns::Turns(runtime::Runtime& rt, comm::Mailbox& mail, int worker) : rt_(rt), mail_(mail) {
   if (worker != 0) return;
   desk_ = std::make_unique<Desk>();
-  comm::Mailbox::Handler asks, passes;
-  asks.arrived = [this](int peer, const Letter& letter) {
-    desk_->waiting.push_back({peer, letter});
+  comm::Mailbox::Handler<TakeTurnHead> asks;
+  asks.arrived = [this](int peer, const Letter<TakeTurnHead>& letter) {
+    desk_->waiting.push_back({peer, letter.ticket});
     desk_->next(rt_, mail_);
   };
-  passes.arrived = [this](int peer, const Letter&) {
+  comm::Mailbox::Handler<PassTurnHead> passes;
+  passes.arrived = [this](int peer, const Letter<PassTurnHead>&) {
     if (desk_->holder != peer) return;  // its turn passed on when it was lost
     desk_->holder = -1;
     desk_->next(rt_, mail_);
   };
-  mail_.handle(kind_, std::move(asks));
-  mail_.handle(static_cast<std::uint16_t>(kind_ + 1), std::move(passes));
+  mail_.handle(std::move(asks));
+  mail_.handle(std::move(passes));
 }
 
 Turns::~Turns() {
   if (!desk_) return;
-  mail_.handle(kind_, {});
-  mail_.handle(static_cast<std::uint16_t>(kind_ + 1), {});
+  mail_.stop_handling<TakeTurnHead>();
+  mail_.stop_handling<PassTurnHead>();
 }
 
 Task<Result<std::int64_t>> Turns::take() {
-  Letter letter;
-  letter.kind = kind_;
+  const TakeTurnHead take;
   const net::View nothing;
-  auto granted = co_await mail_.ask(0, letter, nothing, nothing);
+  const auto granted = co_await mail_.ask(0, take, nothing, nothing);
   if (!granted.ok()) co_return granted.status();
-  co_return granted->number;
+  co_return granted->head.turn;
 }
 
 Task<Status> Turns::pass() {
-  Letter letter;
-  letter.kind = static_cast<std::uint16_t>(kind_ + 1);
+  const PassTurnHead pass;
   const net::View nothing;
-  co_return co_await mail_.send(0, letter, nothing);
+  co_return co_await mail_.send(0, pass, nothing);
 }
 
 void Turns::on_lost(int worker) {

@@ -4,15 +4,30 @@
 
 #include <memory>
 
+#include "trireme/comm/letter_kinds.h"
 #include "trireme/comm/mailbox.h"
 #include "trireme/runtime/runtime.h"
 
 namespace trireme::agree {
 
+// How many turns were taken before this one.
+struct TurnAnswer {
+  std::int64_t turn = 0;
+  static constexpr auto kFields = comm::head_fields(comm::at<16>(&TurnAnswer::turn));
+};
+struct TakeTurnHead {
+  static constexpr std::uint16_t kKind = comm::kLetterRuleFirst + 1;
+  static constexpr auto kFields = comm::head_fields();
+  using Answer = TurnAnswer;
+};
+struct PassTurnHead {
+  static constexpr std::uint16_t kKind = comm::kLetterRuleFirst + 2;
+  static constexpr auto kFields = comm::head_fields();
+};
+
 class Turns {
  public:
-  // Uses the letter kinds `kind` and `kind` + 1.
-  Turns(runtime::Runtime& rt, comm::Mailbox& mail, std::uint16_t kind, int worker);
+  Turns(runtime::Runtime& rt, comm::Mailbox& mail, int worker);
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
@@ -27,7 +42,6 @@ class Turns {
   struct Desk;
   runtime::Runtime& rt_;
   comm::Mailbox& mail_;
-  const std::uint16_t kind_;
   std::unique_ptr<Desk> desk_;  // rank 0
 };
 

@@ -21,7 +21,7 @@ DoublingSum::DoublingSum(runtime::Runtime& rt, Group& group, CodedWork& work, st
     : rt_(rt), group_(group), work_(work), num_shards_(num_shards), num_elems_(num_elems) {}
 
 DoublingSum::~DoublingSum() {
-  if (kind_ != 0) group_.mailbox().handle(kind_, {});
+  if (listens_to_ >= 0) group_.mailbox().stop_handling<NodeHead>(listens_to_);
 }
 
 std::int32_t DoublingSum::end_of(Node node) const {
@@ -74,7 +74,7 @@ std::span<float> DoublingSum::values_of(const Tensor& t) const {
 Task<Status> DoublingSum::sum(DoublingCall call, Mail own, Tensor into) {
   call_ = std::move(call);
   own_ = std::move(own);
-  if (group_.world() > 1) listen(static_cast<std::uint16_t>(kLetterSumFirst + call_.slot));
+  if (group_.world() > 1) listen(call_.slot);
   const auto levels = static_cast<std::int32_t>(std::bit_width(static_cast<std::uint32_t>(num_shards_ - 1)));
   co_return co_await make(Node{0, num_shards_ > 1 ? levels : 0}, std::move(into));
 }
@@ -136,13 +136,12 @@ Task<Status> DoublingSum::make_half(Node half, Node other, Tensor into) {
 Task<Status> DoublingSum::ask(Node half, int source, Asked* asked) {
   const std::size_t most = std::max(call_.shards->max_bytes(), call_.sums->max_bytes());
   TR_CO_ASSIGN_OR_RETURN(asked->bytes, in_[half.level].take(rt_, most));
-  Letter letter;
-  letter.kind = kind_;
-  letter.clock = call_.step;
-  letter.number = key_of(half);
+  NodeHead head;
+  head.step = call_.step;
+  head.node = key_of(half);
   const net::View nothing;
   const net::View into{rt_.is_phantom() ? nullptr : asked->bytes.raw(), most};
-  Result<Letter> answer = co_await group_.mailbox().ask(source, letter, nothing, into);
+  const auto answer = co_await group_.mailbox().ask(source, listens_to_, head, nothing, into);
   if (!answer.ok()) co_return answer.status();
   asked->size = answer->bytes;
   co_return Status();
@@ -182,16 +181,16 @@ Task<Status> DoublingSum::offer(Node half, Tensor values, std::size_t readers) {
   co_return Status();
 }
 
-void DoublingSum::listen(std::uint16_t kind) {
-  if (kind_ == kind) return;
-  kind_ = kind;
-  Mailbox::Handler handler;
-  handler.arrived = [this](int peer, const Letter& letter) { on_asked(peer, letter); };
-  group_.mailbox().handle(kind, std::move(handler));
+void DoublingSum::listen(int slot) {
+  if (listens_to_ == slot) return;
+  listens_to_ = slot;
+  Mailbox::Handler<NodeHead> handler;
+  handler.arrived = [this](int peer, const Letter<NodeHead>& letter) { on_asked(peer, letter); };
+  group_.mailbox().handle(slot, std::move(handler));
 }
 
-void DoublingSum::on_asked(int peer, const Letter& letter) {
-  const Key key{letter.clock, letter.number};
+void DoublingSum::on_asked(int peer, const Letter<NodeHead>& letter) {
+  const Key key{letter.head.step, letter.head.node};
   const auto shelf = shelves_.find(key);
   if (shelf == shelves_.end()) {
     early_[key].emplace_back(peer, letter);
@@ -204,18 +203,18 @@ void DoublingSum::on_asked(int peer, const Letter& letter) {
 namespace {
 
 // The verdict of the group, if there is one, reaches those who wait.
-Task<void> send_answer(Mailbox* mail, int peer, Letter asked, std::shared_ptr<const void> keep,
+Task<void> send_answer(Mailbox* mail, int peer, Ticket<EmptyHead> asked, std::shared_ptr<const void> keep,
                        net::View view) {
-  const Letter answer;
+  const EmptyHead answer;
   (void)co_await mail->reply(peer, asked, answer, view);
   keep.reset();
 }
 
 }  // namespace
 
-void DoublingSum::answer(int peer, const Letter& letter, std::shared_ptr<const Stream> stream) {
+void DoublingSum::answer(int peer, const Letter<NodeHead>& letter, std::shared_ptr<const Stream> stream) {
   const net::View view{rt_.is_phantom() ? nullptr : stream->bytes.raw(), stream->size};
-  rt_.spawn(send_answer(&group_.mailbox(), peer, letter, std::move(stream), view));
+  rt_.spawn(send_answer(&group_.mailbox(), peer, letter.ticket, std::move(stream), view));
 }
 
 }  // namespace trireme::comm

@@ -20,8 +20,14 @@
 
 namespace trireme::comm {
 
-// Kinds of letters, above all of letter_kinds.h: one per bucket.
-inline constexpr std::uint16_t kLetterSumFirst = 0x4000;
+// To who knows the sum of a node. Kinds above all of letter_kinds.h: one per bucket, by its slot. The answer
+// is the sum, or the message of a single shard.
+struct NodeHead {
+  static constexpr std::uint16_t kFirstKind = 0x4000;
+  std::int64_t step = 0, node = 0;
+  static constexpr auto kFields = head_fields(at<8>(&NodeHead::step), at<16>(&NodeHead::node));
+  using Answer = EmptyHead;
+};
 
 struct DoublingCall {
   std::uint32_t step = 0;
@@ -69,9 +75,9 @@ class DoublingSum {
   runtime::Task<Status> make_half(Node half, Node other, Tensor into);
   runtime::Task<Status> ask(Node half, int source, Asked* asked);
   runtime::Task<Status> offer(Node half, Tensor values, std::size_t readers);
-  void listen(std::uint16_t kind);
-  void on_asked(int peer, const Letter& letter);
-  void answer(int peer, const Letter& letter, std::shared_ptr<const Stream> stream);
+  void listen(int slot);
+  void on_asked(int peer, const Letter<NodeHead>& letter);
+  void answer(int peer, const Letter<NodeHead>& letter, std::shared_ptr<const Stream> stream);
   std::span<float> values_of(const Tensor& t) const;
 
   runtime::Runtime& rt_;
@@ -79,14 +85,14 @@ class DoublingSum {
   CodedWork& work_;
   const std::int32_t num_shards_;
   const std::int64_t num_elems_;
-  std::uint16_t kind_ = 0;  // 0: not listening yet
-  DoublingCall call_;       // under way
+  int listens_to_ = -1;  // a slot; -1: none yet
+  DoublingCall call_;    // under way
   Mail own_;
   Room out_;
   std::map<std::int32_t, Room> in_;         // by level
   std::map<std::int32_t, Tensor> scratch_;  // by level
   std::map<Key, Shelf> shelves_;
-  std::map<Key, std::vector<std::pair<int, Letter>>> early_;  // asked for before it is known
+  std::map<Key, std::vector<std::pair<int, Letter<NodeHead>>>> early_;  // asked for before it is known
 };
 
 }  // namespace trireme::comm
