@@ -15,17 +15,17 @@ struct Memory {
   Low* x;            // left tiles: step, samples, depth
   Low* h[2];         // of the step at hand and of the next one
   float *c, *bias;   // bias: 32 of each gate, block by block
-  Memory(const Sizes& s, Arrays& arrays)
-      : w_ih(arrays.take_tiles(2 * s.depth * s.size_blocks)),
-        w_hh(arrays.take_tiles(2 * s.depth * s.blocks)),
-        x(arrays.take_tiles(s.steps * s.sample_tiles * s.size_blocks)),
-        h{arrays.take_tiles(s.sample_tiles * s.blocks), arrays.take_tiles(s.sample_tiles * s.blocks)},
+  Memory(const Sizes& s, WorkspaceArrays& arrays)
+      : w_ih(take_tiles(arrays, 2 * s.depth * s.size_blocks)),
+        w_hh(take_tiles(arrays, 2 * s.depth * s.blocks)),
+        x(take_tiles(arrays, s.steps * s.sample_tiles * s.size_blocks)),
+        h{take_tiles(arrays, s.sample_tiles * s.blocks), take_tiles(arrays, s.sample_tiles * s.blocks)},
         c(arrays.take<float>(s.state_floats())),
         bias(arrays.take<float>(s.depth * kBlock)) {}
 };
 
 std::size_t workspace_bytes(const op::KernelQuery& q) {
-  Arrays arrays;
+  WorkspaceArrays arrays;
   Memory(Sizes(q.inputs[0].shape, q.inputs[1].shape), arrays);
   return arrays.bytes();
 }
@@ -124,7 +124,7 @@ void prepare_operands(const op::KernelArgs& args, const Sizes& s, const Memory& 
 
 void run(op::KernelArgs& args) {
   const Sizes s(args.in(0).shape(), args.in(1).shape());
-  Arrays arrays(args.workspace.data());
+  WorkspaceArrays arrays(args.workspace.data());
   const Memory at(s, arrays);
   const tiles::Units& units = *tiles::best();
   prepare_operands(args, s, at);

@@ -15,6 +15,7 @@
 #include <cstddef>
 
 #include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/recurrent/workspace_arrays.h"
 #include "trireme/kernel/cpu/simd/cell_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
@@ -57,23 +58,7 @@ struct Sizes {
   std::int64_t state_floats() const { return blocks * sample_tiles * kSide * kBlock; }
 };
 
-// Arrays in the workspace, each from a cache line on. Without one it counts.
-class Arrays {
- public:
-  explicit Arrays(std::byte* base = nullptr) : base_(base) {}
-  template <typename T>
-  T* take(std::int64_t elems) {
-    std::byte* const at = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += (static_cast<std::size_t>(elems) * sizeof(T) + 63) / 64 * 64;
-    return reinterpret_cast<T*>(at);
-  }
-  Low* take_tiles(std::int64_t n) { return take<Low>(n * kElems); }
-  std::size_t bytes() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
+inline Low* take_tiles(WorkspaceArrays& arrays, std::int64_t n) { return arrays.take<Low>(n * kElems); }
 
 inline const Low* low_in(const op::KernelArgs& a, int i) {
   return reinterpret_cast<const Low*>(a.in(i).values<BFloat16>().data());

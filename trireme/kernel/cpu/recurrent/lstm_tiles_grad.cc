@@ -25,15 +25,15 @@ struct Memory {
   Low *x, *h;                 // pairs of right tiles of a chunk: block, rows
   Low* turned;                // left tiles of dz^T: slice, half of a block, rows
   float *dc, *db;             // db: group, block, 32 of each gate
-  Memory(const Sizes& s, int slices, Arrays& arrays)
+  Memory(const Sizes& s, int slices, WorkspaceArrays& arrays)
       : chunk(steps_of_chunk(s)),
         depth((chunk * s.sample_tiles + 1) / 2),
-        w_ih(arrays.take_tiles(2 * s.size_blocks * s.depth)),
-        w_hh(arrays.take_tiles(2 * s.blocks * s.depth)),
-        dz(arrays.take_tiles(chunk * s.sample_tiles * s.depth)),
-        x(arrays.take_tiles(2 * s.size_blocks * depth)),
-        h(arrays.take_tiles(2 * s.blocks * depth)),
-        turned(arrays.take_tiles(2 * depth * slices)),
+        w_ih(take_tiles(arrays, 2 * s.size_blocks * s.depth)),
+        w_hh(take_tiles(arrays, 2 * s.blocks * s.depth)),
+        dz(take_tiles(arrays, chunk * s.sample_tiles * s.depth)),
+        x(take_tiles(arrays, 2 * s.size_blocks * depth)),
+        h(take_tiles(arrays, 2 * s.blocks * depth)),
+        turned(take_tiles(arrays, 2 * depth * slices)),
         dc(arrays.take<float>(s.state_floats())),
         db(arrays.take<float>(s.groups * s.depth * kBlock)) {}
 };
@@ -226,7 +226,7 @@ class Backward {
   op::KernelArgs& args_;
   const Sizes& s;
   int slices_;
-  Arrays arrays_;
+  WorkspaceArrays arrays_;
   Memory at;
   const tiles::Units& units_;
 };
@@ -238,7 +238,7 @@ void run(op::KernelArgs& args) {
 
 std::size_t workspace_bytes(const op::KernelQuery& q) {
   const Sizes s(q.inputs[kX].shape, q.inputs[kH0].shape);
-  Arrays arrays;
+  WorkspaceArrays arrays;
   Memory(s, s.slices(q.width), arrays);
   return arrays.bytes();
 }

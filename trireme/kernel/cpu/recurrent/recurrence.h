@@ -12,6 +12,7 @@
 
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/query.h"
+#include "trireme/kernel/cpu/recurrent/workspace_arrays.h"
 #include "trireme/kernel/cpu/simd/cell_loops.h"
 #include "trireme/kernel/cpu/simd/loops.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -56,22 +57,6 @@ inline const CellLoops& loops_of(Cell cell, const op::Attrs& attrs) {
   return attrs.get_text("nonlinearity") == "relu" ? set.rnn_relu : set.rnn_tanh;
 }
 
-// Arrays in the workspace, each from a cache line on. Without one it counts.
-class Arrays {
- public:
-  explicit Arrays(std::byte* base = nullptr) : base_(reinterpret_cast<float*>(base)) {}
-  float* take(std::int64_t elems) {
-    float* at = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += (elems + 15) / 16 * 16;
-    return at;
-  }
-  std::size_t bytes() const { return static_cast<std::size_t>(used_) * sizeof(float); }
-
- private:
-  float* base_;
-  std::int64_t used_ = 0;
-};
-
 struct Weights {
   const float *w_ih, *w_hh, *b_ih, *b_hh;
 };
@@ -79,7 +64,7 @@ struct Weights {
 struct Scratch {
   float* w_hh;            // turn_weights
   float *z, *zh, *h, *c;  // h and c before every step and after the last
-  Scratch(const Sizes& s, bool backward, Arrays& arrays)
+  Scratch(const Sizes& s, bool backward, WorkspaceArrays& arrays)
       : w_hh(arrays.take(s.gates * s.units)),
         z(arrays.take(s.rows() * s.gates)),
         zh(s.splits ? arrays.take(s.rows() * s.gates) : z),

@@ -9,7 +9,7 @@ using namespace recurrence;
 
 template <Cell kCell, bool kBackward>
 std::size_t workspace(const op::KernelQuery& q) {
-  Arrays arrays;
+  WorkspaceArrays arrays;
   Scratch(Sizes(kCell, q.inputs[0].shape, q.inputs[1].shape), kBackward, arrays);
   return arrays.bytes();
 }
@@ -26,7 +26,7 @@ void run_forward(op::KernelArgs& args) {
     c = f32_out(args, 2);
     std::copy_n(f32_in(args, 2), s.state(), c);
   }
-  Arrays arrays(args.workspace.data());
+  WorkspaceArrays arrays(args.workspace.data());
   const Scratch to(s, false, arrays);
   const CellLoops& cell = loops_of(kCell, args.attrs);
   start_gates(args.parallel, s, w, f32_in(args, 0), to);
@@ -44,7 +44,7 @@ void run_backward(op::KernelArgs& args) {
                   f32_in(args, first + 3)};
   const float *x = f32_in(args, 0), *dy = f32_in(args, first + 4);
   float *dh = f32_out(args, 1), *dc = s.has_cell ? f32_out(args, 2) : nullptr;
-  Arrays arrays(args.workspace.data());
+  WorkspaceArrays arrays(args.workspace.data());
   const Scratch at(s, true, arrays);
   const CellLoops& cell = loops_of(kCell, args.attrs);
   std::copy_n(f32_in(args, 1), s.state(), at.h);

@@ -12,7 +12,7 @@ Sizes sizes_of(const Shape& x, const Shape& h0) { return {Cell::kLstm, x, h0}; }
 // W_hh transposed.
 std::size_t forward_bytes(const op::KernelQuery& q) {
   const Sizes s = sizes_of(q.inputs[0].shape, q.inputs[1].shape);
-  Arrays arrays;
+  WorkspaceArrays arrays;
   arrays.take(s.gates * s.units);
   return arrays.bytes();
 }
@@ -23,7 +23,7 @@ void run_forward(op::KernelArgs& args) {
   const float *h0 = f32_in(args, 1), *c0 = f32_in(args, 2);
   float *y = f32_out(args, 0), *c_n = f32_out(args, 2), *gates = f32_out(args, 3), *cells = f32_out(args, 4);
   std::copy_n(c0, s.state(), s.steps == 0 ? c_n : cells);
-  Arrays arrays(args.workspace.data());
+  WorkspaceArrays arrays(args.workspace.data());
   const Scratch to{arrays.take(s.gates * s.units), gates};
   start_gates(args.parallel, s, w, f32_in(args, 0), to);
   go_forward(args.parallel, s, loops_of(Cell::kLstm, args.attrs), to, [&](std::int64_t t) {
@@ -36,7 +36,7 @@ void run_forward(op::KernelArgs& args) {
 // dZ, and W_hh in slices.
 std::size_t backward_bytes(const op::KernelQuery& q) {
   const Sizes s = sizes_of(q.inputs[0].shape, q.inputs[1].shape);
-  Arrays arrays;
+  WorkspaceArrays arrays;
   arrays.take(s.rows() * s.gates);
   arrays.take(s.gates * s.units);
   return arrays.bytes();
@@ -49,7 +49,7 @@ void run_backward(op::KernelArgs& args) {
   float *dh = f32_out(args, 1), *dc = f32_out(args, 2), *dw_hh = f32_out(args, 4);
   std::copy_n(f32_in(args, 8), s.state(), dh);
   std::copy_n(f32_in(args, 9), s.state(), dc);
-  Arrays arrays(args.workspace.data());
+  WorkspaceArrays arrays(args.workspace.data());
   float* const dz = arrays.take(s.rows() * s.gates);
   const float* weights = cut_weights(args.parallel, s, w_hh, arrays.take(s.gates * s.units));
   go_back(args.parallel, s, loops_of(Cell::kLstm, args.attrs),
