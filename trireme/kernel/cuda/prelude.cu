@@ -99,16 +99,11 @@ struct Sum {
     return a + b;
   }
 };
+// A NaN wins.
 struct Max {
   template <class T>
   __device__ static T of(T a, T b) {
     return a > b || a != a ? a : b;
-  }
-};  // NaN wins
-struct Min {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a < b || a != a ? a : b;
   }
 };
 
@@ -141,20 +136,12 @@ __device__ __forceinline__ T warp_max(T v) {
   return warp_reduce<Max>(v);
 }
 template <class T>
-__device__ __forceinline__ T warp_min(T v) {
-  return warp_reduce<Min>(v);
-}
-template <class T>
 __device__ __forceinline__ T block_sum(T v) {
   return block_reduce<Sum>(v);
 }
 template <class T>
 __device__ __forceinline__ T block_max(T v) {
   return block_reduce<Max>(v);
-}
-template <class T>
-__device__ __forceinline__ T block_min(T v) {
-  return block_reduce<Min>(v);
 }
 
 // Philox4x32-10, the numbers of base/rng.h.
