@@ -85,6 +85,5 @@ struct Summary {
 void attribute_waiting(std::vector<WorkerShare>& shares, int needed = 0);
 
 Json to_json(const Summary& summary);
-Result<Summary> summary_from_json(const Json& json);
 
 }  // namespace trireme::record
