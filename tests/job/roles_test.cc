@@ -183,6 +183,52 @@ TEST(Roles, ColocatedServersGoRound) {
   EXPECT_EQ(roles.name_of(0), "worker 0 and servers 0, 2 (rank 0)");
 }
 
+const parallel::Mesh kTwoByTwo{{{"data", 2}, {"model", 2}}};
+
+TEST(Roles, OfAMeshNameRanksByTheirCoordinates) {
+  const Roles roles = roles_of(served(4, -1, "auto"), kTwoByTwo);
+  EXPECT_EQ(roles.workers, 4);
+  EXPECT_EQ(roles.num_replicas(), 2);
+  EXPECT_EQ(roles.name_of(2), "rank 2 (data 1, model 0)");
+  EXPECT_EQ(roles.coordinates(2), (Json{{"data", 1}, {"model", 0}}));
+  EXPECT_EQ(roles.places(), (std::vector<std::string>{"data 0, model 0", "data 0, model 1", "data 1, model 0",
+                                                      "data 1, model 1"}));
+  const Roles plain = roles_of(served(4, -1, "auto"));
+  EXPECT_EQ(plain.num_replicas(), 4);
+  EXPECT_EQ(plain.name_of(2), "rank 2");
+  EXPECT_TRUE(plain.coordinates(2).is_null());
+  EXPECT_TRUE(plain.places().empty());
+}
+
+TEST(Roles, OfAMeshHaveReplicasThatTheirFirstRankSpeaksFor) {
+  const Roles roles = roles_of(served(4, 1, "no"), kTwoByTwo);
+  EXPECT_EQ(roles.world, 5);
+  EXPECT_EQ(roles.replica_of(3), 1);
+  EXPECT_TRUE(roles.speaks(2));
+  EXPECT_FALSE(roles.speaks(3));
+  EXPECT_FALSE(roles.speaks(4)) << "a server";
+  using Ranks = std::vector<std::vector<int>>;
+  EXPECT_EQ(roles.replicas(), (Ranks{{0, 1}, {2, 3}}));
+  EXPECT_EQ(roles.replicas_seen_by(3), (Ranks{{1, 0}, {3, 2}}));
+  EXPECT_EQ(roles.replicas_seen_by(4), roles.replicas());
+  EXPECT_EQ(roles.name_of(4), "server 0 (rank 4)");
+  EXPECT_EQ(roles.spare_ranks(), (std::vector<int>{2, 3}));
+  const Roles shared = roles_of(served(4, 4, "yes"), kTwoByTwo);
+  EXPECT_EQ(shared.name_of(3), "worker 3 and server 3 (rank 3, data 1, model 1)");
+  EXPECT_TRUE(shared.spare_ranks().empty());
+  EXPECT_EQ(roles_of(served(3, -1, "auto")).spare_ranks(), (std::vector<int>{1, 2}));
+}
+
+// The group has named the rank by its coordinates; where it is a server its role comes before them.
+TEST(Roles, OfAMeshCallTheCulpritOfAVerdictByWhatItIs) {
+  ErrorContext context;
+  context.peer = 3;
+  const Status verdict(Code::kPeerLost, "[comm] rank 3 (data 1, model 1) was lost in a push: gone", context);
+  EXPECT_EQ(name_culprit(verdict, roles_of(served(4, -1, "auto"), kTwoByTwo)).message(), verdict.message());
+  EXPECT_EQ(name_culprit(verdict, roles_of(served(4, 4, "yes"), kTwoByTwo)).message(),
+            "[comm] worker 3 and server 3 (rank 3, data 1, model 1) was lost in a push: gone");
+}
+
 TEST(Roles, ARuleThatNeedsAServerGetsOneOnRankZero) {
   for (const AgreementRow& row : agree::agreement_table()) {
     const Roles roles = roles_of(job_of(row));

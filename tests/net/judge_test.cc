@@ -74,6 +74,24 @@ TEST(Judge, WaitingForARankThatLeftBlamesIt) {
   EXPECT_EQ(v->culprit, 1);
 }
 
+TEST(Judge, TextsCallRanksByTheirPlacesWhereTheseAreKnown) {
+  const RankNames names{{"data 0, model 0", "data 0, model 1", "data 1, model 0", "data 1, model 1"}};
+  const std::vector<RankView> ranks{waiting(3, "sum"), waiting(3, "sum"), waiting(3, "sum"), waiting(-1, "")};
+  const auto stuck = judge_stuck(ranks, 0, kDeadline, {}, names);
+  ASSERT_TRUE(stuck);
+  EXPECT_EQ(stuck->reason, "it did not call for 2.00 s, rank 0 (data 0, model 0) waits for it");
+  EXPECT_EQ(
+      judge_calls(std::vector<CallClass>{way(1, {0, 1, 2}), way(2, {3})}, {}, names).reason,
+      "mismatched call: rank 3 (data 1, model 1) called call 2, rank 0 (data 0, model 0) called call 1");
+  EXPECT_TRUE(
+      to_status(*stuck, 0, names).message().starts_with("[comm] rank 3 (data 1, model 1) is stuck in sum"));
+  EXPECT_TRUE(
+      to_status(*stuck, 3, names).message().starts_with("[comm] this rank (3, data 1, model 1) is stuck"));
+  EXPECT_TRUE(to_status(*stuck, 3).message().starts_with("[comm] this rank (3) is stuck"));
+  EXPECT_TRUE(to_notice(*stuck, 0, names).message().starts_with("[comm] rank 3 (data 1, model 1) was lost"));
+  EXPECT_EQ(names.text(4), "rank 4") << "a server";
+}
+
 TEST(Judge, RankNeverHeardOfGetsTheArrivalTime) {
   std::vector<RankView> ranks{waiting(-1, ""), waiting(-1, ""), waiting(-1, "")};
   ranks[2].heard_at = -1;

@@ -32,6 +32,38 @@ TEST(Mesh, NamesARankByItsCoordinatesWhereThereAreSeveralAxes) {
   EXPECT_EQ(data_mesh(8).rank_text(5), "rank 5");
 }
 
+TEST(Mesh, HasAReplicaPerDataCoordinateWhoseFirstRankSpeaksForIt) {
+  const Mesh two{{{"data", 2}, {"model", 2}}};
+  EXPECT_EQ(two.num_replicas(), 2);
+  EXPECT_EQ(two.replica_of(1), 0);
+  EXPECT_EQ(two.replica_of(2), 1);
+  EXPECT_EQ(two.ranks_of_replica(1), (std::vector<int>{2, 3}));
+  EXPECT_EQ(two.speaker_of(1), 2);
+  EXPECT_TRUE(two.speaks(2));
+  EXPECT_FALSE(two.speaks(3));
+  EXPECT_EQ(two.peers_of(3), (std::vector<int>{1, 3}));
+  EXPECT_EQ(two.place_text(3), "data 1, model 1");
+  EXPECT_EQ(two.place_text(4), "");
+  for (int rank = 0; rank < kCube.num_ranks(); ++rank) {
+    const int replica = kCube.replica_of(rank);
+    const std::vector<int> ranks = kCube.ranks_of_replica(replica);
+    EXPECT_EQ(kCube.speaker_of(replica), ranks.front());
+    EXPECT_EQ(kCube.peers_of(rank)[static_cast<std::size_t>(replica)], rank);
+  }
+}
+
+TEST(Mesh, OfOneAxisHasReplicasThatAreRanks) {
+  const Mesh plain = data_mesh(3);
+  EXPECT_EQ(plain.num_replicas(), 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(plain.replica_of(rank), rank);
+    EXPECT_EQ(plain.ranks_of_replica(rank), std::vector<int>{rank});
+    EXPECT_TRUE(plain.speaks(rank));
+    EXPECT_EQ(plain.peers_of(rank), (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(plain.place_text(rank), "");
+  }
+}
+
 TEST(Mesh, AnAxisThatIsNotThereHasOneCoordinate) {
   EXPECT_EQ(kCube.size_of("model"), 3);
   EXPECT_EQ(kCube.size_of("expert"), 1);

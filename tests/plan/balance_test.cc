@@ -41,6 +41,28 @@ TEST(CutBySpeed, AWorkerThatRunsSeveralAtOnceFillsItsWaves) {
   EXPECT_THAT(counts(7, {{2, 2}, {1, 1}}), ElementsAre(4, 3));
 }
 
+// Ranks 0 and 1 are replica 0, ranks 2 and 3 replica 1.
+TEST(ReplicaSpeeds, AReplicaIsAsFastAsItsSlowestRank) {
+  const parallel::Mesh mesh{{{"data", 2}, {"model", 2}}};
+  const std::vector<WorkerSpeed> by_rank{{1, 4}, {1, 2}, {1, 2}, {3, 2}};
+  const std::vector<WorkerSpeed> speeds = replica_speeds(by_rank, mesh);
+  ASSERT_EQ(speeds.size(), 2U);
+  EXPECT_EQ(speeds[0].wave_seconds, 1);
+  EXPECT_EQ(speeds[0].at_once, 2);
+  EXPECT_EQ(speeds[1].wave_seconds, 3);
+  EXPECT_THAT(counts(8, speeds), ElementsAre(6, 2)) << "shards move between data coordinates";
+}
+
+TEST(ReplicaSpeeds, OfReplicasOfOneRankAreThoseOfTheRanks) {
+  const std::vector<WorkerSpeed> by_rank{{1, 4}, {2, 1}, {0.5, 3}};
+  const std::vector<WorkerSpeed> speeds = replica_speeds(by_rank, parallel::data_mesh(3));
+  ASSERT_EQ(speeds.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(speeds[i].wave_seconds, by_rank[i].wave_seconds);
+    EXPECT_EQ(speeds[i].at_once, by_rank[i].at_once);
+  }
+}
+
 // Against every other cut.
 TEST(CutBySpeed, NoCutEndsEarlier) {
   const std::vector<std::vector<WorkerSpeed>> cases = {

@@ -62,9 +62,9 @@ struct RuleBucket {
 struct RuleContext {
   runtime::Runtime* rt = nullptr;
   comm::Group* workers = nullptr;     // the workers alone, in worker order
-  comm::Mailbox* mail = nullptr;      // of all ranks; worker w is rank w; null for rules that send no letters
+  comm::Mailbox* mail = nullptr;      // peer w is worker w; null for rules that send no letters
   server::Client* servers = nullptr;  // key b is bucket b; null where there are none
-  int worker = 0, num_workers = 1;
+  int worker = 0, num_workers = 1;    // replicas; this is a rank of the first of these numbers
   std::uint64_t seed = 0;
   RuleOptions options;
   std::vector<Tensor> weights;                // per bucket, the live memory that the forward pass reads

@@ -111,7 +111,7 @@ void TransportMailbox::on_complete(std::uint64_t cookie, const Status& status) {
   }
 }
 
-// Of an ordinary end the membership knows already.
+// Does nothing for a peer that has left or was lost: the membership knows of it already.
 void TransportMailbox::fail_on_loop(int peer, const Envelope& letter, const Status& why) {
   if (!fate_of(peer).ok()) return;
   // Letters are no calls: that ranks differ in them is the sender's fault alone.

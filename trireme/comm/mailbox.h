@@ -94,8 +94,8 @@ class Mailbox {
   // Adds a listener; told once of every expendable rank that is lost, on every other rank.
   virtual void on_lost(std::function<void(int peer, const Status& why)> listener) = 0;
 
- protected:
-  // The same of letters as they travel, for whoever implements a mailbox. Empty handlers: removed.
+  // The same of letters as they travel, for whoever implements a mailbox or stands before one. Empty
+  // handlers: removed.
   struct EnvelopeHandler {
     std::function<Result<net::View>(int peer, const Envelope& envelope)> place;
     std::function<void(int peer, const Envelope& envelope)> arrived;

@@ -1,4 +1,4 @@
-// Leases: the coordinator's book of which run of logical shards of which step is in whose hands.
+// Leases: the coordinator's book of which run of logical shards of which step is in which replica's hands.
 //
 // A lease ends done, returned (unfinished, may be granted again) or expired (its holder is gone; may be
 // granted again). The data cursor of a checkpoint is the set of unfinished leases plus the first step never

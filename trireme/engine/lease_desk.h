@@ -1,5 +1,5 @@
 // LeaseDesk: which worker takes which piece of the data next, for rules whose workers go at their own pace.
-// Rank 0 keeps it. Pure.
+// A worker is a replica, however many ranks it has. Rank 0 keeps it. Pure.
 //
 // A unit is one logical shard of one batch. Own: worker w has shard w of every batch, so all workers take
 // equally many between two meetings. Free: units are given in order to whoever asks; what a lost worker held

@@ -1,8 +1,8 @@
 // LossWatch: how a replica learns what its shards' losses are.
 //
 // Loss and correct count are written by the graph, for the vote of the step. A loss that is not a number is
-// noticed before any gradient of its shard is final: no bucket leaves then, so no rank can finish a sum of the
-// step and all weights stay as they are.
+// noticed before any gradient of its shard is final: no bucket leaves then, so no rank can finish a sum of
+// the step and all weights stay as they are.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Vote: what all ranks decide on together once a step: the loss, the correct count, whether to stop or to save,
-// whether all gradients are numbers, and their norm.
+// Vote: what all ranks decide on together once a step: the loss, the correct count, whether to stop or to
+// save, whether all gradients are numbers, and their norm.
 //
 // Every logical shard is a leaf with a few numbers, added up along the fixed tree over shards: the outcome is
 // the same to the bit on every rank and for any number of them. Where a step waits for nothing but the loss,

@@ -1,5 +1,7 @@
 #include "trireme/job/roles.h"
 
+#include <algorithm>
+
 #include "trireme/agree/agree.h"
 #include "trireme/job/job_options.h"
 
@@ -26,20 +28,60 @@ std::vector<int> Roles::servers_on(int rank) const {
   return found;
 }
 
+std::vector<std::vector<int>> Roles::replicas() const {
+  std::vector<std::vector<int>> out(static_cast<std::size_t>(num_replicas()));
+  for (int rank = 0; rank < workers; ++rank) out[static_cast<std::size_t>(replica_of(rank))].push_back(rank);
+  return out;
+}
+
+std::vector<std::vector<int>> Roles::replicas_seen_by(int rank) const {
+  std::vector<std::vector<int>> out = replicas();
+  if (!is_worker(rank)) return out;
+  const std::vector<int> peers = mesh.peers_of(rank);
+  for (std::size_t r = 0; r < out.size(); ++r)
+    std::rotate(out[r].begin(), std::find(out[r].begin(), out[r].end(), peers[r]), out[r].end());
+  return out;
+}
+
+std::vector<int> Roles::spare_ranks() const {
+  std::vector<int> out;
+  const std::vector<std::vector<int>> all = replicas();
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (std::all_of(all[r].begin(), all[r].end(), [&](int rank) { return servers_on(rank).empty(); }))
+      out.insert(out.end(), all[r].begin(), all[r].end());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::string> Roles::places() const {
+  std::vector<std::string> out;
+  for (int rank = 0; mesh.axes.size() > 1 && rank < workers; ++rank) out.push_back(mesh.place_text(rank));
+  return out;
+}
+
+Json Roles::coordinates(int rank) const {
+  if (mesh.axes.size() < 2 || !is_worker(rank)) return nullptr;
+  Json out = Json::object();
+  const std::vector<int> at = mesh.coordinates(rank);
+  for (std::size_t i = 0; i < at.size(); ++i) out[mesh.axes[i].name] = at[i];
+  return out;
+}
+
 std::string Roles::name_of(int rank) const {
   const std::vector<int> here = servers_on(rank);
-  if (here.empty()) return fmt::format("rank {}", rank);
+  if (here.empty()) return rank_text(rank);
   std::string name = is_worker(rank) ? fmt::format("worker {} and ", rank) : "";
   name += here.size() == 1 ? "server" : "servers";
   for (std::size_t i = 0; i < here.size(); ++i) name += fmt::format("{}{}", i == 0 ? " " : ", ", here[i]);
-  return fmt::format("{} (rank {})", name, rank);
+  const std::string place = is_worker(rank) ? mesh.place_text(rank) : "";
+  return fmt::format("{} (rank {}{}{})", name, rank, place.empty() ? "" : ", ", place);
 }
 
 Status name_culprit(const Status& verdict, const Roles& roles) {
   const std::optional<int> peer = verdict.ok() ? std::nullopt : verdict.context().peer;
   if (!peer) return verdict;
   std::string text = verdict.message();
-  const std::string plain = fmt::format("] rank {} ", *peer);
+  const std::string plain = fmt::format("] {} ", roles.rank_text(*peer));
   const std::size_t at = text.find(plain);
   if (at == std::string::npos) return verdict;
   text.replace(at, plain.size(), fmt::format("] {} ", roles.name_of(*peer)));
@@ -47,8 +89,13 @@ Status name_culprit(const Status& verdict, const Roles& roles) {
 }
 
 Roles roles_of(const Job& job) {
+  return roles_of(job, parallel::data_mesh(static_cast<int>(job.parallel.workers)));
+}
+
+Roles roles_of(const Job& job, parallel::Mesh mesh) {
   Roles roles;
-  roles.workers = static_cast<int>(job.parallel.workers);
+  roles.workers = mesh.num_ranks();
+  roles.mesh = std::move(mesh);
   roles.servers = num_servers(job);
   const bool share = colocated(job);
   roles.world = roles.workers + (share ? 0 : roles.servers);

@@ -1,31 +1,54 @@
 // Who is who among the ranks of a job: workers first, then servers that have processes of their own.
+//
+// The workers are the ranks of the mesh. A replica, one copy of the model, is one coordinate of its data
+// axis; leases, balance and clocks belong to replicas, and the first rank of each speaks for it.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "trireme/base/json.h"
 #include "trireme/job/job.h"
+#include "trireme/parallel/mesh.h"
 
 namespace trireme::job {
 
 struct Roles {
-  int workers = 1;                // ranks 0 .. workers - 1; rank 0 is also the coordinator
-  int servers = 0;                // parameter servers
-  std::vector<int> server_ranks;  // of each server; colocated ones share ranks with workers
-  int world = 1;                  // ranks in all
+  int workers = 1;                               // ranks 0 .. workers - 1; rank 0 is also the coordinator
+  int servers = 0;                               // parameter servers
+  std::vector<int> server_ranks;                 // of each server; colocated ones share ranks with workers
+  int world = 1;                                 // ranks in all
+  parallel::Mesh mesh = parallel::data_mesh(1);  // of the workers
 
   bool is_worker(int rank) const { return rank < workers; }
+  int num_replicas() const { return mesh.num_replicas(); }
+  // The rank is a worker.
+  int replica_of(int rank) const { return mesh.replica_of(rank); }
+  bool speaks(int rank) const { return is_worker(rank) && mesh.speaks(rank); }
+  // By replica, its ranks: the speaker first, or, seen by a worker, the rank that has its place there.
+  std::vector<std::vector<int>> replicas() const;
+  std::vector<std::vector<int>> replicas_seen_by(int rank) const;
+  // Ranks that the others could go on without: of replicas without rank 0 and without a server.
+  std::vector<int> spare_ranks() const;
   // The servers on `rank`, ascending.
   std::vector<int> servers_on(int rank) const;
-  // In messages: "rank 1", "server 0 (rank 2)", "worker 1 and server 0 (rank 1)".
+  // In messages: "rank 1", "rank 5 (data 1, model 0)", "server 0 (rank 2)", "worker 1 and server 0 (rank 1)".
   std::string name_of(int rank) const;
+  // "rank 5 (data 1, model 0)", or "rank 5" where the mesh has one axis or the rank is no worker.
+  std::string rank_text(int rank) const { return mesh.rank_text(rank); }
+  // By rank of the mesh, "data 1, model 0"; empty where it has one axis.
+  std::vector<std::string> places() const;
+  // {"data": 1, "model": 0}; null where the mesh has one axis or the rank is no worker.
+  Json coordinates(int rank) const;
 };
 
 // A verdict on a rank, which calls that rank by what it is.
 Status name_culprit(const Status& verdict, const Roles& roles);
 
-// By the job alone, which check_job has found good.
+// By the job alone, which check_job has found good: replicas of one rank.
 Roles roles_of(const Job& job);
+// With the mesh of a plan for the job.
+Roles roles_of(const Job& job, parallel::Mesh mesh);
 
 // A launcher started `world` ranks: parallel.workers becomes what the servers leave. kInvalid:
 // nothing is left, or another number was asked for (`workers` > 0).

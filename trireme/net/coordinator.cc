@@ -49,7 +49,8 @@ void Coordinator::heard(int peer, ControlMessage m) {
       r.patient = m.patient;
       port_.send(peer, {.type = ControlType::kAnswer});
       if (!crossed) break;
-      if (auto v = judge_stuck(ranks_, peer, options_.deadline, callers())) port_.decide(std::move(*v));
+      if (auto v = judge_stuck(ranks_, peer, options_.deadline, callers(), options_.names))
+        port_.decide(std::move(*v));
       break;
     }
     case ControlType::kReport:
@@ -77,9 +78,10 @@ void Coordinator::look() {
   const bool any = std::any_of(ranks_.begin(), ranks_.end(),
                                [this](const RankView& r) { return r.stalled_ns >= options_.deadline; });
   if (!any) return;
-  if (auto v = judge_all_stuck(ranks_, options_.deadline, callers()))
+  if (auto v = judge_all_stuck(ranks_, options_.deadline, callers(), options_.names))
     port_.decide(std::move(*v));
-  else if (auto still = judge_standstill(ranks_, std::max(options_.standstill, options_.deadline)))
+  else if (auto still =
+               judge_standstill(ranks_, std::max(options_.standstill, options_.deadline), options_.names))
     port_.decide(std::move(*still));
 }
 
@@ -230,7 +232,7 @@ void Coordinator::mismatch_window_ended() {
     mismatch_timer_ = rt_.call_at(rt_.now() + kTieWindow, [this] { mismatch_window_ended(); });
     return;
   }
-  port_.decide(judge_calls(differing->classes, disagreements_));
+  port_.decide(judge_calls(differing->classes, disagreements_, options_.names));
 }
 
 void Coordinator::left(int rank) {

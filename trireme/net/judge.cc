@@ -20,6 +20,7 @@ struct Case {
   std::span<const RankView> ranks;
   TimeNs deadline = 0;
   std::span<const CallClass> calls;
+  const RankNames& names;
 
   const std::string& operation(int rank) const { return at(ranks, rank).operation; }
   const CallClass* call(const std::string& operation) const {
@@ -117,13 +118,13 @@ std::optional<Verdict> walk(const Case& c, int start, std::vector<bool>& seen) {
     }
     if (r.left && !chain.empty())
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
-                     fmt::format("it had left, rank {} still waits for it", chain.back())};
+                     fmt::format("it had left, {} still waits for it", c.names.text(chain.back()))};
     if (r.heard_at < 0 || r.busy || r.patient || r.lost || r.stalled_ns < c.deadline) return std::nullopt;
     if (r.waits_for < 0) {
       if (chain.empty()) return std::nullopt;
       return Verdict{rank, Code::kDeadline, at(ranks, chain.back()).operation,
-                     fmt::format("it did not call for {}, rank {} waits for it", format_duration(c.deadline),
-                                 chain.back())};
+                     fmt::format("it did not call for {}, {} waits for it", format_duration(c.deadline),
+                                 c.names.text(chain.back()))};
     }
     seen[static_cast<std::size_t>(rank)] = true;
     chain.push_back(rank);
@@ -169,23 +170,24 @@ std::optional<Verdict> judge_silence(std::span<const RankView> ranks, int self, 
 }
 
 std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline,
-                                   std::span<const CallClass> calls) {
+                                   std::span<const CallClass> calls, const RankNames& names) {
   std::vector<bool> seen(ranks.size());
-  return walk({ranks, deadline, calls}, start, seen);
+  return walk({ranks, deadline, calls, names}, start, seen);
 }
 
 std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline,
-                                       std::span<const CallClass> calls) {
+                                       std::span<const CallClass> calls, const RankNames& names) {
   std::vector<bool> seen(ranks.size());
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
     const RankView& r = at(ranks, rank);
     if (r.stalled_ns < deadline || r.waits_for < 0 || seen[static_cast<std::size_t>(rank)]) continue;
-    if (auto v = walk({ranks, deadline, calls}, rank, seen)) return v;
+    if (auto v = walk({ranks, deadline, calls, names}, rank, seen)) return v;
   }
   return std::nullopt;
 }
 
-std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill) {
+std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill,
+                                        const RankNames& names) {
   int waiting = -1, left = -1, here = -1;  // the lowest of each
   for (int rank = static_cast<int>(ranks.size()) - 1; rank >= 0; --rank) {
     const RankView& r = at(ranks, rank);
@@ -197,8 +199,8 @@ std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs 
   }
   if (waiting < 0 && left >= 0 && here >= 0)
     return Verdict{here, Code::kDeadline, at(ranks, left).operation,
-                   fmt::format("no rank did anything for {}, rank {} waits for it to leave",
-                               format_duration(standstill), left)};
+                   fmt::format("no rank did anything for {}, {} waits for it to leave",
+                               format_duration(standstill), names.text(left))};
   if (waiting < 0) return std::nullopt;
   std::vector<int> chain{waiting};
   for (;;) {
@@ -214,9 +216,9 @@ std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs 
     break;
   }
   const int before = chain.size() > 1 ? chain[chain.size() - 2] : chain.back();
-  return Verdict{
-      chain.back(), Code::kDeadline, at(ranks, before).operation,
-      fmt::format("no rank did anything for {}, rank {} waits for it", format_duration(standstill), before)};
+  return Verdict{chain.back(), Code::kDeadline, at(ranks, before).operation,
+                 fmt::format("no rank did anything for {}, {} waits for it", format_duration(standstill),
+                             names.text(before))};
 }
 
 Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagreement> reports) {
@@ -228,7 +230,7 @@ Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagree
   const auto candidate = [&](int rank) -> Candidate& {
     for (Candidate& c : candidates)
       if (c.rank == rank) return c;
-    const int sharing = valid(ranks, rank) ? Case{ranks, 0, {}}.num_sharing(rank) : 0;
+    const int sharing = valid(ranks, rank) ? Case{ranks, 0, {}, RankNames{}}.num_sharing(rank) : 0;
     return candidates.emplace_back(Candidate{rank, 0, sharing, 0});
   };
   // The accused come first, so that an equal score falls on who was accused first.
@@ -257,7 +259,8 @@ bool is_undecided(std::span<const CallClass> classes) {
                      [&](const CallClass& c) { return c.ranks.size() == classes.front().ranks.size(); });
 }
 
-Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports) {
+Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports,
+                    const RankNames& names) {
   TR_CHECK(classes.size() > 1, "nobody disagrees");
   const auto fewer = [](const CallClass& a, const CallClass& b) { return a.ranks.size() < b.ranks.size(); };
   const CallClass* odd = &*std::min_element(classes.begin(), classes.end(), fewer);
@@ -280,8 +283,8 @@ Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagree
     if (&c != odd && (usual == nullptr || fewer(*usual, c))) usual = &c;
   const int witness = *std::min_element(usual->ranks.begin(), usual->ranks.end());
   return {culprit, Code::kMismatch, usual->operation.empty() ? odd->operation : usual->operation,
-          fmt::format("mismatched call: rank {} called {}, rank {} called {}", culprit, odd->words, witness,
-                      usual->words)};
+          fmt::format("mismatched call: {} called {}, {} called {}", names.text(culprit), odd->words,
+                      names.text(witness), usual->words)};
 }
 
 }  // namespace trireme::net

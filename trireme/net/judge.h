@@ -55,15 +55,16 @@ struct CallClass {
 // by what the rest did: the one that skipped it; else the rank of the cycle whose operation fewest ranks
 // share or made (last resort: the highest rank). `calls`: who made the calls that last, as far as they told.
 std::optional<Verdict> judge_stuck(std::span<const RankView> ranks, int start, TimeNs deadline,
-                                   std::span<const CallClass> calls = {});
+                                   std::span<const CallClass> calls = {}, const RankNames& names = {});
 // The same from every rank that stands still; O(world).
 std::optional<Verdict> judge_all_stuck(std::span<const RankView> ranks, TimeNs deadline,
-                                       std::span<const CallClass> calls = {});
+                                       std::span<const CallClass> calls = {}, const RankNames& names = {});
 
 // Every rank that is there stands still for `standstill`. One waits for another: whoever is at the end of
 // that chain (in a circle: its highest rank) would have had to write. Else, some have left: the lowest that
 // has not.
-std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill);
+std::optional<Verdict> judge_standstill(std::span<const RankView> ranks, TimeNs standstill,
+                                        const RankNames& names = {});
 
 // The rank that most others disagree with; equal: whose operation fewest ranks share; equal: accused most
 // often; equal: accused first. Precondition: not empty.
@@ -73,6 +74,7 @@ Verdict judge_mismatch(std::span<const RankView> ranks, std::span<const Disagree
 bool is_undecided(std::span<const CallClass> classes);
 // The lowest rank of the rarest way. Undecided: whom the reports accuse most, then the highest rank. Names
 // the operation of the most frequent way, and what both called. Precondition: two classes at least.
-Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports);
+Verdict judge_calls(std::span<const CallClass> classes, std::span<const Disagreement> reports,
+                    const RankNames& names = {});
 
 }  // namespace trireme::net

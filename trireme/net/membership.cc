@@ -35,7 +35,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   StarMembership(runtime::Runtime& rt, Transport& transport, MembershipOptions options)
       : rt_(rt),
         transport_(transport),
-        options_(options),
+        options_(std::move(options)),
         self_(transport.rank()),
         world_(transport.world()),
         alive_(std::make_shared<bool>(true)),
@@ -315,7 +315,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   void settle_on_loop(Verdict v) {
     if (is_over()) return;
     decided_ = std::move(v);
-    verdict_ = to_status(decided_, self_);
+    verdict_ = to_status(decided_, self_, options_.names);
     farewell_.set(false);
     rt_.post([this, alive = alive_] {
       if (*alive) tell_failure_on_loop();
@@ -330,7 +330,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
   void lost(Verdict v) override {
     if (is_over() || v.culprit == self_ || v.culprit == kCoordinator || losses_.contains(v.culprit)) return;
     std::erase_if(pending_, [&](const Verdict& p) { return p.culprit == v.culprit; });
-    const Status why = to_notice(v, self_);
+    const Status why = to_notice(v, self_, options_.names);
     losses_.emplace(v.culprit, why);
     if (on_lost_) tell_lost(v.culprit, why);
   }
@@ -372,7 +372,7 @@ class StarMembership final : public Membership, private CoordinatorPort {
 
 std::unique_ptr<Membership> make_membership(runtime::Runtime& rt, Transport& transport,
                                             MembershipOptions options) {
-  return std::make_unique<StarMembership>(rt, transport, options);
+  return std::make_unique<StarMembership>(rt, transport, std::move(options));
 }
 
 }  // namespace trireme::net

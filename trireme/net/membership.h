@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "trireme/net/call_log.h"
+#include "trireme/net/rank_names.h"
 #include "trireme/net/transport.h"
 
 namespace trireme::net {
@@ -38,6 +39,7 @@ struct MembershipOptions {
   TimeNs arrival = 10 * kSecond;
   // Every rank stands still and some wait for letters: nobody will ever write them.
   TimeNs standstill = 30 * kSecond;
+  RankNames names = {};  // how verdicts call ranks; the same on every rank
 };
 
 // What this rank waits for now; kept up to date by the group.

@@ -3,10 +3,9 @@
 namespace trireme::net {
 namespace {
 
-std::string message(const Verdict& v, int self) {
+std::string message(const Verdict& v, int self, const RankNames& names) {
   const std::string where = v.operation.empty() ? "no operation" : v.operation;
-  const std::string who =
-      v.culprit == self ? fmt::format("this rank ({})", self) : fmt::format("rank {}", v.culprit);
+  const std::string who = v.culprit == self ? names.self_text(self) : names.text(v.culprit);
   switch (v.code) {
     case Code::kPeerLost:
       return fmt::format("[comm] {} was {} in {}: {}; restart the job, it resumes from the last checkpoint",
@@ -27,16 +26,16 @@ std::string message(const Verdict& v, int self) {
 
 }  // namespace
 
-Status to_status(const Verdict& v, int self) {
+Status to_status(const Verdict& v, int self, const RankNames& names) {
   return Status(
-      v.code, message(v, self),
+      v.code, message(v, self, names),
       ErrorContext{.rank = self, .peer = v.culprit, .operation = v.operation, .tag = {}, .reason = v.reason});
 }
 
-Status to_notice(const Verdict& v, int self) {
+Status to_notice(const Verdict& v, int self, const RankNames& names) {
   return Status(
       Code::kPeerLost,
-      fmt::format("[comm] rank {} was lost in {}: {}; the others go on without it", v.culprit,
+      fmt::format("[comm] {} was lost in {}: {}; the others go on without it", names.text(v.culprit),
                   v.operation.empty() ? "no operation" : v.operation, v.reason),
       ErrorContext{.rank = self, .peer = v.culprit, .operation = v.operation, .tag = {}, .reason = v.reason});
 }

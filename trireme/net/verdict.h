@@ -4,6 +4,7 @@
 #include <string>
 
 #include "trireme/base/status.h"
+#include "trireme/net/rank_names.h"
 
 namespace trireme::net {
 
@@ -15,8 +16,8 @@ struct Verdict {
 };
 
 // The error that rank `self` gets.
-Status to_status(const Verdict& verdict, int self);
+Status to_status(const Verdict& verdict, int self, const RankNames& names = {});
 // What rank `self` is told of the loss of an expendable rank: kPeerLost, whatever happened to it.
-Status to_notice(const Verdict& verdict, int self);
+Status to_notice(const Verdict& verdict, int self, const RankNames& names = {});
 
 }  // namespace trireme::net

@@ -45,13 +45,38 @@ std::vector<int> Mesh::line(int rank, std::size_t axis) const {
   return out;
 }
 
-std::string Mesh::rank_text(int rank) const {
-  if (axes.size() < 2) return fmt::format("rank {}", rank);
+std::string Mesh::place_text(int rank) const {
+  if (axes.size() < 2 || rank < 0 || rank >= num_ranks()) return "";
   const std::vector<int> at = coordinates(rank);
   std::string text;
   for (std::size_t i = 0; i < axes.size(); ++i)
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ", axes[i].name, at[i]);
-  return fmt::format("rank {} ({})", rank, text);
+  return text;
+}
+
+std::string Mesh::rank_text(int rank) const {
+  const std::string place = place_text(rank);
+  return place.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} ({})", rank, place);
+}
+
+std::vector<int> Mesh::ranks_of_replica(int replica) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < num_ranks(); ++rank)
+    if (replica_of(rank) == replica) ranks.push_back(rank);
+  return ranks;
+}
+
+int Mesh::speaker_of(int replica) const {
+  std::vector<int> at(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == kDataAxis) at[i] = replica;
+  return rank_of(at);
+}
+
+std::vector<int> Mesh::peers_of(int rank) const {
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == kDataAxis) return line(rank, i);
+  return {rank};
 }
 
 Status check_mesh(const Mesh& mesh) {

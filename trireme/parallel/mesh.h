@@ -39,6 +39,18 @@ struct Mesh {
   std::vector<int> line(int rank, std::size_t axis) const;
   // "rank 5 (data 1, model 0)"; "rank 5" where there is one axis.
   std::string rank_text(int rank) const;
+  // "data 1, model 0"; empty where there is one axis, or no such rank.
+  std::string place_text(int rank) const;
+
+  // A replica is all ranks with one coordinate on the data axis. The first of them speaks for it: it takes
+  // leases and reports clocks.
+  int num_replicas() const { return size_of(kDataAxis); }
+  int replica_of(int rank) const { return coordinate(rank, kDataAxis); }
+  std::vector<int> ranks_of_replica(int replica) const;
+  int speaker_of(int replica) const;
+  bool speaks(int rank) const { return speaker_of(replica_of(rank)) == rank; }
+  // The ranks that have the place of `rank` in their replicas, by replica.
+  std::vector<int> peers_of(int rank) const;
 
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };

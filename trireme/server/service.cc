@@ -136,7 +136,7 @@ void Service::on(int peer, const Letter<InitHead>& letter) {
 
 namespace {
 
-// Of PushHead and PushRowsHead.
+// What a PushHead or a PushRowsHead announces.
 template <typename Head>
 Push push_of(int peer, const Head& head) {
   Push push;

@@ -11,9 +11,9 @@ namespace {
 using runtime::Task;
 
 // "rank 1" of the first that failed by itself, for those that had to be killed; empty: none did.
-std::string first_failed(const std::vector<launch::RankExit>& exits) {
+std::string first_failed(const std::vector<launch::RankExit>& exits, const job::Roles& roles) {
   for (std::size_t r = 0; r < exits.size(); ++r)
-    if (!exits[r].status.ok() && !exits[r].killed_by_launcher) return fmt::format("rank {}", r);
+    if (!exits[r].status.ok() && !exits[r].killed_by_launcher) return roles.rank_text(static_cast<int>(r));
   return "";
 }
 
@@ -52,8 +52,7 @@ std::vector<bool> expendable_ranks(const job::Job& job) {
   if ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound) return {};
   const job::Roles roles = job::roles_of(job);
   std::vector<bool> expendable(static_cast<std::size_t>(roles.world), false);
-  for (int r = 1; r < roles.workers; ++r)
-    expendable[static_cast<std::size_t>(r)] = roles.servers_on(r).empty();
+  for (const int rank : roles.spare_ranks()) expendable[static_cast<std::size_t>(rank)] = true;
   return expendable;
 }
 
@@ -72,7 +71,7 @@ Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& fol
       if (json.ok() && json->value("code", "") == code_name(Code::kInvalid)) code = Code::kInvalid;
       if (json.ok()) take_context(*json, static_cast<int>(r), first);
     } else if (e.killed_by_launcher) {
-      what = how_killed(first_failed(exits), grace);
+      what = how_killed(first_failed(exits, roles), grace);
     } else if (e.status.signal != 0) {
       what = fmt::format("died by signal {}", e.status.signal);
       if (!first.peer) first.peer = static_cast<int>(r), first.reason = what;

@@ -10,6 +10,7 @@
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/runtime/real/this_process.h"
 #include "trireme/start/load_data.h"
+#include "trireme/start/rank_error.h"
 #include "trireme/start/read_rates.h"
 #include "trireme/start/run_end.h"
 #include "trireme/start/start_note.h"
@@ -49,15 +50,13 @@ struct RankRun {
   bool makes_rendezvous = false;     // the directory is of this job alone; rank 0 removes it
   bool finished_before = false;      // nothing was to be done
   int host_cores = 1;                // of all ranks of this host
+  job::Roles roles = {};             // once the job is read
 };
 
-Task<Status> write_error(runtime::Runtime& rt, std::string run_dir, int rank, Status failure) {
-  const ErrorContext& c = failure.context();
-  const Json json = {
-      {"rank", rank},       {"culprit", c.peer.value_or(-1)},    {"operation", c.operation},
-      {"reason", c.reason}, {"code", code_name(failure.code())}, {"message", failure.message()}};
-  const std::string text = json.dump(2) + "\n";
-  co_return co_await rt.files().write_atomic(fmt::format("{}/log/rank-{}.error.json", run_dir, rank),
+Task<Status> write_error(runtime::Runtime& rt, const RankRun& run, Status failure) {
+  const int rank = run.id.rank;
+  const std::string text = rank_error(rank, failure, run.roles).dump(2) + "\n";
+  co_return co_await rt.files().write_atomic(fmt::format("{}/log/rank-{}.error.json", run.run_dir, rank),
                                              as_bytes(text));
 }
 
@@ -148,6 +147,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   train::stop_on_interrupt(rt, context.stop);
   Result<job::Job> job = co_await rank_job(rt, run);
   if (!job.ok()) co_return job.status();
+  run.roles = job::roles_of(*job);
   LoadSpec load;
   load.cache_dir = run.start.places.cache_dir;
   load.settled = run.is_prepared();
@@ -208,7 +208,7 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   if (!failure.ok()) {
     rt.log(fmt::format("failed: {}", failure.message()));
     bool written = false;
-    if (!run.run_dir.empty()) written = (co_await write_error(rt, run.run_dir, run.id.rank, failure)).ok();
+    if (!run.run_dir.empty()) written = (co_await write_error(rt, run, failure)).ok();
     // mpirun ends all ranks as soon as one has ended: the others get time to write what they know.
     constexpr TimeNs kOthersTime = 500 * kMilli;
     if (!run.is_prepared() && run.id.world > 1) co_await rt.sleep_for(kOthersTime);

@@ -1,5 +1,5 @@
-// Work that follows the speed of workers: who owns which logical shards, decided anew between steps. The bits
-// of the result do not depend on it.
+// Work that follows the speed of replicas: who owns which logical shards, decided anew between steps. The
+// bits of the result do not depend on it.
 #pragma once
 
 #include "trireme/comm/group.h"
@@ -11,11 +11,9 @@ inline constexpr std::int64_t kBalanceSteps = 16;  // between two looks
 inline constexpr double kWorthwhile = 1.05;        // how much longer a step must take now
 
 // All ranks tell each other their speeds; the same answer everywhere: new owners, or none where the present
-// ones are good enough. `step` names the messages.
-runtime::Task<Result<std::vector<collective::LeafRun>>> better_owners(runtime::Runtime& rt,
-                                                                      comm::Group& group, std::int64_t step,
-                                                                      plan::WorkerSpeed own,
-                                                                      std::vector<collective::LeafRun> owners,
-                                                                      std::int32_t num_shards);
+// ones are good enough. `step` names the messages, the group has the ranks of the mesh.
+runtime::Task<Result<std::vector<collective::LeafRun>>> better_owners(
+    runtime::Runtime& rt, comm::Group& group, std::int64_t step, plan::WorkerSpeed own,
+    const parallel::Mesh& mesh, std::vector<collective::LeafRun> owners, std::int32_t num_shards);
 
 }  // namespace trireme::train

@@ -9,11 +9,11 @@ namespace trireme::train {
 using comm::Letter;
 using runtime::Task;
 
-Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, engine::LeaseDesk desk,
-                         CoordinatorOptions options)
+Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, comm::Mailbox& mail,
+                         engine::LeaseDesk desk, CoordinatorOptions options)
     : rt_(rt),
       group_(group),
-      mail_(group.mailbox()),
+      mail_(mail),
       desk_(std::move(desk)),
       options_(std::move(options)),
       reports_(static_cast<std::size_t>(options_.num_workers)) {

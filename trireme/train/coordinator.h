@@ -1,4 +1,5 @@
 // Coordinator: rank 0's desk, by letters. Workers ask for units, say what they did, and meet between rounds.
+// A worker is a replica: the mailbox is one among replicas, whose speaker writes for all of its ranks.
 //
 // A meeting: every live worker arrives (ask); when the last one has, all are let in with their share of the
 // evaluation; each sends its results and then asks to go; when everybody has, rank 0's own worker grades the
@@ -31,7 +32,8 @@ struct CoordinatorOptions {
 
 class Coordinator {
  public:
-  Coordinator(runtime::Runtime& rt, comm::Group& group, engine::LeaseDesk desk, CoordinatorOptions options);
+  Coordinator(runtime::Runtime& rt, comm::Group& group, comm::Mailbox& mail, engine::LeaseDesk desk,
+              CoordinatorOptions options);
   ~Coordinator();
 
   engine::LeaseDesk& desk() { return desk_; }

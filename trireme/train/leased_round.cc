@@ -42,17 +42,17 @@ Task<Status> Round::begin() {
   co_return co_await account_.open();
 }
 
-engine::LeaseDesk Round::make_desk(int num_workers) const {
+engine::LeaseDesk Round::make_desk(int num_replicas) const {
   // Data that is cut by class is nobody else's; rules that count clocks need everybody to take as many.
   const bool own = row_.pace != agree::Pace::kFree || c_.job.data.partition != "random";
   const auto at_once = static_cast<int>(c_.job.parallel.agreement_options.integer(agree::kLocalReplicas));
-  return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_workers,
+  return engine::LeaseDesk(own ? engine::LeaseDesk::Work::kOwn : engine::LeaseDesk::Work::kFree, num_replicas,
                            book_, at_once);
 }
 
-CoordinatorOptions Round::coordinator_options(int num_workers) {
+CoordinatorOptions Round::coordinator_options(int num_replicas) {
   CoordinatorOptions options;
-  options.num_workers = num_workers;
+  options.num_workers = num_replicas;
   if (row_.quorum != nullptr) options.fraction = row_.quorum(c_.job.parallel.agreement_options);
   options.make_ticket = [this] { return ticket(); };
   options.on_report = [this](int worker, const UnitReport& report) { on_report(worker, report); };
@@ -271,11 +271,11 @@ Task<Result<record::Summary>> Round::summarise(Coordinator& coordinator, const j
   record::Summary s = account_.begin_summary(roles.workers, roles.world);
   s.servers = roles.servers;
   s.device = c_.device != nullptr ? "cuda" : "cpu";
-  record::add_worker_reports(coordinator.finals(), coordinator.lost(), roles.workers, s);
+  record::add_worker_reports(coordinator.finals(), coordinator.lost(), roles.num_replicas(), s);
   // Workers at their own pace wait at meetings alone, and have said for whom.
   const double complete = row_.quorum == nullptr ? 1 : row_.quorum(c_.job.parallel.agreement_options);
   if (row_.pace != agree::Pace::kFree)
-    record::attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.workers)));
+    record::attribute_waiting(s.per_worker, static_cast<int>(std::ceil(complete * roles.num_replicas())));
   s.rule["stolen_units"] = coordinator.desk().num_stolen();
   s.rule["dropped_units"] = coordinator.desk().num_dropped();
   s.drift = drift_.count > 0 ? drift_.sum / drift_.count : 0;

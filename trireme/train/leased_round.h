@@ -20,8 +20,8 @@ class Round {
         const agree::AgreementRow& row, std::int64_t total_batches);
 
   runtime::Task<Status> begin();
-  engine::LeaseDesk make_desk(int num_workers) const;
-  CoordinatorOptions coordinator_options(int num_workers);
+  engine::LeaseDesk make_desk(int num_replicas) const;
+  CoordinatorOptions coordinator_options(int num_replicas);
   void open(Coordinator& coordinator);  // the first round
   void start_clock();                   // everybody is ready
   void on_meeting();                    // everybody is there

@@ -17,7 +17,7 @@ constexpr std::uint16_t kWorkersGroup = 1;  // beside the group of all ranks
 
 Task<Result<engine::Lease>> LeasedWorker::take() {
   const TakeHead head;
-  const auto answer = co_await mail_.ask(0, head, net::View{}, net::View{});
+  const auto answer = co_await mail_->ask(0, head, net::View{}, net::View{});
   if (!answer.ok()) co_return answer.status();
   const TakeAnswer& said = answer->head;
   engine::Lease lease;
@@ -57,7 +57,7 @@ Task<Status> LeasedWorker::one_unit(engine::Replica& replica, const engine::Leas
   report.exposed_ns = out->exposed_ns;
   const DoneHead head;
   const net::View view{reinterpret_cast<std::byte*>(&report), sizeof(report)};
-  co_return co_await mail_.send(0, head, view);
+  co_return co_await mail_->send(0, head, view);
 }
 
 Task<Status> LeasedWorker::score(const MeetingTicket& ticket, engine::Part part, std::int32_t bit) {
@@ -73,7 +73,7 @@ Task<Status> LeasedWorker::score(const MeetingTicket& ticket, engine::Part part,
   head.end = end;
   const net::View view{reinterpret_cast<std::byte*>(all.data() + 2 * begin),
                        static_cast<std::uint64_t>(2 * (end - begin)) * sizeof(float)};
-  co_return co_await mail_.send(0, head, view);
+  co_return co_await mail_->send(0, head, view);
 }
 
 // What only this replica has, for a checkpoint from which all go on as they were.
@@ -82,7 +82,7 @@ Task<Status> LeasedWorker::send_state() {
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors mine, own_state(*replica_, row_));
   for (const auto& [name, tensor] : mine) {
     const net::View view{tensor.raw(), tensor.type().num_bytes()};
-    if (view.bytes > 0) TR_CO_RETURN_IF_ERROR(co_await mail_.send(0, head, view));
+    if (view.bytes > 0) TR_CO_RETURN_IF_ERROR(co_await mail_->send(0, head, view));
     ++head.index;
   }
   co_return Status();
@@ -94,12 +94,12 @@ Task<Result<Go>> LeasedWorker::meet() {
   const net::View into{reinterpret_cast<std::byte*>(&ticket), sizeof(ticket)};
   const TimeNs arrived = rt_.now();
   TR_CO_RETURN_IF_ERROR(co_await replica_->rule().arrive());
-  const auto let_in = co_await mail_.ask(0, arrive, net::View{}, into);
+  const auto let_in = co_await mail_->ask(0, arrive, net::View{}, into);
   if (!let_in.ok()) co_return let_in.status();
   share_.exposed_seconds += to_seconds(rt_.now() - arrived);
   share_.waiting_seconds += to_seconds(rt_.now() - arrived);
   const int last_to_come = static_cast<int>(ticket.last_to_come);
-  if (last_to_come != group_.rank()) waited_for_[last_to_come] += rt_.now() - arrived;
+  if (last_to_come != roles_.replica_of(group_.rank())) waited_for_[last_to_come] += rt_.now() - arrived;
   if (chief()) rounds_->on_meeting();
   TR_CO_RETURN_IF_ERROR(co_await replica_->settle());
   drift_ = co_await replica_->drift();
@@ -113,12 +113,12 @@ Task<Result<Go>> LeasedWorker::meet() {
     // Everybody's pushes are in since settle(), and nobody steps before all are let go.
     io::NamedTensors servers;
     if (ticket.saves != 0 && !rt_.is_phantom()) {
-      TR_CO_ASSIGN_OR_RETURN(servers, co_await collect_server_state(rt_, mail_, server_pieces_));
+      TR_CO_ASSIGN_OR_RETURN(servers, co_await collect_server_state(rt_, group_.mailbox(), server_pieces_));
     }
     co_return co_await rounds_->grade(*coordinator_, ticket, drift_, std::move(servers));
   }
   const GoHead go{drift_};
-  const auto answer = co_await mail_.ask(0, go, net::View{}, net::View{});
+  const auto answer = co_await mail_->ask(0, go, net::View{}, net::View{});
   if (!answer.ok()) co_return answer.status();
   co_return answer->head.go;
 }
@@ -168,12 +168,12 @@ Task<Status> LeasedWorker::farewell() {
   std::string text = record::final_words(share_, replica_->rule().report());
   const FinalHead words;
   const net::View view{reinterpret_cast<std::byte*>(text.data()), text.size()};
-  TR_CO_RETURN_IF_ERROR(co_await mail_.send(0, words, view));
+  TR_CO_RETURN_IF_ERROR(co_await mail_->send(0, words, view));
   if (!chief()) co_return Status();
   TR_CO_RETURN_IF_ERROR(co_await coordinator_->wait_for_finals());
   for (int rank = roles_.workers; rank < roles_.world; ++rank) {
     const EndHead end;
-    TR_CO_RETURN_IF_ERROR(co_await mail_.send(rank, end, net::View{}));
+    TR_CO_RETURN_IF_ERROR(co_await group_.mailbox().send(rank, end, net::View{}));
   }
   co_return co_await rounds_->finish();
 }
@@ -202,7 +202,7 @@ Task<Result<record::Summary>> LeasedWorker::run() {
 
 Task<Result<record::Summary>> run_leased(RankContext& context, comm::Group& group, StartState start,
                                          KeepUntilLeft& keep) {
-  const job::Roles roles = job::roles_of(context.job);
+  const job::Roles roles = job::roles_of(context.job, start.prepared->plan.mesh());
   if (roles.world != group.world())
     co_return error(Code::kInvalid, "[train] the job has {} workers and servers, and {} ranks were started",
                     roles.world, group.world());
@@ -211,11 +211,11 @@ Task<Result<record::Summary>> run_leased(RankContext& context, comm::Group& grou
     if (!served.ok()) co_return job::name_culprit(served.status(), roles);
     co_return served;
   }
-  // Servers with processes of their own are no members of the workers' group.
+  // Servers with processes of their own, and ranks with another place in their replicas, are no members of
+  // the workers' group.
   std::shared_ptr<comm::Group> workers;
-  if (roles.world > roles.workers) {
-    std::vector<int> ranks;
-    for (int r = 0; r < roles.workers; ++r) ranks.push_back(r);
+  if (std::vector<int> ranks = roles.mesh.peers_of(group.rank());
+      static_cast<int>(ranks.size()) < group.world()) {
     auto made = group.subgroup(std::move(ranks), kWorkersGroup);
     if (!made.ok()) co_return made.status();
     workers = std::move(*made);

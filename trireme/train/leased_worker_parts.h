@@ -5,12 +5,12 @@
 #include <memory>
 #include <vector>
 
-#include "trireme/comm/mailbox.h"
 #include "trireme/engine/replica.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/record/worker_reports.h"
 #include "trireme/train/coordinator.h"
 #include "trireme/train/leased_round.h"
+#include "trireme/train/replica_mail.h"
 #include "trireme/train/server_state.h"
 
 namespace trireme::train {
@@ -23,8 +23,8 @@ class LeasedWorker {
         rt_(*context.rt),
         group_(group),
         workers_(workers),
-        mail_(group.mailbox()),
         roles_(std::move(roles)),
+        mail_(group.mailbox(), roles_.replicas(), roles_.replicas_seen_by(group.rank())),
         start_(std::move(start)),
         row_(**agree::find_agreement(start_.prepared->plan.agreement)),
         schedule_(job::schedule_of(context.job)),
@@ -33,8 +33,8 @@ class LeasedWorker {
 
   ~LeasedWorker() {
     *alive_ = false;
-    mail_.stop_handling<TakenHead>();
-    if (!servers_.empty()) mail_.stop_handling<ServerStateHead>();
+    mail_->stop_handling<TakenHead>();
+    if (!servers_.empty()) group_.mailbox().stop_handling<ServerStateHead>();
   }
 
   runtime::Task<Result<record::Summary>> run();
@@ -60,9 +60,9 @@ class LeasedWorker {
   RankContext& c_;
   runtime::Runtime& rt_;
   comm::Group& group_;
-  comm::Group& workers_;
-  comm::Mailbox& mail_;
+  comm::Group& workers_;  // the ranks that have this one's place in their replicas
   job::Roles roles_;
+  const ReplicaMail mail_;
   StartState start_;
   const agree::AgreementRow& row_;
   model::Schedule schedule_;

@@ -11,14 +11,14 @@ using runtime::Task;
 
 Task<Status> LeasedWorker::make_replica() {
   engine::ReplicaLinks links;
-  links.mail = &mail_;
+  links.mail = &mail_.peers();
   links.leased = true;
   if (roles_.servers > 0) {
     TR_CO_ASSIGN_OR_RETURN(const ServerPlan servers, plan_servers(c_.job, *start_.prepared, roles_));
     TR_CO_RETURN_IF_ERROR(server::slice_coders(servers.link, servers.layout, servers.keys).status());
     TR_CO_RETURN_IF_ERROR(server::slice_factors(servers.link.factors, servers.layout, servers.keys).status());
-    client_ =
-        server::make_client(rt_, mail_, roles_.server_ranks, servers.layout, servers.keys, servers.link);
+    client_ = server::make_client(rt_, group_.mailbox(), roles_.server_ranks, servers.layout, servers.keys,
+                                  servers.link);
     links.servers = client_.get();
   }
   if (row_.shares_weights) {
@@ -73,7 +73,8 @@ Task<Status> LeasedWorker::restore() {
     TR_CO_ASSIGN_OR_RETURN(io::NamedTensors own, own_state(*replica_, row_));
     TR_CO_RETURN_IF_ERROR(co_await engine::restore_replicas(rt_, workers_, std::move(own), start_.stored));
     clock_ = start_.at.batches;
-    if (chief()) TR_CO_RETURN_IF_ERROR(co_await restore_server_state(mail_, server_pieces_, start_.stored));
+    if (chief())
+      TR_CO_RETURN_IF_ERROR(co_await restore_server_state(group_.mailbox(), server_pieces_, start_.stored));
   } else if (reads) {
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, workers_, c_.job.model.init_from,
                                                  start_.prepared->inherited, model, start_.stored));
@@ -90,7 +91,7 @@ Task<Status> LeasedWorker::restore() {
 Task<Status> LeasedWorker::begin() {
   ServedState served;
   for (const int s : roles_.servers_on(group_.rank())) {
-    auto server = make_job_server(rt_, mail_, c_.job, *start_.prepared, roles_, s);
+    auto server = make_job_server(rt_, *mail_, c_.job, *start_.prepared, roles_, s);
     if (!server.ok()) co_return server.status();
     served[s] = (*server)->state();
     servers_.push_back(std::move(*server));
@@ -101,29 +102,29 @@ Task<Status> LeasedWorker::begin() {
   if (!servers_.empty()) {
     if (start_.resumed)
       TR_CO_RETURN_IF_ERROR(co_await read_server_state(start_.stored, server_pieces_, group_.rank(), served));
-    answer_state_letters(rt_, mail_, std::move(served));
+    answer_state_letters(rt_, group_.mailbox(), std::move(served));
   }
   TR_CO_RETURN_IF_ERROR(co_await make_replica());
   per_epoch_ = replica_->order().batches_per_epoch();
   total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
   TR_CO_RETURN_IF_ERROR(co_await restore());
-  share_.worker = group_.rank();
-  mail_.handle<TakenHead>({nullptr, [this](int, const comm::Letter<TakenHead>& letter) {
-                             const TakenHead& head = letter.head;
-                             taken_.push_back({head.batch, static_cast<std::int32_t>(head.shard)});
-                           }});
+  share_.worker = roles_.replica_of(group_.rank());
+  mail_->handle<TakenHead>({nullptr, [this](int, const comm::Letter<TakenHead>& letter) {
+                              const TakenHead& head = letter.head;
+                              taken_.push_back({head.batch, static_cast<std::int32_t>(head.shard)});
+                            }});
   if (chief()) {
     rounds_ = std::make_unique<Round>(c_, start_, *replica_, row_, total_batches_);
     TR_CO_RETURN_IF_ERROR(co_await rounds_->begin());
-    auto options = rounds_->coordinator_options(roles_.workers);
-    coordinator_ =
-        std::make_unique<Coordinator>(rt_, group_, rounds_->make_desk(roles_.workers), std::move(options));
+    const int replicas = roles_.num_replicas();
+    coordinator_ = std::make_unique<Coordinator>(rt_, group_, *mail_, rounds_->make_desk(replicas),
+                                                 rounds_->coordinator_options(replicas));
     rounds_->open(*coordinator_);
   }
   // From here on, letters only where the rule lets others go on without one.
   TR_CO_RETURN_IF_ERROR(co_await start_together(group_, c_.job, roles_));
-  mail_.on_lost([this, alive = alive_](int peer, const Status&) {
-    if (*alive && peer < roles_.workers) replica_->rule().on_lost(peer);
+  mail_->on_lost([this, alive = alive_](int peer, const Status&) {
+    if (*alive && peer < roles_.num_replicas()) replica_->rule().on_lost(peer);
   });
   if (chief()) rounds_->start_clock();
   replica_->start_feed([this] { return take(); });

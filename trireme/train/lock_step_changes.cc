@@ -10,19 +10,21 @@ using runtime::Task;
 
 // Whether shards could be given to others, now.
 bool LockStepWorker::balances() const {
-  return group_.world() > 1 && plan().logical_shards > group_.world() && device_sum_ == nullptr && !ended() &&
+  const auto replicas = static_cast<std::int32_t>(plan().owners.size());
+  return replicas > 1 && plan().logical_shards > replicas && device_sum_ == nullptr && !ended() &&
          measured_steps_ > 0 && measured_steps_ % kBalanceSteps == 0;
 }
 
 Task<Status> LockStepWorker::balance() {
-  const std::int32_t count = replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
+  const parallel::Mesh mesh = plan().mesh();
+  const std::int32_t count = own_run().count;
   plan::WorkerSpeed own;
   own.at_once = replica_->shards_at_once();
   const std::int32_t waves = (count + own.at_once - 1) / own.at_once;
   own.wave_seconds = to_seconds(totals_.compute_ns - balanced_ns_) / (waves * kBalanceSteps);
   balanced_ns_ = totals_.compute_ns;
   auto better =
-      co_await better_owners(rt_, group_, at().steps, own, replica_->owners(), plan().logical_shards);
+      co_await better_owners(rt_, group_, at().steps, own, mesh, replica_->owners(), plan().logical_shards);
   if (!better.ok()) co_return better.status();
   if (better->empty()) co_return Status();
   const engine::HeldState before = engine::held_shards(*replica_, group_);

@@ -57,7 +57,7 @@ record::Summary LockStepWorker::summarise() const {
   s.per_worker = shares_;
   s.rule = replica_->rule().report().more;  // of rank 0
   if (start_.prepared->resident && group_.world() > 1) {
-    const std::int32_t shards = replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
+    const std::int32_t shards = own_run().count;
     s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
   }

@@ -7,6 +7,7 @@
 #include "trireme/engine/move_state.h"
 #include "trireme/engine/replica_check.h"
 #include "trireme/engine/shard_state.h"
+#include "trireme/train/replica_leases.h"
 
 namespace trireme::train {
 using runtime::Task;
@@ -72,26 +73,6 @@ Task<Status> LockStepWorker::begin() {
   co_return co_await account_.open();
 }
 
-// The coordinator's book: every rank's run of shards is out while the step runs, and done when the exchange
-// has proved that everybody finished.
-Status LockStepWorker::grant_leases() {
-  if (!chief()) return {};
-  for (int r = 0; r < group_.world(); ++r) {
-    const collective::LeafRun run = replica_->owners()[static_cast<std::size_t>(r)];
-    TR_RETURN_IF_ERROR(leases_.grant(at().steps, {run.first, run.count}, r));
-  }
-  return {};
-}
-
-Status LockStepWorker::finish_leases() {
-  if (!chief()) return {};
-  for (int r = 0; r < group_.world(); ++r) {
-    const collective::LeafRun run = replica_->owners()[static_cast<std::size_t>(r)];
-    TR_RETURN_IF_ERROR(leases_.finish(at().steps, {run.first, run.count}, r));
-  }
-  return {};
-}
-
 // A step ends with its epoch, however far the batch has grown.
 engine::StepInput LockStepWorker::next_step() const {
   const model::SchedulePoint point = model::schedule_at(schedule_, at().samples, total_samples());
@@ -122,7 +103,7 @@ void LockStepWorker::count(const engine::StepInput& input, const engine::StepOut
   if (!out.applied) ++at().skipped;
   ++measured_steps_;
   account_.count_measured(input.num_samples);
-  own_shard_samples_ += input.num_samples * replica_->owners()[static_cast<std::size_t>(group_.rank())].count;
+  own_shard_samples_ += input.num_samples * own_run().count;
   totals_.compute_ns += out.compute_ns;
   totals_.exposed_ns += out.exposed_ns;
   totals_.data_ns += out.data_ns;
@@ -136,13 +117,15 @@ void LockStepWorker::count(const engine::StepInput& input, const engine::StepOut
 Task<Status> LockStepWorker::one_step() {
   const engine::StepInput input = next_step();
   replica_->trace_to(measured_steps_ < c_.job.train.trace_steps ? &spans_ : nullptr);
-  TR_CO_RETURN_IF_ERROR(grant_leases());
+  // The coordinator's book: every replica's run of shards is out while the step runs, and done when the
+  // exchange has proved that everybody finished.
+  if (chief()) TR_CO_RETURN_IF_ERROR(grant_runs(leases_, input.step, replica_->owners()));
   const TimeNs before = rt_.now();
   Result<engine::StepOutput> result = co_await replica_->run_step(input);
   if (!result.ok()) co_return result.status();
   const engine::StepOutput& out = *result;
   account_.add_train_time(rt_.now() - before);
-  TR_CO_RETURN_IF_ERROR(finish_leases());
+  if (chief()) TR_CO_RETURN_IF_ERROR(finish_runs(leases_, input.step, replica_->owners()));
   if (out.applied && !std::isfinite(out.loss))
     co_return error(Code::kInternal,
                     "[train] the sum of the losses over all shards is not a number at step {}; try a smaller "

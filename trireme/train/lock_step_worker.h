@@ -64,8 +64,10 @@ class LockStepWorker {
   runtime::Task<Status> write_trace();
   engine::StepInput next_step() const;
   void count(const engine::StepInput& input, const engine::StepOutput& out);
-  Status grant_leases();
-  Status finish_leases();
+  // The logical shards of this rank's replica.
+  collective::LeafRun own_run() const {
+    return replica_->owners()[static_cast<std::size_t>(plan().mesh().replica_of(group_.rank()))];
+  }
   record::WorkerShare own_share() const;
   record::Summary summarise() const;
   void report_codec_on_gpu(const comm::SumStats& coded, record::Summary& s) const;
@@ -87,7 +89,7 @@ class LockStepWorker {
   std::shared_ptr<comm::DeviceSum> device_sum_;  // null: gradients are added on the host, or not at all
   std::unique_ptr<engine::Replica> replica_;
   std::int64_t measured_steps_ = 0;
-  std::int64_t own_shard_samples_ = 0;  // samples of each step times the shards that this rank had
+  std::int64_t own_shard_samples_ = 0;  // samples of each step times the shards that its replica had
   engine::StepOutput totals_;
   TimeNs balanced_ns_ = 0;  // computed before the last look at the speeds
   CodecKeeper keeper_;

@@ -10,6 +10,7 @@
 #include "trireme/prepare/server_factors.h"
 #include "trireme/runtime/sync.h"
 #include "trireme/train/coordinator.h"
+#include "trireme/train/replica_mail.h"
 #include "trireme/train/server_state.h"
 
 namespace trireme::train {
@@ -73,7 +74,7 @@ Result<server::ServerOptions> job_server_options(const job::Job& job, const prep
   TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(prepared.plan.agreement));
   TR_ASSIGN_OR_RETURN(
       server::ServerOptions options,
-      agree::server_options_of(*row, job::rule_options(job, prepared.sending), roles.workers));
+      agree::server_options_of(*row, job::rule_options(job, prepared.sending), roles.num_replicas()));
   TR_ASSIGN_OR_RETURN(ServerPlan planned, plan_servers(job, prepared, roles));
   options.server = server;
   options.layout = std::move(planned.layout);
@@ -97,11 +98,8 @@ Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, co
 
 std::vector<int> expendable_workers(const job::Job& job, const job::Roles& roles) {
   const auto row = agree::find_agreement(job.parallel.agreement);
-  std::vector<int> out;
-  if (!row.ok() || ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound)) return out;
-  for (int w = 1; w < roles.workers; ++w)
-    if (roles.servers_on(w).empty()) out.push_back(w);
-  return out;
+  if (!row.ok() || ((*row)->pace != agree::Pace::kFree && (*row)->pace != agree::Pace::kBound)) return {};
+  return roles.spare_ranks();
 }
 
 Task<Status> start_together(comm::Group& group, const job::Job& job, const job::Roles& roles) {
@@ -114,16 +112,25 @@ Task<Status> start_together(comm::Group& group, const job::Job& job, const job::
   co_return group.set_expendable(std::move(expendable));
 }
 
+namespace {
+// The server goes before what it writes with.
+struct KeptServer {
+  std::shared_ptr<ReplicaMail> mail;
+  std::unique_ptr<server::Server> server;
+};
+}  // namespace
+
 Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, job::Roles roles,
                                     const StartState& start, KeepUntilLeft& keep) {
   runtime::Runtime& rt = *context.rt;
   comm::Mailbox& mail = group.mailbox();
+  const auto among_replicas = std::make_shared<ReplicaMail>(mail, roles.replicas(), roles.replicas());
   ServedState served;
   for (const int s : roles.servers_on(group.rank())) {
-    auto made = make_job_server(rt, mail, context.job, *start.prepared, roles, s);
+    auto made = make_job_server(rt, **among_replicas, context.job, *start.prepared, roles, s);
     if (!made.ok()) co_return made.status();
     served[s] = (*made)->state();
-    keep.push_back(std::shared_ptr<server::Server>(std::move(*made)));
+    keep.push_back(std::make_shared<KeptServer>(KeptServer{among_replicas, std::move(*made)}));
   }
   if (start.resumed) {
     TR_CO_ASSIGN_OR_RETURN(std::vector<StatePiece> pieces,

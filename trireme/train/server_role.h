@@ -20,6 +20,7 @@ struct ServerPlan {
 Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared,
                                 const job::Roles& roles);
 
+// Workers of the server are the peers of `mail`, which are replicas.
 Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, comm::Mailbox& mail,
                                                         const job::Job& job,
                                                         const prepare::Prepared& prepared,
@@ -29,7 +30,7 @@ Result<std::unique_ptr<server::Server>> make_job_server(runtime::Runtime& rt, co
 Result<server::ServerOptions> job_server_options(const job::Job& job, const prepare::Prepared& prepared,
                                                  const job::Roles& roles, int server);
 
-// Workers that the others outlive under this job's rule: not rank 0, nor who is a server too.
+// Workers that the others outlive under this job's rule: not the replica of rank 0, nor one with a server.
 std::vector<int> expendable_workers(const job::Job& job, const job::Roles& roles);
 // After everybody has made what answers letters.
 runtime::Task<Status> start_together(comm::Group& group, const job::Job& job, const job::Roles& roles);

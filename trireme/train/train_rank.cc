@@ -1,6 +1,7 @@
 #include "trireme/train/train_rank.h"
 
 #include "trireme/comm/group.h"
+#include "trireme/job/roles.h"
 #include "trireme/runtime/real/real_runtime.h"
 #include "trireme/train/leased_worker.h"
 #include "trireme/train/lock_step_worker.h"
@@ -30,6 +31,7 @@ Task<Result<record::Summary>> train_rank(RankContext context) {
   options.membership.deadline = context.job.parallel.deadline_ms * kMilli;
   options.membership.heartbeat = options.membership.deadline / 10;
   options.membership.arrival = options.membership.deadline;  // connecting has shown that everybody is there
+  options.membership.names.coordinates = job::roles_of(context.job).places();
   options.model = cost::CommModel(context.link, context.machine);
   if (!context.may_spin.value_or(context.connect.world <= runtime::num_cores())) options.spin_ns = 0;
   auto group = comm::make_group(rt, std::move(wire), options);

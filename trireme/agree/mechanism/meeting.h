@@ -43,7 +43,7 @@ class Meeting {
   // What rank 0 makes of everybody's words, in order of arrival.
   using Decide = std::function<Answer(std::span<const Head> said)>;
 
-  // Worker w is rank w. All workers make one.
+  // Worker w is peer w of the mailbox. All workers make one.
   Meeting(runtime::Runtime& rt, comm::Mailbox& mail, int worker, int num_workers, Decide decide = nullptr)
       : rt_(rt), mail_(mail), decide_(std::move(decide)) {
     if (worker != 0) return;

@@ -24,7 +24,7 @@ Task<void> agree_here(runtime::Runtime& rt, Tensor from, Tensor base, Tensor sum
 
 // base = agreed; the largest change goes to `most`.
 Task<void> take_over(runtime::Runtime& rt, Tensor agreed, Tensor base,
-                     std::shared_ptr<std::atomic<float>> most) {
+                     const std::shared_ptr<std::atomic<float>>& most) {
   PassBody body = [most](float* const* v, std::int64_t begin, std::int64_t end) {
     float largest = 0;
     for (std::int64_t i = begin; i < end; ++i) {
