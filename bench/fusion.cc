@@ -36,7 +36,7 @@ class Step {
     std::vector<TensorType> types;
     for (const Tensor& t : in_) types.push_back(t.type());
     const op::KernelQuery q{def, types, std::span(&out_.type(), 1), attrs_, 1};
-    const kernel::Choice choice = *kernel::choose_cpu_kernel(q);
+    const kernel::KernelChoice choice = *kernel::choose_cpu_kernel(q);
     run_ = choice.row ? choice.row->run : def.reference;
     if (choice.row && choice.row->workspace_bytes)
       workspace_ = *Tensor::allocate(

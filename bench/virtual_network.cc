@@ -19,7 +19,7 @@ class Talker {
       : rank_(rank),
         world_size_(world_size),
         left_(rounds),
-        box_(std::move(rt.network().open_mailbox(rank)).value()) {
+        box_(std::move(rt.network().open_endpoint(rank)).value()) {
     box_->set_handlers([this](int, Packet) { next(); }, [](int) {});
   }
   void next() {
@@ -31,7 +31,7 @@ class Talker {
 
  private:
   int rank_, world_size_, left_, hop_ = 1;
-  std::unique_ptr<Mailbox> box_;
+  std::unique_ptr<FabricEndpoint> box_;
 };
 
 void messages(benchmark::State& state, const char* topology) {

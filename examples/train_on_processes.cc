@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   run.run_dir = folder;
   run.places = start::usual_places(environment);
   run.rank_command = [](const std::string& run_dir) { return std::vector<std::string>{"", run_dir}; };
-  run.listener.line = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+  run.observer.line = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
   const Result<start::Trained> trained = start::train_on_host(run);
   if (!trained.ok()) return fail(trained.status());
   const Json& s = trained->summary;

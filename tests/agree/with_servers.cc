@@ -17,7 +17,7 @@ std::vector<server::Key> keys_of(const QuadraticJob& job) {
   return keys;
 }
 
-server::Layout layout_of(const QuadraticJob& job, int num_servers) {
+server::ServerLayout layout_of(const QuadraticJob& job, int num_servers) {
   const auto keys = keys_of(job);
   return *server::make_layout(keys, num_servers, /*small_elems=*/1);
 }
@@ -49,7 +49,7 @@ Result<server::UpdateSpec> sgd(std::span<const server::StoredPart> parts) {
 void add_servers(QuadraticJob& job, int num_servers, Counts* counts) {
   const AgreementRow* row = *find_agreement(job.rule);
   const auto keys = keys_of(job);
-  const server::Layout layout = layout_of(job, num_servers);
+  const server::ServerLayout layout = layout_of(job, num_servers);
   const int num_workers = job.workers;
   const RuleOptions rule_options = job.options;
   if (counts != nullptr) counts->assign(static_cast<std::size_t>(num_servers), {});

@@ -8,11 +8,11 @@
 namespace trireme::cli::bench {
 namespace {
 
+using measure::BenchRow;
 using measure::Models;
 using measure::Ratio;
 using measure::ratio_of;
 using measure::Report;
-using measure::Row;
 using measure::summarise;
 using Sizes = std::vector<std::uint64_t>;
 
@@ -46,8 +46,8 @@ Models one_us_one_byte_per_ns() {
   return m;
 }
 
-Row shm_row(std::uint64_t bytes, double theirs, double ours) {
-  Row row;
+BenchRow shm_row(std::uint64_t bytes, double theirs, double ours) {
+  BenchRow row;
   row.world = 2;
   row.bytes = bytes;
   row.transport = "shm";
@@ -60,9 +60,10 @@ Row shm_row(std::uint64_t bytes, double theirs, double ours) {
 }
 
 TEST(BenchGoals, CountWhatIsMetAndNameTheWorst) {
-  Row crowded = shm_row(4096, 1, 100);
+  BenchRow crowded = shm_row(4096, 1, 100);
   crowded.oversubscribed = true;
-  const std::vector<Row> rows{shm_row(1024, 2, 1), shm_row(16384, 0.93, 1), shm_row(4U << 20, 3, 1), crowded};
+  const std::vector<BenchRow> rows{shm_row(1024, 2, 1), shm_row(16384, 0.93, 1), shm_row(4U << 20, 3, 1),
+                                   crowded};
   const std::vector<Goal> goals = check_goals(rows);
   ASSERT_EQ(goals.size(), 2U);
   EXPECT_EQ(goals[0].met, 1);
@@ -74,7 +75,7 @@ TEST(BenchGoals, CountWhatIsMetAndNameTheWorst) {
 }
 
 TEST(BenchGoals, AMissWithinTheSpreadOfTheRoundsIsNoError) {
-  Row row = shm_row(1024, 1, 1);
+  BenchRow row = shm_row(1024, 1, 1);
   row.mpi_ratio = Ratio{0.95, 0.9, 1.05};
   const std::vector<Goal> goals = check_goals({row});
   ASSERT_EQ(goals.size(), 1U);
@@ -83,7 +84,7 @@ TEST(BenchGoals, AMissWithinTheSpreadOfTheRoundsIsNoError) {
 }
 
 TEST(BenchDistance, RoundsOnNearAndFarCoresAreToldApart) {
-  Row row = shm_row(1024, 1, 1);
+  BenchRow row = shm_row(1024, 1, 1);
   row.ours = summarise({1, 8, 1, 8}, 1);
   row.mpi = summarise({3, 4, 3, 4}, 1);
   row.crossing_ns = {100, 400, 110, 420};
@@ -99,7 +100,7 @@ TEST(BenchDistance, RoundsOnNearAndFarCoresAreToldApart) {
 }
 
 TEST(BenchDistance, RoundsThatAreAlikeStayTogether) {
-  Row row = shm_row(1024, 1, 1);
+  BenchRow row = shm_row(1024, 1, 1);
   row.crossing_ns = {100, 120, 110};
   EXPECT_TRUE(by_distance({row}).empty());
   EXPECT_TRUE(by_distance({}).empty());

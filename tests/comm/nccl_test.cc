@@ -20,7 +20,7 @@ using testing::tensor_of;
 using testing::values_of;
 
 // Memory of the host: what was handed over is done when the library says so.
-struct HostQueue : DeviceQueue {
+struct HostQueue : NcclQueue {
   void enter() override {}
   void* stream() override { return nullptr; }
   std::shared_ptr<Event> record() override { return nullptr; }

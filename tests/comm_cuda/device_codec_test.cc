@@ -81,7 +81,7 @@ struct Case {
 
 class Both {
  public:
-  explicit Both(const Case& c) : c_(c), own_(gpu::make_session(*on_gpu().device)), session_(*own_) {
+  explicit Both(const Case& c) : c_(c), own_(gpu::make_kernel_stream(*on_gpu().device)), stream_(*own_) {
     codec::Options options;
     options.set("fraction", c.fraction);
     const codec::CodecRow& row = **codec::find_codec(c.codec);
@@ -119,8 +119,8 @@ class Both {
     on_gpu().write(want.data(), kElems * sizeof(float), out_);
     for (std::size_t p = 0; p < packer_->num_parts(); ++p)
       EXPECT_TRUE(packer_->sum_part(p, parts, want).ok());
-    EXPECT_TRUE(coder_->sum(session_, there, floats(out_)).ok());
-    const Status finished = coder_->finish(session_);
+    EXPECT_TRUE(coder_->sum(stream_, there, floats(out_)).ok());
+    const Status finished = coder_->finish(stream_);
     EXPECT_TRUE(finished.ok()) << finished.to_string();
     expect_same(on_gpu().read<float>(out_, kElems), want, "sum");
   }
@@ -129,8 +129,8 @@ class Both {
   bool accepts(const Bytes& message) {
     on_gpu().write(message.data(), message.size(), gpu_messages_[0]);
     const std::vector<const std::byte*> there = {gpu_messages_[0].raw()};
-    EXPECT_TRUE(coder_->sum(session_, there, floats(out_)).ok());
-    return coder_->finish(session_).ok();
+    EXPECT_TRUE(coder_->sum(stream_, there, floats(out_)).ok());
+    return coder_->finish(stream_).ok();
   }
   bool host_accepts(const Bytes& message) {
     std::vector<float> out(kElems);
@@ -147,10 +147,10 @@ class Both {
     const Tensor there = on_gpu().make(kElems * sizeof(float));
     on_gpu().write(values.data(), kElems * sizeof(float), there);
     EXPECT_TRUE(coder_
-                    ->encode(session_, floats(there), c_.feedback ? floats(gpu_residuals_[s]) : nullptr,
+                    ->encode(stream_, floats(there), c_.feedback ? floats(gpu_residuals_[s]) : nullptr,
                              c_.momentum > 0 ? floats(gpu_velocities_[s]) : nullptr, gpu_messages_[s].raw())
                     .ok());
-    EXPECT_TRUE(session_.synchronize().ok());
+    EXPECT_TRUE(stream_.synchronize().ok());
     const Bytes got = on_gpu().read<std::byte>(gpu_messages_[s], want.size());
     for (std::size_t i = 0; i < want.size(); ++i)
       if (got[i] != want[i]) {
@@ -174,8 +174,8 @@ class Both {
   }
 
   const Case c_;
-  const std::unique_ptr<gpu::Session> own_;
-  gpu::Session& session_;
+  const std::unique_ptr<gpu::KernelStream> own_;
+  gpu::KernelStream& stream_;
   std::unique_ptr<codec::Packer> packer_;
   gpu::MessageFormat format_;
   std::unique_ptr<gpu::MessageCoder> coder_;

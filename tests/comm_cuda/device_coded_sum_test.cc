@@ -52,7 +52,7 @@ Tensor values_of(std::int32_t shard, std::uint32_t step, std::size_t vector) {
 }
 
 struct Case {
-  std::string codec = "bf16", way = "mapped";
+  std::string codec = "bf16", method = "mapped";
   int world = 1;
   std::int32_t leaves = 1;
   bool feedback = true;
@@ -83,7 +83,7 @@ class Rank {
     gpu_ = &kernel::cuda::as_device(*opened);
     DeviceSumOptions options;
     options.device = std::shared_ptr<Device>(std::move(opened), gpu_);
-    options.way = c_.way;
+    options.method = c_.method;
     options.one_host = options.one_process = true;
     options.vector_elems = kVectors;
     options.leaf_runs = runs_;
@@ -101,7 +101,7 @@ class Rank {
       TR_CO_RETURN_IF_ERROR(on_host_.back()->take_shards(own()));
     }
     TR_CO_ASSIGN_OR_RETURN(on_gpu_, co_await make_device_sum(rt_, group_, options));
-    EXPECT_EQ(on_gpu_->way(), c_.world == 1 && c_.way != "nccl" ? "alone" : c_.way);
+    EXPECT_EQ(on_gpu_->method(), c_.world == 1 && c_.method != "nccl" ? "alone" : c_.method);
     for (std::uint32_t step = 0; step < kSteps; ++step)
       for (std::size_t v = 0; v < kVectors.size(); ++v) TR_CO_RETURN_IF_ERROR(co_await compare(step, v));
     if (c_.dense_steps == 0 && !c_.adds_halves) {
@@ -175,7 +175,7 @@ class Rank {
     const codec::Packing packing = packing_of(v);
     const std::int64_t rows = want.shape().num_elems() / kVectors[v];
     for (const auto* list : {&packing.coded, &packing.plain})
-      for (const codec::Piece& p : *list)
+      for (const codec::ElementRange& p : *list)
         for (std::int64_t r = 0; r < rows; ++r)
           for (std::int64_t i = p.offset; i < p.offset + p.count; ++i) {
             const float a = got.data<float>()[r * kVectors[v] + i];
@@ -200,7 +200,7 @@ class Rank {
 };
 
 void expect_the_sums_of_the_host(const Case& c) {
-  SCOPED_TRACE(fmt::format("{} {}: {} ranks, {} shards", c.codec, c.way, c.world, c.leaves));
+  SCOPED_TRACE(fmt::format("{} {}: {} ranks, {} shards", c.codec, c.method, c.world, c.leaves));
   testing::RankOptions options;
   options.world = c.world;
   testing::run_on_threads(options, [&](runtime::Runtime& rt, Group& group) -> Task<void> {
@@ -217,17 +217,17 @@ TEST(DeviceCodedSum, HasTheBitsOfTheHostForAnyNumberOfRanks) {
   TR_NEEDS_GPU(why_no_gpu());
   for (const char* codec : kCodecs)
     for (const int world : {1, 2, 3})
-      for (const char* way : {"mapped", "staged"})
-        expect_the_sums_of_the_host({.codec = codec, .way = way, .world = world, .leaves = 4});
+      for (const char* method : {"mapped", "staged"})
+        expect_the_sums_of_the_host({.codec = codec, .method = method, .world = world, .leaves = 4});
 }
 
 TEST(DeviceCodedSum, FirstStepsMayBeDenseAndFractionsMayFall) {
   TR_NEEDS_GPU(why_no_gpu());
-  for (const char* way : {"mapped", "staged"}) {
+  for (const char* method : {"mapped", "staged"}) {
     expect_the_sums_of_the_host(
-        {.codec = "1bit", .way = way, .world = 2, .leaves = 3, .dense_steps = 2, .momentum = 0.9});
+        {.codec = "1bit", .method = method, .world = 2, .leaves = 3, .dense_steps = 2, .momentum = 0.9});
     expect_the_sums_of_the_host({.codec = "topk",
-                                 .way = way,
+                                 .method = method,
                                  .world = 2,
                                  .leaves = 2,
                                  .dense_steps = 1,
@@ -243,8 +243,9 @@ TEST(DeviceCodedSum, NcclGathersMessages) {
   if (!library.ok() && !is_emulated()) GTEST_SKIP() << library.status().message();
   ASSERT_TRUE(library.ok()) << library.status().to_string();
   for (const char* codec : kCodecs) {
-    expect_the_sums_of_the_host({.codec = codec, .way = "nccl", .world = 1, .leaves = 2});
-    if (is_emulated()) expect_the_sums_of_the_host({.codec = codec, .way = "nccl", .world = 2, .leaves = 3});
+    expect_the_sums_of_the_host({.codec = codec, .method = "nccl", .world = 1, .leaves = 2});
+    if (is_emulated())
+      expect_the_sums_of_the_host({.codec = codec, .method = "nccl", .world = 2, .leaves = 3});
   }
 }
 
@@ -253,11 +254,12 @@ TEST(DeviceCodedSum, NcclAddsShorterFloatsAsSuchWhereEveryRankHasOneShard) {
   const auto library = NcclLibrary::load();
   if (!library.ok() && !is_emulated()) GTEST_SKIP() << library.status().message();
   ASSERT_TRUE(library.ok()) << library.status().to_string();
-  expect_the_sums_of_the_host({.codec = "fp16", .way = "nccl", .world = 1, .leaves = 2, .feedback = false});
+  expect_the_sums_of_the_host(
+      {.codec = "fp16", .method = "nccl", .world = 1, .leaves = 2, .feedback = false});
   for (const int world : {1, 2})
     if (world == 1 || is_emulated())
       expect_the_sums_of_the_host(
-          {.codec = "bf16", .way = "nccl", .world = world, .leaves = world, .adds_halves = true});
+          {.codec = "bf16", .method = "nccl", .world = world, .leaves = world, .adds_halves = true});
 }
 
 }  // namespace

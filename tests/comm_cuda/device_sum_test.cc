@@ -45,7 +45,7 @@ float tree(std::int32_t first, std::int32_t level, std::int32_t leaves, std::int
 struct OneSum {
   int world = 1;
   std::int32_t leaves = 1;
-  std::string way = "auto";
+  std::string method = "auto";
   std::vector<std::int64_t> elems = {1000, 70'003};
 };
 
@@ -54,16 +54,16 @@ Task<Status> sum_here(runtime::Runtime& rt, Group& group, const OneSum& one, std
   Device* const gpu = &kernel::cuda::as_device(*opened);
   DeviceSumOptions options;
   options.device = std::shared_ptr<Device>(std::move(opened), gpu);
-  options.way = one.way;
+  options.method = one.method;
   options.one_host = options.one_process = true;
-  options.same_bits = one.way != "nccl";
+  options.same_bits = one.method != "nccl";
   options.vector_elems = one.elems;
   options.leaf_runs = even_runs(one.leaves, one.world);
   options.num_leaves = one.leaves;
   options.setup_slot = 500;
   const collective::LeafRun run = options.leaf_runs[static_cast<std::size_t>(group.rank())];
   TR_CO_ASSIGN_OR_RETURN(const auto sum, co_await make_device_sum(rt, group, options));
-  EXPECT_EQ(sum->way(), expected_way);
+  EXPECT_EQ(sum->method(), expected_way);
   for (std::uint32_t step = 0; step < 2; ++step) {
     for (std::size_t v = 0; v < one.elems.size(); ++v)
       for (std::int32_t s = 0; s < run.count; ++s) {
@@ -97,11 +97,11 @@ Task<Status> sum_here(runtime::Runtime& rt, Group& group, const OneSum& one, std
   co_return co_await sum->close();
 }
 
-void expect_sums(const OneSum& one, const std::string& way) {
+void expect_sums(const OneSum& one, const std::string& method) {
   testing::RankOptions options;
   options.world = one.world;
   testing::run_on_threads(options, [&](runtime::Runtime& rt, Group& group) -> Task<void> {
-    const Status status = co_await sum_here(rt, group, one, way);
+    const Status status = co_await sum_here(rt, group, one, method);
     EXPECT_TRUE(status.ok()) << one.world << " ranks, " << one.leaves << " shards: " << status.to_string();
     EXPECT_TRUE((co_await group.leave()).ok());
   });
@@ -159,7 +159,7 @@ TEST(DeviceSum, NcclThatIsMissingIsAnErrorWhereItWasAskedFor) {
     auto opened = kernel::cuda::open_device(0);
     Device* const gpu = &kernel::cuda::as_device(**opened);
     how.device = std::shared_ptr<Device>(std::move(*opened), gpu);
-    how.way = "nccl";
+    how.method = "nccl";
     how.nccl_library = "libnccl-that-is-not-there.so";
     how.vector_elems = {10};
     how.leaf_runs = even_runs(2, 2);

@@ -18,7 +18,7 @@ const Shape kPicture{1, 4, 5};
 TEST(Augment, AViewIsAFunctionOfSeedEpochAndSample) {
   const Augment all{.shift = 2, .crop = 0.5, .flip = true};
   const auto key = [&](std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
-    const View v = draw_view(all, kPicture, seed, epoch, sample);
+    const AugmentedView v = draw_view(all, kPicture, seed, epoch, sample);
     return std::tuple(v.y0, v.x0, v.dy, v.dx);
   };
   EXPECT_EQ(key(1, 2, 3), key(1, 2, 3));
@@ -31,7 +31,7 @@ TEST(Augment, ShiftsReachEveryPlaceAndNoOther) {
   const Augment shift{.shift = 2};
   std::set<std::pair<double, double>> seen;
   for (std::int64_t i = 0; i < 1000; ++i) {
-    const View v = draw_view(shift, kPicture, 1, 0, i);
+    const AugmentedView v = draw_view(shift, kPicture, 1, 0, i);
     EXPECT_FALSE(v.resampled);
     EXPECT_LE(std::abs(v.y0), 2);
     EXPECT_LE(std::abs(v.x0), 2);
@@ -70,8 +70,8 @@ TEST(Augment, EveryShiftOfEitherHandShowsWhatTheFormulaSays) {
     for (const int dx : {1, -1})
       for (int y0 = -4; y0 <= 4; ++y0)
         for (int x0 = -5; x0 <= 9; ++x0) {
-          const View view{static_cast<double>(y0), static_cast<double>(x0), 1, static_cast<double>(dx),
-                          resampled};
+          const AugmentedView view{static_cast<double>(y0), static_cast<double>(x0), 1,
+                                   static_cast<double>(dx), resampled};
           view_channel(view, in, 3, 4, out);
           for (int y = 0; y < 3; ++y)
             for (int x = 0; x < 4; ++x) {
@@ -89,7 +89,7 @@ TEST(Augment, ACropIsAWindowOfAtLeastItsShareStretchedToTheWhole) {
   std::vector<float> ramp(20), out(20);
   for (std::size_t i = 0; i < 20; ++i) ramp[i] = static_cast<float>(i % 5) + 10 * static_cast<float>(i / 5);
   for (std::int64_t i = 0; i < 200; ++i) {
-    const View v = draw_view(crop, kPicture, 1, 0, i);
+    const AugmentedView v = draw_view(crop, kPicture, 1, 0, i);
     ASSERT_TRUE(v.resampled);
     EXPECT_GE(v.dx, 0.5);
     EXPECT_LE(v.x0 + 4 * v.dx, 4 + 1e-9);

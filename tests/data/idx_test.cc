@@ -98,8 +98,8 @@ TEST(Inflate, StopsAtItsLimit) {
 }
 
 TEST(Arrays, SamplesAndLabelsThatDoNotFitAreNamed) {
-  const Array images = *parse_idx(fixture("images.idx"), "i"),
-              labels = *parse_idx(fixture("labels.idx"), "l");
+  const FileArray images = *parse_idx(fixture("images.idx"), "i"),
+                  labels = *parse_idx(fixture("labels.idx"), "l");
   Dataset set;
   ASSERT_TRUE(append_arrays(set, {&images, &labels, "i", "l"}).ok());
   EXPECT_EQ(set.sample_shape, (Shape{1, 4, 3}));
@@ -108,7 +108,7 @@ TEST(Arrays, SamplesAndLabelsThatDoNotFitAreNamed) {
               HasSubstr("labels of shape [5, 4, 3]"));
   EXPECT_THAT(append_arrays(set, {&images, nullptr, "i", "l"}).message(),
               HasSubstr("some files have labels"));
-  const Array floats = *parse_idx(fixture("values_f4.idx"), "f");
+  const FileArray floats = *parse_idx(fixture("values_f4.idx"), "f");
   EXPECT_THAT(append_arrays(set, {&floats, &labels, "f", "l"}).message(), HasSubstr("got samples f32[3]"));
   Dataset other;
   EXPECT_THAT(append_arrays(other, {&floats, &labels, "f", "l"}).message(),

@@ -25,10 +25,10 @@ class CountingDevice final : public Device {
     const std::shared_ptr<void> owner(memory.data(), [memory, bytes, count](void*) { count->now -= bytes; });
     return Buffer::wrap(*this, memory.data(), bytes, owner);
   }
-  Status copy(const Buffer& from, const Buffer& to, Stream* stream) override {
+  Status copy(const Buffer& from, const Buffer& to, DeviceStream* stream) override {
     return cpu_device().copy(from, to, stream);
   }
-  std::unique_ptr<Stream> make_stream() override { return cpu_device().make_stream(); }
+  std::unique_ptr<DeviceStream> make_stream() override { return cpu_device().make_stream(); }
   std::int64_t now() const { return static_cast<std::int64_t>(count_->now); }
   std::int64_t peak() const { return static_cast<std::int64_t>(count_->peak); }
 

@@ -10,7 +10,7 @@ namespace trireme::data {
 
 inline constexpr std::size_t kFuzzMaxBytes = std::size_t{1} << 20;
 
-inline void check_array(const Array& array) {
+inline void check_array(const FileArray& array) {
   TR_CHECK(array.bytes.size() == array.type.num_bytes());
   Dataset samples, labelled;
   if (append_arrays(samples, {&array, nullptr, "x", {}}).ok()) {
@@ -28,7 +28,7 @@ inline bool run_idx_target(ByteView bytes) {
     TR_CHECK(content->size() <= kFuzzMaxBytes);
     unpacked = std::move(*content);
   }
-  const Result<Array> array = parse_idx(unpacked, "x.idx");
+  const Result<FileArray> array = parse_idx(unpacked, "x.idx");
   if (!array.ok()) return false;
   check_array(*array);
   return true;
@@ -41,7 +41,7 @@ inline bool run_npy_target(ByteView bytes) {
     for (const auto& [name, array] : *arrays) check_array(array);
     return true;
   }
-  const Result<Array> array = parse_npy(bytes, "x.npy");
+  const Result<FileArray> array = parse_npy(bytes, "x.npy");
   if (!array.ok()) return false;
   check_array(*array);
   return true;

@@ -161,7 +161,8 @@ TEST(DataSpec, SamplesThatAreTheirOwnTargetsNeedNoLabels) {
 }
 
 TEST(ModelOptions, AreNumbers) {
-  const Result<model::Options> options = model_options(job_with({"model.options={width=64, dropout=0.5}"}));
+  const Result<model::ModelOptions> options =
+      model_options(job_with({"model.options={width=64, dropout=0.5}"}));
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->get_int("width"), 64);
   EXPECT_EQ(options->get("dropout"), 0.5);

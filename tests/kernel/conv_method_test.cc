@@ -48,7 +48,7 @@ TEST(ConvMethod, TheAttributeDecidesTheKindOfRow) {
 // The values of a method, whatever row that is here.
 Values values_by(const Case& c, int width) {
   const Problem problem(c);
-  const Choice choice = *choose_cpu_kernel(problem.query(width));
+  const KernelChoice choice = *choose_cpu_kernel(problem.query(width));
   if (choice.row == nullptr) return run_reference(problem, DType::kF32);
   return Prepared(problem, *choice.row, width).run(*make_backwards(width));
 }

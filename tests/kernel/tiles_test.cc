@@ -24,7 +24,7 @@ struct Matrix {
     if (r >= rows || c >= columns) return 0;
     return static_cast<float>(std::bit_cast<BFloat16>(bits[static_cast<std::size_t>(r * columns + c)]));
   }
-  Piece piece(std::int64_t row, std::int64_t column) const {
+  MatrixBlock piece(std::int64_t row, std::int64_t column) const {
     return {bits.data() + row * columns + column, columns, std::min(kSide, rows - row),
             std::min(kDepth, columns - column)};
   }

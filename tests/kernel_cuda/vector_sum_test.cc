@@ -35,13 +35,13 @@ TEST(VectorSum, AddsInTheOrderThatWasAskedForAndLeavesTheRestAlone) {
     const Tensor da = to_device(a), db = to_device(b), dc = to_device(c);
     const auto sum = make_vector_sum(*gpu().device, 3, kThree, 2);
     ASSERT_TRUE(sum.ok()) << sum.status().to_string();
-    const std::unique_ptr<Session> own = make_session(*gpu().device);
-    Session& session = *own;
+    const std::unique_ptr<KernelStream> own = make_kernel_stream(*gpu().device);
+    KernelStream& stream = *own;
     const std::vector<const float*> in = {da.data<float>(), db.data<float>(), dc.data<float>()};
     const std::vector<float*> out = {da.data<float>(), dc.data<float>()};
     const std::int64_t begin = n > 100 ? 16 : 0;
-    ASSERT_TRUE((*sum)->enqueue(session, in, out, begin, n).ok());
-    ASSERT_TRUE(session.synchronize().ok());
+    ASSERT_TRUE((*sum)->enqueue(stream, in, out, begin, n).ok());
+    ASSERT_TRUE(stream.synchronize().ok());
     const Tensor first = to_host(da), third = to_host(dc);
     for (std::int64_t i = 0; i < n; ++i) {
       const float want = a.data<float>()[i] + (b.data<float>()[i] + c.data<float>()[i]);

@@ -84,7 +84,7 @@ TEST(BenchBounds, NoFormulaIsBelowTheBound) {
   const Models m = one_us_one_byte_per_ns();
   for (const double world : {2.0, 4.0, 8.0, 64.0})
     for (const double bytes : {4.0, 1e3, 1e6, 1e9})
-      for (const Formula& f : formulas_of(Kind::kAllreduce))
+      for (const ClosedForm& f : formulas_of(Kind::kAllreduce))
         EXPECT_GE(f.microseconds(1, 1e-3, world, bytes) * (1 + 1e-9),
                   bound_us(m, Kind::kAllreduce, static_cast<int>(world), bytes))
             << f.name << " " << world << " " << bytes;
@@ -98,7 +98,7 @@ TEST(BenchPredictions, SumsInSharedMemoryAreBoundByReadingOrAddingNotBoth) {
   Work work;
   work.elems =
       1000;  // half of 4000 bytes is read and added in 2 us; copying all of them first takes 2 us more
-  const Result<Prediction> shared = predict(m, work, 2, true), heap = predict(m, work, 2, false);
+  const Result<PredictedTime> shared = predict(m, work, 2, true), heap = predict(m, work, 2, false);
   ASSERT_TRUE(shared.ok() && heap.ok());
   EXPECT_EQ(shared->algorithm, kDirect);
   EXPECT_NEAR(shared->microseconds, 1 + 2, 1e-9);
@@ -111,7 +111,7 @@ TEST(BenchPredictions, AnAlgorithmThatIsNamedIsPricedAndAnUnknownOneRefused) {
   Work work;
   work.elems = 1000;
   work.algorithm = "ring";
-  const Result<Prediction> ring = predict(m, work, 4, false);
+  const Result<PredictedTime> ring = predict(m, work, 4, false);
   ASSERT_TRUE(ring.ok());
   EXPECT_EQ(ring->algorithm, "ring");
   EXPECT_GT(ring->microseconds, bound_us(m, Kind::kAllreduce, 4, 4000));

@@ -60,7 +60,7 @@ TEST(RecordedModels, LossesGradientsAndStatisticsAreThoseOfPyTorch) {
     const bool text = name.starts_with("char");
     const ModelInput in{Shape(dims), c.at("classes").get<int>(),
                         text ? ModelTask::kLanguage : ModelTask::kClassify};
-    Options options;
+    ModelOptions options;
     for (const auto& [key, value] : c.at("options").items())
       options.items.emplace_back(key, value.get<double>());
     const Result<ModelGraphs> m = build_model(name, in, record.at("samples").get<std::int64_t>(), options);

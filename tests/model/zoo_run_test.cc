@@ -8,7 +8,7 @@ namespace {
 
 struct Small {
   ModelInput input;
-  Options options;
+  ModelOptions options;
 };
 
 Small small(const ZooRow& row) {

@@ -140,7 +140,7 @@ TEST(Shm, FrameThatMakesNoSenseIsCorrupt) {
   attack([](Block b, Philox&) { b.data_header->tail = 64; }, Code::kCorrupt);  // zeros
   attack(
       [](Block b, Philox&) {
-        FrameHeader h{};
+        RingFrameHeader h{};
         h.magic = kFrameMagic;
         h.bytes = UINT64_MAX;
         std::memcpy(b.data, &h, sizeof(h));
@@ -149,9 +149,9 @@ TEST(Shm, FrameThatMakesNoSenseIsCorrupt) {
       Code::kCorrupt);
   attack(
       [](Block b, Philox&) {
-        FrameHeader h{};
+        RingFrameHeader h{};
         h.magic = kFrameMagic;
-        h.type = FrameType::kControl;
+        h.type = RingFrameType::kControl;
         h.bytes = 1U << 20;
         std::memcpy(b.control, &h, sizeof(h));
         b.control_header->tail = 128;
@@ -162,7 +162,7 @@ TEST(Shm, FrameThatMakesNoSenseIsCorrupt) {
 TEST(Shm, PromiseOfAHugeMessageTakesNoMemory) {
   attack(
       [](Block b, Philox&) {
-        FrameHeader h{};
+        RingFrameHeader h{};
         h.magic = kFrameMagic;
         h.high = testing::identity(7).high();
         h.bytes = std::uint64_t{1} << 39;

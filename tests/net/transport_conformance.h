@@ -398,7 +398,7 @@ TYPED_TEST_P(TransportConformance, ConnectingEndsAtItsDeadlineAndNamesWhoIsMissi
     options.epoch = 2;
     // Rank 0 gives up first: what rank 1 sees then is the missing rank or rank 0's end.
     options.deadline = (n.rank == 0 ? 200 : 500) * kMilli;
-    options.mailbox_base = 100;
+    options.endpoint_base = 100;
     if (!options.coordinator.empty()) options.coordinator = "machine-0:29501";
     const TimeNs start = n.rt.now();
     auto connected = co_await connect_transport(n.rt, name, options);

@@ -4,16 +4,16 @@
 
 #include <cstdio>
 
-#include "trireme/net/mpi/session.h"
+#include "trireme/net/mpi/environment.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  const auto session = trireme::net::mpi::start_session();
-  if (!session.ok()) {
-    std::fprintf(stderr, "%s\n", session.status().message().c_str());
+  const auto environment = trireme::net::mpi::start_environment();
+  if (!environment.ok()) {
+    std::fprintf(stderr, "%s\n", environment.status().message().c_str());
     return 1;
   }
-  if ((*session)->world() != 4) {
+  if ((*environment)->world() != 4) {
     std::fprintf(stderr, "start it as: mpirun -n 4 %s\n", argv[0]);
     return 1;
   }

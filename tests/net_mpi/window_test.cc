@@ -76,12 +76,12 @@ TEST(MpiWindow, WaitsForEverybodyUntilTheDeadline) {
 }
 
 TEST(MpiTransport, RefusesARankThatMpiDoesNotKnow) {
-  const auto session = mpi::start_session();
-  ASSERT_TRUE(session.ok());
+  const auto environment = mpi::start_environment();
+  ASSERT_TRUE(environment.ok());
   const auto rt = runtime::make_real_runtime({});
   ConnectOptions options;
   options.world = 5;
-  options.rank = (*session)->rank();
+  options.rank = (*environment)->rank();
   Status refused;
   const auto connect = [&]() -> Task<void> {
     const auto transport = co_await connect_transport(*rt, "mpi", options);

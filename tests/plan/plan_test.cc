@@ -197,7 +197,7 @@ TEST(MakeBuckets, OfAModelWithoutParametersIsOneWithTheMetrics) {
   EXPECT_GE(buckets[0].num_elems, kNumMetrics);
 }
 
-Prediction predict_for(int workers, double flops = 1e9, int shard_threads = 1) {
+StepPrediction predict_for(int workers, double flops = 1e9, int shard_threads = 1) {
   Plan plan;
   plan.logical_shards = 8;
   plan.shard_threads = shard_threads;
@@ -234,7 +234,7 @@ TEST(Predict, OneWorkerExchangesNothingAndSeveralDo) {
 }
 
 TEST(Predict, AStepIsTheSumOfItsPhasesAndGrowsWithTheWork) {
-  const Prediction p = predict_for(2);
+  const StepPrediction p = predict_for(2);
   EXPECT_DOUBLE_EQ(p.step_seconds(), p.compute_seconds + p.exchange_seconds + p.update_seconds);
   EXPECT_GT(p.update_seconds, 0);
   EXPECT_GT(predict_for(2, 2e9).compute_seconds, 1.9 * p.compute_seconds);

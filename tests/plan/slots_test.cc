@@ -46,7 +46,7 @@ TEST(Slots, StayWhereMessagesOfEarlierVersionsHadThem) {
   EXPECT_EQ(slots.settled(3), 13);
   EXPECT_EQ(slots.change(3), 23);
   EXPECT_EQ(slots.change_sizes(3), 33);
-  EXPECT_EQ(slots.kept_back(3), 0x8003);
+  EXPECT_EQ(slots.residuals(3), 0x8003);
   EXPECT_EQ(Slots::turn(13, 1), 13 + 0x2000);
   EXPECT_EQ(Slots::shard_state(3, 2), 0xA000 + 3 * 0x800 + 2);
 }

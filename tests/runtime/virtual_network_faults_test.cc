@@ -233,7 +233,7 @@ TEST(VirtualNetworkFaults, AFaultOfALinkStrikesOnlyWaysOverIt) {
 }
 
 // What a rank of every kind of fault does: it computes, reaches fault points, sends and waits.
-Task<void> live(Runtime& rt, Mailbox& box) {
+Task<void> live(Runtime& rt, FabricEndpoint& box) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     co_await rt.compute({.flops = 1e6}, {});
     const FaultAction action = rt.fault_point("step", i);

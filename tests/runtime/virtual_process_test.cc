@@ -156,17 +156,17 @@ TEST(VirtualProcess, GoesWithItsHandle) {
   EXPECT_TRUE(world->is_dead(*children[0]));
 }
 
-TEST(VirtualProcess, AnEndedProcessClosesItsMailboxes) {
+TEST(VirtualProcess, AnEndedProcessClosesItsEndpointes) {
   auto world = make_virtual_world(one_machine());
   world->set_program([](Runtime& rt, std::vector<std::string>, Env) -> Task<int> {
-    auto box = rt.network().open_mailbox(9);
+    auto box = rt.network().open_endpoint(9);
     co_await rt.sleep_for(kMilli);
     co_return 0;
   });
   Runtime& rt = world->add_runtime(0, "parent");
   int closed = -1;
   world->start(rt, [](Runtime& r, int& peer) -> Task<void> {
-    auto box = r.network().open_mailbox(0);
+    auto box = r.network().open_endpoint(0);
     OneShot<bool> heard(r);
     (*box)->set_handlers([](int, Packet) {},
                          [&](int p) {

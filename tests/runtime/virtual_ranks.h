@@ -1,4 +1,4 @@
-// Ranks of a virtual world with one mailbox each that note what they hear and when.
+// Ranks of a virtual world with one endpoint each that note what they hear and when.
 #pragma once
 
 #include <memory>
@@ -25,11 +25,11 @@ inline void PrintTo(const Seen& s, std::ostream* out) {
   *out << fmt::format("[{} from {} word {}]", s.at, s.from, s.word);
 }
 
-// One Runtime with one mailbox that notes what it hears.
+// One Runtime with one endpoint that notes what it hears.
 struct Rank {
   Rank(VirtualWorld& world, int machine, int id)
       : rt(world.add_runtime(machine, fmt::format("rank {}", id))),
-        box(std::move(rt.network().open_mailbox(id)).value()) {
+        box(std::move(rt.network().open_endpoint(id)).value()) {
     box->set_handlers(
         [this](int from, Packet p) {
           seen.push_back({rt.now(), from, p.header[0]});
@@ -40,7 +40,7 @@ struct Rank {
         });
   }
   Runtime& rt;
-  std::unique_ptr<Mailbox> box;
+  std::unique_ptr<FabricEndpoint> box;
   std::vector<Seen> seen;
   std::vector<Packet> packets;
 };

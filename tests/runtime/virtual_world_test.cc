@@ -269,7 +269,7 @@ TEST(VirtualWorld, APhantomWorldChargesTheTimeAndSkipsTheFunction) {
 
 // Two ranks play ping-pong, with some compute and logging in between.
 Task<void> chatter(Runtime& rt, int rank, int rounds) {
-  auto box = rt.network().open_mailbox(rank);
+  auto box = rt.network().open_endpoint(rank);
   int got = 0;
   OneShot<bool> all(rt);
   (*box)->set_handlers(
@@ -315,7 +315,7 @@ TEST(VirtualWorld, ATraceHashSeesLogLinesTimesAndHeaders) {
             hash_of([](Runtime& rt) { rt.call_at(2, [] {}); }));
   const auto send = [](std::uint64_t word) {
     return [word](Runtime& rt) {
-      auto box = rt.network().open_mailbox(0);
+      auto box = rt.network().open_endpoint(0);
       (*box)->send(0, {.header = {word}, .payload = nullptr, .bytes = 0});
     };
   };

@@ -12,7 +12,7 @@ using runtime::Task;
 
 struct Play {
   Cluster& cluster;
-  Layout layout;
+  ServerLayout layout;
   int workers_left = 0;
 };
 

@@ -218,7 +218,7 @@ TEST(FactorPush, OfTheWrongSizeOrForAKeyOfValuesIsAnErrorThatSaysSo) {
 
 TEST(FactorPush, FactorsThatDoNotFitTheirKeyAreRefused) {
   const std::vector<Key> keys = {two_matrices()};
-  const Layout layout = *make_layout(keys, 2, 4);
+  const ServerLayout layout = *make_layout(keys, 2, 4);
   const auto refused = [&](FactorKey f) {
     const std::vector<FactorKey> all = {std::move(f)};
     return slice_factors(all, layout, keys).status().code() == Code::kInvalid;
@@ -233,7 +233,7 @@ TEST(FactorPush, FactorsThatDoNotFitTheirKeyAreRefused) {
   f = factors_of_two();
   f.num_elems = 50;
   EXPECT_TRUE(refused(f));
-  Layout torn = layout;
+  ServerLayout torn = layout;
   torn.slices[0].end -= 1;
   const std::vector<FactorKey> all = {factors_of_two()};
   EXPECT_EQ(slice_factors(all, torn, keys).status().code(), Code::kInvalid);

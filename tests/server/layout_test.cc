@@ -9,7 +9,7 @@
 namespace trireme::server {
 namespace {
 
-std::vector<std::int64_t> shares_of(const Layout& layout) {
+std::vector<std::int64_t> shares_of(const ServerLayout& layout) {
   std::vector<std::int64_t> shares(static_cast<std::size_t>(layout.num_servers));
   for (const Slice& s : layout.slices) shares[static_cast<std::size_t>(s.server)] += s.end - s.begin;
   return shares;
@@ -17,9 +17,9 @@ std::vector<std::int64_t> shares_of(const Layout& layout) {
 
 Key plain(std::string name, std::int64_t elems) { return {std::move(name), elems, {}}; }
 
-TEST(Layout, ALargeVectorIsCutEvenlyOverAllServers) {
+TEST(ServerLayout, ALargeVectorIsCutEvenlyOverAllServers) {
   const std::vector<Key> keys{plain("w", 1000)};
-  const Layout layout = *make_layout(keys, 4, 100);
+  const ServerLayout layout = *make_layout(keys, 4, 100);
   ASSERT_EQ(layout.slices.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(layout.slices[i].begin, static_cast<std::int64_t>(i) * 250);
@@ -29,9 +29,9 @@ TEST(Layout, ALargeVectorIsCutEvenlyOverAllServers) {
   EXPECT_EQ(shares_of(layout), (std::vector<std::int64_t>(4, 250)));
 }
 
-TEST(Layout, SmallVectorsStayWholeAndGoWhereLeastIs) {
+TEST(ServerLayout, SmallVectorsStayWholeAndGoWhereLeastIs) {
   const std::vector<Key> keys{plain("a", 90), plain("b", 50), plain("c", 60), plain("d", 20)};
-  const Layout layout = *make_layout(keys, 2, 100);
+  const ServerLayout layout = *make_layout(keys, 2, 100);
   ASSERT_EQ(layout.slices.size(), 4U);
   // 90 to server 0, 60 and 50 to server 1, 20 to server 0.
   EXPECT_EQ(layout.slices[0].server, 0);
@@ -40,16 +40,16 @@ TEST(Layout, SmallVectorsStayWholeAndGoWhereLeastIs) {
   EXPECT_EQ(layout.slices[3].server, 0);
 }
 
-TEST(Layout, AVectorTooSmallForAllServersIsCutOverSomeOfThem) {
+TEST(ServerLayout, AVectorTooSmallForAllServersIsCutOverSomeOfThem) {
   const std::vector<Key> keys{plain("w", 350), plain("v", 250)};
-  const Layout layout = *make_layout(keys, 8, 100);
+  const ServerLayout layout = *make_layout(keys, 8, 100);
   ASSERT_EQ(layout.slices.size(), 5U);  // three pieces of w, two of v
   std::vector<std::int64_t> shares = shares_of(layout);
   std::sort(shares.begin(), shares.end());
   EXPECT_EQ(shares, (std::vector<std::int64_t>{0, 0, 0, 116, 117, 117, 125, 125}));
 }
 
-TEST(Layout, EverySharesDistanceFromTheMeanIsAtMostOneSmallVector) {
+TEST(ServerLayout, EverySharesDistanceFromTheMeanIsAtMostOneSmallVector) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Philox random(seed, 0);
     const int servers = 1 + static_cast<int>(random.next_below(7));
@@ -57,7 +57,7 @@ TEST(Layout, EverySharesDistanceFromTheMeanIsAtMostOneSmallVector) {
     for (std::uint64_t k = 0; k < 1 + random.next_below(20); ++k)
       keys.push_back(plain("k" + std::to_string(k), 1 + static_cast<std::int64_t>(random.next_below(
                                                             random.next_below(4) == 0 ? 9000 : 300))));
-    const Layout layout = *make_layout(keys, servers, 256);
+    const ServerLayout layout = *make_layout(keys, servers, 256);
     std::int64_t total = 0, largest_small = 0, num_large = 0;
     std::vector<std::int64_t> covered(keys.size());
     for (const Slice& s : layout.slices) {
@@ -78,11 +78,11 @@ TEST(Layout, EverySharesDistanceFromTheMeanIsAtMostOneSmallVector) {
   }
 }
 
-TEST(Layout, CutsFallBetweenRowsAndNeverInsideAPartThatStaysWhole) {
+TEST(ServerLayout, CutsFallBetweenRowsAndNeverInsideAPartThatStaysWhole) {
   Key key{"bucket", 1012, {}};
   key.parts = {{"embedding", 0, 700, 7, false}, {"norm", 700, 212, 1, true}, {"bias", 912, 100, 1, false}};
   for (int servers = 2; servers <= 6; ++servers) {
-    const Layout layout = *make_layout(std::span(&key, 1), servers, 10);
+    const ServerLayout layout = *make_layout(std::span(&key, 1), servers, 10);
     EXPECT_GT(layout.slices.size(), 1U);
     for (const Slice& s : layout.slices) {
       if (s.end < 700) {
@@ -93,10 +93,10 @@ TEST(Layout, CutsFallBetweenRowsAndNeverInsideAPartThatStaysWhole) {
   }
 }
 
-TEST(Layout, WhatLiesBetweenPartsIsNotKeptUnlessItIsAlignment) {
+TEST(ServerLayout, WhatLiesBetweenPartsIsNotKeptUnlessItIsAlignment) {
   Key key{"bucket", 5000, {}};
   key.parts = {{"a", 0, 1000, 1, false}, {"b", 1016, 1000, 1, false}, {"c", 4000, 500, 1, false}};
-  const Layout layout = *make_layout(std::span(&key, 1), 1);
+  const ServerLayout layout = *make_layout(std::span(&key, 1), 1);
   ASSERT_EQ(layout.slices.size(), 2U);
   EXPECT_EQ(layout.slices[0].begin, 0);
   EXPECT_EQ(layout.slices[0].end, 2016);
@@ -104,7 +104,7 @@ TEST(Layout, WhatLiesBetweenPartsIsNotKeptUnlessItIsAlignment) {
   EXPECT_EQ(layout.slices[1].end, 4500);
 }
 
-TEST(Layout, WhatMakesNoSenseIsRefused) {
+TEST(ServerLayout, WhatMakesNoSenseIsRefused) {
   const std::vector<Key> keys{plain("w", 10)};
   EXPECT_EQ(make_layout(keys, 0).status().code(), Code::kInvalid);
   Key overlap{"w", 10, {{"a", 0, 6, 1, false}, {"b", 5, 5, 1, false}}};

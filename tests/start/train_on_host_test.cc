@@ -23,7 +23,7 @@ HostRun small_run(const char* folder, std::initializer_list<const char*> keys) {
 TEST(TrainOnHost, ThreadsTrainAndTheFolderOfAFinishedRunIsItsAnswer) {
   HostRun run = small_run("train_on_host_threads", {"parallel.workers=2", "parallel.transport=inproc"});
   std::vector<std::string> told;
-  run.listener.doing = [&told](std::string_view text, TimeNs) { told.emplace_back(text); };
+  run.observer.doing = [&told](std::string_view text, TimeNs) { told.emplace_back(text); };
   const Result<Trained> trained = train_on_host(run);
   ASSERT_TRUE(trained.ok()) << trained.status().message();
   EXPECT_EQ(trained->run_dir, run.run_dir);

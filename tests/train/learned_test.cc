@@ -74,7 +74,7 @@ TEST(LossTrend, GoesThroughJsonAndGoesOn) {
 }
 
 TEST(Learned, AGoodRunHasLearned) {
-  const record::Verdict v = record::judge(good_run());
+  const record::Diagnosis v = record::judge(good_run());
   EXPECT_EQ(v.learned, true);
   EXPECT_EQ(v.reason + v.key + v.advice, "");
 }
@@ -92,7 +92,7 @@ TEST(Learned, AFewStepsTellNothing) {
 TEST(Learned, TheAccuracyOfGuessingIsNotLearned) {
   record::RunFacts f = guessing_run();
   f.losses = losses_from(2.4, 2.302, 1000);  // better, by a bias
-  const record::Verdict v = record::judge(f);
+  const record::Diagnosis v = record::judge(f);
   EXPECT_EQ(v.learned, false);
   EXPECT_EQ(v.reason,
             "the test accuracy of 10.00 % is that of guessing (10 classes; the most frequent one alone gives "
@@ -138,7 +138,7 @@ TEST(Learned, WhereAccuracyTellsNothingTheLossDecides) {
   for (record::RunFacts f : {one_class, untested, text}) {
     EXPECT_EQ(record::judge(f).learned, true);
     f.losses = losses_from(2.3, 2.4);
-    const record::Verdict v = record::judge(f);
+    const record::Diagnosis v = record::judge(f);
     EXPECT_EQ(v.learned, false);
     EXPECT_TRUE(v.reason.starts_with("the loss at the end (")) << v.reason;
     EXPECT_TRUE(v.reason.ends_with("is no better than at the start (2.308)")) << v.reason;
@@ -168,7 +168,7 @@ TEST(Learned, ARunThatSkippedMostStepsIsToldSo) {
   record::RunFacts f = good_run(20);
   f.losses = losses_from(2.3, 2.2, 2);
   f.skipped = 18;
-  record::Verdict v = record::judge(f);
+  record::Diagnosis v = record::judge(f);
   EXPECT_EQ(v.learned, false);
   EXPECT_EQ(v.reason, "18 of 20 steps were skipped because the loss or a gradient was not finite");
   EXPECT_EQ(v.key, "train.optimizer.lr");
@@ -181,7 +181,7 @@ TEST(Learned, TheMostParticularCauseIsNamed) {
   const auto key_of = [](auto change) {
     record::RunFacts f = guessing_run();
     change(f);
-    const record::Verdict v = record::judge(f);
+    const record::Diagnosis v = record::judge(f);
     EXPECT_EQ(v.learned, false);
     EXPECT_NE(v.advice.find(v.key), std::string::npos) << v.advice;
     return v.key;

@@ -33,14 +33,14 @@ double error_of(const start::SimulateOptions& options) {
   return s.predicted_step_seconds / s.measured_step_seconds - 1;
 }
 
-TEST(Prediction, OfStepsHoldsForRulesOfEveryKind) {
+TEST(StepPrediction, OfStepsHoldsForRulesOfEveryKind) {
   for (const char* rule : {"bsp", "averaging", "easgd", "none", "bsp-server", "ssp", "easgd-async"})
     EXPECT_NEAR(error_of(four_workers(rule)), 0, 0.2) << rule;
   // One of the three that a step waits for is the server's neighbour, which needs no link.
   EXPECT_NEAR(error_of(four_workers("late")), 0, 0.3);
 }
 
-TEST(Prediction, OfAveragingFollowsThePeriod) {
+TEST(StepPrediction, OfAveragingFollowsThePeriod) {
   for (const std::int64_t period : {1, 5, 40}) {
     start::SimulateOptions o = four_workers("averaging");
     o.job.parallel.agreement_options.set("period", period);
@@ -48,7 +48,7 @@ TEST(Prediction, OfAveragingFollowsThePeriod) {
   }
 }
 
-TEST(Prediction, KnowsHowManyServersThereAre) {
+TEST(StepPrediction, KnowsHowManyServersThereAre) {
   for (const char* rule : {"bsp-server", "downpour"})
     for (const std::int64_t servers : {1, 2, 4}) {
       start::SimulateOptions o = four_workers(rule);
@@ -58,7 +58,7 @@ TEST(Prediction, KnowsHowManyServersThereAre) {
     }
 }
 
-TEST(Prediction, KnowsTheSlowMachine) {
+TEST(StepPrediction, KnowsTheSlowMachine) {
   for (const char* rule : {"averaging", "none", "bsp-server"}) {
     start::SimulateOptions o = four_workers(rule);
     o.cluster.topology = cost::Topology::single_switch(4, o.machine, o.link);
@@ -69,7 +69,7 @@ TEST(Prediction, KnowsTheSlowMachine) {
 
 // Eight pictures on a core with AVX-512, measured: 2.6 s alone, 3.2 s where 16 cores do the same
 // (docs/studies/replicas.md).
-TEST(Prediction, OfResnet50WithoutACalibrationIsNearWhatCoresWithWideVectorsNeed) {
+TEST(StepPrediction, OfResnet50WithoutACalibrationIsNearWhatCoresWithWideVectorsNeed) {
   job::Job job;
   job.model.name = "resnet50";
   job.train.batch = 8;

@@ -87,7 +87,7 @@ TEST(SharedWeightsPart, CoversEveryParameterOnceWhateverTheWorkers) {
     for (int rank = 0; rank < world; ++rank) {
       const auto slices = prepare::slices_of(bucket, parameters, comm::chunk_of(160, 4, rank, world));
       ASSERT_TRUE(slices.ok());
-      for (const prepare::Slice& s : *slices) {
+      for (const prepare::ParameterSlice& s : *slices) {
         EXPECT_EQ(s.in_bucket - s.in_parameter, s.parameter->name == "a" ? 112 : 0);
         for (std::int64_t i = 0; i < s.count; ++i) ++times[static_cast<std::size_t>(s.in_bucket + i)];
       }

@@ -122,7 +122,7 @@ RunOutcome VirtualRuns::train(const job::Job& job, std::shared_ptr<const data::D
     context.job = job;
     context.connect.rank = static_cast<int>(rank);
     context.connect.world = static_cast<int>(world);
-    context.connect.mailbox_base = base;
+    context.connect.endpoint_base = base;
     context.transport = options.transport;
     context.run_dir = options.run_dir;
     context.data = data;

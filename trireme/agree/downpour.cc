@@ -100,7 +100,7 @@ class Downpour final : public Agreement {
     learning_rate_ = step.learning_rate;
     Round& round = current();
     while (round.left > 0)
-      TR_CO_RETURN_IF_ERROR(co_await link_.errands().wait_below(link_.errands().under_way()));
+      TR_CO_RETURN_IF_ERROR(co_await link_.background().wait_below(link_.background().under_way()));
     if (must_fetch_)
       TR_CO_RETURN_IF_ERROR(co_await fetch_now());
     else
@@ -129,11 +129,11 @@ class Downpour final : public Agreement {
     if (round.left == 0) co_return Status();
     if (!accrues_) {
       TR_CO_RETURN_IF_ERROR(co_await push(round, b, gradient));
-      link_.errands().start(fetch(round, b));
+      link_.background().start(fetch(round, b));
       co_return Status();
     }
     if (round.pushes && is_ahead_) std::swap(accrued_[b], round.accrued[b]);
-    link_.errands().start(travel(round, b));
+    link_.background().start(travel(round, b));
     co_return Status();
   }
 
@@ -287,7 +287,7 @@ class Downpour final : public Agreement {
       TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(link_.rt(), std::move(pushes)));
       TR_CO_RETURN_IF_ERROR(co_await link_.tick());
     }
-    co_return co_await link_.errands().drain();
+    co_return co_await link_.background().drain();
   }
 
   Task<Status> wait_for_warm_start() {
@@ -301,7 +301,7 @@ class Downpour final : public Agreement {
   void let_others_begin() {
     warm_ = true;
     for (const auto& [peer, asked] : std::exchange(cold_, {}))
-      link_.errands().start(answer_cold(peer, asked));
+      link_.background().start(answer_cold(peer, asked));
   }
 
   Task<Status> answer_cold(int peer, comm::Ticket<comm::EmptyHead> asked) {

@@ -50,7 +50,7 @@ class EasgdAsync final : public Agreement {
   Task<Status> end_step(StepInfo) override {
     if (!std::exchange(trading_, false)) co_return Status();
     const TimeNs began = link_.rt().now();
-    TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
+    TR_CO_RETURN_IF_ERROR(co_await link_.background().drain());
     link_.note_wait(began);
     co_await pull_towards_centre();
     link_.note_staleness(others_);
@@ -63,7 +63,7 @@ class EasgdAsync final : public Agreement {
     TR_CO_RETURN_IF_ERROR(co_await link_.meet());
     if (!link_.is_finished()) {
       TR_CO_RETURN_IF_ERROR(co_await start_trade());
-      TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
+      TR_CO_RETURN_IF_ERROR(co_await link_.background().drain());
       trading_ = false;
       met_ = true;
       TR_CO_RETURN_IF_ERROR(co_await link_.tick());
@@ -89,7 +89,7 @@ class EasgdAsync final : public Agreement {
     }
     for (std::size_t b = 0; b < sent_.size(); ++b) {
       co_await copy(link_.rt(), link_.context().weights[b], sent_[b]);
-      link_.errands().start(trade(b));
+      link_.background().start(trade(b));
     }
     trading_ = true;
     co_return Status();

@@ -110,10 +110,10 @@ std::int64_t num_samples_in(const Shape& got, const Shape& sample) {
 Task<Result<Samples>> read_array(Runtime& rt, const LoadedModel& model, std::string path) {
   const Result<Bytes> file = co_await rt.files().read(path);
   if (!file.ok()) co_return file.status();
-  TR_CO_ASSIGN_OR_RETURN(data::Array array, data::parse_npy(*file, path));
+  TR_CO_ASSIGN_OR_RETURN(data::FileArray array, data::parse_npy(*file, path));
   // Where training read such values as bytes; others might be scaled to 0 to 1.
   if (model.job.data.options.text(data::kPixelForm) == "bytes")
-    if (std::optional<data::Array> bytes = data::to_byte_array(array)) array = std::move(*bytes);
+    if (std::optional<data::FileArray> bytes = data::to_byte_array(array)) array = std::move(*bytes);
   const auto set = like(*model.data, path);
   set->num_test = num_samples_in(array.type.shape, set->sample_shape);
   if (set->num_test == 0)

@@ -92,13 +92,13 @@ int report(const TrainArgs& args, const Json& summary, const std::string& run_di
   return summary.value("finished", false) ? kExitOk : kExitStopped;
 }
 
-start::Listener listener_of(const TrainArgs& args) {
-  start::Listener listener;
-  listener.line = [](std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); };
-  if (args.quiet) return listener;
-  listener.note = print_note;
-  listener.progress = [verbose = args.verbose] { return make_progress_bar(stderr_terminal(), verbose); };
-  return listener;
+start::RunObserver observer_of(const TrainArgs& args) {
+  start::RunObserver observer;
+  observer.line = [](std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); };
+  if (args.quiet) return observer;
+  observer.note = print_note;
+  observer.progress = [verbose = args.verbose] { return make_progress_bar(stderr_terminal(), verbose); };
+  return observer;
 }
 
 // What is being done, before there is progress to show.
@@ -131,8 +131,8 @@ int run_on_this_host(const TrainArgs& args, job::Job job) {
   };
   run.slow = args.slow;
   run.faults = args.faults;
-  run.listener = listener_of(args);
-  if (!args.quiet) run.listener.doing = [&line](std::string_view text, TimeNs now) { line.show(text, now); };
+  run.observer = observer_of(args);
+  if (!args.quiet) run.observer.doing = [&line](std::string_view text, TimeNs now) { line.show(text, now); };
   const Result<start::Trained> trained = start::train_on_host(run);
   return trained.ok() ? report(args, trained->summary, trained->run_dir) : print_error(trained.status());
 }
@@ -217,8 +217,8 @@ int run_as_rank(const TrainArgs& args, const launch::RankIdentity& id) {
   rank.places = places();
   rank.slow = args.slow;
   rank.faults = args.faults;
-  rank.listener = listener_of(args);
-  rank.listener.failed = [number = id.rank](const Status& failure) {
+  rank.observer = observer_of(args);
+  rank.observer.failed = [number = id.rank](const Status& failure) {
     std::fputs(fmt::format("error: rank {}: {}\n", number, without_areas(failure.message())).c_str(), stderr);
   };
   const start::RankEnd end = start::run_rank(rank);

@@ -11,14 +11,14 @@ namespace {
 
 using Length = std::uint32_t;
 
-std::int64_t sum_of(const std::vector<Piece>& pieces) {
+std::int64_t sum_of(const std::vector<ElementRange>& pieces) {
   std::int64_t sum = 0;
-  for (const Piece& p : pieces) sum += p.count;
+  for (const ElementRange& p : pieces) sum += p.count;
   return sum;
 }
 
 template <class T>
-std::span<T> cut(std::span<T> vector, const Piece& p) {
+std::span<T> cut(std::span<T> vector, const ElementRange& p) {
   return vector.empty()
              ? vector
              : vector.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count));
@@ -26,10 +26,10 @@ std::span<T> cut(std::span<T> vector, const Piece& p) {
 
 }  // namespace
 
-Packing packing_of(const std::vector<Piece>& tensors, const std::vector<Piece>& plain,
+Packing packing_of(const std::vector<ElementRange>& tensors, const std::vector<ElementRange>& plain,
                    std::int64_t least_elems) {
   Packing packing;
-  for (const Piece& t : tensors) {
+  for (const ElementRange& t : tensors) {
     if (t.count < least_elems || t.count == 0) {
       packing.plain.push_back(t);
       continue;
@@ -55,7 +55,7 @@ Result<Packer> Packer::make(const CodecRow& row, const Options& options, double 
   packer.plain_elems_ = sum_of(packer.packing_.plain);
   std::size_t at = packer.packing_.coded.size() * sizeof(Length) +
                    static_cast<std::size_t>(packer.plain_elems_) * sizeof(float);
-  for (const Piece& p : packer.packing_.coded) {
+  for (const ElementRange& p : packer.packing_.coded) {
     packer.places_.push_back(at);
     at += packer.codec_->max_bytes(p.count);
   }
@@ -66,7 +66,7 @@ Result<Packer> Packer::make(const CodecRow& row, const Options& options, double 
 double Packer::usual_bytes() const {
   double bytes = sizeof(Length) * static_cast<double>(packing_.coded.size()) +
                  sizeof(float) * static_cast<double>(plain_elems_);
-  for (const Piece& p : packing_.coded) bytes += row_->bytes(options_, static_cast<double>(p.count));
+  for (const ElementRange& p : packing_.coded) bytes += row_->bytes(options_, static_cast<double>(p.count));
   return bytes;
 }
 
@@ -78,14 +78,14 @@ void Packer::pack_part(std::size_t part, std::span<const float> values, const Ca
                        MutByteView out) const {
   if (is_plain(part)) {
     std::byte* to = out.data() + packing_.coded.size() * sizeof(Length);
-    for (const Piece& p : packing_.plain) {
+    for (const ElementRange& p : packing_.plain) {
       const auto bytes = static_cast<std::size_t>(p.count) * sizeof(float);
       std::memcpy(to, values.data() + p.offset, bytes);
       to += bytes;
     }
     return;
   }
-  const Piece& p = packing_.coded[part];
+  const ElementRange& p = packing_.coded[part];
   std::span<const float> from = cut(values, p);
   const std::span<float> velocity = cut(carry.velocity, p), residual = cut(carry.residual, p);
   if (!velocity.empty()) {
@@ -162,7 +162,7 @@ Status Packer::add_values(std::size_t part, ByteView encoded, std::span<float> v
 Status Packer::add_part(std::size_t part, ByteView encoded, std::span<float> into) const {
   if (!is_plain(part)) return codec_->add(encoded, cut(into, packing_.coded[part]));
   const std::byte* from = encoded.data();
-  for (const Piece& p : packing_.plain)
+  for (const ElementRange& p : packing_.plain)
     for (float& x : cut(into, p)) {
       float v = 0;
       std::memcpy(&v, from, sizeof(v));
@@ -201,7 +201,7 @@ Status Packer::sum_part(std::size_t part, std::span<const std::vector<ByteView>>
   std::vector<float> sum(static_cast<std::size_t>(plain_elems_));
   TR_RETURN_IF_ERROR(sum_node(part, messages, sum));
   const float* from = sum.data();
-  for (const Piece& p : packing_.plain) {
+  for (const ElementRange& p : packing_.plain) {
     std::copy_n(from, p.count, into.data() + p.offset);
     from += p.count;
   }

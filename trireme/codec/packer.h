@@ -13,7 +13,7 @@
 
 namespace trireme::codec {
 
-struct Piece {
+struct ElementRange {
   std::int64_t offset = 0, count = 0;  // elements of the vector
 };
 
@@ -21,10 +21,10 @@ inline constexpr std::int64_t kMostElems = 1 << 20;
 
 // Which parts of a vector travel encoded, and which as they are. What is in neither is not sent.
 struct Packing {
-  std::vector<Piece> coded, plain;
+  std::vector<ElementRange> coded, plain;
 };
 // `tensors` of at least `least_elems` are coded, the others and `plain` are not.
-Packing packing_of(const std::vector<Piece>& tensors, const std::vector<Piece>& plain,
+Packing packing_of(const std::vector<ElementRange>& tensors, const std::vector<ElementRange>& plain,
                    std::int64_t least_elems);
 
 // What a vector's owner keeps from message to message; may be empty.

@@ -14,10 +14,10 @@ std::string ExprPool::to_text(Expr e) const {
   return fmt::format("({} + {})", to_text(l), to_text(r));
 }
 
-// Inside the buffer a value's shift is relative to the buffer; a Piece's is relative to its own first
-// element, so that it keeps its meaning when it moves.
-std::vector<Piece> SymbolicBuffer::read(std::int64_t offset, std::int64_t count) const {
-  std::vector<Piece> pieces;
+// Inside the buffer a value's shift is relative to the buffer; a SymbolicExtent's is relative to its own
+// first element, so that it keeps its meaning when it moves.
+std::vector<SymbolicExtent> SymbolicBuffer::read(std::int64_t offset, std::int64_t count) const {
+  std::vector<SymbolicExtent> pieces;
   const std::int64_t end = offset + count;
   for (std::int64_t at = offset; at < end;) {
     const auto next = starts_.upper_bound(at);
@@ -35,8 +35,8 @@ void SymbolicBuffer::cut(std::int64_t at) {
   starts_.emplace(at, std::prev(next)->second);
 }
 
-void SymbolicBuffer::write(std::int64_t offset, const std::vector<Piece>& pieces) {
-  for (const Piece& p : pieces) {
+void SymbolicBuffer::write(std::int64_t offset, const std::vector<SymbolicExtent>& pieces) {
+  for (const SymbolicExtent& p : pieces) {
     if (p.count == 0) continue;
     cut(offset);
     cut(offset + p.count);

@@ -56,11 +56,11 @@ class ExprPool {
 };
 
 // What a stretch of a buffer holds: its i-th element is `expr` at element (i + shift) of the operation.
-struct Piece {
+struct SymbolicExtent {
   std::int64_t count = 0;
   Expr expr = -1;
   std::int64_t shift = 0;
-  friend bool operator==(const Piece&, const Piece&) = default;
+  friend bool operator==(const SymbolicExtent&, const SymbolicExtent&) = default;
 };
 
 // A buffer as a few pieces, however many elements it has: programs are verified by chunks, not by elements.
@@ -71,9 +71,9 @@ class SymbolicBuffer {
     if (count > 0) starts_[0] = {expr, 0};
   }
   std::int64_t size() const { return size_; }
-  std::vector<Piece> read(std::int64_t offset, std::int64_t count) const;
+  std::vector<SymbolicExtent> read(std::int64_t offset, std::int64_t count) const;
   // Replaces what was there from `offset` on.
-  void write(std::int64_t offset, const std::vector<Piece>& pieces);
+  void write(std::int64_t offset, const std::vector<SymbolicExtent>& pieces);
 
  private:
   struct Value {

@@ -52,7 +52,7 @@ class Machine {
     std::size_t num_done = 0;
   };
   struct Message {
-    std::vector<Piece> pieces;
+    std::vector<SymbolicExtent> pieces;
     std::vector<bool> heard;
     std::size_t step;  // of the sender
   };
@@ -157,8 +157,9 @@ class Machine {
     const Step& s = programs_[rank].steps[step];
     hear_dependencies(rank, step);
     const MessageKey key{static_cast<int>(rank), s.peer, s.part};
-    flying_[key] = {s.count > 0 ? buffer(r, s.src).read(s.src.offset, s.count) : std::vector<Piece>{},
-                    r.heard[step], step};
+    flying_[key] = {
+        s.count > 0 ? buffer(r, s.src).read(s.src.offset, s.count) : std::vector<SymbolicExtent>{},
+        r.heard[step], step};
     if (const std::size_t next = r.next_send[step]; next != 0 && --r.waiting[next] == 0)
       ready_.push_back({rank, next});
     if (const auto it = parked_.find(key); it != parked_.end()) {
@@ -216,7 +217,7 @@ class Machine {
         return add(r, s, peer_pieces(s), rank, step);
       case StepKind::kScale: {
         auto pieces = buffer(r, s.dst).read(s.dst.offset, s.count);
-        for (Piece& p : pieces) p.expr = pool_.scaled(p.expr);
+        for (SymbolicExtent& p : pieces) p.expr = pool_.scaled(p.expr);
         buffer(r, s.dst).write(s.dst.offset, pieces);
         return {};
       }
@@ -224,18 +225,19 @@ class Machine {
     return {};
   }
 
-  std::vector<Piece> peer_pieces(const Step& s) {
+  std::vector<SymbolicExtent> peer_pieces(const Step& s) {
     return buffer(ranks_[static_cast<std::size_t>(s.peer)], s.src).read(s.src.offset, s.count);
   }
 
   // `b`: what is added to dst.
-  Status add(Rank& r, const Step& s, const std::vector<Piece>& b, std::size_t rank, std::size_t step) {
+  Status add(Rank& r, const Step& s, const std::vector<SymbolicExtent>& b, std::size_t rank,
+             std::size_t step) {
     const bool src_left = s.kind == StepKind::kReduceLeft || s.kind == StepKind::kRecvReduceLeft;
     const auto a = buffer(r, s.dst).read(s.dst.offset, s.count);
-    std::vector<Piece> out;
+    std::vector<SymbolicExtent> out;
     std::size_t i = 0, j = 0;
     for (std::int64_t in_a = 0, in_b = 0, done = 0; done < s.count;) {
-      const Piece &x = a[i], &y = b[j];
+      const SymbolicExtent &x = a[i], &y = b[j];
       const std::int64_t n = std::min(x.count - in_a, y.count - in_b);
       if (x.expr < 0 || y.expr < 0)
         return broken("step {} of rank {} adds an element that nobody wrote", step, rank);
@@ -283,7 +285,7 @@ class Machine {
     return {};
   }
 
-  Status check_piece(std::size_t rank, const Holding& want, std::int64_t at, const Piece& piece) {
+  Status check_piece(std::size_t rank, const Holding& want, std::int64_t at, const SymbolicExtent& piece) {
     if (piece.expr < 0) return broken("element {} of rank {} was never written", at, rank);
     const std::int64_t element = want.element + (at - want.offset);
     if (piece.shift != element)
@@ -298,7 +300,7 @@ class Machine {
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       for (const Holding& want : promised(spec_, static_cast<int>(i))) {
         std::int64_t at = want.offset;
-        for (const Piece& p :
+        for (const SymbolicExtent& p :
              ranks_[i].buffers[static_cast<std::size_t>(want.buffer)].read(want.offset, want.count)) {
           TR_RETURN_IF_ERROR(check_piece(i, want, at, p));
           at += p.count;
@@ -310,9 +312,9 @@ class Machine {
   Status check_same_everywhere() const {
     for (std::size_t i = 1; i < ranks_.size(); ++i) {
       std::int64_t at = 0;
-      for (const Piece& piece : ranks_[i].buffers[0].read(0, spec_.count)) {
+      for (const SymbolicExtent& piece : ranks_[i].buffers[0].read(0, spec_.count)) {
         // A piece of this rank may span several of rank 0; those must then be equal.
-        for (const Piece& zero : ranks_[0].buffers[0].read(at, piece.count))
+        for (const SymbolicExtent& zero : ranks_[0].buffers[0].read(at, piece.count))
           if (zero.expr != piece.expr)
             return broken("element {} of rank {} is added in another order than on rank 0: {} and {}", at, i,
                           pool_.to_text(piece.expr), pool_.to_text(zero.expr));

@@ -264,7 +264,7 @@ runtime::Task<Status> Calls::recv(Call call, int peer, Tensor data) {
   return exchange(std::move(call), {peer, false}, data);
 }
 
-runtime::Task<Status> Calls::exchange(Call call, Message message, const Tensor& data) {
+runtime::Task<Status> Calls::exchange(Call call, PeerTransfer message, const Tensor& data) {
   const int peer = message.peer;
   if (data.is_null() || peer < 0 || peer >= world() || peer == rank())
     return refused(error(Code::kInvalid,

@@ -23,7 +23,7 @@ Result<std::shared_ptr<const Members>> make_members(std::vector<int> ranks, std:
                                                     int world, std::uint16_t whole_id);
 
 // Between this rank and one other.
-struct Message {
+struct PeerTransfer {
   int peer;
   bool is_send;
 };
@@ -37,7 +37,8 @@ struct Request {
   std::int64_t count = 0;    // ScheduleSpec::count
   bool one_partial = false;  // the result is the only partial, if the algorithm takes any
   bool is_own = false;       // of the group itself: not counted as a call of this rank
-  std::optional<Message> message = std::nullopt;     // one edge of a neighbourhood that only its ends know of
+  // One edge of a neighbourhood that only its ends know of.
+  std::optional<PeerTransfer> message = std::nullopt;
   std::shared_ptr<const Members> members = nullptr;  // null: the whole group
 };
 
@@ -87,7 +88,7 @@ class Calls : public Group {
   static runtime::Task<Status> refused(Status why) { co_return why; }
 
  private:
-  runtime::Task<Status> exchange(Call call, Message message, const Tensor& data);
+  runtime::Task<Status> exchange(Call call, PeerTransfer message, const Tensor& data);
 };
 
 // Some ranks of a group as a group: its calls are run by the whole under another id and between these ranks.

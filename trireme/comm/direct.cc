@@ -60,7 +60,7 @@ int Direct::add_lane(std::span<const int> ranks, std::span<const std::uint64_t> 
 
 LaneMemory Direct::memory(const Lane& l, int member) { return {l.at[static_cast<std::size_t>(member)]}; }
 
-Cut Direct::cut_of(const Lane& l) { return {l.call.count, l.call.elem_bytes, l.world()}; }
+BlockPartition Direct::partition_of(const Lane& l) { return {l.call.count, l.call.elem_bytes, l.world()}; }
 
 void Direct::wake_others(const Lane& l) {
   for (const int rank : l.ranks)
@@ -82,12 +82,12 @@ bool Direct::begin(int lane, DirectCall call) {
   l.active = true;
   ++l.number;
   l.is_small = is_small(bytes, l.world()) && !l.call.two_rounds;
-  l.noticed = l.failed = false;
+  l.checked = l.failed = false;
   l.first_missing = 0;
   l.num_blocks = 0;
   if (!l.is_small) {
     l.streaming = !rt_.is_virtual() && store_policy_.choose(static_cast<std::uint64_t>(bytes));
-    l.num_blocks = cut_of(l).num_blocks();
+    l.num_blocks = partition_of(l).num_blocks();
     l.block_bytes = static_cast<std::uint64_t>(block_bytes_for(bytes));
     l.num_places = kRingBytes / l.block_bytes;
   }
@@ -98,12 +98,12 @@ bool Direct::begin(int lane, DirectCall call) {
   }
   l.own_in_at = offset_of(l.call.in, bytes);
   l.own_out_at = offset_of(l.call.out, bytes);
-  // Until somebody's notice says otherwise.
+  // Until somebody's header says otherwise.
   l.in_place = !l.is_small && l.own_in_at != kElsewhere && l.own_out_at != kElsewhere;
   const Chunk own = chunk_of(l.call.count, l.call.elem_bytes, l.me, l.world());
   l.next = own.begin;
   l.end = own.end;
-  publish_notice(l);
+  publish_header(l);
   wake_others(l);
 
   bool ended = advance(lane, kBudgetBytes);
@@ -128,43 +128,43 @@ bool Direct::begin(int lane, DirectCall call) {
   return false;
 }
 
-void Direct::publish_notice(Lane& l) {
+void Direct::publish_header(Lane& l) {
   const LaneMemory own = memory(l, l.me);
-  Notice& notice = own.notice(l.number);
-  notice.high = l.call.id.high();
-  notice.low = l.call.id.low();
-  notice.fingerprint = l.call.fingerprint.pack();
-  notice.algorithm_hash = l.call.algorithm_hash;
-  notice.in_at = l.own_in_at;
-  notice.out_at = l.own_out_at;
-  notice.number.store(l.number, std::memory_order_release);
+  CallHeader& header = own.header(l.number);
+  header.high = l.call.id.high();
+  header.low = l.call.id.low();
+  header.fingerprint = l.call.fingerprint.pack();
+  header.algorithm_hash = l.call.algorithm_hash;
+  header.in_at = l.own_in_at;
+  header.out_at = l.own_out_at;
+  header.number.store(l.number, std::memory_order_release);
 }
 
 // True: everybody has come and says the same.
-bool Direct::hear_notices(Lane& l) {
+bool Direct::check_headers(Lane& l) {
   const std::int64_t bytes = l.call.count * l.call.elem_bytes;
   for (; l.first_missing < l.world(); ++l.first_missing) {
     if (l.first_missing == l.me) continue;
     const LaneMemory theirs_at = memory(l, l.first_missing);
-    const Notice& notice = theirs_at.notice(l.number);
-    if (notice.number.load(std::memory_order_acquire) != l.number) return false;
-    const auto theirs = net::Identity::unpack(notice.high, notice.low);
-    const bool same_call = theirs == l.call.id && notice.fingerprint == l.call.fingerprint.pack();
-    if (same_call && notice.algorithm_hash == l.call.algorithm_hash) {
-      l.in_place = l.in_place && is_in_window(notice.in_at, bytes) && is_in_window(notice.out_at, bytes);
+    const CallHeader& header = theirs_at.header(l.number);
+    if (header.number.load(std::memory_order_acquire) != l.number) return false;
+    const auto theirs = net::Identity::unpack(header.high, header.low);
+    const bool same_call = theirs == l.call.id && header.fingerprint == l.call.fingerprint.pack();
+    if (same_call && header.algorithm_hash == l.call.algorithm_hash) {
+      l.in_place = l.in_place && is_in_window(header.in_at, bytes) && is_in_window(header.out_at, bytes);
       continue;
     }
     const int peer = l.ranks[static_cast<std::size_t>(l.first_missing)];
     l.failed = true;
     const std::string got = same_call
                                 ? "another algorithm or other leaf runs"
-                                : net::describe_call(theirs, net::Fingerprint::unpack(notice.fingerprint));
+                                : net::describe_call(theirs, net::Fingerprint::unpack(header.fingerprint));
     const std::string expected =
         same_call ? "those of this rank" : net::describe_call(l.call.id, l.call.fingerprint);
     listener_.on_direct_failed(l.call.cookie, peer, net::disagreement(rank_, peer, l.call.id, got, expected));
     return false;
   }
-  l.noticed = true;
+  l.checked = true;
   if (!l.is_small) l.started = rt_.now();
   return true;
 }
@@ -173,7 +173,7 @@ bool Direct::hear_notices(Lane& l) {
 bool Direct::advance(int lane, std::int64_t budget_bytes) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
   if (l.failed) return false;
-  if (!l.noticed && !hear_notices(l)) {
+  if (!l.checked && !check_headers(l)) {
     // What this rank can do by itself goes on, so that the others do not wait for it.
     if (!l.failed && !l.is_small && !l.in_place && l.laid == 0) lay_block(l);
     return false;
@@ -231,7 +231,7 @@ void Direct::lay(const Lane& l, std::byte* to, const std::byte* from, std::int64
 
 // Everything but the chunk that this rank adds itself.
 void Direct::lay_block(Lane& l) {
-  const Cut cut = cut_of(l);
+  const BlockPartition cut = partition_of(l);
   const std::int64_t b = l.laid++, size = cut.size(b), eb = l.call.elem_bytes;
   const std::byte* from = l.call.in + cut.first(b) * eb;
   const LaneMemory m = memory(l, l.me);
@@ -244,7 +244,7 @@ void Direct::lay_block(Lane& l) {
 }
 
 void Direct::add_block(Lane& l) {
-  const Cut cut = cut_of(l);
+  const BlockPartition cut = partition_of(l);
   const std::int64_t b = l.added++, eb = l.call.elem_bytes, at = cut.first(b) * eb;
   const std::int64_t begin = cut.begin(b, l.me) * eb, count = cut.end(b, l.me) - cut.begin(b, l.me);
   const LaneMemory m = memory(l, l.me);
@@ -265,7 +265,7 @@ void Direct::add_block(Lane& l) {
 }
 
 void Direct::take_block(Lane& l) {
-  const Cut cut = cut_of(l);
+  const BlockPartition cut = partition_of(l);
   const std::int64_t b = l.taken++, eb = l.call.elem_bytes;
   std::byte* into = l.call.out + cut.first(b) * eb;
   for (int p = 0; p < l.world(); ++p) {
@@ -345,10 +345,10 @@ bool Direct::poll_on_loop() {
     const int lane = active_[i];
     Lane& l = lanes_[static_cast<std::size_t>(lane)];
     const std::int64_t before = l.laid + l.added + l.taken + l.next;
-    const bool noticed = l.noticed;
+    const bool checked = l.checked;
     const bool ended = !l.charging && advance(lane, kBudgetBytes);
     if (abandoned_) return true;
-    if (ended || l.noticed != noticed || l.laid + l.added + l.taken + l.next != before) {
+    if (ended || l.checked != checked || l.laid + l.added + l.taken + l.next != before) {
       progress = true;
       listener_.on_direct_progress();
     }

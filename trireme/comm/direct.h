@@ -47,7 +47,7 @@ struct DirectCall {
   std::uint64_t cookie = 0;          // the caller's
 };
 
-struct Cut;
+struct BlockPartition;
 struct LaneMemory;
 
 class Direct final : private runtime::Poller {
@@ -106,7 +106,7 @@ class Direct final : private runtime::Poller {
     std::int64_t next = 0, end = 0;  // in place: what is left of this rank's chunk
     bool streaming = false;          // laid down past the caches
     TimeNs started = 0;              // when everybody was there
-    bool noticed = false;            // everybody's notice was checked
+    bool checked = false;            // everybody's header was checked
     int first_missing = 0;           // peers below have come, in the step that the lane is in
     bool charging = false, failed = false;
     std::deque<DirectCall> waiting;  // for the call before
@@ -122,7 +122,7 @@ class Direct final : private runtime::Poller {
   };
 
   static LaneMemory memory(const Lane& l, int member);
-  static Cut cut_of(const Lane& l);
+  static BlockPartition partition_of(const Lane& l);
   bool begin(int lane, DirectCall call);
   bool advance(int lane, std::int64_t budget_bytes);
   bool advance_small(Lane& l);
@@ -131,13 +131,13 @@ class Direct final : private runtime::Poller {
   void add_in_place(Lane& l, std::int64_t count);
   std::uint64_t offset_of(const std::byte* at, std::int64_t bytes) const;
   bool is_in_window(std::uint64_t offset, std::int64_t bytes) const;
-  bool hear_notices(Lane& l);
+  bool check_headers(Lane& l);
   bool everybody_reached(Lane& l, bool summed, std::uint64_t count);
   void lay_block(Lane& l);
   static void lay(const Lane& l, std::byte* to, const std::byte* from, std::int64_t bytes);
   void add_block(Lane& l);
   void take_block(Lane& l);
-  void publish_notice(Lane& l);
+  void publish_header(Lane& l);
   void wake_others(const Lane& l);
   void finish_on_loop(int lane);
   void start_next(int lane);

@@ -7,7 +7,7 @@
 namespace trireme::comm {
 namespace {
 
-// More would spend their time looking at each other's notices.
+// More would spend their time looking at each other's headers.
 constexpr int kMaxWorld = 64;
 // Each takes memory that tensors could lie in.
 constexpr int kMaxAdded = 16;

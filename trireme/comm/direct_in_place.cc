@@ -52,10 +52,10 @@ void Direct::add_in_place(Lane& l, std::int64_t count) {
       continue;
     }
     const LaneMemory theirs = memory(l, p);
-    const Notice& notice = theirs.notice(l.number);
-    inputs_[i] = l.windows[i] + notice.in_at + at;
+    const CallHeader& header = theirs.header(l.number);
+    inputs_[i] = l.windows[i] + header.in_at + at;
     if (l.call.own_chunk) continue;
-    outputs_[i] = l.windows[i] + notice.out_at + at;
+    outputs_[i] = l.windows[i] + header.out_at + at;
     for (std::int64_t line = 0; line < ahead; line += static_cast<std::int64_t>(kLine))
       __builtin_prefetch(outputs_[i] + bytes + line, 1);
   }

@@ -21,7 +21,7 @@ inline constexpr std::int64_t kDepth = 8;  // blocks under way
 // ring is larger than a core's own cache.
 inline constexpr std::size_t kRingBytes = std::size_t{2} << 20;
 inline constexpr std::uint64_t kSmallPlaces = 64;
-inline constexpr std::size_t kNoticeAt = 0, kLaidAt = 2 * kLine, kSummedAt = 3 * kLine, kSmallAt = 4096;
+inline constexpr std::size_t kCallHeaderAt = 0, kLaidAt = 2 * kLine, kSummedAt = 3 * kLine, kSmallAt = 4096;
 inline constexpr std::size_t kBlocksAt = kSmallAt + kSmallPlaces * kSmallBytes;
 inline constexpr std::size_t kSumsAt = kBlocksAt + kRingBytes;
 // A chunk is at most half a block, rounded up to a line.
@@ -36,7 +36,7 @@ inline std::int64_t block_bytes_for(std::int64_t bytes) {
 }
 
 // What a rank says before anything else: which call this is. `number` is written last.
-struct alignas(kLine) Notice {
+struct alignas(kLine) CallHeader {
   std::atomic<std::uint64_t> number;
   std::uint64_t high, low, fingerprint, algorithm_hash;
   std::uint64_t in_at, out_at;  // where in the window the tensors are; kElsewhere: not in it
@@ -44,8 +44,8 @@ struct alignas(kLine) Notice {
 
 struct LaneMemory {
   std::byte* at;
-  Notice& notice(std::uint64_t number) const {
-    return *reinterpret_cast<Notice*>(at + kNoticeAt + (number % 2) * kLine);
+  CallHeader& header(std::uint64_t number) const {
+    return *reinterpret_cast<CallHeader*>(at + kCallHeaderAt + (number % 2) * kLine);
   }
   std::atomic<std::uint64_t>& laid() const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(at + kLaidAt);
@@ -65,11 +65,11 @@ struct LaneMemory {
 };
 
 // The cut of a vector in blocks, and of a block in one chunk per rank. Chunks begin at lines.
-struct Cut {
+struct BlockPartition {
   std::int64_t count, block_elems, line_elems;
   int world;
 
-  Cut(std::int64_t num_elems, std::int64_t elem_bytes, int num_ranks)
+  BlockPartition(std::int64_t num_elems, std::int64_t elem_bytes, int num_ranks)
       : count(num_elems),
         block_elems(block_bytes_for(num_elems * elem_bytes) / elem_bytes),
         line_elems(static_cast<std::int64_t>(kLine) / elem_bytes),

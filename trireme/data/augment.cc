@@ -11,7 +11,7 @@ namespace trireme::data {
 namespace {
 
 template <typename T>
-void copy_view(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
+void copy_view(const AugmentedView& view, std::span<const T> in, std::int64_t height, std::int64_t width,
                std::span<float> out) {
   const auto y0 = static_cast<std::int64_t>(view.y0), x0 = static_cast<std::int64_t>(view.x0);
   const bool mirrored = view.dx < 0;
@@ -50,7 +50,7 @@ Between between(double place, std::int64_t size) {
 }
 
 template <typename T>
-void resample_view(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
+void resample_view(const AugmentedView& view, std::span<const T> in, std::int64_t height, std::int64_t width,
                    std::span<float> out) {
   std::vector<Between> across;
   for (std::int64_t x = 0; x < width; ++x)
@@ -70,7 +70,7 @@ void resample_view(const View& view, std::span<const T> in, std::int64_t height,
 }
 
 template <typename T>
-void view_any(const View& view, std::span<const T> in, std::int64_t height, std::int64_t width,
+void view_any(const AugmentedView& view, std::span<const T> in, std::int64_t height, std::int64_t width,
               std::span<float> out) {
   TR_CHECK(static_cast<std::int64_t>(in.size()) == height * width && in.size() == out.size());
   if (view.resampled)
@@ -95,9 +95,9 @@ Status check_augment(const Augment& augment, const Shape& sample) {
   return {};
 }
 
-View draw_view(const Augment& augment, const Shape& sample, std::uint64_t seed, std::int64_t epoch,
-               std::int64_t sample_id) {
-  View view;
+AugmentedView draw_view(const Augment& augment, const Shape& sample, std::uint64_t seed, std::int64_t epoch,
+                        std::int64_t sample_id) {
+  AugmentedView view;
   if (!augment.any()) return view;
   Philox rng(mix_key(seed, hash_text("augment"), static_cast<std::uint64_t>(epoch)),
              static_cast<std::uint64_t>(sample_id));
@@ -124,13 +124,13 @@ View draw_view(const Augment& augment, const Shape& sample, std::uint64_t seed, 
   return view;
 }
 
-void view_channel(const View& view, std::span<const std::uint8_t> in, std::int64_t height, std::int64_t width,
-                  std::span<float> out) {
+void view_channel(const AugmentedView& view, std::span<const std::uint8_t> in, std::int64_t height,
+                  std::int64_t width, std::span<float> out) {
   view_any(view, in, height, width, out);
 }
 
-void view_channel(const View& view, std::span<const float> in, std::int64_t height, std::int64_t width,
-                  std::span<float> out) {
+void view_channel(const AugmentedView& view, std::span<const float> in, std::int64_t height,
+                  std::int64_t width, std::span<float> out) {
   view_any(view, in, height, width, out);
 }
 

@@ -20,17 +20,17 @@ struct Augment {
 Status check_augment(const Augment& augment, const Shape& sample);
 
 // One draw: output (y, x) shows the input at (y0 + y * dy, x0 + x * dx). Whole numbers unless cropped.
-struct View {
+struct AugmentedView {
   double y0 = 0, x0 = 0, dy = 1, dx = 1;
   bool resampled = false;
 };
-View draw_view(const Augment& augment, const Shape& sample, std::uint64_t seed, std::int64_t epoch,
-               std::int64_t sample_id);
+AugmentedView draw_view(const Augment& augment, const Shape& sample, std::uint64_t seed, std::int64_t epoch,
+                        std::int64_t sample_id);
 
 // Writes the view of one channel, H x W values, as they are stored.
-void view_channel(const View& view, std::span<const std::uint8_t> in, std::int64_t height, std::int64_t width,
-                  std::span<float> out);
-void view_channel(const View& view, std::span<const float> in, std::int64_t height, std::int64_t width,
-                  std::span<float> out);
+void view_channel(const AugmentedView& view, std::span<const std::uint8_t> in, std::int64_t height,
+                  std::int64_t width, std::span<float> out);
+void view_channel(const AugmentedView& view, std::span<const float> in, std::int64_t height,
+                  std::int64_t width, std::span<float> out);
 
 }  // namespace trireme::data

@@ -29,7 +29,7 @@ void normalise(std::span<const T> in, Normal n, std::span<float> out) {
 
 // Stored values of a row, channel by channel: seen through the view, then normalised.
 template <typename T>
-void fill_stored(const Dataset& set, std::span<const T> in, const View* view, std::span<float> out) {
+void fill_stored(const Dataset& set, std::span<const T> in, const AugmentedView* view, std::span<float> out) {
   const bool picture = set.sample_shape.rank() == 3;
   const std::size_t channels = picture ? static_cast<std::size_t>(set.sample_shape[0]) : 1;
   if (channels == 0) return;
@@ -50,10 +50,10 @@ void fill_features(const Dataset& set, std::int64_t id, const FillOptions& optio
   const auto elems = out.size();
   const std::int64_t row = set.row_of(id);
   const auto begin = static_cast<std::size_t>(row) * elems;
-  View view;
+  AugmentedView view;
   const bool viewed = options.augment && set.augment.any();
   if (viewed) view = draw_view(set.augment, set.sample_shape, options.seed, options.epoch, id);
-  const View* through = viewed ? &view : nullptr;
+  const AugmentedView* through = viewed ? &view : nullptr;
   if (set.dtype == DType::kU8) {
     fill_stored(set, set.pixels.view().subspan(begin, elems), through, out);
   } else if (!set.generate) {

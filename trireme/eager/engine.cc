@@ -27,8 +27,9 @@ constexpr std::size_t kManyReaders = 16;
 
 }  // namespace
 
-Call::Call(CallRunner& runner, std::shared_ptr<const PreparedKernel> kernel, std::vector<Tensor> inputs,
-           std::vector<Tensor> outputs, Buffer workspace, int width)
+DeferredCall::DeferredCall(CallRunner& runner, std::shared_ptr<const PreparedKernel> kernel,
+                           std::vector<Tensor> inputs, std::vector<Tensor> outputs, Buffer workspace,
+                           int width)
     : runner_(runner),
       kernel_(std::move(kernel)),
       inputs_(std::move(inputs)),
@@ -41,7 +42,7 @@ namespace {
 const char kClosedMark = 0;
 }  // namespace
 
-bool Call::wait_for(Call& before) {
+bool DeferredCall::wait_for(DeferredCall& before) {
   auto* const closed = reinterpret_cast<Edge*>(const_cast<char*>(&kClosedMark));
   Edge* head = before.successors_.load(std::memory_order_acquire);
   if (head == closed) return false;
@@ -57,14 +58,14 @@ bool Call::wait_for(Call& before) {
   return true;
 }
 
-void Call::submit() { one_less(); }
+void DeferredCall::submit() { one_less(); }
 
-void Call::one_less() {
+void DeferredCall::one_less() {
   if (pending_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   runner_.start([self = shared_from_this()] { self->run(); });
 }
 
-void Call::run() {
+void DeferredCall::run() {
   Slices parallel(width_);
   op::KernelArgs args{.inputs = inputs_,
                       .outputs = outputs_,
@@ -87,22 +88,22 @@ void Call::run() {
   }
 }
 
-Call::~Call() = default;
+DeferredCall::~DeferredCall() = default;
 
 void Engine::submit(std::shared_ptr<const PreparedKernel> kernel, std::vector<Tensor> inputs,
                     std::vector<Tensor> outputs, Buffer workspace, std::span<Storage* const> reads,
                     std::span<Storage* const> writes, std::span<Storage* const> makes) {
-  auto call = std::make_shared<Call>(runner_, std::move(kernel), std::move(inputs), std::move(outputs),
-                                     std::move(workspace), width_);
+  auto call = std::make_shared<DeferredCall>(runner_, std::move(kernel), std::move(inputs),
+                                             std::move(outputs), std::move(workspace), width_);
   for (Storage* s : reads) {
     if (s->writer) call->wait_for(*s->writer);
     if (s->readers.size() > kManyReaders)
-      std::erase_if(s->readers, [](const std::shared_ptr<Call>& c) { return c->is_done(); });
+      std::erase_if(s->readers, [](const std::shared_ptr<DeferredCall>& c) { return c->is_done(); });
     s->readers.push_back(call);
   }
   for (Storage* s : writes) {
     if (s->writer) call->wait_for(*s->writer);
-    for (const std::shared_ptr<Call>& reader : s->readers)
+    for (const std::shared_ptr<DeferredCall>& reader : s->readers)
       if (reader != call) call->wait_for(*reader);
     s->readers.clear();
     s->writer = call;

@@ -19,23 +19,23 @@
 
 namespace trireme::eager {
 
-class Call : public std::enable_shared_from_this<Call> {
+class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
  public:
-  Call(CallRunner& runner, std::shared_ptr<const PreparedKernel> kernel, std::vector<Tensor> inputs,
-       std::vector<Tensor> outputs, Buffer workspace, int width);
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  ~Call();
+  DeferredCall(CallRunner& runner, std::shared_ptr<const PreparedKernel> kernel, std::vector<Tensor> inputs,
+               std::vector<Tensor> outputs, Buffer workspace, int width);
+  DeferredCall(const DeferredCall&) = delete;
+  DeferredCall& operator=(const DeferredCall&) = delete;
+  ~DeferredCall();
 
   // Before submit(), on the program's thread. False: `before` has ended.
-  bool wait_for(Call& before);
+  bool wait_for(DeferredCall& before);
   void submit();
   const std::atomic<bool>& done() const { return done_; }
   bool is_done() const { return done_.load(std::memory_order_acquire); }
 
  private:
   struct Edge {
-    std::shared_ptr<Call> successor;
+    std::shared_ptr<DeferredCall> successor;
     Edge* next;
   };
   void one_less();  // the last one starts it
@@ -67,7 +67,7 @@ class Engine {
  private:
   CallRunner& runner_;
   int width_, max_ahead_;
-  std::deque<std::shared_ptr<Call>> under_way_;  // oldest first
+  std::deque<std::shared_ptr<DeferredCall>> under_way_;  // oldest first
 };
 
 }  // namespace trireme::eager

@@ -41,7 +41,7 @@ Result<std::shared_ptr<const PreparedKernel>> prepare(const op::OpDef& def,
   TR_ASSIGN_OR_RETURN(made->attrs, op::complete_attrs(def, attrs));
   TR_ASSIGN_OR_RETURN(made->outputs, op::infer_types(def, inputs, made->attrs));
   const op::KernelQuery query{def, inputs, made->outputs, made->attrs, width};
-  TR_ASSIGN_OR_RETURN(const kernel::Choice choice, kernel::choose_cpu_kernel(query));
+  TR_ASSIGN_OR_RETURN(const kernel::KernelChoice choice, kernel::choose_cpu_kernel(query));
   if (const op::KernelRow* row = choice.row) {
     made->run = row->run;
     if (row->workspace_bytes) made->workspace_bytes = row->workspace_bytes(query);

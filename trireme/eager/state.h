@@ -11,15 +11,15 @@
 
 namespace trireme::eager {
 
-class Call;
+class DeferredCall;
 
 // One stretch of memory, shared by an Array and its reshapes. Only a parameter's is ever written again.
 struct Storage {
   std::uint64_t version = 0;   // grows with every write in place
   const char* writer_op = "";  // the op that wrote it last
   // Run-ahead: the call that writes it, and those that read what that call wrote.
-  std::shared_ptr<Call> writer;
-  std::vector<std::shared_ptr<Call>> readers;
+  std::shared_ptr<DeferredCall> writer;
+  std::vector<std::shared_ptr<DeferredCall>> readers;
 };
 
 // A value: memory, or an edge of the graph that is being traced.

@@ -10,14 +10,14 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
     runtime::Runtime& rt, const job::Job& job, std::string_view transport, comm::Group& group,
     const prepare::Prepared& prepared) {
   const plan::Plan& plan = prepared.plan;
-  const std::string& way = job.parallel.device_collectives;
-  const bool one_shard = plan.logical_shards == 1 && way != "nccl";
+  const std::string& method = job.parallel.device_collectives;
+  const bool one_shard = plan.logical_shards == 1 && method != "nccl";
   const bool coded = !prepared.sending.is(job::Sending::Kind::kDense);
-  if (!prepared.resident || (!coded && (one_shard || way == "staged")))
+  if (!prepared.resident || (!coded && (one_shard || method == "staged")))
     co_return std::shared_ptr<comm::DeviceSum>();
   comm::DeviceSumOptions options;
   options.device = prepared.device;
-  options.way = way;
+  options.method = method;
   options.one_process = transport == "inproc";
   options.one_host = options.one_process || transport == "shm";
   options.same_bits = job.train.logical_shards > 0;
@@ -33,7 +33,7 @@ runtime::Task<Result<std::shared_ptr<comm::DeviceSum>>> make_device_exchange(
   TR_CO_ASSIGN_OR_RETURN(std::unique_ptr<comm::DeviceSum> sum,
                          co_await comm::make_device_sum(rt, group, std::move(options)));
   if (sum != nullptr && group.rank() == 0 && group.world() > 1)
-    rt.log(fmt::format("gradients of {} workers are added on GPUs: {}", group.world(), sum->way()));
+    rt.log(fmt::format("gradients of {} workers are added on GPUs: {}", group.world(), sum->method()));
   co_return std::shared_ptr<comm::DeviceSum>(std::move(sum));
 }
 

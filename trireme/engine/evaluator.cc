@@ -23,8 +23,8 @@ PartRange range_of(const data::Dataset& data, Part part) {
   return {data.num_train + data.num_test, data.num_validation};
 }
 
-struct Evaluator::Parts {
-  Parts(runtime::Runtime& r, EvaluatorOptions opts) : rt(r), o(std::move(opts)) {}
+struct Evaluator::State {
+  State(runtime::Runtime& r, EvaluatorOptions opts) : rt(r), o(std::move(opts)) {}
 
   runtime::Runtime& rt;
   EvaluatorOptions o;
@@ -61,12 +61,12 @@ struct Evaluator::Parts {
   }
 };
 
-Evaluator::Evaluator(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Evaluator::Evaluator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Evaluator::~Evaluator() = default;
 
 Result<std::unique_ptr<Evaluator>> Evaluator::make(runtime::Runtime& rt, EvaluatorOptions options) {
-  auto parts = std::make_unique<Parts>(rt, std::move(options));
-  const EvaluatorOptions& o = parts->o;
+  auto state = std::make_unique<State>(rt, std::move(options));
+  const EvaluatorOptions& o = state->o;
   Device& device = rt.is_phantom() ? phantom_device() : cpu_device();
   for (int i = 0; i < o.slots; ++i) {
     exec::ExecutionOptions with;
@@ -77,21 +77,21 @@ Result<std::unique_ptr<Evaluator>> Evaluator::make(runtime::Runtime& rt, Evaluat
     TR_ASSIGN_OR_RETURN(auto execution, exec::make_execution(rt, o.graph, std::move(with)));
     TR_ASSIGN_OR_RETURN(prepare::BatchTensors batch, prepare::allocate_batch(device, o.input, o.batch));
     TR_RETURN_IF_ERROR(prepare::feed_batch(*execution, o.graph->graph(), o.input, batch));
-    parts->executions.push_back(std::move(execution));
-    parts->batches.push_back(std::move(batch));
+    state->executions.push_back(std::move(execution));
+    state->batches.push_back(std::move(batch));
   }
-  return std::unique_ptr<Evaluator>(new Evaluator(std::move(parts)));
+  return std::unique_ptr<Evaluator>(new Evaluator(std::move(state)));
 }
 
 std::int64_t Evaluator::num_batches(Part part) const {
-  return (range_of(*parts_->o.data, part).count + parts_->o.batch - 1) / parts_->o.batch;
+  return (range_of(*state_->o.data, part).count + state_->o.batch - 1) / state_->o.batch;
 }
 
 Task<Status> Evaluator::visit(Part part, std::int64_t begin, std::int64_t end, Visitor visitor) {
   std::vector<Task<Status>> running;
-  for (std::size_t i = 0; i < parts_->executions.size(); ++i)
-    running.push_back(parts_->run_slot(part, begin, end, i, visitor));
-  co_return co_await runtime::when_all(parts_->rt, std::move(running));
+  for (std::size_t i = 0; i < state_->executions.size(); ++i)
+    running.push_back(state_->run_slot(part, begin, end, i, visitor));
+  co_return co_await runtime::when_all(state_->rt, std::move(running));
 }
 
 Task<Status> Evaluator::run(Part part, std::int64_t begin, std::int64_t end, std::span<float> results) {

@@ -49,9 +49,9 @@ class Evaluator {
   runtime::Task<Status> visit(Part part, std::int64_t begin, std::int64_t end, Visitor visitor);
 
  private:
-  struct Parts;
-  explicit Evaluator(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  struct State;
+  explicit Evaluator(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace trireme::engine

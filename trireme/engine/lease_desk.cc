@@ -28,7 +28,7 @@ void LeaseDesk::open_round(std::int64_t end) {
       drop({w.next_batch, static_cast<std::int32_t>(i)});
   end_ = std::max(end_, end);
   stopped_ = false;
-  for (Worker& w : workers_) w.meets = false;
+  for (Worker& w : workers_) w.told_to_meet = false;
 }
 
 Grant LeaseDesk::give(int worker, Unit unit) {
@@ -39,9 +39,9 @@ Grant LeaseDesk::give(int worker, Unit unit) {
 
 Grant LeaseDesk::next(int worker) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
-  if (w.lost || w.meets) return {};
+  if (w.lost || w.told_to_meet) return {};
   Grant grant = work_ == Work::kOwn ? next_own(worker) : next_free(worker);
-  w.meets = !grant.unit;
+  w.told_to_meet = !grant.unit;
   return grant;
 }
 
@@ -138,8 +138,8 @@ std::int64_t LeaseDesk::drop_rest() {
 }
 
 int LeaseDesk::num_meeting() const {
-  return static_cast<int>(
-      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.meets && !w.lost; }));
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
+                                        [](const Worker& w) { return w.told_to_meet && !w.lost; }));
 }
 
 bool LeaseDesk::is_done(std::int64_t end) const {

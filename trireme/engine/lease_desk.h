@@ -55,7 +55,7 @@ class LeaseDesk {
   struct Worker {
     std::int64_t next_batch = 0;  // own work
     std::deque<Unit> held;        // in the order of granting; one at a time: the first may have begun
-    bool meets = false;           // it was told that the round is over, and gets nothing more of it
+    bool told_to_meet = false;    // it was told that the round is over, and gets nothing more of it
     bool lost = false;
   };
   Grant give(int worker, Unit unit);

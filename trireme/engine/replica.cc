@@ -18,8 +18,8 @@ namespace trireme::engine {
 
 using runtime::Task;
 
-struct Replica::Parts {
-  Parts(runtime::Runtime& r, comm::Group& g, const job::Job& j, std::shared_ptr<const prepare::Prepared> p,
+struct Replica::State {
+  State(runtime::Runtime& r, comm::Group& g, const job::Job& j, std::shared_ptr<const prepare::Prepared> p,
         std::shared_ptr<const data::Dataset> d, ReplicaLinks l)
       : rt(r), group(g), job(j), links(std::move(l)), prepared(std::move(p)), data(std::move(d)) {}
 
@@ -52,13 +52,13 @@ struct Replica::Parts {
   Status make_evaluator();
 };
 
-collective::LeafRun Replica::Parts::own_run() const {
+collective::LeafRun Replica::State::own_run() const {
   collective::LeafRun run = owners[static_cast<std::size_t>(group.rank())];
   if (links.leased) run.count = 1;  // of any unit
   return run;
 }
 
-Status Replica::Parts::make_model(const agree::AgreementRow& row) {
+Status Replica::State::make_model(const agree::AgreementRow& row) {
   // A traced step is waited for, kernel by kernel.
   const bool queued = plan().logical_shards == 1 && links.device_sum == nullptr && job.train.trace_steps == 0;
   gpu = GpuSide::make(prepared->device, !links.one_batch, prepared->resident, queued);
@@ -77,7 +77,7 @@ Status Replica::Parts::make_model(const agree::AgreementRow& row) {
   return {};
 }
 
-Status Replica::Parts::make_rule(const agree::AgreementRow& row) {
+Status Replica::State::make_rule(const agree::AgreementRow& row) {
   if (links.first_local != nullptr) {
     rule = links.first_local->rule().for_local_replica();
     return {};
@@ -111,7 +111,7 @@ Status Replica::Parts::make_rule(const agree::AgreementRow& row) {
   return {};
 }
 
-Status Replica::Parts::make_steps(const agree::AgreementRow& row) {
+Status Replica::State::make_steps(const agree::AgreementRow& row) {
   StepsOptions o;
   o.group = &group;
   o.job = &job;
@@ -130,7 +130,7 @@ Status Replica::Parts::make_steps(const agree::AgreementRow& row) {
   return {};
 }
 
-Status Replica::Parts::make_evaluator() {
+Status Replica::State::make_evaluator() {
   EvaluatorOptions options;
   options.input = prepared->input;
   options.graph = prepared->eval;
@@ -150,51 +150,51 @@ Status Replica::Parts::make_evaluator() {
   return {};
 }
 
-Replica::Replica(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Replica::Replica(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Replica::~Replica() = default;
 
 Result<std::unique_ptr<Replica>> Replica::make(runtime::Runtime& rt, comm::Group& group, const job::Job& job,
                                                std::shared_ptr<const prepare::Prepared> prepared,
                                                std::shared_ptr<const data::Dataset> data,
                                                ReplicaLinks links) {
-  auto parts =
-      std::make_unique<Parts>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
-  parts->owners = parts->plan().owners;
-  parts->trace.rt = &rt;
-  TR_RETURN_IF_ERROR(prepare::check_meetings(parts->prepared->train->graph(), parts->plan(), parts->owners));
-  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(parts->plan().agreement));
-  TR_RETURN_IF_ERROR(parts->make_model(*row));
-  TR_RETURN_IF_ERROR(parts->make_rule(*row));
-  TR_RETURN_IF_ERROR(parts->make_steps(*row));
-  TR_RETURN_IF_ERROR(parts->make_evaluator());
-  return std::unique_ptr<Replica>(new Replica(std::move(parts)));
+  auto state =
+      std::make_unique<State>(rt, group, job, std::move(prepared), std::move(data), std::move(links));
+  state->owners = state->plan().owners;
+  state->trace.rt = &rt;
+  TR_RETURN_IF_ERROR(prepare::check_meetings(state->prepared->train->graph(), state->plan(), state->owners));
+  TR_ASSIGN_OR_RETURN(const agree::AgreementRow* row, agree::find_agreement(state->plan().agreement));
+  TR_RETURN_IF_ERROR(state->make_model(*row));
+  TR_RETURN_IF_ERROR(state->make_rule(*row));
+  TR_RETURN_IF_ERROR(state->make_steps(*row));
+  TR_RETURN_IF_ERROR(state->make_evaluator());
+  return std::unique_ptr<Replica>(new Replica(std::move(state)));
 }
 
 Status Replica::reassign(std::vector<collective::LeafRun> owners, std::int64_t first, std::int64_t end) {
-  TR_RETURN_IF_ERROR(prepare::check_meetings(parts_->prepared->train->graph(), parts_->plan(), owners));
-  parts_->owners = std::move(owners);
-  TR_RETURN_IF_ERROR(parts_->steps->take_shards(parts_->own_run()));
+  TR_RETURN_IF_ERROR(prepare::check_meetings(state_->prepared->train->graph(), state_->plan(), owners));
+  state_->owners = std::move(owners);
+  TR_RETURN_IF_ERROR(state_->steps->take_shards(state_->own_run()));
   start_feed(first, end);
   return {};
 }
 
 Task<void> Replica::clear() {
-  if (parts_->rt.is_phantom() || parts_->gpu.mirror != nullptr) co_return;
-  for (const auto& sum : parts_->sums) co_await agree::clear(parts_->rt, sum->memory(0));
+  if (state_->rt.is_phantom() || state_->gpu.mirror != nullptr) co_return;
+  for (const auto& sum : state_->sums) co_await agree::clear(state_->rt, sum->memory(0));
 }
 
 // What encoders on a GPU keep is then where checkpoints look for it.
 Task<Status> Replica::drain() {
-  TR_CO_RETURN_IF_ERROR(co_await parts_->steps->conductor().wait_for_all());
-  TR_CO_RETURN_IF_ERROR(co_await parts_->gpu.wait_for_queue(parts_->rt));
-  for (const auto& sum : parts_->sums) TR_CO_RETURN_IF_ERROR(sum->fetch_state());
+  TR_CO_RETURN_IF_ERROR(co_await state_->steps->conductor().wait_for_all());
+  TR_CO_RETURN_IF_ERROR(co_await state_->gpu.wait_for_queue(state_->rt));
+  for (const auto& sum : state_->sums) TR_CO_RETURN_IF_ERROR(sum->fetch_state());
   co_return Status();
 }
 
-Task<Status> Replica::settle() { return parts_->rule->settle(parts_->weights->agreed()); }
+Task<Status> Replica::settle() { return state_->rule->settle(state_->weights->agreed()); }
 
 Task<double> Replica::drift() {
-  Parts& p = *parts_;
+  State& p = *state_;
   double apart = 0, length = 0;
   for (std::size_t i = 0; i < p.weights->vectors().size(); ++i) {
     const Tensor mine = p.weights->vectors()[i], ours = p.weights->agreed()[i];
@@ -213,13 +213,13 @@ Task<double> Replica::drift() {
   co_return length > 0 ? std::sqrt(apart / length) : 0.0;
 }
 
-Task<Result<StepOutput>> Replica::run_step(StepInput input) { return parts_->steps->run(input); }
+Task<Result<StepOutput>> Replica::run_step(StepInput input) { return state_->steps->run(input); }
 Task<Result<StepOutput>> Replica::run_unit(StepInput input, std::span<const prepare::BatchTensors> batch) {
-  return parts_->steps->run_unit(input, batch);
+  return state_->steps->run_unit(input, batch);
 }
 
 Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
-  Parts& p = *parts_;
+  State& p = *state_;
   const std::int64_t count = range_of(*p.data, part).count, batches = p.evaluator->num_batches(part);
   if (count == 0) co_return EvalOutput{};
   const TensorType type{DType::kF32, {2 * batches}};
@@ -256,42 +256,42 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
   co_return out;
 }
 
-std::int64_t Replica::num_eval_batches(Part part) const { return parts_->evaluator->num_batches(part); }
+std::int64_t Replica::num_eval_batches(Part part) const { return state_->evaluator->num_batches(part); }
 Task<Status> Replica::score(Part part, std::int64_t begin, std::int64_t end, std::span<float> results) {
-  return parts_->evaluator->run(part, begin, end, results);
+  return state_->evaluator->run(part, begin, end, results);
 }
 
-bool Replica::shares_weights() const { return parts_->shares(); }
+bool Replica::shares_weights() const { return state_->shares(); }
 bool Replica::is_shared(const Tensor& tensor) const {
-  return parts_->shares() && parts_->weights->is_shared(tensor);
+  return state_->shares() && state_->weights->is_shared(tensor);
 }
-Task<void> Replica::initialise(std::uint64_t seed) { return parts_->weights->initialise(seed); }
+Task<void> Replica::initialise(std::uint64_t seed) { return state_->weights->initialise(seed); }
 Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
-  parts_->steps->conductor().add_to_next(kept);
+  state_->steps->conductor().add_to_next(kept);
   return {};
 }
-const std::vector<collective::LeafRun>& Replica::owners() const { return parts_->owners; }
+const std::vector<collective::LeafRun>& Replica::owners() const { return state_->owners; }
 comm::NamedState Replica::shard_state() const {
-  return parts_->links.leased ? comm::NamedState() : engine::shard_state(parts_->sums);
+  return state_->links.leased ? comm::NamedState() : engine::shard_state(state_->sums);
 }
 int Replica::shards_at_once() const {
-  return std::max(1, parts_->rt.compute_threads() / std::max(1, parts_->plan().shard_threads));
+  return std::max(1, state_->rt.compute_threads() / std::max(1, state_->plan().shard_threads));
 }
-void Replica::start_feed(std::int64_t first, std::int64_t end) { parts_->steps->feed().start(first, end); }
-void Replica::start_feed(LeaseSource source) { parts_->steps->feed().start(std::move(source)); }
-Task<Result<LeasedBatch>> Replica::next_unit() { return parts_->steps->feed().next_leased(); }
-void Replica::release() { parts_->steps->feed().release(); }
-agree::Agreement& Replica::rule() { return *parts_->rule; }
-Result<io::NamedTensors> Replica::parameters() const { return parts_->weights->named(false); }
-Result<io::NamedTensors> Replica::state() const { return parts_->weights->named(true); }
-Result<io::NamedTensors> Replica::places(bool all) const { return parts_->weights->places(all); }
-Result<io::NamedTensors> Replica::agreed() const { return parts_->weights->named_agreed(); }
-std::span<const Tensor> Replica::weights() const { return parts_->weights->vectors(); }
-Status Replica::publish() { return parts_->weights->publish(); }
-const job::SampleOrder& Replica::order() const { return parts_->steps->feed().order(); }
-std::vector<exec::Profile> Replica::profiles() const { return parts_->steps->runs().profiles(); }
-exec::DeviceQueue* Replica::gpu_queue() const { return parts_->gpu.queue.get(); }
-void Replica::trace_to(std::vector<StepSpan>* spans) { parts_->trace.spans = spans; }
+void Replica::start_feed(std::int64_t first, std::int64_t end) { state_->steps->feed().start(first, end); }
+void Replica::start_feed(LeaseSource source) { state_->steps->feed().start(std::move(source)); }
+Task<Result<LeasedBatch>> Replica::next_unit() { return state_->steps->feed().next_leased(); }
+void Replica::release() { state_->steps->feed().release(); }
+agree::Agreement& Replica::rule() { return *state_->rule; }
+Result<io::NamedTensors> Replica::parameters() const { return state_->weights->named(false); }
+Result<io::NamedTensors> Replica::state() const { return state_->weights->named(true); }
+Result<io::NamedTensors> Replica::places(bool all) const { return state_->weights->places(all); }
+Result<io::NamedTensors> Replica::agreed() const { return state_->weights->named_agreed(); }
+std::span<const Tensor> Replica::weights() const { return state_->weights->vectors(); }
+Status Replica::publish() { return state_->weights->publish(); }
+const job::SampleOrder& Replica::order() const { return state_->steps->feed().order(); }
+std::vector<exec::Profile> Replica::profiles() const { return state_->steps->runs().profiles(); }
+exec::DeviceQueue* Replica::gpu_queue() const { return state_->gpu.queue.get(); }
+void Replica::trace_to(std::vector<StepSpan>* spans) { state_->trace.spans = spans; }
 
 HeldState held_by(const Replica& replica, const comm::Group& group, const io::NamedTensors& tensors) {
   const IsShared is_shared = [&replica](const Tensor& t) { return replica.is_shared(t); };

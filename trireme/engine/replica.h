@@ -118,9 +118,9 @@ class Replica {
   std::vector<exec::Profile> profiles() const;
 
  private:
-  struct Parts;
-  explicit Replica(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  struct State;
+  explicit Replica(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 // What a rank holds in lock step of the tensors that parameters(), state() or places() gave: replicas.

@@ -21,10 +21,10 @@ class SharedArena final : public Device {
     if (made.ok() && memory_.is_null()) memory_ = *made;
     return made;
   }
-  Status copy(const Buffer& from, const Buffer& to, Stream* stream) override {
+  Status copy(const Buffer& from, const Buffer& to, DeviceStream* stream) override {
     return device_->copy(from, to, stream);
   }
-  std::unique_ptr<Stream> make_stream() override { return device_->make_stream(); }
+  std::unique_ptr<DeviceStream> make_stream() override { return device_->make_stream(); }
 
  private:
   std::shared_ptr<Device> device_;

@@ -57,19 +57,19 @@ Result<std::unique_ptr<exec::Execution>> Updates::make_own(std::size_t bucket) {
   const plan::Bucket& planned = plan().buckets[bucket];
   const comm::Chunk chunk =
       comm::chunk_of(prepare::parameter_elems(planned), sizeof(float), o_.rank, o_.world);
-  TR_ASSIGN_OR_RETURN(const std::vector<prepare::Slice> slices,
+  TR_ASSIGN_OR_RETURN(const std::vector<prepare::ParameterSlice> slices,
                       prepare::slices_of(planned, o_.prepared->parameters, chunk));
   TR_ASSIGN_OR_RETURN(const prepare::Compiled compiled,
                       prepare::compile_own_update(*o_.job, *o_.prepared, slices));
   if (compiled == nullptr) return std::unique_ptr<exec::Execution>();
-  const auto add = [&](const std::string& name, const prepare::Slice& s) -> Status {
+  const auto add = [&](const std::string& name, const prepare::ParameterSlice& s) -> Status {
     TR_ASSIGN_OR_RETURN(const Tensor whole, o_.weights->variables().get(name));
     if (whole.shape().num_elems() == 0) return own_variables_.add(name, whole);
     return own_variables_.add(name,
                               Tensor(whole.buffer(), s.type(),
                                      whole.offset_bytes() + static_cast<std::size_t>(s.in_parameter) * 4));
   };
-  for (const prepare::Slice& s : slices) {
+  for (const prepare::ParameterSlice& s : slices) {
     TR_RETURN_IF_ERROR(add(s.parameter->name, s));
     for (const model::StateVariable& state : o_.prepared->states)
       if (state.parameter == s.parameter->name) TR_RETURN_IF_ERROR(add(state.name, s));
@@ -77,7 +77,7 @@ Result<std::unique_ptr<exec::Execution>> Updates::make_own(std::size_t bucket) {
   exec::ExecutionOptions options;
   options.variables = &own_variables_;
   TR_ASSIGN_OR_RETURN(auto update, exec::make_execution(rt_, compiled, std::move(options)));
-  for (const prepare::Slice& s : slices)
+  for (const prepare::ParameterSlice& s : slices)
     TR_RETURN_IF_ERROR(update->feed("grad:" + s.parameter->name, summed(bucket, s.in_bucket, s.type())));
   return update;
 }

@@ -222,7 +222,7 @@ Status choose_kernel(const Graph& graph, std::int32_t id, const CompileOptions& 
   TR_ASSIGN_OR_RETURN(const Wanted wanted, wanted_kernel(node, options));
   if (kernel::cuda::as_cuda(options.device.get()) != nullptr)
     return choose_cuda_kernel(node, in, options, wanted, made_before, plan);
-  Result<kernel::Choice> choice = kernel::choose_cpu_kernel(query, wanted.kernel);
+  Result<kernel::KernelChoice> choice = kernel::choose_cpu_kernel(query, wanted.kernel);
   if (!choice.ok()) return choice.status().with_prefix(fmt::format("[exec] node '{}': ", node.name));
   plan.kernel = choice->name();
   if (const op::KernelRow* row = choice->row) {

@@ -10,10 +10,10 @@ namespace gpu = kernel::cuda;
 
 namespace {
 
-Status copy(gpu::Session& session, const Tensor& from, const Tensor& to) {
+Status copy(gpu::KernelStream& stream, const Tensor& from, const Tensor& to) {
   const std::size_t bytes = from.type().num_bytes();
-  return session.copy(from.buffer().slice(from.offset_bytes(), bytes),
-                      to.buffer().slice(to.offset_bytes(), bytes));
+  return stream.copy(from.buffer().slice(from.offset_bytes(), bytes),
+                     to.buffer().slice(to.offset_bytes(), bytes));
 }
 
 }  // namespace
@@ -21,10 +21,10 @@ Status copy(gpu::Session& session, const Tensor& from, const Tensor& to) {
 DeviceAhead::DeviceAhead(std::shared_ptr<Device> device) : device_(std::move(device)) {
   gpu::CudaDevice* const cuda = gpu::as_cuda(device_.get());
   TR_CHECK(cuda != nullptr, "copies ahead to {}, which is no GPU", device_->name());
-  session_ = gpu::make_session(*cuda);
+  stream_ = gpu::make_kernel_stream(*cuda);
 }
 
-DeviceAhead::~DeviceAhead() { session_.reset(); }  // waits for copies under way
+DeviceAhead::~DeviceAhead() { stream_.reset(); }  // waits for copies under way
 
 Result<Tensor> DeviceAhead::allocate(const TensorType& type) {
   const std::size_t bytes = type.num_bytes();
@@ -43,7 +43,7 @@ void DeviceAhead::free(const Tensor& host) {
   const std::lock_guard hold(mutex_);
   const auto at = items_.find(host.raw());
   if (at == items_.end()) return;
-  (void)session_->synchronize();
+  (void)stream_->synchronize();
   items_.erase(at);
 }
 
@@ -59,7 +59,7 @@ bool DeviceAhead::is_settled(const Tensor& host) const {
 }
 
 Status DeviceAhead::settle(const Tensor& host) {
-  return is_settled(host) ? Status() : session_->synchronize();
+  return is_settled(host) ? Status() : stream_->synchronize();
 }
 
 Status DeviceAhead::send(const Tensor& host) {
@@ -67,21 +67,21 @@ Status DeviceAhead::send(const Tensor& host) {
   const auto at = items_.find(host.raw());
   if (at == items_.end()) return {};
   Item& item = at->second;
-  if (item.used != nullptr) session_->wait(item.used);
-  TR_RETURN_IF_ERROR(copy(*session_, item.host, item.device));
-  item.arrived = session_->record();
+  if (item.used != nullptr) stream_->wait(item.used);
+  TR_RETURN_IF_ERROR(copy(*stream_, item.host, item.device));
+  item.arrived = stream_->record();
   return {};
 }
 
-Result<bool> DeviceAhead::receive(const Tensor& host, const Tensor& to, gpu::Session& session) {
+Result<bool> DeviceAhead::receive(const Tensor& host, const Tensor& to, gpu::KernelStream& stream) {
   const std::lock_guard hold(mutex_);
   const auto at = items_.find(host.raw());
   if (at == items_.end() || at->second.arrived == nullptr || at->second.host.type() != host.type())
     return false;
   Item& item = at->second;
-  session.wait(item.arrived);
-  TR_RETURN_IF_ERROR(copy(session, item.device, to));
-  item.used = session.record();
+  stream.wait(item.arrived);
+  TR_RETURN_IF_ERROR(copy(stream, item.device, to));
+  item.used = stream.record();
   return true;
 }
 

@@ -13,7 +13,7 @@
 #include "trireme/tensor/tensor.h"
 
 namespace trireme::kernel::cuda {
-class Session;
+class KernelStream;
 }
 
 namespace trireme::exec {
@@ -32,9 +32,9 @@ class DeviceAhead {
   Status settle(const Tensor& host);
   // Its content sets out for the device; nobody waits. Tensors of others stay where they are.
   Status send(const Tensor& host);
-  // Puts on `session`: wait for the content, copy it to `to`. False, and nothing is done: `host` is none of
+  // Puts on `stream`: wait for the content, copy it to `to`. False, and nothing is done: `host` is none of
   // these, or was never sent.
-  Result<bool> receive(const Tensor& host, const Tensor& to, kernel::cuda::Session& session);
+  Result<bool> receive(const Tensor& host, const Tensor& to, kernel::cuda::KernelStream& stream);
   std::size_t device_bytes() const;
 
  private:
@@ -45,7 +45,7 @@ class DeviceAhead {
   std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;                // of all below
   std::map<const std::byte*, Item> items_;  // by the first byte on the host
-  std::unique_ptr<kernel::cuda::Session> session_;
+  std::unique_ptr<kernel::cuda::KernelStream> stream_;
 };
 
 }  // namespace trireme::exec

@@ -9,20 +9,20 @@ namespace gpu = kernel::cuda;
 DeviceQueue::DeviceQueue(std::shared_ptr<Device> device) : device_(std::move(device)) {
   gpu::CudaDevice* const cuda = gpu::as_cuda(device_.get());
   TR_CHECK(cuda != nullptr, "a queue of {}, which is no GPU", device_->name());
-  session_ = gpu::make_session(*cuda);
+  stream_ = gpu::make_kernel_stream(*cuda);
 }
 
-DeviceQueue::~DeviceQueue() { session_.reset(); }  // waits for what is on it
+DeviceQueue::~DeviceQueue() { stream_.reset(); }  // waits for what is on it
 
-Status DeviceQueue::wait() { return session_->synchronize(); }
+Status DeviceQueue::wait() { return stream_->synchronize(); }
 
 std::shared_ptr<Event> DeviceQueue::record() {
   const auto mine = turn();
-  return session_->record();
+  return stream_->record();
 }
 
 Status DeviceQueue::wait_for(const std::shared_ptr<Event>& point) {
-  return point == nullptr ? Status() : session_->wait_on_host(*point);
+  return point == nullptr ? Status() : stream_->wait_on_host(*point);
 }
 
 void DeviceQueue::watch() {
@@ -33,12 +33,12 @@ void DeviceQueue::watch() {
 }
 
 void DeviceQueue::work_begins() {
-  if (watching_) works_.push_back({session_->record_with_time(), nullptr});
+  if (watching_) works_.push_back({stream_->record_with_time(), nullptr});
 }
 
 void DeviceQueue::work_ends(std::size_t launches) {
   if (!watching_) return;
-  works_.back().end = session_->record_with_time();
+  works_.back().end = stream_->record_with_time();
   watched_.launches += static_cast<std::int64_t>(launches);
 }
 
@@ -47,10 +47,10 @@ Result<DeviceQueue::Watched> DeviceQueue::watched() {
   watching_ = false;
   const std::vector<Work> works = std::exchange(works_, {});
   for (std::size_t i = 0; i < works.size(); ++i) {
-    TR_ASSIGN_OR_RETURN(const double busy, session_->ns_between(works[i].begin, works[i].end));
+    TR_ASSIGN_OR_RETURN(const double busy, stream_->ns_between(works[i].begin, works[i].end));
     watched_.busy_ns += busy;
     if (i == 0) continue;
-    TR_ASSIGN_OR_RETURN(const double idle, session_->ns_between(works[i - 1].end, works[i].begin));
+    TR_ASSIGN_OR_RETURN(const double idle, stream_->ns_between(works[i - 1].end, works[i].begin));
     watched_.idle_ns += idle;
   }
   return watched_;

@@ -11,7 +11,7 @@
 #include "trireme/tensor/device.h"
 
 namespace trireme::kernel::cuda {
-class Session;
+class KernelStream;
 }
 
 namespace trireme::exec {
@@ -36,8 +36,8 @@ class DeviceQueue {
   void watch();
   Result<Watched> watched();  // waits for all, and ends it
 
-  // Who puts work on the session holds the turn, and says how much it was.
-  kernel::cuda::Session& session() { return *session_; }
+  // Who puts work on the stream holds the turn, and says how much it was.
+  kernel::cuda::KernelStream& stream() { return *stream_; }
   [[nodiscard]] std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
   void work_begins();
   void work_ends(std::size_t launches);
@@ -48,7 +48,7 @@ class DeviceQueue {
   };
   std::shared_ptr<Device> device_;
   std::mutex mutex_;
-  std::unique_ptr<kernel::cuda::Session> session_;
+  std::unique_ptr<kernel::cuda::KernelStream> stream_;
   bool watching_ = false;
   std::vector<Work> works_;
   Watched watched_;

@@ -21,7 +21,7 @@ struct Pair {
   bool in_use = true;  // false: an input that was fed from the device since
 };
 
-struct Call : gpu::Session::Call {
+struct Call : gpu::KernelStream::Call {
   std::int32_t node;
   bool with_last = false;  // in one launch with the call before
 };
@@ -37,29 +37,29 @@ constexpr std::size_t kAlign = 256;
 
 }  // namespace
 
-struct DeviceRun::Parts {
-  Parts(const CompiledPlan& p, const ExecutionOptions& o)
+struct DeviceRun::State {
+  State(const CompiledPlan& p, const ExecutionOptions& o)
       : plan(p),
         mirror(o.mirror),
         ahead(o.ahead),
         queue(o.queue),
-        own(queue == nullptr ? gpu::make_session(*p.gpu()) : nullptr),
-        session(queue == nullptr ? *own : queue->session()),
-        side(gpu::make_session(*p.gpu())),
+        own(queue == nullptr ? gpu::make_kernel_stream(*p.gpu()) : nullptr),
+        stream(queue == nullptr ? *own : queue->stream()),
+        side(gpu::make_kernel_stream(*p.gpu())),
         roots(graph::storage_roots(p.program, p.pinned)),
         inputs(p.inputs.size()),
         input_at(p.inputs.size()) {
     strands.resize(p.part.strands.size());
   }
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
-  ~Parts() { (void)wait_for_queue(); }  // it works in memory that goes now
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { (void)wait_for_queue(); }  // it works in memory that goes now
 
   Status wait_for_queue() const { return queue == nullptr ? Status() : queue->wait(); }
-  static Status copy(gpu::Session& session, const Tensor& from, const Tensor& to) {
+  static Status copy(gpu::KernelStream& stream, const Tensor& from, const Tensor& to) {
     const std::size_t bytes = from.type().num_bytes();
-    return session.copy(from.buffer().slice(from.offset_bytes(), bytes),
-                        to.buffer().slice(to.offset_bytes(), bytes));
+    return stream.copy(from.buffer().slice(from.offset_bytes(), bytes),
+                       to.buffer().slice(to.offset_bytes(), bytes));
   }
   StrandWork& work_of(std::int32_t node) {
     return strands[static_cast<std::size_t>(plan.part.strand_of[static_cast<std::size_t>(node)])];
@@ -88,9 +88,9 @@ struct DeviceRun::Parts {
   const DeviceMirror* mirror;
   DeviceAhead* ahead;
   std::shared_ptr<DeviceQueue> queue;
-  std::unique_ptr<gpu::Session> own;  // null: the queue's is used
-  gpu::Session& session;
-  const std::unique_ptr<gpu::Session> side;  // for copies that the loop waits for
+  std::unique_ptr<gpu::KernelStream> own;  // null: the queue's is used
+  gpu::KernelStream& stream;
+  const std::unique_ptr<gpu::KernelStream> side;  // for copies that the loop waits for
   graph::ValueMap<Value> roots;
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<Pair*> inputs;               // null: never given on the host
@@ -101,7 +101,7 @@ struct DeviceRun::Parts {
 };
 
 // Every strand with a node that reads the value or a view of it.
-void DeviceRun::Parts::read_by_strands(Value value, Pair* pair) {
+void DeviceRun::State::read_by_strands(Value value, Pair* pair) {
   for (std::size_t s = 0; s < strands.size(); ++s)
     for (const std::int32_t node : plan.part.strands[s].nodes)
       for (const Value v : plan.program.node(node).inputs)
@@ -109,7 +109,7 @@ void DeviceRun::Parts::read_by_strands(Value value, Pair* pair) {
           strands[s].reads.push_back(pair);
 }
 
-void DeviceRun::Parts::written_by_strands(Value value, Pair* pair) {
+void DeviceRun::State::written_by_strands(Value value, Pair* pair) {
   for (std::size_t s = 0; s < strands.size(); ++s)
     for (const std::int32_t id : plan.part.strands[s].nodes) {
       const graph::Node& node = plan.program.node(id);
@@ -120,38 +120,38 @@ void DeviceRun::Parts::written_by_strands(Value value, Pair* pair) {
     }
 }
 
-Status DeviceRun::Parts::copy_in(const Pair& pair) {
+Status DeviceRun::State::copy_in(const Pair& pair) {
   if (ahead != nullptr) {
-    TR_ASSIGN_OR_RETURN(const bool received, ahead->receive(pair.host, pair.device, session));
+    TR_ASSIGN_OR_RETURN(const bool received, ahead->receive(pair.host, pair.device, stream));
     if (received) return {};
   }
-  TR_RETURN_IF_ERROR(copy(session, pair.host, pair.device));
+  TR_RETURN_IF_ERROR(copy(stream, pair.host, pair.device));
   const bool locked = queue != nullptr && ahead != nullptr && ahead->has(pair.host);
-  return locked ? session.synchronize() : Status();  // it is read only now
+  return locked ? stream.synchronize() : Status();  // it is read only now
 }
 
-Status DeviceRun::Parts::run_calls(StrandWork& work) {
-  std::vector<gpu::Session::Call> together;
+Status DeviceRun::State::run_calls(StrandWork& work) {
+  std::vector<gpu::KernelStream::Call> together;
   for (std::size_t i = 0; i < work.calls.size(); ++i) {
     together.push_back(work.calls[i]);
     if (i + 1 < work.calls.size() && work.calls[i + 1].with_last) continue;
-    TR_RETURN_IF_ERROR(session.enqueue_all(together));
+    TR_RETURN_IF_ERROR(stream.enqueue_all(together));
     together.clear();
   }
   return {};
 }
 
 // Waits for every kernel, so that its time is its own.
-Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt) {
+Status DeviceRun::State::run_timed(StrandWork& work, NodeTimes& times, const runtime::Runtime& rt) {
   if (work.runs == 1 && work.calls.size() > 1) {  // only to count
-    TR_ASSIGN_OR_RETURN(const auto captured, session.capture([&] { return run_calls(work); }));
+    TR_ASSIGN_OR_RETURN(const auto captured, stream.capture([&] { return run_calls(work); }));
     times.add_launches(captured->num_launches());
   }
-  TR_RETURN_IF_ERROR(session.synchronize());
+  TR_RETURN_IF_ERROR(stream.synchronize());
   TimeNs begin = rt.now();
   for (const Call& c : work.calls) {
-    TR_RETURN_IF_ERROR(session.enqueue(*c.kernel, c.in, c.out, c.workspace));
-    TR_RETURN_IF_ERROR(session.synchronize());
+    TR_RETURN_IF_ERROR(stream.enqueue(*c.kernel, c.in, c.out, c.workspace));
+    TR_RETURN_IF_ERROR(stream.synchronize());
     const TimeNs end = rt.now();
     times.add(c.node, begin, end);
     begin = end;
@@ -159,7 +159,7 @@ Status DeviceRun::Parts::run_timed(StrandWork& work, NodeTimes& times, const run
   return {};
 }
 
-Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt) {
+Status DeviceRun::State::run_strand(StrandWork& work, NodeTimes* times, const runtime::Runtime& rt) {
   std::unique_lock<std::mutex> turn;
   if (queue != nullptr) turn = queue->turn(), queue->work_begins();
   std::size_t launches = work.writes.size();
@@ -176,23 +176,23 @@ Status DeviceRun::Parts::run_strand(StrandWork& work, NodeTimes* times, const ru
     launches += work.calls.size();
   } else {
     if (work.replay == nullptr) {
-      TR_ASSIGN_OR_RETURN(work.replay, session.capture([&] { return run_calls(work); }));
+      TR_ASSIGN_OR_RETURN(work.replay, stream.capture([&] { return run_calls(work); }));
     }
-    TR_RETURN_IF_ERROR(session.launch(*work.replay));
+    TR_RETURN_IF_ERROR(stream.launch(*work.replay));
     launches += work.replay->num_launches();
   }
   ++work.runs;
   for (Pair* p : work.writes) {
     p->fresh = true;
-    TR_RETURN_IF_ERROR(copy(session, p->device, p->host));
+    TR_RETURN_IF_ERROR(copy(stream, p->device, p->host));
   }
-  if (queue == nullptr) return session.synchronize();
+  if (queue == nullptr) return stream.synchronize();
   queue->work_ends(launches);
   return {};
 }
 
 // What was captured holds the address of the tensor before.
-Status DeviceRun::Parts::forget_replays(Value value) {
+Status DeviceRun::State::forget_replays(Value value) {
   for (StrandWork& work : strands) {
     if (work.replay == nullptr) continue;
     const bool reads = std::any_of(work.calls.begin(), work.calls.end(), [&](const Call& c) {
@@ -207,11 +207,11 @@ Status DeviceRun::Parts::forget_replays(Value value) {
 }
 
 DeviceRun::DeviceRun(const CompiledPlan& plan, const ExecutionOptions& options)
-    : parts_(std::make_unique<Parts>(plan, options)) {}
+    : state_(std::make_unique<State>(plan, options)) {}
 DeviceRun::~DeviceRun() = default;
 
 Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
-  Parts& p = *parts_;
+  State& p = *state_;
   const Value value = p.plan.inputs[index].value;
   Pair*& pair = p.inputs[index];
   std::optional<Tensor> there = p.resident(tensor);
@@ -233,69 +233,69 @@ Result<Tensor> DeviceRun::take_input(std::size_t index, const Tensor& tensor) {
 }
 
 Result<Tensor> DeviceRun::take_variable(Value value, const Tensor& tensor) {
-  if (const std::optional<Tensor> there = parts_->resident(tensor)) return *there;
-  TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
-  parts_->read_by_strands(value, pair);
-  parts_->written_by_strands(value, pair);
+  if (const std::optional<Tensor> there = state_->resident(tensor)) return *there;
+  TR_ASSIGN_OR_RETURN(Pair* const pair, state_->pair_for(tensor));
+  state_->read_by_strands(value, pair);
+  state_->written_by_strands(value, pair);
   return pair->device;
 }
 
 Result<Tensor> DeviceRun::take_bound(Value value, const Tensor& tensor) {
-  if (const std::optional<Tensor> there = parts_->resident(tensor)) return *there;
-  TR_ASSIGN_OR_RETURN(Pair* const pair, parts_->pair_for(tensor));
-  parts_->work_of(value.node).writes.push_back(pair);
+  if (const std::optional<Tensor> there = state_->resident(tensor)) return *there;
+  TR_ASSIGN_OR_RETURN(Pair* const pair, state_->pair_for(tensor));
+  state_->work_of(value.node).writes.push_back(pair);
   return pair->device;
 }
 
 void DeviceRun::add_call(std::int32_t node, std::span<const Tensor> in, std::span<const Tensor> out,
                          const Buffer& arena) {
-  const NodePlan& plan = parts_->plan.node_plan(node);
+  const NodePlan& plan = state_->plan.node_plan(node);
   std::byte* workspace = nullptr;
   if (plan.workspace_bytes > 0) {
     const auto at = reinterpret_cast<std::uintptr_t>(arena.data() + plan.workspace_offset);
     workspace = reinterpret_cast<std::byte*>((at + kAlign - 1) / kAlign * kAlign);
   }
-  std::vector<Call>& calls = parts_->work_of(node).calls;
+  std::vector<Call>& calls = state_->work_of(node).calls;
   // Ops that only write variables of their own do not need each other.
-  const bool writes = !parts_->plan.program.node(node).def->mutated_inputs.empty();
+  const bool writes = !state_->plan.program.node(node).def->mutated_inputs.empty();
   const bool with_last = writes && !calls.empty() && calls.back().kernel->goes_with(*plan.cuda);
   calls.push_back({{plan.cuda.get(), in, out, workspace}, node, with_last});
 }
 
 void DeviceRun::begin() {
-  for (const auto& pair : parts_->pairs) pair->fresh = false;
+  for (const auto& pair : state_->pairs) pair->fresh = false;
 }
 
 void DeviceRun::run(std::int32_t strand, NodeTimes* times, const runtime::Runtime& rt) {
-  Parts& p = *parts_;
+  State& p = *state_;
   p.point = nullptr;
   p.last = p.run_strand(p.strands[static_cast<std::size_t>(strand)], times, rt);
   const bool awaited = !p.plan.part.strands[static_cast<std::size_t>(strand)].notices.empty();
   if (p.queue != nullptr && awaited && p.last.ok()) p.point = p.queue->record();
 }
 
-Status DeviceRun::result() const { return parts_->last; }
-std::shared_ptr<Event> DeviceRun::point() const { return parts_->point; }
+Status DeviceRun::result() const { return state_->last; }
+std::shared_ptr<Event> DeviceRun::point() const { return state_->point; }
 
 Result<Tensor> DeviceRun::on_host(const Tensor& value) {
   if (value.buffer().device().kind() != DeviceKind::kCuda) return value;
-  TR_RETURN_IF_ERROR(parts_->wait_for_queue());
+  TR_RETURN_IF_ERROR(state_->wait_for_queue());
   // The host's own is up to date: strands copy out what they write. A feed that no strand reads is only
   // there.
-  for (const auto& pair : parts_->pairs)
+  for (const auto& pair : state_->pairs)
     if (pair->in_use && pair->device.raw() == value.raw() &&
         pair->device.type().num_bytes() == value.type().num_bytes())
       return Tensor(pair->host.buffer(), value.type(), pair->host.offset_bytes());
   TR_ASSIGN_OR_RETURN(Tensor host, Tensor::allocate(cpu_device(), value.type()));
-  TR_RETURN_IF_ERROR(Parts::copy(*parts_->side, value, host));
-  TR_RETURN_IF_ERROR(parts_->side->synchronize());
+  TR_RETURN_IF_ERROR(State::copy(*state_->side, value, host));
+  TR_RETURN_IF_ERROR(state_->side->synchronize());
   return host;
 }
 
 Status DeviceRun::to_device(const Tensor& host, const Tensor& device) {
-  TR_RETURN_IF_ERROR(parts_->wait_for_queue());
-  TR_RETURN_IF_ERROR(Parts::copy(*parts_->side, host, device));
-  return parts_->side->synchronize();
+  TR_RETURN_IF_ERROR(state_->wait_for_queue());
+  TR_RETURN_IF_ERROR(State::copy(*state_->side, host, device));
+  return state_->side->synchronize();
 }
 
 }  // namespace trireme::exec

@@ -43,8 +43,8 @@ class DeviceRun {
   Status to_device(const Tensor& host, const Tensor& device);  // on the loop, while a strand may run
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace trireme::exec

@@ -33,8 +33,8 @@ data::SampleForm sample_form(const Job& job) {
   return kind == nullptr ? data::SampleForm::kImage : kind->form;
 }
 
-Result<model::Options> model_options(const Job& job) {
-  model::Options options;
+Result<model::ModelOptions> model_options(const Job& job) {
+  model::ModelOptions options;
   for (const auto& [name, value] : job.model.options.items()) {
     if (!value.is_number())
       return error(Code::kInvalid, "[job] model.options: '{}' is {}, expected a number", name, value.dump());
@@ -68,7 +68,7 @@ Result<model::ModelGraphs> build_job_model(const Job& job, const model::ModelInp
   if (job.train.precision == "f16") options.products = DType::kF16, options.scale_loss = true;
   model::ModelGraphs graphs;
   if (job.model.layers.empty()) {
-    TR_ASSIGN_OR_RETURN(const model::Options given, model_options(job));
+    TR_ASSIGN_OR_RETURN(const model::ModelOptions given, model_options(job));
     TR_ASSIGN_OR_RETURN(graphs, model::build_model(job.model.name, input, shard_batch, given, options));
   } else {
     TR_ASSIGN_OR_RETURN(const model::ModelFn build, model::describe_model(job.model.layers, input));

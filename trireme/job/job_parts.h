@@ -20,7 +20,7 @@ data::DataSpec data_spec(const Job& job, std::string cache_dir);
 data::SampleForm sample_form(const Job& job);
 
 // The numbers of model.options. kInvalid names one that is no number.
-Result<model::Options> model_options(const Job& job);
+Result<model::ModelOptions> model_options(const Job& job);
 // What the model is trained to do: as model.task says; auto: as the zoo and the data say.
 model::ModelTask task_of(const Job& job);
 // What the model reads. kInvalid: the task needs what the data does not have.

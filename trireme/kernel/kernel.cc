@@ -26,12 +26,12 @@ bool applies(const op::KernelRow& row, const op::KernelQuery& query) {
   return takes && (row.applicable == nullptr || row.applicable(query));
 }
 
-Result<Choice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view wanted) {
+Result<KernelChoice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view wanted) {
   if (wanted != "reference") {
     for (const op::KernelRow& row : cpu_kernels())
-      if ((wanted.empty() || wanted == row.name) && applies(row, query)) return Choice{&row};
+      if ((wanted.empty() || wanted == row.name) && applies(row, query)) return KernelChoice{&row};
   }
-  if ((wanted.empty() || wanted == "reference") && query.def.reference != nullptr) return Choice{};
+  if ((wanted.empty() || wanted == "reference") && query.def.reference != nullptr) return KernelChoice{};
   if (wanted.empty())
     return error(
         Code::kNotFound,

@@ -20,11 +20,11 @@ bool applies(const op::KernelRow& row, const op::KernelQuery& query);
 // A kernel for the query: the row named `wanted` (empty: the first applicable; "reference": the OpDef's own).
 // kNotFound when `wanted` does not exist here or does not apply: a plan made elsewhere cannot run the same
 // bits here.
-struct Choice {
+struct KernelChoice {
   const op::KernelRow* row = nullptr;  // null: the reference kernel
   std::string name() const { return row ? row->name : "reference"; }
 };
-Result<Choice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view wanted = "");
+Result<KernelChoice> choose_cpu_kernel(const op::KernelQuery& query, std::string_view wanted = "");
 
 // What the kernels were built with, for plans and `version`: e.g. "blas=OpenBLAS 0.3.21 onednn=3.2.0
 // isa=avx512".

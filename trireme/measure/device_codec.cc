@@ -35,34 +35,33 @@ Result<CodecFigures> measure_on_gpu(runtime::Runtime& rt, gpu::CudaDevice& devic
   TR_RETURN_IF_ERROR(memory.copy(host.buffer(), values.buffer(), nullptr));
   const std::size_t room = static_cast<std::size_t>(format.most_bytes) + gpu::kMessageSlack;
   TR_ASSIGN_OR_RETURN(const Buffer message, memory.allocate(room));
-  const std::unique_ptr<gpu::Session> own = gpu::make_session(device);
-  gpu::Session& session = *own;
+  const std::unique_ptr<gpu::KernelStream> own = gpu::make_kernel_stream(device);
+  gpu::KernelStream& stream = *own;
   CodecFigures f;
   f.codec = row.name;
   f.bytes = type.num_bytes();
   const auto best = [&](double& seconds, const auto& work) -> Status {
     const TimeNs before = rt.now();
     for (int i = 0; i < kAtOnce; ++i) TR_RETURN_IF_ERROR(work());
-    TR_RETURN_IF_ERROR(session.synchronize());
+    TR_RETURN_IF_ERROR(stream.synchronize());
     seconds = std::min(seconds, to_seconds(rt.now() - before) / kAtOnce);
     return {};
   };
   const std::byte* const messages[] = {message.data()};
   for (int i = 0; i < repeats; ++i) {
-    TR_RETURN_IF_ERROR(best(f.memcpy_seconds, [&] { return session.copy(values.buffer(), out.buffer()); }));
+    TR_RETURN_IF_ERROR(best(f.memcpy_seconds, [&] { return stream.copy(values.buffer(), out.buffer()); }));
     TR_RETURN_IF_ERROR(best(f.encode_seconds, [&] {
-      return coder->encode(session, reinterpret_cast<const float*>(values.raw()),
+      return coder->encode(stream, reinterpret_cast<const float*>(values.raw()),
                            reinterpret_cast<float*>(residual.raw()), nullptr, message.data());
     }));
-    TR_RETURN_IF_ERROR(best(f.decode_seconds, [&] {
-      return coder->sum(session, messages, reinterpret_cast<float*>(out.raw()));
-    }));
+    TR_RETURN_IF_ERROR(best(
+        f.decode_seconds, [&] { return coder->sum(stream, messages, reinterpret_cast<float*>(out.raw())); }));
   }
   std::vector<std::uint32_t> lengths(packing.coded.size());
   const std::size_t head = lengths.size() * sizeof(std::uint32_t);
   const Buffer to = Buffer::wrap(cpu_device(), reinterpret_cast<std::byte*>(lengths.data()), head);
-  TR_RETURN_IF_ERROR(session.copy(message.slice(0, head), to));
-  TR_RETURN_IF_ERROR(coder->finish(session));
+  TR_RETURN_IF_ERROR(stream.copy(message.slice(0, head), to));
+  TR_RETURN_IF_ERROR(coder->finish(stream));
   f.encoded = head;
   for (const std::uint32_t length : lengths) f.encoded += length;
   return f;

@@ -27,7 +27,7 @@ struct BenchDoneHead {
 struct Play {
   const ServerCase& setup;
   std::vector<server::Key> keys;
-  server::Layout layout;
+  server::ServerLayout layout;
   std::vector<double> round_us;  // per repeat, of worker 0
   std::int64_t rounds = 0;
 };

@@ -73,8 +73,8 @@ std::string models_with(std::string_view option) {
 
 }  // namespace
 
-Result<Options> complete_options(const ZooRow& row, const Options& given) {
-  Options all;
+Result<ModelOptions> complete_options(const ZooRow& row, const ModelOptions& given) {
+  ModelOptions all;
   for (const OptionSpec& spec : row.options) all.items.emplace_back(spec.name, OptionValues().number(spec));
   for (const auto& [name, value] : given.items) {
     const auto at = std::find_if(all.items.begin(), all.items.end(),
@@ -96,12 +96,14 @@ Result<Options> complete_options(const ZooRow& row, const Options& given) {
   return all;
 }
 
-double Options::get(std::string_view name) const {
+double ModelOptions::get(std::string_view name) const {
   for (const auto& [key, value] : items)
     if (key == name) return value;
   TR_CHECK(false, "no option '{}'", name);
 }
-std::int64_t Options::get_int(std::string_view name) const { return static_cast<std::int64_t>(get(name)); }
+std::int64_t ModelOptions::get_int(std::string_view name) const {
+  return static_cast<std::int64_t>(get(name));
+}
 
 std::span<const ZooRow> zoo() { return rows(); }
 
@@ -115,9 +117,9 @@ Result<const ZooRow*> find_model(std::string_view name) {
 }
 
 Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, std::int64_t shard_batch,
-                                const Options& options, const GraphOptions& graph_options) {
+                                const ModelOptions& options, const GraphOptions& graph_options) {
   TR_ASSIGN_OR_RETURN(const ZooRow* row, find_model(name));
-  TR_ASSIGN_OR_RETURN(const Options all, complete_options(*row, options));
+  TR_ASSIGN_OR_RETURN(const ModelOptions all, complete_options(*row, options));
   if (row->input().task != input.task)
     return error(Code::kInvalid,
                  "[model] '{}' is made to {}, but the job and its data ask to {}; expected one of: {}", name,

@@ -57,7 +57,7 @@ struct ModelGraphs {
 };
 
 // ---- Options of a model: numbers by name, whatever the type of their default.
-class Options {
+class ModelOptions {
  public:
   double get(std::string_view name) const;  // invariant: the row has it
   std::int64_t get_int(std::string_view name) const;
@@ -69,7 +69,7 @@ struct ZooRow {
   const char* doc;
   // Adds the layers between the input and the logits (the reconstruction).
   graph::Value (*build)(LayerBuilder& layers, graph::Value x, const ModelInput& input,
-                        const Options& options);
+                        const ModelOptions& options);
   ModelInput (*input)();  // what the published model reads
   std::span<const OptionSpec> options = {};
 };
@@ -79,7 +79,7 @@ Result<const ZooRow*> find_model(std::string_view name);
 
 // Every option of the row: those not given have their defaults. kInvalid names one that the row does not
 // have.
-Result<Options> complete_options(const ZooRow& row, const Options& given);
+Result<ModelOptions> complete_options(const ZooRow& row, const ModelOptions& given);
 
 struct GraphOptions {
   DType products = DType::kF32;  // kBF16, kF16: of matmul, convolutions, attention; the rest stays f32
@@ -94,7 +94,7 @@ Result<ModelGraphs> build_graphs(const ModelFn& build, const ModelInput& input, 
 
 // Graphs of model `name`; options that are not given have their defaults, unknown ones are refused.
 Result<ModelGraphs> build_model(std::string_view name, const ModelInput& input, std::int64_t shard_batch,
-                                const Options& options = {}, const GraphOptions& graph_options = {});
+                                const ModelOptions& options = {}, const GraphOptions& graph_options = {});
 
 // Sets the running statistics: inputs and variables of a Statistic's name ("stat:<name>", "<name>"), outputs
 // "updated:<name>".

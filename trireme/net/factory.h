@@ -15,7 +15,7 @@ struct ConnectOptions {
   std::uint32_t epoch = 1;
   // shm: a directory for Unix sockets. tcp without coordinator: a directory that all hosts see.
   std::string rendezvous;
-  int mailbox_base = 0;               // inproc: mailbox id of rank 0
+  int endpoint_base = 0;              // inproc: endpoint id of rank 0
   TimeNs deadline = 30 * kSecond;     // for everybody to arrive
   std::size_t ring_bytes = 1U << 20;  // shm: per directed pair
   // shm: room for windows per rank. Address space: memory is taken by what is touched.

@@ -54,7 +54,7 @@ struct Bucket {
 };
 
 // What the plan believes a step takes, phase by phase; reported beside what was measured.
-struct Prediction {
+struct StepPrediction {
   double compute_seconds = 0;
   double exchange_seconds = 0;  // not hidden: the part after backward
   double update_seconds = 0;
@@ -97,7 +97,7 @@ struct Plan {
   Timetable timetable = Timetable::kLockStep;
   Overlap overlap = Overlap::kBuckets;
   std::vector<std::int32_t> exchange_order;  // kFull: the order in which all workers start their exchanges
-  Prediction prediction;
+  StepPrediction prediction;
 
   int workers() const { return static_cast<int>(owners.size()); }
   parallel::LogicalMesh logical_mesh() const { return {logical_shards, tiles, segments}; }
@@ -154,7 +154,7 @@ comm::SumShape sum_shape(const Plan& plan, const Bucket& bucket);
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates& rates);
 StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::MachineModel& machine,
                      const cost::LinkModel& link);
-Prediction predict(const Plan& plan, const StepShape& shape);
+StepPrediction predict(const Plan& plan, const StepShape& shape);
 // Seconds of a step of the plan by one worker alone, which runs all shards and exchanges nothing.
 double one_worker_seconds(const Plan& plan, const StepCosts& costs, const cost::Rates& rates);
 // Seconds that all workers of the plan take to add `num_elems` gradients up.

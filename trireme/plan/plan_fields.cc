@@ -104,7 +104,7 @@ Json slots_to_json(const Plan& plan) {
           {"rest", slots.rest()},
           {"change", slots.change(0)},
           {"change_sizes", slots.change_sizes(0)},
-          {"kept_back", kSlotKeptBack},
+          {"kept_back", kSlotResiduals},
           {"shard_state", kSlotShardState},
           {"trainer", kSlotStartSize}};
 }

@@ -110,8 +110,8 @@ StepShape step_shape(const Plan& plan, const StepCosts& costs, const cost::Rates
   return shape;
 }
 
-Prediction predict(const Plan& plan, const StepShape& shape) {
-  Prediction p;
+StepPrediction predict(const Plan& plan, const StepShape& shape) {
+  StepPrediction p;
   p.compute_seconds = shape.compute;
   for (const double seconds : shape.update) p.update_seconds += seconds;
   const double step = step_seconds(shape, plan.exchange_order, plan.overlap);

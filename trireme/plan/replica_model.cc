@@ -102,8 +102,8 @@ class Model {
     for (const Bucket& bucket : plan.buckets) all_ += load_of(plan, bucket, r);
   }
 
-  Prediction predict() const {
-    Prediction p;
+  StepPrediction predict() const {
+    StepPrediction p;
     p.compute_seconds = shape_.compute / pace() + coding();
     p.update_seconds = r_.traffic.updates_here ? update_ / pace() : 0;
     double step = p.compute_seconds + p.update_seconds + passes();
@@ -268,7 +268,7 @@ class Model {
 
 }  // namespace
 
-Prediction predict_replicas(const Plan& plan, const StepCosts& costs, const Replicas& replicas) {
+StepPrediction predict_replicas(const Plan& plan, const StepCosts& costs, const Replicas& replicas) {
   if (replicas.traffic.gradients) {
     cost::Rates rates = replicas.rates;
     for (const double speed : rates.speeds)

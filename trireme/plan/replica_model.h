@@ -21,7 +21,7 @@ struct Replicas {
   bool codes_pulls = false;  // servers answer with encoded changes
 };
 
-Prediction predict_replicas(const Plan& plan, const StepCosts& costs, const Replicas& replicas);
+StepPrediction predict_replicas(const Plan& plan, const StepCosts& costs, const Replicas& replicas);
 
 // What a bucket alone sends from a worker (and to it, from servers), and how long all workers' copies of it
 // keep the busiest link and the processors. For rules with servers or peers.

@@ -22,7 +22,7 @@ using Slot = std::uint16_t;
 inline constexpr Slot kSlotGraph = 0xD000;
 inline constexpr int kGraphSlots = 0x2000;
 // Slots of the trainer, outside of steps.
-inline constexpr Slot kSlotKeptBack = 0x8000;    // and one per bucket
+inline constexpr Slot kSlotResiduals = 0x8000;   // and one per bucket
 inline constexpr Slot kSlotShardState = 0xA000;  // kShardStateSlots for each move of shards' state, and back
 inline constexpr Slot kSlotStartSize = 0xFF00;
 inline constexpr Slot kSlotStart = 0xFF01;
@@ -76,7 +76,7 @@ struct Slots {
   Slot change(std::size_t b) const { return at(2, b); }  // encoded
   Slot change_sizes(std::size_t b) const { return at(3, b); }
   // What an encoder kept back goes into the next sum, when the codec changes.
-  static Slot kept_back(std::size_t b) { return static_cast<Slot>(kSlotKeptBack + b); }
+  static Slot residuals(std::size_t b) { return static_cast<Slot>(kSlotResiduals + b); }
 
   // Turn `turn` of an encoded sum is a call of its own.
   static Slot turn(Slot slot, int turn) { return static_cast<Slot>(slot | turn << 13); }

@@ -125,7 +125,7 @@ class Chooser {
     TR_ASSIGN_OR_RETURN(plan.overlap, possible_overlap(job_, options_.world, options_.device != nullptr));
     if (plan.overlap == plan::Overlap::kFull)
       plan.exchange_order = plan::exchange_order(plan::step_shape(plan, costs, rates_));
-    TR_ASSIGN_OR_RETURN(const plan::Prediction prediction, predict_step(job_, plan, costs, options_));
+    TR_ASSIGN_OR_RETURN(const plan::StepPrediction prediction, predict_step(job_, plan, costs, options_));
     choice.step_seconds = prediction.step_seconds();
     choices_.push_back(choice);
     const bool first = best_.buckets.empty();

@@ -19,7 +19,7 @@ const model::Parameter* find(const std::vector<model::Parameter>& list, const st
 // What of a bucket's vectors codecs take; statistics and metrics travel as they are.
 codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
                           std::int64_t least_elems) {
-  std::vector<codec::Piece> tensors, plain;
+  std::vector<codec::ElementRange> tensors, plain;
   for (std::size_t p = 0; p < bucket.parameters.size(); ++p)
     if (const model::Parameter* found = find(parameters, bucket.parameters[p]))
       tensors.push_back({bucket.offsets[p], found->type.shape.num_elems()});

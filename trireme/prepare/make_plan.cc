@@ -51,10 +51,10 @@ Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan,
   return replicas;
 }
 
-Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan,
-                                      const plan::StepCosts& costs, const PrepareOptions& options) {
+Result<plan::StepPrediction> predict_step(const job::Job& job, const plan::Plan& plan,
+                                          const plan::StepCosts& costs, const PrepareOptions& options) {
   TR_ASSIGN_OR_RETURN(const plan::Replicas replicas, replicas_of(job, plan, options));
-  plan::Prediction prediction = plan::predict_replicas(plan, costs, replicas);
+  plan::StepPrediction prediction = plan::predict_replicas(plan, costs, replicas);
   prediction.one_worker_seconds = plan::one_worker_seconds(plan, costs, replicas.rates);
   return prediction;
 }

@@ -19,8 +19,8 @@ cost::Rates rates_of(const PrepareOptions& options);
 // Who trades with whom, at what rates.
 Result<plan::Replicas> replicas_of(const job::Job& job, const plan::Plan& plan,
                                    const PrepareOptions& options);
-Result<plan::Prediction> predict_step(const job::Job& job, const plan::Plan& plan,
-                                      const plan::StepCosts& costs, const PrepareOptions& options);
+Result<plan::StepPrediction> predict_step(const job::Job& job, const plan::Plan& plan,
+                                          const plan::StepCosts& costs, const PrepareOptions& options);
 
 // Gradients travel by `sending`, which is not to be chosen any more; where `each` has any, every parameter's
 // by its own.

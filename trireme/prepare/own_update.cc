@@ -6,9 +6,10 @@
 
 namespace trireme::prepare {
 
-Result<std::vector<Slice>> slices_of(const plan::Bucket& bucket,
-                                     const std::vector<model::Parameter>& parameters, comm::Chunk chunk) {
-  std::vector<Slice> slices;
+Result<std::vector<ParameterSlice>> slices_of(const plan::Bucket& bucket,
+                                              const std::vector<model::Parameter>& parameters,
+                                              comm::Chunk chunk) {
+  std::vector<ParameterSlice> slices;
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     const auto p = std::find_if(parameters.begin(), parameters.end(),
                                 [&](const auto& q) { return q.name == bucket.parameters[i]; });
@@ -29,10 +30,10 @@ std::int64_t parameter_elems(const plan::Bucket& bucket) {
 }
 
 Result<Compiled> compile_own_update(const job::Job& job, const Prepared& prepared,
-                                    const std::vector<Slice>& slices) {
+                                    const std::vector<ParameterSlice>& slices) {
   if (slices.empty()) return Compiled();
   std::vector<model::Parameter> own;
-  for (const Slice& s : slices) {
+  for (const ParameterSlice& s : slices) {
     own.push_back(*s.parameter);
     own.back().type = s.type();
   }

@@ -11,7 +11,7 @@
 namespace trireme::prepare {
 
 // A part of one parameter.
-struct Slice {
+struct ParameterSlice {
   const model::Parameter* parameter = nullptr;
   std::int64_t in_bucket = 0;     // where it begins in the bucket, in elements
   std::int64_t in_parameter = 0;  // where it begins in the parameter, in elements
@@ -20,15 +20,16 @@ struct Slice {
 };
 
 // What lies in `chunk` of the trained parameters of a bucket.
-Result<std::vector<Slice>> slices_of(const plan::Bucket& bucket,
-                                     const std::vector<model::Parameter>& parameters, comm::Chunk chunk);
+Result<std::vector<ParameterSlice>> slices_of(const plan::Bucket& bucket,
+                                              const std::vector<model::Parameter>& parameters,
+                                              comm::Chunk chunk);
 
 // The elements of a bucket that are parameters, alignment included; statistics and metrics follow.
 std::int64_t parameter_elems(const plan::Bucket& bucket);
 
 // As Prepared::updates, over vectors: "<parameter>" and its states are slices. Null: there is nothing to do.
 Result<Compiled> compile_own_update(const job::Job& job, const Prepared& prepared,
-                                    const std::vector<Slice>& slices);
+                                    const std::vector<ParameterSlice>& slices);
 
 // Where the states of the optimiser are in one vector, in elements, and how long it is.
 struct StateLayout {

@@ -189,7 +189,7 @@ std::string to_text(const PlanReport& r) {
       text += fmt::format("{:<11} {:<9} {:>11} {:>11}\n", c.codec, c.sum, duration(c.seconds),
                           duration(c.step_seconds));
   }
-  const plan::Prediction& p = r.plan.prediction;
+  const plan::StepPrediction& p = r.plan.prediction;
   text += fmt::format("\npredicted step {}: compute {}, exchange not hidden {}, update {} ({} rates)\n",
                       duration(p.step_seconds()), duration(p.compute_seconds), duration(p.exchange_seconds),
                       duration(p.update_seconds), r.calibrated ? "calibrated" : "assumed");

@@ -86,14 +86,14 @@ Cause likeliest(const RunFacts& f, bool worse, bool skips) {
 
 }  // namespace
 
-Verdict judge(const RunFacts& f) {
+Diagnosis judge(const RunFacts& f) {
   if (f.steps < kLeastSteps) return {};
   const bool skips = 2 * f.skipped > f.steps;
   if (!skips && f.losses.steps() < kLeastSteps) return {};
   // A run that was resumed from a checkpoint of an earlier version does not know its first losses.
   const bool knows_start = 10 * (f.losses.steps() + f.skipped) >= 9 * f.steps;
   const bool worse = knows_start && no_better(f), blind = has_accuracy(f) && guesses(f);
-  Verdict v;
+  Diagnosis v;
   v.learned = !skips && !worse && !blind;
   if (*v.learned) return v;
   if (skips) {
@@ -212,7 +212,7 @@ void judge_summary(const job::Job& job, const data::Dataset& data, const LossTre
     f.staleness_key = staleness_key_of(**row);
     if (job::uses_old_updates(job)) f.stale_momentum = job::momentum_of(job);
   }
-  const Verdict v = judge(f);
+  const Diagnosis v = judge(f);
   s.learned = v.learned;
   s.learned_reason = v.reason;
   s.learned_key = v.key;

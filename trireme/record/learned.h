@@ -37,16 +37,16 @@ struct RunFacts {
   double learning_rate = 0;
 };
 
-struct Verdict {
+struct Diagnosis {
   std::optional<bool> learned;  // empty: it cannot be told
   std::string reason;           // a clause; empty where it has learned
   std::string key;              // the likeliest one to change; empty where it has learned
   std::string advice;           // what to do with it
 };
 
-// Runs of fewer steps are too short for a verdict.
+// Runs of fewer steps are too short for a diagnosis.
 inline constexpr std::int64_t kLeastSteps = 10;
-Verdict judge(const RunFacts& facts);
+Diagnosis judge(const RunFacts& facts);
 
 // Share of the most frequent class among the test samples; 0: there are none, or they have no classes.
 double chance_of(const data::Dataset& data);

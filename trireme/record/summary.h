@@ -53,7 +53,7 @@ struct Summary {
   bool updates_wait = false;   // for all buckets: something is known about all gradients first
   double predicted_step_seconds = 0, measured_step_seconds = 0;
   bool calibrated = false;  // the prediction is made of what was measured of this host
-  plan::Prediction prediction;
+  plan::StepPrediction prediction;
   std::string parameters_sha256;
   bool reached_target = false;
   bool stopped_early = false;          // train.patience

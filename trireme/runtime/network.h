@@ -1,4 +1,4 @@
-// How ranks reach each other below the transports: mailboxes in one process, local streams between processes
+// How ranks reach each other below the transports: endpoints in one process, local streams between processes
 // of one host that can pass shared segments and doorbells, shared segments themselves, and TCP streams
 // between hosts.
 //
@@ -21,7 +21,7 @@
 
 namespace trireme::runtime {
 
-// What travels between mailboxes. `header` belongs to the transport. The payload is shared and immutable once
+// What travels between endpoints. `header` belongs to the transport. The payload is shared and immutable once
 // sent; payload == nullptr with bytes > 0 is a phantom: only its size travels.
 struct Packet {
   std::array<std::uint64_t, 6> header{};
@@ -31,9 +31,10 @@ struct Packet {
 
 // One endpoint of the in-process fabric. Ordered per (from, to). Handlers run on the owner's loop.
 // A packet to an endpoint that is not open yet waits for it; one to a closed endpoint is dropped.
-class Mailbox {
+class FabricEndpoint {
  public:
-  virtual ~Mailbox() = default;  // closes: every other open mailbox of the fabric hears it (at link latency)
+  // Closes: every other open endpoint of the fabric hears it (at link latency).
+  virtual ~FabricEndpoint() = default;
   virtual int id() const = 0;
   virtual void send(int to, Packet packet) = 0;
   // `sent` (if any) runs on the sender's loop when the packet has left (real: at once; virtual: link free
@@ -108,7 +109,7 @@ class Network {
   virtual ~Network() = default;
 
   // In-process fabric: ids are unique within it.
-  virtual Result<std::unique_ptr<Mailbox>> open_mailbox(int id) = 0;
+  virtual Result<std::unique_ptr<FabricEndpoint>> open_endpoint(int id) = 0;
 
   // Streams between processes of this host, by a path (real: a Unix socket; virtual: a name on the machine).
   virtual Result<std::unique_ptr<Listener>> listen_local(const std::string& path) = 0;

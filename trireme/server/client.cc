@@ -8,7 +8,7 @@ namespace trireme::server {
 
 using runtime::Task;
 
-MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
+MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, ServerLayout layout,
                        std::vector<Key> keys, std::vector<SharedCoder> coders,
                        std::vector<FactorSlice> factors, bool codes_pulls)
     : rt_(rt),
@@ -227,7 +227,7 @@ Task<Result<Version>> MailClient::pull_rows(std::uint32_t key, Tensor rows, Tens
 }
 
 std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> server_ranks,
-                                    Layout layout, std::vector<Key> keys, const LinkCoding& link) {
+                                    ServerLayout layout, std::vector<Key> keys, const LinkCoding& link) {
   Result<std::vector<SharedCoder>> coders = slice_coders(link, layout, keys);
   TR_CHECK(coders.ok(), "a coded link that does not fit: {}", coders.status().to_string());
   Result<std::vector<FactorSlice>> factors = slice_factors(link.factors, layout, keys);

@@ -76,6 +76,6 @@ class Client {
 // The client of a worker, over its `mail`; server s is rank server_ranks[s]. `link` is what the servers have,
 // and fits the layout (slice_coders(), slice_factors()).
 std::unique_ptr<Client> make_client(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> server_ranks,
-                                    Layout layout, std::vector<Key> keys, const LinkCoding& link = {});
+                                    ServerLayout layout, std::vector<Key> keys, const LinkCoding& link = {});
 
 }  // namespace trireme::server

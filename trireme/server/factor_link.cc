@@ -73,7 +73,7 @@ void FactorSlice::pack(const float* factors, float* message) const {
   }
 }
 
-Result<std::vector<FactorSlice>> slice_factors(std::span<const FactorKey> factors, const Layout& layout,
+Result<std::vector<FactorSlice>> slice_factors(std::span<const FactorKey> factors, const ServerLayout& layout,
                                                std::span<const Key> keys) {
   std::vector<FactorSlice> out;
   if (factors.empty()) return out;

@@ -56,7 +56,7 @@ struct FactorSlice {
 
 // The factors of the slices of a layout, by their ids; nothing where no key has factors. kInvalid: factors
 // that do not fit the parts, or a slice that cuts a row.
-Result<std::vector<FactorSlice>> slice_factors(std::span<const FactorKey> factors, const Layout& layout,
+Result<std::vector<FactorSlice>> slice_factors(std::span<const FactorKey> factors, const ServerLayout& layout,
                                                std::span<const Key> keys);
 
 // The product of one piece: inputs "u" (its rows) and "v", output "grad".

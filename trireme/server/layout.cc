@@ -111,11 +111,11 @@ std::vector<Key::Part> parts_of(const Key& key) {
   return {{key.name, 0, key.num_elems, 1, false}};
 }
 
-Result<Layout> make_layout(std::span<const Key> keys, int num_servers, std::int64_t small_elems) {
+Result<ServerLayout> make_layout(std::span<const Key> keys, int num_servers, std::int64_t small_elems) {
   if (num_servers < 1)
     return error(Code::kInvalid, "[server] servers: got {}, expected at least 1", num_servers);
   for (const Key& key : keys) TR_RETURN_IF_ERROR(check_key(key));
-  Layout layout;
+  ServerLayout layout;
   layout.num_servers = num_servers;
   Shares shares(num_servers);
   std::vector<Run> small;

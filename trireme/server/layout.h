@@ -1,4 +1,4 @@
-// Layout: which server keeps which part of which vector. Pure, the same on every rank.
+// ServerLayout: which server keeps which part of which vector. Pure, the same on every rank.
 //
 // Large vectors are cut over all servers, those that would make pieces below `small_elems` into fewer; pieces
 // and small vectors go to the server that has least. Every server's share differs from the mean by at most
@@ -34,13 +34,13 @@ inline constexpr std::int64_t kAlignmentGap = 64;
 std::vector<Key::Part> parts_of(const Key& key);
 
 struct Slice {
-  std::uint32_t id = 0;  // position in Layout::slices
+  std::uint32_t id = 0;  // position in ServerLayout::slices
   std::uint32_t key = 0;
   std::int64_t begin = 0, end = 0;  // elements of the key
   int server = 0;
 };
 
-struct Layout {
+struct ServerLayout {
   int num_servers = 0;
   std::vector<Slice> slices;  // by key, then begin
 };
@@ -48,6 +48,7 @@ struct Layout {
 // `small_elems`: no piece that a cut makes has fewer elements, except where rows want it; the default is 64
 // KiB of f32, which takes a link of 10 Gbit/s about as long as a message takes to be dealt with. kInvalid: no
 // servers, or parts that overlap or hold no whole rows.
-Result<Layout> make_layout(std::span<const Key> keys, int num_servers, std::int64_t small_elems = 16384);
+Result<ServerLayout> make_layout(std::span<const Key> keys, int num_servers,
+                                 std::int64_t small_elems = 16384);
 
 }  // namespace trireme::server

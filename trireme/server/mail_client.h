@@ -1,10 +1,10 @@
 // MailClient: the Client over a Mailbox. client.cc has whole vectors and rows, client_coded.cc coded ones.
 #pragma once
 
-#include "trireme/server/buffer_pool.h"
 #include "trireme/server/client.h"
 #include "trireme/server/letters.h"
 #include "trireme/server/line.h"
+#include "trireme/server/tensor_pool.h"
 
 namespace trireme::server {
 
@@ -17,7 +17,7 @@ inline net::View view_of(const Tensor& t, const Slice& s) {
 class MailClient final : public Client {
  public:
   // `coders`, `factors`: per slice; none: no slice has one.
-  MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, Layout layout,
+  MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<int> ranks, ServerLayout layout,
              std::vector<Key> keys, std::vector<SharedCoder> coders, std::vector<FactorSlice> factors,
              bool codes_pulls);
 
@@ -80,7 +80,7 @@ class MailClient final : public Client {
   runtime::Runtime& rt_;
   comm::Mailbox& mail_;
   const std::vector<int> ranks_;  // per server
-  const Layout layout_;
+  const ServerLayout layout_;
   const std::vector<Key> keys_;
   const std::vector<SharedCoder> coders_;   // per slice, or none
   const std::vector<FactorSlice> factors_;  // likewise
@@ -88,7 +88,7 @@ class MailClient final : public Client {
   std::vector<std::vector<Slice>> slices_;  // per key
   std::vector<std::int64_t> updates_;       // per slice: of the newest answer
   std::vector<std::int64_t> fewest_;        // per key: of the slices in the newest answer; -1: none yet
-  BufferPool pool_;                         // messages on their way
+  TensorPool pool_;                         // messages on their way
   std::vector<Had> had_;                    // per key
   std::vector<std::unique_ptr<Line>> pushes_, pulls_;  // per key: coded ones, one after the other
 };

@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "trireme/server/buffer_pool.h"
 #include "trireme/server/consistency/consistency.h"
 #include "trireme/server/letters.h"
+#include "trireme/server/tensor_pool.h"
 
 namespace trireme::server {
 

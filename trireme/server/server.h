@@ -38,7 +38,7 @@ using MakeUpdate = std::function<Result<UpdateSpec>(std::span<const StoredPart> 
 
 struct ServerOptions {
   int server = 0;  // which one of the layout
-  Layout layout;
+  ServerLayout layout;
   std::vector<Key> keys;
   std::string consistency = "async";
   ConsistencyOptions clocks;

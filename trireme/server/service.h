@@ -86,7 +86,7 @@ class Service : public std::enable_shared_from_this<Service> {
   comm::Mailbox& mail_;
   const ServerOptions options_;
   const ConsistencyRow& row_;
-  BufferPool pool_;
+  TensorPool pool_;
   std::vector<FactorSlice> factors_;  // per slice of the layout, or none
   std::vector<std::unique_ptr<KeptSlice>> slices_;
   std::map<std::uint32_t, KeptSlice*> by_id_;

@@ -47,7 +47,7 @@ void sum_mixed(std::span<const Addend> addends, float divisor, std::int64_t rows
 }  // namespace
 
 Result<std::unique_ptr<Updater>> Updater::make(runtime::Runtime& rt, StoredSlice slice,
-                                               const MakeUpdate& make_update, BufferPool& pool) {
+                                               const MakeUpdate& make_update, TensorPool& pool) {
   std::unique_ptr<Updater> updater(new Updater(rt, std::move(slice), pool));
   TR_RETURN_IF_ERROR(updater->set_up(make_update));
   return updater;

@@ -11,7 +11,7 @@ class Updater {
  public:
   // `make_update` null: values are added. kInvalid: the graph reads something that no server can give it.
   static Result<std::unique_ptr<Updater>> make(runtime::Runtime& rt, StoredSlice slice,
-                                               const MakeUpdate& make_update, BufferPool& pool);
+                                               const MakeUpdate& make_update, TensorPool& pool);
 
   const StoredSlice& stored() const { return slice_; }
   // The update from (sum of the addends, in their order) / divisor. The addends' pushes have values and
@@ -21,7 +21,7 @@ class Updater {
   std::vector<std::pair<std::string, Tensor>> state() const;
 
  private:
-  Updater(runtime::Runtime& rt, StoredSlice slice, BufferPool& pool)
+  Updater(runtime::Runtime& rt, StoredSlice slice, TensorPool& pool)
       : rt_(rt), pool_(pool), slice_(std::move(slice)) {}
   Status set_up(const MakeUpdate& make_update);
   std::int64_t next_step() const;
@@ -29,7 +29,7 @@ class Updater {
   runtime::Task<Status> run_graph(Tensor gradient, float learning_rate, std::int64_t step);
 
   runtime::Runtime& rt_;
-  BufferPool& pool_;
+  TensorPool& pool_;
   StoredSlice slice_;
   exec::Variables variables_;
   std::vector<UpdateSpec::State> states_;

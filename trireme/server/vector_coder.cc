@@ -23,9 +23,10 @@ MutByteView bytes_of(const Tensor& memory, std::uint64_t bytes) {
   return {memory.raw(), static_cast<std::size_t>(bytes)};
 }
 
-std::vector<codec::Piece> cut(const std::vector<codec::Piece>& pieces, std::int64_t begin, std::int64_t end) {
-  std::vector<codec::Piece> out;
-  for (const codec::Piece& p : pieces) {
+std::vector<codec::ElementRange> cut(const std::vector<codec::ElementRange>& pieces, std::int64_t begin,
+                                     std::int64_t end) {
+  std::vector<codec::ElementRange> out;
+  for (const codec::ElementRange& p : pieces) {
     const std::int64_t from = std::max(p.offset, begin), to = std::min(p.offset + p.count, end);
     if (from < to) out.push_back({from - begin, to - from});
   }
@@ -102,7 +103,7 @@ Status check_link(const LinkCoding& link, std::size_t num_keys) {
 
 }  // namespace
 
-Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const Layout& layout,
+Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const ServerLayout& layout,
                                               std::span<const Key> keys) {
   std::vector<SharedCoder> coders;
   if (!link.is_on()) return coders;
@@ -115,7 +116,7 @@ Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const Layo
     }
     codec::Packing of_key;
     if (link.packings.empty()) {
-      std::vector<codec::Piece> parts;
+      std::vector<codec::ElementRange> parts;
       for (const Key::Part& p : parts_of(keys[slice.key])) parts.push_back({p.offset, p.count});
       of_key = codec::packing_of(parts, {}, coding.least_elems);
     } else {

@@ -54,7 +54,7 @@ class VectorCoder {
 // is not.
 // kInvalid: a codec or packings that do not fit.
 using SharedCoder = std::shared_ptr<const VectorCoder>;
-Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const Layout& layout,
+Result<std::vector<SharedCoder>> slice_coders(const LinkCoding& link, const ServerLayout& layout,
                                               std::span<const Key> keys);
 
 // The pieces of `packing` that lie in [begin, end), counted from `begin`.

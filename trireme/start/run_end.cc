@@ -17,12 +17,12 @@ record::RunOwner this_owner(const std::string& command) {
 }
 
 runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary,
-                             const Listener& listener) {
+                             const RunObserver& observer) {
   record::RunState state = record::RunState::kFailed;
   if (summary.ok())
     state = summary->value("finished", false) ? record::RunState::kDone : record::RunState::kStopped;
   const Status written = co_await record::close_run_folder(rt, folder, state, summary.status());
-  if (!written.ok()) listener.line(fmt::format("warning: {}", written.message()));
+  if (!written.ok()) observer.line(fmt::format("warning: {}", written.message()));
 }
 
 }  // namespace trireme::start

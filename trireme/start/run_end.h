@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/record/run_folder.h"
-#include "trireme/start/listener.h"
+#include "trireme/start/run_observer.h"
 
 namespace trireme::start {
 
@@ -10,8 +10,8 @@ namespace trireme::start {
 record::RunOwner this_owner(const std::string& command);
 
 // Writes into run.json how it ended: `summary` is that of the run, or the failure. A file that cannot be
-// written is a warning on the listener's lines: the run is over.
+// written is a warning on the observer's lines: the run is over.
 runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary,
-                             const Listener& listener);
+                             const RunObserver& observer);
 
 }  // namespace trireme::start

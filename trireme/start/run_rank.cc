@@ -153,9 +153,9 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
   load.settled = run.is_prepared();
   Result<LoadedData> data = co_await load_dataset(rt, *job, std::move(load));
   if (!data.ok()) co_return data.status();
-  const Listener& listener = run.start.listener;
+  const RunObserver& observer = run.start.observer;
   if (!run.is_prepared() && run.id.rank == 0)
-    for (const std::string& note : data->notes) listener.note(note);
+    for (const std::string& note : data->notes) observer.note(note);
   TR_CO_ASSIGN_OR_RETURN(context.transport, launch::choose_transport(run.id, job->parallel.transport));
   TR_CO_RETURN_IF_ERROR(job::check_transport(*job, context.transport));
   context.connect = connect_options(run, *job, context.transport);
@@ -167,7 +167,7 @@ Task<Status> run_rank(runtime::Runtime& rt, RankRun& run) {
     context.connected = std::move(*connected);
   }
   std::unique_ptr<record::Progress> progress;
-  if (run.id.rank == 0) progress = listener.progress();
+  if (run.id.rank == 0) progress = observer.progress();
   context.rt = &rt;
   context.job = *job;
   context.run_dir = run.run_dir;
@@ -203,7 +203,7 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
   if (run.folder.record) {
     const Result<Json> outcome = outcome_of(failure, run);
-    co_await note_end(rt, run.folder, outcome, run.start.listener);
+    co_await note_end(rt, run.folder, outcome, run.start.observer);
   }
   if (!failure.ok()) {
     rt.log(fmt::format("failed: {}", failure.message()));
@@ -213,7 +213,7 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
     constexpr TimeNs kOthersTime = 500 * kMilli;
     if (!run.is_prepared() && run.id.world > 1) co_await rt.sleep_for(kOthersTime);
     // Our own launcher reads the file; under any other the terminal is all there is.
-    if (!run.is_prepared() || !written) run.start.listener.failed(failure);
+    if (!run.is_prepared() || !written) run.start.observer.failed(failure);
   }
   if (run.makes_rendezvous && run.id.rank == 0) (void)co_await rt.files().remove_all(run.id.rendezvous);
   rt.on_interrupt(nullptr);
@@ -229,7 +229,7 @@ RankEnd run_rank(const RankStart& start) {
   RankEnd end;
   if (run.is_prepared()) end.failure = run.log->open(run.run_dir, id.rank);
   if (!end.failure.ok()) {
-    start.listener.failed(end.failure);
+    start.observer.failed(end.failure);
     return end;
   }
   runtime::RealOptions options;

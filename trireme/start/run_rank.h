@@ -13,8 +13,8 @@
 #include "trireme/launch/environment.h"
 #include "trireme/runtime/runtime.h"
 #include "trireme/runtime/task.h"
-#include "trireme/start/listener.h"
 #include "trireme/start/places.h"
+#include "trireme/start/run_observer.h"
 #include "trireme/start/trouble.h"
 
 namespace trireme::start {
@@ -32,7 +32,7 @@ struct RankStart {
   Places places;
   std::vector<SlowRank> slow = {};
   std::vector<RankFault> faults = {};
-  Listener listener = {};  // rank 0: notes and progress; all: failed
+  RunObserver observer = {};  // rank 0: notes and progress; all: failed
 };
 
 struct RankEnd {

@@ -54,7 +54,7 @@ Tensor phantom(std::int64_t count) {
   return Tensor(Buffer::phantom(cpu_device(), type.num_bytes()), type);
 }
 
-// Keeps the group until the world goes: closing a thousand mailboxes would be a million events.
+// Keeps the group until the world goes: closing a thousand endpoints would be a million events.
 Task<void> keep(Runtime& rt, std::unique_ptr<comm::Group> group) {
   co_await rt.sleep_until(kForever);
   group.reset();

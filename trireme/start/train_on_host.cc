@@ -35,7 +35,7 @@ Task<Result<Json>> run_processes(runtime::Runtime& rt, const HostRun& run, const
   if (!exits.ok()) co_return exits.status();
   const std::optional<std::vector<std::string>> lost = lost_ranks(*exits, expendable, grace);
   if (!lost) co_return co_await describe_failure(rt, folder, job::roles_of(job), *exits, grace);
-  for (const std::string& line : *lost) run.listener.line(line);
+  for (const std::string& line : *lost) run.observer.line(line);
   Result<Bytes> bytes = co_await rt.files().read(folder.file("summary.json"));
   if (!bytes.ok()) co_return bytes.status();
   co_return parse_json(as_text(*bytes), folder.file("summary.json"));
@@ -70,12 +70,12 @@ Task<Status> open_and_launch(runtime::Runtime& rt, const HostRun& run, Opened& o
                     "parallel.transport=inproc for threads",
                     roles.world);
   // First: what the job leaves open is picked by the data, and the folder holds the settled job.
-  run.listener.doing("reading the data ...", rt.now());
+  run.observer.doing("reading the data ...", rt.now());
   LoadSpec load;
   load.cache_dir = run.places.cache_dir;
   load.run_dir = run.run_dir;
   Result<LoadedData> data = co_await load_dataset(rt, out.job, std::move(load));
-  run.listener.doing("", rt.now());
+  run.observer.doing("", rt.now());
   if (!data.ok()) co_return data.status();
   Result<record::RunFolder> folder =
       co_await record::open_run_folder(rt, out.job, run.run_dir, "runs", this_owner(run.command));
@@ -85,7 +85,7 @@ Task<Status> open_and_launch(runtime::Runtime& rt, const HostRun& run, Opened& o
     out.summary = *out.folder.finished;
     co_return Status();
   }
-  for (const std::string& note : data->notes) run.listener.note(note);
+  for (const std::string& note : data->notes) run.observer.note(note);
   out.data = std::move(data->set);
   out.in_process = in_process;
   if (out.in_process) {
@@ -104,21 +104,21 @@ Task<Status> open_and_launch(runtime::Runtime& rt, const HostRun& run, Opened& o
 Task<void> launcher_main(runtime::Runtime& rt, const HostRun& run, Opened& out, Status& status) {
   status = co_await open_and_launch(rt, run, out);
   if (!status.ok()) {
-    co_await note_end(rt, out.folder, status, run.listener);
+    co_await note_end(rt, out.folder, status, run.observer);
   } else if (!out.in_process) {
-    co_await note_end(rt, out.folder, out.summary, run.listener);
+    co_await note_end(rt, out.folder, out.summary, run.observer);
   }
 }
 
 // What a person should see of what a Runtime logs.
 std::function<void(std::string_view)> warnings_of(const HostRun& run) {
   return [&run](std::string_view line) {
-    if (line.starts_with("warning:")) run.listener.line(line);
+    if (line.starts_with("warning:")) run.observer.line(line);
   };
 }
 
 Result<Json> run_threads(const HostRun& run, const Opened& opened) {
-  const std::unique_ptr<record::Progress> progress = run.listener.progress();
+  const std::unique_ptr<record::Progress> progress = run.observer.progress();
   InProcessOptions options;
   options.job = opened.job;
   options.run_dir = opened.folder.path;
@@ -144,7 +144,7 @@ void note_end_of_threads(const HostRun& run, Opened& opened, const Result<Json>&
   real.name = "launcher";
   real.compute_threads = 1;
   const auto rt = runtime::make_real_runtime(real);
-  rt->run(note_end(*rt, opened.folder, summary, run.listener));
+  rt->run(note_end(*rt, opened.folder, summary, run.observer));
 }
 
 }  // namespace

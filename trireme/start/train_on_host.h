@@ -7,8 +7,8 @@
 
 #include "trireme/base/json.h"
 #include "trireme/job/job.h"
-#include "trireme/start/listener.h"
 #include "trireme/start/places.h"
+#include "trireme/start/run_observer.h"
 #include "trireme/start/trouble.h"
 
 namespace trireme::start {
@@ -24,7 +24,7 @@ struct HostRun {
   std::function<std::vector<std::string>(const std::string& run_dir)> rank_command = {};
   std::vector<SlowRank> slow = {};
   std::vector<RankFault> faults = {};
-  Listener listener = {};
+  RunObserver observer = {};
 };
 
 struct Trained {

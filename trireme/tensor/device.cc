@@ -23,7 +23,7 @@ __attribute__((weak)) void free_host_memory(void* memory) { std::free(memory); }
 namespace {
 
 // Host memory is there when a call returns: events are always reached.
-class HostStream final : public Stream {
+class HostStream final : public DeviceStream {
  public:
   std::shared_ptr<Event> record() override { return nullptr; }
   void wait(const std::shared_ptr<Event>& e) override {
@@ -51,13 +51,13 @@ class CpuDevice final : public Device {
     std::shared_ptr<void> owner(memory, free_host_memory);
     return Buffer::wrap(*this, static_cast<std::byte*>(memory), bytes, std::move(owner));
   }
-  Status copy(const Buffer& from, const Buffer& to, Stream*) override {
+  Status copy(const Buffer& from, const Buffer& to, DeviceStream*) override {
     TR_RETURN_IF_ERROR(check_copy(from, to));
     if (from.data() != nullptr && to.data() != nullptr)
       std::memmove(to.data(), from.data(), from.size_bytes());
     return ok_status();
   }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(); }
 };
 
 class PhantomDevice final : public Device {
@@ -65,8 +65,8 @@ class PhantomDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::string name() const override { return "phantom"; }
   Result<Buffer> allocate(std::size_t bytes) override { return Buffer::phantom(*this, bytes); }
-  Status copy(const Buffer& from, const Buffer& to, Stream*) override { return check_copy(from, to); }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(); }
+  Status copy(const Buffer& from, const Buffer& to, DeviceStream*) override { return check_copy(from, to); }
+  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(); }
 };
 }  // namespace
 

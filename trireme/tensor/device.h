@@ -50,9 +50,9 @@ class Event {
   virtual bool is_ready() const = 0;
 };
 
-class Stream {
+class DeviceStream {
  public:
-  virtual ~Stream() = default;
+  virtual ~DeviceStream() = default;
   virtual std::shared_ptr<Event> record() = 0;             // null means: reached already
   virtual void wait(const std::shared_ptr<Event>& e) = 0;  // later work of this stream waits for e
 };
@@ -66,8 +66,8 @@ class Device {
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
   // Copies between buffers of this device and the host in stream order. Phantom on either side: nothing
   // happens.
-  virtual Status copy(const Buffer& from, const Buffer& to, Stream* stream) = 0;
-  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual Status copy(const Buffer& from, const Buffer& to, DeviceStream* stream) = 0;
+  virtual std::unique_ptr<DeviceStream> make_stream() = 0;
 };
 
 // The host's memory. Stateless; one instance serves everybody (it is immutable).

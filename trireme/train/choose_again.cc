@@ -55,7 +55,7 @@ std::string seconds_text(double seconds) { return format_duration(from_seconds(s
 }  // namespace
 
 cost::Rates fitted_rates(const plan::Plan& plan, const plan::StepCosts& costs, const cost::Rates& rates,
-                         const StepTimes& measured) {
+                         const MeasuredStep& measured) {
   const double compute = plan::step_shape(plan, costs, rates).compute;
   if (compute <= 0 || measured.compute_seconds <= 0) return rates;
   const double speed = compute / measured.compute_seconds;
@@ -71,17 +71,18 @@ cost::Rates fitted_rates(const plan::Plan& plan, const plan::StepCosts& costs, c
 }
 
 // A codec that was left for dense steps, which turned out longer.
-std::optional<plan::Plan> CodecKeeper::better_one(const StepTimes& dense) const {
+std::optional<plan::Plan> CodecKeeper::better_one(const MeasuredStep& dense) const {
   const auto best = std::min_element(measured_.begin(), measured_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (best->first == kDenseWord || best->second * kSlower >= dense.step_seconds) return std::nullopt;
   return tried_.at(best->first);
 }
 
-Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const prepare::Prepared& prepared,
-                                                 prepare::PrepareOptions options, const StepTimes& measured) {
+Result<CodecKeeper::Decision> CodecKeeper::decide(const job::Job& asked, const prepare::Prepared& prepared,
+                                                  prepare::PrepareOptions options,
+                                                  const MeasuredStep& measured) {
   const plan::Plan& plan = prepared.plan;
-  const auto stays = [](std::string why) { return Verdict{std::nullopt, std::move(why)}; };
+  const auto stays = [](std::string why) { return Decision{std::nullopt, std::move(why)}; };
   measured_[plan.codec] = measured.step_seconds;
   tried_[plan.codec] = plan;
   if (settled_) return stays("settled");
@@ -94,7 +95,7 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
     settled_ = true;
     ++changes_;
     const std::string why = compared(back->codec);
-    return Verdict{std::move(back), why};
+    return Decision{std::move(back), why};
   }
   const auto dense = measured_.find(kDenseWord);
   const bool slower =
@@ -134,7 +135,7 @@ Result<CodecKeeper::Verdict> CodecKeeper::decide(const job::Job& asked, const pr
                 "links are {:.3g} times and machines {:.3g} times as fast as assumed; a step took {}, "
                 "a dense one should take {}",
                 link, speed, seconds_text(measured.step_seconds), seconds_text(next.choices[0].step_seconds));
-  return Verdict{std::move(next), std::move(why)};
+  return Decision{std::move(next), std::move(why)};
 }
 
 bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
@@ -146,7 +147,7 @@ bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world) {
 namespace {
 
 // The slowest of all workers, field by field.
-Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, StepTimes own) {
+Task<Result<MeasuredStep>> slowest_times(comm::Group& group, std::int64_t step, MeasuredStep own) {
   TR_CO_ASSIGN_OR_RETURN(const Tensor all,
                          Tensor::allocate(cpu_device(), {DType::kF64, {group.world() * 2}}));
   double* mine = all.data<double>() + 2 * group.rank();
@@ -158,7 +159,7 @@ Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, Ste
   call.label = "times of steps";
   const Tensor in_place;
   TR_CO_RETURN_IF_ERROR(co_await group.allgather(std::move(call), in_place, all));
-  StepTimes most;
+  MeasuredStep most;
   for (int r = 0; r < group.world(); ++r) {
     most.compute_seconds = std::max(most.compute_seconds, all.data<double>()[2 * r]);
     most.step_seconds = std::max(most.step_seconds, all.data<double>()[2 * r + 1]);
@@ -170,16 +171,16 @@ Task<Result<StepTimes>> slowest_times(comm::Group& group, std::int64_t step, Ste
 // where they say enough.
 Task<Result<CodecChange>> decide_on_pool(RankContext& c, prepare::PrepareOptions options,
                                          std::shared_ptr<const prepare::Prepared> now, const CodecLook& look,
-                                         StepTimes slowest) {
-  Result<CodecKeeper::Verdict> verdict = Status(Code::kInternal, "[train] not decided");
+                                         MeasuredStep slowest) {
+  Result<CodecKeeper::Decision> decision = Status(Code::kInternal, "[train] not decided");
   const cost::OpCost work{.flops = 1e8, .bytes = 1e7};
   co_await c.rt->compute(
-      work, [&](runtime::ComputeContext&) { verdict = look.keeper->decide(c.job, *now, options, slowest); },
+      work, [&](runtime::ComputeContext&) { decision = look.keeper->decide(c.job, *now, options, slowest); },
       1, "choose codecs");
-  if (!verdict.ok()) co_return verdict.status();
-  CodecChange change{nullptr, verdict->why};
-  if (!verdict->plan) co_return change;
-  plan::Plan next = std::move(*verdict->plan);
+  if (!decision.ok()) co_return decision.status();
+  CodecChange change{nullptr, decision->why};
+  if (!decision->plan) co_return change;
+  plan::Plan next = std::move(*decision->plan);
   next.chosen_at = look.step;
   next.kernels = now->plan.kernels;
   job::Job job = c.job;
@@ -201,7 +202,7 @@ Task<Result<CodecChange>> decide_on_pool(RankContext& c, prepare::PrepareOptions
 
 Task<Result<CodecChange>> agree_on_codecs(RankContext& c, comm::Group& group,
                                           std::shared_ptr<const prepare::Prepared> now, CodecLook look) {
-  TR_CO_ASSIGN_OR_RETURN(const StepTimes slowest, co_await slowest_times(group, look.step, look.own));
+  TR_CO_ASSIGN_OR_RETURN(const MeasuredStep slowest, co_await slowest_times(group, look.step, look.own));
   prepare::PrepareOptions options = prepare_options(c, group);
   CodecChange change;
   std::string text;
@@ -251,10 +252,10 @@ void add_kept(const plan::Plan& plan, std::size_t bucket, int rank,
 
 }  // namespace
 
-Task<Result<std::map<std::string, Tensor>>> kept_back(comm::Group& group, const plan::Plan& plan,
-                                                      const std::vector<model::Parameter>& parameters,
-                                                      std::vector<std::pair<std::string, Tensor>> state,
-                                                      std::int64_t step) {
+Task<Result<std::map<std::string, Tensor>>> sum_residuals(comm::Group& group, const plan::Plan& plan,
+                                                          const std::vector<model::Parameter>& parameters,
+                                                          std::vector<std::pair<std::string, Tensor>> state,
+                                                          std::int64_t step) {
   std::map<std::string, Tensor> kept;
   for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
     const plan::Bucket& bucket = plan.buckets[b];
@@ -263,7 +264,7 @@ Task<Result<std::map<std::string, Tensor>>> kept_back(comm::Group& group, const 
     add_kept(plan, b, group.rank(), state, all.values<float>());
     comm::Call call;
     call.step = static_cast<std::uint32_t>(step);
-    call.slot = plan::Slots::kept_back(b);
+    call.slot = plan::Slots::residuals(b);
     call.label = "what encoders kept back";
     call.algorithm = "fixed-tree";
     for (int r = 0; r < group.world(); ++r) call.leaf_runs.push_back({r, 1});

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kLookSteps = 64;  // between two looks
 inline constexpr std::int64_t kWarmSteps = 8;   // first ones, which are not measured
 
 // Means over a run of steps, of the slowest worker.
-struct StepTimes {
+struct MeasuredStep {
   double compute_seconds = 0, step_seconds = 0;
 };
 
@@ -24,21 +24,21 @@ struct StepTimes {
 // of the links by the rest. What is hidden behind the computation tells nothing about the links, and they
 // stay.
 cost::Rates fitted_rates(const plan::Plan& plan, const plan::StepCosts& costs, const cost::Rates& rates,
-                         const StepTimes& measured);
+                         const MeasuredStep& measured);
 
 // Rank 0's memory of what was tried. Pure but for compiling.
 class CodecKeeper {
  public:
-  struct Verdict {
+  struct Decision {
     std::optional<plan::Plan> plan;  // another one than before
     std::string why;
   };
   // After a look at `measured`, steps of `prepared`. `options` as the run started with.
-  Result<Verdict> decide(const job::Job& asked, const prepare::Prepared& prepared,
-                         prepare::PrepareOptions options, const StepTimes& measured);
+  Result<Decision> decide(const job::Job& asked, const prepare::Prepared& prepared,
+                          prepare::PrepareOptions options, const MeasuredStep& measured);
 
  private:
-  std::optional<plan::Plan> better_one(const StepTimes& dense) const;
+  std::optional<plan::Plan> better_one(const MeasuredStep& dense) const;
 
   std::map<std::string, plan::Plan> tried_;
   std::map<std::string, double> measured_;   // seconds of a step by codec
@@ -53,7 +53,7 @@ bool chooses_again(const job::Job& asked, const plan::Plan& plan, int world);
 // All workers, between the same two steps: rank 0 decides by the slowest one's times. Null: nothing changes.
 struct CodecLook {
   std::int64_t step = 0;
-  StepTimes own;
+  MeasuredStep own;
   CodecKeeper* keeper = nullptr;  // rank 0's
 };
 struct CodecChange {
@@ -65,7 +65,7 @@ runtime::Task<Result<CodecChange>> agree_on_codecs(RankContext& context, comm::G
                                                    CodecLook look);
 // All workers: what their encoders kept back so far, summed over all, by parameter; for the update of the
 // next step. `state` as Agreement::shard_state().
-runtime::Task<Result<std::map<std::string, Tensor>>> kept_back(
+runtime::Task<Result<std::map<std::string, Tensor>>> sum_residuals(
     comm::Group& group, const plan::Plan& plan, const std::vector<model::Parameter>& parameters,
     std::vector<std::pair<std::string, Tensor>> state, std::int64_t step);
 

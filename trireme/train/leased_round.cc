@@ -50,8 +50,8 @@ engine::LeaseDesk Round::make_desk(int num_replicas) const {
                            book_, at_once);
 }
 
-CoordinatorOptions Round::coordinator_options(int num_replicas) {
-  CoordinatorOptions options;
+LeaseCoordinatorOptions Round::coordinator_options(int num_replicas) {
+  LeaseCoordinatorOptions options;
   options.num_workers = num_replicas;
   if (row_.quorum != nullptr) options.fraction = row_.quorum(c_.job.parallel.agreement_options);
   options.make_ticket = [this] { return ticket(); };
@@ -68,7 +68,7 @@ CoordinatorOptions Round::coordinator_options(int num_replicas) {
   return options;
 }
 
-void Round::open(Coordinator& coordinator) {
+void Round::open(LeaseCoordinator& coordinator) {
   coordinator_ = &coordinator;
   end_ = at().owes_evaluation ? at().batches : next_end(at().batches);
   coordinator.desk().open_round(end_);
@@ -183,7 +183,7 @@ void Round::on_meeting() {
   }
 }
 
-Task<Result<engine::EvalOutput>> Round::read_scores(Coordinator& coordinator, engine::Part part,
+Task<Result<engine::EvalOutput>> Round::read_scores(LeaseCoordinator& coordinator, engine::Part part,
                                                     std::int32_t bit) {
   auto& scores = scores_[bit - 1];
   // Shares of workers that were lost on the way.
@@ -201,7 +201,7 @@ Task<Result<engine::EvalOutput>> Round::read_scores(Coordinator& coordinator, en
   co_return out;
 }
 
-Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& ticket) {
+Task<Status> Round::evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket) {
   const bool validates = (ticket.parts & kValidationBit) != 0;
   const std::int64_t epoch = (end_ + per_epoch_ - 1) / per_epoch_;
   for (const auto& [bit, part] : kParts) {
@@ -216,7 +216,7 @@ Task<Status> Round::evaluate(Coordinator& coordinator, const MeetingTicket& tick
   co_return Status();
 }
 
-Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
+Task<Status> Round::checkpoint(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
                                const io::NamedTensors& servers) {
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_.agreed());
   const std::string broken = co_await engine::find_not_finite(rt_, model);
@@ -241,7 +241,7 @@ Task<Status> Round::checkpoint(Coordinator& coordinator, const MeetingTicket& ti
   co_return co_await account_.save(std::move(tensors), coordinator.desk().book().cursor());
 }
 
-Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
+Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticket, double own_drift,
                               io::NamedTensors servers) {
   TR_CO_RETURN_IF_ERROR(co_await coordinator.wait_until_all_ask_to_go());
   drift_ = coordinator.take_drift();
@@ -267,7 +267,7 @@ Task<Result<Go>> Round::grade(Coordinator& coordinator, MeetingTicket ticket, do
   co_return go;
 }
 
-Task<Result<record::Summary>> Round::summarise(Coordinator& coordinator, const job::Roles& roles) {
+Task<Result<record::Summary>> Round::summarise(LeaseCoordinator& coordinator, const job::Roles& roles) {
   record::Summary s = account_.begin_summary(roles.workers, roles.world);
   s.servers = roles.servers;
   s.device = c_.device != nullptr ? "cuda" : "cpu";

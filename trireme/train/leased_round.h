@@ -5,7 +5,7 @@
 #include "trireme/agree/agree.h"
 #include "trireme/engine/replica.h"
 #include "trireme/job/roles.h"
-#include "trireme/train/coordinator.h"
+#include "trireme/train/lease_coordinator.h"
 #include "trireme/train/run_account.h"
 
 namespace trireme::train {
@@ -21,16 +21,16 @@ class Round {
 
   runtime::Task<Status> begin();
   engine::LeaseDesk make_desk(int num_replicas) const;
-  CoordinatorOptions coordinator_options(int num_replicas);
-  void open(Coordinator& coordinator);  // the first round
-  void start_clock();                   // everybody is ready
-  void on_meeting();                    // everybody is there
+  LeaseCoordinatorOptions coordinator_options(int num_replicas);
+  void open(LeaseCoordinator& coordinator);  // the first round
+  void start_clock();                        // everybody is ready
+  void on_meeting();                         // everybody is there
   // After this worker's own share: waits for the others', grades, saves, opens the next round, lets all go.
   // `servers`: what parameter servers keep beside the model, where the meeting saves.
-  runtime::Task<Result<Go>> grade(Coordinator& coordinator, MeetingTicket ticket, double own_drift,
+  runtime::Task<Result<Go>> grade(LeaseCoordinator& coordinator, MeetingTicket ticket, double own_drift,
                                   io::NamedTensors servers);
   runtime::Task<Status> finish() { return account_.finish(); }
-  runtime::Task<Result<record::Summary>> summarise(Coordinator& coordinator, const job::Roles& roles);
+  runtime::Task<Result<record::Summary>> summarise(LeaseCoordinator& coordinator, const job::Roles& roles);
 
  private:
   bool writes() const { return account_.writes(); }
@@ -42,10 +42,10 @@ class Round {
   bool replicas_keep_state() const;
   MeetingTicket ticket() const;
   void on_report(int worker, const UnitReport& report);
-  runtime::Task<Result<engine::EvalOutput>> read_scores(Coordinator& coordinator, engine::Part part,
+  runtime::Task<Result<engine::EvalOutput>> read_scores(LeaseCoordinator& coordinator, engine::Part part,
                                                         std::int32_t bit);
-  runtime::Task<Status> evaluate(Coordinator& coordinator, const MeetingTicket& ticket);
-  runtime::Task<Status> checkpoint(Coordinator& coordinator, const MeetingTicket& ticket,
+  runtime::Task<Status> evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket);
+  runtime::Task<Status> checkpoint(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
                                    const io::NamedTensors& servers);
 
   RankContext& c_;
@@ -54,7 +54,7 @@ class Round {
   engine::Replica& replica_;
   const agree::AgreementRow& row_;
   RunAccount account_;
-  Coordinator* coordinator_ = nullptr;
+  LeaseCoordinator* coordinator_ = nullptr;
   data::LeaseBook book_;  // at the start
   std::int64_t total_, per_epoch_, units_per_batch_;
   std::int64_t end_ = 0;  // of the round under way, in batches
@@ -67,7 +67,7 @@ class Round {
   std::int64_t measured_units_ = 0;
   std::vector<float> scores_[2];
   TimeNs round_began_ = 0;
-  Coordinator::Drift drift_;
+  LeaseCoordinator::Drift drift_;
 };
 
 }  // namespace trireme::train

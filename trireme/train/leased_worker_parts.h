@@ -8,7 +8,7 @@
 #include "trireme/engine/replica.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/record/worker_reports.h"
-#include "trireme/train/coordinator.h"
+#include "trireme/train/lease_coordinator.h"
 #include "trireme/train/leased_round.h"
 #include "trireme/train/replica_mail.h"
 #include "trireme/train/server_state.h"
@@ -73,7 +73,7 @@ class LeasedWorker {
   std::unique_ptr<engine::Replica> replica_;
   std::vector<std::unique_ptr<engine::Replica>> local_;  // beside it; they only step
   std::unique_ptr<Round> rounds_;  // rank 0: what is done, what comes next, what it came to
-  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<LeaseCoordinator> coordinator_;
   std::vector<engine::Unit> taken_;  // by others, before this worker began them
   record::WorkerShare share_;
   std::map<int, TimeNs> waited_for_;  // at meetings, by worker

@@ -117,8 +117,8 @@ Task<Status> LeasedWorker::begin() {
     rounds_ = std::make_unique<Round>(c_, start_, *replica_, row_, total_batches_);
     TR_CO_RETURN_IF_ERROR(co_await rounds_->begin());
     const int replicas = roles_.num_replicas();
-    coordinator_ = std::make_unique<Coordinator>(rt_, group_, *mail_, rounds_->make_desk(replicas),
-                                                 rounds_->coordinator_options(replicas));
+    coordinator_ = std::make_unique<LeaseCoordinator>(rt_, group_, *mail_, rounds_->make_desk(replicas),
+                                                      rounds_->coordinator_options(replicas));
     rounds_->open(*coordinator_);
   }
   // From here on, letters only where the rule lets others go on without one.

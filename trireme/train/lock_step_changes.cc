@@ -64,8 +64,8 @@ Task<Status> LockStepWorker::look_at_codecs() {
 
 // The model goes on in the buckets of another plan. What encoders kept back is part of the next update.
 Task<Status> LockStepWorker::change_codecs(CodecChange change) {
-  auto kept =
-      co_await kept_back(group_, plan(), start_.prepared->parameters, replica_->shard_state(), at().steps);
+  auto kept = co_await sum_residuals(group_, plan(), start_.prepared->parameters, replica_->shard_state(),
+                                     at().steps);
   if (!kept.ok()) co_return kept.status();
   io::NamedTensors saved;
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors before, replica_->state());

@@ -39,7 +39,7 @@ void LockStepWorker::report_codec_on_gpu(const comm::SumStats& coded, record::Su
   s.rule["encoded_bytes"] = coded.bytes;
   s.rule["encode_seconds"] = to_seconds(coded.encode_ns);
   s.rule["decode_seconds"] = to_seconds(coded.decode_ns);
-  if (device_sum_->way() != "staged" || coded.messages == 0 || s.bytes_dense_per_step == 0) return;
+  if (device_sum_->method() != "staged" || coded.messages == 0 || s.bytes_dense_per_step == 0) return;
   // All shards' messages pass once, down or up.
   const double buckets = static_cast<double>(plan().buckets.size());
   const double message = coded.bytes / static_cast<double>(coded.messages);
@@ -58,7 +58,7 @@ record::Summary LockStepWorker::summarise() const {
   s.rule = replica_->rule().report().more;  // of rank 0
   if (start_.prepared->resident && group_.world() > 1) {
     const std::int32_t shards = own_run().count;
-    s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->way() : "staged";
+    s.rule["device_collectives"] = device_sum_ != nullptr ? device_sum_->method() : "staged";
     s.rule["host_copies_per_byte"] = device_sum_ != nullptr ? 0 : shards + 1;  // of a gradient, on this rank
   }
   if (const comm::SumStats* coded = device_sum_ != nullptr ? device_sum_->coding() : nullptr)

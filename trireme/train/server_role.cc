@@ -9,7 +9,7 @@
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/server_factors.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/train/coordinator.h"
+#include "trireme/train/lease_coordinator.h"
 #include "trireme/train/replica_mail.h"
 #include "trireme/train/server_state.h"
 

@@ -14,7 +14,7 @@ namespace trireme::train {
 // Key b is bucket b of the plan; its parts are the bucket's parameters.
 struct ServerPlan {
   std::vector<server::Key> keys;
-  server::Layout layout;
+  server::ServerLayout layout;
   server::LinkCoding link;  // how gradients and weights travel
 };
 Result<ServerPlan> plan_servers(const job::Job& job, const prepare::Prepared& prepared,

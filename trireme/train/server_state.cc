@@ -4,7 +4,7 @@
 
 #include "trireme/runtime/sync.h"
 #include "trireme/tensor/host_zeros.h"
-#include "trireme/train/coordinator.h"
+#include "trireme/train/lease_coordinator.h"
 #include "trireme/train/server_role.h"
 
 namespace trireme::train {

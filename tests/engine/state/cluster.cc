@@ -85,7 +85,7 @@ std::vector<Status> Cluster::run(std::vector<int> machines, const Body& body) {
     net::ConnectOptions connect;
     connect.rank = static_cast<int>(rank);
     connect.world = static_cast<int>(machines.size());
-    connect.mailbox_base = base;
+    connect.endpoint_base = base;
     world_->start(rt, run_rank(rt, std::move(connect), &sends[rank], body, out[rank]));
   }
   const auto report = world_->run(kForever);

@@ -84,7 +84,7 @@ class Parcels {
   bool refusing_ = false, closed_ = false;
   std::int64_t num_refused_ = 0, num_lost_ = 0;
   Status failure_;
-  Errands answers_, own_;
+  BackgroundTasks answers_, own_;
 };
 
 }  // namespace trireme::agree

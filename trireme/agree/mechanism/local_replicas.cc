@@ -60,7 +60,7 @@ class LocalReplicas {
   Task<Status> begin(float rate, Base& base) {
     TR_CO_RETURN_IF_ERROR(make_memory());
     const TimeNs began = link_.rt().now();
-    if (must_fetch_ && !std::exchange(fetching_, true)) link_.errands().start(fetch_now());
+    if (must_fetch_ && !std::exchange(fetching_, true)) link_.background().start(fetch_now());
     while (failure_.ok() && (must_fetch_ || (rounds_ >= in_flight_ && is_due()))) co_await change();
     TR_CO_RETURN_IF_ERROR(failure_);
     link_.note_wait(began);
@@ -88,10 +88,10 @@ class LocalReplicas {
 
   // Nothing stays here: gradients that are not pushed yet leave now.
   Task<Status> send_all() {
-    TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
+    TR_CO_RETURN_IF_ERROR(co_await link_.background().drain());
     steps_since_fetch_ = 0;  // the next step begins with a fetch
     if (accrued_steps_ > 0) start_round(/*pushes=*/true, /*fetches=*/false);
-    co_return co_await link_.errands().drain();
+    co_return co_await link_.background().drain();
   }
 
   Task<Status> settle(std::vector<Tensor> into) {
@@ -119,7 +119,7 @@ class LocalReplicas {
   Task<void> change() {
     const auto shot = std::make_shared<runtime::OneShot<bool>>(link_.rt());
     waiting_.push_back(shot);
-    co_await shot->wait_until(kForever);  // all waits are for work of this process or for errands
+    co_await shot->wait_until(kForever);  // all waits are for work of this process or for background tasks
   }
   void wake() {
     for (const auto& shot : std::exchange(waiting_, {})) shot->set(true);
@@ -201,7 +201,7 @@ class LocalReplicas {
       ++pushes_;
     }
     if (fetches) steps_since_fetch_ = 0;
-    link_.errands().start(run_round(std::move(sent), fetches));
+    link_.background().start(run_round(std::move(sent), fetches));
   }
 
   // `sent`: what is pushed; null: nothing.
@@ -263,7 +263,7 @@ class LocalReplicas {
   float rate_ = 0;            // the newest
   bool must_fetch_ = true, fetching_ = false;
   Status failure_;
-  ServerLink link_;  // last: its errands use the rest
+  ServerLink link_;  // last: its background tasks use the rest
 };
 
 // What one of the replicas sees. The worker's own calls (meetings, the report) go to the first.

@@ -2,13 +2,13 @@
 // used again.
 //
 // Every wait for another worker rests on an ask(), so that a verdict or a loss ends it. What is under way
-// belongs to Errands of the rule, so that nothing of it runs when the rule is gone.
+// belongs to BackgroundTasks of the rule, so that nothing of it runs when the rule is gone.
 #pragma once
 
 #include <vector>
 
 #include "trireme/agree/agree.h"
-#include "trireme/agree/mechanism/errands.h"
+#include "trireme/agree/mechanism/background_tasks.h"
 #include "trireme/comm/letter_kinds.h"
 
 namespace trireme::agree {

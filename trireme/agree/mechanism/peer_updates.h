@@ -157,7 +157,7 @@ class PeerUpdates {
   std::shared_ptr<std::atomic<float>> settle_difference_ = std::make_shared<std::atomic<float>>(0.0F);
 
   Star star_;
-  Errands adding_, answers_, under_way_;  // under way: one per update
+  BackgroundTasks adding_, answers_, under_way_;  // under way: one per update
 };
 
 }  // namespace trireme::agree

@@ -19,7 +19,7 @@ class PushPull final : public Agreement {
     learning_rate_ = step.learning_rate;
     const TimeNs began = link_.rt().now();
     if (std::exchange(pulling_, false)) {
-      TR_CO_RETURN_IF_ERROR(co_await link_.errands().drain());
+      TR_CO_RETURN_IF_ERROR(co_await link_.background().drain());
       note_read();
     } else {
       TR_CO_RETURN_IF_ERROR(co_await link_.pull_all(link_.context().weights, link_.clock()));
@@ -39,7 +39,7 @@ class PushPull final : public Agreement {
     note.based_on = based_on_[b];
     TR_CO_RETURN_IF_ERROR(co_await link_.push(b, gradient, note));
     pulling_ = true;
-    link_.errands().start(link_.pull(b, link_.context().weights[b], link_.clock() + 1));
+    link_.background().start(link_.pull(b, link_.context().weights[b], link_.clock() + 1));
     co_return Status();
   }
 

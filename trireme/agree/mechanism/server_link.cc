@@ -25,7 +25,7 @@ ServerLink::ServerLink(const RuleContext& context)
     : context_(context),
       versions_(context.weights.size()),
       residuals_(*context.rt, codings_of(context), context.weights, /*velocities=*/true),
-      errands_(*context.rt) {
+      background_(*context.rt) {
   TR_CHECK(context.servers != nullptr, "a rule over servers needs them");
   if (context.num_workers == 1) return;
   TR_CHECK(context.mail != nullptr, "workers meet by letters");
@@ -80,20 +80,20 @@ Task<Status> ServerLink::pull_all(std::vector<Tensor> into, std::int64_t clock) 
 Task<Status> ServerLink::tick() { co_return co_await servers().tick(clock_++); }
 
 void ServerLink::leave() {
-  if (!std::exchange(away_, true)) errands_.start(servers().finish());
+  if (!std::exchange(away_, true)) background_.start(servers().finish());
 }
 
 Task<Status> ServerLink::finish() {
   finished_ = true;
   leave();
-  co_return co_await errands_.drain();
+  co_return co_await background_.drain();
 }
 
 Task<Status> ServerLink::settle(std::vector<Tensor> into) {
   ++meetings_;
   leave();
   // Pulls that were held back for others are answered when these have come here too.
-  TR_CO_RETURN_IF_ERROR(co_await errands_.drain());
+  TR_CO_RETURN_IF_ERROR(co_await background_.drain());
   TR_CO_RETURN_IF_ERROR(co_await meet());
   // Nobody pushes before the second meeting: all read the same values.
   for (std::size_t b = 0; b < into.size(); ++b) co_await copy(rt(), context_.weights[b], into[b]);

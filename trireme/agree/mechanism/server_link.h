@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/agree/agree.h"
-#include "trireme/agree/mechanism/errands.h"
+#include "trireme/agree/mechanism/background_tasks.h"
 #include "trireme/agree/mechanism/meeting.h"
 #include "trireme/agree/mechanism/residuals.h"
 
@@ -43,8 +43,8 @@ class ServerLink {
   void leave();
   // The same for good; ends when the servers have applied what they have of it.
   runtime::Task<Status> finish();
-  // Every live worker comes, nothing is held back, all errands end; `into` receives the servers' model and
-  // outside the parameters this worker's own weights. Afterwards all workers have the same clock.
+  // Every live worker comes, nothing is held back, all background tasks end; `into` receives the servers'
+  // model and outside the parameters this worker's own weights. Afterwards all workers have the same clock.
   runtime::Task<Status> settle(std::vector<Tensor> into);
 
   // Every live worker comes; all leave with the largest clock.
@@ -61,7 +61,7 @@ class ServerLink {
   const RuleContext& context() const { return context_; }
   runtime::Runtime& rt() const { return *context_.rt; }
   server::Client& servers() const { return *context_.servers; }
-  Errands& errands() { return errands_; }
+  BackgroundTasks& background() { return background_; }
 
   // A push that was made beside push().
   void note_push() { ++pushes_; }
@@ -82,7 +82,7 @@ class ServerLink {
   std::int64_t pushes_ = 0, encoded_ = 0, pulls_ = 0, waits_ = 0, meetings_ = 0;
   TimeNs waited_ns_ = 0;
   std::unique_ptr<Meeting<LevelHead>> meeting_;  // null: one worker
-  Errands errands_;                              // last: they use the rest
+  BackgroundTasks background_;                   // last: they use the rest
 };
 
 }  // namespace trireme::agree

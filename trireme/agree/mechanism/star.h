@@ -43,7 +43,7 @@ class Star {
   double weight_ = 1;
   std::vector<comm::Letter<GatherHead>> gathers_;                   // asked before this worker came
   std::vector<std::pair<int, comm::Letter<MeetingEndHead>>> ends_;  // asked of worker 0
-  Errands answers_;
+  BackgroundTasks answers_;
 };
 
 }  // namespace trireme::agree

@@ -122,12 +122,13 @@ Task<Status> load_models(runtime::Runtime& rt, BenchArgs& args) {
 Task<Status> measure_and_draw(runtime::Runtime& rt, BenchArgs& args, std::string dir, Status& plotted,
                               measure::Report& report) {
   TR_CO_RETURN_IF_ERROR(co_await load_models(rt, args));
-  std::function<void(const measure::Row&)> on_row = [&args, first = true](const measure::Row& row) mutable {
-    if (args.json) return;
-    if (std::exchange(first, false)) std::fputs(bench::table_header(args.options).c_str(), stdout);
-    std::fputs(bench::table_row(row, args.options).c_str(), stdout);
-    std::fflush(stdout);
-  };
+  std::function<void(const measure::BenchRow&)> on_row =
+      [&args, first = true](const measure::BenchRow& row) mutable {
+        if (args.json) return;
+        if (std::exchange(first, false)) std::fputs(bench::table_header(args.options).c_str(), stdout);
+        std::fputs(bench::table_row(row, args.options).c_str(), stdout);
+        std::fflush(stdout);
+      };
   TR_CO_ASSIGN_OR_RETURN(report, co_await measure::run_bench(rt, args.options, dir, on_row));
   if (args.plot.empty()) co_return Status();
   std::string script = bench::plot_script(report, args.options, args.plot);

@@ -19,13 +19,14 @@ double median_ratio(const std::optional<measure::Timing>& theirs, const measure:
   return ratios.empty() ? 0 : measure::quantile(ratios, 0.5);
 }
 
-Distance pick(const std::vector<measure::Row>& rows, int world, const char* name, double from, double below) {
+Distance pick(const std::vector<measure::BenchRow>& rows, int world, const char* name, double from,
+              double below) {
   Distance d;
   d.name = name;
   std::vector<double> crossings;
   std::size_t total = 0;
   for (std::size_t at = 0; at < rows.size(); ++at) {
-    const measure::Row& row = rows[at];
+    const measure::BenchRow& row = rows[at];
     if (row.world != world) continue;
     total += row.crossing_ns.size();
     std::vector<std::size_t> rounds;
@@ -48,12 +49,12 @@ Distance pick(const std::vector<measure::Row>& rows, int world, const char* name
 
 }  // namespace
 
-std::vector<Distance> by_distance(const std::vector<measure::Row>& rows) {
-  const auto first =
-      std::find_if(rows.begin(), rows.end(), [](const measure::Row& r) { return !r.crossing_ns.empty(); });
+std::vector<Distance> by_distance(const std::vector<measure::BenchRow>& rows) {
+  const auto first = std::find_if(rows.begin(), rows.end(),
+                                  [](const measure::BenchRow& r) { return !r.crossing_ns.empty(); });
   if (first == rows.end()) return {};
   std::vector<double> all;
-  for (const measure::Row& row : rows)
+  for (const measure::BenchRow& row : rows)
     if (row.world == first->world) all.insert(all.end(), row.crossing_ns.begin(), row.crossing_ns.end());
   // A rank that was put off the processor while it crossed says nothing about distance.
   const double low = std::max(1.0, measure::quantile(all, 0.05)), high = measure::quantile(all, 0.9);

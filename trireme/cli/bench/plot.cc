@@ -29,11 +29,11 @@ std::string block(const std::string& name, const std::string& lines) {
   return fmt::format("${} << EOD\n{}EOD\n", name, lines);
 }
 
-void add_measured(const std::vector<const measure::Row*>& rows, const char* name, const char* title,
-                  const char* colour, const measure::Timing* (*timing)(const measure::Row&),
+void add_measured(const std::vector<const measure::BenchRow*>& rows, const char* name, const char* title,
+                  const char* colour, const measure::Timing* (*timing)(const measure::BenchRow&),
                   std::string& data, std::vector<Curve>& curves, int world) {
   std::string lines;
-  for (const measure::Row* row : rows)
+  for (const measure::BenchRow* row : rows)
     if (const measure::Timing* t = timing(*row))
       lines += fmt::format("{} {:.6g} {:.6g} {:.6g}\n", row->bytes, t->median_us, t->low_us, t->high_us);
   if (lines.empty()) return;
@@ -44,13 +44,13 @@ void add_measured(const std::vector<const measure::Row*>& rows, const char* name
 }
 
 // Closed forms at every half octave between the smallest and the largest size.
-void add_formulas(const std::vector<const measure::Row*>& rows, const measure::Models& models,
+void add_formulas(const std::vector<const measure::BenchRow*>& rows, const measure::Models& models,
                   std::string& data, std::vector<Curve>& curves, int world) {
   const double first = static_cast<double>(rows.front()->bytes),
                last = static_cast<double>(rows.back()->bytes);
   const double latency = measure::latency_us(models), per_byte = measure::us_per_byte(models);
   std::size_t colour = 0;
-  for (const measure::Formula& f : measure::formulas_of(rows.front()->kind)) {
+  for (const measure::ClosedForm& f : measure::formulas_of(rows.front()->kind)) {
     std::string lines;
     for (double m = first; m <= last * 1.001; m *= 1.4142135623730951)
       lines += fmt::format("{:.6g} {:.6g}\n", m, f.microseconds(latency, per_byte, world, m));
@@ -61,7 +61,7 @@ void add_formulas(const std::vector<const measure::Row*>& rows, const measure::M
     ++colour;
   }
   std::string predicted, bound;
-  for (const measure::Row* row : rows) {
+  for (const measure::BenchRow* row : rows) {
     predicted += fmt::format("{} {:.6g}\n", row->bytes, row->predicted_us);
     bound += fmt::format("{} {:.6g}\n", row->bytes, row->bound_us);
   }
@@ -92,14 +92,14 @@ std::string plot_script(const measure::Report& report, const measure::BenchOptio
   const int columns = std::min(panels, 3), lines = (panels + columns - 1) / columns;
   std::string data, plots;
   for (const int world : o.worlds) {
-    std::vector<const measure::Row*> rows;
-    for (const measure::Row& row : report.rows)
+    std::vector<const measure::BenchRow*> rows;
+    for (const measure::BenchRow& row : report.rows)
       if (row.world == world) rows.push_back(&row);
     if (rows.empty()) continue;
     std::vector<Curve> curves;
-    const auto ours = [](const measure::Row& r) { return &r.ours; };
-    const auto mpi = [](const measure::Row& r) { return r.mpi ? &*r.mpi : nullptr; };
-    const auto gloo = [](const measure::Row& r) { return r.gloo ? &*r.gloo : nullptr; };
+    const auto ours = [](const measure::BenchRow& r) { return &r.ours; };
+    const auto mpi = [](const measure::BenchRow& r) { return r.mpi ? &*r.mpi : nullptr; };
+    const auto gloo = [](const measure::BenchRow& r) { return r.gloo ? &*r.gloo : nullptr; };
     add_formulas(rows, o.models(world), data, curves, world);
     add_measured(rows, "gloo", "Gloo", kGloo, gloo, data, curves, world);
     add_measured(rows, "mpi", "Open MPI", kMpi, mpi, data, curves, world);

@@ -38,7 +38,7 @@ bool has(const measure::BenchOptions& o, const char* side) {
   return std::find(o.against.begin(), o.against.end(), side) != o.against.end();
 }
 
-double fraction_of_bound(const measure::Row& r) {
+double fraction_of_bound(const measure::BenchRow& r) {
   return r.ours.median_us > 0 ? r.bound_us / r.ours.median_us : 0;
 }
 
@@ -59,7 +59,7 @@ constexpr GoalRule kGoals[] = {
 };
 
 // What a rule is about: theirs / ours, or bound / ours.
-std::optional<measure::Ratio> value_for(const GoalRule& rule, const measure::Row& r) {
+std::optional<measure::Ratio> value_for(const GoalRule& rule, const measure::BenchRow& r) {
   if (rule.peer != nullptr) return std::string_view(rule.peer) == "mpi" ? r.mpi_ratio : r.gloo_ratio;
   if (r.ours.low_us <= 0) return std::nullopt;
   return measure::Ratio{r.bound_us / r.ours.median_us, r.bound_us / r.ours.high_us,
@@ -70,7 +70,7 @@ Json timing_json(const std::optional<measure::Timing>& t, double measure::Timing
   return t ? Json((*t).*value) : Json();
 }
 
-Json row_json(const measure::Row& r, const measure::BenchOptions& o) {
+Json row_json(const measure::BenchRow& r, const measure::BenchOptions& o) {
   const std::optional<measure::Timing> ours = r.ours;
   Json j = {{"collective", collective::kind_name(r.kind)},
             {"world", r.world},
@@ -160,7 +160,7 @@ std::string table_header(const measure::BenchOptions& o) {
   return line + fmt::format(" {:>9} {:>9} {:>6}\n", "predicted", "bound", "of it");
 }
 
-std::string table_row(const measure::Row& r, const measure::BenchOptions& o) {
+std::string table_row(const measure::BenchRow& r, const measure::BenchOptions& o) {
   std::string line = fmt::format("{:>5} {:>8}  {:<14} {:>9} {:>6}", r.world, short_bytes(r.bytes),
                                  r.algorithm, time_text(r.ours.median_us), spread_text(r.ours));
   if (has(o, "mpi"))
@@ -175,13 +175,13 @@ std::string table_row(const measure::Row& r, const measure::BenchOptions& o) {
   return line + "\n";
 }
 
-std::vector<Goal> check_goals(const std::vector<measure::Row>& rows, bool own_links) {
+std::vector<Goal> check_goals(const std::vector<measure::BenchRow>& rows, bool own_links) {
   std::vector<Goal> goals;
   for (const GoalRule& rule : kGoals) {
     Goal goal;
     goal.text = rule.text;
     goal.is_share = rule.peer == nullptr;
-    for (const measure::Row& r : rows) {
+    for (const measure::BenchRow& r : rows) {
       const std::optional<measure::Ratio> value = value_for(rule, r);
       if (r.kind != collective::Kind::kAllreduce || r.transport != rule.transport || !value ||
           goal.is_share != own_links || (r.oversubscribed && !own_links) || r.bytes < rule.from ||
@@ -199,9 +199,9 @@ std::vector<Goal> check_goals(const std::vector<measure::Row>& rows, bool own_li
   return goals;
 }
 
-PredictionError prediction_error(const std::vector<measure::Row>& rows) {
+PredictionError prediction_error(const std::vector<measure::BenchRow>& rows) {
   std::vector<double> errors;
-  for (const measure::Row& r : rows)
+  for (const measure::BenchRow& r : rows)
     if (r.ours.median_us > 0) errors.push_back(std::abs(r.predicted_us / r.ours.median_us - 1));
   if (errors.empty()) return {};
   return {measure::quantile(errors, 0.5), measure::quantile(errors, 0.9)};
@@ -218,7 +218,7 @@ std::string table_footer(const measure::Report& report, const measure::BenchOpti
       collective::kind_name(o.kind), o.own.transport, o.in_place ? "in place" : "out of place",
       o.own.shared_buffers ? "shared" : "heap", models, 100 * e.median, 100 * e.p90);
   std::vector<double> crossings;
-  for (const measure::Row& r : report.rows)
+  for (const measure::BenchRow& r : report.rows)
     crossings.insert(crossings.end(), r.crossing_ns.begin(), r.crossing_ns.end());
   if (!crossings.empty())
     text += fmt::format("the start line was crossed in {} (median), {} to {}\n",
@@ -232,7 +232,7 @@ std::string table_footer(const measure::Report& report, const measure::BenchOpti
 
 Json to_json(const measure::Report& report, const measure::BenchOptions& o, const std::string& models) {
   Json rows = Json::array(), absent = Json::array(), goals = Json::array();
-  for (const measure::Row& r : report.rows) rows.push_back(row_json(r, o));
+  for (const measure::BenchRow& r : report.rows) rows.push_back(row_json(r, o));
   for (const measure::Absent& a : report.absent)
     absent.push_back({{"side", a.side}, {"world", a.world}, {"reason", a.reason}});
   for (const Goal& g : check_goals(report.rows, o.own_links))

@@ -9,7 +9,7 @@
 namespace trireme::cli::bench {
 
 std::string table_header(const measure::BenchOptions& options);
-std::string table_row(const measure::Row& row, const measure::BenchOptions& options);
+std::string table_row(const measure::BenchRow& row, const measure::BenchOptions& options);
 
 // A goal over the rows of a range of sizes, worlds that fit the cores only.
 struct Goal {
@@ -23,13 +23,13 @@ struct Goal {
 };
 // Allreduce over shm against Open MPI, over tcp against Gloo; with a link of its own for every rank, against
 // the bound. Goals without rows are left out.
-std::vector<Goal> check_goals(const std::vector<measure::Row>& rows, bool own_links = false);
+std::vector<Goal> check_goals(const std::vector<measure::BenchRow>& rows, bool own_links = false);
 
 // |predicted / measured - 1| over the rows.
 struct PredictionError {
   double median = 0, p90 = 0;
 };
-PredictionError prediction_error(const std::vector<measure::Row>& rows);
+PredictionError prediction_error(const std::vector<measure::BenchRow>& rows);
 
 // Virtual machines move their cores about: now near each other (a shared cache), now far. Rounds are told
 // apart by the crossing of the start line where the largest takes more than 2.5 times the smallest.
@@ -45,7 +45,7 @@ struct Distance {
   std::vector<Entry> entries;
 };
 // Empty when all rounds were alike. Rows of the first world that fits the cores.
-std::vector<Distance> by_distance(const std::vector<measure::Row>& rows);
+std::vector<Distance> by_distance(const std::vector<measure::BenchRow>& rows);
 
 // What comes below the table: what was absent, prediction error, goals, method.
 std::string table_footer(const measure::Report& report, const measure::BenchOptions& options,

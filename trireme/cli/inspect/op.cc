@@ -128,7 +128,7 @@ Result<Json> describe_call(const op::OpDef& def, const OpArgs& args) {
       call["layouts"].push_back({{"inputs", cuts(o.inputs)}, {"outputs", cuts(o.outputs)}});
   }
   if (def.reference != nullptr) {
-    TR_ASSIGN_OR_RETURN(const kernel::Choice choice,
+    TR_ASSIGN_OR_RETURN(const kernel::KernelChoice choice,
                         kernel::choose_cpu_kernel({def, in, out, attrs, args.threads}));
     call["kernel"] = choice.name();
   }

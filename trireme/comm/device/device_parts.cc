@@ -61,8 +61,8 @@ DeviceSumBase::DeviceSumBase(runtime::Runtime& rt, Group& group, DeviceSumOption
       group_(group),
       options_(std::move(options)),
       own_(std::move(own)),
-      stream_(kernel::cuda::make_session(gpu())),
-      session_(*stream_) {}
+      owned_stream_(kernel::cuda::make_kernel_stream(gpu())),
+      stream_(*owned_stream_) {}
 
 Tensor DeviceSumBase::memory(std::size_t shard, std::size_t vector) const {
   const TensorType type{DType::kF32, {options_.vector_elems[vector]}};
@@ -112,8 +112,8 @@ Task<Status> DeviceSumBase::add(const kernel::cuda::VectorSum& sum, std::vector<
   const cost::OpCost work{.flops = elems * static_cast<double>(inputs.size()),
                           .bytes = 4 * elems * static_cast<double>(inputs.size() + outputs.size())};
   runtime::ComputeFn run = [&](runtime::ComputeContext&) {
-    done = sum.enqueue(session_, inputs, outputs, part.begin, part.end);
-    if (done.ok()) done = session_.synchronize();
+    done = sum.enqueue(stream_, inputs, outputs, part.begin, part.end);
+    if (done.ok()) done = stream_.synchronize();
   };
   co_await rt_.compute(work, std::move(run), 1, "add on GPU");
   co_return done;
@@ -130,11 +130,11 @@ Task<Status> DeviceSumBase::encode(const DeviceCall& call) {
     TR_RETURN_IF_ERROR(coder.prepare(call.step, call.vector));
     for (std::size_t s = 0; s < shards; ++s)
       TR_RETURN_IF_ERROR(
-          coder.encode(session_, call.vector, s, values(s, call.vector), message_at(s, call.vector)));
-    TR_RETURN_IF_ERROR(session_.synchronize());
+          coder.encode(stream_, call.vector, s, values(s, call.vector), message_at(s, call.vector)));
+    TR_RETURN_IF_ERROR(stream_.synchronize());
     for (std::size_t s = 0; s < shards; ++s) {
       TR_ASSIGN_OR_RETURN(const std::size_t length,
-                          coder.length(session_, call.vector, message_at(s, call.vector)));
+                          coder.length(stream_, call.vector, message_at(s, call.vector)));
       lengths_.push_back(length);
     }
     return {};
@@ -155,8 +155,8 @@ Task<Status> DeviceSumBase::watch(const DeviceCall& call) {
   Status done;
   runtime::ComputeFn run = [&](runtime::ComputeContext&) {
     for (std::size_t s = 0; s < shards && done.ok(); ++s)
-      done = own_.coder->watch(session_, call.vector, s, values(s, call.vector));
-    if (done.ok()) done = session_.synchronize();
+      done = own_.coder->watch(stream_, call.vector, s, values(s, call.vector));
+    if (done.ok()) done = stream_.synchronize();
   };
   co_await rt_.compute(work, std::move(run), 1, "velocities on GPU");
   co_return done;
@@ -168,7 +168,7 @@ Task<Status> DeviceSumBase::decode(const DeviceCall& call, Messages messages) {
   const TimeNs began = rt_.now();
   Status done;
   runtime::ComputeFn run = [&](runtime::ComputeContext&) {
-    done = own_.coder->sum(session_, call.vector, messages, values(0, call.vector));
+    done = own_.coder->sum(stream_, call.vector, messages, values(0, call.vector));
   };
   co_await rt_.compute(work, std::move(run), 1, "decode on GPU");
   own_.coder->stats.decode_ns += rt_.now() - began;

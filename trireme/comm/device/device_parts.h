@@ -29,7 +29,7 @@ struct ShardLayout {
   std::size_t shard_bytes = 0;
 };
 
-// What a rank has before any way is tried.
+// What a rank has before any method is tried.
 struct OwnParts {
   Buffer memory;
   ShardLayout layout;
@@ -78,8 +78,8 @@ class DeviceSumBase : public DeviceSum {
   const DeviceSumOptions options_;
   const OwnParts own_;
   std::vector<std::size_t> lengths_;  // of own messages
-  const std::unique_ptr<kernel::cuda::Session> stream_;
-  kernel::cuda::Session& session_;  // on stream_
+  const std::unique_ptr<kernel::cuda::KernelStream> owned_stream_;
+  kernel::cuda::KernelStream& stream_;  // on owned_stream_
 
  private:
   std::deque<runtime::OneShot<bool>*> waiting_;

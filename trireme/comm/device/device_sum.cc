@@ -50,7 +50,7 @@ class MappedSum final : public DeviceSumBase {
         memories_(std::move(memories)),
         kernel_(std::move(kernel)) {}
 
-  std::string_view way() const override { return group_.world() == 1 ? "alone" : "mapped"; }
+  std::string_view method() const override { return group_.world() == 1 ? "alone" : "mapped"; }
 
  private:
   Task<Status> sum_now(const DeviceCall& call) override {
@@ -172,10 +172,10 @@ Task<Result<bool>> have_own_gpus(Group& group, const DeviceSumOptions& options) 
 
 Task<Result<std::unique_ptr<DeviceSum>>> make_device_sum(runtime::Runtime& rt, Group& group,
                                                          DeviceSumOptions options) {
-  const bool automatic = options.way == "auto", coded = options.coding.row != nullptr;
-  bool nccl = options.way == "nccl";
+  const bool automatic = options.method == "auto", coded = options.coding.row != nullptr;
+  bool nccl = options.method == "nccl";
   if (group.world() == 1 && !nccl) co_return co_await make_mapped(rt, group, options);
-  if (coded && options.way == "staged") co_return co_await make_staged_sum(rt, group, options);
+  if (coded && options.method == "staged") co_return co_await make_staged_sum(rt, group, options);
   if (automatic && !options.same_bits) {
     TR_CO_ASSIGN_OR_RETURN(nccl, co_await have_own_gpus(group, options));
   }

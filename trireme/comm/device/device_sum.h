@@ -1,7 +1,7 @@
 // DeviceSum: sums over the logical shards of all ranks, of vectors that lie in the memory of GPUs.
 //
 // The gradients of a rank's shards are in memory(); afterwards the sum over all shards of all ranks is where
-// that of its first shard was. The *way* they are added:
+// that of its first shard was. The *method* they are added:
 //   alone   one rank: on its GPU.
 //   mapped  ranks of one host that see each other's GPU memory, as one process or by CUDA IPC. All meet,
 //           every rank adds its chunk of all shards and writes it to everybody, all meet again. Nothing
@@ -31,7 +31,7 @@ namespace trireme::comm {
 
 struct DeviceSumOptions {
   std::shared_ptr<Device> device;  // this rank's GPU
-  std::string way = "auto";        // auto, mapped, nccl; with a codec also staged
+  std::string method = "auto";     // auto, mapped, nccl; with a codec also staged
   bool one_host = false, one_process = false;
   bool same_bits = true;                       // for any number of ranks: rules out NCCL
   std::vector<std::int64_t> vector_elems;      // f32 vectors, the same on every rank
@@ -59,7 +59,7 @@ struct DeviceCall {
 class DeviceSum {
  public:
   virtual ~DeviceSum() = default;
-  virtual std::string_view way() const = 0;
+  virtual std::string_view method() const = 0;
   virtual Tensor memory(std::size_t shard, std::size_t vector) const = 0;  // of this rank
   virtual runtime::Task<Status> sum(DeviceCall call) = 0;
   // Orderly end, by all ranks, after the last sum. What others have mapped stays as long as what it returns:
@@ -73,8 +73,8 @@ class DeviceSum {
   virtual const SumStats* coding() const = 0;  // null without a codec
 };
 
-// Every rank calls it. Null: no way can be had, and why was logged; gradients must pass through the host. A
-// way that was asked for by name and cannot be had is an error on all ranks.
+// Every rank calls it. Null: no method can be had, and why was logged; gradients must pass through the host.
+// A method that was asked for by name and cannot be had is an error on all ranks.
 runtime::Task<Result<std::unique_ptr<DeviceSum>>> make_device_sum(runtime::Runtime& rt, Group& group,
                                                                   DeviceSumOptions options);
 

@@ -97,28 +97,29 @@ Status DeviceCoder::prepare(std::int64_t step, std::size_t vector) {
   return {};
 }
 
-Status DeviceCoder::encode(gpu::Session& session, std::size_t vector, std::size_t shard, const float* values,
-                           std::byte* message) {
+Status DeviceCoder::encode(gpu::KernelStream& stream, std::size_t vector, std::size_t shard,
+                           const float* values, std::byte* message) {
   Way& way = ways_[vector];
   const bool keeps = way.encodes;
-  return way.coder->encode(session, values, keeps ? row(residuals_[vector], shard) : nullptr,
+  return way.coder->encode(stream, values, keeps ? row(residuals_[vector], shard) : nullptr,
                            keeps ? row(velocities_[vector], shard) : nullptr, message);
 }
 
-Status DeviceCoder::watch(gpu::Session& session, std::size_t vector, std::size_t shard, const float* values) {
+Status DeviceCoder::watch(gpu::KernelStream& stream, std::size_t vector, std::size_t shard,
+                          const float* values) {
   std::unique_ptr<gpu::MessageCoder>& watcher = watchers_[vector];
   if (watcher == nullptr) {
     TR_ASSIGN_OR_RETURN(const gpu::MessageFormat format,
                         format_at(options_, vector, options_.coding.dense_steps));
     TR_ASSIGN_OR_RETURN(watcher, gpu::make_message_coder(gpu(), format, 1, {}));
   }
-  return watcher->watch(session, values, row(velocities_[vector], shard));
+  return watcher->watch(stream, values, row(velocities_[vector], shard));
 }
 
-Status DeviceCoder::sum(gpu::Session& session, std::size_t vector, std::span<const std::byte* const> messages,
-                        float* out) {
-  TR_RETURN_IF_ERROR(ways_[vector].coder->sum(session, messages, out));
-  return ways_[vector].coder->finish(session);
+Status DeviceCoder::sum(gpu::KernelStream& stream, std::size_t vector,
+                        std::span<const std::byte* const> messages, float* out) {
+  TR_RETURN_IF_ERROR(ways_[vector].coder->sum(stream, messages, out));
+  return ways_[vector].coder->finish(stream);
 }
 
 std::size_t DeviceCoder::least_length(std::size_t vector) const {
@@ -127,7 +128,8 @@ std::size_t DeviceCoder::least_length(std::size_t vector) const {
                                                                                  : format.most_bytes);
 }
 
-Result<std::size_t> DeviceCoder::length(gpu::Session& session, std::size_t vector, const std::byte* message) {
+Result<std::size_t> DeviceCoder::length(gpu::KernelStream& stream, std::size_t vector,
+                                        const std::byte* message) {
   const Way& way = ways_[vector];
   if (is_fixed_ || !way.encodes) return static_cast<std::size_t>(way.format.most_bytes);
   std::vector<std::uint32_t> lengths(way.format.coded.size());
@@ -135,8 +137,8 @@ Result<std::size_t> DeviceCoder::length(gpu::Session& session, std::size_t vecto
   if (bytes > 0) {
     const Buffer from = Buffer::wrap(*options_.device, const_cast<std::byte*>(message), bytes);
     const Buffer to = Buffer::wrap(cpu_device(), reinterpret_cast<std::byte*>(lengths.data()), bytes);
-    TR_RETURN_IF_ERROR(session.copy(from, to));
-    TR_RETURN_IF_ERROR(session.synchronize());
+    TR_RETURN_IF_ERROR(stream.copy(from, to));
+    TR_RETURN_IF_ERROR(stream.synchronize());
   }
   std::size_t sum = least_length(vector);
   for (const std::uint32_t length : lengths) sum += length;
@@ -153,16 +155,17 @@ Result<const HalvesFormat*> DeviceCoder::halves(std::size_t vector) {
   return &own.format;
 }
 
-Status DeviceCoder::encode_halves(gpu::Session& session, std::size_t vector, const float* values,
+Status DeviceCoder::encode_halves(gpu::KernelStream& stream, std::size_t vector, const float* values,
                                   std::byte* halves) {
-  return halves_[vector].coder->encode(session, values, row(residuals_[vector], 0),
+  return halves_[vector].coder->encode(stream, values, row(residuals_[vector], 0),
                                        row(velocities_[vector], 0), halves);
 }
 
-Status DeviceCoder::widen(gpu::Session& session, std::size_t vector, const std::byte* halves, float* out) {
+Status DeviceCoder::widen(gpu::KernelStream& stream, std::size_t vector, const std::byte* halves,
+                          float* out) {
   const std::byte* const one[] = {halves};
-  TR_RETURN_IF_ERROR(halves_[vector].coder->sum(session, one, out));
-  return halves_[vector].coder->finish(session);
+  TR_RETURN_IF_ERROR(halves_[vector].coder->sum(stream, one, out));
+  return halves_[vector].coder->finish(stream);
 }
 
 std::vector<std::pair<std::string, Tensor>> DeviceCoder::state() const {

@@ -26,24 +26,26 @@ class DeviceCoder {
   // What the step's messages of a vector are made and read by; at a step that encodes nothing, values as they
   // are.
   Status prepare(std::int64_t step, std::size_t vector);
-  Status encode(kernel::cuda::Session& session, std::size_t vector, std::size_t shard, const float* values,
-                std::byte* message);
+  Status encode(kernel::cuda::KernelStream& stream, std::size_t vector, std::size_t shard,
+                const float* values, std::byte* message);
   // Velocities gather what a shard has at a step that encodes nothing.
   bool watches() const { return options_.coding.row != nullptr && options_.coding.momentum > 0; }
-  Status watch(kernel::cuda::Session& session, std::size_t vector, std::size_t shard, const float* values);
+  Status watch(kernel::cuda::KernelStream& stream, std::size_t vector, std::size_t shard,
+               const float* values);
   // out = the sum of all shards' messages along the fixed tree. Waits. kCorrupt: one is none.
-  Status sum(kernel::cuda::Session& session, std::size_t vector, std::span<const std::byte* const> messages,
-             float* out);
+  Status sum(kernel::cuda::KernelStream& stream, std::size_t vector,
+             std::span<const std::byte* const> messages, float* out);
   // Bytes of a message that was made. Waits.
-  Result<std::size_t> length(kernel::cuda::Session& session, std::size_t vector, const std::byte* message);
+  Result<std::size_t> length(kernel::cuda::KernelStream& stream, std::size_t vector,
+                             const std::byte* message);
   // A message has at least so many.
   std::size_t least_length(std::size_t vector) const;
 
   // Halves without frames, to be summed by a library; at steps that encode.
   Result<const HalvesFormat*> halves(std::size_t vector);
-  Status encode_halves(kernel::cuda::Session& session, std::size_t vector, const float* values,
+  Status encode_halves(kernel::cuda::KernelStream& stream, std::size_t vector, const float* values,
                        std::byte* halves);
-  Status widen(kernel::cuda::Session& session, std::size_t vector, const std::byte* halves, float* out);
+  Status widen(kernel::cuda::KernelStream& stream, std::size_t vector, const std::byte* halves, float* out);
 
   // "residual/<vector>", "velocity/<vector>": [shards of this rank, elements], on the GPU.
   std::vector<std::pair<std::string, Tensor>> state() const;

@@ -49,11 +49,11 @@ Result<gpu::MessageFormat> device_format(const codec::CodecRow& row, const codec
   format.num_elems = num_elems;
   format.momentum = static_cast<float>(momentum);
   auto at = static_cast<std::int64_t>(packing.coded.size() * sizeof(std::uint32_t));
-  for (const codec::Piece& p : packing.plain) {
+  for (const codec::ElementRange& p : packing.plain) {
     format.plain.push_back({p.offset, p.count, at});
     at += p.count * static_cast<std::int64_t>(sizeof(float));
   }
-  for (const codec::Piece& p : packing.coded) {
+  for (const codec::ElementRange& p : packing.coded) {
     const auto count = static_cast<std::size_t>(p.count);
     gpu::MessagePiece piece{p.offset, p.count, at};
     if (known->encoding == gpu::Encoding::kTopK) {
@@ -78,12 +78,12 @@ HalvesFormat halves_format(const codec::CodecRow& row, double momentum, const co
   format.framed = false;
   format.num_elems = num_elems;
   format.momentum = static_cast<float>(momentum);
-  for (const codec::Piece& p : packing.plain) {
+  for (const codec::ElementRange& p : packing.plain) {
     format.plain.push_back({p.offset, p.count, 4 * out.num_plain});
     out.num_plain += p.count;
   }
   out.halves_at = (4 * out.num_plain + kAlign - 1) / kAlign * kAlign;
-  for (const codec::Piece& p : packing.coded) {
+  for (const codec::ElementRange& p : packing.coded) {
     format.coded.push_back({p.offset, p.count, out.halves_at + 2 * out.num_halves});
     out.num_halves += p.count;
   }

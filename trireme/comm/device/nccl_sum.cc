@@ -1,4 +1,4 @@
-// The way of a DeviceSum by NCCL.
+// The method of a DeviceSum by NCCL.
 #include <algorithm>
 #include <cstring>
 
@@ -14,16 +14,16 @@ namespace {
 // Steps of the setup slot, beside those of device_sum.cc.
 enum SetupStep : std::uint32_t { kLoad = 16, kId, kConnect };
 
-class SessionQueue final : public DeviceQueue {
+class StreamQueue final : public NcclQueue {
  public:
-  explicit SessionQueue(gpu::CudaDevice& device) : session_(gpu::make_session(device)) {}
-  void enter() override { session_->enter(); }
-  void* stream() override { return session_->raw_stream(); }
-  std::shared_ptr<Event> record() override { return session_->record(); }
-  Status finish() override { return session_->synchronize(); }
+  explicit StreamQueue(gpu::CudaDevice& device) : stream_(gpu::make_kernel_stream(device)) {}
+  void enter() override { stream_->enter(); }
+  void* stream() override { return stream_->raw_stream(); }
+  std::shared_ptr<Event> record() override { return stream_->record(); }
+  Status finish() override { return stream_->synchronize(); }
 
  private:
-  const std::unique_ptr<gpu::Session> session_;
+  const std::unique_ptr<gpu::KernelStream> stream_;
 };
 
 std::size_t most_shards(const DeviceSumOptions& options) {
@@ -36,7 +36,7 @@ std::size_t most_shards(const DeviceSumOptions& options) {
 class NcclSum final : public DeviceSumBase {
  public:
   NcclSum(runtime::Runtime& rt, Group& group, const DeviceSumOptions& options, OwnParts own, Buffer messages,
-          std::unique_ptr<gpu::VectorSum> kernel, std::unique_ptr<SessionQueue> queue,
+          std::unique_ptr<gpu::VectorSum> kernel, std::unique_ptr<StreamQueue> queue,
           std::unique_ptr<Nccl> nccl)
       : DeviceSumBase(rt, group, options, std::move(own)),
         messages_(std::move(messages)),
@@ -44,7 +44,7 @@ class NcclSum final : public DeviceSumBase {
         queue_(std::move(queue)),
         nccl_(std::move(nccl)) {}
 
-  std::string_view way() const override { return "nccl"; }
+  std::string_view method() const override { return "nccl"; }
   Task<Status> close() override { return nccl_->close(); }
   std::shared_ptr<void> keep_mapped() const override { return nullptr; }
 
@@ -82,8 +82,8 @@ class NcclSum final : public DeviceSumBase {
     const HalvesFormat* format = nullptr;
     const auto make = [&]() -> Status {
       TR_ASSIGN_OR_RETURN(format, coder.halves(call.vector));
-      TR_RETURN_IF_ERROR(coder.encode_halves(session_, call.vector, own, messages_.data()));
-      return session_.synchronize();
+      TR_RETURN_IF_ERROR(coder.encode_halves(stream_, call.vector, own, messages_.data()));
+      return stream_.synchronize();
     };
     const double elems = static_cast<double>(options_.vector_elems[call.vector]);
     const cost::OpCost work{.flops = elems, .bytes = 6 * elems};
@@ -109,7 +109,7 @@ class NcclSum final : public DeviceSumBase {
     }
     began = rt_.now();
     runtime::ComputeFn widen = [&](runtime::ComputeContext&) {
-      done = coder.widen(session_, call.vector, messages_.data(), own);
+      done = coder.widen(stream_, call.vector, messages_.data(), own);
     };
     co_await rt_.compute(work, std::move(widen), 1, "decode on GPU");
     coder.stats.decode_ns += rt_.now() - began;
@@ -137,7 +137,7 @@ class NcclSum final : public DeviceSumBase {
 
   const Buffer messages_;                         // own ones, then everybody's; null without a codec
   const std::unique_ptr<gpu::VectorSum> kernel_;  // of this rank's shards; null: it has one
-  const std::unique_ptr<SessionQueue> queue_;
+  const std::unique_ptr<StreamQueue> queue_;
   const std::unique_ptr<Nccl> nccl_;
 };
 
@@ -186,7 +186,7 @@ Task<Result<std::unique_ptr<DeviceSum>>> make_nccl_sum(runtime::Runtime& rt, Gro
   if (made.ok()) made = make();
   TR_CO_RETURN_IF_ERROR(co_await agree_on(group, options, kLoad, made));
   TR_CO_ASSIGN_OR_RETURN(const NcclId id, co_await share_id(group, options, **library));
-  auto queue = std::make_unique<SessionQueue>(device);
+  auto queue = std::make_unique<StreamQueue>(device);
   NcclOptions how;
   how.rank = group.rank();
   how.world = group.world();

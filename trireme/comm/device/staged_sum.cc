@@ -1,4 +1,4 @@
-// The way of a DeviceSum with a codec whose messages pass through the host: only encoded bytes do.
+// The method of a DeviceSum with a codec whose messages pass through the host: only encoded bytes do.
 #include <algorithm>
 #include <numeric>
 
@@ -36,7 +36,7 @@ class StagedSum final : public DeviceSumBase {
         out_(std::move(out)),
         in_(std::move(in)) {}
 
-  std::string_view way() const override { return "staged"; }
+  std::string_view method() const override { return "staged"; }
   std::shared_ptr<void> keep_mapped() const override { return nullptr; }
 
  private:
@@ -54,7 +54,7 @@ class StagedSum final : public DeviceSumBase {
   Status copy(std::byte* there, std::byte* here, std::size_t bytes, bool up) {
     const Buffer gpu_side = Buffer::wrap(*options_.device, there, bytes);
     const Buffer host_side = Buffer::wrap(cpu_device(), here, bytes);
-    return up ? session_.copy(host_side, gpu_side) : session_.copy(gpu_side, host_side);
+    return up ? stream_.copy(host_side, gpu_side) : stream_.copy(gpu_side, host_side);
   }
 
   Status fetch_own(std::size_t vector) {
@@ -63,7 +63,7 @@ class StagedSum final : public DeviceSumBase {
       TR_RETURN_IF_ERROR(copy(message_at(s, vector), out_.bytes.raw() + to, lengths_[s], false));
       to += lengths_[s];
     }
-    return session_.synchronize();
+    return stream_.synchronize();
   }
 
   Status put_others(std::size_t vector, const std::vector<std::size_t>& sizes) {
@@ -75,7 +75,7 @@ class StagedSum final : public DeviceSumBase {
         TR_RETURN_IF_ERROR(copy(at(s, vector), in_.bytes.raw() + from, sizes[s], true));
       from += sizes[s];
     }
-    return session_.synchronize();
+    return stream_.synchronize();
   }
 
   // The lengths of all shards' messages.

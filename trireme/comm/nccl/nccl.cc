@@ -30,7 +30,7 @@ std::size_t count_of(const Tensor& t) { return static_cast<std::size_t>(t.shape(
 
 }  // namespace
 
-Nccl::Nccl(runtime::Runtime& rt, std::shared_ptr<const NcclLibrary> library, DeviceQueue& queue,
+Nccl::Nccl(runtime::Runtime& rt, std::shared_ptr<const NcclLibrary> library, NcclQueue& queue,
            NcclOptions options)
     : rt_(rt), lib_(std::move(library)), queue_(queue), options_(std::move(options)) {}
 
@@ -49,7 +49,7 @@ Result<NcclId> Nccl::make_id(const NcclLibrary& library) {
 
 Task<Result<std::unique_ptr<Nccl>>> Nccl::connect(runtime::Runtime& rt,
                                                   std::shared_ptr<const NcclLibrary> library, NcclId id,
-                                                  DeviceQueue& queue, NcclOptions options) {
+                                                  NcclQueue& queue, NcclOptions options) {
   std::unique_ptr<Nccl> out(new Nccl(rt, std::move(library), queue, std::move(options)));
   Nccl* const n = out.get();
   Start start = [n, id] {

@@ -21,9 +21,9 @@
 namespace trireme::comm {
 
 // Work in order on a GPU.
-class DeviceQueue {
+class NcclQueue {
  public:
-  virtual ~DeviceQueue() = default;
+  virtual ~NcclQueue() = default;
   virtual void enter() = 0;                     // this thread works on the GPU from now on
   virtual void* stream() = 0;                   // CUstream
   virtual std::shared_ptr<Event> record() = 0;  // the end of what is enqueued so far
@@ -43,7 +43,7 @@ class Nccl {
   static Result<NcclId> make_id(const NcclLibrary& library);  // one rank makes it and tells the others
   static runtime::Task<Result<std::unique_ptr<Nccl>>> connect(runtime::Runtime& rt,
                                                               std::shared_ptr<const NcclLibrary> library,
-                                                              NcclId id, DeviceQueue& queue,
+                                                              NcclId id, NcclQueue& queue,
                                                               NcclOptions options);
   ~Nccl();  // aborts what was not closed
   Nccl(const Nccl&) = delete;
@@ -68,7 +68,7 @@ class Nccl {
   void set_deadline(TimeNs deadline) { options_.deadline = deadline; }
 
  private:
-  Nccl(runtime::Runtime& rt, std::shared_ptr<const NcclLibrary> library, DeviceQueue& queue,
+  Nccl(runtime::Runtime& rt, std::shared_ptr<const NcclLibrary> library, NcclQueue& queue,
        NcclOptions options);
   using Start = std::function<NcclResult()>;
   runtime::Task<Status> run(std::string operation, Start start, std::size_t bytes, bool on_stream = true);
@@ -79,7 +79,7 @@ class Nccl {
 
   runtime::Runtime& rt_;
   std::shared_ptr<const NcclLibrary> lib_;
-  DeviceQueue& queue_;
+  NcclQueue& queue_;
   NcclOptions options_;
   NcclComm* comm_ = nullptr;
   Status failure_;

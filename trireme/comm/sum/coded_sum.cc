@@ -15,13 +15,13 @@ using runtime::Task;
 // are.
 codec::Packing cut(const codec::Packing& whole, Chunk chunk, std::int64_t least) {
   codec::Packing part;
-  const auto add = [&](const codec::Piece& p, bool coded) {
+  const auto add = [&](const codec::ElementRange& p, bool coded) {
     const std::int64_t begin = std::max(p.offset, chunk.begin), end = std::min(p.offset + p.count, chunk.end);
     if (begin >= end) return;
     (coded && end - begin >= least ? part.coded : part.plain).push_back({begin - chunk.begin, end - begin});
   };
-  for (const codec::Piece& p : whole.coded) add(p, true);
-  for (const codec::Piece& p : whole.plain) add(p, false);
+  for (const codec::ElementRange& p : whole.coded) add(p, true);
+  for (const codec::ElementRange& p : whole.plain) add(p, false);
   return part;
 }
 

@@ -74,7 +74,7 @@ class LowRank final : public HostSum {
   Task<void> for_each(std::size_t shards, double flops, Body body, const char* label);
 
   std::vector<Place> places_;
-  std::vector<codec::Piece> plain_;  // what lies between the matrices travels as it is
+  std::vector<codec::ElementRange> plain_;  // what lies between the matrices travels as it is
   std::int64_t p_elems_ = 0, q_elems_ = 0, plain_elems_ = 0;
   collective::LeafRun run_;
   Tensor residual_, basis_;
@@ -92,7 +92,7 @@ LowRank::LowRank(runtime::Runtime& rt, Group& group, SumSpec spec) : HostSum(rt,
     places_.push_back(place);
   }
   if (end < spec_.num_elems) plain_.push_back({end, spec_.num_elems - end});
-  for (const codec::Piece& p : plain_) plain_elems_ += p.count;
+  for (const codec::ElementRange& p : plain_) plain_elems_ += p.count;
 }
 
 Status LowRank::take_shards(collective::LeafRun run) {
@@ -169,7 +169,7 @@ Task<void> LowRank::project() {
   if (!rt_.is_phantom())
     for (std::size_t s = 0; s < vectors_.size(); ++s) {
       float* to = first_[s].data<float>() + p_elems_;
-      for (const codec::Piece& piece : plain_)
+      for (const codec::ElementRange& piece : plain_)
         to = std::copy_n(vectors_[s].data<float>() + piece.offset, piece.count, to);
     }
 }
@@ -210,7 +210,7 @@ Task<void> LowRank::rebuild() {
   co_await for_each(1, std::move(made), "rebuild");
   if (rt_.is_phantom()) co_return;
   const float* from = first_[0].data<float>() + p_elems_;
-  for (const codec::Piece& piece : plain_) {
+  for (const codec::ElementRange& piece : plain_) {
     std::copy_n(from, piece.count, vectors_[0].data<float>() + piece.offset);
     from += piece.count;
   }

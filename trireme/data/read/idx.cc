@@ -53,7 +53,7 @@ Bytes decode(std::uint8_t code, ByteView values, std::size_t num_bytes) {
 
 }  // namespace
 
-Result<Array> parse_idx(ByteView bytes, std::string_view source) {
+Result<FileArray> parse_idx(ByteView bytes, std::string_view source) {
   const auto fail = [&](std::size_t offset, std::string what) {
     return error(Code::kCorrupt, "[data] {}, offset {}: {}; is it an IDX file?", source, offset, what);
   };
@@ -80,7 +80,7 @@ Result<Array> parse_idx(ByteView bytes, std::string_view source) {
   if (have != count * type->file_bytes)
     return fail(header + count * type->file_bytes,
                 fmt::format("{} bytes after the last value", have - count * type->file_bytes));
-  Array array{{type->dtype, *shape}, {}};
+  FileArray array{{type->dtype, *shape}, {}};
   array.bytes = decode(code, bytes.subspan(header), array.type.num_bytes());
   return array;
 }

@@ -15,10 +15,10 @@ Task<Status> append_pair(runtime::Runtime& rt, Dataset& set, std::string samples
   if (!labels_path.empty()) labels_file = co_await read_unpacked(rt, labels_path);
   if (!labels_file.ok()) co_return labels_file.status();
   Function<Status()> work = [&]() -> Status {
-    TR_ASSIGN_OR_RETURN(const Array samples, parse_idx(*samples_file, samples_path));
+    TR_ASSIGN_OR_RETURN(const FileArray samples, parse_idx(*samples_file, samples_path));
     samples_file = Bytes();
     LabelledArrays part{&samples, nullptr, samples_path, labels_path};
-    Array labels;
+    FileArray labels;
     if (!labels_path.empty()) {
       TR_ASSIGN_OR_RETURN(labels, parse_idx(*labels_file, labels_path));
       part.labels = &labels;

@@ -29,7 +29,7 @@ Task<Result<NamedArrays>> read_arrays(runtime::Runtime& rt, std::string path) {
     Result<Bytes> file = co_await rt.files().read(path);
     if (!file.ok()) co_return file.status();
     Function<Status()> work = [&]() -> Status {
-      TR_ASSIGN_OR_RETURN(Array array, parse_npy(*file, path));
+      TR_ASSIGN_OR_RETURN(FileArray array, parse_npy(*file, path));
       arrays.emplace_back("x", std::move(array));
       return {};
     };
@@ -44,7 +44,7 @@ Task<Result<NamedArrays>> read_arrays(runtime::Runtime& rt, std::string path) {
     Result<Bytes> file = co_await rt.files().read(file_path);
     if (!file.ok()) co_return file.status();
     Function<Status()> work = [&]() -> Status {
-      TR_ASSIGN_OR_RETURN(Array array, parse_npy(*file, file_path));
+      TR_ASSIGN_OR_RETURN(FileArray array, parse_npy(*file, file_path));
       arrays.emplace_back(name.substr(0, name.size() - 4), std::move(array));
       return {};
     };
@@ -53,7 +53,7 @@ Task<Result<NamedArrays>> read_arrays(runtime::Runtime& rt, std::string path) {
   co_return arrays;
 }
 
-const Array* find(const NamedArrays& arrays, std::initializer_list<std::string_view> names) {
+const FileArray* find(const NamedArrays& arrays, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     const auto at = std::ranges::find(arrays, name, &NamedArrays::value_type::first);
     if (at != arrays.end()) return &at->second;
@@ -62,9 +62,9 @@ const Array* find(const NamedArrays& arrays, std::initializer_list<std::string_v
 }
 
 // Samples of another type that hold nothing but bytes, and not only small ones: images, flat or not.
-bool are_bytes(const Array& samples, const Array* test) {
+bool are_bytes(const FileArray& samples, const FileArray* test) {
   if (samples.type.dtype == DType::kU8 || samples.type.shape.rank() < 2) return false;
-  const std::optional<Array> bytes = to_byte_array(samples);
+  const std::optional<FileArray> bytes = to_byte_array(samples);
   return bytes && std::ranges::max(bytes->bytes) >= std::byte{128} &&
          (test == nullptr || to_byte_array(*test));
 }
@@ -72,7 +72,7 @@ bool are_bytes(const Array& samples, const Array* test) {
 Status make_bytes(NamedArrays& arrays, const std::string& path) {
   for (auto& [name, array] : arrays) {
     if ((name != "x" && name != "x_train" && name != "x_test") || array.type.dtype == DType::kU8) continue;
-    std::optional<Array> bytes = to_byte_array(array);
+    std::optional<FileArray> bytes = to_byte_array(array);
     if (!bytes)
       return error(Code::kCorrupt,
                    "[data] {}({}): some values are not integers from 0 to 255; leave out data.pixels=bytes",
@@ -83,7 +83,7 @@ Status make_bytes(NamedArrays& arrays, const std::string& path) {
 }
 
 Status fill_set(Dataset& set, const NamedArrays& arrays, const std::string& path, bool labels) {
-  const Array* samples = find(arrays, {"x_train", "x"});
+  const FileArray* samples = find(arrays, {"x_train", "x"});
   if (samples == nullptr) {
     std::string names;
     for (const auto& [name, array] : arrays) names += (names.empty() ? "" : ", ") + shown_text(name, 40);
@@ -94,7 +94,7 @@ Status fill_set(Dataset& set, const NamedArrays& arrays, const std::string& path
                     yt = path + "(y_test)";
   TR_RETURN_IF_ERROR(append_arrays(set, {samples, find(arrays, {"y_train", "y"}), x, y}));
   set.num_train = samples->type.shape[0];
-  if (const Array* test = find(arrays, {"x_test"}); test != nullptr) {
+  if (const FileArray* test = find(arrays, {"x_test"}); test != nullptr) {
     TR_RETURN_IF_ERROR(append_arrays(set, {test, find(arrays, {"y_test"}), xt, yt}));
     set.num_test = test->type.shape[0];
   }

@@ -107,7 +107,7 @@ Result<HeaderPlace> find_header(ByteView bytes, std::string_view source) {
 
 }  // namespace
 
-Result<Array> parse_npy(ByteView bytes, std::string_view source) {
+Result<FileArray> parse_npy(ByteView bytes, std::string_view source) {
   TR_ASSIGN_OR_RETURN(const HeaderPlace place, find_header(bytes, source));
   TR_ASSIGN_OR_RETURN(
       const NpyHeader header,
@@ -133,7 +133,7 @@ Result<Array> parse_npy(ByteView bytes, std::string_view source) {
   if (have != count * type->file_bytes)
     return fail(begin + count * type->file_bytes,
                 fmt::format("{} bytes after the last value", have - count * type->file_bytes));
-  Array array{{type->dtype, *shape}, {}};
+  FileArray array{{type->dtype, *shape}, {}};
   array.bytes = decode(*type, descr[0] == '>', header.fortran_order, *shape, bytes.subspan(begin));
   return array;
 }
@@ -144,7 +144,7 @@ Result<NamedArrays> parse_npz(ByteView bytes, std::string_view source, std::size
   for (const ZipMember& member : members) {
     if (!member.name.ends_with(".npy")) continue;
     std::string name = member.name.substr(0, member.name.size() - 4);
-    TR_ASSIGN_OR_RETURN(Array array, parse_npy(member.bytes, fmt::format("{}({})", source, member.name)));
+    TR_ASSIGN_OR_RETURN(FileArray array, parse_npy(member.bytes, fmt::format("{}({})", source, member.name)));
     if (std::ranges::find(arrays, name, &NamedArrays::value_type::first) != arrays.end())
       return error(Code::kCorrupt, "[data] {}: two arrays named '{}'", source, name);
     arrays.emplace_back(std::move(name), std::move(array));

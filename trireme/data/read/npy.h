@@ -5,17 +5,17 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/data/array.h"
+#include "trireme/data/file_array.h"
 #include "trireme/data/read/inflate.h"
 
 namespace trireme::data {
 
 // Booleans, integers and floats of either byte order, C or Fortran order; no objects, records, complex
 // numbers or text. kCorrupt names `source` and the offset.
-Result<Array> parse_npy(ByteView bytes, std::string_view source);
+Result<FileArray> parse_npy(ByteView bytes, std::string_view source);
 
 // Arrays by name, without ".npy", in the order of the archive.
-using NamedArrays = std::vector<std::pair<std::string, Array>>;
+using NamedArrays = std::vector<std::pair<std::string, FileArray>>;
 Result<NamedArrays> parse_npz(ByteView bytes, std::string_view source,
                               std::size_t max_bytes = kMaxInflatedBytes);
 

@@ -117,15 +117,15 @@ void run_forward(op::KernelArgs& args) {
   const float *q = f32_in(args, 0), *k = f32_in(args, 1), *v = f32_in(args, 2);
   float* y = f32_out(args, 0);
   auto* scores = reinterpret_cast<float*>(args.workspace.data());
-  for_free(args.parallel, s.batch * s.heads, head_slices(s, args.parallel.width()),
-           [&](std::int64_t h, int slice) {
-             float* p = scores + slice * score_elems(s);
-             for (std::int64_t first = 0; first < s.queries; first += kBlock) {
-               const Block b = block_at(s, first);
-               attend(s, b, q + h * s.queries * s.depth, k + h * s.keys * s.depth, p);
-               mix(b, p, v + h * s.keys * s.width, s.width, y + h * s.queries * s.width);
-             }
-           });
+  for_each_dynamic(args.parallel, s.batch * s.heads, head_slices(s, args.parallel.width()),
+                   [&](std::int64_t h, int slice) {
+                     float* p = scores + slice * score_elems(s);
+                     for (std::int64_t first = 0; first < s.queries; first += kBlock) {
+                       const Block b = block_at(s, first);
+                       attend(s, b, q + h * s.queries * s.depth, k + h * s.keys * s.depth, p);
+                       mix(b, p, v + h * s.keys * s.width, s.width, y + h * s.queries * s.width);
+                     }
+                   });
 }
 
 struct Head {
@@ -163,14 +163,14 @@ void run_backward(op::KernelArgs& args) {
   auto* scores = reinterpret_cast<float*>(args.workspace.data());
   const std::int64_t q_elems = s.queries * s.depth, y_elems = s.queries * s.width;
   const std::int64_t k_elems = s.keys * s.depth, v_elems = s.keys * s.width;
-  for_free(args.parallel, s.batch * s.heads, head_slices(s, args.parallel.width()),
-           [&](std::int64_t h, int slice) {
-             float* p = scores + slice * 2 * score_elems(s);
-             const Head head{all.q + h * q_elems,  all.k + h * k_elems,  all.v + h * v_elems,
-                             all.dy + h * y_elems, all.dq + h * q_elems, all.dk + h * k_elems,
-                             all.dv + h * v_elems};
-             head_backward(s, head, p, p + score_elems(s));
-           });
+  for_each_dynamic(args.parallel, s.batch * s.heads, head_slices(s, args.parallel.width()),
+                   [&](std::int64_t h, int slice) {
+                     float* p = scores + slice * 2 * score_elems(s);
+                     const Head head{all.q + h * q_elems,  all.k + h * k_elems,  all.v + h * v_elems,
+                                     all.dy + h * y_elems, all.dq + h * q_elems, all.dk + h * k_elems,
+                                     all.dv + h * v_elems};
+                     head_backward(s, head, p, p + score_elems(s));
+                   });
 }
 
 }  // namespace

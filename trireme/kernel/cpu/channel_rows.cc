@@ -57,11 +57,12 @@ ConstRows from(const Tensor& t, std::int64_t row) { return {row_of(t, row), is_l
 MutableRows to(const Tensor& t, std::int64_t row) { return {row_of(t, row), is_low(t)}; }
 
 // fn(chunk, first row, rows). Two walks over the same memory go in opposite directions.
-enum class Way { kForwards, kBackwards };
+enum class Direction { kForwards, kBackwards };
 template <typename Fn>
-void for_chunks(op::Parallel& parallel, const Matrix& m, Way way, const Fn& fn) {
-  for_near(parallel, m.chunks, num_slices(m.chunks, m.elems(), parallel.width()), way == Way::kBackwards,
-           [&](std::int64_t i, int) { fn(i, i * m.chunk, std::min(m.chunk, m.rows - i * m.chunk)); });
+void for_chunks(op::Parallel& parallel, const Matrix& m, Direction direction, const Fn& fn) {
+  for_each_affine(parallel, m.chunks, num_slices(m.chunks, m.elems(), parallel.width()),
+                  direction == Direction::kBackwards,
+                  [&](std::int64_t i, int) { fn(i, i * m.chunk, std::min(m.chunk, m.rows - i * m.chunk)); });
 }
 
 // Nothing of a larger result is left in caches when it is read.
@@ -88,16 +89,17 @@ void normalise(op::KernelArgs& args, bool relu) {
   const float *scale = f32_in(args, 1), *bias = f32_in(args, 2);
   float *means = f32_out(args, 1), *vars = f32_out(args, 2);
   const auto eps = static_cast<float>(args.attrs.get_float("eps"));
-  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
-    loops.moments[low(x)](row_of(x, row), rows, m.columns, at.first + i * m.columns,
-                          at.second + i * m.columns);
-  });
+  for_chunks(args.parallel, m, Direction::kForwards,
+             [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
+               loops.moments[low(x)](row_of(x, row), rows, m.columns, at.first + i * m.columns,
+                                     at.second + i * m.columns);
+             });
   for_channels(args.parallel, m, [&](std::int64_t begin, std::int64_t end) {
     loops.join_moments(at.first, at.second, m.chunks, m.chunk, m.rows, m.columns, begin, end, means, vars);
     for (std::int64_t c = begin; c < end; ++c) at.a[c] = gain_of(scale[c], vars[c], eps);
   });
   const bool adds = args.inputs.size() > 3;
-  for_chunks(args.parallel, m, Way::kBackwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
+  for_chunks(args.parallel, m, Direction::kBackwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
     loops.normalise({.x = from(x, row),
                      .residual = adds ? from(args.in(3), row) : ConstRows{},
                      .y = to(y, row),
@@ -128,17 +130,18 @@ void normalise_grad(op::KernelArgs& args, const GradInputs& in) {
   if (in.bias >= 0) of.bias = f32_in(args, in.bias);
   const bool masks = in.y >= 0, adds = masks && std::ssize(args.inputs) > in.dy + 1;
   for (std::int64_t c = 0; c < m.columns; ++c) at.a[c] = gain_of(scale[c], var[c], eps);
-  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
-    NormGrad part = of;
-    part.x = from(x, row);
-    part.dy = from(dy, row);
-    if (adds) part.second = from(args.in(in.dy + 1), row);
-    if (masks) {
-      part.y = from(args.in(in.y), row);
-      part.masked = to(args.out(3), row);
-    }
-    loops.grad_sums(part, rows, m.columns, at.first + i * m.columns, at.second + i * m.columns);
-  });
+  for_chunks(args.parallel, m, Direction::kForwards,
+             [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
+               NormGrad part = of;
+               part.x = from(x, row);
+               part.dy = from(dy, row);
+               if (adds) part.second = from(args.in(in.dy + 1), row);
+               if (masks) {
+                 part.y = from(args.in(in.y), row);
+                 part.masked = to(args.out(3), row);
+               }
+               loops.grad_sums(part, rows, m.columns, at.first + i * m.columns, at.second + i * m.columns);
+             });
   for_channels(args.parallel, m, [&](std::int64_t begin, std::int64_t end) {
     loops.join_sums(at.first, m.chunks, m.columns, begin, end, dbias);
     loops.join_sums(at.second, m.chunks, m.columns, begin, end, dscale);
@@ -150,7 +153,7 @@ void normalise_grad(op::KernelArgs& args, const GradInputs& in) {
     }
   });
   const Tensor& seen = masks ? args.out(3) : dy;
-  for_chunks(args.parallel, m, Way::kBackwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
+  for_chunks(args.parallel, m, Direction::kBackwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
     NormGrad part = of;
     part.x = from(x, row);
     part.dy = from(seen, row);
@@ -170,7 +173,7 @@ void run_inference(op::KernelArgs& args) {
               *var = f32_in(args, 4);
   const auto eps = static_cast<float>(args.attrs.get_float("eps"));
   for (std::int64_t c = 0; c < m.columns; ++c) at.a[c] = gain_of(scale[c], var[c], eps);
-  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
+  for_chunks(args.parallel, m, Direction::kForwards, [&](std::int64_t, std::int64_t row, std::int64_t rows) {
     channel_loops().normalise(
         {.x = from(x, row), .y = to(y, row), .mean = mean, .gain = at.a, .bias = bias, .away = goes_away(y)},
         rows, m.columns);
@@ -182,9 +185,10 @@ void run_bias_grad(op::KernelArgs& args) {
   const Matrix m(dy.shape());
   const Scratch at(m, args.workspace);
   float* out = f32_out(args, 0);
-  for_chunks(args.parallel, m, Way::kForwards, [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
-    channel_loops().sums[low(dy)](row_of(dy, row), rows, m.columns, at.first + i * m.columns);
-  });
+  for_chunks(args.parallel, m, Direction::kForwards,
+             [&](std::int64_t i, std::int64_t row, std::int64_t rows) {
+               channel_loops().sums[low(dy)](row_of(dy, row), rows, m.columns, at.first + i * m.columns);
+             });
   for_channels(args.parallel, m, [&](std::int64_t begin, std::int64_t end) {
     channel_loops().join_sums(at.first, m.chunks, m.columns, begin, end, out);
   });

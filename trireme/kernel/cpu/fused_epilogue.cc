@@ -20,14 +20,14 @@ namespace {
 // The result of a chunk has so many bytes, which are within the second-level cache of one core.
 constexpr std::int64_t kChunkBytes = std::int64_t{512} * 1024;
 
-const op::OpDef& product_of(std::string_view op) {
+const op::OpDef& matmul_shape(std::string_view op) {
   return op == "conv2d_bias_act" ? op::kConv2d : op::kMatmul;
 }
 
 // The product's kernel for a number of samples.
-struct Product {
-  Product(const op::KernelQuery& q, std::int64_t samples)
-      : def(&product_of(q.def.name)), attrs(op::detail::product_attrs(*def, q.attrs)), n(samples) {
+struct MatmulShape {
+  MatmulShape(const op::KernelQuery& q, std::int64_t samples)
+      : def(&matmul_shape(q.def.name)), attrs(op::detail::product_attrs(*def, q.attrs)), n(samples) {
     std::array<TensorType, 2> in{q.inputs[0], q.inputs[1]};
     in[0].shape.set(0, n);
     TensorType out = q.outputs[0];
@@ -63,10 +63,10 @@ class EpilogueState final : public op::KernelState {
   bool ok() const { return whole_.row != nullptr && (rest_.n == 0 || rest_.row != nullptr); }
   std::size_t workspace_bytes() const { return std::max(whole_.workspace_bytes, rest_.workspace_bytes); }
   std::int64_t chunk() const { return whole_.n; }
-  const Product& product(std::int64_t n) const { return n == whole_.n ? whole_ : rest_; }
+  const MatmulShape& product(std::int64_t n) const { return n == whole_.n ? whole_ : rest_; }
 
  private:
-  Product whole_, rest_;
+  MatmulShape whole_, rest_;
 };
 
 // Samples of `a` must be rows in memory; a transposed one has them in columns.
@@ -109,7 +109,7 @@ void run(op::KernelArgs& args) {
   const std::int64_t per_sample = y.strides()[0];
   for (std::int64_t begin = 0; begin < y.shape()[0]; begin += state.chunk()) {
     const std::int64_t end = std::min(begin + state.chunk(), y.shape()[0]);
-    const Product& product = state.product(end - begin);
+    const MatmulShape& product = state.product(end - begin);
     const std::array<Tensor, 2> in{a.slice(0, begin, end), args.in(1)};
     const Tensor out = y.slice(0, begin, end);
     op::KernelArgs part{.inputs = in,

@@ -55,7 +55,7 @@ inline constexpr int kManyThreads = 8;
 // As for_slices, but item by item: whoever is free takes the next. For items that write apart from each
 // other, so that it does not matter to the bits who does them; `slice` says whose memory may be used.
 template <typename Fn>
-void for_free(op::Parallel& parallel, std::int64_t n, int slices, const Fn& fn) {
+void for_each_dynamic(op::Parallel& parallel, std::int64_t n, int slices, const Fn& fn) {
   if (slices <= 1) {
     for (std::int64_t i = 0; i < n; ++i) fn(i, 0);
     return;
@@ -68,11 +68,11 @@ void for_free(op::Parallel& parallel, std::int64_t n, int slices, const Fn& fn) 
   });
 }
 
-// As for_free, but a slice has a run of items of its own, the same in every call, and helps others when that
-// is done: what one walk over memory left in a core's cache, the next one finds there. `backwards` begins a
-// run with its last item, which was the last to be touched.
+// As for_each_dynamic, but a slice has a run of items of its own, the same in every call, and helps others
+// when that is done: what one walk over memory left in a core's cache, the next one finds there. `backwards`
+// begins a run with its last item, which was the last to be touched.
 template <typename Fn>
-void for_near(op::Parallel& parallel, std::int64_t n, int slices, bool backwards, const Fn& fn) {
+void for_each_affine(op::Parallel& parallel, std::int64_t n, int slices, bool backwards, const Fn& fn) {
   constexpr int kMost = 64;
   slices = std::min(slices, kMost);
   struct alignas(64) Next {

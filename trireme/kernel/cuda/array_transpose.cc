@@ -13,20 +13,20 @@ extern const char kTilesText[], kTurnText[], kTurnPairsText[];  // array_transpo
 
 namespace {
 
-std::string batch_offset(const std::vector<Group>& groups) {
+std::string batch_offset(const std::vector<StridedDim>& dims) {
   std::string sum = "0";
   std::int64_t inner = 1;
-  for (std::size_t k = groups.size(); k-- > 0; inner *= groups[k].size)
-    sum += fmt::format(" + (i64)(i / {}u % {}u) * {}ll", inner, groups[k].size, groups[k].stride);
+  for (std::size_t k = dims.size(); k-- > 0; inner *= dims[k].size)
+    sum += fmt::format(" + (i64)(i / {}u % {}u) * {}ll", inner, dims[k].size, dims[k].stride);
   return sum;
 }
 
 }  // namespace
 
 Made make_tiled_transpose(CudaDevice& device, const Elements& x, DType y) {
-  std::vector<Group> dims;  // of y, merged where x runs on
+  std::vector<StridedDim> dims;  // of y, merged where x runs on
   std::int64_t n = 1;
-  for (const Group& g : x.groups) {
+  for (const StridedDim& g : x.dims) {
     n *= g.size;
     if (g.size == 1) continue;
     if (!dims.empty() && dims.back().stride == g.stride * g.size) {
@@ -35,15 +35,16 @@ Made make_tiled_transpose(CudaDevice& device, const Elements& x, DType y) {
       dims.push_back(g);
     }
   }
-  const auto along = std::find_if(dims.begin(), dims.end(), [](const Group& g) { return g.stride == 1; });
+  const auto along =
+      std::find_if(dims.begin(), dims.end(), [](const StridedDim& g) { return g.stride == 1; });
   constexpr std::int64_t kLeast = 8;
   if (n == 0 || n >= std::int64_t{1} << 31 || dims.size() < 2 || along + 1 >= dims.end() ||
       along->size < kLeast || dims.back().size < kLeast)
     return std::unique_ptr<CudaKernel>();
-  const Group row = dims.back(), col = *along;
-  std::vector<Group> from, to;
+  const StridedDim row = dims.back(), col = *along;
+  std::vector<StridedDim> from, to;
   std::int64_t y_stride = n, col_stride = 0, batch = 1;
-  for (const Group& g : dims) {
+  for (const StridedDim& g : dims) {
     y_stride /= g.size;
     if (g.stride == 1) {
       col_stride = y_stride;
@@ -62,8 +63,8 @@ Made make_tiled_transpose(CudaDevice& device, const Elements& x, DType y) {
       "inline Out moved(Word v) {{ return {}; }}\n{}",
       in.memory, out.memory, row.size, col.size, row.stride, col_stride, batch_offset(from), batch_offset(to),
       out.store(in.load("v")), kTilesText);
-  const auto even = [](const std::vector<Group>& groups) {
-    return std::all_of(groups.begin(), groups.end(), [](const Group& g) { return g.stride % 2 == 0; });
+  const auto even = [](const std::vector<StridedDim>& dims) {
+    return std::all_of(dims.begin(), dims.end(), [](const StridedDim& g) { return g.stride % 2 == 0; });
   };
   const bool pairs = moved && in.size == 2 && row.size % 2 == 0 && col.size % 2 == 0 && row.stride % 2 == 0 &&
                      col_stride % 2 == 0 && even(from) && even(to);

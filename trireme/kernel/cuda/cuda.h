@@ -215,7 +215,7 @@ bool recurrence_fits(const CudaQuery& query);
 
 // ---- Running them
 
-// Captured work of a Session.
+// Captured work of a KernelStream.
 class Replay {
  public:
   virtual ~Replay() = default;
@@ -224,9 +224,9 @@ class Replay {
 
 // One stream of a GPU for whoever runs kernels. Used by one thread at a time; its end waits for what is on
 // it.
-class Session {
+class KernelStream {
  public:
-  virtual ~Session() = default;
+  virtual ~KernelStream() = default;
 
   virtual Status enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
                          std::byte* workspace) = 0;
@@ -250,11 +250,11 @@ class Session {
   virtual std::shared_ptr<Event> record_with_time() = 0;
   virtual Result<double> ns_between(const std::shared_ptr<Event>& first,
                                     const std::shared_ptr<Event>& second) const = 0;
-  virtual void enter() const = 0;        // the calling thread works on this GPU from now on
-  virtual void* raw_stream() const = 0;  // CUstream, for libraries
-  virtual CudaStream& stream() = 0;      // for kernel/cuda
+  virtual void enter() const = 0;         // the calling thread works on this GPU from now on
+  virtual void* raw_stream() const = 0;   // CUstream, for libraries
+  virtual CudaStream& cuda_stream() = 0;  // for kernel/cuda
 };
-std::unique_ptr<Session> make_session(CudaDevice& device);
+std::unique_ptr<KernelStream> make_kernel_stream(CudaDevice& device);
 
 // ---- Sums of f32 vectors in a given order of addition
 
@@ -271,7 +271,7 @@ class VectorSum {
   virtual ~VectorSum() = default;
   // outputs[k][i] = the last addition, for begin <= i < end and every k. An output may be an input. Vectors
   // are aligned to 16 bytes and `begin` is a multiple of 4.
-  virtual Status enqueue(Session& session, std::span<const float* const> inputs,
+  virtual Status enqueue(KernelStream& stream, std::span<const float* const> inputs,
                          std::span<float* const> outputs, std::int64_t begin, std::int64_t end) const = 0;
 };
 
@@ -306,21 +306,21 @@ struct MessageFormat {
 // A message may be read this far beyond its end; what is there does not matter.
 inline constexpr std::size_t kMessageSlack = 16;
 
-// For one vector and a number of messages. Enqueues and does not wait; used with one Session at a time.
+// For one vector and a number of messages. Enqueues and does not wait; used with one KernelStream at a time.
 // Vectors and messages are aligned to 16 bytes.
 class MessageCoder {
  public:
   virtual ~MessageCoder() = default;
   // As codec::Packer::pack: residual and velocity, laid out as the vector, may be null. The lengths in front
   // of the message tell its own.
-  virtual Status encode(Session& session, const float* values, float* residual, float* velocity,
+  virtual Status encode(KernelStream& stream, const float* values, float* residual, float* velocity,
                         std::byte* message) = 0;
   // As codec::Packer::watch_part of all parts.
-  virtual Status watch(Session& session, const float* values, float* velocity) = 0;
+  virtual Status watch(KernelStream& stream, const float* values, float* velocity) = 0;
   // out = the sum of the messages in the order of the additions; what is in no piece stays.
-  virtual Status sum(Session& session, std::span<const std::byte* const> messages, float* out) = 0;
+  virtual Status sum(KernelStream& stream, std::span<const std::byte* const> messages, float* out) = 0;
   // Waits for all of it. kCorrupt: a message that no encoder wrote was summed.
-  virtual Status finish(Session& session) = 0;
+  virtual Status finish(KernelStream& stream) = 0;
 };
 
 // `additions` as in VectorSum, over the messages.

@@ -24,9 +24,9 @@ enum class Access {
   kEach     // element by element
 };
 
-std::vector<Group> merged(std::span<const Group> groups) {
-  std::vector<Group> out;
-  for (const Group& g : groups) {
+std::vector<StridedDim> merged(std::span<const StridedDim> dims) {
+  std::vector<StridedDim> out;
+  for (const StridedDim& g : dims) {
     if (g.size == 1) continue;
     if (!out.empty() && out.back().stride == g.stride * g.size && out.back().stride >= 0) {
       out.back() = {out.back().size * g.size, g.stride};
@@ -37,30 +37,30 @@ std::vector<Group> merged(std::span<const Group> groups) {
   return out;
 }
 
-Access access_of(std::span<const Group> groups, int vector) {
-  if (groups.empty()) return Access::kFlat;
-  if (groups.size() == 1 && groups[0].stride == 1) return Access::kFlat;
-  if (groups.size() == 1 && groups[0].stride == 0) return Access::kScalar;
-  if (groups.back().size % vector != 0) return Access::kEach;
-  if (groups.back().stride == 0) return Access::kSame;
-  if (groups.back().stride != 1) return Access::kEach;
-  for (const Group& g : groups.first(groups.size() - 1))
+Access access_of(std::span<const StridedDim> dims, int vector) {
+  if (dims.empty()) return Access::kFlat;
+  if (dims.size() == 1 && dims[0].stride == 1) return Access::kFlat;
+  if (dims.size() == 1 && dims[0].stride == 0) return Access::kScalar;
+  if (dims.back().size % vector != 0) return Access::kEach;
+  if (dims.back().stride == 0) return Access::kSame;
+  if (dims.back().stride != 1) return Access::kEach;
+  for (const StridedDim& g : dims.first(dims.size() - 1))
     if (g.stride % vector != 0) return Access::kEach;
   return Access::kRun;
 }
 
-std::int64_t span_of(std::span<const Group> groups) {
+std::int64_t span_of(std::span<const StridedDim> dims) {
   std::int64_t last = 0;
-  for (const Group& g : groups) last += (g.size - 1) * std::abs(g.stride);
+  for (const StridedDim& g : dims) last += (g.size - 1) * std::abs(g.stride);
   return last;
 }
 
 // The offset of element i: sizes and strides are constants, so that divisions become multiplications.
-std::string offset_text(std::span<const Group> groups) {
+std::string offset_text(std::span<const StridedDim> dims) {
   std::string sum;
   std::int64_t inner = 1;
-  for (std::size_t k = groups.size(); k-- > 0; inner *= groups[k].size) {
-    const Group& g = groups[k];
+  for (std::size_t k = dims.size(); k-- > 0; inner *= dims[k].size) {
+    const StridedDim& g = dims[k];
     if (g.stride == 0) continue;
     std::string at = inner == 1 ? "i" : fmt::format("i / (index){}", inner);
     if (k > 0) at += fmt::format(" % (index){}", g.size);
@@ -73,12 +73,12 @@ std::string offset_text(std::span<const Group> groups) {
 
 struct Place {
   const Scalar& scalar;
-  std::vector<Group> groups = {};
+  std::vector<StridedDim> dims = {};
   Access access = Access::kFlat;
 };
 
 struct Writer {
-  const Loop& loop;
+  const ElementwiseLoop& loop;
   std::vector<Place> in, out;
   int vector = 1, unroll = 1;
   bool narrow = true;
@@ -97,7 +97,7 @@ std::string Writer::offsets() const {
   std::string text;
   const auto add = [&text](const char* name, std::size_t k, const Place& p) {
     if (p.access == Access::kFlat || p.access == Access::kScalar) return;
-    text += fmt::format("inline index {}{}(index i) {{ return {}; }}\n", name, k, offset_text(p.groups));
+    text += fmt::format("inline index {}{}(index i) {{ return {}; }}\n", name, k, offset_text(p.dims));
   };
   for (std::size_t k = 0; k < in.size(); ++k) add("at", k, in[k]);
   for (std::size_t k = 0; k < out.size(); ++k) add("to", k, out[k]);
@@ -204,12 +204,12 @@ std::string Writer::text() const {
 }
 
 // Vectors of 16 bytes of the widest element that has its own place for every i.
-int vector_size(const Loop& loop) {
+int vector_size(const ElementwiseLoop& loop) {
   int widest = 1;
-  for (const Loop::Output& o : loop.outputs) widest = std::max(widest, o.to.scalar.size);
-  for (const View& v : loop.inputs) {
-    const std::vector<Group> groups = merged(v.groups);
-    if (groups.size() != 1 || groups[0].stride != 0) widest = std::max(widest, v.scalar.size);
+  for (const ElementwiseLoop::Output& o : loop.outputs) widest = std::max(widest, o.to.scalar.size);
+  for (const StridedView& v : loop.inputs) {
+    const std::vector<StridedDim> dims = merged(v.dims);
+    if (dims.size() != 1 || dims[0].stride != 0) widest = std::max(widest, v.scalar.size);
   }
   return 16 / widest;
 }
@@ -224,10 +224,10 @@ int unroll_of(const Writer& w, std::int64_t n) {
 
 }  // namespace
 
-std::string step_functions(const Loop& loop) {
+std::string step_functions(const ElementwiseLoop& loop) {
   std::string text;
   std::vector<const Scalar*> scalars;
-  for (const View& v : loop.inputs) scalars.push_back(&v.scalar);
+  for (const StridedView& v : loop.inputs) scalars.push_back(&v.scalar);
   for (std::size_t s = 0; s < loop.steps.size(); ++s) {
     const LoopStep& step = loop.steps[s];
     std::string names, types = fmt::format("typedef {} R;", step.result.compute);
@@ -244,7 +244,7 @@ std::string step_functions(const Loop& loop) {
   return text;
 }
 
-std::string step_calls(const Loop& loop) {
+std::string step_calls(const ElementwiseLoop& loop) {
   std::string text;
   for (std::size_t s = 0; s < loop.steps.size(); ++s) {
     const LoopStep& step = loop.steps[s];
@@ -258,41 +258,41 @@ std::string step_calls(const Loop& loop) {
   return text;
 }
 
-std::string result_text(const Loop& loop, std::size_t k) {
+std::string result_text(const ElementwiseLoop& loop, std::size_t k) {
   const auto& [from, to] = loop.outputs[k];
   const int made = from - static_cast<int>(loop.inputs.size());
   const bool same = made >= 0 && loop.steps[static_cast<std::size_t>(made)].result.memory == to.scalar.memory;
   return same ? fmt::format("m{}", from) : to.scalar.store(fmt::format("r{}", from));
 }
 
-View flat_view(const Scalar& scalar, std::int64_t n) { return {scalar, {{n, 1}}}; }
+StridedView flat_view(const Scalar& scalar, std::int64_t n) { return {scalar, {{n, 1}}}; }
 
-View broadcast_view(const Scalar& scalar, const Shape& shape, const Shape& loop) {
-  View view{scalar, {}};
+StridedView broadcast_view(const Scalar& scalar, const Shape& shape, const Shape& loop) {
+  StridedView view{scalar, {}};
   const auto strides = row_major_strides(shape);
   for (int d = 0; d < loop.rank(); ++d) {
     const int own = d - (loop.rank() - shape.rank());
     const bool moves = own >= 0 && shape[own] != 1;
-    view.groups.push_back({loop[d], moves ? strides[static_cast<std::size_t>(own)] : 0});
+    view.dims.push_back({loop[d], moves ? strides[static_cast<std::size_t>(own)] : 0});
   }
   return view;
 }
 
-Result<LoopKernel> make_loop(CudaDevice& device, const Loop& loop) {
+Result<LoopKernel> make_loop(CudaDevice& device, const ElementwiseLoop& loop) {
   LoopKernel kernel;
   if (loop.n == 0) return kernel;
   Writer w{loop, {}, {}, vector_size(loop)};
   std::int64_t last = loop.n;
-  const auto place = [&](const View& v) {
-    Place p{v.scalar, merged(v.groups)};
-    p.access = access_of(p.groups, w.vector);
-    last = std::max(last, span_of(p.groups));
+  const auto place = [&](const StridedView& v) {
+    Place p{v.scalar, merged(v.dims)};
+    p.access = access_of(p.dims, w.vector);
+    last = std::max(last, span_of(p.dims));
     const bool whole = p.access == Access::kFlat || p.access == Access::kRun;
     kernel.alignments_.push_back(whole ? static_cast<unsigned>(v.scalar.size * w.vector) : 0);
     return p;
   };
-  for (const View& v : loop.inputs) w.in.push_back(place(v));
-  for (const Loop::Output& o : loop.outputs) w.out.push_back(place(o.to));
+  for (const StridedView& v : loop.inputs) w.in.push_back(place(v));
+  for (const ElementwiseLoop::Output& o : loop.outputs) w.out.push_back(place(o.to));
   kernel.narrow_ = w.narrow = last < (std::int64_t{1} << 31);
   w.unroll = unroll_of(w, loop.n);
   kernel.n_ = loop.n;
@@ -318,7 +318,7 @@ Status LoopKernel::run(CudaStream& stream, std::span<std::byte* const> pointers)
   return launch_raw(stream, *function_, {blocks_}, {kThreads}, 0, args.data());
 }
 
-Result<std::unique_ptr<CudaKernel>> make_loop_kernel(CudaDevice& device, const Loop& loop) {
+Result<std::unique_ptr<CudaKernel>> make_loop_kernel(CudaDevice& device, const ElementwiseLoop& loop) {
   TR_ASSIGN_OR_RETURN(LoopKernel kernel, make_loop(device, loop));
   return make_kernel([kernel = std::move(kernel), inputs = loop.inputs.size()](const CudaArgs& a) -> Status {
     std::vector<std::byte*> pointers;

@@ -18,7 +18,7 @@ Result<LoopStep> step_of(const op::OpDef& def, const op::Attrs& attrs, std::span
 
 Made make_elementwise(const CudaQuery& q) {
   const TensorType& y = q.outputs[0];
-  Loop loop{.n = y.shape.num_elems()};
+  ElementwiseLoop loop{.n = y.shape.num_elems()};
   std::vector<DType> dtypes;
   std::vector<int> registers;
   for (const TensorType& t : q.inputs) {
@@ -37,7 +37,7 @@ Made make_bias_add(const CudaQuery& q) {
   const TensorType &x = q.inputs[0], &b = q.inputs[1], &y = q.outputs[0];
   const std::int64_t n = y.shape.num_elems(), channels = y.shape[1], batch = y.shape[0];
   const std::int64_t inner = n == 0 ? 0 : n / (batch * channels);
-  Loop loop{.n = n};
+  ElementwiseLoop loop{.n = n};
   loop.inputs = {flat_view(scalar_of(x.dtype), n),
                  {scalar_of(b.dtype), {{batch, 0}, {channels, 1}, {inner, 0}}}};
   const DType dtype = x.dtype == y.dtype && b.dtype == y.dtype ? y.dtype : DType::kF32;
@@ -48,11 +48,11 @@ Made make_bias_add(const CudaQuery& q) {
   return make_loop_kernel(q.device, loop);
 }
 
-Result<Loop> loop_of_program(const CudaQuery& q) {
+Result<ElementwiseLoop> loop_of_program(const CudaQuery& q) {
   TR_ASSIGN_OR_RETURN(const auto program, op::detail::parse_program(q.attrs.get_text("program")));
   TR_ASSIGN_OR_RETURN(const auto types, op::detail::register_types(program, q.inputs));
   const Shape& shape = types.back().shape;
-  Loop loop{.n = shape.num_elems()};
+  ElementwiseLoop loop{.n = shape.num_elems()};
   for (const TensorType& t : q.inputs)
     loop.inputs.push_back(broadcast_view(scalar_of(t.dtype), t.shape, shape));
   for (const auto& member : program.steps) {
@@ -68,7 +68,7 @@ Result<Loop> loop_of_program(const CudaQuery& q) {
 }
 
 Made make_fused(const CudaQuery& q) {
-  TR_ASSIGN_OR_RETURN(const Loop loop, loop_of_program(q));
+  TR_ASSIGN_OR_RETURN(const ElementwiseLoop loop, loop_of_program(q));
   return make_loop_kernel(q.device, loop);
 }
 

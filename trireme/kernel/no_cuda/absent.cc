@@ -24,7 +24,7 @@ Result<AlgorithmTimes> time_algorithms(const CudaQuery&, const CudaRow&, int) { 
 std::optional<RecurrentReserve> recurrent_reserve(const CudaQuery&) { return {}; }
 bool recurrence_fits(const CudaQuery&) { return false; }
 Result<double> launch_ns(CudaDevice&) { return no_cuda(); }
-std::unique_ptr<Session> make_session(CudaDevice&) { return nullptr; }
+std::unique_ptr<KernelStream> make_kernel_stream(CudaDevice&) { return nullptr; }
 Result<std::uint64_t> gpu_number(const CudaDevice&) { return no_cuda(); }
 Result<Buffer> allocate_shareable(CudaDevice&, std::size_t) { return no_cuda(); }
 Result<MemoryHandle> share_memory(const CudaDevice&, const Buffer&) { return no_cuda(); }

@@ -27,14 +27,14 @@ class World {
   World(runtime::Runtime& rt, const BenchOptions& options, int world, std::string dir, Report& report)
       : rt_(rt), o_(options), world_(world), dir_(std::move(dir)), report_(report) {}
 
-  Task<Status> run(const std::function<void(const Row&)>& on_row);
+  Task<Status> run(const std::function<void(const BenchRow&)>& on_row);
 
  private:
   Task<Status> start();
   Task<Status> start_mpi();
   Task<std::vector<std::vector<double>>> try_settings(std::uint64_t bytes);
   Task<void> choose_mpi(std::uint64_t bytes);
-  Task<Status> measure_point(std::uint64_t bytes, Row& row);
+  Task<Status> measure_point(std::uint64_t bytes, BenchRow& row);
   Task<void> stop();
   Status lose(const char* side, const Status& why);
   Status absent(const char* side, const Status& why);
@@ -175,7 +175,7 @@ NamedSide* World::mpi_side_now() {
   return mpi_now_ < mpi_.size() && mpi_[mpi_now_].side != nullptr ? &mpi_[mpi_now_] : nullptr;
 }
 
-Task<Status> World::measure_point(std::uint64_t bytes, Row& row) {
+Task<Status> World::measure_point(std::uint64_t bytes, BenchRow& row) {
   co_await choose_mpi(bytes);
   NamedSide* mpi = mpi_side_now();
   struct Contender {
@@ -231,7 +231,7 @@ Task<void> World::stop() {
     if (mpi.side != nullptr) co_await mpi.side->stop();
 }
 
-Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
+Task<Status> World::run(const std::function<void(const BenchRow&)>& on_row) {
   const Status started = co_await start();
   if (!started.ok()) {
     co_await stop();
@@ -240,14 +240,14 @@ Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
   const Models models = o_.models(world_);
   for (const std::uint64_t bytes : o_.sizes) {
     chosen_.clear();
-    Row row;
+    BenchRow row;
     row.kind = o_.kind;
     row.world = world_;
     row.transport = o_.own.transport;
     row.oversubscribed = world_ > o_.cores;
     const Work work = work_for(bytes, *ours_);
     row.bytes = static_cast<std::uint64_t>(work.elems) * 4;
-    Result<Prediction> prediction = predict(models, work, world_, o_.own.shared_buffers);
+    Result<PredictedTime> prediction = predict(models, work, world_, o_.own.shared_buffers);
     if (!prediction.ok()) co_return prediction.status();
     // Named in the calls, so that what is measured is what was priced.
     if (prediction->algorithm != kDirect) chosen_ = prediction->algorithm;
@@ -265,7 +265,7 @@ Task<Status> World::run(const std::function<void(const Row&)>& on_row) {
 }  // namespace
 
 Task<Result<Report>> run_bench(runtime::Runtime& rt, const BenchOptions& options, std::string dir,
-                               std::function<void(const Row&)> on_row) {
+                               std::function<void(const BenchRow&)> on_row) {
   Report report;
   for (const int world : options.worlds) {
     const std::string sub = fmt::format("{}/{}", dir, world);

@@ -40,7 +40,7 @@ struct Ratio {
   double median = 0, low = 0, high = 0;
 };
 
-struct Row {
+struct BenchRow {
   collective::Kind kind = collective::Kind::kAllreduce;
   int world = 0;
   std::uint64_t bytes = 0;
@@ -63,14 +63,14 @@ struct Absent {
 };
 
 struct Report {
-  std::vector<Row> rows;
+  std::vector<BenchRow> rows;
   std::vector<Absent> absent;
 };
 
 // Runs it all. `dir` exists and is empty; `on_row` is told of every row when done. Fails where ours fails,
 // and where a peer that was asked for does not start at all; one that is lost later is reported as absent.
 runtime::Task<Result<Report>> run_bench(runtime::Runtime& rt, const BenchOptions& options, std::string dir,
-                                        std::function<void(const Row&)> on_row);
+                                        std::function<void(const BenchRow&)> on_row);
 
 // Value below which `fraction` of the values lie, between neighbours linearly. At least one value.
 double quantile(std::vector<double> values, double fraction);

@@ -93,7 +93,7 @@ Result<double> direct_us(const Models& models, collective::ScheduleSpec spec, bo
 
 }  // namespace
 
-Result<Prediction> predict(const Models& models, const Work& work, int world, bool shared_buffers) {
+Result<PredictedTime> predict(const Models& models, const Work& work, int world, bool shared_buffers) {
   collective::ScheduleSpec spec;
   spec.kind = work.kind;
   spec.world = world;
@@ -101,7 +101,7 @@ Result<Prediction> predict(const Models& models, const Work& work, int world, bo
   if (models.peer_memory && work.algorithm.empty() && world > 1 &&
       (work.kind == Kind::kAllreduce || work.kind == Kind::kBarrier)) {
     TR_ASSIGN_OR_RETURN(const double us, direct_us(models, spec, shared_buffers));
-    return Prediction{kDirect, us};
+    return PredictedTime{kDirect, us};
   }
   std::vector<const collective::Algorithm*> candidates = collective::algorithms_of(work.kind);
   if (!work.algorithm.empty()) {
@@ -110,10 +110,10 @@ Result<Prediction> predict(const Models& models, const Work& work, int world, bo
     candidates.assign(1, one);
   }
   TR_ASSIGN_OR_RETURN(const collective::Choice choice, collective::choose(spec, candidates, models.comm));
-  return Prediction{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
+  return PredictedTime{choice.algorithm->name, static_cast<double>(choice.candidates.front().time) * 1e-3};
 }
 
-std::vector<Formula> formulas_of(Kind kind) {
+std::vector<ClosedForm> formulas_of(Kind kind) {
   if (kind != Kind::kAllreduce) return {};
   return {{"tree", tree},
           {"butterfly", butterfly},

@@ -23,22 +23,22 @@ Models default_models(const std::string& transport, int world);
 // What the calibration says of the transport; the defaults where it says nothing.
 Models calibrated_models(const cost::Calibration& calibration, const std::string& transport, int world);
 
-struct Prediction {
+struct PredictedTime {
   std::string algorithm;  // of a schedule, or "direct": sums in shared memory without one
   double microseconds = 0;
 };
 inline constexpr const char* kDirect = "direct";
 // By price; `work.algorithm` empty: the cheapest. `shared_buffers`: direct sums need no copies.
-Result<Prediction> predict(const Models& models, const Work& work, int world, bool shared_buffers);
+Result<PredictedTime> predict(const Models& models, const Work& work, int world, bool shared_buffers);
 
 // One line of the plot: a closed form T(m) in microseconds for m bytes.
-struct Formula {
+struct ClosedForm {
   std::string name;
   double (*microseconds)(double latency_us, double us_per_byte, double world, double bytes);
 };
 // Allreduce: tree, butterfly, ring, reduce-scatter + gather (Ben-Nun and Hoefler, "Demystifying Parallel and
 // Distributed Deep Learning", 2018, section 2.5). Other kinds: none.
-std::vector<Formula> formulas_of(collective::Kind kind);
+std::vector<ClosedForm> formulas_of(collective::Kind kind);
 // No algorithm is faster on such a link: latency of reaching everybody, and every byte that a rank must send
 // or receive. L log2 P + 2 m G (P-1)/P for an allreduce.
 double bound_us(const Models& models, collective::Kind kind, int world, double bytes);

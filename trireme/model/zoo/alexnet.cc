@@ -7,7 +7,7 @@ namespace {
 using graph::Value;
 constexpr PoolSpec kPool{.window = 3, .stride = 2};
 
-Value classifier(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value classifier(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   l.set_init(
       "normal(0.01)");  // as in the paper of 2012; values that suit convolutions are too large after pooling
@@ -20,7 +20,7 @@ Value classifier(LayerBuilder& l, Value x, const ModelInput& in, const Options& 
 
 // One tower without normalisation: Krizhevsky, "One weird trick for parallelizing convolutional neural
 // networks", 2014; 61,100,840 parameters.
-Value alexnet(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value alexnet(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   x = l.max_pool(b.relu(l.conv2d("conv1", x, scaled(64, o), 11, 4, 2)), kPool);
   x = l.max_pool(b.relu(l.conv2d("conv2", x, scaled(192, o), 5, 1, 2)), kPool);
@@ -32,7 +32,7 @@ Value alexnet(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) 
 
 // Two towers as groups, response normalisation after layers 1 and 2, overlapping pooling (Krizhevsky et al.
 // 2012): 60,965,224 parameters.
-Value alexnet_2012(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value alexnet_2012(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   const auto channels = [&](std::int64_t n) { return 2 * scaled(n / 2, o); };
   x = b.relu(l.conv2d("conv1", x, channels(96), 11, 4, 2));

@@ -10,7 +10,7 @@ namespace {
 
 using graph::Value;
 
-Value autoencoder(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value autoencoder(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   l.set_init("xavier");
   const Value hidden = b.sigmoid(l.dense("encoder", x, o.get_int("hidden")));

@@ -5,7 +5,7 @@
 namespace trireme::model {
 namespace {
 
-graph::Value char_lstm(LayerBuilder& l, graph::Value x, const ModelInput& in, const Options& o) {
+graph::Value char_lstm(LayerBuilder& l, graph::Value x, const ModelInput& in, const ModelOptions& o) {
   const std::int64_t width = o.get_int("width");
   l.set_init("normal(0.1)");
   x = l.embedding("embedding", x, in.num_classes, width);

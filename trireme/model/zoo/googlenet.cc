@@ -28,7 +28,7 @@ Value conv(LayerBuilder& l, std::string_view name, Value x, std::int64_t out, st
   return l.graph().relu(l.conv2d(name, x, out, window, 1, window / 2));
 }
 
-Value inception(LayerBuilder& l, Value x, const Inception& i, const Options& o) {
+Value inception(LayerBuilder& l, Value x, const Inception& i, const ModelOptions& o) {
   const LayerBuilder::Scope scope(l, fmt::format("inception{}", i.name));
   const Value one = conv(l, "1x1", x, scaled(i.one, o), 1);
   const Value three =
@@ -39,7 +39,7 @@ Value inception(LayerBuilder& l, Value x, const Inception& i, const Options& o) 
   return l.graph().add_node(op::kConcat, {one, three, five, pool}, {{"axis", std::int64_t{1}}});
 }
 
-Value googlenet(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value googlenet(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   l.set_init("xavier");
   x = l.max_pool(l.graph().relu(l.conv2d("conv1", x, scaled(64, o), 7, 2, 3)), kPool);
   x = conv(l, "conv2_reduce", l.local_response_norm(x), scaled(64, o), 1);

@@ -8,7 +8,7 @@ namespace {
 
 using graph::Value;
 
-Value block(LayerBuilder& l, Value x, std::int64_t width, const Options& o,
+Value block(LayerBuilder& l, Value x, std::int64_t width, const ModelOptions& o,
             const std::string& residual_init) {
   graph::Builder& b = l.graph();
   const double rate = o.get("dropout");
@@ -22,7 +22,7 @@ Value block(LayerBuilder& l, Value x, std::int64_t width, const Options& o,
   return b.add(x, l.dropout("drop2", y, rate));
 }
 
-Value gpt(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value gpt(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   const std::int64_t width = o.get_int("width"), layers = o.get_int("layers");
   // Branches that end in the residual stream start smaller by 1 / sqrt(how many of them there are).
   const std::string residual_init = fmt::format(

@@ -5,7 +5,7 @@
 namespace trireme::model {
 namespace {
 
-graph::Value local_net(LayerBuilder& l, graph::Value x, const ModelInput& in, const Options& o) {
+graph::Value local_net(LayerBuilder& l, graph::Value x, const ModelInput& in, const ModelOptions& o) {
   for (int stage = 1; stage <= 2; ++stage) {
     const ConvSpec spec{.out = scaled(8, o), .window = 5, .padding = 2};
     x = l.locally_connected(fmt::format("local{}", stage), x, spec);

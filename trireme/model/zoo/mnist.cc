@@ -7,7 +7,7 @@ namespace {
 using graph::Value;
 
 // Two 5x5 convolutions of 32 and 64 channels and 512 hidden units: 1,663,370 parameters.
-Value mnist_cnn(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value mnist_cnn(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   l.set_init("torch");  // small weights: 0.1 % better after three epochs than He's, over three seeds
   x = l.max_pool(b.relu(l.conv2d("conv1", x, scaled(32, o), 5, 1, 2)), {});
@@ -18,7 +18,7 @@ Value mnist_cnn(LayerBuilder& l, Value x, const ModelInput& in, const Options& o
 }
 
 // 784-512-512-10: 669,706 parameters.
-Value mnist_mlp(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value mnist_mlp(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   x = l.dropout("drop1", b.relu(l.dense("fc1", x, scaled(512, o))), o.get("dropout"));
   x = l.dropout("drop2", b.relu(l.dense("fc2", x, scaled(512, o))), o.get("dropout"));
@@ -27,7 +27,7 @@ Value mnist_mlp(LayerBuilder& l, Value x, const ModelInput& in, const Options& o
 
 // LeNet-5's layers (LeCun et al. 1998) fully connected between maps, with rectifiers and max pooling: 61,706
 // parameters.
-Value lenet5(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value lenet5(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   graph::Builder& b = l.graph();
   l.set_init("torch");
   x = l.max_pool(b.relu(l.conv2d("conv1", x, scaled(6, o), 5, 1, 2)), {});

@@ -39,8 +39,8 @@ Value residual(LayerBuilder& l, Value x, const Block& k) {
   return b.relu(b.add(y, skip));
 }
 
-Value resnet(LayerBuilder& l, Value x, const ModelInput& in, const Options& o, std::span<const int> depths,
-             bool bottleneck) {
+Value resnet(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o,
+             std::span<const int> depths, bool bottleneck) {
   l.set_init("he-normal");
   graph::Builder& b = l.graph();
   const BatchNormSpec last{.zero_scale = o.get("zero_residual") != 0};
@@ -59,10 +59,10 @@ Value resnet(LayerBuilder& l, Value x, const ModelInput& in, const Options& o, s
 }
 
 constexpr int k18[] = {2, 2, 2, 2}, k50[] = {3, 4, 6, 3};
-Value resnet18(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value resnet18(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   return resnet(l, x, in, o, k18, false);
 }
-Value resnet50(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value resnet50(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   return resnet(l, x, in, o, k50, true);
 }
 

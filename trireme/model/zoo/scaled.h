@@ -10,7 +10,7 @@
 namespace trireme::model {
 
 // Channels times the option `scale`: at least 1.
-inline std::int64_t scaled(std::int64_t channels, const Options& options) {
+inline std::int64_t scaled(std::int64_t channels, const ModelOptions& options) {
   const double wanted = std::round(static_cast<double>(channels) * options.get("scale"));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted));
 }

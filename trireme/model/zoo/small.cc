@@ -6,11 +6,11 @@ namespace {
 
 using graph::Value;
 
-Value linear(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
+Value linear(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions&) {
   return l.dense("fc", x, in.num_classes);
 }
 
-Value mlp(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
+Value mlp(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions&) {
   graph::Builder& b = l.graph();
   x = b.relu(l.dense("fc1", x, 256));
   x = l.dropout("drop1", x, 0.2);
@@ -18,7 +18,7 @@ Value mlp(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
 }
 
 // LeNet's plan (LeCun et al. 1998) with rectifiers, max pooling and dropout before the classifier.
-Value lenet(LayerBuilder& l, Value x, const ModelInput& in, const Options&) {
+Value lenet(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions&) {
   graph::Builder& b = l.graph();
   x = b.max_pool2d(b.relu(l.conv2d("conv1", x, 16, 5, 1, 2)), 2, 2);
   x = b.max_pool2d(b.relu(l.conv2d("conv2", x, 32, 5, 1, 2)), 2, 2);

@@ -5,7 +5,7 @@
 namespace trireme::model {
 namespace {
 
-graph::Value speech(LayerBuilder& l, graph::Value x, const ModelInput& in, const Options& o) {
+graph::Value speech(LayerBuilder& l, graph::Value x, const ModelInput& in, const ModelOptions& o) {
   l.set_init("xavier");
   for (std::int64_t i = 1; i <= o.get_int("layers"); ++i)
     x = l.graph().sigmoid(l.dense(fmt::format("fc{}", i), x, scaled(2560, o)));

@@ -7,7 +7,8 @@ namespace {
 using graph::Value;
 
 // `depths[i]`: 3x3 convolutions before pooling i.
-Value vgg(LayerBuilder& l, Value x, const ModelInput& in, const Options& o, std::span<const int> depths) {
+Value vgg(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o,
+          std::span<const int> depths) {
   graph::Builder& b = l.graph();
   std::int64_t channels = 64;
   for (std::size_t block = 0; block < depths.size(); ++block) {
@@ -26,7 +27,7 @@ Value vgg(LayerBuilder& l, Value x, const ModelInput& in, const Options& o, std:
 
 constexpr int kA[] = {1, 1, 2, 2, 2}, kD[] = {2, 2, 3, 3, 3}, kE[] = {2, 2, 4, 4, 4};
 template <const int (&kDepths)[5]>
-Value build(LayerBuilder& l, Value x, const ModelInput& in, const Options& o) {
+Value build(LayerBuilder& l, Value x, const ModelInput& in, const ModelOptions& o) {
   return vgg(l, x, in, o, kDepths);
 }
 

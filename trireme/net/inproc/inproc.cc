@@ -17,13 +17,13 @@ constexpr std::uint64_t kData = 0, kControl = 1, kHello = 2, kWelcome = 3;
 class InprocTransport final : public EndpointTransport {
  public:
   InprocTransport(runtime::Runtime& rt, const ConnectOptions& options,
-                  std::unique_ptr<runtime::Mailbox> mailbox)
+                  std::unique_ptr<runtime::FabricEndpoint> fabric_endpoint)
       : EndpointTransport(rt, options.rank, options.world, options.epoch),
-        base_(options.mailbox_base),
+        base_(options.endpoint_base),
         met_(rt),
-        mailbox_(std::move(mailbox)) {
-    // The mailbox, and with it the handlers, goes before everything they use.
-    mailbox_->set_handlers(
+        fabric_endpoint_(std::move(fabric_endpoint)) {
+    // The endpoint, and with it the handlers, goes before everything they use.
+    fabric_endpoint_->set_handlers(
         [this](int from, runtime::Packet packet) { receive_on_loop(from - base_, std::move(packet)); },
         [this](int peer) { closed_on_loop(peer - base_); });
   }
@@ -34,7 +34,7 @@ class InprocTransport final : public EndpointTransport {
     if (world() == 1) co_return ok_status();
     arrived_.assign(static_cast<std::size_t>(world()), false);
     arrived_[0] = true;
-    if (rank() != 0) mailbox_->send(base_, note(kHello));
+    if (rank() != 0) fabric_endpoint_->send(base_, note(kHello));
     for (const int peer : std::exchange(early_hellos_, {})) hello_on_loop(peer);
     const bool answered = co_await met_.wait_until(deadline);
     if (answered) co_return met_.value();
@@ -61,8 +61,8 @@ class InprocTransport final : public EndpointTransport {
     if (view.bytes > 0 && !is_phantom(view)) packet.payload = copy(view.data, view.bytes);
     bytes_sent_ += view.bytes + sizeof(packet.header);
     const SendToken token = endpoint_->begin_send(done, cookie, peer);
-    mailbox_->send(base_ + peer, std::move(packet),
-                   [endpoint = endpoint_, token] { endpoint->end_send_on_loop(token, ok_status()); });
+    fabric_endpoint_->send(base_ + peer, std::move(packet),
+                           [endpoint = endpoint_, token] { endpoint->end_send_on_loop(token, ok_status()); });
   }
 
   void recv(int peer, const Identity& id, const Fingerprint& fp, View view, Completion* done,
@@ -89,7 +89,7 @@ class InprocTransport final : public EndpointTransport {
     packet.bytes = bytes.size();
     if (!bytes.empty()) packet.payload = copy(bytes.data(), bytes.size());
     bytes_sent_ += bytes.size() + sizeof(packet.header);
-    mailbox_->send(base_ + peer, std::move(packet));
+    fabric_endpoint_->send(base_ + peer, std::move(packet));
   }
 
  private:
@@ -131,7 +131,7 @@ class InprocTransport final : public EndpointTransport {
     if (arrived_.empty()) return early_hellos_.push_back(peer);
     arrived_[static_cast<std::size_t>(peer)] = true;
     if (!std::all_of(arrived_.begin(), arrived_.end(), [](bool here) { return here; })) return;
-    for (int r = 1; r < world(); ++r) mailbox_->send(base_ + r, note(kWelcome));
+    for (int r = 1; r < world(); ++r) fabric_endpoint_->send(base_ + r, note(kWelcome));
     met_.set(ok_status());
   }
 
@@ -143,17 +143,18 @@ class InprocTransport final : public EndpointTransport {
 
   const int base_;
   runtime::OneShot<Status> met_;
-  std::vector<bool> arrived_;                  // rank 0, by rank; empty before meet()
-  std::vector<int> early_hellos_;              // came before meet()
-  std::unique_ptr<runtime::Mailbox> mailbox_;  // last: closes first
+  std::vector<bool> arrived_;                                 // rank 0, by rank; empty before meet()
+  std::vector<int> early_hellos_;                             // came before meet()
+  std::unique_ptr<runtime::FabricEndpoint> fabric_endpoint_;  // last: closes first
 };
 
 }  // namespace
 
 runtime::Task<Result<std::unique_ptr<Transport>>> connect_inproc(runtime::Runtime& rt,
                                                                  ConnectOptions options) {
-  TR_CO_ASSIGN_OR_RETURN(auto mailbox, rt.network().open_mailbox(options.mailbox_base + options.rank));
-  auto transport = std::make_unique<InprocTransport>(rt, options, std::move(mailbox));
+  TR_CO_ASSIGN_OR_RETURN(auto fabric_endpoint,
+                         rt.network().open_endpoint(options.endpoint_base + options.rank));
+  auto transport = std::make_unique<InprocTransport>(rt, options, std::move(fabric_endpoint));
   const Status met = co_await transport->meet(rt.now() + options.deadline);
   if (!met.ok()) co_return met;
   co_return std::unique_ptr<Transport>(std::move(transport));

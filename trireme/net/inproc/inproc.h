@@ -1,6 +1,6 @@
-// inproc: ranks of one process (threads, or the virtual cluster) over the Runtime's mailboxes.
+// inproc: ranks of one process (threads, or the virtual cluster) over the Runtime's endpoints.
 //
-// Rank r is the mailbox `mailbox_base + r`. Header words of a Packet: identity high, identity low,
+// Rank r is the endpoint `endpoint_base + r`. Header words of a Packet: identity high, identity low,
 // fingerprint, type (0 data, 1 control). A payload is copied once into a pooled shared buffer when it is sent
 // and once into the recv's buffer when it is matched; phantoms and data-less messages allocate nothing.
 #pragma once

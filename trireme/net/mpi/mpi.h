@@ -17,7 +17,7 @@
 namespace trireme::net {
 
 // Rank and world must be those of MPI; a smaller world is made of the first ranks. `options.rendezvous` is
-// not used. kUnavailable where there is no MPI (mpi/session.h) or the Runtime is virtual.
+// not used. kUnavailable where there is no MPI (mpi/environment.h) or the Runtime is virtual.
 runtime::Task<Result<std::unique_ptr<Transport>>> connect_mpi(runtime::Runtime& rt, ConnectOptions options);
 
 }  // namespace trireme::net

@@ -37,7 +37,7 @@ void MpiTransport::recv(int from, const Identity& id, const Fingerprint& fp, Vie
   local_work_ = true;  // look at once, and keep looking
 }
 
-void MpiTransport::on_small(int from, int tag, const Header& header, ByteView payload) {
+void MpiTransport::on_small(int from, int tag, const MpiHeader& header, ByteView payload) {
   if (closing_) return;
   switch (header.kind) {
     case Kind::kData:
@@ -72,7 +72,7 @@ void MpiTransport::on_small(int from, int tag, const Header& header, ByteView pa
   }
 }
 
-void MpiTransport::arrived_small(int from, const Header& header, ByteView payload) {
+void MpiTransport::arrived_small(int from, const MpiHeader& header, ByteView payload) {
   auto arrival = std::make_shared<Arrival>();
   arrival->peer = from;
   arrival->id = Identity::unpack(header.high, header.low);

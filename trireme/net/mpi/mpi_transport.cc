@@ -23,9 +23,9 @@ constexpr TimeNs kByePatience = 500 * kMilli;
 }  // namespace
 
 MpiTransport::MpiTransport(runtime::Runtime& rt, const ConnectOptions& options,
-                           std::shared_ptr<Session> session)
+                           std::shared_ptr<MpiEnvironment> environment)
     : endpoint_(std::make_shared<Endpoint>(rt, options.rank, options.world, options.epoch)),
-      port_(std::move(session), options.world),
+      port_(std::move(environment), options.world),
       peers_(static_cast<std::size_t>(options.world)) {
   rt.network().add_poller(this);
 }
@@ -38,7 +38,7 @@ MpiTransport::~MpiTransport() {
   endpoint_->close();
   closing_ = true;
   if (!dead_ && port_.opened()) say_bye();
-  if (failed || unfinished || dead_) port_.session().spoil();
+  if (failed || unfinished || dead_) port_.environment().spoil();
 }
 
 // After the last control messages (a farewell, a verdict). Small messages leave eagerly, so this takes
@@ -47,7 +47,7 @@ void MpiTransport::say_bye() {
   push_control();
   for (int to = 0; to < world(); ++to) {
     if (to == rank() || peer(to).data_ended) continue;
-    Header bye;
+    MpiHeader bye;
     bye.kind = Kind::kBye;
     port_.send_small(to, kDataTag, bye, {});
     port_.send_small(to, kControlTag, bye, {});
@@ -73,7 +73,7 @@ void MpiTransport::send(int to, const Identity& id, const Fingerprint& fp, View 
   if (!poison_.ok()) return endpoint_->complete_later(done, cookie, poison_);
   if (!endpoint_->check_call(to, id, done, cookie)) return;
   if (!peer(to).broken.ok()) return endpoint_->complete_later(done, cookie, peer(to).broken);
-  Header header;
+  MpiHeader header;
   header.high = id.high();
   header.low = id.low();
   header.fingerprint = fp.pack();
@@ -146,7 +146,7 @@ bool MpiTransport::push_queue(int to) {
 }
 
 void MpiTransport::answer(Kind kind, int to, std::uint32_t slot, std::uint32_t generation) {
-  Header header;
+  MpiHeader header;
   header.kind = kind;
   header.slot = slot;
   header.generation = generation;
@@ -157,7 +157,7 @@ void MpiTransport::answer(Kind kind, int to, std::uint32_t slot, std::uint32_t g
 bool MpiTransport::push_control() {
   const auto messages = std::exchange(control_out_, {});
   for (const auto& [to, bytes] : messages) {
-    Header header;
+    MpiHeader header;
     header.kind = Kind::kControl;
     header.bytes = bytes.size();
     port_.send_small(to, kControlTag, header, bytes);
@@ -193,7 +193,7 @@ bool MpiTransport::push_local_work() {
 void MpiTransport::send_control(int to, ByteView bytes) {
   TR_CHECK(to >= 0 && to < world() && bytes.size() <= kMaxControlBytes, "peer {}, {} bytes", to,
            bytes.size());
-  bytes_sent_ += sizeof(Header) + bytes.size();
+  bytes_sent_ += sizeof(MpiHeader) + bytes.size();
   Bytes copy(bytes.begin(), bytes.end());
   if (to != rank()) {
     if (dead_ || control_out_.size() >= kMaxControlQueue) return;  // best effort
@@ -362,9 +362,9 @@ runtime::Task<Result<std::unique_ptr<Transport>>> connect_mpi(runtime::Runtime& 
   if (rt.is_virtual())
     co_return error(Code::kUnavailable,
                     "[net] transport 'mpi' needs real processes; use inproc or tcp on a virtual cluster");
-  auto session = mpi::start_session();
-  if (!session.ok()) co_return session.status();
-  const mpi::Session& mpi = **session;
+  auto environment = mpi::start_environment();
+  if (!environment.ok()) co_return environment.status();
+  const mpi::MpiEnvironment& mpi = **environment;
   if (options.rank != mpi.rank() || options.world > mpi.world())
     co_return error(
         Code::kInvalid,
@@ -372,7 +372,7 @@ runtime::Task<Result<std::unique_ptr<Transport>>> connect_mpi(runtime::Runtime& 
         "start as many processes as there are workers",
         options.rank, options.world, mpi.rank(), mpi.world());
   const TimeNs deadline = rt.now() + options.deadline;
-  auto transport = std::make_unique<mpi::MpiTransport>(rt, options, std::move(session).value());
+  auto transport = std::make_unique<mpi::MpiTransport>(rt, options, std::move(environment).value());
   const Status opened = co_await transport->open(deadline);
   if (!opened.ok()) co_return opened;
   co_return std::unique_ptr<Transport>(std::move(transport));

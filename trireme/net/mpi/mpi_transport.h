@@ -38,7 +38,8 @@ struct Arrival {
 
 class MpiTransport final : public Transport, private runtime::Poller, private Port::Listener {
  public:
-  MpiTransport(runtime::Runtime& rt, const ConnectOptions& options, std::shared_ptr<Session> session);
+  MpiTransport(runtime::Runtime& rt, const ConnectOptions& options,
+               std::shared_ptr<MpiEnvironment> environment);
   ~MpiTransport() override;
 
   runtime::Task<Status> open(TimeNs deadline);
@@ -68,7 +69,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
 
  private:
   struct Queued {
-    Header header;
+    MpiHeader header;
     const std::byte* data;
     SendToken token;
   };
@@ -119,7 +120,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
 
   // Receiving (mpi_receive.cc)
   void arrived(std::shared_ptr<Arrival> arrival);
-  void arrived_small(int peer, const Header& header, ByteView payload);
+  void arrived_small(int peer, const MpiHeader& header, ByteView payload);
   void deliver(const PendingRecv& recv, const std::shared_ptr<Arrival>& arrival);
   void choose(const std::shared_ptr<Arrival>& arrival, std::optional<PendingRecv> recv);
   void incoming_finished(std::uint32_t slot, bool ok);
@@ -128,7 +129,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   void break_peer(int rank, Code code, const char* what);
 
   // Port::Listener
-  void on_small(int peer, int tag, const Header& header, ByteView payload) override;
+  void on_small(int peer, int tag, const MpiHeader& header, ByteView payload) override;
   void on_finished(std::uint64_t id, bool ok) override;
   void on_nonsense(int peer) override { break_peer(peer, Code::kCorrupt, "nonsense in a message header"); }
   void on_broken(int peer) override;
@@ -159,7 +160,7 @@ class MpiTransport final : public Transport, private runtime::Poller, private Po
   std::vector<std::uint32_t> free_window_ops_;
   std::deque<std::uint32_t> new_window_ops_;
   std::deque<std::pair<int, Bytes>> control_out_, control_in_;
-  std::vector<std::pair<int, Header>> answers_;
+  std::vector<std::pair<int, MpiHeader>> answers_;
   std::vector<int> ended_peers_;
   std::uint64_t recvs_waiting_ = 0, bytes_sent_ = 0;
   int moving_ = 0;  // payloads, puts and gets that MPI has begun

@@ -14,7 +14,7 @@ constexpr int kInboxShift = 40;
 
 std::size_t recvs_posted(int world) { return static_cast<std::size_t>(std::clamp(4 * world, 16, 256)); }
 
-bool makes_sense(const Header& h, int tag, std::uint64_t payload_bytes) {
+bool makes_sense(const MpiHeader& h, int tag, std::uint64_t payload_bytes) {
   if (h.magic != kMagic || h.phantom > 1 || h.bytes > kMaxMessageBytes) return false;
   switch (h.kind) {
     case Kind::kData:
@@ -34,9 +34,9 @@ bool makes_sense(const Header& h, int tag, std::uint64_t payload_bytes) {
 
 }  // namespace
 
-Port::Port(std::shared_ptr<Session> session, int world)
-    : session_(std::move(session)),
-      calls_(session_->calls()),
+Port::Port(std::shared_ptr<MpiEnvironment> environment, int world)
+    : environment_(std::move(environment)),
+      calls_(environment_->calls()),
       world_(world),
       in_flight_(static_cast<std::size_t>(world), 0),
       events_(kEventsPerPoll) {
@@ -52,7 +52,7 @@ Status Port::open() {
   const int failure = calls_.open(world_, cookie(Use::kOpen, 0), &mpi_);
   if (failure != 0)
     return error(Code::kUnavailable, "[net] MPI makes no communicator of {} ranks: {}", world_,
-                 session_->describe(failure));
+                 environment_->describe(failure));
   return {};
 }
 
@@ -75,7 +75,7 @@ void Port::post(std::size_t inbox, std::size_t slot) {
               cookie(Use::kInbox, (inbox << kInboxShift) | slot));
 }
 
-void Port::send_small(int peer, int tag, const Header& header, ByteView payload) {
+void Port::send_small(int peer, int tag, const MpiHeader& header, ByteView payload) {
   TR_CHECK(payload.size() <= kInlineBytes, "{} bytes", payload.size());
   if (free_sends_.empty()) {
     free_sends_.push_back(sends_.size());
@@ -156,7 +156,7 @@ Result<TriremeMpiWindow*> Port::allocate(std::uint64_t bytes, std::byte** local)
   const int failure = calls_.win_allocate(mpi_, bytes, &base, &window);
   if (failure != 0)
     return error(Code::kExhausted, "[net] MPI allocates no window of {} bytes: {}", bytes,
-                 session_->describe(failure));
+                 environment_->describe(failure));
   *local = static_cast<std::byte*>(base);
   return window;
 }
@@ -215,7 +215,7 @@ void Port::handle(const TriremeMpiEvent& event, Listener& listener) {
 }
 
 bool Port::deliver(const InboxSlot& slot, int tag, Listener& listener) {
-  Header header;
+  MpiHeader header;
   if (slot.source < 0 || slot.source >= world_) return false;  // a failed recv
   if (slot.bytes < sizeof(header)) {
     listener.on_nonsense(slot.source);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/base/bytes.h"
-#include "trireme/net/mpi/session.h"
+#include "trireme/net/mpi/environment.h"
 #include "trireme/net/mpi/wire.h"
 
 namespace trireme::net::mpi {
@@ -17,13 +17,13 @@ class Port {
    public:
     virtual ~Listener() = default;
     // The header was checked: magic, kind, and sizes that fit what came.
-    virtual void on_small(int peer, int tag, const Header& header, ByteView payload) = 0;
+    virtual void on_small(int peer, int tag, const MpiHeader& header, ByteView payload) = 0;
     virtual void on_finished(std::uint64_t id, bool ok) = 0;
     virtual void on_nonsense(int peer) = 0;
     virtual void on_broken(int peer) = 0;  // MPI cannot reach it
   };
 
-  Port(std::shared_ptr<Session> session, int world);
+  Port(std::shared_ptr<MpiEnvironment> environment, int world);
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
   ~Port();  // forgets what is outstanding
@@ -31,11 +31,11 @@ class Port {
   // Starts to make the communicator; opened() after all ranks did and poll() saw it.
   Status open();
   bool opened() const { return opened_; }
-  Session& session() { return *session_; }
+  MpiEnvironment& environment() { return *environment_; }
   std::uint32_t max_slots() const { return max_slots_; }  // tags for payloads
 
   // Copies. `payload` has at most kInlineBytes.
-  void send_small(int peer, int tag, const Header& header, ByteView payload);
+  void send_small(int peer, int tag, const MpiHeader& header, ByteView payload);
   int small_in_flight(int peer) const { return in_flight_[static_cast<std::size_t>(peer)]; }
   int small_in_flight() const { return all_in_flight_; }
 
@@ -93,7 +93,7 @@ class Port {
   bool drain(std::size_t inbox, Listener& listener);
   bool deliver(const InboxSlot& slot, int tag, Listener& listener);
 
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<MpiEnvironment> environment_;
   const TriremeMpiCalls& calls_;
   const int world_;
   TriremeMpi* mpi_ = nullptr;

@@ -1,10 +1,10 @@
 // What travels over MPI. Internal to net/mpi.
 //
-// Small messages (tag kDataTag, ordered per pair; tag kControlTag beside them) start with a Header and have
-// at most kSmallBytes, so that MPI sends them eagerly. A payload that does not fit is *offered*; the receiver
-// *clears* it once it has posted a recv into the place where it belongs, and only then the payload goes, with
-// a tag of its own, straight from the sender's buffer. So nothing of the callers' memory is in MPI's hands
-// unless both sides are at it, and a message that nobody receives waits at the sender.
+// Small messages (tag kDataTag, ordered per pair; tag kControlTag beside them) start with an MpiHeader and
+// have at most kSmallBytes, so that MPI sends them eagerly. A payload that does not fit is *offered*; the
+// receiver *clears* it once it has posted a recv into the place where it belongs, and only then the payload
+// goes, with a tag of its own, straight from the sender's buffer. So nothing of the callers' memory is in
+// MPI's hands unless both sides are at it, and a message that nobody receives waits at the sender.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class Kind : std::uint32_t {
   kBye = 6,      // nothing more comes with this tag
 };
 
-struct Header {
+struct MpiHeader {
   std::uint32_t magic = kMagic;
   Kind kind = Kind::kData;
   std::uint64_t high = 0, low = 0;  // Identity
@@ -36,8 +36,8 @@ struct Header {
   std::uint32_t generation = 0;  // of the slot
   std::uint32_t reserved = 0;
 };
-static_assert(sizeof(Header) == 56);
+static_assert(sizeof(MpiHeader) == 56);
 
-inline constexpr std::uint64_t kInlineBytes = kSmallBytes - sizeof(Header);
+inline constexpr std::uint64_t kInlineBytes = kSmallBytes - sizeof(MpiHeader);
 
 }  // namespace trireme::net::mpi

@@ -36,11 +36,11 @@ struct RingHeader {
 };
 static_assert(sizeof(RingHeader) == 192 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-enum class FrameType : std::uint32_t { kData = 0, kControl = 1 };
+enum class RingFrameType : std::uint32_t { kData = 0, kControl = 1 };
 
-struct FrameHeader {
+struct RingFrameHeader {
   std::uint32_t magic;
-  FrameType type;
+  RingFrameType type;
   std::uint64_t high, low;  // identity
   std::uint64_t fingerprint;
   std::uint64_t bytes;    // of the message
@@ -48,7 +48,7 @@ struct FrameHeader {
   std::uint32_t zero;
   std::uint64_t reserved[2];
 };
-static_assert(sizeof(FrameHeader) == kAlign);
+static_assert(sizeof(RingFrameHeader) == kAlign);
 
 // One block per sending rank: a page with both ring headers, the data ring, the control ring.
 constexpr std::size_t block_bytes(std::size_t ring_bytes) { return kPage + ring_bytes + kControlRingBytes; }

@@ -25,7 +25,7 @@ Peer::Peer(Endpoint& endpoint, BufferPool& pool, int rank, PeerLink link, std::b
   control_in_ = RingReader(in.control_header, in.control, kControlRingBytes);
 }
 
-void Peer::send(const FrameHeader& header, const std::byte* data, SendToken token) {
+void Peer::send(const RingFrameHeader& header, const std::byte* data, SendToken token) {
   outgoing_.push_back({header, data, token});
   if (outgoing_.size() == 1) push_on_loop();
 }
@@ -69,10 +69,10 @@ void Peer::fail(const char* what) {
 
 bool Peer::push_some(Outgoing& out, std::uint64_t free) {
   if (!out.header_written) {
-    if (free < sizeof(FrameHeader)) return false;
-    data_out_.write(&out.header, sizeof(FrameHeader));
+    if (free < sizeof(RingFrameHeader)) return false;
+    data_out_.write(&out.header, sizeof(RingFrameHeader));
     out.header_written = true;
-    free -= sizeof(FrameHeader);
+    free -= sizeof(RingFrameHeader);
   }
   const std::uint64_t total = out.header.phantom != 0 ? 0 : out.header.bytes;
   const std::uint64_t piece = std::min({total - out.offset, free, kPieceBytes});
@@ -119,10 +119,10 @@ bool Peer::push_control() {
       fail("its read position is outside the control ring");
       break;
     }
-    if (free >= sizeof(FrameHeader) + round_up(bytes.size())) {
-      FrameHeader header{};
+    if (free >= sizeof(RingFrameHeader) + round_up(bytes.size())) {
+      RingFrameHeader header{};
       header.magic = kFrameMagic;
-      header.type = FrameType::kControl;
+      header.type = RingFrameType::kControl;
       header.bytes = bytes.size();
       control_out_.write(&header, sizeof(header));
       if (!bytes.empty()) control_out_.write(bytes.data(), bytes.size());
@@ -140,9 +140,10 @@ bool Peer::push_control() {
 
 bool Peer::begin_message() {
   incoming_.emplace();
-  FrameHeader& h = incoming_->header;
+  RingFrameHeader& h = incoming_->header;
   data_in_.read(&h, sizeof(h));  // copied once, then checked: the peer may still write there
-  if (h.magic != kFrameMagic || h.type != FrameType::kData || h.bytes > kMaxMessageBytes || h.phantom > 1) {
+  if (h.magic != kFrameMagic || h.type != RingFrameType::kData || h.bytes > kMaxMessageBytes ||
+      h.phantom > 1) {
     fail("a frame header makes no sense");
     return false;
   }
@@ -203,7 +204,7 @@ bool Peer::pull_data_on_loop() {
     if (!incoming_) {
       if (available == 0 || !begin_message()) break;
       progress = true;
-      moved += sizeof(FrameHeader);
+      moved += sizeof(RingFrameHeader);
       continue;
     }
     if (!incoming_->decided) {
@@ -241,9 +242,9 @@ bool Peer::pull_control_on_loop() {
       break;
     }
     if (available == 0) break;
-    FrameHeader h;
+    RingFrameHeader h;
     control_in_.read(&h, sizeof(h));
-    if (h.magic != kFrameMagic || h.type != FrameType::kControl || h.bytes > kMaxControlBytes ||
+    if (h.magic != kFrameMagic || h.type != RingFrameType::kControl || h.bytes > kMaxControlBytes ||
         sizeof(h) + round_up(h.bytes) > available) {
       fail("a control frame makes no sense");
       break;

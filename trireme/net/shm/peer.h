@@ -12,14 +12,14 @@
 namespace trireme::net::shm {
 
 struct Outgoing {
-  FrameHeader header;
+  RingFrameHeader header;
   const std::byte* data;
   SendToken token;
   std::uint64_t offset = 0;
   bool header_written = false;
 };
 struct Incoming {
-  FrameHeader header;
+  RingFrameHeader header;
   std::optional<PendingRecv> recv;  // filled in place
   std::shared_ptr<std::byte> held;  // or kept for a later recv
   std::uint64_t offset = 0;
@@ -32,7 +32,7 @@ class Peer {
   Peer(Endpoint& endpoint, BufferPool& pool, int rank, PeerLink link, std::byte* own_segment,
        std::size_t ring_bytes);
 
-  void send(const FrameHeader& header, const std::byte* data, SendToken token);
+  void send(const RingFrameHeader& header, const std::byte* data, SendToken token);
   void send_control(ByteView bytes);
   // Takes back the sends and the recv under way; for poison, or when the peer is lost.
   void abandon(const Status& reason);

@@ -64,9 +64,9 @@ class ShmTransport final : public PeeredTransport<Peer> {
   void send(int to, const Identity& id, const Fingerprint& fp, View view, Completion* done,
             std::uint64_t cookie) override {
     if (!endpoint_->check_call(to, id, done, cookie)) return;
-    FrameHeader header{};
+    RingFrameHeader header{};
     header.magic = kFrameMagic;
-    header.type = FrameType::kData;
+    header.type = RingFrameType::kData;
     header.high = id.high();
     header.low = id.low();
     header.fingerprint = fp.pack();
@@ -121,7 +121,7 @@ class ShmTransport final : public PeeredTransport<Peer> {
 
  private:
   std::uint64_t control_wire_bytes(std::size_t bytes) const override {
-    return sizeof(FrameHeader) + round_up(bytes);
+    return sizeof(RingFrameHeader) + round_up(bytes);
   }
 
   void make_exchange(const ConnectOptions& options) {

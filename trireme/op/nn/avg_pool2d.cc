@@ -11,7 +11,7 @@ std::vector<AttrSpec> avg_pool_attrs() {
   return specs;
 }
 
-std::int64_t window_count(const PoolGeometry& g, const Window& v, bool include_pad) {
+std::int64_t window_count(const PoolGeometry& g, const PoolWindow& v, bool include_pad) {
   return include_pad ? g.window_h * g.window_w : (v.h1 - v.h0) * (v.w1 - v.w0);
 }
 }  // namespace detail
@@ -36,7 +36,7 @@ void run(KernelArgs& a) {
   const bool include_pad = a.attrs.get_bool("count_include_pad");
   dispatch_float(x.dtype(), [&]<typename T>() {
     using A = Acc<T>;
-    map_windows<T>(g, x, a.out(0).data<T>(), [&](const T* plane, const Strides& s, const Window& v) {
+    map_windows<T>(g, x, a.out(0).data<T>(), [&](const T* plane, const Strides& s, const PoolWindow& v) {
       const A total = fold_window<T>(plane, s, v, [](A sum, A e) { return sum + e; });
       return total / static_cast<A>(window_count(g, v, include_pad));
     });

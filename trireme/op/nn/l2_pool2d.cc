@@ -32,7 +32,7 @@ void run(KernelArgs& a) {
   dispatch_float(x.dtype(), [&]<typename T>() {
     using A = Acc<T>;
     const A eps = static_cast<A>(a.attrs.get_float("eps"));
-    map_windows<T>(g, x, a.out(0).data<T>(), [&](const T* plane, const Strides& s, const Window& v) {
+    map_windows<T>(g, x, a.out(0).data<T>(), [&](const T* plane, const Strides& s, const PoolWindow& v) {
       return math::sqrt(fold_window<T>(plane, s, v, [](A sum, A e) { return sum + e * e; }) + eps);
     });
   });

@@ -32,10 +32,10 @@ std::vector<LayoutOption> pool_layout(TypeSpan in, const Attrs& attrs);
 cost::OpCost pool_cost(const PoolGeometry& g, double per_tap, double per_window, double bytes);
 
 // The part of a window that lies inside the image.
-struct Window {
+struct PoolWindow {
   std::int64_t h0, h1, w0, w1;
 };
-inline Window window_at(const PoolGeometry& g, std::int64_t oh, std::int64_t ow) {
+inline PoolWindow window_at(const PoolGeometry& g, std::int64_t oh, std::int64_t ow) {
   const std::int64_t h = oh * g.stride_h - g.pad_h, w = ow * g.stride_w - g.pad_w;
   return {std::max<std::int64_t>(h, 0), std::min(h + g.window_h, g.h), std::max<std::int64_t>(w, 0),
           std::min(w + g.window_w, g.w)};
@@ -63,7 +63,7 @@ void map_windows(const PoolGeometry& g, const Tensor& x, T* out, F&& f) {
 
 // Folds the elements of a window in row-major order.
 template <typename T, typename Fold>
-Acc<T> fold_window(const T* plane, const Strides& s, const Window& v, Fold fold) {
+Acc<T> fold_window(const T* plane, const Strides& s, const PoolWindow& v, Fold fold) {
   Acc<T> total = 0;
   for (std::int64_t h = v.h0; h < v.h1; ++h) {
     for (std::int64_t w = v.w0; w < v.w1; ++w) {
@@ -80,7 +80,7 @@ template <typename T, typename Hit>
 void for_each_maximum(const PoolGeometry& g, const Tensor& x, Hit&& hit) {
   const Strides& s = x.strides();
   const auto pool = [&](const T* plane, std::int64_t n, std::int64_t c, std::int64_t oh, std::int64_t ow) {
-    const Window v = window_at(g, oh, ow);
+    const PoolWindow v = window_at(g, oh, ow);
     std::int64_t best_h = v.h0, best_w = v.w0;
     Acc<T> best = plane[v.h0 * s[2] + v.w0 * s[3]];
     for (std::int64_t h = v.h0; h < v.h1; ++h) {

@@ -11,7 +11,7 @@
 
 namespace trireme::runtime {
 
-// Joins the Runtimes of one process, so that their mailboxes reach each other. Thread-safe.
+// Joins the Runtimes of one process, so that their endpoints reach each other. Thread-safe.
 class Fabric;
 std::shared_ptr<Fabric> make_fabric();
 

@@ -7,7 +7,7 @@
 
 namespace trireme::runtime::virt {
 
-void Cores::submit(Node& node, ComputeRequest request) {
+void Cores::submit(VirtualNode& node, ComputeRequest request) {
   ++node.activity_.compute_in_flight;
   Job job;
   job.node = &node;
@@ -28,7 +28,8 @@ void Cores::pump_soon() {
 }
 
 void Cores::pump() {
-  // Requests of a paused Node wait without blocking the others; everybody else is served strictly in order.
+  // Requests of a paused VirtualNode wait without blocking the others; everybody else is served strictly in
+  // order.
   for (std::size_t i = 0; i < waiting_.size();) {
     if (waiting_[i].node->dead) {
       const Job gone = std::move(waiting_[i]);
@@ -67,15 +68,15 @@ void Cores::begin(Job job) {
 
 void Cores::finish(std::size_t slot, std::uint32_t generation) {
   Job& job = running_[slot];
-  if (job.node == nullptr || job.generation != generation) return;  // its Node died meanwhile
-  Node* node = std::exchange(job.node, nullptr);
+  if (job.node == nullptr || job.generation != generation) return;  // its VirtualNode died meanwhile
+  VirtualNode* node = std::exchange(job.node, nullptr);
   free_cores_ += job.cores;
   --node->activity_.compute_in_flight;
   if (job.request.done) core_.soon(node, Label::kCompute, std::move(job.request.done));
   if (!waiting_.empty()) pump();
 }
 
-void Cores::node_ended(const Node& node) {
+void Cores::node_ended(const VirtualNode& node) {
   for (Job& job : running_)
     if (job.node == &node) {
       free_cores_ += job.cores;

@@ -10,23 +10,23 @@
 namespace trireme::runtime::virt {
 
 class Core;
-class Node;
+class VirtualNode;
 
 class Cores {
  public:
   Cores(Core& core, const cost::MachineModel& model) : core_(core), model_(model), free_cores_(num_cores()) {}
   int num_cores() const { return model_.cores > 0 ? model_.cores : 1; }
 
-  void submit(Node& node, ComputeRequest request);
+  void submit(VirtualNode& node, ComputeRequest request);
   // Lets waiting requests start from an event of its own.
   void pump_soon();
-  // Frees the cores that a dead Node held; its waiting requests are skipped.
-  void node_ended(const Node& node);
+  // Frees the cores that a dead VirtualNode held; its waiting requests are skipped.
+  void node_ended(const VirtualNode& node);
   void destroy_requests();
 
  private:
   struct Job {
-    Node* node = nullptr;  // null: a free slot
+    VirtualNode* node = nullptr;  // null: a free slot
     ComputeRequest request;
     int cores = 0;
     std::uint32_t generation = 0;

@@ -27,8 +27,9 @@ Core::Core(WorldSpec spec)
     if (fault.site.empty()) schedule_fault(fault);
 }
 
-// Frames and callbacks hold mailboxes, timers and OneShots that call back into the world: all of them go
-// while every Node and queue still stands, and with every Node dead nothing they call has an effect.
+// Frames and callbacks hold endpoints, timers and OneShots that call back into the world: all of them go
+// while every VirtualNode and queue still stands, and with every VirtualNode dead nothing they call has an
+// effect.
 Core::~Core() {
   tearing_down_ = true;
   for (auto& node : nodes_) node->dead = true;
@@ -44,28 +45,29 @@ Core::~Core() {
     const auto early = std::move(box->early);
   }
   const auto parked = std::move(parked_);
-  for (Message& message : messages_) const auto payload = std::move(message.packet.payload);
+  for (PacketInFlight& message : messages_) const auto payload = std::move(message.packet.payload);
 }
 
-Node& Core::add_node(int machine, std::string name) {
+VirtualNode& Core::add_node(int machine, std::string name) {
   TR_CHECK(machine >= 0 && machine < static_cast<int>(machines_.size()), "no machine {} in this world of {}",
            machine, machines_.size());
-  nodes_.push_back(std::make_unique<Node>(*this, static_cast<int>(nodes_.size()), machine, std::move(name)));
-  Node& node = *nodes_.back();
+  nodes_.push_back(
+      std::make_unique<VirtualNode>(*this, static_cast<int>(nodes_.size()), machine, std::move(name)));
+  VirtualNode& node = *nodes_.back();
   for (const FaultSpec& fault : spec_.faults)
     if (fault.runtime == node.index && !fault.site.empty()) node.faults.push_back(fault);
   return node;
 }
 
 void Core::start(Runtime& runtime, Task<void> task) {
-  Node& node = static_cast<Node&>(runtime);
+  VirtualNode& node = static_cast<VirtualNode&>(runtime);
   if (node.dead) return;
   ++roots_left_;
   node.start_root(std::move(task));
 }
 
 void Core::start_program(Runtime& runtime, RootProgram program) {
-  Node& node = static_cast<Node&>(runtime);
+  VirtualNode& node = static_cast<VirtualNode&>(runtime);
   if (node.dead) return;
   node.programs.push_back(std::make_shared<const RootProgram>(std::move(program)));
   start(runtime, (*node.programs.back())(runtime));
@@ -75,7 +77,7 @@ void Core::set_program(VirtualProgram program) {
   program_ = std::make_shared<const VirtualProgram>(std::move(program));
 }
 
-void Core::root_ended(Node& node) {
+void Core::root_ended(VirtualNode& node) {
   --node.num_roots;
   --roots_left_;
 }
@@ -128,7 +130,7 @@ void Core::dispatch(EventRef ref) {
   switch (ref.kind) {
     case EventKind::kCallback: {
       CallbackEvent& event = queue_.callback(ref.index);
-      Node* node = event.node;
+      VirtualNode* node = event.node;
       if (!event.cancelled && node != nullptr && !node->dead && (node->paused || node->draining))
         node->held.push_back(ref);
       else
@@ -139,7 +141,7 @@ void Core::dispatch(EventRef ref) {
       arrive(ref.index);
       break;
     case EventKind::kDeliver: {
-      Node* node = messages_[ref.index].to->node;
+      VirtualNode* node = messages_[ref.index].to->node;
       if (!node->dead && (node->paused || node->draining))
         node->held.push_back(ref);
       else
@@ -151,14 +153,14 @@ void Core::dispatch(EventRef ref) {
 
 void Core::run_callback(std::uint32_t index) {
   const CallbackEvent& event = queue_.callback(index);
-  Node* node = event.node;
+  VirtualNode* node = event.node;
   const bool runs = !event.cancelled && !(node != nullptr && node->dead);
   if (runs) note(node, static_cast<std::uint64_t>(event.label));
   Callback fn = queue_.release(index);
   if (runs) fn();
 }
 
-void Core::drain(Node& node) {
+void Core::drain(VirtualNode& node) {
   if (node.dead || node.paused) return;
   for (Callback& action : std::exchange(node.deferred, {})) action();
   while (!node.held.empty() && !node.paused && !node.dead) {
@@ -181,7 +183,7 @@ TimeNs Core::jittered(TimeNs latency) {
 void Core::schedule_fault(const FaultSpec& fault) {
   at(nullptr, fault.at, Label::kFault, [this, fault = &fault] {
     if (fault->runtime < 0 || fault->runtime >= static_cast<int>(nodes_.size())) return;
-    Node& node = *nodes_[static_cast<std::size_t>(fault->runtime)];
+    VirtualNode& node = *nodes_[static_cast<std::size_t>(fault->runtime)];
     if (node.dead) return;
     switch (fault->kind) {
       case FaultSpec::Kind::kKill:
@@ -209,16 +211,16 @@ void Core::schedule_fault(const FaultSpec& fault) {
   });
 }
 
-void Core::kill(Node& node) { end(node, {.code = 0, .signal = 9}, /*lose_files=*/true); }
+void Core::kill(VirtualNode& node) { end(node, {.code = 0, .signal = 9}, /*lose_files=*/true); }
 
-void Core::end(Node& node, ExitStatus status, bool lose_files) {
+void Core::end(VirtualNode& node, ExitStatus status, bool lose_files) {
   if (node.dead) return;
   note(&node, 0x80 | static_cast<std::uint64_t>(status.signal & 0x3F));
   // Nobody else runs before this call returns, so the order of these steps is not seen.
   node.dead = true;
   roots_left_ -= node.num_roots;
   node.num_roots = 0;
-  for (MailboxState* box : std::vector<MailboxState*>(node.mailboxes)) close_mailbox(*box);
+  for (EndpointState* box : std::vector<EndpointState*>(node.endpoints)) close_endpoint(*box);
   node.local_network->node_ended();
   node.machine().cores.node_ended(node);
   if (lose_files) node.machine().disk.lose_unsynced(node.index);
@@ -226,7 +228,7 @@ void Core::end(Node& node, ExitStatus status, bool lose_files) {
   if (node.process) process_ended(node.process, status);
 }
 
-void Core::restart(Node& node, TimeNs after) {
+void Core::restart(VirtualNode& node, TimeNs after) {
   if (node.dead) return;
   kill(node);
   if (node.programs.empty() || after > kForever - now()) return;
@@ -234,7 +236,7 @@ void Core::restart(Node& node, TimeNs after) {
   ++restarts_left_;
   at(nullptr, now() + after, Label::kFault, [this, &node] {
     --restarts_left_;
-    Node& again = add_node(node.machine_index, node.name());
+    VirtualNode& again = add_node(node.machine_index, node.name());
     again.programs = node.programs;
     for (const auto& program : again.programs) again.start_root((*program)(again));
   });
@@ -256,7 +258,7 @@ std::uint64_t Core::disk_capacity(int machine) const {
   return capacity;
 }
 
-void Core::pause(Node& node, TimeNs duration) {
+void Core::pause(VirtualNode& node, TimeNs duration) {
   if (node.dead) return;
   node.paused = true;
   node.draining = false;
@@ -267,7 +269,7 @@ void Core::pause(Node& node, TimeNs duration) {
   });
 }
 
-void Core::resume(Node& node) {
+void Core::resume(VirtualNode& node) {
   if (node.dead || !node.paused) return;
   node.paused = false;
   ++node.pause_epoch;
@@ -276,11 +278,11 @@ void Core::resume(Node& node) {
   node.machine().cores.pump_soon();
 }
 
-void Core::mute(Node& node, TimeNs duration) {
+void Core::mute(VirtualNode& node, TimeNs duration) {
   node.muted_until = duration == kForever ? kForever : std::max(node.muted_until, now() + duration);
 }
 
-void Core::slow(Node& node, double factor, TimeNs duration) {
+void Core::slow(VirtualNode& node, double factor, TimeNs duration) {
   node.slow_factor *= factor;
   if (duration == kForever) return;
   at(nullptr, now() + duration, Label::kFault, [&node, factor] { node.slow_factor /= factor; });

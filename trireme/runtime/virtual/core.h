@@ -1,10 +1,11 @@
-// The parts of a virtual world: Core (clock, events, links, faults), Node (one Runtime), Machine (what its
-// Runtimes share). Internal to runtime/virtual; world.h is the contract, docs/virtual_cluster.md the model.
+// The parts of a virtual world: Core (clock, events, links, faults), VirtualNode (one Runtime), Machine (what
+// its Runtimes share). Internal to runtime/virtual; world.h is the contract, docs/virtual_cluster.md the
+// model.
 //
-// Life of a Node: running -> paused <-> running -> dead. A dead Node's events are dropped and its calls do
-// nothing; a paused Node's events are held in order and the calls it still makes (in the callback during
-// which the pause struck) are deferred until it continues. Frames and callbacks of a dead Node stay until the
-// world is destroyed, since the kill may come from inside them.
+// Life of a VirtualNode: running -> paused <-> running -> dead. A dead VirtualNode's events are dropped and
+// its calls do nothing; a paused VirtualNode's events are held in order and the calls it still makes (in the
+// callback during which the pause struck) are deferred until it continues. Frames and callbacks of a dead
+// VirtualNode stay until the world is destroyed, since the kill may come from inside them.
 #pragma once
 
 #include <deque>
@@ -37,7 +38,7 @@ using RootProgram = std::function<Task<void>(Runtime&)>;
 struct ListenerState;
 struct ProcessState;
 
-// Bytes that every mailbox message and stream write adds on the wire.
+// Bytes that every endpoint message and stream write adds on the wire.
 inline constexpr std::uint64_t kWireHeaderBytes = 48;
 
 // One direction of a cable, or the bus inside a machine: used FIFO, busy until `free_at`.
@@ -99,29 +100,29 @@ struct Machine {
   std::list<std::pair<std::string, OneShot<bool>*>> connecting;  // wait for somebody to listen
 };
 
-struct MailboxHandlers {
+struct EndpointHandlers {
   std::function<void(int, Packet)> on_packet;
   std::function<void(int)> on_closed;
 };
 
-// One opening of a mailbox id; a later opening of the same id is another one.
-struct MailboxState {
+// One opening of an endpoint id; a later opening of the same id is another one.
+struct EndpointState {
   struct Early {
     int from;
     Packet packet;
     bool closed;
   };
   int id = 0;
-  Node* node = nullptr;
+  VirtualNode* node = nullptr;
   bool open = true;
   std::uint32_t num_under_way = 0;  // packets from here
-  std::shared_ptr<MailboxHandlers> handlers;
+  std::shared_ptr<EndpointHandlers> handlers;
   std::deque<Early> early;  // arrived before there were handlers
 };
 
-struct Message {
+struct PacketInFlight {
   Packet packet;
-  MailboxState *from = nullptr, *to = nullptr;
+  EndpointState *from = nullptr, *to = nullptr;
   std::uint64_t order = 0;  // of sending, over the whole world
   std::int64_t record = -1;
   TimeNs close_at =
@@ -140,11 +141,11 @@ struct Flight {
 };
 static_assert(sizeof(Flight) == 32);
 
-// A detached Task: owned by its Node's list, destroys itself at its end.
+// A detached Task: owned by its VirtualNode's list, destroys itself at its end.
 struct Detached {
   struct promise_type {
     template <typename... Args>
-    explicit promise_type(Node& node, Args&...);
+    explicit promise_type(VirtualNode& node, Args&...);
     ~promise_type();
     promise_type(const promise_type&) = delete;
     promise_type& operator=(const promise_type&) = delete;
@@ -153,16 +154,16 @@ struct Detached {
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() {}
     void unhandled_exception() noexcept { std::terminate(); }
-    Node& node;
+    VirtualNode& node;
     promise_type *previous = nullptr, *next = nullptr;
   };
   std::coroutine_handle<promise_type> handle;
 };
 
-class Node final : public Runtime {
+class VirtualNode final : public Runtime {
  public:
-  Node(Core& core, int index, int machine, std::string name);
-  ~Node() override;
+  VirtualNode(Core& core, int index, int machine, std::string name);
+  ~VirtualNode() override;
 
   const std::string& name() const override { return name_; }
   bool is_virtual() const override { return true; }
@@ -183,7 +184,7 @@ class Node final : public Runtime {
   FaultAction fault_point(std::string_view site, std::uint64_t index) override;
   void log(std::string_view line) override;
 
-  // Runs `action` now, after the pause, or never: as the Node's state says.
+  // Runs `action` now, after the pause, or never: as the VirtualNode's state says.
   template <typename Action>
   void act(Action&& action) {
     if (dead) return;
@@ -215,7 +216,7 @@ class Node final : public Runtime {
   Detached::promise_type* first_task = nullptr;
   Activity activity_;
   std::uint64_t num_disk_ops = 0;
-  std::vector<MailboxState*> mailboxes;
+  std::vector<EndpointState*> endpoints;
   std::vector<std::string> log_lines;
   std::vector<std::shared_ptr<const RootProgram>> programs;  // of start_program
   std::shared_ptr<ProcessState> process;                     // when a parent spawned it
@@ -232,7 +233,7 @@ class Node final : public Runtime {
 };
 
 template <typename... Args>
-Detached::promise_type::promise_type(Node& n, Args&...) : node(n), next(n.first_task) {
+Detached::promise_type::promise_type(VirtualNode& n, Args&...) : node(n), next(n.first_task) {
   if (next) next->previous = this;
   node.first_task = this;
 }
@@ -251,23 +252,25 @@ class Core final : public VirtualWorld {
   void start_program(Runtime& runtime, RootProgram program) override;
   void set_program(VirtualProgram program) override;
   WorldReport run(TimeNs limit) override;
-  bool is_dead(const Runtime& runtime) const override { return static_cast<const Node&>(runtime).dead; }
+  bool is_dead(const Runtime& runtime) const override {
+    return static_cast<const VirtualNode&>(runtime).dead;
+  }
   const std::vector<MessageRecord>& messages() const override { return records_; }
   const std::vector<std::string>& log_of(const Runtime& runtime) const override {
-    return static_cast<const Node&>(runtime).log_lines;
+    return static_cast<const VirtualNode&>(runtime).log_lines;
   }
 
-  Node& add_node(int machine, std::string name);
+  VirtualNode& add_node(int machine, std::string name);
   TimeNs now() const { return queue_.now(); }
   const WorldSpec& spec() const { return spec_; }
   Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
   const std::shared_ptr<const VirtualProgram>& program() const { return program_; }
   TraceHash& trace() { return trace_; }
 
-  TimerId at(Node* node, TimeNs when, Label label, Callback fn) {
+  TimerId at(VirtualNode* node, TimeNs when, Label label, Callback fn) {
     return queue_.push_callback(node, when, label, std::move(fn));
   }
-  void soon(Node* node, Label label, Callback fn) { at(node, now(), label, std::move(fn)); }
+  void soon(VirtualNode* node, Label label, Callback fn) { at(node, now(), label, std::move(fn)); }
   void cancel(TimerId id) { queue_.cancel(id); }
   TimeNs jittered(TimeNs latency);
 
@@ -287,49 +290,49 @@ class Core final : public VirtualWorld {
   std::uint64_t disk_capacity(int machine) const;
 
   // Faults and ends. `lose_files`: what the Runtime did not sync goes with it.
-  void kill(Node& node);
-  void end(Node& node, ExitStatus status, bool lose_files);
-  void pause(Node& node, TimeNs duration);
-  void resume(Node& node);
-  void mute(Node& node, TimeNs duration);
-  void slow(Node& node, double factor, TimeNs duration);
-  void restart(Node& node, TimeNs after);
-  void root_ended(Node& node);
+  void kill(VirtualNode& node);
+  void end(VirtualNode& node, ExitStatus status, bool lose_files);
+  void pause(VirtualNode& node, TimeNs duration);
+  void resume(VirtualNode& node);
+  void mute(VirtualNode& node, TimeNs duration);
+  void slow(VirtualNode& node, double factor, TimeNs duration);
+  void restart(VirtualNode& node, TimeNs after);
+  void root_ended(VirtualNode& node);
 
-  // Mailboxes (mailbox.cc).
-  Result<std::unique_ptr<Mailbox>> open_mailbox(Node& node, int id);
-  void send(MailboxState& from, int to, Packet packet, Callback sent);
-  void close_mailbox(MailboxState& box);
-  void deliver_early(MailboxState& box);
+  // Endpoints (endpoint.cc).
+  Result<std::unique_ptr<FabricEndpoint>> open_endpoint(VirtualNode& node, int id);
+  void send(EndpointState& from, int to, Packet packet, Callback sent);
+  void close_endpoint(EndpointState& box);
+  void deliver_early(EndpointState& box);
 
  private:
   struct Parked {
-    MailboxState* from;
+    EndpointState* from;
     Packet packet;
     Callback sent;
   };
 
   void dispatch(EventRef ref);
   void run_callback(std::uint32_t index);
-  void drain(Node& node);
-  void note(Node* node, std::uint64_t kind) { note(node ? node->index : -1, kind); }
+  void drain(VirtualNode& node);
+  void note(VirtualNode* node, std::uint64_t kind) { note(node ? node->index : -1, kind); }
   void note(int node, std::uint64_t kind);
   std::string describe_stuck() const;
   void schedule_fault(const FaultSpec& fault);
 
-  void route(MailboxState& from, MailboxState& to, Packet packet, Callback sent);
-  std::uint32_t take_message(MailboxState& from, MailboxState& to, Packet packet);
+  void route(EndpointState& from, EndpointState& to, Packet packet, Callback sent);
+  std::uint32_t take_message(EndpointState& from, EndpointState& to, Packet packet);
   // Takes the first link, for the rest of the way events. Gives when that link is through.
   TimeNs launch(std::uint32_t index, TimeNs extra, bool ordered);
-  void lose_connection(MailboxState& a, MailboxState& b, TimeNs when);
+  void lose_connection(EndpointState& a, EndpointState& b, TimeNs when);
   void damage(Packet& packet);
   TimeNs extra_latency(int source, int target);
   void arrive(std::uint32_t index);
   void deliver(std::uint32_t index);
   void release_message(std::uint32_t index);
-  void notify_closed(MailboxState& closed, MailboxState& peer, TimeNs when);
-  void hear_closed(MailboxState& closed, MailboxState& peer);
-  TimeNs in_order(const Message& message, TimeNs first, TimeNs flight);
+  void notify_closed(EndpointState& closed, EndpointState& peer, TimeNs when);
+  void hear_closed(EndpointState& closed, EndpointState& peer);
+  TimeNs in_order(const PacketInFlight& message, TimeNs first, TimeNs flight);
 
   WorldSpec spec_;
   EventQueue queue_;
@@ -340,17 +343,17 @@ class Core final : public VirtualWorld {
   bool jitters_ = false;
   NetworkChance chance_;
   std::vector<std::unique_ptr<Machine>> machines_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<VirtualNode>> nodes_;
   std::shared_ptr<const VirtualProgram> program_;
   int roots_left_ = 0, restarts_left_ = 0;
   bool tearing_down_ = false;
   std::uint64_t num_events_ = 0, num_messages_ = 0, num_bytes_ = 0;
 
-  std::vector<Message> messages_;
+  std::vector<PacketInFlight> messages_;
   std::vector<Flight> flights_;  // as messages_
   std::vector<std::uint32_t> free_messages_;
-  std::vector<std::unique_ptr<MailboxState>> boxes_;        // in order of opening
-  std::unordered_map<int, MailboxState*> box_of_id_;        // the latest opening
+  std::vector<std::unique_ptr<EndpointState>> boxes_;       // in order of opening
+  std::unordered_map<int, EndpointState*> box_of_id_;       // the latest opening
   std::unordered_map<int, std::vector<Parked>> parked_;     // for ids that nobody has opened yet
   std::unordered_map<std::uint64_t, TimeNs> last_arrival_;  // per (from, to), only with jitter or faults
   std::unordered_set<std::uint64_t> lost_pairs_;            // connections that were given up, both ways
@@ -358,8 +361,8 @@ class Core final : public VirtualWorld {
 };
 
 // Factories of the other files in this folder.
-std::unique_ptr<Files> make_virtual_files(Node& node);
-std::unique_ptr<Processes> make_virtual_processes(Node& node);
+std::unique_ptr<Files> make_virtual_files(VirtualNode& node);
+std::unique_ptr<Processes> make_virtual_processes(VirtualNode& node);
 void process_ended(const std::shared_ptr<ProcessState>& process, ExitStatus status);
 
 }  // namespace trireme::runtime::virt

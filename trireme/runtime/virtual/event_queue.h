@@ -18,7 +18,7 @@
 
 namespace trireme::runtime::virt {
 
-class Node;
+class VirtualNode;
 
 // What an event is about; goes into the trace hash.
 enum class Label : std::uint8_t {
@@ -45,7 +45,7 @@ struct EventRef {
 
 struct CallbackEvent {
   Callback fn;
-  Node* node = nullptr;  // null: belongs to the world, runs whatever becomes of any Runtime
+  VirtualNode* node = nullptr;  // null: belongs to the world, runs whatever becomes of any Runtime
   std::uint32_t generation = 1;
   Label label = Label::kPost;
   bool cancelled = false;
@@ -75,7 +75,7 @@ class EventQueue {
       heap_.push(when, ref);
   }
 
-  TimerId push_callback(Node* node, TimeNs when, Label label, Callback fn) {
+  TimerId push_callback(VirtualNode* node, TimeNs when, Label label, Callback fn) {
     const std::uint32_t index = take_slot();
     CallbackEvent& event = callbacks_[index];
     event.fn = std::move(fn);

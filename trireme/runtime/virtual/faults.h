@@ -1,10 +1,10 @@
 // Faults of links and disks of a virtual world, as values. Faults of Runtimes are FaultSpec (world.h).
 //
-// Links. Mailboxes and streams are what a TCP-like layer gives, ordered and reliable, so a fault below them
+// Links. Endpoints and streams are what a TCP-like layer gives, ordered and reliable, so a fault below them
 // costs time: a message that is lost, or damaged and so thrown away, is sent again after `resend_after`,
 // which doubles every time; what follows it between the same two ends waits for it. After `max_resends` the
 // connection is lost: both ends hear that the other closed, and nothing passes between them any more. With
-// `raw` there is no such layer and mailboxes see what happens: lost messages never arrive, duplicates arrive
+// `raw` there is no such layer and endpoints see what happens: lost messages never arrive, duplicates arrive
 // twice, late ones are overtaken, damaged ones have a bit flipped. Streams are never raw.
 //
 // Whether a fault strikes is drawn when a message leaves its sender (and once per resend), from the world's

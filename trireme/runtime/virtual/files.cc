@@ -12,18 +12,18 @@ constexpr double kDiskBytesPerSecond = 1e9;
 
 class InFlight {
  public:
-  explicit InFlight(Node& node) : node_(node) { ++node_.activity_.io_in_flight; }
+  explicit InFlight(VirtualNode& node) : node_(node) { ++node_.activity_.io_in_flight; }
   ~InFlight() { --node_.activity_.io_in_flight; }
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
  private:
-  Node& node_;
+  VirtualNode& node_;
 };
 
 class VirtualFiles final : public Files {
  public:
-  explicit VirtualFiles(Node& node) : node_(node) {}
+  explicit VirtualFiles(VirtualNode& node) : node_(node) {}
 
   Task<Result<Bytes>> read(std::string path) override {
     path = normal_path(path);
@@ -143,11 +143,11 @@ class VirtualFiles final : public Files {
     return free_at;
   }
 
-  Node& node_;
+  VirtualNode& node_;
 };
 
 }  // namespace
 
-std::unique_ptr<Files> make_virtual_files(Node& node) { return std::make_unique<VirtualFiles>(node); }
+std::unique_ptr<Files> make_virtual_files(VirtualNode& node) { return std::make_unique<VirtualFiles>(node); }
 
 }  // namespace trireme::runtime::virt

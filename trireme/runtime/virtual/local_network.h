@@ -1,4 +1,4 @@
-// What one virtual Runtime reaches its peers by: mailboxes (mailbox.cc), TCP streams, and inside its machine
+// What one virtual Runtime reaches its peers by: endpoints (endpoint.cc), TCP streams, and inside its machine
 // local streams, segments, doorbells and pollers (local_network.cc).
 #pragma once
 
@@ -14,10 +14,10 @@ class StreamEnd;
 
 class LocalNetwork final : public Network {
  public:
-  explicit LocalNetwork(Node& node) : node_(node) {}
+  explicit LocalNetwork(VirtualNode& node) : node_(node) {}
 
-  Result<std::unique_ptr<Mailbox>> open_mailbox(int id) override {
-    return node_.core.open_mailbox(node_, id);
+  Result<std::unique_ptr<FabricEndpoint>> open_endpoint(int id) override {
+    return node_.core.open_endpoint(node_, id);
   }
   Result<std::unique_ptr<Listener>> listen_local(const std::string& path) override;
   Task<Result<std::unique_ptr<Stream>>> connect_local(std::string path, TimeNs deadline) override;
@@ -40,7 +40,7 @@ class LocalNetwork final : public Network {
   Task<Result<std::unique_ptr<Stream>>> connect(int machine_index, std::string path, TimeNs deadline,
                                                 bool tcp);
 
-  Node& node_;
+  VirtualNode& node_;
   std::vector<Poller*> pollers_;
   bool poll_pending_ = false;
   std::vector<std::weak_ptr<StreamEnd>> streams_;

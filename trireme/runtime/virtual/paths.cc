@@ -6,7 +6,7 @@
 namespace trireme::runtime::virt {
 
 TimeNs Core::launch(std::uint32_t index, TimeNs extra, bool ordered) {
-  const Message& m = messages_[index];
+  const PacketInFlight& m = messages_[index];
   Flight& f = flights_[index];
   const auto place = [&](TimeNs first, TimeNs duration) {
     return ordered ? in_order(m, first, duration) : first;

@@ -9,8 +9,8 @@ namespace trireme::runtime::virt {
 
 // What parent and child share; outlives the parent's handle.
 struct ProcessState {
-  ProcessState(Node& p, Node& c) : parent(p), child(c) {}
-  Node &parent, &child;
+  ProcessState(VirtualNode& p, VirtualNode& c) : parent(p), child(c) {}
+  VirtualNode &parent, &child;
   std::optional<ExitStatus> exit;  // as the parent knows it
   std::vector<OneShot<bool>*> waiters;
 };
@@ -28,7 +28,7 @@ constexpr int kSignalInterrupt = 2, kSignalTerminate = 15;
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-Detached run_program(Node& node, std::vector<std::string> argv, Environment env) {
+Detached run_program(VirtualNode& node, std::vector<std::string> argv, Environment env) {
   const std::shared_ptr<const VirtualProgram> program = node.program;
   const int code = co_await (*program)(node, std::move(argv), std::move(env));
   node.core.end(node, {.code = code, .signal = 0}, /*lose_files=*/false);
@@ -68,7 +68,7 @@ class VirtualProcess final : public Process {
   }
 
  private:
-  static void carry_out(Node& child, ProcessSignal signal) {
+  static void carry_out(VirtualNode& child, ProcessSignal signal) {
     if (child.dead) return;
     switch (signal) {
       case ProcessSignal::kInterrupt:
@@ -94,14 +94,14 @@ class VirtualProcess final : public Process {
 
 class VirtualProcesses final : public Processes {
  public:
-  explicit VirtualProcesses(Node& node) : node_(node) {}
+  explicit VirtualProcesses(VirtualNode& node) : node_(node) {}
 
   Result<std::unique_ptr<Process>> spawn(ProcessSpec spec) override {
     Core& core = node_.core;
     if (!core.program())
       return error(Code::kNotFound, "[runtime] the world has no program to run as '{}'; call set_program",
                    fmt::join(spec.argv, " "));
-    Node& child = core.add_node(node_.machine_index, fmt::format("{}", fmt::join(spec.argv, " ")));
+    VirtualNode& child = core.add_node(node_.machine_index, fmt::format("{}", fmt::join(spec.argv, " ")));
     auto state = std::make_shared<ProcessState>(node_, child);
     child.process = state;
     child.program = core.program();
@@ -112,12 +112,12 @@ class VirtualProcesses final : public Processes {
   }
 
  private:
-  Node& node_;
+  VirtualNode& node_;
 };
 
 }  // namespace
 
-std::unique_ptr<Processes> make_virtual_processes(Node& node) {
+std::unique_ptr<Processes> make_virtual_processes(VirtualNode& node) {
   return std::make_unique<VirtualProcesses>(node);
 }
 

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t kMinWindow = 256U << 10;
 }  // namespace
 
-cost::LinkModel path_between(const Node& from, const Node& to) {
+cost::LinkModel path_between(const VirtualNode& from, const VirtualNode& to) {
   if (from.machine_index == to.machine_index) return from.machine().local.model;
   return from.core.path_model(from.machine_index, to.machine_index);
 }

@@ -15,12 +15,12 @@
 namespace trireme::runtime::virt {
 
 // One way without occupying anything: how long, and how many bytes per second the path carries.
-cost::LinkModel path_between(const Node& from, const Node& to);
+cost::LinkModel path_between(const VirtualNode& from, const VirtualNode& to);
 
 class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
  public:
   using Apply = Function<void(StreamEnd&)>;
-  StreamEnd(Node& n, bool is_tcp) : node(n), tcp(is_tcp) {}
+  StreamEnd(VirtualNode& n, bool is_tcp) : node(n), tcp(is_tcp) {}
   static void join(const std::shared_ptr<StreamEnd>& a, const std::shared_ptr<StreamEnd>& b);
 
   // Hands `apply` to the peer over the links; gives the time when the sender's link is free again.
@@ -33,7 +33,7 @@ class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
   std::size_t read(std::span<const MutByteView> into);
   std::size_t write(std::span<const ByteView> from);  // as much as the window has room for
 
-  Node& node;
+  VirtualNode& node;
   const bool tcp;
   HostPort local;
   std::weak_ptr<StreamEnd> peer;
@@ -41,7 +41,7 @@ class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
   std::size_t first_offset = 0;
   std::deque<std::shared_ptr<std::byte>> segments;
   std::deque<std::size_t> segment_sizes;
-  std::deque<Node*> bells;
+  std::deque<VirtualNode*> bells;
   std::vector<OneShot<bool>*> waiters;
   TimeNs last_arrival = 0;   // at the peer
   std::uint64_t unread = 0;  // bytes that were written here and the peer has not read, as far as heard
@@ -60,8 +60,8 @@ class StreamEnd : public std::enable_shared_from_this<StreamEnd> {
 };
 
 struct ListenerState {
-  explicit ListenerState(Node& n) : node(n) {}
-  Node& node;
+  explicit ListenerState(VirtualNode& n) : node(n) {}
+  VirtualNode& node;
   HostPort address;
   std::deque<std::shared_ptr<StreamEnd>> ready;
   OneShot<bool>* waiter = nullptr;
@@ -84,16 +84,16 @@ class VirtualSegment final : public SharedSegment {
 
 class VirtualDoorbell final : public Doorbell {
  public:
-  VirtualDoorbell(Node& holder, Node& target) : holder_(holder), target_(target) {}
+  VirtualDoorbell(VirtualNode& holder, VirtualNode& target) : holder_(holder), target_(target) {}
   void ring() override {
     holder_.act([target = &target_] {
       if (!target->dead) target->local_network->poll_after(target->machine().local.model.latency_ns);
     });
   }
-  Node& target() const { return target_; }
+  VirtualNode& target() const { return target_; }
 
  private:
-  Node &holder_, &target_;
+  VirtualNode &holder_, &target_;
 };
 
 std::unique_ptr<Stream> make_virtual_stream(std::shared_ptr<StreamEnd> end);

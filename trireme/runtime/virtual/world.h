@@ -22,7 +22,7 @@ namespace trireme::runtime {
 
 // A fault that the world injects into one Runtime, once: at time `at`, or when it reaches fault_point(site,
 // index).
-//   kKill     dead from that moment: its events are dropped, its calls do nothing, its mailboxes and streams
+//   kKill     dead from that moment: its events are dropped, its calls do nothing, its endpoints and streams
 //             close, files that it wrote and did not sync go back to what was synced. At site "disk" inside
 //             a write or append, half of the bytes stay.
 //   kPause    its events are held in order for `duration`, and what it still calls takes effect after that.
@@ -44,8 +44,8 @@ struct FaultSpec {
   double factor = 1;           // of a slow-down
 };
 
-// One mailbox message as the world saw it leave, for comparing runs. `header` is the transport's, `bytes` the
-// payload's, from and to are mailbox ids.
+// One endpoint message as the world saw it leave, for comparing runs. `header` is the transport's, `bytes`
+// the payload's, from and to are endpoint ids.
 struct MessageRecord {
   TimeNs sent, delivered;  // delivered < 0: lost or still under way
   int from, to;
@@ -62,7 +62,7 @@ struct WorldSpec {
   std::vector<DiskFault> disk_faults;
   bool record_messages = false;
   // A latency becomes latency * (1 + jitter * u), u in [0, 1) drawn from the seed: makes seeds explore
-  // orders. Packets between two mailboxes stay in order. Added to the jitter of the topology's links.
+  // orders. Packets between two endpoints stay in order. Added to the jitter of the topology's links.
   double latency_jitter = 0;
 };
 
@@ -82,7 +82,7 @@ using VirtualProgram = std::function<Task<int>(Runtime&, std::vector<std::string
 class VirtualWorld {
  public:
   virtual ~VirtualWorld() = default;
-  // Runtimes are numbered from 0 in order of creation; mailbox ids default to that number.
+  // Runtimes are numbered from 0 in order of creation; endpoint ids default to that number.
   virtual Runtime& add_runtime(int machine, std::string name) = 0;
   // The report waits for Tasks started here; those of Runtime::spawn and of child processes come and go.
   virtual void start(Runtime& runtime, Task<void> task) = 0;

@@ -11,7 +11,7 @@ namespace trireme::kernel {
 namespace {
 
 using op::detail::PoolGeometry;
-using op::detail::Window;
+using op::detail::PoolWindow;
 using op::detail::window_at;
 
 template <typename Fn>
@@ -43,7 +43,7 @@ void run_pool(op::KernelArgs& args) {
     for (std::int64_t oh = 0; oh < g.oh; ++oh) {
       float* row = y + (p * g.oh + oh) * g.ow;
       std::fill(row, row + g.ow, 0.0F);
-      const Window first = window_at(g, oh, 0);
+      const PoolWindow first = window_at(g, oh, 0);
       for (std::int64_t h = first.h0; h < first.h1; ++h)
         for (std::int64_t kw = 0; kw < g.window_w; ++kw) {
           const Inside in = windows_inside(g, kw);
@@ -76,7 +76,7 @@ void run_grad(op::KernelArgs& args) {
       for (std::int64_t ow = 0; ow < g.ow; ++ow)
         shares[ow] =
             row[ow] / static_cast<float>(op::detail::window_count(g, window_at(g, oh, ow), include_pad));
-      const Window first = window_at(g, oh, 0);
+      const PoolWindow first = window_at(g, oh, 0);
       for (std::int64_t h = first.h0; h < first.h1; ++h)
         // An element gets its windows from left to right.
         for (std::int64_t kw = g.window_w - 1; kw >= 0; --kw) {

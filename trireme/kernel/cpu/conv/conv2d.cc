@@ -119,7 +119,7 @@ void forward(op::KernelArgs& args) {
   float* y = f32_out(args, 0);
   const int slices = conv_slices(s, args.parallel.width());
   const Pieces pieces = s.is_pointwise() ? Pieces::of(s, s.o, slices) : Pieces{};
-  for_free(args.parallel, s.n * pieces.count, slices, [&](std::int64_t item, int slice) {
+  for_each_dynamic(args.parallel, s.n * pieces.count, slices, [&](std::int64_t item, int slice) {
     const std::int64_t i = item / pieces.count;
     const float* image = x + i * s.c * s.h * s.w;
     float* to = y + i * s.o * s.oh * s.ow;
@@ -201,7 +201,7 @@ void input_grad(op::KernelArgs& args) {
   float* dx = f32_out(args, 0);
   const int slices = conv_slices(s, args.parallel.width());
   const Pieces pieces = s.is_pointwise() ? Pieces::of(s, s.c, slices) : Pieces{};
-  for_free(args.parallel, s.n * pieces.count, slices, [&](std::int64_t item, int slice) {
+  for_each_dynamic(args.parallel, s.n * pieces.count, slices, [&](std::int64_t item, int slice) {
     const std::int64_t i = item / pieces.count;
     const float* from = dy + i * s.o * s.oh * s.ow;
     float* to = dx + i * s.c * s.h * s.w;

@@ -7,7 +7,7 @@
 // there are few, go to whoever is free.
 #include <algorithm>
 
-#include "trireme/kernel/cpu/conv/last_conv.h"
+#include "trireme/kernel/cpu/conv/conv_last.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
 #include "trireme/op/op.h"
 
@@ -18,7 +18,7 @@ using tiles::kElems;
 using tiles::kPair;
 using tiles::kSide;
 using tiles::Low;
-using tiles::Piece;
+using tiles::MatrixBlock;
 
 constexpr std::int64_t kBlock = TilePixels::kBlock;
 constexpr std::int64_t kChunk = 16;  // tiles of depth that are packed at once
@@ -89,8 +89,9 @@ void pack_filter(const Layout& l, const Low* filter, std::int64_t block, Low* to
         continue;
       }
       const auto piece = [&](std::int64_t o) {
-        return Piece{filter + (o * units + unit) * l.s.c + block * kBlock, units * l.s.c,
-                     std::clamp<std::int64_t>(l.s.o - o, 0, kSide), std::min(kBlock, l.s.c - block * kBlock)};
+        return MatrixBlock{filter + (o * units + unit) * l.s.c + block * kBlock, units * l.s.c,
+                           std::clamp<std::int64_t>(l.s.o - o, 0, kSide),
+                           std::min(kBlock, l.s.c - block * kBlock)};
       };
       tiles::load_pair(piece(k * kBlock), piece(k * kBlock + kSide), to);
     }
@@ -141,7 +142,7 @@ void run(op::KernelArgs& args) {
              [&](std::int64_t begin, std::int64_t end, int) {
                for (std::int64_t block = begin; block < end; ++block) pack_filter(l, given, block, filter);
              });
-  for_free(args.parallel, l.items(), l.threads, [&](std::int64_t item, int slice) {
+  for_each_dynamic(args.parallel, l.items(), l.threads, [&](std::int64_t item, int slice) {
     run_item(l, item, images, filter, reinterpret_cast<Low*>(args.out(0).raw()),
              Own(l, owns + slice * l.own_bytes()));
   });

@@ -7,7 +7,7 @@
 // in the cache, then multiplied.
 #include <algorithm>
 
-#include "trireme/kernel/cpu/conv/last_conv.h"
+#include "trireme/kernel/cpu/conv/conv_last.h"
 #include "trireme/kernel/cpu/conv/tile_pixels.h"
 #include "trireme/op/op.h"
 
@@ -19,7 +19,7 @@ using tiles::kElems;
 using tiles::kPair;
 using tiles::kSide;
 using tiles::Low;
-using tiles::Piece;
+using tiles::MatrixBlock;
 
 constexpr std::int64_t kBlock = TilePixels::kBlock;  // of channels of either side
 constexpr std::int64_t kChunk = 16;                  // tiles of depth in a chunk
@@ -90,7 +90,7 @@ void pack_left(const Layout& l, const Low* dy, std::int64_t block, std::int64_t 
   const std::int64_t columns = std::min(kBlock, l.s.o - block * kBlock);
   const auto piece = [&](std::int64_t pixel) {
     const std::int64_t rows = std::clamp<std::int64_t>(last - pixel, 0, kSide);
-    return Piece{dy + pixel * l.s.o + block * kBlock, l.s.o, rows, columns};
+    return MatrixBlock{dy + pixel * l.s.o + block * kBlock, l.s.o, rows, columns};
   };
   for (std::int64_t p = first; p < last; p += kDepth, to += kElems)
     tiles::load_columns(piece(p), piece(p + kSide), to, kChunk * kElems);
@@ -156,7 +156,7 @@ void run(op::KernelArgs& args) {
   auto* const dw = reinterpret_cast<Low*>(args.out(0).raw());
   auto* const sums = reinterpret_cast<float*>(args.workspace.data());
   std::byte* const owns = args.workspace.data() + l.pixel_parts * l.sum_elems() * 4;
-  for_free(args.parallel, l.items(), l.threads, [&](std::int64_t item, int slice) {
+  for_each_dynamic(args.parallel, l.items(), l.threads, [&](std::int64_t item, int slice) {
     run_item(l, item, x, dy, sums, Own(l, owns + slice * l.own_bytes()));
   });
   for_slices(args.parallel, l.s.o, num_slices(l.s.o, l.pixel_parts * l.sum_elems(), args.parallel.width()),

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "trireme/kernel/cpu/conv/last_pool.h"
+#include "trireme/kernel/cpu/conv/pool_last.h"
 #include "trireme/kernel/cpu/formed.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/simd/channel_loops.h"

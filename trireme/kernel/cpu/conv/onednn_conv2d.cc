@@ -254,7 +254,7 @@ class ConvState final : public op::KernelState {
       });
       filter = to;
     }
-    for_free(args.parallel, cut_.images, cut_.threads, [&](std::int64_t i, int slice) {
+    for_each_dynamic(args.parallel, cut_.images, cut_.threads, [&](std::int64_t i, int slice) {
       run_part(args, x, filter, y, slice_range(s_.n, cut_.images, static_cast<int>(i)), 0, slice);
     });
   }

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "trireme/kernel/cpu/conv/last_conv.h"
+#include "trireme/kernel/cpu/conv/conv_last.h"
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/onednn_parts.h"
 #include "trireme/op/op.h"
@@ -133,7 +133,7 @@ class LastState final : public op::KernelState {
     for_slices(args.parallel, move_->pieces(), move_->pieces(), [&](std::int64_t, std::int64_t, int i) {
       move_->run(engine_, i, given, filter, own(args, i));
     });
-    for_free(args.parallel, cut_.images, cut_.threads, [&](std::int64_t i, int slice) {
+    for_each_dynamic(args.parallel, cut_.images, cut_.threads, [&](std::int64_t i, int slice) {
       const auto [begin, end] = slice_range(s_.n, cut_.images, static_cast<int>(i));
       of(end - begin)
           .run(engine_, kind_, x + begin * x_bytes(), filter, y + begin * y_bytes(), own(args, slice));

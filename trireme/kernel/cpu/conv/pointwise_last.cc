@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/conv/last_conv.h"
+#include "trireme/kernel/cpu/conv/conv_last.h"
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/op/op.h"
 
@@ -46,7 +46,7 @@ class PointwiseState final : public op::KernelState {
 
   void run(op::KernelArgs& args) const {
     if (kind_ == ConvKind::kFilterGrad) return run_filter_grad(args);
-    for_free(args.parallel, pieces_, threads_, [&](std::int64_t i, int slice) {
+    for_each_dynamic(args.parallel, pieces_, threads_, [&](std::int64_t i, int slice) {
       float* const own = floats(args) + slice * own_elems();
       const std::int64_t per_image = (s_.oh + rows_ - 1) / rows_;
       // Rows of outputs, of all images one after another.
@@ -125,7 +125,7 @@ class PointwiseState final : public op::KernelState {
     const auto partial = [&](int i) {
       return i < cut_.channels ? out + i * part_elems() : others + (i - cut_.channels) * part_elems();
     };
-    for_free(args.parallel, cut_.count(), threads_, [&](std::int64_t i, int slice) {
+    for_each_dynamic(args.parallel, cut_.count(), threads_, [&](std::int64_t i, int slice) {
       const SliceRange images = slice_range(s_.n, cut_.images, static_cast<int>(i / cut_.channels));
       const std::int64_t begin = images.begin * s_.oh, end = images.end * s_.oh;
       float* const own = owns + slice * own_elems();

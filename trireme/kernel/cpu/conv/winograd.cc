@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernel/cpu/conv/last_conv.h"
+#include "trireme/kernel/cpu/conv/conv_last.h"
 #include "trireme/kernel/cpu/conv/winograd_layout.h"
 #include "trireme/kernel/cpu/matmul/gemm.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -32,22 +32,22 @@ constexpr std::int64_t kMostTaps = 25;
 // Calls fn(begin, end, memory, parallel) for the tile rows of every walk, with the threads that it has; where
 // there are no sums to keep apart, for every block.
 template <typename Fn>
-void for_walks(const Layout& l, const op::KernelArgs& args, bool sums, const Fn& fn) {
+void for_walks(const WinogradLayout& l, const op::KernelArgs& args, bool sums, const Fn& fn) {
   const std::int64_t all = l.n * l.tile_rows;
-  if (l.team > 1) return fn(std::int64_t{0}, all, Memory(l, args, 0), args.parallel);
+  if (l.team > 1) return fn(std::int64_t{0}, all, WinogradWorkspace(l, args, 0), args.parallel);
   if (!sums) {
-    for_free(args.parallel, (all + l.rows - 1) / l.rows, l.walks, [&](std::int64_t i, int walk) {
-      fn(i * l.rows, std::min((i + 1) * l.rows, all), Memory(l, args, walk), op::serial());
+    for_each_dynamic(args.parallel, (all + l.rows - 1) / l.rows, l.walks, [&](std::int64_t i, int walk) {
+      fn(i * l.rows, std::min((i + 1) * l.rows, all), WinogradWorkspace(l, args, walk), op::serial());
     });
     return;
   }
   for_slices(args.parallel, all, l.walks, [&](std::int64_t begin, std::int64_t end, int walk) {
-    fn(begin, end, Memory(l, args, walk), op::serial());
+    fn(begin, end, WinogradWorkspace(l, args, walk), op::serial());
   });
 }
 
 // Slices for `items` of all components of 16 channels of a row of tiles.
-int slices_for(const Layout& l, std::int64_t items) {
+int slices_for(const WinogradLayout& l, std::int64_t items) {
   return num_slices(items, items * l.tiles * l.components * kPixel, l.team);
 }
 
@@ -73,8 +73,8 @@ void copy_back(const float* from, std::int64_t channels, std::int64_t lanes, std
 }
 
 // Places [first, first + frame_rows) of one image's 16 channels, with zeros around them.
-void fill_frame(const Layout& l, const Side& s, const float* image, std::int64_t block, std::int64_t first,
-                float* frame) {
+void fill_frame(const WinogradLayout& l, const WinogradOperand& s, const float* image, std::int64_t block,
+                std::int64_t first, float* frame) {
   float* const run = frame + s.frame_rows * s.frame_width * kPixel;
   const std::int64_t begin = std::clamp<std::int64_t>(first, 0, s.h);
   const std::int64_t end = std::clamp<std::int64_t>(first + s.frame_rows, begin, s.h);
@@ -102,10 +102,10 @@ void fill_frame(const Layout& l, const Side& s, const float* image, std::int64_t
 using Transform = void (*)(const float*, std::int64_t, std::int64_t, float*, std::int64_t, std::int64_t);
 
 // Tile rows [begin, end) of all images -> [components][positions][channels].
-void transform(const Layout& l, const Side& s, Transform how, const float* images, std::int64_t begin,
-               std::int64_t end, float* to, float* frames, op::Parallel& parallel) {
+void transform(const WinogradLayout& l, const WinogradOperand& s, Transform how, const float* images,
+               std::int64_t begin, std::int64_t end, float* to, float* frames, op::Parallel& parallel) {
   const std::int64_t items = (end - begin) * s.blocks(), stride = apart((end - begin) * l.tiles * s.padded());
-  for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
+  for_each_dynamic(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
     const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks();
     fill_frame(l, s, images + row / l.tile_rows * s.channels * s.h * s.w, block,
@@ -116,11 +116,11 @@ void transform(const Layout& l, const Side& s, Transform how, const float* image
 }
 
 // [components][positions][channels] -> tile rows [begin, end) of y.
-void finish(const Layout& l, const float* from, std::int64_t begin, std::int64_t end, float* y, float* frames,
-            op::Parallel& parallel) {
-  const Side& s = l.out;
+void finish(const WinogradLayout& l, const float* from, std::int64_t begin, std::int64_t end, float* y,
+            float* frames, op::Parallel& parallel) {
+  const WinogradOperand& s = l.out;
   const std::int64_t items = (end - begin) * s.blocks(), stride = apart((end - begin) * l.tiles * s.padded());
-  for_free(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
+  for_each_dynamic(parallel, items, slices_for(l, items), [&](std::int64_t i, int slice) {
     float* const frame = frames + slice * l.frame_elems();
     float* const run = frame + kTile * s.frame_width * kPixel;
     const std::int64_t row = begin + i / s.blocks(), block = i % s.blocks(), at = row % l.tile_rows * kTile;
@@ -143,7 +143,8 @@ void finish(const Layout& l, const float* from, std::int64_t begin, std::int64_t
 
 // Filters to [components][from][to] or back.
 template <bool kBack, typename Float>
-void move_filters(const Layout& l, const FilterView& v, Float* filter, float* moved, op::Parallel& parallel) {
+void move_filters(const WinogradLayout& l, const FilterView& v, Float* filter, float* moved,
+                  op::Parallel& parallel) {
   const std::int64_t from = l.in.channels, to = l.out.channels, to_padded = l.out.padded();
   const std::int64_t blocks = l.out.blocks(), items = blocks * from;
   for_slices(parallel, items, num_slices(items, items * l.components * kPixel, parallel.width()),
@@ -172,18 +173,18 @@ void move_filters(const Layout& l, const FilterView& v, Float* filter, float* mo
 
 // Calls product(component, begin, end) for parts of [0, size): their number alone does not divide well.
 template <typename Fn>
-void for_products(const Layout& l, std::int64_t size, const Fn& product, op::Parallel& parallel) {
+void for_products(const WinogradLayout& l, std::int64_t size, const Fn& product, op::Parallel& parallel) {
   const int parts = l.team <= 4 ? 1 : 4;
   const std::int64_t items = l.components * parts;
-  for_free(parallel, items, static_cast<int>(std::min<std::int64_t>(items, l.team)),
-           [&](std::int64_t i, int) {
-             const SliceRange part = slice_range(size, parts, static_cast<int>(i % parts));
-             if (part.begin < part.end) product(i / parts, part.begin, part.end);
-           });
+  for_each_dynamic(parallel, items, static_cast<int>(std::min<std::int64_t>(items, l.team)),
+                   [&](std::int64_t i, int) {
+                     const SliceRange part = slice_range(size, parts, static_cast<int>(i % parts));
+                     if (part.begin < part.end) product(i / parts, part.begin, part.end);
+                   });
 }
 
 // Columns of missing channels are zero in b, so that they may be multiplied or not.
-void multiply(const Layout& l, const SmallProduct& p) {
+void multiply(const WinogradLayout& l, const SmallProduct& p) {
   if (l.team == 1 && l.loops->product != nullptr) return l.loops->product(p);
   const bool turned = p.a_row == 1 && p.a_step != 1;
   gemm({.transpose_a = turned,
@@ -201,13 +202,14 @@ void multiply(const Layout& l, const SmallProduct& p) {
 
 // Forward, and back to the input.
 void convolve(const ConvShape& s, ConvKind pass, bool last, op::KernelArgs& args) {
-  const Layout l(s, pass, args.parallel.width(), last);
+  const WinogradLayout l(s, pass, args.parallel.width(), last);
   const bool forth = pass == ConvKind::kForward;
   const float *x = f32_in(args, forth ? 0 : 1), *filter = f32_in(args, forth ? 1 : 0);
   float* const y = f32_out(args, 0);
   const std::int64_t k = l.in.padded(), n = l.out.padded();
-  move_filters<false>(l, FilterView(s, pass, last), filter, Memory(l, args, 0).filters, args.parallel);
-  const auto walk = [&](std::int64_t first_row, std::int64_t last_row, const Memory& m,
+  move_filters<false>(l, FilterView(s, pass, last), filter, WinogradWorkspace(l, args, 0).filters,
+                      args.parallel);
+  const auto walk = [&](std::int64_t first_row, std::int64_t last_row, const WinogradWorkspace& m,
                         op::Parallel& parallel) {
     for (std::int64_t begin = first_row; begin < last_row; begin += l.rows) {
       const std::int64_t end = std::min(begin + l.rows, last_row), positions = (end - begin) * l.tiles;
@@ -233,9 +235,9 @@ void convolve(const ConvShape& s, ConvKind pass, bool last, op::KernelArgs& args
 }
 
 void filter_grad(const ConvShape& s, bool channels_last, op::KernelArgs& args) {
-  const Layout l(s, ConvKind::kFilterGrad, args.parallel.width(), channels_last);
+  const WinogradLayout l(s, ConvKind::kFilterGrad, args.parallel.width(), channels_last);
   const std::int64_t k = l.in.padded(), n = l.out.padded();
-  const auto walk = [&](std::int64_t first_row, std::int64_t last_row, const Memory& m,
+  const auto walk = [&](std::int64_t first_row, std::int64_t last_row, const WinogradWorkspace& m,
                         op::Parallel& parallel) {
     for (std::int64_t begin = first_row; begin < last_row; begin += l.rows) {
       const std::int64_t end = std::min(begin + l.rows, last_row), positions = (end - begin) * l.tiles;
@@ -258,11 +260,12 @@ void filter_grad(const ConvShape& s, bool channels_last, op::KernelArgs& args) {
     }
   };
   for_walks(l, args, true, walk);
-  float* const sum = Memory(l, args, 0).filters;
+  float* const sum = WinogradWorkspace(l, args, 0).filters;
   // In the order of the walks, whatever thread adds.
   for_elems(args.parallel, l.walks > 1 ? l.filter_elems : 0, [&](std::int64_t first, std::int64_t last) {
     for (int i = 1; i < l.walks; ++i)
-      vector_loops().add(sum + first, Memory(l, args, i).filters + first, sum + first, last - first);
+      vector_loops().add(sum + first, WinogradWorkspace(l, args, i).filters + first, sum + first,
+                         last - first);
   });
   move_filters<true>(l, FilterView(s, ConvKind::kFilterGrad, channels_last), f32_out(args, 0), sum,
                      args.parallel);
@@ -296,7 +299,7 @@ constexpr op::KernelRow row(const char* op) {
               },
           .workspace_bytes =
               [](const op::KernelQuery& q) {
-                return Layout(kShape(q.inputs, q.outputs, q.attrs), kPass, q.width, false).bytes();
+                return WinogradLayout(kShape(q.inputs, q.outputs, q.attrs), kPass, q.width, false).bytes();
               },
           .prepare = prepare};
 }
@@ -324,7 +327,7 @@ constexpr op::KernelRow last_row(const char* op) {
           .workspace_bytes =
               [](const op::KernelQuery& q) {
                 const auto conv = last_conv(q);
-                return Layout(conv->shape, conv->kind, q.width, true).bytes();
+                return WinogradLayout(conv->shape, conv->kind, q.width, true).bytes();
               },
           .prepare = [](const op::KernelQuery& q) -> std::unique_ptr<op::KernelState> {
             return std::make_unique<LastState>(*last_conv(q));

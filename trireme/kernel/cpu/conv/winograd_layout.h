@@ -18,7 +18,7 @@ inline std::int64_t apart(std::int64_t elems) { return elems + kPixel; }
 inline std::int64_t whole_pixels(std::int64_t channels) { return (channels + kPixel - 1) / kPixel * kPixel; }
 
 // One side of the products: images, transformed from frames of `rows` x `width` places.
-struct Side {
+struct WinogradOperand {
   std::int64_t channels = 0, h = 0, w = 0;
   std::int64_t pad_h = 0, pad_w = 0;
   std::int64_t frame_rows = 0, frame_width = 0;
@@ -28,8 +28,8 @@ struct Side {
 };
 
 // x is transformed, with w the filter or the other way round; y is what has oh x ow places.
-struct Layout {
-  Layout(const ConvShape& s, ConvKind pass, int threads, bool last)
+struct WinogradLayout {
+  WinogradLayout(const ConvShape& s, ConvKind pass, int threads, bool last)
       : loops(&winograd_loops(s.kh)), components(loops->side * loops->side), n(s.n), channels_last(last) {
     const std::int64_t reach = loops->taps - 1;
     in = {s.c, s.h, s.w, s.pad_h, s.pad_w, loops->side, 0};
@@ -78,7 +78,7 @@ struct Layout {
   const WinogradLoops* loops;
   std::int64_t components, n;
   bool channels_last;  // of the images
-  Side in, out;
+  WinogradOperand in, out;
   std::int64_t tile_rows = 0, tiles = 0;  // per image; per tile row
   std::int64_t filter_elems = 0;
   int team = 1, walks = 1, filters = 1;  // threads of a walk over blocks; such walks at once; filters or sums
@@ -87,8 +87,8 @@ struct Layout {
 
 // The workspace: filters, then for every walk transformed inputs and outputs of a block, one frame per
 // thread.
-struct Memory {
-  Memory(const Layout& l, const op::KernelArgs& args, int walk)
+struct WinogradWorkspace {
+  WinogradWorkspace(const WinogradLayout& l, const op::KernelArgs& args, int walk)
       : filters(reinterpret_cast<float*>(args.workspace.data()) + (walk % l.filters) * l.filter_elems),
         in(reinterpret_cast<float*>(args.workspace.data()) + l.filters * l.filter_elems +
            walk * l.walk_elems()),

@@ -119,7 +119,7 @@ void multiply_one(op::Parallel& parallel, const Gemm& whole, float* panels) {
   const Parts parts = parts_of(whole, parallel.width());
   if (parts.count() == 1) return gemm(whole);
   const std::int64_t elems = panel_elems(whole, parts);
-  for_free(parallel, parts.count(), parts.threads, [&](std::int64_t index, int thread) {
+  for_each_dynamic(parallel, parts.count(), parts.threads, [&](std::int64_t index, int thread) {
     multiply_part(whole, parts, index, elems > 0 ? panels + thread * elems : nullptr);
   });
 }

@@ -8,7 +8,7 @@
 // wait in memory of the thread. Their order depends on the depth alone: the same bits at every width.
 #include <limits>
 
-#include "trireme/kernel/cpu/matmul/product.h"
+#include "trireme/kernel/cpu/matmul/matmul_shape.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/simd/tiles.h"
 #include "trireme/kernel/cpu/slices.h"
@@ -25,7 +25,7 @@ constexpr std::int64_t kRun = kChunk * kElems;
 
 // Parts of `rows` x `columns` blocks.
 struct Layout {
-  Layout(const Product& product, bool f32_result, int width)
+  Layout(const MatmulShape& product, bool f32_result, int width)
       : p(product), wide(f32_result), row_blocks(tiles::depths(p.m)), column_blocks(tiles::depths(p.n)) {
     constexpr std::int64_t kWorkPerElem = 64, kMostRows = 16, kMostColumns = 32;
     threads = num_slices(row_blocks * column_blocks, p.m * p.n * p.k / kWorkPerElem, width);
@@ -68,7 +68,7 @@ struct Layout {
   }
   std::size_t bytes() const { return own_bytes() * static_cast<std::size_t>(threads); }
 
-  Product p;
+  MatmulShape p;
   bool wide;  // the result is f32
   std::int64_t row_blocks, column_blocks;
   std::int64_t rows = 1, columns = 1;
@@ -86,50 +86,50 @@ struct Own {
 };
 
 // At most 16 rows and 32 columns of a matrix, from (row, column) on.
-template <typename Piece, typename T>
-Piece piece(const T* matrix, std::int64_t stride, std::int64_t row, std::int64_t column, std::int64_t rows,
-            std::int64_t columns) {
+template <typename MatrixBlock, typename T>
+MatrixBlock piece(const T* matrix, std::int64_t stride, std::int64_t row, std::int64_t column,
+                  std::int64_t rows, std::int64_t columns) {
   return {matrix + row * stride + column, stride, std::min(kSide, rows - row),
           std::min(kDepth, columns - column)};
 }
 
 // Blocks [blocks) of rows of A, depth [first, last): two runs of tiles each.
-void pack_left(const Product& p, const Low* a, SliceRange blocks, std::int64_t first, std::int64_t last,
+void pack_left(const MatmulShape& p, const Low* a, SliceRange blocks, std::int64_t first, std::int64_t last,
                Low* to) {
-  using tiles::Piece;
+  using tiles::MatrixBlock;
   if (p.transpose_a) {
     for (std::int64_t k = first; k < last; k += kDepth, to += kElems)
       for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
-        tiles::load_columns(piece<Piece>(a, p.m, k, b * kBlock, last, p.m),
-                            piece<Piece>(a, p.m, k + kSide, b * kBlock, last, p.m),
+        tiles::load_columns(piece<MatrixBlock>(a, p.m, k, b * kBlock, last, p.m),
+                            piece<MatrixBlock>(a, p.m, k + kSide, b * kBlock, last, p.m),
                             to + (b - blocks.begin) * 2 * kRun, kRun);
     return;
   }
   for (std::int64_t row = blocks.begin * kBlock; row < std::min(blocks.end * kBlock, p.m); row += kSide) {
     for (std::int64_t k = first; k < last; k += kDepth)
-      tiles::load(piece<Piece>(a, p.k, row, k, p.m, last), to + (k - first) / kDepth * kElems);
+      tiles::load(piece<MatrixBlock>(a, p.k, row, k, p.m, last), to + (k - first) / kDepth * kElems);
     to += kRun;
   }
 }
 
 // Blocks [blocks) of columns of B, likewise: a run of pairs each.
-template <typename Piece, typename T>
-void pack_right(const Product& p, const T* b, SliceRange blocks, std::int64_t first, std::int64_t last,
+template <typename MatrixBlock, typename T>
+void pack_right(const MatmulShape& p, const T* b, SliceRange blocks, std::int64_t first, std::int64_t last,
                 Low* to) {
   if (p.transpose_b) {
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block, to += kChunk * kPair)
       for (std::int64_t half = 0; half < 2; ++half) {
         const std::int64_t column = block * kBlock + half * kSide;
         for (std::int64_t k = first; k < last; k += kDepth)
-          tiles::load_turned(piece<Piece>(b, p.k, column, k, p.n, last),
+          tiles::load_turned(piece<MatrixBlock>(b, p.k, column, k, p.n, last),
                              to + (k - first) / kDepth * kPair + half * kElems);
       }
     return;
   }
   for (std::int64_t k = first; k < last; k += kDepth, to += kPair)
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block)
-      tiles::load_pair(piece<Piece>(b, p.n, k, block * kBlock, last, p.n),
-                       piece<Piece>(b, p.n, k + kSide, block * kBlock, last, p.n),
+      tiles::load_pair(piece<MatrixBlock>(b, p.n, k, block * kBlock, last, p.n),
+                       piece<MatrixBlock>(b, p.n, k + kSide, block * kBlock, last, p.n),
                        to + (block - blocks.begin) * kChunk * kPair);
 }
 
@@ -149,7 +149,7 @@ void multiply_part(const Layout& l, std::int64_t part, const Low* a, const std::
                    const Own& own) {
   const tiles::Units& units = *tiles::amx();
   const tiles::Scope scope(units);
-  const Product& p = l.p;
+  const MatmulShape& p = l.p;
   // Threads that run at the same time read the same columns of B.
   const auto range = [](std::int64_t i, std::int64_t each, std::int64_t blocks) {
     return SliceRange{i * each, std::min((i + 1) * each, blocks)};
@@ -164,7 +164,7 @@ void multiply_part(const Layout& l, std::int64_t part, const Low* a, const std::
       if (p.rounds)
         pack_right<tiles::WidePiece>(p, reinterpret_cast<const float*>(b), some, first, last, own.right);
       else
-        pack_right<tiles::Piece>(p, reinterpret_cast<const Low*>(b), some, first, last, own.right);
+        pack_right<tiles::MatrixBlock>(p, reinterpret_cast<const Low*>(b), some, first, last, own.right);
       for (std::int64_t column = some.begin; column < some.end; ++column)
         for (std::int64_t row = rows.begin; row < rows.end; ++row)
           units.multiply_passing(
@@ -183,21 +183,21 @@ struct State final : op::KernelState {
 };
 
 Layout layout_of(const op::KernelQuery& q) {
-  return {product_of(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs),
+  return {matmul_shape(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs),
           q.outputs[0].dtype == DType::kF32, q.width};
 }
 
 bool can_multiply(const op::KernelQuery& q) {
   constexpr std::int64_t kFew = std::int64_t{1} << 16;  // other rows have less to set up
   if (tiles::amx() == nullptr || tiles::avx512_bf16() == nullptr) return false;
-  const Product p = product_of(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs);
+  const MatmulShape p = matmul_shape(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs);
   return p.one && p.m * p.n * p.k >= kFew;
 }
 
 void run(op::KernelArgs& args) {
   const Layout& l = static_cast<const State&>(*args.state).l;
   TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
-  for_free(args.parallel, l.parts(), l.threads, [&](std::int64_t part, int slice) {
+  for_each_dynamic(args.parallel, l.parts(), l.threads, [&](std::int64_t part, int slice) {
     multiply_part(l, part, reinterpret_cast<const Low*>(args.in(0).raw()), args.in(1).raw(),
                   args.out(0).raw(),
                   Own(l, args.workspace.data() + static_cast<std::size_t>(slice) * l.own_bytes()));

@@ -11,7 +11,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "trireme/kernel/cpu/library.h"
-#include "trireme/kernel/cpu/matmul/product.h"
+#include "trireme/kernel/cpu/matmul/matmul_shape.h"
 #include "trireme/kernel/cpu/one_thread.h"
 #include "trireme/kernel/cpu/query.h"
 #include "trireme/kernel/cpu/simd/loops.h"
@@ -28,7 +28,7 @@ std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 // Some rows and columns of the product; operands keep the strides of the whole, a rounded B is dense.
 class Part {
  public:
-  Part(const dnnl::engine& engine, const Product& p, std::int64_t m, std::int64_t n, bool wide) {
+  Part(const dnnl::engine& engine, const MatmulShape& p, std::int64_t m, std::int64_t n, bool wide) {
     const auto bf16 = memory::data_type::bf16;
     a_ = memory::desc({m, p.k}, bf16, p.transpose_a ? memory::dims{1, p.m} : memory::dims{p.k, 1});
     b_ = memory::desc({p.k, n}, bf16,
@@ -75,7 +75,7 @@ struct Grid {
   }
   std::int64_t count() const { return rows * columns; }
 
-  static Grid of(const Product& p, int width) {
+  static Grid of(const MatmulShape& p, int width) {
     constexpr std::int64_t kWorkPerElem = 64, kMostRounded = std::int64_t{1} << 20;  // elements
     const std::int64_t row_blocks = p.rounds ? 1 : blocks(p.m), column_blocks = blocks(p.n);
     Grid best;
@@ -108,7 +108,7 @@ struct Grid {
 // A primitive for every size of a part.
 class MatmulState final : public op::KernelState {
  public:
-  MatmulState(const Product& p, int width, bool wide)
+  MatmulState(const MatmulShape& p, int width, bool wide)
       : engine_(dnnl::engine::kind::cpu, 0), wide_(wide), grid_(Grid::of(p, width)) {
     for (std::int64_t i = 0; i < grid_.count(); ++i) {
       const auto [rows, columns] = sides(p, i);
@@ -131,7 +131,7 @@ class MatmulState final : public op::KernelState {
   }
 
  private:
-  std::pair<std::int64_t, std::int64_t> sides(const Product& p, std::int64_t i) const {
+  std::pair<std::int64_t, std::int64_t> sides(const MatmulShape& p, std::int64_t i) const {
     const SliceRange rows = Grid::range(p.m, grid_.rows, i / grid_.columns),
                      columns = Grid::range(p.n, grid_.columns, i % grid_.columns);
     return {rows.end - rows.begin, columns.end - columns.begin};
@@ -146,13 +146,13 @@ class MatmulState final : public op::KernelState {
 
 std::unique_ptr<MatmulState> make_state(const op::KernelQuery& q) {
   const OneThread one_thread;
-  return std::make_unique<MatmulState>(product_of(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs),
+  return std::make_unique<MatmulState>(matmul_shape(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs),
                                        q.width, q.outputs[0].dtype == DType::kF32);
 }
 
 bool can_multiply(const op::KernelQuery& q) {
   if (!fits_int32(q) || !has_bf16_units()) return false;
-  const Product p = product_of(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs);
+  const MatmulShape p = matmul_shape(q.inputs[0], q.inputs[1], q.outputs[0].shape, q.attrs);
   return p.one && p.m * p.n * p.k > 0 && !(p.rounds && p.m >= p.n) && make_state(q)->ok();
 }
 bool applicable(const op::KernelQuery& q) { return all_of_dtype(q, DType::kBF16) && can_multiply(q); }
@@ -165,7 +165,7 @@ std::size_t workspace_bytes(const op::KernelQuery& q) {
 std::unique_ptr<op::KernelState> prepare(const op::KernelQuery& q) { return make_state(q); }
 
 // Some columns of B, dense.
-void round_part(const Product& p, const float* b, SliceRange columns, std::byte* to) {
+void round_part(const MatmulShape& p, const float* b, SliceRange columns, std::byte* to) {
   auto* const low = reinterpret_cast<std::uint16_t*>(to);
   const std::int64_t n = columns.end - columns.begin;
   if (p.transpose_b) return vector_loops().f32_to_bf16(b + columns.begin * p.k, low, n * p.k);
@@ -173,7 +173,7 @@ void round_part(const Product& p, const float* b, SliceRange columns, std::byte*
     vector_loops().f32_to_bf16(b + row * p.n + columns.begin, low + row * n, n);
 }
 
-void multiply(const op::KernelArgs& args, const MatmulState& state, const Product& p) {
+void multiply(const op::KernelArgs& args, const MatmulState& state, const MatmulShape& p) {
   TR_CHECK(args.in(0).is_contiguous() && args.in(1).is_contiguous());
   std::byte *a = args.in(0).raw(), *b = args.in(1).raw(), *c = args.out(0).raw();
   constexpr std::int64_t kBytes = 2;
@@ -191,14 +191,14 @@ void multiply(const op::KernelArgs& args, const MatmulState& state, const Produc
               a + kBytes * (p.transpose_a ? rows.begin : rows.begin * p.k), right,
               c + c_bytes * (rows.begin * p.n + columns.begin), own);
   };
-  for_free(args.parallel, grid.count(), grid.threads, [&](std::int64_t i, int slice) {
+  for_each_dynamic(args.parallel, grid.count(), grid.threads, [&](std::int64_t i, int slice) {
     multiply_part(i, args.workspace.data() + static_cast<std::size_t>(slice) * state.slice_bytes());
   });
 }
 
 void run(op::KernelArgs& args) {
   multiply(args, static_cast<const MatmulState&>(*args.state),
-           product_of(args.in(0).type(), args.in(1).type(), args.out(0).shape(), args.attrs));
+           matmul_shape(args.in(0).type(), args.in(1).type(), args.out(0).shape(), args.attrs));
 }
 
 }  // namespace

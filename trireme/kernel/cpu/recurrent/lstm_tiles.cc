@@ -15,7 +15,7 @@ struct Memory {
   Low* x;            // left tiles: step, samples, depth
   Low* h[2];         // of the step at hand and of the next one
   float *c, *bias;   // bias: 32 of each gate, block by block
-  Memory(const Sizes& s, WorkspaceArrays& arrays)
+  Memory(const LstmTileSizes& s, WorkspaceArrays& arrays)
       : w_ih(take_tiles(arrays, 2 * s.depth * s.size_blocks)),
         w_hh(take_tiles(arrays, 2 * s.depth * s.blocks)),
         x(take_tiles(arrays, s.steps * s.sample_tiles * s.size_blocks)),
@@ -26,12 +26,12 @@ struct Memory {
 
 std::size_t workspace_bytes(const op::KernelQuery& q) {
   WorkspaceArrays arrays;
-  Memory(Sizes(q.inputs[0].shape, q.inputs[1].shape), arrays);
+  Memory(LstmTileSizes(q.inputs[0].shape, q.inputs[1].shape), arrays);
   return arrays.bytes();
 }
 
 // What a block multiplies of W [gates, columns].
-void pack_weight(const Sizes& s, const Low* w, std::int64_t columns, std::int64_t block, Low* to) {
+void pack_weight(const LstmTileSizes& s, const Low* w, std::int64_t columns, std::int64_t block, Low* to) {
   const std::int64_t depth = tiles::depths(columns);
   to += block * kGates * depth * kPair;
   for (std::int64_t gate = 0; gate < kGates; ++gate)
@@ -50,7 +50,7 @@ void pack_rows(const Low* from, std::int64_t rows, std::int64_t columns, Low* to
 }
 
 struct Forward {
-  const Sizes& s;
+  const LstmTileSizes& s;
   const Memory& at;
   Low *y, *gates, *cells;
 
@@ -84,7 +84,7 @@ struct Forward {
 };
 
 // Weights, x, the first states.
-void prepare_operands(const op::KernelArgs& args, const Sizes& s, const Memory& at) {
+void prepare_operands(const op::KernelArgs& args, const LstmTileSizes& s, const Memory& at) {
   const Low *x = low_in(args, 0), *h0 = low_in(args, 1);
   const Low *b_ih = low_in(args, 5), *b_hh = low_in(args, 6);
   const VectorLoops& loops = vector_loops();
@@ -123,7 +123,7 @@ void prepare_operands(const op::KernelArgs& args, const Sizes& s, const Memory& 
 }
 
 void run(op::KernelArgs& args) {
-  const Sizes s(args.in(0).shape(), args.in(1).shape());
+  const LstmTileSizes s(args.in(0).shape(), args.in(1).shape());
   WorkspaceArrays arrays(args.workspace.data());
   const Memory at(s, arrays);
   const tiles::Units& units = *tiles::best();
@@ -131,7 +131,7 @@ void run(op::KernelArgs& args) {
   Low* const y = low_out(args, 0);
   const Forward forward{s, at, y, low_out(args, 3), low_out(args, 4)};
   const int slices = s.slices(args.parallel.width());
-  Steps steps(args.parallel, slices);
+  AffinitySlices steps(args.parallel, slices);
   for (std::int64_t t = 0; t < s.steps; ++t)
     steps.run([&](int slice) {
       const tiles::Scope scope(units);

@@ -24,19 +24,19 @@
 
 namespace trireme::kernel::lstm_tiles {
 
-using tiles::kDepth, tiles::kElems, tiles::kPair, tiles::kSide, tiles::Low, tiles::Piece;
+using tiles::kDepth, tiles::kElems, tiles::kPair, tiles::kSide, tiles::Low, tiles::MatrixBlock;
 
 constexpr std::int64_t kGates = 4, kBlock = 32;  // units of a block: two right tiles, one of depth
 constexpr std::int64_t kRows = 2 * kSide;        // samples of a product
 constexpr int kMostSlices = 256;
 
-struct Sizes {
+struct LstmTileSizes {
   std::int64_t steps, batch, size, units;
   std::int64_t sample_tiles, groups;  // of 16 samples, and of two of those
   std::int64_t size_blocks, blocks;   // of 32 features, and of 32 units
   std::int64_t depth;                 // tiles of all gates
 
-  Sizes(const Shape& x, const Shape& h0)
+  LstmTileSizes(const Shape& x, const Shape& h0)
       : steps(x[0]),
         batch(x[1]),
         size(x[2]),
@@ -69,9 +69,9 @@ inline Low* low_out(const op::KernelArgs& a, int i) {
 
 // The slices of every step, each to the thread that had it in the step before, if that comes in time: its
 // weights are in that thread's cache. Slices write apart, so the bits are the same whoever takes them.
-class Steps {
+class AffinitySlices {
  public:
-  Steps(op::Parallel& parallel, int slices) : parallel_(parallel), slices_(slices) {
+  AffinitySlices(op::Parallel& parallel, int slices) : parallel_(parallel), slices_(slices) {
     TR_CHECK(slices <= kMostSlices);
   }
   // Calls fn(slice) for each, and returns when all have ended.
@@ -107,14 +107,14 @@ class Steps {
 };
 
 // f32 states of every sample, 32 units in one piece; those of no unit are 0.
-inline void widen_states(const Sizes& s, const Low* from, float* to) {
+inline void widen_states(const LstmTileSizes& s, const Low* from, float* to) {
   std::fill_n(to, s.state_floats(), 0.0F);
   for (std::int64_t block = 0; block < s.blocks; ++block)
     for (std::int64_t b = 0; b < s.batch; ++b)
       vector_loops().bf16_to_f32(from + b * s.units + block * kBlock,
                                  to + (block * s.sample_tiles * kSide + b) * kBlock, s.units_in(block));
 }
-inline void round_states(const Sizes& s, const float* from, Low* to) {
+inline void round_states(const LstmTileSizes& s, const float* from, Low* to) {
   for (std::int64_t block = 0; block < s.blocks; ++block)
     for (std::int64_t b = 0; b < s.batch; ++b)
       vector_loops().f32_to_bf16(from + (block * s.sample_tiles * kSide + b) * kBlock,
@@ -123,7 +123,7 @@ inline void round_states(const Sizes& s, const float* from, Low* to) {
 
 // Shapes that are not empty; the processor has units.
 inline bool can_multiply(const op::KernelQuery& q) {
-  const Sizes s(q.inputs[0].shape, q.inputs[1].shape);
+  const LstmTileSizes s(q.inputs[0].shape, q.inputs[1].shape);
   return tiles::best() != nullptr && s.steps * s.batch * s.size * s.units > 0;
 }
 

@@ -13,7 +13,7 @@ using namespace lstm_tiles;
 enum In : int { kX, kH0, kWih, kWhh, kY, kKept, kCells, kDy, kDh, kDc };
 
 // Steps whose dz are there at once: enough depth for gradients of weights, in little memory.
-std::int64_t steps_of_chunk(const Sizes& s) {
+std::int64_t steps_of_chunk(const LstmTileSizes& s) {
   constexpr std::int64_t kTiles = 64;
   return std::min(s.steps, std::max<std::int64_t>(2, kTiles / s.sample_tiles));
 }
@@ -25,7 +25,7 @@ struct Memory {
   Low *x, *h;                 // pairs of right tiles of a chunk: block, rows
   Low* turned;                // left tiles of dz^T: slice, half of a block, rows
   float *dc, *db;             // db: group, block, 32 of each gate
-  Memory(const Sizes& s, int slices, WorkspaceArrays& arrays)
+  Memory(const LstmTileSizes& s, int slices, WorkspaceArrays& arrays)
       : chunk(steps_of_chunk(s)),
         depth((chunk * s.sample_tiles + 1) / 2),
         w_ih(take_tiles(arrays, 2 * s.size_blocks * s.depth)),
@@ -39,13 +39,13 @@ struct Memory {
 };
 
 // What a block of columns multiplies of W [gates, columns].
-void pack_weight(const Sizes& s, const Low* w, std::int64_t columns, std::int64_t block, Low* to) {
+void pack_weight(const LstmTileSizes& s, const Low* w, std::int64_t columns, std::int64_t block, Low* to) {
   to += block * s.depth * kPair;
   for (std::int64_t gate = 0; gate < kGates; ++gate)
     for (std::int64_t k = 0; k < s.blocks; ++k, to += kPair) {
       const auto piece = [&](std::int64_t unit) {
-        return Piece{w + (gate * s.units + unit) * columns + block * kBlock, columns,
-                     std::min(kSide, s.units - unit), std::min(kBlock, columns - block * kBlock)};
+        return MatrixBlock{w + (gate * s.units + unit) * columns + block * kBlock, columns,
+                           std::min(kSide, s.units - unit), std::min(kBlock, columns - block * kBlock)};
       };
       tiles::load_pair(piece(k * kBlock), piece(k * kBlock + kSide), to);
     }
@@ -53,7 +53,7 @@ void pack_weight(const Sizes& s, const Low* w, std::int64_t columns, std::int64_
 
 class Backward {
  public:
-  Backward(op::KernelArgs& args, const Sizes& sizes, int slices)
+  Backward(op::KernelArgs& args, const LstmTileSizes& sizes, int slices)
       : args_(args),
         s(sizes),
         slices_(slices),
@@ -63,7 +63,7 @@ class Backward {
 
   void run() {
     start();
-    Steps steps(args_.parallel, slices_);
+    AffinitySlices steps(args_.parallel, slices_);
     for (std::int64_t t = s.steps - 1; t >= -1; --t) {
       steps.run([&](int slice) {
         const tiles::Scope scope(units_);
@@ -154,8 +154,8 @@ class Backward {
   struct Chunk {
     std::int64_t t0, row_tiles, depth;
   };
-  Piece rows_of(const Chunk& c, std::int64_t row_tile, const Low* of, std::int64_t columns,
-                std::int64_t block, std::int64_t earlier) const {
+  MatrixBlock rows_of(const Chunk& c, std::int64_t row_tile, const Low* of, std::int64_t columns,
+                      std::int64_t block, std::int64_t earlier) const {
     if (row_tile >= c.row_tiles) return {nullptr, 0, 0, 0};
     const std::int64_t t = c.t0 + row_tile / s.sample_tiles - earlier, tile = row_tile % s.sample_tiles;
     const Low* const from = t < 0 ? low_in(args_, kH0) : of + t * s.batch * columns;
@@ -175,13 +175,13 @@ class Backward {
                    pack_chunk(c, k, low_in(args_, kY), s.units, s.blocks, 1, at.h);
                  }
                });
-    for_free(args_.parallel, s.depth, slices_, [&](std::int64_t i, int slice) {
+    for_each_dynamic(args_.parallel, s.depth, slices_, [&](std::int64_t i, int slice) {
       const tiles::Scope scope(units_);
       Low* const turned = at.turned + slice * 2 * at.depth * kElems;
       const auto piece = [&](std::int64_t row_tile) {
-        if (row_tile >= c.row_tiles) return Piece{nullptr, 0, 0, 0};
+        if (row_tile >= c.row_tiles) return MatrixBlock{nullptr, 0, 0, 0};
         const Low* const tile = dz(t0 + row_tile / s.sample_tiles, row_tile % s.sample_tiles);
-        return Piece{tile + i * kElems, kDepth, kSide, kDepth};
+        return MatrixBlock{tile + i * kElems, kDepth, kSide, kDepth};
       };
       for (std::int64_t k = 0; k < c.depth; ++k)
         tiles::load_columns(piece(2 * k), piece(2 * k + 1), turned + k * kElems, c.depth * kElems);
@@ -224,7 +224,7 @@ class Backward {
   }
 
   op::KernelArgs& args_;
-  const Sizes& s;
+  const LstmTileSizes& s;
   int slices_;
   WorkspaceArrays arrays_;
   Memory at;
@@ -232,12 +232,12 @@ class Backward {
 };
 
 void run(op::KernelArgs& args) {
-  const Sizes s(args.in(kX).shape(), args.in(kH0).shape());
+  const LstmTileSizes s(args.in(kX).shape(), args.in(kH0).shape());
   Backward(args, s, s.slices(args.parallel.width())).run();
 }
 
 std::size_t workspace_bytes(const op::KernelQuery& q) {
-  const Sizes s(q.inputs[kX].shape, q.inputs[kH0].shape);
+  const LstmTileSizes s(q.inputs[kX].shape, q.inputs[kH0].shape);
   WorkspaceArrays arrays;
   Memory(s, s.slices(q.width), arrays);
   return arrays.bytes();

@@ -21,11 +21,11 @@ namespace trireme::kernel::recurrence {
 
 enum class Cell { kRnn, kLstm, kGru };
 
-struct Sizes {
+struct RecurrenceSizes {
   std::int64_t steps, batch, size, units, gates;  // gates: values per sample and step
   bool has_cell, splits;                          // splits: zh apart from z
 
-  Sizes(Cell cell, const Shape& x, const Shape& h0)
+  RecurrenceSizes(Cell cell, const Shape& x, const Shape& h0)
       : steps(x[0]),
         batch(x[1]),
         size(x[2]),
@@ -57,25 +57,26 @@ inline const CellLoops& loops_of(Cell cell, const op::Attrs& attrs) {
   return attrs.get_text("nonlinearity") == "relu" ? set.rnn_relu : set.rnn_tanh;
 }
 
-struct Weights {
+struct RecurrentWeights {
   const float *w_ih, *w_hh, *b_ih, *b_hh;
 };
 
-struct Scratch {
+struct RecurrenceBuffers {
   float* w_hh;            // turn_weights
   float *z, *zh, *h, *c;  // h and c before every step and after the last
-  Scratch(const Sizes& s, bool backward, WorkspaceArrays& arrays)
+  RecurrenceBuffers(const RecurrenceSizes& s, bool backward, WorkspaceArrays& arrays)
       : w_hh(arrays.take(s.gates * s.units)),
         z(arrays.take(s.rows() * s.gates)),
         zh(s.splits ? arrays.take(s.rows() * s.gates) : z),
         h(backward ? arrays.take((s.steps + 1) * s.state()) : nullptr),
         c(backward && s.has_cell ? arrays.take((s.steps + 1) * s.state()) : nullptr) {}
   // Gates elsewhere, no states.
-  Scratch(float* transposed, float* gates) : w_hh(transposed), z(gates), zh(gates), h(nullptr), c(nullptr) {}
+  RecurrenceBuffers(float* transposed, float* gates)
+      : w_hh(transposed), z(gates), zh(gates), h(nullptr), c(nullptr) {}
 };
 
 // The rows of the result are cut over slices.
-inline void multiply(op::Parallel& parallel, const Sizes& s, const Gemm& whole) {
+inline void multiply(op::Parallel& parallel, const RecurrenceSizes& s, const Gemm& whole) {
   for_slices(parallel, whole.m, s.slices(whole.m / 16, parallel.width()),
              [&](std::int64_t begin, std::int64_t end, int) {
                Gemm part = whole;
@@ -92,7 +93,7 @@ struct Range {
 
 // Calls fn(Range) over slices of [0, n), which begin at whole cache lines.
 template <typename Fn>
-inline void for_lines(op::Parallel& parallel, const Sizes& s, std::int64_t n, const Fn& fn) {
+inline void for_lines(op::Parallel& parallel, const RecurrenceSizes& s, std::int64_t n, const Fn& fn) {
   constexpr std::int64_t kLine = 16;
   const std::int64_t lines = (n + kLine - 1) / kLine;
   for_slices(parallel, lines, s.step_slices(lines, parallel.width()),
@@ -112,7 +113,7 @@ inline void transpose(const float* from, std::int64_t rows, std::int64_t columns
 
 // W_hh^T as add_recurrent reads it: the columns of every slice of gates as a dense matrix. Libraries read
 // rows that lie far apart at two thirds of their speed.
-inline void turn_weights(op::Parallel& parallel, const Sizes& s, const float* w_hh, float* to) {
+inline void turn_weights(op::Parallel& parallel, const RecurrenceSizes& s, const float* w_hh, float* to) {
   if (!s.by_samples(parallel.width())) {
     for_lines(parallel, s, s.gates, [&](Range gates) {
       transpose(w_hh + gates.begin * s.units, gates.end - gates.begin, s.units, {0, s.units},
@@ -128,7 +129,8 @@ inline void turn_weights(op::Parallel& parallel, const Sizes& s, const float* w_
 }
 
 // W_hh as back_recurrent reads it, likewise by slices of units; `to` is used where it is cut.
-inline const float* cut_weights(op::Parallel& parallel, const Sizes& s, const float* w_hh, float* to) {
+inline const float* cut_weights(op::Parallel& parallel, const RecurrenceSizes& s, const float* w_hh,
+                                float* to) {
   if (s.by_samples(parallel.width())) return w_hh;
   for_lines(parallel, s, s.units, [&](Range units) {
     const std::int64_t n = units.end - units.begin;
@@ -139,8 +141,8 @@ inline const float* cut_weights(op::Parallel& parallel, const Sizes& s, const fl
 }
 
 // Everything in z and zh that does not depend on the states.
-inline void start_gates(op::Parallel& parallel, const Sizes& s, const Weights& w, const float* x,
-                        const Scratch& to) {
+inline void start_gates(op::Parallel& parallel, const RecurrenceSizes& s, const RecurrentWeights& w,
+                        const float* x, const RecurrenceBuffers& to) {
   turn_weights(parallel, s, w.w_hh, to.w_hh);
   const VectorLoops& loops = vector_loops();
   for_slices(parallel, s.rows(), num_slices(s.rows(), s.rows() * s.gates, parallel.width()),
@@ -176,8 +178,8 @@ struct States {
 };
 
 // zh of step t += h W_hh^T, for some samples and gates.
-inline void add_recurrent(const Sizes& s, const Scratch& to, std::int64_t t, const float* h, Range samples,
-                          Range gates) {
+inline void add_recurrent(const RecurrenceSizes& s, const RecurrenceBuffers& to, std::int64_t t,
+                          const float* h, Range samples, Range gates) {
   gemm({.m = samples.end - samples.begin,
         .n = gates.end - gates.begin,
         .k = s.units,
@@ -190,8 +192,8 @@ inline void add_recurrent(const Sizes& s, const Scratch& to, std::int64_t t, con
         .ldc = s.gates});
 }
 
-inline void run_cells(const Sizes& s, const CellLoops& cell, const Scratch& to, std::int64_t t,
-                      const States& at, Range samples) {
+inline void run_cells(const RecurrenceSizes& s, const CellLoops& cell, const RecurrenceBuffers& to,
+                      std::int64_t t, const States& at, Range samples) {
   for (std::int64_t b = samples.begin; b < samples.end; ++b) {
     const std::int64_t row = (t * s.batch + b) * s.gates, unit = b * s.units;
     cell.step(to.z + row, to.zh + row, at.h + unit, at.c == nullptr ? nullptr : at.c + unit, at.new_h + unit,
@@ -201,8 +203,8 @@ inline void run_cells(const Sizes& s, const CellLoops& cell, const Scratch& to, 
 
 // All steps in order; states_at(t) says where the states are.
 template <typename StatesAt>
-inline void go_forward(op::Parallel& parallel, const Sizes& s, const CellLoops& cell, const Scratch& to,
-                       const StatesAt& states_at) {
+inline void go_forward(op::Parallel& parallel, const RecurrenceSizes& s, const CellLoops& cell,
+                       const RecurrenceBuffers& to, const StatesAt& states_at) {
   const int samples = s.slices(s.batch, parallel.width());
   if (s.by_samples(parallel.width())) {
     for_slices(parallel, s.batch, samples, [&](std::int64_t begin, std::int64_t end, int) {
@@ -232,7 +234,8 @@ struct Back {
   const float* kept = nullptr;
 };
 
-inline void back_cells(const Sizes& s, const CellLoops& cell, const Back& to, std::int64_t t, Range samples) {
+inline void back_cells(const RecurrenceSizes& s, const CellLoops& cell, const Back& to, std::int64_t t,
+                       Range samples) {
   for (std::int64_t b = samples.begin; b < samples.end; ++b) {
     const std::int64_t row = t * s.batch + b, unit = b * s.units;
     if (to.kept != nullptr) std::copy_n(to.kept + row * s.gates, s.gates, to.z + row * s.gates);
@@ -243,7 +246,8 @@ inline void back_cells(const Sizes& s, const CellLoops& cell, const Back& to, st
 }
 
 // dh += dzh W_hh, for some samples and units.
-inline void back_recurrent(const Sizes& s, const Back& to, std::int64_t t, Range samples, Range units) {
+inline void back_recurrent(const RecurrenceSizes& s, const Back& to, std::int64_t t, Range samples,
+                           Range units) {
   gemm({.m = samples.end - samples.begin,
         .n = units.end - units.begin,
         .k = s.gates,
@@ -256,7 +260,7 @@ inline void back_recurrent(const Sizes& s, const Back& to, std::int64_t t, Range
         .ldc = s.units});
 }
 
-inline void go_back(op::Parallel& parallel, const Sizes& s, const CellLoops& cell, const Back& to) {
+inline void go_back(op::Parallel& parallel, const RecurrenceSizes& s, const CellLoops& cell, const Back& to) {
   const int samples = s.slices(s.batch, parallel.width());
   if (s.by_samples(parallel.width())) {
     for_slices(parallel, s.batch, samples, [&](std::int64_t begin, std::int64_t end, int) {
@@ -276,7 +280,7 @@ inline void go_back(op::Parallel& parallel, const Sizes& s, const CellLoops& cel
 }
 
 // dw [gates, n] = beta dw + dz^T in, in being [rows, n].
-inline void weight_grad(op::Parallel& parallel, const Sizes& s, const float* dz, const float* in,
+inline void weight_grad(op::Parallel& parallel, const RecurrenceSizes& s, const float* dz, const float* in,
                         std::int64_t rows, std::int64_t n, float beta, float* dw) {
   multiply(parallel, s,
            {.transpose_a = true,
@@ -293,7 +297,7 @@ inline void weight_grad(op::Parallel& parallel, const Sizes& s, const float* dz,
 }
 
 // The column sums of dz, rows in their order.
-inline void bias_grad(op::Parallel& parallel, const Sizes& s, const float* dz, float* db) {
+inline void bias_grad(op::Parallel& parallel, const RecurrenceSizes& s, const float* dz, float* db) {
   for_slices(parallel, s.gates, num_slices(s.gates, s.rows() * s.gates, parallel.width()),
              [&](std::int64_t begin, std::int64_t end, int) {
                std::fill(db + begin, db + end, 0.0F);
@@ -303,7 +307,7 @@ inline void bias_grad(op::Parallel& parallel, const Sizes& s, const float* dz, f
 }
 
 // dX = dZ W_ih
-inline void input_grad(op::Parallel& parallel, const Sizes& s, const float* dz, const float* w_ih,
+inline void input_grad(op::Parallel& parallel, const RecurrenceSizes& s, const float* dz, const float* w_ih,
                        float* dx) {
   multiply(parallel, s,
            {.m = s.rows(),

@@ -10,16 +10,16 @@ using namespace recurrence;
 template <Cell kCell, bool kBackward>
 std::size_t workspace(const op::KernelQuery& q) {
   WorkspaceArrays arrays;
-  Scratch(Sizes(kCell, q.inputs[0].shape, q.inputs[1].shape), kBackward, arrays);
+  RecurrenceBuffers(RecurrenceSizes(kCell, q.inputs[0].shape, q.inputs[1].shape), kBackward, arrays);
   return arrays.bytes();
 }
 
 template <Cell kCell>
 void run_forward(op::KernelArgs& args) {
-  const Sizes s(kCell, args.in(0).shape(), args.in(1).shape());
+  const RecurrenceSizes s(kCell, args.in(0).shape(), args.in(1).shape());
   const int first = s.has_cell ? 3 : 2;
-  const Weights w{f32_in(args, first), f32_in(args, first + 1), f32_in(args, first + 2),
-                  f32_in(args, first + 3)};
+  const RecurrentWeights w{f32_in(args, first), f32_in(args, first + 1), f32_in(args, first + 2),
+                           f32_in(args, first + 3)};
   const float* h0 = f32_in(args, 1);
   float *y = f32_out(args, 0), *h_n = f32_out(args, 1), *c = nullptr;
   if (s.has_cell) {
@@ -27,7 +27,7 @@ void run_forward(op::KernelArgs& args) {
     std::copy_n(f32_in(args, 2), s.state(), c);
   }
   WorkspaceArrays arrays(args.workspace.data());
-  const Scratch to(s, false, arrays);
+  const RecurrenceBuffers to(s, false, arrays);
   const CellLoops& cell = loops_of(kCell, args.attrs);
   start_gates(args.parallel, s, w, f32_in(args, 0), to);
   go_forward(args.parallel, s, cell, to, [&](std::int64_t t) {
@@ -38,14 +38,14 @@ void run_forward(op::KernelArgs& args) {
 
 template <Cell kCell>
 void run_backward(op::KernelArgs& args) {
-  const Sizes s(kCell, args.in(0).shape(), args.in(1).shape());
+  const RecurrenceSizes s(kCell, args.in(0).shape(), args.in(1).shape());
   const int first = s.has_cell ? 3 : 2;  // of the weights, among inputs and among their gradients
-  const Weights w{f32_in(args, first), f32_in(args, first + 1), f32_in(args, first + 2),
-                  f32_in(args, first + 3)};
+  const RecurrentWeights w{f32_in(args, first), f32_in(args, first + 1), f32_in(args, first + 2),
+                           f32_in(args, first + 3)};
   const float *x = f32_in(args, 0), *dy = f32_in(args, first + 4);
   float *dh = f32_out(args, 1), *dc = s.has_cell ? f32_out(args, 2) : nullptr;
   WorkspaceArrays arrays(args.workspace.data());
-  const Scratch at(s, true, arrays);
+  const RecurrenceBuffers at(s, true, arrays);
   const CellLoops& cell = loops_of(kCell, args.attrs);
   std::copy_n(f32_in(args, 1), s.state(), at.h);
   if (s.has_cell) std::copy_n(f32_in(args, 2), s.state(), at.c);

@@ -7,24 +7,24 @@ namespace {
 
 using namespace recurrence;
 
-Sizes sizes_of(const Shape& x, const Shape& h0) { return {Cell::kLstm, x, h0}; }
+RecurrenceSizes sizes_of(const Shape& x, const Shape& h0) { return {Cell::kLstm, x, h0}; }
 
 // W_hh transposed.
 std::size_t forward_bytes(const op::KernelQuery& q) {
-  const Sizes s = sizes_of(q.inputs[0].shape, q.inputs[1].shape);
+  const RecurrenceSizes s = sizes_of(q.inputs[0].shape, q.inputs[1].shape);
   WorkspaceArrays arrays;
   arrays.take(s.gates * s.units);
   return arrays.bytes();
 }
 
 void run_forward(op::KernelArgs& args) {
-  const Sizes s = sizes_of(args.in(0).shape(), args.in(1).shape());
-  const Weights w{f32_in(args, 3), f32_in(args, 4), f32_in(args, 5), f32_in(args, 6)};
+  const RecurrenceSizes s = sizes_of(args.in(0).shape(), args.in(1).shape());
+  const RecurrentWeights w{f32_in(args, 3), f32_in(args, 4), f32_in(args, 5), f32_in(args, 6)};
   const float *h0 = f32_in(args, 1), *c0 = f32_in(args, 2);
   float *y = f32_out(args, 0), *c_n = f32_out(args, 2), *gates = f32_out(args, 3), *cells = f32_out(args, 4);
   std::copy_n(c0, s.state(), s.steps == 0 ? c_n : cells);
   WorkspaceArrays arrays(args.workspace.data());
-  const Scratch to{arrays.take(s.gates * s.units), gates};
+  const RecurrenceBuffers to{arrays.take(s.gates * s.units), gates};
   start_gates(args.parallel, s, w, f32_in(args, 0), to);
   go_forward(args.parallel, s, loops_of(Cell::kLstm, args.attrs), to, [&](std::int64_t t) {
     return States{t == 0 ? h0 : y + (t - 1) * s.state(), cells + t * s.state(), y + t * s.state(),
@@ -35,7 +35,7 @@ void run_forward(op::KernelArgs& args) {
 
 // dZ, and W_hh in slices.
 std::size_t backward_bytes(const op::KernelQuery& q) {
-  const Sizes s = sizes_of(q.inputs[0].shape, q.inputs[1].shape);
+  const RecurrenceSizes s = sizes_of(q.inputs[0].shape, q.inputs[1].shape);
   WorkspaceArrays arrays;
   arrays.take(s.rows() * s.gates);
   arrays.take(s.gates * s.units);
@@ -43,7 +43,7 @@ std::size_t backward_bytes(const op::KernelQuery& q) {
 }
 
 void run_backward(op::KernelArgs& args) {
-  const Sizes s = sizes_of(args.in(0).shape(), args.in(1).shape());
+  const RecurrenceSizes s = sizes_of(args.in(0).shape(), args.in(1).shape());
   const float *x = f32_in(args, 0), *h0 = f32_in(args, 1), *w_ih = f32_in(args, 2), *w_hh = f32_in(args, 3);
   const float *y = f32_in(args, 4), *gates = f32_in(args, 5), *cells = f32_in(args, 6), *dy = f32_in(args, 7);
   float *dh = f32_out(args, 1), *dc = f32_out(args, 2), *dw_hh = f32_out(args, 4);

@@ -139,7 +139,7 @@ bool may_use_tiles() {
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 
-TR_PACKS inline __m512i row_of(const Piece& p, std::int64_t row) {
+TR_PACKS inline __m512i row_of(const MatrixBlock& p, std::int64_t row) {
   if (row >= p.rows) return _mm512_setzero_si512();
   const Low* const at = p.at + row * p.stride;
   if (p.columns >= kDepth) return _mm512_loadu_si512(at);
@@ -244,7 +244,7 @@ const Units* best() {
   return __builtin_cpu_is("amd") ? avx512_bf16() : nullptr;
 }
 
-TR_PACKS void load(const Piece& rows, Low* tile) {
+TR_PACKS void load(const MatrixBlock& rows, Low* tile) {
   for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, row_of(rows, i));
 }
 
@@ -252,10 +252,12 @@ TR_PACKS void load(const Rows& rows, Low* tile) {
   for (std::int64_t i = 0; i < kSide; ++i) _mm512_storeu_si512(tile + i * kDepth, row_of(rows, i));
 }
 
-TR_PACKS void load_turned(const Piece& columns, Low* tile) { turn_rows(columns, tile); }
+TR_PACKS void load_turned(const MatrixBlock& columns, Low* tile) { turn_rows(columns, tile); }
 TR_PACKS void load_turned(const WidePiece& columns, Low* tile) { turn_rows(columns, tile); }
 
-TR_PACKS void load_pair(const Piece& first, const Piece& last, Low* pair) { store_pair(first, last, pair); }
+TR_PACKS void load_pair(const MatrixBlock& first, const MatrixBlock& last, Low* pair) {
+  store_pair(first, last, pair);
+}
 TR_PACKS void load_pair(const WidePiece& first, const WidePiece& last, Low* pair) {
   store_pair(first, last, pair);
 }
@@ -267,7 +269,7 @@ TR_PACKS void load_pair(const Rows& rows, Low* pair) {
   store(right, pair + kElems);
 }
 
-TR_PACKS void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next) {
+TR_PACKS void load_columns(const MatrixBlock& first, const MatrixBlock& last, Low* tile, std::int64_t next) {
   __m512i left[kSide], right[kSide];
   pair_rows(first, last, left, right);
   turn(left);
@@ -311,14 +313,14 @@ namespace trireme::kernel::tiles {
 const Units* amx() { return nullptr; }
 const Units* avx512_bf16() { return nullptr; }
 const Units* best() { return nullptr; }
-void load(const Piece&, Low*) {}
+void load(const MatrixBlock&, Low*) {}
 void load(const Rows&, Low*) {}
-void load_turned(const Piece&, Low*) {}
+void load_turned(const MatrixBlock&, Low*) {}
 void load_turned(const WidePiece&, Low*) {}
-void load_pair(const Piece&, const Piece&, Low*) {}
+void load_pair(const MatrixBlock&, const MatrixBlock&, Low*) {}
 void load_pair(const WidePiece&, const WidePiece&, Low*) {}
 void load_pair(const Rows&, Low*) {}
-void load_columns(const Piece&, const Piece&, Low*, std::int64_t) {}
+void load_columns(const MatrixBlock&, const MatrixBlock&, Low*, std::int64_t) {}
 void round_rows(const float*, std::int64_t, Low*, std::int64_t, std::int64_t, std::int64_t) {}
 void copy_away(const float*, std::int64_t, float*, std::int64_t, std::int64_t, std::int64_t) {}
 

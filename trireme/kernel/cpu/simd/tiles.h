@@ -16,7 +16,7 @@ inline std::int64_t depths(std::int64_t n) { return (n + kDepth - 1) / kDepth; }
 using Low = std::uint16_t;  // the bits of a bf16
 
 // Some rows of a matrix in memory, at most 16, and at most 32 of its columns; what is missing is 0.
-struct Piece {
+struct MatrixBlock {
   const Low* at;
   std::int64_t stride, rows, columns;
 };
@@ -54,16 +54,16 @@ const Units* avx512_bf16();
 const Units* best();
 
 // For processors with any of these units.
-void load(const Piece& rows, Low* tile);  // a left tile of these rows
+void load(const MatrixBlock& rows, Low* tile);  // a left tile of these rows
 void load(const Rows& rows, Low* tile);
-void load_turned(const Piece& columns, Low* tile);  // a right tile whose columns these are
+void load_turned(const MatrixBlock& columns, Low* tile);  // a right tile whose columns these are
 void load_turned(const WidePiece& columns, Low* tile);
 // A pair of right tiles whose rows of depth these are: 16 and 16, of 32 columns.
-void load_pair(const Piece& first, const Piece& last, Low* pair);
+void load_pair(const MatrixBlock& first, const MatrixBlock& last, Low* pair);
 void load_pair(const WidePiece& first, const WidePiece& last, Low* pair);
 void load_pair(const Rows& rows, Low* pair);
 // Two left tiles, `next` elements apart, whose columns these are.
-void load_columns(const Piece& first, const Piece& last, Low* tile, std::int64_t next);
+void load_columns(const MatrixBlock& first, const MatrixBlock& last, Low* tile, std::int64_t next);
 
 // Rounds a matrix as a cast does, but for numbers below 2^-126, which become 0.
 void round_rows(const float* from, std::int64_t from_stride, Low* to, std::int64_t to_stride,

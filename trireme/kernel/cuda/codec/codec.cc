@@ -55,25 +55,26 @@ Status CoderBase::make() {
   return device_.copy(from, Buffer::wrap(device_, static_cast<std::byte*>(table_), bytes), nullptr);
 }
 
-Status CoderBase::begin_encode(Session& session, const float* values, float* velocity, const float*& coded) {
+Status CoderBase::begin_encode(KernelStream& stream, const float* values, float* velocity,
+                               const float*& coded) {
   coded = velocity != nullptr ? velocity : values;
   if (velocity == nullptr || coded_tiles_ == 0) return {};
-  return launch(session.stream(), *velocity_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_, num_rows_,
-                coded_tiles_, format_.momentum, values, velocity);
+  return launch(stream.cuda_stream(), *velocity_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_,
+                num_rows_, coded_tiles_, format_.momentum, values, velocity);
 }
 
-Status CoderBase::watch(Session& session, const float* values, float* velocity) {
+Status CoderBase::watch(KernelStream& stream, const float* values, float* velocity) {
   const float* coded = nullptr;
-  return begin_encode(session, values, velocity, coded);
+  return begin_encode(stream, values, velocity, coded);
 }
 
-Status CoderBase::end_encode(Session& session, float* residual, float* velocity) {
+Status CoderBase::end_encode(KernelStream& stream, float* residual, float* velocity) {
   if (velocity == nullptr || residual == nullptr || coded_tiles_ == 0) return {};
-  return launch(session.stream(), *mask_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_, num_rows_,
+  return launch(stream.cuda_stream(), *mask_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_, num_rows_,
                 coded_tiles_, static_cast<const float*>(residual), velocity);
 }
 
-Status CoderBase::sum_tiles(Session& session, std::span<const std::byte* const> messages,
+Status CoderBase::sum_tiles(KernelStream& stream, std::span<const std::byte* const> messages,
                             std::int64_t first_tile, float* out) {
   TR_CHECK(messages.size() == static_cast<std::size_t>(num_messages_), "a sum of {} messages got {}",
            num_messages_, messages.size());
@@ -81,19 +82,19 @@ Status CoderBase::sum_tiles(Session& session, std::span<const std::byte* const> 
   std::vector<const void*> all(messages.begin(), messages.end());
   void* args[] = {&table_,   &num_rows_, &first_tile, &tiles_, &framed_,
                   &wire_id_, all.data(), &out,        &wrong_, nullptr};
-  return launch_raw(session.stream(), *sum_, {blocks(tiles_ - first_tile)}, {kCoderThreads}, 0, args);
+  return launch_raw(stream.cuda_stream(), *sum_, {blocks(tiles_ - first_tile)}, {kCoderThreads}, 0, args);
 }
 
-Status CoderBase::finish(Session& session) {
+Status CoderBase::finish(KernelStream& stream) {
   std::uint32_t word = 0;
   const Buffer here = Buffer::wrap(cpu_device(), reinterpret_cast<std::byte*>(&word), sizeof word);
   const Buffer there = Buffer::wrap(device_, static_cast<std::byte*>(wrong_), sizeof word);
-  TR_RETURN_IF_ERROR(session.copy(there, here));
-  TR_RETURN_IF_ERROR(session.synchronize());
+  TR_RETURN_IF_ERROR(stream.copy(there, here));
+  TR_RETURN_IF_ERROR(stream.synchronize());
   if (word == 0) return {};
   word = 0;
-  TR_RETURN_IF_ERROR(session.copy(here, there));
-  TR_RETURN_IF_ERROR(session.synchronize());
+  TR_RETURN_IF_ERROR(stream.copy(here, there));
+  TR_RETURN_IF_ERROR(stream.synchronize());
   return error(Code::kCorrupt, "[cuda] a message on the GPU is none that an encoder wrote: it is damaged");
 }
 
@@ -104,21 +105,21 @@ class FixedCoder final : public CoderBase {
  public:
   using CoderBase::CoderBase;
 
-  Status encode(Session& session, const float* values, float* residual, float* velocity,
+  Status encode(KernelStream& stream, const float* values, float* residual, float* velocity,
                 std::byte* message) override {
     const float* coded = nullptr;
-    TR_RETURN_IF_ERROR(begin_encode(session, values, velocity, coded));
+    TR_RETURN_IF_ERROR(begin_encode(stream, values, velocity, coded));
     if (tiles_ == 0) return {};
     // With 1-bit a warp has a tile.
     const std::int64_t per_block = format_.encoding == Encoding::kOneBit ? kCoderThreads / 32 : 1;
-    TR_RETURN_IF_ERROR(launch(session.stream(), *encode_, {blocks((tiles_ + per_block - 1) / per_block)},
+    TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *encode_, {blocks((tiles_ + per_block - 1) / per_block)},
                               {kCoderThreads}, 0, table_, num_rows_, tiles_, framed_, wire_id_, values, coded,
                               residual, message));
-    return end_encode(session, residual, velocity);
+    return end_encode(stream, residual, velocity);
   }
 
-  Status sum(Session& session, std::span<const std::byte* const> messages, float* out) override {
-    return sum_tiles(session, messages, 0, out);
+  Status sum(KernelStream& stream, std::span<const std::byte* const> messages, float* out) override {
+    return sum_tiles(stream, messages, 0, out);
   }
 };
 

@@ -16,8 +16,8 @@ class CoderBase : public MessageCoder {
   CoderBase(CudaDevice& device, const MessageFormat& format, int num_messages,
             std::span<const Addition> additions);
   virtual Status make();
-  Status watch(Session& session, const float* values, float* velocity) override;
-  Status finish(Session& session) override;
+  Status watch(KernelStream& stream, const float* values, float* velocity) override;
+  Status finish(KernelStream& stream) override;
 
  protected:
   Result<const Function*> function(const char* name) { return device_.function(text_, name); }
@@ -25,10 +25,10 @@ class CoderBase : public MessageCoder {
   Result<void*> words(std::int64_t count);
   unsigned blocks(std::int64_t tiles) const { return blocks_for(tiles, 1, 1, kMostCoderBlocks); }
   // Values that coded pieces are made of.
-  Status begin_encode(Session& session, const float* values, float* velocity, const float*& coded);
-  Status end_encode(Session& session, float* residual, float* velocity);
+  Status begin_encode(KernelStream& stream, const float* values, float* velocity, const float*& coded);
+  Status end_encode(KernelStream& stream, float* residual, float* velocity);
   // All pieces, or plain ones alone.
-  Status sum_tiles(Session& session, std::span<const std::byte* const> messages, std::int64_t first_tile,
+  Status sum_tiles(KernelStream& stream, std::span<const std::byte* const> messages, std::int64_t first_tile,
                    float* out);
 
   CudaDevice& device_;

@@ -47,40 +47,40 @@ class TopKCoder final : public CoderBase {
     return make_sums();
   }
 
-  Status encode(Session& session, const float* values, float* residual, float* velocity,
+  Status encode(KernelStream& stream, const float* values, float* residual, float* velocity,
                 std::byte* message) override {
     const float* coded = nullptr;
-    TR_RETURN_IF_ERROR(begin_encode(session, values, velocity, coded));
+    TR_RETURN_IF_ERROR(begin_encode(stream, values, velocity, coded));
     if (num_coded_ > 0) {
-      TR_RETURN_IF_ERROR(choose(session, coded, residual));
-      TR_RETURN_IF_ERROR(write(session, message));
+      TR_RETURN_IF_ERROR(choose(stream, coded, residual));
+      TR_RETURN_IF_ERROR(write(stream, message));
     }
     if (tiles_ > coded_tiles_)
-      TR_RETURN_IF_ERROR(launch(session.stream(), *encode_, {blocks(tiles_)}, {kCoderThreads}, 0, table_,
+      TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *encode_, {blocks(tiles_)}, {kCoderThreads}, 0, table_,
                                 num_rows_, tiles_, framed_, wire_id_, values, coded, residual, message));
-    return end_encode(session, residual, velocity);
+    return end_encode(stream, residual, velocity);
   }
 
   // A sum of messages begins with zeros, to which their values are added one message after the other.
-  Status sum(Session& session, std::span<const std::byte* const> messages, float* out) override {
-    TR_RETURN_IF_ERROR(sum_tiles(session, messages, coded_tiles_, out));
+  Status sum(KernelStream& stream, std::span<const std::byte* const> messages, float* out) override {
+    TR_RETURN_IF_ERROR(sum_tiles(stream, messages, coded_tiles_, out));
     if (num_coded_ == 0) return {};
     sums_[0] = out;
     if (additions_.empty()) {
-      TR_RETURN_IF_ERROR(clear(session, out));
-      return add(session, messages[0], out);
+      TR_RETURN_IF_ERROR(clear(stream, out));
+      return add(stream, messages[0], out);
     }
     for (std::size_t k = 0; k < additions_.size(); ++k) {
       const auto [left, right] = additions_[k];
       float* to = sums_[places_[k]];
-      if (left < num_messages_ && right < num_messages_) TR_RETURN_IF_ERROR(clear(session, to));
+      if (left < num_messages_ && right < num_messages_) TR_RETURN_IF_ERROR(clear(stream, to));
       for (const int operand : {left, right})
         if (operand < num_messages_)
-          TR_RETURN_IF_ERROR(add(session, messages[static_cast<std::size_t>(operand)], to));
+          TR_RETURN_IF_ERROR(add(stream, messages[static_cast<std::size_t>(operand)], to));
       if (left >= num_messages_ && right >= num_messages_) {
         const float* other = sums_[places_[static_cast<std::size_t>(right - num_messages_)]];
-        TR_RETURN_IF_ERROR(launch(session.stream(), *add_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_,
-                                  num_rows_, coded_tiles_, to, other));
+        TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *add_, {blocks(coded_tiles_)}, {kCoderThreads}, 0,
+                                  table_, num_rows_, coded_tiles_, to, other));
       }
     }
     return {};
@@ -115,38 +115,38 @@ class TopKCoder final : public CoderBase {
   }
 
   // The largest of each piece: positions_ and chosen_.
-  Status choose(Session& session, const float* values, float* residual) {
+  Status choose(KernelStream& stream, const float* values, float* residual) {
     const auto pieces = static_cast<unsigned>(num_coded_);
     for (int level = 0; level < 3; ++level) {
-      TR_RETURN_IF_ERROR(launch(session.stream(), *count_digits_, {blocks(chunks_)}, {kCoderThreads}, 0,
+      TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *count_digits_, {blocks(chunks_)}, {kCoderThreads}, 0,
                                 table_, num_coded_, chunks_, level, values, residual, picks_, digits_));
-      TR_RETURN_IF_ERROR(launch(session.stream(), *pick_digit_, {pieces}, {kCoderThreads}, 0, table_, level,
-                                picks_, digits_));
+      TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *pick_digit_, {pieces}, {kCoderThreads}, 0, table_,
+                                level, picks_, digits_));
     }
     const float* from = residual != nullptr ? residual : values;
-    TR_RETURN_IF_ERROR(launch(session.stream(), *count_chosen_, {blocks(chunks_)}, {kCoderThreads}, 0, table_,
-                              num_coded_, chunks_, from, picks_, counts_));
+    TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *count_chosen_, {blocks(chunks_)}, {kCoderThreads}, 0,
+                              table_, num_coded_, chunks_, from, picks_, counts_));
     TR_RETURN_IF_ERROR(
-        launch(session.stream(), *place_chunks_, {pieces}, {kCoderThreads}, 0, table_, counts_));
-    return launch(session.stream(), *write_chosen_, {blocks(chunks_)}, {kCoderThreads}, 0, table_, num_coded_,
-                  chunks_, from, residual, picks_, counts_, positions_, chosen_);
+        launch(stream.cuda_stream(), *place_chunks_, {pieces}, {kCoderThreads}, 0, table_, counts_));
+    return launch(stream.cuda_stream(), *write_chosen_, {blocks(chunks_)}, {kCoderThreads}, 0, table_,
+                  num_coded_, chunks_, from, residual, picks_, counts_, positions_, chosen_);
   }
 
-  Status write(Session& session, std::byte* message) {
+  Status write(KernelStream& stream, std::byte* message) {
     const auto pieces = static_cast<unsigned>(num_coded_);
-    TR_RETURN_IF_ERROR(launch(session.stream(), *write_positions_, {pieces}, {kWriterThreads}, 0, table_,
+    TR_RETURN_IF_ERROR(launch(stream.cuda_stream(), *write_positions_, {pieces}, {kWriterThreads}, 0, table_,
                               positions_, bits_, lengths_));
-    return launch(session.stream(), *pack_chosen_, {pieces}, {kWriterThreads}, 0, table_, wire_id_, front_,
-                  chosen_, bits_, lengths_, message);
+    return launch(stream.cuda_stream(), *pack_chosen_, {pieces}, {kWriterThreads}, 0, table_, wire_id_,
+                  front_, chosen_, bits_, lengths_, message);
   }
 
-  Status clear(Session& session, float* out) {
-    return launch(session.stream(), *clear_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_, num_rows_,
-                  coded_tiles_, out);
+  Status clear(KernelStream& stream, float* out) {
+    return launch(stream.cuda_stream(), *clear_, {blocks(coded_tiles_)}, {kCoderThreads}, 0, table_,
+                  num_rows_, coded_tiles_, out);
   }
-  Status add(Session& session, const std::byte* message, float* out) {
-    return launch(session.stream(), *add_message_, {static_cast<unsigned>(num_coded_)}, {kReaderThreads}, 0,
-                  table_, wire_id_, front_, format_.most_bytes, message, positions_, out, wrong_);
+  Status add(KernelStream& stream, const std::byte* message, float* out) {
+    return launch(stream.cuda_stream(), *add_message_, {static_cast<unsigned>(num_coded_)}, {kReaderThreads},
+                  0, table_, wire_id_, front_, format_.most_bytes, message, positions_, out, wrong_);
   }
 
   std::int64_t chunks_ = 0, kept_ = 0, bit_words_ = 0, front_ = 0;

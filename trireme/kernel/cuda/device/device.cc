@@ -191,7 +191,7 @@ Result<Buffer> CudaDevice::allocate_pinned(std::size_t bytes) {
   return Buffer::wrap(cpu_device(), static_cast<std::byte*>(p), bytes, std::move(owner));
 }
 
-Status CudaDevice::copy(const Buffer& from, const Buffer& to, Stream* stream) {
+Status CudaDevice::copy(const Buffer& from, const Buffer& to, DeviceStream* stream) {
   if (from.is_phantom() || to.is_phantom()) return {};
   TR_CHECK(from.size_bytes() <= to.size_bytes());
   if (from.size_bytes() == 0) return {};
@@ -209,7 +209,7 @@ Status CudaDevice::copy(const Buffer& from, const Buffer& to, Stream* stream) {
       "copying memory");
 }
 
-std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(*this); }
+std::unique_ptr<DeviceStream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(*this); }
 std::unique_ptr<CudaStream> CudaDevice::make_cuda_stream() { return std::make_unique<CudaStream>(*this); }
 
 Result<CudaDevice::Planning> CudaDevice::planning_handle() {

@@ -49,8 +49,8 @@ class CudaDevice final : public Device {
   Result<Buffer> allocate(std::size_t bytes) override;
   // Page-locked host memory that the device reaches directly: copies from and to it run beside kernels.
   Result<Buffer> allocate_pinned(std::size_t bytes);
-  Status copy(const Buffer& from, const Buffer& to, Stream* stream) override;
-  std::unique_ptr<Stream> make_stream() override;
+  Status copy(const Buffer& from, const Buffer& to, DeviceStream* stream) override;
+  std::unique_ptr<DeviceStream> make_stream() override;
   std::unique_ptr<CudaStream> make_cuda_stream();
 
   const DeviceFacts& facts() const { return facts_; }
@@ -98,7 +98,7 @@ class CudaGraph {
   virtual std::size_t num_nodes() const = 0;
 };
 
-class CudaStream final : public Stream {
+class CudaStream final : public DeviceStream {
  public:
   explicit CudaStream(CudaDevice& device);
   ~CudaStream() override;
@@ -125,7 +125,7 @@ class CudaStream final : public Stream {
   cudnnHandle_t cudnn_ = nullptr;
 };
 
-// What Session says of its events.
+// What KernelStream says of its events.
 Status wait_on_host(const Event& point);
 Result<double> ns_between(const std::shared_ptr<Event>& first, const std::shared_ptr<Event>& second);
 

@@ -31,7 +31,7 @@ struct GroupText {
   int walked = 0;  // inputs that go with rows and columns
 
   void add_input(std::size_t k, const Scalar& s, Place place);
-  void add_output(const Loop& loop, std::size_t k);
+  void add_output(const ElementwiseLoop& loop, std::size_t k);
   std::string text() const;
 };
 
@@ -56,7 +56,7 @@ void GroupText::add_input(std::size_t k, const Scalar& s, Place place) {
   compute += fmt::format("    const {} r{} = {};\n", s.compute, k, s.load(value));
 }
 
-void GroupText::add_output(const Loop& loop, std::size_t k) {
+void GroupText::add_output(const ElementwiseLoop& loop, std::size_t k) {
   const std::string& memory = loop.outputs[k].to.scalar.memory;
   pointers += fmt::format("{}* q{}; ", memory, k);
   results += fmt::format("  Pack<{}, V> y{};\n", memory, k);
@@ -78,7 +78,7 @@ std::string GroupText::text() const {
                     : 1);
 }
 
-std::string text_of(const CudaQuery& q, const Loop& loop, const ColumnPlan& plan) {
+std::string text_of(const CudaQuery& q, const ElementwiseLoop& loop, const ColumnPlan& plan) {
   GroupText group;
   for (std::size_t k = 0; k < loop.inputs.size(); ++k)
     group.add_input(k, loop.inputs[k].scalar, place_of(q.inputs[k], q.outputs[0].shape));
@@ -94,7 +94,7 @@ struct Variant {
   const Function *walk, *join;
   unsigned across;
 };
-Result<Variant> make_variant(const CudaQuery& q, const Loop& loop, const ColumnPlan& plan) {
+Result<Variant> make_variant(const CudaQuery& q, const ElementwiseLoop& loop, const ColumnPlan& plan) {
   const std::string text = text_of(q, loop, plan);
   Variant v{nullptr, nullptr, plan.across()};
   TR_ASSIGN_OR_RETURN(v.walk, q.device.function(text, "fused_columns"));
@@ -112,7 +112,7 @@ Made make_fused_bias_grad(const CudaQuery& q) {
       return clear_memory(a.stream, a.outputs[last].raw(), bytes);
     });
   CudaQuery group{q.def, q.inputs, q.outputs.first(last), q.attrs, q.device};
-  TR_ASSIGN_OR_RETURN(const Loop loop, loop_of_program(group));
+  TR_ASSIGN_OR_RETURN(const ElementwiseLoop loop, loop_of_program(group));
   // Vectors of 16 bytes of the widest element that goes with rows and columns.
   std::size_t widest = 1;
   std::vector<std::size_t> moved;  // operands that vectors are read from and written to: inputs, then outputs

@@ -41,7 +41,7 @@ class TextSum final : public VectorSum {
   TextSum(const Function& function, int inputs, int outputs)
       : function_(function), inputs_(inputs), outputs_(outputs) {}
 
-  Status enqueue(Session& session, std::span<const float* const> inputs, std::span<float* const> outputs,
+  Status enqueue(KernelStream& stream, std::span<const float* const> inputs, std::span<float* const> outputs,
                  std::int64_t begin, std::int64_t end) const override {
     TR_CHECK(inputs.size() == static_cast<std::size_t>(inputs_) &&
                  outputs.size() == static_cast<std::size_t>(outputs_) && begin % 4 == 0,
@@ -52,7 +52,7 @@ class TextSum final : public VectorSum {
     vectors.insert(vectors.end(), outputs.begin(), outputs.end());
     void* args[] = {vectors.data(), &begin, &end, nullptr};
     const unsigned blocks = blocks_for(end - begin, kThreads, 4, kMostBlocks);
-    return launch_raw(session.stream(), function_, {blocks}, {kThreads}, 0, args);
+    return launch_raw(stream.cuda_stream(), function_, {blocks}, {kThreads}, 0, args);
   }
 
  private:

@@ -4,7 +4,7 @@
 
 namespace trireme::runtime {
 
-// What waits for one mailbox. Senders push from their threads; the owner drains on its loop.
+// What waits for one endpoint. Senders push from their threads; the owner drains on its loop.
 class Fabric::Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   enum class State { kAwaited, kOpen, kClosed };
@@ -32,7 +32,7 @@ class Fabric::Inbox : public std::enable_shared_from_this<Inbox> {
     handlers.swap(handlers_);
   }
 
-  // False, and the item untouched, when the mailbox has closed.
+  // False, and the item untouched, when the endpoint has closed.
   bool push(Item& item) {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kClosed) return false;
@@ -81,7 +81,7 @@ class Fabric::Inbox : public std::enable_shared_from_this<Inbox> {
     }
     for (Item& item : batch) {
       const std::shared_ptr<Handlers> handlers =
-          handlers_;  // a handler may replace them or close the mailbox
+          handlers_;  // a handler may replace them or close the endpoint
       if (!handlers) break;
       if (item.closed) {
         if (handlers->on_closed) handlers->on_closed(item.from);
@@ -103,12 +103,11 @@ class Fabric::Inbox : public std::enable_shared_from_this<Inbox> {
 
 namespace {
 
-class FabricMailbox final : public Mailbox {
+class RealEndpoint final : public FabricEndpoint {
  public:
-  FabricMailbox(std::shared_ptr<Fabric> fabric, int id, real::Loop& loop,
-                std::shared_ptr<Fabric::Inbox> inbox)
+  RealEndpoint(std::shared_ptr<Fabric> fabric, int id, real::Loop& loop, std::shared_ptr<Fabric::Inbox> inbox)
       : fabric_(std::move(fabric)), id_(id), loop_(loop), inbox_(std::move(inbox)) {}
-  ~FabricMailbox() override {
+  ~RealEndpoint() override {
     inbox_->close();
     fabric_->tell_closed(id_);
   }
@@ -120,7 +119,7 @@ class FabricMailbox final : public Mailbox {
     if (!inbox) inbox = fabric_->inbox(to);
     Fabric::Item item{.from = id_, .closed = false, .packet = std::move(packet)};
     if (inbox->push(item)) return;
-    // Closed: dropped, unless a new mailbox of that id was opened since.
+    // Closed: dropped, unless a new endpoint of that id was opened since.
     auto now = fabric_->inbox(to);
     if (std::exchange(inbox, now) != now) now->push(item);
   }
@@ -153,7 +152,7 @@ std::shared_ptr<Fabric::Inbox> Fabric::inbox(int id) {
   return inbox;
 }
 
-Result<std::unique_ptr<Mailbox>> Fabric::open(int id, real::Loop& loop) {
+Result<std::unique_ptr<FabricEndpoint>> Fabric::open(int id, real::Loop& loop) {
   std::shared_ptr<Inbox> mine;
   {
     const std::lock_guard lock(mutex_);
@@ -163,8 +162,8 @@ Result<std::unique_ptr<Mailbox>> Fabric::open(int id, real::Loop& loop) {
   }
   if (!mine->open(loop))
     return error(Code::kExists, "[network] mailbox {} is already open: ids are unique within a fabric", id);
-  return std::unique_ptr<Mailbox>(
-      std::make_unique<FabricMailbox>(shared_from_this(), id, loop, std::move(mine)));
+  return std::unique_ptr<FabricEndpoint>(
+      std::make_unique<RealEndpoint>(shared_from_this(), id, loop, std::move(mine)));
 }
 
 void Fabric::tell_closed(int id) {

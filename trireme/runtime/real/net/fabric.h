@@ -1,4 +1,4 @@
-// The fabric: mailboxes that connect the loops of one process. Thread-safe.
+// The fabric: endpoints that connect the loops of one process. Thread-safe.
 //
 // An inbox exists from the first packet to its id or from its opening. A send locks the receiver's inbox
 // only; packets travel in batches, one posted callback per batch.
@@ -25,10 +25,10 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   };
   class Inbox;
 
-  // `loop` must outlive the mailbox.
-  Result<std::unique_ptr<Mailbox>> open(int id, real::Loop& loop);
+  // `loop` must outlive the endpoint.
+  Result<std::unique_ptr<FabricEndpoint>> open(int id, real::Loop& loop);
   std::shared_ptr<Inbox> inbox(int id);
-  void tell_closed(int id);  // every other mailbox, behind what `id` sent before
+  void tell_closed(int id);  // every other endpoint, behind what `id` sent before
 
  private:
   std::mutex mutex_;

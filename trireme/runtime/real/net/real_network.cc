@@ -13,7 +13,7 @@ class RealNetwork final : public Network {
   RealNetwork(Runtime& rt, Loop& loop, std::shared_ptr<Fabric> fabric, Resolve resolve)
       : rt_(rt), loop_(loop), fabric_(std::move(fabric)), resolve_(std::move(resolve)) {}
 
-  Result<std::unique_ptr<Mailbox>> open_mailbox(int id) override { return fabric_->open(id, loop_); }
+  Result<std::unique_ptr<FabricEndpoint>> open_endpoint(int id) override { return fabric_->open(id, loop_); }
   Result<std::unique_ptr<Listener>> listen_local(const std::string& path) override {
     return make_unix_listener(rt_, loop_, path);
   }

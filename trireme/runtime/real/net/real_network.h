@@ -1,4 +1,4 @@
-// The Network of a real Runtime: fabric mailboxes, Unix and TCP sockets, memory files.
+// The Network of a real Runtime: fabric endpoints, Unix and TCP sockets, memory files.
 #pragma once
 
 #include <memory>

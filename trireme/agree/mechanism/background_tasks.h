@@ -1,5 +1,5 @@
-// Errands: work that a rule has under way while the worker computes. They belong to this object: those that
-// have not ended when it goes are destroyed where they wait.
+// BackgroundTasks: work that a rule has under way while the worker computes. They belong to this object:
+// those that have not ended when it goes are destroyed where they wait.
 #pragma once
 
 #include <list>
@@ -10,11 +10,11 @@
 
 namespace trireme::agree {
 
-class Errands {
+class BackgroundTasks {
  public:
-  explicit Errands(runtime::Runtime& rt) : rt_(rt) {}
-  Errands(const Errands&) = delete;
-  Errands& operator=(const Errands&) = delete;
+  explicit BackgroundTasks(runtime::Runtime& rt) : rt_(rt) {}
+  BackgroundTasks(const BackgroundTasks&) = delete;
+  BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
   // Runs `work` up to its first wait; what follows is run by the loop.
   void start(runtime::Task<Status> work);

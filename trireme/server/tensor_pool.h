@@ -1,4 +1,4 @@
-// BufferPool: f32 vectors that are used for a while and come back: payloads on their way, sums, copies.
+// TensorPool: f32 vectors that are used for a while and come back: payloads on their way, sums, copies.
 #pragma once
 
 #include <map>
@@ -12,9 +12,9 @@ namespace trireme::server {
 // Goes back to its pool with the last holder; the pool may end before.
 using Loan = std::shared_ptr<const Tensor>;
 
-class BufferPool {
+class TensorPool {
  public:
-  explicit BufferPool(Device& device);
+  explicit TensorPool(Device& device);
   // Contents are undefined. kExhausted when memory is.
   Result<Loan> take(std::int64_t elems);
   // A buffer of a size that others use too, for what varies.

@@ -1,15 +1,15 @@
-// Mailboxes: who may send to whom, what waits, who hears of a close. paths.cc carries the packets.
+// Endpoints: who may send to whom, what waits, who hears of a close. paths.cc carries the packets.
 #include "trireme/runtime/urgent.h"
 #include "trireme/runtime/virtual/core.h"
 
 namespace trireme::runtime::virt {
 namespace {
 
-class VirtualMailbox final : public Mailbox {
+class VirtualEndpoint final : public FabricEndpoint {
  public:
-  VirtualMailbox(Core& core, MailboxState& box) : core_(core), box_(box) {}
-  ~VirtualMailbox() override {
-    box_.node->act([core = &core_, box = &box_] { core->close_mailbox(*box); });
+  VirtualEndpoint(Core& core, EndpointState& box) : core_(core), box_(box) {}
+  ~VirtualEndpoint() override {
+    box_.node->act([core = &core_, box = &box_] { core->close_endpoint(*box); });
   }
   int id() const override { return box_.id; }
   void send(int to, Packet packet) override { send(to, std::move(packet), {}); }
@@ -25,41 +25,41 @@ class VirtualMailbox final : public Mailbox {
   }
   void set_handlers(std::function<void(int, Packet)> on_packet, std::function<void(int)> on_closed) override {
     box_.handlers =
-        std::make_shared<MailboxHandlers>(MailboxHandlers{std::move(on_packet), std::move(on_closed)});
+        std::make_shared<EndpointHandlers>(EndpointHandlers{std::move(on_packet), std::move(on_closed)});
     if (!box_.early.empty())
       core_.soon(box_.node, Label::kPost, [core = &core_, box = &box_] { core->deliver_early(*box); });
   }
 
  private:
   Core& core_;
-  MailboxState& box_;
+  EndpointState& box_;
 };
 
-std::uint64_t pair_key(const MailboxState& from, const MailboxState& to) {
+std::uint64_t pair_key(const EndpointState& from, const EndpointState& to) {
   return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(from.id)) << 32) |
          static_cast<std::uint32_t>(to.id);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Mailbox>> Core::open_mailbox(Node& node, int id) {
+Result<std::unique_ptr<FabricEndpoint>> Core::open_endpoint(VirtualNode& node, int id) {
   if (node.dead) return error(Code::kUnavailable, "[runtime] '{}' is dead: it opens no mailbox", node.name());
-  MailboxState*& latest = box_of_id_[id];
+  EndpointState*& latest = box_of_id_[id];
   if (latest != nullptr && latest->open)
     return error(Code::kExists, "[runtime] mailbox {} is open already, by '{}'; use another id", id,
                  latest->node->name());
-  boxes_.push_back(std::make_unique<MailboxState>());
+  boxes_.push_back(std::make_unique<EndpointState>());
   latest = boxes_.back().get();
   latest->id = id;
   latest->node = &node;
-  node.mailboxes.push_back(latest);
+  node.endpoints.push_back(latest);
   if (auto waiting = parked_.extract(id); !waiting.empty())
     for (Parked& p : waiting.mapped())
       if (!p.from->node->dead) route(*p.from, *latest, std::move(p.packet), std::move(p.sent));
-  return std::unique_ptr<Mailbox>(std::make_unique<VirtualMailbox>(*this, *latest));
+  return std::unique_ptr<FabricEndpoint>(std::make_unique<VirtualEndpoint>(*this, *latest));
 }
 
-void Core::send(MailboxState& from, int to, Packet packet, Callback sent) {
+void Core::send(EndpointState& from, int to, Packet packet, Callback sent) {
   if (!from.open) return;
   const auto found = box_of_id_.find(to);
   if (found == box_of_id_.end()) {
@@ -69,7 +69,7 @@ void Core::send(MailboxState& from, int to, Packet packet, Callback sent) {
   }
 }
 
-void Core::route(MailboxState& from, MailboxState& to, Packet packet, Callback sent) {
+void Core::route(EndpointState& from, EndpointState& to, Packet packet, Callback sent) {
   Fate fate;
   const int source = from.node->machine_index, target = to.node->machine_index;
   if (chance_.any() && source != target) {
@@ -94,7 +94,7 @@ void Core::route(MailboxState& from, MailboxState& to, Packet packet, Callback s
   if (sent) at(from.node, free_at, Label::kSent, std::move(sent));
 }
 
-std::uint32_t Core::take_message(MailboxState& from, MailboxState& to, Packet packet) {
+std::uint32_t Core::take_message(EndpointState& from, EndpointState& to, Packet packet) {
   ++num_messages_;
   num_bytes_ += kWireHeaderBytes + packet.bytes;
   trace_.add((static_cast<std::uint64_t>(static_cast<std::uint32_t>(to.id)) << 32) ^ packet.bytes);
@@ -109,7 +109,7 @@ std::uint32_t Core::take_message(MailboxState& from, MailboxState& to, Packet pa
     index = free_messages_.back();
     free_messages_.pop_back();
   }
-  Message& m = messages_[index];
+  PacketInFlight& m = messages_[index];
   m.from = &from;
   m.to = &to;
   Flight& flight = flights_[index];
@@ -147,17 +147,17 @@ void Core::damage(Packet& packet) {
 
 // Both hear that the other closed. Nothing passes from this moment on, since what follows waits for what was
 // lost.
-void Core::lose_connection(MailboxState& a, MailboxState& b, TimeNs when) {
+void Core::lose_connection(EndpointState& a, EndpointState& b, TimeNs when) {
   lost_pairs_.insert(pair_key(a, b));
   lost_pairs_.insert(pair_key(b, a));
   notify_closed(a, b, when);
   notify_closed(b, a, when);
 }
 
-// Jitter and faults must not let a packet overtake an earlier one between the same two mailboxes: its first
+// Jitter and faults must not let a packet overtake an earlier one between the same two endpoints: its first
 // byte arrives after the other's last. `flight` is the time from its first byte to its last. Urgent ones have
 // an order of their own.
-TimeNs Core::in_order(const Message& message, TimeNs first, TimeNs flight) {
+TimeNs Core::in_order(const PacketInFlight& message, TimeNs first, TimeNs flight) {
   if (!jitters_ && !chance_.any()) return first;
   constexpr std::uint64_t kUrgentOnes = std::uint64_t{1} << 63;  // ids are not negative
   const std::uint64_t pair = pair_key(*message.from, *message.to);
@@ -168,8 +168,8 @@ TimeNs Core::in_order(const Message& message, TimeNs first, TimeNs flight) {
 }
 
 void Core::deliver(std::uint32_t index) {
-  Message& m = messages_[index];
-  MailboxState &from = *m.from, &to = *m.to;
+  PacketInFlight& m = messages_[index];
+  EndpointState &from = *m.from, &to = *m.to;
   Packet packet = std::move(m.packet);
   const TimeNs close_at = m.close_at;
   const bool arrives = !m.lost && to.open && !to.node->dead && to.node->muted_until <= now();
@@ -182,23 +182,23 @@ void Core::deliver(std::uint32_t index) {
     to.early.push_back({from.id, std::move(packet), false});
     return;
   }
-  // The handler may replace itself or close the mailbox.
-  const std::shared_ptr<MailboxHandlers> handlers = to.handlers;
+  // The handler may replace itself or close the endpoint.
+  const std::shared_ptr<EndpointHandlers> handlers = to.handlers;
   if (handlers->on_packet) handlers->on_packet(from.id, std::move(packet));
 }
 
 void Core::release_message(std::uint32_t index) {
-  Message& m = messages_[index];
+  PacketInFlight& m = messages_[index];
   --std::exchange(m.from, nullptr)->num_under_way;
   m.packet.payload.reset();
   free_messages_.push_back(index);
 }
 
-void Core::deliver_early(MailboxState& box) {
+void Core::deliver_early(EndpointState& box) {
   while (box.open && !box.node->dead && !box.node->paused && !box.early.empty()) {
-    MailboxState::Early item = std::move(box.early.front());
+    EndpointState::Early item = std::move(box.early.front());
     box.early.pop_front();
-    const std::shared_ptr<MailboxHandlers> handlers = box.handlers;
+    const std::shared_ptr<EndpointHandlers> handlers = box.handlers;
     if (!item.closed && handlers->on_packet) handlers->on_packet(item.from, std::move(item.packet));
     if (item.closed && handlers->on_closed) handlers->on_closed(item.from);
   }
@@ -206,14 +206,14 @@ void Core::deliver_early(MailboxState& box) {
   if (box.node->paused) soon(box.node, Label::kPost, [this, &box] { deliver_early(box); });
 }
 
-void Core::close_mailbox(MailboxState& box) {
+void Core::close_endpoint(EndpointState& box) {
   if (!box.open || tearing_down_) return;
   box.open = false;
-  std::erase(box.node->mailboxes, &box);
+  std::erase(box.node->endpoints, &box);
   if (box.node->muted_until > now()) return;
 
   // The close is heard after everything that was sent: of data and urgent messages, after what comes last.
-  std::unordered_map<const MailboxState*, std::uint32_t> last_under_way;
+  std::unordered_map<const EndpointState*, std::uint32_t> last_under_way;
   const auto comes_later = [&](std::uint32_t a, std::uint32_t b) {
     const bool local = flights_[a].source == flights_[a].target;
     if (is_urgent(messages_[a].packet) == is_urgent(messages_[b].packet) || local)
@@ -241,17 +241,17 @@ void Core::close_mailbox(MailboxState& box) {
   }
 }
 
-void Core::notify_closed(MailboxState& closed, MailboxState& peer, TimeNs when) {
+void Core::notify_closed(EndpointState& closed, EndpointState& peer, TimeNs when) {
   at(peer.node, when, Label::kClosed, [this, &closed, &peer] { hear_closed(closed, peer); });
 }
 
-void Core::hear_closed(MailboxState& closed, MailboxState& peer) {
+void Core::hear_closed(EndpointState& closed, EndpointState& peer) {
   if (!peer.open || peer.node->muted_until > now()) return;
   if (!peer.handlers || !peer.early.empty()) {
     peer.early.push_back({closed.id, {}, true});
     return;
   }
-  const std::shared_ptr<MailboxHandlers> handlers = peer.handlers;
+  const std::shared_ptr<EndpointHandlers> handlers = peer.handlers;
   if (handlers->on_closed) handlers->on_closed(closed.id);
 }
 

@@ -11,9 +11,9 @@ struct GraphReplay final : public Replay {
   std::unique_ptr<CudaGraph> graph;
 };
 
-class StreamSession final : public Session {
+class CudaKernelStream final : public KernelStream {
  public:
-  explicit StreamSession(CudaDevice& device) : stream_(device) {}
+  explicit CudaKernelStream(CudaDevice& device) : stream_(device) {}
 
   Status enqueue(const CudaKernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out,
                  std::byte* workspace) override {
@@ -55,7 +55,7 @@ class StreamSession final : public Session {
   }
   void enter() const override { stream_.device().enter(); }
   void* raw_stream() const override { return stream_.raw(); }
-  CudaStream& stream() override { return stream_; }
+  CudaStream& cuda_stream() override { return stream_; }
 
  private:
   CudaStream stream_;
@@ -63,6 +63,8 @@ class StreamSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> make_session(CudaDevice& device) { return std::make_unique<StreamSession>(device); }
+std::unique_ptr<KernelStream> make_kernel_stream(CudaDevice& device) {
+  return std::make_unique<CudaKernelStream>(device);
+}
 
 }  // namespace trireme::kernel::cuda

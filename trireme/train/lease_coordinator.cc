@@ -1,4 +1,4 @@
-#include "trireme/train/coordinator.h"
+#include "trireme/train/lease_coordinator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@ namespace trireme::train {
 using comm::Letter;
 using runtime::Task;
 
-Coordinator::Coordinator(runtime::Runtime& rt, comm::Group& group, comm::Mailbox& mail,
-                         engine::LeaseDesk desk, CoordinatorOptions options)
+LeaseCoordinator::LeaseCoordinator(runtime::Runtime& rt, comm::Group& group, comm::Mailbox& mail,
+                                   engine::LeaseDesk desk, LeaseCoordinatorOptions options)
     : rt_(rt),
       group_(group),
       mail_(mail),
@@ -35,7 +35,7 @@ Status check_bytes(std::uint64_t got, std::size_t expected) {
 
 }  // namespace
 
-void Coordinator::handle_letters() {
+void LeaseCoordinator::handle_letters() {
   mail_.handle<TakeHead>({nullptr, [this](int peer, const Letter<TakeHead>& letter) {
                             if (peer < options_.num_workers) on_take(peer, letter);
                           }});
@@ -52,7 +52,7 @@ void Coordinator::handle_letters() {
 }
 
 // What workers bring to meetings, and their last words.
-void Coordinator::handle_results() {
+void LeaseCoordinator::handle_results() {
   mail_.handle<ScoresHead>(
       {[this](int, const Letter<ScoresHead>& letter) -> Result<net::View> {
          const ScoresHead& head = letter.head;
@@ -88,7 +88,7 @@ void Coordinator::handle_results() {
                            }});
 }
 
-Coordinator::~Coordinator() {
+LeaseCoordinator::~LeaseCoordinator() {
   *alive_ = false;
   mail_.stop_handling<TakeHead>();
   mail_.stop_handling<DoneHead>();
@@ -100,25 +100,26 @@ Coordinator::~Coordinator() {
 }
 
 template <typename Answer>
-Task<void> Coordinator::answer(Asked<Answer> asked, Answer with) {
+Task<void> LeaseCoordinator::answer(Asked<Answer> asked, Answer with) {
   // Who is gone needs no answer; everything else is the group's verdict, which ends this rank's own work too.
   (void)co_await mail_.reply(asked.worker, asked.ticket, with, net::View{});
 }
 
-Task<void> Coordinator::answer_ticket(Asked<comm::EmptyHead> asked, std::shared_ptr<MeetingTicket> ticket) {
+Task<void> LeaseCoordinator::answer_ticket(Asked<comm::EmptyHead> asked,
+                                           std::shared_ptr<MeetingTicket> ticket) {
   const net::View view{reinterpret_cast<std::byte*>(ticket.get()), sizeof(MeetingTicket)};
   const comm::EmptyHead with;
   (void)co_await mail_.reply(asked.worker, asked.ticket, with, view);
 }
 
-Task<void> Coordinator::tell_taken(int worker, engine::Unit unit) {
+Task<void> LeaseCoordinator::tell_taken(int worker, engine::Unit unit) {
   TakenHead head;
   head.batch = unit.batch;
   head.shard = static_cast<std::uint32_t>(unit.shard);
   (void)co_await mail_.send(worker, head, net::View{});
 }
 
-void Coordinator::on_take(int worker, const Letter<TakeHead>& letter) {
+void LeaseCoordinator::on_take(int worker, const Letter<TakeHead>& letter) {
   const engine::Grant grant = desk_.next(worker);
   if (grant.taken_from >= 0) rt_.spawn(tell_taken(grant.taken_from, *grant.unit));
   const int enough = static_cast<int>(std::ceil(options_.fraction * options_.num_workers));
@@ -134,7 +135,7 @@ void Coordinator::on_take(int worker, const Letter<TakeHead>& letter) {
   rt_.spawn(answer(Asked<TakeAnswer>{worker, letter.ticket}, with));
 }
 
-void Coordinator::on_done(int worker) {
+void LeaseCoordinator::on_done(int worker) {
   auto& queue = reports_[static_cast<std::size_t>(worker)];
   const UnitReport report = queue.front();
   queue.pop_front();
@@ -143,14 +144,14 @@ void Coordinator::on_done(int worker) {
     options_.on_report(worker, report);
 }
 
-void Coordinator::stop() { desk_.stop(); }
+void LeaseCoordinator::stop() { desk_.stop(); }
 
-void Coordinator::on_arrive(int worker, const Letter<ArriveHead>& letter) {
+void LeaseCoordinator::on_arrive(int worker, const Letter<ArriveHead>& letter) {
   arrived_.push_back({worker, letter.ticket});
   let_in_when_all_are_here();
 }
 
-void Coordinator::let_in_when_all_are_here() {
+void LeaseCoordinator::let_in_when_all_are_here() {
   if (arrived_.empty() || static_cast<int>(arrived_.size()) < num_live()) return;
   const int last_to_come = arrived_.back().worker;
   std::sort(arrived_.begin(), arrived_.end(),
@@ -172,7 +173,7 @@ void Coordinator::let_in_when_all_are_here() {
   arrived_.clear();
 }
 
-void Coordinator::on_go(int worker, const Letter<GoHead>& letter) {
+void LeaseCoordinator::on_go(int worker, const Letter<GoHead>& letter) {
   const double drift = letter.head.drift;
   if (std::isfinite(drift)) {
     drift_.sum += drift;
@@ -183,7 +184,7 @@ void Coordinator::on_go(int worker, const Letter<GoHead>& letter) {
   look_who_waits();
 }
 
-void Coordinator::on_lost(int worker, const Status& why) {
+void LeaseCoordinator::on_lost(int worker, const Status& why) {
   if (!lost_.insert(worker).second) return;
   desk_.lose(worker);
   reports_[static_cast<std::size_t>(worker)].clear();
@@ -195,7 +196,7 @@ void Coordinator::on_lost(int worker, const Status& why) {
   look_who_waits();
 }
 
-void Coordinator::look_who_waits() {
+void LeaseCoordinator::look_who_waits() {
   // Rank 0's own worker does not ask: it is the one who waits here.
   if (all_ask_to_go_ && going_.size() + 1 >= present_.size()) all_ask_to_go_->set(true);
   if (!all_final_) return;
@@ -205,7 +206,7 @@ void Coordinator::look_who_waits() {
 }
 
 // Letters stop coming when the group has failed.
-Task<Status> Coordinator::wait(std::unique_ptr<runtime::OneShot<bool>>& shot) {
+Task<Status> LeaseCoordinator::wait(std::unique_ptr<runtime::OneShot<bool>>& shot) {
   constexpr TimeNs kLook = 100 * kMilli;
   while (group_.verdict().ok() && !co_await shot->wait_until(rt_.now() + kLook)) {
   }
@@ -213,22 +214,22 @@ Task<Status> Coordinator::wait(std::unique_ptr<runtime::OneShot<bool>>& shot) {
   co_return group_.verdict();
 }
 
-Task<Status> Coordinator::wait_until_all_ask_to_go() {
+Task<Status> LeaseCoordinator::wait_until_all_ask_to_go() {
   all_ask_to_go_ = std::make_unique<runtime::OneShot<bool>>(rt_);
   look_who_waits();
   co_return co_await wait(all_ask_to_go_);
 }
 
-Task<Status> Coordinator::wait_for_finals() {
+Task<Status> LeaseCoordinator::wait_for_finals() {
   all_final_ = std::make_unique<runtime::OneShot<bool>>(rt_);
   look_who_waits();
   co_return co_await wait(all_final_);
 }
 
-Coordinator::Drift Coordinator::take_drift() { return std::exchange(drift_, {}); }
+LeaseCoordinator::Drift LeaseCoordinator::take_drift() { return std::exchange(drift_, {}); }
 
-std::vector<std::pair<std::int64_t, std::int64_t>> Coordinator::unscored(std::int32_t part,
-                                                                         std::int64_t num_batches) const {
+std::vector<std::pair<std::int64_t, std::int64_t>> LeaseCoordinator::unscored(
+    std::int32_t part, std::int64_t num_batches) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> covered, out;
   for (const Range& r : scored_)
     if (r.part == part) covered.emplace_back(r.begin, r.end);
@@ -242,7 +243,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Coordinator::unscored(std::in
   return out;
 }
 
-void Coordinator::let_go(Go go) {
+void LeaseCoordinator::let_go(Go go) {
   ++round_;
   for (const auto& asked : std::exchange(going_, {})) rt_.spawn(answer(asked, GoAnswer{go}));
 }

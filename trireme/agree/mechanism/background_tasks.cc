@@ -1,4 +1,4 @@
-#include "trireme/agree/mechanism/errands.h"
+#include "trireme/agree/mechanism/background_tasks.h"
 
 #include <algorithm>
 
@@ -7,30 +7,30 @@ namespace trireme::agree {
 using runtime::Task;
 
 // Registered as long as it lives, so that a waiting frame may be destroyed.
-struct Errands::Waiter {
-  explicit Waiter(Errands& of) : ended(of.rt_), errands(of) { errands.waiters_.push_back(this); }
+struct BackgroundTasks::Waiter {
+  explicit Waiter(BackgroundTasks& of) : ended(of.rt_), owner(of) { owner.waiters_.push_back(this); }
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
-  ~Waiter() { std::erase(errands.waiters_, this); }
+  ~Waiter() { std::erase(owner.waiters_, this); }
   runtime::OneShot<bool> ended;
-  Errands& errands;
+  BackgroundTasks& owner;
 };
 
-void Errands::start(Task<Status> work) {
+void BackgroundTasks::start(Task<Status> work) {
   tasks_.remove_if([](const Task<void>& task) { return task.done(); });
   ++under_way_;
   tasks_.push_back(run(std::move(work)));
   tasks_.back().start();
 }
 
-Task<void> Errands::run(Task<Status> work) {
+Task<void> BackgroundTasks::run(Task<Status> work) {
   Status status = co_await work;
   if (!status.ok() && failure_.ok()) failure_ = std::move(status);
   --under_way_;
   for (Waiter* waiter : waiters_) waiter->ended.set(true);
 }
 
-Task<Status> Errands::wait_below(std::size_t limit) {
+Task<Status> BackgroundTasks::wait_below(std::size_t limit) {
   while (under_way_ >= limit && failure_.ok()) {
     Waiter waiter(*this);
     co_await waiter.ended.wait_until(kForever);

@@ -1,4 +1,4 @@
-#include "trireme/data/array.h"
+#include "trireme/data/file_array.h"
 
 #include <cmath>
 
@@ -6,13 +6,13 @@ namespace trireme::data {
 namespace {
 
 template <typename T>
-T value_at(const Array& array, std::size_t i) {
+T value_at(const FileArray& array, std::size_t i) {
   T value;
   std::memcpy(&value, array.bytes.data() + i * sizeof(T), sizeof(T));
   return value;
 }
 
-double number_at(const Array& array, std::size_t i) {
+double number_at(const FileArray& array, std::size_t i) {
   switch (array.type.dtype) {
     case DType::kU8:
       return value_at<std::uint8_t>(array, i);
@@ -38,7 +38,7 @@ Shape sample_shape_of(const Shape& shape) {
 
 }  // namespace
 
-Result<std::vector<float>> to_floats(const Array& array, std::string_view source) {
+Result<std::vector<float>> to_floats(const FileArray& array, std::string_view source) {
   const auto count = static_cast<std::size_t>(array.type.shape.num_elems());
   std::vector<float> out(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -50,7 +50,8 @@ Result<std::vector<float>> to_floats(const Array& array, std::string_view source
   return out;
 }
 
-Result<std::vector<std::int32_t>> to_labels(const Array& array, std::string_view source, std::int32_t limit) {
+Result<std::vector<std::int32_t>> to_labels(const FileArray& array, std::string_view source,
+                                            std::int32_t limit) {
   if (array.type.shape.rank() != 1)
     return error(Code::kCorrupt, "[data] {}: labels of shape {}, expected one number per sample", source,
                  array.type.shape.to_string());
@@ -69,9 +70,9 @@ Result<std::vector<std::int32_t>> to_labels(const Array& array, std::string_view
   return out;
 }
 
-std::optional<Array> to_byte_array(const Array& array) {
+std::optional<FileArray> to_byte_array(const FileArray& array) {
   const auto count = static_cast<std::size_t>(array.type.shape.num_elems());
-  Array out{{DType::kU8, array.type.shape}, Bytes(count)};
+  FileArray out{{DType::kU8, array.type.shape}, Bytes(count)};
   for (std::size_t i = 0; i < count; ++i) {
     const double value = number_at(array, i);
     if (!(value >= 0 && value <= 255) || value != std::floor(value)) return std::nullopt;
@@ -81,7 +82,7 @@ std::optional<Array> to_byte_array(const Array& array) {
 }
 
 Status append_arrays(Dataset& set, const LabelledArrays& part) {
-  const Array& samples = *part.samples;
+  const FileArray& samples = *part.samples;
   if (samples.type.shape.rank() < 1 || samples.type.shape.num_elems() == 0)
     return error(Code::kCorrupt, "[data] {}: no samples in shape {}", part.samples_source,
                  samples.type.shape.to_string());

@@ -1,4 +1,4 @@
-#include "trireme/agree/mechanism/errands.h"
+#include "trireme/agree/mechanism/background_tasks.h"
 
 #include <gtest/gtest.h>
 
@@ -32,56 +32,56 @@ void on_a_rank(const std::function<Task<void>(Runtime&)>& main) {
   EXPECT_TRUE(report.finished) << report.stuck;
 }
 
-TEST(Errands, RunUpToTheirFirstWaitWhenTheyAreStarted) {
+TEST(BackgroundTasks, RunUpToTheirFirstWaitWhenTheyAreStarted) {
   on_a_rank([](Runtime& rt) -> Task<void> {
-    Errands errands(rt);
+    BackgroundTasks tasks(rt);
     int ended = 0;
-    errands.start(at_once(ended));
+    tasks.start(at_once(ended));
     EXPECT_EQ(ended, 1);
-    EXPECT_EQ(errands.under_way(), 0U);
-    const Status done = co_await errands.drain();
+    EXPECT_EQ(tasks.under_way(), 0U);
+    const Status done = co_await tasks.drain();
     EXPECT_TRUE(done.ok());
   });
 }
 
-TEST(Errands, AreWaitedForUntilFewEnoughAreUnderWay) {
+TEST(BackgroundTasks, AreWaitedForUntilFewEnoughAreUnderWay) {
   on_a_rank([](Runtime& rt) -> Task<void> {
-    Errands errands(rt);
+    BackgroundTasks tasks(rt);
     int ended = 0;
-    for (const TimeNs ms : {3, 1, 2}) errands.start(sleeps(rt, ms * kMilli, Status(), ended));
-    EXPECT_EQ(errands.under_way(), 3U);
-    Status status = co_await errands.wait_below(3);
+    for (const TimeNs ms : {3, 1, 2}) tasks.start(sleeps(rt, ms * kMilli, Status(), ended));
+    EXPECT_EQ(tasks.under_way(), 3U);
+    Status status = co_await tasks.wait_below(3);
     EXPECT_TRUE(status.ok());
     EXPECT_EQ(ended, 1);
     EXPECT_EQ(rt.now(), kMilli);
-    status = co_await errands.drain();
+    status = co_await tasks.drain();
     EXPECT_TRUE(status.ok());
     EXPECT_EQ(ended, 3);
     EXPECT_EQ(rt.now(), 3 * kMilli);
   });
 }
 
-TEST(Errands, ThatFailEndEveryWaitAtOnceAndForGood) {
+TEST(BackgroundTasks, ThatFailEndEveryWaitAtOnceAndForGood) {
   on_a_rank([](Runtime& rt) -> Task<void> {
-    Errands errands(rt);
+    BackgroundTasks tasks(rt);
     int ended = 0;
-    errands.start(sleeps(rt, 5 * kMilli, Status(), ended));
-    errands.start(sleeps(rt, kMilli, error(Code::kPeerLost, "gone"), ended));
-    Status status = co_await errands.drain();
+    tasks.start(sleeps(rt, 5 * kMilli, Status(), ended));
+    tasks.start(sleeps(rt, kMilli, error(Code::kPeerLost, "gone"), ended));
+    Status status = co_await tasks.drain();
     EXPECT_EQ(status.code(), Code::kPeerLost);
     EXPECT_EQ(rt.now(), kMilli);
-    status = co_await errands.wait_below(9);
+    status = co_await tasks.wait_below(9);
     EXPECT_EQ(status.code(), Code::kPeerLost);
   });
 }
 
-TEST(Errands, GoWithTheirOwnerWhereverTheyWait) {
+TEST(BackgroundTasks, GoWithTheirOwnerWhereverTheyWait) {
   int ended = 0;
   on_a_rank([&ended](Runtime& rt) -> Task<void> {
     {
-      Errands errands(rt);
-      errands.start(sleeps(rt, kMilli, Status(), ended));
-      Task<Status> waiting = errands.drain();
+      BackgroundTasks tasks(rt);
+      tasks.start(sleeps(rt, kMilli, Status(), ended));
+      Task<Status> waiting = tasks.drain();
       waiting.start();
     }
     co_await rt.sleep_for(10 * kMilli);

@@ -11,13 +11,14 @@
 
 namespace trireme::net::mpi {
 
-class Session {
+class MpiEnvironment {
  public:
-  Session(const TriremeMpiCalls& calls, bool owner, int rank, int world)
+  MpiEnvironment(const TriremeMpiCalls& calls, bool owner, int rank, int world)
       : calls_(calls), owner_(owner), rank_(rank), world_(world) {}
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session();  // finalizes (waits for the other processes) if this one initialised and nothing went wrong
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+  // Finalizes (waits for the other processes) if this one initialised and nothing went wrong.
+  ~MpiEnvironment();
 
   const TriremeMpiCalls& calls() const { return calls_; }
   int rank() const { return rank_; }    // of this process
@@ -36,6 +37,6 @@ class Session {
 // Loads libtrireme_mpi.so (beside the binary, in ../lib, or where the loader finds it) and initialises MPI
 // unless that is done. Waits for the other processes of mpirun: they must come too, or mpirun ends them all.
 // kUnavailable says what to install.
-Result<std::shared_ptr<Session>> start_session();
+Result<std::shared_ptr<MpiEnvironment>> start_environment();
 
 }  // namespace trireme::net::mpi

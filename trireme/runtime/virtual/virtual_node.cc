@@ -8,14 +8,14 @@ namespace {
 // 2020-01-01T00:00:00Z: calendar time of a virtual world, the same in every run.
 constexpr std::int64_t kEpochUnixNs = 1'577'836'800LL * kSecond;
 
-Detached run_task(Node& node, Task<void> task, bool is_root) {
+Detached run_task(VirtualNode& node, Task<void> task, bool is_root) {
   co_await std::move(task);
   if (is_root && !node.dead) node.core.root_ended(node);
 }
 
 }  // namespace
 
-Node::Node(Core& world, int index_in_world, int machine_number, std::string name)
+VirtualNode::VirtualNode(Core& world, int index_in_world, int machine_number, std::string name)
     : core(world),
       index(index_in_world),
       machine_index(machine_number),
@@ -24,54 +24,54 @@ Node::Node(Core& world, int index_in_world, int machine_number, std::string name
       files_(make_virtual_files(*this)),
       processes_(make_virtual_processes(*this)) {}
 
-Node::~Node() = default;
+VirtualNode::~VirtualNode() = default;
 
-bool Node::is_phantom() const { return core.spec().phantom; }
-TimeNs Node::now() const { return core.now(); }
-std::int64_t Node::unix_time_ns() const { return kEpochUnixNs + core.now(); }
-Machine& Node::machine() const { return core.machine(machine_index); }
-Network& Node::network() { return *local_network; }
-int Node::compute_threads() const { return machine().cores.num_cores(); }
+bool VirtualNode::is_phantom() const { return core.spec().phantom; }
+TimeNs VirtualNode::now() const { return core.now(); }
+std::int64_t VirtualNode::unix_time_ns() const { return kEpochUnixNs + core.now(); }
+Machine& VirtualNode::machine() const { return core.machine(machine_index); }
+Network& VirtualNode::network() { return *local_network; }
+int VirtualNode::compute_threads() const { return machine().cores.num_cores(); }
 
-void Node::spawn(Task<void> task) {
+void VirtualNode::spawn(Task<void> task) {
   if (!dead) start_detached(run_task(*this, std::move(task), /*is_root=*/false));
 }
 
-void Node::start_root(Task<void> task) {
+void VirtualNode::start_root(Task<void> task) {
   ++num_roots;
   start_detached(run_task(*this, std::move(task), /*is_root=*/true));
 }
 
-void Node::start_detached(Detached detached) {
+void VirtualNode::start_detached(Detached detached) {
   core.soon(this, Label::kTask, [handle = detached.handle] { handle.resume(); });
 }
 
-void Node::destroy_tasks() {
+void VirtualNode::destroy_tasks() {
   while (first_task) std::coroutine_handle<Detached::promise_type>::from_promise(*first_task).destroy();
 }
 
-void Node::post(Callback fn) {
+void VirtualNode::post(Callback fn) {
   if (!dead) core.soon(this, Label::kPost, std::move(fn));
 }
 
-TimerId Node::call_at(TimeNs when, Callback fn) {
+TimerId VirtualNode::call_at(TimeNs when, Callback fn) {
   return dead ? 0 : core.at(this, when, Label::kTimer, std::move(fn));
 }
 
-void Node::cancel_timer(TimerId id) { core.cancel(id); }
+void VirtualNode::cancel_timer(TimerId id) { core.cancel(id); }
 
-void Node::start_compute(ComputeRequest request) {
+void VirtualNode::start_compute(ComputeRequest request) {
   if (!dead) machine().cores.submit(*this, std::move(request));
 }
 
-void Node::log(std::string_view line) {
+void VirtualNode::log(std::string_view line) {
   act([this, text = std::string(line)] {
     core.trace().add(hash_text(text));
     log_lines.push_back(text);
   });
 }
 
-void Node::interrupt(int signal) {
+void VirtualNode::interrupt(int signal) {
   core.soon(this, Label::kProcess, [this, signal] {
     if (!interrupt_) {
       core.end(*this, {.code = 0, .signal = signal}, /*lose_files=*/false);
@@ -85,7 +85,7 @@ void Node::interrupt(int signal) {
   });
 }
 
-FaultAction Node::fault_point(std::string_view site, std::uint64_t point) {
+FaultAction VirtualNode::fault_point(std::string_view site, std::uint64_t point) {
   if (dead || paused) return FaultAction::kNone;
   if (pending_action != FaultAction::kNone) return std::exchange(pending_action, FaultAction::kNone);
   for (std::size_t i = 0; i < faults.size(); ++i)
@@ -97,7 +97,7 @@ FaultAction Node::fault_point(std::string_view site, std::uint64_t point) {
   return FaultAction::kNone;
 }
 
-FaultAction Node::strike(const FaultSpec& fault) {
+FaultAction VirtualNode::strike(const FaultSpec& fault) {
   core.trace().add(hash_text(fault.site) ^ fault.index);
   switch (fault.kind) {
     case FaultSpec::Kind::kKill:

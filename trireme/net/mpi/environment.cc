@@ -1,4 +1,4 @@
-#include "trireme/net/mpi/session.h"
+#include "trireme/net/mpi/environment.h"
 
 #include <array>
 #include <optional>
@@ -42,23 +42,23 @@ Result<const TriremeMpiCalls*> load_calls() {
 
 }  // namespace
 
-Session::~Session() {
+MpiEnvironment::~MpiEnvironment() {
   if (owner_ && !spoilt_) calls_.finalize();
 }
 
-std::string Session::describe(int error) const {
+std::string MpiEnvironment::describe(int error) const {
   std::array<char, 512> text{};
   calls_.describe(error, text.data(), text.size());
   return text.data();
 }
 
-std::string Session::library() const {
+std::string MpiEnvironment::library() const {
   std::array<char, 512> text{};
   calls_.library(text.data(), text.size());
   return text.data();
 }
 
-Result<std::shared_ptr<Session>> start_session() {
+Result<std::shared_ptr<MpiEnvironment>> start_environment() {
   TR_ASSIGN_OR_RETURN(const TriremeMpiCalls* calls, load_calls());
   const int before = calls->state();
   if (before == 2)
@@ -74,7 +74,7 @@ Result<std::shared_ptr<Session>> start_session() {
                  "[net] MPI does not start: {}; run a plain MPI program to see whether it works",
                  text.data());
   }
-  return std::make_shared<Session>(*calls, before == 0, rank, world);
+  return std::make_shared<MpiEnvironment>(*calls, before == 0, rank, world);
 }
 
 }  // namespace trireme::net::mpi

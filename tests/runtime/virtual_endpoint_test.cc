@@ -1,4 +1,4 @@
-// Mailboxes of a virtual world against closed-form times of its links, and what faults do to them.
+// Endpoints of a virtual world against closed-form times of its links, and what faults do to them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -32,7 +32,7 @@ WorldSpec byte_per_ns(int num_machines) {
   return spec;
 }
 
-TEST(VirtualMailbox, OneMessageTakesOverheadLatencyAndItsBytes) {
+TEST(VirtualEndpoint, OneMessageTakesOverheadLatencyAndItsBytes) {
   auto world = make_virtual_world(byte_per_ns(2));
   auto ranks = make_ranks(*world, {0, 1});
   TimeNs sent_at = -1;
@@ -44,7 +44,7 @@ TEST(VirtualMailbox, OneMessageTakesOverheadLatencyAndItsBytes) {
   EXPECT_EQ(report.num_bytes, 548U);
 }
 
-TEST(VirtualMailbox, TwoMessagesOfOneMachineShareItsUpLinkInOrder) {
+TEST(VirtualEndpoint, TwoMessagesOfOneMachineShareItsUpLinkInOrder) {
   auto world = make_virtual_world(byte_per_ns(3));
   auto ranks = make_ranks(*world, {0, 1, 2, 0});
   ranks[0]->box->send(1, phantom(952, 1));
@@ -55,7 +55,7 @@ TEST(VirtualMailbox, TwoMessagesOfOneMachineShareItsUpLinkInOrder) {
   EXPECT_EQ(ranks[2]->seen, (std::vector<Seen>{{second_end + kLatency, 3, 2}}));
 }
 
-TEST(VirtualMailbox, UrgentPacketsPassBetweenThePacketsOfLargeOnesAndKeepTheirOrder) {
+TEST(VirtualEndpoint, UrgentPacketsPassBetweenThePacketsOfLargeOnesAndKeepTheirOrder) {
   for (const double jitter : {0.0, 0.5}) {
     WorldSpec spec = byte_per_ns(2);
     spec.latency_jitter = jitter;
@@ -77,7 +77,7 @@ TEST(VirtualMailbox, UrgentPacketsPassBetweenThePacketsOfLargeOnesAndKeepTheirOr
   }
 }
 
-TEST(VirtualMailbox, IncastQueuesAtTheDownLinkInOrderOfArrival) {
+TEST(VirtualEndpoint, IncastQueuesAtTheDownLinkInOrderOfArrival) {
   auto world = make_virtual_world(byte_per_ns(4));
   auto ranks = make_ranks(*world, {0, 1, 2, 3});
   for (int i = 1; i < 4; ++i) ranks[static_cast<std::size_t>(i)]->box->send(0, phantom(952, 7));
@@ -88,7 +88,7 @@ TEST(VirtualMailbox, IncastQueuesAtTheDownLinkInOrderOfArrival) {
       (std::vector<Seen>{{first_byte + 1000, 1, 7}, {first_byte + 2000, 2, 7}, {first_byte + 3000, 3, 7}}));
 }
 
-TEST(VirtualMailbox, ALongUpQueueDoesNotReserveTheReceiversDownLink) {
+TEST(VirtualEndpoint, ALongUpQueueDoesNotReserveTheReceiversDownLink) {
   auto world = make_virtual_world(byte_per_ns(3));
   auto ranks = make_ranks(*world, {0, 1, 2});
   ranks[0]->box->send(1, phantom(9952, 1));  // keeps the up link of machine 0 until 10020
@@ -99,7 +99,7 @@ TEST(VirtualMailbox, ALongUpQueueDoesNotReserveTheReceiversDownLink) {
                                                {10020 + kOverhead + kLatency + 1000, 0, 2}}));
 }
 
-TEST(VirtualMailbox, ASlowDownLinkSetsThePaceOfCutThrough) {
+TEST(VirtualEndpoint, ASlowDownLinkSetsThePaceOfCutThrough) {
   WorldSpec spec = byte_per_ns(2);
   spec.topology.down.bytes_per_second = 0.5e9;
   auto world = make_virtual_world(spec);
@@ -109,7 +109,7 @@ TEST(VirtualMailbox, ASlowDownLinkSetsThePaceOfCutThrough) {
   EXPECT_EQ(ranks[1]->seen, (std::vector<Seen>{{kOverhead + kLatency + 2000, 0, 1}}));
 }
 
-TEST(VirtualMailbox, RanksOfOneMachineUseItsLocalLink) {
+TEST(VirtualEndpoint, RanksOfOneMachineUseItsLocalLink) {
   auto world = make_virtual_world(byte_per_ns(2));
   auto ranks = make_ranks(*world, {0, 0, 1});
   ranks[0]->box->send(2, phantom(99952, 1));  // the up link is busy; that is another link
@@ -121,7 +121,7 @@ TEST(VirtualMailbox, RanksOfOneMachineUseItsLocalLink) {
             (std::vector<Seen>{{first_end + kLocalLatency, 0, 2}, {second_end + kLocalLatency, 1, 3}}));
 }
 
-TEST(VirtualMailbox, JitterKeepsTheOrderBetweenTwoMailboxes) {
+TEST(VirtualEndpoint, JitterKeepsTheOrderBetweenTwoEndpointes) {
   WorldSpec spec = byte_per_ns(3);
   spec.latency_jitter = 5;
   spec.seed = 11;
@@ -138,15 +138,15 @@ TEST(VirtualMailbox, JitterKeepsTheOrderBetweenTwoMailboxes) {
   EXPECT_EQ(ranks[2]->seen.size(), 600U);
 }
 
-TEST(VirtualMailbox, PacketsWaitForAMailboxThatIsNotOpenYetAndForItsHandlers) {
+TEST(VirtualEndpoint, PacketsWaitForAnEndpointThatIsNotOpenYetAndForItsHandlers) {
   auto world = make_virtual_world(byte_per_ns(2));
   auto ranks = make_ranks(*world, std::vector<int>{0});
   ranks[0]->box->send(1, phantom(2, 1));
   ranks[0]->box->send(1, phantom(2, 2));
   Runtime& late = world->add_runtime(1, "late");
-  std::unique_ptr<Mailbox> box;
+  std::unique_ptr<FabricEndpoint> box;
   std::vector<Seen> seen;
-  late.call_at(5000, [&] { box = std::move(late.network().open_mailbox(1)).value(); });
+  late.call_at(5000, [&] { box = std::move(late.network().open_endpoint(1)).value(); });
   late.call_at(9000, [&] {
     box->set_handlers(
         [&](int from, Packet p) {
@@ -158,10 +158,10 @@ TEST(VirtualMailbox, PacketsWaitForAMailboxThatIsNotOpenYetAndForItsHandlers) {
   EXPECT_EQ(seen, (std::vector<Seen>{{9000, 0, 1}, {9000, 0, 2}}));
 }
 
-TEST(VirtualMailbox, AnIdIsOpenOnceAtATimeAndPacketsOfItsPastAreDropped) {
+TEST(VirtualEndpoint, AnIdIsOpenOnceAtATimeAndPacketsOfItsPastAreDropped) {
   auto world = make_virtual_world(byte_per_ns(2));
   auto ranks = make_ranks(*world, {0, 1});
-  const auto again = ranks[1]->rt.network().open_mailbox(1);
+  const auto again = ranks[1]->rt.network().open_endpoint(1);
   EXPECT_EQ(again.status().code(), Code::kExists);
   ranks[0]->box->send(1, phantom(0, 1));
   ranks[1]->box.reset();
@@ -173,7 +173,7 @@ TEST(VirtualMailbox, AnIdIsOpenOnceAtATimeAndPacketsOfItsPastAreDropped) {
   EXPECT_TRUE(ranks[1]->seen.empty());
 }
 
-TEST(VirtualMailbox, ClosingIsHeardAtLinkLatencyOrAfterThePacketsUnderWay) {
+TEST(VirtualEndpoint, ClosingIsHeardAtLinkLatencyOrAfterThePacketsUnderWay) {
   auto world = make_virtual_world(byte_per_ns(3));
   auto ranks = make_ranks(*world, {0, 0, 1, 2});
   ranks[0]->box->send(3, phantom(4952, 1));
@@ -197,7 +197,7 @@ FaultSpec timed(FaultSpec::Kind kind, int runtime, TimeNs at, TimeNs duration = 
   return fault;
 }
 
-TEST(VirtualMailbox, AKilledRankIsSilentAndItsPeersHearItAtLinkLatency) {
+TEST(VirtualEndpoint, AKilledRankIsSilentAndItsPeersHearItAtLinkLatency) {
   WorldSpec spec = byte_per_ns(2);
   spec.faults = {timed(FaultSpec::Kind::kKill, 1, 500)};
   spec.record_messages = true;
@@ -216,7 +216,7 @@ TEST(VirtualMailbox, AKilledRankIsSilentAndItsPeersHearItAtLinkLatency) {
   EXPECT_EQ(world->messages()[0].delivered, -1);
 }
 
-TEST(VirtualMailbox, NothingARankDoesAfterItsKillAtAFaultPointIsSeen) {
+TEST(VirtualEndpoint, NothingARankDoesAfterItsKillAtAFaultPointIsSeen) {
   WorldSpec spec = byte_per_ns(2);
   FaultSpec fault;
   fault.runtime = 0;
@@ -244,7 +244,7 @@ TEST(VirtualMailbox, NothingARankDoesAfterItsKillAtAFaultPointIsSeen) {
   EXPECT_EQ(last, -1) << "posts made before the kill would have run after it";
 }
 
-TEST(VirtualMailbox, APausedRankHoldsItsEventsInOrderAndLosesNothing) {
+TEST(VirtualEndpoint, APausedRankHoldsItsEventsInOrderAndLosesNothing) {
   WorldSpec spec = byte_per_ns(2);
   spec.faults = {timed(FaultSpec::Kind::kPause, 1, 500, 9500)};
   auto world = make_virtual_world(spec);
@@ -261,7 +261,7 @@ TEST(VirtualMailbox, APausedRankHoldsItsEventsInOrderAndLosesNothing) {
   EXPECT_TRUE(ranks[0]->seen.empty()) << "a pause closes nothing";
 }
 
-TEST(VirtualMailbox, CallsAfterAPauseAtAFaultPointTakeEffectWhenItEnds) {
+TEST(VirtualEndpoint, CallsAfterAPauseAtAFaultPointTakeEffectWhenItEnds) {
   WorldSpec spec = byte_per_ns(2);
   FaultSpec fault;
   fault.kind = FaultSpec::Kind::kPause;
@@ -285,7 +285,7 @@ TEST(VirtualMailbox, CallsAfterAPauseAtAFaultPointTakeEffectWhenItEnds) {
             (std::vector<Seen>{{50'000 + one + kLatency, 0, 1}, {50'000 + 2 * one + kLatency, 0, 2}}));
 }
 
-TEST(VirtualMailbox, AMutedRankNeitherSpeaksNorHearsAndNobodyIsTold) {
+TEST(VirtualEndpoint, AMutedRankNeitherSpeaksNorHearsAndNobodyIsTold) {
   WorldSpec spec = byte_per_ns(2);
   spec.faults = {timed(FaultSpec::Kind::kMute, 1, 5000, 5000)};
   auto world = make_virtual_world(spec);
@@ -302,7 +302,7 @@ TEST(VirtualMailbox, AMutedRankNeitherSpeaksNorHearsAndNobodyIsTold) {
   EXPECT_EQ(ranks[1]->seen, (std::vector<Seen>{{1000 + flight, 0, 1}, {12000 + flight, 0, 1}}));
 }
 
-TEST(VirtualMailbox, MiscallAndErrorComeBackFromTheirFaultPointOnce) {
+TEST(VirtualEndpoint, MiscallAndErrorComeBackFromTheirFaultPointOnce) {
   WorldSpec spec = byte_per_ns(1);
   FaultSpec miscall, failure;
   miscall.kind = FaultSpec::Kind::kMiscall;
@@ -324,7 +324,7 @@ TEST(VirtualMailbox, MiscallAndErrorComeBackFromTheirFaultPointOnce) {
   EXPECT_EQ(other.fault_point("collective", 2), none);
 }
 
-TEST(VirtualMailbox, ASlowRankTakesLongerToCompute) {
+TEST(VirtualEndpoint, ASlowRankTakesLongerToCompute) {
   WorldSpec spec = byte_per_ns(1);
   FaultSpec fault = timed(FaultSpec::Kind::kSlow, 0, 0, 10 * kSecond);
   fault.factor = 8;
@@ -344,7 +344,7 @@ TEST(VirtualMailbox, ASlowRankTakesLongerToCompute) {
   EXPECT_EQ(ends, (std::vector<TimeNs>{8 * alone, 20 * kSecond + alone}));
 }
 
-TEST(VirtualMailbox, RecordsWhatLeftWhenAndHowBig) {
+TEST(VirtualEndpoint, RecordsWhatLeftWhenAndHowBig) {
   WorldSpec spec = byte_per_ns(2);
   spec.record_messages = true;
   auto world = make_virtual_world(spec);
@@ -361,7 +361,7 @@ TEST(VirtualMailbox, RecordsWhatLeftWhenAndHowBig) {
   EXPECT_EQ(m.bytes, 5U);
 }
 
-TEST(VirtualMailbox, AMailboxMayGoInsideItsOwnHandler) {
+TEST(VirtualEndpoint, AnEndpointMayGoInsideItsOwnHandler) {
   auto world = make_virtual_world(byte_per_ns(2));
   auto ranks = make_ranks(*world, {0, 1});
   int got = 0;

@@ -1,13 +1,13 @@
-#include "trireme/server/buffer_pool.h"
+#include "trireme/server/tensor_pool.h"
 
 #include <algorithm>
 #include <bit>
 
 namespace trireme::server {
 
-BufferPool::BufferPool(Device& device) : device_(device), shelf_(std::make_shared<Shelf>()) {}
+TensorPool::TensorPool(Device& device) : device_(device), shelf_(std::make_shared<Shelf>()) {}
 
-Result<Loan> BufferPool::take(std::int64_t elems) {
+Result<Loan> TensorPool::take(std::int64_t elems) {
   std::vector<Tensor>& free = shelf_->free[elems];
   if (free.empty()) {
     TR_ASSIGN_OR_RETURN(Tensor fresh, Tensor::allocate(device_, {DType::kF32, {elems}}));
@@ -21,7 +21,7 @@ Result<Loan> BufferPool::take(std::int64_t elems) {
   });
 }
 
-Result<Loan> BufferPool::take_at_least(std::int64_t elems) {
+Result<Loan> TensorPool::take_at_least(std::int64_t elems) {
   return take(static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(elems, 64)))));
 }

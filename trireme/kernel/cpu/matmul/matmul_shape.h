@@ -7,17 +7,17 @@
 namespace trireme::kernel {
 
 // C[m, n] = op(A) op(B), row-major and dense; a batch with one right factor is one tall matrix.
-struct Product {
+struct MatmulShape {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   bool one = false;     // a single product
   bool rounds = false;  // B is f32, and rounded
 };
 
-inline Product product_of(const TensorType& a_type, const TensorType& b_type, const Shape& c,
-                          const op::Attrs& attrs) {
+inline MatmulShape matmul_shape(const TensorType& a_type, const TensorType& b_type, const Shape& c,
+                                const op::Attrs& attrs) {
   const Shape &a = a_type.shape, &b = b_type.shape;
-  Product p;
+  MatmulShape p;
   p.rounds = b_type.dtype == DType::kF32;
   p.transpose_a = attrs.get_bool("transpose_a");
   p.transpose_b = attrs.get_bool("transpose_b");

@@ -1,4 +1,4 @@
-// Mailboxes between real Runtimes of one process, each on its own thread.
+// Endpoints between real Runtimes of one process, each on its own thread.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -24,7 +24,7 @@ Packet numbered(std::uint64_t number) {
   return packet;
 }
 
-TEST(RealMailbox, PacketsBetweenTwoLoopsArriveInOrderWithTheirPayload) {
+TEST(RealEndpoint, PacketsBetweenTwoLoopsArriveInOrderWithTheirPayload) {
   constexpr std::uint64_t kPackets = 2000;
   for (const TimeNs spin : {TimeNs{0}, 20 * kMicro}) {
     auto fabric = make_fabric();
@@ -32,7 +32,7 @@ TEST(RealMailbox, PacketsBetweenTwoLoopsArriveInOrderWithTheirPayload) {
     auto sender = [&] {
       auto rt = on_fabric(fabric, spin);
       rt->run([](Runtime& r, auto bytes) -> Task<void> {
-        auto box = r.network().open_mailbox(0);
+        auto box = r.network().open_endpoint(0);
         OneShot<bool> end(r);
         (*box)->set_handlers([&](int, Packet) { end.set(true); }, [](int) {});
         for (std::uint64_t i = 0; i < kPackets; ++i) {
@@ -47,7 +47,7 @@ TEST(RealMailbox, PacketsBetweenTwoLoopsArriveInOrderWithTheirPayload) {
     auto receiver = [&] {
       auto rt = on_fabric(fabric, spin);
       rt->run([](Runtime& r, const std::byte* expected) -> Task<void> {
-        auto box = r.network().open_mailbox(1);
+        auto box = r.network().open_endpoint(1);
         OneShot<bool> end(r);
         std::uint64_t next = 0;
         (*box)->set_handlers(
@@ -66,18 +66,18 @@ TEST(RealMailbox, PacketsBetweenTwoLoopsArriveInOrderWithTheirPayload) {
   }
 }
 
-TEST(RealMailbox, APacketToAMailboxNotYetOpenWaitsAndTheClosingOfItsSenderComesAfterIt) {
+TEST(RealEndpoint, APacketToAnEndpointNotYetOpenWaitsAndTheClosingOfItsSenderComesAfterIt) {
   auto fabric = make_fabric();
   auto rt = on_fabric(fabric);
   std::vector<int> events;
   rt->run([](Runtime& r, std::vector<int>& log) -> Task<void> {
     {
-      auto early = r.network().open_mailbox(7);
+      auto early = r.network().open_endpoint(7);
       (*early)->send(8, numbered(1));
       (*early)->send(8, numbered(2));
     }
     co_await r.sleep_for(0);
-    auto late = r.network().open_mailbox(8);
+    auto late = r.network().open_endpoint(8);
     co_await r.sleep_for(0);
     EXPECT_TRUE(log.empty()) << "nothing is delivered before there are handlers";
     OneShot<bool> end(r);
@@ -92,12 +92,12 @@ TEST(RealMailbox, APacketToAMailboxNotYetOpenWaitsAndTheClosingOfItsSenderComesA
   EXPECT_EQ(events, (std::vector<int>{1, 2, -7}));
 }
 
-TEST(RealMailbox, ClosingIsToldToEveryOtherOpenMailboxBehindThePacketsSentBefore) {
+TEST(RealEndpoint, ClosingIsToldToEveryOtherOpenEndpointBehindThePacketsSentBefore) {
   auto fabric = make_fabric();
   auto body = [&](int id) {
     auto rt = on_fabric(fabric);
     rt->run([](Runtime& r, int me) -> Task<void> {
-      auto box = r.network().open_mailbox(me);
+      auto box = r.network().open_endpoint(me);
       OneShot<bool> ready(r), closed(r);
       int packets = 0;
       (*box)->set_handlers(
@@ -126,19 +126,19 @@ TEST(RealMailbox, ClosingIsToldToEveryOtherOpenMailboxBehindThePacketsSentBefore
   run_in_threads({[&] { body(0); }, [&] { body(1); }, [&] { body(2); }});
 }
 
-TEST(RealMailbox, AnOpenIdIsRefusedAndAClosedOneMayBeOpenedAgain) {
+TEST(RealEndpoint, AnOpenIdIsRefusedAndAClosedOneMayBeOpenedAgain) {
   auto rt = on_fabric(make_fabric());
   rt->run([](Runtime& r) -> Task<void> {
-    auto sender = r.network().open_mailbox(4);
+    auto sender = r.network().open_endpoint(4);
     OneShot<bool> end(r);
     {
-      auto first = r.network().open_mailbox(3);
+      auto first = r.network().open_endpoint(3);
       EXPECT_TRUE(first.ok());
-      EXPECT_EQ(r.network().open_mailbox(3).status().code(), Code::kExists);
+      EXPECT_EQ(r.network().open_endpoint(3).status().code(), Code::kExists);
       (*sender)->send(3, numbered(1));
     }
     (*sender)->send(3, numbered(2));  // closed: dropped
-    auto second = r.network().open_mailbox(3);
+    auto second = r.network().open_endpoint(3);
     EXPECT_TRUE(second.ok());
     (*second)->set_handlers(
         [&](int, Packet p) {
@@ -151,11 +151,11 @@ TEST(RealMailbox, AnOpenIdIsRefusedAndAClosedOneMayBeOpenedAgain) {
   }(*rt));
 }
 
-TEST(RealMailbox, AHandlerMayCloseItsOwnMailbox) {
+TEST(RealEndpoint, AHandlerMayCloseItsOwnEndpoint) {
   auto rt = on_fabric(make_fabric());
   int packets = 0;
   rt->run([](Runtime& r, int& count) -> Task<void> {
-    auto box = std::move(*r.network().open_mailbox(0));
+    auto box = std::move(*r.network().open_endpoint(0));
     OneShot<bool> sent(r);
     box->set_handlers(
         [&](int, Packet) {

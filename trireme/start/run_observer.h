@@ -1,4 +1,4 @@
-// Listener: what a run tells while it starts and trains.
+// RunObserver: what a run tells while it starts and trains.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace trireme::start {
 
 // Each is called on the thread that started the run, or on the loop of rank 0 where ranks are threads.
-struct Listener {
+struct RunObserver {
   // "reading the data ..."; empty: that is done.
   std::function<void(std::string_view text, TimeNs now)> doing = [](std::string_view, TimeNs) {};
   // What was picked for the job, and what looks wrong with the data; a sentence each.

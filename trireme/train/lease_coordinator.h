@@ -1,5 +1,6 @@
-// Coordinator: rank 0's desk, by letters. Workers ask for units, say what they did, and meet between rounds.
-// A worker is a replica: the mailbox is one among replicas, whose speaker writes for all of its ranks.
+// LeaseCoordinator: rank 0's desk, by letters. Workers ask for units, say what they did, and meet between
+// rounds. A worker is a replica: the mailbox is one among replicas, whose speaker writes for all of its
+// ranks.
 //
 // A meeting: every live worker arrives (ask); when the last one has, all are let in with their share of the
 // evaluation; each sends its results and then asks to go; when everybody has, rank 0's own worker grades the
@@ -20,7 +21,7 @@
 
 namespace trireme::train {
 
-struct CoordinatorOptions {
+struct LeaseCoordinatorOptions {
   int num_workers = 1;
   // Share of the workers that completes a round; the others' rest is dropped. 1: all.
   double fraction = 1;
@@ -30,11 +31,11 @@ struct CoordinatorOptions {
   std::function<void(int worker, const Status& why)> on_lost;
 };
 
-class Coordinator {
+class LeaseCoordinator {
  public:
-  Coordinator(runtime::Runtime& rt, comm::Group& group, comm::Mailbox& mail, engine::LeaseDesk desk,
-              CoordinatorOptions options);
-  ~Coordinator();
+  LeaseCoordinator(runtime::Runtime& rt, comm::Group& group, comm::Mailbox& mail, engine::LeaseDesk desk,
+                   LeaseCoordinatorOptions options);
+  ~LeaseCoordinator();
 
   engine::LeaseDesk& desk() { return desk_; }
   void stop();  // as soon as workers are level, everybody meets
@@ -88,7 +89,7 @@ class Coordinator {
   comm::Group& group_;
   comm::Mailbox& mail_;
   engine::LeaseDesk desk_;
-  CoordinatorOptions options_;
+  LeaseCoordinatorOptions options_;
   std::int64_t round_ = 0;
   std::set<int> lost_;
   std::vector<Asked<comm::EmptyHead>> arrived_;
