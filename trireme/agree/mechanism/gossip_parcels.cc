@@ -149,11 +149,11 @@ Task<Status> Parcels::deliver(int peer, ParcelHead head, std::shared_ptr<std::ve
   }
   const Status all = co_await runtime::when_all(*rt_, std::move(asks));
   static_cast<void>(all);  // ask_one tells in `outcome`
-  end_own(peer, head, std::move(vectors), outcome.status, outcome.how);
+  end_own(peer, head, vectors, outcome.status, outcome.how);
   co_return failure_;
 }
 
-void Parcels::end_own(int peer, const ParcelHead& head, std::shared_ptr<std::vector<Tensor>> vectors,
+void Parcels::end_own(int peer, const ParcelHead& head, const std::shared_ptr<std::vector<Tensor>>& vectors,
                       const Status& status, ParcelAnswer how) {
   Peer& to = peers_[static_cast<std::size_t>(peer)];
   --to.under_way;

@@ -69,7 +69,7 @@ class Parcels {
   void refuse(Parcel parcel);
   runtime::Task<Status> deliver(int peer, ParcelHead head, std::shared_ptr<std::vector<Tensor>> vectors);
   void end(Parcel parcel, ParcelAnswer how);
-  void end_own(int peer, const ParcelHead& head, std::shared_ptr<std::vector<Tensor>> vectors,
+  void end_own(int peer, const ParcelHead& head, const std::shared_ptr<std::vector<Tensor>>& vectors,
                const Status& status, ParcelAnswer how);
 
   runtime::Runtime* rt_;
