@@ -22,7 +22,11 @@ using runtime::Task;
 
 constexpr int kWorkers = 3, kServers = 2;
 constexpr std::uint32_t kCounts = 0, kLongest = 1;  // keys
-constexpr std::uint16_t kDone = comm::kLetterUserFirst;
+// A worker's last letter: a head without fields.
+struct DoneHead {
+  static constexpr std::uint16_t kKind = comm::kLetterUserFirst;
+  static constexpr auto kFields = comm::head_fields();
+};
 const char* const kText[kWorkers] = {"three banks of oars", "the helmsman steers", "timber tames the sea"};
 
 const std::vector<server::Key> kKeys = {{"counts", 26, {}}, {"longest", 26, {}}};
@@ -84,8 +88,7 @@ Task<Status> work(runtime::Runtime& rt, comm::Group& group) {
                longest.data<float>()['t' - 'a']);
   }
   TR_CO_RETURN_IF_ERROR(co_await client->finish());
-  comm::Letter done;
-  done.kind = kDone;
+  const DoneHead done;
   for (const int rank : servers) TR_CO_RETURN_IF_ERROR(co_await group.mailbox().send(rank, done, {}));
   co_return Status();
 }
@@ -98,9 +101,9 @@ struct Totals {
 Task<Status> serve(runtime::Runtime& rt, comm::Group& group, Totals& totals) {
   int workers_left = kWorkers;
   runtime::OneShot<bool> over(rt);
-  group.mailbox().handle(kDone, {{}, [&](int, const comm::Letter&) {
-                                   if (--workers_left == 0) over.set(true);
-                                 }});
+  group.mailbox().handle<DoneHead>({{}, [&](int, const comm::Letter<DoneHead>&) {
+                                      if (--workers_left == 0) over.set(true);
+                                    }});
   server::ServerOptions options;
   options.server = group.rank() - kWorkers;
   options.layout = *server::make_layout(kKeys, kServers);
