@@ -20,7 +20,7 @@ class Talker {
         world_size_(world_size),
         left_(rounds),
         box_(std::move(rt.network().open_endpoint(rank)).value()) {
-    box_->set_handlers([this](int, Packet) { next(); }, [](int) {});
+    box_->set_handlers([this](int, const Packet&) { next(); }, [](int) {});
   }
   void next() {
     if (left_ == 0) return;
