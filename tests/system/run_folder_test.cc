@@ -101,7 +101,7 @@ TEST(RunFolder, WithoutAFolderAnotherJobGetsTheNextNumberAndTheSameJobIsRefused)
 TEST(RunFolder, AKilledRunIsShownAsDiedAndTakenOver) {
   const Workspace w;
   const std::vector<std::string> sets{"train.steps=12"};
-  const Ran killed = w.run(tiny(sets, {"--quiet", "--run-dir", "run", "--fault", "0:kill@collective:9"}));
+  const Ran killed = w.run(tiny(sets, {"--quiet", "--run-dir", "run", "--fault", "0:kill@collective:16"}));
   EXPECT_EQ(killed.signal, SIGKILL);
   EXPECT_EQ(w.json("run/run.json").value("state", ""), "running");
   EXPECT_TRUE(exists(w, "run/run.lock")) << "nobody was left to remove it";
