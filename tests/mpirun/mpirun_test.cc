@@ -103,10 +103,10 @@ TEST_P(MpiFaults, EveryOtherRankNamesCulpritOperationAndReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, MpiFaults,
-                         ::testing::Values(FaultCase{"2:pause@collective:9", 2, "silent"},
-                                           FaultCase{"0:pause@collective:9", 0, "silent"},
-                                           FaultCase{"1:miscall@collective:9", 1, "mismatch"},
-                                           FaultCase{"2:error@collective:9", 2, "injected"}));
+                         ::testing::Values(FaultCase{"2:pause@collective:10", 2, "silent"},
+                                           FaultCase{"0:pause@collective:10", 0, "silent"},
+                                           FaultCase{"1:miscall@collective:10", 1, "mismatch"},
+                                           FaultCase{"2:error@collective:10", 2, "injected"}));
 
 // Open MPI ends the whole job with the rank; its own words name it.
 TEST(Mpirun, AKilledRankEndsTheJobAndIsNamed) {

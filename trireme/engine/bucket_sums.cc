@@ -53,7 +53,11 @@ class Maker {
     spec.num_elems = bucket.num_elems;
     spec.num_shards = plan().logical_shards;
     spec.collective = bucket.collective;
-    if (options_.scattered) spec.scattered = prepare::parameter_elems(bucket);
+    if (options_.scattered) {
+      spec.scattered = prepare::parameter_elems(bucket);
+      // The room at the end is empty: a bucket without statistics has no rest to add.
+      if (bucket.metrics_offset > 0) spec.num_elems = bucket.metrics_offset;
+    }
     spec.key = mix_key(static_cast<std::uint64_t>(job_.train.seed), b);
     spec.coding = prepare::bucket_coding(job_, prepared_.sending, bucket);
     spec.packing = prepare::packing_of(bucket, prepared_.parameters, spec.coding.least_elems);
