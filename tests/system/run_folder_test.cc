@@ -159,8 +159,8 @@ TEST(RunFolder, AHangupSavesAndStopsOneWorkerAndSeveral) {
 TEST(RunFolder, UnderNohupAHangupIsNothing) {
   const Workspace w;
   std::vector<std::string> argv{"/bin/sh", "-c",
-                                "trap '' HUP; \"$@\" & until [ -e run/plan.json ]; do sleep 0.05; done; "
-                                "kill -HUP $!; wait $!",
+                                ("trap '' HUP; \"$@\" & until [ -e run/plan.json ]; do sleep 0.05; done; "
+                                 "kill -HUP $!; wait $!"),
                                 "sh", binary_path()};
   const std::vector<std::string> args = tiny({"train.steps=300"}, {"--quiet", "--run-dir", "run"});
   argv.insert(argv.end(), args.begin(), args.end());
@@ -222,8 +222,8 @@ TEST(RunFolder, RanksThatSomebodyElseStartedLeaveTheSame) {
   const Workspace w;
   std::vector<std::string> argv{
       "/bin/sh", "-c",
-      "for R in 0 1; do export TRIREME_RANK=$R TRIREME_WORLD=2 TRIREME_RENDEZVOUS=.; \"$@\" & pids=\"$pids "
-      "$!\"; done; code=0; for p in $pids; do wait $p || code=$?; done; exit $code",
+      ("for R in 0 1; do export TRIREME_RANK=$R TRIREME_WORLD=2 TRIREME_RENDEZVOUS=.; \"$@\" & pids=\"$pids "
+       "$!\"; done; code=0; for p in $pids; do wait $p || code=$?; done; exit $code"),
       "sh", binary_path()};
   const std::vector<std::string> args = tiny({"train.steps=8"}, {"--quiet", "--run-dir", "run"});
   argv.insert(argv.end(), args.begin(), args.end());
