@@ -47,7 +47,7 @@ struct StepInfo {
 
 // What a rule knows of the vectors of a bucket, beside the weights.
 struct RuleBucket {
-  // The elements that are parameters, alignment included; running statistics and metrics follow. -1: all.
+  // The elements that are parameters, alignment included; running statistics and unused room follow. -1: all.
   std::int64_t parameter_elems = -1;
   codec::Coding coding;    // what they travel in
   codec::Packing packing;  // what of them is encoded, where the coding has a codec

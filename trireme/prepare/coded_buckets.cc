@@ -16,7 +16,7 @@ const model::Parameter* find(const std::vector<model::Parameter>& list, const st
 
 }  // namespace
 
-// What of a bucket's vectors codecs take; statistics and metrics travel as they are.
+// What of a bucket's vectors codecs take; statistics travel as they are.
 codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
                           std::int64_t least_elems) {
   std::vector<codec::ElementRange> tensors, plain;

@@ -7,7 +7,7 @@
 
 namespace trireme::prepare {
 
-// What of a bucket's vectors codecs take; statistics and metrics travel as they are.
+// What of a bucket's vectors codecs take; statistics travel as they are.
 codec::Packing packing_of(const plan::Bucket& bucket, const std::vector<model::Parameter>& parameters,
                           std::int64_t least_elems);
 

@@ -24,7 +24,7 @@ Result<std::vector<ParameterSlice>> slices_of(const plan::Bucket& bucket,
                                               const std::vector<model::Parameter>& parameters,
                                               comm::Chunk chunk);
 
-// The elements of a bucket that are parameters, alignment included; statistics and metrics follow.
+// The elements of a bucket that are parameters, alignment included; statistics and unused room follow.
 std::int64_t parameter_elems(const plan::Bucket& bucket);
 
 // As Prepared::updates, over vectors: "<parameter>" and its states are slices. Null: there is nothing to do.
