@@ -124,7 +124,7 @@ struct Trained {
 
 Task<Status> train_steps(Replica& replica, const job::Job& job, Trained& out) {
   co_await replica.clear();
-  co_await replica.initialise(1);
+  TR_CO_RETURN_IF_ERROR(co_await replica.initialise(1));
   TR_CO_RETURN_IF_ERROR(replica.publish());
   replica.start_feed(0, kSteps);
   for (std::int64_t step = 0; step < kSteps; ++step) {

@@ -229,16 +229,18 @@ Task<Result<EvalOutput>> Replica::evaluate(std::int64_t step, Part part) {
     values = results.values<float>();
     std::fill(values.begin(), values.end(), 0.0F);
   }
-  const int rank = p.group.rank(), world = p.group.world();
-  std::int64_t begin = batches * rank / world, end = batches * (rank + 1) / world;
-  if (graph::has_collectives(p.prepared->eval->graph())) {  // as many on every rank: the last may be empty
-    const std::int64_t each = (batches + world - 1) / world;
-    begin = each * rank;
+  const parallel::Mesh mesh = p.plan().mesh();
+  const int replica = mesh.replica_of(p.group.rank()), replicas = mesh.num_replicas();
+  std::int64_t begin = batches * replica / replicas, end = batches * (replica + 1) / replicas;
+  if (graph::has_collectives(p.prepared->eval->graph())) {  // as many in every replica: the last may be empty
+    const std::int64_t each = (batches + replicas - 1) / replicas;
+    begin = each * replica;
     end = begin + each;
   }
   Status status = co_await p.evaluator->run(part, begin, end, values);
   if (!status.ok()) co_return status;
-  // Every entry is written by one rank and zero elsewhere, so any order of summation gives the same bits.
+  if (!mesh.speaks(p.group.rank())) std::fill(values.begin(), values.end(), 0.0F);
+  // Every entry is of one rank and zero elsewhere, so any order of summation gives the same bits.
   comm::Call call;
   call.step = static_cast<std::uint32_t>(step);
   call.slot = part == Part::kTest ? plan::kSlotEval : plan::kSlotValidate;
@@ -265,7 +267,7 @@ bool Replica::shares_weights() const { return state_->shares(); }
 bool Replica::is_shared(const Tensor& tensor) const {
   return state_->shares() && state_->weights->is_shared(tensor);
 }
-Task<void> Replica::initialise(std::uint64_t seed) { return state_->weights->initialise(seed); }
+Task<Status> Replica::initialise(std::uint64_t seed) { return state_->weights->initialise(seed); }
 Status Replica::add_to_next(const std::map<std::string, Tensor>& kept) {
   state_->steps->conductor().add_to_next(kept);
   return {};
@@ -284,7 +286,13 @@ void Replica::release() { state_->steps->feed().release(); }
 agree::Agreement& Replica::rule() { return *state_->rule; }
 Result<io::NamedTensors> Replica::parameters() const { return state_->weights->named(false); }
 Result<io::NamedTensors> Replica::state() const { return state_->weights->named(true); }
-Result<io::NamedTensors> Replica::places(bool all) const { return state_->weights->places(all); }
+Result<io::NamedTensors> Replica::saved(bool all) const {
+  const plan::Plan& plan = state_->plan();
+  const bool cut = std::any_of(plan.layouts.begin(), plan.layouts.end(), [](const auto& of) {
+    return std::any_of(of.second.axes.begin(), of.second.axes.end(), [](const auto& a) { return a.cuts(); });
+  });
+  return cut || state_->group.rank() == 0 ? state_->weights->named(all) : state_->weights->places(all);
+}
 Result<io::NamedTensors> Replica::agreed() const { return state_->weights->named_agreed(); }
 std::span<const Tensor> Replica::weights() const { return state_->weights->vectors(); }
 Status Replica::publish() { return state_->weights->publish(); }
@@ -293,9 +301,8 @@ std::vector<exec::Profile> Replica::profiles() const { return state_->steps->run
 exec::DeviceQueue* Replica::gpu_queue() const { return state_->gpu.queue.get(); }
 void Replica::trace_to(std::vector<StepSpan>* spans) { state_->trace.spans = spans; }
 
-HeldState held_by(const Replica& replica, const comm::Group& group, const io::NamedTensors& tensors) {
-  const IsShared is_shared = [&replica](const Tensor& t) { return replica.is_shared(t); };
-  return hold_whole(tensors, group.world(), group.rank(), is_shared);
+Result<HeldState> Replica::held(const io::NamedTensors& tensors) const {
+  return state_->weights->held(tensors, [this](const Tensor& t) { return is_shared(t); });
 }
 
 HeldState held_shards(const Replica& replica, const comm::Group& group) {

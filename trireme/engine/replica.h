@@ -59,7 +59,7 @@ class Replica {
   // are millions of values, and the loop has heartbeats to send.
   runtime::Task<void> clear();
   // Initial values, the same on every rank.
-  runtime::Task<void> initialise(std::uint64_t seed);
+  runtime::Task<Status> initialise(std::uint64_t seed);
   // Batches are made ahead from `first` on; call once before run_step().
   void start_feed(std::int64_t first, std::int64_t end);
   // Ends when the metrics of the step are known. Buckets may still be on their way then: the next step starts
@@ -106,8 +106,11 @@ class Replica {
   // GPU does.
   Result<io::NamedTensors> parameters() const;
   Result<io::NamedTensors> state() const;
-  // The memory of state() or, without `all`, of parameters(), as it is: nothing is copied from a GPU.
-  Result<io::NamedTensors> places(bool all) const;
+  // The same, `all` or without the optimiser's state, for a checkpoint: nothing is copied from the GPU of a
+  // rank whose pieces another one writes.
+  Result<io::NamedTensors> saved(bool all) const;
+  // These tensors of parameters(), agreed(), state() or saved() as the ranks of the plan's mesh hold them.
+  Result<HeldState> held(const io::NamedTensors& tensors) const;
 
   const job::SampleOrder& order() const;
   // Spans of later steps go there; null: nowhere.
@@ -123,9 +126,7 @@ class Replica {
   std::unique_ptr<State> state_;
 };
 
-// What a rank holds in lock step of the tensors that parameters(), state() or places() gave: replicas.
-HeldState held_by(const Replica& replica, const comm::Group& group, const io::NamedTensors& tensors);
-// And of the state of logical shards.
+// What a rank holds of the state of logical shards.
 HeldState held_shards(const Replica& replica, const comm::Group& group);
 
 }  // namespace trireme::engine

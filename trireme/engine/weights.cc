@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/engine/state/initial_values.h"
+#include "trireme/prepare/laid_out.h"
 #include "trireme/prepare/own_update.h"
 #include "trireme/tensor/host_zeros.h"
 
@@ -150,14 +151,27 @@ Result<io::NamedTensors> Weights::named(const exec::Variables& from, bool with_s
   return out;
 }
 
-runtime::Task<void> Weights::initialise(std::uint64_t seed) {
+Result<HeldState> Weights::held(const io::NamedTensors& tensors, const IsShared& is_shared) const {
+  std::vector<LaidOutTensor> all;
+  for (const auto& [name, memory] : tensors) {
+    prepare::LaidOut out = prepare::laid_out(prepared_, name, memory.type());
+    all.push_back({name, out.whole, std::move(out.layout), memory});
+  }
+  return hold_laid_out(all, prepared_.plan.mesh(), options_.rank, is_shared);
+}
+
+runtime::Task<Status> Weights::initialise(std::uint64_t seed) {
   std::vector<model::Parameter> parameters = prepared_.frozen;
   if (options_.fills)
     parameters.insert(parameters.end(), prepared_.parameters.begin(), prepared_.parameters.end());
   io::NamedTensors tensors;
-  for (const model::Parameter& p : parameters) tensors.emplace_back(p.name, *variables_.get(p.name));
-  const HeldState holding = hold_whole(tensors, 1, 0);
+  for (model::Parameter& p : parameters) {
+    tensors.emplace_back(p.name, *variables_.get(p.name));
+    p.type = prepare::laid_out(prepared_, p.name, p.type).whole;
+  }
+  TR_CO_ASSIGN_OR_RETURN(const HeldState holding, held(tensors));
   co_await initialise_pieces(rt_, holding, std::move(parameters), seed);
+  co_return Status();
 }
 
 }  // namespace trireme::engine

@@ -1,11 +1,13 @@
-// Weights: one rank's variables. Parameters and running statistics are views of one vector per bucket, which
-// lies as the bucket's gradients do, so that rules exchange whole buckets without a copy.
+// Weights: one rank's variables, or its pieces of them. Parameters and running statistics are views of one
+// vector per bucket, which lies as the bucket's gradients do, so that rules exchange whole buckets without a
+// copy.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "trireme/engine/gpu_side.h"
+#include "trireme/engine/state/held_state.h"
 #include "trireme/io/safetensors.h"
 #include "trireme/prepare/prepared.h"
 
@@ -17,7 +19,7 @@ struct WeightsOptions {
   std::vector<Tensor> shared = {};
   bool fills = true;
   Tensor shared_states = {};
-  int rank = 0;  // named where the GPU fails
+  int rank = 0;  // of the plan's mesh
   // The rule's model beside the replica's own.
   bool with_agreed = false;
 };
@@ -38,13 +40,16 @@ class Weights {
   bool is_shared(const Tensor& tensor) const;
 
   // Initial values, the same on every rank, made on the pool.
-  runtime::Task<void> initialise(std::uint64_t seed);
+  runtime::Task<Status> initialise(std::uint64_t seed);
   // Parameters, frozen ones and running statistics; and with the optimiser's state. In name order. Views of
   // the live memory, which on a GPU is its copy on the host as of this call. Fails where the GPU does.
   Result<io::NamedTensors> named(bool with_state) const { return named(variables_, with_state); }
   // The same without what is on the GPU.
   Result<io::NamedTensors> places(bool with_state) const { return named(variables_, with_state, nullptr); }
   Result<io::NamedTensors> named_agreed() const { return named(agreed_variables_, false); }
+  // These of its variables as the ranks of the plan's mesh hold them. kInvalid: the plan lays one out so that
+  // this rank has something else of it.
+  Result<HeldState> held(const io::NamedTensors& tensors, const IsShared& is_shared = {}) const;
   // What was written on the host is on the GPU.
   Status publish() const;
 

@@ -2,6 +2,7 @@
 // by all ranks of a virtual cluster.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,10 +26,13 @@ struct Prepared {
   // Weights, gradients and optimiser state stay on the GPU; at most gradients pass through the host.
   bool resident = false;
   model::ModelInput input;
+  // Types here are those of this rank's graphs. Of a tensor that the mesh cuts they are the piece's, and
+  // laid_out.h says of what.
   std::vector<model::Parameter> parameters;  // trained ones, in order of use
   std::vector<model::Parameter> frozen;
   std::vector<model::Statistic> statistics;
   std::vector<model::StateVariable> states;  // of the optimiser
+  std::map<std::string, TensorType> wholes;  // of the tensors that the mesh cuts
   // With model.init_from: the variables that it gives; the others start anew.
   std::vector<std::string> inherited;
 

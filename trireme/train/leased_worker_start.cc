@@ -60,12 +60,12 @@ Task<Status> LeasedWorker::copy_unshared() {
 }
 
 Task<Status> LeasedWorker::restore() {
-  co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
+  TR_CO_RETURN_IF_ERROR(co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed)));
   const bool reads = start_.stored.is_there();
   engine::HeldState model;
   if (reads) {
     TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors parameters, replica_->parameters());
-    model = engine::hold_whole(parameters, workers_.world(), workers_.rank());
+    TR_CO_ASSIGN_OR_RETURN(model, replica_->held(parameters));
   }
   if (start_.resumed && reads) {
     TR_CO_RETURN_IF_ERROR(co_await engine::restore_pieces(rt_, workers_, start_.stored, model,

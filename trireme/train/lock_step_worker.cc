@@ -15,7 +15,7 @@ using runtime::Task;
 Task<Status> LockStepWorker::restore() {
   if (start_.resumed) {
     TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->state());
-    const engine::HeldState state = engine::held_by(*replica_, group_, tensors);
+    TR_CO_ASSIGN_OR_RETURN(const engine::HeldState state, replica_->held(tensors));
     TR_CO_RETURN_IF_ERROR(co_await engine::restore_pieces(rt_, group_, start_.stored, state,
                                                           {plan::kSlotRestore, 0, "restore"}));
     account_.resume();
@@ -25,7 +25,7 @@ Task<Status> LockStepWorker::restore() {
     TR_CO_ASSIGN_OR_RETURN(leases_, data::LeaseBook::from_cursor(start_.cursor));
   } else if (start_.stored.is_there()) {
     TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->parameters());
-    const engine::HeldState parameters = engine::held_by(*replica_, group_, tensors);
+    TR_CO_ASSIGN_OR_RETURN(const engine::HeldState parameters, replica_->held(tensors));
     TR_CO_RETURN_IF_ERROR(co_await inherit_state(rt_, group_, c_.job.model.init_from,
                                                  start_.prepared->inherited, parameters, start_.stored));
   }
@@ -66,7 +66,7 @@ Task<Status> LockStepWorker::begin() {
   account_.set_length(c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch,
                       per_epoch);
   co_await replica_->clear();
-  co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed));
+  TR_CO_RETURN_IF_ERROR(co_await replica_->initialise(static_cast<std::uint64_t>(c_.job.train.seed)));
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   TR_CO_RETURN_IF_ERROR(co_await restore());
   replica_->start_feed(at().batches, total_batches());
@@ -179,10 +179,8 @@ Task<Status> LockStepWorker::checkpoint() {
   account_.note_save();
   if (c_.run_dir.empty()) co_return Status();
   // A gradient may break while the loss is still a number: what cannot go on must not replace what can.
-  // Rank 0 writes: what others have on their GPUs stays there.
-  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model,
-                         chief() ? replica_->parameters() : replica_->places(false));
-  const engine::HeldState parameters = engine::held_by(*replica_, group_, model);
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_->saved(false));
+  TR_CO_ASSIGN_OR_RETURN(const engine::HeldState parameters, replica_->held(model));
   TR_CO_ASSIGN_OR_RETURN(const std::string broken,
                          co_await engine::find_not_finite(rt_, group_, parameters, at().steps));
   if (!broken.empty())
@@ -190,15 +188,15 @@ Task<Status> LockStepWorker::checkpoint() {
                     "[train] '{}' holds an infinity or NaN after step {}, so no checkpoint is written; try a "
                     "smaller train.optimizer.lr, train.optimizer.clip_norm = 1.0, or train.nan = \"skip\"",
                     broken, at().steps);
-  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, chief() ? replica_->state() : replica_->places(true));
-  const engine::HeldState all =
-      engine::join(engine::held_by(*replica_, group_, state), engine::held_shards(*replica_, group_));
+  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors state, replica_->saved(true));
+  TR_CO_ASSIGN_OR_RETURN(engine::HeldState held, replica_->held(state));
+  const engine::HeldState all = engine::join(std::move(held), engine::held_shards(*replica_, group_));
   co_return co_await account_.save(group_, all, leases_.cursor());
 }
 
 Task<Status> LockStepWorker::check_replicas() {
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->state());
-  const engine::HeldState state = engine::held_by(*replica_, group_, tensors);
+  TR_CO_ASSIGN_OR_RETURN(const engine::HeldState state, replica_->held(tensors));
   co_return co_await engine::check_replicas(rt_, group_, at().steps, state);
 }
 
@@ -257,7 +255,7 @@ Task<Result<record::Summary>> LockStepWorker::run() {
   }
   record::Summary summary = summarise();
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors tensors, replica_->parameters());
-  const engine::HeldState parameters = engine::held_by(*replica_, group_, tensors);
+  TR_CO_ASSIGN_OR_RETURN(const engine::HeldState parameters, replica_->held(tensors));
   TR_CO_ASSIGN_OR_RETURN(summary.parameters_sha256,
                          co_await engine::hash_parameters(rt_, group_, parameters, at().steps));
   TR_CO_RETURN_IF_ERROR(co_await account_.write(summary));

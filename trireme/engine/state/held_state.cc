@@ -37,6 +37,40 @@ bool HeldState::has_whole(std::size_t i) const {
          own[i].pieces[0].shape().num_elems() == tensor(i).whole.shape.num_elems();
 }
 
+namespace {
+
+// The memory of each piece of a rank's tensor. Blocks lie one after the other along the one dimension that
+// is cut in blocks; a range of elements is the memory itself.
+std::vector<Tensor> memory_of(const std::vector<parallel::Piece>& pieces, const Tensor& memory) {
+  if (pieces.size() <= 1) return std::vector<Tensor>(pieces.size(), memory);
+  int dim = 0;
+  while (pieces[0].box[static_cast<std::size_t>(dim)] == pieces[1].box[static_cast<std::size_t>(dim)]) ++dim;
+  std::vector<Tensor> out;
+  std::int64_t at = 0;
+  for (const parallel::Piece& piece : pieces) {
+    const std::int64_t size = piece.box[static_cast<std::size_t>(dim)].size();
+    out.push_back(memory.slice(dim, at, at + size));
+    at += size;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<HeldState> hold_laid_out(const std::vector<LaidOutTensor>& tensors, const parallel::Mesh& mesh,
+                                int rank, const IsShared& is_shared) {
+  HeldState out;
+  out.all.mesh = mesh;
+  out.rank = rank;
+  for (const LaidOutTensor& t : tensors) {
+    TR_RETURN_IF_ERROR(check_layout(t.layout, mesh, t.whole));
+    out.all.tensors.push_back({t.name, t.whole, t.layout});
+    out.own.push_back({memory_of(out.pieces(out.own.size()), t.memory), is_shared && is_shared(t.memory)});
+  }
+  TR_RETURN_IF_ERROR(check_held(out));
+  return out;
+}
+
 HeldState hold_whole(const io::NamedTensors& tensors, int world, int rank, const IsShared& is_shared) {
   HeldState out;
   out.all.mesh = parallel::data_mesh(world);

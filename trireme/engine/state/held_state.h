@@ -36,6 +36,16 @@ struct HeldState {
   bool has_whole(std::size_t i) const;
 };
 
+// A tensor that the ranks of a mesh hold by a layout: `memory` is all of this rank's pieces, joined.
+struct LaidOutTensor {
+  std::string name;
+  TensorType whole;
+  parallel::Layout layout;
+  Tensor memory;
+};
+// kInvalid: a layout does not fit, or the memory is of another shape than what the rank holds.
+Result<HeldState> hold_laid_out(const std::vector<LaidOutTensor>& tensors, const parallel::Mesh& mesh,
+                                int rank, const IsShared& is_shared = {});
 // Replicas of whole tensors on every one of `world` ranks.
 HeldState hold_whole(const io::NamedTensors& tensors, int world, int rank, const IsShared& is_shared = {});
 // State of logical shards, [shards of this rank, elements] each: "shard/<name>", whose rows the owners hold.

@@ -116,7 +116,7 @@ Task<Status> Steps::make_replica() {
   TR_CO_ASSIGN_OR_RETURN(replica_,
                          engine::Replica::make(rt_, *group_, job_, prepared_, data_, std::move(links)));
   co_await replica_->clear();
-  co_await replica_->initialise(static_cast<std::uint64_t>(job_.train.seed));
+  TR_CO_RETURN_IF_ERROR(co_await replica_->initialise(static_cast<std::uint64_t>(job_.train.seed)));
   TR_CO_RETURN_IF_ERROR(replica_->publish());
   replica_->start_feed(0, kEndless);
   co_return Status();
