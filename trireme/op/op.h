@@ -193,13 +193,69 @@ struct KernelRow {
 
 // ---- Layout rules
 
-// One way to cut an op over ranks: per input and output the dimension that is cut, or one of these.
-inline constexpr int kReplicate = -1;
-inline constexpr int kPartial = -2;  // outputs only: the pieces must be added
-struct LayoutOption {
-  std::vector<int> inputs;
-  std::vector<int> outputs;
+// What one axis of the mesh does to an operand: the dimension that is cut over the axis' positions, or one of
+// these.
+inline constexpr int kReplicate = -1;   // every position has the same values
+inline constexpr int kPartial = -2;     // the values of all positions must be added
+inline constexpr int kPartialMax = -3;  // the greatest value of all positions counts
+struct AxisCut {
+  int dim = kReplicate;
+  // The dimension is so many equal blocks one after the other, and each of them is cut: a position has a part
+  // of every block, as of the columns of one matrix for queries, keys and values.
+  int blocks = 1;
+  constexpr AxisCut(int d, int b = 1) : dim(d), blocks(b) {}  // NOLINT(google-explicit-constructor)
+  constexpr bool cuts() const { return dim >= 0; }
+  friend constexpr bool operator==(const AxisCut&, const AxisCut&) = default;
 };
+
+// One way to cut an op over the positions of an axis. Parts of a dimension differ by at most one, longer ones
+// first.
+struct LayoutOption {
+  std::vector<AxisCut> inputs, outputs;
+  // The op at the shapes of the parts would be wrong: OpDef::cut says what a position computes.
+  bool rewritten = false;
+};
+
+// Inputs in which an op is linear. Where they are partial sums and its other inputs are replicated, its
+// outputs are partial sums: positions may be added after the op instead of before.
+struct LinearIn {
+  std::uint32_t inputs = 0;  // bits 1 << input; kAllInputs: every one
+  bool together = false;     // all of them at once (a + b), else one at a time (a * b)
+};
+inline constexpr std::uint32_t kAllInputs = 0xFFFFFFFF;
+
+// What OpDef::cut builds with: the nodes that one position computes instead of the op. Implemented by
+// parallel, and by the test that proves rules by cutting.
+class CutBuilder {
+ public:
+  virtual ~CutBuilder() = default;
+  virtual const LayoutOption& option() = 0;
+  virtual const Attrs& attrs() = 0;  // of the op on whole operands
+  virtual const TensorType& whole_input(int i) = 0;
+  virtual const TensorType& whole_output(int k) = 0;
+  virtual int num_parts() = 0;
+  // For sizes only: positions whose parts have equal sizes share a graph. begin_of() is for the rest.
+  virtual int position() = 0;
+
+  virtual Value input(int i) = 0;  // of this position, as the option lays it out
+  virtual const TensorType& type(Value v) = 0;
+  // Adds a node; the first output is returned, others are {node, 1...}. A node that an earlier rule added
+  // with equal inputs and attributes is used again, collectives too. A failing inference aborts.
+  virtual Value add(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {}) = 0;
+  // i64[]: the first index of this position's part of a dimension of `size`.
+  virtual Value begin_of(std::int64_t size) = 0;
+
+  // Collectives over all positions of the axis. kPartial or kPartialMax becomes replicated.
+  virtual Value reduce(Value partial, int kind) = 0;
+  // Of a tensor whose dimension `dim` of `size` is cut: the indices [begins[p], ends[p]) of the whole at
+  // position p, whoever has them. Indices below 0 and from `size` on are `fill`.
+  virtual Value window(Value part, int dim, std::int64_t size, std::vector<std::int64_t> begins,
+                       std::vector<std::int64_t> ends, double fill) = 0;
+};
+
+// Sizes of the parts of a dimension, and where they begin.
+std::vector<std::int64_t> part_sizes(std::int64_t size, int num_parts);
+std::vector<std::int64_t> part_begins(std::int64_t size, int num_parts);
 
 // ---- Traits
 
@@ -235,6 +291,9 @@ struct OpDef {
   cost::OpCost (*cost)(std::span<const TensorType> in, std::span<const TensorType> out,
                        const Attrs& attrs) = nullptr;
   std::vector<LayoutOption> (*layout)(std::span<const TensorType> in, const Attrs& attrs) = nullptr;
+  LinearIn linear = {};
+  // One Value per output, laid out as a `rewritten` option of the layout rule says.
+  Result<std::vector<Value>> (*cut)(CutBuilder& b) = nullptr;
   std::uint32_t traits = kNoTraits;
   // Inputs that the kernel writes in place (strides honoured). Such an op has one output, which *is* input 0
   // after the write: it has its type and whoever runs the graph gives it the same memory; the kernel never
@@ -253,6 +312,9 @@ const OpDef* find_op(std::string_view name);  // null when unknown
 
 // Fills in defaults; rejects unknown names and wrong types, with the names that exist.
 Result<Attrs> complete_attrs(const OpDef& def, Attrs attrs);
+// Every way to cut an op: its layout rule, and what `linear` adds for partial sums.
+std::vector<LayoutOption> layout_options(const OpDef& def, std::span<const TensorType> in,
+                                         std::span<const TensorType> out, const Attrs& completed);
 // Checks the number of inputs, completes attributes, infers.
 Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> in,
                                             const Attrs& completed);

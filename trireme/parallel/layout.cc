@@ -44,9 +44,10 @@ Status check_axis(const AxisLayout& axis, const Axis& of, const Shape& shape) {
 
 }  // namespace
 
-AxisLayout AxisLayout::of_option(int entry) {
+AxisLayout AxisLayout::of_option(const op::AxisCut& entry) {
   if (entry == op::kReplicate) return replicate();
-  return entry == op::kPartial ? partial() : shard(entry);
+  if (entry == op::kPartialMax) return partial(collective::Reduction::kMax);
+  return entry == op::kPartial ? partial() : shard(entry.dim, entry.blocks);
 }
 
 std::string AxisLayout::to_text() const {

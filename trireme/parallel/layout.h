@@ -12,6 +12,7 @@
 
 #include "trireme/base/status.h"
 #include "trireme/collective/schedule.h"
+#include "trireme/op/op.h"
 #include "trireme/parallel/mesh.h"
 #include "trireme/tensor/shape.h"
 
@@ -40,8 +41,8 @@ struct AxisLayout {
     return {.kind = Kind::kPartial, .reduction = r};
   }
   static AxisLayout flat() { return {.kind = Kind::kFlat}; }
-  // From an entry of op::LayoutOption: a dimension, op::kReplicate or op::kPartial.
-  static AxisLayout of_option(int entry);
+  // From an entry of op::LayoutOption.
+  static AxisLayout of_option(const op::AxisCut& entry);
 
   // Positions of the axis hold different elements.
   bool cuts() const { return kind == Kind::kShard || kind == Kind::kFlat; }

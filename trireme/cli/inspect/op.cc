@@ -75,15 +75,17 @@ Json describe(const op::OpDef& def) {
           {"attrs", attrs},           {"kernels", kernels}};
 }
 
-std::string cut_text(int cut) {
+std::string cut_text(const op::AxisCut& cut) {
   if (cut == op::kReplicate) return "whole";
   if (cut == op::kPartial) return "partial sum";
-  return fmt::format("dim {}", cut);
+  if (cut == op::kPartialMax) return "partial maximum";
+  if (cut.blocks == 1) return fmt::format("dim {}", cut.dim);
+  return fmt::format("dim {} in {} blocks", cut.dim, cut.blocks);
 }
 
-Json cuts(const std::vector<int>& dims) {
+Json cuts(const std::vector<op::AxisCut>& operands) {
   Json list = Json::array();
-  for (const int d : dims) list.push_back(cut_text(d));
+  for (const op::AxisCut& cut : operands) list.push_back(cut_text(cut));
   return list;
 }
 
@@ -124,7 +126,7 @@ Result<Json> describe_call(const op::OpDef& def, const OpArgs& args) {
   if (&def == &op::kConv2d) call["methods"] = conv_methods(in, attrs);
   if (def.layout != nullptr) {
     call["layouts"] = Json::array();
-    for (const op::LayoutOption& o : def.layout(in, attrs))
+    for (const op::LayoutOption& o : op::layout_options(def, in, out, attrs))
       call["layouts"].push_back({{"inputs", cuts(o.inputs)}, {"outputs", cuts(o.outputs)}});
   }
   if (def.reference != nullptr) {

@@ -77,7 +77,7 @@ Result<PoolGeometry> pool_geometry(const TensorType& x, const Attrs& attrs) {
 }
 
 std::vector<LayoutOption> pool_layout(TypeSpan in, const Attrs&) {
-  return {{std::vector<int>(in.size(), 0), {0}}, {std::vector<int>(in.size(), 1), {1}}};
+  return {{std::vector<AxisCut>(in.size(), 0), {0}}, {std::vector<AxisCut>(in.size(), 1), {1}}};
 }
 
 cost::OpCost pool_cost(const PoolGeometry& g, double per_tap, double per_window, double bytes) {

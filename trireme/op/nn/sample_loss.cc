@@ -25,7 +25,7 @@ Status expect_compared(TypeSpan in) {
 }
 
 std::vector<LayoutOption> sample_layout(TypeSpan in, const Attrs&) {
-  return {{std::vector<int>(in.size(), 0), {0}}};
+  return {{std::vector<AxisCut>(in.size(), 0), {0}}};
 }
 
 cost::OpCost sample_cost(TypeSpan in, TypeSpan out, double per_element, double per_sample) {

@@ -70,13 +70,13 @@ std::vector<LayoutOption> attention_layout(const Attrs& attrs, std::vector<bool>
                                            std::vector<bool> outputs_are_queries) {
   std::vector<LayoutOption> options;
   for (const int d : {0, 1}) {
-    options.push_back(
-        {std::vector<int>(inputs_are_queries.size(), d), std::vector<int>(outputs_are_queries.size(), d)});
+    options.push_back({std::vector<AxisCut>(inputs_are_queries.size(), d),
+                       std::vector<AxisCut>(outputs_are_queries.size(), d)});
   }
   if (attrs.get_bool("causal")) return options;
   LayoutOption queries;
-  for (const bool is : inputs_are_queries) queries.inputs.push_back(is ? 2 : kReplicate);
-  for (const bool is : outputs_are_queries) queries.outputs.push_back(is ? 2 : kPartial);
+  for (const bool is : inputs_are_queries) queries.inputs.emplace_back(is ? 2 : kReplicate);
+  for (const bool is : outputs_are_queries) queries.outputs.emplace_back(is ? 2 : kPartial);
   options.push_back(std::move(queries));
   return options;
 }

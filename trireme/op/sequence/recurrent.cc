@@ -33,14 +33,14 @@ std::vector<TensorType> types_of(const std::vector<Named>& named) {
 }
 
 // The dimension that is the batch, per input and output of the forward op.
-std::vector<int> batch_of_inputs(const CellKind& kind) {
-  std::vector<int> dims{1, 0};
+std::vector<AxisCut> batch_of_inputs(const CellKind& kind) {
+  std::vector<AxisCut> dims{1, 0};
   if (kind.has_cell) dims.push_back(0);
   dims.insert(dims.end(), 4, kReplicate);
   return dims;
 }
-std::vector<int> batch_of_outputs(const CellKind& kind) {
-  return kind.has_cell ? std::vector<int>{1, 0, 0} : std::vector<int>{1, 0};
+std::vector<AxisCut> batch_of_outputs(const CellKind& kind) {
+  return kind.has_cell ? std::vector<AxisCut>{1, 0, 0} : std::vector<AxisCut>{1, 0};
 }
 
 template <typename T>
@@ -95,7 +95,8 @@ std::vector<LayoutOption> recurrent_layout(const CellKind& kind, Pass pass) {
   if (pass == Pass::kForward) return {{inputs, outputs}};
   LayoutOption option{inputs, inputs};
   append(option.inputs, outputs);
-  for (int& d : option.outputs) d = d == kReplicate ? kPartial : d;
+  for (AxisCut& cut : option.outputs)
+    if (cut == kReplicate) cut = kPartial;
   if (pass == Pass::kGradGrad) {
     append(option.inputs, inputs);
     append(option.outputs, outputs);

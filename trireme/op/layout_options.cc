@@ -1,0 +1,55 @@
+// Ways to cut an op over the positions of an axis, and the parts that result.
+#include <algorithm>
+
+#include "trireme/op/op.h"
+
+namespace trireme::op {
+namespace {
+
+bool is_linear_in(const OpDef& def, std::size_t input) {
+  return def.linear.inputs == kAllInputs || (input < 32 && (def.linear.inputs >> input & 1U) != 0);
+}
+
+void add_partial_options(const OpDef& def, std::size_t num_inputs, std::size_t num_outputs,
+                         std::vector<LayoutOption>& options) {
+  const LayoutOption none{std::vector<AxisCut>(num_inputs, kReplicate),
+                          std::vector<AxisCut>(num_outputs, kPartial)};
+  LayoutOption all = none;
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (!is_linear_in(def, i)) continue;
+    all.inputs[i] = kPartial;
+    if (def.linear.together) continue;
+    LayoutOption one = none;
+    one.inputs[i] = kPartial;
+    options.push_back(std::move(one));
+  }
+  if (def.linear.together) options.push_back(std::move(all));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> part_sizes(std::int64_t size, int num_parts) {
+  std::vector<std::int64_t> sizes;
+  for (int p = 0; p < num_parts; ++p) sizes.push_back(size / num_parts + (p < size % num_parts ? 1 : 0));
+  return sizes;
+}
+
+std::vector<std::int64_t> part_begins(std::int64_t size, int num_parts) {
+  std::vector<std::int64_t> begins;
+  std::int64_t at = 0;
+  for (const std::int64_t part : part_sizes(size, num_parts)) {
+    begins.push_back(at);
+    at += part;
+  }
+  return begins;
+}
+
+std::vector<LayoutOption> layout_options(const OpDef& def, std::span<const TensorType> in,
+                                         std::span<const TensorType> out, const Attrs& completed) {
+  std::vector<LayoutOption> options;
+  if (def.layout != nullptr) options = def.layout(in, completed);
+  if (def.linear.inputs != 0) add_partial_options(def, in.size(), out.size(), options);
+  return options;
+}
+
+}  // namespace trireme::op
