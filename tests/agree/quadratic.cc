@@ -150,6 +150,12 @@ Task<Status> train(Worker& w) {
   co_return co_await settle(w);
 }
 
+// Two turns of encodings and of their lengths, beyond the slots of means and of settle().
+comm::CodedSlots slots_of_changes(std::size_t num_buckets, std::size_t b) {
+  const auto at = [&](std::size_t row) { return static_cast<std::uint16_t>(row * num_buckets + b); };
+  return {.encodings = {at(2), at(4)}, .sizes = {at(3), at(5)}};
+}
+
 struct Cluster {
   const QuadraticJob& job;
   QuadraticRun& run;
@@ -188,6 +194,7 @@ Task<Status> worker_main(Runtime& rt, comm::Group& world, comm::Group& workers, 
     RuleBucket& bucket = context.buckets[b];
     bucket.mean_slot = static_cast<std::uint16_t>(b);
     bucket.settled_slot = static_cast<std::uint16_t>(context.buckets.size() + b);
+    bucket.change_slots = slots_of_changes(context.buckets.size(), b);
     bucket.coding = job.options.coding;
     bucket.packing =
         codec::packing_of({{0, w.weights[b].shape().num_elems()}}, {}, bucket.coding.least_elems);

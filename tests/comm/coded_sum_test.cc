@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "tests/comm/ranks.h"
 #include "trireme/base/rng.h"
@@ -15,6 +16,7 @@ using collective::LeafRun;
 using runtime::Task;
 
 constexpr std::int64_t kElems = 700;
+constexpr CodedSlots kSlots{.encodings = {3, 5}, .sizes = {4, 6}};
 
 std::vector<LeafRun> runs_of(std::int32_t shards, int world) {
   std::vector<LeafRun> runs;
@@ -55,7 +57,8 @@ struct Case {
   int world = 1;
   codec::Options options = {};
   bool phantom = false;
-  std::vector<double>* sent = nullptr;  // bytes, per rank
+  std::vector<double>* sent = nullptr;                         // bytes, per rank
+  std::vector<std::vector<net::SendRecord>>* sends = nullptr;  // messages, per rank
 };
 
 // The sums of three steps as rank 0 and the last rank have them; equal, or the test fails.
@@ -63,6 +66,7 @@ std::vector<std::vector<float>> sums_of(const Case& c) {
   std::vector<std::vector<float>> sums(3);
   RankOptions options;
   options.world = c.world;
+  options.sends = c.sends;
   const std::vector<LeafRun> runs = runs_of(c.shards, c.world);
   runtime::WorldSpec spec;
   spec.phantom = c.phantom;
@@ -86,8 +90,7 @@ std::vector<std::vector<float>> sums_of(const Case& c) {
           EXPECT_EQ(first.is_phantom(), c.phantom);
           CodedCall call;
           call.step = step;
-          call.slot = 3;
-          call.size_slot = 4;
+          call.slots = kSlots;
           call.label = "test";
           call.owners = runs;
           const Status status = co_await sum->sum(std::move(call), std::move(shards));
@@ -143,6 +146,20 @@ TEST(CodedSum, ByDoublingHasTheBitsOfTheGatheredSum) {
       c.sum = "doubling";
       EXPECT_EQ(sums_of(c), gathered) << codec << ", " << world;
     }
+}
+
+TEST(CodedSum, NumbersTheMessagesOfItsTurnsAsItIsTold) {
+  const auto slots_of = [](const char* way) {
+    std::vector<std::vector<net::SendRecord>> sends(3);
+    sums_of({.sum = way, .shards = 3, .world = 3, .sends = &sends});
+    std::set<int> slots;
+    for (const auto& of_rank : sends)
+      for (const net::SendRecord& s : of_rank)
+        if (s.id.slot != 0) slots.insert(s.id.slot);  // 0: the last barrier
+    return slots;
+  };
+  EXPECT_EQ(slots_of("gather"), (std::set<int>{3, 4}));
+  EXPECT_EQ(slots_of("split"), (std::set<int>{3, 4, 5, 6}));
 }
 
 // What travels has the size that it has with values: to the byte where a codec's size follows from the

@@ -136,8 +136,8 @@ class Rank {
     if (on_host_[v]->encodes_at(step)) {
       CodedCall coded;
       coded.step = step;
-      coded.slot = static_cast<std::uint16_t>(v + 10);
-      coded.size_slot = static_cast<std::uint16_t>(v + 20);
+      coded.slots.encodings[0] = static_cast<std::uint16_t>(v + 10);
+      coded.slots.sizes[0] = static_cast<std::uint16_t>(v + 20);
       coded.label = "host";
       coded.owners = runs_;
       TR_CO_RETURN_IF_ERROR(co_await on_host_[v]->sum(std::move(coded), std::move(shards)));

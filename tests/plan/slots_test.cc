@@ -48,6 +48,7 @@ TEST(Slots, StayWhereMessagesOfEarlierVersionsHadThem) {
   EXPECT_EQ(slots.change_sizes(3), 33);
   EXPECT_EQ(slots.residuals(3), 0x8003);
   EXPECT_EQ(Slots::turn(13, 1), 13 + 0x2000);
+  EXPECT_EQ(Slots::turns(13), (std::array<Slot, kTurns>{13, 13 + 0x2000, 13 + 0x4000, 13 + 0x6000}));
   EXPECT_EQ(Slots::shard_state(3, 2), 0xA000 + 3 * 0x800 + 2);
 }
 

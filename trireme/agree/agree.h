@@ -53,8 +53,8 @@ struct RuleBucket {
   codec::Packing packing;  // what of them is encoded, where the coding has a codec
   // Under rules over servers: they are not gradients but their factors, which the servers multiply.
   bool factored = false;
-  std::string sum = "gather";                           // how encoded changes are added: a row of comm/sum
-  std::uint16_t change_slot = 0, change_size_slot = 0;  // of their messages
+  std::string sum = "gather";                     // how encoded changes are added: a row of comm/sum
+  comm::CodedSlots change_slots;                  // of their messages
   std::uint16_t mean_slot = 0, settled_slot = 0;  // of what workers add up after a period, and at an end
 };
 

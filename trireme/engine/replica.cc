@@ -94,16 +94,16 @@ Status Replica::State::make_rule(const agree::AgreementRow& row) {
   with.weights = weights->vectors();
   const plan::Slots slots{plan().buckets.size()};
   for (const plan::Bucket& b : plan().buckets) {
+    const std::size_t place = with.buckets.size();
     agree::RuleBucket& own = with.buckets.emplace_back();
     own.parameter_elems = prepare::parameter_elems(b);
     own.coding = prepare::bucket_coding(job, prepared->sending, b);
     own.packing = prepare::packing_of(b, prepared->parameters, own.coding.least_elems);
     own.factored = !row.updates_here && b.sends_factors();
     own.sum = b.sum;
-    own.change_slot = slots.change(with.buckets.size() - 1);
-    own.change_size_slot = slots.change_sizes(with.buckets.size() - 1);
-    own.mean_slot = slots.mean(with.buckets.size() - 1);
-    own.settled_slot = slots.settled(with.buckets.size() - 1);
+    own.change_slots = {slots.turns(slots.change(place)), slots.turns(slots.change_sizes(place))};
+    own.mean_slot = slots.mean(place);
+    own.settled_slot = slots.settled(place);
   }
   if (row.pace == agree::Pace::kStep)
     for (const auto& sum : sums) with.sums.push_back(sum.get());

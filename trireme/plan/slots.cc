@@ -21,7 +21,7 @@ void add_trainer(const Slots& slots, std::vector<SlotUser>& users) {
 }
 
 void add_turns(std::string_view what, Slot slot, std::vector<SlotUser>& users) {
-  for (int turn = 0; turn < kTurns; ++turn) users.push_back({what, Slots::turn(slot, turn)});
+  for (const Slot turn : Slots::turns(slot)) users.push_back({what, turn});
 }
 
 void add_bucket(const Slots& slots, std::size_t b, SlotKind kind, std::vector<SlotUser>& users) {
@@ -59,6 +59,12 @@ void add_bucket(const Slots& slots, std::size_t b, SlotKind kind, std::vector<Sl
 }
 
 }  // namespace
+
+std::array<Slot, kTurns> Slots::turns(Slot slot) {
+  std::array<Slot, kTurns> all{};
+  for (int t = 0; t < kTurns; ++t) all[static_cast<std::size_t>(t)] = turn(slot, t);
+  return all;
+}
 
 Status check_num_buckets(std::size_t num_buckets) {
   if (num_buckets <= kMostBuckets) return {};

@@ -6,6 +6,7 @@
 // `users_of` says what a run has, and a test walks all rules, codecs and ways to sum.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -80,6 +81,7 @@ struct Slots {
 
   // Turn `turn` of an encoded sum is a call of its own.
   static Slot turn(Slot slot, int turn) { return static_cast<Slot>(slot | turn << 13); }
+  static std::array<Slot, kTurns> turns(Slot slot);  // all of them, as comm::CodedSlots has them
   // Tensor `index` of the state that moves with shards; `move` counts moments, there and back.
   static Slot shard_state(int move, std::size_t index) {
     return static_cast<Slot>(kSlotShardState + move * kShardStateSlots + static_cast<int>(index));

@@ -60,7 +60,7 @@ Task<Status> CodedChanges::sum_bucket(std::size_t b, std::uint32_t round, Tensor
   if (sums_[b] == nullptr) {
     comm::Call call;
     call.step = round;
-    call.slot = context_.buckets[b].change_slot;
+    call.slot = context_.buckets[b].change_slots.encodings[0];
     call.label = label;
     co_return co_await context_.workers->allreduce(std::move(call), std::move(vector));
   }
@@ -70,8 +70,7 @@ Task<Status> CodedChanges::sum_bucket(std::size_t b, std::uint32_t round, Tensor
   }
   comm::CodedCall call;
   call.step = round;
-  call.slot = context_.buckets[b].change_slot;
-  call.size_slot = context_.buckets[b].change_size_slot;
+  call.slots = context_.buckets[b].change_slots;
   call.label = label;
   for (int w = 0; w < context_.num_workers; ++w) call.owners.push_back({w, 1});
   std::vector<Tensor> own{std::move(vector)};

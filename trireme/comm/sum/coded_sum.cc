@@ -92,11 +92,10 @@ std::span<float> CodedSum::row(const Tensor& of, std::size_t shard, Chunk part) 
                                     static_cast<std::size_t>(part.size()));
 }
 
-// The slot's high bits are free: slots of buckets are below 2^13.
 Call CodedSum::call_of(const CodedCall& call, bool sizes, Turn turn) const {
   Call c;
   c.step = call.step;
-  c.slot = static_cast<std::uint16_t>((sizes ? call.size_slot : call.slot) | turn << 13);
+  c.slot = (sizes ? call.slots.sizes : call.slots.encodings)[turn];
   c.label = call.label + (sizes ? ", sizes" : "");
   return c;
 }

@@ -21,10 +21,10 @@ struct CodedSumOptions {
   std::uint64_t key = 0;  // of random draws
 };
 
-// A call's identity: `slot` and `size_slot` are its own during the step.
+// A call's identity: the slots are its own during the step.
 struct CodedCall {
   std::uint32_t step = 0;
-  std::uint16_t slot = 0, size_slot = 0;
+  CodedSlots slots;
   std::string label;
   std::vector<collective::LeafRun> owners;  // per rank
 };
@@ -52,8 +52,7 @@ class CodedSum {
   const SumStats& stats() const { return stats_; }
 
  protected:
-  // Turns of one sum are calls of their own.
-  enum Turn : std::uint16_t { kFirst = 0, kSecond = 1 };
+  enum Turn : std::uint8_t { kFirst, kSecond };  // places in CodedSlots
 
   // The packers of the step are there.
   virtual runtime::Task<Status> add(const CodedCall& call, const std::vector<Tensor>& shards) = 0;

@@ -23,7 +23,7 @@ class Doubling final : public CodedSum {
   Task<Status> add(const CodedCall& call, const std::vector<Tensor>& shards) override {
     std::vector<Encoding> mine = whole_encodings(call, shards);
     TR_CO_ASSIGN_OR_RETURN(Mail own, co_await work_.encode(std::move(mine), out_));
-    DoublingCall rounds{call.step, call.slot, call.owners, &packers_[0], &exact_[0]};
+    DoublingCall rounds{call.step, call.slots.encodings[kFirst], call.owners, &packers_[0], &exact_[0]};
     co_return co_await rounds_.sum(std::move(rounds), std::move(own), shards[0]);
   }
 

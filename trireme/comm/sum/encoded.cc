@@ -30,8 +30,7 @@ class Encoded final : public HostSum {
     }
     CodedCall coded;
     coded.step = call.step;
-    coded.slot = spec_.slots.first;
-    coded.size_slot = spec_.slots.second;
+    coded.slots = spec_.slots.coded;
     coded.label = spec_.label;
     coded.owners = std::move(call.owners);
     co_return co_await coded_->sum(std::move(coded), vectors_);

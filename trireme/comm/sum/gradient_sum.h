@@ -9,6 +9,7 @@
 // On the loop of one Runtime; one sum of a bucket at a time.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,11 +25,21 @@ namespace trireme::comm {
 
 using NamedState = std::vector<std::pair<std::string, Tensor>>;
 
+// Numbers of the messages of an encoded sum. Every turn of it is a call of its own; the plan has numbers for
+// so many turns, of which a way uses as many as it takes.
+inline constexpr std::size_t kMostTurns = 4;
+struct CodedSlots {
+  std::array<std::uint16_t, kMostTurns> encodings{};  // per turn
+  std::array<std::uint16_t, kMostTurns> sizes{};      // of their lengths, per turn
+};
+
 // Numbers of messages that are a bucket's own during a step.
 struct SumSlots {
-  std::uint16_t first = 0;   // of the sum
-  std::uint16_t second = 0;  // of what goes beside it: lengths of encodings, a second sum, a second meeting
-  std::uint16_t rest = 0;    // of what everybody needs where the sum itself is scattered
+  std::uint16_t first = 0;  // of the sum
+  // What goes beside it: a second sum; on GPUs a second meeting, or lengths of encodings.
+  std::uint16_t second = 0;
+  std::uint16_t rest = 0;  // of what everybody needs where the sum itself is scattered
+  CodedSlots coded;        // instead of these, where the sum is encoded
 };
 
 // A parameter of a bucket as a matrix: the first dimension by all others.
