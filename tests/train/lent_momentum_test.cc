@@ -86,6 +86,23 @@ TEST(CodedStarts, FollowTheCodecAndTheOptimiser) {
   EXPECT_EQ(job::coded_start(job, job::sending_of(job)).dense_steps, 0);
 }
 
+TEST(CodedStarts, AreWhatTheRowOfTheCodecSays) {
+  codec::CodecRow row = **codec::find_codec("topk");
+  row.safe_start = {.dense_steps = 3, .warmup_steps = 4, .steps_before_momentum = 5};
+  const auto start = [&](const char* kind) {
+    job::Job job = tiny_job();
+    job.train.optimizer.kind = kind;
+    const job::CodedStart s = job::coded_start(job, {job::Sending::Kind::kCoded, &row});
+    return fmt::format("{} {} {}", s.dense_steps, s.warmup_steps, s.momentum);
+  };
+  EXPECT_EQ(start("sgd"), "3 4 0");
+  EXPECT_EQ(start("momentum"), "5 4 0.9");
+  row.safe_start.steps_before_momentum = 0;
+  EXPECT_EQ(start("momentum"), "3 4 0");
+  row.needs_feedback = false;
+  EXPECT_EQ(start("momentum"), "0 0 0");
+}
+
 TEST(CodedStarts, OfRandomValuesAreDenseThenSparserAndSendATenthUnlessSet) {
   job::Job job = tiny_job();
   job.parallel.codec = "randomk";

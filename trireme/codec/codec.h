@@ -53,6 +53,16 @@ class Codec {
   Status decode(ByteView encoded, std::span<float> out) const;
 };
 
+// How a codec with error feedback begins in synchronous training where the job does not say: what it keeps
+// back is long while the weights still change fast.
+struct SafeStart {
+  std::int64_t dense_steps = 0;   // not encoded, under any optimizer
+  std::int64_t warmup_steps = 0;  // over which the fraction falls to its value
+  // Under the optimizer `momentum`: after so many steps that are not encoded, encoders make its momentum. 0:
+  // the optimizer keeps it.
+  std::int64_t steps_before_momentum = 0;
+};
+
 struct CodecRow {
   const char* name;
   const char* doc;
@@ -66,6 +76,7 @@ struct CodecRow {
   double (*bytes)(const Options& options, double count) = nullptr;
   Result<std::unique_ptr<Codec>> (*make)(const Options& options) = nullptr;
   bool sends_few = false;  // most values of a message are zeros, which are not in it
+  SafeStart safe_start = {};
 };
 std::span<const CodecRow> codec_table();
 // kNotFound lists the names that exist.

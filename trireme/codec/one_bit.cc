@@ -92,6 +92,7 @@ extern const CodecRow kOneBit{
         },
     .make = [](const Options&) -> Result<std::unique_ptr<Codec>> {
       return std::unique_ptr<Codec>(std::make_unique<OneBit>());
-    }};
+    },
+    .safe_start = {.steps_before_momentum = 50}};
 
 }  // namespace trireme::codec

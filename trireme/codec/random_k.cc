@@ -80,6 +80,7 @@ extern const CodecRow kRandomK{
                      fraction);
       return std::unique_ptr<Codec>(std::make_unique<RandomK>(fraction));
     },
-    .sends_few = true};
+    .sends_few = true,
+    .safe_start = {.dense_steps = 50, .warmup_steps = 200, .steps_before_momentum = 50}};
 
 }  // namespace trireme::codec

@@ -104,6 +104,26 @@ void set_attr(op::Attrs& attrs, const OptionSpec& option, const OptionValues& gi
     attrs.set(option.name, given.number(option));
 }
 
+// What the codec and the optimizer ask for in lock step.
+CodedStart safe_start(const Job::Optimizer& o, const codec::SafeStart& safe) {
+  CodedStart start;
+  start.dense_steps = safe.dense_steps;
+  start.warmup_steps = safe.warmup_steps;
+  const bool no_decay = o.options.number(model::kWeightDecay) == 0;
+  if (safe.steps_before_momentum > 0 && o.kind == "momentum" && !o.options.flag(model::kNesterov)) {
+    start.dense_steps = safe.steps_before_momentum;
+    // Decay is part of the optimizer's momentum, and would be lost.
+    if (no_decay) start.momentum = o.options.number(model::kMomentum);
+  }
+  // 1-bit Adam, where it is asked for.
+  const std::int64_t fixed_after = o.options.integer(model::kFixedAfter);
+  if ((o.kind == "adam" || o.kind == "adamw") && fixed_after > 0) {
+    start.dense_steps = fixed_after;
+    if (o.kind == "adamw" || no_decay) start.momentum = o.options.number(model::kBeta1);
+  }
+  return start;
+}
+
 }  // namespace
 
 bool uses_old_updates(const Job& job) {
@@ -201,28 +221,11 @@ std::vector<Sending> allowed_sendings(const Job& job) {
 }
 
 CodedStart coded_start(const Job& job, const Sending& sending) {
-  constexpr std::int64_t kDenseSteps = 50, kSparserSteps = 200;
-  const Job::Parallel& p = job.parallel;
-  const Job::Optimizer& o = job.train.optimizer;
+  const OptionValues& given = job.parallel.codec_options;
   CodedStart start;
-  if (sending.codec != nullptr && sending.codec->needs_feedback && p.codec_options.flag(codec::kFeedback) &&
-      in_lock_step(job)) {
-    const std::string_view name = sending.codec->name;
-    const bool random = name == "randomk", no_decay = o.options.number(model::kWeightDecay) == 0;
-    if (random) start.dense_steps = kDenseSteps, start.warmup_steps = kSparserSteps;
-    if ((name == "1bit" || random) && o.kind == "momentum" && !o.options.flag(model::kNesterov)) {
-      start.dense_steps = kDenseSteps;
-      // Decay is part of the optimiser's momentum, and would be lost.
-      if (no_decay) start.momentum = o.options.number(model::kMomentum);
-    }
-    // 1-bit Adam, where it is asked for.
-    const std::int64_t fixed_after = o.options.integer(model::kFixedAfter);
-    if ((o.kind == "adam" || o.kind == "adamw") && fixed_after > 0) {
-      start.dense_steps = fixed_after;
-      if (o.kind == "adamw" || no_decay) start.momentum = o.options.number(model::kBeta1);
-    }
-  }
-  const OptionValues& given = p.codec_options;
+  if (sending.codec != nullptr && sending.codec->needs_feedback && given.flag(codec::kFeedback) &&
+      in_lock_step(job))
+    start = safe_start(job.train.optimizer, sending.codec->safe_start);
   start.dense_steps = given.integer(codec::kDenseSteps.with_default(start.dense_steps));
   start.warmup_steps = given.integer(codec::kWarmupSteps.with_default(start.warmup_steps));
   start.momentum = given.number(codec::kMomentum.with_default(start.momentum));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/agree/agree.h"
+#include "trireme/codec/options.h"
 #include "trireme/job/job_parts.h"
 
 namespace trireme::record {
@@ -50,7 +51,8 @@ Cause likeliest(const RunFacts& f, bool worse, bool skips) {
     return rate;
   }
   if (f.codec_loses) {
-    const bool by_fraction = f.codec == "topk" || f.codec == "randomk" || f.codec == "threshold";
+    const auto row = codec::find_codec(f.codec);
+    const bool by_fraction = row.ok() && find_option((*row)->options, codec::kFraction.name) != nullptr;
     return {
         "parallel.codec",
         fmt::format("the codec '{}' may lose too much: try parallel.codec = none, or {}", f.codec,
