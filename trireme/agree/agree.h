@@ -153,8 +153,9 @@ struct AgreementRow {
   bool shares_weights = false;  // all workers have one set of weights in shared memory
   // What travels are differences to a model that all know: what an encoding leaves out is part of the next.
   bool sends_differences = false;
-  // Why what it sends is not encoded; null: it can be (RuleOptions::coding).
-  const char* no_codec = "what it sends is not encoded";
+  // Why what it sends is not encoded, and what to set instead: the end of the message that refuses a codec.
+  // Null: it can be encoded (RuleOptions::coding). A rule that says nothing is refused codecs.
+  const char* no_codec = "what it sends is not encoded; use parallel.codec = none";
 };
 std::span<const AgreementRow> agreement_table();
 Result<const AgreementRow*> find_agreement(std::string_view name);
