@@ -21,12 +21,12 @@ constexpr OptionSpec kProximity{
         "Weight of the proximal term in a worker's loss: the squared distance to the agreed model "
         "(default 0).",
     .range = {.least = 0, .most = 1e6}};
-constexpr OptionSpec kOptions[] = {kPeriod, kProximity};
+constexpr OptionSpec kOptions[] = {kGivenPeriod, kProximity};
 
 class Conservative final : public Agreement {
  public:
   explicit Conservative(const RuleContext& context)
-      : context_(context), rt_(*context.rt), counters_(context.options.own.integer(kPeriod)) {
+      : context_(context), rt_(*context.rt), counters_(context.options.own.integer(kGivenPeriod)) {
     failure_ = prepare();
   }
 
@@ -77,7 +77,7 @@ class Conservative final : public Agreement {
 
  private:
   Status prepare() {
-    const std::int64_t period = context_.options.own.integer(kPeriod);
+    const std::int64_t period = context_.options.own.integer(kGivenPeriod);
     const double proximity = context_.options.own.number(kProximity);
     if (period < 1)
       return error(Code::kInvalid,

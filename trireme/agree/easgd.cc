@@ -24,14 +24,14 @@ namespace {
 
 using runtime::Task;
 
-constexpr OptionSpec kOptions[] = {kPeriod, kElasticity};
+constexpr OptionSpec kOptions[] = {kGivenPeriod, kElasticity};
 
 class Easgd final : public Agreement {
  public:
   explicit Easgd(const RuleContext& context)
       : context_(context),
         rt_(*context.rt),
-        counters_(context.options.own.integer(kPeriod)),
+        counters_(context.options.own.integer(kGivenPeriod)),
         alpha_(static_cast<float>(elasticity_of(context.options.own, context.num_workers))) {
     failure_ = prepare();
   }
@@ -82,7 +82,7 @@ class Easgd final : public Agreement {
 
  private:
   Status prepare() {
-    if (const std::int64_t period = context_.options.own.integer(kPeriod); period < 1)
+    if (const std::int64_t period = context_.options.own.integer(kGivenPeriod); period < 1)
       return error(Code::kInvalid,
                    "[agree] easgd: parallel.period: got {}, expected at least 1; only averaging chooses it",
                    period);

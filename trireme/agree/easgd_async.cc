@@ -19,11 +19,11 @@ namespace {
 
 using runtime::Task;
 
-constexpr OptionSpec kOptions[] = {kPeriod, kElasticity};
+constexpr OptionSpec kOptions[] = {kGivenPeriod, kElasticity};
 
 cost::Traffic traffic(const OptionValues& options, int num_workers) {
   cost::Traffic t = to_servers(options, num_workers);
-  t.every = steps_between(options, kPeriod);
+  t.every = steps_between(options, kGivenPeriod);
   t.hidden = true;   // travels while the step computes
   t.passes = 2 + 4;  // the copy that is sent, the worker's own line
   return t;
@@ -32,7 +32,7 @@ cost::Traffic traffic(const OptionValues& options, int num_workers) {
 class EasgdAsync final : public Agreement {
  public:
   explicit EasgdAsync(const RuleContext& context)
-      : period_(std::max<std::int64_t>(1, context.options.own.integer(kPeriod))),
+      : period_(std::max<std::int64_t>(1, context.options.own.integer(kGivenPeriod))),
         alpha_(static_cast<float>(elasticity_of(context.options.own, context.num_workers))),
         updates_(context.weights.size(), -1),
         link_(context) {}

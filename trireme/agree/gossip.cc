@@ -38,13 +38,13 @@ constexpr OptionSpec kNeighbors{
         "parallel.neighbours, which still works.",
     .range = {.choices = kNeighborNames},
     .old_name = "neighbours"};
-constexpr OptionSpec kOptions[] = {kPeriod, kNeighbors, kInFlight};
+constexpr OptionSpec kOptions[] = {kGivenPeriod, kNeighbors, kInFlight};
 
 cost::Traffic traffic(const OptionValues& options, int num_workers) {
   cost::Traffic t = to_all_peers(num_workers);
   t.skips = true;
   t.copies = std::min(t.copies, options.text(kNeighbors) == "ring" ? 2.0 : 1.0);
-  t.every = steps_between(options, kPeriod);
+  t.every = steps_between(options, kGivenPeriod);
   t.passes = 2 + 3 * t.copies;
   return t;
 }
@@ -100,7 +100,7 @@ class Gossip final : public Agreement {
       : context_(context),
         rt_(*context.rt),
         scheme_(scheme_of(context.options.own.text(kNeighbors))),
-        period_(std::max<std::int64_t>(1, context.options.own.integer(kPeriod))),
+        period_(std::max<std::int64_t>(1, context.options.own.integer(kGivenPeriod))),
         star_(context),
         parcels_(context) {}
 

@@ -16,8 +16,16 @@ inline constexpr OptionRange kAtLeastOneStep{.least = 1, .most = 1'000'000};
 inline constexpr OptionSpec kPeriod{
     .name = "period",
     .default_value = 10,
-    .doc = "Local steps of a worker between exchanges (default 10); 0: adapted during the run.",
+    .doc = "Local steps of a worker between exchanges (default 10). averaging: 0 adapts it during the run.",
     .range = kStepCount};
+// Rules that do not adapt the period list this one.
+inline constexpr OptionSpec kGivenPeriod{
+    .name = kPeriod.name,
+    .default_value = kPeriod.default_value,
+    .doc = kPeriod.doc,
+    .range = {.least = kAtLeastOneStep.least,
+              .most = kAtLeastOneStep.most,
+              .words = "between 1 and 1000000; only averaging adapts the period, with 0"}};
 inline constexpr OptionSpec kElasticity{
     .name = "elasticity",
     .default_value = 0.0,
