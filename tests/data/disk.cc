@@ -38,8 +38,9 @@ Task<void> load_set(Runtime& rt, DataSpec spec, Result<std::shared_ptr<const Dat
 
 }  // namespace
 
-DataDisk::DataDisk() {
+DataDisk::DataDisk(std::vector<runtime::FaultSpec> faults) {
   runtime::WorldSpec spec;
+  spec.faults = std::move(faults);
   spec.topology = cost::Topology::single_switch(1, {}, {});
   world_ = runtime::make_virtual_world(spec);
   rt_ = &world_->add_runtime(0, "rank");

@@ -8,7 +8,8 @@ namespace trireme::data {
 
 class DataDisk {
  public:
-  DataDisk();
+  // Faults strike the machine's only Runtime, 0.
+  explicit DataDisk(std::vector<runtime::FaultSpec> faults = {});
   DataDisk& put(std::string path, Bytes bytes);
   DataDisk& put(const std::string& path, std::string_view text) { return put(path, to_bytes(text)); }
   // Copies fixtures under other names.

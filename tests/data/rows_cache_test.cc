@@ -57,6 +57,45 @@ TEST(RowsCache, AnotherShapeOrPictureIsAnotherFile) {
   EXPECT_EQ(disk.list("cache").size(), 3U);
 }
 
+// How many operations on files a load cannot do without, the `loads`-th one: all that look for pictures and
+// read them, and none of the cache's. A write before the loads takes two.
+int needed_operations(int num_pictures, int loads, const std::string& cache_dir) {
+  constexpr std::uint64_t kMost = 40;  // of one load
+  DataSpec spec = pictures();
+  spec.cache_dir = cache_dir;
+  int needed = 0;
+  for (std::uint64_t n = 0; n < kMost * static_cast<std::uint64_t>(loads); ++n) {
+    runtime::FaultSpec fault;
+    fault.kind = runtime::FaultSpec::Kind::kError;
+    fault.runtime = 0;
+    fault.site = "disk";
+    fault.index = 2 * static_cast<std::uint64_t>(num_pictures) + n;
+    DataDisk disk({fault});
+    for (int i = 0; i < num_pictures; ++i) disk.put_fixture(fmt::format("p/cat/{}.jpg", i), "colour.jpg");
+    bool well = true;
+    for (int load = 1; load < loads && well; ++load) well = disk.load(spec).ok();
+    if (well && !disk.load(spec).ok()) ++needed;
+  }
+  return needed;
+}
+
+TEST(RowsCache, EveryPictureIsReadOnce) {
+  EXPECT_EQ(needed_operations(5, 1, "") - needed_operations(4, 1, ""), 1) << "no cache";
+  EXPECT_EQ(needed_operations(5, 1, "cache") - needed_operations(4, 1, "cache"), 1) << "nothing cached yet";
+  EXPECT_EQ(needed_operations(5, 2, "cache") - needed_operations(4, 2, "cache"), 1) << "cached";
+}
+
+TEST(RowsCache, RowsOfAnotherSetOfAsManyPicturesAreNotTaken) {
+  DataDisk disk;
+  put_pictures(disk);
+  const auto first = *disk.load(pictures());
+  disk.put_fixture("p/cat/0.jpg", "grey.png");
+  const auto changed = *disk.load(pictures());
+  EXPECT_NE(changed->pixels, first->pixels);
+  EXPECT_NE(changed->content_sha256, first->content_sha256);
+  EXPECT_EQ(changed->labels, first->labels);
+}
+
 TEST(RowsCache, ADamagedFileIsDecodedAnewWhereverItIsDamaged) {
   DataDisk disk;
   put_pictures(disk);

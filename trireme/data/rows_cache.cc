@@ -26,13 +26,19 @@ Bytes encode_header(std::string_view key, const Dataset& set) {
   return out;
 }
 
+std::size_t file_bytes(const Dataset& set) {
+  const auto count = static_cast<std::size_t>(set.num_samples()),
+             elems = static_cast<std::size_t>(set.sample_elems());
+  return kHeaderBytes + count * (elems + 4) + kDigestBytes;
+}
+
 }  // namespace
 
 bool decode_rows(const runtime::FileView& mapped, std::string_view key, Dataset& set) {
   const ByteView file = mapped.bytes;
   const auto count = static_cast<std::uint64_t>(set.num_samples()),
              elems = static_cast<std::uint64_t>(set.sample_elems());
-  if (file.size() != kHeaderBytes + count * (elems + 4) + kDigestBytes) return false;
+  if (file.size() != file_bytes(set)) return false;
   const ByteView body = file.first(file.size() - kDigestBytes);
   if (as_text(file.last(kDigestBytes)) != sha256_hex(body)) return false;
   if (as_text(body.first(kMagic.size())) != kMagic || as_text(body.subspan(kMagic.size(), kKeyBytes)) != key)
@@ -71,6 +77,18 @@ Task<Status> write_rows_cache(runtime::Runtime& rt, std::string folder, std::str
   if (status.ok()) status = co_await rt.files().rename(beside, path);
   if (!status.ok()) (void)co_await rt.files().remove_all(beside);
   co_return status;
+}
+
+Task<bool> may_have_rows(runtime::Runtime& rt, std::string folder, const Dataset& set) {
+  const auto names = co_await rt.files().list(folder);
+  if (!names.ok()) co_return false;
+  for (const std::string& name : *names) {
+    if (!name.starts_with("rows-") || !name.ends_with(".bin")) continue;
+    const std::string path = folder + "/" + name;
+    const Result<runtime::FileView> file = co_await rt.files().map(path);
+    if (file.ok() && file->bytes.size() == file_bytes(set)) co_return true;
+  }
+  co_return false;
 }
 
 Task<bool> read_rows_cache(runtime::Runtime& rt, std::string folder, std::string key, Dataset& set) {

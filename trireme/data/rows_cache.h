@@ -14,6 +14,10 @@ namespace trireme::data {
 runtime::Task<Status> write_rows_cache(runtime::Runtime& rt, std::string folder, std::string key,
                                        const Dataset& set);
 
+// Whether `folder` has a file that may hold the rows of a set whose shape and counts are set already: one of
+// the right length. False: read_rows_cache would find nothing under any key.
+runtime::Task<bool> may_have_rows(runtime::Runtime& rt, std::string folder, const Dataset& set);
+
 // Fills pixels and labels of a set whose shape and counts are set already. False: there is no such file, or
 // it is damaged or of another key, shape or count.
 runtime::Task<bool> read_rows_cache(runtime::Runtime& rt, std::string folder, std::string key, Dataset& set);

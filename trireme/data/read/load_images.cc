@@ -2,6 +2,7 @@
 // cut to one shape when loaded; a file that is no picture by its name is skipped.
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "trireme/base/hash.h"
 #include "trireme/data/content_hash.h"
@@ -82,19 +83,41 @@ Task<Status> list_part(runtime::Runtime& rt, std::string path, std::vector<std::
   co_return Status();
 }
 
-// Reads and decodes files[begin, end) into the set's rows of the same numbers.
-Task<Status> decode_some(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
-                         std::size_t begin, std::size_t end) {
+// The contents of files[begin, end).
+Task<Result<std::vector<Bytes>>> read_some(runtime::Runtime& rt, const std::vector<PictureFile>& files,
+                                           std::size_t begin, std::size_t end) {
   std::vector<Bytes> contents;
-  double num_bytes = 0;
   for (std::size_t i = begin; i < end; ++i) {
     Result<Bytes> file = co_await rt.files().read(files[i].path);
     if (!file.ok()) co_return file.status();
-    num_bytes += static_cast<double>(file->size());
     contents.push_back(std::move(*file));
   }
+  co_return contents;
+}
+
+std::size_t size_of(const std::vector<Bytes>& contents) {
+  return std::accumulate(contents.begin(), contents.end(), std::size_t{0},
+                         [](std::size_t sum, const Bytes& file) { return sum + file.size(); });
+}
+
+// Adds labels and contents of the files from `begin` on to the set's name.
+Task<Status> hash_some(runtime::Runtime& rt, Sha256& sum, const std::vector<PictureFile>& files,
+                       std::size_t begin, const std::vector<Bytes>& contents) {
+  Function<Status()> work = [&]() -> Status {
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      sum.update(fmt::format("{} {}\n", files[begin + i].label, contents[i].size()));
+      sum.update(contents[i]);
+    }
+    return {};
+  };
+  co_return co_await parse_on_pool(rt, size_of(contents), std::move(work));
+}
+
+// Decodes the contents of the files from `begin` on into the set's rows of the same numbers.
+Task<Status> decode_some(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
+                         std::size_t begin, const std::vector<Bytes>& contents) {
   const auto elems = static_cast<std::size_t>(set.sample_elems());
-  std::vector<Status> statuses(end - begin);
+  std::vector<Status> statuses(contents.size());
   const auto decode = [&](std::int64_t first, std::int64_t last, int) {
     for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
       const auto picture =
@@ -105,10 +128,11 @@ Task<Status> decode_some(runtime::Runtime& rt, Dataset& set, const std::vector<P
                     set.pixels.writable().subspan((begin + i) * elems, elems));
     }
   };
-  const auto count = static_cast<std::int64_t>(end - begin);
+  const auto count = static_cast<std::int64_t>(contents.size());
   if (rt.is_phantom()) {
     decode(0, count, 0);
   } else {
+    const auto num_bytes = static_cast<double>(size_of(contents));
     const cost::OpCost work{.flops = 200.0 * num_bytes, .bytes = 30.0 * num_bytes};
     co_await rt.compute(
         work, [&](runtime::ComputeContext& context) { context.parallel_for(count, decode); },
@@ -118,41 +142,37 @@ Task<Status> decode_some(runtime::Runtime& rt, Dataset& set, const std::vector<P
   co_return Status();
 }
 
-// Names the decoded set: what the files hold, in which order, and the shape. Hashing is some fifty times
-// cheaper than decoding.
-Task<Result<std::string>> key_of(runtime::Runtime& rt, const std::vector<PictureFile>& files,
-                                 const Shape& shape) {
+// Reads every file, kFilesAtOnce at a time, and names the set: what the files hold, in which order, and the
+// shape. `decodes`: fills pixels and labels on the way, which costs some fifty times as much as the name.
+Task<Result<std::string>> read_all(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
+                                   bool decodes) {
   Sha256 sum;
-  sum.update(fmt::format("pictures 1 {}\n", shape.to_string()));
-  for (const PictureFile& file : files) {
-    Result<Bytes> content = co_await rt.files().read(file.path);
-    if (!content.ok()) co_return content.status();
-    Function<Status()> work = [&]() -> Status {
-      sum.update(fmt::format("{} {}\n", file.label, content->size()));
-      sum.update(*content);
-      return {};
-    };
-    TR_CO_RETURN_IF_ERROR(co_await parse_on_pool(rt, content->size(), std::move(work)));
+  sum.update(fmt::format("pictures 1 {}\n", set.sample_shape.to_string()));
+  if (decodes) set.pixels.resize(files.size() * static_cast<std::size_t>(set.sample_elems()));
+  for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
+    const std::size_t end = std::min(begin + kFilesAtOnce, files.size());
+    TR_CO_ASSIGN_OR_RETURN(const std::vector<Bytes> contents, co_await read_some(rt, files, begin, end));
+    TR_CO_RETURN_IF_ERROR(co_await hash_some(rt, sum, files, begin, contents));
+    if (decodes) TR_CO_RETURN_IF_ERROR(co_await decode_some(rt, set, files, begin, contents));
   }
+  for (std::size_t i = 0; decodes && i < files.size(); ++i) set.labels.push_back(files[i].label);
   co_return sum.hex_digest();
 }
 
-// Fills pixels from the cache or by decoding; what was decoded goes to the cache.
-Task<Status> decode_all(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
-                        std::string cache_dir) {
-  TR_CO_ASSIGN_OR_RETURN(const std::string key, co_await key_of(rt, files, set.sample_shape));
+// Fills pixels and labels from the cache or by decoding; what was decoded goes to the cache. Files are read
+// once, unless the cache has rows of another set of as many images.
+Task<Status> fill_rows(runtime::Runtime& rt, Dataset& set, const std::vector<PictureFile>& files,
+                       std::string cache_dir) {
+  bool may_be_cached = false;
+  if (!cache_dir.empty()) may_be_cached = co_await may_have_rows(rt, cache_dir, set);
+  TR_CO_ASSIGN_OR_RETURN(std::string key, co_await read_all(rt, set, files, !may_be_cached));
+  bool found = false;
+  if (may_be_cached) found = co_await read_rows_cache(rt, cache_dir, key, set);
+  if (may_be_cached && !found) {
+    TR_CO_ASSIGN_OR_RETURN(key, co_await read_all(rt, set, files, true));
+  }
   set.content_sha256 = named_content_sha256(set, fmt::format("{} {} {}", key, set.num_train, set.num_test));
-  if (!cache_dir.empty()) {
-    const bool found = co_await read_rows_cache(rt, cache_dir, key, set);
-    if (found) co_return Status();
-  }
-  for (const PictureFile& file : files) set.labels.push_back(file.label);
-  set.pixels.resize(files.size() * static_cast<std::size_t>(set.sample_elems()));
-  for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
-    const std::size_t end = std::min(begin + kFilesAtOnce, files.size());
-    TR_CO_RETURN_IF_ERROR(co_await decode_some(rt, set, files, begin, end));
-  }
-  if (cache_dir.empty()) co_return Status();
+  if (cache_dir.empty() || found) co_return Status();
   const Status written = co_await write_rows_cache(rt, cache_dir, key, set);
   if (!written.ok()) rt.log(fmt::format("the decoded images are not cached: {}", written.message()));
   co_return Status();
@@ -196,7 +216,7 @@ Task<Loaded> load(runtime::Runtime& rt, const DataSpec& spec) {
     co_return error(Code::kExhausted,
                     "[data] {}: {} images of {} do not fit into memory; take a smaller shape", spec.path,
                     files.size(), set->sample_shape.to_string());
-  TR_CO_RETURN_IF_ERROR(co_await decode_all(rt, *set, files, spec.cache_dir));
+  TR_CO_RETURN_IF_ERROR(co_await fill_rows(rt, *set, files, spec.cache_dir));
   co_return set;
 }
 
