@@ -60,47 +60,6 @@ launch::RemoteSpec remote_spec(const HostsRun& run, const std::vector<launch::Ho
   return spec;
 }
 
-std::string how_it_ended(const launch::RemoteSpec& spec, const launch::RankExit& e, const std::string& host,
-                         const std::string& said) {
-  const std::string tail = said.empty() ? "" : ": " + said;
-  if (e.killed_by_launcher) return "still running after another rank ended; killed by the launcher";
-  if (e.status.signal != 0) return fmt::format("{} died by signal {}", spec.ssh[0], e.status.signal);
-  if (e.status.code == 255)
-    return fmt::format("'{}' could not reach the host{}; try: {} {} true", spec.ssh[0], tail, spec.ssh[0],
-                       host);
-  if (e.status.code == 126 || e.status.code == 127)
-    return fmt::format("'{}' does not run there{}; copy it, or give --remote-binary PATH", spec.binary, tail);
-  if (e.status.code > 128) return fmt::format("died by signal {}{}", e.status.code - 128, tail);
-  return said.empty() ? fmt::format("ended with code {}", e.status.code) : said;
-}
-
-bool ended_well(const launch::RankExit& e) {
-  return e.status.ok() || (e.status.signal == 0 && e.status.code == kExitStopped);
-}
-
-// Ranks of a host that say the same share a line.
-Status describe(const launch::RemoteSpec& spec, const std::vector<int>& place,
-                const std::vector<launch::RankExit>& exits) {
-  Code code = Code::kPeerLost;
-  std::vector<std::pair<std::string, std::string>> lines;  // which ranks; where, and what
-  for (std::size_t r = 0; r < exits.size(); ++r) {
-    if (ended_well(exits[r])) continue;
-    if (exits[r].status.code == kExitUsage) code = Code::kInvalid;
-    const std::string& host = spec.hosts[static_cast<std::size_t>(place[r])].name;
-    std::string said = exits[r].said;
-    const std::string prefix = fmt::format("error: rank {}: ", r);
-    if (said.starts_with(prefix)) said.erase(0, prefix.size());
-    std::string what = fmt::format(" on {}: {}", host, how_it_ended(spec, exits[r], host, said));
-    if (!lines.empty() && lines.back().second == what)
-      lines.back().first += fmt::format(", {}", r);
-    else
-      lines.emplace_back(fmt::format("rank {}", r), std::move(what));
-  }
-  std::string text = "[launch] the job failed:";
-  for (const auto& [ranks, what] : lines) text += fmt::format("\n  {}{}", ranks, what);
-  return Status(code, text + "\nthe same command resumes from the last checkpoint");
-}
-
 }  // namespace
 
 Task<Result<bool>> train_on_hosts(runtime::Runtime& rt, HostsRun run) {
@@ -135,7 +94,7 @@ Task<Result<bool>> train_on_hosts(runtime::Runtime& rt, HostsRun run) {
       if (went_on && r < options.expendable.size() && options.expendable[r]) continue;
       failure = Status(Code::kPeerLost, "");
     }
-    if (!failure.ok()) failure = describe(spec, place, *exits);
+    if (!failure.ok()) failure = describe_remote_failure(spec, place, *exits);
   }
   (void)co_await rt.files().remove_all(log_dir);
   if (!failure.ok()) co_return failure;
