@@ -59,5 +59,27 @@ TEST(FailedRanks, OnlyARankThatTheJobCanSpareIsLost) {
   EXPECT_FALSE(lost_ranks(exits, {false, true, true}, kSecond).has_value());
 }
 
+std::string remote_failure(const job::Roles& roles) {
+  launch::RemoteSpec spec;
+  spec.hosts = {{.name = "near", .slots = 2}, {.name = "far", .slots = 2}};
+  spec.ssh = {"ssh"};
+  std::vector<launch::RankExit> exits(4);
+  for (const std::size_t r : {1U, 2U, 3U}) exits[r].status.code = 1;
+  exits[1].said = "error: rank 1: [files] the disk is full";
+  return describe_remote_failure(spec, roles, {0, 0, 1, 1}, exits).message();
+}
+
+TEST(FailedRanks, OnOtherHostsAreCalledByTheirCoordinatesWhereTheMeshHasSeveralAxes) {
+  job::Job job;
+  job.parallel.workers = 4;
+  EXPECT_EQ(remote_failure(job::roles_of(job)),
+            "[launch] the job failed:\n  rank 1 on near: [files] the disk is full\n"
+            "  rank 2, 3 on far: ended with code 1\nthe same command resumes from the last checkpoint");
+  EXPECT_EQ(remote_failure(job::roles_of(job, parallel::Mesh{{{"data", 2}, {"model", 2}}})),
+            "[launch] the job failed:\n  rank 1 (data 0, model 1) on near: [files] the disk is full\n"
+            "  rank 2 (data 1, model 0), 3 (data 1, model 1) on far: ended with code 1\n"
+            "the same command resumes from the last checkpoint");
+}
+
 }  // namespace
 }  // namespace trireme::start

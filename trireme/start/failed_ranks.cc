@@ -18,6 +18,12 @@ std::string first_failed(const std::vector<launch::RankExit>& exits, const job::
   return "";
 }
 
+// ", 5" or ", 5 (data 1, model 0)": a rank that says what those before it said.
+std::string one_more(int rank, const job::Roles& roles) {
+  const std::string place = roles.mesh.place_text(rank);
+  return place.empty() ? fmt::format(", {}", rank) : fmt::format(", {} ({})", rank, place);
+}
+
 std::string how_killed(const std::string& culprit, TimeNs grace) {
   return fmt::format("still running {:.0f} s after {}; killed by the launcher", to_seconds(grace),
                      culprit.empty() ? "the job ended" : culprit + " failed");
@@ -103,7 +109,7 @@ Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFolder& fol
     if (same == lines.end()) {
       lines.emplace_back(std::move(what), roles.name_of(static_cast<int>(r)));
     } else {
-      same->second += fmt::format(", {}", r);
+      same->second += one_more(static_cast<int>(r), roles);
     }
   }
   std::string text = "[launch] the job failed:";
@@ -118,8 +124,8 @@ bool ended_well(const launch::RankExit& e) {
   return e.status.ok() || (e.status.signal == 0 && e.status.code == kExitStopped);
 }
 
-Status describe_remote_failure(const launch::RemoteSpec& spec, const std::vector<int>& place,
-                               const std::vector<launch::RankExit>& exits) {
+Status describe_remote_failure(const launch::RemoteSpec& spec, const job::Roles& roles,
+                               const std::vector<int>& place, const std::vector<launch::RankExit>& exits) {
   Code code = Code::kPeerLost;
   std::vector<std::pair<std::string, std::string>> lines;  // which ranks; where, and what
   for (std::size_t r = 0; r < exits.size(); ++r) {
@@ -131,9 +137,9 @@ Status describe_remote_failure(const launch::RemoteSpec& spec, const std::vector
     if (said.starts_with(prefix)) said.erase(0, prefix.size());
     std::string what = fmt::format(" on {}: {}", host, how_it_ended(spec, exits[r], host, said));
     if (!lines.empty() && lines.back().second == what)
-      lines.back().first += fmt::format(", {}", r);
+      lines.back().first += one_more(static_cast<int>(r), roles);
     else
-      lines.emplace_back(fmt::format("rank {}", r), std::move(what));
+      lines.emplace_back(roles.rank_text(static_cast<int>(r)), std::move(what));
   }
   std::string text = "[launch] the job failed:";
   for (const auto& [ranks, what] : lines) text += fmt::format("\n  {}{}", ranks, what);

@@ -23,8 +23,8 @@ runtime::Task<Status> describe_failure(runtime::Runtime& rt, const record::RunFo
 // The rank finished, or stopped because it was asked to.
 bool ended_well(const launch::RankExit& exit);
 // On other hosts, `place` says by rank on which: ranks of a host that say the same share a line.
-Status describe_remote_failure(const launch::RemoteSpec& spec, const std::vector<int>& place,
-                               const std::vector<launch::RankExit>& exits);
+Status describe_remote_failure(const launch::RemoteSpec& spec, const job::Roles& roles,
+                               const std::vector<int>& place, const std::vector<launch::RankExit>& exits);
 
 // A line for each that was lost while the job went on. Nothing: somebody failed whom the job cannot spare.
 std::optional<std::vector<std::string>> lost_ranks(const std::vector<launch::RankExit>& exits,

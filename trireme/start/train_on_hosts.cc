@@ -94,7 +94,7 @@ Task<Result<bool>> train_on_hosts(runtime::Runtime& rt, HostsRun run) {
       if (went_on && r < options.expendable.size() && options.expendable[r]) continue;
       failure = Status(Code::kPeerLost, "");
     }
-    if (!failure.ok()) failure = describe_remote_failure(spec, place, *exits);
+    if (!failure.ok()) failure = describe_remote_failure(spec, job::roles_of(job), place, *exits);
   }
   (void)co_await rt.files().remove_all(log_dir);
   if (!failure.ok()) co_return failure;
