@@ -37,7 +37,8 @@ TEST(RunRecord, HasEveryFieldFromTheStartAndComesBackFromItsJson) {
   const Status failure(
       Code::kPeerLost, "[comm] rank 2 left",
       {.rank = 0, .peer = 2, .operation = "allreduce, step 7", .tag = "", .reason = "closed"});
-  end_record(record, RunState::kFailed, failure, kSecond);
+  end_record(record, RunState::kFailed, failure, {}, kSecond);
+  EXPECT_FALSE(to_json(record).contains("coordinates"));
   const Result<RunRecord> back = run_record_from_json(to_json(record));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(to_json(*back), to_json(record));
@@ -47,9 +48,28 @@ TEST(RunRecord, HasEveryFieldFromTheStartAndComesBackFromItsJson) {
   EXPECT_EQ(describe(*back), "failed at 1970-01-01T00:00:01Z: rank 2: closed");
 }
 
+TEST(RunRecord, ACulpritIsCalledByItsCoordinatesWhereTheMeshHasSeveralAxes) {
+  job::Job job;
+  job.parallel.workers = 4;
+  const job::Roles roles = job::roles_of(job, parallel::Mesh{{{"data", 2}, {"model", 2}}});
+  RunRecord record = begin_record(kOwner, 0);
+  const Status failure(Code::kPeerLost, "[comm] rank 2 (data 1, model 0) left",
+                       {.rank = 0, .peer = 2, .operation = "vote", .tag = "", .reason = "closed"});
+  end_record(record, RunState::kFailed, failure, roles, 0);
+  EXPECT_EQ(to_json(record).at("coordinates"), (Json{{"data", 1}, {"model", 0}}));
+  const Result<RunRecord> back = run_record_from_json(to_json(record));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(describe(*back), "failed at 1970-01-01T00:00:00Z: rank 2 (data 1, model 0): closed");
+  Json json = to_json(record);
+  for (const char* text : {"3", "[1, 0]", R"({"data": "one"})"}) {
+    json["coordinates"] = *parse_json(text, "run.json");
+    EXPECT_NE(run_record_from_json(json).status().message().find("coordinates"), std::string::npos) << text;
+  }
+}
+
 TEST(RunRecord, AFailureWithoutAReasonLeavesItsMessage) {
   RunRecord record = begin_record(kOwner, 0);
-  end_record(record, RunState::kFailed, Status(Code::kExhausted, "[files] the disk is full"), 0);
+  end_record(record, RunState::kFailed, Status(Code::kExhausted, "[files] the disk is full"), {}, 0);
   EXPECT_EQ(record.reason, "[files] the disk is full");
   EXPECT_FALSE(record.culprit.has_value());
 }
@@ -98,7 +118,10 @@ class RunLockTest : public testing::Test {
   }
   void close(RunFolder& folder, RunState state, const Status& failure = {}) {
     run([](Runtime& rt, RunFolder& f, RunState s, Status why) -> Task<void> {
-      const Status closed = co_await close_run_folder(rt, f, s, why);
+      RunEnding ending;
+      ending.state = s;
+      ending.failure = why;
+      const Status closed = co_await close_run_folder(rt, f, std::move(ending));
       EXPECT_TRUE(closed.ok()) << closed.to_string();
     }(*rt_, folder, state, failure));
   }

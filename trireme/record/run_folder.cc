@@ -197,9 +197,9 @@ Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const job::Job& jo
   return open_run_folder(rt, job, std::move(explicit_dir), std::move(runs_dir), RunOwner());
 }
 
-Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunState state, Status failure) {
+Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunEnding ending) {
   if (!folder.record) co_return Status();
-  end_record(*folder.record, state, failure, rt.unix_time_ns());
+  end_record(*folder.record, ending.state, ending.failure, ending.roles, rt.unix_time_ns());
   const Status written = co_await write_run_record(rt, folder.path, *folder.record);
   folder.lock.reset();
   co_return written;

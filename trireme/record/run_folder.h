@@ -46,9 +46,13 @@ runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const job
 runtime::Task<Result<RunFolder>> open_run_folder(runtime::Runtime& rt, const job::Job& job,
                                                  std::string explicit_dir, std::string runs_dir);
 
-// Writes into run.json how the command ended, and gives the lock back. Nothing for a folder that was found
-// finished.
-runtime::Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunState state,
-                                       Status failure);
+// How a command ended, and the ranks that it had.
+struct RunEnding {
+  RunState state = RunState::kDone;
+  Status failure = {};
+  job::Roles roles = {};
+};
+// Writes it into run.json, and gives the lock back. Nothing for a folder that was found finished.
+runtime::Task<Status> close_run_folder(runtime::Runtime& rt, RunFolder& folder, RunEnding ending);
 
 }  // namespace trireme::record

@@ -29,6 +29,24 @@ std::string text_in(const Json& json, const char* key) {
   return text.ok() ? *text : "?";
 }
 
+// Null where there are none.
+Result<Json> coordinates_in(const Json& json) {
+  if (!json.contains("coordinates")) return Json(nullptr);
+  TR_ASSIGN_OR_RETURN(const Json all, json_get<Json>(json, "coordinates"));
+  bool good = all.is_object();
+  for (const Json& at : all) good = good && at.is_number_integer();
+  if (good) return all;
+  return error(Code::kCorrupt, "[run] coordinates: got {}, expected a number for each axis", all.dump());
+}
+
+// " (data 1, model 0)", or nothing.
+std::string place_text(const RunRecord& r) {
+  std::string text;
+  for (const auto& [axis, at] : r.coordinates.items())
+    text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", axis, at.get<std::int64_t>());
+  return text.empty() ? text : text + ")";
+}
+
 std::string shortened(const std::string& command) {
   return command.size() <= kMostShown ? command : command.substr(0, kMostShown) + "...";
 }
@@ -58,6 +76,7 @@ Json to_json(const RunRecord& r) {
                {"reason", r.reason}};
   if (!r.ended.empty()) json["ended"] = r.ended;
   if (r.culprit) json["culprit"] = *r.culprit;
+  if (!r.coordinates.is_null()) json["coordinates"] = r.coordinates;
   return json;
 }
 
@@ -72,6 +91,7 @@ Result<RunRecord> run_record_from_json(const Json& json) {
   TR_ASSIGN_OR_RETURN(r.state, state_named(state));
   if (const Result<std::string> ended = json_get<std::string>(json, "ended"); ended.ok()) r.ended = *ended;
   if (const Result<int> culprit = json_get<int>(json, "culprit"); culprit.ok()) r.culprit = *culprit;
+  TR_ASSIGN_OR_RETURN(r.coordinates, coordinates_in(json));
   TR_ASSIGN_OR_RETURN(r.operation, json_get<std::string>(json, "operation"));
   TR_ASSIGN_OR_RETURN(r.reason, json_get<std::string>(json, "reason"));
   return r;
@@ -87,12 +107,14 @@ RunRecord begin_record(const RunOwner& owner, std::int64_t unix_ns) {
   return r;
 }
 
-void end_record(RunRecord& r, RunState state, const Status& failure, std::int64_t unix_ns) {
+void end_record(RunRecord& r, RunState state, const Status& failure, const job::Roles& roles,
+                std::int64_t unix_ns) {
   r.state = state;
   r.ended = utc_text(unix_ns);
   if (failure.ok()) return;
   const ErrorContext& context = failure.context();
   r.culprit = context.peer;
+  if (r.culprit) r.coordinates = roles.coordinates(*r.culprit);
   r.operation = context.operation;
   r.reason = context.reason.empty() ? failure.message() : context.reason;
 }
@@ -122,7 +144,7 @@ std::string describe(const RunRecord& r) {
     case RunState::kDied:
       return fmt::format("died (started {}, it left no end)", r.started);
     case RunState::kFailed: {
-      const std::string who = r.culprit ? fmt::format("rank {}: ", *r.culprit) : "";
+      const std::string who = r.culprit ? fmt::format("rank {}{}: ", *r.culprit, place_text(r)) : "";
       return fmt::format("failed at {}: {}{}", r.ended, who, r.reason);
     }
     default:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/base/json.h"
+#include "trireme/job/roles.h"
 #include "trireme/runtime/files.h"
 
 namespace trireme::record {
@@ -31,6 +32,7 @@ struct RunRecord {
   RunState state = RunState::kRunning;
   // Where the run failed:
   std::optional<int> culprit;  // a rank
+  Json coordinates = nullptr;  // its own, {"data": 1, "model": 0}; null where the mesh has one axis
   std::string operation, reason;
 };
 Json to_json(const RunRecord& record);
@@ -38,14 +40,17 @@ Result<RunRecord> run_record_from_json(const Json& json);
 
 // A command that starts now.
 RunRecord begin_record(const RunOwner& owner, std::int64_t unix_ns);
-// How it ended. A failure leaves its culprit, operation and reason (the message where it has no reason).
-void end_record(RunRecord& record, RunState state, const Status& failure, std::int64_t unix_ns);
+// How it ended. A failure leaves its culprit, with its place among the ranks, operation and reason (the
+// message where it has no reason).
+void end_record(RunRecord& record, RunState state, const Status& failure, const job::Roles& roles,
+                std::int64_t unix_ns);
 
 // In `run_dir`. Written atomically. Reading fails with kNotFound in folders of older versions.
 runtime::Task<Status> write_run_record(runtime::Runtime& rt, std::string run_dir, RunRecord record);
 runtime::Task<Result<RunRecord>> read_run_record(runtime::Runtime& rt, std::string run_dir);
 
-// "running since ...", "stopped at ...", "failed at ...: rank 2: ...", "died (started ...)"
+// "running since ...", "stopped at ...", "failed at ...: rank 2: ...", "died (started ...)". A culprit that
+// has coordinates is "rank 2 (data 1, model 0)".
 std::string describe(const RunRecord& record);
 
 // The lock of a run folder: its path, what its holder writes, and a holder in words ("process 7 on a since

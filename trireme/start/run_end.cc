@@ -17,11 +17,14 @@ record::RunOwner this_owner(const std::string& command) {
 }
 
 runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary,
-                             const RunObserver& observer) {
-  record::RunState state = record::RunState::kFailed;
+                             const job::Roles& roles, const RunObserver& observer) {
+  record::RunEnding ending;
+  ending.state = record::RunState::kFailed;
   if (summary.ok())
-    state = summary->value("finished", false) ? record::RunState::kDone : record::RunState::kStopped;
-  const Status written = co_await record::close_run_folder(rt, folder, state, summary.status());
+    ending.state = summary->value("finished", false) ? record::RunState::kDone : record::RunState::kStopped;
+  ending.failure = summary.status();
+  ending.roles = roles;
+  const Status written = co_await record::close_run_folder(rt, folder, std::move(ending));
   if (!written.ok()) observer.line(fmt::format("warning: {}", written.message()));
 }
 

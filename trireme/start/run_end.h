@@ -9,9 +9,9 @@ namespace trireme::start {
 // This process; `command` empty: its own command line.
 record::RunOwner this_owner(const std::string& command);
 
-// Writes into run.json how it ended: `summary` is that of the run, or the failure. A file that cannot be
-// written is a warning on the observer's lines: the run is over.
+// Writes into run.json how it ended: `summary` is that of the run, or the failure; `roles` says who its ranks
+// were. A file that cannot be written is a warning on the observer's lines: the run is over.
 runtime::Task<void> note_end(runtime::Runtime& rt, record::RunFolder& folder, const Result<Json>& summary,
-                             const RunObserver& observer);
+                             const job::Roles& roles, const RunObserver& observer);
 
 }  // namespace trireme::start

@@ -203,7 +203,7 @@ Task<void> rank_main(runtime::Runtime& rt, RankRun& run, Status& failure) {
   failure = co_await run_rank(rt, run);
   if (run.folder.record) {
     const Result<Json> outcome = outcome_of(failure, run);
-    co_await note_end(rt, run.folder, outcome, run.start.observer);
+    co_await note_end(rt, run.folder, outcome, run.roles, run.start.observer);
   }
   if (!failure.ok()) {
     rt.log(fmt::format("failed: {}", failure.message()));

@@ -103,11 +103,10 @@ Task<Status> open_and_launch(runtime::Runtime& rt, const HostRun& run, Opened& o
 
 Task<void> launcher_main(runtime::Runtime& rt, const HostRun& run, Opened& out, Status& status) {
   status = co_await open_and_launch(rt, run, out);
-  if (!status.ok()) {
-    co_await note_end(rt, out.folder, status, run.observer);
-  } else if (!out.in_process) {
-    co_await note_end(rt, out.folder, out.summary, run.observer);
-  }
+  if (!status.ok()) out.summary = status;
+  if (!out.folder.record || (status.ok() && out.in_process)) co_return;
+  const job::Roles roles = job::roles_of(out.job);
+  co_await note_end(rt, out.folder, out.summary, roles, run.observer);
 }
 
 // What a person should see of what a Runtime logs.
@@ -144,7 +143,8 @@ void note_end_of_threads(const HostRun& run, Opened& opened, const Result<Json>&
   real.name = "launcher";
   real.compute_threads = 1;
   const auto rt = runtime::make_real_runtime(real);
-  rt->run(note_end(*rt, opened.folder, summary, run.observer));
+  const job::Roles roles = job::roles_of(opened.job);
+  rt->run(note_end(*rt, opened.folder, summary, roles, run.observer));
 }
 
 }  // namespace
