@@ -7,6 +7,7 @@
 
 #include "tests/train/tiny_jobs.h"
 #include "tests/train/virtual_runs.h"
+#include "trireme/agree/agree.h"
 #include "trireme/job/job_parts.h"
 #include "trireme/train/start.h"
 
@@ -189,7 +190,7 @@ TEST(Learned, TheMostParticularCauseIsNamed) {
   EXPECT_EQ(key_of([](record::RunFacts&) {}), "train.optimizer.lr");
   EXPECT_EQ(key_of([](record::RunFacts& f) { f.codec = "randomk", f.codec_loses = true; }), "parallel.codec");
   const auto stale = [](record::RunFacts& f) {
-    f.agreement = "decentralized";
+    f.lock_step = false;
     f.workers = 2;
     f.mean_staleness = 23;
     f.staleness_key = "parallel.staleness";
@@ -197,7 +198,7 @@ TEST(Learned, TheMostParticularCauseIsNamed) {
   };
   EXPECT_EQ(key_of(stale), "parallel.staleness");
   EXPECT_EQ(key_of([&](record::RunFacts& f) { stale(f), f.mean_staleness = 1; }), "data.partition");
-  EXPECT_EQ(key_of([](record::RunFacts& f) { f.agreement = "downpour", f.stale_momentum = 0.9; }),
+  EXPECT_EQ(key_of([](record::RunFacts& f) { f.lock_step = false, f.stale_momentum = 0.9; }),
             "train.optimizer.momentum");
   EXPECT_EQ(key_of([](record::RunFacts& f) { f.losses = losses_from(2.4, 2.3, 50), f.steps = 50; }),
             "train.epochs");
@@ -316,6 +317,23 @@ TEST(Notes, NameTheKeyThatKeepsUpdatesYoung) {
   EXPECT_EQ(record::notes_of(job::Job(), s).at(0),
             "updates were 23.0 clocks old on average (at most 50); a smaller parallel.staleness keeps "
             "workers closer together");
+}
+
+TEST(Learned, APartitionIsTheCauseUnderEveryRuleThatIsNotInLockStep) {
+  data::Dataset set;
+  set.num_classes = 2;
+  set.num_test = 100;
+  for (int i = 0; i < 100; ++i) set.labels.push_back(i % 2);
+  job::Job job;
+  job.data.partition = "by-class";
+  for (const agree::AgreementRow& row : agree::agreement_table()) {
+    record::Summary s = finished(100);
+    s.agreement = row.name;
+    s.workers = 2;
+    s.test_accuracy = 0.5;
+    record::judge_summary(job, set, losses_from(0.7, 0.7), true, s);
+    EXPECT_EQ(s.learned_key == "data.partition", row.pace != agree::Pace::kStep) << row.name;
+  }
 }
 
 TEST(Learned, IsInTheSummaryOfARunThatEnded) {

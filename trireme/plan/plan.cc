@@ -199,6 +199,7 @@ Result<Plan> plan_from_json(const Json& json) {
   if (json.contains("shared_weights")) {  // older plans lack it
     TR_ASSIGN_OR_RETURN(p.shared_weights, json_get<bool>(json, "shared_weights"));
   }
+  // Such plans are of times when one rule was in lock step.
   if (version == 1) p.timetable = p.agreement == "bsp" ? Timetable::kLockStep : Timetable::kLeased;
   TR_RETURN_IF_ERROR(read_timetable(version == 1 ? nullptr : "timetable", json, p));
   TR_RETURN_IF_ERROR(check_order(p));

@@ -281,7 +281,8 @@ bool can_stay_on_gpu(const job::Job& job, const Prepared& p) {
   const plan::Plan& plan = p.plan;
   const bool there =
       p.sending.is(job::Sending::Kind::kDense) || codes_on_gpu(job, p.sending, plan.buckets.front().sum);
-  return plan.agreement == "bsp" && there && job.train.optimizer.max_batch_multiplier == 1;
+  return plan.timetable == plan::Timetable::kLockStep && there &&
+         job.train.optimizer.max_batch_multiplier == 1;
 }
 
 // A name that the model does not have is the user's mistake.

@@ -65,7 +65,7 @@ Cause likeliest(const RunFacts& f, bool worse, bool skips) {
     return {"train.optimizer.momentum",
             fmt::format("momentum {} is added to old updates: try train.optimizer.momentum = 0",
                         f.stale_momentum)};
-  if (f.partition != "random" && f.agreement != "bsp" && f.workers > 1)
+  if (f.partition != "random" && !f.lock_step && f.workers > 1)
     return {"data.partition", fmt::format("with data.partition = {} every worker learns its own classes: try "
                                           "random, or parallel.agreement = bsp",
                                           f.partition)};
@@ -202,7 +202,6 @@ void judge_summary(const job::Job& job, const data::Dataset& data, const LossTre
   f.test_accuracy = s.test_accuracy;
   f.train_accuracy = s.train_accuracy;
   f.chance = chance_of(data);
-  f.agreement = s.agreement;
   f.codec = s.codec;
   f.partition = job.data.partition;
   f.precision = job.train.precision;
@@ -211,6 +210,7 @@ void judge_summary(const job::Job& job, const data::Dataset& data, const LossTre
   f.mean_staleness = s.mean_staleness();
   f.learning_rate = job::peak_rate(job.train.optimizer);
   if (const auto row = agree::find_agreement(s.agreement); row.ok()) {
+    f.lock_step = (*row)->pace == agree::Pace::kStep;
     f.staleness_key = staleness_key_of(**row);
     if (job::uses_old_updates(job)) f.stale_momentum = job::momentum_of(job);
   }

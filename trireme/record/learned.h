@@ -28,8 +28,9 @@ struct RunFacts {
   double test_accuracy = 0, train_accuracy = 0;
   double chance = 0;  // accuracy of one answer for all test samples, the most frequent class
   // Where a cause may lie.
-  std::string agreement = "bsp", codec = "none", partition = "random", precision = "f32";
+  std::string codec = "none", partition = "random", precision = "f32";
   int workers = 1;
+  bool lock_step = true;      // every step is of all workers' samples, whoever has them
   bool codec_loses = false;   // the codec leaves something out, and has encoded
   double mean_staleness = 0;  // of updates used, in clocks
   std::string staleness_key;  // of the rule: "parallel.staleness"; empty: it has none
