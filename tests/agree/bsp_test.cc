@@ -237,8 +237,9 @@ TEST(AgreementTable, WhoRefusesCodecsSaysWhatToSetAndSoDoesARowThatSaysNothing) 
   std::vector<AgreementRow> rows(agreement_table().begin(), agreement_table().end());
   ASSERT_NE(rows.emplace_back().no_codec, nullptr) << "a rule that encodes nothing would take any codec";
   for (const AgreementRow& row : rows)
-    if (row.no_codec != nullptr)
+    if (row.no_codec != nullptr) {
       EXPECT_NE(std::string_view(row.no_codec).find("use parallel."), std::string_view::npos) << row.no_codec;
+    }
 }
 
 TEST(AgreementTable, AnUnknownRuleIsRefusedWithTheNamesThatExist) {

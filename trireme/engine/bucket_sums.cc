@@ -48,7 +48,9 @@ class Maker {
     const plan::Bucket& bucket = plan().buckets[b];
     const plan::Slots slots{plan().buckets.size()};
     comm::SumSpec spec;
-    spec.slots = {.first = slots.sum(b), .second = slots.second_sum(b), .rest = slots.rest()};
+    spec.slots.first = slots.sum(b);
+    spec.slots.second = slots.second_sum(b);
+    spec.slots.rest = slots.rest();
     spec.slots.coded = {slots.turns(slots.sum(b)), slots.turns(slots.sizes(b))};
     spec.label = fmt::format("bucket {}", bucket.slot);
     spec.num_elems = bucket.num_elems;
