@@ -34,7 +34,7 @@ class FakeClient final : public server::Client {
   using Task = runtime::Task<T>;
   explicit FakeClient(FakeServers& servers) : to_(servers) {}
 
-  Task<Status> init(std::uint32_t key, Tensor values) override {
+  Task<Status> init(std::uint32_t key, Tensor values, server::InitShare) override {
     EXPECT_FALSE(to_.values.contains(key)) << "first values twice";
     const auto v = values.values<float>();
     to_.values[key] = {v.begin(), v.end()};

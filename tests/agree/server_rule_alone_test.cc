@@ -150,7 +150,9 @@ class FirstTwo final : public server::Client {
   using Version = server::Version;
   explicit FirstTwo(std::unique_ptr<server::Client> to) : to_(std::move(to)) {}
   static Tensor cut(const Tensor& t) { return t.slice(0, 0, 2); }
-  Task<Status> init(std::uint32_t k, Tensor v) override { return to_->init(k, cut(v)); }
+  Task<Status> init(std::uint32_t k, Tensor v, server::InitShare s) override {
+    return to_->init(k, cut(v), s);
+  }
   Task<Status> push(std::uint32_t k, Tensor v, server::PushNote n) override {
     return to_->push(k, cut(v), n);
   }

@@ -104,6 +104,26 @@ TEST(ServerLayout, WhatLiesBetweenPartsIsNotKeptUnlessItIsAlignment) {
   EXPECT_EQ(layout.slices[1].end, 4500);
 }
 
+TEST(ServerLayout, WorkersHaveEquallyMuchToSendFirstAndEverySliceHasOneSender) {
+  const std::vector<Key> keys{plain("a", 20), plain("b", 400), plain("c", 60), plain("d", 100),
+                              plain("e", 900)};
+  const ServerLayout layout = *make_layout(keys, 2, 100);
+  EXPECT_EQ(first_senders(layout, 1), std::vector<int>(layout.slices.size(), 0));
+  for (const int workers : {2, 3, 4}) {
+    const std::vector<int> senders = first_senders(layout, workers);
+    ASSERT_EQ(senders.size(), layout.slices.size());
+    std::vector<std::int64_t> elems(static_cast<std::size_t>(workers));
+    std::int64_t largest = 0;
+    for (const Slice& s : layout.slices) {
+      elems.at(static_cast<std::size_t>(senders[s.id])) += s.end - s.begin;
+      largest = std::max(largest, s.end - s.begin);
+    }
+    const auto [least, most] = std::minmax_element(elems.begin(), elems.end());
+    EXPECT_LE(*most - *least, largest) << workers;
+    EXPECT_GT(*least, 0) << workers;
+  }
+}
+
 TEST(ServerLayout, WhatMakesNoSenseIsRefused) {
   const std::vector<Key> keys{plain("w", 10)};
   EXPECT_EQ(make_layout(keys, 0).status().code(), Code::kInvalid);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 #include "tests/server/cluster.h"
@@ -287,6 +289,23 @@ TEST(Server, PullsWaitForTheFirstValues) {
     EXPECT_EQ(*values, Vector(kElems, 7));
     EXPECT_GE(w.rt.now(), 50 * kMilli);
     co_return values.status();
+  };
+  run_well(c);
+}
+
+// Workers that give different values show who gave what: every slice has the values of one of them.
+TEST(Server, SeveralWorkersShareTheSendingOfFirstValues) {
+  Cluster c = numbers("async", 2, 3);
+  c.work = [&](Worker w) -> Task<Status> {
+    const Tensor own = tensor_of(Vector(kElems, static_cast<float>(w.worker)));
+    TR_CO_RETURN_IF_ERROR(co_await w.client.init(0, own, {w.worker, 2}));
+    const Result<Vector> values = co_await pull_numbers(w, 0);
+    if (!values.ok()) co_return values.status();
+    const auto from_second = std::count(values->begin(), values->end(), 1.0F);
+    EXPECT_GT(from_second, 0);
+    EXPECT_EQ(std::count(values->begin(), values->end(), 0.0F), kElems - from_second);
+    EXPECT_LE(std::abs(kElems - 2 * from_second), kElems / 3 + 1) << "they differ by a slice at most";
+    co_return Status();
   };
   run_well(c);
 }

@@ -1,6 +1,7 @@
 // Runs whose workers go at their own pace: resumed, slowed down, robbed of a worker or a server.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/train/tiny_jobs.h"
@@ -119,6 +120,23 @@ TEST(Leased, EvaluationsAndCheckpointsComeAtTheStepsThatTheJobNames) {
   EXPECT_EQ(at, (std::vector<std::int64_t>{8, 16, 24}));
   EXPECT_EQ(runs.checkpoint().step, 24);
   EXPECT_EQ(outcome.summary().samples, 24 * 12);
+}
+
+TEST(Leased, FirstValuesOfServersComeFromAllWorkers) {
+  job::Job job = leased_job("bsp-server", 3);
+  job.model.layers[0]["out"] = 4096;
+  job.train.steps = 1;
+  job.parallel.servers = 3;
+  VirtualRuns runs;
+  RunOptions options;
+  options.run_dir = "";
+  const record::Summary s = runs.train(job, tiny_pictures(120, 40), options).summary();
+  ASSERT_TRUE(s.finished);
+  ASSERT_EQ(s.per_worker.size(), 3U);
+  // Each pushes a model's worth of gradients; a sender of all first values would send twice that.
+  std::vector<double> sent;
+  for (const record::WorkerShare& share : s.per_worker) sent.push_back(share.bytes_sent);
+  EXPECT_LT(*std::max_element(sent.begin(), sent.end()), 1.5 * *std::min_element(sent.begin(), sent.end()));
 }
 
 TEST(Leased, UnderAFreeRuleTheFasterWorkersDoMoreOfTheWork) {

@@ -33,10 +33,12 @@ MailClient::MailClient(runtime::Runtime& rt, comm::Mailbox& mail, std::vector<in
   }
 }
 
-Task<Status> MailClient::init(std::uint32_t key, Tensor values) {
+Task<Status> MailClient::init(std::uint32_t key, Tensor values, InitShare share) {
   TR_CO_RETURN_IF_ERROR(check(key, values));
+  const std::vector<int> senders = first_senders(layout_, share.num_workers);
   std::vector<Task<Status>> sends;
   for (const Slice& s : slices_[key]) {
+    if (senders[s.id] != share.worker) continue;
     InitHead head;
     head.slice = s.id;
     sends.push_back(send(s.server, head, view_of(values, s)));

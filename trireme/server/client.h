@@ -34,13 +34,20 @@ struct CodedNote {
   Tensor residual, velocity;  // f32, laid out as the key; null: none is kept
 };
 
+// Workers that have the same first values share the sending: all of them call init() for all keys, and each
+// sends those slices that are its own to send (first_senders()).
+struct InitShare {
+  int worker = 0, num_workers = 1;
+};
+
 enum class ReadWhen : std::uint8_t { kBefore, kAfter };  // the update that the push makes
 
 class Client {
  public:
   virtual ~Client() = default;
-  // First values, by one worker; pulls of others wait until they are there.
-  virtual runtime::Task<Status> init(std::uint32_t key, Tensor values) = 0;
+  // First values, by one worker or shared by several; pulls of others wait until they are there.
+  virtual runtime::Task<Status> init(std::uint32_t key, Tensor values, InitShare share) = 0;
+  runtime::Task<Status> init(std::uint32_t key, Tensor values) { return init(key, std::move(values), {}); }
   virtual runtime::Task<Status> push(std::uint32_t key, Tensor values, PushNote note) = 0;
   // As push(), in the codec of the link where it encodes this exchange. Residual and velocity are changed;
   // pushes of one key are packed and leave in the order of the calls.

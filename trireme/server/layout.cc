@@ -142,4 +142,18 @@ Result<ServerLayout> make_layout(std::span<const Key> keys, int num_servers, std
   return layout;
 }
 
+std::vector<int> first_senders(const ServerLayout& layout, int num_workers) {
+  std::vector<Slice> slices = layout.slices;
+  std::stable_sort(slices.begin(), slices.end(),
+                   [](const Slice& a, const Slice& b) { return a.end - a.begin > b.end - b.begin; });
+  Shares shares(num_workers);
+  std::vector<int> senders(slices.size());
+  for (const Slice& slice : slices) {
+    const int sender = shares.lightest();
+    shares.add(sender, slice.end - slice.begin);
+    senders[slice.id] = sender;
+  }
+  return senders;
+}
+
 }  // namespace trireme::server

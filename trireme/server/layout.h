@@ -51,4 +51,8 @@ struct ServerLayout {
 Result<ServerLayout> make_layout(std::span<const Key> keys, int num_servers,
                                  std::int64_t small_elems = 16384);
 
+// Per slice which of `num_workers` workers sends its first values: the largest slices first, each by the
+// worker that has least to send.
+std::vector<int> first_senders(const ServerLayout& layout, int num_workers);
+
 }  // namespace trireme::server

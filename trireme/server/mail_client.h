@@ -21,7 +21,8 @@ class MailClient final : public Client {
              std::vector<Key> keys, std::vector<SharedCoder> coders, std::vector<FactorSlice> factors,
              bool codes_pulls);
 
-  runtime::Task<Status> init(std::uint32_t key, Tensor values) override;
+  using Client::init;
+  runtime::Task<Status> init(std::uint32_t key, Tensor values, InitShare share) override;
   runtime::Task<Status> push(std::uint32_t key, Tensor values, PushNote note) override;
   runtime::Task<Status> push_coded(std::uint32_t key, Tensor values, PushNote note, CodedNote coded) override;
   runtime::Task<Status> push_factors(std::uint32_t key, Tensor factors, PushNote note) override;

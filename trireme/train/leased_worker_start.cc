@@ -81,10 +81,12 @@ Task<Status> LeasedWorker::restore() {
   }
   start_.stored = {};
   TR_CO_RETURN_IF_ERROR(co_await copy_unshared());
-  if (client_ == nullptr || group_.rank() != 0) co_return Status();
+  if (client_ == nullptr) co_return Status();
+  // All workers have the same weights here.
+  const server::InitShare share{workers_.rank(), workers_.world()};
   std::vector<Task<Status>> sent;
   for (std::size_t b = 0; b < replica_->weights().size(); ++b)
-    sent.push_back(client_->init(static_cast<std::uint32_t>(b), replica_->weights()[b]));
+    sent.push_back(client_->init(static_cast<std::uint32_t>(b), replica_->weights()[b], share));
   co_return co_await runtime::when_all(rt_, std::move(sent));
 }
 
