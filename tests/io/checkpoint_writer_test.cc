@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/io/machine.h"
 #include "tests/runtime/temp_dir.h"
 #include "trireme/io/snapshot.h"
@@ -191,6 +193,86 @@ Task<void> take_twice(Runtime& rt) {
 TEST(Snapshot, ReusesItsMemory) {
   Machine machine;
   machine.run(take_twice);
+}
+
+// What another rank keeps, of which a chunk at a time is read. Odd tensors come from it, even ones are here.
+struct Elsewhere {
+  Checkpoint whole;
+  std::uint64_t most_bytes = 0;
+  std::int64_t num_reads = 0;
+  std::int64_t lost_after = -1;  // reads; -1: never
+
+  static Task<Status> read(Elsewhere& from, std::size_t piece, std::uint64_t begin, MutByteView to) {
+    from.most_bytes = std::max<std::uint64_t>(from.most_bytes, to.size());
+    if (from.num_reads++ == from.lost_after) co_return error(Code::kPeerLost, "[test] it is gone");
+    const Tensor& tensor = from.whole.tensors[piece].second;
+    std::copy_n(tensor.raw() + begin, to.size(), to.data());
+    co_return Status();
+  }
+  CheckpointPart part() {
+    CheckpointPart out = part_of(whole);
+    for (std::size_t i = 1; i < out.tensors.size(); i += 2) out.tensors[i].second = Tensor();
+    out.source = [this](std::size_t piece, std::uint64_t begin, MutByteView to) {
+      return read(*this, piece, begin, to);
+    };
+    return out;
+  }
+};
+
+// Chunks that end inside headers and elements, one that is a whole file, and one for all.
+Task<void> stream_in_chunks(Runtime& rt) {
+  for (const std::uint64_t shard : {500, 900, 100000})
+    for (const std::uint64_t chunk : {1, 7, 150, 400, 100000}) {
+      const std::string dir = fmt::format("{}-{}", shard, chunk);
+      CheckpointWriter writer(rt, dir + "/streamed", {.max_shard_bytes = shard, .chunk_bytes = chunk});
+      for (const std::int64_t step : {10, 20}) {
+        Elsewhere from{checkpoint_of(step)};
+        EXPECT_TRUE(
+            (co_await save_checkpoint(rt, dir + "/plain", from.whole, {.max_shard_bytes = shard})).ok());
+        const Status begun = co_await writer.begin(from.part());
+        EXPECT_TRUE(begun.ok()) << begun.to_string();
+        spoil(from.whole);
+        EXPECT_GT(from.num_reads, 0);
+        EXPECT_LE(from.most_bytes, chunk);
+      }
+      EXPECT_TRUE((co_await writer.finish()).ok());
+      EXPECT_EQ(writer.stats().written, 2);
+    }
+}
+
+TEST(CheckpointWriter, FilesThatAreStreamedHaveTheBytesOfThoseThatAreCopied) {
+  Machine machine;
+  machine.run(stream_in_chunks);
+  for (const char* dir : {"500-1", "500-150", "900-7", "900-400", "100000-150", "100000-100000"})
+    for (const char* step : {"/step-000000010", "/step-000000020"}) {
+      const auto plain = machine.read_folder(std::string(dir) + "/plain" + step);
+      EXPECT_GE(plain.size(), 2U);
+      EXPECT_TRUE(plain == machine.read_folder(std::string(dir) + "/streamed" + step)) << dir << step;
+    }
+}
+
+Task<void> lose_the_source(Runtime& rt) {
+  CheckpointWriter writer(rt, "c", {.max_shard_bytes = 500, .chunk_bytes = 64});
+  Elsewhere first{checkpoint_of(10)};
+  EXPECT_TRUE((co_await writer.begin(first.part())).ok());
+  for (const std::int64_t step : {10, 20}) {
+    Elsewhere second{checkpoint_of(step)};
+    second.lost_after = 9;  // in the second file that is streamed
+    const Status lost = co_await writer.begin(second.part());
+    EXPECT_EQ(lost.code(), Code::kPeerLost);
+    EXPECT_NE(lost.message().find("was not written"), std::string::npos) << lost.message();
+    EXPECT_FALSE(writer.writing());
+    co_await expect_newest(rt, "c", 10);
+  }
+  EXPECT_TRUE((co_await writer.begin(checkpoint_of(20))).ok()) << "without what is gone";
+  EXPECT_TRUE((co_await writer.finish()).ok());
+  co_await expect_newest(rt, "c", 20);
+}
+
+TEST(CheckpointWriter, ASourceThatIsLostLeavesTheGenerationBeforeAndNoFiles) {
+  Machine machine;
+  machine.run(lose_the_source);
+  EXPECT_EQ(machine.list("c/step-000000010").size(), 6U) << "also where the step was written before";
 }
 
 // On real threads: every step another checkpoint, the tensors spoilt at once.

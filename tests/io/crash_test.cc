@@ -2,6 +2,8 @@
 // process is killed, or an operation fails, at every file operation in turn.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/io/machine.h"
 #include "trireme/io/checkpoint_writer.h"
 #include "trireme/io/reader.h"
@@ -14,7 +16,7 @@ using runtime::Runtime;
 using runtime::Task;
 
 constexpr const char* kDir = "run/checkpoints";
-constexpr CheckpointOptions kOptions{.max_shard_bytes = 100};
+constexpr CheckpointOptions kOptions{.max_shard_bytes = 100, .chunk_bytes = 64};
 
 Checkpoint checkpoint_of(std::int64_t step) {
   Checkpoint c;
@@ -54,12 +56,14 @@ Task<void> save_once(Runtime& rt, std::int64_t step, Status& out) {
   out = co_await save_checkpoint(rt, kDir, c, kOptions);
 }
 
-Task<void> save_beside(Runtime& rt, std::vector<std::int64_t> steps, Progress& p) {
+using PartOf = CheckpointPart (*)(Checkpoint);
+
+Task<void> save_with(Runtime& rt, std::vector<std::int64_t> steps, Progress& p, PartOf part) {
   CheckpointWriter writer(rt, kDir, kOptions);
   for (const std::int64_t step : steps) {
     const Checkpoint c = checkpoint_of(step);
     for (int tries = 0; tries < 2; ++tries) {
-      const Status begun = co_await writer.begin(c);
+      const Status begun = co_await writer.begin(part(c));
       p.safe = std::max(p.safe, writer.last_written_step());
       if (begun.ok()) p.begun = step;
       if (begun.ok()) break;
@@ -69,6 +73,28 @@ Task<void> save_beside(Runtime& rt, std::vector<std::int64_t> steps, Progress& p
   const Status end = co_await writer.finish();
   p.failures += end.ok() ? 0 : 1;
   p.safe = std::max(p.safe, writer.last_written_step());
+}
+
+Task<void> save_beside(Runtime& rt, std::vector<std::int64_t> steps, Progress& p) {
+  return save_with(rt, std::move(steps), p, part_of);
+}
+
+// Two of the three files in chunks, which come from elsewhere.
+CheckpointPart streamed_part(Checkpoint c) {
+  CheckpointPart part = part_of(c);
+  for (const std::size_t i : {0, 2}) part.tensors[i].second = Tensor();
+  part.source = [tensors = std::move(c.tensors)](std::size_t piece, std::uint64_t begin,
+                                                 MutByteView to) -> Task<Status> {
+    return [](Tensor from, std::uint64_t at, MutByteView into) -> Task<Status> {
+      std::copy_n(from.raw() + at, into.size(), into.data());
+      co_return Status();
+    }(tensors[piece].second, begin, to);
+  };
+  return part;
+}
+
+Task<void> save_streamed(Runtime& rt, std::vector<std::int64_t> steps, Progress& p) {
+  return save_with(rt, std::move(steps), p, streamed_part);
 }
 
 Task<void> load(Runtime& rt, std::int64_t& step) {
@@ -247,7 +273,8 @@ TEST_P(Crash, ADiskThatIsFullAtAnySizeKeepsTheLastGenerationThatWasSafe) {
 
 INSTANTIATE_TEST_SUITE_P(Writers, Crash,
                          testing::Values(std::pair{"plain", Writes{save_plainly}},
-                                         std::pair{"beside", Writes{save_beside}}),
+                                         std::pair{"beside", Writes{save_beside}},
+                                         std::pair{"streamed", Writes{save_streamed}}),
                          [](const auto& info) { return info.param.first; });
 
 // Bytes that rot later: whichever byte of the newest generation changes, the one before is loaded.

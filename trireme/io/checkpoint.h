@@ -42,17 +42,23 @@ struct CheckpointPart {
   // Gets where the bytes of pieces belong that this writer writes and has no memory of: per piece, empty of
   // all others.
   using Fill = std::function<runtime::Task<Status>(std::vector<MutByteView> to)>;
+  // Reads the bytes of a piece from byte `begin` on; `to` stays until it ends. Several reads may be under
+  // way.
+  using Source = std::function<runtime::Task<Status>(std::size_t piece, std::uint64_t begin, MutByteView to)>;
 
   std::int64_t step = 0;
   Json state;
   std::vector<std::int64_t> keep = {};
   std::vector<StoredPiece> pieces;  // of all writers
-  NamedTensors tensors;             // per piece its memory; null where another writes it or `fill` brings it
+  // Per piece its memory; null where another writes it, or where `fill` or `source` brings it.
+  NamedTensors tensors;
   int writer = 0;
   // Null: there are no other writers, and the manifest is written here.
   Seal seal = nullptr;
-  // Null: the memory of all pieces is here.
+  // Both null: the memory of all pieces is here. With `source` pieces are whole tensors, and a file that has
+  // one without memory is written chunk by chunk while CheckpointWriter::begin runs, without a copy.
   Fill fill = nullptr;
+  Source source = nullptr;
 };
 // All of it, by one writer.
 CheckpointPart part_of(Checkpoint checkpoint);
@@ -60,6 +66,9 @@ CheckpointPart part_of(Checkpoint checkpoint);
 struct CheckpointOptions {
   // Tensors of at most so many bytes share a file; a larger tensor has one of its own.
   std::uint64_t max_shard_bytes = std::uint64_t{256} << 20U;
+  // A file whose pieces CheckpointPart::source brings is written in chunks of so many bytes, of which two are
+  // in memory.
+  std::uint64_t chunk_bytes = std::uint64_t{4} << 20U;
 };
 
 // Writes `dir`/step-<n>/ and keeps it, the newest whole generation before it and those of `keep`; all

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "trireme/io/generation.h"
+#include "trireme/io/shard_stream.h"
 #include "trireme/io/snapshot.h"
 #include "trireme/runtime/sync.h"
 
@@ -22,19 +23,64 @@ struct CheckpointWriter::State {
   Snapshot snapshot;
   std::vector<Shard> shards;             // of the generation
   std::vector<std::size_t> own;          // those in the snapshot
+  std::vector<std::size_t> to_stream;    // those that are written before begin() returns
+  std::vector<WrittenFile> streamed;     // of these, what was written under a temporary name
   Manifest manifest;                     // without hashes
   CheckpointPart::Seal seal;             // null: the manifest is written here
   std::optional<OneShot<Status>> write;  // set when a write under way or not yet reported ended
   std::int64_t last_written_step = -1;
   CheckpointWriterStats stats;
 
+  std::string path() const { return dir + "/" + generation_name(manifest.step); }
+
+  // Which shards of this writer are streamed; the others, which are copied.
+  std::vector<Shard> sort_own(const CheckpointPart& part) {
+    own.clear();
+    to_stream.clear();
+    std::vector<Shard> copied;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      if (shards[i].writer != part.writer) continue;
+      if (is_streamed(part, shards[i])) {
+        to_stream.push_back(i);
+      } else {
+        own.push_back(i);
+        copied.push_back(shards[i]);
+      }
+    }
+    return copied;
+  }
+
+  Task<Status> stream(const CheckpointPart& part) {
+    streamed.clear();
+    if (to_stream.empty()) co_return Status();
+    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(path()));
+    for (const std::size_t i : to_stream) {
+      TR_CO_ASSIGN_OR_RETURN(WrittenFile file,
+                             co_await stream_shard(rt, path(), part, shards[i], i, options.chunk_bytes));
+      streamed.push_back(std::move(file));
+    }
+    co_return Status();
+  }
+
+  // After a failure, whose status is `why`. Temporary files of other writers are theirs.
+  Task<Status> give_up(Status why) {
+    for (const std::size_t i : to_stream) co_await discard_streamed(rt, path(), shards[i].name);
+    co_await discard_generation(rt, dir, manifest.step);
+    co_return why.with_prefix(fmt::format("the checkpoint of step {} was not written: ", manifest.step));
+  }
+
   Task<Result<std::vector<WrittenFile>>> write_own() {
-    const std::string path = dir + "/" + generation_name(manifest.step);
     std::vector<WrittenFile> files;
-    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(path));
+    TR_CO_RETURN_IF_ERROR(co_await rt.files().make_dirs(path()));
+    for (const WrittenFile& file : streamed) {
+      TR_CO_RETURN_IF_ERROR(co_await name_streamed(rt, path(), file.file.name));
+      stats.bytes += file.file.bytes;
+      files.push_back(file);
+    }
     for (std::size_t i = 0; i < own.size(); ++i) {
-      TR_CO_ASSIGN_OR_RETURN(WrittenFile file, co_await put_shard(rt, path, manifest, shards[own[i]], own[i],
-                                                                  snapshot.file(i), snapshot.owner()));
+      TR_CO_ASSIGN_OR_RETURN(
+          WrittenFile file, co_await put_shard(rt, path(), manifest, shards[own[i]], own[i], snapshot.file(i),
+                                               snapshot.owner()));
       stats.bytes += file.file.bytes;
       files.push_back(std::move(file));
     }
@@ -74,8 +120,7 @@ struct CheckpointWriter::State {
       ++s->stats.written;
       s->last_written_step = s->manifest.step;
     } else {
-      co_await discard_generation(s->rt, s->dir, s->manifest.step);
-      end = end.with_prefix(fmt::format("the checkpoint of step {} was not written: ", s->manifest.step));
+      end = co_await s->give_up(std::move(end));
     }
     s->stats.write_ns += s->rt.now() - before;
     s->write->set(std::move(end));
@@ -97,15 +142,11 @@ Task<Status> CheckpointWriter::begin(CheckpointPart part, TimeNs max_wait) {
   TR_CO_ASSIGN_OR_RETURN(s->shards, shards_of(part, s->options.max_shard_bytes));
   s->manifest = manifest_of(part, s->shards);
   s->seal = std::move(part.seal);
-  s->own.clear();
-  std::vector<Shard> own;
-  for (std::size_t i = 0; i < s->shards.size(); ++i)
-    if (s->shards[i].writer == part.writer) {
-      s->own.push_back(i);
-      own.push_back(s->shards[i]);
-    }
-  TR_CO_RETURN_IF_ERROR(co_await s->snapshot.take(s->rt, part.tensors, own));
-  if (part.fill) TR_CO_RETURN_IF_ERROR(co_await part.fill(s->snapshot.places_to_fill(part.tensors, own)));
+  const std::vector<Shard> copied = s->sort_own(part);
+  TR_CO_RETURN_IF_ERROR(co_await s->snapshot.take(s->rt, part.tensors, copied));
+  if (part.fill) TR_CO_RETURN_IF_ERROR(co_await part.fill(s->snapshot.places_to_fill(part.tensors, copied)));
+  Status streamed = co_await s->stream(part);
+  if (!streamed.ok()) co_return co_await s->give_up(std::move(streamed));
   ++s->stats.snapshots;
   s->stats.snapshot_ns += s->rt.now() - before;
   s->write.emplace(s->rt);

@@ -20,7 +20,7 @@ namespace trireme::io {
 struct CheckpointWriterStats {
   std::int64_t snapshots = 0;  // taken
   std::int64_t written = 0;    // generations that are whole on disk
-  TimeNs snapshot_ns = 0;      // sum: how long begin() copied, the caller standing still
+  TimeNs snapshot_ns = 0;      // sum: how long begin() copied or streamed, the caller standing still
   TimeNs waited_ns = 0;        // sum: how long begin() and finish() waited for a write under way
   TimeNs write_ns = 0;         // sum: from the snapshot to the end of its write, beside the caller's work
   std::uint64_t bytes = 0;     // sum: of tensor files written
@@ -41,7 +41,8 @@ class CheckpointWriter {
   // is begun: the caller may stop, or call again. kDeadline: the write before it is still under way.
   runtime::Task<Status> begin(Checkpoint checkpoint, TimeNs max_wait = kDefaultMaxWait);
   // The same of one of several writers, all of which begin: the snapshot is of this one's pieces alone, and
-  // the generation is whole when part.seal has ended.
+  // the generation is whole when part.seal has ended. Files with pieces that part.source brings are written
+  // before it returns, and only synced later; a source that fails leaves nothing of the checkpoint behind.
   runtime::Task<Status> begin(CheckpointPart part, TimeNs max_wait = kDefaultMaxWait);
 
   // Waits for the write under way, if there is one, and says how it ended.

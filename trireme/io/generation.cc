@@ -151,12 +151,16 @@ Result<std::vector<Shard>> shards_of(const CheckpointPart& part, std::uint64_t m
     const Tensor& t = part.tensors[i].second;
     if (part.pieces[i].writer != part.writer) continue;
     const std::string name = stored_name(part.pieces[i].piece);
-    if (t.is_null() && part.fill) continue;
+    if (t.is_null() && (part.fill || part.source)) continue;
     if (t.is_phantom())
       return error(Code::kInvalid, "[checkpoint] tensor '{}' is a phantom: it has no bytes", name);
     if (t.is_null() || t.type().num_bytes() != stored_type(part.pieces[i].piece).num_bytes())
       return error(Code::kInvalid, "[checkpoint] the memory of '{}' is missing or of another size", name);
+    if (part.source && !t.is_contiguous())
+      return error(Code::kInvalid, "[checkpoint] the memory of '{}' is not contiguous", name);
   }
+  if (part.source && has_parts(part.pieces))
+    return error(Code::kInvalid, "[checkpoint] got parts of tensors from a source, expected whole ones");
   return plan_shards(part.pieces, max_shard_bytes);
 }
 
