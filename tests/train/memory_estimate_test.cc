@@ -1,6 +1,4 @@
-// Estimates against the bytes that a real run holds in tensors at its peak. The memory of the CPU's device
-// is counted (bench/counted_memory.h); vectors, the samples and the messages of transports come from
-// elsewhere.
+// Estimates against the bytes that a real run holds in tensors at its peak.
 #include "trireme/prepare/memory_estimate.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +6,14 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "bench/counted_memory.h"
+#include "tests/train/measured_memory.h"
 #include "tests/train/small_jobs.h"
 #include "trireme/runtime/real/real_runtime.h"
-#include "trireme/start/in_process.h"
 
 namespace trireme::train {
 namespace {
+
+using testing::measured_bytes;
 
 job::Job job_of(const std::string& model, std::int64_t batch) {
   job::Job job;
@@ -23,19 +22,6 @@ job::Job job_of(const std::string& model, std::int64_t batch) {
   job.train.steps = 3;
   job.train.shard_threads = 1;
   return job;
-}
-
-std::int64_t measured_bytes(const job::Job& job, std::shared_ptr<const data::Dataset> data,
-                            const std::string& run_dir = "") {
-  const std::int64_t before = live_bytes;
-  peak_bytes = before;
-  start::InProcessOptions options;
-  options.job = job;
-  options.data = std::move(data);
-  options.run_dir = run_dir;
-  for (const auto& rank : start::train_in_process(options))
-    EXPECT_TRUE(rank.ok()) << rank.status().to_string();
-  return peak_bytes - before;
 }
 
 const model::ModelInput kDigits{Shape{1, 28, 28}, 10};

@@ -1,0 +1,18 @@
+// What whole runs hold in tensors. The memory of the CPU's device is counted (bench/counted_memory.h);
+// vectors, the samples and the messages of transports come from elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "trireme/data/dataset.h"
+#include "trireme/job/job.h"
+
+namespace trireme::train::testing {
+
+// The most bytes that all ranks of a process hold at one time while they run the job.
+std::int64_t measured_bytes(const job::Job& job, std::shared_ptr<const data::Dataset> data,
+                            const std::string& run_dir = "");
+
+}  // namespace trireme::train::testing
