@@ -3,22 +3,26 @@
 // as before a run goes on as it was; with another number everybody starts from the agreed model.
 #pragma once
 
-#include <map>
+#include <string>
+#include <vector>
 
-#include "trireme/base/bytes.h"
 #include "trireme/engine/state/stored_state.h"
 #include "trireme/io/safetensors.h"
 
 namespace trireme::engine {
 
 // Names "replica/<name>" and "rule/<name>", in the order of the lists.
-io::NamedTensors replica_state(io::NamedTensors state, std::vector<std::pair<std::string, Tensor>> rule);
+io::NamedTensors replica_state(const io::NamedTensors& state, const io::NamedTensors& rule);
 
-// Rank 0: `bytes[{worker, i}]` is entry i of that worker's replica_state; names and types are those of
-// `mine`. Without a copy. kCorrupt when something is missing.
-Result<io::NamedTensors> name_replicas(const io::NamedTensors& mine,
-                                       const std::map<std::pair<int, std::uint32_t>, Tensor>& bytes,
-                                       int num_workers);
+// Entry `index` of worker `worker`'s replica_state, under its name in checkpoints.
+struct ReplicaTensor {
+  std::string name;
+  TensorType type;
+  int worker = 0;
+  std::uint32_t index = 0;
+};
+// All workers have entries of the names and types of `mine`.
+std::vector<ReplicaTensor> replica_tensors(const io::NamedTensors& mine, int num_workers);
 
 // A checkpoint's tensors into everybody's own replica_state, where it has them for exactly these workers;
 // nothing happens otherwise. Collective.

@@ -89,13 +89,6 @@ struct TakenHead {
   static constexpr auto kFields = head_fields(comm::at<4>(&TakenHead::shard), comm::at<8>(&TakenHead::batch));
 };
 
-// The payload is a tensor of a worker, for a checkpoint.
-struct StateHead {
-  static constexpr std::uint16_t kKind = comm::kLetterCoordinatorFirst + 6;
-  std::uint32_t index = 0;
-  static constexpr auto kFields = head_fields(comm::at<4>(&StateHead::index));
-};
-
 // The payload is JSON text of what a worker has counted.
 struct FinalHead {
   static constexpr std::uint16_t kKind = comm::kLetterCoordinatorFirst + 7;
@@ -108,18 +101,22 @@ struct EndHead {
   static constexpr auto kFields = head_fields();
 };
 
-// To servers: an entry of a server's state, which the answer brings, or which the payload is written into.
-struct ServerStateAnswer {
+// From rank 0: bytes, from `begin` on, of a tensor that a rank keeps: `count` of them that the answer brings,
+// or a payload that is written there (distant_state.h).
+struct KeptStateAnswer {
   bool is_known = false;
-  static constexpr auto kFields = head_fields(comm::flag<1>(&ServerStateAnswer::is_known));
+  static constexpr auto kFields = head_fields(comm::flag<1>(&KeptStateAnswer::is_known));
 };
-struct ServerStateHead {
+struct KeptStateHead {
   static constexpr std::uint16_t kKind = comm::kLetterCoordinatorFirst + 9;
-  std::uint32_t entry = 0;
-  std::int64_t server = 0;
+  std::uint32_t index = 0;
+  std::int64_t whose = 0;
+  std::uint64_t begin = 0, count = 0, tensor_bytes = 0;
   static constexpr auto kFields =
-      head_fields(comm::at<4>(&ServerStateHead::entry), comm::at<8>(&ServerStateHead::server));
-  using Answer = ServerStateAnswer;
+      head_fields(comm::at<4>(&KeptStateHead::index), comm::at<8>(&KeptStateHead::whose),
+                  comm::at<16>(&KeptStateHead::begin), comm::at<24>(&KeptStateHead::count),
+                  comm::at<32>(&KeptStateHead::tensor_bytes));
+  using Answer = KeptStateAnswer;
 };
 
 }  // namespace trireme::train

@@ -68,15 +68,6 @@ void LeaseCoordinator::handle_results() {
          const ScoresHead& head = letter.head;
          scored_.push_back({peer, static_cast<std::int32_t>(head.part), head.begin, head.end});
        }});
-  mail_.handle<StateHead>({[this](int peer, const Letter<StateHead>& letter) -> Result<net::View> {
-                             // Uninitialised: states are large, and the loop has heartbeats to send.
-                             const TensorType type{DType::kU8, {static_cast<std::int64_t>(letter.bytes)}};
-                             TR_ASSIGN_OR_RETURN(Tensor to, Tensor::allocate(cpu_device(), type));
-                             const net::View view{to.raw(), letter.bytes};
-                             states_[{peer, letter.head.index}] = std::move(to);
-                             return view;
-                           },
-                           [](int, const Letter<StateHead>&) {}});
   mail_.handle<FinalHead>({[this](int peer, const Letter<FinalHead>& letter) -> Result<net::View> {
                              std::string& to = finals_[peer];
                              to.assign(letter.bytes, ' ');
@@ -95,7 +86,6 @@ LeaseCoordinator::~LeaseCoordinator() {
   mail_.stop_handling<ArriveHead>();
   mail_.stop_handling<ScoresHead>();
   mail_.stop_handling<GoHead>();
-  mail_.stop_handling<StateHead>();
   mail_.stop_handling<FinalHead>();
 }
 
@@ -157,7 +147,6 @@ void LeaseCoordinator::let_in_when_all_are_here() {
   std::sort(arrived_.begin(), arrived_.end(),
             [](const auto& a, const auto& b) { return a.worker < b.worker; });
   scored_.clear();
-  states_.clear();
   drift_ = {};
   going_.clear();
   present_.clear();

@@ -16,7 +16,6 @@
 #include "trireme/comm/group.h"
 #include "trireme/engine/lease_desk.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/tensor/tensor.h"
 #include "trireme/train/coordinator_letters.h"
 
 namespace trireme::train {
@@ -53,8 +52,6 @@ class LeaseCoordinator {
     int count = 0;
   };
   Drift take_drift();
-  // State letters of this meeting, by (worker, key).
-  std::map<std::pair<int, std::uint32_t>, Tensor>& states() { return states_; }
   // The next round is open by then, where it goes on.
   void let_go(Go go);
 
@@ -62,6 +59,7 @@ class LeaseCoordinator {
   runtime::Task<Status> wait_for_finals();
   const std::map<int, std::string>& finals() const { return finals_; }
   std::vector<int> lost() const { return {lost_.begin(), lost_.end()}; }
+  Status verdict() const { return group_.verdict(); }
   int num_live() const { return options_.num_workers - static_cast<int>(lost_.size()); }
 
  private:
@@ -103,7 +101,6 @@ class LeaseCoordinator {
     std::int64_t begin, end;
   };
   std::vector<Range> scored_;
-  std::map<std::pair<int, std::uint32_t>, Tensor> states_;  // as bytes
   std::map<int, std::string> finals_;
   std::set<int> final_;  // whose last words are there whole
   Drift drift_;

@@ -111,7 +111,7 @@ Result<io::NamedTensors> own_state(engine::Replica& replica, const agree::Agreem
   if (row.pace == agree::Pace::kPeriod) {
     TR_ASSIGN_OR_RETURN(own_weights, replica.state());
   }
-  return engine::replica_state(std::move(own_weights), replica.rule().state());
+  return engine::replica_state(own_weights, replica.rule().state());
 }
 
 // Whether replicas have something that a checkpoint keeps beside the model.
@@ -216,8 +216,23 @@ Task<Status> Round::evaluate(LeaseCoordinator& coordinator, const MeetingTicket&
   co_return Status();
 }
 
+namespace {
+
+// Whether the workers 0 .. n - 1 are there, whose state a checkpoint has.
+bool has_first(const LeaseCoordinator& coordinator, int n) {
+  const std::vector<int> lost = coordinator.lost();
+  return std::none_of(lost.begin(), lost.end(), [n](int worker) { return worker < n; });
+}
+
+std::vector<DistantTensor> join(std::vector<DistantTensor> first, const std::vector<DistantTensor>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+}  // namespace
+
 Task<Status> Round::checkpoint(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
-                               const io::NamedTensors& servers) {
+                               DistantState distant) {
   TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors model, replica_.agreed());
   const std::string broken = co_await engine::find_not_finite(rt_, model);
   if (!broken.empty())
@@ -227,22 +242,19 @@ Task<Status> Round::checkpoint(LeaseCoordinator& coordinator, const MeetingTicke
         "written; try a smaller train.optimizer.lr or train.optimizer.clip_norm = 1.0",
         broken, at().steps);
   account_.note_save();
-  io::NamedTensors tensors = model;
-  tensors.insert(tensors.end(), servers.begin(), servers.end());
-  if (ticket.saves == kSavesReplicas) {
-    TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors own, own_state(replica_, row_));
-    Result<io::NamedTensors> replicas = engine::name_replicas(own, coordinator.states(), ticket.num_present);
-    // Rules that outlive a worker go on without what it had kept, after a restart too.
-    if (!replicas.ok() && row_.pace == agree::Pace::kPeriod) co_return replicas.status();
-    if (replicas.ok())
-      for (auto& named : *replicas) tensors.push_back(std::move(named));
+  const Json cursor = coordinator.desk().book().cursor();
+  // Rules that outlive a worker go on without what it had kept, after a restart too.
+  const bool needs_all = row_.pace == agree::Pace::kPeriod;
+  if (needs_all || has_first(coordinator, ticket.num_present)) {
+    Status saved = co_await account_.save(model, join(distant.servers, distant.replicas), cursor);
+    const bool misses_one = saved.code() == Code::kPeerLost || saved.code() == Code::kMismatch;
+    if (needs_all || !misses_one || !coordinator.verdict().ok()) co_return saved;
   }
-  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  co_return co_await account_.save(std::move(tensors), coordinator.desk().book().cursor());
+  co_return co_await account_.save(model, std::move(distant.servers), cursor);
 }
 
 Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticket, double own_drift,
-                              io::NamedTensors servers) {
+                              DistantState distant) {
   TR_CO_RETURN_IF_ERROR(co_await coordinator.wait_until_all_ask_to_go());
   drift_ = coordinator.take_drift();
   drift_.sum += own_drift;
@@ -256,7 +268,7 @@ Task<Result<Go>> Round::grade(LeaseCoordinator& coordinator, MeetingTicket ticke
   at().owes_evaluation = ticket.parts == 0 && due(c_.job.train.eval_steps, at().batches);
   TR_CO_RETURN_IF_ERROR(co_await evaluate(coordinator, ticket));
   ended_ = whole || at().has_ended();
-  if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket, servers));
+  if (ticket.saves != 0) TR_CO_RETURN_IF_ERROR(co_await checkpoint(coordinator, ticket, std::move(distant)));
   const Go go = ended_ ? Go::kEnd : stopping_ ? Go::kStop : Go::kOn;
   if (go == Go::kOn) {
     end_ = next_end(std::max(at().batches, end_));

@@ -14,6 +14,11 @@ namespace trireme::train {
 // its own between meetings, else what its rule keeps.
 Result<io::NamedTensors> own_state(engine::Replica& replica, const agree::AgreementRow& row);
 
+// What a checkpoint holds beside the agreed model, by the ranks that keep it.
+struct DistantState {
+  std::vector<DistantTensor> servers, replicas;
+};
+
 class Round {
  public:
   Round(RankContext& context, const StartState& start, engine::Replica& replica,
@@ -26,9 +31,9 @@ class Round {
   void start_clock();                        // everybody is ready
   void on_meeting();                         // everybody is there
   // After this worker's own share: waits for the others', grades, saves, opens the next round, lets all go.
-  // `servers`: what parameter servers keep beside the model, where the meeting saves.
+  // `distant`: where the meeting saves.
   runtime::Task<Result<Go>> grade(LeaseCoordinator& coordinator, MeetingTicket ticket, double own_drift,
-                                  io::NamedTensors servers);
+                                  DistantState distant);
   runtime::Task<Status> finish() { return account_.finish(); }
   runtime::Task<Result<record::Summary>> summarise(LeaseCoordinator& coordinator, const job::Roles& roles);
 
@@ -46,7 +51,7 @@ class Round {
                                                         std::int32_t bit);
   runtime::Task<Status> evaluate(LeaseCoordinator& coordinator, const MeetingTicket& ticket);
   runtime::Task<Status> checkpoint(LeaseCoordinator& coordinator, const MeetingTicket& ticket,
-                                   const io::NamedTensors& servers);
+                                   DistantState distant);
 
   RankContext& c_;
   runtime::Runtime& rt_;

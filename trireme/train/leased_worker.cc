@@ -76,16 +76,20 @@ Task<Status> LeasedWorker::score(const MeetingTicket& ticket, engine::Part part,
   co_return co_await mail_->send(0, head, view);
 }
 
-// What only this replica has, for a checkpoint from which all go on as they were.
-Task<Status> LeasedWorker::send_state() {
-  StateHead head;
-  TR_CO_ASSIGN_OR_RETURN(const io::NamedTensors mine, own_state(*replica_, row_));
-  for (const auto& [name, tensor] : mine) {
-    const net::View view{tensor.raw(), tensor.type().num_bytes()};
-    if (view.bytes > 0) TR_CO_RETURN_IF_ERROR(co_await mail_->send(0, head, view));
-    ++head.index;
+// Rank 0: what a checkpoint holds beside the agreed model, on whichever ranks. `mine` is what its own replica
+// has of it.
+DistantState LeasedWorker::distant_state(const MeetingTicket& ticket, const io::NamedTensors& mine) {
+  DistantState out;
+  if (ticket.saves == 0 || rt_.is_phantom()) return out;
+  comm::Mailbox& mail = group_.mailbox();
+  out.servers = server_tensors(rt_, mail, server_pieces_);
+  const std::vector<std::vector<int>> replicas = roles_.replicas();
+  for (engine::ReplicaTensor& t : engine::replica_tensors(mine, ticket.num_present)) {
+    const int speaker = replicas[static_cast<std::size_t>(t.worker)].front();
+    const KeptPlace at{speaker, kReplicaState, t.index};
+    out.replicas.push_back(distant_tensor(mail, std::move(t.name), t.type, at));
   }
-  co_return Status();
+  return out;
 }
 
 Task<Result<Go>> LeasedWorker::meet() {
@@ -107,18 +111,21 @@ Task<Result<Go>> LeasedWorker::meet() {
     TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kTest, kTestBit));
   if ((ticket.parts & kValidationBit) != 0)
     TR_CO_RETURN_IF_ERROR(co_await score(ticket, engine::Part::kValidation, kValidationBit));
-  if (ticket.saves == kSavesReplicas) TR_CO_RETURN_IF_ERROR(co_await send_state());
+  // Nobody steps before all are let go, and everybody's pushes are in since settle().
+  io::NamedTensors mine;
+  if (ticket.saves == kSavesReplicas) {
+    TR_CO_ASSIGN_OR_RETURN(mine, own_state(*replica_, row_));
+  }
+  kept_.keep(kReplicaState, mine);
   ++round_;
   if (chief()) {
-    // Everybody's pushes are in since settle(), and nobody steps before all are let go.
-    io::NamedTensors servers;
-    if (ticket.saves != 0 && !rt_.is_phantom()) {
-      TR_CO_ASSIGN_OR_RETURN(servers, co_await collect_server_state(rt_, group_.mailbox(), server_pieces_));
-    }
-    co_return co_await rounds_->grade(*coordinator_, ticket, drift_, std::move(servers));
+    Result<Go> graded = co_await rounds_->grade(*coordinator_, ticket, drift_, distant_state(ticket, mine));
+    kept_.forget(kReplicaState);
+    co_return graded;
   }
   const GoHead go{drift_};
   const auto answer = co_await mail_->ask(0, go, net::View{}, net::View{});
+  kept_.forget(kReplicaState);
   if (!answer.ok()) co_return answer.status();
   co_return answer->head.go;
 }

@@ -25,6 +25,7 @@ class LeasedWorker {
         workers_(workers),
         roles_(std::move(roles)),
         mail_(group.mailbox(), roles_.replicas(), roles_.replicas_seen_by(group.rank())),
+        kept_(rt_, group.mailbox()),
         start_(std::move(start)),
         row_(**agree::find_agreement(start_.prepared->plan.agreement)),
         schedule_(job::schedule_of(context.job)),
@@ -34,7 +35,6 @@ class LeasedWorker {
   ~LeasedWorker() {
     *alive_ = false;
     mail_->stop_handling<TakenHead>();
-    if (!servers_.empty()) group_.mailbox().stop_handling<ServerStateHead>();
   }
 
   runtime::Task<Result<record::Summary>> run();
@@ -54,7 +54,7 @@ class LeasedWorker {
   runtime::Task<Status> one_unit(engine::Replica& replica, const engine::LeasedBatch& batch);
   runtime::Task<Result<Go>> meet();
   runtime::Task<Status> score(const MeetingTicket& ticket, engine::Part part, std::int32_t bit);
-  runtime::Task<Status> send_state();
+  DistantState distant_state(const MeetingTicket& ticket, const io::NamedTensors& mine);
   runtime::Task<Status> farewell();
 
   RankContext& c_;
@@ -63,6 +63,7 @@ class LeasedWorker {
   comm::Group& workers_;  // the ranks that have this one's place in their replicas
   job::Roles roles_;
   const ReplicaMail mail_;
+  KeptState kept_;  // what rank 0 reads for checkpoints
   StartState start_;
   const agree::AgreementRow& row_;
   model::Schedule schedule_;
@@ -78,7 +79,7 @@ class LeasedWorker {
   record::WorkerShare share_;
   std::map<int, TimeNs> waited_for_;  // at meetings, by worker
   std::int64_t round_ = 0, clock_ = 0;
-  std::int64_t per_epoch_ = 1, total_batches_ = 0;
+  std::int64_t total_batches_ = 0;
   double drift_ = 0;
   bool ended_ = false;  // the whole job is done
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -104,11 +104,12 @@ Task<Status> LeasedWorker::begin() {
   if (!servers_.empty()) {
     if (start_.resumed)
       TR_CO_RETURN_IF_ERROR(co_await read_server_state(start_.stored, server_pieces_, group_.rank(), served));
-    answer_state_letters(rt_, group_.mailbox(), std::move(served));
+    for (auto& [server, tensors] : served) kept_.keep(server, std::move(tensors));
   }
+  kept_.answer();
   TR_CO_RETURN_IF_ERROR(co_await make_replica());
-  per_epoch_ = replica_->order().batches_per_epoch();
-  total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch_;
+  const std::int64_t per_epoch = replica_->order().batches_per_epoch();
+  total_batches_ = c_.job.train.steps > 0 ? c_.job.train.steps : c_.job.train.epochs * per_epoch;
   TR_CO_RETURN_IF_ERROR(co_await restore());
   share_.worker = roles_.replica_of(group_.rank());
   mail_->handle<TakenHead>({nullptr, [this](int, const comm::Letter<TakenHead>& letter) {

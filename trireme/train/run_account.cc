@@ -1,7 +1,6 @@
 #include "trireme/train/run_account.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "trireme/job/job_options.h"
 #include "trireme/job/job_parts.h"
@@ -18,7 +17,7 @@ RunAccount::RunAccount(RankContext& context, const StartState& start, bool chief
       start_(start),
       chief_(chief),
       metrics_(rt_, context.run_dir, context.job.options.flag(job::kEvents)),
-      writer_(rt_, context.run_dir + "/checkpoints") {}
+      writer_(rt_, context.run_dir + "/checkpoints", {.chunk_bytes = engine::StreamCall::kChunkBytes}) {}
 
 void RunAccount::resume() {
   at_ = start_.at;
@@ -103,25 +102,24 @@ Task<Status> RunAccount::save(comm::Group& group, const engine::HeldState& state
   co_return co_await begin_write(std::move(part), std::move(cursor));
 }
 
-Task<Status> RunAccount::save(io::NamedTensors tensors, Json cursor) {
-  io::Checkpoint whole;
-  whole.step = at_.steps;
-  whole.tensors = std::move(tensors);
-  co_return co_await begin_write(io::part_of(std::move(whole)), std::move(cursor));
+Task<Status> RunAccount::save(const io::NamedTensors& here, std::vector<DistantTensor> distant, Json cursor) {
+  io::CheckpointPart part = part_with_distant(here, std::move(distant));
+  part.step = at_.steps;
+  co_return co_await begin_write(std::move(part), std::move(cursor));
 }
 
 // What is not the pieces' is rank 0's to say.
 Task<Status> RunAccount::begin_write(io::CheckpointPart part, Json cursor) {
   if (!writes()) co_return co_await writer_.begin(std::move(part));
   TR_CO_RETURN_IF_ERROR(co_await metrics_.flush());
-  const std::int64_t best_before = std::exchange(best_saved_, at_.best.step);
-  if (c_.job.train.keep_best) part.keep = {at_.best.step, best_before};
+  if (c_.job.train.keep_best) part.keep = {at_.best.step, best_saved_};
   part.state = to_json(at_);
   part.state["seed"] = c_.job.train.seed;
   part.state["job_sha256"] = plan().job_sha256;
   part.state["cursor"] = std::move(cursor);
   part.state["data"] = start_.data;
   TR_CO_RETURN_IF_ERROR(co_await writer_.begin(std::move(part)));
+  best_saved_ = at_.best.step;
   if (c_.progress != nullptr) c_.progress->on_checkpoint(at_.steps);
   co_return Status();
 }

@@ -9,6 +9,7 @@
 #include "trireme/record/metrics.h"
 #include "trireme/record/position.h"
 #include "trireme/record/summary.h"
+#include "trireme/train/distant_state.h"
 #include "trireme/train/start.h"
 
 namespace trireme::train {
@@ -53,8 +54,9 @@ class RunAccount {
   void note_save() { saved_at_ = rt_.now(); }
   // Writes a checkpoint of the position and of what the ranks of `group` hold. Collective.
   runtime::Task<Status> save(comm::Group& group, const engine::HeldState& state, Json cursor);
-  // The same of tensors that rank 0 has, on rank 0 alone.
-  runtime::Task<Status> save(io::NamedTensors tensors, Json cursor);
+  // The same on rank 0 alone, of tensors that it has and tensors that it reads from other ranks while it
+  // writes them. These stay as they are until it ends. A failed save may be tried again without some.
+  runtime::Task<Status> save(const io::NamedTensors& here, std::vector<DistantTensor> distant, Json cursor);
   runtime::Task<Status> finish();  // what is being written
 
   // The summary as far as all loops fill it alike; `complete` ends it once the loop has added its own.

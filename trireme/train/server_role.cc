@@ -9,7 +9,7 @@
 #include "trireme/prepare/coded_buckets.h"
 #include "trireme/prepare/server_factors.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/train/lease_coordinator.h"
+#include "trireme/train/coordinator_letters.h"
 #include "trireme/train/replica_mail.h"
 #include "trireme/train/server_state.h"
 
@@ -137,7 +137,9 @@ Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, jo
                            server_state_pieces(context.job, *start.prepared, roles));
     TR_CO_RETURN_IF_ERROR(co_await read_server_state(start.stored, std::move(pieces), group.rank(), served));
   }
-  answer_state_letters(rt, mail, std::move(served));
+  KeptState kept(rt, mail);
+  for (auto& [server, tensors] : served) kept.keep(server, std::move(tensors));
+  kept.answer();
   runtime::OneShot<bool> end(rt);
   mail.handle<EndHead>({nullptr, [&end](int, const comm::Letter<EndHead>&) { end.set(true); }});
   TR_CO_RETURN_IF_ERROR(co_await start_together(group, context.job, roles));
@@ -145,7 +147,6 @@ Task<Result<record::Summary>> serve(RankContext& context, comm::Group& group, jo
   while (group.verdict().ok() && !co_await end.wait_until(rt.now() + kLook)) {
   }
   mail.stop_handling<EndHead>();
-  mail.stop_handling<ServerStateHead>();
   if (!group.verdict().ok()) co_return group.verdict();
   record::Summary summary;
   summary.job = context.job.name;

@@ -1,74 +1,57 @@
 #include "trireme/train/server_state.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "trireme/engine/state/piece_stream.h"
 #include "trireme/runtime/sync.h"
-#include "trireme/tensor/host_zeros.h"
-#include "trireme/train/lease_coordinator.h"
 #include "trireme/train/server_role.h"
 
 namespace trireme::train {
 namespace {
 
-using comm::Letter;
 using runtime::Task;
 
 constexpr std::string_view kPrefix = "server/";
 
-net::View view_of(const Tensor& tensor) { return {tensor.raw(), tensor.type().num_bytes()}; }
-
-Result<Tensor> find_entry(const ServedState& served, int peer, const Letter<ServerStateHead>& letter) {
-  const ServerStateHead& head = letter.head;
-  const auto server = served.find(static_cast<int>(head.server));
-  if (peer != 0 || server == served.end() || head.entry >= server->second.size())
-    return error(
-        Code::kMismatch,
-        "[train] rank {} asks for tensor {} of server {}, which is not here: all ranks must run the same "
-        "version",
-        peer, head.entry, head.server);
-  const Tensor& tensor = server->second[head.entry].second;
-  if (letter.bytes != 0 && letter.bytes != tensor.type().num_bytes())
-    return error(Code::kMismatch, "[train] state '{}' of server {}: got {} bytes, expected {}",
-                 server->second[head.entry].first, head.server, letter.bytes, tensor.type().num_bytes());
-  return tensor;
+KeptPlace place_of(const StatePiece& piece) {
+  return {piece.rank, piece.server, piece.index, piece.entry.type.num_bytes()};
 }
 
-// Rank 0 alone asks; where it is gone the verdict ends this rank's own work too.
-Task<void> reply(comm::Mailbox& mail, int peer, Letter<ServerStateHead> asked, Tensor with) {
-  ServerStateAnswer answer;
-  answer.is_known = !with.is_null();
-  const net::View payload = asked.bytes == 0 && !with.is_null() ? view_of(with) : net::View{};
-  (void)co_await mail.reply(peer, asked.ticket, answer, payload);
-}
+// The pieces of one tensor.
+struct ServerTensor {
+  runtime::Runtime& rt;
+  comm::Mailbox& mail;
+  std::vector<StatePiece> pieces;
+};
 
-Task<Status> ask(comm::Mailbox& mail, StatePiece piece, net::View payload, net::View into) {
-  ServerStateHead head;
-  head.entry = piece.index;
-  head.server = piece.server;
-  const auto answer = co_await mail.ask(piece.rank, head, payload, into);
-  if (!answer.ok()) co_return answer.status();
-  if (!answer->head.is_known)
-    co_return error(Code::kMismatch, "[train] server {} has no '{}': all ranks must run the same version",
-                    piece.server, piece.name);
-  co_return Status();
-}
-
-// Where a piece lies in the whole; all of it where it counts steps.
-net::View place_of(const StatePiece& piece, const Tensor& whole) {
-  const std::uint64_t bytes = piece.entry.type.num_bytes();
-  if (piece.entry.type.dtype == DType::kI64) return {whole.raw(), bytes};
-  return {whole.raw() + piece.entry.begin * static_cast<std::int64_t>(sizeof(float)), bytes};
-}
-
-Task<Status> read(comm::Mailbox& mail, StatePiece piece, Tensor whole) {
-  if (piece.entry.type.dtype != DType::kI64) {
-    const net::View into = place_of(piece, whole);
-    co_return co_await ask(mail, std::move(piece), net::View{}, into);
+// Bytes of a tensor that is cut over servers: what each of them has of the window.
+Task<Status> read_values(std::shared_ptr<const ServerTensor> tensor, std::uint64_t begin, MutByteView to) {
+  std::vector<Task<Status>> reads;
+  std::uint64_t covered = 0;
+  for (const StatePiece& piece : tensor->pieces) {
+    const std::uint64_t first = static_cast<std::uint64_t>(piece.entry.begin) * sizeof(float);
+    const std::uint64_t from = std::max(begin, first);
+    const std::uint64_t end = std::min(begin + to.size(), first + piece.entry.type.num_bytes());
+    if (from >= end) continue;
+    covered += end - from;
+    reads.push_back(
+        read_kept(tensor->mail, place_of(piece), from - first, to.subspan(from - begin, end - from)));
   }
-  std::int64_t steps = 0;
-  const net::View into{reinterpret_cast<std::byte*>(&steps), sizeof(steps)};
-  TR_CO_RETURN_IF_ERROR(co_await ask(mail, std::move(piece), net::View{}, into));
-  *whole.data<std::int64_t>() = std::max(*whole.data<std::int64_t>(), steps);
+  TR_CHECK(covered == to.size(), "servers keep all of '{}'", tensor->pieces.front().name);
+  co_return co_await runtime::when_all(tensor->rt, std::move(reads));
+}
+
+// All servers of a parameter count its updates.
+Task<Status> read_steps(std::shared_ptr<const ServerTensor> tensor, std::uint64_t begin, MutByteView to) {
+  std::int64_t most = 0;
+  for (const StatePiece& piece : tensor->pieces) {
+    std::int64_t steps = 0;
+    const MutByteView into{reinterpret_cast<std::byte*>(&steps), sizeof(steps)};
+    TR_CO_RETURN_IF_ERROR(co_await read_kept(tensor->mail, place_of(piece), 0, into));
+    most = std::max(most, steps);
+  }
+  std::memcpy(to.data(), reinterpret_cast<const std::byte*>(&most) + begin, to.size());
   co_return Status();
 }
 
@@ -77,6 +60,20 @@ parallel::Piece stored_piece(const StatePiece& piece) {
   if (piece.entry.type.dtype == DType::kI64) return parallel::Piece::of_whole(piece.name, piece.whole);
   const std::int64_t count = piece.entry.type.shape.num_elems();
   return parallel::window_of(piece.name, piece.whole, {piece.entry.begin, piece.entry.begin + count});
+}
+
+Task<Status> restore_piece(comm::Mailbox& mail, StatePiece piece, io::StoredTensors& files) {
+  const parallel::Piece stored = stored_piece(piece);
+  const std::size_t size = dtype_size(stored.whole.dtype);
+  for (const parallel::Interval part : engine::chunks_of(stored, engine::StreamCall::kChunkBytes)) {
+    TR_CO_ASSIGN_OR_RETURN(const Tensor chunk,
+                           Tensor::allocate(cpu_device(), {stored.whole.dtype, {part.size()}}));
+    TR_CO_RETURN_IF_ERROR(co_await files.read(parallel::part_of(stored, part), chunk));
+    TR_CO_RETURN_IF_ERROR(co_await write_kept(mail, place_of(piece),
+                                              static_cast<std::uint64_t>(part.begin) * size,
+                                              {chunk.raw(), chunk.type().num_bytes()}));
+  }
+  co_return Status();
 }
 
 // Whether the checkpoint has state of servers at all.
@@ -94,20 +91,6 @@ Status check_stored(const engine::StoredState& stored, const std::vector<StatePi
 }
 
 }  // namespace
-
-void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState served) {
-  const auto states = std::make_shared<const ServedState>(std::move(served));
-  comm::Mailbox::Handler<ServerStateHead> handler;
-  handler.place = [states](int peer, const Letter<ServerStateHead>& letter) -> Result<net::View> {
-    TR_ASSIGN_OR_RETURN(const Tensor tensor, find_entry(*states, peer, letter));
-    return view_of(tensor);
-  };
-  handler.arrived = [states, &rt, &mail](int peer, const Letter<ServerStateHead>& letter) {
-    Result<Tensor> tensor = find_entry(*states, peer, letter);
-    rt.spawn(reply(mail, peer, letter, tensor.ok() ? *tensor : Tensor()));
-  };
-  mail.handle(std::move(handler));
-}
 
 Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,
                                                     const job::Roles& roles) {
@@ -134,20 +117,23 @@ Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const p
   return out;
 }
 
-Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                    std::vector<StatePiece> pieces) {
-  std::map<std::string, Tensor> wholes;
-  std::vector<Task<Status>> reads;
+std::vector<DistantTensor> server_tensors(runtime::Runtime& rt, comm::Mailbox& mail,
+                                          std::span<const StatePiece> pieces) {
+  std::map<std::string, std::shared_ptr<ServerTensor>> by_name;
   for (const StatePiece& piece : pieces) {
-    Tensor& whole = wholes[piece.name];
-    if (whole.is_null()) {
-      TR_CO_ASSIGN_OR_RETURN(whole, allocate_zeros(cpu_device(), piece.whole));
-    }
-    reads.push_back(read(mail, piece, whole));
+    std::shared_ptr<ServerTensor>& tensor = by_name[piece.name];
+    if (tensor == nullptr) tensor.reset(new ServerTensor{rt, mail, {}});
+    tensor->pieces.push_back(piece);
   }
-  TR_CO_RETURN_IF_ERROR(co_await runtime::when_all(rt, std::move(reads)));
-  io::NamedTensors out(wholes.begin(), wholes.end());
-  co_return out;
+  std::vector<DistantTensor> out;
+  for (const auto& [name, tensor] : by_name) {
+    const StatePiece& first = tensor->pieces.front();
+    const auto read = first.entry.type.dtype == DType::kI64 ? read_steps : read_values;
+    out.push_back({name, first.whole, [read, tensor = tensor](std::uint64_t begin, MutByteView to) {
+                     return read(tensor, begin, to);
+                   }});
+  }
+  return out;
 }
 
 Task<Status> read_server_state(const engine::StoredState& stored, std::vector<StatePiece> pieces, int rank,
@@ -168,9 +154,7 @@ Task<Status> restore_server_state(comm::Mailbox& mail, std::vector<StatePiece> p
   TR_CO_RETURN_IF_ERROR(check_stored(stored, pieces));
   for (const StatePiece& piece : pieces) {
     if (stored.sees[static_cast<std::size_t>(piece.rank)]) continue;
-    TR_CO_ASSIGN_OR_RETURN(const Tensor part, Tensor::allocate(cpu_device(), piece.entry.type));
-    TR_CO_RETURN_IF_ERROR(co_await stored.files->read(stored_piece(piece), part));
-    TR_CO_RETURN_IF_ERROR(co_await ask(mail, piece, view_of(part), net::View{}));
+    TR_CO_RETURN_IF_ERROR(co_await restore_piece(mail, piece, *stored.files));
   }
   co_return Status();
 }

@@ -1,7 +1,7 @@
 // What parameter servers keep beside the model (their optimiser's state), in checkpoints: tensors
 // "server/<parameter>/<state>" of the parameter's shape, whole however many servers there were, so that any
-// other number of them can go on from it. Rank 0 collects them by letters; a server reads its own pieces, or
-// gets them by letters where it does not see the files.
+// other number of them can go on from it. Rank 0 writes them and has no copy: servers bring them by letters,
+// chunk by chunk. A server reads its own pieces, or gets them by letters where it does not see the files.
 #pragma once
 
 #include <map>
@@ -12,13 +12,12 @@
 #include "trireme/job/roles.h"
 #include "trireme/prepare/prepared.h"
 #include "trireme/server/server.h"
+#include "trireme/train/distant_state.h"
 
 namespace trireme::train {
 
-// Server::state() of each server of a rank.
+// Server::state() of each server of a rank, which KeptState keeps under the number of the server.
 using ServedState = std::map<int, io::NamedTensors>;
-// From here on rank 0 may read and write them; until the handler of ServerStateHead is removed.
-void answer_state_letters(runtime::Runtime& rt, comm::Mailbox& mail, ServedState served);
 
 // A piece of a tensor of the checkpoint, and where it is kept.
 struct StatePiece {
@@ -32,9 +31,10 @@ struct StatePiece {
 Result<std::vector<StatePiece>> server_state_pieces(const job::Job& job, const prepare::Prepared& prepared,
                                                     const job::Roles& roles);
 
-// While no server makes an update. Where pieces of a parameter have counted differently, "step" is the most.
-runtime::Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& rt, comm::Mailbox& mail,
-                                                             std::vector<StatePiece> pieces);
+// The tensors of a checkpoint, by name. They are read while no server makes an update. Where pieces of a
+// parameter have counted differently, "step" is the most.
+std::vector<DistantTensor> server_tensors(runtime::Runtime& rt, comm::Mailbox& mail,
+                                          std::span<const StatePiece> pieces);
 
 // Before the first step. A checkpoint without any such tensors leaves servers as they are; kCorrupt: some are
 // missing or have another type.
@@ -42,7 +42,7 @@ runtime::Task<Result<io::NamedTensors>> collect_server_state(runtime::Runtime& r
 // What the servers of rank `rank` keep, where that rank sees the files.
 runtime::Task<Status> read_server_state(const engine::StoredState& stored, std::vector<StatePiece> pieces,
                                         int rank, const ServedState& served);
-// Rank 0, for servers of all ranks that do not: one piece at a time.
+// Rank 0, for servers of all ranks that do not: one chunk at a time.
 runtime::Task<Status> restore_server_state(comm::Mailbox& mail, std::vector<StatePiece> pieces,
                                            const engine::StoredState& stored);
 
