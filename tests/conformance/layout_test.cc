@@ -1,110 +1,170 @@
-// Layout rules of every row: cut the inputs into 2 and 3 pieces by the rule, run the pieces, join them
-// (concatenate or add), compare with the whole.
+// Layout rules of every row: cut the inputs over 2 and 3 positions by the rule, run the parts (or what
+// OpDef::cut makes of them), join the outputs, compare with the whole.
 #include "tests/conformance/harness.h"
 
 #include <fmt/format.h>
+
+#include "tests/conformance/cut_run.h"
+#include "tests/conformance/parts.h"
 #include "trireme/op/ops.h"
 
 namespace trireme::op::testing {
 namespace {
 
-struct Cut {
-  std::int64_t begin, end;
-};
-
-std::int64_t cut_size(const LayoutOption& o, const std::vector<Tensor>& in,
-                      const std::vector<TensorType>& out) {
-  std::int64_t size = -1;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (o.inputs[i] == kReplicate) continue;
-    const std::int64_t own = in[i].shape()[o.inputs[i]];
-    TR_CHECK(size < 0 || size == own, "cut dimensions differ: {} and {}", size, own);
-    size = own;
-  }
-  for (std::size_t k = 0; size < 0 && k < out.size(); ++k) {
-    if (o.outputs[k] >= 0) size = out[k].shape[o.outputs[k]];
-  }
-  return size;
+std::string text_of(const LayoutOption& o, int num_parts) {
+  std::string text = o.rewritten ? "rewritten: " : "";
+  for (const AxisCut& cut : o.inputs) text += cut.to_text() + ", ";
+  text += "->";
+  for (const AxisCut& cut : o.outputs) text += " " + cut.to_text() + ",";
+  return fmt::format("{} {} positions", text, num_parts);
 }
 
-// The cut [begin, end) of a dimension of `size` as a cut of one that is a multiple or fraction of it
-// (concatenated gates, flattened dimensions).
-Cut scaled(Cut cut, std::int64_t size, std::int64_t own) {
-  if (size == own || size == 0) return cut;
-  return {cut.begin * own / size, cut.end * own / size};
+// Units in a block of each cut operand.
+std::vector<std::int64_t> units_of(const std::vector<AxisCut>& cuts, const std::vector<TensorType>& types) {
+  std::vector<std::int64_t> units;
+  for (std::size_t i = 0; i < cuts.size(); ++i)
+    if (cuts[i].cuts()) units.push_back(types[i].shape[cuts[i].dim] / (cuts[i].blocks * cuts[i].unit));
+  return units;
 }
 
-// Runs one piece and puts it into (or, where it is partial, adds it to) `joined`.
-void run_piece(const OpCase& c, const LayoutOption& o, const std::vector<Tensor>& whole,
-               const std::vector<Tensor>& joined, std::int64_t size, Cut cut) {
-  std::vector<Tensor> in;
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    in.push_back(o.inputs[i] == kReplicate ? whole[i] : whole[i].slice(o.inputs[i], cut.begin, cut.end));
+void expect_valid(const std::vector<AxisCut>& cuts, const std::vector<TensorType>& types) {
+  ASSERT_EQ(cuts.size(), types.size());
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const AxisCut& cut = cuts[i];
+    if (cut == kReplicate || cut == kPartial || cut == kPartialMax) continue;
+    ASSERT_TRUE(cut.dim >= 0 && cut.dim < types[i].shape.rank()) << cut.dim;
+    ASSERT_TRUE(cut.blocks >= 1 && cut.unit >= 1) << cut.to_text();
+    ASSERT_EQ(types[i].shape[cut.dim] % (cut.blocks * cut.unit), 0) << cut.to_text();
   }
-  std::vector<Tensor> places;
-  for (std::size_t k = 0; k < joined.size(); ++k) {
-    if (o.outputs[k] < 0) {
-      places.push_back(joined[k]);
-      continue;
+}
+
+// The op at the shapes of the parts.
+Result<std::vector<Operands>> run_parts(const CutCall& call, const std::vector<Operands>& inputs) {
+  std::vector<Operands> outputs;
+  for (int p = 0; p < call.num_parts; ++p) {
+    Attrs attrs = call.attrs;
+    if (!call.def.shape_attr.empty()) {
+      Shape shape = call.outputs[0].shape;
+      const AxisCut& cut = call.option.outputs[0];
+      if (cut.cuts())
+        shape.set(cut.dim, part_sizes(cut, shape[cut.dim], call.num_parts)[static_cast<std::size_t>(p)]);
+      attrs.set(std::string(call.def.shape_attr),
+                std::vector<std::int64_t>(shape.dims().begin(), shape.dims().end()));
     }
-    const Cut own = scaled(cut, size, joined[k].shape()[o.outputs[k]]);
-    places.push_back(joined[k].slice(o.outputs[k], own.begin, own.end));
+    TR_ASSIGN_OR_RETURN(Operands own, run_op(call.def, inputs[static_cast<std::size_t>(p)], attrs));
+    outputs.push_back(std::move(own));
   }
-  Attrs attrs = c.attrs;
-  if (!c.def->shape_attr.empty()) {
-    attrs.set(std::string(c.def->shape_attr),
-              std::vector<std::int64_t>(places[0].shape().dims().begin(), places[0].shape().dims().end()));
-  }
-  const auto out = run_op(*c.def, in, attrs);
-  ASSERT_TRUE(out.ok()) << out.status().to_string();
-  for (std::size_t k = 0; k < joined.size(); ++k) {
-    ASSERT_EQ((*out)[k].type(), places[k].type()) << "output " << k;
-    if (places[k].shape().num_elems() == 0) continue;
-    const OpDef& combine = o.outputs[k] == kPartial ? kAssignAdd : kAssign;
-    ASSERT_TRUE(run_op(combine, {places[k], (*out)[k]}, {}).ok());
-  }
+  return outputs;
 }
 
-class OpLayouts : public OpConformance {};
+class OpLayouts : public OpConformance {
+ protected:
+  void SetUp() override {
+    inputs_ = make_inputs(c(), DType::kF64);
+    complete_ = attrs();
+    out_ = out_types(inputs_);
+    if (def().reference) expected_ = *run_op(def(), fresh(inputs_), c().attrs);
+  }
+
+  std::vector<LayoutOption> options() const {
+    return layout_options(def(), types_of(inputs_), out_, complete_);
+  }
+
+  std::vector<Operands> cut_inputs(const LayoutOption& o, int num_parts) const {
+    std::vector<Operands> by_position(static_cast<std::size_t>(num_parts));
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const auto parts = parts_of(inputs_[i], o.inputs[i], num_parts, /*key=*/i);
+      for (std::size_t p = 0; p < parts.size(); ++p) by_position[p].push_back(parts[p]);
+    }
+    return by_position;
+  }
+
+  std::vector<std::int64_t> all_units(const LayoutOption& o) const {
+    std::vector<std::int64_t> units = units_of(o.inputs, types_of(inputs_));
+    const auto of_outputs = units_of(o.outputs, out_);
+    units.insert(units.end(), of_outputs.begin(), of_outputs.end());
+    return units;
+  }
+
+  // A rewritten option needs a unit at every position.
+  void prove_over_positions(const LayoutOption& o, std::int64_t num_units) const {
+    for (const int num_parts : {2, 3}) {
+      if (o.rewritten && num_units > 0 && num_units < num_parts) continue;
+      ASSERT_NO_FATAL_FAILURE(prove(o, num_parts));
+    }
+  }
+
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  const std::vector<TensorType>& out() const { return out_; }
+
+ private:
+  void prove(const LayoutOption& o, int num_parts) const {
+    SCOPED_TRACE(text_of(o, num_parts));
+    const CutCall call{def(), complete_, types_of(inputs_), out_, o, num_parts};
+    const auto parts = cut_inputs(o, num_parts);
+    const auto outputs = o.rewritten ? run_cut(call, parts) : run_parts(call, parts);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    for (std::size_t k = 0; k < out_.size(); ++k) {
+      std::vector<Tensor> own;
+      for (const Operands& of_position : *outputs) own.push_back(of_position[k]);
+      expect_whole(o, own, k);
+    }
+  }
+
+  // Parts give the bits of the whole, except where sums were made in another order.
+  void expect_whole(const LayoutOption& o, const std::vector<Tensor>& own, std::size_t k) const {
+    const AxisCut& cut = o.outputs[k];
+    for (std::size_t p = 0; p < own.size(); ++p) {
+      TensorType local = out_[k];
+      if (cut.cuts())
+        local.shape.set(cut.dim, part_sizes(cut, local.shape[cut.dim], static_cast<int>(own.size()))[p]);
+      ASSERT_EQ(own[p].type(), local) << "output " << k << " of position " << p;
+      if (cut == kReplicate) expect_same(o, own[p], k);
+    }
+    if (cut != kReplicate) expect_same(o, joined(own, cut, out_[k]), k);
+  }
+  void expect_same(const LayoutOption& o, const Tensor& got, std::size_t k) const {
+    const std::string what = fmt::format("output {}", k);
+    const bool sums = o.rewritten || o.outputs[k] == kPartial;
+    if (sums)
+      expect_close(to_doubles(got), to_doubles(expected_[k]), 1e-12, what);
+    else
+      expect_same_bits(got, expected_[k], what);
+  }
+
+  std::vector<Tensor> inputs_, expected_;
+  std::vector<TensorType> out_;
+  Attrs complete_;
+};
 
 TEST_P(OpLayouts, JoinToTheWhole) {
   ASSERT_NE(def().layout, nullptr);
-  const auto inputs = make_inputs(c(), DType::kF64);
-  const auto out = out_types(inputs);
-  std::vector<Tensor> expected;
-  if (def().reference) expected = *run_op(def(), fresh(inputs), c().attrs);
-  for (const LayoutOption& o : def().layout(types_of(inputs), attrs())) {
-    ASSERT_EQ(o.inputs.size(), inputs.size());
-    ASSERT_EQ(o.outputs.size(), out.size());
-    for (std::size_t k = 0; k < out.size(); ++k) {
-      const int d = o.outputs[k];
-      ASSERT_TRUE(d == kReplicate || d == kPartial || (d >= 0 && d < out[k].shape.rank())) << d;
+  for (const LayoutOption& o : options()) {
+    SCOPED_TRACE(text_of(o, 0));
+    ASSERT_NO_FATAL_FAILURE(expect_valid(o.inputs, types_of(inputs())));
+    ASSERT_NO_FATAL_FAILURE(expect_valid(o.outputs, out()));
+    ASSERT_TRUE(!o.rewritten || def().cut != nullptr);
+    const auto units = all_units(o);
+    const std::int64_t fewest = units.empty() ? 0 : *std::min_element(units.begin(), units.end());
+    if (!o.rewritten || o.any_indices) {
+      ASSERT_EQ(std::count(units.begin(), units.end(), fewest), static_cast<std::ptrdiff_t>(units.size()));
     }
     if (!def().reference) continue;
-    const std::int64_t size = cut_size(o, inputs, out);
-    ASSERT_GE(size, 0);
-    for (const std::int64_t pieces : {2, 3}) {
-      const std::string what = fmt::format("inputs cut along ({}), outputs along ({}), {} pieces",
-                                           fmt::join(o.inputs, ", "), fmt::join(o.outputs, ", "), pieces);
-      std::vector<Tensor> joined;
-      for (std::size_t k = 0; k < out.size(); ++k) {
-        joined.push_back(*Tensor::allocate(cpu_device(), out[k]));
-        if (out[k].num_bytes() > 0)
-          std::memset(joined[k].raw(), o.outputs[k] == kPartial ? 0 : 0xFF, out[k].num_bytes());
-      }
-      const auto whole = fresh(inputs);
-      for (std::int64_t p = 0; p < pieces; ++p) {
-        ASSERT_NO_FATAL_FAILURE(
-            run_piece(c(), o, whole, joined, size, {p * size / pieces, (p + 1) * size / pieces}))
-            << what;
-      }
-      for (std::size_t k = 0; k < out.size(); ++k) {
-        if (o.outputs[k] == kPartial) {
-          expect_close(to_doubles(joined[k]), to_doubles(expected[k]), 1e-12, what);
-        } else {
-          expect_same_bits(joined[k], expected[k], what);
-        }
-      }
+    ASSERT_NO_FATAL_FAILURE(prove_over_positions(o, fewest));
+  }
+}
+
+// Which indices a position has does not matter where `refined` says so.
+TEST_P(OpLayouts, JoinToTheWholeInBlocksAndUnits) {
+  if (!def().reference) return;
+  for (const LayoutOption& o : options()) {
+    const auto units = all_units(o);
+    for (const auto& [blocks, unit] : {std::pair{2, 1}, {1, 2}, {2, 3}}) {
+      if (units.empty() || units[0] % (blocks * unit) != 0) continue;
+      const auto finer = refined(o, blocks, unit);
+      ASSERT_EQ(finer.has_value(), !o.rewritten || o.any_indices);
+      if (!finer) continue;
+      ASSERT_NO_FATAL_FAILURE(prove_over_positions(*finer, units[0] / (blocks * unit)));
     }
   }
 }

@@ -1,5 +1,5 @@
 // Ways to cut an op over the positions of an axis, and the parts that result.
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "trireme/op/op.h"
 
@@ -42,6 +42,33 @@ std::vector<std::int64_t> part_begins(std::int64_t size, int num_parts) {
     at += part;
   }
   return begins;
+}
+
+std::vector<std::int64_t> part_sizes(const AxisCut& cut, std::int64_t size, int num_parts) {
+  std::vector<std::int64_t> sizes = part_sizes(size / (cut.blocks * cut.unit), num_parts);
+  for (std::int64_t& part : sizes) part *= cut.blocks * cut.unit;
+  return sizes;
+}
+
+std::optional<LayoutOption> refined(const LayoutOption& option, int blocks, std::int64_t unit) {
+  if (option.rewritten && !option.any_indices) return std::nullopt;
+  LayoutOption finer = option;
+  for (std::vector<AxisCut>* operands : {&finer.inputs, &finer.outputs}) {
+    for (AxisCut& cut : *operands) {
+      if (cut.cuts()) cut = AxisCut(cut.dim, cut.blocks * blocks, cut.unit * unit);
+    }
+  }
+  return finer;
+}
+
+std::string AxisCut::to_text() const {
+  if (dim == kReplicate) return "whole";
+  if (dim == kPartial) return "partial sum";
+  if (dim == kPartialMax) return "partial maximum";
+  std::string text = fmt::format("dim {}", dim);
+  if (blocks > 1) text += fmt::format(" in {} blocks", blocks);
+  if (unit > 1) text += fmt::format("{} {}-index units", blocks > 1 ? " of" : " in", unit);
+  return text;
 }
 
 std::vector<LayoutOption> layout_options(const OpDef& def, std::span<const TensorType> in,

@@ -203,18 +203,32 @@ struct AxisCut {
   // The dimension is so many equal blocks one after the other, and each of them is cut: a position has a part
   // of every block, as of the columns of one matrix for queries, keys and values.
   int blocks = 1;
-  constexpr AxisCut(int d, int b = 1) : dim(d), blocks(b) {}  // NOLINT(google-explicit-constructor)
+  // Blocks are cut between groups of so many indices: channels times pixels between channels. Blocks times
+  // unit divide the dimension.
+  std::int64_t unit = 1;
+  constexpr AxisCut(int d, int b = 1, std::int64_t u = 1)  // NOLINT(google-explicit-constructor)
+      : dim(d), blocks(b), unit(u) {}
   constexpr bool cuts() const { return dim >= 0; }
+  std::string to_text() const;  // "whole", "partial sum", "dim 1", "dim 1 in 3 blocks of 16-index units"
   friend constexpr bool operator==(const AxisCut&, const AxisCut&) = default;
 };
 
-// One way to cut an op over the positions of an axis. Parts of a dimension differ by at most one, longer ones
-// first.
+// One way to cut an op over the positions of an axis. Parts of a dimension differ by at most one unit, longer
+// ones first. All cut operands have equally many units in a block, except where rules rewrite by indices.
 struct LayoutOption {
   std::vector<AxisCut> inputs, outputs;
-  // The op at the shapes of the parts would be wrong: OpDef::cut says what a position computes.
+  // The op at the shapes of the parts would be wrong: OpDef::cut says what a position computes. Every
+  // position then has at least one unit of each block.
   bool rewritten = false;
+  // Where rewritten: it does not matter which indices a position has. An option that is not rewritten is of
+  // that kind, since a position does not know where its part begins.
+  bool any_indices = false;
 };
+
+// The same way to cut an op in other parts: every block of every cut operand is `blocks` blocks, each cut in
+// units that are `unit` times as large. Nothing where the option depends on which indices a position has.
+// The caller sees to it that the dimensions are multiples of the blocks and units that result.
+std::optional<LayoutOption> refined(const LayoutOption& option, int blocks, std::int64_t unit);
 
 // Inputs in which an op is linear. Where they are partial sums and its other inputs are replicated, its
 // outputs are partial sums: positions may be added after the op instead of before.
@@ -247,7 +261,7 @@ class CutBuilder {
 
   // Collectives over all positions of the axis. kPartial or kPartialMax becomes replicated.
   virtual Value reduce(Value partial, int kind) = 0;
-  // Of a tensor whose dimension `dim` of `size` is cut: the indices [begins[p], ends[p]) of the whole at
+  // A tensor whose dimension `dim` of `size` is cut becomes the indices [begins[p], ends[p]) of the whole at
   // position p, whoever has them. Indices below 0 and from `size` on are `fill`.
   virtual Value window(Value part, int dim, std::int64_t size, std::vector<std::int64_t> begins,
                        std::vector<std::int64_t> ends, double fill) = 0;
@@ -256,6 +270,8 @@ class CutBuilder {
 // Sizes of the parts of a dimension, and where they begin.
 std::vector<std::int64_t> part_sizes(std::int64_t size, int num_parts);
 std::vector<std::int64_t> part_begins(std::int64_t size, int num_parts);
+// The same for a dimension that is cut as `cut` says: what every position has of all blocks together.
+std::vector<std::int64_t> part_sizes(const AxisCut& cut, std::int64_t size, int num_parts);
 
 // ---- Traits
 

@@ -75,17 +75,9 @@ Json describe(const op::OpDef& def) {
           {"attrs", attrs},           {"kernels", kernels}};
 }
 
-std::string cut_text(const op::AxisCut& cut) {
-  if (cut == op::kReplicate) return "whole";
-  if (cut == op::kPartial) return "partial sum";
-  if (cut == op::kPartialMax) return "partial maximum";
-  if (cut.blocks == 1) return fmt::format("dim {}", cut.dim);
-  return fmt::format("dim {} in {} blocks", cut.dim, cut.blocks);
-}
-
 Json cuts(const std::vector<op::AxisCut>& operands) {
   Json list = Json::array();
-  for (const op::AxisCut& cut : operands) list.push_back(cut_text(cut));
+  for (const op::AxisCut& cut : operands) list.push_back(cut.to_text());
   return list;
 }
 
