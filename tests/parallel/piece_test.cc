@@ -34,7 +34,8 @@ AxisLayout random_axis(std::mt19937& rng, int rank) {
     case 2:
       return AxisLayout::flat();
     default:
-      return AxisLayout::shard(pick(rng, 0, rank - 1), pick(rng, 0, 3) == 0 ? pick(rng, 2, 3) : 1);
+      return AxisLayout::shard(pick(rng, 0, rank - 1), pick(rng, 0, 3) == 0 ? pick(rng, 2, 3) : 1,
+                               pick(rng, 0, 3) == 0 ? pick(rng, 2, 3) : 1);
   }
 }
 
@@ -161,6 +162,18 @@ TEST(Pieces, OfBlocksAreACutOfEachBlock) {
   EXPECT_EQ(local_shape(layout, mesh, 1, qkv.shape), (Shape{2, 6}));
 }
 
+TEST(Pieces, OfUnitsAreCutBetweenThem) {
+  const TensorType heads{DType::kF32, {24}};
+  const Mesh mesh{{{"model", 3}}};
+  const Layout layout{{AxisLayout::shard(0, 3, 4)}};  // two heads of width 4 in each of three blocks
+  const auto pieces = pieces_of(layout, mesh, 0, "qkv", heads);
+  ASSERT_EQ(pieces.size(), 3U);
+  EXPECT_EQ(pieces[0].to_text(), "qkv[0:4]");
+  EXPECT_EQ(pieces[2].to_text(), "qkv[16:20]");
+  EXPECT_EQ(local_shape(layout, mesh, 1, heads.shape), (Shape{12}));
+  EXPECT_TRUE(pieces_of(layout, mesh, 2, "qkv", heads).empty());
+}
+
 TEST(Pieces, CutFlatAreRangesOfWhatTheOtherAxesLeave) {
   const TensorType t{DType::kF32, {3, 4}};
   const Mesh mesh{{{"data", 2}, {"model", 2}}};
@@ -209,8 +222,8 @@ TEST(Layout, ComesBackFromItsText) {
     EXPECT_EQ(*back, c.layout) << text_of(c);
   }
   EXPECT_EQ(Layout::replicate(data_mesh(3)).to_text(), "replicate");
-  for (const char* bad :
-       {"shard", "shard()", "shard(-1)", "shard(1", "shard(1,)", "partial(mean)", "whole", "flat  flat"})
+  for (const char* bad : {"shard", "shard()", "shard(-1)", "shard(1", "shard(1,)", "shard(1,2,3,4)",
+                          "partial(mean)", "whole", "flat  flat"})
     EXPECT_EQ(Layout::parse(bad).status().code(), Code::kInvalid) << bad;
 }
 
@@ -222,7 +235,8 @@ TEST(Layout, ThatDoesNotFitTheTensorOrTheMeshIsRefused) {
   for (const Layout& bad :
        {Layout{{A::flat()}}, Layout{{A::shard(2), A::replicate()}}, Layout{{A::shard(1, 3), A::replicate()}},
         Layout{{A::shard(1, 0), A::replicate()}}, Layout{{A::shard(1), A::shard(1, 2)}},
-        Layout{{A::shard(0, 2), A::flat()}},
+        Layout{{A::shard(0, 2), A::flat()}}, Layout{{A::shard(1, 1, 4), A::replicate()}},
+        Layout{{A::shard(1, 1, 0), A::replicate()}},
         Layout{{A::partial(collective::Reduction::kMin), A::replicate()}}})
     EXPECT_EQ(check_layout(bad, two, t).code(), Code::kInvalid) << bad.to_text();
 }
@@ -230,7 +244,9 @@ TEST(Layout, ThatDoesNotFitTheTensorOrTheMeshIsRefused) {
 TEST(Layout, ReadsEntriesOfOpRules) {
   EXPECT_EQ(AxisLayout::of_option(op::kReplicate), AxisLayout::replicate());
   EXPECT_EQ(AxisLayout::of_option(op::kPartial), AxisLayout::partial());
+  EXPECT_EQ(AxisLayout::of_option(op::kPartialMax), AxisLayout::partial(collective::Reduction::kMax));
   EXPECT_EQ(AxisLayout::of_option(2), AxisLayout::shard(2));
+  EXPECT_EQ(AxisLayout::of_option({1, 3, 16}), AxisLayout::shard(1, 3, 16));
 }
 
 }  // namespace

@@ -28,6 +28,23 @@ std::optional<std::string_view> argument(std::string_view text, std::string_view
   return text.substr(name.size() + 1, text.size() - name.size() - 2);
 }
 
+// What stands between the parentheses: the dimension, then perhaps blocks, then perhaps the unit.
+Result<AxisLayout> parse_shard(std::string_view cut, std::string_view whole) {
+  std::vector<int> numbers;
+  while (true) {
+    const std::size_t comma = cut.find(',');
+    TR_ASSIGN_OR_RETURN(const int next, number(cut.substr(0, comma), whole));
+    numbers.push_back(next);
+    if (comma == std::string_view::npos) break;
+    cut.remove_prefix(comma + 1);
+  }
+  if (numbers.size() > 3)
+    return error(Code::kInvalid, "[parallel] layout '{}': got {} numbers, expected dim, blocks and unit",
+                 whole, numbers.size());
+  numbers.resize(3, 1);
+  return AxisLayout::shard(numbers[0], numbers[1], numbers[2]);
+}
+
 Status check_axis(const AxisLayout& axis, const Axis& of, const Shape& shape) {
   if (axis.kind == Kind::kPartial && axis.reduction != collective::Reduction::kSum &&
       axis.reduction != collective::Reduction::kMax)
@@ -39,6 +56,9 @@ Status check_axis(const AxisLayout& axis, const Axis& of, const Shape& shape) {
   if (axis.blocks < 1)
     return error(Code::kInvalid, "[parallel] axis '{}' cuts dimension {} in {} blocks, expected at least 1",
                  of.name, axis.dim, axis.blocks);
+  if (axis.unit < 1)
+    return error(Code::kInvalid, "[parallel] axis '{}' cuts dimension {} in units of {}, expected at least 1",
+                 of.name, axis.dim, axis.unit);
   return {};
 }
 
@@ -47,7 +67,7 @@ Status check_axis(const AxisLayout& axis, const Axis& of, const Shape& shape) {
 AxisLayout AxisLayout::of_option(const op::AxisCut& entry) {
   if (entry == op::kReplicate) return replicate();
   if (entry == op::kPartialMax) return partial(collective::Reduction::kMax);
-  return entry == op::kPartial ? partial() : shard(entry.dim, entry.blocks);
+  return entry == op::kPartial ? partial() : shard(entry.dim, entry.blocks, entry.unit);
 }
 
 std::string AxisLayout::to_text() const {
@@ -55,6 +75,7 @@ std::string AxisLayout::to_text() const {
     case Kind::kReplicate:
       return "replicate";
     case Kind::kShard:
+      if (unit > 1) return fmt::format("shard({},{},{})", dim, blocks, unit);
       return blocks == 1 ? fmt::format("shard({})", dim) : fmt::format("shard({},{})", dim, blocks);
     case Kind::kPartial:
       return fmt::format("partial({})", collective::reduction_name(reduction));
@@ -71,18 +92,10 @@ Result<AxisLayout> AxisLayout::parse(std::string_view text) {
     for (const auto r : {collective::Reduction::kSum, collective::Reduction::kMax})
       if (*reduction == collective::reduction_name(r)) return partial(r);
   }
-  if (const auto cut = argument(text, "shard")) {
-    const std::size_t comma = cut->find(',');
-    AxisLayout axis = shard(0);
-    TR_ASSIGN_OR_RETURN(axis.dim, number(cut->substr(0, comma), text));
-    if (comma != std::string_view::npos) {
-      TR_ASSIGN_OR_RETURN(axis.blocks, number(cut->substr(comma + 1), text));
-    }
-    return axis;
-  }
+  if (const auto cut = argument(text, "shard")) return parse_shard(*cut, text);
   return error(Code::kInvalid,
                "[parallel] no layout is called '{}': expected replicate, shard(dim), shard(dim,blocks), "
-               "partial(sum), partial(max) or flat",
+               "shard(dim,blocks,unit), partial(sum), partial(max) or flat",
                text);
 }
 

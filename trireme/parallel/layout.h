@@ -1,7 +1,7 @@
 // Layout: how the ranks of a mesh hold a tensor. Pure.
 //
 // Axes cut one after the other, in the order of the mesh: what an inner axis cuts is what the outer ones left
-// to the rank. Cuts differ by at most one, longer ones first, so sizes need not divide. op::LayoutOption
+// to the rank. Cuts differ by at most one unit, longer ones first, so sizes need not divide. op::LayoutOption
 // says the same of one axis and one op, by the number of the dimension.
 #pragma once
 
@@ -31,11 +31,13 @@ struct AxisLayout {
   // kShard: the dimension is this many equal blocks one after the other, and each of them is cut, as the
   // columns of one matrix for queries, keys and values are.
   int blocks = 1;
+  // kShard: blocks are cut between groups of so many indices, as op::AxisCut says.
+  std::int64_t unit = 1;
   collective::Reduction reduction = collective::Reduction::kSum;  // kPartial: kSum or kMax
 
   static AxisLayout replicate() { return {}; }
-  static AxisLayout shard(int dim, int blocks = 1) {
-    return {.kind = Kind::kShard, .dim = dim, .blocks = blocks};
+  static AxisLayout shard(int dim, int blocks = 1, std::int64_t unit = 1) {
+    return {.kind = Kind::kShard, .dim = dim, .blocks = blocks, .unit = unit};
   }
   static AxisLayout partial(collective::Reduction r = collective::Reduction::kSum) {
     return {.kind = Kind::kPartial, .reduction = r};
@@ -46,7 +48,8 @@ struct AxisLayout {
 
   // Positions of the axis hold different elements.
   bool cuts() const { return kind == Kind::kShard || kind == Kind::kFlat; }
-  std::string to_text() const;  // "replicate", "shard(1)", "shard(1,3)", "partial(sum)", "flat"
+  // "replicate", "shard(dim)", "shard(dim,blocks)", "shard(dim,blocks,unit)", "partial(sum)", "flat"
+  std::string to_text() const;
   static Result<AxisLayout> parse(std::string_view text);
   friend bool operator==(const AxisLayout&, const AxisLayout&) = default;
 };
@@ -61,8 +64,8 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-// One entry per axis; dimensions that the tensor has; blocks that divide what is left to every rank; blocks
-// and flat cuts not together, since the elements of several blocks are no range.
+// One entry per axis; dimensions that the tensor has; blocks of whole units that divide what is left to every
+// rank; blocks and flat cuts not together, since the elements of several blocks are no range.
 Status check_layout(const Layout& layout, const Mesh& mesh, const TensorType& whole);
 
 }  // namespace trireme::parallel

@@ -33,9 +33,11 @@ void append_part(const Indices& held, Interval part, Indices& out) {
 
 Indices cut(const Indices& held, const AxisLayout& axis, int parts, int position) {
   Indices out;
-  const std::int64_t block = count(held) / axis.blocks;
-  for (int b = 0; b < axis.blocks; ++b)
-    append_part(held, cut_evenly({b * block, (b + 1) * block}, parts, position), out);
+  const std::int64_t units = count(held) / axis.blocks / axis.unit;
+  for (int b = 0; b < axis.blocks; ++b) {
+    const Interval part = cut_evenly({b * units, (b + 1) * units}, parts, position);
+    append_part(held, {part.begin * axis.unit, part.end * axis.unit}, out);
+  }
   return out;
 }
 
@@ -267,17 +269,19 @@ Shape local_shape(const Layout& layout, const Mesh& mesh, int rank, const Shape&
 
 Status check_blocks(const Layout& layout, const Mesh& mesh, const Shape& whole) {
   for (std::size_t i = 0; i < layout.axes.size(); ++i) {
-    if (layout.axes[i].kind != Kind::kShard || layout.axes[i].blocks == 1) continue;
+    const AxisLayout& axis = layout.axes[i];
+    if (axis.kind != Kind::kShard || axis.blocks * axis.unit == 1) continue;
     // What the axes before this one leave.
     Layout before = layout;
     for (std::size_t k = i; k < before.axes.size(); ++k) before.axes[k] = AxisLayout::replicate();
     for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
-      const std::int64_t size = local_shape(before, mesh, rank, whole)[layout.axes[i].dim];
-      if (size % layout.axes[i].blocks != 0)
+      const std::int64_t size = local_shape(before, mesh, rank, whole)[axis.dim];
+      if (size % (axis.blocks * axis.unit) != 0)
         return error(Code::kInvalid,
                      "[parallel] layout '{}': {} has {} indices of dimension {}, which are no {} "
-                     "equal blocks",
-                     layout.to_text(), mesh.rank_text(rank), size, layout.axes[i].dim, layout.axes[i].blocks);
+                     "equal blocks{}",
+                     layout.to_text(), mesh.rank_text(rank), size, axis.dim, axis.blocks,
+                     axis.unit == 1 ? "" : fmt::format(" of units of {}", axis.unit));
     }
   }
   return {};

@@ -72,7 +72,7 @@ std::vector<Piece> pieces_of(const Layout& layout, const Mesh& mesh, int rank, c
 // The shape of that, where no axis cuts flat.
 Shape local_shape(const Layout& layout, const Mesh& mesh, int rank, const Shape& whole);
 
-// kInvalid where blocks of some rank would not be equal. Part of check_layout.
+// kInvalid where blocks of some rank would not be equal or not have whole units. Part of check_layout.
 Status check_blocks(const Layout& layout, const Mesh& mesh, const Shape& whole);
 
 }  // namespace trireme::parallel
