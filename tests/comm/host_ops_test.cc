@@ -1,4 +1,4 @@
-// The six ops of op/comm as nodes of graphs that several ranks run at once.
+// Ops of op/comm as nodes of graphs that several ranks run at once.
 #include "trireme/comm/host_ops.h"
 
 #include <gmock/gmock.h>
@@ -275,6 +275,54 @@ TEST(HostOps, WithoutASlotAreRefused) {
     auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
     EXPECT_TRUE(e->feed("x", testing::tensor_of({1, 2})).ok());
     EXPECT_EQ((co_await e->run()).code(), Code::kInvalid);
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+Graph one_exchange(const op::OpDef& def, op::Attrs attrs) {
+  Graph g;
+  Builder b(g);
+  attrs.set("slot", std::int64_t{1});
+  b.output("y", b.add_node(def, {b.input("x", DType::kF32, {2, 3})}, std::move(attrs)));
+  EXPECT_TRUE(b.status().ok()) << b.status().to_string();
+  return g;
+}
+
+TEST(HostOps, ReduceByMaximum) {
+  const Graph g = one_exchange(op::kAllreduce, {{"reduction", std::string("max")}});
+  on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const auto ops = make_host_ops(group);
+    auto e = *exec::make_execution(rt, *exec::compile(g, {}), {.host_ops = ops->table()});
+    const auto rank = static_cast<float>(group.rank());
+    EXPECT_TRUE(e->feed("x", *testing::tensor_of({rank, -rank, 1, 2, 3, 4}).reshape({2, 3})).ok());
+    EXPECT_TRUE((co_await e->run()).ok());
+    EXPECT_EQ(fetched(*e, "y"), (Values{2, 0, 1, 2, 3, 4}));
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+TEST(HostOps, AlongAnAxisAreRefusedByName) {
+  const Graph along = one_exchange(op::kAllreduce, {{"axis", std::string("model")}});
+  on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const auto compiled = *exec::compile(along, {});
+    for (const auto& ops : {make_host_ops(group), make_lone_host_ops(0)}) {
+      auto e = *exec::make_execution(rt, compiled, {.host_ops = ops->table()});
+      EXPECT_TRUE(e->feed("x", *testing::tensor_of(Values(6)).reshape({2, 3})).ok());
+      EXPECT_THAT((co_await e->run()).message(), HasSubstr("is an exchange along axis 'model'"));
+    }
+    EXPECT_TRUE((co_await group.leave()).ok());
+  });
+}
+
+TEST(HostOps, ThatNobodyCarriesOutAreRefusedByName) {
+  const Graph turn = one_exchange(
+      op::kAllToAll, {{"world", std::int64_t{3}}, {"from", std::int64_t{0}}, {"to", std::int64_t{1}}});
+  EXPECT_FALSE(has_host_op("all_to_all"));
+  EXPECT_FALSE(has_host_op("halo_exchange"));
+  on_both([&](runtime::Runtime& rt, Group& group) -> Task<void> {
+    const auto ops = make_host_ops(group);
+    const auto e = exec::make_execution(rt, *exec::compile(turn, {}), {.host_ops = ops->table()});
+    EXPECT_THAT(e.status().message(), HasSubstr("no host op 'all_to_all' for node"));
     EXPECT_TRUE((co_await group.leave()).ok());
   });
 }

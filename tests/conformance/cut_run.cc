@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/conformance/exchange.h"
 #include "tests/conformance/parts.h"
 #include "tests/op/run_op.h"
 #include "trireme/op/ops.h"
@@ -11,19 +12,16 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-enum class Kind { kGiven, kOp, kReduce, kWindow };
-
 struct Node {
-  Kind kind = Kind::kGiven;
-  const OpDef* def = nullptr;  // kOp
+  const OpDef* def = nullptr;  // null: the value is given
   std::vector<Value> inputs = {};
   Attrs attrs = {};
   std::vector<TensorType> types = {};
-  std::vector<Tensor> values = {};  // kGiven: from the beginning, else once it has run
+  std::vector<Tensor> values = {};  // given ones from the beginning, others once they have run
 };
 
 bool has_same_structure(const Node& a, const Node& b) {
-  return a.kind == b.kind && a.def == b.def && a.inputs == b.inputs && a.types.size() == b.types.size();
+  return a.def == b.def && a.inputs == b.inputs && a.types.size() == b.types.size();
 }
 
 // The program of one position.
@@ -43,14 +41,14 @@ class Recorder final : public CutBuilder {
   const TensorType& type(Value v) override { return node(v).types[static_cast<std::size_t>(v.index)]; }
 
   Value add(const OpDef& def, std::vector<Value> inputs, Attrs attrs) override {
-    TR_CHECK(def.reference != nullptr && !def.has(kMutates), "a cut may not add {}", def.name);
+    TR_CHECK(!def.has(kFeed) && !def.has(kMutates), "a cut may not add {}", def.name);
     std::vector<TensorType> types;
     for (const Value v : inputs) types.push_back(type(v));
     auto complete = complete_attrs(def, std::move(attrs));
     TR_CHECK(complete.ok(), "{}", complete.status().to_string());
     auto out = infer_types(def, types, *complete);
     TR_CHECK(out.ok(), "{}", out.status().to_string());
-    return push({Kind::kOp, &def, std::move(inputs), *std::move(complete), *std::move(out)});
+    return push({&def, std::move(inputs), *std::move(complete), *std::move(out)});
   }
 
   Value begin_of(std::int64_t size) override {
@@ -60,26 +58,25 @@ class Recorder final : public CutBuilder {
 
   Value reduce(Value partial, int kind) override {
     TR_CHECK(kind == kPartial || kind == kPartialMax, "reduce: got {}", kind);
-    return push({Kind::kReduce, nullptr, {partial}, {{"kind", std::int64_t{kind}}}, {type(partial)}});
+    return add(kAllreduce, {partial}, {{"reduction", std::string(kind == kPartial ? "sum" : "max")}});
   }
 
   Value window(Value part, int dim, std::int64_t size, Ints begins, Ints ends, double fill) override {
-    const auto parts = static_cast<std::size_t>(call_.num_parts), own = static_cast<std::size_t>(position_);
-    TR_CHECK(begins.size() == parts && ends.size() == parts, "window: expected {} begins and ends", parts);
-    TensorType type = this->type(part);
-    TR_CHECK(type.shape[dim] == part_sizes(size, call_.num_parts)[own], "window: {} is no part of {}",
-             type.to_string(), size);
-    TR_CHECK(begins[own] <= ends[own], "window: it ends before it begins");
-    type.shape.set(dim, ends[own] - begins[own]);
-    return push({Kind::kWindow,
-                 nullptr,
-                 {part},
-                 {{"dim", std::int64_t{dim}},
-                  {"size", size},
-                  {"begins", std::move(begins)},
-                  {"ends", std::move(ends)},
-                  {"fill", fill}},
-                 {type}});
+    const auto own = static_cast<std::size_t>(position_);
+    const Ints sizes = part_sizes(size, call_.num_parts);
+    TR_CHECK(type(part).shape[dim] == sizes[own], "window: {} is no part of {}", type(part).to_string(),
+             size);
+    TR_CHECK(begins.size() == sizes.size() && ends.size() == sizes.size(),
+             "window: expected {} begins and ends", sizes.size());
+    const std::int64_t extent = ends[own] - begins[own];
+    return add(kHaloExchange, {part},
+               {{"world", std::int64_t{call_.num_parts}},
+                {"dim", std::int64_t{dim}},
+                {"sizes", sizes},
+                {"begins", std::move(begins)},
+                {"ends", std::move(ends)},
+                {"extent", extent},
+                {"fill", fill}});
   }
 
   std::vector<Node>& nodes() { return nodes_; }
@@ -116,38 +113,22 @@ Status check_programs(std::vector<Recorder>& programs) {
   return {};
 }
 
-// The indices [begin, end) of dimension `dim` of `whole`; `fill` where it has none.
-Tensor window_of(const Tensor& whole, int dim, std::int64_t begin, std::int64_t end, double fill) {
-  TensorType type = whole.type();
-  type.shape.set(dim, end - begin);
-  Tensor out = filled(type, fill);
-  const std::int64_t first = std::max<std::int64_t>(begin, 0), last = std::min(end, whole.shape()[dim]);
-  if (first < last) copy_into(out.slice(dim, first - begin, last - begin), whole.slice(dim, first, last));
-  return out;
-}
-
 // Node `i` of all positions, which exchange their values.
 void run_exchange(std::vector<Recorder>& programs, std::size_t i) {
-  const Node& node = programs[0].nodes()[i];
-  std::vector<Tensor> parts;
-  for (const Recorder& program : programs) parts.push_back(program.value(node.inputs[0]));
-  if (node.kind == Kind::kReduce) {
-    const Tensor all = joined(parts, static_cast<int>(node.attrs.get_int("kind")), parts[0].type());
-    for (Recorder& program : programs) program.nodes()[i].values = {all};
-    return;
+  std::vector<Tensor> inputs;
+  std::vector<Attrs> attrs;
+  for (Recorder& program : programs) {
+    const Node& node = program.nodes()[i];
+    inputs.push_back(program.value(node.inputs[0]));
+    attrs.push_back(node.attrs);
   }
-  const int dim = static_cast<int>(node.attrs.get_int("dim"));
-  TensorType whole = parts[0].type();
-  whole.shape.set(dim, node.attrs.get_int("size"));
-  const Tensor all = joined(parts, dim, whole);
-  for (std::size_t p = 0; p < programs.size(); ++p)
-    programs[p].nodes()[i].values = {window_of(all, dim, node.attrs.get_ints("begins")[p],
-                                               node.attrs.get_ints("ends")[p], node.attrs.get_float("fill"))};
+  const auto outputs = exchange(*programs[0].nodes()[i].def, attrs, inputs);
+  for (std::size_t p = 0; p < programs.size(); ++p) programs[p].nodes()[i].values = {outputs[p]};
 }
 
 Status run_alone(Recorder& program, std::size_t i) {
   Node& node = program.nodes()[i];
-  if (node.kind == Kind::kGiven) return {};
+  if (node.def == nullptr) return {};
   Operands inputs;
   for (const Value v : node.inputs) inputs.push_back(program.value(v));
   TR_ASSIGN_OR_RETURN(node.values, run_op(*node.def, inputs, node.attrs));
@@ -156,8 +137,8 @@ Status run_alone(Recorder& program, std::size_t i) {
 
 Status run_in_lock_step(std::vector<Recorder>& programs) {
   for (std::size_t i = 0; i < programs[0].nodes().size(); ++i) {
-    const Kind kind = programs[0].nodes()[i].kind;
-    if (kind == Kind::kReduce || kind == Kind::kWindow) {
+    const OpDef* def = programs[0].nodes()[i].def;
+    if (def != nullptr && def->has(kHostOp)) {
       run_exchange(programs, i);
       continue;
     }

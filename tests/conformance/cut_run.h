@@ -1,6 +1,5 @@
 // What OpDef::cut says, run for all positions of an axis at once: one little program per position with the
-// same structure, node after node in lock step, on reference kernels. Collectives are plain code over the
-// tensors of all positions.
+// same structure, node after node in lock step, on reference kernels and, for collectives, on exchange.h.
 #pragma once
 
 #include <vector>

@@ -171,6 +171,15 @@ TEST_P(OpGradients, OfHostOpsHaveTheTypesOfTheInputs) {
   }
 }
 
+TEST(AllreduceGradient, OfAMaximumIsRefusedByName) {
+  MiniGraph graph;
+  const Value x = graph.constant(*Tensor::allocate(phantom_device(), {DType::kF64, {3}}));
+  const Value y = *graph.add(kAllreduce, {x}, {{"reduction", std::string("max")}});
+  const auto grads = graph.grad(y.node, {x});
+  EXPECT_NE(grads.status().to_string().find("[op allreduce] reduction 'max' has no gradient"),
+            std::string::npos);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, OpGradients, all_cases(), name_of_case);
 
 }  // namespace

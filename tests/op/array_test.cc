@@ -30,6 +30,43 @@ TEST(Split, IsTheOppositeOfConcat) {
                    "[op split] attribute 'sizes': got [");
 }
 
+TEST(PartBegin, IsTheFirstIndexOfAPosition) {
+  const auto begin = [](std::int64_t position) {
+    return values<std::int64_t>(kPartBegin, {i64({position}, {})}, {{"size", 7}, {"parts", 3}})[0];
+  };
+  EXPECT_EQ(begin(0), 0);
+  EXPECT_EQ(begin(1), 3);
+  EXPECT_EQ(begin(2), 5);
+  EXPECT_EQ(begin(3), 7);
+  EXPECT_EQ(begin(9), 7);
+  EXPECT_EQ(begin(-1), 0);
+  expect_refused(kPartBegin, {{DType::kI64, {}}}, {{"size", 7}, {"parts", 0}},
+                 "[op part_begin] attribute 'parts': got 0");
+  expect_refused(kPartBegin, {{DType::kI64, {1}}}, {{"size", 7}, {"parts", 2}},
+                 "[op part_begin] position: got i64[1], expected i64[]");
+}
+
+TEST(TakePart, IsWhatAPositionHas) {
+  const auto part = [](std::int64_t position, std::int64_t extent) {
+    return values(kTakePart, {kSix, i64({position}, {})},
+                  {{"dim", -1}, {"parts", 2}, {"sizes", Ints{2, 1}}, {"extent", extent}});
+  };
+  EXPECT_EQ(part(0, 2), (Doubles{1, 2, 4, 5}));
+  EXPECT_EQ(part(1, 1), (Doubles{3, 6}));
+  EXPECT_EQ(part(2, 1), (Doubles{0, 0})) << "there is no such position";
+  EXPECT_EQ(part(1, 2), (Doubles{3, 0, 6, 0})) << "its part is shorter";
+  EXPECT_EQ(values(kTakePart, {kSix, i64({1}, {})}, {{"parts", 2}}), (Doubles{4, 5, 6}));
+  const std::vector<TensorType> in{f32_type({2, 3}), {DType::kI64, {}}};
+  expect_refused(kTakePart, in, {{"dim", 1}, {"parts", 2}},
+                 "[op take_part] x: got f32[2, 3], expected dimension 1 to be a multiple of 2 parts");
+  expect_refused(kTakePart, in, {{"parts", 2}, {"sizes", Ints{1, 2}}},
+                 "[op take_part] attribute 'sizes': got 1, 2, expected sizes that add up to dimension 0");
+  expect_refused(kTakePart, in, {{"parts", 3}, {"sizes", Ints{1, 1}}},
+                 "[op take_part] attribute 'sizes': got 2 sizes, expected one for each of 3 parts");
+  expect_refused(kTakePart, in, {{"parts", 2}, {"extent", 1}},
+                 "[op take_part] attribute 'extent': got 1, expected -1 where there are no sizes");
+}
+
 TEST(Slice, TakesABox) {
   const auto slice = [](Ints begin, Ints end, Ints step = {}) {
     return values(kSlice, {kSix}, {{"begin", begin}, {"end", end}, {"step", step}});

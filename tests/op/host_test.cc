@@ -80,15 +80,66 @@ TEST(HostOps, GatherAndScatterPiecesOfAnySize) {
             "[op reduce_scatter] attribute 'extent': got 2, expected -1 where there are no sizes");
 }
 
+const Attrs kTurned{{"world", std::int64_t{2}}, {"from", std::int64_t{0}}, {"to", std::int64_t{1}}};
+
+TEST(HostOps, TurnACutIntoAnother) {
+  EXPECT_EQ(inferred(kAllToAll, {kMatrix}, kTurned)[0].shape, (Shape{12, 2}));
+  Attrs uneven = kTurned;
+  uneven.set("sizes_from", Ints{6, 5});
+  uneven.set("sizes_to", Ints{3, 1});
+  uneven.set("extent", std::int64_t{1});
+  EXPECT_EQ(inferred(kAllToAll, {kMatrix}, uneven)[0].shape, (Shape{11, 1}));
+  EXPECT_TRUE(cuts(kAllToAll, {kMatrix}, kTurned).size() == 1) << "partial sums alone";
+
+  Attrs same = kTurned;
+  same.set("to", std::int64_t{-2});
+  EXPECT_EQ(refused(kAllToAll, {kMatrix}, same),
+            "[op all_to_all] attribute 'to': got 0, expected another dimension than 'from'");
+  uneven.set("extent", std::int64_t{2});
+  EXPECT_EQ(refused(kAllToAll, {kMatrix}, uneven),
+            "[op all_to_all] attribute 'extent': got 2, expected one of the sizes 3, 1");
+  uneven.set("sizes_from", Ints{7, 5});
+  EXPECT_EQ(refused(kAllToAll, {kMatrix}, uneven),
+            "[op all_to_all] dimension 0 of x: got 6, expected one of the sizes 7, 5");
+}
+
+TEST(HostOps, TakeWindowsOfACutDimension) {
+  Attrs windows{{"world", std::int64_t{2}}, {"begins", Ints{-1, 5}}, {"ends", Ints{7, 12}}};
+  windows.set("extent", std::int64_t{8});
+  EXPECT_EQ(inferred(kHaloExchange, {kMatrix}, windows)[0].shape, (Shape{8, 4}));
+  EXPECT_EQ(cuts(kHaloExchange, {kMatrix}, windows).back().inputs, std::vector<AxisCut>{kPartial});
+  windows.set("fill", 1.0);
+  EXPECT_EQ(cuts(kHaloExchange, {kMatrix}, windows).back().inputs, std::vector<AxisCut>{1});
+
+  windows.set("extent", std::int64_t{6});
+  EXPECT_EQ(refused(kHaloExchange, {kMatrix}, windows),
+            "[op halo_exchange] attribute 'extent': got 6, expected one of the windows' extents 8, 7");
+  windows.set("ends", Ints{7, 4});
+  EXPECT_EQ(refused(kHaloExchange, {kMatrix}, windows),
+            "[op halo_exchange] attribute 'ends': got 4 for rank 1, expected at least its begin, 5");
+  windows.set("begins", Ints{0});
+  EXPECT_EQ(refused(kHaloExchange, {kMatrix}, windows),
+            "[op halo_exchange] attribute 'begins': got 1 indices, expected one for each of 2 ranks");
+}
+
+TEST(HostOps, ReduceBySumOrMaximum) {
+  const Attrs largest{{"reduction", std::string("max")}};
+  EXPECT_EQ(inferred(kAllreduce, {kMatrix}, largest)[0], kMatrix);
+  EXPECT_EQ(cuts(kAllreduce, {kMatrix}, largest).back().outputs, std::vector<AxisCut>{kPartialMax});
+  EXPECT_EQ(refused(kAllreduce, {kMatrix}, {{"reduction", std::string("mean")}}),
+            "[op allreduce] attribute 'reduction': got 'mean', expected sum or max");
+}
+
 TEST(HostOps, CutBesideTheDimensionOfTheRanks) {
   for (const OpDef* def : {&kAllgather, &kReduceScatter})
     for (const int dim : {0, 1, -1}) {
       const auto options = cuts(*def, {kMatrix}, pieces(2, dim));
-      ASSERT_EQ(options.size(), 1U) << def->name;
-      EXPECT_EQ(options[0].inputs, std::vector<int>{dim == 0 ? 1 : 0});
-      EXPECT_EQ(options[0].outputs, std::vector<int>{dim == 0 ? 1 : 0});
+      ASSERT_EQ(options.size(), 2U) << def->name;
+      EXPECT_EQ(options[1].outputs, std::vector<AxisCut>{kPartial});
+      EXPECT_EQ(options[0].inputs, std::vector<AxisCut>{dim == 0 ? 1 : 0});
+      EXPECT_EQ(options[0].outputs, std::vector<AxisCut>{dim == 0 ? 1 : 0});
     }
-  EXPECT_EQ(cuts(kAllreduce, {kMatrix}, {}).size(), 2U);
+  EXPECT_EQ(cuts(kAllreduce, {kMatrix}, {}).size(), 3U);
 }
 
 TEST(HostOps, TokensOfPiecesAddUp) {
@@ -97,7 +148,7 @@ TEST(HostOps, TokensOfPiecesAddUp) {
                                    {&kSave, Attrs{{"path", std::string("f")}}}}) {
     EXPECT_EQ(inferred(*def, {kMatrix}, attrs)[0], (TensorType{DType::kI64, {}})) << def->name;
     for (const LayoutOption& o : cuts(*def, {kMatrix}, attrs))
-      EXPECT_EQ(o.outputs, std::vector<int>{kPartial});
+      EXPECT_EQ(o.outputs, std::vector<AxisCut>{kPartial});
   }
 }
 

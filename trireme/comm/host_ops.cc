@@ -16,7 +16,19 @@ namespace {
 using exec::HostCall;
 using runtime::Task;
 
+// These ops are over one group; ranks along an axis are another.
+Status expect_whole_group(const HostCall& host) {
+  const std::string& axis = host.node.attrs.get_text("axis");
+  if (axis.empty()) return {};
+  return error(
+      Code::kInvalid,
+      "[comm] node '{}' is an exchange along axis '{}': got an axis, expected none over one group; run "
+      "the graph with host ops of a mesh",
+      host.node.name, axis);
+}
+
 Result<Call> call_of(const HostCall& host, std::uint32_t num_shards) {
+  TR_RETURN_IF_ERROR(expect_whole_group(host));
   const op::Attrs& attrs = host.node.attrs;
   const std::int64_t slot = attrs.get_int("slot");
   // The last slot is the group's own.
@@ -192,6 +204,7 @@ using Run = Task<Status> (*)(Group& group, Scratch& scratch, Call call, const Ho
 
 Task<Status> allreduce(Group& group, Scratch& /*scratch*/, Call call, const HostCall& host) {
   call.algorithm = "fixed-tree";  // the same bits over every transport
+  if (host.node.attrs.get_text("reduction") == "max") call.reduction = collective::Reduction::kMax;
   copy_input(host.inputs[0], host.outputs[0]);
   return group.allreduce(std::move(call), host.outputs[0]);
 }
@@ -311,6 +324,7 @@ class LoneOp final : public exec::HostOp {
  public:
   LoneOp(int rank, Alone alone) : rank_(rank), alone_(alone) {}
   Task<Status> start(HostCall host) override {
+    TR_CO_RETURN_IF_ERROR(expect_whole_group(host));
     const bool phantom = !host.outputs.empty() && host.outputs[0].is_phantom();
     if (!phantom) alone_(rank_, host);
     co_return Status();

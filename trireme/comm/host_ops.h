@@ -1,4 +1,5 @@
-// Collectives and messages as nodes of a graph: host ops (exec/host_op.h) for all of op/comm.
+// Collectives and messages as nodes of a graph: host ops (exec/host_op.h) for op/comm over one group. Nodes
+// along an axis of a mesh are refused, all_to_all and halo_exchange are only described.
 //
 // A node's message identity is (its slot attribute, the run's number, its iteration): docs/decisions/011. A
 // host op suspends only its dependents, so several run at once. Pieces that do not lie one behind the other

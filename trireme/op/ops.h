@@ -21,6 +21,7 @@ extern const OpDef kReshape, kTranspose, kBroadcastTo, kTile, kReverse, kConcat,
 extern const OpDef kSlice, kSliceGrad, kPad, kGather, kScatterAdd, kOneHot;
 extern const OpDef kFill, kRange;                            // no inputs; fill: value, dtype, shape
 extern const OpDef kFillLike, kCount, kShape, kRank, kSize;  // read the type of their input only
+extern const OpDef kPartBegin, kTakePart;                    // of a position along an axis of the mesh
 // linalg: of the last two dimensions; matmul: attributes transpose_a, transpose_b
 extern const OpDef kMatmul, kInverse, kDeterminant;
 // nn
@@ -44,6 +45,6 @@ extern const OpDef kApplySgd, kApplyMomentum, kApplyAdagrad, kApplyRmsprop, kApp
 // made by graph passes: what folding leaves, a group of elementwise ops, the identity without a gradient
 extern const OpDef kConstant, kFused, kStopGradient, kMatmulBiasAct, kConv2dBiasAct;
 // comm and resource: host ops
-extern const OpDef kAllreduce, kSend, kRecv, kBroadcast, kAllgather, kReduceScatter, kEnqueue, kDequeue,
-    kSave, kRestore;
+extern const OpDef kAllreduce, kSend, kRecv, kBroadcast, kAllgather, kReduceScatter, kAllToAll, kHaloExchange,
+    kEnqueue, kDequeue, kSave, kRestore;
 }  // namespace trireme::op

@@ -129,6 +129,21 @@ void add_made(std::vector<OpCase>& t) {
     t.push_back({d, "scalar", {{kReal, {}}}});
     t.push_back({d, "empty", {{kReal, {0, 2}}}});
   }
+  t.push_back(
+      {&kPartBegin, "uneven", {{kLabels, {}}}, {{"size", std::int64_t{7}}, {"parts", std::int64_t{4}}}});
+  t.push_back({.def = &kTakePart,
+               .note = "rows",
+               .inputs = {{kReal, {8, 3}}, {kLabels, {}}},
+               .attrs = one("parts", std::int64_t{4}),
+               .reads_part = true});
+  t.push_back({.def = &kTakePart,
+               .note = "uneven columns",
+               .inputs = {{kReal, {2, 7, 3}}, {kLabels, {}}},
+               .attrs = {{"dim", std::int64_t{1}},
+                         {"parts", std::int64_t{4}},
+                         {"sizes", Ints{2, 2, 2, 1}},
+                         {"extent", std::int64_t{2}}},
+               .reads_part = true});
   t.push_back({&kFillLike, "bools", {{kBools, {4}}}, one("value", 1.0)});
 }
 }  // namespace

@@ -29,6 +29,22 @@ void add_host(std::vector<OpCase>& t) {
   Attrs of_one = uneven;
   of_one.set("extent", std::int64_t{1});
   t.push_back({&kReduceScatter, "uneven columns", {{kReal, {2, 4}}}, of_one});
+  const Attrs turned{{"world", std::int64_t{3}}, {"from", std::int64_t{0}}, {"to", std::int64_t{-1}}};
+  t.push_back({&kAllToAll, "matrix", {{kReal, {2, 5, 6}}}, turned});
+  t.push_back({&kAllToAll, "flags", {{kBools, {2, 6}}}, turned});
+  Attrs turned_uneven = turned;
+  turned_uneven.set("sizes_from", Ints{3, 2, 2});
+  turned_uneven.set("sizes_to", Ints{2, 2, 1});
+  turned_uneven.set("extent", std::int64_t{1});
+  t.push_back({&kAllToAll, "uneven", {{kReal, {3, 5}}}, turned_uneven});
+  Attrs windows{{"world", std::int64_t{3}}, {"dim", std::int64_t{1}}, {"sizes", Ints{3, 2, 2}}};
+  windows.set("begins", Ints{-1, 2, 4});
+  windows.set("ends", Ints{4, 6, 8});
+  windows.set("extent", std::int64_t{4});
+  t.push_back({&kHaloExchange, "rows", {{kReal, {2, 2, 3}}}, windows});
+  windows.set("fill", -1.0);
+  windows.set("extent", std::int64_t{5});
+  t.push_back({&kHaloExchange, "filled", {{kReal, {2, 3}}}, windows});
   t.push_back({&kBroadcast, "matrix", {{kReal, {4, 3}}}});
   t.push_back({&kBroadcast, "integers", {{kInts, {4}}}, one("root", std::int64_t{2})});
   const std::vector<std::pair<const OpDef*, Attrs>> into{{&kSend, one("peer", std::int64_t{1})},

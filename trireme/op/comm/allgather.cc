@@ -15,7 +15,8 @@ Result<Grads> grad(GradBuilder& g) {
                       {"dim", std::int64_t{dim}},
                       {"sizes", sizes},
                       {"extent", sizes.empty() ? std::int64_t{-1} : x.shape[dim]},
-                      {"label", grad_label(g.attrs())}})};
+                      {"label", grad_label(g.attrs())},
+                      {"axis", g.attrs().get_text("axis")}})};
 }
 }  // namespace
 
@@ -26,7 +27,7 @@ const OpDef kAllgather{
         "than this rank's have `sizes`.",
     .family = "comm",
     .num_inputs = 1,
-    .attrs = {world_attr(), slot_attr(), label_attr(), dim_attr(), sizes_attr()},
+    .attrs = {world_attr(), slot_attr(), label_attr(), mesh_axis_attr(), dim_attr(), sizes_attr()},
     .dtypes = kAnyDType,
     .infer = infer_gathered,
     .grad = grad,

@@ -13,16 +13,18 @@ Types infer(TypeSpan in, const Attrs& attrs) {
 }
 }  // namespace
 
-const OpDef kBroadcast{
-    .name = "broadcast",
-    .doc = "The x of rank `root`, on every rank.",
-    .family = "comm",
-    .num_inputs = 1,
-    .attrs = {{"root", std::int64_t{0}, "rank whose value all get"}, slot_attr(), label_attr()},
-    .dtypes = kAnyDType,
-    .infer = infer,
-    .cost = copy_cost,
-    .layout = any_cut,
-    .traits = kHostTraits};
+const OpDef kBroadcast{.name = "broadcast",
+                       .doc = "The x of rank `root`, on every rank.",
+                       .family = "comm",
+                       .num_inputs = 1,
+                       .attrs = {{"root", std::int64_t{0}, "rank whose value all get"},
+                                 slot_attr(),
+                                 label_attr(),
+                                 mesh_axis_attr()},
+                       .dtypes = kAnyDType,
+                       .infer = infer,
+                       .cost = copy_cost,
+                       .layout = any_cut,
+                       .traits = kHostTraits};
 
 }  // namespace trireme::op

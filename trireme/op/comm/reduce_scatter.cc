@@ -11,7 +11,8 @@ Result<Grads> grad(GradBuilder& g) {
                      {{"world", g.attrs().get_int("world")},
                       {"dim", g.attrs().get_int("dim")},
                       {"sizes", g.attrs().get_ints("sizes")},
-                      {"label", grad_label(g.attrs())}})};
+                      {"label", grad_label(g.attrs())},
+                      {"axis", g.attrs().get_text("axis")}})};
 }
 }  // namespace
 
@@ -25,6 +26,7 @@ const OpDef kReduceScatter{
     .attrs = {world_attr(),
               slot_attr(),
               label_attr(),
+              mesh_axis_attr(),
               dim_attr(),
               sizes_attr(),
               {"extent", std::int64_t{-1}, "extent of this rank's piece, where pieces have sizes"}},
