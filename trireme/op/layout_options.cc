@@ -10,10 +10,18 @@ bool is_linear_in(const OpDef& def, std::size_t input) {
   return def.linear.inputs == kAllInputs || (input < 32 && (def.linear.inputs >> input & 1U) != 0);
 }
 
-void add_partial_options(const OpDef& def, std::size_t num_inputs, std::size_t num_outputs,
-                         std::vector<LayoutOption>& options) {
+// Flags have no partial values.
+bool may_be_partial(std::span<const TensorType> types, const std::vector<AxisCut>& cuts) {
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if ((cuts[i] == kPartial || cuts[i] == kPartialMax) && types[i].dtype == DType::kBool) return false;
+  return true;
+}
+
+// Every way in which partial sums go through a linear op.
+std::vector<LayoutOption> linear_options(const OpDef& def, std::size_t num_inputs, std::size_t num_outputs) {
   const LayoutOption none{std::vector<AxisCut>(num_inputs, kReplicate),
                           std::vector<AxisCut>(num_outputs, kPartial)};
+  std::vector<LayoutOption> options;
   LayoutOption all = none;
   for (std::size_t i = 0; i < num_inputs; ++i) {
     if (!is_linear_in(def, i)) continue;
@@ -24,6 +32,7 @@ void add_partial_options(const OpDef& def, std::size_t num_inputs, std::size_t n
     options.push_back(std::move(one));
   }
   if (def.linear.together) options.push_back(std::move(all));
+  return options;
 }
 
 }  // namespace
@@ -75,7 +84,17 @@ std::vector<LayoutOption> layout_options(const OpDef& def, std::span<const Tenso
                                          std::span<const TensorType> out, const Attrs& completed) {
   std::vector<LayoutOption> options;
   if (def.layout != nullptr) options = def.layout(in, completed);
-  if (def.linear.inputs != 0) add_partial_options(def, in.size(), out.size(), options);
+  if (def.linear.inputs != 0) {
+    for (LayoutOption& o : linear_options(def, in.size(), out.size()))
+      if (may_be_partial(in, o.inputs)) options.push_back(std::move(o));
+  }
+  // Whoever looks at types alone does not mind what the elements are parts of.
+  if (def.has(kTypesOnly)) {
+    for (const int kind : {kPartial, kPartialMax}) {
+      LayoutOption o{std::vector<AxisCut>(in.size(), kind), std::vector<AxisCut>(out.size(), kReplicate)};
+      if (may_be_partial(in, o.inputs)) options.push_back(std::move(o));
+    }
+  }
   return options;
 }
 

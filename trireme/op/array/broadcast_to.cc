@@ -45,6 +45,7 @@ const OpDef kBroadcastTo{.name = "broadcast_to",
                          .reference = run,
                          .cost = copy_cost,
                          .layout = layout,
+                         .linear = {.inputs = 1},
                          .shape_attr = "shape"};
 
 }  // namespace trireme::op

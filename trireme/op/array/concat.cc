@@ -75,6 +75,7 @@ const OpDef kConcat{.name = "concat",
                     .grad = grad,
                     .reference = run,
                     .cost = copy_cost,
-                    .layout = layout};
+                    .layout = layout,
+                    .linear = {.inputs = kAllInputs, .together = true}};
 
 }  // namespace trireme::op

@@ -71,6 +71,7 @@ const OpDef kCumsum{.name = "cumsum",
                     .grad = grad,
                     .reference = run,
                     .cost = cost,
-                    .layout = layout};
+                    .layout = layout,
+                    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

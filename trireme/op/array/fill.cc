@@ -18,6 +18,8 @@ void run(KernelArgs& a) { fill_with(a.out(0), a.attrs.get_float("value")); }
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options;
   for (int d = 0; d < static_cast<int>(attrs.get_ints("shape").size()); ++d) options.push_back({{}, {d}});
+  if (attrs.get_float("value") == 0 && attrs.get_dtype("dtype") != DType::kBool)
+    options.push_back({{}, {kPartial}});  // zeros add up to zeros
   return options;
 }
 }  // namespace

@@ -9,6 +9,14 @@ using namespace detail;
 
 Types infer(TypeSpan in, const Attrs&) { return std::vector{in[0]}; }
 
+// Zeros add up to zeros.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  auto options = elementwise_layout(in, attrs);
+  if (attrs.get_float("value") != 0 || in[0].dtype == DType::kBool) return options;
+  for (const int x : {kReplicate, kPartial}) options.push_back({{x}, {kPartial}});
+  return options;
+}
+
 void run(KernelArgs& a) { fill_with(a.out(0), a.attrs.get_float("value")); }
 }  // namespace
 
@@ -23,7 +31,7 @@ const OpDef kFillLike{
     .grad = flat<1>,
     .reference = run,
     .cost = output_cost,
-    .layout = elementwise_layout,
+    .layout = layout,
     .traits = kTypesOnly};
 
 }  // namespace trireme::op

@@ -74,6 +74,7 @@ const OpDef kGather{.name = "gather",
                     .grad = grad,
                     .reference = run,
                     .cost = cost,
-                    .layout = layout};
+                    .layout = layout,
+                    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

@@ -45,7 +45,12 @@ void run(KernelArgs& a) {
 
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   const Ints &low = attrs.get_ints("low"), &high = attrs.get_ints("high");
-  return same_dims_layout(in[0].shape.rank(), [&](int d) { return low[idx(d)] == 0 && high[idx(d)] == 0; });
+  auto options =
+      same_dims_layout(in[0].shape.rank(), [&](int d) { return low[idx(d)] == 0 && high[idx(d)] == 0; });
+  // A border of zeros is the sum of such borders.
+  if (attrs.get_float("value") == 0 && in[0].dtype != DType::kBool)
+    options.push_back({{kPartial}, {kPartial}});
+  return options;
 }
 }  // namespace
 

@@ -81,6 +81,7 @@ const OpDef kReshape{
     .reference = run,
     .cost = copy_cost,
     .layout = layout,
+    .linear = {.inputs = 1},
     .traits = kInPlaceOk,
     .shape_attr = "shape"};
 

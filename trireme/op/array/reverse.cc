@@ -46,6 +46,7 @@ const OpDef kReverse{
     .grad = grad,
     .reference = run,
     .cost = copy_cost,
-    .layout = layout};
+    .layout = layout,
+    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

@@ -106,6 +106,7 @@ const OpDef kScatterAdd{
     .reference_workspace = workspace,
     .cost = cost,
     .layout = layout,
+    .linear = {.inputs = 1},
     .shape_attr = "shape"};
 
 }  // namespace trireme::op

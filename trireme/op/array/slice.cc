@@ -51,6 +51,7 @@ const OpDef kSlice{
     .grad = grad,
     .reference = run,
     .cost = copy_part_cost,
-    .layout = layout};
+    .layout = layout,
+    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

@@ -63,6 +63,7 @@ const OpDef kSliceGrad{
     .reference = run,
     .cost = copy_cost,
     .layout = layout,
+    .linear = {.inputs = 1},
     .shape_attr = "shape"};
 
 }  // namespace trireme::op

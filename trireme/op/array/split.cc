@@ -70,6 +70,7 @@ const OpDef kSplit{
     .grad = grad,
     .reference = run,
     .cost = copy_cost,
-    .layout = layout};
+    .layout = layout,
+    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

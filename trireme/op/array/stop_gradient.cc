@@ -35,6 +35,7 @@ const OpDef kStopGradient{.name = "stop_gradient",
                           .reference = run,
                           .cost = copy_cost,
                           .layout = layout,
+                          .linear = {.inputs = 1},
                           .traits = kInPlaceOk};
 
 }  // namespace trireme::op

@@ -68,6 +68,7 @@ const OpDef kTile{.name = "tile",
                   .grad = grad,
                   .reference = run,
                   .cost = copy_cost,
-                  .layout = layout};
+                  .layout = layout,
+                  .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

@@ -30,6 +30,7 @@ const OpDef kAdd{.name = "add",
                  .reference = run,
                  .cost = cost_per_output<1>,
                  .layout = elementwise_layout,
+                 .linear = {.inputs = kAllInputs, .together = true},
                  .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

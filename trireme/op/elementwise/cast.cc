@@ -18,6 +18,20 @@ Result<Grads> grad(GradBuilder& g) {
   return Grads{g.add(kCast, {g.grad_output(0)}, {{"dtype", from}})};
 }
 
+// Every value of `from` is one of `to`, and so are sums to the precision of `from`.
+bool loses_nothing(DType from, DType to) {
+  if (!is_floating(from) || !is_floating(to)) return from == to;
+  return from == to || to == DType::kF64 || (to == DType::kF32 && from != DType::kF64);
+}
+
+// Partial sums that would be rounded before they are added must be added before.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  auto options = elementwise_layout(in, attrs);
+  if (loses_nothing(in[0].dtype, attrs.get_dtype("dtype")) && in[0].dtype != DType::kBool)
+    options.push_back({{kPartial}, {kPartial}});
+  return options;
+}
+
 void run(KernelArgs& a) {
   dispatch_any(a.in(0).dtype(), [&]<typename From>() {
     dispatch_any(a.out(0).dtype(), [&]<typename To>() {
@@ -40,7 +54,7 @@ const OpDef kCast{
     .grad = grad,
     .reference = run,
     .cost = cost_per_output<0>,
-    .layout = elementwise_layout,
+    .layout = layout,
     .traits = kElementwise};
 
 }  // namespace trireme::op

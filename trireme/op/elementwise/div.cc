@@ -29,6 +29,7 @@ const OpDef kDiv{.name = "div",
                  .reference = run,
                  .cost = cost_per_output<1>,
                  .layout = elementwise_layout,
+                 .linear = {.inputs = 1},
                  .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

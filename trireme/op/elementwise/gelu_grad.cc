@@ -55,6 +55,7 @@ const OpDef kGeluGrad{.name = "gelu_grad",
                       .reference = run,
                       .cost = cost,
                       .layout = elementwise_layout,
+                      .linear = {.inputs = 1},
                       .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

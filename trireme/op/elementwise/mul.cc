@@ -29,6 +29,7 @@ const OpDef kMul{.name = "mul",
                  .reference = run,
                  .cost = cost_per_output<1>,
                  .layout = elementwise_layout,
+                 .linear = {.inputs = kAllInputs},
                  .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

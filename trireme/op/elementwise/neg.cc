@@ -24,6 +24,7 @@ const OpDef kNeg{.name = "neg",
                  .reference = run,
                  .cost = cost_per_output<1>,
                  .layout = elementwise_layout,
+                 .linear = {.inputs = 1},
                  .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

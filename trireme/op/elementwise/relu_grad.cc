@@ -33,6 +33,7 @@ const OpDef kReluGrad{
     .reference = run,
     .cost = cost_per_output<1>,
     .layout = elementwise_layout,
+    .linear = {.inputs = 1},
     .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

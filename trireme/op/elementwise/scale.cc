@@ -26,6 +26,7 @@ const OpDef kScale{.name = "scale",
                    .reference = run,
                    .cost = cost_per_output<1>,
                    .layout = elementwise_layout,
+                   .linear = {.inputs = 1},
                    .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

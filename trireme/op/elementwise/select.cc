@@ -54,6 +54,7 @@ const OpDef kSelect{.name = "select",
                     .reference = run,
                     .cost = cost_per_output<0>,
                     .layout = elementwise_layout,
+                    .linear = {.inputs = 0b110, .together = true},
                     .traits = kElementwise};
 
 }  // namespace trireme::op

@@ -29,6 +29,7 @@ const OpDef kSub{.name = "sub",
                  .reference = run,
                  .cost = cost_per_output<1>,
                  .layout = elementwise_layout,
+                 .linear = {.inputs = kAllInputs, .together = true},
                  .traits = kElementwise | kInPlaceOk};
 
 }  // namespace trireme::op

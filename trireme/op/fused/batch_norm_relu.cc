@@ -150,7 +150,8 @@ const OpDef kBatchNormReluGrad{
     .reference = run_grad,
     .reference_workspace = workspace_grad,
     .cost = cost_grad,
-    .layout = layout_grad};
+    .layout = layout_grad,
+    .linear = {.inputs = 1U << 5}};
 
 const OpDef kBatchNormAddReluGrad{
     .name = "batch_norm_add_relu_grad",
@@ -166,6 +167,7 @@ const OpDef kBatchNormAddReluGrad{
     .reference_workspace = [](TypeSpan in,
                               const Attrs& attrs) { return kBatchNormGrad.reference_workspace(in, attrs); },
     .cost = cost_add_grad,
-    .layout = layout_add_grad};
+    .layout = layout_add_grad,
+    .linear = {.inputs = 0b1100000, .together = true}};
 
 }  // namespace trireme::op

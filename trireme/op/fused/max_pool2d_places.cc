@@ -135,6 +135,7 @@ const OpDef kMaxPool2dPlacesGrad{
     .reference_workspace = workspace_grad,
     .cost = cost_grad,
     .layout = pool_layout,
+    .linear = {.inputs = 1},
     .shape_attr = "input_shape"};
 
 }  // namespace trireme::op

@@ -151,6 +151,7 @@ const OpDef kMatmul{.name = "matmul",
                     .grad = grad,
                     .reference = run,
                     .cost = cost,
-                    .layout = layout};
+                    .layout = layout,
+                    .linear = {.inputs = kAllInputs}};
 
 }  // namespace trireme::op

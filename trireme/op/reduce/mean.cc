@@ -37,6 +37,7 @@ const OpDef kMean{
     .reference = run,
     .cost = cost,
     // A cut along an averaged dimension would need uneven weights: not offered.
-    .layout = reduce_layout};
+    .layout = reduce_layout,
+    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op

@@ -30,6 +30,7 @@ const OpDef kSum{
     .grad = grad,
     .reference = run,
     .cost = cost_per_input<1>,
-    .layout = partial_sums_layout};
+    .layout = partial_sums_layout,
+    .linear = {.inputs = 1}};
 
 }  // namespace trireme::op
