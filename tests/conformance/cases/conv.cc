@@ -15,6 +15,47 @@ Attrs conv(std::int64_t stride, std::int64_t pad, std::int64_t dilation, std::in
   return a;
 }
 
+// Another geometry per side, and sizes that neither 2 nor 3 divide.
+struct Uneven {
+  std::string note;
+  Ints x, filter;
+  std::int64_t stride_h, stride_w, pad_h, pad_w, dilation_h = 1, groups = 1;
+
+  Attrs attrs() const {
+    return {{"stride_h", stride_h}, {"stride_w", stride_w},     {"pad_h", pad_h},
+            {"pad_w", pad_w},       {"dilation_h", dilation_h}, {"groups", groups}};
+  }
+  Shape y() const {
+    const auto size = [](std::int64_t in, std::int64_t k, std::int64_t stride, std::int64_t pad,
+                         std::int64_t dilation) {
+      return (in + 2 * pad - (k - 1) * dilation - 1) / stride + 1;
+    };
+    return {x[0], filter[0], size(x[2], filter[2], stride_h, pad_h, dilation_h),
+            size(x[3], filter[3], stride_w, pad_w, 1)};
+  }
+};
+const std::vector<Uneven>& uneven() {
+  static const std::vector<Uneven> all{
+      {"uneven strides", {1, 2, 11, 7}, {3, 2, 3, 3}, 3, 2, 2, 1, 2},
+      {"uneven with gaps", {1, 1, 13, 9}, {2, 1, 2, 2}, 4, 4, 1, 0},
+      {"uneven long filter", {1, 1, 7, 5}, {1, 1, 5, 5}, 1, 1, 2, 2},
+      {"uneven in three groups", {1, 6, 5, 4}, {9, 2, 3, 2}, 1, 1, 1, 0, 1, 3},
+      {"uneven by channel", {1, 5, 4, 3}, {5, 1, 3, 3}, 2, 1, 1, 1, 1, 5}};
+  return all;
+}
+
+void add_uneven(std::vector<OpCase>& t) {
+  for (const Uneven& u : uneven()) {
+    const Shape x(u.x), filter(u.filter);
+    Attrs input = u.attrs(), own = u.attrs();
+    input.set("input_shape", u.x);
+    own.set("filter_shape", u.filter);
+    t.push_back({&kConv2d, u.note, {{kReal, x}, {kReal, filter}}, u.attrs()});
+    t.push_back({&kConv2dInputGrad, u.note, {{kReal, filter}, {kReal, u.y()}}, input});
+    t.push_back({&kConv2dFilterGrad, u.note, {{kReal, x}, {kReal, u.y()}}, own});
+  }
+}
+
 void add_conv2d(std::vector<OpCase>& t) {
   const Ints x{2, 4, 5, 4}, f{6, 4, 3, 2}, fg{6, 2, 3, 2};
   const auto shape = [](const Ints& s) { return Shape(s); };
@@ -62,6 +103,9 @@ void add_transposes(std::vector<OpCase>& t) {
   t.push_back({&kConv2dTranspose, "plain", {{kReal, x}, {kReal, f}}});
   t.push_back({&kConv2dTranspose, "strided padded", {{kReal, x}, {kReal, f}}, conv(3, 1, 1, 1, 2)});
   t.push_back({&kConv2dTranspose, "dilated groups", {{kReal, x}, {kReal, f}}, conv(2, 1, 2, 2, 1)});
+  Attrs uneven = conv(3, 1, 1, 1, 2);
+  uneven.set("stride_w", std::int64_t{2});
+  t.push_back({&kConv2dTranspose, "uneven", {{kReal, {1, 2, 4, 5}}, {kReal, {2, 1, 3, 2}}}, uneven});
   t.push_back({&kConv2dTranspose, "one pixel", {{kReal, {1, 1, 1, 1}}, {kReal, {1, 1, 1, 1}}}});
   t.push_back({&kConv2dTranspose, "no samples", {{kReal, {0, 4, 3, 2}}, {kReal, f}}});
 }
@@ -80,6 +124,8 @@ void add_local(std::vector<OpCase>& t) {
   add("plain", {2, 2, 4, 3}, {2, 3, 3, 2}, {2, 2, 2}, {});
   add("strided padded", {2, 2, 4, 2}, {2, 3, 2, 3}, {2, 3, 2}, conv(2, 1, 1, 1));
   add("dilated groups", {1, 4, 4, 2}, {1, 2, 2, 3}, {2, 3, 2}, conv(1, 1, 2, 2));
+  add("uneven", {1, 1, 9, 5}, {1, 2, 5, 5}, {1, 3, 3}, conv(2, 1, 1, 1));
+  add("uneven long filter", {1, 1, 7, 3}, {1, 1, 7, 4}, {1, 5, 2}, conv(1, 2, 1, 1));
   add("no samples", {0, 2, 4, 3}, {0, 3, 3, 2}, {2, 2, 2}, {});
 }
 }  // namespace
@@ -87,6 +133,7 @@ void add_local(std::vector<OpCase>& t) {
 void add_conv(std::vector<OpCase>& t) {
   add_conv2d(t);
   add_conv2d_grads(t);
+  add_uneven(t);
   add_transposes(t);
   add_local(t);
 }

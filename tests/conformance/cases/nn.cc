@@ -20,6 +20,16 @@ Attrs pool(std::int64_t window, std::int64_t stride, std::int64_t pad) {
 void add_pools(std::vector<OpCase>& t) {
   t.push_back({&kMaxPool2d, "plain", {{kDistinct, {2, 3, 4, 4}}}, pool(2, 2, 0)});
   t.push_back({&kMaxPool2d, "overlapping padded", {{kDistinct, {2, 1, 5, 4}}}, pool(3, 1, 1)});
+  const Shape odd{1, 2, 11, 7}, odd_y{1, 2, 6, 3}, long_x{1, 1, 16, 7}, long_y{1, 1, 4, 3};
+  t.push_back({&kMaxPool2d, "uneven", {{kDistinct, odd}}, pool(3, 2, 1)});
+  t.push_back({&kMaxPool2d, "uneven with gaps", {{kDistinct, long_x}}, pool(2, 4, 0)});
+  t.push_back({&kMaxPool2dGrad, "uneven", {{kDistinct, odd}, {kReal, odd_y}, {kReal, odd_y}}, pool(3, 2, 1)});
+  t.push_back({&kMaxPool2dGrad,
+               "uneven with gaps",
+               {{kDistinct, long_x}, {kReal, long_y}, {kReal, long_y}},
+               pool(2, 4, 0)});
+  t.push_back(
+      {&kMaxPool2dGradGrad, "uneven", {{kDistinct, odd}, {kReal, odd_y}, {kReal, odd}}, pool(3, 2, 1)});
   t.push_back({&kMaxPool2d, "no samples", {{kDistinct, {0, 3, 4, 4}}}, pool(2, 2, 0)});
   t.push_back({&kMaxPool2d, "one pixel", {{kDistinct, {1, 1, 1, 2}}}, pool(1, 1, 0)});
   const Shape x{2, 3, 4, 4}, y{2, 3, 2, 2}, wide{2, 1, 5, 4}, wide_y{2, 1, 5, 2}, none{0, 3, 4, 4},
@@ -57,6 +67,13 @@ void add_losses(std::vector<OpCase>& t) {
     t.push_back({.def = &kSoftmaxCrossEntropyGrad, .note = kind, .inputs = with_d, .skips_work = true});
     t.push_back({.def = &kSoftmaxCrossEntropyStep, .note = kind, .inputs = with_d, .skips_work = true});
   }
+  const std::vector<Input> seven{{kReal, {5, 7}}, {kLabels, {5}}, {kWeights, {5}}};
+  std::vector<Input> seven_d = seven;
+  seven_d.push_back({kReal, {5}});
+  t.push_back({.def = &kSoftmaxCrossEntropy, .note = "seven classes", .inputs = seven, .skips_work = true});
+  t.push_back({&kCorrect, "seven classes", seven});
+  t.push_back(
+      {.def = &kSoftmaxCrossEntropyGrad, .note = "seven classes", .inputs = seven_d, .skips_work = true});
   t.push_back({&kSoftmaxCrossEntropy, "no samples", {{kReal, {0, 4}}, {kLabels, {0}}, {kWeights, {0}}}});
   t.push_back({&kSoftmaxCrossEntropyGrad,
                "no samples",
@@ -84,6 +101,7 @@ void add_softmaxes(std::vector<OpCase>& t) {
     t.push_back({d, "three dims", {{kReal, {2, 2, 5}}}});
     t.push_back({d, "along the first", {{kReal, {3, 4, 2}}}, one("axis", std::int64_t{0})});
     t.push_back({d, "along the middle", {{kReal, {2, 4, 3}}}, one("axis", std::int64_t{-2})});
+    t.push_back({d, "seven classes", {{kReal, {2, 7}}}});
     t.push_back({d, "one class", {{kReal, {3, 1}}}});
     t.push_back({d, "no rows", {{kReal, {0, 4}}}});
     t.push_back({d, "no classes", {{kReal, {3, 0}}}});
@@ -105,6 +123,9 @@ void add_averages(std::vector<OpCase>& t) {
   add("overlapping padded", {2, 2, 5, 4}, {2, 2, 5, 2}, pool(3, 1, 1));
   add("without padding", {2, 2, 5, 4}, {2, 2, 5, 2}, with(pool(3, 1, 1), "count_include_pad", false));
   add("one row", {1, 1, 1, 2}, {1, 1, 1, 1}, pool(3, 1, 1));
+  add("uneven", {1, 2, 11, 7}, {1, 2, 6, 3}, pool(3, 2, 1));
+  add("uneven without padding", {1, 2, 11, 7}, {1, 2, 6, 3}, with(pool(3, 2, 1), "count_include_pad", false));
+  add("uneven with gaps", {1, 1, 16, 7}, {1, 1, 4, 3}, pool(2, 4, 0));
   add("gaps between windows", {1, 2, 7, 4}, {1, 2, 2, 2}, pool(2, 4, 0));
   add("no samples", {0, 3, 4, 4}, {0, 3, 2, 2}, pool(2, 2, 0));
 }
@@ -186,22 +207,26 @@ void add_local_norms(std::vector<OpCase>& t) {
   t.push_back({&kWindowSum, "along the last", {{kReal, {3, 5}}}, window(-1, 1, 2)});
   t.push_back({&kWindowSum, "along the middle", {{kReal, {2, 4, 3}}}, window(1, 2, 0)});
   t.push_back({&kWindowSum, "wider than the row", {{kReal, {2, 3}}}, window(1, 9, 9)});
+  t.push_back({&kWindowSum, "uneven", {{kReal, {2, 7}}}, window(1, 3, 1)});
   t.push_back({&kWindowSum, "no elements", {{kReal, {2, 0}}}, window(1, 1, 1)});
   const Attrs strong{{"size", std::int64_t{3}}, {"alpha", 0.75}, {"beta", 0.6}, {"k", 1.5}};
   Attrs even = strong;
   even.set("size", std::int64_t{4});
   t.push_back({&kLocalResponseNorm, "images", {{kReal, {2, 5, 2, 2}}}, strong});
   t.push_back({&kLocalResponseNorm, "even window", {{kReal, {3, 6}}}, even});
+  t.push_back({&kLocalResponseNorm, "uneven", {{kReal, {1, 7, 2}}}, even});
   t.push_back({&kLocalResponseNorm, "one channel", {{kReal, {1, 1, 2}}}, {}});
   t.push_back({&kLocalResponseNorm, "no samples", {{kReal, {0, 3, 2}}}, strong});
   const auto blur = [](std::int64_t size) { return Attrs{{"window", size}, {"sigma", 0.8}}; };
   t.push_back({&kGaussianBlur2d, "plain", {{kReal, {2, 2, 5, 4}}}, blur(3)});
   t.push_back({&kGaussianBlur2d, "larger than the image", {{kReal, {1, 1, 2, 1}}}, blur(7)});
+  t.push_back({&kGaussianBlur2d, "uneven", {{kReal, {1, 1, 7, 4}}}, blur(5)});
   t.push_back({&kGaussianBlur2d, "no samples", {{kReal, {0, 2, 3, 3}}}, blur(3)});
   Attrs high = blur(3);
   high.set("threshold", 0.75);
   t.push_back({&kLocalContrastNorm, "plain", {{kReal, {2, 2, 4, 3}}}, blur(3)});
   t.push_back({&kLocalContrastNorm, "partly below the threshold", {{kReal, {1, 2, 4, 4}}}, high});
+  t.push_back({&kLocalContrastNorm, "uneven", {{kReal, {1, 5, 7, 4}}}, blur(5)});
   t.push_back({&kLocalContrastNorm, "one pixel", {{kReal, {1, 2, 1, 1}}}, blur(3)});
   t.push_back({&kLocalContrastNorm, "no samples", {{kReal, {0, 2, 4, 3}}}, blur(3)});
 }

@@ -16,6 +16,7 @@ void add_embedding(std::vector<OpCase>& t) {
   };
   some_rows({&kEmbedding, "sentences", {{kReal, {5, 3}}, {kLabels, {2, 4}}}});
   some_rows({&kEmbedding, "ids outside", {{kReal, {2, 3}}, {kInts, {6}}}});
+  some_rows({&kEmbedding, "uneven rows", {{kReal, {4, 2}}, {kInts, {5}}}});
   some_rows({&kEmbedding, "one id", {{kReal, {4, 2}}, {kLabels32, {}}}});
   some_rows({&kEmbedding, "no ids", {{kReal, {4, 2}}, {kLabels, {3, 0}}}});
   some_rows({&kEmbedding, "no columns", {{kReal, {4, 0}}, {kLabels, {3}}}});
@@ -24,6 +25,7 @@ void add_embedding(std::vector<OpCase>& t) {
   };
   t.push_back({&kEmbeddingGrad, "sentences", {{kReal, {2, 4, 3}}, {kLabels, {2, 4}}}, table(5, 3)});
   some_rows({&kEmbeddingGrad, "ids outside", {{kReal, {6, 3}}, {kInts, {6}}}, table(2, 3)});
+  some_rows({&kEmbeddingGrad, "uneven rows", {{kReal, {9, 2}}, {kInts, {9}}}, table(4, 2)});
   t.push_back({&kEmbeddingGrad, "one id", {{kReal, {2}}, {kLabels32, {}}}, table(4, 2)});
   t.push_back({&kEmbeddingGrad, "no ids", {{kReal, {3, 0, 2}}, {kLabels, {3, 0}}}, table(4, 2)});
 }
