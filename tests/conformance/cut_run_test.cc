@@ -100,6 +100,13 @@ TEST(CutRun, RefusesProgramsThatPositionsCannotShare) {
   EXPECT_NE(b.status().to_string().find("differ in more than sizes"), std::string::npos);
 }
 
+std::int64_t most_units(const std::vector<AxisCut>& cuts, const std::vector<TensorType>& types) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < cuts.size(); ++i)
+    if (cuts[i].cuts()) most = std::max(most, types[i].shape[cuts[i].dim] / (cuts[i].blocks * cuts[i].unit));
+  return most;
+}
+
 // A part needs an index for its rule to be proved, so some case must have enough of them.
 TEST(OpTable, EveryRewriteIsProvedOverThreePositions) {
   for (const OpDef* def : op_table()) {
@@ -109,10 +116,9 @@ TEST(OpTable, EveryRewriteIsProvedOverThreePositions) {
       if (c.def != def) continue;
       const auto types = types_of(make_inputs(c, DType::kF64));
       const Attrs attrs = *complete_attrs(*def, c.attrs);
+      const auto out = *infer_types(*def, types, attrs);
       for (const LayoutOption& o : def->layout(types, attrs))
-        for (std::size_t i = 0; o.rewritten && i < types.size(); ++i)
-          if (const AxisCut& cut = o.inputs[i]; cut.cuts())
-            most = std::max(most, types[i].shape[cut.dim] / (cut.blocks * cut.unit));
+        if (o.rewritten) most = std::max({most, most_units(o.inputs, types), most_units(o.outputs, out)});
     }
     EXPECT_GE(most, 3) << def->name;
   }

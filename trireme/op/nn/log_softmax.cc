@@ -37,6 +37,12 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return along_axis_cost(in, out, attrs, math::kTranscendentalFlops + 5, math::kTranscendentalFlops - 1);
 }
+
+Cut cut(CutBuilder& b) {
+  const CutRows rows = cut_rows(b, b.input(0), b.option().inputs[0].dim);
+  const Value y = b.add(kSub, {rows.shifted, b.add(kLog, {rows.total})});
+  return std::vector{cast_to(b, y, b.whole_output(0).dtype)};
+}
 }  // namespace
 
 const OpDef kLogSoftmax{.name = "log_softmax",
@@ -48,6 +54,7 @@ const OpDef kLogSoftmax{.name = "log_softmax",
                         .grad = grad,
                         .reference = run,
                         .cost = cost,
-                        .layout = along_axis_layout};
+                        .layout = softmax_layout,
+                        .cut = cut};
 
 }  // namespace trireme::op

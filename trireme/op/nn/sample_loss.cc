@@ -28,6 +28,26 @@ std::vector<LayoutOption> sample_layout(TypeSpan in, const Attrs&) {
   return {{std::vector<AxisCut>(in.size(), 0), {0}}};
 }
 
+std::vector<LayoutOption> class_layout(TypeSpan in, int of_classes) {
+  LayoutOption classes{std::vector<AxisCut>(in.size(), kReplicate), {of_classes}, /*rewritten=*/true};
+  classes.inputs[0] = 1;
+  return {{std::vector<AxisCut>(in.size(), 0), {0}}, classes};
+}
+
+Value judged(CutBuilder& b, Value value, Value labels, Value weights, std::int64_t num_classes) {
+  const TensorType type = b.type(value);
+  const DType label_type = b.type(labels).dtype;
+  Shape rows = type.shape;
+  for (int d = 1; d < rows.rank(); ++d) rows.set(d, 1);
+  const auto column = [&](Value per_sample) { return shaped(b, per_sample, rows); };
+  const Value below = b.add(kLess, {labels, scalar(b, label_type, 0)});
+  const Value above = b.add(kGreaterEqual, {labels, scalar(b, label_type, static_cast<double>(num_classes))});
+  const Value zero = scalar(b, type.dtype, 0), nan = b.add(kDiv, {zero, zero});
+  const Value known = b.add(kSelect, {column(b.add(kLogicalOr, {below, above})), nan, value});
+  const Value off = b.add(kEqual, {weights, scalar(b, DType::kF32, 0)});
+  return b.add(kSelect, {column(off), zero, known});
+}
+
 cost::OpCost sample_cost(TypeSpan in, TypeSpan out, double per_element, double per_sample) {
   const double n = elems(in[0]), samples = static_cast<double>(in[0].shape[0]);
   const double flops = per_element * n + per_sample * samples;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "trireme/op/detail/cut_graph.h"
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
 
@@ -17,6 +18,11 @@ Status expect_classified(TypeSpan in);  // logits [n,c], labels [n], weights [n]
 Status expect_compared(TypeSpan in);    // prediction [n,...], target alike, weights [n]
 // Dimension 0 of every input and the output.
 std::vector<LayoutOption> sample_layout(TypeSpan in, const Attrs& attrs);
+// The same, and rewritten the classes of the logits, with an output that is `of_classes` then.
+std::vector<LayoutOption> class_layout(TypeSpan in, int of_classes);
+// What a rule for cut classes makes of `value`, [n] or [n,c], whose rows are the samples: 0 where the weight
+// is 0, NaN where the label is none of `num_classes`.
+Value judged(CutBuilder& b, Value value, Value labels, Value weights, std::int64_t num_classes);
 // At most `per_element` operations for each element of input 0 and `per_sample` for each sample.
 cost::OpCost sample_cost(TypeSpan in, TypeSpan out, double per_element, double per_sample);
 

@@ -42,6 +42,11 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return along_axis_cost(in, out, attrs, math::kTranscendentalFlops + 4, -1);
 }
+
+Cut cut(CutBuilder& b) {
+  const CutRows rows = cut_rows(b, b.input(0), b.option().inputs[0].dim);
+  return std::vector{cast_to(b, b.add(kDiv, {rows.powers, rows.total}), b.whole_output(0).dtype)};
+}
 }  // namespace
 
 const OpDef kSoftmax{.name = "softmax",
@@ -54,6 +59,7 @@ const OpDef kSoftmax{.name = "softmax",
                      .reference = run,
                      .reference_workspace = workspace,
                      .cost = cost,
-                     .layout = along_axis_layout};
+                     .layout = softmax_layout,
+                     .cut = cut};
 
 }  // namespace trireme::op

@@ -1,6 +1,7 @@
 // What softmax and log_softmax share: an axis, and rows of elements along it.
 #pragma once
 
+#include "trireme/op/detail/cut_graph.h"
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
 #include "trireme/op/detail/math.h"
@@ -12,9 +13,20 @@ std::vector<AttrSpec> axis_attr();  // axis, default the last
 Types infer_along_axis(TypeSpan in, const Attrs& attrs);
 // Every dimension but the axis.
 std::vector<LayoutOption> along_axis_layout(TypeSpan in, const Attrs& attrs);
+// The axis too, rewritten.
+std::vector<LayoutOption> softmax_layout(TypeSpan in, const Attrs& attrs);
 // `per_element` operations for each element and `per_row` for each row; two folds and some steps deep.
 cost::OpCost along_axis_cost(TypeSpan in, TypeSpan out, const Attrs& attrs, double per_element,
                              double per_row);
+
+// What a position knows of rows that are cut along the axis: its elements less the row's maximum, and powers
+// of them with their sum over the whole row. 16-bit floats are f32 here. A loss and its gradient build the
+// same nodes.
+struct CutRows {
+  Value shifted, powers, total;
+  Value top;  // the row's maximum
+};
+CutRows cut_rows(CutBuilder& b, Value x, int axis);
 
 // Elements n of one row, `step` apart.
 template <typename T>

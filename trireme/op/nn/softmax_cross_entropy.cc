@@ -52,6 +52,33 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
   return sample_cost(in, out, math::kTranscendentalFlops + 3, math::kTranscendentalFlops + 2);
 }
+
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return class_layout(in, kReplicate); }
+
+// The logits at the labels, less the maxima of their rows: the position that has the class of a label picks
+// it by its place among all elements, the others pick nothing, and all are added.
+Value pick(CutBuilder& b, Value shifted, Value labels, std::int64_t num_classes) {
+  const std::int64_t n = b.type(shifted).shape[0], own = b.type(shifted).shape[1];
+  const Value local = cast_to(b, local_indices(b, labels, num_classes), DType::kI64);
+  const Value below = b.add(kLess, {local, scalar(b, DType::kI64, 0)});
+  const Value above = b.add(kGreaterEqual, {local, scalar(b, DType::kI64, static_cast<double>(own))});
+  const Value rows =
+      b.add(kRange, {}, {{"limit", static_cast<double>(n * own)}, {"step", static_cast<double>(own)}});
+  const Value places = b.add(
+      kSelect, {b.add(kLogicalOr, {below, above}), scalar(b, DType::kI64, -1), b.add(kAdd, {local, rows})});
+  return b.reduce(b.add(kGather, {shaped(b, shifted, {n * own}), places}), kPartial);
+}
+
+// weights (log(sum of powers) - logit at the label), both less the maximum.
+Cut cut(CutBuilder& b) {
+  const Value labels = b.input(1), weights = b.input(2);
+  const TensorType& logits = b.whole_input(0);
+  const CutRows rows = cut_rows(b, b.input(0), 1);
+  const Value log_total = shaped(b, b.add(kLog, {rows.total}), {logits.shape[0]});
+  const Value loss = b.add(kSub, {log_total, pick(b, rows.shifted, labels, logits.shape[1])});
+  const Value weighted = b.add(kMul, {cast_to(b, weights, b.type(loss).dtype), loss});
+  return std::vector{cast_to(b, judged(b, weighted, labels, weights, logits.shape[1]), logits.dtype)};
+}
 }  // namespace
 
 const OpDef kSoftmaxCrossEntropy{.name = "softmax_cross_entropy",
@@ -64,6 +91,7 @@ const OpDef kSoftmaxCrossEntropy{.name = "softmax_cross_entropy",
                                  .grad = grad,
                                  .reference = run,
                                  .cost = cost,
-                                 .layout = sample_layout};
+                                 .layout = layout,
+                                 .cut = cut};
 
 }  // namespace trireme::op

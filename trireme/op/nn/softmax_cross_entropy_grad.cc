@@ -75,6 +75,22 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
   return sample_cost(in, out, 2 * math::kTranscendentalFlops + 6, math::kTranscendentalFlops + 1);
 }
+
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) { return class_layout(in, 1); }
+
+Cut cut(CutBuilder& b) {
+  const Value labels = b.input(1), weights = b.input(2);
+  const TensorType& logits = b.whole_input(0);
+  const std::int64_t n = logits.shape[0], num_classes = logits.shape[1];
+  const CutRows rows = cut_rows(b, b.input(0), 1);
+  const DType wide = b.type(rows.powers).dtype;
+  const Value hits = b.add(kOneHot, {local_indices(b, labels, num_classes)},
+                           {{"depth", b.type(rows.powers).shape[1]}, {"dtype", wide}});
+  const Value off = b.add(kSub, {b.add(kDiv, {rows.powers, rows.total}), hits});
+  const Value factors = b.add(kMul, {cast_to(b, weights, wide), cast_to(b, b.input(3), wide)});
+  const Value dlogits = b.add(kMul, {shaped(b, factors, {n, 1}), off});
+  return std::vector{cast_to(b, judged(b, dlogits, labels, weights, num_classes), logits.dtype)};
+}
 }  // namespace
 
 const OpDef kSoftmaxCrossEntropyGrad{
@@ -86,6 +102,7 @@ const OpDef kSoftmaxCrossEntropyGrad{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = sample_layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -1,5 +1,7 @@
 #include "trireme/op/nn/softmax.h"
 
+#include "trireme/op/ops.h"
+
 namespace trireme::op::detail {
 
 std::vector<AttrSpec> axis_attr() {
@@ -19,6 +21,25 @@ std::vector<LayoutOption> along_axis_layout(TypeSpan in, const Attrs& attrs) {
     if (d != *axis) options.push_back({{d}, {d}});
   }
   return options;
+}
+
+std::vector<LayoutOption> softmax_layout(TypeSpan in, const Attrs& attrs) {
+  std::vector<LayoutOption> options = along_axis_layout(in, attrs);
+  const auto axis = resolve_axis("axis", attrs.get_int("axis"), in[0]);
+  if (axis.ok() && in[0].shape[*axis] > 0)
+    options.push_back({.inputs = {*axis}, .outputs = {*axis}, .rewritten = true, .any_indices = true});
+  return options;
+}
+
+CutRows cut_rows(CutBuilder& b, Value x, int axis) {
+  const std::vector<std::int64_t> axes{axis};
+  const Value wide = widened(b, x);
+  CutRows rows;
+  rows.top = whole_max_over(b, wide, axes);
+  rows.shifted = b.add(kSub, {wide, rows.top});
+  rows.powers = b.add(kExp, {rows.shifted});
+  rows.total = whole_sum_over(b, rows.powers, axes);
+  return rows;
 }
 
 cost::OpCost along_axis_cost(TypeSpan in, TypeSpan out, const Attrs& attrs, double per_element,
