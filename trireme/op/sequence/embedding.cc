@@ -48,12 +48,18 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return cost;
 }
 
-// Ids, or the columns of the table.
+// Ids, or the columns of the table, or its rows: an id is found at one position, the others read zeros.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) {
   const int rank = in[1].shape.rank();
   std::vector<LayoutOption> options{{{1, kReplicate}, {rank}}};
   for (int d = 0; d < rank; ++d) options.push_back({{kReplicate, d}, {d}});
+  options.push_back({{0, kReplicate}, {kPartial}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const Value ids = local_indices(b, b.input(1), b.whole_input(0).shape[0]);
+  return std::vector{b.add(kEmbedding, {b.input(0), ids})};
 }
 }  // namespace
 
@@ -66,6 +72,7 @@ const OpDef kEmbedding{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -1,6 +1,7 @@
 // What embedding and its gradient share.
 #pragma once
 
+#include "trireme/op/detail/cut_graph.h"
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
 #include "trireme/tensor/walk.h"

@@ -74,12 +74,21 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
           .depth = log_depth(elems(in[1]))};
 }
 
-// Ids, whose pieces must be added, or the columns.
+// Ids, whose pieces must be added, or the columns, or the rows of the table: a position takes what goes to
+// its own.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) {
   const int rank = in[1].shape.rank();
   std::vector<LayoutOption> options{{{rank, kReplicate}, {1}}};
   for (int d = 0; d < rank; ++d) options.push_back({{d, d}, {kPartial}});
+  options.push_back({{kReplicate, kReplicate}, {0}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const Shape& table = b.whole_output(0).shape;
+  const std::int64_t own = part_sizes(table[0], b.num_parts())[idx(b.position())];
+  const Value ids = local_indices(b, b.input(1), table[0]);
+  return std::vector{b.add(kEmbeddingGrad, {b.input(0), ids}, {{"shape", std::vector{own, table[1]}}})};
 }
 }  // namespace
 
@@ -94,6 +103,7 @@ const OpDef kEmbeddingGrad{.name = "embedding_grad",
                            .reference_workspace = workspace,
                            .cost = cost,
                            .layout = layout,
+                           .cut = cut,
                            .shape_attr = "shape"};
 
 }  // namespace trireme::op
