@@ -143,6 +143,7 @@ TEST(KernelConformance, ArithmeticCopiesPoolingAndUpdatesGiveTheBitsOfTheReferen
                                     "concat",
                                     "correct",
                                     "dropout",
+                                    "dropout_part",
                                     "embedding",
                                     "embedding_grad",
                                     "div",

@@ -171,6 +171,24 @@ void add_dropouts(std::vector<Case>& out) {
                      {{1, number}, {2, number}, {3, number}}});
 }
 
+void add_dropout_parts(std::vector<Case>& out) {
+  const Special number{.dtype = DType::kI64, .low = 0, .limit = 1 << 20};
+  struct Part {
+    Shape x;
+    std::vector<std::int64_t> whole;
+    std::int64_t dim;
+  };
+  for (const Part& p : {Part{{5, 3}, {7}, 1}, Part{{3, 64}, {192}, 1}, Part{{2, 3, 41}, {9, 41}, 1},
+                        Part{{2, 3, 41}, {3, 90}, 2}, Part{{2, 35001}, {70001}, 1}, Part{{0, 3}, {5}, 1},
+                        Part{{2, 0}, {5}, 1}})
+    out.push_back(
+        {"dropout_part",
+         {p.x, {}, {}, {p.x[0]}, {}},
+         {{"rate", 0.5}, {"stream", std::int64_t{3}}, {"whole", p.whole}, {"dim", p.dim}},
+         DType::kF32,
+         {{1, number}, {2, number}, {3, number}, {4, {.dtype = DType::kI64, .low = 0, .limit = 1 << 10}}}});
+}
+
 void add_responses(std::vector<Case>& out) {
   for (const Shape& x :
        {Shape{2, 3}, Shape{3, 7, 5}, Shape{2, 20, 30, 40}, Shape{1, 1, 1, 1}, Shape{0, 3, 4}})
@@ -297,6 +315,7 @@ void add_net_cases(std::vector<Case>& out) {
   add_batch_norms(out);
   add_avg_pools(out);
   add_dropouts(out);
+  add_dropout_parts(out);
   add_responses(out);
   add_softmax(out);
   add_embeddings(out);

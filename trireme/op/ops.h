@@ -37,7 +37,7 @@ extern const OpDef kEmbedding, kEmbeddingGrad, kAttention, kAttentionGrad, kAtte
 extern const OpDef kRnn, kRnnGrad, kRnnGradGrad, kLstm, kLstmGrad, kLstmGradGrad, kGru, kGruGrad,
     kGruGradGrad;
 // random: attribute stream; inputs key, step and what it is for (random/random.h)
-extern const OpDef kDropout, kUniform, kNormal, kBernoulli, kPermutation, kShuffle;
+extern const OpDef kDropout, kDropoutPart, kUniform, kNormal, kBernoulli, kPermutation, kShuffle;
 // update: optimiser applications, mutate their first inputs
 extern const OpDef kApplySgd, kApplyMomentum, kApplyAdagrad, kApplyRmsprop, kApplyAdam, kApplyAdamw,
     kApplyLars, kApplyRunningAverage, kApplyRunningVariance, kAllFinite, kUpdateLossScale, kAssign,

@@ -77,6 +77,7 @@ std::span<const OpDef* const> op_table() {
       &kDeterminant,
       &kDiv,
       &kDropout,
+      &kDropoutPart,
       &kElu,
       &kEmbedding,
       &kEmbeddingGrad,

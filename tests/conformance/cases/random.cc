@@ -15,12 +15,34 @@ void add_dropout(std::vector<OpCase>& t) {
                "rate zero",
                {{kReal, {4, 3}}, {kInts, {}}, {kInts, {}}, {kIds, {4}}},
                {{"rate", 0.0}, {"stream", std::int64_t{0}}}});
+  t.push_back({.def = &kDropout,
+               .note = "uneven sizes",
+               .inputs = {{kReal, {3, 5, 4, 7}}, {kInts, {}}, {kInts, {}}, {kIds, {3}}},
+               .attrs = half,
+               .skips_work = true});
   t.push_back({&kDropout, "no samples", {{kReal, {0, 3}}, {kInts, {}}, {kInts, {}}, {kIds, {0}}}, half});
+}
+
+void add_dropout_parts(std::vector<OpCase>& t) {
+  const auto add = [&](const std::string& note, const Shape& x, Ints whole, std::int64_t dim, double rate) {
+    t.push_back({.def = &kDropoutPart,
+                 .note = note,
+                 .inputs = {{kReal, x}, {kInts, {}}, {kInts, {}}, {kIds, {x[0]}}, {kInts, {}}},
+                 .attrs = {{"rate", rate}, {"stream", std::int64_t{3}}, {"whole", whole}, {"dim", dim}},
+                 .skips_work = true});
+  };
+  add("of rows", {4, 2, 3}, {7, 3}, 1, 0.5);
+  add("of columns", {3, 5, 2}, {5, 9}, 2, 0.5);
+  add("longer runs", {2, 3, 70, 2}, {3, 150, 2}, 2, 0.25);
+  add("all of it", {3, 4}, {4}, 1, 0.0);
+  add("no samples", {0, 3}, {5}, 1, 0.5);
+  add("no elements", {2, 0}, {5}, 1, 0.5);
 }
 }  // namespace
 
 void add_random(std::vector<OpCase>& t) {
   add_dropout(t);
+  add_dropout_parts(t);
   const auto numbers = [](Ints shape, DType dtype) {
     return Attrs{{"stream", std::int64_t{3}}, {"shape", std::move(shape)}, {"dtype", dtype}};
   };

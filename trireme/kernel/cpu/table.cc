@@ -28,7 +28,7 @@ extern const op::KernelRow kMaxPool2dVector, kMaxPool2dGradVector, kMaxPool2dPla
 extern const op::KernelRow kApplyAdamVector, kApplyAdamwVector, kApplyAdagradVector, kApplyLarsVector,
     kApplyRmspropVector;
 // simd/misc_loops.h
-extern const op::KernelRow kCorrectVector, kDropoutVector, kLocalResponseNormVector;
+extern const op::KernelRow kCorrectVector, kDropoutPartVector, kDropoutVector, kLocalResponseNormVector;
 // plane by plane
 extern const op::KernelRow kAvgPool2dPlanes, kAvgPool2dGradPlanes;
 // no arithmetic
@@ -123,6 +123,7 @@ std::span<const op::KernelRow> cpu_kernels() {
       kCorrectVector,
       kDivVector,
       kDropoutVector,
+      kDropoutPartVector,
       kEmbeddingCopy,
       kEmbeddingGradVector,
       kErfVector,

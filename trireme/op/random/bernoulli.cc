@@ -22,6 +22,8 @@ void run(KernelArgs& a) {
     return double{to_uniform(words[k])} < probability ? 1.0 : 0.0;
   });
 }
+
+Cut cut(CutBuilder& b) { return cut_generator(b, kBernoulli); }
 }  // namespace
 
 const OpDef kBernoulli{
@@ -35,6 +37,7 @@ const OpDef kBernoulli{
     .reference = run,
     .cost = cost_per_output<2>,
     .layout = generator_layout,
+    .cut = cut,
     .traits = kRandom};
 
 }  // namespace trireme::op

@@ -1,24 +1,33 @@
 // Sets random elements to zero. The mask is a pure function of (key, step, stream, sample id, element of the
-// sample), so it is the same under any sharding of the batch: element j of a sample is kept when its uniform
-// value (word >> 8) 2^-24 is >= rate. random.h says which word an element uses.
+// sample), so it is the same under any sharding (dropout.h).
+#include "trireme/op/random/dropout.h"
+
+#include "trireme/op/detail/cut_graph.h"
 #include "trireme/op/ops.h"
-#include "trireme/op/random/random.h"
-#include "trireme/tensor/walk.h"
 
 namespace trireme::op {
-namespace {
-using namespace detail;
+namespace detail {
+std::vector<AttrSpec> dropout_attrs() {
+  return {{"rate", 0.5, "probability of a zero, in [0, 1)"}, stream_attr()};
+}
 
-Types infer(TypeSpan in, const Attrs& attrs) {
+Status expect_dropout(TypeSpan in, const Attrs& attrs) {
   TR_RETURN_IF_ERROR(expect_floating("x", in[0]));
   if (in[0].shape.rank() < 1)
     return error(Code::kInvalid, "x: got {}, expected at least 1 dimension", in[0].to_string());
   TR_RETURN_IF_ERROR(expect_key(in, 1));
   TR_RETURN_IF_ERROR(expect_type("sample_ids", in[3], {DType::kI64, {in[0].shape[0]}}));
   const double rate = attrs.get_float("rate");
-  if (!(rate >= 0 && rate < 1)) {
-    return error(Code::kInvalid, "attribute 'rate': got {}, expected a value in [0, 1)", rate);
-  }
+  if (rate >= 0 && rate < 1) return ok_status();
+  return error(Code::kInvalid, "attribute 'rate': got {}, expected a value in [0, 1)", rate);
+}
+}  // namespace detail
+
+namespace {
+using namespace detail;
+
+Types infer(TypeSpan in, const Attrs& attrs) {
+  TR_RETURN_IF_ERROR(expect_dropout(in, attrs));
   return std::vector{in[0]};
 }
 
@@ -29,32 +38,26 @@ Result<Grads> grad(GradBuilder& g) {
 }
 
 void run(KernelArgs& a) {
-  const Tensor &x = a.in(0), &ids = a.in(3), &y = a.out(0);
-  const double rate = a.attrs.get_float("rate");
-  const auto threshold = static_cast<float>(rate);
-  const std::uint64_t key = stream_key(a, 1);
-  dispatch_float(x.dtype(), [&]<typename T>() {
-    const Acc<T> keep = static_cast<Acc<T>>(1 - rate);
-    for (std::int64_t s = 0; s < x.shape()[0]; ++s) {
-      const Tensor from = x.slice(0, s, s + 1);
-      T* out = y.data<T>() + s * y.strides()[0];
-      const auto id = static_cast<std::uint64_t>(ids.data<std::int64_t>()[s * ids.strides()[0]]);
-      std::uint64_t j = 0;
-      Words words{};
-      walk_rows<1>(from.shape(), {from.strides()},
-                   [&](const auto& offset, const auto& stride, std::int64_t n) {
-                     for (std::int64_t i = 0; i < n; ++i, ++j) {
-                       if (j % 4 == 0) words = sample_block(key, id, j / 4);
-                       const Acc<T> v = from.data<T>()[offset[0] + i * stride[0]];
-                       out[j] = to_uniform(words[j % 4]) >= threshold ? static_cast<T>(v / keep) : T(0);
-                     }
-                   });
-    }
-  });
+  drop(a, [](std::int64_t k) { return static_cast<std::uint64_t>(k); });
 }
 
-// Only samples: the element index within a sample is not known to a piece of it.
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) { return {{{0, kReplicate, kReplicate, 0}, {0}}}; }
+// Samples, and rewritten the other dimensions: a part has to know where its elements are in a whole sample.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) {
+  std::vector<LayoutOption> options{{{0, kReplicate, kReplicate, 0}, {0}}};
+  for (int d = 1; d < in[0].shape.rank(); ++d)
+    options.push_back({{d, kReplicate, kReplicate, kReplicate}, {d}, /*rewritten=*/true});
+  return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().inputs[0].dim;
+  const Shape& whole = b.whole_input(0).shape;
+  Attrs attrs = b.attrs();
+  attrs.set("whole", std::vector<std::int64_t>(whole.dims().begin() + 1, whole.dims().end()));
+  attrs.set("dim", std::int64_t{dim});
+  return std::vector{
+      b.add(kDropoutPart, {b.input(0), b.input(1), b.input(2), b.input(3), b.begin_of(whole[dim])}, attrs)};
+}
 }  // namespace
 
 const OpDef kDropout{
@@ -62,12 +65,13 @@ const OpDef kDropout{
     .doc = "x / (1 - rate) where kept, else 0; the mask depends on (key, step, stream, sample id, element).",
     .family = "random",
     .num_inputs = 4,
-    .attrs = {{"rate", 0.5, "probability of a zero, in [0, 1)"}, stream_attr()},
+    .attrs = dropout_attrs(),
     .infer = infer,
     .grad = grad,
     .reference = run,
     .cost = cost_per_output<1>,
     .layout = layout,
+    .cut = cut,
     .traits = kRandom | kInPlaceOk};
 
 }  // namespace trireme::op

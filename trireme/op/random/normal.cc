@@ -30,6 +30,8 @@ void run(KernelArgs& a) {
     return mean + std * (radius * (k % 2 == 0 ? std::cos(angle) : std::sin(angle)));
   });
 }
+
+Cut cut(CutBuilder& b) { return cut_generator(b, kNormal); }
 }  // namespace
 
 const OpDef kNormal{.name = "normal",
@@ -42,6 +44,7 @@ const OpDef kNormal{.name = "normal",
                     .reference = run,
                     .cost = cost_per_output<25>,
                     .layout = generator_layout,
+                    .cut = cut,
                     .traits = kRandom};
 
 }  // namespace trireme::op

@@ -56,9 +56,16 @@ Types infer_generator(TypeSpan in, const Attrs& attrs) {
   return std::vector{TensorType{dtype, shape}};
 }
 
-// Only samples: the element index within a sample is not known to a piece of it.
-std::vector<LayoutOption> generator_layout(TypeSpan, const Attrs&) {
-  return {{{kReplicate, kReplicate, 0}, {0}}};
+std::vector<LayoutOption> generator_layout(TypeSpan, const Attrs& attrs) {
+  std::vector<LayoutOption> options{{{kReplicate, kReplicate, 0}, {0}}};
+  for (int d = 1; d <= static_cast<int>(attrs.get_ints("shape").size()); ++d)
+    options.push_back({{kReplicate, kReplicate, kReplicate}, {d}, /*rewritten=*/true});
+  return options;
+}
+
+Cut cut_generator(CutBuilder& b, const OpDef& def) {
+  const Value whole = b.add(def, {b.input(0), b.input(1), b.input(2)}, b.attrs());
+  return std::vector{own_part(b, whole, b.option().outputs[0].dim)};
 }
 
 void permute(std::uint64_t stream_key, std::span<std::int64_t> order) {

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "trireme/base/rng.h"
+#include "trireme/op/detail/cut_graph.h"
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
 
@@ -29,7 +30,9 @@ Words sample_block(std::uint64_t stream_key, std::uint64_t sample, std::uint64_t
 // Ops that make numbers from (key, step, sample_ids [N]): [N, ...shape] of `dtype`.
 std::vector<AttrSpec> generator_attrs(std::vector<AttrSpec> own);
 Types infer_generator(TypeSpan in, const Attrs& attrs);
+// Samples, and rewritten the other dimensions: a position makes whole samples and takes its part.
 std::vector<LayoutOption> generator_layout(TypeSpan in, const Attrs& attrs);
+Cut cut_generator(CutBuilder& b, const OpDef& def);
 
 // Element j of a sample = f(words of its block, j % 4), a double that is rounded once.
 template <typename F>

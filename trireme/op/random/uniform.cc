@@ -22,6 +22,8 @@ void run(KernelArgs& a) {
   const double low = a.attrs.get_float("low"), range = a.attrs.get_float("high") - low;
   generate(a, [&](const Words& words, std::size_t k) { return low + range * double{to_uniform(words[k])}; });
 }
+
+Cut cut(CutBuilder& b) { return cut_generator(b, kUniform); }
 }  // namespace
 
 const OpDef kUniform{
@@ -35,6 +37,7 @@ const OpDef kUniform{
     .reference = run,
     .cost = cost_per_output<3>,
     .layout = generator_layout,
+    .cut = cut,
     .traits = kRandom};
 
 }  // namespace trireme::op
