@@ -45,7 +45,7 @@ cost::OpCost cost_epilogue(const OpDef& product, TypeSpan in, TypeSpan out, cons
 std::vector<LayoutOption> layout_epilogue(const OpDef& product, TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options;
   for (LayoutOption o : product.layout(in.first(2), product_attrs(product, attrs))) {
-    if (o.outputs[0] == kPartial) continue;
+    if (o.rewritten || o.outputs[0] == kPartial) continue;
     o.inputs.push_back(o.outputs[0] == 1 ? 0 : kReplicate);
     options.push_back(std::move(o));
   }

@@ -16,7 +16,7 @@ Types infer_epilogue(const OpDef& product, TypeSpan in, const Attrs& attrs);
 // The reference kernels of the parts, one after another, in the output's memory.
 void run_epilogue(const OpDef& product, KernelArgs& a);
 cost::OpCost cost_epilogue(const OpDef& product, TypeSpan in, TypeSpan out, const Attrs& attrs);
-// The product's cuts, without those that leave partial sums.
+// The product's cuts, without those that are rewritten or leave partial sums.
 std::vector<LayoutOption> layout_epilogue(const OpDef& product, TypeSpan in, const Attrs& attrs);
 
 }  // namespace trireme::op::detail

@@ -1,5 +1,6 @@
 // Two-dimensional convolution (cross-correlation) of x [N,C,H,W] with filter [O,C/groups,KH,KW].
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
@@ -25,13 +26,28 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
 }
 
 // Samples; output channels; input channels, whose pieces give partial sums. Groups pin the channels together.
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
+// Rewritten: rows or columns, and groups.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{0, kReplicate}, {0}}};
-  if (attrs.get_int("groups") == 1) {
+  const auto g = conv_geometry(in[0], in[1], attrs);
+  if (!g.ok()) return options;
+  if (g->groups == 1) {
     options.push_back({{kReplicate, 0}, {1}});
     options.push_back({{1, 1}, {kPartial}});
+  } else if (g->has_channels()) {
+    options.push_back(group_option({{1, 1, g->cg}, {0, 1, g->og()}}, {1, 1, g->og()}));
   }
+  for (const int d : {2, 3}) options.push_back({{d, kReplicate}, {d}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const ConvGeometry g = *conv_geometry(b.whole_input(0), b.whole_input(1), b.attrs());
+  const Value x = b.input(0), filter = b.input(1);
+  const int dim = b.option().outputs[0].dim;
+  if (dim == 1)
+    return std::vector{b.add(kConv2d, {x, filter}, with_groups_of(b.attrs(), g, b.type(x).shape[1]))};
+  return std::vector{b.add(kConv2d, {seen_inputs(b, x, g, dim), filter}, unpadded(b.attrs(), dim))};
 }
 }  // namespace
 
@@ -45,6 +61,7 @@ const OpDef kConv2d{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

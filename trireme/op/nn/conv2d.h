@@ -20,7 +20,9 @@ struct ConvGeometry {
 
   Shape in_shape() const { return {n, c, h, w}; }
   Shape out_shape() const { return {n, o, oh, ow}; }
-  std::int64_t first_channel(std::int64_t out) const { return out / (o / groups) * cg; }
+  std::int64_t og() const { return o / groups; }
+  bool has_channels() const { return cg > 0 && o > 0; }
+  std::int64_t first_channel(std::int64_t out) const { return out / og() * cg; }
   // Multiplications and additions of each of the three passes: two per pair of an output and a tap that falls
   // inside the image.
   double flops() const;

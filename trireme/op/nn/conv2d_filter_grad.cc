@@ -1,5 +1,6 @@
 // Gradient of conv2d with respect to the filter, from (x, dy).
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
@@ -41,14 +42,31 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
                    io_bytes(in, out));
 }
 
-// Samples, whose pieces give partial sums; input channels; output channels.
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
+// Samples, whose pieces give partial sums; input channels; output channels. Rewritten: rows or columns, whose
+// pieces give partial sums too, and groups.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{0, 0}, {kPartial}}};
-  if (attrs.get_int("groups") == 1) {
+  const auto g = geometry(in, attrs);
+  if (!g.ok()) return options;
+  if (g->groups == 1) {
     options.push_back({{1, kReplicate}, {1}});
     options.push_back({{kReplicate, 1}, {0}});
+  } else if (g->has_channels()) {
+    options.push_back(group_option({{1, 1, g->cg}, {1, 1, g->og()}}, {0, 1, g->og()}));
   }
+  for (const int d : {2, 3}) options.push_back({{d, d}, {kPartial}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const ConvGeometry g = *conv_geometry(b.whole_input(0), b.whole_output(0), b.attrs());
+  const Value x = b.input(0), dy = b.input(1);
+  const int dim = b.option().inputs[0].dim;
+  const bool by_groups = dim == 1;
+  Attrs attrs = by_groups ? with_groups_of(b.attrs(), g, b.type(x).shape[1]) : unpadded(b.attrs(), dim);
+  attrs.set("filter_shape", dims_of({by_groups ? b.type(dy).shape[1] : g.o, g.cg, g.kh, g.kw}));
+  const Value seen = by_groups ? x : seen_inputs(b, x, g, dim);
+  return std::vector{b.add(kConv2dFilterGrad, {seen, dy}, std::move(attrs))};
 }
 }  // namespace
 
@@ -62,6 +80,7 @@ const OpDef kConv2dFilterGrad{.name = "conv2d_filter_grad",
                               .reference = run,
                               .cost = cost,
                               .layout = layout,
+                              .cut = cut,
                               .shape_attr = "filter_shape"};
 
 }  // namespace trireme::op

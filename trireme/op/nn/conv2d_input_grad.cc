@@ -1,5 +1,6 @@
 // Gradient of conv2d with respect to x, from (filter, dy). Also known as transposed convolution.
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
@@ -42,14 +43,38 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
                    io_bytes(in, out));
 }
 
-// Samples; input channels; output channels, whose pieces give partial sums.
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
+// Samples; input channels; output channels, whose pieces give partial sums. Rewritten: rows or columns, and
+// groups.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{kReplicate, 0}, {0}}};
-  if (attrs.get_int("groups") == 1) {
+  const auto g = geometry(in, attrs);
+  if (!g.ok()) return options;
+  if (g->groups == 1) {
     options.push_back({{1, kReplicate}, {1}});
     options.push_back({{0, 1}, {kPartial}});
+  } else if (g->has_channels()) {
+    options.push_back(group_option({{0, 1, g->og()}, {1, 1, g->og()}}, {1, 1, g->cg}));
   }
+  for (const int d : {2, 3}) options.push_back({{kReplicate, d}, {d}, /*rewritten=*/true});
   return options;
+}
+
+Value cut_groups(CutBuilder& b, const ConvGeometry& g) {
+  Shape shape = g.in_shape();
+  shape.set(1, b.type(b.input(1)).shape[1] / g.og() * g.cg);
+  Attrs attrs = with_groups_of(b.attrs(), g, shape[1]);
+  attrs.set("input_shape", dims_of(shape));
+  return b.add(kConv2dInputGrad, {b.input(0), b.input(1)}, std::move(attrs));
+}
+
+Cut cut(CutBuilder& b) {
+  const ConvGeometry g = *conv_geometry(b.whole_output(0), b.whole_input(0), b.attrs());
+  const int dim = b.option().outputs[0].dim;
+  if (dim == 1) return std::vector{cut_groups(b, g)};
+  const Sliding s = sliding(g, dim);
+  const Backwards how = backwards(s, b.num_parts());
+  const Value dy = window_of(b, b.input(1), dim, s.out, how.windows, 0);
+  return std::vector{cut_input_grad(b, kConv2dInputGrad, b.input(0), dy, how, dim)};
 }
 }  // namespace
 
@@ -63,6 +88,7 @@ const OpDef kConv2dInputGrad{.name = "conv2d_input_grad",
                              .reference = run,
                              .cost = cost,
                              .layout = layout,
+                             .cut = cut,
                              .shape_attr = "input_shape"};
 
 }  // namespace trireme::op

@@ -1,6 +1,7 @@
 // Transposed convolution of x [N,Cin,H,W] with filter [Cin,Cout/groups,KH,KW]: what conv2d's gradient does to
 // dy, with sizes out = (in - 1) stride - 2 pad + dilation (K - 1) + 1 + output_pad.
 #include "trireme/op/nn/conv2d.h"
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/ops.h"
 
@@ -80,14 +81,24 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return conv_cost(*geometry(in, attrs), ConvPass::input_grad, ConvMethod::direct, io_bytes(in, out));
 }
 
-// Samples; output channels; input channels, whose pieces give partial sums.
+// Samples; output channels; input channels, whose pieces give partial sums. Rewritten: rows or columns.
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{0, kReplicate}, {0}}};
   if (attrs.get_int("groups") == 1) {
     options.push_back({{kReplicate, 1}, {1}});
     options.push_back({{1, 0}, {kPartial}});
   }
+  for (const int d : {2, 3}) options.push_back({{d, kReplicate}, {d}, /*rewritten=*/true});
   return options;
+}
+
+// x plays dy, as in the gradient.
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().outputs[0].dim;
+  const Sliding s = sliding(*conv_geometry(b.whole_output(0), b.whole_input(1), b.attrs()), dim);
+  const Backwards how = backwards(s, b.num_parts());
+  const Value x = window_of(b, b.input(0), dim, s.out, how.windows, 0);
+  return std::vector{cut_input_grad(b, kConv2dInputGrad, b.input(1), x, how, dim)};
 }
 
 std::vector<AttrSpec> attrs() {
@@ -110,6 +121,7 @@ const OpDef kConv2dTranspose{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -1,4 +1,5 @@
 // Locally connected layer of x [N,C,H,W] with filter [OH,OW,O,C/groups,KH,KW].
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/nn/locally_connected.h"
 #include "trireme/op/ops.h"
@@ -26,14 +27,23 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
                    io_bytes(in, out));
 }
 
-// Samples; output channels; input channels, whose pieces give partial sums.
+// Samples; output channels; input channels, whose pieces give partial sums. Rewritten: rows or columns, with
+// the filters of the outputs.
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{0, kReplicate}, {0}}};
   if (attrs.get_int("groups") == 1) {
     options.push_back({{kReplicate, 2}, {1}});
     options.push_back({{1, 3}, {kPartial}});
   }
+  for (const int d : {2, 3}) options.push_back({{d, d - 2}, {d}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const ConvGeometry g = *local_geometry(b.whole_input(0), b.whole_input(1), b.attrs());
+  const int dim = b.option().outputs[0].dim;
+  return std::vector{
+      b.add(kLocallyConnected2d, {seen_inputs(b, b.input(0), g, dim), b.input(1)}, unpadded(b.attrs(), dim))};
 }
 }  // namespace
 
@@ -47,6 +57,7 @@ const OpDef kLocallyConnected2d{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

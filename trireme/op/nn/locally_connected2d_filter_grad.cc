@@ -1,4 +1,5 @@
 // Gradient of locally_connected2d with respect to the filter, from (x, dy).
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/nn/locally_connected.h"
 #include "trireme/op/ops.h"
@@ -77,14 +78,28 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return cost;
 }
 
-// Samples, whose pieces give partial sums; input channels; output channels.
+// Samples, whose pieces give partial sums; input channels; output channels. Rewritten: rows or columns, with
+// the filters of the outputs.
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{0, 0}, {kPartial}}};
   if (attrs.get_int("groups") == 1) {
     options.push_back({{1, kReplicate}, {3}});
     options.push_back({{kReplicate, 1}, {2}});
   }
+  for (const int d : {2, 3}) options.push_back({{d, d}, {d - 2}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const ConvGeometry g = *local_geometry(b.whole_input(0), b.whole_output(0), b.attrs());
+  const Value dy = b.input(1);
+  const int dim = b.option().inputs[0].dim;
+  Shape filter = b.whole_output(0).shape;
+  filter.set(dim - 2, b.type(dy).shape[dim]);
+  Attrs attrs = unpadded(b.attrs(), dim);
+  attrs.set("filter_shape", dims_of(filter));
+  return std::vector{
+      b.add(kLocallyConnected2dFilterGrad, {seen_inputs(b, b.input(0), g, dim), dy}, std::move(attrs))};
 }
 }  // namespace
 
@@ -99,6 +114,7 @@ const OpDef kLocallyConnected2dFilterGrad{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .cut = cut,
     .shape_attr = "filter_shape"};
 
 }  // namespace trireme::op

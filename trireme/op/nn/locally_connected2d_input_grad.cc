@@ -1,4 +1,5 @@
 // Gradient of locally_connected2d with respect to x, from (filter, dy).
+#include "trireme/op/nn/conv_cut.h"
 #include "trireme/op/nn/conv_work.h"
 #include "trireme/op/nn/locally_connected.h"
 #include "trireme/op/ops.h"
@@ -41,14 +42,26 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return conv_cost(*geometry(in, attrs), ConvPass::input_grad, ConvMethod::direct, io_bytes(in, out));
 }
 
-// Samples; input channels; output channels, whose pieces give partial sums.
+// Samples; input channels; output channels, whose pieces give partial sums. Rewritten: rows or columns; a
+// position needs the filters of outputs of its neighbors too.
 std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
   std::vector<LayoutOption> options{{{kReplicate, 0}, {0}}};
   if (attrs.get_int("groups") == 1) {
     options.push_back({{3, kReplicate}, {1}});
     options.push_back({{2, 1}, {kPartial}});
   }
+  for (const int d : {2, 3}) options.push_back({{d - 2, d}, {d}, /*rewritten=*/true});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const ConvGeometry g = *local_geometry(b.whole_output(0), b.whole_input(0), b.attrs());
+  const int dim = b.option().outputs[0].dim;
+  const Sliding s = sliding(g, dim);
+  const Backwards how = backwards(s, b.num_parts());
+  const Value filter = window_of(b, b.input(0), dim - 2, s.out, how.windows, 0);
+  const Value dy = window_of(b, b.input(1), dim, s.out, how.windows, 0);
+  return std::vector{cut_input_grad(b, kLocallyConnected2dInputGrad, filter, dy, how, dim)};
 }
 }  // namespace
 
@@ -63,6 +76,7 @@ const OpDef kLocallyConnected2dInputGrad{
     .reference = run,
     .cost = cost,
     .layout = layout,
+    .cut = cut,
     .shape_attr = "input_shape"};
 
 }  // namespace trireme::op
