@@ -68,6 +68,21 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return cost;
 }
 
+// All windows that hold elements of the part.
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().outputs[0].dim;
+  const PoolGeometry g = *pool_geometry(b.whole_output(0), b.attrs());
+  const Sliding s = sliding(g, dim);
+  const Ranges parts = even_parts(s.in, b.num_parts()), windows = windows_over(s, parts);
+  const Ranges seen = inputs_of(s, windows);
+  Shape shape = g.in_shape();
+  shape.set(dim, seen.size(b.position()));
+  Attrs attrs = unpadded_pool(b.attrs(), dim);
+  attrs.set("input_shape", dims_of(shape));
+  const Value dy = window_of(b, recounted(b, b.input(0), g, dim), dim, s.out, windows, 0);
+  return std::vector{crop(b, b.add(kAvgPool2dGrad, {dy}, std::move(attrs)), dim, seen, parts)};
+}
+
 std::vector<AttrSpec> attrs() {
   std::vector<AttrSpec> specs = avg_pool_attrs();
   specs.push_back({"input_shape", std::vector<std::int64_t>{}, "shape of the result", true});
@@ -84,7 +99,8 @@ const OpDef kAvgPool2dGrad{.name = "avg_pool2d_grad",
                            .grad = grad,
                            .reference = run,
                            .cost = cost,
-                           .layout = pool_layout,
+                           .layout = pool_sides_layout,
+                           .cut = cut,
                            .shape_attr = "input_shape"};
 
 }  // namespace trireme::op

@@ -42,6 +42,13 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return pool_cost(*pool_geometry(in[0], attrs), 2, 2, io_bytes(in, out));
 }
 
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().outputs[0].dim;
+  const PoolGeometry g = *pool_geometry(b.whole_input(0), b.attrs());
+  const Value x = seen_by_windows(b, b.input(0), g, dim, 0);
+  return std::vector{b.add(kL2Pool2d, {x}, unpadded_pool(b.attrs(), dim))};
+}
+
 std::vector<AttrSpec> attrs() {
   std::vector<AttrSpec> specs = pool_attrs();
   specs.push_back({"eps", 1e-12, "added to the sum, so that the gradient at zero is zero"});
@@ -60,6 +67,7 @@ const OpDef kL2Pool2d{.name = "l2_pool2d",
                       .grad = grad,
                       .reference = run,
                       .cost = cost,
-                      .layout = pool_layout};
+                      .layout = pool_sides_layout,
+                      .cut = cut};
 
 }  // namespace trireme::op

@@ -1,4 +1,6 @@
 // Max pooling over windows of x [N,C,H,W].
+#include <limits>
+
 #include "trireme/op/nn/pool2d.h"
 #include "trireme/op/ops.h"
 
@@ -32,6 +34,14 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return pool_cost(*pool_geometry(in[0], attrs), 1, 0, io_bytes(in, out));
 }
+
+// Padding never wins: below it there is nothing.
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().outputs[0].dim;
+  const PoolGeometry g = *pool_geometry(b.whole_input(0), b.attrs());
+  const Value x = seen_by_windows(b, b.input(0), g, dim, -std::numeric_limits<double>::infinity());
+  return std::vector{b.add(kMaxPool2d, {x}, unpadded_pool(b.attrs(), dim))};
+}
 }  // namespace
 
 const OpDef kMaxPool2d{.name = "max_pool2d",
@@ -43,6 +53,7 @@ const OpDef kMaxPool2d{.name = "max_pool2d",
                        .grad = grad,
                        .reference = run,
                        .cost = cost,
-                       .layout = pool_layout};
+                       .layout = pool_sides_layout,
+                       .cut = cut};
 
 }  // namespace trireme::op

@@ -1,4 +1,6 @@
 // Gradient of max_pool2d from (x, y, dy): each window's dy goes to its first maximum in row-major order.
+#include <limits>
+
 #include "trireme/op/nn/pool2d.h"
 #include "trireme/op/ops.h"
 
@@ -55,6 +57,20 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return pool_cost(*pool_geometry(in[0], attrs), 1, 1, io_bytes(in, out));
 }
+
+// All windows that hold elements of the part, with all that they see. Where these are windows of other
+// positions too, their maxima are made again.
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().outputs[0].dim;
+  const Sliding s = sliding(*pool_geometry(b.whole_input(0), b.attrs()), dim);
+  const Ranges parts = even_parts(s.in, b.num_parts()), windows = windows_over(s, parts);
+  const Ranges seen = inputs_of(s, windows);
+  const Attrs attrs = unpadded_pool(b.attrs(), dim);
+  const Value x = window_of(b, b.input(0), dim, s.in, seen, -std::numeric_limits<double>::infinity());
+  const Value dy = window_of(b, b.input(2), dim, s.out, windows, 0);
+  const Value y = dy == b.input(2) ? b.input(1) : b.add(kMaxPool2d, {x}, attrs);
+  return std::vector{crop(b, b.add(kMaxPool2dGrad, {x, y, dy}, attrs), dim, seen, parts)};
+}
 }  // namespace
 
 const OpDef kMaxPool2dGrad{
@@ -68,6 +84,7 @@ const OpDef kMaxPool2dGrad{
     .reference = run,
     .reference_workspace = workspace,
     .cost = cost,
-    .layout = pool_layout};
+    .layout = pool_sides_layout,
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -1,4 +1,6 @@
 // Gradient of max_pool2d_grad with respect to dy, from (x, y, u): u at the first maximum of each window.
+#include <limits>
+
 #include "trireme/op/nn/pool2d.h"
 #include "trireme/op/ops.h"
 
@@ -37,6 +39,14 @@ void run(KernelArgs& a) {
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return pool_cost(*pool_geometry(in[0], attrs), 1, 0, io_bytes(in, out));
 }
+
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().outputs[0].dim;
+  const PoolGeometry g = *pool_geometry(b.whole_input(0), b.attrs());
+  const Value x = seen_by_windows(b, b.input(0), g, dim, -std::numeric_limits<double>::infinity());
+  const Value u = seen_by_windows(b, b.input(2), g, dim, 0);
+  return std::vector{b.add(kMaxPool2dGradGrad, {x, b.input(1), u}, unpadded_pool(b.attrs(), dim))};
+}
 }  // namespace
 
 const OpDef kMaxPool2dGradGrad{
@@ -50,6 +60,7 @@ const OpDef kMaxPool2dGradGrad{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = pool_layout};
+    .layout = pool_sides_layout,
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -80,6 +80,25 @@ std::vector<LayoutOption> pool_layout(TypeSpan in, const Attrs&) {
   return {{std::vector<AxisCut>(in.size(), 0), {0}}, {std::vector<AxisCut>(in.size(), 1), {1}}};
 }
 
+std::vector<LayoutOption> pool_sides_layout(TypeSpan in, const Attrs& attrs) {
+  return with_sides(pool_layout(in, attrs), in.size());
+}
+
+Sliding sliding(const PoolGeometry& g, int dim) {
+  if (dim == 2) return {g.h, g.oh, g.window_h, g.stride_h, g.pad_h};
+  return {g.w, g.ow, g.window_w, g.stride_w, g.pad_w};
+}
+
+Attrs unpadded_pool(Attrs attrs, int dim) {
+  attrs.set(of_side("pad", dim), std::int64_t{0});
+  return attrs;
+}
+
+Value seen_by_windows(CutBuilder& b, Value x, const PoolGeometry& g, int dim, double fill) {
+  const Sliding s = sliding(g, dim);
+  return window_of(b, x, dim, s.in, inputs_of(s, even_parts(s.out, b.num_parts())), fill);
+}
+
 cost::OpCost pool_cost(const PoolGeometry& g, double per_tap, double per_window, double bytes) {
   const double windows = static_cast<double>(g.out_shape().num_elems());
   const double flops = per_tap * g.taps() + per_window * windows;

@@ -8,6 +8,7 @@
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
 #include "trireme/op/detail/math.h"
+#include "trireme/op/nn/cut_windows.h"
 #include "trireme/tensor/walk.h"
 
 namespace trireme::op::detail {
@@ -28,6 +29,13 @@ Attrs pool_attrs_of(const Attrs& attrs);  // those six of another node
 Result<PoolGeometry> pool_geometry(const TensorType& x, const Attrs& attrs);
 // Samples and channels, all inputs and the output alike.
 std::vector<LayoutOption> pool_layout(TypeSpan in, const Attrs& attrs);
+// The same, and rewritten rows and columns.
+std::vector<LayoutOption> pool_sides_layout(TypeSpan in, const Attrs& attrs);
+Sliding sliding(const PoolGeometry& g, int dim);
+// Attributes of another node without padding along a side.
+Attrs unpadded_pool(Attrs attrs, int dim);
+// The rows or columns of x that this position's windows see.
+Value seen_by_windows(CutBuilder& b, Value x, const PoolGeometry& g, int dim, double fill);
 // `per_tap` operations for each element of each window and `per_window` for each window.
 cost::OpCost pool_cost(const PoolGeometry& g, double per_tap, double per_window, double bytes);
 
