@@ -6,6 +6,7 @@
 
 #include "trireme/op/detail/dispatch.h"
 #include "trireme/op/detail/infer.h"
+#include "trireme/op/nn/cut_windows.h"
 
 namespace trireme::op::detail {
 
@@ -13,6 +14,8 @@ std::vector<AttrSpec> blur_attrs();                           // window, sigma
 Status expect_blur(const TensorType& x, const Attrs& attrs);  // x [N,C,H,W], an odd window
 // One side of the window: G[u][v] = row[u] row[v].
 std::vector<double> blur_row(const Attrs& attrs);
+// The blur of planes of which rows (dimension 2) or columns are cut, with window and sigma of `attrs`.
+Value cut_blur(CutBuilder& b, Value x, int dim, const Attrs& attrs);
 // Pairs of a pixel and a tap inside an h x w image.
 double blur_taps(std::int64_t h, std::int64_t w, std::int64_t window);
 

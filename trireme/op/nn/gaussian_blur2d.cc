@@ -41,6 +41,12 @@ std::vector<double> blur_row(const Attrs& attrs) {
   return row;
 }
 
+Value cut_blur(CutBuilder& b, Value x, int dim, const Attrs& attrs) {
+  const Attrs own{{"window", attrs.get_int("window")}, {"sigma", attrs.get_float("sigma")}};
+  const std::int64_t half = own.get_int("window") / 2;
+  return with_neighbors(b, kGaussianBlur2d, x, dim, half, half, own);
+}
+
 double blur_taps(std::int64_t h, std::int64_t w, std::int64_t window) {
   return window_taps(h, window / 2, window / 2) * window_taps(w, window / 2, window / 2);
 }
@@ -81,7 +87,9 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
           .depth = taps > 0 ? log_depth(taps / elems(in[0])) : 0};
 }
 
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) { return {{{0}, {0}}, {{1}, {1}}}; }
+std::vector<LayoutOption> layout(TypeSpan, const Attrs&) { return with_sides({{{0}, {0}}, {{1}, {1}}}, 1); }
+
+Cut cut(CutBuilder& b) { return std::vector{cut_blur(b, b.input(0), b.option().inputs[0].dim, b.attrs())}; }
 }  // namespace
 
 const OpDef kGaussianBlur2d{.name = "gaussian_blur2d",
@@ -95,6 +103,7 @@ const OpDef kGaussianBlur2d{.name = "gaussian_blur2d",
                             .grad = grad,
                             .reference = run,
                             .cost = cost,
-                            .layout = layout};
+                            .layout = layout,
+                            .cut = cut};
 
 }  // namespace trireme::op

@@ -106,7 +106,30 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return {.flops = flops, .bytes = io_bytes(in, out), .work = flops, .depth = depth};
 }
 
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) { return {{{0}, {0}}}; }
+// Samples; rewritten rows and columns, where a position needs neighbors, and channels, whose means take all
+// of them.
+std::vector<LayoutOption> layout(TypeSpan, const Attrs&) {
+  return with_sides({{{0}, {0}}, {{1}, {1}, /*rewritten=*/true}}, 1);
+}
+
+// The formula, with the blur of means that every position can make.
+Cut cut(CutBuilder& b) {
+  const int dim = b.option().inputs[0].dim;
+  const TensorType& whole = b.whole_input(0);
+  const Value x = widened(b, b.input(0));
+  const DType dtype = b.type(x).dtype;
+  const auto number = [&](double v) { return scalar(b, dtype, v); };
+  const auto blurred_mean = [&](Value v) {
+    const Value sum = dim == 1 ? whole_sum_over(b, v, {1}) : sum_over(b, v, {1});
+    const Value mean = b.add(kDiv, {sum, number(static_cast<double>(whole.shape[1]))});
+    const Attrs window{{"window", b.attrs().get_int("window")}, {"sigma", b.attrs().get_float("sigma")}};
+    return dim == 1 ? b.add(kGaussianBlur2d, {mean}, window) : cut_blur(b, mean, dim, window);
+  };
+  const double threshold = b.attrs().get_float("threshold");
+  const Value v = b.add(kSub, {x, blurred_mean(x)});
+  const Value square = b.add(kMaximum, {blurred_mean(b.add(kSquare, {v})), number(threshold * threshold)});
+  return std::vector{cast_to(b, b.add(kDiv, {v, b.add(kSqrt, {square})}), whole.dtype)};
+}
 
 std::vector<AttrSpec> attrs() {
   std::vector<AttrSpec> specs = blur_attrs();
@@ -128,6 +151,7 @@ const OpDef kLocalContrastNorm{
     .reference = run,
     .reference_workspace = workspace,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

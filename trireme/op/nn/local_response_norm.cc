@@ -78,13 +78,18 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
       .flops = flops, .bytes = io_bytes(in, out), .work = flops, .depth = n > 0 ? log_depth(width) + 4 : 0};
 }
 
-// Every dimension but the channels.
+// Every dimension; rewritten the channels, where a position needs neighbors.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) {
   std::vector<LayoutOption> options;
-  for (int d = 0; d < in[0].shape.rank(); ++d) {
-    if (d != 1) options.push_back({{d}, {d}});
-  }
+  for (int d = 0; d < in[0].shape.rank(); ++d) options.push_back({{d}, {d}, /*rewritten=*/d == 1});
   return options;
+}
+
+Cut cut(CutBuilder& b) {
+  const std::int64_t channels = b.whole_input(0).shape[1];
+  const std::int64_t first = std::min(before(b.attrs()), channels),
+                     last = std::min(after(b.attrs()), channels);
+  return std::vector{with_neighbors(b, kLocalResponseNorm, b.input(0), 1, first, last, b.attrs())};
 }
 }  // namespace
 
@@ -101,6 +106,7 @@ const OpDef kLocalResponseNorm{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

@@ -58,6 +58,23 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   const double taps = rows * window_taps(size, attrs.get_int("before"), attrs.get_int("after"));
   return {.flops = taps, .bytes = io_bytes(in, out), .work = taps, .depth = n > 0 ? log_depth(taps / n) : 0};
 }
+
+// Every dimension; rewritten the axis, where a position needs neighbors.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  std::vector<LayoutOption> options = along_axis_layout(in, attrs);
+  const auto axis = resolve_axis("axis", attrs.get_int("axis"), in[0]);
+  if (axis.ok()) options.push_back({{*axis}, {*axis}, /*rewritten=*/true});
+  return options;
+}
+
+// Windows that reach farther than the row see nothing more.
+Cut cut(CutBuilder& b) {
+  const int axis = b.option().inputs[0].dim;
+  const std::int64_t size = b.whole_input(0).shape[axis];
+  const std::int64_t before = std::min(b.attrs().get_int("before"), size);
+  const std::int64_t after = std::min(b.attrs().get_int("after"), size);
+  return std::vector{with_neighbors(b, kWindowSum, b.input(0), axis, before, after, b.attrs())};
+}
 }  // namespace
 
 const OpDef kWindowSum{.name = "window_sum",
@@ -73,6 +90,7 @@ const OpDef kWindowSum{.name = "window_sum",
                        .grad = grad,
                        .reference = run,
                        .cost = cost,
-                       .layout = along_axis_layout};
+                       .layout = layout,
+                       .cut = cut};
 
 }  // namespace trireme::op

@@ -1,6 +1,7 @@
 // Windows along one dimension, shared by window_sum and local_response_norm.
 #pragma once
 
+#include "trireme/op/nn/cut_windows.h"
 #include "trireme/op/nn/softmax.h"
 
 namespace trireme::op::detail {
