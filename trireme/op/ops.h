@@ -33,7 +33,8 @@ extern const OpDef kSoftmaxCrossEntropy, kSoftmaxCrossEntropyGrad, kSquaredError
 extern const OpDef kBatchNorm, kBatchNormGrad, kBatchNormInference, kLayerNorm, kLayerNormGrad;
 extern const OpDef kLocalResponseNorm, kWindowSum, kLocalContrastNorm, kGaussianBlur2d;
 // sequence: weights, gate order and formulas as in PyTorch (sequence/recurrent.h, sequence/attention.h)
-extern const OpDef kEmbedding, kEmbeddingGrad, kAttention, kAttentionGrad, kAttentionGradGrad;
+extern const OpDef kEmbedding, kEmbeddingGrad, kAttention, kAttentionGrad, kAttentionGradGrad, kAttentionPart,
+    kAttentionPartGrad;
 extern const OpDef kRnn, kRnnGrad, kRnnGradGrad, kLstm, kLstmGrad, kLstmGradGrad, kGru, kGruGrad,
     kGruGradGrad;
 // random: attribute stream; inputs key, step and what it is for (random/random.h)

@@ -43,6 +43,8 @@ std::span<const OpDef* const> op_table() {
       &kAttention,
       &kAttentionGrad,
       &kAttentionGradGrad,
+      &kAttentionPart,
+      &kAttentionPartGrad,
       &kAttentionQkv,
       &kAttentionQkvGrad,
       &kAvgPool2d,

@@ -55,10 +55,26 @@ void add_attention(std::vector<OpCase>& t) {
     add("causal", {1, 2, 3, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}, causal);
     add("more keys", {1, 1, 2, 3}, {1, 1, 4, 3}, {1, 1, 4, 2}, causal);
     add("more queries", {1, 1, 4, 2}, {1, 1, 2, 2}, {1, 1, 2, 1}, scaled);
+    add("uneven causal", {1, 1, 7, 2}, {1, 1, 5, 2}, {1, 1, 5, 1}, causal);
     add("no keys", {1, 1, 2, 2}, {1, 1, 0, 2}, {1, 1, 0, 2}, {});
     add("no samples", {0, 2, 2, 2}, {0, 2, 2, 2}, {0, 2, 2, 2}, {});
     add("no queries", {1, 1, 0, 2}, {1, 1, 2, 2}, {1, 1, 2, 2}, causal);
   }
+}
+
+void add_attention_parts(std::vector<OpCase>& t) {
+  const auto add = [&](const char* note, const Shape& q, const Shape& k, const Shape& v, bool causal) {
+    for (int parts = 1; parts <= 2; ++parts) {
+      OpCase c{parts == 1 ? &kAttentionPart : &kAttentionPartGrad, note, attention_inputs(q, k, v, parts),
+               one("causal", causal)};
+      c.inputs.push_back({kInts, {}});
+      c.skips_work = c.reads_part = true;  // depending on where the queries begin
+      t.push_back(std::move(c));
+    }
+  };
+  add("causal", {1, 2, 3, 2}, {1, 2, 6, 2}, {1, 2, 6, 2}, true);
+  add("all keys", {2, 1, 2, 3}, {2, 1, 4, 3}, {2, 1, 4, 2}, false);
+  add("no queries", {1, 1, 0, 2}, {1, 1, 2, 2}, {1, 1, 2, 2}, true);
 }
 
 void add_packed_attention(std::vector<OpCase>& t) {
@@ -151,6 +167,7 @@ void add_kept(std::vector<OpCase>& t, const std::string& cell, std::int64_t gate
 void add_sequence(std::vector<OpCase>& t) {
   add_embedding(t);
   add_attention(t);
+  add_attention_parts(t);
   add_packed_attention(t);
   add_recurrent(t, {&kRnn, &kRnnGrad, &kRnnGradGrad}, 1, {}, "");
   add_recurrent(t, {&kRnn, &kRnnGrad, &kRnnGradGrad}, 1, one("nonlinearity", std::string("relu")), "relu ");

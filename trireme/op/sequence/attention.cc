@@ -16,21 +16,7 @@ Result<Grads> grad(GradBuilder& g) {
   return Grads{dq, {dq.node, 1}, {dq.node, 2}};
 }
 
-void run(KernelArgs& a) {
-  const AttentionSizes s(a.in(0).type(), a.in(1).type(), a.in(2).type(), a.attrs);
-  dispatch_float(a.in(0).dtype(), [&]<typename T>() {
-    using N = Acc<T>;
-    Scratch<N> scratch(a.workspace);
-    AttentionHead<N> head(s, scratch, false);
-    for_each_head(s, [&](std::int64_t b, std::int64_t h) {
-      load<T>(head_of(a.in(0), b, h), head.q);
-      load<T>(head_of(a.in(1), b, h), head.k);
-      load<T>(head_of(a.in(2), b, h), head.v);
-      head.forward(s);
-      store(head.y, head_out<T>(a.out(0), b, h), s.queries * s.width);
-    });
-  });
-}
+void run(KernelArgs& a) { run_attention(a, {a.in(0).type(), a.in(1).type(), a.in(2).type(), a.attrs}); }
 
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   const AttentionSizes s(in[0], in[1], in[2], attrs);
@@ -39,10 +25,15 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
 }
 
 // The features of v too.
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   auto options = attention_layout(attrs, {true, false, false}, {true});
   options.push_back({{kReplicate, kReplicate, 3}, {3}});
-  return options;
+  return with_causal_queries(std::move(options), in, attrs, {{2, kReplicate, kReplicate}, {2}});
+}
+
+Cut cut(CutBuilder& b) {
+  const Value begin = b.begin_of(b.whole_input(0).shape[2]);
+  return std::vector{b.add(kAttentionPart, {b.input(0), b.input(1), b.input(2), begin}, b.attrs())};
 }
 }  // namespace
 
@@ -56,6 +47,7 @@ const OpDef kAttention{.name = "attention",
                        .reference = run,
                        .reference_workspace = attention_workspace<false, false>,
                        .cost = cost,
-                       .layout = layout};
+                       .layout = layout,
+                       .cut = cut};
 
 }  // namespace trireme::op

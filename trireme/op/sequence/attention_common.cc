@@ -66,6 +66,19 @@ cost::OpCost attention_cost(TypeSpan in, TypeSpan out, const AttentionSizes& s, 
           .depth = written > 0 ? depth : 0};
 }
 
+cost::OpCost attention_part_cost(TypeSpan in, TypeSpan out, AttentionSizes s, const Tally& t) {
+  s.causal = false;
+  return attention_cost(in, out, s, t, false);
+}
+
+std::vector<LayoutOption> with_causal_queries(std::vector<LayoutOption> options, TypeSpan in,
+                                              const Attrs& attrs, LayoutOption queries) {
+  if (!attrs.get_bool("causal") || in[0].shape[2] == 0) return options;
+  queries.rewritten = true;
+  options.push_back(std::move(queries));
+  return options;
+}
+
 std::vector<LayoutOption> attention_layout(const Attrs& attrs, std::vector<bool> inputs_are_queries,
                                            std::vector<bool> outputs_are_queries) {
   std::vector<LayoutOption> options;

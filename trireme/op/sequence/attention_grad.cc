@@ -24,32 +24,24 @@ Result<Grads> grad(GradBuilder& g) {
   return Grads{first, {first.node, 1}, {first.node, 2}, {first.node, 3}};
 }
 
-void run(KernelArgs& a) {
-  const AttentionSizes s(a.in(0).type(), a.in(1).type(), a.in(2).type(), a.attrs);
-  dispatch_float(a.in(0).dtype(), [&]<typename T>() {
-    using N = Acc<T>;
-    Scratch<N> scratch(a.workspace);
-    AttentionHead<N> head(s, scratch, true);
-    for_each_head(s, [&](std::int64_t b, std::int64_t h) {
-      load<T>(head_of(a.in(0), b, h), head.q);
-      load<T>(head_of(a.in(1), b, h), head.k);
-      load<T>(head_of(a.in(2), b, h), head.v);
-      load<T>(head_of(a.in(3), b, h), head.dy);
-      head.backward(s);
-      store(head.dq, head_out<T>(a.out(0), b, h), s.queries * s.depth);
-      store(head.dk, head_out<T>(a.out(1), b, h), s.keys * s.depth);
-      store(head.dv, head_out<T>(a.out(2), b, h), s.keys * s.width);
-    });
-  });
-}
+void run(KernelArgs& a) { run_attention_grad(a, {a.in(0).type(), a.in(1).type(), a.in(2).type(), a.attrs}); }
 
 cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   const AttentionSizes s(in[0], in[1], in[2], attrs);
   return attention_cost(in, out, s, attention_gradients(s), false);
 }
 
-std::vector<LayoutOption> layout(TypeSpan, const Attrs& attrs) {
-  return attention_layout(attrs, {true, false, false, true}, {true, false, false});
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
+  return with_causal_queries(attention_layout(attrs, {true, false, false, true}, {true, false, false}), in,
+                             attrs, {{2, kReplicate, kReplicate, 2}, {2, kPartial, kPartial}});
+}
+
+Cut cut(CutBuilder& b) {
+  std::vector<Value> inputs;
+  for (int i = 0; i < 4; ++i) inputs.push_back(b.input(i));
+  inputs.push_back(b.begin_of(b.whole_input(0).shape[2]));
+  const Value dq = b.add(kAttentionPartGrad, std::move(inputs), b.attrs());
+  return std::vector<Value>{dq, {dq.node, 1}, {dq.node, 2}};
 }
 }  // namespace
 
@@ -64,6 +56,7 @@ const OpDef kAttentionGrad{.name = "attention_grad",
                            .reference = run,
                            .reference_workspace = attention_workspace<false, true>,
                            .cost = cost,
-                           .layout = layout};
+                           .layout = layout,
+                           .cut = cut};
 
 }  // namespace trireme::op

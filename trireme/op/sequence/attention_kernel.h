@@ -108,6 +108,45 @@ T* head_out(const Tensor& t, std::int64_t b, std::int64_t h) {
   return t.data<T>() + (b * t.shape()[1] + h) * t.shape()[2] * t.shape()[3];
 }
 
+// The reference kernels on q, k, v and, for the gradients, dy.
+inline void run_attention(const KernelArgs& a, const AttentionSizes& s) {
+  dispatch_float(a.in(0).dtype(), [&]<typename T>() {
+    using N = Acc<T>;
+    Scratch<N> scratch(a.workspace);
+    AttentionHead<N> head(s, scratch, false);
+    for_each_head(s, [&](std::int64_t b, std::int64_t h) {
+      load<T>(head_of(a.in(0), b, h), head.q);
+      load<T>(head_of(a.in(1), b, h), head.k);
+      load<T>(head_of(a.in(2), b, h), head.v);
+      head.forward(s);
+      store(head.y, head_out<T>(a.out(0), b, h), s.queries * s.width);
+    });
+  });
+}
+inline void run_attention_grad(const KernelArgs& a, const AttentionSizes& s) {
+  dispatch_float(a.in(0).dtype(), [&]<typename T>() {
+    using N = Acc<T>;
+    Scratch<N> scratch(a.workspace);
+    AttentionHead<N> head(s, scratch, true);
+    for_each_head(s, [&](std::int64_t b, std::int64_t h) {
+      load<T>(head_of(a.in(0), b, h), head.q);
+      load<T>(head_of(a.in(1), b, h), head.k);
+      load<T>(head_of(a.in(2), b, h), head.v);
+      load<T>(head_of(a.in(3), b, h), head.dy);
+      head.backward(s);
+      store(head.dq, head_out<T>(a.out(0), b, h), s.queries * s.depth);
+      store(head.dk, head_out<T>(a.out(1), b, h), s.keys * s.depth);
+      store(head.dv, head_out<T>(a.out(2), b, h), s.keys * s.width);
+    });
+  });
+}
+// The sizes of a part of the queries; the i64 scalar `begin` is input `index`.
+inline AttentionSizes part_sizes_of(const KernelArgs& a, int index) {
+  AttentionSizes s(a.in(0).type(), a.in(1).type(), a.in(2).type(), a.attrs);
+  s.first = std::clamp<std::int64_t>(a.in(index).data<std::int64_t>()[0], -s.queries, s.keys);
+  return s;
+}
+
 template <bool kDual, bool kBackward>
 std::size_t attention_workspace(TypeSpan in, const Attrs& attrs) {
   const AttentionSizes s(in[0], in[1], in[2], attrs);
