@@ -23,8 +23,16 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
   return norm_cost(in, out, batch_view(in[0].shape));
 }
 
-// Channels. Samples cannot be cut: every one takes part in the statistics.
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) { return {{{1, 0, 0}, {1, 0, 0}}}; }
+// Channels; rewritten every other dimension, all of whose elements take part in the statistics.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) {
+  std::vector<LayoutOption> options{{{1, 0, 0}, {1, 0, 0}}};
+  for (int d = 0; in[0].shape.num_elems() > 0 && d < in[0].shape.rank(); ++d) {
+    if (d != 1) options.push_back(cut_norm_option({d, kReplicate, kReplicate}, {d, kReplicate, kReplicate}));
+  }
+  return options;
+}
+
+Cut cut(CutBuilder& b) { return cut_norm(b, batch_view(b.whole_input(0).shape)); }
 }  // namespace
 
 const OpDef kBatchNorm{
@@ -40,6 +48,7 @@ const OpDef kBatchNorm{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

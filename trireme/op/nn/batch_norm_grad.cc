@@ -23,7 +23,18 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs&) {
   return norm_grad_cost(in, out, batch_view(in[0].shape));
 }
 
-std::vector<LayoutOption> layout(TypeSpan, const Attrs&) { return {{{1, 0, 0, 0, 1}, {1, 0, 0}}}; }
+// As for batch_norm.
+std::vector<LayoutOption> layout(TypeSpan in, const Attrs&) {
+  std::vector<LayoutOption> options{{{1, 0, 0, 0, 1}, {1, 0, 0}}};
+  for (int d = 0; in[0].shape.num_elems() > 0 && d < in[0].shape.rank(); ++d) {
+    if (d != 1)
+      options.push_back(
+          cut_norm_option({d, kReplicate, kReplicate, kReplicate, d}, {d, kReplicate, kReplicate}));
+  }
+  return options;
+}
+
+Cut cut(CutBuilder& b) { return cut_norm_grad(b, batch_view(b.whole_input(0).shape)); }
 }  // namespace
 
 const OpDef kBatchNormGrad{.name = "batch_norm_grad",
@@ -37,6 +48,7 @@ const OpDef kBatchNormGrad{.name = "batch_norm_grad",
                            .reference = run,
                            .reference_workspace = workspace,
                            .cost = cost,
-                           .layout = layout};
+                           .layout = layout,
+                           .cut = cut};
 
 }  // namespace trireme::op

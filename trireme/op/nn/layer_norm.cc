@@ -38,13 +38,17 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return norm_cost(in, out, *layer_norm_view(in[0], attrs));
 }
 
-// Every dimension that numbers the groups.
+// Every dimension that numbers the groups; rewritten those that are averaged over, with scale and bias.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options;
-  for (int d = 0; d < in[0].shape.rank() - attrs.get_int("num_axes"); ++d)
-    options.push_back({{d, kReplicate, kReplicate}, {d, d, d}});
+  const int rank = in[0].shape.rank(), groups = rank - static_cast<int>(attrs.get_int("num_axes"));
+  for (int d = 0; d < groups; ++d) options.push_back({{d, kReplicate, kReplicate}, {d, d, d}});
+  for (int d = groups; in[1].shape.num_elems() > 0 && d < rank; ++d)
+    options.push_back(cut_norm_option({d, d - groups, d - groups}, {d, kReplicate, kReplicate}));
   return options;
 }
+
+Cut cut(CutBuilder& b) { return cut_norm(b, *layer_norm_view(b.whole_input(0), b.attrs())); }
 }  // namespace
 
 const OpDef kLayerNorm{
@@ -60,6 +64,7 @@ const OpDef kLayerNorm{
     .grad = grad,
     .reference = run,
     .cost = cost,
-    .layout = layout};
+    .layout = layout,
+    .cut = cut};
 
 }  // namespace trireme::op

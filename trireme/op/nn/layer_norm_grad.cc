@@ -25,13 +25,19 @@ cost::OpCost cost(TypeSpan in, TypeSpan out, const Attrs& attrs) {
   return norm_grad_cost(in, out, *layer_norm_view(in[0], attrs));
 }
 
-// Every dimension that numbers the groups; dscale and dbias are sums over them.
+// Every dimension that numbers the groups; dscale and dbias are sums over them. Rewritten those that are
+// averaged over, with scale and its gradients.
 std::vector<LayoutOption> layout(TypeSpan in, const Attrs& attrs) {
   std::vector<LayoutOption> options;
-  for (int d = 0; d < in[0].shape.rank() - attrs.get_int("num_axes"); ++d)
-    options.push_back({{d, kReplicate, d, d, d}, {d, kPartial, kPartial}});
+  const int rank = in[0].shape.rank(), groups = rank - static_cast<int>(attrs.get_int("num_axes"));
+  for (int d = 0; d < groups; ++d) options.push_back({{d, kReplicate, d, d, d}, {d, kPartial, kPartial}});
+  for (int d = groups; in[1].shape.num_elems() > 0 && d < rank; ++d)
+    options.push_back(
+        cut_norm_option({d, d - groups, kReplicate, kReplicate, d}, {d, d - groups, d - groups}));
   return options;
 }
+
+Cut cut(CutBuilder& b) { return cut_norm_grad(b, *layer_norm_view(b.whole_input(0), b.attrs())); }
 }  // namespace
 
 const OpDef kLayerNormGrad{.name = "layer_norm_grad",
@@ -45,6 +51,7 @@ const OpDef kLayerNormGrad{.name = "layer_norm_grad",
                            .reference = run,
                            .reference_workspace = workspace,
                            .cost = cost,
-                           .layout = layout};
+                           .layout = layout,
+                           .cut = cut};
 
 }  // namespace trireme::op

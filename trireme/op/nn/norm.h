@@ -10,6 +10,7 @@
 //   dx = inv (g - mean(g) - xh mean(g xh)), dscale = sum of dy xh, dbias = sum of dy.
 #pragma once
 
+#include "trireme/op/detail/cut_graph.h"
 #include "trireme/op/reduce/reduce.h"
 
 namespace trireme::op::detail {
@@ -41,6 +42,10 @@ Types infer_norm_grad(TypeSpan in, const NormView& v, const Attrs& attrs);
 std::size_t norm_grad_workspace(const NormView& v);
 void run_norm_grad(KernelArgs& a, const NormView& v);
 cost::OpCost norm_grad_cost(TypeSpan in, TypeSpan out, const NormView& v);
+// A rewritten cut of a dimension that is averaged over, and what positions compute then.
+LayoutOption cut_norm_option(std::vector<AxisCut> inputs, std::vector<AxisCut> outputs);
+Cut cut_norm(CutBuilder& b, const NormView& whole);
+Cut cut_norm_grad(CutBuilder& b, const NormView& whole);
 // Gradients of the gradient op, with mean and var as inputs of their own.
 Grads norm_grad_grads(GradBuilder& g, const NormView& v);
 
