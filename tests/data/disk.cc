@@ -52,7 +52,7 @@ void DataDisk::run(Task<void> task) {
   ASSERT_TRUE(report.finished) << report.stuck;
 }
 
-DataDisk& DataDisk::put(std::string path, Bytes bytes) {
+DataDisk& DataDisk::put(std::string path, const Bytes& bytes) {
   run(write_file(*rt_, std::move(path), bytes));
   return *this;
 }

@@ -10,7 +10,7 @@ class DataDisk {
  public:
   // Faults strike the machine's only Runtime, 0.
   explicit DataDisk(std::vector<runtime::FaultSpec> faults = {});
-  DataDisk& put(std::string path, Bytes bytes);
+  DataDisk& put(std::string path, const Bytes& bytes);
   DataDisk& put(const std::string& path, std::string_view text) { return put(path, to_bytes(text)); }
   // Copies fixtures under other names.
   DataDisk& put_fixture(const std::string& path, const std::string& name);

@@ -161,7 +161,7 @@ Job served(std::int64_t workers, std::int64_t servers, std::string colocate) {
   Job job;
   job.parallel.workers = workers;
   job.parallel.servers = servers;
-  job.options.set("parallel.colocate", colocate);
+  job.options.set("parallel.colocate", std::move(colocate));
   return job;
 }
 

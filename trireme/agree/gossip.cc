@@ -178,9 +178,9 @@ class Gossip final : public Agreement {
     if (partners.empty()) return {};
     const auto num = static_cast<std::uint32_t>(partners.size());
     if (scheme_ == Scheme::kRandom) {
+      constexpr std::uint64_t kPurpose = 0x676F73736970;  // draws of nobody else: "gossip"
       const auto worker = static_cast<std::uint64_t>(context_.worker);
-      Philox random(mix_key(context_.seed, /*purpose=*/0x676F73736970, worker),
-                    static_cast<std::uint64_t>(clock_));
+      Philox random(mix_key(context_.seed, kPurpose, worker), static_cast<std::uint64_t>(clock_));
       return {partners[random.next_below(num)]};
     }
     const auto next =

@@ -41,9 +41,8 @@ struct Cause {
 
 // The first that applies, the most particular one first.
 Cause likeliest(const RunFacts& f, bool worse, bool skips) {
-  const Cause rate{"train.optimizer.lr",
-                   fmt::format("try a {} train.optimizer.lr than {}",
-                               worse || skips ? "smaller" : "different", f.learning_rate)};
+  Cause rate{"train.optimizer.lr", fmt::format("try a {} train.optimizer.lr than {}",
+                                               worse || skips ? "smaller" : "different", f.learning_rate)};
   if (f.task == model::ModelTask::kClassify && f.num_classes == 1)
     return {"data.path", "all samples are of one class: a classifier needs at least two"};
   if (skips) {
