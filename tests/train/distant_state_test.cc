@@ -47,8 +47,8 @@ std::int64_t bytes_of_saving(const job::Job& job) {
 }
 
 // Four workers have twelve times the model in weights and moments, two servers twice.
-TEST(DistantState, ASaveNeedsMemoryForTheModelAndAFewChunksHoweverManyKeepState) {
-  constexpr std::int64_t kMost = kModelBytes + 3 * engine::StreamCall::kChunkBytes;
+TEST(DistantState, ASaveNeedsMemoryForTheModelAndTwoChunksHoweverManyKeepState) {
+  constexpr std::int64_t kMost = kModelBytes + 2 * engine::StreamCall::kChunkBytes;
   EXPECT_LT(bytes_of_saving(digits_job("averaging", 4, 0)), kMost);
   EXPECT_LT(bytes_of_saving(digits_job("bsp-server", 2, 2)), kMost);
 }
