@@ -20,7 +20,7 @@ struct Sizes {
 bool cuts_batches(const LayoutOption& o, const std::vector<TensorType>& in) {
   bool any = false;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (o.inputs[i] > 0 || (o.inputs[i] == 0 && in[i].shape[0] == 0)) return false;
+    if (o.inputs[i].dim > 0 || (o.inputs[i] == 0 && in[i].shape[0] == 0)) return false;
     any = any || o.inputs[i] == 0;
   }
   return any;
@@ -32,9 +32,9 @@ Sizes with_batch(const OpCase& c, const LayoutOption& o, std::int64_t batch) {
   for (std::size_t i = 0; i < s.inputs.size(); ++i) {
     if (o.inputs[i] == 0) s.inputs[i].shape.set(0, batch);
   }
-  if (!c.def->shape_attr.empty() && o.outputs[0] >= 0) {
+  if (!c.def->shape_attr.empty() && o.outputs[0].cuts()) {
     auto dims = s.attrs.get_ints(c.def->shape_attr);
-    std::int64_t& size = dims[static_cast<std::size_t>(o.outputs[0])];
+    std::int64_t& size = dims[static_cast<std::size_t>(o.outputs[0].dim)];
     if (size >= 0) size = batch;
     s.attrs.set(std::string(c.def->shape_attr), dims);
   }

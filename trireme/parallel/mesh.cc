@@ -1,6 +1,7 @@
 #include "trireme/parallel/mesh.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 namespace trireme::parallel {
@@ -97,6 +98,26 @@ Status check_mesh(const Mesh& mesh) {
                    axis.size, kMostRanks);
   }
   return {};
+}
+
+Result<Mesh> parse_mesh(std::string_view text) {
+  Mesh mesh;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view item = text.substr(begin, end - begin);
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const std::string_view number = equals < item.size() ? item.substr(equals + 1) : std::string_view();
+    Axis axis{std::string(item.substr(0, equals)), 0};
+    const auto [stop, failed] = std::from_chars(number.data(), number.data() + number.size(), axis.size);
+    if (axis.name.empty() || failed != std::errc() || stop != number.data() + number.size())
+      return error(Code::kInvalid,
+                   "[parallel] a mesh is axes with their sizes: got '{}', expected such as data=2,model=4",
+                   text);
+    mesh.axes.push_back(std::move(axis));
+    begin = end + 1;
+  }
+  TR_RETURN_IF_ERROR(check_mesh(mesh));
+  return mesh;
 }
 
 Mesh data_mesh(int workers) { return {{{kDataAxis, workers}}}; }

@@ -59,6 +59,9 @@ struct Mesh {
 // most 2^20 ranks.
 Status check_mesh(const Mesh& mesh);
 
+// "data=2,model=4", outermost axis first. Checked.
+Result<Mesh> parse_mesh(std::string_view text);
+
 // W replicas of the whole model.
 Mesh data_mesh(int workers);
 

@@ -1,0 +1,254 @@
+#include "tests/sharding/positions.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/op/run_op.h"
+#include "trireme/base/hash.h"
+#include "trireme/base/rng.h"
+#include "trireme/op/ops.h"
+#include "trireme/parallel/shard/axis_writer.h"
+
+namespace trireme::parallel::testing {
+namespace {
+
+using graph::Node;
+using graph::Value;
+using op::AxisCut;
+using Ints = std::vector<std::int64_t>;
+using Values = std::vector<std::vector<Tensor>>;  // of a position: per node its outputs
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+Tensor new_tensor(const TensorType& type, double fill = 0) {
+  const Ints dims(type.shape.dims().begin(), type.shape.dims().end());
+  return (*op::testing::run_op(op::kFill, {}, {{"value", fill}, {"dtype", type.dtype}, {"shape", dims}}))[0];
+}
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  if (to.shape().num_elems() > 0) TR_CHECK(op::testing::run_op(op::kAssign, {to, from}, {}).ok(), "a copy");
+}
+
+Tensor contiguous(const Tensor& view) {
+  const Tensor out = new_tensor(view.type());
+  copy_into(out, view);
+  return out;
+}
+
+// Joins pieces of these extents along a dimension.
+Tensor join(const std::vector<Tensor>& parts, int dim) {
+  TensorType type = parts[0].type();
+  std::int64_t size = 0;
+  for (const Tensor& t : parts) size += t.shape()[dim];
+  type.shape.set(dim, size);
+  const Tensor out = new_tensor(type);
+  std::int64_t begin = 0;
+  for (const Tensor& t : parts) {
+    copy_into(out.slice(dim, begin, begin + t.shape()[dim]), t);
+    begin += t.shape()[dim];
+  }
+  return out;
+}
+
+Tensor reduce(const std::vector<Tensor>& parts, const std::string& how) {
+  Tensor sum = parts[0];
+  const op::OpDef& def = how == "max" ? op::kMaximum : op::kAdd;
+  for (std::size_t p = 1; p < parts.size(); ++p) sum = (*op::testing::run_op(def, {sum, parts[p]}, {}))[0];
+  return sum;
+}
+
+// Index ranges of the parts of `size`: those of the attribute, or equal ones.
+Ints sizes_of(const Node& node, const char* attr, std::int64_t size, std::size_t parts) {
+  Ints sizes = node.attrs.get_ints(attr);
+  if (sizes.empty()) sizes.assign(parts, size / static_cast<std::int64_t>(parts));
+  return sizes;
+}
+
+Tensor nth_part(const Tensor& whole, int dim, const Ints& sizes, std::size_t p) {
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < p; ++i) begin += sizes[i];
+  return contiguous(whole.slice(dim, begin, begin + sizes[p]));
+}
+
+Tensor window(const Tensor& whole, const Node& node, std::size_t p) {
+  const int dim = static_cast<int>(node.attrs.get_int("dim"));
+  const std::int64_t begin = node.attrs.get_ints("begins")[p], end = node.attrs.get_ints("ends")[p];
+  TensorType type = whole.type();
+  type.shape.set(dim, end - begin);
+  const Tensor out = new_tensor(type, node.attrs.get_float("fill"));
+  const std::int64_t first = std::max<std::int64_t>(begin, 0), last = std::min(end, whole.shape()[dim]);
+  if (first < last) copy_into(out.slice(dim, first - begin, last - begin), whole.slice(dim, first, last));
+  return out;
+}
+
+// What every position gets from an exchange of these parts.
+std::vector<Tensor> exchanged(const std::vector<const Node*>& nodes, const std::vector<Tensor>& parts) {
+  const Node& node = *nodes[0];
+  std::vector<Tensor> out;
+  const auto for_all = [&](const auto& fn) {
+    for (std::size_t p = 0; p < parts.size(); ++p) out.push_back(fn(p));
+  };
+  const auto int_of = [&](const char* attr) { return static_cast<int>(node.attrs.get_int(attr)); };
+  if (node.def == &op::kAllreduce) {
+    const Tensor all = reduce(parts, node.attrs.get_text("reduction"));
+    for_all([&](std::size_t) { return all; });
+  } else if (node.def == &op::kAllgather) {
+    const Tensor all = join(parts, int_of("dim"));
+    for_all([&](std::size_t) { return all; });
+  } else if (node.def == &op::kReduceScatter) {
+    const Tensor all = reduce(parts, "sum");
+    const Ints sizes = sizes_of(node, "sizes", all.shape()[int_of("dim")], parts.size());
+    for_all([&](std::size_t p) { return nth_part(all, int_of("dim"), sizes, p); });
+  } else if (node.def == &op::kAllToAll) {
+    const Tensor all = join(parts, int_of("from"));
+    const Ints sizes = sizes_of(node, "sizes_to", all.shape()[int_of("to")], parts.size());
+    for_all([&](std::size_t p) { return nth_part(all, int_of("to"), sizes, p); });
+  } else {
+    TR_CHECK(node.def == &op::kHaloExchange, "'{}' is no exchange that is known here", node.def->name);
+    const Tensor all = join(parts, int_of("dim"));
+    for_all([&](std::size_t p) { return window(all, node, p); });
+  }
+  return out;
+}
+
+Result<std::vector<Tensor>> run_alone(const Node& node, const Values& values, const Tensors& fed) {
+  if (node.def->has(op::kFeed) && node.def != &op::kConstant)
+    return std::vector{fed.at(node.attrs.get_text("name"))};
+  std::vector<Tensor> inputs;
+  for (const Value v : node.inputs) inputs.push_back(values[at(v.node)][at(v.index)]);
+  return op::testing::run_op(*node.def, inputs, node.attrs);
+}
+
+Tensors outputs_of(const graph::Graph& graph, const Values& values) {
+  Tensors out;
+  for (const auto& [name, v] : graph.outputs()) out.emplace(name, values[at(v.node)][at(v.index)]);
+  return out;
+}
+
+Status run_in_lock_step(const std::vector<graph::Graph>& graphs, const std::vector<Tensors>& fed,
+                        std::vector<Values>& values) {
+  for (std::int32_t i = 0; i < graphs[0].size(); ++i) {
+    std::vector<const Node*> nodes;
+    for (const graph::Graph& g : graphs) {
+      if (g.size() != graphs[0].size() || g.node(i).def != graphs[0].node(i).def)
+        return error(Code::kInvalid, "the graphs of positions differ at node {}", i);
+      nodes.push_back(&g.node(i));
+    }
+    if (nodes[0]->def->has(op::kHostOp)) {
+      std::vector<Tensor> parts;
+      for (std::size_t p = 0; p < graphs.size(); ++p)
+        parts.push_back(values[p][at(nodes[p]->inputs[0].node)][at(nodes[p]->inputs[0].index)]);
+      const std::vector<Tensor> got = exchanged(nodes, parts);
+      for (std::size_t p = 0; p < graphs.size(); ++p) {
+        if (got[p].type() != nodes[p]->outputs[0])
+          return error(Code::kInvalid, "'{}' at position {}: {}, expected {}", nodes[p]->name, p,
+                       got[p].type().to_string(), nodes[p]->outputs[0].to_string());
+        values[p].push_back({got[p]});
+      }
+      continue;
+    }
+    for (std::size_t p = 0; p < graphs.size(); ++p) {
+      TR_ASSIGN_OR_RETURN(auto out, run_alone(*nodes[p], values[p], fed[p]));
+      values[p].push_back(std::move(out));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<graph::Graph> in_f64(const graph::Graph& from) {
+  graph::Graph to;
+  std::vector<std::int32_t> moved;
+  for (std::int32_t i = 0; i < from.size(); ++i) {
+    const Node& node = from.node(i);
+    graph::Attrs wide = node.attrs;
+    const bool stays = node.def == &op::kInput && node.attrs.get_text("name") == "weights";
+    for (const auto& [name, value] : node.attrs.items())
+      if (const DType* dtype = std::get_if<DType>(&value);
+          dtype != nullptr && *dtype == DType::kF32 && !stays)
+        wide.set(name, DType::kF64);
+    std::vector<Value> inputs, widened;
+    for (const Value v : node.inputs) inputs.push_back({moved[at(v.node)], v.index});
+    Result<Value> made = to.add(*node.def, inputs, wide, node.name);
+    if (!made.ok()) made = to.add(*node.def, inputs, node.attrs, node.name);
+    for (const Value v : inputs) {
+      if (made.ok()) break;
+      const bool is_narrow = to.type(v).dtype == DType::kF32;
+      widened.push_back(is_narrow ? *to.add(op::kCast, {v}, {{"dtype", DType::kF64}}) : v);
+    }
+    if (!made.ok()) made = to.add(*node.def, widened, wide, node.name);
+    if (!made.ok()) return made.status();
+    moved.push_back(made->node);
+  }
+  for (const auto& [name, v] : from.outputs()) to.set_output(name, {moved[at(v.node)], v.index});
+  return to;
+}
+
+Tensors made_up(const graph::Graph& graph, int below) {
+  Tensors fed;
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph.node(i);
+    if (node.def != &op::kInput && node.def != &op::kVariable) continue;
+    const std::string& name = node.attrs.get_text("name");
+    const Tensor t = *Tensor::allocate(cpu_device(), node.outputs[0]);
+    Philox rng(5, hash_text(name));
+    const double scale = node.def == &op::kVariable ? 0.3 : 1;
+    for (std::int64_t e = 0; e < t.shape().num_elems(); ++e) {
+      const double drawn = scale * (2 * rng.next_double() - 1);
+      if (t.dtype() == DType::kF64) t.data<double>()[e] = drawn;
+      if (t.dtype() == DType::kF32)
+        t.data<float>()[e] = static_cast<float>(name == "weights" ? 0.25 + 0.5 * rng.next_double() : drawn);
+      if (t.dtype() == DType::kI32)
+        t.data<std::int32_t>()[e] =
+            static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(below)));
+      if (t.dtype() == DType::kI64) t.data<std::int64_t>()[e] = e + 3;
+    }
+    fed.emplace(name, t);
+  }
+  return fed;
+}
+
+Result<Tensors> run_whole(const graph::Graph& graph, const Tensors& fed) {
+  Values values;
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    TR_ASSIGN_OR_RETURN(auto out, run_alone(graph.node(i), values, fed));
+    values.push_back(std::move(out));
+  }
+  return outputs_of(graph, values);
+}
+
+Tensor part_of(const Tensor& whole, const AxisCut& cut, int num_parts, int position) {
+  if (!cut.cuts()) return whole;
+  const std::int64_t block = whole.shape()[cut.dim] / cut.blocks;
+  const Ints sizes = op::part_sizes(AxisCut(cut.dim, 1, cut.unit), block, num_parts);
+  std::vector<Tensor> blocks;
+  for (int b = 0; b < cut.blocks; ++b)
+    blocks.push_back(
+        nth_part(contiguous(whole.slice(cut.dim, b * block, (b + 1) * block)), cut.dim, sizes, at(position)));
+  return join(blocks, cut.dim);
+}
+
+Result<std::vector<Tensors>> run_positions(const graph::Graph& whole, const AxisLayouts& layouts,
+                                           const Tensors& fed) {
+  std::vector<graph::Graph> graphs;
+  std::vector<Tensors> own;
+  const int parts = layouts.axis.num_parts;
+  for (int p = 0; p < parts; ++p) {
+    TR_ASSIGN_OR_RETURN(graph::Graph g, shard_graph(whole, layouts, p));
+    Tensors mine = fed;
+    for (const auto& [name, v] : whole.variables())
+      mine[name] = part_of(fed.at(name), layouts.cut_of(whole, name), parts, p);
+    const Tensor position = new_tensor({DType::kI64, {}}, p);
+    mine.insert_or_assign(position_input(layouts.axis), position);
+    own.push_back(std::move(mine));
+    graphs.push_back(std::move(g));
+  }
+  std::vector<Values> values(at(parts));
+  TR_RETURN_IF_ERROR(run_in_lock_step(graphs, own, values));
+  std::vector<Tensors> out;
+  for (int p = 0; p < parts; ++p) out.push_back(outputs_of(graphs[at(p)], values[at(p)]));
+  return out;
+}
+
+}  // namespace trireme::parallel::testing

@@ -1,0 +1,55 @@
+// Sharding: a graph cut over the positions of one axis, Graph to Graph, before any fusion.
+//
+// Every node takes one of its options (node_options.h); every value is moved from the layout in which it is
+// made to those in which it is read (reshard.h). Which option costs least is decided for the whole graph at
+// once (labeling.h). The graph of a position has local shapes and collectives that name the axis; the next
+// axis sees these as ordinary ops. Outputs "grad:<variable>" leave as the variable lies, all others whole.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/graph/graph.h"
+#include "trireme/parallel/shard/reshard.h"
+
+namespace trireme::parallel {
+
+// How one axis lays a graph out.
+struct AxisLayouts {
+  ShardAxis axis;
+  std::vector<op::LayoutOption> options;  // per node
+  std::vector<op::AxisCut> outputs;       // per named output
+  double seconds = 0;                     // computation and exchanges of one position, one after the other
+  bool is_best = true;                    // nothing cheaper exists under these costs
+  // How a variable of the graph lies.
+  op::AxisCut cut_of(const graph::Graph& graph, std::string_view variable) const;
+};
+
+struct ShardRequest {
+  ShardAxis axis;
+  AxisCosts costs;
+  double seconds_per_held_byte = 0;  // what memory of variables is worth
+  // Options that may be taken, of variables and of all other nodes; empty: all of them.
+  std::function<bool(const graph::Node& node, const op::LayoutOption& option)> allowed = {};
+};
+
+// kInvalid names the node that has no allowed option.
+Result<AxisLayouts> choose_layouts(const graph::Graph& graph, const ShardRequest& request);
+
+// The graph of a position.
+Result<graph::Graph> shard_graph(const graph::Graph& graph, const AxisLayouts& layouts, int position);
+
+// A move of a value between layouts, as the graph of a position has it.
+struct ReshardRow {
+  std::string node;  // what makes the value
+  op::AxisCut from{op::kReplicate}, to{op::kReplicate};
+  std::string_view collective;
+  double bytes = 0, seconds = 0;
+};
+std::vector<ReshardRow> reshards_of(const graph::Graph& graph, const AxisLayouts& layouts,
+                                    const AxisCosts& costs);
+
+}  // namespace trireme::parallel

@@ -1,0 +1,182 @@
+#include "trireme/parallel/shard/style.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "trireme/op/ops.h"
+#include "trireme/parallel/shard/node_options.h"
+
+namespace trireme::parallel {
+namespace {
+
+using op::AxisCut;
+using op::LayoutOption;
+
+bool is_whole(const AxisCut& cut) { return cut == op::kReplicate; }
+bool any_layout(const VariableUse&, const AxisCut&, bool) { return true; }
+bool only_whole(const VariableUse&, const AxisCut& cut, bool) { return is_whole(cut); }
+bool cut_where_it_can(const VariableUse&, const AxisCut& cut, bool can_be_cut) {
+  return cut.cuts() || !can_be_cut;
+}
+// Krizhevsky 2014: convolutions have few weights and many activations, fully connected layers the reverse.
+bool one_weird_trick(const VariableUse& use, const AxisCut& cut, bool can_be_cut) {
+  if (use.by_convolution) return is_whole(cut);
+  return !use.by_product || cut.cuts() || !can_be_cut;
+}
+
+bool cuts_samples(const LayoutOption& option) {
+  const auto first = [](const AxisCut& cut) { return cut.dim == 0; };
+  return std::any_of(option.outputs.begin(), option.outputs.end(), first);
+}
+bool is_image(const graph::Node& node) { return !node.outputs.empty() && node.outputs[0].shape.rank() == 4; }
+bool not_by_samples(const graph::Node& node, const LayoutOption& option) {
+  return !is_image(node) || node.inputs.empty() || !cuts_samples(option);
+}
+bool never_by_samples(const graph::Node& node, const LayoutOption& option) {
+  return node.inputs.empty() || node.outputs[0].shape.rank() < 3 || !cuts_samples(option);
+}
+
+constexpr StyleRow kStyles[] = {
+    {"price", "Whatever the cost model finds cheapest.", any_layout},
+    {"data", "Weights whole everywhere; the samples of a shard are cut.", only_whole},
+    {"tensor", "Every weight matrix, table and filter is cut, so that positions hold parts of the model.",
+     cut_where_it_can},
+    {"one-weird-trick", "Convolutions cut their samples, fully connected layers their weights.",
+     one_weird_trick},
+    {"spatial", "Weights whole; images are cut in height or width, with exchanges at the edges.", only_whole,
+     not_by_samples},
+    {"sequence", "Weights whole; the tokens of a text are cut, and heads within attention.", only_whole,
+     never_by_samples},
+};
+
+std::map<std::string, VariableUse> uses_of(const graph::Graph& graph) {
+  static const std::set<std::string_view> kConvolutions{"conv2d", "conv2d_transpose", "locally_connected2d"};
+  static const std::set<std::string_view> kProducts{"matmul", "embedding"};
+  std::map<std::string, VariableUse> uses;
+  for (const auto& [name, v] : graph.variables()) {
+    VariableUse& use = uses[name];
+    for (std::int32_t id = 0; id < graph.size(); ++id) {
+      const graph::Node& node = graph.node(id);
+      if (std::find(node.inputs.begin(), node.inputs.end(), v) == node.inputs.end()) continue;
+      use.by_convolution = use.by_convolution || kConvolutions.contains(node.def->name);
+      use.by_product = use.by_product || kProducts.contains(node.def->name);
+    }
+  }
+  return uses;
+}
+
+// What is known of a variable before anything is chosen.
+struct VariableFacts {
+  VariableUse use;
+  bool can_be_cut = false;
+  const LayoutPin* pin = nullptr;
+};
+
+Status check_pin(const LayoutPin& pin, const graph::Graph& graph, const NodeOptions& options,
+                 const ShardAxis& axis) {
+  bool matched = false;
+  for (const auto& [name, v] : graph.variables()) {
+    if (!matches(pin.pattern, name)) continue;
+    matched = true;
+    const auto& all = options.of(v.node);
+    const auto fitting = [&](const LayoutOption& o) { return o.outputs[0] == pin.cut; };
+    if (std::none_of(all.begin(), all.end(), fitting))
+      return error(Code::kInvalid,
+                   "[parallel] layout '{}: {}={}': '{}' is {}, which {} positions cannot have as {}; choose "
+                   "another dimension or a smaller axis",
+                   pin.pattern, pin.axis, pin.cut.dim, name, graph.type(v).to_string(), axis.num_parts,
+                   pin.cut.to_text());
+  }
+  if (matched) return {};
+  return error(Code::kInvalid,
+               "[parallel] layout '{}': no parameter has such a name; `trireme inspect model` "
+               "lists them",
+               pin.pattern);
+}
+
+bool parse_int(std::string_view text, int& to) {
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), to);
+  return failed == std::errc() && end == text.data() + text.size() && to >= 0;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+std::span<const StyleRow> style_table() { return kStyles; }
+
+Result<const StyleRow*> find_style(std::string_view name) {
+  std::string known;
+  for (const StyleRow& row : kStyles) {
+    if (row.name == name) return &row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return error(Code::kInvalid, "[parallel] no style '{}'; there are: {}", name, known);
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t i = star; i <= name.size(); ++i)
+    if (matches(rest, name.substr(i))) return true;
+  return false;
+}
+
+Result<LayoutPin> parse_pin(std::string_view text) {
+  const Status bad = error(Code::kInvalid,
+                           "[parallel] layout '{}': expected NAME: AXIS=DIMENSION, such as \"fc*/weight: "
+                           "model=0\", \"*/qkv/weight: model=0x3\" or \"conv*: model=replicate\"",
+                           text);
+  const std::size_t colon = text.rfind(':');
+  const std::size_t equals = text.find('=', colon == std::string_view::npos ? 0 : colon);
+  if (colon == std::string_view::npos || equals == std::string_view::npos) return bad;
+  LayoutPin pin;
+  pin.pattern = trimmed(text.substr(0, colon));
+  pin.axis = trimmed(text.substr(colon + 1, equals - colon - 1));
+  const std::string_view how = trimmed(text.substr(equals + 1));
+  if (pin.pattern.empty() || pin.axis.empty()) return bad;
+  if (how == "replicate") return pin;
+  const std::size_t times = how.find('x');
+  int dim = 0, blocks = 1;
+  if (!parse_int(how.substr(0, times), dim)) return bad;
+  if (times != std::string_view::npos && (!parse_int(how.substr(times + 1), blocks) || blocks < 1))
+    return bad;
+  pin.cut = AxisCut(dim, blocks);
+  return pin;
+}
+
+Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, const graph::Graph& graph,
+                   ShardRequest& request) {
+  const NodeOptions options(graph, request.axis);
+  std::map<std::string, VariableFacts> facts;
+  for (auto& [name, use] : uses_of(graph)) facts[name].use = use;
+  for (const auto& [name, v] : graph.variables())
+    for (const LayoutOption& o : options.of(v.node))
+      facts[name].can_be_cut = facts[name].can_be_cut || o.outputs[0].cuts();
+  const auto kept = std::make_shared<const std::vector<LayoutPin>>(pins);
+  for (const LayoutPin& pin : *kept) {
+    if (pin.axis != request.axis.name) continue;
+    TR_RETURN_IF_ERROR(check_pin(pin, graph, options, request.axis));
+    for (auto& [name, fact] : facts)
+      if (matches(pin.pattern, name)) fact.pin = &pin;
+  }
+  request.allowed = [kept, style, facts](const graph::Node& node, const LayoutOption& option) {
+    if (node.def != &op::kVariable)
+      return style == nullptr || style->allows_node == nullptr || style->allows_node(node, option);
+    const VariableFacts& fact = facts.at(node.attrs.get_text("name"));
+    if (fact.pin != nullptr) return option.outputs[0] == fact.pin->cut;
+    if (style == nullptr || node.outputs[0].shape.rank() < 2) return true;
+    return style->allows(fact.use, option.outputs[0], fact.can_be_cut);
+  };
+  return {};
+}
+
+}  // namespace trireme::parallel

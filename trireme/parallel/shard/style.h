@@ -1,0 +1,47 @@
+// Styles: named ways to cut a model along an axis, and pins, which say how tensors of a name lie. Pure.
+//
+// A style or a pin only forbids options; what is left is chosen by price. The rows are in style.cc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/parallel/shard/shard_graph.h"
+
+namespace trireme::parallel {
+
+// What reads a variable.
+struct VariableUse {
+  bool by_convolution = false;
+  bool by_product = false;  // a matmul, or rows of a table
+};
+
+struct StyleRow {
+  const char* name;
+  const char* doc;
+  // Whether a variable of at least two dimensions may lie so. `can_be_cut`: some cut of it fits.
+  bool (*allows)(const VariableUse& use, const op::AxisCut& cut, bool can_be_cut);
+  // Whether any other node may be cut so; null: yes.
+  bool (*allows_node)(const graph::Node& node, const op::LayoutOption& option) = nullptr;
+};
+std::span<const StyleRow> style_table();
+// kInvalid lists the names that exist.
+Result<const StyleRow*> find_style(std::string_view name);
+
+// "fc*/weight: model=0": tensors whose names match lie so on that axis. `*` is any text.
+struct LayoutPin {
+  std::string pattern, axis;
+  op::AxisCut cut{op::kReplicate};
+};
+// Behind the axis a dimension, a dimension in blocks ("1x3"), or "replicate".
+Result<LayoutPin> parse_pin(std::string_view text);
+bool matches(std::string_view pattern, std::string_view name);
+
+// Puts a style and pins of the axis into a request. kInvalid: a pin matches no variable of the graph, or none
+// of its size can lie so.
+Status restrict_to(const StyleRow* style, const std::vector<LayoutPin>& pins, const graph::Graph& graph,
+                   ShardRequest& request);
+
+}  // namespace trireme::parallel
